@@ -1,0 +1,28 @@
+"""The operator table: one row per operator, giving its type rule, its meaning (one NumPy call) and its flops.
+
+In: an operator's name. Out: its `Op` row. Emitters and prices keep their own tables, keyed by the same names.
+"""
+
+from __future__ import annotations
+
+from eqfuse.ops import contractions, elementwise, leaves, library, reductions, views, windows
+from eqfuse.ops.row import Op, Role
+
+TABLE: dict[str, Op] = {
+    op.name: op
+    for family in (leaves, elementwise, reductions, views, contractions, windows, library)
+    for op in family.ROWS
+}
+
+
+def row(name: str) -> Op:
+    """The row of operator `name`; UnsupportedOp when there is none."""
+    from eqfuse.errors import UnsupportedOp
+
+    try:
+        return TABLE[name]
+    except KeyError:
+        raise UnsupportedOp(f"the operator table (eqfuse/ops) has no row {name!r}") from None
+
+
+__all__ = ["TABLE", "Op", "Role", "row"]

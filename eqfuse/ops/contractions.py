@@ -1,0 +1,94 @@
+"""Rows of the products: matrix product and convolution."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from eqfuse.ir import TensorType
+from eqfuse.ops.row import Op, Role, Types, need
+
+
+def _matmul(types: Types, _attrs: tuple) -> TensorType:
+    """[..., m, k] @ [..., k, n]; leading axes broadcast. The tracer reshapes vectors to rank 2."""
+    need(len(types) == 2, "matmul", types, "it takes two arguments")
+    a, b = types
+    need(a.rank >= 2 and b.rank >= 2, "matmul", types, "both arguments need rank 2 or more")
+    need(a.dtype == b.dtype, "matmul", types, "cast both arguments to one dtype first")
+    need(a.shape[-1] == b.shape[-2], "matmul", types, f"inner extents {a.shape[-1]} and {b.shape[-2]} differ")
+    try:
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    except ValueError:
+        need(False, "matmul", types, f"leading axes {a.shape[:-2]} and {b.shape[:-2]} do not broadcast")
+        raise
+    return TensorType(a.dtype, (*batch, a.shape[-2], b.shape[-1]))
+
+
+def _matmul_flops(types: Types, out: TensorType, _attrs: tuple) -> int:
+    return 2 * out.size * types[0].shape[-1]
+
+
+def _conv(types: Types, attrs: tuple) -> TensorType:
+    """x[n, c, *spatial], w[o, c / groups, *kernel]; attrs: strides, padding ((before, after) each), dilations, groups."""
+    need(len(types) == 2, "conv", types, "it takes an image batch and a weight")
+    (x, w), (strides, padding, dilations, groups) = types, attrs
+    spatial = x.rank - 2
+    need(spatial >= 1 and w.rank == x.rank, "conv", types, "both need rank 2 + number of spatial axes")
+    need(x.dtype == w.dtype, "conv", types, "cast both arguments to one dtype first")
+    need(len(strides) == len(padding) == len(dilations) == spatial, "conv", types, "one stride, padding, dilation per axis")
+    need(x.shape[1] == w.shape[1] * groups, "conv", types, f"channels do not fit with groups={groups}")
+    need(w.shape[0] % groups == 0, "conv", types, f"{w.shape[0]} filters do not divide into {groups} groups")
+    return TensorType(x.dtype, (x.shape[0], w.shape[0], *window_extents("conv", types, w.shape[2:], strides, padding, dilations)))
+
+
+def window_extents(
+    op: str, types: Types, window: tuple, strides: tuple, padding: tuple, dilations: tuple
+) -> tuple[int, ...]:
+    """How often a window fits along each trailing axis of `types[0]`."""
+    extents = []
+    axes = zip(types[0].shape[-len(window) :], window, strides, padding, dilations, strict=True)
+    for n, k, stride, (before, after), dilation in axes:
+        room = n + before + after - ((k - 1) * dilation + 1)
+        need(room >= 0 and stride > 0 and dilation > 0, op, types, f"window {window} does not fit")
+        extents.append(room // stride + 1)
+    return tuple(extents)
+
+
+def _conv_flops(types: Types, out: TensorType, _attrs: tuple) -> int:
+    return 2 * out.size * math.prod(types[1].shape[1:])
+
+
+def windows(x: np.ndarray, window: tuple, strides: tuple, padding: tuple, dilations: tuple, fill: object) -> np.ndarray:
+    """A view [..., *positions, *window] of the sliding windows over the trailing axes of padded `x`."""
+    k = len(window)
+    if any(p != (0, 0) for p in padding):
+        x = np.pad(x, [(0, 0)] * (x.ndim - k) + list(padding), constant_values=fill)  # type: ignore[call-overload]
+    reach = tuple((n - 1) * d + 1 for n, d in zip(window, dilations, strict=True))
+    view = sliding_window_view(x, reach, axis=tuple(range(-k, 0)))
+    steps = [slice(None)] * (x.ndim - k) + [slice(None, None, s) for s in strides]
+    return view[(*steps, *(slice(None, None, d) for d in dilations))]
+
+
+def _do_conv(
+    x: np.ndarray, w: np.ndarray, strides: tuple, padding: tuple, dilations: tuple, groups: int
+) -> np.ndarray:
+    k = x.ndim - 2
+    view = windows(x, w.shape[2:], strides, padding, dilations, 0)
+    filters, channels = w.shape[0] // groups, w.shape[1]
+    parts = [
+        np.tensordot(
+            view[:, g * channels : (g + 1) * channels],
+            w[g * filters : (g + 1) * filters],
+            axes=([1, *range(2 + k, 2 + 2 * k)], list(range(1, 2 + k))),
+        )
+        for g in range(groups)
+    ]
+    return np.moveaxis(np.concatenate(parts, axis=-1), -1, 1)
+
+
+ROWS = [
+    Op("matmul", Role.CONTRACTION, 2, (), _matmul, np.matmul, _matmul_flops),
+    Op("conv", Role.CONTRACTION, 2, ("strides", "padding", "dilations", "groups"), _conv, _do_conv, _conv_flops),
+]

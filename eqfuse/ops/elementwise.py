@@ -1,0 +1,108 @@
+"""Rows of the elementwise operators: NumPy's ufuncs under their Array API names, plus where and cast.
+
+Arguments broadcast by rank-aligned rules and must already have the dtypes of the ufunc's loop (the tracer casts, as
+NumPy does inside the call), so laws and kernels never meet an implicit conversion.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import scipy.special
+
+from eqfuse.errors import ShapeError
+from eqfuse.ir import TensorType
+from eqfuse.ops.row import Op, Role, Types, need
+
+UFUNCS: dict[str, np.ufunc] = {
+    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.true_divide,
+    "floor_divide": np.floor_divide, "remainder": np.remainder, "power": np.power,
+    "negative": np.negative, "abs": np.absolute, "sign": np.sign, "square": np.square, "sqrt": np.sqrt,
+    "cbrt": np.cbrt, "reciprocal": np.reciprocal,
+    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10,
+    "log1p": np.log1p, "logaddexp": np.logaddexp,
+    "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
+    "atan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh,
+    "acosh": np.arccosh, "atanh": np.arctanh, "hypot": np.hypot, "erf": scipy.special.erf, "erfc": scipy.special.erfc,
+    "maximum": np.maximum, "minimum": np.minimum, "fmax": np.fmax, "fmin": np.fmin,
+    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint,
+    "copysign": np.copysign, "nextafter": np.nextafter, "signbit": np.signbit,
+    "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,
+    "equal": np.equal, "not_equal": np.not_equal, "less": np.less, "less_equal": np.less_equal,
+    "greater": np.greater, "greater_equal": np.greater_equal,
+    "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor,
+    "logical_not": np.logical_not,
+    "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor,
+    "bitwise_invert": np.invert, "bitwise_left_shift": np.left_shift, "bitwise_right_shift": np.right_shift,
+}  # fmt: skip
+
+
+@lru_cache(maxsize=None)
+def loop_dtypes(name: str, *dtypes: np.dtype) -> tuple[np.dtype, ...]:
+    """dtypes of the ufunc loop NumPy runs for arguments of `dtypes`: one per argument, then the result's."""
+    ufunc = UFUNCS[name]
+    try:
+        return tuple(ufunc.resolve_dtypes((*dtypes, *[None] * ufunc.nout)))
+    except TypeError as error:
+        raise ShapeError(f"{name} is not defined for {', '.join(d.name for d in dtypes)}: {error}") from None
+
+
+def broadcast(op: str, types: Types) -> tuple[int, ...]:
+    """The rank-aligned broadcast of the arguments' shapes."""
+    if len(types) == 1:
+        return types[0].shape
+    if len(types) == 2 and types[0].shape == types[1].shape:
+        return types[0].shape
+    try:
+        return np.broadcast_shapes(*(t.shape for t in types))
+    except ValueError:
+        need(False, op, types, "these shapes do not broadcast together; align them from the right")
+        raise
+
+
+def _ufunc_row(name: str, ufunc: np.ufunc) -> Op:
+    def type_rule(types: Types, _attrs: tuple) -> TensorType:
+        need(len(types) == ufunc.nin, name, types, f"it takes {ufunc.nin} argument(s)")
+        loop = loop_dtypes(name, *(t.dtype for t in types))
+        need(
+            all(t.dtype == d for t, d in zip(types, loop, strict=False)),
+            name, types, f"cast the arguments to {', '.join(d.name for d in loop[:-1])} first",
+        )  # fmt: skip
+        return TensorType(loop[-1], broadcast(name, types))
+
+    return Op(name, Role.ELEMENTWISE, ufunc.nin, (), type_rule, ufunc, _one_per_element)
+
+
+def _one_per_element(_types: Types, out: TensorType, _attrs: tuple) -> int:
+    return out.size
+
+
+def _where(types: Types, _attrs: tuple) -> TensorType:
+    need(len(types) == 3, "where", types, "it takes a condition and two values")
+    condition, x, y = types
+    need(condition.dtype == np.bool_, "where", types, "the condition must be bool")
+    need(x.dtype == y.dtype, "where", types, "cast both values to one dtype first")
+    return TensorType(x.dtype, broadcast("where", types))
+
+
+def _cast(types: Types, attrs: tuple) -> TensorType:
+    need(len(types) == 1, "cast", types, "it takes one argument")
+    return TensorType(attrs[0], types[0].shape)
+
+
+def _no_arithmetic(_types: Types, _out: TensorType, _attrs: tuple) -> int:
+    return 0
+
+
+def cast_array(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """`x.astype(dtype)`, without NumPy's warning for values that do not fit (the result is NumPy's all the same)."""
+    with np.errstate(all="ignore"):
+        return np.asarray(x).astype(dtype)
+
+
+ROWS = [
+    *(_ufunc_row(name, ufunc) for name, ufunc in UFUNCS.items()),
+    Op("where", Role.ELEMENTWISE, 3, (), _where, np.where, _one_per_element),
+    Op("cast", Role.ELEMENTWISE, 1, ("dtype",), _cast, cast_array, _no_arithmetic),
+]

@@ -1,0 +1,29 @@
+"""Rows of the leaves: inputs and constants."""
+
+from __future__ import annotations
+
+from eqfuse.ir import Literal, TensorType
+from eqfuse.ops.row import Op, Role, Types, no_flops
+
+
+def _input(_types: Types, attrs: tuple) -> TensorType:
+    _name, declared, _known = attrs
+    return declared
+
+
+def _const(_types: Types, attrs: tuple) -> TensorType:
+    return attrs[0].type
+
+
+def _no_meaning(name: str, *_: object) -> None:
+    raise ValueError(f"input {name!r} has no value of its own")
+
+
+def _value(literal: Literal) -> object:
+    return literal.array
+
+
+ROWS = [
+    Op("input", Role.LEAF, 0, ("name", "type", "known"), _input, _no_meaning, no_flops),
+    Op("const", Role.LEAF, 0, ("value",), _const, _value, no_flops),
+]

@@ -1,0 +1,110 @@
+"""Rows of the index maps: views, which NumPy gives without moving data, and gathers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from eqfuse.ir import TensorType
+from eqfuse.ops.row import Op, Role, Types, need, no_flops
+
+
+def _transpose(types: Types, attrs: tuple) -> TensorType:
+    (t,), (axes,) = types, attrs
+    need(sorted(axes) == list(range(t.rank)), "transpose", types, f"{axes} is not a permutation of its axes")
+    return TensorType(t.dtype, tuple(t.shape[a] for a in axes))
+
+
+def _reshape(types: Types, attrs: tuple) -> TensorType:
+    (t,), (shape,) = types, attrs
+    need(math.prod(shape) == t.size, "reshape", types, f"{t.size} elements do not fill shape {shape}")
+    return TensorType(t.dtype, shape)
+
+
+def _broadcast_to(types: Types, attrs: tuple) -> TensorType:
+    (t,), (shape,) = types, attrs
+    fits = len(shape) >= t.rank and all(n in (1, m) for n, m in zip(t.shape[::-1], shape[::-1], strict=False))
+    need(fits, "broadcast_to", types, f"it does not broadcast to {shape}")
+    return TensorType(t.dtype, shape)
+
+
+def _slice(types: Types, attrs: tuple) -> TensorType:
+    """attrs: (start, stop, step) per axis, with 0 <= start <= stop <= extent and step > 0."""
+    (t,), (ranges,) = types, attrs
+    need(len(ranges) == t.rank, "slice", types, f"{len(ranges)} ranges for rank {t.rank}")
+    for (start, stop, step), n in zip(ranges, t.shape, strict=True):
+        need(0 <= start <= stop <= n and step > 0, "slice", types, f"range {start}:{stop}:{step} leaves extent {n}")
+    return TensorType(t.dtype, tuple(len(range(*r)) for r in ranges))
+
+
+def _flip(types: Types, attrs: tuple) -> TensorType:
+    (t,), (axes,) = types, attrs
+    need(all(-t.rank <= a < 0 for a in axes), "flip", types, f"axes {axes} are not all in -{t.rank}..-1")
+    return t
+
+
+def _concat(types: Types, attrs: tuple) -> TensorType:
+    (axis,) = attrs
+    first = types[0]
+    for t in types:
+        same = t.rank == first.rank and t.dtype == first.dtype
+        same = same and all(m == n for i, (m, n) in enumerate(zip(t.shape, first.shape, strict=True)) if i - t.rank != axis)
+        need(same, "concat", types, f"dtypes, ranks and extents other than along axis {axis} must agree")
+    total = sum(t.shape[axis] for t in types)
+    return TensorType(first.dtype, tuple(total if i - first.rank == axis else n for i, n in enumerate(first.shape)))
+
+
+def _pad(types: Types, attrs: tuple) -> TensorType:
+    """Arguments: the tensor and a scalar of its dtype; attrs: (before, after) per axis."""
+    (t, value), (widths,) = types, attrs
+    need(value.shape == () and value.dtype == t.dtype, "pad", types, "the fill value must be a scalar of the same dtype")
+    need(len(widths) == t.rank and all(w >= 0 for p in widths for w in p), "pad", types, f"bad widths {widths}")
+    return TensorType(t.dtype, tuple(n + before + after for n, (before, after) in zip(t.shape, widths, strict=True)))
+
+
+def _take(types: Types, attrs: tuple) -> TensorType:
+    """x.take(indices, axis): the axis is replaced by the indices' shape. Negative indices count from the end."""
+    (t, indices), (axis,) = types, attrs
+    need(indices.dtype.kind in "iu", "take", types, "indices must be integers")
+    need(-t.rank <= axis < 0, "take", types, f"axis {axis} is not in -{t.rank}..-1")
+    at = t.rank + axis
+    return TensorType(t.dtype, t.shape[:at] + indices.shape + t.shape[at + 1 :])
+
+
+def _take_along_axis(types: Types, attrs: tuple) -> TensorType:
+    (t, indices), (axis,) = types, attrs
+    need(indices.dtype.kind in "iu" and indices.rank == t.rank, "take_along_axis", types, "integer indices of equal rank")
+    same = all(m == n for i, (m, n) in enumerate(zip(t.shape, indices.shape, strict=True)) if i - t.rank != axis)
+    need(same, "take_along_axis", types, f"extents other than along axis {axis} must agree")
+    return TensorType(t.dtype, indices.shape)
+
+
+def _do_slice(x: np.ndarray, ranges: tuple) -> np.ndarray:
+    return x[tuple(slice(*r) for r in ranges)]
+
+
+def _do_concat(*arrays_then_axis: object) -> np.ndarray:
+    *arrays, axis = arrays_then_axis
+    return np.concatenate(arrays, axis=axis)  # type: ignore[call-overload,arg-type]
+
+
+def _do_pad(x: np.ndarray, value: np.ndarray, widths: tuple) -> np.ndarray:
+    return np.pad(x, widths, constant_values=value) if x.ndim else x
+
+
+def _row(name: str, role: Role, arity: int | None, attrs: tuple[str, ...], rule: object, meaning: object) -> Op:
+    return Op(name, role, arity, attrs, rule, meaning, no_flops)  # type: ignore[arg-type]
+
+
+ROWS = [
+    _row("transpose", Role.VIEW, 1, ("axes",), _transpose, np.transpose),
+    _row("reshape", Role.VIEW, 1, ("shape",), _reshape, np.reshape),
+    _row("broadcast_to", Role.VIEW, 1, ("shape",), _broadcast_to, np.broadcast_to),
+    _row("slice", Role.VIEW, 1, ("ranges",), _slice, _do_slice),
+    _row("flip", Role.VIEW, 1, ("axes",), _flip, np.flip),
+    _row("take", Role.GATHER, 2, ("axis",), _take, lambda x, i, axis: np.take(x, i, axis=axis)),
+    _row("take_along_axis", Role.GATHER, 2, ("axis",), _take_along_axis, lambda x, i, axis: np.take_along_axis(x, i, axis)),
+    _row("concat", Role.LIBRARY, None, ("axis",), _concat, _do_concat),
+    _row("pad", Role.LIBRARY, 2, ("widths",), _pad, _do_pad),
+]
