@@ -1,0 +1,275 @@
+"""Measures this CPU with NumPy and keeps the result, so that plans made here stay the same until it is measured again.
+
+In: nothing but the machine. Out: a `Device` (`eqfuse/hardware.py`), stored as JSON in the cache directory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import date
+from functools import cache, partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import ml_dtypes  # noqa: F401  (registers bfloat16 with NumPy)
+import numpy as np
+import platformdirs
+
+from eqfuse.errors import TargetUnavailable, UnsupportedOp
+from eqfuse.hardware import DEVICES, GROUPS, Device, Levels, Rates
+from eqfuse.ops import TABLE, Role
+from eqfuse.ops.elementwise import UFUNCS
+
+DTYPES = ("float32", "float64", "float16", "bfloat16", "int64")
+ELEMENTS = 16384  # per measured call: three float32 arrays fill 192 KiB, a usual tile
+
+# Operators without a call of their own: the one they are priced as.
+SAME_AS = {"window_max": "maximum", "window_sum": "add", "take_along_axis": "take", "concat": "cast", "pad": "cast"}
+_FREE = frozenset(GROUPS[0].ops.split())
+
+
+class Caches(NamedTuple):
+    """Sizes in bytes: level 1 data and level 2 of one core, level 3 as one core sees it (0: none)."""
+
+    l1: int
+    l2: int
+    l3: int
+
+
+def calibrate(quick: bool = False) -> Device:
+    """Measure this CPU and keep the profile, in place of an earlier one. At most 0.3 s when quick, else 20 s."""
+    measured = measure(quick)
+    _store(measured, replace=True)
+    _load.cache_clear()
+    return measured
+
+
+def load() -> Device:
+    """The stored profile of this CPU; where there is none, or a damaged one, a quick estimate, which is then stored."""
+    return _load(profile_path())
+
+
+def cache_dir() -> Path:
+    """The user's cache directory of eqfuse; the environment variable EQFUSE_CACHE_DIR moves it."""
+    return Path(os.environ.get("EQFUSE_CACHE_DIR") or platformdirs.user_cache_dir("eqfuse", appauthor=False))
+
+
+def profile_path() -> Path:
+    """Where this CPU's profile lives. The name changes with the CPU, its thread count, and the table of operators."""
+    key = f"{cpu_name()}|{thread_count()}|{sorted(TABLE)}|{list(Device.__dataclass_fields__)}"
+    return cache_dir() / "devices" / f"cpu-{hashlib.sha256(key.encode()).hexdigest()[:12]}.json"
+
+
+@cache
+def _load(path: Path) -> Device:
+    try:
+        return Device.from_json(path.read_text())
+    except OSError:
+        return _store(measure(quick=True), replace=False)
+    except (TargetUnavailable, UnicodeDecodeError) as error:
+        aside = path.with_suffix(".corrupt")
+        with suppress(OSError):
+            path.replace(aside)
+        message = f"the device profile {path} is damaged ({error}): moved to {aside.name} and measured anew"
+        warnings.warn(message, stacklevel=4)
+        return _store(measure(quick=True), replace=True)
+
+
+def _store(measured: Device, replace: bool) -> Device:
+    """Write the profile in one step. Without `replace`, the profile another process stored first wins."""
+    path = profile_path()
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
+            file.write(measured.to_json())
+        if replace:
+            os.replace(file.name, path)
+            return measured
+        try:
+            os.link(file.name, path)
+        except FileExistsError:
+            return Device.from_json(path.read_text())
+        finally:
+            os.unlink(file.name)
+    except OSError as error:
+        message = f"the device profile cannot be kept ({error}): other runs may measure, and plan, differently"
+        warnings.warn(message, stacklevel=5)
+    return measured
+
+
+def cpu_name() -> str:
+    """The CPU's name as the system gives it."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "") or platform.processor() or platform.machine()
+
+
+def thread_count() -> int:
+    """CPUs this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def caches() -> Caches:
+    """Cache sizes from sysfs; those of the generic profile where the system does not tell."""
+    generic = DEVICES["cpu"]
+    sizes = {1: generic.l1_bytes, 2: generic.l2_bytes, 3: 0}
+    for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        if (index / "type").read_text().strip() != "Instruction":
+            size = (index / "size").read_text().strip()
+            sizes[int((index / "level").read_text())] = int(size.rstrip("KM")) << (20 if size.endswith("M") else 10)
+    return Caches(sizes[1], sizes[2], sizes[3])
+
+
+def measure(quick: bool) -> Device:
+    """This CPU's profile. Every figure is the best of several runs, so that other programs disturb it little."""
+    threads, found = thread_count(), caches()
+    stop_after = 2e-5 if quick else 2e-3  # seconds spent on one figure
+    call = _seconds(partial(np.add, *[np.zeros(1, np.float32)] * 2, out=np.zeros(1, np.float32)), 2e-3)
+    launch = max(_seconds(partial(_smallest_kernel, *[np.zeros(1, np.float32)] * 2), 2e-3) - call, 1e-8)
+    with np.errstate(all="ignore"):
+        seconds = {op: _elements(op, call, stop_after) for op in _measured_ops()}
+        flops = tuple((dtype, _product(dtype, quick)) for dtype in DTYPES)
+    for op, as_op in SAME_AS.items():
+        seconds[op] = seconds[as_op]
+    for op in _FREE:
+        seconds[op] = tuple((dtype, 0.0) for dtype in DTYPES)
+    near, all_levels, dispatch = _memory(found, threads, quick)
+    return Device(
+        name=cpu_name(), kind="cpu", arch=platform.machine(), threads=threads,
+        launch_seconds=launch, call_seconds=call, dispatch_seconds=dispatch,
+        levels=all_levels, thread_levels=near,
+        flops=flops,
+        scalar_flops=tuple((dtype, threads / s) for dtype, s in seconds["add"]),
+        elements=tuple((op, tuple((d, s / threads) for d, s in row)) for op, row in sorted(seconds.items())),
+        l1_bytes=found.l1, l2_bytes=found.l2, shared_bytes=found.l1, max_row=int(0.7 * found.l2),
+        max_arguments=DEVICES["cpu"].max_arguments, depth=DEVICES["cpu"].depth,
+        reads=f"{'quick' if quick else 'full'} measurement, {date.today()}, NumPy {np.__version__}",
+    )  # fmt: skip
+
+
+def _seconds(call: Callable[[], Any], stop_after: float) -> float:
+    """Seconds of one call: the best of at least three timings, repeated until `stop_after` seconds are spent."""
+    call()
+    best, spent, runs = float("inf"), 0.0, 0
+    while runs < 3 or spent < stop_after:
+        start = time.perf_counter()
+        call()
+        took = time.perf_counter() - start
+        best, spent, runs = min(best, took), spent + took, runs + 1
+    return best
+
+
+def _smallest_kernel(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    out = np.empty(x.shape, x.dtype)
+    np.add(x, y, out=out)
+    return out
+
+
+def _measured_ops() -> Iterator[str]:
+    """Every operator that computes, except products and those priced as another."""
+    unmeasured = _FREE | set(SAME_AS)
+    yield from (name for name, op in TABLE.items() if op.role is not Role.CONTRACTION and name not in unmeasured)
+
+
+def _elements(op: str, call_seconds: float, stop_after: float) -> Rates:
+    """Seconds per element on one thread, by dtype. A dtype the operator is not defined for has no row."""
+    row = []
+    for dtype in DTYPES:
+        try:
+            took = _seconds(_call(op, np.dtype(dtype)), stop_after)
+        except TypeError:
+            continue
+        row.append((dtype, max(took - call_seconds, 1e-8) / ELEMENTS))
+    return tuple(row)
+
+
+def _call(op: str, dtype: np.dtype) -> Callable[[], Any]:
+    """One NumPy call of the operator over ELEMENTS elements, writing into an array that exists where NumPy can."""
+    x = _values(dtype)
+    if op in UFUNCS:
+        arguments = [x + x.dtype.type(op == "acosh")] * UFUNCS[op].nin
+        return partial(UFUNCS[op], *arguments, out=UFUNCS[op](*arguments))
+    meaning, rows = TABLE[op].meaning, x.reshape(16, -1)
+    match op, TABLE[op].role:
+        case "where", _:
+            return partial(meaning, x > np.median(x), x, x)
+        case "cast", _:
+            target = np.float32 if dtype == np.float64 else np.float64
+            return partial(np.copyto, np.empty(ELEMENTS, target), x, casting="unsafe")
+        case "take", _:
+            return partial(np.take, x, np.random.default_rng(0).permutation(ELEMENTS))
+        case _, Role.REDUCTION:
+            return partial(meaning, rows, (-1,))
+        case "cumsum" | "sort", _:
+            return partial(meaning, rows, -1)
+    raise UnsupportedOp(f"eqfuse/calibrate.py cannot measure operator {op!r}: add a case to _call, or a row to SAME_AS")
+
+
+@cache
+def _values(dtype: np.dtype) -> np.ndarray:
+    """Values in the domain of every function but acosh, in no order that a branch predictor could learn."""
+    random = np.random.default_rng(0)
+    integers = dtype.kind == "i"
+    return (random.integers(1, 9, ELEMENTS) if integers else random.uniform(0.1, 0.9, ELEMENTS)).astype(dtype)
+
+
+def _product(dtype: str, quick: bool) -> float:
+    """Operations per second of a square matrix product, BLAS threads at work."""
+    blas = dtype in ("float32", "float64")
+    n = (256 if quick else 1024) if blas else (32 if quick else 128)
+    a = np.ones((n, n), np.dtype(dtype))
+    return 2 * n**3 / _seconds(partial(np.matmul, a, a, out=np.empty_like(a)), 2e-3 if quick else 0.3)
+
+
+def _memory(found: Caches, threads: int, quick: bool) -> tuple[Levels, Levels, float]:
+    """Copy bandwidth by level for one thread and for all, and the cost of handing work to the thread pool.
+
+    A level-2 cache belongs to its core, so all cores together have the sum. No far level is faster than a nearer one.
+    """
+    memory = DEVICES["cpu"].levels[-1][0]
+    if hasattr(os, "sysconf"):
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    capacities = [found.l2] + ([found.l3] if found.l3 > found.l2 * threads else []) + [memory]
+    far = min(2 * found.l3, 256 << 20) if quick else min(4 * found.l3, 1 << 30)
+    far = max(far, 64 << 20)
+    sizes = [min(capacity, far) // 2 for capacity in capacities[:-1]] + [far]
+    arrays = np.ones(far // 2, np.uint8), np.ones(far // 2, np.uint8)
+    stop_after = 1e-3 if quick else 0.3
+    one, every = [], []
+    with ThreadPoolExecutor(threads) as pool:
+        dispatch = _seconds(partial(_everywhere, pool, int, range(threads)), stop_after)
+        for size in sizes:
+            half, repeats = size // 2, max(1, (8 << 20) // size)
+            copy = partial(_copy, *arrays, repeats)
+            parts = [slice(half * i // threads, half * (i + 1) // threads) for i in range(threads)]
+            one.append(size * repeats / _seconds(partial(copy, slice(0, half)), stop_after))
+            together = _seconds(partial(_everywhere, pool, copy, parts), stop_after)
+            every.append(size * repeats / max(together - dispatch, 1e-9))
+    every[0] = one[0] * threads
+    one = list(accumulate(one, min))
+    every = list(accumulate(map(max, one, every), min))
+    return (
+        tuple(zip(capacities, one, strict=True)),
+        tuple(zip([capacities[0] * threads, *capacities[1:]], every, strict=True)),
+        dispatch,
+    )
+
+
+def _everywhere(pool: ThreadPoolExecutor, work: Callable[[Any], Any], parts: Iterable[Any]) -> None:
+    list(pool.map(work, parts))
+
+
+def _copy(target: np.ndarray, source: np.ndarray, repeats: int, part: slice) -> None:
+    target, source = target[part], source[part]
+    for _ in range(repeats):
+        np.copyto(target, source)

@@ -1,0 +1,212 @@
+"""Device profiles: the published table (A7.1), the article's roofline (A1.8), storage, and measuring this CPU."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eqfuse import calibrate
+from eqfuse.errors import TargetUnavailable, UnsupportedOp
+from eqfuse.hardware import ARTICLE, DEVICES, SHEETS, Device, datasheet, device, this_cpu
+from eqfuse.ops import TABLE, Role
+
+PRICED = [name for name, op in TABLE.items() if op.role is not Role.CONTRACTION]
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
+    yield tmp_path
+    calibrate._load.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def measured() -> Device:
+    return calibrate.measure(quick=True)
+
+
+# cc, memory GB, GB/s, fp32, TF32, fp16, bf16, fp8 Tflop/s, L2 MB, SMs, shared KB per SM and per block, warps per SM
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("v100", (70, 16, 900, 15.7, 0, 125, 0, 0, 6, 80, 96, 96, 64)),
+        ("a6000", (86, 48, 768, 38.7, 77, 155, 155, 0, 6, 84, 100, 99, 48)),
+        ("3090ti", (86, 24, 1008, 40, 40, 80, 80, 0, 6, 84, 100, 99, 48)),
+        ("a100-40", (80, 40, 1555, 19.5, 156, 312, 312, 0, 40, 108, 164, 163, 64)),
+        ("a100", (80, 80, 2039, 19.5, 156, 312, 312, 0, 40, 108, 164, 163, 64)),
+        ("h100", (90, 80, 3350, 66.9, 495, 989, 989, 1979, 50, 132, 228, 227, 64)),
+        ("h100-pcie", (90, 80, 2000, 51, 378, 756, 756, 1513, 50, 114, 228, 227, 64)),
+        ("h200", (90, 141, 4800, 66.9, 495, 989, 989, 1979, 50, 132, 228, 227, 64)),
+        ("l4", (89, 24, 300, 30.3, 60, 121, 121, 242, 48, 58, 100, 99, 48)),
+        ("4090", (89, 24, 1008, 82.6, 82.6, 165, 165, 330, 72, 128, 100, 99, 48)),
+        ("b200", (100, 180, 7670, 75, 1100, 2250, 2250, 4500, 126, 148, 228, 227, 64)),
+    ],
+)
+def test_the_table_of_gpus_is_the_published_one(name: str, row: tuple[float, ...]) -> None:
+    assert SHEETS[name] == row
+    assert device(name.upper()).arch == f"sm_{row[0]}"
+
+
+def test_a7_1_the_article_table_stands_verbatim_and_the_corrections_beside_it() -> None:
+    """A7.1. GA102 computes fp16 with fp32 accumulation at half the advertised rate; the A6000 row is rounded."""
+    assert ARTICLE == {
+        "a100": (80, 2039, 19.5, 312),
+        "v100": (16, 900, 15.7, 125),
+        "a6000": (48, 768, 38, 150),
+        "3090ti": (24, 1008, 40, 160),
+    }
+    ours = {name: (s.memory, s.bandwidth, s.fp32, s.fp16) for name, s in SHEETS.items()}
+    differing = {name for name, row in ARTICLE.items() if row != ours[name]}
+    assert differing == {"a6000", "3090ti"}
+    assert 2 * SHEETS["3090ti"].fp16 == ARTICLE["3090ti"][3]
+
+
+def test_a1_8_adding_a_scalar_on_a_3090_ti_runs_at_126_giga_elements_per_second() -> None:
+    """A1.8: 1008 GB/s / (4 read + 4 written) = 126e9 elements/s, 0.315 % of 40 Tflop/s."""
+    sheet = datasheet("3090ti")
+    seconds = max(8 / sheet.bandwidth(1 << 30), sheet.element_seconds("add", "float32"))
+    assert 1 / seconds == pytest.approx(126e9, rel=0.005)
+    assert 1 / seconds / sheet.scalar_rate("float32") == pytest.approx(0.00315, rel=0.005)
+
+
+def test_the_datasheet_roofline_is_the_one_of_the_predictions() -> None:
+    a100 = datasheet("a100")
+    assert a100.launch_seconds == 1e-6
+    assert a100.bandwidth(1) == a100.bandwidth(1 << 40) == 2039e9
+    assert (a100.contraction_flops("float32"), a100.contraction_flops("float16")) == (19.5e12, 312e12)
+    assert a100.element_seconds("exp", "float32") == a100.element_seconds("add", "float32") == 1 / 19.5e12
+
+
+def test_model_constants_turn_the_sheet_into_what_is_reached() -> None:
+    h200 = device("h200")
+    assert h200.memory_bytes_per_second == pytest.approx(4300e9, rel=0.01)  # measured copy on an H200
+    assert 769e12 <= h200.contraction_flops("bfloat16") <= 798e12  # measured 8192^3 product on an H200
+    assert h200.bandwidth(20 << 20) == 2.5 * h200.memory_bytes_per_second  # an intermediate that stays in L2
+    assert device("v100").contraction_flops("bfloat16") == device("v100").contraction_flops("float32")
+
+
+def test_a6_2_depth_presets_are_carried_by_the_devices() -> None:
+    """A6.2, and A6.6 for the intensity target."""
+    assert (device("cpu").depth, device("a100").depth, device("mobile").depth) == ((3, 4), (4, 6), (2, 3))
+    assert (device("cpu").intensity_target, device("a100").intensity_target) == (5, 10)
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_every_operator_has_a_price_on_every_device(name: str) -> None:
+    found = DEVICES[name]
+    unpriced = [op for op in PRICED if op not in dict(found.elements)]
+    assert not unpriced, f"add {unpriced} to GROUPS in eqfuse/hardware.py"
+    assert found.element_seconds("exp", "float32") > found.element_seconds("add", "float32") > 0
+    assert found.element_seconds("transpose", "float32") == 0
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_json_gives_the_same_device_back(name: str) -> None:
+    again = Device.from_json(DEVICES[name].to_json())
+    assert again == DEVICES[name]
+    assert hash(again) == hash(DEVICES[name])
+
+
+def test_one_thread_has_one_share_of_each_rate() -> None:
+    whole, one = device("cpu"), device("cpu").one_thread()
+    assert one.element_seconds("exp", "float64") == whole.threads * whole.element_seconds("exp", "float64")
+    assert one.contraction_flops("float32") == whole.contraction_flops("float32") / whole.threads
+    assert one.bandwidth(1 << 30) < whole.bandwidth(1 << 30)
+    assert device("h100").one_thread() == device("h100")
+
+
+def test_a_dtype_without_a_row_is_priced_by_its_width() -> None:
+    cpu = device("cpu")
+    assert cpu.element_seconds("add", "int32") == cpu.element_seconds("add", "int64") / 2
+    assert cpu.contraction_flops("complex64") == cpu.contraction_flops("float32") / 4
+
+
+def test_unknown_names_are_refused_by_name() -> None:
+    with pytest.raises(TargetUnavailable, match=r"'k80'.*v100.*h100"):
+        device("k80")
+    with pytest.raises(TargetUnavailable, match="data sheet"):
+        datasheet("cpu")
+    with pytest.raises(UnsupportedOp, match="'frobnicate'"):
+        device("cpu").element_seconds("frobnicate", "float32")
+    with pytest.raises(UnsupportedOp, match="datetime64"):
+        device("cpu").element_seconds("add", "datetime64")
+    with pytest.raises(ValueError, match="out of range"):
+        replace(device("cpu"), launch_seconds=-1.0)
+
+
+def test_a_quick_calibration_gives_sane_figures(measured: Device) -> None:
+    assert not [op for op in PRICED if op not in dict(measured.elements)]
+    assert measured.kind == "cpu"
+    assert 1e-8 < measured.call_seconds < 1e-4
+    assert 1e-9 < measured.launch_seconds < 1e-4
+    assert 1e-7 < measured.dispatch_seconds < 1e-1
+    for levels in (measured.levels, measured.thread_levels):
+        assert [rate for _, rate in levels] == sorted((rate for _, rate in levels), reverse=True)
+        assert all(1e8 < rate < 1e14 for _, rate in levels)
+    one = measured.one_thread()
+    assert all(1e-13 < one.element_seconds("add", dtype) < 1e-6 for dtype in calibrate.DTYPES)
+    assert one.element_seconds("erf", "float32") > one.element_seconds("add", "float32")
+    assert measured.contraction_flops("float32") > measured.contraction_flops("float16") > 0
+    assert Device.from_json(measured.to_json()) == measured
+
+
+@pytest.mark.slow
+def test_a_full_calibration_takes_at_most_twenty_seconds() -> None:
+    start = time.perf_counter()
+    full = calibrate.measure(quick=False)
+    assert time.perf_counter() - start < 20
+    assert full.reads.startswith("full")
+    assert not [op for op in PRICED if op not in dict(full.elements)]
+
+
+def test_the_profile_is_measured_once_and_kept(cache: Path) -> None:
+    first = this_cpu()
+    calibrate._load.cache_clear()  # as a new process
+    assert this_cpu() == first
+    (stored,) = (cache / "devices").iterdir()
+    assert Device.from_json(stored.read_text()) == first
+
+
+def test_calibrating_again_replaces_the_profile(cache: Path) -> None:
+    this_cpu()
+    assert calibrate.calibrate(quick=True) == this_cpu()
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", "{}", '{"name": 3}'])
+def test_a_damaged_profile_is_set_aside_with_a_warning(
+    cache: Path, measured: Device, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibrate, "measure", lambda quick: measured)
+    path = calibrate.profile_path()
+    path.parent.mkdir()
+    path.write_text(damage)
+    with pytest.warns(UserWarning, match="damaged"):
+        assert this_cpu() == measured
+    assert path.with_suffix(".corrupt").read_text() == damage
+    assert Device.from_json(path.read_text()) == measured
+
+
+def test_another_process_that_stored_first_wins(cache: Path, measured: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = replace(measured, reads="theirs")
+
+    def measure(quick: bool) -> Device:
+        calibrate.profile_path().parent.mkdir()
+        calibrate.profile_path().write_text(theirs.to_json())
+        return measured
+
+    monkeypatch.setattr(calibrate, "measure", measure)
+    assert this_cpu() == theirs
+
+
+def test_a_cache_that_cannot_be_written_is_only_a_warning(
+    tmp_path: Path, measured: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path / "file"))
+    monkeypatch.setattr(calibrate, "measure", lambda quick: measured)
+    with pytest.warns(UserWarning, match="cannot be kept"):
+        assert this_cpu() == measured
