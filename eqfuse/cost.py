@@ -1,0 +1,89 @@
+"""Price: the roofline of whole kernels.
+
+In: what a kernel body is (its kind's `State`), does (`Work`) and moves, on a `Device`. Out: `Price`, in seconds and bytes.
+    seconds = launch + max(bytes / bandwidth of the level they fit in, sum of elements x seconds per element)
+after Williams, Waterman, Patterson, "Roofline" (CACM 2009), with one rate per function: an exp is not an add.
+Next stop: the extractors, which choose by it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from eqfuse.hardware import Device
+from eqfuse.ir import TensorType
+from eqfuse.kinds import State
+from eqfuse.ops import Role, row
+from eqfuse.plan import Price
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Arithmetic of one operator: flops, seconds at full rate, calls (operators that touch data), operand elements."""
+
+    flops: int
+    seconds: float
+    calls: int
+
+
+_NOTHING = Work(0, 0.0, 0)
+
+
+def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device) -> Work:
+    """What one application of `op` costs to compute, all threads at work."""
+    described = row(op)
+    if described.role in (Role.LEAF, Role.VIEW):
+        return _NOTHING
+    flops = described.flops(types, out, attrs)
+    dtype = types[0].dtype.name if op != "where" else out.dtype.name
+    if described.role is Role.CONTRACTION:
+        seconds = flops / device.contraction_flops(dtype)
+        if op == "conv":
+            gathered = flops // (2 * max(types[1].shape[0], 1))  # im2col writes one element per product of one filter
+            seconds += gathered * device.element_seconds("add", dtype)
+        return Work(flops, seconds, 1)
+    if described.role is Role.WINDOW:
+        touched = out.size * math.prod(attrs[0])
+    else:
+        touched = max(out.size, *(t.size for t in types)) if described.role is Role.REDUCTION else out.size
+    return Work(flops, touched * device.element_seconds(op, dtype), 1)
+
+
+def price(state: State, read: int, written: int, done: Work, device: Device, arguments: int) -> Price:
+    """What a kernel of `state` costs. A view is free; a kernel the device cannot run costs infinity."""
+    if state.kind in ("view", "leaf"):
+        return Price(0.0, 0, 0, 0, "memory")
+    if arguments > device.max_arguments:
+        return Price(math.inf, read, written, done.flops, "memory")
+    traffic = read + written
+    if device.kind == "gpu":
+        return _gpu(state, read, written, done, device)
+    single = device.single
+    calls = done.calls * device.call_seconds
+    # whole arrays, one thread: every operator reads and writes them where they lie
+    passes = traffic / single.bandwidth(2 * traffic)
+    alone = calls + max(passes, done.seconds * device.threads)
+    tiles = max(1, math.ceil(traffic * (1 + done.calls / 4) / device.tile_bytes))
+    memory = traffic / device.bandwidth(traffic)
+    tiled = device.dispatch_seconds + calls * tiles / device.threads + max(memory, done.seconds)
+    if state.kind == "library":
+        tiled = alone
+    seconds = device.launch_seconds + min(alone, tiled)
+    overhead = seconds - max(memory, done.seconds)
+    bound = "launch" if overhead > 0.5 * seconds else ("memory" if memory >= done.seconds else "compute")
+    return Price(seconds, read, written, done.flops, bound)
+
+
+def _gpu(state: State, read: int, written: int, done: Work, device: Device) -> Price:
+    if state.kind in ("row",):
+        extents = [state.space[a] for a in state.axes]
+        row_bytes = math.prod(extents) * 4
+        if row_bytes > device.max_row:  # the row does not stay on chip: each pass reads it again
+            read *= 2
+    memory = (read + written) / device.bandwidth(read + written)
+    seconds = device.launch_seconds + max(memory, done.seconds)
+    if device.launch_seconds > 0.5 * seconds:
+        return Price(seconds, read, written, done.flops, "launch")
+    return Price(seconds, read, written, done.flops, "memory" if memory >= done.seconds else "compute")

@@ -1,0 +1,30 @@
+"""attention: product, work on whole rows, product; the square matrix between them is never stored."""
+
+from __future__ import annotations
+
+from eqfuse.kinds.state import Call, State
+from eqfuse.ops import Role
+
+
+def accept(call: Call) -> State | str | None:
+    if call.device.kind == "gpu":
+        return None
+    if call.row.name == "matmul":
+        left, right = call.states
+        if left.kind != "contract" or not right.at_leaf:
+            return None
+        if not left.panel or left.shape != left.space or call.types[0].shape[:-2] != call.out.shape[:-2]:
+            return "the rows between two products must stay whole"
+        products = (*left.products, call.name)
+        return State("attention", call.out.shape, call.out.shape, products=products)
+    anchors = call.anchors
+    last = next((a for a in anchors if a.kind == "attention"), None)
+    if last is None or not call.is_a(Role.ELEMENTWISE):
+        return None if last is None else "only elementwise work can follow the second product in one kernel"
+    for a in anchors:
+        row_value = a.kind == "contract" and a.products == last.products[:1] and a.shape == (*last.space[:-1], 1)
+        if not row_value and a.products != last.products:
+            return "it needs a third product"
+    if call.out.shape != last.space:
+        return "the epilogue of a product works on the product's own elements"
+    return State("attention", call.out.shape, last.space, products=last.products)

@@ -1,0 +1,11 @@
+"""library: one operator, one call, nothing fused with it."""
+
+from __future__ import annotations
+
+from eqfuse.kinds.state import Call, State
+
+
+def accept(call: Call) -> State | str | None:
+    if all(s.at_leaf for s in call.states):
+        return State("library", call.out.shape, call.out.shape)
+    return f"{call.row.name} runs as one library call"

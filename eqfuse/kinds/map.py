@@ -1,0 +1,25 @@
+"""map: every element of the result on its own. Elementwise work, with views between taken on the leaves instead."""
+
+from __future__ import annotations
+
+import math
+
+from eqfuse.kinds.state import Call, State
+from eqfuse.ops import Role
+
+
+def accept(call: Call) -> State | str | None:
+    if not all(s.pointwise for s in call.states):
+        return None
+    shape = call.out.shape
+    if call.is_a(Role.ELEMENTWISE):
+        dense = all(s.dense and (s.shape == shape or math.prod(s.shape) == 1) for s in call.states)
+        return State("map", shape, shape, dense=dense)
+    if call.is_a(Role.VIEW) and not call.states[0].at_leaf:
+        (source,) = call.states
+        if call.row.name == "reshape":
+            if not source.dense:
+                return "a reshape of values that are broadcast or strided cannot be taken on the arrays read"
+            return State("map", shape, shape, dense=True)
+        return State("map", shape, shape, dense=False)
+    return None

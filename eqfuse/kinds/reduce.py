@@ -1,0 +1,23 @@
+"""reduce: reductions over one set of axes whose results leave the kernel: column sums, full sums, norms of rows."""
+
+from __future__ import annotations
+
+from eqfuse.kinds.state import Call, State
+from eqfuse.ops import Role
+
+
+def accept(call: Call) -> State | str | None:
+    if call.is_a(Role.REDUCTION) and call.states[0].pointwise:
+        return State("reduce", call.out.shape, call.types[0].shape, axes=call.attrs[0])
+    if call.is_a(Role.ELEMENTWISE):
+        anchors = call.anchors
+        if not all(a.kind == "reduce" for a in anchors) or not anchors:
+            return None
+        if all(same_pass(anchors[0], a) for a in anchors) and call.out.shape == anchors[0].reduced:
+            return State("reduce", call.out.shape, anchors[0].space, axes=anchors[0].axes)
+    return None
+
+
+def same_pass(a: State, b: State) -> bool:
+    """Do both reduce the same axes of the same space?"""
+    return a.space == b.space and a.axes == b.axes

@@ -1,0 +1,31 @@
+"""row: reductions over one set of axes, with their results used again at full size: softmax, norms. Several passes."""
+
+from __future__ import annotations
+
+from eqfuse.kinds.reduce import same_pass
+from eqfuse.kinds.state import Call, State
+from eqfuse.ops import Role
+
+
+def accept(call: Call) -> State | str | None:
+    anchors = call.anchors
+    if not anchors or not all(a.kind in ("reduce", "row") for a in anchors):
+        return None
+    first = anchors[0]
+    if call.is_a(Role.ELEMENTWISE):
+        if not all(same_pass(first, a) for a in anchors):
+            return "its arguments are reduced over different axes or spaces"
+        if call.out.shape not in (first.space, first.reduced):
+            return f"a row of {_extents(first.space)} does not line up with {_extents(call.out.shape)}"
+        return State("row", call.out.shape, first.space, axes=first.axes)
+    if call.is_a(Role.REDUCTION):
+        if first.shape != first.space or call.attrs[0] != first.axes:
+            return "a second reduction over other axes needs the first one finished"
+        return State("row", call.out.shape, first.space, axes=first.axes)
+    if call.is_a(Role.VIEW):
+        return "a view of a reduction's result is taken by its reader"
+    return None
+
+
+def _extents(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "a scalar"

@@ -1,0 +1,99 @@
+"""What a partial kernel body is: the state that the lattice of kinds joins, one value at a time."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from eqfuse.hardware import Device
+from eqfuse.ir import Shape, TensorType
+from eqfuse.ops import Op, Role
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A value inside a kernel body, and the kind of the body that computes it.
+
+    `space` is the kernel's full iteration space and `axes` the reduced axes of it (negative). `strides` (in elements,
+    for leaves and views of leaves) says how the value lies in memory. `dense`: every array the value needs lies in
+    memory in the value's own element order, so a reshape can be taken on the leaves. `products` names the products
+    the body holds. `panel`: each row of `space` is computed whole, so a reduction over the last axis may follow.
+    """
+
+    kind: str
+    shape: Shape
+    space: Shape
+    axes: tuple[int, ...] = ()
+    strides: tuple[int, ...] | None = None
+    dense: bool = False
+    products: tuple[object, ...] = ()
+    panel: bool = False
+
+    @property
+    def at_leaf(self) -> bool:
+        return self.strides is not None
+
+    @property
+    def pointwise(self) -> bool:
+        """Leaves, views and maps: what any other kind can take in at the same point of its space."""
+        return self.strides is not None or self.kind == "map"
+
+    @property
+    def reduced(self) -> Shape:
+        """The shape of a value after the kernel's reduction."""
+        n = len(self.space)
+        return tuple(1 if i - n in self.axes else e for i, e in enumerate(self.space))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One operator about to join the bodies that compute its arguments."""
+
+    row: Op
+    attrs: tuple
+    out: TensorType
+    types: tuple[TensorType, ...]
+    states: tuple[State, ...]
+    device: Device
+    name: object  # identifies a product
+
+    @property
+    def anchors(self) -> list[State]:
+        return [s for s in self.states if not s.pointwise]
+
+    def is_a(self, role: Role) -> bool:
+        return self.row.role is role
+
+
+def contiguous(shape: Shape) -> tuple[int, ...]:
+    """Element strides of a C-ordered array."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+def leaf(shape: Shape) -> State:
+    """A value read from memory, where it lies in C order."""
+    return State("leaf", shape, shape, strides=contiguous(shape), dense=True)
+
+
+@lru_cache(maxsize=4096)
+def view_strides(op: str, attrs: tuple, shape: Shape, strides: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Element strides after a view operator, or None when NumPy would have to copy."""
+    from eqfuse.ops import row
+
+    if math.prod(shape) == 0:
+        return contiguous(row(op).type([TensorType(np.dtype(np.int8), shape)], attrs).shape)
+    array = as_strided(np.empty(1, np.int8), shape, strides)
+    if op == "reshape":
+        try:
+            return np.reshape(array, attrs[0], copy=False).strides
+        except ValueError:
+            return None
+    return row(op).meaning(array, *attrs).strides

@@ -1,0 +1,19 @@
+"""view: an index map of one array that strides can express. Moves no data."""
+
+from __future__ import annotations
+
+from eqfuse.kinds.state import Call, State, contiguous, view_strides
+from eqfuse.ops import Role
+
+
+def accept(call: Call) -> State | str | None:
+    if not call.is_a(Role.VIEW) or not call.states[0].at_leaf:
+        return None
+    source = call.states[0]
+    assert source.strides is not None
+    strides = view_strides(call.row.name, call.attrs, source.shape, source.strides)
+    if strides is None:
+        return None  # this reshape copies: `library` takes it
+    shape = call.out.shape
+    dense = source.dense and call.row.name == "reshape" and strides == contiguous(shape)
+    return State("view", shape, shape, strides=strides, dense=dense or (source.dense and shape == source.shape))

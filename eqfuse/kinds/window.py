@@ -1,0 +1,22 @@
+"""window: one pooling, with elementwise work before and after it."""
+
+from __future__ import annotations
+
+from eqfuse.kinds.state import Call, State
+from eqfuse.ops import Role
+
+
+def accept(call: Call) -> State | str | None:
+    if call.is_a(Role.WINDOW):
+        if not call.states[0].pointwise:
+            return None
+        return State("window", call.out.shape, call.out.shape, products=(call.name,))
+    anchors = call.anchors
+    if not anchors or not all(a.kind == "window" for a in anchors):
+        return None
+    first = anchors[0]
+    if any(a.products != first.products for a in anchors):
+        return "it needs two different windows"
+    if not call.is_a(Role.ELEMENTWISE) or call.out.shape != first.space:
+        return "only elementwise work of the same shape can follow a window"
+    return State("window", call.out.shape, first.space, products=first.products)

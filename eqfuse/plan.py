@@ -1,0 +1,56 @@
+"""The plan: which kernels run, in which order, and which values they pass through memory.
+
+In: the extractor's choice. Out: `Plan`, which prints itself. Next stop: `emit`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eqfuse.hardware import Device
+from eqfuse.ir import Graph, Literal, TensorType
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a kernel is predicted to cost: seconds, bytes of memory traffic, flops, and what bounds it."""
+
+    seconds: float
+    bytes_read: int
+    bytes_written: int
+    flops: int
+    bound: str  # "memory" | "compute" | "launch"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel: `body` computes the values `writes` from the values `reads`.
+
+    `body` is a graph of its own, with one input per read (named ``r0, r1, …``) and one output per write, so that
+    `evaluate(kernel.body, arrays)` is its specification. `reads` and `writes` are value numbers of the plan.
+    """
+
+    kind: str
+    body: Graph
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    price: Price
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Kernels in order over numbered values.
+
+    `types[v]` is the type of value v. `inputs` numbers the graph's inputs in order; `constants` gives the values known
+    when the program is built; `setup` kernels depend on those alone and run once, then; `kernels` run at every call.
+    A kernel of kind ``view`` moves no data: its one output shares the memory of its one read.
+    """
+
+    graph: Graph
+    device: Device
+    types: tuple[TensorType, ...]
+    inputs: tuple[int, ...]
+    constants: tuple[tuple[int, Literal], ...]
+    setup: tuple[Kernel, ...]
+    kernels: tuple[Kernel, ...]
+    outputs: tuple[int, ...]

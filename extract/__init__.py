@@ -1,0 +1,40 @@
+"""Extraction: the cheapest fused program of a Space, one algorithm per file behind one signature.
+
+In: a `Space`, a device and the name of an algorithm. Out: a `Plan`. Next stop: `emit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from eqfuse.errors import TargetUnavailable
+from eqfuse.extract import flow, greedy
+from eqfuse.extract.assemble import assemble
+from eqfuse.extract.cover import Cover
+from eqfuse.hardware import Device
+from eqfuse.plan import Plan
+from eqfuse.space import Segment, Space
+
+EXTRACTORS: dict[str, Callable[[Segment, Device], Cover]] = {
+    "flow": flow.extract,
+    "unfused": greedy.unfused,
+    "greedy-materialise": greedy.materialise,
+    "greedy-duplicate": greedy.duplicate,
+    "greedy-priority": greedy.priority,
+    "greedy-depth": greedy.depth_limited,
+}
+
+
+def choose(space: Space, device: Device, extractor: str = "flow") -> Plan:
+    """The plan that `extractor` chooses from `space` for `device`; each distinct segment is solved once.
+
+    Raises TargetUnavailable for an unknown extractor, EqfuseError when egglog cannot prove the plan.
+    """
+    try:
+        algorithm = EXTRACTORS[extractor]
+    except KeyError:
+        raise TargetUnavailable(f"no extractor {extractor!r}; there are {', '.join(EXTRACTORS)}") from None
+    return assemble(space, [algorithm(segment, device) for segment in space.segments], device)
+
+
+__all__ = ["EXTRACTORS", "Cover", "choose"]

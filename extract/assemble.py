@@ -1,0 +1,123 @@
+"""Assemble the covers of all segments into one plan, each cover proved equal to its segment on the way.
+
+In: a `Space` and one `Cover` per distinct segment. Out: a `Plan`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from eqfuse.extract.cover import Cover
+from eqfuse.hardware import Device
+from eqfuse.ir import Graph, Literal, Node, TensorType, const, input_node, node
+from eqfuse.plan import Kernel, Plan, Price
+from eqfuse.proof import prove
+from eqfuse.space import Segment, Space
+
+_FREE = Price(0.0, 0, 0, 0, "memory")
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A kernel of one segment, over its classes."""
+
+    kind: str
+    body: Graph
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    price: Price
+
+
+def assemble(space: Space, covers: list[Cover], device: Device) -> Plan:
+    """The plan that runs each use of a segment by its cover, values numbered in the order they appear."""
+    solved = [_steps(segment, cover) for segment, cover in zip(space.segments, covers, strict=True)]
+    graph = space.graph
+    types: list[TensorType] = []
+    constants: list[tuple[int, Literal]] = []
+    setup: list[Kernel] = []
+    kernels: list[Kernel] = []
+
+    def number(t: TensorType) -> int:
+        types.append(t)
+        return len(types) - 1
+
+    value: dict[Node, int] = {n: number(n.type) for n in graph.inputs}
+    for use in space.uses:
+        segment, cover = covers[use.segment].grammar.segment, covers[use.segment]
+        at: dict[int, int] = {}
+        for class_id, n in zip(segment.inputs, use.inputs, strict=True):
+            if n not in value:  # a large constant
+                value[n] = number(n.type)
+                literal = n.attrs[0]
+                assert isinstance(literal, Literal)
+                constants.append((value[n], literal))
+            at[class_id] = value[n]
+        once, steps = solved[use.segment]
+        for step, into in [*((s, setup) for s in once), *((s, kernels) for s in steps)]:
+            reads = tuple(at[c] for c in step.reads)
+            at |= {c: number(segment.classes[c].type) for c in step.writes}
+            into.append(Kernel(step.kind, step.body, reads, tuple(at[c] for c in step.writes), step.price))
+        for class_id, n in zip(cover.grammar.segment.roots, use.outputs, strict=True):
+            value[n] = at[class_id]
+    return Plan(
+        graph, device, tuple(types), tuple(value[n] for n in graph.inputs), tuple(constants), tuple(setup),
+        tuple(kernels), tuple(value[o] for o in graph.outputs),
+    )  # fmt: skip
+
+
+def _steps(segment: Segment, cover: Cover) -> tuple[list[_Step], list[_Step]]:
+    """What runs once when the program is built, and what runs at every call; proved equal to the segment."""
+    chosen = cover.grammar.segment
+    kernels = []
+    for group in cover.groups:
+        body, reads = cover.grammar.body(group.cuts)
+        kernels.append(_Step(group.state.kind, body, reads, group.outputs, group.price))
+    wanted = {c for k in kernels for c in k.reads} | set(chosen.roots)
+    given = set(chosen.inputs)
+    setup = [_known_step(chosen, c) for c in sorted(wanted - given) if chosen.classes[c].known]
+    prove(
+        segment,
+        [(s.body, s.reads, s.writes) for s in (*setup, *kernels)],
+        chosen.inputs,
+        chosen.roots,
+    )
+    return setup, kernels
+
+
+def _known_step(segment: Segment, of: int) -> _Step:
+    """The smallest derivation of a class that depends on constants alone."""
+    inputs = set(segment.inputs)
+    size: dict[int, int] = dict.fromkeys((c for c in inputs if segment.classes[c].known), 1)
+    best: dict[int, int] = {}
+    changed = True
+    while changed:
+        changed = False
+        for i, c in enumerate(segment.classes):
+            if not c.known or i in inputs:
+                continue
+            for k, enode in enumerate(c.nodes):
+                total = 1 + sum(size.get(a, math.inf) for a in enode.args)  # type: ignore[misc]
+                if total < size.get(i, math.inf):
+                    size[i], best[i], changed = int(total), k, True
+    reads: dict[int, Node] = {}
+    made: dict[int, Node] = {}
+    stack = [of]
+    while stack:
+        c = stack[-1]
+        if c in inputs:
+            made[c] = reads.setdefault(c, input_node(f"r{len(reads)}", segment.classes[c].type))
+        if c in made:
+            stack.pop()
+            continue
+        enode = segment.classes[c].nodes[best[c]]
+        missing = [a for a in enode.args if a not in made]
+        if missing:
+            stack.extend(reversed(missing))
+        elif enode.op == "const":
+            literal = enode.attrs[0]
+            assert isinstance(literal, Literal)
+            made[c] = const(literal.array)
+        else:
+            made[c] = node(enode.op, (made[a] for a in enode.args), enode.attrs)
+    return _Step("setup", Graph(tuple(reads.values()), (made[of],)), tuple(reads), (of,), _FREE)

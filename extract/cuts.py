@@ -1,0 +1,186 @@
+"""Cuts: candidate kernels, as derivations over the classes of a saturated segment.
+
+In: a `Segment` and a `Device`. Out: `Cut`s that join, grow and price themselves through the lattice of kinds.
+A cut computes one class from leaves in memory. It is a derivation (a tree of joins with sharing), so different nodes
+of one class may stand in it without harm, and a leaf that is read stays read even where the same value is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from eqfuse.cost import Work, price, work
+from eqfuse.hardware import Device
+from eqfuse.ir import Graph, Literal, Node, const, input_node, node
+from eqfuse.kinds import State, join, leaf
+from eqfuse.ops import Role, row
+from eqfuse.plan import Price
+from eqfuse.space import ENode, Segment
+
+LARGEST = 512  # operators in one kernel; more neither compile nor fit registers
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Cut:
+    """A candidate kernel for class `of`: `enode` applied to the values of `parts`; a leaf when `enode` is None.
+
+    A view of a leaf is priced as the copy it is when another kernel reads it from memory; most readers take it in.
+    `leaves` maps each class read from memory to the bytes read of it; `works` maps each (class, enode) computed to its
+    `Work`; `inside` holds the classes computed.
+    """
+
+    of: int
+    enode: ENode | None
+    parts: tuple[Cut, ...]
+    state: State
+    leaves: dict[int, int]
+    works: dict[tuple[int, ENode], Work]
+    inside: frozenset[int]
+    price: Price
+
+    def __repr__(self) -> str:
+        reads = ", ".join(map(str, sorted(self.leaves)))
+        return f"<{self.state.kind} {self.of} <- {reads or 'nothing'}, {self.price.seconds * 1e6:.2f} us>"
+
+
+def below(cuts: Iterable[Cut]) -> Iterator[Cut]:
+    """Every cut in the derivations of `cuts`, parts first, each once."""
+    done: set[int] = set()
+    stack = [(c, False) for c in reversed(list(cuts))]
+    while stack:
+        cut, ready = stack.pop()
+        if id(cut) in done:
+            continue
+        if ready:
+            done.add(id(cut))
+            yield cut
+        else:
+            stack.append((cut, True))
+            stack.extend((p, False) for p in reversed(cut.parts) if id(p) not in done)
+
+
+class Grammar:
+    """Makes cuts over one segment for one device."""
+
+    def __init__(self, segment: Segment, device: Device) -> None:
+        self.segment = segment
+        self.device = device
+        self.classes = segment.classes
+        self.scalars: dict[int, ENode] = {}
+        for i, c in enumerate(segment.classes):
+            if c.type.size == 1:
+                self.scalars |= {i: n for n in c.nodes if n.op == "const"}
+        self.free = {i for i, c in enumerate(segment.classes) if c.known} | set(segment.inputs)
+        self._leaves: dict[int, Cut] = {}
+        self._works: dict[tuple[int, ENode], Work] = {}
+
+    def leaf(self, of: int) -> Cut:
+        """Class `of` read from memory, or written into the kernel when it is a scalar constant."""
+        found = self._leaves.get(of)
+        if found is None:
+            t = self.classes[of].type
+            scalar = of in self.scalars
+            found = Cut(
+                of, self.scalars.get(of), (), leaf(t.shape), {} if scalar else {of: t.nbytes}, {}, frozenset(),
+                Price(0.0, 0, 0, 0, "memory"),
+            )  # fmt: skip
+            self._leaves[of] = found
+        return found
+
+    def join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
+        """The cut that applies `enode` to `parts`, or why no kernel can hold it."""
+        classes = self.classes
+        out = classes[of].type
+        types = [classes[a].type for a in enode.args]
+        state = join(enode.op, enode.attrs, out, types, [p.state for p in parts], self.device, (of, enode))
+        if isinstance(state, str):
+            return state
+        leaves: dict[int, int] = {}
+        works: dict[tuple[int, ENode], Work] = {}
+        inside: set[int] = {of}
+        for part in parts:
+            for c, size in part.leaves.items():
+                if size > leaves.get(c, -1):
+                    leaves[c] = size
+            works.update(self._executed(part, state))
+            inside |= part.inside
+        if of in leaves or any(of in p.inside for p in parts):
+            return "it would need its own result"
+        if row(enode.op).role is Role.VIEW and state.at_leaf:
+            leaves = {c: min(size, out.nbytes) for c, size in leaves.items()}
+        key = (of, enode)
+        own = self._works.get(key)
+        if own is None:
+            own = self._works[key] = work(enode.op, enode.attrs, out, types, self.device)
+        works[key] = own
+        if len(works) > LARGEST:
+            return f"a kernel of more than {LARGEST} operators"
+        stored = replace(state, kind="map") if state.kind == "view" else state  # a stored view is a copy
+        return Cut(
+            of, enode, parts, state, leaves, works, frozenset(inside),
+            self.price(stored, leaves, out.nbytes, works.values(), 1),
+        )  # fmt: skip
+
+    def _executed(self, part: Cut, into: State) -> dict[tuple[int, ENode], Work]:
+        """The part's work inside a larger body: a GPU thread computes a broadcast map once per element it serves."""
+        size, space = _size(part.state.shape), _size(into.space)
+        if self.device.kind != "gpu" or part.state.kind != "map" or into.kind != "map" or not 0 < size < space:
+            return part.works
+        times = space / size
+        return {k: Work(int(w.flops * times), w.seconds * times, w.calls) for k, w in part.works.items()}
+
+    def price(self, state: State, leaves: dict[int, int], written: int, works: Iterable[Work], outputs: int) -> Price:
+        flops, seconds, calls = 0, 0.0, 0
+        for w in works:
+            flops += w.flops
+            seconds += w.seconds
+            calls += w.calls
+        done = Work(flops, seconds, calls)
+        return price(state, sum(leaves.values()), written, done, self.device, len(leaves) + outputs)
+
+    def inline(self, cut: Cut, values: dict[int, Cut]) -> Cut | str:
+        """`cut` with every leaf of `values` computed inside instead of read, or why that is no kernel."""
+        return self.rebuild(cut, lambda c: values.get(c.of) if c.of in c.leaves and not c.parts else None)
+
+    def rebuild(self, cut: Cut, swap: Callable[[Cut], Cut | None]) -> Cut | str:
+        """`cut` with some of its leaves swapped for other cuts of the same class, joined anew."""
+        new: dict[int, Cut] = {}
+        for c in below([cut]):
+            other = swap(c)
+            parts = tuple(new[id(p)] for p in c.parts)
+            if other is not None:
+                new[id(c)] = other
+            elif all(a is b for a, b in zip(parts, c.parts, strict=True)):
+                new[id(c)] = c
+            else:
+                assert c.enode is not None
+                made = self.join(c.of, c.enode, parts)
+                if isinstance(made, str):
+                    return made
+                new[id(c)] = made
+        return new[id(cut)]
+
+    def body(self, cuts: tuple[Cut, ...]) -> tuple[Graph, tuple[int, ...]]:
+        """The body graph of a kernel that computes `cuts`, and the classes it reads, in the order of its inputs."""
+        nodes: dict[int, Node] = {}
+        reads: dict[int, Node] = {}
+        for c in below(cuts):
+            if c.enode is None:
+                if c.of not in reads:
+                    reads[c.of] = input_node(f"r{len(reads)}", self.classes[c.of].type)
+                nodes[id(c)] = reads[c.of]
+            elif c.enode.op == "const":
+                literal = c.enode.attrs[0]
+                assert isinstance(literal, Literal)
+                nodes[id(c)] = const(literal.array)
+            else:
+                nodes[id(c)] = node(c.enode.op, (nodes[id(p)] for p in c.parts), c.enode.attrs)
+        return Graph(tuple(reads.values()), tuple(nodes[id(c)] for c in cuts)), tuple(reads)
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    size = 1
+    for n in shape:
+        size *= n
+    return size

@@ -1,0 +1,132 @@
+"""Priority cuts: a few candidate kernels for every class, as technology mapping keeps them.
+
+In: a `Grammar` and how often each class is read. Out: candidates per class, cheapest first by area flow.
+After ABC's `if` mapper (Mishchenko, Chatterjee, Brayton, TCAD 2007): area flow of a class is the price of its best cut
+plus the flows of what it reads, shared among its readers. Two rankings are kept: by flow, and by the kernel's own price
+(as if its leaves were free); one ranking alone loses candidates that pay only when their leaves are stored anyway.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from itertools import product
+
+from eqfuse.extract.cuts import Cut, Grammar
+from eqfuse.space import ENode
+
+KEPT = 8  # cuts per class
+OFFERED = 4  # cuts of an argument that a parent tries, besides reading it
+SWEEPS = 3  # over all classes, so that derivations through later classes are found
+
+
+class Candidates:
+    """The cuts of every class and their area flows, in seconds."""
+
+    def __init__(self, grammar: Grammar, references: dict[int, int]) -> None:
+        self.grammar = grammar
+        self.references = references
+        self.cuts: dict[int, list[Cut]] = {}
+        self.flow: dict[int, float] = dict.fromkeys(grammar.free, 0.0)
+        self._joined: dict[tuple, Cut | None] = {}
+        order = _leaf_up(grammar)
+        for _ in range(SWEEPS):
+            for of in order:
+                self._settle(of)
+
+    def total(self, cut: Cut) -> float:
+        """The cut's price plus the flows of what it reads."""
+        return cut.price.seconds + sum(self.flow.get(c, math.inf) for c in cut.leaves)
+
+    def add(self, cut: Cut) -> None:
+        """Offer a cut from elsewhere (a greedy plan's kernel)."""
+        kept = self.cuts.setdefault(cut.of, [])
+        if not any(_same(cut, c) for c in kept):
+            kept.append(cut)
+
+    def _settle(self, of: int) -> None:
+        found = list(self.cuts.get(of, ()))
+        for enode in self.grammar.classes[of].nodes:
+            if enode.args and of not in enode.args:
+                found += self._joins(of, enode)
+        if not found:
+            return
+        self.cuts[of] = self._keep(found)
+        self.flow[of] = min(map(self.total, self.cuts[of])) / max(1, self.references.get(of, 1))
+
+    def _joins(self, of: int, enode: ENode) -> Iterable[Cut]:
+        distinct = tuple(dict.fromkeys(enode.args))
+        offers = [self._offers(a) for a in distinct]
+        if not all(offers):
+            return
+        for chosen in product(*offers):
+            by_class = dict(zip(distinct, chosen, strict=True))
+            key = (of, enode, chosen)
+            if key not in self._joined:
+                made = self.grammar.join(of, enode, tuple(by_class[a] for a in enode.args))
+                self._joined[key] = made if isinstance(made, Cut) and made.price.seconds < math.inf else None
+            cut = self._joined[key]
+            if cut is not None:
+                yield cut
+
+    def _offers(self, of: int) -> list[Cut]:
+        readable = of in self.flow or of in self.grammar.scalars
+        read = [self.grammar.leaf(of)] if readable else []
+        if of in self.grammar.free or of in self.grammar.scalars:
+            return read
+        return read + self.cuts.get(of, [])[:OFFERED]
+
+    def _keep(self, found: list[Cut]) -> list[Cut]:
+        """The best of each kind, then the best by flow and by own price in turn."""
+        totals = {id(c): self.total(c) for c in found}
+        by_flow = sorted(found, key=lambda c: (totals[id(c)], c.price.seconds, len(c.leaves)))
+        by_price = sorted(found, key=lambda c: (c.price.seconds, totals[id(c)], len(c.leaves)))
+        kept: list[Cut] = []
+        seen: set[tuple] = set()
+
+        def take(cut: Cut) -> bool:
+            mark = (cut.state.kind, tuple(cut.leaves), cut.price.seconds)
+            if mark in seen or totals[id(cut)] == math.inf:
+                return False
+            seen.add(mark)
+            kept.append(cut)
+            return True
+
+        kinds: set[str] = set()
+        for cut in by_flow:
+            if cut.state.kind not in kinds and take(cut):
+                kinds.add(cut.state.kind)
+        ranked = [iter(by_flow), iter(by_price)]
+        while ranked and len(kept) < KEPT:
+            for ranking in list(ranked):
+                if not any(take(c) for c in ranking):  # `any` stops at the first one taken
+                    ranked.remove(ranking)
+        return sorted(kept, key=lambda c: totals[id(c)])
+
+
+def _same(a: Cut, b: Cut) -> bool:
+    return a.leaves == b.leaves and a.works.keys() == b.works.keys()
+
+
+def _leaf_up(grammar: Grammar) -> list[int]:
+    """Classes in an order in which, for at least one node of each, the arguments come first."""
+    classes = grammar.classes
+    rank: dict[int, int] = dict.fromkeys([*grammar.free, *grammar.scalars], 0)
+    waiting: dict[int, list[tuple[int, ENode]]] = {}
+    for i, c in enumerate(classes):
+        for enode in c.nodes:
+            for a in dict.fromkeys(enode.args):
+                waiting.setdefault(a, []).append((i, enode))
+    missing = {(i, e): len(set(e.args)) for i, c in enumerate(classes) for e in c.nodes if e.args}
+    queue = sorted(rank)
+    while queue:
+        later = []
+        for a in queue:
+            for i, enode in waiting.get(a, ()):
+                missing[i, enode] -= 1
+                if missing[i, enode] == 0 and i not in rank:
+                    rank[i] = 1 + max(rank[x] for x in enode.args)
+                    later.append(i)
+        queue = sorted(later)
+    computed = [i for i in rank if i not in grammar.free and i not in grammar.scalars]
+    return sorted(computed, key=lambda i: (rank[i], i))

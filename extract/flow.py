@@ -1,0 +1,138 @@
+"""flow: area flow, exact area with compound moves, merging; from every greedy plan as well.
+
+Promise: never worse in predicted time than the best greedy plan, merged or not; no bound on the gap to the optimum.
+In: a saturated `Segment`, a `Device`. Out: a `Cover`. The recipe is technology mapping with choices.
+"""
+
+from __future__ import annotations
+
+import math
+
+from eqfuse.extract import greedy
+from eqfuse.extract.cover import Cover
+from eqfuse.extract.cuts import Cut, Grammar, below
+from eqfuse.extract.enumerate import Candidates
+from eqfuse.extract.improve import improve
+from eqfuse.extract.merge import merge
+from eqfuse.hardware import Device
+from eqfuse.space import ENode, Segment
+
+PASSES = 2  # area-flow passes with the reference counts of the cover before
+
+
+def extract(segment: Segment, device: Device) -> Cover:
+    """The best cover over all starts: area flow from each pass, every greedy plan, and the greedy plans as they are."""
+    grammar = Grammar(segment, device)
+    plain = [policy(segment, device) for policy in greedy.POLICIES]
+    transplants = [t for p in plain if (t := _transplant(p, segment, grammar)) is not None]
+    best_greedy = min(transplants, key=lambda c: c.cost, default=None)
+    references = _references(best_greedy)
+    starts: list[Cover] = list(transplants)
+    candidates = None
+    for _ in range(PASSES):
+        candidates = Candidates(grammar, references)
+        for start in transplants:
+            for cut in start.choice.values():
+                candidates.add(cut)
+        cover = _cheapest(candidates)
+        if cover is not None:
+            starts.append(cover)
+            references = _references(cover)
+    assert candidates is not None
+    finished = []
+    for start in _distinct(starts):
+        improve(start, candidates)
+        merge(start)
+        finished.append(start)
+    for cover in plain:
+        merged = cover.copy()
+        merge(merged)
+        finished += [cover, merged]
+    return min(finished, key=lambda c: c.cost)
+
+
+def _references(cover: Cover | None) -> dict[int, int]:
+    return dict(cover.refs) if cover is not None else {}
+
+
+def _distinct(covers: list[Cover]) -> list[Cover]:
+    """Covers without repeats of the same price and stored classes, cheapest first."""
+    found: dict[tuple, Cover] = {}
+    for cover in sorted(covers, key=lambda c: c.cost):
+        found.setdefault((tuple(sorted(cover.choice)), round(cover.cost * 1e12)), cover)
+    return list(found.values())
+
+
+def _cheapest(candidates: Candidates) -> Cover | None:
+    """A cover from the roots by the cheapest cut of each class that does not depend on what is being covered."""
+    grammar = candidates.grammar
+    cover = Cover(grammar, grammar.segment.roots)
+    banned: dict[int, set[int]] = {}
+    for _ in range(64):
+        choice: dict[int, Cut] = {}
+        stack = list(cover.roots)
+        while stack:
+            of = stack.pop()
+            if of in choice:
+                continue
+            usable = [c for c in candidates.cuts.get(of, ()) if id(c) not in banned.get(of, ())]
+            if not usable:
+                return None
+            choice[of] = min(usable, key=candidates.total)
+            stack.extend(cover.reads(choice[of]))
+        loop = _loop(cover, choice)
+        if loop is None:
+            return cover if cover.take(choice) else None
+        dearest = max(loop, key=lambda c: (candidates.total(choice[c]), c))
+        banned.setdefault(dearest, set()).add(id(choice[dearest]))
+    return None
+
+
+def _loop(cover: Cover, choice: dict[int, Cut]) -> list[int] | None:
+    """Classes of `choice` that read one another in a circle, or None."""
+    done: set[int] = set()
+    for root in choice:
+        path: list[int] = []
+        on_path: set[int] = set()
+        stack: list[tuple[int, bool]] = [(root, False)]
+        while stack:
+            of, leave = stack.pop()
+            if leave:
+                path.pop()
+                on_path.discard(of)
+                done.add(of)
+            elif of in on_path:
+                return path[path.index(of) :]
+            elif of not in done:
+                path.append(of)
+                on_path.add(of)
+                stack.append((of, True))
+                stack.extend((leaf, False) for leaf in cover.reads(choice[of]))
+    return None
+
+
+def _transplant(cover: Cover, segment: Segment, grammar: Grammar) -> Cover | None:
+    """A greedy plan over the classes of the saturated segment; None when classes merged under it."""
+    number = {i: segment.origin[n] for n, i in cover.grammar.segment.origin.items() if n in segment.origin}
+    moved: dict[int, Cut] = {}
+    choice: dict[int, Cut] = {}
+    for old in below(cover.choice[c] for c in cover.order()):
+        of = number[old.of]
+        if not old.parts:
+            moved[id(old)] = grammar.leaf(of)
+            continue
+        assert old.enode is not None
+        enode = ENode(old.enode.op, tuple(number[a] for a in old.enode.args), old.enode.attrs)
+        parts = tuple(moved[id(p)] for p in old.parts)
+        if of in grammar.free or of in grammar.scalars:
+            moved[id(old)] = grammar.leaf(of)  # a law found that this is known
+            continue
+        made = grammar.join(of, enode, parts)
+        if isinstance(made, str) or made.price.seconds == math.inf:
+            return None
+        moved[id(old)] = made
+    for c, cut in cover.choice.items():
+        if number[c] not in grammar.free:
+            choice[number[c]] = moved[id(cut)]
+    new = Cover(grammar, segment.roots)
+    return new if new.take(choice) else None

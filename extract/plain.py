@@ -1,0 +1,34 @@
+"""The program as it was written, in the form of a segment: one node per class, arguments first.
+
+In: a saturated `Segment`. Out: a `Segment` with no choices, which the greedy fusers work on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from eqfuse.ir import Node
+from eqfuse.space import EClass, ENode, Segment
+
+
+def plain(segment: Segment) -> Segment:
+    """`segment` without its laws. Classes are numbered in topological order."""
+    graph = segment.graph
+    number: dict[Node, int] = {}
+    classes: list[EClass] = []
+    for n in dict.fromkeys((*graph.inputs, *graph.nodes)):
+        args = tuple(number[a] for a in n.args)
+        number[n] = len(classes)
+        known = n.op == "const" or (n.op == "input" and bool(n.attrs[2])) or _all_known(args, classes)
+        classes.append(EClass(n.type, (ENode(n.op, args, n.attrs),), known))
+    return replace(
+        segment,
+        classes=tuple(classes),
+        inputs=tuple(number[i] for i in graph.inputs),
+        roots=tuple(number[o] for o in graph.outputs),
+        origin=number,
+    )
+
+
+def _all_known(args: tuple[int, ...], classes: list[EClass]) -> bool:
+    return bool(args) and all(classes[a].known for a in args)
