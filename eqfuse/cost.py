@@ -2,7 +2,7 @@
 
 In: what a kernel body is (its kind's `State`), does (`Work`) and moves, on a `Device`. Out: `Price`, in seconds and bytes.
     seconds = launch + max(bytes / bandwidth of the level they fit in, sum of elements x seconds per element)
-after Williams, Waterman, Patterson, "Roofline" (CACM 2009), with one rate per function: an exp is not an add.
+(plus a twentieth of the smaller, which does not quite hide under the larger) after Williams, Waterman, Patterson, "Roofline" (CACM 2009), with one rate per function: an exp is not an add.
 Next stop: the extractors, which choose by it.
 """
 
@@ -17,6 +17,10 @@ from eqfuse.ir import TensorType
 from eqfuse.kinds import State
 from eqfuse.ops import Role, row
 from eqfuse.plan import Price
+
+
+OVERLAP = 0.95  # gpu_performance_model.cc: exec = compute + memory - 0.95 min(compute, memory)
+LIVE = 4  # arrays over the kernel's space of which a tile keeps its part in cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +55,13 @@ def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], de
     return Work(flops, touched * device.element_seconds(op, dtype), 1)
 
 
-def price(state: State, read: int, written: int, done: Work, device: Device, arguments: int) -> Price:
-    """What a kernel of `state` costs. A view is free; a kernel the device cannot run costs infinity."""
+def price(
+    state: State, read: int, written: int, done: Work, device: Device, arguments: int, itemsize: int = 4
+) -> Price:
+    """What a kernel of `state` costs. A view is free; a kernel the device cannot run costs infinity.
+
+    `arguments` counts arrays read and written; `itemsize` is that of the values in its tiles, in bytes.
+    """
     if state.kind in ("view", "leaf"):
         return Price(0.0, 0, 0, 0, "memory")
     if arguments > device.max_arguments:
@@ -62,18 +71,24 @@ def price(state: State, read: int, written: int, done: Work, device: Device, arg
         return _gpu(state, read, written, done, device)
     single = device.single
     calls = done.calls * device.call_seconds
-    # whole arrays, one thread: every operator reads and writes them where they lie
-    passes = traffic / single.bandwidth(2 * traffic)
-    alone = calls + max(passes, done.seconds * device.threads)
-    tiles = max(1, math.ceil(traffic * (1 + done.calls / 4) / device.tile_bytes))
-    memory = traffic / device.bandwidth(traffic)
-    tiled = device.dispatch_seconds + calls * tiles / device.threads + max(memory, done.seconds)
-    if state.kind == "library":
-        tiled = alone
-    seconds = device.launch_seconds + min(alone, tiled)
-    overhead = seconds - max(memory, done.seconds)
-    bound = "launch" if overhead > 0.5 * seconds else ("memory" if memory >= done.seconds else "compute")
-    return Price(seconds, read, written, done.flops, bound)
+    # between the kernel that writes a value and the one that reads it lies the traffic of both: hence 2 x
+    alone = calls + _overlapped(traffic / single.bandwidth(2 * traffic), done.seconds * device.threads)
+    memory = traffic / device.bandwidth(2 * traffic)
+    tiles = max(1, math.ceil(LIVE * itemsize * math.prod(state.space) / device.tile_bytes))
+    tiled = device.dispatch_seconds + calls * tiles / device.threads + _overlapped(memory, done.seconds)
+    seconds = device.launch_seconds + (alone if state.kind == "library" else min(alone, tiled))
+    return Price(seconds, read, written, done.flops, _bound(seconds, memory, done.seconds))
+
+
+def _overlapped(memory: float, compute: float) -> float:
+    """Seconds when all but a twentieth of the shorter of two activities hides under the longer (as XLA's model has it)."""
+    return memory + compute - OVERLAP * min(memory, compute)
+
+
+def _bound(seconds: float, memory: float, compute: float) -> str:
+    if seconds > 2 * max(memory, compute):
+        return "launch"
+    return "memory" if memory >= compute else "compute"
 
 
 def _gpu(state: State, read: int, written: int, done: Work, device: Device) -> Price:
@@ -82,8 +97,6 @@ def _gpu(state: State, read: int, written: int, done: Work, device: Device) -> P
         row_bytes = math.prod(extents) * 4
         if row_bytes > device.max_row:  # the row does not stay on chip: each pass reads it again
             read *= 2
-    memory = (read + written) / device.bandwidth(read + written)
-    seconds = device.launch_seconds + max(memory, done.seconds)
-    if device.launch_seconds > 0.5 * seconds:
-        return Price(seconds, read, written, done.flops, "launch")
-    return Price(seconds, read, written, done.flops, "memory" if memory >= done.seconds else "compute")
+    memory = (read + written) / device.bandwidth(2 * (read + written))
+    seconds = device.launch_seconds + _overlapped(memory, done.seconds)
+    return Price(seconds, read, written, done.flops, _bound(seconds, memory, done.seconds))

@@ -82,6 +82,11 @@ class Literal:
     def __repr__(self) -> str:
         return f"Literal({self.text()})"
 
+    def digest(self) -> str:
+        """Short text, different for different literals."""
+        dtype, shape, data = self._key
+        return f"{dtype.name}{shape}{data.hex()}"
+
     def text(self) -> str:
         """Python text that `literal_from_text` turns back into the same bits."""
         if self.array.size == 1 and self.array.dtype.kind in "biuf":
@@ -208,9 +213,12 @@ class Graph:
     @cached_property
     def key(self) -> str:
         """Digest of the printed text: equal for structurally equal graphs, in every process."""
-        return hashlib.blake2b(str(self).encode(), digest_size=16).hexdigest()
+        return hashlib.blake2b(self._text(Literal.digest).encode(), digest_size=16).hexdigest()
 
     def __str__(self) -> str:
+        return self._text(Literal.text)
+
+    def _text(self, literal: Callable[[Literal], str]) -> str:
         names = {n: f"a{i}" for i, n in enumerate(self.inputs)}
         heads = [
             f'{names[n]}: {n.attrs[0]!r} = "{n.type}{"!" if n.attrs[2] else ""}"' for n in self.inputs
@@ -222,7 +230,7 @@ class Graph:
             names[n] = f"t{len(lines) - 1}"
             if n.op == "const":
                 assert isinstance(n.attrs[0], Literal)
-                call = n.attrs[0].text()
+                call = literal(n.attrs[0])
             else:
                 call = ", ".join([*(names[a] for a in n.args), *map(_attr_text, n.attrs)])
             lines.append(f"    {names[n]} = {n.op}({call})  # {n.type}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from eqfuse.cost import Work, price, work
 from eqfuse.hardware import Device
-from eqfuse.ir import Graph, Literal, Node, const, input_node, node
+from eqfuse.ir import Graph, Literal, Node, TensorType, const, input_node, node
 from eqfuse.kinds import State, join, leaf
 from eqfuse.ops import Role, row
 from eqfuse.plan import Price
@@ -119,7 +119,7 @@ class Grammar:
         stored = replace(state, kind="map") if state.kind == "view" else state  # a stored view is a copy
         return Cut(
             of, enode, parts, state, leaves, works, frozenset(inside),
-            self.price(stored, leaves, out.nbytes, works.values(), 1),
+            self.price(stored, leaves, works.values(), (out,)),
         )  # fmt: skip
 
     def _executed(self, part: Cut, into: State) -> dict[tuple[int, ENode], Work]:
@@ -130,14 +130,19 @@ class Grammar:
         times = space / size
         return {k: Work(int(w.flops * times), w.seconds * times, w.calls) for k, w in part.works.items()}
 
-    def price(self, state: State, leaves: dict[int, int], written: int, works: Iterable[Work], outputs: int) -> Price:
+    def price(
+        self, state: State, leaves: dict[int, int], works: Iterable[Work], outputs: tuple[TensorType, ...]
+    ) -> Price:
+        """The price of a kernel of `state` that reads `leaves`, does `works` and writes `outputs`."""
         flops, seconds, calls = 0, 0.0, 0
         for w in works:
             flops += w.flops
             seconds += w.seconds
             calls += w.calls
         done = Work(flops, seconds, calls)
-        return price(state, sum(leaves.values()), written, done, self.device, len(leaves) + outputs)
+        written = sum(t.nbytes for t in outputs)
+        arguments, itemsize = len(leaves) + len(outputs), outputs[0].dtype.itemsize
+        return price(state, sum(leaves.values()), written, done, self.device, arguments, itemsize)
 
     def inline(self, cut: Cut, values: dict[int, Cut]) -> Cut | str:
         """`cut` with every leaf of `values` computed inside instead of read, or why that is no kernel."""

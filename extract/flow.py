@@ -45,10 +45,16 @@ def extract(segment: Segment, device: Device) -> Cover:
         merge(start)
         finished.append(start)
     for cover in plain:
-        merged = cover.copy()
-        merge(merged)
-        finished += [cover, merged]
+        finished += [cover, _merged(cover)]
+    for cover in (*plain[:1], *transplants[:1]):
+        finished.append(_merged(greedy.inlined(cover)))
     return min(finished, key=lambda c: c.cost)
+
+
+def _merged(cover: Cover) -> Cover:
+    new = cover.copy()
+    merge(new)
+    return new
 
 
 def _references(cover: Cover | None) -> dict[int, int]:

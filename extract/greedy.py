@@ -85,6 +85,19 @@ def fuse(cover: Cover, of: int, readers: list[int]) -> dict[int, Cut] | None:
     return changed
 
 
+def inlined(cover: Cover) -> Cover:
+    """`cover` with every pointwise value computed in all its readers, whatever it costs: a start for merging, after
+    which kernels that compute the same values share them."""
+    new = cover.copy()
+    for of in new.order():
+        readers = new.readers().get(of, [])
+        if readers and (new.choice[of].state.kind in ("map", "reduce", "row") or len(readers) == 1):
+            changed = fuse(new, of, readers)
+            if changed is not None:
+                _commit(new, of, changed)
+    return new
+
+
 def _commit(cover: Cover, of: int, changed: dict[int, Cut]) -> None:
     choice = cover.choice | changed
     if of not in cover.roots:

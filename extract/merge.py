@@ -94,8 +94,8 @@ def _group(grammar: Grammar, cuts: tuple[Cut, ...]) -> Group | None:
         works |= cut.works
     if any(c.of in leaves for c in cuts):
         return None
-    written = sum(grammar.classes[c.of].type.nbytes for c in cuts)
-    return Group(cuts, state, leaves, grammar.price(state, leaves, written, works.values(), len(cuts)))
+    outputs = tuple(grammar.classes[c.of].type for c in cuts)
+    return Group(cuts, state, leaves, grammar.price(state, leaves, works.values(), outputs))
 
 
 def _acyclic(alive: dict[int, Group], a: int, b: int) -> bool:

@@ -1,0 +1,176 @@
+"""The lattice of kinds: which bodies one kernel may have, and why others are refused."""
+
+import numpy as np
+import pytest
+
+from eqfuse.hardware import DEVICES
+from eqfuse.ir import Graph, Node, TensorType, const, input_node, node
+from eqfuse.kinds import State, classify
+
+CPU, GPU = DEVICES["cpu"], DEVICES["a100"]
+F32 = np.dtype(np.float32)
+ROWS = ((-1,),)
+
+
+def tensor(name: str, *shape: int) -> Node:
+    return input_node(name, TensorType(F32, shape))
+
+
+def op(name: str, *args: Node, attrs: tuple = ()) -> Node:
+    return node(name, args, attrs)
+
+
+def kernel(*outputs: Node) -> Graph:
+    inputs: list[Node] = []
+    stack = list(outputs)
+    while stack:
+        n = stack.pop()
+        if n.op == "input" and n not in inputs:
+            inputs.append(n)
+        stack.extend(n.args)
+    return Graph(tuple(inputs), outputs)
+
+
+def kind(*outputs: Node, device=CPU) -> str:
+    state = classify(kernel(*outputs), device)
+    assert isinstance(state, State), state
+    return state.kind
+
+
+def refusal(*outputs: Node, device=CPU) -> str:
+    reason = classify(kernel(*outputs), device)
+    assert isinstance(reason, str), reason
+    return reason
+
+
+def softmax(x: Node) -> Node:
+    e = op("exp", op("subtract", x, op("max", x, attrs=ROWS)))
+    return op("divide", e, op("sum", e, attrs=ROWS))
+
+
+X = tensor("x", 8, 16)
+
+
+def test_elementwise_work_with_broadcasting_is_a_map():
+    """A2.1"""
+    assert kind(op("multiply", op("exp", X), tensor("b", 16))) == "map"
+
+
+def test_a_reshape_between_two_pointwise_operators_does_not_split_the_kernel():
+    """A2.10"""
+    flat = op("reshape", op("exp", X), attrs=((128,),))
+    assert kind(op("negative", flat)) == "map"
+
+
+def test_a_reshape_of_broadcast_values_needs_them_stored():
+    spread = op("add", X, tensor("b", 16))
+    assert "reshape" in refusal(op("negative", op("reshape", spread, attrs=((128,),))))
+
+
+def test_a_transpose_between_two_pointwise_operators_is_taken_on_the_leaves():
+    assert kind(op("exp", op("transpose", op("exp", X), attrs=((1, 0),)))) == "map"
+
+
+def test_a_pointwise_prologue_joins_a_reduction():
+    """A2.3"""
+    assert kind(op("sum", op("square", X), attrs=ROWS)) == "reduce"
+
+
+def test_softmax_is_one_row_kernel():
+    """A2.4"""
+    assert kind(softmax(X)) == "row"
+
+
+def test_two_softmaxes_over_the_same_rows_share_a_kernel():
+    """G26"""
+    assert kind(op("add", softmax(X), softmax(tensor("y", 8, 16)))) == "row"
+
+
+def test_reductions_over_different_axes_do_not_share_a_kernel():
+    assert "different axes" in refusal(op("sum", X, attrs=ROWS), op("sum", X, attrs=((-2,),)))
+
+
+def test_sibling_reductions_of_the_same_rows_share_a_kernel():
+    """G28"""
+    assert kind(op("sum", X, attrs=ROWS), op("max", X, attrs=ROWS)) == "reduce"
+
+
+def test_a_value_and_its_row_sum_can_leave_one_kernel():
+    y = op("exp", X)
+    assert kind(y, op("sum", y, attrs=ROWS)) == "row"
+
+
+def test_bias_and_activation_join_a_product():
+    """A2.5, A2.6"""
+    product = op("matmul", X, tensor("w", 16, 4))
+    assert kind(op("maximum", op("add", product, tensor("b", 4)), const(np.float32(0)))) == "contract"
+
+
+def test_a_product_reads_a_transposed_operand_without_a_buffer():
+    """A2.9"""
+    assert kind(op("matmul", op("transpose", X, attrs=((1, 0),)), tensor("w", 8, 4))) == "contract"
+
+
+def test_work_on_the_right_operand_of_a_product_is_refused():
+    assert "right operand" in refusal(op("matmul", X, op("exp", tensor("w", 16, 4))))
+
+
+def test_two_products_do_not_share_a_kernel():
+    a, b = (op("matmul", X, tensor(n, 16, 4)) for n in "ab")
+    assert "two different products" in refusal(op("add", a, b))
+
+
+def test_product_softmax_product_is_attention_and_keeps_the_square_on_chip():
+    q, kt, v = tensor("q", 2, 8, 4), tensor("kt", 2, 4, 8), tensor("v", 2, 8, 4)
+    assert kind(op("matmul", softmax(op("matmul", q, kt)), v)) == "attention"
+
+
+def test_attention_may_divide_by_the_row_sums_after_the_second_product():
+    """G16"""
+    q, kt, v = tensor("q", 2, 8, 4), tensor("kt", 2, 4, 8), tensor("v", 2, 8, 4)
+    e = op("exp", op("matmul", q, kt))
+    assert kind(op("divide", op("matmul", e, v), op("sum", e, attrs=ROWS))) == "attention"
+
+
+def test_on_a_gpu_a_product_is_a_library_call_that_nothing_joins():
+    product = op("matmul", X, tensor("w", 16, 4))
+    assert kind(product, device=GPU) == "contract"
+    assert "library call" in refusal(op("exp", product), device=GPU)
+
+
+def test_a_convolution_takes_its_bias_and_relu():
+    """A2.7"""
+    x, w = tensor("x", 2, 3, 8, 8), tensor("w", 4, 3, 3, 3)
+    y = op("conv", x, w, attrs=((1, 1), ((1, 1), (1, 1)), (1, 1), 1))
+    assert kind(op("maximum", op("add", y, tensor("b", 4, 1, 1)), const(np.float32(0)))) == "contract"
+
+
+def test_relu_joins_the_pooling_after_it():
+    """G18"""
+    x = tensor("x", 2, 3, 8, 8)
+    relu = op("maximum", x, const(np.float32(0)))
+    assert kind(op("window_max", relu, attrs=((2, 2), (2, 2), ((0, 0), (0, 0))))) == "window"
+
+
+def test_a_library_operator_stands_alone():
+    """A3.6"""
+    assert kind(op("sort", X, attrs=(-1,))) == "library"
+    assert "library call" in refusal(op("exp", op("sort", X, attrs=(-1,))))
+    assert "library call" in refusal(op("sort", op("exp", X), attrs=(-1,)))
+
+
+def test_a_view_moves_nothing():
+    assert kind(op("transpose", X, attrs=((1, 0),))) == "view"
+
+
+def test_a_reshape_that_numpy_would_copy_is_no_view():
+    turned = op("transpose", X, attrs=((1, 0),))
+    assert kind(op("reshape", turned, attrs=((128,),))) == "library"
+
+
+@pytest.mark.parametrize("axes", [((-1,),), ((-2,),), ((-2, -1),)])
+def test_a_second_pass_over_the_same_axes_stays_in_the_kernel(axes):
+    """Two-pass variance (G14)."""
+    count = const(np.float32(3))
+    centred = op("subtract", X, op("divide", op("sum", X, attrs=axes), count))
+    assert kind(op("divide", op("sum", op("square", centred), attrs=axes), count)) == "row"
