@@ -1,0 +1,185 @@
+"""Runs emitted CUDA text, unchanged, on the CPU. In: the source and a kernel's name. Out: a callable shaped like
+`cupy.RawKernel`, which runs the grid one fibre per CUDA thread (`cudasim.hpp`) under a schedule chosen by `seed`.
+A stuck barrier, a wrong warp mask or a bad address is a `CudaSimError`. Next stop: tests/kernels."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import platformdirs
+
+from eqfuse.errors import EqfuseError, TargetUnavailable
+
+FLAGS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-fvisibility=hidden", "-ffp-contract=off", "-fwrapv",
+         "-fsanitize=alignment,bounds", "-fsanitize-undefined-trap-on-error")  # fmt: skip
+CUDA_HEADERS = ("cuda_fp16.h", "cuda_bf16.h")  # their contents are in cudawords.hpp
+LARGEST_DYNAMIC_SHARED = 227 * 1024
+_KERNEL = re.compile(r'extern\s+"C"\s+__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+'
+                     r"(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(")  # fmt: skip
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_KIND = {**dict.fromkeys("?bBhHiIlLqQ", "i"), "f": "f", "d": "f"}  # by dtype.char; others: struct
+_running = threading.Lock()  # a library keeps its threads and shared memory in static storage
+
+
+class CudaSimError(EqfuseError):
+    """The kernel does not compile, was launched wrongly, or did something a GPU does not define."""
+
+
+class CpuRawModule:
+    """The kernels of one source, as `cupy.RawModule(code=...)`. A kernel is an `extern "C" __global__ void`."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+
+    def get_function(self, name: str) -> CpuRawKernel:
+        return CpuRawKernel(self.code, name)
+
+
+class CpuRawKernel:
+    """One kernel, called as `cupy.RawKernel`; `seed` picks the order of blocks, warps and lanes (0 natural, 1 reversed,
+    others random). A kernel without races gives the same bits under every seed."""
+
+    _stacks: ClassVar[int | None] = None  # one region for all kernels of the process
+
+    def __init__(self, code: str, name: str) -> None:
+        self.name = name
+        self.max_dynamic_shared_size_bytes = 48 * 1024
+        library = _load(code)
+        try:
+            self._launch = library[f"eqf_launch_{name}"]
+            signature = library[f"eqf_signature_{name}"]
+        except AttributeError:
+            known = f'it has {_kernels(code)} (extern "C" only)'
+            raise CudaSimError(f"no kernel {name!r} in this source; {known}") from None
+        signature.restype = ctypes.c_char_p
+        self._reserve_stacks = library["eqf_reserve_stacks"]
+        self._reserve_stacks.restype = ctypes.c_void_p
+        self._launch.restype = None
+        self._parameters = [(text[0], int(text[1:])) for text in signature().decode().split()]
+
+    def __call__(self, grid: Sequence[int], block: Sequence[int], args: Sequence[object], shared_mem: int = 0,
+                 seed: int = 0) -> None:  # fmt: skip
+        sizes = _sizes(grid) + _sizes(block)
+        self._check_launch(sizes, shared_mem)
+        if len(args) != len(self._parameters):
+            raise CudaSimError(f"{self.name} takes {len(self._parameters)} arguments, {len(args)} given")
+        values = [self._bytes(i, argument) for i, argument in enumerate(args)]
+        pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(value) for value in values])
+        message = ctypes.create_string_buffer(1024)
+        with _running:
+            CpuRawKernel._stacks = CpuRawKernel._stacks or self._reserve_stacks()
+            self._launch(pointers, (ctypes.c_uint * 6)(*sizes), ctypes.c_size_t(shared_mem), ctypes.c_uint(seed),
+                         ctypes.c_void_p(CpuRawKernel._stacks), message, ctypes.c_size_t(len(message)))  # fmt: skip
+        if message.value:
+            raise CudaSimError(f"{self.name}: {message.value.decode()}")
+
+    def _check_launch(self, sizes: list[int], shared_mem: int) -> None:
+        threads = sizes[3] * sizes[4] * sizes[5]
+        if threads > 1024 or sizes[5] > 64:
+            raise CudaSimError(f"{self.name}: block {tuple(sizes[3:])} is too large (1024 threads, 64 along z)")
+        if sizes[0] > 2**31 - 1 or max(sizes[1:3]) > 65535:
+            raise CudaSimError(f"{self.name}: grid {tuple(sizes[:3])} is too large (65535 along y and z)")
+        if shared_mem > self.max_dynamic_shared_size_bytes or shared_mem > LARGEST_DYNAMIC_SHARED:
+            raise CudaSimError(f"{self.name}: {shared_mem} bytes of dynamic shared memory, "
+                               f"max_dynamic_shared_size_bytes is {self.max_dynamic_shared_size_bytes}")  # fmt: skip
+
+    def _bytes(self, position: int, argument: object) -> ctypes.Array[ctypes.c_char]:
+        """The argument as CuPy lays it out, refused where a GPU would silently read something else."""
+        kind, size = self._parameters[position]
+        given, data = _layout(argument)
+        narrowed = given == kind == "i" and isinstance(argument, int)  # little-endian: the low bytes are the value
+        if given != kind or (len(data) != size and not narrowed):
+            raise CudaSimError(
+                f"{self.name}: argument {position} is a {type(argument).__name__} ({given}{len(data)}), the kernel's "
+                f"parameter is {kind}{size} (p pointer, i integer, f float, s struct; bytes)"
+            )
+        return ctypes.create_string_buffer(data[:size], size)
+
+
+def _layout(argument: object) -> tuple[str, bytes]:
+    if argument is None:
+        return "p", bytes(8)
+    if isinstance(argument, np.ndarray):
+        return "p", int(argument.ctypes.data).to_bytes(8, sys.byteorder)
+    if isinstance(argument, np.generic):
+        return _KIND.get(argument.dtype.char, "s"), argument.tobytes()
+    if isinstance(argument, bool):
+        return "i", bytes([argument])
+    if isinstance(argument, int):
+        return "i", np.int64(argument).tobytes()
+    if isinstance(argument, float):
+        return "f", np.float64(argument).tobytes()
+    raise CudaSimError(f"a {type(argument).__name__} cannot be a kernel argument: pass an array or a NumPy scalar")
+
+
+def _sizes(extents: Sequence[int]) -> list[int]:
+    padded = [int(extent) for extent in extents] + [1, 1, 1]
+    return [max(1, extent) for extent in padded[:3]]  # CuPy launches grid (0,) as one block
+
+
+def _kernels(code: str) -> list[str]:
+    return _KERNEL.findall(_COMMENT.sub(" ", code))
+
+
+def available() -> str:
+    """Empty when kernels can be run here, else the reason why not."""
+    if sys.platform != "linux":
+        return "the CUDA emulator needs Linux (ELF sections, POSIX signals)"
+    return "" if shutil.which("g++") else "the CUDA emulator needs g++ on PATH"
+
+
+def cache_directory() -> Path:
+    """Where compiled kernels are kept: `$EQFUSE_CACHE_DIR`, else the user's cache directory."""
+    return Path(os.environ.get("EQFUSE_CACHE_DIR") or platformdirs.user_cache_dir("eqfuse")) / "cudasim"
+
+
+@functools.cache
+def _header() -> str:
+    folder = Path(__file__).parent
+    return "".join((folder / name).read_text() for name in ("cudasim.hpp", "cudawords.hpp"))
+
+
+@functools.cache
+def _compiler_version() -> str:
+    return subprocess.run(["g++", "-dumpfullversion", "-dumpmachine"], capture_output=True, text=True).stdout
+
+
+@functools.cache
+def _load(code: str) -> ctypes.CDLL:
+    if reason := available():
+        raise TargetUnavailable(reason)
+    exports = "".join(f"EQF_EXPORT({name})\n" for name in dict.fromkeys(_kernels(code)))
+    key = "\0".join((_header(), code, exports, *FLAGS, *CUDA_HEADERS, platform.machine(), _compiler_version()))
+    cache = cache_directory()
+    path = cache / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.so"
+    if not path.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as folder:
+            os.replace(_compile(Path(folder), code, exports), path)
+    return ctypes.CDLL(str(path))
+
+
+def _compile(folder: Path, code: str, exports: str) -> Path:
+    for name in CUDA_HEADERS:
+        (folder / name).touch()
+    (folder / "kernel.cpp").write_text(f'{_header()}\n#line 1 "kernel.cu"\n{code}\n{exports}')
+    library = folder / "kernel.so"
+    command = ["g++", *FLAGS, "-I.", "-o", library.name, "kernel.cpp"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        raise CudaSimError(f"g++ refuses the emitted CUDA text:\n{done.stderr[:4000]}")
+    return library
