@@ -1,0 +1,138 @@
+"""CUDA kernels. In: a planned kernel of kind map, row or reduce. Out: `CudaKernel`, readable CUDA text with the rule by
+which it is launched through `cupy.RawModule`, or on the CPU through `eqfuse.testing.cudasim`. Next stop: `runtime`.
+
+Arrays are C-contiguous and start at multiples of 16 bytes (the runtime copies those that do not).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eqfuse.emit import cuda_ops, cuda_row
+from eqfuse.emit.cuda_element import Elements, Indices, Parameters
+from eqfuse.errors import UnsupportedOp
+from eqfuse.hardware import Device
+from eqfuse.ir import Graph, Node, Shape
+from eqfuse.plan import Kernel, Plan
+
+THREADS = 256
+MOST_BLOCKS = 132 * 8 * 16  # sixteen waves of the largest device; a thread then takes more than one turn
+EMITTED = ("map", "row", "reduce")
+
+
+@dataclass(frozen=True)
+class CudaKernel:
+    """One CUDA function. `constants` follow the reads among its arguments, the writes come next, then the `workspace`:
+    (dtype, elements) of arrays that start as zeros and that every launch leaves fit for the next one."""
+
+    name: str
+    source: str
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    constants: tuple[np.generic | np.ndarray, ...]
+    workspace: tuple[tuple[np.dtype, int], ...]
+
+    def arguments(self, writes: Sequence[Any], reads: Sequence[Any], constants: Sequence[Any],
+                  workspace: Sequence[Any]) -> tuple[Any, ...]:  # fmt: skip
+        """What a launch passes, in the order of the function's parameters; constant arrays already on the device."""
+        return (*reads, *constants, *writes, *workspace)
+
+
+def emit_kernel(kernel: Kernel, device: Device) -> CudaKernel:
+    """The CUDA function that computes `kernel.body`. UnsupportedOp when the kind or an operator has no CUDA form."""
+    if kernel.kind not in EMITTED:
+        raise UnsupportedOp(
+            f"the cuda target ({device.name}) emits kernels of kind {', '.join(EMITTED)}, not {kernel.kind}; "
+            "single products run as library calls"
+        )
+    parameters = Parameters(kernel.body)
+    code = _emit_map(kernel.body, parameters) if kernel.kind == "map" else cuda_row.emit(kernel.body, parameters)
+    declarations = parameters.declarations()
+    for j, dtype in enumerate(code.parts):
+        declarations.append(f"{cuda_ops.stored(dtype)}* parts{j}")
+    if code.parts:
+        declarations.append("unsigned* arrived")
+    name = f"{kernel.kind}_{hashlib.blake2b(str(kernel.body).encode(), digest_size=6).hexdigest()}"
+    threads = math.prod(code.block)
+    source = f'extern "C" __global__ void __launch_bounds__({threads}) {name}(\n    '
+    source += ",\n    ".join(declarations) + ") {\n" + "".join(f"    {line}\n" for line in code.lines) + "}\n"
+    workspace = [(dtype, code.part_size) for dtype in code.parts]
+    if code.parts:
+        workspace.append((np.dtype(np.uint32), code.groups))
+    constants = tuple(parameters.constant_argument(c) for c in parameters.constants)
+    empty = all(o.type.size == 0 for o in kernel.body.outputs)
+    return CudaKernel(name, source, () if empty else code.grid, code.block, constants, tuple(workspace))
+
+
+def emit_module(plan: Plan) -> str:
+    """The source of one module with every CUDA function of `plan`; equal functions appear once."""
+    kernels = [k for k in (*plan.setup, *plan.kernels) if k.kind in EMITTED]
+    sources = dict.fromkeys(emit_kernel(k, plan.device).source for k in kernels)
+    return module_source(sources)
+
+
+def module_source(sources: Sequence[str] | dict[str, None]) -> str:
+    """A compilable module: the helpers that the functions share, then the functions."""
+    return "\n".join((cuda_ops.PRELUDE, *sources))
+
+
+def _emit_map(body: Graph, parameters: Parameters) -> cuda_row.Code:
+    """One grid-stride loop per shape of result; 16 bytes a thread and turn where every result has one shape."""
+    shapes: dict[Shape, list[int]] = {}
+    for j, output in enumerate(body.outputs):
+        shapes.setdefault(output.shape, []).append(j)
+    largest = max(math.prod(shape) for shape in shapes)
+    width = _vector_width(body, largest) if len(shapes) == 1 else 1
+    lines = [line for shape, which in shapes.items() for line in _map_loop(body, parameters, shape, which, width)]
+    blocks = max(1, min(MOST_BLOCKS, -(-largest // (THREADS * width))))
+    return cuda_row.Code(lines, (blocks, 1), (THREADS, 1), (), 0, 0)
+
+
+def _vector_width(body: Graph, size: int) -> int:
+    """Elements per access of 16 bytes, as far as they divide the result."""
+    widest = max(n.dtype.itemsize for n in (*body.inputs, *body.outputs))
+    return math.gcd(16 // widest, size) if size else 1
+
+
+def _map_loop(body: Graph, parameters: Parameters, shape: Shape, which: list[int], width: int) -> list[str]:
+    elements = Elements(parameters, Indices())
+    elements.vector_width = width
+    index = elements.indices.split("i", shape)
+    stores = []
+    for j in which:
+        output: Node = body.outputs[j]
+        stores.append((j, cuda_ops.store(output.dtype, elements.value(output, index))))
+    size = math.prod(shape)
+    integer = "long long" if size >= 2**31 - MOST_BLOCKS * THREADS * 16 else "int"
+    start, step = f"({integer})blockIdx.x * {THREADS} + threadIdx.x", f"({integer})gridDim.x * {THREADS}"
+    if width == 1:
+        inner = [*elements.inner, *(f"w{j}[i] = {text};" for j, text in stores)]
+        return [*elements.outer, f"for ({integer} i = {start}; i < {size}; i += {step}) {{",
+                *(f"    {line}" for line in inner), "}"]  # fmt: skip
+    ctype = {f"r{j}": cuda_ops.stored(n.dtype) for j, n in enumerate(body.inputs)}
+    ctype |= {f"k{j}": cuda_ops.stored(c.array.dtype) for j, c in enumerate(parameters.constants)}
+    ctype |= {f"w{j}": cuda_ops.stored(body.outputs[j].dtype) for j in which}
+
+    def vector(array: str) -> str:
+        return f"Vec<{ctype[array]}, {width}>"
+
+    return [
+        *elements.outer,
+        f"for ({integer} g = {start}; g < {size // width}; g += {step}) {{",
+        *(f"    const {vector(a)} {a}v = ((const {vector(a)}*){a})[g];" for a in elements.vectors),
+        *(f"    {vector(f'w{j}')} w{j}v;" for j, _ in stores),
+        "    #pragma unroll",
+        f"    for (int v = 0; v < {width}; v++) {{",
+        f"        const {integer} i = g * {width} + v;",
+        *(f"        {line}" for line in elements.inner),
+        *(f"        w{j}v.v[v] = {text};" for j, text in stores),
+        "    }",
+        *(f"    (({vector(f'w{j}')}*)w{j})[g] = w{j}v;" for j, _ in stores),
+        "}",
+    ]

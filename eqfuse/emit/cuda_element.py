@@ -1,0 +1,202 @@
+"""One element of a kernel's body as C statements. In: a body and the index at which a value is wanted. Out: lines of C.
+Views are index maps: the index is rewritten on the way to the arrays, no data moves. Next stop: `cuda`, `cuda_row`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from eqfuse.emit import cuda_ops
+from eqfuse.errors import UnsupportedOp
+from eqfuse.ir import Graph, Literal, Node, Shape
+from eqfuse.ops import Role, row
+
+Index = tuple[str, ...]
+_CHANGES = re.compile(r"\b(i|v|col|t\d+)\b")  # what differs from one element to the next; s… and row stay
+
+
+@dataclass
+class Parameters:
+    """The kernel's parameters: reads, constants (never in the text: they are data), then what is written."""
+
+    body: Graph
+    constants: list[Literal] = field(default_factory=list)
+
+    def pointer(self, n: Node) -> str | None:
+        """The array that holds `n`, if one does."""
+        if n.op == "input":
+            return f"r{self.body.inputs.index(n)}"
+        return f"k{self._number(n)}" if n.op == "const" and n.type.size != 1 else None
+
+    def scalar(self, n: Node) -> str | None:
+        return f"k{self._number(n)}" if n.op == "const" and n.type.size == 1 else None
+
+    def _number(self, n: Node) -> int:
+        literal = n.attrs[0]
+        assert isinstance(literal, Literal)
+        if literal not in self.constants:
+            self.constants.append(literal)
+        return self.constants.index(literal)
+
+    def declarations(self) -> list[str]:
+        texts = [f"const {cuda_ops.stored(n.dtype)}* __restrict__ r{i}" for i, n in enumerate(self.body.inputs)]
+        for i, literal in enumerate(self.constants):
+            dtype = literal.array.dtype
+            array = f"const {cuda_ops.stored(dtype)}* __restrict__ k{i}"
+            texts.append(f"{cuda_ops.computed(dtype)} k{i}" if literal.array.size == 1 else array)
+        return texts + [f"{cuda_ops.stored(n.dtype)}* __restrict__ w{i}" for i, n in enumerate(self.body.outputs)]
+
+    def constant_argument(self, literal: Literal) -> np.generic | np.ndarray:
+        """A constant as the launch passes it."""
+        array = literal.array
+        if array.size != 1:
+            return array
+        return (array.astype(np.float32) if cuda_ops.computed(array.dtype) == "float" else array).reshape(())[()]
+
+
+@dataclass
+class Indices:
+    """Index arithmetic with literal extents. Remembers which tuple came from which flat offset, so that a contiguous
+    read is `r0[i]` again."""
+
+    flats: dict[tuple[tuple[str, int], ...], str] = field(default_factory=dict)
+
+    def split(self, flat: str, shape: Shape) -> Index:
+        index: list[str] = []
+        step = math.prod(shape)
+        leading = True
+        for n in shape:
+            step //= max(n, 1)
+            if n == 1:
+                index.append("0")
+                continue
+            text = flat if step == 1 else f"({flat} / {step})"
+            index.append(text if leading else f"({text} % {n})")
+            leading = False
+        self.know(tuple(index), shape, flat)
+        return tuple(index)
+
+    def know(self, index: Index, shape: Shape, flat: str) -> None:
+        self.flats[_significant(index, shape)] = flat
+
+    def join(self, index: Index, shape: Shape) -> str:
+        key = _significant(index, shape)
+        if key in self.flats:
+            return self.flats[key]
+        terms, step = [], 1
+        for text, n in zip(reversed(index), reversed(shape), strict=True):
+            if n != 1 and text != "0":
+                terms.append(text if step == 1 else f"{text} * {step}")
+            step *= n
+        return f"({' + '.join(reversed(terms))})" if terms else "0"
+
+
+def _significant(index: Index, shape: Shape) -> tuple[tuple[str, int], ...]:
+    return tuple((text, n) for text, n in zip(index, shape, strict=True) if n != 1)
+
+
+class Elements:
+    """Writes the statements that compute single elements: those that stay the same along a row into `outer`, the
+    others into `inner`. Both are lists the caller replaces from pass to pass."""
+
+    def __init__(self, parameters: Parameters, indices: Indices) -> None:
+        self.parameters = parameters
+        self.indices = indices
+        self.outer: list[str] = []
+        self.inner: list[str] = []
+        self.inner_memo: dict[tuple[Node, Index], str] = {}
+        self.outer_memo: dict[tuple[Node, Index], str] = {}
+        self.vectors: dict[str, None] = {}  # arrays read 16 bytes at a time: those read at `i` itself
+        self.vector_width = 1
+        self.count = 0
+
+    def value(self, n: Node, index: Index) -> str:
+        """The name of the variable that holds `n[index]`, computed now unless it already was."""
+        key = (n, index)
+        found = self.outer_memo.get(key) or self.inner_memo.get(key) or self.earlier(n, index)
+        if found is None:
+            found = self._compute(n, index)
+        return found
+
+    def earlier(self, n: Node, index: Index) -> str | None:
+        """A value that an earlier pass left behind."""
+        return None
+
+    def name(self, n: Node, index: Index, text: str) -> str:
+        """A new variable for `n[index]`, in the outermost place where `text` is known."""
+        varies = _CHANGES.search(text) is not None
+        name = f"{'t' if varies else 's'}{self.count}"
+        self.count += 1
+        (self.inner if varies else self.outer).append(f"{cuda_ops.computed(n.dtype)} {name} = {text};")
+        (self.inner_memo if varies else self.outer_memo)[n, index] = name
+        return name
+
+    def _compute(self, n: Node, index: Index) -> str:
+        scalar = self.parameters.scalar(n)
+        if scalar is not None:
+            return scalar
+        array = self.parameters.pointer(n)
+        if array is not None:
+            element = self._element(array, self.indices.join(index, n.shape))
+            return self.name(n, index, cuda_ops.load(n.dtype, element))
+        role = row(n.op).role
+        if role is Role.ELEMENTWISE:
+            values = [self.value(a, self._aligned(index, a.shape)) for a in n.args]
+            dtypes = [a.dtype for a in n.args]
+            if n.op == "cast":
+                return self.name(n, index, cuda_ops.cast(dtypes[0], n.dtype, values[0]))
+            return self.name(n, index, cuda_ops.expression(n.op, dtypes, values))
+        if role is Role.VIEW or role is Role.GATHER:
+            return self.value(n.args[0], self._source(n, index))
+        raise UnsupportedOp(f"the cuda target cannot compute {n.op} inside a kernel; run it as a library call")
+
+    def _element(self, array: str, flat: str) -> str:
+        if self.vector_width > 1 and flat == "i":
+            self.vectors[array] = None
+            return f"{array}v.v[v]"
+        return f"{array}[{flat}]"
+
+    def _aligned(self, index: Index, shape: Shape) -> Index:
+        """The index into an argument of `shape` that broadcasts."""
+        tail = index[len(index) - len(shape) :]
+        return tuple("0" if n == 1 else text for text, n in zip(tail, shape, strict=True))
+
+    def _source(self, n: Node, index: Index) -> Index:
+        """Where in its argument the view or gather `n` finds its element `index`."""
+        source = n.args[0]
+        if n.op == "transpose":
+            (axes,) = n.attrs
+            back = dict(zip(axes, index, strict=True))  # type: ignore[call-overload]
+            return tuple(back[a] for a in range(len(index)))
+        if n.op == "reshape":
+            return self.indices.split(self.indices.join(index, n.shape), source.shape)
+        if n.op == "broadcast_to":
+            return self._aligned(index, source.shape)
+        if n.op == "slice":
+            (ranges,) = n.attrs
+            return tuple(
+                "0" if m == 1 else text if (start, step) == (0, 1) else f"({text} * {step} + {start})"
+                for text, (start, _, step), m in zip(index, ranges, source.shape, strict=True)  # type: ignore[call-overload]
+            )
+        if n.op == "flip":
+            (axes,) = n.attrs
+            rank = len(index)
+            return tuple(
+                f"({m - 1} - {text})" if a - rank in axes else text  # type: ignore[operator]
+                for a, (text, m) in enumerate(zip(index, source.shape, strict=True))
+            )
+        indices, axis = n.args[1], n.attrs[0]
+        assert isinstance(axis, int)
+        at = source.type.rank + axis
+        if n.op == "take":
+            found = self.value(indices, index[at : at + indices.type.rank])
+            rest = index[at + indices.type.rank :]
+        else:
+            found = self.value(indices, index)
+            rest = index[at + 1 :]
+        wrapped = found if indices.dtype.kind == "u" else f"({found} < 0 ? {found} + {source.shape[at]} : {found})"
+        return (*index[:at], wrapped, *rest)
