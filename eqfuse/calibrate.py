@@ -8,12 +8,10 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from datetime import date
 from functools import cache, partial
 from itertools import accumulate
@@ -22,9 +20,9 @@ from typing import Any, NamedTuple
 
 import ml_dtypes  # noqa: F401  (registers bfloat16 with NumPy)
 import numpy as np
-import platformdirs
 
 from eqfuse.errors import TargetUnavailable, UnsupportedOp
+from eqfuse.files import cache_dir, set_aside, write_atomically
 from eqfuse.hardware import DEVICES, GROUPS, Device, Levels, Rates
 from eqfuse.ops import TABLE, Role
 from eqfuse.ops.elementwise import UFUNCS
@@ -58,11 +56,6 @@ def load() -> Device:
     return _load(profile_path())
 
 
-def cache_dir() -> Path:
-    """The user's cache directory of eqfuse; the environment variable EQFUSE_CACHE_DIR moves it."""
-    return Path(os.environ.get("EQFUSE_CACHE_DIR") or platformdirs.user_cache_dir("eqfuse", appauthor=False))
-
-
 def profile_path() -> Path:
     """Where this CPU's profile lives. The name changes with the CPU, its thread count, and the table of operators."""
     key = f"{cpu_name()}|{thread_count()}|{sorted(TABLE)}|{list(Device.__dataclass_fields__)}"
@@ -76,11 +69,7 @@ def _load(path: Path) -> Device:
     except OSError:
         return _store(measure(quick=True), replace=False)
     except (TargetUnavailable, UnicodeDecodeError) as error:
-        aside = path.with_suffix(".corrupt")
-        with suppress(OSError):
-            path.replace(aside)
-        message = f"the device profile {path} is damaged ({error}): moved to {aside.name} and measured anew"
-        warnings.warn(message, stacklevel=4)
+        set_aside(path, "device profile", error, stacklevel=5)
         return _store(measure(quick=True), replace=True)
 
 
@@ -88,18 +77,9 @@ def _store(measured: Device, replace: bool) -> Device:
     """Write the profile in one step. Without `replace`, the profile another process stored first wins."""
     path = profile_path()
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
-            file.write(measured.to_json())
-        if replace:
-            os.replace(file.name, path)
-            return measured
-        try:
-            os.link(file.name, path)
-        except FileExistsError:
+        if not replace and path.exists():
             return Device.from_json(path.read_text())
-        finally:
-            os.unlink(file.name)
+        write_atomically(path, measured.to_json().encode())
     except OSError as error:
         message = f"the device profile cannot be kept ({error}): other runs may measure, and plan, differently"
         warnings.warn(message, stacklevel=5)

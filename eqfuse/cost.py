@@ -1,9 +1,9 @@
 """Price: the roofline of whole kernels.
 
-In: what a kernel body is (its kind's `State`), does (`Work`) and moves, on a `Device`. Out: `Price`, in seconds and bytes.
+In: what a kernel body is (its kind's `State`), does (`Work`) and moves, on a `Device`. Out: `Price`, seconds and bytes.
     seconds = launch + max(bytes / bandwidth of the level they fit in, sum of elements x seconds per element)
-(plus a twentieth of the smaller, which does not quite hide under the larger) after Williams, Waterman, Patterson, "Roofline" (CACM 2009), with one rate per function: an exp is not an add.
-Next stop: the extractors, which choose by it.
+plus a twentieth of the smaller, which does not quite hide under the larger. After Williams, Waterman, Patterson,
+"Roofline" (CACM 2009), with one rate per function: an exp is not an add. Next stop: the extractors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from eqfuse.ir import TensorType
 from eqfuse.kinds import State
 from eqfuse.ops import Role, row
 from eqfuse.plan import Price
-
 
 OVERLAP = 0.95  # gpu_performance_model.cc: exec = compute + memory - 0.95 min(compute, memory)
 LIVE = 4  # arrays over the kernel's space of which a tile keeps its part in cache
@@ -81,7 +80,7 @@ def price(
 
 
 def _overlapped(memory: float, compute: float) -> float:
-    """Seconds when all but a twentieth of the shorter of two activities hides under the longer (as XLA's model has it)."""
+    """Seconds when all but a twentieth of the shorter of two activities hides under the longer, as in XLA's model."""
     return memory + compute - OVERLAP * min(memory, compute)
 
 

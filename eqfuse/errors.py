@@ -1,4 +1,4 @@
-"""Everything that can go wrong with a user's program. Each error says what, where (the user's own line) and what to do."""
+"""What can go wrong with a user's program. Each error says what, where (the user's own line) and what to do."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import linecache
 import sys
 import sysconfig
 from pathlib import Path
+from types import FrameType
 
 _OURS = str(Path(__file__).resolve().parent)
 _BESIDE = tuple(str(Path(__file__).resolve().parent.parent / name) for name in ("rewrites", "extract"))
@@ -14,7 +15,7 @@ _LIBRARIES = (sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["purelib"])
 
 def user_line() -> str | None:
     """The innermost stack frame that is neither eqfuse's nor a library's, as ``file:line: source text``."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename
         ours = path.startswith(_OURS) or path.startswith(_BESIDE)

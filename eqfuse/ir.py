@@ -59,7 +59,7 @@ def tensor_type(text: str) -> TensorType:
 
 
 class Literal:
-    """An array as a value: compared and hashed by dtype, shape and bits (so NaN equals itself and -0.0 differs from 0.0)."""
+    """An array as a value, compared and hashed by dtype, shape and bits: NaN equals itself, -0.0 differs from 0.0."""
 
     __slots__ = ("array", "_key")
 

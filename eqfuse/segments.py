@@ -55,7 +55,8 @@ def _pieces(graph: Graph) -> list[tuple[tuple[Node, ...], set[Node]]]:
         live = {v for v in live if last_use.get(v, 0) > at}
         operators += 1
         total -= 1
-        if operators >= SEGMENT_OPERATORS <= total and live == {n} and n not in outputs and _stored_anyway(n, readers[n]):
+        long_enough = operators >= SEGMENT_OPERATORS <= total
+        if long_enough and live == {n} and n not in outputs and _stored_anyway(n, readers[n]):
             cuts.append(n)
             operators = 0
     boundary: set[Node] = set()

@@ -67,10 +67,8 @@ class Grammar:
         self.segment = segment
         self.device = device
         self.classes = segment.classes
-        self.scalars: dict[int, ENode] = {}
-        for i, c in enumerate(segment.classes):
-            if c.type.size == 1:
-                self.scalars |= {i: n for n in c.nodes if n.op == "const"}
+        constants = ((i, n) for i, c in enumerate(segment.classes) for n in c.nodes if n.op == "const")
+        self.scalars: dict[int, ENode] = {i: n for i, n in constants if self.classes[i].type.size == 1}
         self.free = {i for i, c in enumerate(segment.classes) if c.known} | set(segment.inputs)
         self._leaves: dict[int, Cut] = {}
         self._works: dict[tuple[int, ENode], Work] = {}

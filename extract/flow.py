@@ -118,11 +118,13 @@ def _loop(cover: Cover, choice: dict[int, Cut]) -> list[int] | None:
 
 
 def _transplant(cover: Cover, segment: Segment, grammar: Grammar) -> Cover | None:
-    """A greedy plan over the classes of the saturated segment; None when classes merged under it."""
+    """A greedy plan over the classes of the saturated segment; None when classes merged or vanished under it."""
     number = {i: segment.origin[n] for n, i in cover.grammar.segment.origin.items() if n in segment.origin}
     moved: dict[int, Cut] = {}
     choice: dict[int, Cut] = {}
     for old in below(cover.choice[c] for c in cover.order()):
+        if old.of not in number or not all(a in number for a in (old.enode.args if old.enode else ())):
+            return None
         of = number[old.of]
         if not old.parts:
             moved[id(old)] = grammar.leaf(of)

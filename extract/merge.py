@@ -32,12 +32,11 @@ def merge(cover: Cover) -> None:
                         saving = alive[a].price.seconds + alive[b].price.seconds - made.price.seconds
                         if saving > WORTH:
                             gains[pair] = (saving, made)
-        for (a, b), (_, made) in sorted(gains.items(), key=lambda item: (-item[1][0], item[0])):
-            if _acyclic(alive, a, b):
-                break
-            del gains[a, b]
-        else:
+        ranked = sorted(gains, key=lambda pair: (-gains[pair][0], pair))
+        best = next((pair for pair in ranked if _acyclic(alive, *pair)), None)
+        if best is None:
             break
+        (a, b), (_, made) = best, gains[best]
         del alive[a], alive[b]
         gains = {pair: gain for pair, gain in gains.items() if a not in pair and b not in pair}
         alive[number] = made
@@ -128,5 +127,6 @@ def _ordered(alive: dict[int, Group]) -> tuple[Group, ...]:
                 done[i] = alive[i]
                 continue
             stack.append((i, True))
-            stack.extend((maker[c], False) for c in reversed(list(alive[i].leaves)) if c in maker and maker[c] not in done)
+            makers = [maker[c] for c in reversed(list(alive[i].leaves)) if c in maker]
+            stack.extend((m, False) for m in makers if m not in done)
     return tuple(done.values())

@@ -1,0 +1,72 @@
+"""The command line: `eqfuse demo`, `eqfuse laws [check]`, `eqfuse calibrate`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from eqfuse.errors import EqfuseError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code is 0, 1 when a law failed its check, or 2 after an error."""
+    options = _parser().parse_args(arguments)
+    try:
+        return options.run(options)
+    except EqfuseError as error:
+        print(f"eqfuse: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="eqfuse", description="Fewer, cheaper kernels for array programs.")
+    commands = parser.add_subparsers(required=True, metavar="command", title="commands")
+
+    demo = commands.add_parser("demo", help="three real programs: plain NumPy, greedy fusion, eqfuse")
+    demo.add_argument("--html", type=Path, metavar="FILE", help="write the tables and drawings of the graphs to FILE")
+    demo.add_argument("--quick", action="store_true", help="small sizes: a few seconds")
+    demo.set_defaults(run=_demo)
+
+    laws = commands.add_parser("laws", help="the law book; `laws check` tests every law on arrays")
+    laws.add_argument("action", nargs="?", choices=("list", "check"), default="list")
+    laws.set_defaults(run=_laws)
+
+    calibrate = commands.add_parser("calibrate", help="measure this CPU, so that predictions fit it")
+    calibrate.add_argument("--quick", action="store_true", help="a rough measurement, in 0.3 s instead of 20 s")
+    calibrate.set_defaults(run=_calibrate)
+    return parser
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from eqfuse.demo import demo
+
+    demo(html=options.html, quick=options.quick)
+    return 0
+
+
+def _laws(options: argparse.Namespace) -> int:
+    from eqfuse import rewrites
+
+    if options.action == "list":
+        for family, laws in rewrites.FAMILIES.items():
+            print(f"{family}")
+            for law in laws:
+                print(f"  {law}")
+        return 0
+    book, refuted = rewrites.book(), 0
+    for law in book:
+        report = check(law)
+        refuted += not report.holds
+        print(report)
+    print(f"{len(book)} laws checked, {refuted} refuted")
+    return 1 if refuted else 0
+
+
+def _calibrate(options: argparse.Namespace) -> int:
+    from eqfuse.calibrate import calibrate, profile_path
+
+    print(calibrate(quick=options.quick))
+    print(f"kept in {profile_path()}")
+    return 0

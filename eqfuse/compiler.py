@@ -1,0 +1,140 @@
+"""The whole road in one call: a traced graph in, a `Program` out.
+
+Each stage is timed, printed on the EQFUSE_DEBUG ladder, and skipped where the cache already holds its result.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from eqfuse import cache, debug
+from eqfuse.egraph import Budget, saturate
+from eqfuse.emit import emit
+from eqfuse.errors import EqfuseError
+from eqfuse.extract import choose
+from eqfuse.hardware import Device
+from eqfuse.ir import Graph, check
+from eqfuse.meaning import evaluate
+from eqfuse.plan import Plan
+from eqfuse.report import make_report
+from eqfuse.rewrites import Law, admitted, select
+from eqfuse.runtime import Program
+from eqfuse.space import Space
+from eqfuse.targets import device_for
+from eqfuse.trace import trace
+
+
+def compile(
+    fn_or_graph: Callable[..., Any] | Graph,
+    *example_args: Any,
+    target: str | Device = "cpu",
+    numerics: str = "reassociate",
+    laws: Any = "all",
+    extractor: str = "flow",
+    budget: Budget | None = None,
+    verify: bool = False,
+) -> Program:
+    """The fused program of a NumPy function (traced on `example_args`: arrays or `ef.spec`s) or of a graph.
+
+    `target`: "numpy", "cpu", "cuda", "cuda:h100" and other profile names, or an `ef.Device`. `numerics`: "strict",
+    "reassociate" or "approximate", the most a law may do to rounding. `laws`: "all", "none", a family, or a list of
+    laws and families. `verify` runs the program once on random inputs and raises EqfuseError unless it agrees with the
+    evaluator.
+    """
+    graph = fn_or_graph if isinstance(fn_or_graph, Graph) else trace(fn_or_graph, *example_args)
+    return compile_graph(
+        graph, target=target, numerics=numerics, laws=laws, extractor=extractor, budget=budget, verify=verify
+    )
+
+
+def compile_graph(
+    graph: Graph,
+    *,
+    target: str | Device = "cpu",
+    numerics: str = "reassociate",
+    laws: Any = "all",
+    extractor: str = "flow",
+    budget: Budget | None = None,
+    verify: bool = False,
+) -> Program:
+    """`compile` for a graph that is already traced."""
+    device = device_for(target)
+    chosen = admitted(select(laws), numerics)
+    key = cache.key(graph, device, numerics, chosen, extractor, budget)
+    started = time.perf_counter()
+    found = cache.find(key, graph)
+    if found is None:
+        program = _build(check(graph), device, numerics, chosen, extractor, budget)
+        cache.keep(key, program.plan, program.report)
+    else:
+        plan, report = found
+        program = emit(replace(plan, graph=graph))
+        program.report = replace(report, seconds={"cache": time.perf_counter() - started})
+    return verified(program) if verify else program
+
+
+def extract(space: Space, target: str | Device = "cpu", extractor: str = "flow") -> Plan:
+    """The cheapest plan in `space` for `target` that `extractor` finds."""
+    return choose(space, device_for(target), extractor)
+
+
+def _build(
+    graph: Graph, device: Device, numerics: str, laws: tuple[Law, ...], extractor: str, budget: Budget | None
+) -> Program:
+    seconds: dict[str, float] = {}
+    started = time.perf_counter()
+
+    def lap(stage: str) -> None:
+        nonlocal started
+        now = time.perf_counter()
+        seconds[stage], started = now - started, now
+
+    space = saturate(graph, laws=list(laws), numerics=numerics, budget=budget)
+    lap("saturate")
+    debug.show_space(space)
+    plan = choose(space, device, extractor)
+    lap("extract")
+    debug.show_plan(plan)
+    unfused = choose(space, device, "unfused")
+    program = emit(plan)
+    lap("emit")
+    debug.show_source(program.source)
+    program.report = make_report(plan, unfused, space, seconds, program.peak_bytes)
+    return program
+
+
+def verified(program: Program, seed: int = 0) -> Program:
+    """`program` itself, after one run on random inputs that agrees with the evaluator; EqfuseError otherwise."""
+    rng = np.random.default_rng(seed)
+    graph = program.plan.graph
+    arrays = [_random(rng, n.dtype, n.shape) for n in graph.inputs]
+    _compare(program.run(arrays), evaluate(graph, arrays))
+    return program
+
+
+def _random(rng: np.random.Generator, dtype: np.dtype, shape: Sequence[int]) -> np.ndarray:
+    if dtype.kind == "f":
+        return np.asarray(rng.normal(size=shape)).astype(dtype)
+    return np.asarray(rng.integers(0, 2 if dtype.kind == "b" else 10, size=shape)).astype(dtype)
+
+
+def _compare(got: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> None:
+    for i, (a, b) in enumerate(zip(got, wanted, strict=True)):
+        a, b = np.asarray(a), np.asarray(b)
+        if a.dtype != b.dtype or a.shape != b.shape:
+            raise EqfuseError(f"verify: output {i} is {a.dtype}{a.shape}, the evaluator gives {b.dtype}{b.shape}")
+        if b.dtype.kind == "f":
+            b64 = b.astype(np.float64)
+            finite = np.isfinite(b64)
+            scale = max(1.0, float(np.abs(b64[finite]).max(initial=0.0)))
+            near = np.abs(a.astype(np.float64) - b64)[finite] <= 1e3 * float(np.finfo(b.dtype).eps) * scale
+            agree = bool(near.all()) and bool((np.isfinite(a.astype(np.float64)) == finite).all())
+        else:
+            agree = bool((a == b).all())
+        if not agree:
+            raise EqfuseError(f"verify: output {i} differs from the evaluator; please report the graph it came from")

@@ -1,0 +1,218 @@
+"""Saturation: the laws fill the e-graph with equal programs, round by round, within a budget.
+
+In: a `Graph` and laws. Out: `Space`, frozen into plain, deterministic Python data. Next stop: `extract/`.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from eqfuse.engine import Engine
+from eqfuse.errors import LawError
+from eqfuse.ir import Graph, Literal, Node, TensorType
+from eqfuse.ops import row
+from eqfuse.rewrites import COMMUTATIVE, Law, admitted, select
+from eqfuse.rewrites.rule import Rule, compile_law
+from eqfuse.segments import segments
+from eqfuse.space import EClass, ENode, Segment, Space
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits of saturation: seconds over the whole program, nodes and rounds per distinct segment."""
+
+    seconds: float = 3.0
+    nodes: int = 20_000
+    rounds: int = 12
+
+
+def saturate(
+    graph: Graph, laws: Any = "all", numerics: str = "reassociate", budget: Budget | None = None
+) -> Space:
+    """Every program the laws make of `graph`, as far as `budget` reaches; what was found by then is always returned.
+
+    `laws`: "all", "none", a family, or a list of laws, families and law names. LawError names an unknown one.
+    """
+    chosen = admitted(select(laws), numerics)
+    budget = budget or Budget()
+    pieces, uses = segments(graph)
+    frozen = []
+    left = budget.seconds
+    for at, piece in enumerate(pieces):
+        made = saturate_segment(piece, chosen, Budget(left / (len(pieces) - at), budget.nodes, budget.rounds))
+        left = max(0.0, left - made.seconds)
+        frozen.append(made)
+    return Space(graph, tuple(frozen), tuple(uses))
+
+
+def saturate_segment(graph: Graph, laws: Sequence[Law], budget: Budget) -> Segment:
+    """Saturate one graph on its own."""
+    start = time.perf_counter()
+    engine = Engine()
+    engine.add((*graph.inputs, *graph.nodes))
+    rules = reachable(graph, laws)
+    engine.load(rules)
+    law_of = {rule.name: rule.law.name for rule in rules}
+    fired: Counter[str] = Counter()
+    seconds: defaultdict[str, float] = defaultdict(float)
+    sizes = [engine.size]
+    reason = "rounds"
+    while len(sizes) <= budget.rounds:
+        if time.perf_counter() - start > budget.seconds:
+            reason = "seconds"
+            break
+        if sizes[-1] > budget.nodes:
+            reason = "nodes"
+            break
+        report = engine.round()
+        for name, count in report.num_matches_per_rule.items():
+            if name in law_of and count:
+                fired[law_of[name]] += count
+        for name, spent in report.search_and_apply_time_per_rule.items():
+            if name in law_of:
+                seconds[law_of[name]] += spent.total_seconds()
+        sizes.append(engine.size)
+        if not report.updated:
+            reason = "saturated"
+            break
+    classes, origin = freeze(engine, graph)
+    return Segment(
+        graph,
+        classes,
+        tuple(origin.get(n, -1) for n in graph.inputs),
+        tuple(origin[n] for n in graph.outputs),
+        origin,
+        reason,
+        len(sizes) - 1,
+        dict(sorted(fired.items())),
+        dict(sorted(seconds.items())),
+        time.perf_counter() - start,
+        tuple(sizes),
+        engine,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _rules(law: Law) -> tuple[Rule, ...]:
+    return tuple(compile_law(law))
+
+
+def reachable(graph: Graph, laws: Iterable[Law]) -> list[Rule]:
+    """The rules whose matched side can occur, given the operators of `graph` and what other rules make."""
+    present = {(n.op, len(n.args)) for n in graph.nodes}
+    waiting = [rule for law in laws for rule in _rules(law)]
+    order = {rule.name: i for i, rule in enumerate(waiting)}
+    loaded: list[Rule] = []
+    while ready := [rule for rule in waiting if present.issuperset(rule.reads)]:
+        loaded += ready
+        present.update(op for rule in ready for op in rule.makes)
+        waiting = [rule for rule in waiting if not present.issuperset(rule.reads)] if len(ready) < len(waiting) else []
+        waiting = [rule for rule in waiting if rule not in ready]
+    return sorted(loaded, key=lambda rule: order[rule.name])
+
+
+def freeze(engine: Engine, graph: Graph) -> tuple[tuple[EClass, ...], dict[Node, int]]:
+    """The live classes below the roots of `graph`, densely numbered in an order that depends on structure alone."""
+    rows, of_node = engine.rows()
+    members: dict[Any, list[tuple[str, tuple, tuple]]] = {}
+    for op, attrs, args, owner in rows:
+        members.setdefault(owner, []).append((op, attrs, args))
+    labels = _labels(members)
+
+    def key(member: tuple[str, tuple, tuple]) -> tuple:
+        op, attrs, args = member
+        return (op, len(args), _digest(op, attrs), tuple(labels[a] for a in args))
+
+    original = {
+        (of_node[n], n.op, n.attrs, tuple(of_node[a] for a in n.args)) for n in graph.nodes if n.op in COMMUTATIVE
+    }
+    number: dict[Any, int] = {}
+    ordered: list[tuple[Any, list[tuple[str, tuple, tuple]]]] = []
+    stack = [of_node[n] for n in reversed(graph.outputs)]
+    while stack:
+        owner = stack.pop()
+        if owner in number:
+            continue
+        number[owner] = len(ordered)
+        nodes = sorted(_without_mirrors(owner, members[owner], original), key=key)
+        ordered.append((owner, nodes))
+        stack.extend(a for _, _, args in reversed(nodes) for a in reversed(args) if a not in number)
+    known = _known([[(op, attrs, [number[a] for a in args]) for op, attrs, args in nodes] for _, nodes in ordered])
+    types = _types(ordered, {of_node[n]: n.type for n in (*graph.inputs, *graph.nodes)})
+    classes = tuple(
+        EClass(types[owner], tuple(ENode(op, tuple(number[a] for a in args), attrs) for op, attrs, args in nodes), known[i])
+        for i, (owner, nodes) in enumerate(ordered)
+    )
+    return classes, {n: number[c] for n, c in of_node.items() if c in number}
+
+
+def _without_mirrors(owner: Any, nodes: list, original: set) -> list:
+    """`nodes` with one of each commuted pair: the program's own, else the first."""
+    kept: dict[tuple, tuple] = {}
+    for op, attrs, args in nodes:
+        if op not in COMMUTATIVE:
+            kept[op, attrs, args] = (op, attrs, args)
+            continue
+        pair = (op, frozenset(args))
+        if pair not in kept or (owner, op, attrs, args) in original:
+            kept[pair] = (op, attrs, args)
+    return list(kept.values())
+
+
+@lru_cache(maxsize=65536)
+def _digest(op: str, attrs: tuple[Hashable, ...]) -> int:
+    texts = (a.text() if isinstance(a, Literal) else a.str if isinstance(a, np.dtype) else str(a) for a in attrs)
+    return zlib.crc32("|".join([op, *texts]).encode())
+
+
+def _labels(members: dict[Any, list[tuple[str, tuple, tuple]]]) -> dict[Any, int]:
+    """A number per class that depends on the structure near it (integers hash alike in every process)."""
+    labels = dict.fromkeys(members, 0)
+    for _ in range(6):
+        labels = {
+            owner: hash(tuple(sorted(hash((_digest(op, attrs), *(labels[a] for a in args))) for op, attrs, args in nodes)))
+            for owner, nodes in members.items()
+        }
+    return labels
+
+
+def _known(classes: list[list[tuple[str, tuple, list[int]]]]) -> list[bool]:
+    known = [False] * len(classes)
+    changed = True
+    while changed:
+        changed = False
+        for i in reversed(range(len(classes))):
+            if not known[i] and any(
+                (op != "input" or attrs[2]) and all(known[a] for a in args) for op, attrs, args in classes[i]
+            ):
+                known[i] = changed = True
+    return known
+
+
+def _types(ordered: list, types: dict[Any, TensorType]) -> dict[Any, TensorType]:
+    """The type of every class, from nodes whose arguments have one. LawError when two members disagree."""
+    waiting = ordered
+    while waiting:
+        missing = []
+        for owner, nodes in waiting:
+            for op, attrs, args in nodes:
+                if owner not in types and all(a in types for a in args):
+                    types[owner] = row(op).type([types[a] for a in args], attrs)
+            if owner not in types:
+                missing.append((owner, nodes))
+        if len(missing) == len(waiting):
+            raise LawError("a class of the e-graph has only nodes that need themselves")
+        waiting = missing
+    for owner, nodes in ordered:
+        for op, attrs, args in nodes:
+            if row(op).type([types[a] for a in args], attrs) != types[owner]:
+                raise LawError(f"a law changed the type {types[owner]} of a value: {op} with {attrs}")
+    return types

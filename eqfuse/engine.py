@@ -1,0 +1,199 @@
+"""The one place that talks to egglog: sorts, constructors, Python objects in and out, rounds, checks.
+
+In: graph nodes and rules. Out: rows of the e-graph. Used by `eqfuse.egraph` (saturation) and `eqfuse.proof`.
+Every operator is one constructor ``(o_op attributes… argument-types… arguments…)`` of sort Tensor; attributes and types
+are numbers that stand for Python objects (egglog would pickle the objects themselves).
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from egglog import bindings
+
+from eqfuse.ir import Node
+from eqfuse.ops import row
+from eqfuse.rewrites.rule import Judge, Rule, constructor
+
+_engines: weakref.WeakValueDictionary[int, Engine] = weakref.WeakValueDictionary()
+_numbers = itertools.count()
+_CHUNK = 32  # commands per parsed text: every span copies the whole text
+
+_HEADER = """
+(sort Tensor)
+(relation known (Tensor))
+(ruleset laws)
+(ruleset facts)
+"""
+
+_parsed: dict[str, tuple[Any, ...]] = {}
+
+
+def judge(engine: int, rule: int, *values: int) -> int:
+    """Called by a match of a law: the number of the judge's answer, 0 to decline."""
+    return _engines[engine].judge(rule, values)
+
+
+def made(engine: int, answer: int, position: int) -> int:
+    """Called by a match of a law: the number of one value of an answer."""
+    return _engines[engine].answers[answer][position]
+
+
+class Engine:
+    """A live e-graph of tensors."""
+
+    def __init__(self) -> None:
+        self._egraph = bindings.EGraph()
+        self._objects: list[Any] = []
+        self._numbers: dict[Any, int] = {}
+        self._judges: list[Judge] = []
+        self._judged: dict[tuple[int, ...], int] = {}
+        self.answers: list[tuple[int, ...]] = [()]
+        self._names: dict[Node, str] = {}
+        self.constructors: dict[str, tuple[str, int, int]] = {}  # name: (op, attributes, arguments)
+        self.facts = False
+        number = next(_numbers)
+        _engines[number] = self
+        self.run(_HEADER)
+        partial = "__import__('functools').partial(__import__('eqfuse.engine', fromlist=['judge'])"
+        self.run_once([f'(let ${f} (py-eval "{partial}.{f}, {number})" (py-dict) (py-dict)))' for f in ("judge", "made")])
+
+    def judge(self, rule: int, values: tuple[int, ...]) -> int:
+        key = (rule, *values)
+        answer = self._judged.get(key)
+        if answer is None:
+            values_made = self._judges[rule](*(self._objects[v] for v in values))
+            answer = 0
+            if values_made is not None:
+                answer = len(self.answers)
+                self.answers.append(tuple(map(self.number, values_made)))
+            self._judged[key] = answer
+        return answer
+
+    def number(self, value: Any) -> int:
+        """The number that stands for the Python object `value` in this e-graph."""
+        key = (type(value), value)
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = len(self._objects)
+            self._objects.append(value)
+        return found
+
+    def object(self, value: Any) -> str:
+        """The expression that stands for the Python object `value`."""
+        return f"(py-from-int {self.number(value)})"
+
+    def run(self, text: str) -> list[Any]:
+        """Run commands whose text recurs (rules, schedules): parsed once per process."""
+        commands = _parsed.get(text)
+        if commands is None:
+            commands = _parsed[text] = tuple(self._egraph.parse_program(text))
+        return self._egraph.run_program(*commands)
+
+    def run_once(self, lines: Sequence[str]) -> None:
+        """Run commands whose text is this e-graph's own, in small pieces."""
+        for start in range(0, len(lines), _CHUNK):
+            self._egraph.run_program(*self._egraph.parse_program("\n".join(lines[start : start + _CHUNK])))
+
+    def declare(self, op: str, arity: int) -> str:
+        """The constructor of `op`, declared on first need."""
+        name = constructor(op, arity)
+        if name not in self.constructors:
+            n_attrs = len(row(op).attrs)
+            self.constructors[name] = (op, n_attrs, arity)
+            inputs = " ".join(["PyObject"] * (n_attrs + arity) + ["Tensor"] * arity)
+            self.run(f"(constructor {name} ({inputs}) Tensor)")
+            if self.facts:
+                self._fact(name)
+        return name
+
+    def track_known(self) -> None:
+        """Derive which tensors are computable when the program is built."""
+        self.facts = True
+        for name in self.constructors:
+            self._fact(name)
+
+    def _fact(self, name: str) -> None:
+        op, n_attrs, arity = self.constructors[name]
+        if op == "input":
+            return
+        hidden = [f"pa{i}" for i in range(n_attrs + arity)]
+        args = [f"px{i}" for i in range(arity)]
+        knowns = " ".join(f"(known {a})" for a in args)
+        self.run(f"(rule ((= pr ({' '.join([name, *hidden, *args])})) {knowns}) ((known pr)) :ruleset facts)")
+
+    def add(self, nodes: Iterable[Node]) -> None:
+        """Insert `nodes` (arguments first), each bound to the global that `name` gives."""
+        lines = []
+        for n in nodes:
+            if n in self._names:
+                continue
+            term = self.term(n, [self._names[a] for a in n.args])
+            name = self._names[n] = f"$node{len(self._names)}"
+            lines.append(f"(let {name} {term})")
+            if n.op == "input" and n.attrs[2]:
+                lines.append(f"(known {name})")
+        self.run_once(lines)
+
+    def term(self, n: Node, args: Sequence[str], prefix: str = "o") -> str:
+        """The expression for `n` over the expressions `args`; `prefix` "b" for the form it has in a kernel's body."""
+        name = prefix + self.declare(n.op, len(n.args))[1:]
+        return f"({' '.join([name, *map(self.object, n.attrs), *(self.object(a.type) for a in n.args), *args])})"
+
+    def name(self, n: Node) -> str:
+        """The global bound to `n`."""
+        return self._names[n]
+
+    def load(self, rules: Sequence[Rule]) -> None:
+        """Load laws; with facts about constancy if one of them asks."""
+        if not rules:
+            return
+        for rule in rules:
+            for op, arity in (*rule.reads, *rule.makes):
+                self.declare(op, arity)
+        if any(rule.needs_known for rule in rules):
+            self.track_known()
+        for rule in rules:
+            self.run(rule.text.replace("{number}", str(len(self._judges))))
+            self._judges.append(rule.judge)
+
+    def round(self) -> Any:
+        """Facts to their fixpoint, then one round of laws. The run report."""
+        if self.facts:
+            self.run("(run-schedule (saturate (run facts)))")
+        return self.run("(run laws 1)")[0].report
+
+    @property
+    def size(self) -> int:
+        """Number of operator nodes."""
+        functions = self._egraph.freeze().functions
+        return sum(len(functions[name].rows) for name in self.constructors if name in functions)
+
+    def rows(self) -> tuple[list[tuple[str, tuple, tuple, Any]], dict[Node, Any]]:
+        """((op, attributes, argument classes, class) of every node, class of every inserted node); classes are opaque."""
+        frozen = self._egraph.freeze().functions
+        objects: dict[Any, Any] = {}
+        rows = []
+
+        def value(v: Any) -> Any:
+            if v not in objects:
+                objects[v] = self._objects[self._egraph.value_to_pyobject(v)]
+            return objects[v]
+
+        for name, (op, n_attrs, arity) in self.constructors.items():
+            for r in frozen[name].rows if name in frozen else ():
+                attrs = tuple(map(value, r.inputs[:n_attrs]))
+                rows.append((op, attrs, tuple(r.inputs[n_attrs + arity :]), r.output))
+        return rows, {n: frozen[name].rows[0].output for n, name in self._names.items()}
+
+    def equal(self, a: str, b: str) -> bool:
+        """Whether the two expressions stand in one class now."""
+        try:
+            self.run_once([f"(check (= {a} {b}))"])
+        except bindings.EggSmolError:
+            return False
+        return True
+

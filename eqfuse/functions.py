@@ -1,0 +1,189 @@
+"""Functions of deep learning that NumPy lacks, for arrays, traced arrays and law patterns alike.
+
+In: NumPy arrays (computed at once), tracers (recorded) or patterns (built). Each is written in operators of the table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from eqfuse.ops import row
+
+
+def apply(op: str, args: Sequence[Any], attrs: tuple = ()) -> Any:
+    """The operator `op` on arrays, or on whatever defines ``__eqfuse_apply__(op, args, attrs)``."""
+    for arg in args:
+        hook = getattr(type(arg), "__eqfuse_apply__", None)
+        if hook is not None:
+            return hook(op, args, attrs)
+    return row(op).meaning(*args, *attrs)
+
+
+def erf(x: Any) -> Any:
+    return apply("erf", (x,))
+
+
+def erfc(x: Any) -> Any:
+    return apply("erfc", (x,))
+
+
+def relu(x: Any) -> Any:
+    return apply("maximum", (x, 0))
+
+
+def relu6(x: Any) -> Any:
+    return apply("minimum", (relu(x), 6))
+
+
+def leaky_relu(x: Any, slope: float = 0.01) -> Any:
+    return apply("where", (x > 0, x, x * slope))
+
+
+def elu(x: Any, alpha: float = 1.0) -> Any:
+    return apply("where", (x > 0, x, apply("expm1", (x,)) * alpha))
+
+
+def sigmoid(x: Any) -> Any:
+    return 1 / (apply("exp", (-x,)) + 1)
+
+
+def silu(x: Any) -> Any:
+    """x · sigmoid(x), also called swish."""
+    return x / (apply("exp", (-x,)) + 1)
+
+
+def softplus(x: Any) -> Any:
+    """log(1 + exp(x)), without overflow."""
+    return apply("logaddexp", (x, 0))
+
+
+def tanh(x: Any) -> Any:
+    return apply("tanh", (x,))
+
+
+def exp(x: Any) -> Any:
+    return apply("exp", (x,))
+
+
+def log(x: Any) -> Any:
+    return apply("log", (x,))
+
+
+def sqrt(x: Any) -> Any:
+    return apply("sqrt", (x,))
+
+
+def maximum(x: Any, y: Any) -> Any:
+    return apply("maximum", (x, y))
+
+
+def minimum(x: Any, y: Any) -> Any:
+    return apply("minimum", (x, y))
+
+
+def where(condition: Any, x: Any, y: Any) -> Any:
+    return apply("where", (condition, x, y))
+
+
+def gelu(x: Any, approximate: str = "none") -> Any:
+    """x · Φ(x) by erf, or by tanh (``approximate="tanh"``)."""
+    if approximate == "tanh":
+        inner = (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
+        return x * 0.5 * (apply("tanh", (inner,)) + 1)
+    if approximate != "none":
+        raise ValueError(f"gelu: approximate must be 'none' or 'tanh', not {approximate!r}")
+    return x * 0.5 * (erf(x * math.sqrt(0.5)) + 1)
+
+
+def _axes(x: Any, axis: int | Sequence[int]) -> tuple[int, ...]:
+    """Negative, ascending. Patterns have no rank, so laws count their axes from the right."""
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    return tuple(sorted(a if a < 0 else a - x.ndim for a in axes))
+
+
+def softmax(x: Any, axis: int | Sequence[int] = -1) -> Any:
+    axes = _axes(x, axis)
+    e = apply("exp", (x - apply("max", (x,), (axes,)),))
+    return e / apply("sum", (e,), (axes,))
+
+
+def log_softmax(x: Any, axis: int | Sequence[int] = -1) -> Any:
+    axes = _axes(x, axis)
+    shifted = x - apply("max", (x,), (axes,))
+    return shifted - apply("log", (apply("sum", (apply("exp", (shifted,)),), (axes,)),))
+
+
+def logsumexp(x: Any, axis: int | Sequence[int] = -1) -> Any:
+    """log(sum(exp(x))) over `axis`, without overflow; the axis stays with extent 1."""
+    axes = _axes(x, axis)
+    top = apply("max", (x,), (axes,))
+    return top + apply("log", (apply("sum", (apply("exp", (x - top,)),), (axes,)),))
+
+
+def layer_norm(x: Any, scale: Any = None, shift: Any = None, axis: int | Sequence[int] = -1, eps: float = 1e-5) -> Any:
+    """(x - mean) / sqrt(var + eps) over `axis`, times `scale`, plus `shift`."""
+    axes = _axes(x, axis)
+    n = math.prod(x.shape[a] for a in axes)
+    centred = x - apply("sum", (x,), (axes,)) / n
+    variance = apply("sum", (centred * centred,), (axes,)) / n
+    return _affine(centred / apply("sqrt", (variance + eps,)), scale, shift)
+
+
+def rms_norm(x: Any, scale: Any = None, axis: int | Sequence[int] = -1, eps: float = 1e-6) -> Any:
+    """x / sqrt(mean(x²) + eps) over `axis`, times `scale`."""
+    axes = _axes(x, axis)
+    n = math.prod(x.shape[a] for a in axes)
+    return _affine(x / apply("sqrt", (apply("sum", (x * x,), (axes,)) / n + eps,)), scale, None)
+
+
+def _affine(x: Any, scale: Any, shift: Any) -> Any:
+    x = x if scale is None else x * scale
+    return x if shift is None else x + shift
+
+
+def batch_norm(x: Any, mean: Any, variance: Any, scale: Any, shift: Any, eps: float = 1e-5) -> Any:
+    """Inference-time batch norm of ``x[n, c, *spatial]`` with statistics per channel."""
+    over = (-1,) + (1,) * (x.ndim - 2)
+    mean, variance, scale, shift = (np.reshape(v, over) for v in (mean, variance, scale, shift))
+    return (x - mean) / apply("sqrt", (variance + eps,)) * scale + shift
+
+
+def _per_axis(value: int | Sequence[int], spatial: int) -> tuple[int, ...]:
+    return (value,) * spatial if isinstance(value, int) else tuple(value)
+
+
+def _padding(value: Any, spatial: int) -> tuple[tuple[int, int], ...]:
+    """(before, after) per axis, from one int, one int per axis, or pairs."""
+    each = (value,) * spatial if isinstance(value, int) else tuple(value)
+    return tuple((p, p) if isinstance(p, int) else (p[0], p[1]) for p in each)
+
+
+def conv(
+    x: Any, weight: Any, bias: Any = None, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+) -> Any:
+    """Cross-correlation of ``x[n, c, *spatial]`` with ``weight[o, c / groups, *kernel]``, plus ``bias[o]``."""
+    spatial = x.ndim - 2
+    attrs = (_per_axis(stride, spatial), _padding(padding, spatial), _per_axis(dilation, spatial), groups)
+    y = apply("conv", (x, weight), attrs)
+    return y if bias is None else y + np.reshape(bias, (-1,) + (1,) * spatial)
+
+
+def max_pool(x: Any, window: Any, *, stride: Any = None, padding: Any = 0) -> Any:
+    """The largest value of each window over the spatial axes of ``x[n, c, *spatial]``."""
+    return apply("window_max", (x,), _window(x, window, stride, padding))
+
+
+def avg_pool(x: Any, window: Any, *, stride: Any = None, padding: Any = 0) -> Any:
+    """The mean of each window over the spatial axes of ``x[n, c, *spatial]``; padding counts as zeros."""
+    attrs = _window(x, window, stride, padding)
+    return apply("window_sum", (x,), attrs) / math.prod(attrs[0])
+
+
+def _window(x: Any, window: Any, stride: Any, padding: Any) -> tuple:
+    spatial = x.ndim - 2
+    extents = _per_axis(window, spatial)
+    return extents, extents if stride is None else _per_axis(stride, spatial), _padding(padding, spatial)

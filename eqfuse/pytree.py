@@ -1,0 +1,105 @@
+"""Nested containers: tuples, lists, dicts, named tuples and dataclasses around arrays.
+
+In: a tree. Out: its leaves in order and a hashable `Structure` that rebuilds it. Used by `trace` and `jit`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from eqfuse.errors import TraceError
+
+_STATIC = (str, bytes, type(None), np.dtype, type, slice, type(Ellipsis))
+
+
+class Structure(NamedTuple):
+    """A tree without its leaves. `kind`: a container type, None for a leaf, or `Static` (its value is the one key)."""
+
+    kind: Any
+    keys: tuple[Hashable, ...] = ()
+    children: tuple[Any, ...] = ()  # of Structure
+
+
+LEAF = Structure(None)
+
+
+class Static:
+    """Marks the structure of a value that is no array (a string, None, a dtype): kept, compared and given back."""
+
+
+def flatten(tree: Any) -> tuple[list[Any], Structure]:
+    """The leaves of `tree`, left to right, and its structure."""
+    leaves: list[Any] = []
+    return leaves, _flatten(tree, leaves)
+
+
+def _flatten(tree: Any, leaves: list[Any]) -> Structure:
+    kind = type(tree)
+    if kind is np.ndarray:
+        leaves.append(tree)
+        return LEAF
+    if kind is tuple or kind is list:
+        return Structure(kind, (), tuple([_flatten(child, leaves) for child in tree]))
+    if kind is dict or kind is OrderedDict:
+        return Structure(kind, tuple(tree), tuple([_flatten(child, leaves) for child in tree.values()]))
+    if isinstance(tree, _STATIC):
+        return Structure(Static, (_hashable(tree),))
+    if isinstance(tree, tuple) and hasattr(kind, "_fields"):
+        return Structure(kind, (), tuple([_flatten(child, leaves) for child in tree]))
+    if dataclasses.is_dataclass(kind):
+        names = tuple(f.name for f in dataclasses.fields(tree) if f.init)
+        return Structure(kind, names, tuple([_flatten(getattr(tree, name), leaves) for name in names]))
+    if isinstance(tree, (tuple, list, dict)):
+        raise TraceError(
+            f"{kind.__module__}.{kind.__qualname__} is not among the containers eqfuse opens: use a tuple, list, dict, "
+            "named tuple or dataclass"
+        )
+    leaves.append(tree)
+    return LEAF
+
+
+def _hashable(value: Any) -> Hashable:
+    return ("slice", value.start, value.stop, value.step) if isinstance(value, slice) else value
+
+
+def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
+    """The tree with `structure` around `leaves`."""
+    return _unflatten(structure, iter(leaves))
+
+
+def _unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
+    kind = structure.kind
+    if kind is None:
+        return next(leaves)
+    if kind is Static:
+        (value,) = structure.keys
+        return slice(*value[1:]) if isinstance(value, tuple) else value
+    children = [_unflatten(child, leaves) for child in structure.children]
+    if kind is tuple or kind is list:
+        return kind(children)
+    if kind is dict or kind is OrderedDict:
+        return kind(zip(structure.keys, children, strict=True))
+    if issubclass(kind, tuple):
+        return kind(*children)
+    return kind(**dict(zip(map(str, structure.keys), children, strict=True)))
+
+
+def paths(structure: Structure, prefix: str = "") -> list[str]:
+    """How a user would write each leaf: ``params['w']``, ``xs[0]``."""
+    kind = structure.kind
+    if kind is None:
+        return [prefix]
+    if kind in (dict, OrderedDict):
+        steps = [f"[{key!r}]" for key in structure.keys]
+    elif kind in (tuple, list):
+        steps = [f"[{i}]" for i in range(len(structure.children))]
+    elif kind is Static:
+        steps = []
+    else:
+        steps = [f".{name}" for name in structure.keys or kind._fields]
+    return [path for step, child in zip(steps, structure.children, strict=True) for path in paths(child, prefix + step)]

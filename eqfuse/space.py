@@ -1,0 +1,103 @@
+"""The space of equal programs: the saturated e-graph as plain data, renumbered and sorted.
+
+In: what `egraph.saturate` froze. Out: classes of nodes that are all equal, per distinct segment of the program.
+Next stop: the extractors in `extract/`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from eqfuse.ir import Graph, Node, TensorType
+from eqfuse.segments import Use
+
+if TYPE_CHECKING:
+    from eqfuse.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class ENode:
+    """One operator over classes: any member of each argument class will do."""
+
+    op: str
+    args: tuple[int, ...]
+    attrs: tuple[Hashable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EClass:
+    """Nodes that compute the same value. `known`: the value can be computed when the program is built."""
+
+    type: TensorType
+    nodes: tuple[ENode, ...]
+    known: bool
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One saturated graph. Classes that no root reaches are dropped; `inputs` and `roots` follow the graph's order.
+
+    An input that no class needs has number -1. `origin` gives the class of every node of `graph` that is still alive.
+    """
+
+    graph: Graph
+    classes: tuple[EClass, ...]
+    inputs: tuple[int, ...]
+    roots: tuple[int, ...]
+    origin: dict[Node, int]
+    stop_reason: str  # "saturated" | "nodes" | "seconds" | "rounds"
+    rounds: int
+    laws_fired: dict[str, int]
+    law_seconds: dict[str, float]
+    seconds: float
+    nodes_per_round: tuple[int, ...]
+    _engine: Engine = field(repr=False, compare=False)
+
+    @property
+    def n_nodes(self) -> int:
+        return sum(len(c.nodes) for c in self.classes)
+
+
+_WORST_FIRST = ("seconds", "nodes", "rounds", "saturated")
+
+
+@dataclass(frozen=True)
+class Space:
+    """All distinct segments of `graph`, and where each is used."""
+
+    graph: Graph
+    segments: tuple[Segment, ...]
+    uses: tuple[Use, ...]
+
+    @property
+    def n_nodes(self) -> int:
+        return sum(s.n_nodes for s in self.segments)
+
+    @property
+    def n_classes(self) -> int:
+        return sum(len(s.classes) for s in self.segments)
+
+    @property
+    def stop_reason(self) -> str:
+        """The most restrictive reason among the segments."""
+        reasons = {s.stop_reason for s in self.segments}
+        return next(r for r in _WORST_FIRST if r in reasons)
+
+    @property
+    def rounds(self) -> int:
+        return max(s.rounds for s in self.segments)
+
+    @property
+    def seconds(self) -> float:
+        return sum(s.seconds for s in self.segments)
+
+    @property
+    def laws_fired(self) -> dict[str, int]:
+        """How often each law joined two values, most often first."""
+        total: Counter[str] = Counter()
+        for s in self.segments:
+            total.update(s.laws_fired)
+        return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))

@@ -1,0 +1,53 @@
+"""Targets: from the name a user gives to the device that is priced and emitted for.
+
+In: "numpy", "cpu", "cuda", "cuda:h100", or a `Device`. Out: a `Device`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from eqfuse.errors import TargetUnavailable
+from eqfuse.hardware import DEVICES, Device, device, this_cpu
+
+
+def device_for(target: str | Device) -> Device:
+    """The device a target names; TargetUnavailable when it does not exist here."""
+    if isinstance(target, Device):
+        return target
+    if target in ("cpu", "numpy"):
+        return _this_cpu()
+    if target == "cuda":
+        return _this_gpu()
+    if isinstance(target, str) and target.startswith("cuda:"):
+        found = device(target.removeprefix("cuda:"))
+        if found.kind == "gpu":
+            return found
+    gpus = ", ".join(f"cuda:{name}" for name, d in DEVICES.items() if d.kind == "gpu")
+    raise TargetUnavailable(f"no target {target!r}; there are numpy, cpu, cuda, {gpus}, or an ef.Device")
+
+
+@cache
+def _this_cpu() -> Device:
+    return this_cpu()
+
+
+def _this_gpu() -> Device:
+    """The profile of the GPU in this machine, recognised by CuPy's name for it."""
+    try:
+        import cupy
+
+        if cupy.cuda.runtime.driverGetVersion() == 0 or cupy.cuda.runtime.getDeviceCount() == 0:
+            raise TargetUnavailable("no CUDA device here; name a profile (cuda:h100) to plan for one that is elsewhere")
+        name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode().lower()
+    except TargetUnavailable:
+        raise
+    except Exception as error:  # `import cupy` raises OSError in an unwritable home; a missing driver, its own class
+        raise TargetUnavailable(
+            f"CuPy cannot be used here ({error}); install the extra for your driver, eqfuse[cuda13] or eqfuse[cuda12]"
+        ) from None
+    words = name.replace("-", " ").split()
+    for known in sorted((n for n, d in DEVICES.items() if d.kind == "gpu"), key=len, reverse=True):
+        if all(part in words or part in name for part in known.split("-")):
+            return DEVICES[known]
+    raise TargetUnavailable(f"no profile for {name!r}; name the nearest one, such as cuda:h100, or pass an ef.Device")

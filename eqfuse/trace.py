@@ -1,0 +1,242 @@
+"""Tracing: a NumPy function and example arguments in, a `Graph` out. Next stop: `egraph.saturate`.
+
+The function runs once, on tracers. Arrays it finds elsewhere (closures, globals) become constants.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eqfuse.errors import ShapeError, TraceError
+from eqfuse.frontends import (  # noqa: F401  (fill the tables of what can be traced)
+    numpy_contractions,
+    numpy_creation,
+    numpy_indexing,
+    numpy_layout,
+    numpy_reductions,
+    numpy_ufuncs,
+)
+from eqfuse.frontends.accepted import plain_array, supported
+from eqfuse.ir import Graph, Node, TensorType, check, const, input_node
+from eqfuse.pytree import LEAF, Static, Structure, flatten, paths, unflatten
+from eqfuse.tracer import Trace, Tracer, argument
+
+SCALARS = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64)}
+
+
+class Spec:
+    """Stands for an array argument of which only shape and dtype matter."""
+
+    __slots__ = ("type",)
+
+    def __init__(self, type: TensorType) -> None:
+        self.type = type
+
+    def __repr__(self) -> str:
+        return f"spec({self.type.shape}, {self.type.dtype.name!r})"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.type.dtype
+
+
+def spec(shape: int | Sequence[int], dtype: Any = np.float64) -> Spec:
+    """An example argument for `trace` and `compile` without data."""
+    extents = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
+    return Spec(TensorType(supported(np.dtype(dtype), "the spec"), extents))
+
+
+@dataclass(frozen=True)
+class CallSignature:
+    """How the traced function's arguments and results nest. `arguments` is the structure of (args, kwargs)."""
+
+    parameters: inspect.Signature | None
+    static: frozenset[str]
+    arguments: Structure
+    results: Structure
+
+    def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> list[Any]:
+        """The arrays among the arguments, one per graph input. ShapeError when they nest otherwise than when traced."""
+        (given, named), _ = split_static(self.parameters, self.static, args, kwargs or {})
+        leaves, structure = flatten((given, named))
+        if structure != self.arguments:
+            raise ShapeError(
+                f"the arguments nest differently than when the program was traced: {_described(structure)} instead of "
+                f"{_described(self.arguments)}; compile the function for these arguments, or call it through ef.jit"
+            )
+        return [as_array(leaf) for leaf in leaves]
+
+    def unflatten(self, outputs: tuple[Any, ...]) -> Any:
+        return unflatten(self.results, outputs)
+
+
+def _described(structure: Structure) -> str:
+    given, named = structure.children
+    return f"{len(given.children) + len(named.children)} arguments with {len(paths(structure))} arrays"
+
+
+def as_array(leaf: Any) -> Any:
+    """A Python scalar as the array that its traced input declares; anything else as it is."""
+    dtype = SCALARS.get(type(leaf))
+    if dtype is None:
+        return leaf
+    try:
+        return np.array(leaf, dtype)
+    except OverflowError:
+        raise ShapeError(
+            f"the Python integer {leaf} does not fit int64; name the argument in static_argnames"
+        ) from None
+
+
+def parameters_of(fn: Callable[..., Any]) -> inspect.Signature | None:
+    """The signature of `fn`, or None for a builtin that does not tell."""
+    try:
+        return inspect.signature(fn)
+    except (ValueError, TypeError):
+        return None
+
+
+def split_static(
+    parameters: inspect.Signature | None, static: Iterable[str], args: tuple, kwargs: dict[str, Any]
+) -> tuple[tuple[tuple, dict[str, Any]], dict[str, Any]]:
+    """The dynamic (args, kwargs) in one normal form, and the static arguments by name.
+
+    In the normal form every argument that can be positional is, unless a static or an omitted one stands before it.
+    """
+    if not kwargs and not static:
+        return (args, kwargs), {}
+    if parameters is None:
+        raise TraceError("this builtin does not tell its parameters: pass its arguments by position")
+    try:
+        bound = parameters.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TraceError(f"the arguments do not fit the traced function: {error}") from None
+    fixed = {name: bound.arguments.pop(name) for name in static if name in bound.arguments}
+    return (bound.args, bound.kwargs), fixed
+
+
+def trace(
+    fn: Callable[..., Any], *example_args: Any, static_argnames: str | Iterable[str] = (), **example_kwargs: Any
+) -> Graph:
+    """The graph of `fn` for arguments like the examples (arrays, Python scalars, `spec`s, containers of these).
+
+    Arguments named in `static_argnames` are used as they are: their values become part of the graph.
+    """
+    names = static_names(static_argnames)
+    parameters = parameters_of(fn)
+    unknown = names - set(parameters.parameters if parameters is not None else ())
+    if unknown:
+        raise TraceError(f"static_argnames: the function has no parameter {', '.join(map(repr, sorted(unknown)))}")
+    (args, kwargs), fixed = split_static(parameters, names, example_args, example_kwargs)
+    leaves, structure = flatten((args, kwargs))
+    inputs: list[Node] = []
+    with Trace():
+        tracers: list[Tracer] = []
+        for leaf, name in zip(leaves, _input_names(parameters, structure), strict=True):
+            t, weak = leaf_type(leaf, name)
+            inputs.append(input_node(name, t))
+            tracers.append(argument(inputs[-1], name, weak))
+        traced_args, traced_kwargs = unflatten(structure, tracers)
+        result = _call(fn, parameters, traced_args, traced_kwargs, fixed)
+        outputs, results = flatten(result)
+        nodes, results = _outputs(outputs, results)
+    signature = CallSignature(parameters, names, structure, results)
+    return check(Graph(tuple(inputs), tuple(nodes), signature))
+
+
+def static_names(given: str | Iterable[str]) -> frozenset[str]:
+    return frozenset((given,) if isinstance(given, str) else given)
+
+
+def _call(
+    fn: Callable[..., Any],
+    parameters: inspect.Signature | None,
+    args: tuple,
+    kwargs: dict[str, Any],
+    fixed: dict[str, Any],
+) -> Any:
+    if not fixed:
+        return fn(*args, **kwargs)
+    assert parameters is not None
+    # a static parameter leaves a gap among the positional ones, so the call is rebuilt by name
+    arguments = dict(fixed)
+    dynamic = [p for p in parameters.parameters.values() if p.name not in fixed]
+    free = [p.name for p in dynamic if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    arguments.update(zip(free, args, strict=False))
+    rest = args[len(free) :]
+    variadic = next((p.name for p in dynamic if p.kind is p.VAR_POSITIONAL), None)
+    if variadic is not None and rest:
+        arguments[variadic] = rest
+    bound = parameters.bind_partial()
+    keywords = {k: v for k, v in kwargs.items() if k in parameters.parameters}
+    extra = {k: v for k, v in kwargs.items() if k not in parameters.parameters}
+    merged = {**arguments, **keywords}
+    bound.arguments.update({name: merged[name] for name in parameters.parameters if name in merged})
+    return fn(*bound.args, **{**bound.kwargs, **extra})
+
+
+def leaf_type(leaf: Any, name: str) -> tuple[TensorType, bool]:
+    """Type of the input that stands for `leaf`, and whether it promotes like a Python scalar."""
+    if isinstance(leaf, Spec):
+        return leaf.type, False
+    if type(leaf) in SCALARS:
+        return TensorType(SCALARS[type(leaf)], ()), True
+    if isinstance(leaf, Tracer):
+        return leaf.node.type, leaf.weak
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        array = plain_array(leaf, f"the argument {name!r}")
+        return TensorType(array.dtype, array.shape), False
+    if type(leaf).__module__.split(".")[0] == "cupy":
+        return TensorType(supported(leaf.dtype, f"the argument {name!r}"), leaf.shape), False
+    kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}".removeprefix("builtins.")
+    raise TraceError(
+        f"the argument {name!r} is a {kind}, not an array, a number, or a container of these. "
+        "Name it in static_argnames, or convert it by np.asarray"
+    )
+
+
+def _input_names(parameters: inspect.Signature | None, structure: Structure) -> list[str]:
+    """A distinct name per leaf, as the user would write it: ``x``, ``params['w']``."""
+    given, named = structure.children
+    names = list(parameters.parameters.values()) if parameters is not None else []
+    found: list[str] = []
+    for i, child in enumerate(given.children):
+        if i < len(names) and names[i].kind in (names[i].POSITIONAL_ONLY, names[i].POSITIONAL_OR_KEYWORD):
+            found += paths(child, names[i].name)
+        else:
+            found += paths(child, f"args[{i}]")
+    for key, child in zip(named.keys, named.children, strict=True):
+        found += paths(child, str(key))
+    return found
+
+
+def _outputs(leaves: list[Any], structure: Structure) -> tuple[list[Node], Structure]:
+    """Nodes of the results; what is no array (numbers, strings, None) stays in the structure."""
+    nodes: list[Node] = []
+    rest = iter(leaves)
+
+    def visit(s: Structure) -> Structure:
+        if s.kind is None:
+            leaf = next(rest)
+            if isinstance(leaf, Tracer):
+                nodes.append(leaf.node)
+                return LEAF
+            if isinstance(leaf, (np.ndarray, np.generic)):
+                nodes.append(const(plain_array(leaf, "a result")))
+                return LEAF
+            if type(leaf) in (bool, int, float, complex):
+                return Structure(Static, (leaf,))
+            kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
+            raise TraceError(f"the function returns a {kind}, not an array, a number, or a container of these")
+        return Structure(s.kind, s.keys, tuple(visit(child) for child in s.children))
+
+    return nodes, visit(structure)

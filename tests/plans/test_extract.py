@@ -1,0 +1,59 @@
+"""Whatever is extracted is right, and `flow` is never worse than greedy."""
+
+import numpy as np
+import pytest
+
+from eqfuse.egraph import saturate
+from eqfuse.errors import TargetUnavailable
+from eqfuse.extract import EXTRACTORS, choose
+from eqfuse.hardware import DEVICES
+from eqfuse.kinds import State, classify
+from eqfuse.meaning import evaluate
+from eqfuse.testing.random_graphs import random_graph, run_plan, scrambled
+
+GREEDY = [name for name in EXTRACTORS if name.startswith("greedy")]
+
+
+def seconds(plan) -> float:
+    return sum(k.price.seconds for k in plan.kernels)
+
+
+def agree(plan, graph, arrays):
+    for got, wanted in zip(run_plan(plan, arrays), evaluate(graph, arrays), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_program_extracted_under_scrambled_prices_equals_the_evaluator(seed):
+    rng = np.random.default_rng(seed)
+    graph, arrays = random_graph(rng)
+    space = saturate(graph)
+    for name in ("cpu", "a100"):
+        device = scrambled(rng, name)
+        for extractor in EXTRACTORS:
+            agree(choose(space, device, extractor), graph, arrays)
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("device", ["cpu", "h100"])
+def test_flow_is_never_worse_than_the_best_greedy_plan(seed, device):
+    graph, _ = random_graph(np.random.default_rng(1000 + seed), operators=16)
+    space = saturate(graph)
+    best = min(seconds(choose(space, DEVICES[device], name)) for name in GREEDY)
+    assert seconds(choose(space, DEVICES[device], "flow")) <= best * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("extractor", EXTRACTORS)
+def test_every_kernel_of_a_plan_has_the_kind_it_says(extractor):
+    graph, _ = random_graph(np.random.default_rng(7), operators=20)
+    device = DEVICES["cpu"]
+    for kernel in choose(saturate(graph), device, extractor).kernels:
+        state = classify(kernel.body, device)
+        assert isinstance(state, State)
+        assert state.kind == kernel.kind or (state.kind == "view" and kernel.kind == "map")
+
+
+def test_an_unknown_extractor_is_refused_with_the_known_ones():
+    graph, _ = random_graph(np.random.default_rng(0))
+    with pytest.raises(TargetUnavailable, match=r"no extractor 'best'.*flow"):
+        choose(saturate(graph), DEVICES["cpu"], "best")

@@ -1,0 +1,136 @@
+"""The adversarial suite and its negative controls: right answers, and plans never dearer than greedy fusion's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.hardware import datasheet
+from eqfuse.ir import Graph
+from eqfuse.plan import Plan
+from eqfuse.pytree import flatten
+from eqfuse.testing.controls import CONTROLS
+from eqfuse.testing.suite import GRAPHS, Case
+
+CASES = {**GRAPHS, **CONTROLS}
+GREEDY = ("greedy-materialise", "greedy-duplicate", "greedy-priority", "greedy-depth")
+every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+
+
+def arguments(case: Case, seed: int = 0) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [np.asarray(rng.standard_normal(t.shape)).astype(t.dtype) for t in case.program(small=True)[1]]
+
+
+def full_graph(case: Case) -> Graph:
+    function, types = case.program(small=False)
+    return ef.trace(function, *[ef.spec(t.shape, t.dtype) for t in types])
+
+
+def predicted(plan: Plan) -> float:
+    return sum(k.price.seconds for k in plan.kernels)
+
+
+@every_case
+def test_the_answer_is_the_evaluators(case: Case) -> None:
+    function, _ = case.program(small=True)
+    given = arguments(case)
+    graph = ef.trace(function, *given)
+    got, wanted = (flatten(f(*given))[0] for f in (ef.compile(graph), lambda *a: ef.meaning(graph, *a)))
+    for g, w in zip(got, wanted, strict=True):
+        assert (g.dtype, g.shape) == (w.dtype, w.shape)
+        scale = max(1.0, float(np.abs(w.astype(np.float64)).max()))
+        near = 64 * float(np.finfo(g.dtype).eps) * scale
+        np.testing.assert_allclose(g.astype(np.float64), w.astype(np.float64), rtol=0, atol=near)
+
+
+@every_case
+@pytest.mark.parametrize("target", ["cuda:a100", "cpu"])
+def test_the_plan_is_never_dearer_than_the_best_greedy_one(case: Case, target: str) -> None:
+    space = ef.saturate(full_graph(case))
+    best = min(predicted(ef.extract(space, target=target, extractor=name)) for name in GREEDY)
+    assert predicted(ef.extract(space, target=target)) <= best * (1 + 1e-9)
+
+
+# Rows whose better plan rests on algebra that changes the amount of work: the model must see a large part of the gain.
+WORTH_IT = ["G7", "G8", "G8 transposed", "G9", "G19", "G20", "G21", "G23"]
+
+
+@pytest.mark.parametrize("id", WORTH_IT)
+def test_algebra_that_removes_work_is_found(id: str) -> None:
+    """The document asks for at least ×5 where it predicts more than ×10."""
+    case, device = GRAPHS[id], datasheet("a100")
+    space = ef.saturate(full_graph(case))
+    best = min(predicted(ef.extract(space, target=device, extractor=name)) for name in GREEDY)
+    assert best / predicted(ef.extract(space, target=device)) >= min(5.0, 0.9 * case.factor)
+
+
+def test_the_one_pass_variance_is_not_taken() -> None:
+    """N4: with a mean of 10,000 the one-pass form gives a negative variance in float32."""
+    function, _ = CONTROLS["N4"].program(small=True)
+    (x,) = arguments(CONTROLS["N4"])
+    np.testing.assert_allclose(ef.compile(function, x)(x), x.var(axis=1, dtype=np.float64), rtol=0.05)
+
+
+def test_multiplying_by_zero_keeps_what_is_not_finite() -> None:
+    """N5: x * 0 is not 0 for NaN and infinity."""
+    function, _ = CONTROLS["N5"].program(small=True)
+    x = np.array([1.0, np.nan, np.inf, -2.0], np.float32)
+    with np.errstate(invalid="ignore"):
+        assert np.array_equal(ef.compile(function, x)(x), function(x), equal_nan=True)
+
+
+def test_a_strided_residual_gives_the_right_values() -> None:
+    """N9, with arguments that are themselves views."""
+    function, _ = CONTROLS["N9"].program(small=True)
+    x, r = (a.copy(order="F")[::-1] for a in arguments(CONTROLS["N9"]))
+    assert np.array_equal(ef.compile(function, x, r)(x, r), function(x, r))
+
+
+def test_no_kernel_reaches_around_a_library_call() -> None:
+    """N3: {a, a + cumsum(a)} in one kernel would be a cycle."""
+    plan = ef.extract(ef.saturate(full_graph(CONTROLS["N3"])), target="cuda:a100")
+    written: set[int] = set(plan.inputs) | {v for v, _ in plan.constants}
+    for kernel in plan.kernels:
+        assert set(kernel.reads) <= written
+        written |= set(kernel.writes)
+
+
+def test_five_thousand_operators_end_within_the_budget() -> None:
+    """N11: the reason for stopping is told, and the answer is right."""
+    function, _ = CONTROLS["N11"].build(n=5, k=5000)
+    x = np.ones(5, np.float32)
+    program = ef.compile(function, x, budget=ef.Budget(seconds=1.0))
+    assert program.report.stop_reason in ("saturated", "seconds", "nodes", "rounds")
+    np.testing.assert_allclose(program(x), function(x), rtol=1e-4)
+
+
+SCRIPT = """
+import eqfuse as ef
+from eqfuse.testing.suite import GRAPHS
+for id in {ids!r}:
+    function, types = GRAPHS[id].program(small=False)
+    graph = ef.trace(function, *[ef.spec(t.shape, t.dtype) for t in types])
+    plan = ef.extract(ef.saturate(graph), target="cuda:a100")
+    for k in plan.kernels:
+        print(k.kind, k.reads, k.writes, k.price, k.body)
+"""
+
+
+def test_two_processes_with_different_hash_seeds_choose_the_same_plan() -> None:
+    """N10."""
+    script = SCRIPT.format(ids=["G1", "G9", "G12", "G16", "G17", "G26"])
+    runs: list[Any] = [
+        subprocess.run(
+            [sys.executable, "-c", script], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True
+        )
+        for seed in ("1", "2")
+    ]
+    assert runs[0].returncode == 0, runs[0].stderr
+    assert runs[0].stdout == runs[1].stdout != ""
