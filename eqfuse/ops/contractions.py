@@ -31,16 +31,18 @@ def _matmul_flops(types: Types, out: TensorType, _attrs: tuple) -> int:
 
 
 def _conv(types: Types, attrs: tuple) -> TensorType:
-    """x[n, c, *spatial], w[o, c / groups, *kernel]; attrs: strides, padding ((before, after) each), dilations, groups."""
+    """x[n, c, *spatial], w[o, c / groups, *kernel]; attrs: strides, padding (before, after), dilations, groups."""
     need(len(types) == 2, "conv", types, "it takes an image batch and a weight")
     (x, w), (strides, padding, dilations, groups) = types, attrs
     spatial = x.rank - 2
     need(spatial >= 1 and w.rank == x.rank, "conv", types, "both need rank 2 + number of spatial axes")
     need(x.dtype == w.dtype, "conv", types, "cast both arguments to one dtype first")
-    need(len(strides) == len(padding) == len(dilations) == spatial, "conv", types, "one stride, padding, dilation per axis")
+    given = len(strides) == len(padding) == len(dilations) == spatial
+    need(given, "conv", types, "one stride, padding, dilation per axis")
     need(x.shape[1] == w.shape[1] * groups, "conv", types, f"channels do not fit with groups={groups}")
     need(w.shape[0] % groups == 0, "conv", types, f"{w.shape[0]} filters do not divide into {groups} groups")
-    return TensorType(x.dtype, (x.shape[0], w.shape[0], *window_extents("conv", types, w.shape[2:], strides, padding, dilations)))
+    extents = window_extents("conv", types, w.shape[2:], strides, padding, dilations)
+    return TensorType(x.dtype, (x.shape[0], w.shape[0], *extents))
 
 
 def window_extents(

@@ -6,7 +6,8 @@ NumPy does inside the call), so laws and kernels never meet an implicit conversi
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
+from typing import Any
 
 import numpy as np
 import scipy.special
@@ -38,14 +39,21 @@ UFUNCS: dict[str, np.ufunc] = {
 }  # fmt: skip
 
 
-@lru_cache(maxsize=None)
-def loop_dtypes(name: str, *dtypes: np.dtype) -> tuple[np.dtype, ...]:
-    """dtypes of the ufunc loop NumPy runs for arguments of `dtypes`: one per argument, then the result's."""
+def dtype_name(dtype: Any) -> str:
+    return dtype.name if isinstance(dtype, np.dtype) else f"Python {dtype.__name__}"
+
+
+@cache
+def loop_dtypes(name: str, *dtypes: Any) -> tuple[np.dtype, ...]:
+    """dtypes of the ufunc loop NumPy runs for arguments of `dtypes`: one per argument, then the result's.
+
+    An argument may be `int` or `float` instead, for a Python scalar.
+    """
     ufunc = UFUNCS[name]
     try:
         return tuple(ufunc.resolve_dtypes((*dtypes, *[None] * ufunc.nout)))
     except TypeError as error:
-        raise ShapeError(f"{name} is not defined for {', '.join(d.name for d in dtypes)}: {error}") from None
+        raise ShapeError(f"{name} is not defined for {', '.join(map(dtype_name, dtypes))}: {error}") from None
 
 
 def broadcast(op: str, types: Types) -> tuple[int, ...]:

@@ -44,12 +44,15 @@ def _flip(types: Types, attrs: tuple) -> TensorType:
     return t
 
 
+def _agree_except(axis: int, a: TensorType, b: TensorType) -> bool:
+    return all(m == n for i, (m, n) in enumerate(zip(a.shape, b.shape, strict=True)) if i - a.rank != axis)
+
+
 def _concat(types: Types, attrs: tuple) -> TensorType:
     (axis,) = attrs
     first = types[0]
     for t in types:
-        same = t.rank == first.rank and t.dtype == first.dtype
-        same = same and all(m == n for i, (m, n) in enumerate(zip(t.shape, first.shape, strict=True)) if i - t.rank != axis)
+        same = t.rank == first.rank and t.dtype == first.dtype and _agree_except(axis, t, first)
         need(same, "concat", types, f"dtypes, ranks and extents other than along axis {axis} must agree")
     total = sum(t.shape[axis] for t in types)
     return TensorType(first.dtype, tuple(total if i - first.rank == axis else n for i, n in enumerate(first.shape)))
@@ -58,7 +61,8 @@ def _concat(types: Types, attrs: tuple) -> TensorType:
 def _pad(types: Types, attrs: tuple) -> TensorType:
     """Arguments: the tensor and a scalar of its dtype; attrs: (before, after) per axis."""
     (t, value), (widths,) = types, attrs
-    need(value.shape == () and value.dtype == t.dtype, "pad", types, "the fill value must be a scalar of the same dtype")
+    scalar = value.shape == () and value.dtype == t.dtype
+    need(scalar, "pad", types, "the fill value must be a scalar of the same dtype")
     need(len(widths) == t.rank and all(w >= 0 for p in widths for w in p), "pad", types, f"bad widths {widths}")
     return TensorType(t.dtype, tuple(n + before + after for n, (before, after) in zip(t.shape, widths, strict=True)))
 
@@ -74,8 +78,9 @@ def _take(types: Types, attrs: tuple) -> TensorType:
 
 def _take_along_axis(types: Types, attrs: tuple) -> TensorType:
     (t, indices), (axis,) = types, attrs
-    need(indices.dtype.kind in "iu" and indices.rank == t.rank, "take_along_axis", types, "integer indices of equal rank")
-    same = all(m == n for i, (m, n) in enumerate(zip(t.shape, indices.shape, strict=True)) if i - t.rank != axis)
+    fit = indices.dtype.kind in "iu" and indices.rank == t.rank
+    need(fit, "take_along_axis", types, "the indices must be integers, of equal rank")
+    same = _agree_except(axis, t, indices)
     need(same, "take_along_axis", types, f"extents other than along axis {axis} must agree")
     return TensorType(t.dtype, indices.shape)
 
@@ -86,7 +91,7 @@ def _do_slice(x: np.ndarray, ranges: tuple) -> np.ndarray:
 
 def _do_concat(*arrays_then_axis: object) -> np.ndarray:
     *arrays, axis = arrays_then_axis
-    return np.concatenate(arrays, axis=axis)  # type: ignore[call-overload,arg-type]
+    return np.concatenate(arrays, axis=axis)  # type: ignore[call-overload]
 
 
 def _do_pad(x: np.ndarray, value: np.ndarray, widths: tuple) -> np.ndarray:
@@ -103,8 +108,8 @@ ROWS = [
     _row("broadcast_to", Role.VIEW, 1, ("shape",), _broadcast_to, np.broadcast_to),
     _row("slice", Role.VIEW, 1, ("ranges",), _slice, _do_slice),
     _row("flip", Role.VIEW, 1, ("axes",), _flip, np.flip),
-    _row("take", Role.GATHER, 2, ("axis",), _take, lambda x, i, axis: np.take(x, i, axis=axis)),
-    _row("take_along_axis", Role.GATHER, 2, ("axis",), _take_along_axis, lambda x, i, axis: np.take_along_axis(x, i, axis)),
+    _row("take", Role.GATHER, 2, ("axis",), _take, np.take),
+    _row("take_along_axis", Role.GATHER, 2, ("axis",), _take_along_axis, np.take_along_axis),
     _row("concat", Role.LIBRARY, None, ("axis",), _concat, _do_concat),
     _row("pad", Role.LIBRARY, 2, ("widths",), _pad, _do_pad),
 ]

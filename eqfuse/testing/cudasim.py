@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import platformdirs
 
 from eqfuse.errors import EqfuseError, TargetUnavailable
+from eqfuse.files import cache_dir
 
 FLAGS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-fvisibility=hidden", "-ffp-contract=off", "-fwrapv",
          "-fsanitize=alignment,bounds", "-fsanitize-undefined-trap-on-error")  # fmt: skip
@@ -143,8 +143,8 @@ def available() -> str:
 
 
 def cache_directory() -> Path:
-    """Where compiled kernels are kept: `$EQFUSE_CACHE_DIR`, else the user's cache directory."""
-    return Path(os.environ.get("EQFUSE_CACHE_DIR") or platformdirs.user_cache_dir("eqfuse")) / "cudasim"
+    """Where compiled kernels are kept."""
+    return cache_dir() / "cudasim"
 
 
 @functools.cache

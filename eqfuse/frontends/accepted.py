@@ -1,0 +1,37 @@
+"""Which dtypes and arrays can be tensors; everything else is refused by name.
+
+In: whatever stands where an array is expected. Out: a plain ndarray of a supported dtype, or a TraceError.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from eqfuse.errors import TraceError
+
+
+def supported(dtype: np.dtype, what: str) -> np.dtype:
+    """`dtype`, if tensors may have it; TraceError naming `what` otherwise."""
+    if dtype.kind in "biuf" and dtype.itemsize <= 8:
+        if not dtype.isnative:
+            raise TraceError(f"{what} has dtype {dtype}: convert it to native byte order with .astype first")
+        return dtype
+    raise TraceError(
+        f"{what} has dtype {dtype}, which is not a tensor's: eqfuse knows bool, integers and float16/32/64. "
+        "Convert it with .astype, or pass it by static_argnames if it is not an array"
+    )
+
+
+def plain_array(value: Any, what: str) -> np.ndarray:
+    """`value` as an ndarray of a supported dtype. Masked arrays, matrices and other subclasses are refused by name."""
+    if isinstance(value, np.ndarray) and type(value) not in (np.ndarray, np.memmap):
+        name = f"{type(value).__module__}.{type(value).__qualname__}"
+        raise TraceError(f"{what} is a {name}: its own rules cannot be traced. Pass a plain array: np.asarray(...)")
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise TraceError(f"{what} is not an array: {error}") from None
+    supported(array.dtype, what)
+    return array

@@ -1,0 +1,279 @@
+"""NumPy's functions that make arrays like another, choose between arrays, or only ask about an array.
+
+In: array-function calls on tracers. Out: tracers, or plain Python answers where shape and dtype decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
+from eqfuse.frontends import tidy
+from eqfuse.frontends.accepted import supported
+from eqfuse.frontends.numpy_layout import broadcast_arrays, broadcast_to, diagonal
+from eqfuse.frontends.promotion import common_dtype, elementwise, lift
+from eqfuse.frontends.registry import implements
+from eqfuse.ir import const
+from eqfuse.tracer import Tracer, lazy, wrap
+
+
+def _filled(like: Any, value: Any, dtype: Any, shape: Any) -> Tracer:
+    x = lift(like)
+    wanted = x.dtype if dtype is None else supported(np.dtype(dtype), "the new array")
+    extents = x.shape if shape is None else tuple(shape) if isinstance(shape, Sequence) else (shape,)
+    return wrap(tidy.broadcast_to(tidy.cast(lift(value).node, wanted), extents))
+
+
+@implements(np.zeros_like)
+def zeros_like(
+    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: None = None
+) -> Tracer:
+    return _filled(a, False, dtype, shape)
+
+
+@implements(np.empty_like)
+def empty_like(
+    prototype: Any,
+    /,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    *,
+    device: None = None,
+) -> Tracer:
+    return _filled(prototype, False, dtype, shape)
+
+
+@implements(np.ones_like)
+def ones_like(
+    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: None = None
+) -> Tracer:
+    return _filled(a, True, dtype, shape)
+
+
+@implements(np.full_like)
+def full_like(
+    a: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    *,
+    device: None = None,
+) -> Tracer:
+    return _filled(a, fill_value, dtype, shape)
+
+
+@implements(np.meshgrid)
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Tracer, ...]:
+    if indexing not in ("xy", "ij"):
+        raise ShapeError(f"np.meshgrid: indexing must be 'xy' or 'ij', not {indexing!r}")
+    rank = len(xi)
+    places = list(range(rank))
+    if indexing == "xy" and rank > 1:
+        places[:2] = [1, 0]
+    axes = [lift(x).reshape([-1 if i == at else 1 for i in range(rank)]) for x, at in zip(xi, places, strict=True)]
+    return tuple(axes) if sparse else tuple(x.copy() for x in broadcast_arrays(*axes))
+
+
+def _masked(m: Any, mask: np.ndarray) -> Tracer:
+    x = lift(m)
+    return elementwise("where", mask, x, wrap(const(0, x.dtype)))
+
+
+@implements(np.tril)
+def tril(m: Any, k: int = 0) -> Tracer:
+    x = lift(m)
+    x = x if x.ndim > 1 else broadcast_to(x, x.shape * 2)
+    return _masked(x, np.tri(x.shape[-2], x.shape[-1], k, bool))
+
+
+@implements(np.triu)
+def triu(m: Any, k: int = 0) -> Tracer:
+    x = lift(m)
+    x = x if x.ndim > 1 else broadcast_to(x, x.shape * 2)
+    return _masked(x, ~np.tri(x.shape[-2], x.shape[-1], k - 1, bool))
+
+
+@implements(np.diag)
+def diag(v: Any, k: int = 0) -> Tracer:
+    x = lift(v)
+    if x.ndim == 2:
+        return diagonal(x, k)
+    if x.ndim != 1:
+        raise ShapeError(f"np.diag takes rank 1 or 2, the shape is {x.shape}")
+    n = x.shape[0] + abs(k)
+    padded = lazy.pad(x, (max(k, 0), max(-k, 0)))
+    return _masked(broadcast_to(padded, (n, n)), np.eye(n, k=k, dtype=bool))
+
+
+# ---- choosing
+
+
+@implements(np.where)
+def where(condition: Any, x: Any = None, y: Any = None, /) -> Tracer:
+    if x is None or y is None:
+        raise TraceError(
+            "np.where with a condition alone gives indices, whose number would depend on data. "
+            "Use np.where(condition, x, y) with all three arguments"
+        )
+    return elementwise("where", condition, x, y)
+
+
+@implements(np.select)
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tracer:
+    dtype = common_dtype((*choicelist, default))
+    result = lift(default).astype(dtype)
+    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+        result = elementwise("where", condition, lift(choice).astype(dtype), result)
+    return result
+
+
+@implements(np.clip)
+def clip(
+    a: Any,
+    a_min: Any = None,
+    a_max: Any = None,
+    out: None = None,
+    *,
+    min: Any = None,
+    max: Any = None,
+    dtype: Any = None,
+) -> Tracer:
+    low, high = (a_min if min is None else min), (a_max if max is None else max)
+    x = lift(a) if dtype is None else lift(a).astype(dtype)
+    if low is None and high is None:
+        return lazy.positive(x)
+    if low is None or high is None:
+        return elementwise("minimum" if low is None else "maximum", x, high if low is None else low)
+    loop = common_dtype((x, low, high))
+    return elementwise("minimum", elementwise("maximum", x.astype(loop), low), high)
+
+
+@implements(np.nan_to_num)
+def nan_to_num(
+    x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Tracer:
+    x = lift(x)
+    if x.dtype.kind != "f":
+        return x.copy()
+    info = np.finfo(x.dtype)
+    infinite = elementwise("isinf", x)
+    high = info.max.item() if posinf is None else posinf
+    low = info.min.item() if neginf is None else neginf
+    clear = elementwise("where", elementwise("isnan", x), nan, x)
+    clear = elementwise("where", elementwise("logical_and", infinite, x > 0), high, clear)
+    return elementwise("where", elementwise("logical_and", infinite, x < 0), low, clear)
+
+
+@implements(np.isclose)
+def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tracer:
+    x, y = lift(a), lift(b)
+    y = y.astype(np.result_type(y.dtype, 1.0))
+    near = elementwise("less_equal", abs(x - y), atol + rtol * abs(y))
+    result = elementwise("logical_or", near & elementwise("isfinite", y), x == y)
+    both_nan = elementwise("isnan", x) & elementwise("isnan", y)
+    return result | both_nan if equal_nan else result
+
+
+@implements(np.allclose)
+def allclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tracer:
+    return isclose(a, b, rtol, atol, equal_nan).all()
+
+
+@implements(np.array_equal)
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Tracer | bool:
+    x, y = lift(a1), lift(a2)
+    if equal_nan:
+        raise UnsupportedOp(
+            "np.array_equal with equal_nan=True cannot be traced; use np.isclose(..., equal_nan=True).all()"
+        )
+    return (x == y).all() if x.shape == y.shape else False
+
+
+@implements(np.round, np.around)
+def round(a: Any, decimals: int = 0, out: None = None) -> Tracer:
+    x = lift(a)
+    if x.dtype.kind in "iu" and decimals >= 0:
+        return x.copy()
+    if x.dtype.kind in "iu":
+        raise UnsupportedOp("np.round of integers to negative decimals cannot be traced")
+    if decimals == 0:
+        return elementwise("round", x)
+    if x.dtype.kind == "b":
+        raise ShapeError("np.round of bool to decimals is not defined; use .astype first")
+    step = 10.0 ** abs(decimals)
+    if decimals > 0:
+        return elementwise("round", x * step) / step
+    return elementwise("round", x / step) * step
+
+
+@implements(np.fix)
+def fix(x: Any, out: None = None) -> Tracer:
+    return elementwise("trunc", x)
+
+
+@implements(np.sinc)
+def sinc(x: Any) -> Tracer:
+    x = lift(x)
+    y = np.pi * x.astype(np.result_type(x.dtype, 1.0)) if x.dtype.kind != "f" else np.pi * x
+    safe = elementwise("where", y == 0, 1.0, y)
+    return elementwise("where", y == 0, 1.0, elementwise("sin", safe) / safe)
+
+
+@implements(np.real)
+def real(val: Any) -> Tracer:
+    return lift(val).real
+
+
+@implements(np.polyval)
+def polyval(p: Any, x: Any) -> Tracer:
+    coefficients = lift(p)
+    result = zeros_like(x)
+    for coefficient in coefficients:
+        result = result * x + coefficient
+    return result
+
+
+# ---- asking
+
+
+@implements(np.shape)
+def shape(a: Any) -> tuple[int, ...]:
+    return lift(a).shape
+
+
+@implements(np.ndim)
+def ndim(a: Any) -> int:
+    return lift(a).ndim
+
+
+@implements(np.size)
+def size(a: Any, axis: int | None = None) -> int:
+    x = lift(a)
+    return x.size if axis is None else x.shape[axis]
+
+
+@implements(np.iscomplexobj)
+def iscomplexobj(x: Any) -> bool:
+    return False
+
+
+@implements(np.isrealobj)
+def isrealobj(x: Any) -> bool:
+    return True
+
+
+@implements(np.result_type)
+def result_type(*arrays_and_dtypes: Any) -> np.dtype:
+    return np.result_type(*(a.dtype if isinstance(a, Tracer) else a for a in arrays_and_dtypes))
+
+
+@implements(np.can_cast)
+def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
+    return np.can_cast(from_.dtype if isinstance(from_, Tracer) else from_, to, casting)

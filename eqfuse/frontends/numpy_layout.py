@@ -1,0 +1,361 @@
+"""NumPy's functions that only move elements: reshaping, reordering, joining, splitting, repeating.
+
+In: array-function calls on tracers. Out: tracers; those that NumPy gives as views share their base's storage.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from eqfuse.errors import ShapeError, UnsupportedOp
+from eqfuse.frontends import tidy
+from eqfuse.frontends.numpy_reductions import negative_axes
+from eqfuse.frontends.promotion import common, lift
+from eqfuse.frontends.registry import implements
+from eqfuse.ir import Node
+from eqfuse.tracer import Tracer, lazy, wrap
+
+
+@implements(np.reshape)
+def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Tracer:
+    x = lift(a)
+    wanted = tuple(map(operator.index, shape)) if isinstance(shape, Sequence | np.ndarray) else (operator.index(shape),)
+    if wanted.count(-1) > 1:
+        raise ShapeError(f"reshape to {wanted}: only one extent can be -1")
+    if -1 in wanted:
+        rest = -math.prod(wanted)
+        if rest == 0 or x.size % rest:
+            raise ShapeError(f"cannot reshape {x.size} elements, shape {x.shape}, into {wanted}")
+        wanted = tuple(x.size // rest if n == -1 else n for n in wanted)
+    if math.prod(wanted) != x.size or any(n < 0 for n in wanted):
+        raise ShapeError(f"cannot reshape {x.size} elements, shape {x.shape}, into {wanted}")
+    if order == "C":
+        return wrap(tidy.reshape(x.node, wanted), base=x)
+    if order != "F":
+        raise UnsupportedOp(f"reshape with order={order!r} depends on the memory layout; use 'C' or 'F'")
+    columns = tidy.reshape(_reversed(x.node), wanted[::-1])
+    return wrap(_reversed(columns), base=x)
+
+
+def _reversed(x: Node) -> Node:
+    return tidy.transpose(x, range(len(x.shape))[::-1])
+
+
+@implements(np.ravel)
+def ravel(a: Any, order: str = "C") -> Tracer:
+    x = lift(a)
+    return reshape(x, (x.size,), "C" if order in "CAK" else order)
+
+
+@implements(np.transpose, np.permute_dims)
+def transpose(a: Any, axes: Sequence[int] | None = None) -> Tracer:
+    x = lift(a)
+    order = (
+        tuple(range(x.ndim))[::-1] if axes is None else tuple(n + x.ndim for n in negative_axes(tuple(axes), x.ndim))
+    )
+    if len(order) != x.ndim:
+        raise ShapeError(f"transpose of rank {x.ndim} by {len(order)} axes")
+    return wrap(tidy.transpose(x.node, order), base=x)
+
+
+@implements(np.matrix_transpose, np.linalg.matrix_transpose)
+def matrix_transpose(x: Any, /) -> Tracer:
+    x = lift(x)
+    if x.ndim < 2:
+        raise ShapeError(f"the matrix transpose needs two axes, the shape is {x.shape}")
+    return swapaxes(x, -1, -2)
+
+
+@implements(np.swapaxes)
+def swapaxes(a: Any, axis1: int, axis2: int) -> Tracer:
+    x = lift(a)
+    order = list(range(x.ndim))
+    (i,), (j,) = negative_axes(axis1, x.ndim), negative_axes(axis2, x.ndim)
+    order[i], order[j] = order[j], order[i]
+    return transpose(x, order)
+
+
+@implements(np.moveaxis)
+def moveaxis(a: Any, source: Any, destination: Any) -> Tracer:
+    x = lift(a)
+    stand_in = np.empty((1,) * x.ndim)
+    stand_in.strides = tuple(range(x.ndim))  # the strides then name the axes
+    return transpose(x, np.moveaxis(stand_in, source, destination).strides)
+
+
+@implements(np.rollaxis)
+def rollaxis(a: Any, axis: int, start: int = 0) -> Tracer:
+    x = lift(a)
+    stand_in = np.empty((1,) * x.ndim)
+    stand_in.strides = tuple(range(x.ndim))
+    return transpose(x, np.rollaxis(stand_in, axis, start).strides)
+
+
+@implements(np.squeeze)
+def squeeze(a: Any, axis: Any = None) -> Tracer:
+    x = lift(a)
+    gone = (
+        [i for i, n in enumerate(x.shape) if n == 1]
+        if axis is None
+        else [i + x.ndim for i in negative_axes(axis, x.ndim)]
+    )
+    if any(x.shape[i] != 1 for i in gone):
+        raise ShapeError(f"cannot squeeze axis {axis} of shape {x.shape}: only axes of extent 1 can go")
+    return wrap(tidy.reshape(x.node, tuple(n for i, n in enumerate(x.shape) if i not in gone)), base=x)
+
+
+@implements(np.expand_dims)
+def expand_dims(a: Any, axis: Any) -> Tracer:
+    x = lift(a)
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    rank = x.ndim + len(axes)
+    new = [i + rank for i in negative_axes(tuple(axes), rank)]
+    rest = iter(x.shape)
+    return wrap(tidy.reshape(x.node, tuple(1 if i in new else next(rest) for i in range(rank))), base=x)
+
+
+@implements(np.atleast_1d)
+def atleast_1d(*arrays: Any) -> Any:
+    made = tuple(x if x.ndim else x.reshape(1) for x in map(lift, arrays))
+    return made if len(made) != 1 else made[0]
+
+
+@implements(np.atleast_2d)
+def atleast_2d(*arrays: Any) -> Any:
+    made = tuple(x if x.ndim >= 2 else x.reshape(1, -1) for x in map(lift, arrays))
+    return made if len(made) != 1 else made[0]
+
+
+@implements(np.atleast_3d)
+def atleast_3d(*arrays: Any) -> Any:
+    made = tuple(
+        x if x.ndim >= 3 else x.reshape((1, -1, 1) if x.ndim < 2 else (*x.shape, 1)) for x in map(lift, arrays)
+    )
+    return made if len(made) != 1 else made[0]
+
+
+@implements(np.broadcast_to)
+def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tracer:
+    x = lift(array)
+    return wrap(tidy.broadcast_to(x.node, tuple(shape) if isinstance(shape, Sequence) else (shape,)), base=x)
+
+
+@implements(np.broadcast_arrays)
+def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Tracer, ...]:
+    arrays = [lift(a) for a in args]
+    shape = broadcast_shape(arrays)
+    return tuple(broadcast_to(x, shape) for x in arrays)
+
+
+def broadcast_shape(arrays: Sequence[Tracer]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*(x.shape for x in arrays))
+    except ValueError as error:
+        raise ShapeError(f"{error}; align shapes from the right") from None
+
+
+@implements(np.flip)
+def flip(m: Any, axis: Any = None) -> Tracer:
+    x = lift(m)
+    return wrap(tidy.flip(x.node, negative_axes(axis, x.ndim)), base=x)
+
+
+@implements(np.fliplr)
+def fliplr(m: Any) -> Tracer:
+    return flip(m, 1)
+
+
+@implements(np.flipud)
+def flipud(m: Any) -> Tracer:
+    return flip(m, 0)
+
+
+@implements(np.rot90)
+def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tracer:
+    x = lift(m)
+    if k % 4 >= 2:
+        x = flip(x, axes)
+    return swapaxes(flip(x, axes[1]), *axes) if k % 2 else x
+
+
+# ---- joining and splitting
+
+
+@implements(np.concatenate, np.concat)
+def concatenate(
+    arrays: Any, /, axis: int | None = 0, out: None = None, *, dtype: Any = None, casting: str = "same_kind"
+) -> Tracer:
+    parts = [lift(a) for a in arrays]
+    if not parts:
+        raise ShapeError("np.concatenate needs at least one array")
+    if axis is None:
+        parts, axis = [x.reshape(-1) for x in parts], 0
+    (along,) = negative_axes(axis, parts[0].ndim)
+    nodes = common(parts) if dtype is None else [x.astype(dtype, casting=casting).node for x in parts]
+    return wrap(tidy.concat(nodes, along))
+
+
+@implements(np.stack)
+def stack(arrays: Any, axis: int = 0, out: None = None, *, dtype: Any = None, casting: str = "same_kind") -> Tracer:
+    parts = [lift(a) for a in arrays]
+    if len({x.shape for x in parts}) != 1:
+        raise ShapeError(f"np.stack needs arrays of one shape, not {[x.shape for x in parts]}")
+    return concatenate([expand_dims(x, axis) for x in parts], axis, dtype=dtype, casting=casting)
+
+
+@implements(np.vstack)
+def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Tracer:
+    return concatenate([atleast_2d(x) for x in tup], 0, dtype=dtype, casting=casting)
+
+
+@implements(np.hstack)
+def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Tracer:
+    parts = [atleast_1d(x) for x in tup]
+    return concatenate(parts, 0 if parts[0].ndim == 1 else 1, dtype=dtype, casting=casting)
+
+
+@implements(np.dstack)
+def dstack(tup: Any) -> Tracer:
+    return concatenate([atleast_3d(x) for x in tup], 2)
+
+
+@implements(np.column_stack)
+def column_stack(tup: Any) -> Tracer:
+    return concatenate([x.reshape(-1, 1) if x.ndim < 2 else x for x in map(lift, tup)], 1)
+
+
+@implements(np.append)
+def append(arr: Any, values: Any, axis: int | None = None) -> Tracer:
+    return concatenate((arr, values), axis)
+
+
+@implements(np.array_split)
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tracer]:
+    x = lift(ary)
+    (along,) = negative_axes(axis, x.ndim)
+    pieces = np.array_split(np.arange(x.shape[along]), indices_or_sections)
+    bounds = np.cumsum([0, *map(len, pieces)]).tolist() if isinstance(indices_or_sections, int) else None
+    n = x.shape[along]
+    if bounds is None:
+        bounds = [0, *(slice(None, i).indices(n)[1] for i in indices_or_sections), n]
+    before = (slice(None),) * (x.ndim + along)
+    return [x[(*before, slice(start, stop))] for start, stop in pairwise(bounds)]
+
+
+@implements(np.split)
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tracer]:
+    x = lift(ary)
+    if isinstance(indices_or_sections, int) and x.shape[axis] % indices_or_sections:
+        raise ShapeError(f"np.split: extent {x.shape[axis]} does not divide into {indices_or_sections} equal parts")
+    return array_split(x, indices_or_sections, axis)
+
+
+@implements(np.hsplit)
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Tracer]:
+    return split(ary, indices_or_sections, 1 if lift(ary).ndim > 1 else 0)
+
+
+@implements(np.vsplit)
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Tracer]:
+    return split(ary, indices_or_sections, 0)
+
+
+@implements(np.unstack)
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tracer, ...]:
+    return tuple(moveaxis(x, axis, 0))
+
+
+# ---- repeating and shifting
+
+
+@implements(np.tile)
+def tile(A: Any, reps: Any) -> Tracer:
+    x = lift(A)
+    counts = tuple(reps) if isinstance(reps, Sequence) else (reps,)
+    counts = (1,) * (x.ndim - len(counts)) + counts
+    shape = (1,) * (len(counts) - x.ndim) + x.shape
+    spread = x.reshape([n for extent in shape for n in (1, extent)])
+    spread = broadcast_to(spread, [n for pair in zip(counts, shape, strict=True) for n in pair])
+    return spread.reshape([c * n for c, n in zip(counts, shape, strict=True)]).copy()
+
+
+@implements(np.repeat)
+def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tracer:
+    x = lift(a)
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    (along,) = negative_axes(axis, x.ndim)
+    if isinstance(repeats, Tracer):
+        raise UnsupportedOp("np.repeat by a traced count: the result's shape would depend on data")
+    if np.size(repeats) == 1:
+        count = int(np.asarray(repeats).item())
+        at = x.ndim + along + 1
+        spread = broadcast_to(expand_dims(x, at), (*x.shape[:at], count, *x.shape[at:]))
+        return spread.reshape((*x.shape[: at - 1], x.shape[at - 1] * count, *x.shape[at:])).copy()
+    return lazy.take(x, np.repeat(np.arange(x.shape[along]), repeats), along)
+
+
+@implements(np.roll)
+def roll(a: Any, shift: Any, axis: Any = None) -> Tracer:
+    x = lift(a)
+    if axis is None:
+        return roll(x.reshape(-1), shift, 0).reshape(x.shape)
+    shifts, axes = np.broadcast_arrays(np.atleast_1d(shift), np.atleast_1d(axis))
+    for by, along in zip(shifts.tolist(), axes.tolist(), strict=True):
+        (k,) = negative_axes(along, x.ndim)
+        n = x.shape[k]
+        if n and by % n:
+            before = (slice(None),) * (x.ndim + k)
+            cut = n - by % n
+            x = concatenate((x[(*before, slice(cut, n))], x[(*before, slice(0, cut))]), k)
+    return x.copy()
+
+
+@implements(np.pad)
+def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Tracer:
+    x = lift(array)
+    if isinstance(pad_width, dict):
+        pad_width = [pad_width.get(i, pad_width.get(i - x.ndim, (0, 0))) for i in range(x.ndim)]
+    widths = [(int(b), int(e)) for b, e in np.broadcast_to(np.asarray(pad_width), (x.ndim, 2))]
+    if mode == "constant":
+        if np.ndim(constant_values):
+            raise UnsupportedOp("np.pad with several constant_values: pad one side after the other")
+        value = lift(constant_values)
+        return wrap(tidy.pad(x.node, tidy.cast(value.node, x.dtype), widths))
+    if mode not in ("edge", "reflect", "symmetric", "wrap"):
+        raise UnsupportedOp(
+            f"np.pad with mode={mode!r} cannot be traced; constant, edge, reflect, symmetric and wrap can"
+        )
+    for axis, width in enumerate(widths):
+        if width != (0, 0):
+            x = lazy.take(x, np.pad(np.arange(x.shape[axis]), width, mode), axis)  # type: ignore[call-overload]
+    return x
+
+
+@implements(np.diagonal)
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tracer:
+    """The two axes merged into one, and a slice of it with the step of a diagonal."""
+    x = moveaxis(a, (axis1, axis2), (-2, -1))
+    m, n = x.shape[-2:]
+    length = max(0, min(m + min(offset, 0), n - max(offset, 0)))
+    start = offset if offset >= 0 else -offset * n
+    flat = x.reshape((*x.shape[:-2], m * n))
+    if length == 0:
+        return flat[..., :0]
+    return flat[..., start : start + (length - 1) * (n + 1) + 1 : n + 1]
+
+
+@implements(np.copy)
+def copy(a: Any, order: str = "K", subok: bool = False) -> Tracer:
+    return lift(a).copy()
+
+
+@implements(np.astype)
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: None = None) -> Tracer:
+    return lift(x).astype(dtype)

@@ -1,0 +1,296 @@
+"""NumPy's reductions and statistics, scans and sorting, in operators of the table.
+
+In: array-function calls on tracers. Out: tracers. Accumulator dtypes and the order of steps are NumPy's own.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
+from eqfuse.frontends import tidy
+from eqfuse.frontends.promotion import elementwise, lift
+from eqfuse.frontends.registry import implements
+from eqfuse.ir import Node, node
+from eqfuse.tracer import Tracer, wrap
+
+Axis = int | tuple[int, ...] | None
+
+
+def _reduced_axes(axis: Axis, rank: int) -> tuple[int, ...]:
+    """As `negative_axes`; a reduction of a 0-d array takes axis 0 or -1 for none at all."""
+    return () if rank == 0 and axis in (0, -1) else negative_axes(axis, rank)
+
+
+def negative_axes(axis: Axis, rank: int) -> tuple[int, ...]:
+    """`axis` as NumPy reads it, counted from the right."""
+    if axis is None:
+        return tuple(range(-rank, 0))
+    if any(isinstance(a, Tracer) for a in (axis if isinstance(axis, tuple) else (axis,))):
+        raise TraceError("an axis is a traced value: name the argument in static_argnames")
+    try:
+        return tuple(a - rank for a in normalize_axis_tuple(axis, rank))
+    except (np.exceptions.AxisError, ValueError) as error:
+        raise ShapeError(f"{error}") from None
+
+
+def finish(kept: Node, axes: tuple[int, ...], keepdims: bool) -> Tracer:
+    """A reduction's result with or without the axes of extent 1 it left."""
+    rank = len(kept.shape)
+    shape = kept.shape if keepdims else tuple(n for i, n in enumerate(kept.shape) if i - rank not in axes)
+    return wrap(tidy.reshape(kept, shape))
+
+
+def reduction(name: str, array: Any, axis: Axis, keepdims: bool) -> Tracer:
+    x = lift(array)
+    axes = _reduced_axes(axis, x.ndim)
+    return finish(node(name, (x.node,), (tuple(sorted(axes)),)), axes, keepdims)
+
+
+def _folded(name: str, x: Tracer, axis: Axis, keepdims: bool, initial: Any, dtype: Any, combine: str) -> Tracer:
+    """A sum or product, in `dtype` when given."""
+    if dtype is not None:
+        wanted = np.dtype(dtype)
+        if wanted.kind == "b":
+            name = "any" if name == "sum" else "all"
+        else:
+            x = x.astype(wanted)
+        result = reduction(name, x, axis, keepdims).astype(wanted)
+    else:
+        result = reduction(name, x, axis, keepdims)
+    return result if initial is None else elementwise(combine, result, initial).astype(result.dtype)
+
+
+@implements(np.sum)
+def sum(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False, initial: Any = None
+) -> Tracer:
+    return _folded("sum", lift(a), axis, keepdims, initial, dtype, "add")
+
+
+@implements(np.prod)
+def prod(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False, initial: Any = None
+) -> Tracer:
+    return _folded("prod", lift(a), axis, keepdims, initial, dtype, "multiply")
+
+
+@implements(np.max, np.amax)
+def max(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None) -> Tracer:
+    result = reduction("max", a, axis, keepdims)
+    return result if initial is None else elementwise("maximum", result, initial)
+
+
+@implements(np.min, np.amin)
+def min(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None) -> Tracer:
+    result = reduction("min", a, axis, keepdims)
+    return result if initial is None else elementwise("minimum", result, initial)
+
+
+@implements(np.any)
+def any_(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Tracer:
+    return reduction("any", a, axis, keepdims)
+
+
+@implements(np.all)
+def all_(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Tracer:
+    return reduction("all", a, axis, keepdims)
+
+
+def _arg(name: str, a: Any, axis: int | None, keepdims: bool) -> Tracer:
+    x = lift(a)
+    if axis is not None and x.ndim:
+        return reduction(name, x, axis, keepdims)
+    flat = reduction(name, x.reshape(-1), 0, keepdims=False)
+    return flat.reshape((1,) * x.ndim) if keepdims else flat
+
+
+@implements(np.argmax)
+def argmax(a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> Tracer:
+    return _arg("argmax", a, axis, keepdims)
+
+
+@implements(np.argmin)
+def argmin(a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> Tracer:
+    return _arg("argmin", a, axis, keepdims)
+
+
+def _finished(kept: Tracer, axis: Axis, keepdims: bool) -> Tracer:
+    """`kept` without the reduced axes, unless `keepdims`: the last step, so that arithmetic meets kept axes."""
+    return finish(kept.node, _reduced_axes(axis, kept.ndim), keepdims)
+
+
+def _count(x: Tracer, axis: Axis) -> int:
+    return math.prod(x.shape[a] for a in negative_axes(axis, x.ndim))
+
+
+@implements(np.mean)
+def mean(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False) -> Tracer:
+    x = lift(a)
+    result = accumulator = np.dtype(dtype) if dtype is not None else x.dtype
+    if dtype is None and x.dtype.kind in "biu":
+        result = accumulator = np.dtype(np.float64)
+    elif dtype is None and x.dtype == np.float16:
+        accumulator = np.dtype(np.float32)
+    total = sum(x, axis, accumulator, keepdims=True)
+    return _finished((total / _count(x, axis)).astype(accumulator).astype(result), axis, keepdims)
+
+
+@implements(np.var)
+def var(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False, *,
+    mean: Any = None, correction: float | None = None,
+) -> Tracer:  # fmt: skip
+    """NumPy's two passes: the mean first, then the mean of squared distances."""
+    x = lift(a)
+    accumulator = np.dtype(np.float64) if dtype is None and x.dtype.kind in "biu" else dtype
+    n = _count(x, axis)
+    if mean is None:
+        total = sum(x, axis, accumulator, keepdims=True)
+        centre = (total / n).astype(total.dtype)
+    else:
+        centre = lift(mean)
+    distance = x - centre
+    squares = sum(distance * distance, axis, accumulator, keepdims=True)
+    left = n - (ddof if correction is None else correction)
+    return _finished((squares / (left if left > 0 else 0)).astype(squares.dtype), axis, keepdims)
+
+
+@implements(np.std)
+def std(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False, *,
+    mean: Any = None, correction: float | None = None,
+) -> Tracer:  # fmt: skip
+    if dtype is not None and np.dtype(dtype).kind != "f":
+        raise ShapeError(f"np.std: square roots do not fit dtype {np.dtype(dtype)}; use a floating one")
+    spread = var(a, axis, dtype, ddof=ddof, keepdims=True, mean=mean, correction=correction)
+    return _finished(elementwise("sqrt", spread).astype(spread.dtype), axis, keepdims)
+
+
+@implements(np.average)
+def average(
+    a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
+) -> Tracer | tuple[Tracer, Tracer]:
+    x = lift(a)
+    if weights is None:
+        result = mean(x, axis, keepdims=keepdims)
+        total = result.dtype.type(x.size / result.size)
+    else:
+        w = lift(weights)
+        dtype = np.result_type(x.dtype, w.dtype, *([np.float64] if x.dtype.kind in "biu" else []))
+        if w.shape != x.shape:
+            if axis is None or w.shape != tuple(x.shape[i] for i in negative_axes(axis, x.ndim)):
+                raise ShapeError(f"np.average: weights of shape {w.shape} do not fit axis {axis} of shape {x.shape}")
+            w = w.transpose(np.argsort(np.argsort(negative_axes(axis, x.ndim))).tolist() if w.ndim > 1 else (0,))
+            w = w.reshape([x.shape[i] if i - x.ndim in negative_axes(axis, x.ndim) else 1 for i in range(x.ndim)])
+        total = sum(w, axis, dtype, keepdims=True)
+        result = sum(x.astype(dtype) * w.astype(dtype), axis, keepdims=True) / total
+        result, total = _finished(result, axis, keepdims), _finished(total, axis, keepdims)
+    if not returned:
+        return result
+    return result, lift(np.broadcast_to(total, result.shape))
+
+
+@implements(np.ptp)
+def ptp(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Tracer:
+    spread = elementwise("subtract", max(a, axis, keepdims=True), min(a, axis, keepdims=True))
+    return _finished(spread, axis, keepdims)
+
+
+@implements(np.count_nonzero)
+def count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Tracer:
+    return sum(lift(a).astype(bool), axis, np.intp, keepdims=keepdims)
+
+
+@implements(np.nansum)
+def nansum(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False) -> Tracer:
+    return sum(_nan_as(a, 0), axis, dtype, keepdims=keepdims)
+
+
+@implements(np.nanprod)
+def nanprod(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False) -> Tracer:
+    return prod(_nan_as(a, 1), axis, dtype, keepdims=keepdims)
+
+
+def _nan_as(a: Any, value: int) -> Tracer:
+    x = lift(a)
+    return elementwise("where", elementwise("isnan", x), value, x) if x.dtype.kind == "f" else x
+
+
+@implements(np.cumsum)
+def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Tracer:
+    x = lift(a)
+    if axis is None or x.ndim == 0:
+        x, axis = x.reshape(-1), 0
+    if dtype is not None:
+        x = x.astype(dtype)
+    (along,) = negative_axes(axis, x.ndim)
+    made = wrap(node("cumsum", (x.node,), (along,)))
+    return made if dtype is None else made.astype(dtype)
+
+
+@implements(np.sort)
+def sort(
+    a: Any, axis: int | None = -1, kind: str | None = None, order: None = None, *, stable: bool | None = None
+) -> Tracer:
+    x = lift(a)
+    if order is not None:
+        raise UnsupportedOp("np.sort with order= sorts structured arrays, which eqfuse does not have")
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    (along,) = negative_axes(axis, x.ndim)
+    return wrap(node("sort", (x.node,), (along,)))
+
+
+@implements(np.diff)
+def diff(a: Any, n: int = 1, axis: int = -1) -> Tracer:
+    x = lift(a)
+    (along,) = negative_axes(axis, x.ndim)
+    after, before = ((*[slice(None)] * (x.ndim + along), s) for s in (slice(1, None), slice(None, -1)))
+    for _ in range(n):
+        x = elementwise("not_equal" if x.dtype.kind == "b" else "subtract", x[after], x[before])
+    return x
+
+
+@implements(np.linalg.norm)
+def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Tracer:
+    """Vector norms of any order, and the matrix norms that need no decomposition."""
+    x = lift(x)
+    if x.dtype.kind != "f":
+        x = x.astype(np.float64)
+    if axis is None and (ord is None or (ord in ("f", "fro") and x.ndim == 2) or (ord == 2 and x.ndim == 1)):
+        flat = x.reshape(-1)
+        return elementwise("sqrt", sum(flat * flat)).reshape((1,) * x.ndim if keepdims else ())
+    axes = negative_axes(axis, x.ndim)
+    if len(axes) == 1:
+        return _vector_norm(x, ord, axes, keepdims)
+    if len(axes) != 2:
+        raise ShapeError(f"np.linalg.norm of order {ord!r} runs over one axis or two, not {len(axes)}")
+    rows, columns = axes
+    if ord in (None, "f", "fro"):
+        return _finished(elementwise("sqrt", sum(x * x, axes, keepdims=True)), axes, keepdims)
+    if ord in (1, -1, math.inf, -math.inf):
+        first, second = (rows, columns) if abs(ord) == 1 else (columns, rows)
+        lengths = sum(abs(x), first, keepdims=True)
+        return finish((max if ord > 0 else min)(lengths, second, keepdims=True).node, axes, keepdims)
+    raise UnsupportedOp(
+        f"np.linalg.norm of order {ord!r} over two axes needs singular values, which eqfuse does not have"
+    )
+
+
+def _vector_norm(x: Tracer, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Tracer:
+    if ord in (math.inf, -math.inf):
+        return (max if ord > 0 else min)(abs(x), axes, keepdims=keepdims)
+    if ord == 0:
+        return sum((x != 0).astype(x.dtype), axes, keepdims=keepdims)
+    if ord == 1:
+        return sum(abs(x), axes, keepdims=keepdims)
+    if ord in (None, 2):
+        return _finished(elementwise("sqrt", sum(x * x, axes, keepdims=True)), axes, keepdims)
+    if isinstance(ord, str):
+        raise ShapeError(f"np.linalg.norm of order {ord!r} is not defined for vectors")
+    return _finished(sum(abs(x) ** ord, axes, keepdims=True) ** (1 / ord), axes, keepdims)

@@ -1,0 +1,189 @@
+"""What each NumPy ufunc is, in operators of the table: its own row, or a composition of rows.
+
+In: ufunc calls on tracers. Out: tracers. A composition computes in the dtypes of the ufunc's own loop.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+from eqfuse.errors import ShapeError
+from eqfuse.frontends import tidy
+from eqfuse.frontends.promotion import elementwise, lift, operand, promote, with_dtype
+from eqfuse.frontends.registry import METHODS, UFUNCS, title
+from eqfuse.ops import elementwise as rows
+from eqfuse.ops.elementwise import dtype_name
+from eqfuse.tracer import Tracer, wrap
+
+
+def _row(name: str, ufunc: np.ufunc) -> Callable[..., Tracer]:
+    def call(*args: Any, dtype: Any = None) -> Tracer:
+        if dtype is None:
+            return elementwise(name, *args)
+        nodes, _ = _loop(ufunc, args, dtype)
+        return elementwise(name, *nodes)
+
+    return call
+
+
+def _loop(ufunc: np.ufunc, args: tuple, dtype: Any = None) -> tuple[list[Tracer], tuple[np.dtype, ...]]:
+    """`args` cast to the dtypes of the loop that `ufunc` runs for them, and the dtypes of its results."""
+    operands = [operand(a) for a in args]
+    seen = promote(operands)
+    chosen: dict[str, Any] = (
+        {} if dtype is None else {"signature": (*[None] * ufunc.nin, *[np.dtype(dtype)] * ufunc.nout)}
+    )
+    try:
+        loop = ufunc.resolve_dtypes((*seen, *[None] * ufunc.nout), **chosen)
+    except TypeError as error:
+        raise ShapeError(f"{title(ufunc)} is not defined for {', '.join(map(dtype_name, seen))}: {error}") from None
+    nodes = [wrap(with_dtype(o, d)) for o, d in zip(operands, loop, strict=False)]
+    return nodes, loop[ufunc.nin :]
+
+
+def _composition(ufunc: np.ufunc) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register the decorated function of loop-typed tracers as the meaning of `ufunc`."""
+
+    def register(compose: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, dtype: Any = None) -> Any:
+            values, results = _loop(ufunc, args, dtype)
+            made = compose(*values)
+            if ufunc.nout == 1:
+                return wrap(tidy.cast(made.node, results[0]))
+            return tuple(wrap(tidy.cast(m.node, d)) for m, d in zip(made, results, strict=True))
+
+        UFUNCS[ufunc] = call
+        return compose
+
+    return register
+
+
+for _name, _ufunc in rows.UFUNCS.items():
+    UFUNCS[_ufunc] = _row(_name, _ufunc)
+for _name in ("exp2", "expm1", "log1p", "cbrt"):
+    _composition(getattr(scipy.special, _name))(partial(elementwise, _name))
+
+
+@_composition(np.positive)
+def _positive(x: Tracer) -> Tracer:
+    return x.copy()
+
+
+@_composition(np.conjugate)
+def _conjugate(x: Tracer) -> Tracer:
+    return x.copy()
+
+
+@_composition(np.fabs)
+def _fabs(x: Tracer) -> Tracer:
+    return abs(x)
+
+
+@_composition(np.float_power)
+def _float_power(x: Tracer, y: Tracer) -> Tracer:
+    return elementwise("power", x, y)
+
+
+@_composition(np.deg2rad)
+@_composition(np.radians)
+def _deg2rad(x: Tracer) -> Tracer:
+    return x * (math.pi / 180)
+
+
+@_composition(np.rad2deg)
+@_composition(np.degrees)
+def _rad2deg(x: Tracer) -> Tracer:
+    return x * (180 / math.pi)
+
+
+@_composition(np.divmod)
+def _divmod(x: Tracer, y: Tracer) -> tuple[Tracer, Tracer]:
+    return x // y, x % y
+
+
+@_composition(np.fmod)
+def _fmod(x: Tracer, y: Tracer) -> Tracer:
+    if x.dtype.kind == "f":
+        return elementwise("copysign", abs(x) % abs(y), x)
+    rest = x % y
+    return elementwise("where", (rest != 0) & ((x < 0) != (y < 0)), rest - y, rest)
+
+
+@_composition(np.modf)
+def _modf(x: Tracer) -> tuple[Tracer, Tracer]:
+    whole = elementwise("trunc", x)
+    part = elementwise("where", elementwise("isinf", x), 0.0, x - whole)
+    return elementwise("copysign", part, x), whole
+
+
+@_composition(np.heaviside)
+def _heaviside(x: Tracer, at_zero: Tracer) -> Tracer:
+    above = elementwise("where", x > 0, 1.0, x)
+    return elementwise("where", x < 0, 0.0, elementwise("where", x == 0, at_zero, above))
+
+
+@_composition(np.logaddexp2)
+def _logaddexp2(x: Tracer, y: Tracer) -> Tracer:
+    apart = elementwise("maximum", x, y) + elementwise("log1p", elementwise("exp2", -abs(x - y))) * math.log2(math.e)
+    return elementwise("where", x == y, x + 1, apart)
+
+
+@_composition(scipy.special.expit)
+def _expit(x: Tracer) -> Tracer:
+    return 1 / (1 + elementwise("exp", -x))
+
+
+@_composition(scipy.special.logit)
+def _logit(x: Tracer) -> Tracer:
+    return elementwise("log", x / (1 - x))
+
+
+@_composition(scipy.special.ndtr)
+def _ndtr(x: Tracer) -> Tracer:
+    return elementwise("erfc", x * -math.sqrt(0.5)) * 0.5
+
+
+@_composition(scipy.special.xlogy)
+def _xlogy(x: Tracer, y: Tracer) -> Tracer:
+    zero = (x == 0) & ~elementwise("isnan", y)
+    return elementwise("where", zero, 0.0, x * elementwise("log", elementwise("where", zero, 1.0, y)))
+
+
+UFUNCS[np._core.umath.clip] = lambda x, low, high: np.clip(x, low, high)  # type: ignore[attr-defined]
+
+
+# ---- ufunc methods
+
+_REDUCE = {
+    np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
+    np.logical_and: np.all, np.logical_or: np.any,
+}  # fmt: skip
+
+
+def _reducer(function: Any) -> Callable[..., Tracer]:
+    def reduce(array: Any, axis: Any = 0, dtype: Any = None, out: None = None, keepdims: bool = False) -> Tracer:
+        kwargs = {} if dtype is None else {"dtype": dtype}
+        return function(array, axis=axis, keepdims=keepdims, **kwargs)
+
+    return reduce
+
+
+def _outer(ufunc: np.ufunc) -> Callable[..., Any]:
+    def outer(a: Any, b: Any) -> Any:
+        a, b = lift(a), lift(b)
+        return ufunc(a.reshape(a.shape + (1,) * b.ndim), b)
+
+    return outer
+
+
+for _ufunc, _function in _REDUCE.items():
+    METHODS[_ufunc, "reduce"] = _reducer(_function)
+for _ufunc in tuple(UFUNCS):
+    if _ufunc.nin == 2:
+        METHODS[_ufunc, "outer"] = _outer(_ufunc)

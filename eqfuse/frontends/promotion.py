@@ -1,0 +1,168 @@
+"""NumPy's promotion: mixed arguments (tracers, arrays, Python scalars) become nodes with every cast explicit.
+
+In: what a user gives to an operator, ufunc or function. Out: tracers. Built on `tracer`; used by the families here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from eqfuse.errors import ShapeError, UnsupportedOp
+from eqfuse.frontends import tidy
+from eqfuse.frontends.accepted import plain_array
+from eqfuse.ir import Literal, Node, const, node
+from eqfuse.ops import Role, row
+from eqfuse.ops.elementwise import loop_dtypes
+from eqfuse.tracer import Tracer, lazy, wrap
+
+_COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+
+
+def lift(value: Any) -> Tracer:
+    """`value` as an array, as np.asarray would read it: a tracer, a constant, or nested lists of these."""
+    if isinstance(value, Tracer):
+        return wrap(value.node, base=value) if value.weak else value
+    if isinstance(value, (list, tuple)) and _holds_tracer(value):
+        return lazy.stack([lift(v) for v in value])
+    return wrap(const(plain_array(value, "a constant of the traced function")))
+
+
+def _holds_tracer(value: Any) -> bool:
+    return isinstance(value, Tracer) or (isinstance(value, (list, tuple)) and any(map(_holds_tracer, value)))
+
+
+def operand(value: Any) -> Any:
+    """A tracer, or a Python int or float whose dtype the other operands decide."""
+    if isinstance(value, Tracer) or type(value) in (int, float):
+        return value
+    if isinstance(value, complex):
+        raise UnsupportedOp("complex numbers are not among eqfuse's dtypes")
+    return lift(value)
+
+
+def _promotable(operand: Any) -> Any:
+    """What NumPy's promotion sees: a dtype, or `int`/`float` for Python scalars."""
+    if not isinstance(operand, Tracer):
+        return type(operand)
+    if operand.weak and operand.dtype.kind != "b":
+        return float if operand.dtype.kind == "f" else int
+    return operand.dtype
+
+
+def with_dtype(operand: Any, dtype: np.dtype) -> Node:
+    if isinstance(operand, Tracer):
+        return tidy.cast(operand.node, dtype)
+    try:
+        return const(operand, dtype)
+    except OverflowError as error:
+        raise ShapeError(str(error)) from None
+
+
+def promote(operands: Sequence[Any]) -> list[Any]:
+    """What promotion sees of `operands`; Python scalars among themselves have their default dtypes."""
+    seen = [_promotable(o) for o in operands]
+    if any(isinstance(s, np.dtype) for s in seen):
+        return seen
+    return [np.dtype(s) for s in seen]
+
+
+def apply(op: str, args: Sequence[Any], attrs: tuple) -> Tracer:
+    """The operator `op` of the table, with its arguments cast as NumPy would."""
+    if op in ("matmul", "conv", "concat", "pad"):
+        return wrap(node(op, common(args), attrs))
+    if row(op).role is Role.ELEMENTWISE and op != "cast":
+        return elementwise(op, *args)
+    return wrap(node(op, (lift(a).node for a in args), attrs))
+
+
+def elementwise(name: str, *values: Any) -> Tracer:
+    """The elementwise operator `name` with NumPy's promotion, casts made explicit."""
+    if name == "where":
+        condition = tidy.cast(lift(values[0]).node, np.dtype(bool))
+        return wrap(node("where", (condition, *common(values[1:]))))
+    operands = [operand(v) for v in values]
+    loop = loop_dtypes(name, *promote(operands))
+    if name in _COMPARISONS:
+        for i, o in enumerate(operands):
+            if type(o) is int and loop[i].kind in "iu" and not np.iinfo(loop[i]).min <= o <= np.iinfo(loop[i]).max:
+                return _decided(name, operands, i)
+    if name == "power" and loop[-1].kind in "iu" and type(operands[1]) is int and operands[1] < 0:
+        raise ShapeError("integers to negative integer powers are not allowed; cast the base to a float first")
+    return wrap(node(name, (with_dtype(o, d) for o, d in zip(operands, loop, strict=False))))
+
+
+def _decided(name: str, operands: list[Any], out_of_range: int) -> Tracer:
+    """A comparison with a Python int beyond the other side's dtype: the same for every element."""
+    other = operands[1 - out_of_range]
+    stand_in = [np.zeros((), other.dtype) if i != out_of_range else o for i, o in enumerate(operands)]
+    return wrap(tidy.broadcast_to(const(row(name).meaning(*stand_in)), other.shape))
+
+
+def common_dtype(values: Sequence[Any]) -> np.dtype:
+    """The dtype that NumPy promotes `values` to together."""
+    seen = promote([operand(v) for v in values])
+    return np.result_type(*(s if isinstance(s, np.dtype) else s(0) for s in seen))
+
+
+def common(values: Sequence[Any]) -> list[Node]:
+    """`values` cast to their common dtype."""
+    operands = [operand(v) for v in values]
+    dtype = common_dtype(operands)
+    return [with_dtype(o, dtype) for o in operands]
+
+
+def unary_operator(name: str, x: Tracer) -> Tracer:
+    return wrap(node(name, (number(x.node),)), weak=True) if x.weak else elementwise(name, x)
+
+
+def operator(name: str, left: Any, right: Any) -> Any:
+    """A Python operator between a tracer and something else."""
+    for other in (left, right):
+        if not isinstance(other, Tracer) and getattr(other, "__array_ufunc__", False) is None:
+            return NotImplemented
+    if _is_weak(left) and _is_weak(right):
+        return _scalar_operator(name, left, right)
+    if name == "power" and type(right) in (int, float):
+        shortcut = _power(left, right)
+        if shortcut is not None:
+            return shortcut
+    return elementwise(name, left, right)
+
+
+def _power(base: Tracer, exponent: float) -> Tracer | None:
+    """The cheaper operator that NumPy's ``**`` itself takes for a few scalar exponents."""
+    floating = base.dtype.kind == "f"
+    if exponent == 2 and (floating or type(exponent) is int):  # also of bool: NumPy then gives int8
+        return elementwise("square", base)
+    if floating and exponent in (0.5, -1):
+        return elementwise("sqrt" if exponent == 0.5 else "reciprocal", base)
+    return None
+
+
+def _is_weak(value: Any) -> bool:
+    return value.weak if isinstance(value, Tracer) else type(value) in (bool, int, float)
+
+
+def _scalar_operator(name: str, left: Any, right: Any) -> Tracer:
+    """An operator between Python scalars, at least one of them traced: the result is a Python scalar again."""
+    nodes = [v.node if isinstance(v, Tracer) else const(v) for v in (left, right)]
+    if not (name.startswith("bitwise") and all(n.dtype.kind == "b" for n in nodes)):
+        nodes = [number(n) for n in nodes]
+    if name == "power" and nodes[1].op == "const" and _literal(nodes[1]) < 0:
+        nodes = [tidy.cast(n, np.dtype(np.float64)) for n in nodes]
+    result = elementwise(name, *(wrap(n) for n in nodes))
+    return wrap(result.node, weak=True)
+
+
+def number(value: Node) -> Node:
+    """Python's arithmetic takes a bool for an int."""
+    return tidy.cast(value, np.dtype(np.int64)) if value.dtype.kind == "b" else value
+
+
+def _literal(value: Node) -> Any:
+    (literal,) = value.attrs
+    assert isinstance(literal, Literal)
+    return literal.array.item()

@@ -1,0 +1,86 @@
+"""Node builders that keep graphs tidy: views merge with the views under them, and those that change nothing vanish.
+
+In: nodes and attributes of the front-ends. Out: nodes. Used by the tracer and by everything that builds views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from eqfuse.ir import Node, Shape, const, node
+from eqfuse.ops.elementwise import cast_array
+
+
+def cast(x: Node, dtype: np.dtype) -> Node:
+    """`x` as `dtype`; scalar constants are cast at once."""
+    if x.dtype == dtype:
+        return x
+    if x.op == "const" and x.shape == ():
+        return const(cast_array(x.attrs[0].array, dtype))  # type: ignore[attr-defined]
+    return node("cast", (x,), (dtype,))
+
+
+def reshape(x: Node, shape: Shape) -> Node:
+    if x.op == "reshape":
+        (x,) = x.args
+    return x if x.shape == shape else node("reshape", (x,), (shape,))
+
+
+def transpose(x: Node, axes: Sequence[int]) -> Node:
+    """`x` with axis `axes[i]` at place i (axes count from 0)."""
+    if x.op == "transpose":
+        (inner,) = x.attrs
+        axes, (x,) = [inner[a] for a in axes], x.args  # type: ignore[index]
+    return x if list(axes) == list(range(len(axes))) else node("transpose", (x,), (tuple(axes),))
+
+
+def broadcast_to(x: Node, shape: Shape) -> Node:
+    if x.op == "broadcast_to":
+        (x,) = x.args
+    return x if x.shape == shape else node("broadcast_to", (x,), (shape,))
+
+
+def slice_(x: Node, ranges: Sequence[tuple[int, int, int]]) -> Node:
+    """`x[start:stop:step]` per axis, steps positive; a slice of a slice is one slice of the original."""
+    if x.op == "slice":
+        inner: Sequence[tuple[int, int, int]] = x.attrs[0]  # type: ignore[assignment]
+        indices = [range(*i)[slice(*r)] for i, r in zip(inner, ranges, strict=True)]
+        (x,) = x.args
+    else:
+        indices = [range(*r) for r in ranges]
+    if all(r == range(n) for r, n in zip(indices, x.shape, strict=True)):
+        return x
+    return node("slice", (x,), (tuple(_canonical(r) for r in indices),))
+
+
+def _canonical(r: range) -> tuple[int, int, int]:
+    """The one (start, stop, step) for this set of positions, within the extent."""
+    if len(r) == 0:
+        return (0, 0, 1)
+    return (r[0], r[-1] + 1, r.step if len(r) > 1 else 1)
+
+
+def flip(x: Node, axes: Sequence[int]) -> Node:
+    """`x` reversed along `axes` (negative)."""
+    chosen = set(axes)
+    if x.op == "flip":
+        chosen ^= set(x.attrs[0])  # type: ignore[call-overload]
+        (x,) = x.args
+    chosen = {a for a in chosen if x.shape[a] > 1}
+    return node("flip", (x,), (tuple(sorted(chosen)),)) if chosen else x
+
+
+def concat(parts: Sequence[Node], axis: int) -> Node:
+    """`parts` of one dtype joined along `axis` (negative)."""
+    return parts[0] if len(parts) == 1 else node("concat", parts, (axis,))
+
+
+def pad(x: Node, value: Node, widths: Sequence[tuple[int, int]]) -> Node:
+    return node("pad", (x, value), (tuple(widths),)) if any(w for pair in widths for w in pair) else x
+
+
+def reduce(name: str, x: Node, axes: Sequence[int]) -> Node:
+    """A reduction over `axes` (negative, in any order), which stay with extent 1."""
+    return node(name, (x,), (tuple(sorted(axes)),))

@@ -1,0 +1,86 @@
+"""Random small programs and random prices, for tests that must hold for every program and every machine.
+
+In: a seeded generator. Out: a `Graph` with arrays to run it on, or a `Device` whose prices make no sense.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from eqfuse.hardware import DEVICES, Device
+from eqfuse.ir import Graph, Node, TensorType, const, input_node, node
+from eqfuse.meaning import evaluate
+from eqfuse.plan import Plan
+
+F64 = np.dtype(np.float64)
+UNARY = ("exp", "tanh", "negative", "square", "abs", "sin")
+BINARY = ("add", "multiply", "subtract", "maximum", "minimum")
+EXTENTS = (1, 2, 3, 4)
+
+
+def random_graph(rng: np.random.Generator, operators: int = 12) -> tuple[Graph, list[np.ndarray]]:
+    """A float64 program of about `operators` operators over three matrices, a row, a column and a constant matrix."""
+    m, n = (int(rng.choice(EXTENTS)) for _ in range(2))
+    shapes = [(m, n), (m, n), (n, m), (1, n), (m, 1)]
+    inputs = [input_node(f"x{i}", TensorType(F64, shape)) for i, shape in enumerate(shapes)]
+    values: list[Node] = [*inputs, const(np.float64(rng.integers(1, 4))), const(rng.integers(-2, 3, (m, n)) / 2)]
+    while len(values) < operators + len(inputs) + 2:
+        made = _step(rng, values)
+        if made is not None and made.type.size <= 256:
+            values.append(made)
+    computed = values[len(inputs) + 2 :]
+    outputs = [computed[-1], *(computed[int(rng.integers(len(computed)))] for _ in range(int(rng.integers(3))))]
+    graph = Graph(tuple(inputs), tuple(dict.fromkeys(outputs)))
+    return graph, [rng.uniform(-1, 1, n.shape) for n in graph.inputs]
+
+
+def _step(rng: np.random.Generator, values: list[Node]) -> Node | None:
+    # late values are likelier, so that chains grow and early values keep several readers
+    weights = np.arange(1, len(values) + 1) / (len(values) * (len(values) + 1) / 2)
+    x, y = (values[int(rng.choice(len(values), p=weights))] for _ in range(2))
+    choice = int(rng.integers(10))
+    if choice < 3:
+        return node(str(rng.choice(UNARY)), (x,))
+    if choice < 6:
+        fits = all(a == b or 1 in (a, b) for a, b in zip(x.shape[::-1], y.shape[::-1], strict=False))
+        return node(str(rng.choice(BINARY)), (x, y)) if fits else None
+    if x.type.rank != 2:
+        return None
+    if choice == 6:
+        return node(str(rng.choice(("sum", "max", "min"))), (x,), (((-1,), (-2,), (-2, -1))[int(rng.integers(3))],))
+    if choice == 7:
+        return node("matmul", (x, y)) if y.type.rank == 2 and x.shape[1] == y.shape[0] else None
+    if choice == 8:
+        return node("transpose", (x,), ((1, 0),))
+    return node("reshape", (x,), (x.shape[::-1],))
+
+
+def scrambled(rng: np.random.Generator, name: str = "cpu") -> Device:
+    """A device of the given kind whose rates are random over six orders of magnitude."""
+
+    def rate() -> float:
+        return float(10.0 ** rng.uniform(-12, -6))
+
+    real = DEVICES[name]
+    return replace(
+        real,
+        name="scrambled",
+        launch_seconds=rate(),
+        call_seconds=rate(),
+        dispatch_seconds=rate(),
+        levels=tuple((capacity, 1 / rate()) for capacity, _ in real.levels),
+        thread_levels=tuple((capacity, 1 / rate()) for capacity, _ in real.thread_levels),
+        flops=tuple((dtype, 1 / rate()) for dtype, _ in real.flops),
+        elements=tuple((op, tuple((dtype, rate()) for dtype, _ in row)) for op, row in real.elements),
+    )
+
+
+def run_plan(plan: Plan, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """The outputs of a plan, each kernel run by the evaluator: what the plan means, whatever its emitter does."""
+    values = dict(zip(plan.inputs, arrays, strict=True)) | {v: literal.array for v, literal in plan.constants}
+    for kernel in (*plan.setup, *plan.kernels):
+        results = evaluate(kernel.body, [values[r] for r in kernel.reads])
+        values.update(zip(kernel.writes, results, strict=True))
+    return [values[o] for o in plan.outputs]
