@@ -1,12 +1,51 @@
 """eqfuse turns array programs into fewer, cheaper kernels: trace → saturate → extract → emit → run."""
 
+from eqfuse.compiler import compile, extract
 from eqfuse.egraph import Budget, saturate
+from eqfuse.emit import emit
 from eqfuse.errors import EqfuseError, LawError, ShapeError, TargetUnavailable, TraceError, UnsupportedOp
-from eqfuse.functions import *  # noqa: F403  (relu, softmax, conv, …: the names are listed there)
+from eqfuse.functions import (
+    avg_pool,
+    batch_norm,
+    conv,
+    elu,
+    erf,
+    erfc,
+    exp,
+    gelu,
+    layer_norm,
+    leaky_relu,
+    log,
+    log_softmax,
+    logsumexp,
+    max_pool,
+    maximum,
+    minimum,
+    relu,
+    relu6,
+    rms_norm,
+    sigmoid,
+    silu,
+    softmax,
+    softplus,
+    sqrt,
+    tanh,
+    where,
+)
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, parse
 from eqfuse.jit import jit
 from eqfuse.meaning import meaning
+from eqfuse.rewrites.check import check
+from eqfuse.runtime import Program
 from eqfuse.trace import spec, trace
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Budget", "Device", "EqfuseError", "Graph", "LawError", "Program", "ShapeError", "TargetUnavailable", "TraceError",
+    "UnsupportedOp", "avg_pool", "batch_norm", "check", "compile", "conv", "elu", "emit", "erf", "erfc", "exp",
+    "extract", "gelu", "jit", "layer_norm", "leaky_relu", "log", "log_softmax", "logsumexp", "max_pool", "maximum",
+    "meaning", "minimum", "parse", "relu", "relu6", "rms_norm", "saturate", "sigmoid", "silu", "softmax", "softplus",
+    "spec", "sqrt", "tanh", "trace", "where",
+]  # fmt: skip

@@ -11,6 +11,7 @@ import json
 import warnings
 from dataclasses import asdict, dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -50,20 +51,11 @@ def key(graph: Graph, device: Device, numerics: str, laws: tuple[Law, ...], extr
 @cache
 def _code() -> str:
     """Digest of eqfuse's own source: a plan of another version is never found."""
-    here = Path(__file__).resolve().parent
     digest = hashlib.blake2b(digest_size=16)
-    beside = [Path(module.__path__[0]) for module in _packages_beside()]
-    for folder in dict.fromkeys((here, *beside)):
-        for path in sorted(folder.rglob("*.py")):
+    for name in ("eqfuse", "eqfuse.rewrites", "eqfuse.extract"):  # by import_module: `ef.extract` is a function
+        for path in sorted(Path(import_module(name).__path__[0]).rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-def _packages_beside() -> list[Any]:
-    import eqfuse.extract
-    import eqfuse.rewrites
-
-    return [eqfuse.extract, eqfuse.rewrites]
 
 
 def find(key: Key, graph: Graph) -> tuple[Plan, Report] | None:

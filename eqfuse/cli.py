@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except EqfuseError as error:
         print(f"eqfuse: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # the reader has seen enough: `eqfuse laws | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -48,6 +52,7 @@ def _demo(options: argparse.Namespace) -> int:
 
 def _laws(options: argparse.Namespace) -> int:
     from eqfuse import rewrites
+    from eqfuse.rewrites.check import check
 
     if options.action == "list":
         for family, laws in rewrites.FAMILIES.items():
@@ -58,7 +63,7 @@ def _laws(options: argparse.Namespace) -> int:
     book, refuted = rewrites.book(), 0
     for law in book:
         report = check(law)
-        refuted += not report.holds
+        refuted += not report.ok
         print(report)
     print(f"{len(book)} laws checked, {refuted} refuted")
     return 1 if refuted else 0

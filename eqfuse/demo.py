@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich import box
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from eqfuse.compiler import compile_graph, extract
 from eqfuse.demo_programs import Example, full, small
@@ -29,7 +31,12 @@ from eqfuse.runtime import Program
 from eqfuse.trace import trace
 
 GREEDY = ("greedy-materialise", "greedy-duplicate", "greedy-priority", "greedy-depth")
-HEADINGS = ("", "kernels", "bytes moved", "temporaries", "predicted", "measured", "× NumPy", "largest error")
+HEADINGS = ("", "kernels", "moved", "temp.", "predicted", "measured", "×", "error")
+LEGEND = (
+    "moved: bytes between kernels and memory, and predicted: time, both by the price model; temp.: peak bytes of "
+    "temporaries; measured: median, versions in turn; ×: times faster than plain NumPy; error: largest difference "
+    "from a float64 run, relative to the largest value; greedy: the cheapest of four greedy fusers, without laws"
+)
 BUDGET = 10.0  # seconds of timing per program, at least three rounds
 ROUNDS = (3, 15)
 
@@ -80,12 +87,9 @@ def demo(html: Path | None = None, quick: bool = False) -> list[Comparison]:
                 progress.update(task, description=f"{name}: {step}")
 
             found.append(compare(example, say))
-    console.print(table(found))
-    console.print(
-        "bytes moved and predicted: by the price model · measured: median, versions in turn · "
-        "largest error: against a float64 run, relative to the largest value",
-        style="dim",
-    )
+    for comparison in found:
+        console.print(table(comparison))
+    console.print(f"\n{LEGEND}", style="dim", highlight=False)
     if html is not None:
         from eqfuse.demo_html import page
 
@@ -94,15 +98,14 @@ def demo(html: Path | None = None, quick: bool = False) -> list[Comparison]:
     return found
 
 
-def table(comparisons: list[Comparison]) -> Table:
-    made = Table(pad_edge=False)
+def table(c: Comparison) -> Table:
+    """One example; fits a terminal of 80 columns."""
+    made = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), title_justify="left")
+    made.title = Text(f"\n{c.example.name}: {c.example.summary}", style="bold")
     for i, heading in enumerate(HEADINGS):
-        made.add_column(heading, justify="right" if i else "left", no_wrap=True)
-    for c in comparisons:
-        made.add_section()
-        made.add_row(f"[bold]{c.example.name}[/bold]", end_section=False)
-        for row in c.rows():
-            made.add_row("  " + row[0], *row[1:])
+        made.add_column(heading, justify="right" if i else "left", no_wrap=True, min_width=8 if i else 18)
+    for row in c.rows():
+        made.add_row(*row)
     return made
 
 
@@ -131,7 +134,7 @@ def compare(example: Example, say: Callable[[str], None]) -> Comparison:
     versions = tuple(
         Version(label, kernels, moved, temporary, predicted, seconds, error)
         for label, (kernels, moved, predicted), temporary, seconds, error in zip(
-            ("plain NumPy", f"best greedy ({name})", "eqfuse"), models, temporaries, measured, errors, strict=True
+            ("plain NumPy", f"greedy, {name}", "eqfuse"), models, temporaries, measured, errors, strict=True
         )
     )
     return Comparison(example, versions, graph, fused.plan, compile_seconds)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from html import escape
 
-from eqfuse.demo import HEADINGS, Comparison
+from eqfuse.demo import HEADINGS, LEGEND, Comparison
 from eqfuse.draw import COLOURS, draw_graph, draw_plan
-from eqfuse.explain import duration, quantity
+from eqfuse.explain import count, duration, quantity
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 1500px; padding: 0 1rem; color: #1d232b }
@@ -18,7 +18,7 @@ th:first-child, td:first-child { text-align: left } tr + tr { border-top: 1px so
 tr:last-child { font-weight: 600 } th { font-weight: 500; color: #5b6470 }
 .bar { display: grid; grid-template-columns: 16rem 1fr; gap: .2rem .8rem; max-width: 900px }
 .bar i { background: #7aa6f9; height: 1.1rem; border-radius: 3px; display: block; min-width: 2px }
-.pair { display: grid; grid-template-columns: 1fr 1fr; gap: 2rem; align-items: start }
+.pair { display: grid; grid-template-columns: 2fr 3fr; gap: 2rem; align-items: start }
 .pair div { overflow-x: auto } svg { max-width: 100%; height: auto }
 .key span { display: inline-block; padding: 0 .6rem; margin-right: .5rem; border-radius: 4px }
 """
@@ -29,7 +29,8 @@ def page(comparisons: list[Comparison]) -> str:
     key = "".join(f'<span style="background:{c}">{escape(k)}</span>' for k, c in COLOURS.items())
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>eqfuse demo</title><style>{STYLE}</style>'
-        f'<h1>eqfuse demo</h1><p class="key">{key}</p>{"".join(map(_section, comparisons))}</html>\n'
+        f'<h1>eqfuse demo</h1><p>{escape(LEGEND)}</p><p class="key">{key}</p>'
+        f"{''.join(map(_section, comparisons))}</html>\n"
     )
 
 
@@ -41,7 +42,7 @@ def _section(c: Comparison) -> str:
         f"{escape(duration(c.compile_seconds))}.</p><table><tr>{head}</tr>{body}</table>"
         f"<h3>Memory traffic</h3>{_bars(c)}"
         f'<div class="pair"><div><h3>Before: {c.versions[0].kernels} operators that move data</h3>{draw_graph(c.graph)}'
-        f"</div><div><h3>After: {c.versions[-1].kernels} kernels</h3>{draw_plan(c.plan)}</div></div>"
+        f"</div><div><h3>After: {count(c.versions[-1].kernels, 'kernel')}</h3>{draw_plan(c.plan)}</div></div>"
     )
 
 

@@ -49,7 +49,9 @@ class Explanation:
         return console
 
     def _table(self) -> Table:
-        table = Table(title=f"{self.report.n_kernels} kernels on {self.device}", title_justify="left", pad_edge=False)
+        table = Table(
+            title=f"{count(self.report.n_kernels, 'kernel')} on {self.device}", title_justify="left", pad_edge=False
+        )
         table.add_column("#", justify="right")
         table.add_column("kind")
         table.add_column("operators", ratio=1)
@@ -194,6 +196,10 @@ def _joined(plan: Plan, producer: Kernel, consumer: Kernel, writer: dict[int, Ke
 def counted(words: Sequence[str]) -> str:
     """Words in order of first appearance, repeats counted."""
     return " ".join(word if n == 1 else f"{word}×{n}" for word, n in Counter(words).items())
+
+
+def count(n: int, noun: str) -> str:
+    return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
 def quantity(n: float, unit: str = "") -> str:

@@ -1,1 +1,20 @@
 """Emitters: a planned kernel in, code for one target out. One module per target; next stop: `eqfuse.runtime`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from eqfuse.plan import Plan
+    from eqfuse.runtime import Program
+
+
+def emit(plan: Plan) -> Program:
+    """The program that runs `plan`: NumPy functions on a CPU, CUDA kernels on a GPU."""
+    if plan.device.kind == "gpu":
+        from eqfuse.runtime_cuda import CudaProgram
+
+        return CudaProgram(plan)
+    from eqfuse.runtime import Program
+
+    return Program(plan)

@@ -29,7 +29,7 @@ def join(
     device: Device,
     name: object,
 ) -> State | str:
-    """The state of `op` applied to values of `states`, or why no kernel can hold them all. `name` identifies a product."""
+    """The state of `op` applied to values of `states`, or why no kernel holds them all. `name` identifies a product."""
     call = Call(op_row(op), attrs, out, tuple(types), tuple(states), device, name)
     reason = ""
     for accept in ACCEPT:
@@ -54,7 +54,8 @@ def merge(a: State, b: State) -> State | str:
         kind = "reduce" if kinds == {"reduce"} else "row"
         return State(kind, a.space, a.space, axes=anchors[0].axes)
     if kinds == {"contract"} and a.products == b.products:
-        return State("contract", a.space, a.space, axes=max(a.axes, b.axes, key=len), products=a.products, panel=a.panel)
+        axes = max(a.axes, b.axes, key=len)
+        return State("contract", a.space, a.space, axes=axes, products=a.products, panel=a.panel)
     return f"a {a.kind} and a {b.kind} kernel do not merge"
 
 

@@ -1,0 +1,107 @@
+"""NumPy statements, one rule per operator: text that computes a node into a named array.
+
+In: a node and the names of its operands and result. Out: lines of Python, and the functions they call (`NAMES`).
+Users' names and constants never reach this text: operands are names that the emitter has made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from eqfuse.errors import UnsupportedOp
+from eqfuse.ir import Node
+from eqfuse.ops import Role, row
+from eqfuse.ops.elementwise import UFUNCS
+
+# the ufunc that a reduction repeats, and that joins two partial results
+JOINS = {
+    "sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum", "any": "logical_or", "all": "logical_and",
+}  # fmt: skip
+
+NAMES: dict[str, Any] = {
+    **UFUNCS, "matmul": np.matmul, "copyto": np.copyto, "where": np.where, "argmax": np.argmax, "argmin": np.argmin,
+    "empty": np.empty, "broadcast_to": np.broadcast_to, "flip": np.flip, "ascontiguousarray": np.ascontiguousarray,
+    "divmod": divmod, "min": min, "slice": slice, "range": range, "iter": iter, "one_i1": np.array(1, "i1"),
+    "one_i2": np.array(1, "i2"), "one_i4": np.array(1, "i4"), "one_i8": np.array(1, "i8"),
+}  # fmt: skip
+
+BLEND_FROM = 2048  # elements; below, a masked copy is faster than five passes without branches
+
+
+def into(n: Node, args: Sequence[str], out: str, axes: tuple[int, ...] = ()) -> str:
+    """The statement that computes `n` of `args` into the array `out`. `axes`: the reduced axes, counted from the left."""
+    if n.op in UFUNCS:
+        keyword = "out=" if n.op in ("maximum", "minimum") else ""  # NumPy wants no third positional argument there
+        return f"{n.op}({', '.join(args)}, {keyword}{out})"
+    if n.op == "cast":
+        return f"copyto({out}, {args[0]}, 'unsafe')"
+    if n.op in JOINS:
+        return f"{JOINS[n.op]}.reduce({args[0]}, {axes}, None, {out}, True)"
+    if n.op in ("argmax", "argmin"):
+        return f"{n.op}({args[0]}, {axes[0]}, {out}, keepdims=True)"
+    if n.op == "matmul":
+        return f"matmul({args[0]}, {args[1]}, {out})"
+    raise UnsupportedOp(f"the NumPy emitter (eqfuse/emit/numpy_ops.py) has no statement for {n.op!r} inside a kernel")
+
+
+def fresh(n: Node, args: Sequence[str], name: str, dtype: str) -> str:
+    """The statement that computes `n` of `args` into a new array `name`; `dtype` names the result's dtype."""
+    if n.op in UFUNCS or n.op in ("where", "matmul"):
+        return f"{name} = {n.op}({', '.join(args)})"
+    if n.op == "cast":
+        return f"{name} = {args[0]}.astype({dtype})"
+    if n.op in JOINS:
+        return f"{name} = {JOINS[n.op]}.reduce({args[0]}, {n.attrs[0]}, None, None, True)"
+    if n.op in ("argmax", "argmin"):
+        return f"{name} = {n.op}({args[0]}, {n.attrs[0][0]}, keepdims=True)"  # type: ignore[index]
+    raise UnsupportedOp(f"the NumPy emitter (eqfuse/emit/numpy_ops.py) has no statement for {n.op!r} inside a kernel")
+
+
+def masked_copy(args: Sequence[str], out: str) -> list[str]:
+    """``where`` into `out`, which may be the third operand but not the second."""
+    condition, yes, no = args
+    lines = [] if out == no else [f"copyto({out}, {no})"]
+    return [*lines, f"copyto({out}, {yes}, where={condition})"]
+
+
+def blend(args: Sequence[str], mask: str, out: str, itemsize: int, keep_no: bool) -> list[str]:
+    """``where`` without branches, bit by bit; every name stands for the integers that hold its bits.
+
+    `mask` is room for one integer per element of the condition. `out` may be the second operand, or, with `keep_no`,
+    the third. A masked copy takes up to ten times as long where the condition is irregular.
+    """
+    condition, yes, no = args
+    turn = f"subtract({mask}, one_i{itemsize}, {mask})" if keep_no else f"negative({mask}, {mask})"
+    return [
+        f"copyto({mask}, {condition}, 'unsafe')",
+        turn,
+        f"bitwise_xor({yes}, {no}, {out})",
+        f"bitwise_and({out}, {mask}, {out})",
+        f"bitwise_xor({out}, {yes if keep_no else no}, {out})",
+    ]
+
+
+def view_text(name: str, view: Node) -> str:
+    """The expression that takes the view operator `view` of the array `name`."""
+    (attr,) = view.attrs
+    if view.op == "transpose":
+        return f"{name}.transpose({attr})"
+    if view.op == "reshape":
+        return f"{name}.reshape({attr})"
+    if view.op == "broadcast_to":
+        return f"broadcast_to({name}, {attr})"
+    if view.op == "slice":
+        assert isinstance(attr, tuple)
+        steps = (f"{start}:{stop}" + (f":{step}" if step != 1 else "") for start, stop, step in attr)
+        return f"{name}[{', '.join(steps)}]" if attr else name
+    if view.op == "flip":
+        return f"flip({name}, {attr})"
+    raise UnsupportedOp(f"the NumPy emitter (eqfuse/emit/numpy_ops.py) has no row for the view {view.op!r}")
+
+
+def computes(n: Node) -> bool:
+    """Is `n` neither a leaf nor a view?"""
+    return row(n.op).role not in (Role.LEAF, Role.VIEW)

@@ -1,0 +1,181 @@
+"""Source text of one kernel: lines, the names they use, and straight-line bodies without tiles.
+
+In: nodes. Out: lines of Python over names made here (r: arrays read, o: written, k: constants, a: operands, t: results).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from eqfuse.emit.numpy_ops import BLEND_FROM, NAMES, blend, computes, fresh, into, masked_copy, view_text
+from eqfuse.ir import Graph, Node
+from eqfuse.ops import Role, row
+from eqfuse.views import leaf_chain
+
+
+class Source:
+    """Lines of one kernel and the objects behind its names."""
+
+    def __init__(self, body: Graph) -> None:
+        self.body = body
+        self.names: dict[str, Any] = dict(NAMES)
+        self.lines: list[str] = ["def run(outs, ins):"]
+        self.reads = {n: f"r{i}" for i, n in enumerate(body.inputs)}
+        self.writes = [f"o{i}" for i in range(len(body.outputs))]
+        self.scratch_bytes = 0  # of all threads together
+        self._consts: dict[Node, str] = {}
+        self._made = 0
+        used = set(body.nodes)
+        for i, n in enumerate(body.inputs):
+            if n in used:
+                self.line(f"r{i} = ins[{i}]")
+        for i in range(len(body.outputs)):
+            self.line(f"o{i} = outs[{i}]")
+
+    def line(self, text: str, depth: int = 1) -> None:
+        self.lines.append("    " * depth + text)
+
+    def block(self, texts: Iterable[str], depth: int) -> None:
+        for text in texts:
+            self.line(text, depth)
+
+    def name(self, letter: str) -> str:
+        self._made += 1
+        return f"{letter}{self._made - 1}"
+
+    def leaf(self, n: Node) -> str:
+        if n.op != "const":
+            return self.reads[n]
+        if n not in self._consts:
+            self._consts[n] = f"k{len(self._consts)}"
+            self.names[self._consts[n]] = n.attrs[0].array  # type: ignore[attr-defined]
+        return self._consts[n]
+
+    def view(self, n: Node) -> str:
+        """An expression for a leaf behind its views."""
+        leaf, chain = leaf_chain(n)
+        text = self.leaf(leaf)
+        for v in chain:
+            text = view_text(text, v)
+        return text
+
+    def dtype(self, dtype: np.dtype) -> str:
+        self.names[dtype.name] = dtype
+        return dtype.name
+
+    def compile(self, names: dict[str, Any]) -> tuple[str, Any]:
+        """The source text and the function it defines."""
+        text = "\n".join(self.lines) + "\n"
+        namespace = {"__builtins__": {}, **self.names, **names}
+        exec(compile(text, "<eqfuse kernel>", "exec"), namespace)
+        return text, namespace["run"]
+
+
+def bits(dtype: np.dtype) -> str | None:
+    """The integer dtype that holds the bits of `dtype`, where NumPy has one."""
+    return f"i{dtype.itemsize}" if dtype.itemsize in (1, 2, 4, 8) else None
+
+
+def last_uses(nodes: Sequence[Node], outputs: Iterable[Node]) -> dict[Node, int]:
+    """Position of the last node that reads each value; outputs are never done."""
+    last: dict[Node, int] = {}
+    for at, n in enumerate(nodes):
+        for a in n.args:
+            last[a] = at
+    return last | dict.fromkeys(outputs, len(nodes))
+
+
+def straight(source: Source, nodes: Sequence[Node], operands: dict[Node, str], places: dict[Node, str]) -> None:
+    """Write `nodes` one after another on whole arrays, as a NumPy user would, reusing the memory of dead results.
+
+    `operands` names the values at hand and receives the new ones; `places` names the arrays that results must end in.
+    """
+    last = last_uses(nodes, [*places, *source.body.outputs])
+    owned: set[Node] = set()
+    for at, n in enumerate(nodes):
+        args = [operands[a] for a in n.args]
+        out = places.get(n)
+        dying = next((a for a in n.args if _reusable(a, n, at, last, owned)), None)
+        blends = n.op == "where" and n.type.size >= BLEND_FROM and bits(n.dtype) is not None
+        if blends and n.shape in (n.args[1].shape, n.args[2].shape):
+            out = _blended(source, n, args, out)
+        elif out is not None:
+            for text in masked_copy(args, out) if n.op == "where" else [into(n, args, out, _axes(n))]:
+                source.line(text)
+        elif dying is not None and row(n.op).role is Role.ELEMENTWISE and n.op not in ("where", "cast"):
+            out = operands[dying]
+            source.line(into(n, args, out))
+            owned.discard(dying)
+        else:
+            out = source.name("t")
+            source.line(fresh(n, args, out, source.dtype(n.dtype)))
+        operands[n] = out
+        if n not in places:
+            owned.add(n)
+
+
+def _axes(n: Node) -> tuple[int, ...]:
+    return n.attrs[0] if row(n.op).role is Role.REDUCTION else ()  # type: ignore[return-value]
+
+
+def _reusable(a: Node, n: Node, at: int, last: dict[Node, int], owned: set[Node]) -> bool:
+    return a in owned and last[a] == at and a.type == n.type and a.shape != ()
+
+
+def _blended(source: Source, n: Node, args: list[str], out: str | None) -> str:
+    """``where`` on large arrays, without branches."""
+    as_bits = bits(n.dtype)
+    assert as_bits is not None
+    integers = source.dtype(np.dtype(as_bits))
+    mask, result = source.name("t"), source.name("t")
+    yes, no = (f"{x}.view({integers})" for x in args[1:])
+    if out is None:
+        source.line(f"{result} = empty({n.shape}, {integers})")
+    else:
+        source.line(f"{result} = {out}.view({integers})")
+    source.line(f"{mask} = empty({n.args[0].shape}, {integers})")
+    for text in blend([args[0], yes, no], mask, result, n.dtype.itemsize, False):
+        source.line(text)
+    if out is None:
+        source.line(f"{result} = {result}.view({source.dtype(n.dtype)})")
+        return result
+    return out
+
+
+def straight_kernel(body: Graph) -> Source:
+    """A whole body on whole arrays."""
+    source = Source(body)
+    operands: dict[Node, str] = {}
+    nodes = [n for n in body.nodes if computes(n)]
+    for n in nodes:
+        for a in n.args:
+            if not computes(a) and a not in operands:
+                operands[a] = named(source, a)
+    places: dict[Node, str] = {}
+    for o, place in zip(body.outputs, source.writes, strict=True):
+        if computes(o):
+            places.setdefault(o, place)
+    straight(source, nodes, operands, places)
+    copies(source, operands, places, {})
+    return source
+
+
+def named(source: Source, n: Node) -> str:
+    """A name for a leaf behind its views, taken once."""
+    text = source.view(n)
+    if text.isidentifier():
+        return text
+    name = source.name("a")
+    source.line(f"{name} = {text}")
+    return name
+
+
+def copies(source: Source, operands: dict[Node, str], places: dict[Node, str], shaped: dict[str, str]) -> None:
+    """Fill the outputs that no statement has written: values read as they are, and second copies."""
+    for o, place in zip(source.body.outputs, source.writes, strict=True):
+        if places.get(o) != place:
+            value = operands.get(o)
+            source.line(f"copyto({place}, {shaped.get(value, value) if value else source.view(o)})")

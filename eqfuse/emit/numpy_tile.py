@@ -1,0 +1,322 @@
+"""One stage of a tiled kernel: the elementwise work, row reductions and products of a graph, on one tile after another.
+
+In: a graph with views on leaves only, its `Panel` and `Cut`. Out: lines in a `Source`.
+Each thread keeps a few scratch arrays in its cache; a result goes into the memory of an operand that dies there, and
+from some point on into the output itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from eqfuse.emit.numpy_ops import BLEND_FROM, blend, computes, into, masked_copy
+from eqfuse.emit.numpy_source import Source, bits, last_uses, straight
+from eqfuse.emit.panel import Cut, Panel, right_operands
+from eqfuse.ir import Graph, Node, Shape
+from eqfuse.ops import Role, row
+from eqfuse.views import leaf_chain, strides_after
+
+TileShape = tuple[int | None, ...]  # None: the block, which is shorter in the last tile
+
+
+@dataclass(eq=False)
+class Slot:
+    """Scratch memory for values of one shape and item size, one at a time. `output`: it is that output's own tile."""
+
+    shape: TileShape
+    dtypes: set[np.dtype] = field(default_factory=set)
+    output: str | None = None
+
+    @property
+    def itemsize(self) -> int:
+        return next(iter(self.dtypes)).itemsize
+
+
+class Stage:
+    """The lines of one stage. `letter` starts its names; `span` names the bounds of its block.
+
+    `given` names tiles that an earlier stage has made; `written` names tiles that outputs go into, where they are not
+    simply slices of the arrays to write.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        body: Graph,
+        panel: Panel,
+        cut: Cut,
+        letter: str = "",
+        span: tuple[str, str] = ("i", "j"),
+        given: dict[Node, str] | None = None,
+        written: dict[Node, str] | None = None,
+    ) -> None:
+        self.source, self.body, self.panel, self.cut = source, body, panel, cut
+        self.letter, self.span = letter, span
+        self.given = given or {}
+        self.slices: list[tuple[str, str, Shape, bool]] = []  # tile, array, dims, right operand?
+        self.named: dict[tuple[Node, bool, bool], str] = {}
+        self.known = self._shared()
+        self.nodes = [n for n in body.nodes if computes(n) and n not in self.known and n not in self.given]
+        self.outputs = self._written(written)
+        self.last = last_uses(self.nodes, body.outputs)
+        self.slots: list[Slot] = []
+        self.free: list[Slot] = []
+        self.place: dict[Node, Slot | str] = {}
+        self.masks: dict[Node, Slot] = {}
+        for at, n in enumerate(self.nodes):
+            self._assign(at, n)
+        self.operands = [[self._operand(n, i) for i in range(len(n.args))] for n in self.nodes]
+        self.statements = [text for n, args in zip(self.nodes, self.operands, strict=True) for text in self._text(n, args)]
+
+    @property
+    def multiplies(self) -> bool:
+        return any(n.op == "matmul" for n in self.nodes)
+
+    # values that all tiles share, computed before the first
+
+    def _shared(self) -> dict[Node, str]:
+        shared: dict[Node, None] = {}
+        for n in self.body.nodes:
+            if not computes(n) or n in self.given or n.op == "matmul" or self.cut.varies(self.panel.dims(n.shape)):
+                continue
+            if all(a in shared or not computes(a) for a in n.args):
+                shared[n] = None
+        if not shared:
+            return {}
+        operands = {a: f"({self.source.view(a)})" for n in shared for a in n.args if not computes(a)}
+        places = {o: self.source.writes[k] for k, o in reversed(list(enumerate(self.body.outputs))) if o in shared}
+        straight(self.source, list(shared), operands, places)
+        return {n: operands[n] for n in shared}
+
+    def _written(self, written: dict[Node, str] | None) -> dict[Node, str]:
+        """The tile that each computed output goes into. Other outputs are copied whole."""
+        if written is not None:
+            return written
+        outputs: dict[Node, str] = {}
+        self.first_copy: dict[Node, int] = {}
+        for k, o in enumerate(self.body.outputs):
+            if computes(o) and o not in self.known and o not in self.given and o not in outputs:
+                self.first_copy[o] = k
+                outputs[o] = f"y{k}"
+                dims = self.panel.dims(o.shape)
+                shape, array = self._shape(dims), f"o{k}"
+                if shape != o.shape:
+                    array = f"b{k}"
+                    self.source.line(f"{array} = o{k}.reshape({shape})")
+                self.slices.append((f"y{k}", array, dims, False))
+            elif o not in outputs and self.known.get(o) != self.source.writes[k]:
+                self.source.line(f"copyto(o{k}, {self.known.get(o) or self.source.view(o)})")
+        return outputs
+
+    def second_copies(self) -> None:
+        """Lines after the last tile: outputs that are written twice."""
+        for k, o in enumerate(self.body.outputs):
+            if self.first_copy.get(o, k) != k:
+                self.source.line(f"copyto(o{k}, o{self.first_copy[o]})")
+
+    # which memory every value lives in
+
+    def tile_shape(self, n: Node) -> TileShape:
+        dims = self.panel.dims(n.shape)
+        return tuple(
+            None if a == self.cut.axis and d > 1 else d for a, d in enumerate(dims) if a not in self.cut.loops
+        )
+
+    def _elements(self, n: Node) -> int:
+        return math.prod(self.cut.block if d is None else d for d in self.tile_shape(n))
+
+    def _assign(self, at: int, n: Node) -> None:
+        slot_of = {a: s for a in n.args if isinstance(s := self.place.get(a), Slot)}
+        dying = [a for a in dict.fromkeys(n.args) if a in slot_of and self.last[a] == at]
+        blended = self._blends(n)
+        if blended:
+            self.masks[n] = self._slot(self.tile_shape(n.args[0]), np.dtype(bits(n.dtype)))
+        reused = next((slot_of[a] for a in dying if self._may_overwrite(n, a, blended)), None)
+        output = self.outputs.get(n)
+        if output is not None:
+            self.place[n] = output
+            if reused is not None and self._may_be_output(reused, n):
+                reused.output = output
+        else:
+            self.place[n] = reused or self._slot(self.tile_shape(n), n.dtype)
+        done = [slot_of[a] for a in dying] + ([self.masks[n]] if blended else [])
+        self.free += [s for s in done if s is not self.place[n] and s.output is None]
+
+    def _may_overwrite(self, n: Node, a: Node, blended: bool) -> bool:
+        """May the result of `n` take the memory of its dying argument `a`?"""
+        if row(n.op).role is not Role.ELEMENTWISE or a.dtype != n.dtype or self.tile_shape(a) != self.tile_shape(n):
+            return False
+        if n.op == "where":
+            condition, yes, no = n.args
+            return a is not condition and yes is not no and (blended or a is no)
+        return n.op != "cast"
+
+    def _slot(self, shape: TileShape, dtype: np.dtype) -> Slot:
+        for slot in self.free:
+            if slot.shape == shape and slot.itemsize == dtype.itemsize:
+                self.free.remove(slot)
+                slot.dtypes.add(dtype)
+                return slot
+        self.slots.append(Slot(shape, {dtype}))
+        return self.slots[-1]
+
+    def _may_be_output(self, slot: Slot, n: Node) -> bool:
+        """Only one tile may write each element of an output before its value is final."""
+        dims = self.panel.dims(n.shape)
+        own = all(dims[a] == self.panel.extents[a] for a in (*self.cut.loops, self.cut.axis))
+        return own and slot.output is None and slot.dtypes == {n.dtype}
+
+    def _blends(self, n: Node) -> bool:
+        return n.op == "where" and self._elements(n) >= BLEND_FROM and bits(n.dtype) is not None
+
+    # arrays and their tiles
+
+    def _operand(self, n: Node, i: int) -> str:
+        """The name of the tile of argument `i` of `n`."""
+        a = n.args[i]
+        if a in self.given:
+            return self.given[a]
+        if computes(a) and a not in self.known:
+            place = self.place[a]
+            return place if isinstance(place, str) else self._slot_name(place, a.dtype)
+        right = n.op == "matmul" and i == 1
+        scalar = row(n.op).role is Role.ELEMENTWISE and a.type.size == 1
+        key = (a, right, scalar)
+        if key not in self.named:
+            self.named[key] = self._scalar(a) if scalar else self._array(a, right)
+        return self.named[key]
+
+    def _scalar(self, n: Node) -> str:
+        text = self.known.get(n) or self.source.view(n)
+        if n.shape == () and text.isidentifier():
+            return text
+        name = self.source.name("a")
+        self.source.line(f"{name} = {text}.reshape(())")
+        return name
+
+    def _array(self, n: Node, right: bool) -> str:
+        dims = self.panel.dims(n.shape)
+        text = self.known.get(n) or self.source.view(n)
+        if right and not _for_blas(n):
+            text = f"ascontiguousarray({text})"
+        if self._shape(dims) != n.shape:
+            text = f"{text}.reshape({self._shape(dims)})"
+        if not text.isidentifier():
+            name = self.source.name("a")
+            self.source.line(f"{name} = {text}")
+            text = name
+        if not any(dims[a] > 1 for a in self.cut.loops) and not self._blocked(dims, right):
+            return text
+        tile = f"{self.letter}x{len(self.slices)}"
+        self.slices.append((tile, text, dims, right))
+        return tile
+
+    def _shape(self, dims: Shape) -> Shape:
+        """`dims` without the looped axes along which the value does not vary."""
+        return tuple(d for a, d in enumerate(dims) if not (a in self.cut.loops and d == 1))
+
+    def _blocked(self, dims: Shape, right: bool) -> bool:
+        """Is the value cut along the block axis? A right operand is whole along the rows of the product."""
+        return dims[self.cut.axis] > 1 and not (right and self.cut.axis == len(dims) - 2)
+
+    # text
+
+    def _slot_name(self, slot: Slot, dtype: np.dtype) -> str:
+        if slot.output is not None:
+            return slot.output
+        slot.dtypes.add(dtype)
+        return f"{self.letter}s{self.slots.index(slot)}_{self.source.dtype(dtype)}"
+
+    def _text(self, n: Node, args: Sequence[str]) -> list[str]:
+        place = self.place[n]
+        out = place if isinstance(place, str) else self._slot_name(place, n.dtype)
+        if n.op == "where":
+            if n not in self.masks:
+                return masked_copy(args, out)
+            integers = np.dtype(bits(n.dtype))
+            mask = self._slot_name(self.masks[n], integers)
+            named = zip((*n.args[1:], n), (*args[1:], out), strict=True)
+            yes, no, result = (self._as_bits(a, text, integers) for a, text in named)
+            return blend([args[0], yes, no], mask, result, n.dtype.itemsize, keep_no=out == args[2])
+        axes: tuple[int, ...] = ()
+        if row(n.op).role is Role.REDUCTION:
+            loops = self.cut.loops
+            axes = tuple(a - sum(b < a for b in loops) for a in self.panel.kept(n.attrs[0]))  # type: ignore[arg-type]
+        return [into(n, args, out, axes)]
+
+    def _as_bits(self, n: Node, text: str, integers: np.dtype) -> str:
+        place = self.place.get(n)
+        if isinstance(place, Slot) and place.output is None:
+            return self._slot_name(place, integers)
+        return f"{text}.view({self.source.dtype(integers)})"
+
+    def scratch(self, offset: int, whole_block: int | None = None) -> tuple[list[str], list[str], int]:
+        """Lines that make this stage's scratch arrays in ``memory`` from `offset`, lines that shorten them to ``size``
+        indices of the block, and the offset after them."""
+        block = whole_block or self.cut.block
+        ragged = whole_block is not None or self.cut.ragged(self.panel.extents[self.cut.axis])
+        made, shorter = [], []
+        for slot in self.slots:
+            if slot.output is not None:
+                continue
+            shape = tuple(block if d is None else d for d in slot.shape)
+            size = math.prod(shape) * slot.itemsize
+            for dtype in sorted(slot.dtypes, key=lambda d: d.name):
+                name = self._slot_name(slot, dtype)
+                whole = f"memory[{offset}:{offset + size}].view({self.source.dtype(dtype)}).reshape({shape})"
+                if None in slot.shape and ragged:
+                    made.append(f"w{name} = {whole}")
+                    index = ", ".join(":size" if d is None else ":" for d in slot.shape)
+                    shorter.append(f"{name} = w{name}[{index}]")
+                else:
+                    made.append(f"{name} = {whole}")
+            offset += -(-size // 64) * 64
+        return made, shorter, offset
+
+    def write(self, depth: int) -> None:
+        """The statements of one tile."""
+        low, high = self.span
+        for tile, array, dims, right in self.slices:
+            parts = []
+            for a, d in enumerate(dims):
+                if a in self.cut.loops:
+                    if d > 1:
+                        parts.append(f"p{a}")
+                elif a == self.cut.axis and self._blocked(dims, right):
+                    parts.append(f"{low}:{high}")
+                else:
+                    parts.append(":")
+            while parts and parts[-1] == ":":
+                parts.pop()
+            self.source.line(f"{tile} = {array}[{', '.join(parts)}]" if parts else f"{tile} = {array}", depth)
+        for text in self.statements:
+            self.source.line(text, depth)
+
+
+def _for_blas(n: Node) -> bool:
+    """Can BLAS read `n`, a leaf behind its views, as a matrix? Otherwise NumPy would multiply without BLAS."""
+    leaf, chain = leaf_chain(n)
+    strides = strides_after(leaf.type, chain)
+    return strides is None or 1 in strides[-2:]
+
+
+def turn(panel: Panel, cut: Cut) -> list[str]:
+    """Lines that find a tile's indices ``p…`` and ``i:j`` from its number ``turn``."""
+    lines = []
+    rest = "turn"
+    if cut.loops:
+        if cut.blocks > 1:
+            lines.append(f"turn, u = divmod(turn, {cut.blocks})")
+            rest = "u"
+        else:
+            rest = "0"
+        lines += [f"turn, p{a} = divmod(turn, {panel.extents[a]})" for a in reversed(cut.loops[1:])]
+        lines.append(f"p{cut.loops[0]} = turn")
+    extent = panel.extents[cut.axis]
+    lines.append(f"i = {rest} * {cut.block}")
+    lines.append(f"j = min(i + {cut.block}, {extent})" if cut.ragged(extent) else f"j = i + {cut.block}")
+    return lines

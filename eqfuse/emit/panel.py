@@ -1,0 +1,199 @@
+"""How a kernel body is cut into tiles: which axes may be cut, which adjacent ones merge, how large a tile is.
+
+In: a body with views on leaves only. Out: `Panel` (its axes) and `Cut` (its tiles). Next stop: `numpy_panel`.
+Every value has, along a cuttable axis, the extent of the panel or 1; along a whole axis its extent is its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from eqfuse.hardware import Device
+from eqfuse.ir import Graph, Node, Shape
+from eqfuse.kinds.state import contiguous
+from eqfuse.ops import Role, row
+from eqfuse.views import leaf_chain, strides_after
+
+PRODUCT_ROWS = 128  # a product of fewer rows spends its time repacking the right operand
+PRODUCT_BYTES = 8 << 20  # ... but a panel of that many rows is no larger than this
+NARROW = 64  # elements along the innermost axis; less wastes cache lines
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The axes of a kernel body after merging. `groups[i]` are the original axes behind axis i, counted from the left."""
+
+    rank: int
+    groups: tuple[tuple[int, ...], ...]
+    extents: Shape
+    whole: tuple[bool, ...]
+
+    def dims(self, shape: Shape) -> Shape:
+        """A value's shape over the merged axes."""
+        padded = (1,) * (self.rank - len(shape)) + shape
+        return tuple(math.prod(padded[a] for a in group) for group in self.groups)
+
+    def cuttable(self) -> list[int]:
+        return [i for i, whole in enumerate(self.whole) if not whole]
+
+    def kept(self, axes: Sequence[int]) -> tuple[int, ...]:
+        """The merged axes that hold the original `axes` (negative)."""
+        wanted = {a + self.rank for a in axes}
+        return tuple(i for i, group in enumerate(self.groups) if wanted & set(group))
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The tiles of a panel: `loops` are axes taken one index at a time, `axis` is taken `block` indices at a time."""
+
+    loops: tuple[int, ...]
+    axis: int
+    block: int
+    blocks: int
+    count: int  # of tiles
+
+    def ragged(self, extent: int) -> bool:
+        return extent % self.block != 0
+
+    def varies(self, dims: Shape) -> bool:
+        """Does a value of shape `dims` differ from tile to tile?"""
+        return any(dims[a] > 1 for a in (*self.loops, self.axis))
+
+
+def right_operands(body: Graph) -> set[Node]:
+    """Nodes read as the right operand of a product."""
+    return {n.args[1] for n in body.nodes if n.op == "matmul"}
+
+
+def panel_of(body: Graph) -> Panel:
+    """The merged axes of a map, row, reduce, contract (matrix product) or attention body."""
+    products = [n for n in body.nodes if n.op == "matmul"]
+    reductions = [n for n in body.nodes if row(n.op).role is Role.REDUCTION]
+    rows = -1
+    if products:
+        space = products[-1].shape
+        whole = {len(space) - 1}
+        rows = len(space) - 2
+    elif reductions:
+        space = reductions[0].args[0].shape
+        whole = {a + len(space) for a in reductions[0].attrs[0]}  # type: ignore[attr-defined]
+    else:
+        space = max((o.shape for o in body.outputs), key=lambda s: (math.prod(s), len(s)))
+        whole = set()
+    rank = len(space)
+    regular, right = _operands(body, rank)
+    kept = [a for a in range(rank) if a in whole or space[a] != 1 or a == rows]
+    groups: list[list[int]] = []
+    for a in kept:
+        if groups and (groups[-1][0] in whole) == (a in whole) and _merges(groups[-1][-1], a, space, regular, right, rows):
+            groups[-1].append(a)
+        else:
+            groups.append([a])
+    return Panel(
+        rank,
+        tuple(map(tuple, groups)),
+        tuple(math.prod(space[a] for a in g) for g in groups),
+        tuple(g[0] in whole for g in groups),
+    )
+
+
+Strided = tuple[Shape, Shape]
+
+
+def _operands(body: Graph, rank: int) -> tuple[list[Strided], list[Strided]]:
+    """Shape and strides, padded to `rank`, of every array the body reads or writes; right operands of products apart."""
+    rights = right_operands(body)
+    regular = [(o.shape, contiguous(o.shape)) for o in body.outputs]
+    right = []
+    used = {a for n in body.nodes if row(n.op).role not in (Role.LEAF, Role.VIEW) for a in n.args if n.op != "matmul"}
+    used |= {n.args[0] for n in body.nodes if n.op == "matmul"} | set(body.outputs)
+    for n in body.nodes:
+        if row(n.op).role not in (Role.LEAF, Role.VIEW):
+            continue
+        leaf, chain = leaf_chain(n)
+        strides = strides_after(leaf.type, chain)
+        entry = (n.shape, contiguous(n.shape) if strides is None else strides)
+        if n in rights:
+            right.append(entry)
+        if n in used:
+            regular.append(entry)
+
+    def padded(entry: Strided) -> Strided:
+        missing = rank - len(entry[0])
+        return (1,) * missing + entry[0], (0,) * missing + entry[1]
+
+    return [padded(e) for e in regular if e[0]], [padded(e) for e in right]
+
+
+def _merges(i: int, j: int, space: Shape, regular: list[Strided], right: list[Strided], rows: int) -> bool:
+    """May axes i and j, neighbours, be taken as one by every array?"""
+    if right and j == rows:
+        if any(shape[i] != 1 for shape, _ in right):
+            return False
+    elif not all(_as_one(i, j, space, e) for e in right):
+        return False
+    return all(_as_one(i, j, space, e) for e in regular)
+
+
+def _as_one(i: int, j: int, space: Shape, entry: Strided) -> bool:
+    shape, strides = entry
+    if space[i] == 1 or space[j] == 1 or shape[i] == shape[j] == 1:
+        return True
+    return shape[i] == space[i] and shape[j] == space[j] and strides[i] == strides[j] * space[j]
+
+
+def cut(panel: Panel, row_elements: int, target: int, threads: int, product: bool) -> Cut | None:
+    """Tiles of about `target` elements, enough of them for `threads`; None when no axis can be cut.
+
+    `row_elements`: elements of the largest value along the whole axes.
+    """
+    axes = panel.cuttable()
+    if not axes:
+        return None
+    volume, at = max(row_elements, 1), len(axes) - 1
+    least = 1
+    if product:
+        least = max(1, min(PRODUCT_ROWS, PRODUCT_BYTES // (4 * volume)))
+    elif axes[-1] == len(panel.extents) - 1:
+        least = NARROW
+    while at > 0 and volume * panel.extents[axes[at]] <= target:
+        volume *= panel.extents[axes[at]]
+        least, at = 1, at - 1
+    axis = axes[at]
+    extent = panel.extents[axis]
+    outer = math.prod(panel.extents[a] for a in axes[:at])
+    blocks = math.ceil(extent / max(least, target // volume))
+    if blocks * outer < 2 * threads:
+        blocks = min(math.ceil(2 * threads / outer), max(1, extent // least))
+    elif outer == 1 and blocks % threads:
+        blocks = min(blocks + threads - blocks % threads, extent)
+    block = math.ceil(extent / blocks)
+    if axis == len(panel.extents) - 1 and block > NARROW:
+        block = -(-block // NARROW) * NARROW
+    blocks = math.ceil(extent / block)
+    return Cut(tuple(axes[:at]), axis, block, blocks, blocks * outer)
+
+
+def tile_elements(body: Graph, device: Device, live: int) -> int:
+    """How many elements of each of `live` arrays fit a core's cache together."""
+    itemsize = max((n.dtype.itemsize for n in body.nodes if n.type.size > 1), default=1)
+    return max(1, device.tile_bytes // (live * itemsize))
+
+
+def single_thread_seconds(body: Graph, device: Device) -> float:
+    """What the body costs one thread when its arrays are in cache: decides whether tiles and threads are worth it."""
+    total = 0.0
+    for n in body.operators:
+        described = row(n.op)
+        dtype = (n.dtype if n.op == "where" else n.args[0].dtype).name
+        types = [a.type for a in n.args]
+        if described.role is Role.CONTRACTION:
+            total += described.flops(types, n.type, n.attrs) / device.contraction_flops(dtype)
+        elif described.role is not Role.VIEW:
+            size = max(n.type.size, *(t.size for t in types)) if described.role is Role.REDUCTION else n.type.size
+            if described.role is Role.WINDOW:
+                size *= math.prod(n.attrs[0])  # type: ignore[arg-type]
+            total += size * device.element_seconds(n.op, dtype)
+    return total * device.threads

@@ -1,0 +1,176 @@
+"""Programs: a plan's kernels, bound to memory and callable.
+
+In: a `Plan`. Out: `Program`, called like the function it came from. Its report comes from `eqfuse/report.py`.
+Results are new arrays that the caller owns; intermediates share one arena; several threads may call at once.
+Floating-point warnings are silent inside: a fused program computes other intermediates than the user wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from eqfuse.emit.numpy import NumpyKernel, emit_kernel
+from eqfuse.emit.numpy_library import view_function
+from eqfuse.errors import ShapeError
+from eqfuse.memory import Arenas, Life, arenas, place
+from eqfuse.plan import Plan
+
+if TYPE_CHECKING:
+    from eqfuse.report import Report
+
+SMALL_BYTES = 1 << 20  # an arena up to this size stays with its program, with the arrays in it ready
+
+Step = tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...], bool]  # function, writes, reads, is it a view?
+Slot = tuple[int, int, int, np.dtype, tuple[int, ...]]  # value, start and stop in the arena, dtype, shape
+
+
+class Program:
+    """A compiled program. `program(*args)` takes and returns what the traced function does.
+
+    `peak_bytes` is the memory of one call beside its arguments and results: the arena and the kernels' scratch.
+    """
+
+    report: Report
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._expected = [(v, n.dtype, n.shape) for v, n in zip(plan.inputs, plan.graph.inputs, strict=True)]
+        self._fixed: list[Any] = [None] * len(plan.types)
+        self._prepare()
+        self._emitted: list[NumpyKernel | None] = []
+        self._steps = [self._step(i) for i in range(len(plan.kernels))]
+        self._fresh, self._outputs, self._slots, self._arena_bytes = _layout(plan)
+        self._ready: list[list[Any]] = []  # values with their arrays in a small arena, when no call uses them
+        self.peak_bytes = self._arena_bytes + max((k.scratch_bytes for k in self._emitted if k), default=0)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        signature = self.plan.graph.signature
+        if signature is None:
+            return self.run(args)
+        arrays = signature.flatten(args, kwargs) if kwargs else signature.flatten(args)  # type: ignore[call-arg]
+        return signature.unflatten(self.run(arrays))
+
+    def run(self, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
+        """The outputs for `arrays`, one per graph input. Raises ShapeError when they are not what was compiled for."""
+        if len(arrays) != len(self._expected):
+            raise ShapeError(f"the program has {len(self._expected)} inputs, {len(arrays)} arrays were given")
+        if self._arena_bytes > SMALL_BYTES:
+            arena = arenas.take(self._arena_bytes)
+            try:
+                return self._run(arrays, self._with_arrays(arena))
+            finally:
+                arenas.give(arena)
+        try:
+            ready = self._ready.pop()
+        except IndexError:
+            ready = self._with_arrays(Arenas().take(self._arena_bytes))
+        try:
+            return self._run(arrays, ready.copy())
+        finally:
+            self._ready.append(ready)
+
+    def source(self) -> str:
+        """The emitted source of every kernel, in the order they run."""
+        parts = []
+        for i, (k, emitted) in enumerate(zip(self.plan.kernels, self._emitted, strict=True)):
+            ops = " ".join(n.op for n in k.body.operators)
+            head = f"# kernel {i}, {k.kind}: {_names(k.writes)} = {ops} of {_names(k.reads)}\n"
+            parts.append(head + (emitted.source if emitted else "# a view: no data moves\n"))
+        return "\n".join(parts)
+
+    def save(self, path: str | Path) -> None:
+        """Write the program to the file `path`: data only, no code, no pickle. `ef.load` reads it."""
+        from eqfuse.saved import save
+
+        save(self.plan, self.report if hasattr(self, "report") else None, Path(path))
+
+    def _run(self, arrays: Sequence[Any], values: list[Any]) -> tuple[np.ndarray, ...]:
+        for array, (v, dtype, shape) in zip(arrays, self._expected, strict=True):
+            if type(array) is not np.ndarray:
+                array = np.asarray(array)
+            if array.shape != shape or array.dtype != dtype:
+                self._refuse(v, array)
+            values[v] = array
+        for v, dtype, shape in self._fresh:
+            values[v] = np.empty(shape, dtype)
+        with np.errstate(all="ignore"):
+            for function, writes, reads, is_view in self._steps:
+                if is_view:
+                    values[writes[0]] = function(values[reads[0]])
+                else:
+                    function([values[v] for v in writes], [values[v] for v in reads])
+        return tuple([np.array(values[v], order="C") if copied else values[v] for v, copied in self._outputs])
+
+    def _with_arrays(self, arena: np.ndarray) -> list[Any]:
+        """All values: what is fixed, and the intermediates as arrays in `arena`."""
+        values = self._fixed.copy()
+        for v, start, stop, dtype, shape in self._slots:
+            values[v] = arena[start:stop].view(dtype).reshape(shape)
+        return values
+
+    def _refuse(self, value: int, array: np.ndarray) -> NoReturn:
+        n = self.plan.graph.inputs[self.plan.inputs.index(value)]
+        got = f"{array.dtype.name}[{', '.join(map(str, array.shape))}]"
+        raise ShapeError(
+            f"argument {n.attrs[0]!r} is {got}, the program was compiled for {n.type}: convert it, or compile for it "
+            "(ef.jit does so by itself)"
+        )
+
+    def _prepare(self) -> None:
+        """Place the constants, and run what depends on them alone."""
+        for value, literal in self.plan.constants:
+            self._fixed[value] = literal.array
+        for k in self.plan.setup:
+            reads = [self._fixed[v] for v in k.reads]
+            if k.kind == "view":
+                self._fixed[k.writes[0]] = view_function(k.body)(*reads)
+                continue
+            types = [self.plan.types[v] for v in k.writes]
+            outs = [np.empty(t.shape, t.dtype) for t in types]
+            with np.errstate(all="ignore"):
+                emit_kernel(k, self.plan.device).run(outs, reads)
+            for v, out in zip(k.writes, outs, strict=True):
+                self._fixed[v] = out
+
+    def _step(self, i: int) -> Step:
+        k = self.plan.kernels[i]
+        if k.kind == "view":
+            self._emitted.append(None)
+            return view_function(k.body), k.writes, k.reads, True
+        emitted = emit_kernel(k, self.plan.device)
+        self._emitted.append(emitted)
+        return emitted.run, k.writes, k.reads, False
+
+
+def _names(values: Sequence[int]) -> str:
+    return ", ".join(f"v{v}" for v in values)
+
+
+def _layout(plan: Plan) -> tuple[list[tuple[int, np.dtype, tuple[int, ...]]], list[tuple[int, bool]], list[Slot], int]:
+    """New arrays per call; each output's value and whether it must be copied; intermediates in the arena, and its size."""
+    root: dict[int, int] = {}
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for i, k in enumerate(plan.kernels):
+        if k.kind == "view":
+            root[k.writes[0]] = root.get(k.reads[0], k.reads[0])
+            continue
+        first.update(dict.fromkeys(k.writes, i))
+        last.update((root.get(v, v), i) for v in (*k.writes, *k.reads))
+    fresh: dict[int, None] = {}
+    outputs = []
+    for v in plan.outputs:
+        owner = root.get(v, v)
+        copied = owner not in first or owner in fresh
+        if not copied:
+            fresh[owner] = None
+        outputs.append((v, copied))
+    types = plan.types
+    lives = [Life(v, types[v].nbytes, at, last[v]) for v, at in first.items() if v not in fresh]
+    offsets, nbytes = place(lives)
+    slots = [(v, at, at + types[v].nbytes, types[v].dtype, types[v].shape) for v, at in offsets.items()]
+    return [(v, types[v].dtype, types[v].shape) for v in fresh], outputs, slots, nbytes

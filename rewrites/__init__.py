@@ -1,0 +1,109 @@
+"""The law book: families of laws that are data, and the choice among them.
+
+In: what a user asks for (`laws=`, `numerics=`). Out: laws in book order. Next stop: `eqfuse.egraph`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from eqfuse.errors import LawError
+from eqfuse.rewrites import algebra, casts, contractions, exponentials, lattice, layout, networks, reductions
+from eqfuse.rewrites.law import (
+    APPROXIMATE,
+    EXACT,
+    REASSOCIATES,
+    Attr,
+    Exactness,
+    Guard,
+    Law,
+    Term,
+    apply,
+    attrs,
+    computed,
+    guard,
+    known,
+    tensors,
+)
+
+COMMUTATIVE = frozenset(algebra.COMMUTATIVE)
+
+_BOOK: dict[str, list[Law]] = {
+    "algebra": algebra.LAWS,
+    "exponentials": exponentials.LAWS,
+    "lattice": lattice.LAWS,
+    "casts": casts.LAWS,
+    "reductions": reductions.LAWS,
+    "contractions": contractions.LAWS,
+    "layout": layout.LAWS,
+    "networks": networks.LAWS,
+    "distribution": algebra.DISTRIBUTION,
+}
+FAMILIES: dict[str, tuple[Law, ...]] = {
+    family: tuple(replace(law, family=family) for law in laws) for family, laws in _BOOK.items()
+}
+OPT_IN = frozenset({"distribution"})  # can grow without end: only by name
+
+_CLASSES = {"strict": EXACT, "reassociate": REASSOCIATES, "approximate": APPROXIMATE}
+
+
+def book() -> tuple[Law, ...]:
+    """Every law of every family, opt-in families included."""
+    return tuple(law for family in FAMILIES.values() for law in family)
+
+
+def select(laws: Any) -> tuple[Law, ...]:
+    """The laws that `laws` names: "all", "none", a family, a law's name, a `Law`, or a list of these."""
+    chosen: dict[str, Law] = {}
+    for item in laws if isinstance(laws, list | tuple) else [laws]:
+        for law in _named(item):
+            if chosen.setdefault(law.name, law) is not law:
+                raise LawError(f"two laws are named {law.name!r}; rename one")
+    return tuple(chosen.values())
+
+
+def _named(item: Any) -> tuple[Law, ...]:
+    if isinstance(item, Law):
+        return (item,)
+    if item == "none":
+        return ()
+    if item == "all":
+        return tuple(law for name, family in FAMILIES.items() if name not in OPT_IN for law in family)
+    if item in FAMILIES:
+        return FAMILIES[item]
+    by_name = [law for law in book() if law.name == item]
+    if by_name:
+        return tuple(by_name)
+    raise LawError(f"no law or family is named {item!r}; families: {', '.join(FAMILIES)}; 'all' and 'none' are sets")
+
+
+def admitted(laws: tuple[Law, ...], numerics: str) -> tuple[Law, ...]:
+    """Those of `laws` that `numerics` ("strict", "reassociate", "approximate") allows."""
+    if numerics not in _CLASSES:
+        raise LawError(f"numerics is {numerics!r}; choose one of {', '.join(_CLASSES)}")
+    return tuple(law for law in laws if law.exactness <= _CLASSES[numerics])
+
+
+__all__ = [
+    "APPROXIMATE",
+    "COMMUTATIVE",
+    "EXACT",
+    "FAMILIES",
+    "OPT_IN",
+    "REASSOCIATES",
+    "Attr",
+    "Exactness",
+    "Guard",
+    "Law",
+    "Term",
+    "admitted",
+    "apply",
+    "attrs",
+    "book",
+    "computed",
+    "guard",
+    "known",
+    "select",
+    "tensors",
+]

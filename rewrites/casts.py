@@ -1,0 +1,41 @@
+"""Laws of casts. Only a cast whose target holds every value of its source may be undone or skipped.
+
+In: nothing. Out: `LAWS`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eqfuse.ir import TensorType
+from eqfuse.rewrites.law import EXACT, Law, attrs, guard, tensors
+
+(x,) = tensors("x")
+d, e = attrs("d e")
+
+
+def significant_bits(dtype: np.dtype) -> int:
+    if dtype.kind == "b":
+        return 1
+    if dtype.kind in "iu":
+        return dtype.itemsize * 8 - (dtype.kind == "i")
+    return int(np.finfo(dtype).nmant) + 1
+
+
+def holds_all(narrow: np.dtype, wide: np.dtype) -> bool:
+    """Whether every value of `narrow` is a value of `wide`."""
+    if narrow == wide:
+        return True
+    if narrow.kind not in "biuf" or wide.kind not in "iuf" or not np.can_cast(narrow, wide, "safe"):
+        return False
+    return significant_bits(narrow) <= significant_bits(wide)
+
+
+def _widens(t: TensorType, dtype: np.dtype) -> bool:
+    return holds_all(t.dtype, dtype)
+
+
+LAWS = [
+    Law("cast_to_own_dtype", x.cast(d), x, exactness=EXACT),  # both sides have one type
+    Law("cast_of_widened", x.cast(d).cast(e), x.cast(e), (guard("d holds every x", _widens, x, d),), EXACT),
+]

@@ -1,0 +1,246 @@
+"""The generated test of a law: both sides on made-up arrays, compared as its exactness class demands.
+
+In: `Law`. Out: `CheckReport`, with the smallest counterexample found. Shapes have rank 0-4 with extents 0 and 1, dtypes are
+drawn from every class, data are half-integers (so that real equalities are bit equalities), and laws that claim the
+same bits also meet NaN, infinities and signed zeros. Guards are asked about the arrays' types, as the e-graph asks.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from eqfuse.errors import EqfuseError
+from eqfuse.ir import Graph, Literal, Node, TensorType, input_node, node, topological
+from eqfuse.meaning import evaluate
+from eqfuse.ops import row
+from eqfuse.rewrites.law import APPROXIMATE, EXACT, LITERAL, REASSOCIATES, VARIABLE, Attr, Exactness, Law, Term, walk
+from eqfuse.rewrites.rule import Decline, Made, holds, number
+from eqfuse.rewrites.samples import sample_attr
+
+CASES, TRIES = 80, 6000
+_FLOATS, _INTEGERS = ("float32", "float64", "float16"), ("int32", "int64", "uint8")
+_SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0)
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """Arrays on which the two sides differ."""
+
+    arrays: dict[str, np.ndarray]
+    attributes: dict[str, Any]
+    left: np.ndarray
+    right: np.ndarray
+
+    @property
+    def size(self) -> int:
+        return sum(a.size + a.ndim for a in self.arrays.values())
+
+    def __str__(self) -> str:
+        lines = [f"  {name} = {TensorType(a.dtype, a.shape)} {a.tolist()}" for name, a in self.arrays.items()]
+        lines += [f"  {name} = {value}" for name, value in self.attributes.items()]
+        return "\n".join([*lines, f"  left side  {self.left.tolist()}", f"  right side {self.right.tolist()}"])
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What `check` did. `measured` is the strictest exactness class that every case satisfied; None if none did."""
+
+    law: Law
+    cases: int
+    tries: int
+    measured: Exactness | None
+    counterexample: Counterexample | None
+
+    @property
+    def ok(self) -> bool:
+        return self.counterexample is None and self.cases > 0
+
+    def __str__(self) -> str:
+        if self.counterexample is not None:
+            return f"{self.law}\n  is false:\n{self.counterexample}"
+        if not self.cases:
+            return f"{self.law}\n  was not tested: none of {self.tries} generated arguments fits its sides and guards"
+        assert self.measured is not None
+        return f"{self.law}\n  holds on {self.cases} generated cases; measured {self.measured.name}"
+
+
+def check(law: Law, seed: int = 0, cases: int = CASES) -> CheckReport:
+    """Test `law` on generated arrays; deterministic for a `seed`."""
+    rng = random.Random(zlib.crc32(law.name.encode()) + seed)
+    measured: Exactness | None = EXACT
+    worst: Counterexample | None = None
+    done = tries = 0
+    while done < cases and tries < TRIES:
+        tries += 1
+        case = _Case(law, rng)
+        try:
+            case.build()
+        except (EqfuseError, Decline):
+            continue
+        done += 1
+        for special in (False, True) if law.exactness == EXACT or case.dtype.kind in "iu" else (False,):
+            try:
+                reached, example = case.compare(special)
+            except (IndexError, ValueError):  # NumPy refuses these data (an index beyond an extent, 2 ** -1 in integers)
+                continue
+            measured = reached if measured is not None and reached is not None and reached > measured else measured
+            measured = None if reached is None else measured
+            if (reached is None or reached > law.exactness) and (worst is None or example.size < worst.size):
+                worst = example
+    return CheckReport(law, done, tries, measured if done else None, worst)
+
+
+def without_guard(law: Law, index: int) -> Law:
+    """`law` with one guard dropped: it must then have a counterexample, or the guard is idle."""
+    return replace(law, when=law.when[:index] + law.when[index + 1 :])
+
+
+class _Case:
+    """One choice of types and attributes on which both sides of a law are well-typed and its guards hold."""
+
+    def __init__(self, law: Law, rng: random.Random) -> None:
+        self.law, self.rng = law, rng
+        self.types: dict[Term | str, TensorType] = {}
+        self.attributes: dict[Attr, Any] = {}
+        self.inputs: dict[str, Node] = {}
+        self.dtype = np.dtype(rng.choice(_FLOATS * 2 + _INTEGERS + ("bool",)))
+        self.base = [rng.choice((1, 2, 2, 3, 3, 4)) for _ in range(4)]
+        if rng.random() < 0.5:
+            self.base = [rng.choice((2, 3))] * 4
+        if rng.random() < 0.08:
+            self.base[rng.randrange(4)] = 0
+        self.rank = rng.choice((0, 1, 2, 2, 3))
+        self.roles = _roles(law)
+
+    def build(self) -> None:
+        left = self._left(self.law.lhs, {})
+        if not holds(self.law.when, self.types, self.attributes):
+            raise Decline
+        made = Made(self.types, self.attributes)
+        if made.type(self.law.rhs) != left.type:
+            raise Decline
+        right = self._right(self.law.rhs, made, {})
+        self.graph = Graph(tuple(self.inputs.values()), (left, right))
+
+    def _variable(self, name: str) -> Node:
+        if name in self.inputs:
+            return self.inputs[name]
+        roles, rng = self.roles.get(name, set()), self.rng
+        rank = self.rank if rng.random() < 0.7 else rng.randrange(self.rank + 1)
+        if roles & {"matmul"}:
+            rank = rng.choice((2, 2, 3))
+        elif roles & {"conv", "window"}:
+            rank = rng.choice((3, 4))
+        shape = tuple(1 if rng.random() < 0.2 else n for n in self.base[4 - rank :])
+        dtype = self.dtype
+        if "condition" in roles:
+            dtype = np.dtype(bool)
+        elif "indices" in roles:
+            dtype = np.dtype(np.int64)
+        self.types[name] = TensorType(dtype, shape)
+        self.inputs[name] = input_node(name, self.types[name])
+        return self.inputs[name]
+
+    def _left(self, term: Term, done: dict[Term, Node]) -> Node:
+        if term.op == VARIABLE:
+            return self._variable(term.attrs[0])
+        if term not in done:
+            args = [self._left(a, done) if a.op != LITERAL else None for a in term.args]
+            siblings = [a.dtype for at, a in enumerate(args) if a is not None and not (term.op == "where" and at == 0)]
+            nodes = [
+                _number(t, siblings[-1]) if a is None else a for t, a in zip(term.args, args, strict=True)
+            ]
+            attrs = []
+            for at, value in enumerate(term.attrs):
+                if isinstance(value, Attr):
+                    if value not in self.attributes:
+                        name = row(term.op).attrs[at]
+                        self.attributes[value] = sample_attr(
+                            term.op, name, [n.type for n in nodes], tuple(attrs), self.dtype, self.rng
+                        )
+                    value = self.attributes[value]
+                attrs.append(value)
+            done[term] = node(term.op, nodes, attrs)
+        return done[term]
+
+    def _right(self, term: Term, made: Made, done: dict[Term, Node]) -> Node:
+        if term.op == VARIABLE:
+            return self.inputs[term.attrs[0]]
+        if term not in done:
+            args = [self._right(a, made, done) for a in term.args]
+            attrs = made.attrs[term]
+            done[term] = node("const" if term.op == LITERAL else term.op, args, attrs)
+        return done[term]
+
+    def compare(self, special: bool) -> tuple[Exactness | None, Counterexample]:
+        """The strictest class in which the sides agree on random data, and the data."""
+        random_state = np.random.default_rng(self.rng.randrange(2**32))
+        arrays = {name: self._data(name, n.type, special, random_state) for name, n in self.inputs.items()}
+        with np.errstate(all="ignore"):
+            left, right = evaluate(self.graph, tuple(arrays.values()))
+            everything = Graph(self.graph.inputs, tuple(topological(self.graph.outputs)))
+            scale = 1.0
+            for value in evaluate(everything, tuple(arrays.values())):
+                finite = np.abs(value[np.isfinite(value)].astype(np.float64))
+                scale = max(scale, float(finite.max(initial=0.0)))
+        values = {a.name: v.text() if isinstance(v, Literal) else v for a, v in self.attributes.items()}
+        return agreement(left, right, scale), Counterexample(arrays, values, left, right)
+
+    def _data(self, name: str, t: TensorType, special: bool, rng: np.random.Generator) -> np.ndarray:
+        if "indices" in self.roles.get(name, set()):
+            others = [n for v in self.inputs.values() for n in v.shape if v.dtype.kind != "i" or v is not self.inputs[name]]
+            return rng.integers(0, max(1, min([n for n in others if n], default=1)), t.shape).astype(t.dtype)
+        if t.dtype.kind == "b":
+            return rng.integers(0, 2, t.shape).astype(bool)
+        data = rng.integers(-6, 7, t.shape) * (rng.random(t.shape) < 0.8)
+        if t.dtype.kind in "iu":
+            limits = np.iinfo(t.dtype)
+            extremes = rng.choice(np.array([limits.min, limits.max, limits.max // 3, limits.max // 5, limits.max // 7], t.dtype), t.shape)
+            return np.where(special & (rng.random(t.shape) < 0.3), extremes, data.astype(t.dtype)).astype(t.dtype)
+        if special:
+            odd = rng.choice(np.array(_SPECIAL), t.shape)
+            return np.where(rng.random(t.shape) < 0.5, odd, data / 2).astype(t.dtype)
+        return (data / 2).astype(t.dtype)
+
+
+def _number(term: Term, dtype: np.dtype) -> Node:
+    return node("const", (), (number(term.attrs[0], dtype),))
+
+
+def agreement(left: np.ndarray, right: np.ndarray, scale: float) -> Exactness | None:
+    """The strictest class in which `left` and `right` agree, when values as large as `scale` were met on the way."""
+    if left.dtype.kind not in "f":
+        return EXACT if np.array_equal(left, right) else None
+    same = (left == right) & (np.signbit(left) == np.signbit(right)) | np.isnan(left) & np.isnan(right)
+    if same.all():
+        return EXACT
+    finite_left, finite_right = np.isfinite(left), np.isfinite(right)
+    both = finite_left & finite_right
+    error = np.abs(left[both].astype(np.float64) - right[both].astype(np.float64))
+    if (error > 64 * float(np.finfo(left.dtype).eps) * scale).any():
+        return None
+    return REASSOCIATES if (finite_left == finite_right).all() else APPROXIMATE
+
+
+def _roles(law: Law) -> dict[str, set[str]]:
+    """What each variable is used as, to draw a fitting rank and dtype."""
+    roles: dict[str, set[str]] = {}
+    for term in (*walk(law.lhs), *walk(law.rhs)):
+        for at, arg in enumerate(term.args):
+            if arg.op != VARIABLE:
+                continue
+            mine = roles.setdefault(arg.attrs[0], set())
+            if term.op == "matmul" or term.op == "conv":
+                mine.add(term.op)
+            elif term.op.startswith("window"):
+                mine.add("window")
+            elif (term.op == "where" and at == 0) or term.op.startswith("logical"):
+                mine.add("condition")
+            elif term.op.startswith("take") and at == 1:
+                mine.add("indices")
+    return roles

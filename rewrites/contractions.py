@@ -1,0 +1,110 @@
+"""Laws of matrix products: association, factors, scales that move through, transposes, sums and traces.
+
+In: nothing. Out: `LAWS`. A product contracts the last axis of its left operand with the last but one of its right operand.
+"""
+
+from __future__ import annotations
+
+from eqfuse.ir import TensorType
+from eqfuse.rewrites.law import REASSOCIATES, Guard, Law, Term, attrs, computed, floating, guard, tensors
+
+x, y, z, w, v = tensors("x y z w v")
+r, c, g = tensors("r c g")
+p, q, t = attrs("p q t")
+
+Perm = tuple[int, ...]
+
+
+def _row_scale(r: TensorType) -> bool:
+    return r.extent(-1) == 1
+
+
+def _column_scale(c: TensorType) -> bool:
+    return c.extent(-2) == 1
+
+
+def _vector(g: TensorType) -> bool:
+    return g.rank >= 1 and g.size == g.shape[-1]
+
+
+def _as_column(g: TensorType) -> tuple[int, int]:
+    return (g.shape[-1], 1)
+
+
+def _moves_batch(x: TensorType, y: TensorType, p: Perm) -> bool:
+    """`p` exchanges the two matrix axes and permutes the batch axes among themselves."""
+    return x.rank == y.rank == len(p) and p[-2:] == (len(p) - 1, len(p) - 2)
+
+
+def _keeps_matrix(x: TensorType, y: TensorType, p: Perm) -> bool:
+    return x.rank == y.rank == len(p) and p[-2:] == (len(p) - 2, len(p) - 1)
+
+
+def _swap(x: TensorType) -> Perm:
+    return (*range(x.rank - 2), x.rank - 1, x.rank - 2)
+
+
+def row_scale(r: Term) -> Guard:
+    return guard(f"{r} has extent 1 on its last axis", _row_scale, r)
+
+
+def column_scale(c: Term) -> Guard:
+    return guard(f"{c} has extent 1 on its last but one axis", _column_scale, c)
+
+
+def filled(t: Term) -> Guard:
+    return guard(f"{t} is not empty", lambda t: t.size > 0, t)
+
+
+def _is_diagonal(x: TensorType, y: TensorType, ranges: tuple) -> bool:
+    """Of the flattened square product, `ranges` takes every (n + 1)-th element."""
+    n = x.shape[-2]
+    return x.rank == y.rank == 2 and n == y.shape[-1] and ranges == ((0, n * n, n + 1),)
+
+
+_SWAPPED = computed(_swap, y)
+
+LAWS = [
+    # factors and association
+    Law("common_left_factor", x @ y + x @ z, x @ (y + z), exactness=REASSOCIATES),
+    Law("common_right_factor", y @ x + z @ x, (y + z) @ x, exactness=REASSOCIATES),
+    Law("common_left_factor_of_difference", x @ y - x @ z, x @ (y - z), exactness=REASSOCIATES),
+    Law("common_right_factor_of_difference", y @ x - z @ x, (y - z) @ x, exactness=REASSOCIATES),
+    Law("associate_products", (x @ y) @ z, x @ (y @ z), exactness=REASSOCIATES, both=True),
+    # scales that move through a product
+    Law("row_scale_through", (x * r) @ w, (x @ w) * r, (row_scale(r),), REASSOCIATES, both=True),
+    Law("row_divisor_through", (x / r) @ w, (x @ w) / r, (row_scale(r), filled(x)), REASSOCIATES, both=True),
+    Law("column_scale_through", x @ (w * c), (x @ w) * c, (column_scale(c),), REASSOCIATES, both=True),
+    Law("column_divisor_through", x @ (w / c), (x @ w) / c, (column_scale(c), filled(w)), REASSOCIATES, both=True),
+    Law(
+        "diagonal_into_right", (x * g) @ w, x @ (g.reshape(computed(_as_column, g)) * w),
+        (guard("g is one row", _vector, g),), REASSOCIATES,
+    ),
+    Law("negative_out_of_left", (-x) @ w, -(x @ w), exactness=REASSOCIATES),
+    Law("negative_out_of_right", x @ (-w), -(x @ w), exactness=REASSOCIATES),
+    # transposes
+    Law(
+        "transpose_of_product", (x @ y).transpose(p), y.transpose(p) @ x.transpose(p),
+        (guard("p exchanges the matrix axes", _moves_batch, x, y, p),), REASSOCIATES, both=False,
+    ),
+    Law(
+        "product_of_transposes", y.transpose(p) @ x.transpose(p), (x @ y).transpose(p),
+        (guard("p exchanges the matrix axes", _moves_batch, x, y, p),), REASSOCIATES,
+    ),
+    Law(
+        "batch_transpose_of_product", (x @ y).transpose(p), x.transpose(p) @ y.transpose(p),
+        (guard("p keeps the matrix axes", _keeps_matrix, x, y, p),), REASSOCIATES,
+    ),
+    # sums of products
+    Law("sum_over_rows", (x @ w).sum(p), x.sum(p) @ w, exactness=REASSOCIATES),
+    Law("sum_over_columns", (x @ w).sum(p), x @ w.sum(p), exactness=REASSOCIATES),
+    Law(
+        "sum_of_product", (x @ w).sum(p), x.sum((-2,)) @ w.sum((-1,)),
+        (floating(x),), REASSOCIATES,
+    ),
+    Law(
+        "trace_of_product", (x @ y).reshape(t).slice(q).sum(p),
+        (x * y.transpose(_SWAPPED)).sum((-2, -1)).reshape((1,)),
+        (guard("the slice is the diagonal", _is_diagonal, x, y, q), floating(x)), REASSOCIATES,
+    ),
+]  # fmt: skip

@@ -1,0 +1,91 @@
+"""Random attributes for generated tests: axes, permutations, shapes, slices, strides that fit given argument types.
+
+In: an operator, the name of one of its attributes, argument types. Out: a value that often, not always, fits.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import numpy as np
+
+from eqfuse.ir import Literal, TensorType
+from eqfuse.rewrites.rule import Decline
+
+_COUNTS = (1, 2, 3, 4, 6, 8, 9)
+_DTYPES = ("float16", "float32", "float64", "int32", "int64", "bool")
+
+
+def sample_attr(
+    op: str, name: str, types: list[TensorType], before: tuple, dtype: np.dtype, rng: random.Random
+) -> Any:
+    """A value for attribute `name` of `op`, whose earlier attributes are `before`. Raises Decline where none exists."""
+    if op == "const":
+        return Literal(np.asarray(rng.choice(_COUNTS), dtype))
+    if name == "dtype":
+        return np.dtype(rng.choice(_DTYPES))
+    t = types[0]
+    if name == "groups":
+        return rng.choice((1, 1, 1, 2))
+    if name in ("window", "strides", "padding", "dilations"):
+        return _window_attr(op, name, t, before, rng)
+    if name == "shape":
+        return _broadcast_shape(t, rng) if op == "broadcast_to" else _reshape_shape(t, rng)
+    if t.rank == 0:
+        if op in ("transpose", "slice", "pad"):
+            return ()
+        raise Decline
+    if name == "axis":
+        return rng.randrange(-t.rank, 0)
+    if name == "axes":
+        if op == "transpose":
+            return _permutation(t.rank, rng)
+        if op.startswith("arg"):
+            return (rng.randrange(-t.rank, 0),)
+        return tuple(sorted(rng.sample(range(-t.rank, 0), rng.randint(1, t.rank))))
+    if name == "ranges":
+        return _ranges(t, rng)
+    raise Decline
+
+
+def _permutation(rank: int, rng: random.Random) -> tuple[int, ...]:
+    if rank >= 2 and rng.random() < 0.4:
+        return (*range(rank - 2), rank - 1, rank - 2)
+    return tuple(rng.sample(range(rank), rank))
+
+
+def _reshape_shape(t: TensorType, rng: random.Random) -> tuple[int, ...]:
+    choices: list[tuple[int, ...]] = [t.shape, (t.size,), (1, *t.shape), (*t.shape, 1), tuple(rng.sample(t.shape, t.rank))]
+    choices.append(tuple(n for n in t.shape if n != 1))
+    if t.rank >= 2:
+        choices += [(t.shape[0] * t.shape[1], *t.shape[2:]), (*t.shape[:-2], t.shape[-2] * t.shape[-1])]
+        choices += [(math.prod(t.shape[:-1]), t.shape[-1])]
+    return rng.choice(choices)
+
+
+def _broadcast_shape(t: TensorType, rng: random.Random) -> tuple[int, ...]:
+    shape = tuple(rng.choice((1, 2, 3)) if n == 1 else n for n in t.shape)
+    return (rng.choice((1, 2)), *shape) if rng.random() < 0.3 else shape
+
+
+def _ranges(t: TensorType, rng: random.Random) -> tuple[tuple[int, int, int], ...]:
+    n = math.isqrt(t.size)
+    if t.rank == 1 and n * n == t.size and rng.random() < 0.5:
+        return ((0, n * n, n + 1),)
+    ranges = []
+    for extent in t.shape:
+        start = 0 if rng.random() < 0.6 else rng.randint(0, extent)
+        stop = extent if rng.random() < 0.6 else rng.randint(start, extent)
+        ranges.append((start, stop, 1 if rng.random() < 0.7 else 2))
+    return tuple(ranges)
+
+
+def _window_attr(op: str, name: str, t: TensorType, before: tuple, rng: random.Random) -> tuple:
+    if name == "window":
+        return tuple(rng.choice((1, 2, 2)) for _ in range(rng.randint(1, min(2, max(1, t.rank)))))
+    spatial = t.rank - 2 if op == "conv" else len(before[0])
+    if name == "padding":
+        return tuple((rng.choice((0, 0, 1)), rng.choice((0, 0, 1))) for _ in range(spatial))
+    return tuple(rng.choice((1, 1, 2)) for _ in range(spatial))

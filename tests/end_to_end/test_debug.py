@@ -1,0 +1,34 @@
+"""The ladder EQFUSE_DEBUG=1…5: each rung prints what it promises, and the rungs below."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+
+RUNGS = ("stopped: ", "  law ", "plan for ", "def ", "segment 0: roots c")
+
+
+def program(x: np.ndarray) -> np.ndarray:
+    return np.tanh(x * 1 + x * 2) + 1
+
+
+@pytest.mark.parametrize("level", range(6))
+def test_each_rung_prints_its_part_and_those_below(
+    level: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("EQFUSE_DEBUG", str(level))
+    monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
+    ef.compile(program, ef.spec(1000 + level, np.float32))
+    printed = capsys.readouterr().err
+    assert [part in printed for part in RUNGS] == [i < level for i in range(5)]
+
+
+def test_a_level_that_is_no_number_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("EQFUSE_DEBUG", "verbose")
+    monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
+    with pytest.raises(ef.EqfuseError, match="EQFUSE_DEBUG is 'verbose'"):
+        ef.compile(program, ef.spec(2000, np.float32))

@@ -1,0 +1,128 @@
+"""The report counts what the articles count: kernels, bytes, merged accesses, and the ratios against unfused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.explain import duration, explain, quantity, why_not_fused
+
+M, N, K = 64, 48, 32
+F32 = np.float32
+
+
+def linear_relu(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.maximum(x @ w + b, 0)
+
+
+SPECS = (ef.spec((M, K), F32), ef.spec((K, N), F32), ef.spec(N, F32))
+
+
+def chain(x: np.ndarray) -> np.ndarray:
+    return np.tanh(np.exp(-x) * 2 + 1)
+
+
+def test_fusing_bias_and_relu_into_a_product_saves_two_intermediates() -> None:
+    """A1.2: unfused minus fused is two arrays, each written once and read once. A6.11 is that over the total."""
+    r = ef.compile(linear_relu, *SPECS, target="numpy", laws="none").report
+    assert (r.unfused_kernels, r.n_kernels) == (3, 1)
+    assert r.unfused_bytes_moved - r.bytes_moved == 4 * M * N * 4
+    assert r.memory_saving == pytest.approx(4 * M * N * 4 / r.unfused_bytes_moved)
+
+
+def test_a_pure_chain_is_wholly_fused() -> None:
+    """A6.10, A2.11: five operators, five kernels and eight array accesses become one, one and none."""
+    r = ef.compile(chain, ef.spec(1 << 20, F32), laws="none").report
+    (kernel,) = r.kernels
+    assert r.fusion_rate == 1.0
+    assert kernel.kind == "map" and len(kernel.ops) == r.unfused_kernels
+    assert kernel.accesses_merged == 2 * (len(kernel.ops) - 1)
+    assert kernel.bytes_moved == 2 * 4 * (1 << 20)
+
+
+def test_fusion_alone_changes_no_flop() -> None:
+    """A1.5."""
+    graph = ef.trace(chain, ef.spec(1 << 20, F32))
+    fused, unfused = (ef.compile(graph, laws="none", extractor=e).report for e in ("flow", "unfused"))
+    assert fused.flops == unfused.flops
+    assert fused.bytes_moved < unfused.bytes_moved
+
+
+def test_both_senses_of_speed_up_are_reported() -> None:
+    """A6.12: the article divides fused by unfused time; the speed-up is its inverse."""
+    r = ef.compile(chain, ef.spec(1 << 22, F32)).report
+    assert r.time_ratio == pytest.approx(r.predicted_seconds / r.unfused_seconds)
+    assert r.speedup == pytest.approx(1 / r.time_ratio)
+    assert r.speedup > 1
+
+
+@pytest.mark.parametrize(("operator", "flops", "moved"), [("add", 1, 12), ("relu", 1, 8)])
+def test_intensity_of_single_operators(operator: str, flops: int, moved: int) -> None:
+    """A1.3: flops over bytes, by hand."""
+    specs = [ef.spec(1000, F32)] * (2 if operator == "add" else 1)
+    (kernel,) = ef.compile(np.add if operator == "add" else ef.relu, *specs).report.kernels
+    assert kernel.intensity == pytest.approx(flops / moved)
+
+
+def test_intensity_of_a_product() -> None:
+    """A1.3."""
+    (kernel,) = ef.compile(np.matmul, *SPECS[:2]).report.kernels
+    assert kernel.intensity == pytest.approx(2 * M * N * K / (4 * (M * K + K * N + M * N)))
+
+
+def test_the_stages_and_the_search_are_reported() -> None:
+    r = ef.compile(chain, ef.spec(1000, F32)).report
+    assert {"saturate", "extract", "emit"} <= set(r.seconds)
+    assert r.stop_reason in ("saturated", "nodes", "seconds", "rounds")
+    assert r.egraph_nodes >= 5
+
+
+def test_an_explanation_names_kernels_totals_and_reasons() -> None:
+    def two_sums(x: np.ndarray) -> np.ndarray:
+        return np.cumsum(np.exp(x), axis=1) + 1
+
+    program = ef.compile(two_sums, ef.spec((1024, 1024), F32))
+    text = str(program.explain())
+    assert "cumsum" in text and "library" in text
+    assert "Not fused:" in text and "speed-up" in text and "memory saving" in text
+    assert why_not_fused(program.plan)
+
+
+def test_measured_times_are_a_column_on_request() -> None:
+    program = ef.compile(chain, ef.spec(1000, F32))
+    assert "measured" not in str(explain(program.report, program.plan))
+    assert "1.5 ms" in str(explain(program.report, program.plan, measured=[1.5e-3] * program.report.n_kernels))
+
+
+def test_a_refusal_of_the_kinds_is_quoted() -> None:
+    def stays_apart(x: np.ndarray) -> np.ndarray:
+        return np.cumsum(x * 2, axis=0)
+
+    program = ef.compile(stays_apart, ef.spec((512, 512), F32))
+    ((producer, consumer, reason),) = why_not_fused(program.plan)
+    assert (producer, consumer) == (0, 1)
+    assert reason
+
+
+def test_what_could_be_fused_but_is_dearer_says_both_prices() -> None:
+    def linear(x: np.ndarray) -> np.ndarray:
+        return np.exp(x) * 2
+
+    program = ef.compile(linear, ef.spec((512, 512), F32), extractor="unfused", laws="none")
+    ((_, _, reason),) = why_not_fused(program.plan)
+    assert reason.startswith("one map kernel could hold both: predicted")
+
+
+def test_html_needs_no_outside_file_and_escapes_names() -> None:
+    program = ef.compile(chain, ef.spec(1000, F32))
+    kernels = tuple(replace(k, kind="<b>") for k in program.report.kernels)
+    html = explain(replace(program.report, kernels=kernels), program.plan)._repr_html_()
+    assert "&lt;b&gt;" in html and "<b>" not in html and "src=" not in html
+
+
+def test_quantities_and_durations_read_well() -> None:
+    assert [quantity(n, "B") for n in (0, 999, 1000, 16_777_216)] == ["0 B", "999 B", "1 kB", "16.8 MB"]
+    assert [duration(s) for s in (2e-7, 1e-3, 0.25, 12)] == ["0.2 µs", "1 ms", "250 ms", "12 s"]
