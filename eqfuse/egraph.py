@@ -31,7 +31,7 @@ class Budget:
 
     seconds: float = 3.0
     nodes: int = 20_000
-    rounds: int = 12
+    rounds: int = 16
 
 
 def saturate(
@@ -114,8 +114,8 @@ def reachable(graph: Graph, laws: Iterable[Law]) -> list[Rule]:
     while ready := [rule for rule in waiting if present.issuperset(rule.reads)]:
         loaded += ready
         present.update(op for rule in ready for op in rule.makes)
-        waiting = [rule for rule in waiting if not present.issuperset(rule.reads)] if len(ready) < len(waiting) else []
-        waiting = [rule for rule in waiting if rule not in ready]
+        chosen = set(ready)
+        waiting = [rule for rule in waiting if rule not in chosen]
     return sorted(loaded, key=lambda rule: order[rule.name])
 
 
@@ -148,8 +148,8 @@ def freeze(engine: Engine, graph: Graph) -> tuple[tuple[EClass, ...], dict[Node,
     known = _known([[(op, attrs, [number[a] for a in args]) for op, attrs, args in nodes] for _, nodes in ordered])
     types = _types(ordered, {of_node[n]: n.type for n in (*graph.inputs, *graph.nodes)})
     classes = tuple(
-        EClass(types[owner], tuple(ENode(op, tuple(number[a] for a in args), attrs) for op, attrs, args in nodes), known[i])
-        for i, (owner, nodes) in enumerate(ordered)
+        EClass(types[owner], tuple(ENode(op, tuple(number[a] for a in args), attrs) for op, attrs, args in nodes), k)
+        for (owner, nodes), k in zip(ordered, known, strict=True)
     )
     return classes, {n: number[c] for n, c in of_node.items() if c in number}
 
@@ -178,7 +178,9 @@ def _labels(members: dict[Any, list[tuple[str, tuple, tuple]]]) -> dict[Any, int
     labels = dict.fromkeys(members, 0)
     for _ in range(6):
         labels = {
-            owner: hash(tuple(sorted(hash((_digest(op, attrs), *(labels[a] for a in args))) for op, attrs, args in nodes)))
+            owner: hash(
+                tuple(sorted(hash((_digest(op, attrs), *(labels[a] for a in args))) for op, attrs, args in nodes))
+            )
             for owner, nodes in members.items()
         }
     return labels

@@ -12,19 +12,24 @@ import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 from egglog import bindings
 
-from eqfuse.ir import Node
-from eqfuse.ops import row
+from eqfuse.ir import Literal, Node, TensorType
+from eqfuse.ops import TABLE, Role, row
+from eqfuse.rewrites.law import EXACT
 from eqfuse.rewrites.rule import Judge, Rule, constructor
 
 _engines: weakref.WeakValueDictionary[int, Engine] = weakref.WeakValueDictionary()
 _numbers = itertools.count()
+_LARGEST_FOLDED = 4096  # elements of a constant that is computed here rather than when the program is built
+_OPERATORS = list(TABLE)
 _CHUNK = 32  # commands per parsed text: every span copies the whole text
 
 _HEADER = """
 (sort Tensor)
 (relation known (Tensor))
+(relation varies (Tensor))
 (ruleset laws)
 (ruleset facts)
 """
@@ -35,6 +40,11 @@ _parsed: dict[str, tuple[Any, ...]] = {}
 def judge(engine: int, rule: int, *values: int) -> int:
     """Called by a match of a law: the number of the judge's answer, 0 to decline."""
     return _engines[engine].judge(rule, values)
+
+
+def fold(engine: int, op: int, *values: int) -> int:
+    """Called by an operator over constants: the number of the constant it makes, 0 to leave it."""
+    return _engines[engine].fold(op, values)
 
 
 def made(engine: int, answer: int, position: int) -> int:
@@ -49,6 +59,9 @@ class Engine:
         self._egraph = bindings.EGraph()
         self._objects: list[Any] = []
         self._numbers: dict[Any, int] = {}
+        self._constants: dict[TensorType, list[Literal]] = {}
+        self._snaps = False
+        self.number(None)  # 0 says no
         self._judges: list[Judge] = []
         self._judged: dict[tuple[int, ...], int] = {}
         self.answers: list[tuple[int, ...]] = [()]
@@ -59,7 +72,8 @@ class Engine:
         _engines[number] = self
         self.run(_HEADER)
         partial = "__import__('functools').partial(__import__('eqfuse.engine', fromlist=['judge'])"
-        self.run_once([f'(let ${f} (py-eval "{partial}.{f}, {number})" (py-dict) (py-dict)))' for f in ("judge", "made")])
+        for f in ("judge", "made", "fold"):
+            self.run_once([f'(let ${f} (py-eval "{partial}.{f}, {number})" (py-dict) (py-dict)))'])
 
     def judge(self, rule: int, values: tuple[int, ...]) -> int:
         key = (rule, *values)
@@ -72,6 +86,35 @@ class Engine:
                 self.answers.append(tuple(map(self.number, values_made)))
             self._judged[key] = answer
         return answer
+
+    def fold(self, op: int, values: tuple[int, ...]) -> int:
+        """Compute a small constant. One that an earlier constant equals up to rounding becomes that one, so that
+        constants reached in different orders do not multiply."""
+        key = (-1 - op, *values)
+        answer = self._judged.get(key)
+        if answer is None:
+            name = _OPERATORS[op]
+            given, n_attrs = [self._objects[v] for v in values], len(row(name).attrs)
+            types, attrs = [v.type for v in given[n_attrs:]], given[:n_attrs]
+            answer = 0
+            if row(name).type(types, tuple(attrs)).size <= _LARGEST_FOLDED:
+                with np.errstate(all="ignore"):
+                    array = np.asarray(row(name).meaning(*(v.array for v in given[n_attrs:]), *attrs))
+                if array.dtype.kind != "f" or np.isfinite(array).all():
+                    answer = self.number(self._snapped(Literal(array)))
+            self._judged[key] = answer
+        return answer
+
+    def _snapped(self, literal: Literal) -> Literal:
+        same_type = self._constants.setdefault(literal.type, [])
+        if self._snaps and literal.array.dtype.kind == "f":
+            slack = 16 * np.finfo(literal.array.dtype).eps
+            for other in same_type:
+                if np.allclose(other.array, literal.array, rtol=slack, atol=0):
+                    return other
+        if literal not in same_type:
+            same_type.append(literal)
+        return literal
 
     def number(self, value: Any) -> int:
         """The number that stands for the Python object `value` in this e-graph."""
@@ -86,11 +129,14 @@ class Engine:
         """The expression that stands for the Python object `value`."""
         return f"(py-from-int {self.number(value)})"
 
-    def run(self, text: str) -> list[Any]:
+    def run(self, *texts: str) -> list[Any]:
         """Run commands whose text recurs (rules, schedules): parsed once per process."""
-        commands = _parsed.get(text)
-        if commands is None:
-            commands = _parsed[text] = tuple(self._egraph.parse_program(text))
+        commands: list[Any] = []
+        for text in texts:
+            parsed = _parsed.get(text)
+            if parsed is None:
+                parsed = _parsed[text] = tuple(self._egraph.parse_program(text))
+            commands += parsed
         return self._egraph.run_program(*commands)
 
     def run_once(self, lines: Sequence[str]) -> None:
@@ -110,8 +156,8 @@ class Engine:
                 self._fact(name)
         return name
 
-    def track_known(self) -> None:
-        """Derive which tensors are computable when the program is built."""
+    def track_facts(self) -> None:
+        """Derive which tensors are computable when the program is built, and which vary; compute small constants."""
         self.facts = True
         for name in self.constructors:
             self._fact(name)
@@ -123,7 +169,16 @@ class Engine:
         hidden = [f"pa{i}" for i in range(n_attrs + arity)]
         args = [f"px{i}" for i in range(arity)]
         knowns = " ".join(f"(known {a})" for a in args)
-        self.run(f"(rule ((= pr ({' '.join([name, *hidden, *args])})) {knowns}) ((known pr)) :ruleset facts)")
+        term = f"(= pr ({' '.join([name, *hidden, *args])}))"
+        rules = [f"(rule ({term} {knowns}) ((known pr)) :ruleset facts)"]
+        rules += [f"(rule ({term} (varies {a})) ((varies pr)) :ruleset facts)" for a in args]
+        if args and row(op).role in (Role.ELEMENTWISE, Role.VIEW):
+            constants = " ".join(f"(= {a} (o_const pl{i}))" for i, a in enumerate(args))
+            values = " ".join([*hidden[:n_attrs], *(f"pl{i}" for i in range(arity))])
+            call = f"(py-call $fold (py-from-int {_OPERATORS.index(op)}) {values})"
+            body = f"{term} {constants} (= pc {call}) (!= pc (py-from-int 0))"
+            rules.append(f"(rule ({body}) ((union pr (o_const pc))) :ruleset facts)")
+        self.run(*rules)
 
     def add(self, nodes: Iterable[Node]) -> None:
         """Insert `nodes` (arguments first), each bound to the global that `name` gives."""
@@ -134,8 +189,8 @@ class Engine:
             term = self.term(n, [self._names[a] for a in n.args])
             name = self._names[n] = f"$node{len(self._names)}"
             lines.append(f"(let {name} {term})")
-            if n.op == "input" and n.attrs[2]:
-                lines.append(f"(known {name})")
+            if n.op == "input":
+                lines.append(f"({'known' if n.attrs[2] else 'varies'} {name})")
         self.run_once(lines)
 
     def term(self, n: Node, args: Sequence[str], prefix: str = "o") -> str:
@@ -148,17 +203,18 @@ class Engine:
         return self._names[n]
 
     def load(self, rules: Sequence[Rule]) -> None:
-        """Load laws; with facts about constancy if one of them asks."""
+        """Load laws, and the facts they rest on."""
         if not rules:
             return
         for rule in rules:
             for op, arity in (*rule.reads, *rule.makes):
                 self.declare(op, arity)
-        if any(rule.needs_known for rule in rules):
-            self.track_known()
-        for rule in rules:
-            self.run(rule.text.replace("{number}", str(len(self._judges))))
-            self._judges.append(rule.judge)
+        self.declare("const", 0)
+        self._snaps = any(rule.law.exactness > EXACT for rule in rules)
+        self.track_facts()
+        first = len(self._judges)
+        self._judges += [rule.judge for rule in rules]
+        self.run(*(rule.text.replace("{number}", str(at)) for at, rule in enumerate(rules, first)))
 
     def round(self) -> Any:
         """Facts to their fixpoint, then one round of laws. The run report."""
@@ -173,14 +229,18 @@ class Engine:
         return sum(len(functions[name].rows) for name in self.constructors if name in functions)
 
     def rows(self) -> tuple[list[tuple[str, tuple, tuple, Any]], dict[Node, Any]]:
-        """((op, attributes, argument classes, class) of every node, class of every inserted node); classes are opaque."""
+        """((op, attributes, argument classes, class) of every node, class of every inserted node).
+
+        Classes are opaque values.
+        """
         frozen = self._egraph.freeze().functions
         objects: dict[Any, Any] = {}
         rows = []
 
         def value(v: Any) -> Any:
             if v not in objects:
-                objects[v] = self._objects[self._egraph.value_to_pyobject(v)]
+                number: Any = self._egraph.value_to_pyobject(v)
+                objects[v] = self._objects[number]
             return objects[v]
 
         for name, (op, n_attrs, arity) in self.constructors.items():

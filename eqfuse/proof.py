@@ -1,7 +1,7 @@
 """The proof of a fused plan: its kernels go back into the e-graph, and egglog must find them equal to the program.
 
-In: a `Segment` and the kernels chosen for it. Out: nothing, or EqfuseError. A kernel is a term ``run(bodies)``, a value
-it stored is ``read(i, run(bodies))``, and fusion is one law: reading what a kernel has just written is the value itself.
+In: a `Segment` and the kernels chosen for it. Out: nothing, or EqfuseError. A kernel is a term ``run(bodies)``, what it
+stored is ``read(i, run(bodies))``, and fusion is one law: reading what a kernel has just written is the value itself.
 """
 
 from __future__ import annotations
@@ -113,7 +113,6 @@ def _lowering(engine: Engine, n: Node) -> str:
     bodies = [f"px{i}" for i in range(arity)]
     engine.run(f"(constructor {body} ({inputs}) Body)")
     below = [f"(value {b})" for b in bodies]
-    engine.run(
-        f"(rewrite (value ({' '.join([body, *columns, *bodies])})) ({' '.join([name, *columns, *below])}) :ruleset fusion)"
-    )
+    inner, outer = " ".join([body, *columns, *bodies]), " ".join([name, *columns, *below])
+    engine.run(f"(rewrite (value ({inner})) ({outer}) :ruleset fusion)")
     return name

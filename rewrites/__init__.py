@@ -21,10 +21,13 @@ from eqfuse.rewrites.law import (
     Term,
     apply,
     attrs,
+    bounded,
     computed,
+    floating,
     guard,
     known,
     tensors,
+    varies,
 )
 
 COMMUTATIVE = frozenset(algebra.COMMUTATIVE)
@@ -101,9 +104,12 @@ __all__ = [
     "apply",
     "attrs",
     "book",
+    "bounded",
     "computed",
+    "floating",
     "guard",
     "known",
     "select",
     "tensors",
+    "varies",
 ]

@@ -5,7 +5,7 @@ In: nothing. Out: `LAWS`. Where a tensor is known at build time, what a made sid
 
 from __future__ import annotations
 
-from eqfuse.rewrites.law import EXACT, REASSOCIATES, Law, apply, known, tensors
+from eqfuse.rewrites.law import EXACT, REASSOCIATES, Law, apply, known, tensors, varies
 
 x, y, z = tensors("x y z")
 a, b, w = tensors("a b w")
@@ -25,7 +25,7 @@ LAWS = [
     Law("plus_minus_zero", x + -0.0, x, exactness=EXACT),
     Law("zero_minus", 0.0 - x, -x, exactness=REASSOCIATES),  # 0 - 0 is +0
     # signs
-    Law("negative_of_negative", -(-x), x, exactness=EXACT),
+    Law("negative_of_negative", apply("negative", -x), x, exactness=EXACT),
     Law("plus_negative", x + -y, x - y, exactness=EXACT),
     Law("minus_negative", x - -y, x + y, exactness=EXACT),
     Law("times_minus_one", x * -1.0, -x, exactness=EXACT),
@@ -44,11 +44,14 @@ LAWS = [
     Law("reciprocal_is_quotient", apply("reciprocal", x), 1.0 / x, exactness=EXACT),
     Law("times_reciprocal", x * (1.0 / y), x / y, exactness=REASSOCIATES),
     # common factors: fewer operations, never more
-    Law("factor_of_sum", x * y + x * z, x * (y + z), exactness=REASSOCIATES),
-    Law("factor_of_difference", x * y - x * z, x * (y - z), exactness=REASSOCIATES),
-    Law("divisor_of_sum", x / z + y / z, (x + y) / z, exactness=REASSOCIATES),
-    Law("divisor_of_difference", x / z - y / z, (x - y) / z, exactness=REASSOCIATES),
-    Law("x_plus_multiple", x + x * y, x * (y + 1.0), exactness=REASSOCIATES),
+    # (a constant has many factors: pulling them out of constants would never end)
+    Law("factor_of_sum", x * y + x * z, x * (y + z), (varies(x),), REASSOCIATES),
+    Law("known_factor_of_sum", x * y + x * z, x * (y + z), (varies(y, z),), REASSOCIATES),
+    Law("factor_of_difference", x * y - x * z, x * (y - z), (varies(x),), REASSOCIATES),
+    Law("known_factor_of_difference", x * y - x * z, x * (y - z), (varies(y, z),), REASSOCIATES),
+    Law("divisor_of_sum", x / z + y / z, (x + y) / z, (varies(x, y),), REASSOCIATES),
+    Law("divisor_of_difference", x / z - y / z, (x - y) / z, (varies(x, y),), REASSOCIATES),
+    Law("x_plus_multiple", x + x * y, x * (y + 1.0), (varies(x),), REASSOCIATES),
     Law("quotient_of_quotient", x / y / z, x / (y * z), exactness=REASSOCIATES),
     # a(1 - w) + b w = a + (b - a) w
     Law("lerp", a * (1.0 - w) + b * w, a + (b - a) * w, exactness=REASSOCIATES, both=True),
@@ -59,7 +62,6 @@ LAWS = [
     Law("divide_by_known", x / a, x * (1.0 / a), (known(a),), REASSOCIATES),
     Law("subtract_known", x - a, x + -a, (known(a),), EXACT),
     Law("subtract_from_known", a - x, a + -x, (known(a),), EXACT),
-    Law("known_scale_of_shifted", (x + a) * b, x * b + a * b, (known(a, b),), REASSOCIATES),
 ]
 
 x, y, z, s = tensors("x y z s")

@@ -1,12 +1,12 @@
 """Laws of matrix products: association, factors, scales that move through, transposes, sums and traces.
 
-In: nothing. Out: `LAWS`. A product contracts the last axis of its left operand with the last but one of its right operand.
+In: nothing. Out: `LAWS`. A product contracts the last axis of its left operand with the last but one of its right.
 """
 
 from __future__ import annotations
 
 from eqfuse.ir import TensorType
-from eqfuse.rewrites.law import REASSOCIATES, Guard, Law, Term, attrs, computed, floating, guard, tensors
+from eqfuse.rewrites.law import REASSOCIATES, Guard, Law, Term, attrs, computed, floating, guard, known, tensors
 
 x, y, z, w, v = tensors("x y z w v")
 r, c, g = tensors("r c g")
@@ -80,6 +80,8 @@ LAWS = [
         "diagonal_into_right", (x * g) @ w, x @ (g.reshape(computed(_as_column, g)) * w),
         (guard("g is one row", _vector, g),), REASSOCIATES,
     ),
+    # behind a product only: applied to every sum, this makes as many values as there are subsets of its constants
+    Law("known_scale_of_shifted_product", (x @ w + c) * r, (x @ w) * r + c * r, (known(c, r),), REASSOCIATES),
     Law("negative_out_of_left", (-x) @ w, -(x @ w), exactness=REASSOCIATES),
     Law("negative_out_of_right", x @ (-w), -(x @ w), exactness=REASSOCIATES),
     # transposes

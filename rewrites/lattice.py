@@ -5,19 +5,13 @@ In: nothing. Out: `LAWS`. A NaN passes through minimum and maximum, which rules 
 
 from __future__ import annotations
 
-import numpy as np
-
-from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, apply, floating, known, tensors
+from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, floating, known, tensors
+from eqfuse.rewrites.words import equal, exp, logical_and, logical_not, maximum, minimum, not_equal, sign, where
 
 x, y, z, a, b, c = tensors("x y z a b c")
-maximum, minimum = np.maximum, np.minimum
 
 
-def where(condition: object, then: object, otherwise: object) -> object:
-    return apply("where", condition, then, otherwise)
-
-
-sigmoid = 1.0 / (np.exp(-x) + 1.0)
+sigmoid = 1.0 / (exp(-x) + 1.0)
 
 LAWS = [
     Law("maximum_of_itself", maximum(x, x), x, exactness=EXACT),
@@ -37,19 +31,19 @@ LAWS = [
     Law("abs_of_abs", abs(abs(x)), abs(x), exactness=EXACT),
     Law("abs_of_square", abs(x * x), x * x, (floating(x),), EXACT),
     Law("product_of_abs", abs(x) * abs(y), abs(x * y), (floating(x),), EXACT),
-    Law("sign_times_abs", np.sign(x) * abs(x), x, exactness=REASSOCIATES),
+    Law("sign_times_abs", sign(x) * abs(x), x, exactness=REASSOCIATES),
     # ranges: what is clamped never leaves the range
     Law("relu_of_sigmoid", maximum(sigmoid, 0.0), sigmoid, exactness=EXACT),
-    Law("relu_of_exp", maximum(np.exp(x), 0.0), np.exp(x), exactness=EXACT),
+    Law("relu_of_exp", maximum(exp(x), 0.0), exp(x), exactness=EXACT),
     Law("relu_of_square", maximum(x * x, 0.0), x * x, (floating(x),), EXACT),
     Law("relu_of_abs", maximum(abs(x), 0.0), abs(x), (floating(x),), EXACT),
     # choices
     Law("where_same", where(c, x, x), x, exactness=EXACT),
-    Law("where_not", where(np.logical_not(c), x, y), where(c, y, x), exactness=EXACT),
+    Law("where_not", where(logical_not(c), x, y), where(c, y, x), exactness=EXACT),
     Law("where_of_sums", where(c, x + z, y + z), where(c, x, y) + z, exactness=EXACT),
     Law("where_of_products", where(c, x * z, y * z), where(c, x, y) * z, exactness=EXACT),
     Law("where_greater", where(x > y, x, y), maximum(x, y), exactness=APPROXIMATE),
     Law("where_less", where(x < y, x, y), minimum(x, y), exactness=APPROXIMATE),
-    Law("not_of_not", np.logical_not(np.logical_not(np.logical_and(x, y))), np.logical_and(x, y), exactness=EXACT),
-    Law("not_of_equal", np.logical_not(np.equal(x, y)), np.not_equal(x, y), exactness=EXACT),
+    Law("not_of_not", logical_not(logical_not(logical_and(x, y))), logical_and(x, y), exactness=EXACT),
+    Law("not_of_equal", logical_not(equal(x, y)), not_equal(x, y), exactness=EXACT),
 ]

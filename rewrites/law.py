@@ -207,14 +207,16 @@ class Guard:
     """A condition, said once for both faces: `predicate` judges attribute values and tensor types.
 
     The e-graph asks it about the types of classes, the generated test about the types of arrays. `known`: the tensors
-    must also be computable when the program is built, which is true of any array a test makes. `bound`: the law is true
-    without the guard, which only keeps it from being used where it would lead nowhere.
+    must also be computable when the program is built; `varies`: they must depend on an input that is not; both may be
+    true of any array a test makes. `bound`: the law is true without the guard, which only keeps it from being used
+    where it would lead nowhere.
     """
 
     sentence: str
     predicate: Callable[..., bool]
     args: tuple[Attr | Term, ...]
     known: bool = False
+    varies: bool = False
     bound: bool = False
 
 
@@ -233,9 +235,15 @@ def known(*terms: Term) -> Guard:
     return Guard(f"{', '.join(map(str, terms))} known at build time", lambda *_: True, terms, known=True, bound=True)
 
 
+def varies(*terms: Term) -> Guard:
+    """The guard that these tensors depend on an input that is not known when the program is built."""
+    return Guard(f"{', '.join(map(str, terms))} varying", lambda *_: True, terms, varies=True, bound=True)
+
+
 def floating(*terms: Term) -> Guard:
     """The guard that these tensors hold floating-point numbers (integers wrap around, which breaks order and sign)."""
-    return Guard(f"{', '.join(map(str, terms))} floating", lambda *types: all(t.dtype.kind == "f" for t in types), terms)
+    sentence = f"{', '.join(map(str, terms))} floating"
+    return Guard(sentence, lambda *types: all(t.dtype.kind == "f" for t in types), terms)
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,7 +271,7 @@ class Law:
         for g in self.when:
             for value in g.args:
                 if _name(value) not in bound:
-                    raise LawError(f"law {self.name!r}: the guard {g.sentence!r} speaks of {value}, which is not matched")
+                    raise LawError(f"law {self.name!r}: guard {g.sentence!r} is about {value}, which is not matched")
 
     def _bind(self, lhs: Term, rhs: Term) -> set[tuple[str, str]]:
         if lhs.op in (VARIABLE, LITERAL):

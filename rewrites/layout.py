@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from eqfuse.ir import TensorType
 from eqfuse.rewrites.law import EXACT, REASSOCIATES, Law, Term, apply, attrs, bounded, computed, guard, tensors
+from eqfuse.rewrites.words import log
 
 x, y, z, w, i = tensors("x y z w i")
 p, q, s, t, d, axis = attrs("p q s t d axis")
@@ -21,8 +20,8 @@ Perm = tuple[int, ...]
 Ranges = tuple[tuple[int, int, int], ...]
 
 UNARY = (
-    "negative", "abs", "sqrt", "exp", "log", "log1p", "expm1", "tanh", "erf", "square", "reciprocal", "sign", "sin", "cos",
-    "logical_not",
+    "negative", "abs", "sqrt", "exp", "log", "log1p", "expm1", "tanh", "erf", "square", "reciprocal", "sign", "sin",
+    "cos", "logical_not",
 )  # fmt: skip
 BINARY = (
     "add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "less", "less_equal", "greater",
@@ -63,7 +62,7 @@ def _aligned(t: TensorType, p: Perm) -> tuple[int, ...]:
 
 
 def _smaller(y: TensorType, x: TensorType) -> bool:
-    return y.rank <= x.rank and y.size < x.size
+    return 0 < y.rank <= x.rank and y.size < x.size
 
 
 def _nested(inner: Ranges, outer: Ranges) -> Ranges:
@@ -111,6 +110,30 @@ def _in_second(t: TensorType, axis: int, ranges: Ranges) -> Ranges | None:
     return (*ranges[:at], (start - n, stop - n, step), *ranges[at + 1 :])
 
 
+def _adds_leading_ones(t: TensorType, s: tuple[int, ...]) -> bool:
+    return s == (1,) * (len(s) - t.rank) + t.shape
+
+
+def _through_units(t: TensorType, s: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The axes of `t` that are `axes` of its reshape to `s`, which only drops or adds axes of extent 1."""
+    mine, theirs = ([a - len(shape) for a, n in enumerate(shape) if n != 1] for shape in (t.shape, s))
+    if [t.shape[a] for a in mine] != [s[a] for a in theirs]:
+        return None
+    return tuple(m for m, u in zip(mine, theirs, strict=True) if u in axes) or None
+
+
+def _reduced(s: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(1 if at - len(s) in axes else n for at, n in enumerate(s))
+
+
+def _matrices_and_list(t: TensorType, u: TensorType, i: TensorType) -> bool:
+    return (t.rank, u.rank, i.rank) == (2, 2, 1)
+
+
+def _new_columns(s: tuple[int, ...], w: TensorType) -> tuple[int, ...]:
+    return (*s[:-1], w.shape[-1])
+
+
 def _scalar(t: TensorType) -> bool:
     return t.rank == 0
 
@@ -154,9 +177,14 @@ def _laws_of_binary(op: str) -> list[Law]:
         laws += [
             Law(f"transpose_over_smaller_in_{op}{side}", g(x.transpose(p), y), g(x, aligned(y)).transpose(p),
                 (bounded("y is smaller than x", _smaller, y, x),), exactness),
+            Law(f"transpose_over_scalar_in_{op}{side}", g(x.transpose(p), y), g(x, y).transpose(p),
+                (guard("y is a scalar", _scalar, y),), exactness),
+            Law(f"leading_ones_idle_in_{op}{side}", g(x, y.reshape(s)), g(x, y),
+                (guard("the reshape only adds leading ones to y", _adds_leading_ones, y, s),), exactness),
             Law(f"reshape_over_scalar_in_{op}{side}", g(x.reshape(s), y), g(x, y).reshape(s),
                 (guard("y is a scalar", _scalar, y),), exactness),
-            Law(f"reshape_over_equal_in_{op}{side}", g(x.reshape(s), y), g(x, y.reshape(computed(_shape, x))).reshape(s),
+            Law(f"reshape_over_equal_in_{op}{side}", g(x.reshape(s), y),
+                g(x, y.reshape(computed(_shape, x))).reshape(s),
                 (bounded("x has an axis of extent 1", _has_unit, x),), exactness),
             Law(f"broadcast_idle_in_{op}{side}", g(x.broadcast_to(s), y), g(x, y), exactness=exactness),
         ]  # fmt: skip
@@ -178,6 +206,8 @@ def _laws_of_reduction(op: str) -> list[Law]:
     return [
         Law(f"transpose_out_of_{op}", f(x.transpose(p), q), f(x, computed(_moved_axes, p, q)).transpose(p),
             exactness=REDUCTIONS[op]),
+        Law(f"unit_axes_out_of_{op}", f(x.reshape(s), q),
+            f(x, computed(_through_units, x, s, q)).reshape(computed(_reduced, s, q)), exactness=REDUCTIONS[op]),
         Law(f"slice_into_{op}", f(x, q).slice(s), f(x.slice(computed(_widened, x, q, s)), q), exactness=REDUCTIONS[op]),
     ]  # fmt: skip
 
@@ -215,9 +245,9 @@ LAWS = [
     Law("slice_into_product", (x @ w).slice(s), x.slice(computed(_rows, x, s)) @ w.slice(computed(_columns, w, s)),
         exactness=REASSOCIATES),
     Law("take_rows_of_product", (x @ w).take(i, -2), x.take(i, -2) @ w,
-        (guard("neither operand has batch axes, i is a list", lambda x, w, i: (x.rank, w.rank, i.rank) == (2, 2, 1), x, w, i),),
+        (guard("x and w are matrices, i is a list", _matrices_and_list, x, w, i),),
         REASSOCIATES),
-    Law("product_of_merged_rows", x.reshape(s) @ w, (x @ w).reshape(computed(lambda s, w: (*s[:-1], w.shape[-1]), s, w)),
+    Law("product_of_merged_rows", x.reshape(s) @ w, (x @ w).reshape(computed(_new_columns, s, w)),
         (bounded("w has no batch axes", lambda w: w.rank == 2, w),), REASSOCIATES),
     # gathers that pick along an axis
     Law("pick_from_difference", apply("take_along_axis", x - y, i, attrs=(axis,)),
@@ -225,8 +255,8 @@ LAWS = [
         (guard("y has extent 1 on the axis", _axis_free, y, axis),), EXACT),
     Law("pick_into_negative", apply("take_along_axis", -x, i, attrs=(axis,)),
         -apply("take_along_axis", x, i, attrs=(axis,)), exactness=EXACT),
-    Law("pick_into_log", apply("take_along_axis", np.log(x), i, attrs=(axis,)),
-        np.log(apply("take_along_axis", x, i, attrs=(axis,))), exactness=EXACT),
+    Law("pick_into_log", apply("take_along_axis", log(x), i, attrs=(axis,)),
+        log(apply("take_along_axis", x, i, attrs=(axis,))), exactness=EXACT),
     Law("pick_from_quotient", apply("take_along_axis", x / y, i, attrs=(axis,)),
         apply("take_along_axis", x, i, attrs=(axis,)) / y,
         (guard("y has extent 1 on the axis", _axis_free, y, axis),), EXACT),

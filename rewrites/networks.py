@@ -6,10 +6,9 @@ of `algebra` bring it to ``y * s + t``, and the laws here put `s` into the weigh
 
 from __future__ import annotations
 
-import numpy as np
-
 from eqfuse.ir import TensorType
 from eqfuse.rewrites.law import REASSOCIATES, Guard, Law, Term, apply, attrs, computed, floating, guard, known, tensors
+from eqfuse.rewrites.words import exp, maximum, tanh
 
 x, w, s, c = tensors("x w s c")
 strides, padding, dilations, groups, window = attrs("strides padding dilations groups window")
@@ -53,18 +52,17 @@ filled = guard("x is not empty", lambda x: x.size > 0, x)  # else a window holds
 LAWS = [
     Law("channel_scale_into_conv", conv(x, w) * s, conv(x, w * s.reshape(computed(_output_weights, s, w))),
         (known(w, s),), REASSOCIATES),
-    Law("channel_divisor_into_conv", conv(x, w) / s, conv(x, w / s.reshape(computed(_output_weights, s, w))),
-        (known(w, s),), REASSOCIATES),
+    Law("known_scale_of_shifted_conv", (conv(x, w) + c) * s, conv(x, w) * s + c * s, (known(c, s),), REASSOCIATES),
     Law("input_scale_into_conv", conv(x * s, w), conv(x, w * s.reshape(computed(_input_weights, s, x))),
         (known(w, s),), REASSOCIATES),
     Law("negative_out_of_conv", conv(-x, w), -conv(x, w), exactness=REASSOCIATES),
     # pooling
-    Law("clamp_out_of_window_max", window_max(np.maximum(x, c)), np.maximum(window_max(x), c),
+    Law("clamp_out_of_window_max", window_max(maximum(x, c)), maximum(window_max(x), c),
         (constant_in_window(c), filled), REASSOCIATES, both=True),
     Law("shift_out_of_window_max", window_max(x + c), window_max(x) + c,
         (constant_in_window(c), floating(x)), REASSOCIATES),
-    Law("exp_out_of_window_max", window_max(np.exp(x)), np.exp(window_max(x)), (filled,), REASSOCIATES),
-    Law("tanh_out_of_window_max", window_max(np.tanh(x)), np.tanh(window_max(x)), (filled,), REASSOCIATES),
+    Law("exp_out_of_window_max", window_max(exp(x)), exp(window_max(x)), (filled,), REASSOCIATES),
+    Law("tanh_out_of_window_max", window_max(tanh(x)), tanh(window_max(x)), (filled,), REASSOCIATES),
     Law("scale_out_of_window_sum", window_sum(x * c), window_sum(x) * c,
         (constant_in_window(c),), REASSOCIATES),
     Law("divisor_out_of_window_sum", window_sum(x / c), window_sum(x) / c,

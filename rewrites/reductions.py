@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from eqfuse.ir import Literal, TensorType
 from eqfuse.rewrites.law import (
     APPROXIMATE,
@@ -24,10 +22,10 @@ from eqfuse.rewrites.law import (
     guard,
     tensors,
 )
+from eqfuse.rewrites.words import exp, maximum, minimum, sqrt
 
 x, y, s, b = tensors("x y s b")
 p, q, n, m = attrs("p q n m")
-maximum, minimum = np.maximum, np.minimum
 
 Axes = tuple[int, ...]
 
@@ -92,8 +90,8 @@ LAWS = [
     Law("cap_out_of_min", minimum(x, b).min(p), minimum(x.min(p), b), exactness=REASSOCIATES),
     Law("max_of_negative", (-x).max(p), -x.min(p), (floating(x),), REASSOCIATES),
     Law("min_of_negative", (-x).min(p), -x.max(p), (floating(x),), REASSOCIATES),
-    Law("exp_out_of_max", np.exp(x).max(p), np.exp(x.max(p)), exactness=REASSOCIATES),
-    Law("sqrt_out_of_max", np.sqrt(x).max(p), np.sqrt(x.max(p)), exactness=APPROXIMATE),
+    Law("exp_out_of_max", exp(x).max(p), exp(x.max(p)), exactness=REASSOCIATES),
+    Law("sqrt_out_of_max", sqrt(x).max(p), sqrt(x.max(p)), exactness=APPROXIMATE),
     Law("argmax_of_negative", apply("argmax", -x, attrs=(p,)), apply("argmin", x, attrs=(p,)), (floating(x),), EXACT),
     Law("argmin_of_negative", apply("argmin", -x, attrs=(p,)), apply("argmax", x, attrs=(p,)), (floating(x),), EXACT),
     # sum (x - mean)^2 = sum x^2 - n mean^2: cancels badly, so never without being asked for

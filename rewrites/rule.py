@@ -18,6 +18,8 @@ from eqfuse.ir import Literal, TensorType
 from eqfuse.ops import row
 from eqfuse.rewrites.law import LITERAL, VARIABLE, Attr, Computed, Guard, Law, Term, walk
 
+Types = dict[Term | str, TensorType]  # by variable name, or by term
+
 
 def constructor(op: str, arity: int) -> str:
     """Name of the e-graph's constructor of operator `op` with `arity` arguments."""
@@ -34,7 +36,6 @@ class Rule:
     judge: Judge
     reads: tuple[tuple[str, int], ...]  # (operator, number of arguments) on the matched side
     makes: tuple[tuple[str, int], ...]
-    needs_known: bool
 
 
 class Judge:
@@ -45,7 +46,7 @@ class Judge:
         self.slots: list[tuple[str, Any]] = []  # ("type", term) or ("attr", (term, index)), in the order of the call
 
     def __call__(self, *values: Any) -> tuple | None:
-        types: dict[Term | str, TensorType] = {}
+        types: Types = {}
         attributes: dict[Attr, Any] = {}
         of_node: dict[Term, dict[int, Any]] = {}
         for (what, key), value in zip(self.slots, values, strict=True):
@@ -76,21 +77,22 @@ def literal_matches(value: Literal, wanted: float | bool) -> bool:
     if value.array.size != 1 or (value.array.dtype.kind == "b") != isinstance(wanted, bool):
         return False
     number = value.array.reshape(()).item()
-    return number == wanted and (number != 0 or np.signbit(number) == np.signbit(wanted) or value.array.dtype.kind in "biu")
+    signed = number == 0 and value.array.dtype.kind == "f"
+    return bool(number == wanted and not (signed and np.signbit(number) != np.signbit(wanted)))
 
 
-def holds(when: tuple[Guard, ...], types: dict[Term | str, TensorType], attributes: dict[Attr, Any]) -> bool:
+def holds(when: tuple[Guard, ...], types: Types, attributes: dict[Attr, Any]) -> bool:
     """Whether every guard of `when` holds of these types and attributes."""
     return all(g.predicate(*_values(g.args, types, attributes)) for g in when)
 
 
-def _values(args: tuple, types: dict[Term | str, TensorType], attributes: dict[Attr, Any]) -> Iterator[Any]:
+def _values(args: tuple, types: Types, attributes: dict[Attr, Any]) -> Iterator[Any]:
     for a in args:
         yield attributes[a] if isinstance(a, Attr) else types[a.attrs[0]]
 
 
 def made_values(
-    rhs: Term, when: tuple[Guard, ...], types: dict[Term | str, TensorType], attributes: dict[Attr, Any], root: TensorType
+    rhs: Term, when: tuple[Guard, ...], types: Types, attributes: dict[Attr, Any], root: TensorType
 ) -> tuple | None:
     """Per made node its attributes, then its argument types, in the order of `order`; None to decline."""
     if not holds(when, types, attributes):
@@ -122,7 +124,7 @@ def number(value: float | bool, dtype: np.dtype) -> Literal:
 class Made:
     """Types the made side bottom-up, collecting the values its constructors take."""
 
-    def __init__(self, types: dict[Term | str, TensorType], attributes: dict[Attr, Any]) -> None:
+    def __init__(self, types: Types, attributes: dict[Attr, Any]) -> None:
         self.known, self.attributes = types, attributes
         self.types: dict[Term, TensorType] = {}
         self.values: list[Any] = []
@@ -225,11 +227,14 @@ def _compile(law: Law, name: str, lhs: Term, rhs: Term) -> Rule:
         op = "o_const" if term.op == LITERAL else constructor(term.op, len(term.args))
         atoms.append(f"(= {at(term)} ({' '.join([op, *parts])}))")
     atoms.reverse()
-    knowns = {a.attrs[0]: a for g in law.when if g.known for a in g.args if isinstance(a, Term)}
-    atoms += [f"(known {at(a)})" for a in knowns.values()]
+    for g in law.when:
+        for fact in ("known",) * g.known + ("varies",) * g.varies:
+            atoms += [f"({fact} {at(a)})" for a in g.args if isinstance(a, Term)]
+    atoms.append(f"(varies {at(lhs)})")  # work that runs once, when the program is built, is left alone
     atoms += [f"(= pc (py-call $judge (py-from-int {{number}}) {' '.join(call)}))", "(!= pc (py-from-int 0))"]
-    text = f"(rule ({' '.join(atoms)}) ((union {at(lhs)} {_made_text(rhs, at, variables)})) :ruleset laws :name \"{name}\")"
-    return Rule(name, law, text, judge, _signatures(lhs), _signatures(rhs), bool(knowns))
+    union = f"(union {at(lhs)} {_made_text(rhs, at, variables)})"
+    text = f'(rule ({" ".join(atoms)}) ({union}) :ruleset laws :name "{name}")'
+    return Rule(name, law, text, judge, _signatures(lhs), _signatures(rhs))
 
 
 def _signatures(side: Term) -> tuple[tuple[str, int], ...]:
@@ -244,9 +249,10 @@ def walk_once(term: Term) -> list[Term]:
 
 def _made_text(rhs: Term, at: Any, variables: dict[Any, str]) -> str:
     """The made side; what the match holds already is passed on, the rest is fetched from the judge's answer."""
-    position, texts = 0, {}
+    position = 0
+    texts: dict[Term, str] = {}
     for term in order(rhs):
-        keys = [a if isinstance(a, Attr) else None for a in term.attrs]
+        keys: list[Any] = [a if isinstance(a, Attr) else None for a in term.attrs]
         keys += [("type", a.attrs[0]) if a.op == VARIABLE else None for a in term.args]
         fetched = [f"(py-call $made pc (py-from-int {position + i}))" for i in range(len(keys))]
         position += len(keys)

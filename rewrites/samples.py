@@ -57,8 +57,8 @@ def _permutation(rank: int, rng: random.Random) -> tuple[int, ...]:
 
 
 def _reshape_shape(t: TensorType, rng: random.Random) -> tuple[int, ...]:
-    choices: list[tuple[int, ...]] = [t.shape, (t.size,), (1, *t.shape), (*t.shape, 1), tuple(rng.sample(t.shape, t.rank))]
-    choices.append(tuple(n for n in t.shape if n != 1))
+    choices: list[tuple[int, ...]] = [t.shape, (t.size,), (1, *t.shape), (*t.shape, 1)]
+    choices += [tuple(rng.sample(t.shape, t.rank)), tuple(n for n in t.shape if n != 1)]
     if t.rank >= 2:
         choices += [(t.shape[0] * t.shape[1], *t.shape[2:]), (*t.shape[:-2], t.shape[-2] * t.shape[-1])]
         choices += [(math.prod(t.shape[:-1]), t.shape[-1])]

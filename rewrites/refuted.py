@@ -1,0 +1,48 @@
+"""Tempting laws that are false. Each stays here with the reason, and the tests find its counterexample again.
+
+In: nothing. Out: `REFUTED`, pairs of a law and why it fails. None of them can be selected.
+"""
+
+from __future__ import annotations
+
+from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, apply, attrs, known, tensors
+from eqfuse.rewrites.words import exp, logical_not, maximum, minimum, where
+
+x, y, z, w, r, c = tensors("x y z w r c")
+p, strides, padding, dilations, groups = attrs("p strides padding dilations groups")
+
+CONV = (strides, padding, dilations, groups)
+
+
+REFUTED: list[tuple[Law, str]] = [
+    (Law("plus_zero_exact", x + 0.0, x, exactness=EXACT), "-0 + 0 is +0"),
+    (Law("zero_minus_exact", 0.0 - x, -x, exactness=EXACT), "0 - 0 is +0, -0 is not"),
+    (Law("negative_of_difference_exact", -(x - y), y - x, exactness=EXACT), "x = y gives zeros of different sign"),
+    (Law("factor_exact", x * y + x * z, x * (y + z), exactness=EXACT), "inf * 1 + inf * -0.5 is NaN"),
+    (Law("absorb_exact", maximum(x, minimum(x, y)), x, exactness=EXACT), "y = NaN stays NaN on the left"),
+    (Law("max_by_where_exact", where(x > y, x, y), maximum(x, y), exactness=EXACT), "NaN > y is false: y"),
+    (Law("not_less", logical_not(x < y), x >= y, exactness=EXACT), "both are false for NaN"),
+    (Law("scale_out_of_max", (x * w).max(p), x.max(p) * w, exactness=APPROXIMATE), "w = -1"),
+    (Law("square_out_of_max", (x * x).max(p), x.max(p) * x.max(p), exactness=APPROXIMATE), "x = [-2, 1]"),
+    (Law("max_of_sum", (x + y).max(p), x.max(p) + y.max(p), exactness=APPROXIMATE), "x = [0, 1], y = [1, 0]"),
+    (Law("sum_of_product", (x * y).sum(p), x.sum(p) * y.sum(p), exactness=APPROXIMATE), "x = y = [1, 1]"),
+    (Law("sum_distributes", (x + y).sum(p), x.sum(p) + y.sum(p), exactness=REASSOCIATES), "a broadcast y counts more"),
+    (Law("row_scale_unguarded", (x * r) @ w, (x @ w) * r, exactness=REASSOCIATES), "r varies where it is contracted"),
+    (Law("exp_of_sum", exp(x + y), exp(x) + exp(y), exactness=APPROXIMATE), "x = y = 0"),
+    (Law("relu_of_sum", maximum(x + y, 0.0), maximum(x, 0.0) + maximum(y, 0.0), (), APPROXIMATE), "1 - 2"),
+    (Law("relu_into_product", maximum(x, 0.0) @ w, maximum(x @ w, 0.0), exactness=APPROXIMATE), "w = -1"),
+    (
+        Law("scale_through_relu", maximum(x, 0.0) * c, maximum(x * c, 0.0), (known(c),), APPROXIMATE),
+        "N1: c = -1, so batch norm after relu does not fold",
+    ),
+    (
+        Law(
+            "shift_into_padded_conv",
+            apply("conv", x + c, w, attrs=CONV), apply("conv", x, w, attrs=CONV) + c, exactness=APPROXIMATE,
+        ),
+        "neither do weights sum to one, nor is the padding shifted",
+    ),
+    (Law("argmax_of_square", apply("argmax", x * x, attrs=(p,)), apply("argmax", x, attrs=(p,))), "x = [-2, 1]"),
+    (Law("half_twice_integer", apply("floor_divide", x, 2) * 2, x, exactness=EXACT), "x = 1"),
+    (Law("commuted_product", x @ y, y @ x, exactness=APPROXIMATE), "matrices do not commute"),
+]  # fmt: skip

@@ -1,0 +1,26 @@
+"""Operators of the table as functions on terms, under the names that laws are read by.
+
+In: terms and numbers. Out: terms. (``np.exp(x)`` on a term makes the same term; these also satisfy a type checker.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from eqfuse.rewrites.law import Term, apply
+
+
+def function(op: str) -> Callable[..., Term]:
+    """The operator `op` as a function of tensors."""
+
+    def call(*args: Any) -> Term:
+        return apply(op, *args)
+
+    return call
+
+
+exp, log, log1p, expm1, sqrt = map(function, ("exp", "log", "log1p", "expm1", "sqrt"))
+sin, cos, tanh, sign, square = map(function, ("sin", "cos", "tanh", "sign", "square"))
+maximum, minimum, where = map(function, ("maximum", "minimum", "where"))
+logical_not, logical_and, equal, not_equal = map(function, ("logical_not", "logical_and", "equal", "not_equal"))

@@ -1,0 +1,111 @@
+"""Every law of the book holds on generated arrays, every guard is needed, and the tempting false laws fail."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eqfuse.errors import LawError
+from eqfuse.functions import relu, sigmoid
+from eqfuse.rewrites import (
+    APPROXIMATE,
+    EXACT,
+    FAMILIES,
+    OPT_IN,
+    REASSOCIATES,
+    Law,
+    attrs,
+    book,
+    computed,
+    guard,
+    select,
+    tensors,
+)  # fmt: skip
+from eqfuse.rewrites.check import check, without_guard
+from eqfuse.rewrites.refuted import REFUTED
+
+x, y, z = tensors("x y z")
+(p,) = attrs("p")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("part", range(4))
+def test_every_law_holds_on_generated_arrays(family: str, part: int) -> None:
+    for law in FAMILIES[family][part::4]:
+        report = check(law)
+        assert report.ok, str(report)
+        assert report.cases >= 15, f"{law.name}: only {report.cases} of {report.tries} generated arguments fit"
+
+
+def test_the_book_has_sixty_laws_with_names_of_their_own() -> None:
+    names = [law.name for law in book()]
+    assert len(names) >= 60 and len(set(names)) == len(names)
+
+
+GUARDS = {
+    (law.family, g.sentence): (law, at) for law in reversed(book()) for at, g in enumerate(law.when) if not g.bound
+}
+
+
+@pytest.mark.parametrize("family, sentence", GUARDS)
+def test_every_guard_earns_its_place(family: str, sentence: str) -> None:
+    def falls(law: Law, at: int, seed: int) -> bool:
+        try:
+            return not check(without_guard(law, at), seed).ok
+        except (IndexError, TypeError, ValueError):  # a computed value asks for what the guard promised
+            return True
+
+    users = [(law, at) for law in FAMILIES[family] for at, g in enumerate(law.when) if g.sentence == sentence]
+    assert any(falls(law, at, seed) for seed in range(24) for law, at in users), "no counterexample without it"
+
+
+@pytest.mark.parametrize("law, why", REFUTED, ids=[law.name for law, _ in REFUTED])
+def test_tempting_false_laws_have_a_counterexample(law: Law, why: str) -> None:
+    report = check(law)
+    assert report.counterexample is not None, f"{report}; expected: {why}"
+    assert report.counterexample.left.shape == report.counterexample.right.shape
+
+
+def test_a_counterexample_shows_shapes_and_values() -> None:
+    text = str(check(Law("bad", x - y, y - x, exactness=APPROXIMATE)))
+    assert "is false" in text and "left side" in text and "x = " in text
+
+
+def test_exactness_is_measured_not_believed() -> None:
+    assert not check(Law("claims_too_much", x * y + x * z, x * (y + z), exactness=EXACT)).ok
+    assert check(Law("claims_enough", x * y + x * z, x * (y + z), exactness=REASSOCIATES)).ok
+
+
+def test_laws_are_written_with_operators_numpy_and_eqfuse_functions() -> None:
+    assert check(Law("relu_of_sigmoid", relu(sigmoid(x)), sigmoid(x), exactness=EXACT)).measured == EXACT
+    assert check(Law("tanh", np.tanh(x * 1.0), np.tanh(x), exactness=EXACT)).ok
+
+
+@pytest.mark.parametrize(
+    "make, complaint",
+    [
+        (lambda: Law("unbound", x + x, y), "is not bound"),
+        (lambda: Law("unbound_axes", x + x, x.sum(p)), "is not bound"),
+        (lambda: Law("bare", x, x + 0.0), "matches every tensor"),
+        (lambda: Law("computed_left", x.sum(computed(lambda t: t, x)), x), "computed value"),
+        (lambda: Law("guard", x + x, x, (guard("y is small", lambda t: True, y),)), "not matched"),
+        (lambda: Law("side", x + x, 3), "not a term"),  # type: ignore[arg-type]
+        (lambda: x @ "w", "cannot stand in a law"),
+    ],
+    ids=["tensor", "attribute", "bare side", "computed", "guard", "side", "text"],
+)
+def test_ill_formed_laws_are_refused_when_made(make: object, complaint: str) -> None:
+    with pytest.raises(LawError, match=complaint):
+        make()  # type: ignore[operator]
+
+
+def test_selection_by_set_family_name_and_law() -> None:
+    mine = Law("mine", x + x, x * 2.0, exactness=EXACT)
+    assert select("none") == ()
+    assert select("casts") == FAMILIES["casts"]
+    assert select(["casts", mine, "times_one"])[-2:] == (mine, select("times_one")[0])
+    assert not {law.family for law in select("all")} & OPT_IN
+    with pytest.raises(LawError, match=r"no law or family is named 'csts'; families: algebra"):
+        select("csts")
+    with pytest.raises(LawError, match="two laws"):
+        select(["all", Law("times_one", x + x, x * 2.0)])

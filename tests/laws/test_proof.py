@@ -1,0 +1,78 @@
+"""The proof of a plan: right kernels are found equal to the program, sabotaged ones are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eqfuse.egraph import saturate
+from eqfuse.errors import EqfuseError
+from eqfuse.ir import Graph, Literal, TensorType, const, input_node, node
+from eqfuse.proof import prove
+from eqfuse.space import Segment
+
+F = np.dtype(np.float32)
+
+
+
+def program() -> Segment:
+    """exp(a @ w * 2 + b) with the sum of its rows."""
+    a, w, b = (input_node(n, TensorType(F, s)) for n, s in (("a", (4, 3)), ("w", (3, 5)), ("b", (5,))))
+    scaled = node("multiply", (node("matmul", (a, w)), const(2.0, F)))
+    y = node("exp", (node("add", (scaled, b)),))
+    (segment,) = saturate(Graph((a, w, b), (y, node("sum", (y,), ((-1,),))))).segments
+    return segment
+
+
+def product() -> Graph:
+    left, right = (input_node(n, TensorType(F, s)) for n, s in (("r0", (4, 3)), ("r1", (3, 5))))
+    return Graph((left, right), (node("multiply", (node("matmul", (left, right)), const(2.0, F))),))
+
+
+def doubled_first() -> Graph:
+    left, right = (input_node(n, TensorType(F, s)) for n, s in (("r0", (4, 3)), ("r1", (3, 5))))
+    return Graph((left, right), (node("matmul", (node("multiply", (left, const(2.0, F))), right)),))
+
+
+def rows(total: str = "sum") -> Graph:
+    p, b = input_node("r0", TensorType(F, (4, 5))), input_node("r1", TensorType(F, (5,)))
+    y = node("exp", (node("add", (b, p)),))
+    return Graph((p, b), (y, node(total, (y,), ((-1,),))))
+
+
+@pytest.mark.parametrize("first", [product(), doubled_first()], ids=["as written", "another member of the class"])
+def test_a_right_plan_is_proved_with_several_outputs_per_kernel(first: Graph) -> None:
+    prove(program(), [(first, "aw", "p"), (rows(), "pb", "yz")], "awb", "yz")
+
+
+def test_a_plan_may_read_constants_that_are_stored() -> None:
+    p, two = input_node("r0", TensorType(F, (4, 5))), input_node("r1", TensorType(F, ()))
+    left, right = product().inputs
+    bare = Graph((left, right), (node("matmul", (left, right)),))
+    scale = Graph((p, two), (node("multiply", (p, two)),))
+    kernels = [(bare, "aw", "m"), (scale, "mc", "p"), (rows(), "pb", "yz")]
+    prove(program(), kernels, "awb", "yz", {"c": Literal(np.asarray(2.0, F))})
+    with pytest.raises(EqfuseError, match="not proved"):
+        prove(program(), kernels, "awb", "yz", {"c": Literal(np.asarray(3.0, F))})
+
+
+@pytest.mark.parametrize(
+    "kernels, roots",
+    [
+        ([(product(), "aw", "p"), (rows("max"), "pb", "yz")], "yz"),
+        ([(product(), "aw", "p"), (rows(), "pb", "yz")], "yy"),
+        ([(Graph(product().inputs, (node("matmul", product().inputs),)), "aw", "p"), (rows(), "pb", "yz")], "yz"),
+    ],
+    ids=["wrong operator", "wrong output", "a factor left out"],
+)
+def test_a_sabotaged_plan_is_refused(kernels: list, roots: str) -> None:
+    with pytest.raises(EqfuseError, match="not proved"):
+        prove(program(), kernels, "awb", roots)
+
+
+def test_a_proof_leaves_the_e_graph_as_it_was() -> None:
+    segment = program()
+    for _ in range(3):
+        prove(segment, [(product(), "aw", "p"), (rows(), "pb", "yz")], "awb", "yz")
+        with pytest.raises(EqfuseError):
+            prove(segment, [(product(), "aw", "p"), (rows("max"), "pb", "yz")], "awb", "yz")

@@ -1,0 +1,199 @@
+"""Saturation: laws fire and decline, budgets stop it for a stated reason, and its result is the same everywhere."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eqfuse.demo_programs import transformer
+from eqfuse.egraph import Budget, saturate
+from eqfuse.errors import LawError
+from eqfuse.functions import batch_norm, conv, max_pool, relu, softmax
+from eqfuse.ir import Graph, TensorType, input_node, node
+from eqfuse.ops import row
+from eqfuse.rewrites import EXACT, REASSOCIATES, Law, guard, tensors
+from eqfuse.space import Segment
+from eqfuse.trace import spec, trace
+
+F = np.float32
+x, y, z = tensors("x y z")
+
+
+def small() -> Graph:
+    return trace(lambda a, b: (a * b + a * 3.0) / 1.0, spec((2, 3), F), spec((3,), F))
+
+
+def test_a_law_fires_and_declines_by_its_guard() -> None:
+    wide = Law("wide", x + y, y + x, (guard("x has rank 2", lambda t: t.rank == 2, x),), EXACT)
+    for shape, fires in [((2, 3), True), ((3,), False)]:
+        space = saturate(trace(lambda a: a + 1.0, spec(shape, F)), laws=[wide])
+        assert ("wide" in space.laws_fired) is fires
+
+
+def test_a_match_whose_made_side_has_another_type_is_declined() -> None:
+    forgetful = Law("forgetful", x + y, x, exactness=REASSOCIATES)  # false, and ill-typed when y broadcasts x
+    space = saturate(trace(lambda a, b: a + b, spec((1, 3), F), spec((2, 3), F)), laws=[forgetful])
+    assert not space.laws_fired
+
+
+def test_stop_reason_saturated_within_the_rounds() -> None:
+    space = saturate(small())
+    assert space.stop_reason == "saturated" and space.rounds < 12
+
+
+@pytest.mark.parametrize(
+    "budget, reason",
+    [(Budget(rounds=1), "rounds"), (Budget(nodes=5), "nodes"), (Budget(seconds=0.0), "seconds")],
+    ids=["rounds", "nodes", "seconds"],
+)
+def test_budgets_stop_saturation_and_keep_what_was_found(budget: Budget, reason: str) -> None:
+    space = saturate(small(), budget=budget)
+    assert space.stop_reason == reason
+    assert space.n_nodes >= len(small().nodes)
+
+
+def test_distribution_is_left_out_unless_named() -> None:
+    graph = trace(lambda a, b, c: a @ (b + c), spec((2, 3), F), spec((3, 4), F), spec((3, 4), F))
+    assert "distribute_left" not in saturate(graph).laws_fired
+    assert "distribute_left" in saturate(graph, laws=["all", "distribution"]).laws_fired
+
+
+def test_unknown_laws_and_numerics_name_what_there_is() -> None:
+    with pytest.raises(LawError, match="families"):
+        saturate(small(), laws="algbra")
+    with pytest.raises(LawError, match="strict, reassociate, approximate"):
+        saturate(small(), numerics="fast")
+
+
+def test_no_laws_give_the_program_itself() -> None:
+    graph = small()
+    (segment,) = saturate(graph, laws="none").segments
+    assert segment.n_nodes == len(segment.graph.nodes) == len(segment.classes)
+
+
+def test_constants_and_known_inputs_make_known_classes() -> None:
+    a, w = input_node("a", TensorType(np.dtype(F), (2, 3))), input_node("w", TensorType(np.dtype(F), (3, 3)), True)
+    graph = Graph((a, w), (node("matmul", (a, node("exp", (w,)))),))
+    (segment,) = saturate(graph).segments
+    known = {n.op for c in segment.classes if c.known for n in c.nodes}
+    assert "exp" in known and "matmul" not in known
+
+
+RNG = np.random.default_rng(0)
+WEIGHT, BIAS = RNG.standard_normal((6, 6)).astype(F), RNG.standard_normal(6).astype(F)
+SHIFT = BIAS[:4]
+FILTERS = RNG.standard_normal((4, 3, 3, 3)).astype(F)
+
+PROGRAMS: dict[str, tuple] = {
+    "mlp": (lambda a: np.tanh((a * BIAS) @ WEIGHT + BIAS) @ WEIGHT, (4, 6)),
+    "attention": (lambda q, k, v: softmax(q @ k.transpose(0, 2, 1) / 2.0) @ v, (2, 4, 3), (2, 4, 3), (2, 4, 3)),
+    "broadcast gain": (lambda a, r: (a * BIAS * r) @ WEIGHT, (4, 1), (4, 6)),
+    "square broadcast": (lambda a, r: (a * r) @ WEIGHT / r, (6, 6), (6,)),
+    "means": (lambda a: (a @ WEIGHT + BIAS).mean(0) + (a - a.mean(-1, keepdims=True)).mean(), (6, 6)),
+    "layout": (lambda a, b: np.maximum(a.T + b, 0).T.reshape(3, 8)[1:, ::2] * 2.0, (4, 6), (4,)),
+    "network": (
+        lambda a: max_pool(relu(batch_norm(conv(a, FILTERS, padding=1), SHIFT, SHIFT**2, SHIFT, SHIFT)), 2),
+        (2, 3, 6, 6),
+    ),
+    "powers": (lambda a, b: (a**3 + a**2 * b) / (b * b + 1.0), (3, 4), (4,)),
+}  # fmt: skip
+
+
+def class_values(segment: Segment, arrays: list[np.ndarray]) -> None:
+    """Evaluate every node of every class in float64: members of a class must agree."""
+    values: dict[int, np.ndarray] = {}
+    by_name = dict(zip((n.attrs[0] for n in segment.graph.inputs), arrays, strict=True))
+    waiting = [(at, n) for at, c in enumerate(segment.classes) for n in c.nodes]
+    while waiting:
+        later = []
+        for at, n in waiting:
+            if any(a not in values for a in n.args):
+                later.append((at, n))
+                continue
+            if n.op == "input":
+                value = by_name[n.attrs[0]]
+            elif n.op == "const":
+                value = n.attrs[0].array.astype(np.float64) if n.attrs[0].array.dtype.kind == "f" else n.attrs[0].array
+            else:
+                value = row(n.op).meaning(*(values[a] for a in n.args), *n.attrs)
+            assert value.shape == segment.classes[at].type.shape
+            np.testing.assert_allclose(values.setdefault(at, value), value, rtol=1e-4, atol=1e-5, err_msg=str(n))
+        assert len(later) < len(waiting)
+        waiting = later
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+@pytest.mark.parametrize("laws", ["all", ["all", "distribution"]], ids=["default", "with distribution"])
+def test_all_members_of_a_class_agree_on_data(program: tuple, laws: Any) -> None:
+    function, *shapes = program
+    graph = trace(function, *(spec(s, F) for s in shapes))
+    space = saturate(graph, laws=laws, budget=Budget(nodes=2000, rounds=6))
+    for segment in space.segments:
+        class_values(segment, [RNG.standard_normal(n.shape) for n in segment.graph.inputs])
+
+
+def fingerprint() -> str:
+    function, arguments = transformer(batch=2, tokens=8, width=12, heads=3).build(np.float32)
+    space = saturate(trace(function, *arguments))
+    text = "\n".join(str((s.classes, s.roots, s.inputs, s.laws_fired, s.nodes_per_round)) for s in space.segments)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_the_space_is_the_same_in_two_processes_with_different_hash_seeds() -> None:  # N10
+    command = [sys.executable, "-c", f"import runpy; print(runpy.run_path({__file__!r})['fingerprint']())"]
+    runs = {
+        subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(runs) == 1
+
+
+def test_twelve_blocks_saturate_in_few_distinct_segments() -> None:
+    function, arguments = transformer(batch=1, tokens=8, width=12, heads=3, blocks=12).build(np.float32)
+    space = saturate(trace(function, *arguments), budget=Budget(seconds=60))
+    assert space.stop_reason == "saturated"
+    assert len(space.segments) < len(space.uses)
+
+
+def affine(x: Any) -> Any:
+    for _ in range(15):
+        x = (x * 1.5 + 0.3) / 2.0 - 0.1
+    return x
+
+
+def polynomial(x: Any) -> Any:
+    r = x * 0.5
+    for i in range(12):
+        r = r * x + float(i)
+    return r
+
+
+def product_chain(*factors: Any) -> Any:
+    r = factors[0]
+    for f in factors[1:]:
+        r = r @ f * 2.0
+    return r
+
+
+@pytest.mark.parametrize(
+    "function, arguments", [(affine, 1), (polynomial, 1), (product_chain, 4)], ids=["affine", "polynomial", "products"]
+)
+def test_default_laws_stay_small_on_long_chains(function: Any, arguments: int) -> None:
+    graph = trace(function, *[spec((8, 8), F)] * arguments)
+    space = saturate(graph, budget=Budget(seconds=60))
+    assert space.n_nodes < 25 * len(graph.nodes)
+
+
+def test_constants_fold_and_meet() -> None:
+    graph = trace(lambda a: a * 2.0 * 3.0 + 1.0 + 4.0, spec((2, 3), F))
+    (segment,) = saturate(graph).segments
+    constants = {n.attrs[0].array.item() for c in segment.classes for n in c.nodes if n.op == "const"}
+    assert {6.0, 5.0} <= constants
