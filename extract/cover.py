@@ -6,12 +6,14 @@ de-referencing what it drops and referencing what it needs. `Group` is a kernel 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from eqfuse.extract.cuts import Cut, Grammar
 from eqfuse.kinds import State
 from eqfuse.plan import Price
+
+WORTH = 1e-12  # seconds; smaller gains are rounding
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -38,6 +40,8 @@ class Cover:
         self.refs: dict[int, int] = {}
         self.cost = 0.0
         self.groups: tuple[Group, ...] = ()
+        self._undo: dict[int, Cut | None] = {}
+        self._undo_refs: dict[int, int] = {}
 
     def copy(self) -> Cover:
         new = Cover(self.grammar, self.roots)
@@ -70,6 +74,83 @@ class Cover:
                 if following is None:
                     finished.add(stack.pop()[0])
         self.cost -= sum(self.choice[r].price.seconds for r in self.roots if self.is_alias(r))
+        return True
+
+    def attempt(self, changed: dict[int, Cut], fresh: Callable[[int], Cut | None]) -> bool:
+        """Compute the classes of `changed` by other cuts if the cover gets cheaper and stays acyclic.
+
+        What is no longer read is dropped, and what is newly read is computed by the cut that `fresh` gives. Costs as
+        much as what changes; nothing changes when the answer is False.
+        """
+        start = self.cost
+        aliases = any(self.choice[u].state.kind == "view" or c.state.kind == "view" for u, c in changed.items())
+        found = all(self._swap(u, cut, fresh) for u, cut in changed.items() if u in self.choice)
+        if found and not aliases and self.cost < start - WORTH and self._acyclic(changed):
+            self._undo.clear()
+            self._undo_refs.clear()
+            return True
+        for c, old in self._undo.items():
+            if old is None:
+                del self.choice[c]
+            else:
+                self.choice[c] = old
+        self.refs.update(self._undo_refs)
+        self._undo.clear()
+        self._undo_refs.clear()
+        self.cost = start
+        return False
+
+    def _set(self, of: int, cut: Cut | None) -> None:
+        old = self.choice.get(of)
+        self._undo.setdefault(of, old)
+        if old is not None:
+            self.cost -= old.price.seconds
+        if cut is None:
+            del self.choice[of]
+        else:
+            self.cost += cut.price.seconds
+            self.choice[of] = cut
+
+    def _count(self, of: int, by: int) -> int:
+        now = self.refs.get(of, 0)
+        self._undo_refs.setdefault(of, now)
+        self.refs[of] = now + by
+        return now + by
+
+    def _swap(self, of: int, cut: Cut, fresh: Callable[[int], Cut | None]) -> bool:
+        old = self.choice[of]
+        self._set(of, cut)
+        needed = list(self.reads(cut))
+        while needed:
+            c = needed.pop()
+            if self._count(c, 1) > 1 or c in self.choice:
+                continue
+            made = fresh(c)
+            if made is None:
+                return False
+            self._set(c, made)
+            needed.extend(self.reads(made))
+        unread = list(self.reads(old))
+        while unread:
+            c = unread.pop()
+            if self._count(c, -1) == 0 and c in self.choice and c not in self.roots:
+                dropped = self.choice[c]
+                self._set(c, None)
+                unread.extend(self.reads(dropped))
+        return True
+
+    def _acyclic(self, changed: Iterable[int]) -> bool:
+        """Does no changed class depend on itself?"""
+        for start in changed:
+            stack = list(self.reads(self.choice[start])) if start in self.choice else []
+            seen: set[int] = set()
+            while stack:
+                c = stack.pop()
+                if c == start:
+                    return False
+                if c not in seen:
+                    seen.add(c)
+                    stack.extend(self.reads(self.choice[c]))
         return True
 
     def is_alias(self, of: int) -> bool:

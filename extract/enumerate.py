@@ -10,14 +10,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import product
 
 from eqfuse.extract.cuts import Cut, Grammar
 from eqfuse.space import ENode
 
-KEPT = 8  # cuts per class
-OFFERED = 4  # cuts of an argument that a parent tries, besides reading it
-SWEEPS = 3  # over all classes, so that derivations through later classes are found
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard to look: cuts kept per class, cuts of an argument that a parent tries besides reading it, and sweeps
+    over all classes (later ones find derivations through later classes)."""
+
+    kept: int
+    offered: int
+    sweeps: int
+
+
+def effort(classes: int) -> Effort:
+    """The effort that keeps the search for a segment of so many classes within seconds."""
+    if classes <= 500:
+        return Effort(8, 4, 3)
+    return Effort(5, 2, 1) if classes <= 2000 else Effort(3, 1, 1)
 
 
 class Candidates:
@@ -29,14 +43,19 @@ class Candidates:
         self.cuts: dict[int, list[Cut]] = {}
         self.flow: dict[int, float] = dict.fromkeys(grammar.free, 0.0)
         self._joined: dict[tuple, Cut | None] = {}
+        self.effort = effort(len(grammar.classes))
         order = _leaf_up(grammar)
-        for _ in range(SWEEPS):
+        for _ in range(self.effort.sweeps):
             for of in order:
                 self._settle(of)
 
     def total(self, cut: Cut) -> float:
         """The cut's price plus the flows of what it reads."""
         return cut.price.seconds + sum(self.flow.get(c, math.inf) for c in cut.leaves)
+
+    def cheapest(self, of: int) -> Cut | None:
+        """The cut of class `of` with the smallest total, if it has any."""
+        return min(self.cuts.get(of, ()), key=self.total, default=None)
 
     def add(self, cut: Cut) -> None:
         """Offer a cut from elsewhere (a greedy plan's kernel)."""
@@ -74,7 +93,7 @@ class Candidates:
         read = [self.grammar.leaf(of)] if readable else []
         if of in self.grammar.free or of in self.grammar.scalars:
             return read
-        return read + self.cuts.get(of, [])[:OFFERED]
+        return read + self.cuts.get(of, [])[: self.effort.offered]
 
     def _keep(self, found: list[Cut]) -> list[Cut]:
         """The best of each kind, then the best by flow and by own price in turn."""
@@ -97,7 +116,7 @@ class Candidates:
             if cut.state.kind not in kinds and take(cut):
                 kinds.add(cut.state.kind)
         ranked = [iter(by_flow), iter(by_price)]
-        while ranked and len(kept) < KEPT:
+        while ranked and len(kept) < self.effort.kept:
             for ranking in list(ranked):
                 if not any(take(c) for c in ranking):  # `any` stops at the first one taken
                     ranked.remove(ranking)

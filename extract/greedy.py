@@ -7,6 +7,7 @@ cloned), `priority` XLA's priority fusion and Inductor's scores, `depth_limited`
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 
 from eqfuse.extract.cover import Cover
@@ -85,35 +86,68 @@ def fuse(cover: Cover, of: int, readers: list[int]) -> dict[int, Cut] | None:
     return changed
 
 
+class _Fusing:
+    """A cover in the making: who reads what is kept up to date, so a fusion costs what it changes."""
+
+    def __init__(self, cover: Cover) -> None:
+        self.cover = cover
+        self.order = cover.order()
+        self.readers: dict[int, dict[int, None]] = {c: {} for c in self.order}
+        for c in self.order:
+            self._note(c)
+
+    def _note(self, c: int) -> None:
+        for leaf in self.cover.reads(self.cover.choice[c]):
+            self.readers[leaf][c] = None
+
+    def fuse(self, of: int) -> dict[int, Cut] | None:
+        """What fusing `of` into all its readers would change, or None."""
+        if not self.readers[of] or self.cover.choice[of].state.at_leaf:
+            return None
+        return fuse(self.cover, of, list(self.readers[of]))
+
+    def commit(self, of: int, changed: dict[int, Cut]) -> set[int]:
+        """Carry the change out. Returns the classes whose own fusion now looks different."""
+        choice = self.cover.choice
+        for reader, cut in changed.items():
+            for leaf in self.cover.reads(choice[reader]):
+                self.readers[leaf].pop(reader, None)
+            choice[reader] = cut
+            self._note(reader)
+        touched = {leaf for cut in changed.values() for leaf in self.cover.reads(cut)} | set(changed)
+        if of not in self.cover.roots:
+            for leaf in self.cover.reads(choice.pop(of)):
+                self.readers[leaf].pop(of, None)
+                touched.add(leaf)
+        return touched & choice.keys()
+
+    def finish(self) -> None:
+        assert self.cover.take(self.cover.choice)
+
+
 def inlined(cover: Cover) -> Cover:
     """`cover` with every pointwise value computed in all its readers, whatever it costs: a start for merging, after
     which kernels that compute the same values share them."""
-    new = cover.copy()
-    for of in new.order():
-        readers = new.readers().get(of, [])
-        if readers and (new.choice[of].state.kind in ("map", "reduce", "row") or len(readers) == 1):
-            changed = fuse(new, of, readers)
+    fusing = _Fusing(cover.copy())
+    for of in fusing.order:
+        cut = fusing.cover.choice[of]
+        if cut.state.kind in ("map", "reduce", "row") or len(fusing.readers[of]) == 1:
+            changed = fusing.fuse(of)
             if changed is not None:
-                _commit(new, of, changed)
-    return new
-
-
-def _commit(cover: Cover, of: int, changed: dict[int, Cut]) -> None:
-    choice = cover.choice | changed
-    if of not in cover.roots:
-        del choice[of]
-    assert cover.take(choice)
+                fusing.commit(of, changed)
+    fusing.finish()
+    return fusing.cover
 
 
 def _single_reader(cover: Cover, deepest: int | None) -> None:
-    for of in cover.order():
-        readers = cover.readers().get(of, [])
-        if of in cover.roots or len(readers) != 1 or cover.choice[of].state.at_leaf:
+    fusing = _Fusing(cover)
+    for of in fusing.order:
+        if of in cover.roots or len(fusing.readers[of]) != 1:
             continue
-        changed = fuse(cover, of, readers)
-        if changed is None or (deepest is not None and max(map(_depth, changed.values())) > deepest):
-            continue
-        _commit(cover, of, changed)
+        changed = fusing.fuse(of)
+        if changed is not None and (deepest is None or max(map(_depth, changed.values())) <= deepest):
+            fusing.commit(of, changed)
+    fusing.finish()
 
 
 def _depth(cut: Cut) -> int:
@@ -124,13 +158,16 @@ def _depth(cut: Cut) -> int:
 
 
 def _duplicate(cover: Cover, device: Device) -> None:
-    for of in cover.order():
-        readers = cover.readers().get(of, [])
-        if not readers or cover.choice[of].state.kind != "map":
+    fusing = _Fusing(cover)
+    for of in fusing.order:
+        if cover.choice[of].state.kind != "map":
             continue
-        changed = fuse(cover, of, readers)
-        if changed is not None and _bytes(cover, [*readers, of]) >= sum(_traffic(c) for c in changed.values()):
-            _commit(cover, of, changed)
+        changed = fusing.fuse(of)
+        if changed is not None:
+            before = _traffic(cover.choice[of]) + sum(_traffic(cover.choice[c]) for c in changed)
+            if before >= sum(map(_traffic, changed.values())):
+                fusing.commit(of, changed)
+    fusing.finish()
     _single_reader(cover, None)
 
 
@@ -138,24 +175,28 @@ def _traffic(cut: Cut) -> int:
     return cut.price.bytes_read + cut.price.bytes_written
 
 
-def _bytes(cover: Cover, classes: list[int]) -> int:
-    return sum(_traffic(cover.choice[c]) for c in classes)
-
-
 def _priority(cover: Cover, device: Device) -> None:
-    while True:
-        readers = cover.readers()
-        best, best_saving, best_change = -1, 0.0, {}
-        for of in cover.order():
-            if of not in readers or cover.choice[of].state.at_leaf:
-                continue
-            changed = fuse(cover, of, readers[of])
-            if changed is None:
-                continue
+    fusing = _Fusing(cover)
+    queue: list[tuple[float, int, int]] = []
+    version: dict[int, int] = {}
+
+    def offer(of: int) -> None:
+        version[of] = version.get(of, 0) + 1
+        changed = fusing.fuse(of)
+        if changed is not None:
             saving = sum(cover.choice[r].price.seconds - c.price.seconds for r, c in changed.items())
             saving += cover.choice[of].price.seconds if of not in cover.roots else 0.0
-            if saving > best_saving:
-                best, best_saving, best_change = of, saving, changed
-        if best < 0:
-            return
-        _commit(cover, best, best_change)
+            if saving > 0:
+                heapq.heappush(queue, (-saving, of, version[of]))
+
+    for of in fusing.order:
+        offer(of)
+    while queue:
+        _, of, made = heapq.heappop(queue)
+        if made != version[of] or of not in cover.choice:
+            continue
+        changed = fusing.fuse(of)
+        assert changed is not None
+        for other in sorted(fusing.commit(of, changed)):
+            offer(other)
+    fusing.finish()

@@ -6,76 +6,137 @@ other kernel has just written. A merge that would close a circle through a third
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Iterable
+
 from eqfuse.cost import Work
-from eqfuse.extract.cover import Cover, Group
+from eqfuse.extract.cover import WORTH, Cover, Group
 from eqfuse.extract.cuts import Cut, Grammar
 from eqfuse.kinds import merge as merge_states
 from eqfuse.space import ENode
 
-WORTH = 1e-12
+NEIGHBOURS = 24  # groups around one shared read that are tried with one another
 
 
 def merge(cover: Cover) -> None:
     """Merge the pair with the largest saving until none saves anything."""
-    groups = list(cover.single_groups())
-    gains: dict[tuple[int, int], tuple[float, Group]] = {}
-    alive = dict(enumerate(groups))
-    needed = _needed(cover, alive)
-    fresh = list(alive)
-    number = len(groups)
-    while True:
-        for a in fresh:
-            for b in alive:
-                if a != b and (pair := (min(a, b), max(a, b))) not in gains:
-                    made = _together(cover, alive[pair[0]], alive[pair[1]], needed)
-                    if made is not None:
-                        saving = alive[a].price.seconds + alive[b].price.seconds - made.price.seconds
-                        if saving > WORTH:
-                            gains[pair] = (saving, made)
-        ranked = sorted(gains, key=lambda pair: (-gains[pair][0], pair))
-        best = next((pair for pair in ranked if _acyclic(alive, *pair)), None)
-        if best is None:
-            break
-        (a, b), (_, made) = best, gains[best]
-        del alive[a], alive[b]
-        gains = {pair: gain for pair, gain in gains.items() if a not in pair and b not in pair}
-        alive[number] = made
-        fresh = [number]
-        number += 1
-        needed = _needed(cover, alive)
-    cover.groups = _ordered(alive)
+    pool = _Pool(cover)
+    queue: list[tuple[float, int, int, Group]] = []
+    for pair in pool.pairs(pool.alive):
+        pool.offer(queue, *pair)
+    while queue:
+        _, a, b, made = heapq.heappop(queue)
+        if a in pool.alive and b in pool.alive and pool.acyclic(a, b):
+            new = pool.replace(a, b, made)
+            for pair in pool.pairs([new]):
+                pool.offer(queue, *pair)
+    cover.groups = pool.ordered()
     cover.cost = sum(g.price.seconds for g in cover.groups)
 
 
-def _needed(cover: Cover, alive: dict[int, Group]) -> dict[int, set[int]]:
-    """Which groups read each class (by their outputs' first class); roots are read by -1."""
-    needed: dict[int, set[int]] = {r: {-1} for r in cover.roots}
-    for group in alive.values():
+class _Pool:
+    """The kernels that are left, by number, and which of them make and read each class."""
+
+    def __init__(self, cover: Cover) -> None:
+        self.cover = cover
+        self.alive: dict[int, Group] = {}
+        self.maker: dict[int, int] = {}
+        self.readers: dict[int, dict[int, None]] = {}
+        self.next = 0
+        for group in cover.single_groups():
+            self._add(group)
+
+    def _add(self, group: Group) -> int:
+        number, self.next = self.next, self.next + 1
+        self.alive[number] = group
+        self.maker |= dict.fromkeys(group.outputs, number)
         for leaf in group.leaves:
-            needed.setdefault(leaf, set()).add(group.outputs[0])
-    return needed
+            self.readers.setdefault(leaf, {})[number] = None
+        return number
 
+    def replace(self, a: int, b: int, made: Group) -> int:
+        for number in (a, b):
+            for leaf in self.alive.pop(number).leaves:
+                del self.readers[leaf][number]
+        return self._add(made)
 
-def _together(cover: Cover, a: Group, b: Group, needed: dict[int, set[int]]) -> Group | None:
-    """One kernel for both groups, or None when they share nothing or no kind holds them."""
-    if "view" in (a.state.kind, b.state.kind) or a.state.space != b.state.space:
-        return None
-    feeds_b = any(c in b.leaves for c in a.outputs)
-    feeds_a = any(c in a.leaves for c in b.outputs)
-    if feeds_a:
-        a, b, feeds_b = b, a, True
-    if not feeds_b and not any(leaf in b.leaves for leaf in a.leaves):
-        return None
-    grammar = cover.grammar
-    second: list[Cut] = []
-    for cut in b.cuts:
-        made = grammar.inline(cut, {c.of: c for c in a.cuts}) if feeds_b else cut
-        if isinstance(made, str):
+    def pairs(self, numbers: Iterable[int]) -> list[tuple[int, int]]:
+        """Pairs with one of `numbers` that share a read or an edge."""
+        found: dict[tuple[int, int], None] = {}
+        for number in numbers:
+            group = self.alive[number]
+            near = [self.maker[leaf] for leaf in group.leaves if leaf in self.maker]
+            for c in (*group.leaves, *group.outputs):
+                near += list(self.readers.get(c, ()))[:NEIGHBOURS]
+            for other in near:
+                if other != number and other in self.alive:
+                    found[min(number, other), max(number, other)] = None
+        return list(found)
+
+    def offer(self, queue: list[tuple[float, int, int, Group]], a: int, b: int) -> None:
+        made = self._together(self.alive[a], self.alive[b])
+        if made is not None:
+            saving = self.alive[a].price.seconds + self.alive[b].price.seconds - made.price.seconds
+            if saving > WORTH:
+                heapq.heappush(queue, (-saving, a, b, made))
+
+    def needed_outside(self, of: int, a: Group, b: Group) -> bool:
+        """Is class `of` read by a third kernel, or a result of the program?"""
+        mine = {self.maker[a.outputs[0]], self.maker[b.outputs[0]]}
+        return of in self.cover.roots or any(r not in mine for r in self.readers.get(of, ()))
+
+    def _together(self, a: Group, b: Group) -> Group | None:
+        """One kernel for both groups, or None when they share nothing or no kind holds them."""
+        if "view" in (a.state.kind, b.state.kind) or a.state.space != b.state.space:
             return None
-        second.append(made)
-    mine = {a.outputs[0], b.outputs[0]}
-    kept = [c for c in a.cuts if needed.get(c.of, set()) - mine]
-    return _group(grammar, (*kept, *second))
+        feeds_b = any(c in b.leaves for c in a.outputs)
+        feeds_a = any(c in a.leaves for c in b.outputs)
+        if feeds_a:
+            a, b, feeds_b = b, a, True
+        if not feeds_b and not any(leaf in b.leaves for leaf in a.leaves):
+            return None
+        grammar = self.cover.grammar
+        second: list[Cut] = []
+        for cut in b.cuts:
+            made = grammar.inline(cut, {c.of: c for c in a.cuts}) if feeds_b else cut
+            if isinstance(made, str):
+                return None
+            second.append(made)
+            kept = [c for c in a.cuts if self.needed_outside(c.of, a, b)]
+        return _group(grammar, (*kept, *second))
+
+    def acyclic(self, a: int, b: int) -> bool:
+        """No path from one group to the other through a third."""
+        for start, goal in ((a, b), (b, a)):
+            stack = [m for m in self._makers(start) if m != goal]
+            seen: set[int] = set()
+            while stack:
+                i = stack.pop()
+                if i == goal:
+                    return False
+                if i not in seen:
+                    seen.add(i)
+                    stack.extend(self._makers(i))
+        return True
+
+    def _makers(self, number: int) -> list[int]:
+        return [self.maker[leaf] for leaf in self.alive[number].leaves if leaf in self.maker]
+
+    def ordered(self) -> tuple[Group, ...]:
+        """Groups, producers first, otherwise in order of age."""
+        done: dict[int, Group] = {}
+        for start in sorted(self.alive):
+            stack = [(start, False)]
+            while stack:
+                i, ready = stack.pop()
+                if i in done:
+                    continue
+                if ready:
+                    done[i] = self.alive[i]
+                    continue
+                stack.append((i, True))
+                stack.extend((m, False) for m in reversed(self._makers(i)) if m not in done)
+        return tuple(done.values())
 
 
 def _group(grammar: Grammar, cuts: tuple[Cut, ...]) -> Group | None:
@@ -95,38 +156,3 @@ def _group(grammar: Grammar, cuts: tuple[Cut, ...]) -> Group | None:
         return None
     outputs = tuple(grammar.classes[c.of].type for c in cuts)
     return Group(cuts, state, leaves, grammar.price(state, leaves, works.values(), outputs))
-
-
-def _acyclic(alive: dict[int, Group], a: int, b: int) -> bool:
-    """No path from one group to the other through a third."""
-    maker = {c: i for i, g in alive.items() for c in g.outputs}
-    for start, goal in ((a, b), (b, a)):
-        stack = [maker[leaf] for leaf in alive[start].leaves if leaf in maker and maker[leaf] != goal]
-        seen: set[int] = set()
-        while stack:
-            i = stack.pop()
-            if i == goal:
-                return False
-            if i not in seen:
-                seen.add(i)
-                stack.extend(maker[leaf] for leaf in alive[i].leaves if leaf in maker)
-    return True
-
-
-def _ordered(alive: dict[int, Group]) -> tuple[Group, ...]:
-    """Groups, producers first, otherwise in order of age."""
-    maker = {c: i for i, g in alive.items() for c in g.outputs}
-    done: dict[int, Group] = {}
-    for start in sorted(alive):
-        stack = [(start, False)]
-        while stack:
-            i, ready = stack.pop()
-            if i in done:
-                continue
-            if ready:
-                done[i] = alive[i]
-                continue
-            stack.append((i, True))
-            makers = [maker[c] for c in reversed(list(alive[i].leaves)) if c in maker]
-            stack.extend((m, False) for m in makers if m not in done)
-    return tuple(done.values())
