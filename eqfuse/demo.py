@@ -100,10 +100,10 @@ def demo(html: Path | None = None, quick: bool = False) -> list[Comparison]:
 
 def table(c: Comparison) -> Table:
     """One example; fits a terminal of 80 columns."""
-    made = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), title_justify="left")
+    made = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, title_justify="left")
     made.title = Text(f"\n{c.example.name}: {c.example.summary}", style="bold")
     for i, heading in enumerate(HEADINGS):
-        made.add_column(heading, justify="right" if i else "left", no_wrap=True, min_width=8 if i else 18)
+        made.add_column(heading, justify="right" if i else "left", no_wrap=True, min_width=0 if i else 20)
     for row in c.rows():
         made.add_row(*row)
     return made

@@ -7,6 +7,8 @@ Floating-point warnings are silent inside: a fused program computes other interm
 
 from __future__ import annotations
 
+import statistics
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -20,6 +22,7 @@ from eqfuse.memory import Arenas, Life, arenas, place
 from eqfuse.plan import Plan
 
 if TYPE_CHECKING:
+    from eqfuse.explain import Explanation
     from eqfuse.report import Report
 
 SMALL_BYTES = 1 << 20  # an arena up to this size stays with its program, with the arrays in it ready
@@ -82,6 +85,29 @@ class Program:
             parts.append(head + (emitted.source if emitted else "# a view: no data moves\n"))
         return "\n".join(parts)
 
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """Why the program looks as it does; with arguments, each kernel is timed on them too."""
+        from eqfuse.explain import explain
+
+        return explain(self.report, self.plan, self.kernel_seconds(*args, **kwargs) if args or kwargs else None)
+
+    def kernel_seconds(self, *args: Any, **kwargs: Any) -> list[float]:
+        """Median seconds of each kernel that is no view, in order, on these arguments."""
+        signature = self.plan.graph.signature
+        arrays = args if signature is None else signature.flatten(args, kwargs)  # type: ignore[call-arg]
+        taken: list[list[float]] = []
+        for _ in range(6):
+            values = self._with_arrays(Arenas().take(self._arena_bytes))
+            self._bind(arrays, values)
+            taken.append([])
+            with np.errstate(all="ignore"):
+                for step in self._steps:
+                    started = time.perf_counter()
+                    _take(step, values)
+                    if not step[3]:
+                        taken[-1].append(time.perf_counter() - started)
+        return [statistics.median(seconds) for seconds in zip(*taken[1:], strict=True)]
+
     def save(self, path: str | Path) -> None:
         """Write the program to the file `path`: data only, no code, no pickle. `ef.load` reads it."""
         from eqfuse.saved import save
@@ -89,6 +115,14 @@ class Program:
         save(self.plan, self.report if hasattr(self, "report") else None, Path(path))
 
     def _run(self, arrays: Sequence[Any], values: list[Any]) -> tuple[np.ndarray, ...]:
+        self._bind(arrays, values)
+        with np.errstate(all="ignore"):
+            for step in self._steps:
+                _take(step, values)
+        return tuple([np.array(values[v], order="C") if copied else values[v] for v, copied in self._outputs])
+
+    def _bind(self, arrays: Sequence[Any], values: list[Any]) -> None:
+        """Put the arguments, and new arrays for the results, among `values`."""
         for array, (v, dtype, shape) in zip(arrays, self._expected, strict=True):
             if type(array) is not np.ndarray:
                 array = np.asarray(array)
@@ -97,13 +131,6 @@ class Program:
             values[v] = array
         for v, dtype, shape in self._fresh:
             values[v] = np.empty(shape, dtype)
-        with np.errstate(all="ignore"):
-            for function, writes, reads, is_view in self._steps:
-                if is_view:
-                    values[writes[0]] = function(values[reads[0]])
-                else:
-                    function([values[v] for v in writes], [values[v] for v in reads])
-        return tuple([np.array(values[v], order="C") if copied else values[v] for v, copied in self._outputs])
 
     def _with_arrays(self, arena: np.ndarray) -> list[Any]:
         """All values: what is fixed, and the intermediates as arrays in `arena`."""
@@ -146,12 +173,20 @@ class Program:
         return emitted.run, k.writes, k.reads, False
 
 
+def _take(step: Step, values: list[Any]) -> None:
+    function, writes, reads, is_view = step
+    if is_view:
+        values[writes[0]] = function(values[reads[0]])
+    else:
+        function([values[v] for v in writes], [values[v] for v in reads])
+
+
 def _names(values: Sequence[int]) -> str:
     return ", ".join(f"v{v}" for v in values)
 
 
 def _layout(plan: Plan) -> tuple[list[tuple[int, np.dtype, tuple[int, ...]]], list[tuple[int, bool]], list[Slot], int]:
-    """New arrays per call; each output's value and whether it must be copied; intermediates in the arena, and its size."""
+    """New arrays per call; outputs, and whether each is copied; intermediates in the arena; the size of the arena."""
     root: dict[int, int] = {}
     first: dict[int, int] = {}
     last: dict[int, int] = {}

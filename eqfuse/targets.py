@@ -34,18 +34,9 @@ def _this_cpu() -> Device:
 
 def _this_gpu() -> Device:
     """The profile of the GPU in this machine, recognised by CuPy's name for it."""
-    try:
-        import cupy
+    from eqfuse.gpu import cupy_gpu
 
-        if cupy.cuda.runtime.driverGetVersion() == 0 or cupy.cuda.runtime.getDeviceCount() == 0:
-            raise TargetUnavailable("no CUDA device here; name a profile (cuda:h100) to plan for one that is elsewhere")
-        name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode().lower()
-    except TargetUnavailable:
-        raise
-    except Exception as error:  # `import cupy` raises OSError in an unwritable home; a missing driver, its own class
-        raise TargetUnavailable(
-            f"CuPy cannot be used here ({error}); install the extra for your driver, eqfuse[cuda13] or eqfuse[cuda12]"
-        ) from None
+    name = cupy_gpu().name.lower()
     words = name.replace("-", " ").split()
     for known in sorted((n for n, d in DEVICES.items() if d.kind == "gpu"), key=len, reverse=True):
         if all(part in words or part in name for part in known.split("-")):

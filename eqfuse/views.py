@@ -79,7 +79,9 @@ def _taken(view: Node, of: Node) -> Node:
         else:
             raise UnsupportedOp(f"a kernel cannot take {view.op} of the result of {n.op}: store that result first")
     if pushed[of].shape != view.shape:
-        raise UnsupportedOp(f"{view.op} of {of.op} {of.type} cannot be taken on the arrays it reads: store its result first")
+        raise UnsupportedOp(
+            f"{view.op} of {of.op} {of.type} cannot be taken on the arrays it reads: store its result first"
+        )
     return pushed[of]
 
 
@@ -98,13 +100,13 @@ def _region(root: Node) -> list[Node]:
 def _on_leaf(view: Node, whole: Shape, leaf: Node) -> Node:
     """`leaf`, a leaf behind views that broadcasts to shape `whole`, as `view` of the whole shows it."""
     attr = view.attrs[0]
+    assert isinstance(attr, tuple)
     if view.op == "reshape":
         if leaf.shape == whole:
             return _view("reshape", leaf, attr)
         if leaf.type.size == 1:
             return _view("reshape", leaf, ())
         raise UnsupportedOp(f"a reshape to {attr} of {whole} cannot be taken on an array of shape {leaf.shape}")
-    assert isinstance(attr, tuple)
     shape = (1,) * (len(whole) - len(leaf.shape)) + leaf.shape
     if view.op == "broadcast_to":
         shape = (1,) * (len(attr) - len(shape)) + shape

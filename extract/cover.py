@@ -62,7 +62,7 @@ class Cover:
                         self.choice, self.refs, self.cost = {}, {}, 0.0
                         return False
                     self.choice[following] = cut
-                    self.cost += cut.price.seconds
+                    self.cost += self.seconds(following, cut)
                     reads = self.reads(cut)
                     for leaf in reads:
                         self.refs[leaf] = self.refs.get(leaf, 0) + 1
@@ -73,7 +73,6 @@ class Cover:
                 following = rest.pop() if rest else None
                 if following is None:
                     finished.add(stack.pop()[0])
-        self.cost -= sum(self.choice[r].price.seconds for r in self.roots if self.is_alias(r))
         return True
 
     def attempt(self, changed: dict[int, Cut], fresh: Callable[[int], Cut | None]) -> bool:
@@ -83,9 +82,8 @@ class Cover:
         much as what changes; nothing changes when the answer is False.
         """
         start = self.cost
-        aliases = any(self.choice[u].state.kind == "view" or c.state.kind == "view" for u, c in changed.items())
         found = all(self._swap(u, cut, fresh) for u, cut in changed.items() if u in self.choice)
-        if found and not aliases and self.cost < start - WORTH and self._acyclic(changed):
+        if found and self.cost < start - WORTH and self._acyclic(changed):
             self._undo.clear()
             self._undo_refs.clear()
             return True
@@ -104,11 +102,11 @@ class Cover:
         old = self.choice.get(of)
         self._undo.setdefault(of, old)
         if old is not None:
-            self.cost -= old.price.seconds
+            self.cost -= self.seconds(of, old)
         if cut is None:
             del self.choice[of]
         else:
-            self.cost += cut.price.seconds
+            self.cost += self.seconds(of, cut)
             self.choice[of] = cut
 
     def _count(self, of: int, by: int) -> int:
@@ -153,8 +151,12 @@ class Cover:
                     stack.extend(self.reads(self.choice[c]))
         return True
 
+    def seconds(self, of: int, cut: Cut) -> float:
+        """The price of computing class `of` by `cut`. A result that is a view costs nothing, as in NumPy."""
+        return 0.0 if cut.state.kind == "view" and of in self.roots else cut.price.seconds
+
     def is_alias(self, of: int) -> bool:
-        """Is the root `of` just a view, which the caller gets without a copy, as from NumPy?"""
+        """Is the root `of` just a view, and not read by another kernel, which would need it copied?"""
         return of in self.roots and self.choice[of].state.kind == "view" and self.refs[of] == 1
 
     def reads(self, cut: Cut) -> list[int]:

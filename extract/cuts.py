@@ -21,6 +21,9 @@ from eqfuse.space import ENode, Segment
 LARGEST = 512  # operators in one kernel; more neither compile nor fit registers
 
 
+Works = dict[tuple[int, ENode], Work]
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Cut:
     """A candidate kernel for class `of`: `enode` applied to the values of `parts`; a leaf when `enode` is None.
@@ -35,7 +38,7 @@ class Cut:
     parts: tuple[Cut, ...]
     state: State
     leaves: dict[int, int]
-    works: dict[tuple[int, ENode], Work]
+    works: Works
     inside: frozenset[int]
     price: Price
 
@@ -71,7 +74,7 @@ class Grammar:
         self.scalars: dict[int, ENode] = {i: n for i, n in constants if self.classes[i].type.size == 1}
         self.free = {i for i, c in enumerate(segment.classes) if c.known} | set(segment.inputs)
         self._leaves: dict[int, Cut] = {}
-        self._works: dict[tuple[int, ENode], Work] = {}
+        self._works: Works = {}
 
     def leaf(self, of: int) -> Cut:
         """Class `of` read from memory, or written into the kernel when it is a scalar constant."""
@@ -95,7 +98,7 @@ class Grammar:
         if isinstance(state, str):
             return state
         leaves: dict[int, int] = {}
-        works: dict[tuple[int, ENode], Work] = {}
+        works: Works = {}
         inside: set[int] = {of}
         for part in parts:
             for c, size in part.leaves.items():
@@ -117,10 +120,10 @@ class Grammar:
         stored = replace(state, kind="map") if state.kind == "view" else state  # a stored view is a copy
         return Cut(
             of, enode, parts, state, leaves, works, frozenset(inside),
-            self.price(stored, leaves, works.values(), (out,)),
+            self.price(stored, leaves, works, (out,)),
         )  # fmt: skip
 
-    def _executed(self, part: Cut, into: State) -> dict[tuple[int, ENode], Work]:
+    def _executed(self, part: Cut, into: State) -> Works:
         """The part's work inside a larger body: a GPU thread computes a broadcast map once per element it serves."""
         size, space = _size(part.state.shape), _size(into.space)
         if self.device.kind != "gpu" or part.state.kind != "map" or into.kind != "map" or not 0 < size < space:
@@ -129,18 +132,25 @@ class Grammar:
         return {k: Work(int(w.flops * times), w.seconds * times, w.calls) for k, w in part.works.items()}
 
     def price(
-        self, state: State, leaves: dict[int, int], works: Iterable[Work], outputs: tuple[TensorType, ...]
+        self, state: State, leaves: dict[int, int], works: Works, outputs: tuple[TensorType, ...]
     ) -> Price:
         """The price of a kernel of `state` that reads `leaves`, does `works` and writes `outputs`."""
-        flops, seconds, calls = 0, 0.0, 0
-        for w in works:
+        flops, seconds, calls, final = 0, 0.0, 0, 0
+        reduced = _size(state.reduced) if state.kind == "reduce" else -1
+        for w in works.values():
             flops += w.flops
             seconds += w.seconds
-            calls += w.calls
+            if w.calls and w.flops <= reduced:  # the epilogue of a reduction runs once, not once a tile
+                final += w.calls
+            else:
+                calls += w.calls
         done = Work(flops, seconds, calls)
         written = sum(t.nbytes for t in outputs)
         arguments, itemsize = len(leaves) + len(outputs), outputs[0].dtype.itemsize
-        return price(state, sum(leaves.values()), written, done, self.device, arguments, itemsize)
+        found = price(state, sum(leaves.values()), written, done, self.device, arguments, itemsize)
+        if not final or self.device.kind == "gpu":
+            return found
+        return replace(found, seconds=found.seconds + final * self.device.call_seconds)
 
     def inline(self, cut: Cut, values: dict[int, Cut]) -> Cut | str:
         """`cut` with every leaf of `values` computed inside instead of read, or why that is no kernel."""

@@ -84,7 +84,7 @@ def _cheapest(candidates: Candidates) -> Cover | None:
             usable = [c for c in candidates.cuts.get(of, ()) if id(c) not in banned.get(of, ())]
             if not usable:
                 return None
-            choice[of] = min(usable, key=candidates.total)
+            choice[of] = min(usable, key=lambda c: candidates.total(c) - c.price.seconds + cover.seconds(of, c))
             stack.extend(cover.reads(choice[of]))
         loop = _loop(cover, choice)
         if loop is None:

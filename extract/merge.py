@@ -9,11 +9,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
-from eqfuse.cost import Work
 from eqfuse.extract.cover import WORTH, Cover, Group
-from eqfuse.extract.cuts import Cut, Grammar
+from eqfuse.extract.cuts import Cut, Grammar, Works
 from eqfuse.kinds import merge as merge_states
-from eqfuse.space import ENode
 
 NEIGHBOURS = 24  # groups around one shared read that are tried with one another
 
@@ -142,7 +140,7 @@ class _Pool:
 def _group(grammar: Grammar, cuts: tuple[Cut, ...]) -> Group | None:
     state = cuts[0].state
     leaves: dict[int, int] = {}
-    works: dict[tuple[int, ENode], Work] = {}
+    works: Works = {}
     for cut in cuts:
         if cut is not cuts[0]:
             joined = merge_states(state, cut.state)
@@ -155,4 +153,4 @@ def _group(grammar: Grammar, cuts: tuple[Cut, ...]) -> Group | None:
     if any(c.of in leaves for c in cuts):
         return None
     outputs = tuple(grammar.classes[c.of].type for c in cuts)
-    return Group(cuts, state, leaves, grammar.price(state, leaves, works.values(), outputs))
+    return Group(cuts, state, leaves, grammar.price(state, leaves, works, outputs))

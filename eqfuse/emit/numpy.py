@@ -13,10 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eqfuse.emit.numpy_conv import conv_kernel
 from eqfuse.emit.numpy_library import library_kernel
 from eqfuse.emit.numpy_panel import panel_kernel
+from eqfuse.emit.numpy_reduce import reduce_kernel, reductions_last, worth_it
 from eqfuse.emit.numpy_source import Source, straight_kernel
-from eqfuse.emit.panel import cut, panel_of, single_thread_seconds, tile_elements
+from eqfuse.emit.numpy_window import window_kernel
+from eqfuse.emit.panel import cut, panel_of, tile_elements, worth_tiling
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph
 from eqfuse.ops import Role, row
@@ -24,7 +27,7 @@ from eqfuse.plan import Kernel
 from eqfuse.threads import pool, scratch
 from eqfuse.views import push_views
 
-TILE_FROM = 1.5e-4  # seconds of work on one thread; less is not worth waking others (measured: 50 µs)
+TILED_ALONE = ("conv", "window_max", "window_sum")  # NumPy has no call for them
 
 
 @dataclass(frozen=True)
@@ -51,22 +54,32 @@ def emit_kernel(kernel: Kernel, device: Device) -> NumpyKernel:
 
 
 def _source(kind: str, body: Graph, device: Device) -> Source:
-    if kind in ("library", "view"):
+    if kind in ("library", "view") and not any(n.op in TILED_ALONE for n in body.nodes):
         return library_kernel(body)
     body = push_views(body)
-    if single_thread_seconds(body, device) < TILE_FROM or not all(o.type.size for o in body.outputs):
+    if not worth_tiling(body, device) or not all(o.type.size for o in body.outputs):
         return straight_kernel(body)
     return _panels(body, device)
 
 
 def _panels(body: Graph, device: Device) -> Source:
+    for n in body.operators:
+        if n.op == "conv":
+            return conv_kernel(body, n, device)
+        if row(n.op).role is Role.WINDOW:
+            return window_kernel(body, n, device)
     panel = panel_of(body)
     products = [n for n in body.operators if row(n.op).role is Role.CONTRACTION]
     values = [n for n in body.nodes if row(n.op).role is not Role.LEAF]
     whole = [a for a, w in enumerate(panel.whole) if w]
     row_elements = max(math.prod(panel.dims(n.shape)[a] for a in whole) for n in values)
-    target = tile_elements(body, device, live=4)
-    chosen = cut(panel, row_elements, target, device.threads, bool(products))
+    target = tile_elements(body, device)
+    reductions = reductions_last(body)
+    if reductions and not products and worth_it(panel, target, device.threads):
+        return reduce_kernel(body, reductions, panel, target, device.threads)
+    if panel.short_rows() and not products:
+        panel = panel.flip()
+    chosen = cut(panel, row_elements, target, device.threads, max((n.args[0].shape[-1] for n in products), default=0))
     if chosen is None or chosen.count == 1:
         return straight_kernel(body)
     return panel_kernel(body, panel, chosen, device.threads)

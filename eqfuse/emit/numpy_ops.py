@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.emit.numpy_erf import erf as fast_erf
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir import Node
 from eqfuse.ops import Role, row
@@ -21,10 +22,15 @@ JOINS = {
     "sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum", "any": "logical_or", "all": "logical_and",
 }  # fmt: skip
 
+WINDOWED = ("conv", "window_max", "window_sum")  # small ones run by their meaning
+
 NAMES: dict[str, Any] = {
-    **UFUNCS, "matmul": np.matmul, "copyto": np.copyto, "where": np.where, "argmax": np.argmax, "argmin": np.argmin,
+    "fast_erf": fast_erf,
+    **UFUNCS, "vecdot": np.vecdot, "matmul": np.matmul, "copyto": np.copyto, "where": np.where,
+    "argmax": np.argmax, "argmin": np.argmin,
     "empty": np.empty, "broadcast_to": np.broadcast_to, "flip": np.flip, "ascontiguousarray": np.ascontiguousarray,
     "divmod": divmod, "min": min, "slice": slice, "range": range, "iter": iter, "one_i1": np.array(1, "i1"),
+    **{name: row(name).meaning for name in WINDOWED},
     "one_i2": np.array(1, "i2"), "one_i4": np.array(1, "i4"), "one_i8": np.array(1, "i8"),
 }  # fmt: skip
 
@@ -32,7 +38,7 @@ BLEND_FROM = 2048  # elements; below, a masked copy is faster than five passes w
 
 
 def into(n: Node, args: Sequence[str], out: str, axes: tuple[int, ...] = ()) -> str:
-    """The statement that computes `n` of `args` into the array `out`. `axes`: the reduced axes, counted from the left."""
+    """The statement that computes `n` of `args` into the array `out`. `axes`: those reduced, from the left."""
     if n.op in UFUNCS:
         keyword = "out=" if n.op in ("maximum", "minimum") else ""  # NumPy wants no third positional argument there
         return f"{n.op}({', '.join(args)}, {keyword}{out})"
@@ -44,6 +50,8 @@ def into(n: Node, args: Sequence[str], out: str, axes: tuple[int, ...] = ()) -> 
         return f"{n.op}({args[0]}, {axes[0]}, {out}, keepdims=True)"
     if n.op == "matmul":
         return f"matmul({args[0]}, {args[1]}, {out})"
+    if n.op in WINDOWED:
+        return f"copyto({out}, {n.op}({', '.join([*args, *map(repr, n.attrs)])}))"
     raise UnsupportedOp(f"the NumPy emitter (eqfuse/emit/numpy_ops.py) has no statement for {n.op!r} inside a kernel")
 
 
@@ -55,6 +63,8 @@ def fresh(n: Node, args: Sequence[str], name: str, dtype: str) -> str:
         return f"{name} = {args[0]}.astype({dtype})"
     if n.op in JOINS:
         return f"{name} = {JOINS[n.op]}.reduce({args[0]}, {n.attrs[0]}, None, None, True)"
+    if n.op in WINDOWED:
+        return f"{name} = {n.op}({', '.join([*args, *map(repr, n.attrs)])})"
     if n.op in ("argmax", "argmin"):
         return f"{name} = {n.op}({args[0]}, {n.attrs[0][0]}, keepdims=True)"  # type: ignore[index]
     raise UnsupportedOp(f"the NumPy emitter (eqfuse/emit/numpy_ops.py) has no statement for {n.op!r} inside a kernel")

@@ -1,6 +1,6 @@
 """Source text of one kernel: lines, the names they use, and straight-line bodies without tiles.
 
-In: nodes. Out: lines of Python over names made here (r: arrays read, o: written, k: constants, a: operands, t: results).
+In: nodes. Out: lines of Python over names made here (r: read, o: written, k: constants, a: operands, t: results).
 """
 
 from __future__ import annotations
@@ -79,13 +79,13 @@ def bits(dtype: np.dtype) -> str | None:
     return f"i{dtype.itemsize}" if dtype.itemsize in (1, 2, 4, 8) else None
 
 
-def last_uses(nodes: Sequence[Node], outputs: Iterable[Node]) -> dict[Node, int]:
-    """Position of the last node that reads each value; outputs are never done."""
+def last_uses(reads: Sequence[Sequence[Node]], outputs: Iterable[Node]) -> dict[Node, int]:
+    """Position of the last statement that reads each value, given what each one reads; outputs are never done."""
     last: dict[Node, int] = {}
-    for at, n in enumerate(nodes):
-        for a in n.args:
+    for at, args in enumerate(reads):
+        for a in args:
             last[a] = at
-    return last | dict.fromkeys(outputs, len(nodes))
+    return last | dict.fromkeys(outputs, len(reads))
 
 
 def straight(source: Source, nodes: Sequence[Node], operands: dict[Node, str], places: dict[Node, str]) -> None:
@@ -93,7 +93,7 @@ def straight(source: Source, nodes: Sequence[Node], operands: dict[Node, str], p
 
     `operands` names the values at hand and receives the new ones; `places` names the arrays that results must end in.
     """
-    last = last_uses(nodes, [*places, *source.body.outputs])
+    last = last_uses([n.args for n in nodes], [*places, *source.body.outputs])
     owned: set[Node] = set()
     for at, n in enumerate(nodes):
         args = [operands[a] for a in n.args]
@@ -159,7 +159,7 @@ def straight_kernel(body: Graph) -> Source:
         if computes(o):
             places.setdefault(o, place)
     straight(source, nodes, operands, places)
-    copies(source, operands, places, {})
+    copies(source, body.outputs, operands, places)
     return source
 
 
@@ -173,9 +173,8 @@ def named(source: Source, n: Node) -> str:
     return name
 
 
-def copies(source: Source, operands: dict[Node, str], places: dict[Node, str], shaped: dict[str, str]) -> None:
+def copies(source: Source, outputs: Sequence[Node], operands: dict[Node, str], places: dict[Node, str]) -> None:
     """Fill the outputs that no statement has written: values read as they are, and second copies."""
-    for o, place in zip(source.body.outputs, source.writes, strict=True):
+    for o, place in zip(outputs, source.writes, strict=True):
         if places.get(o) != place:
-            value = operands.get(o)
-            source.line(f"copyto({place}, {shaped.get(value, value) if value else source.view(o)})")
+            source.line(f"copyto({place}, {operands.get(o) or source.view(o)})")

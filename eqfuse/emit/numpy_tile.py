@@ -15,10 +15,12 @@ import numpy as np
 
 from eqfuse.emit.numpy_ops import BLEND_FROM, blend, computes, into, masked_copy
 from eqfuse.emit.numpy_source import Source, bits, last_uses, straight
-from eqfuse.emit.panel import Cut, Panel, right_operands
-from eqfuse.ir import Graph, Node, Shape
+from eqfuse.emit.panel import Cut, Panel
+from eqfuse.ir import Graph, Node, Shape, const
 from eqfuse.ops import Role, row
 from eqfuse.views import leaf_chain, strides_after
+
+DOT_FROM, DOT_TO = 32, 8192  # lengths that are summed as dot products; OpenBLAS splits longer ones among threads
 
 TileShape = tuple[int | None, ...]  # None: the block, which is shorter in the last tile
 
@@ -59,31 +61,44 @@ class Stage:
         self.given = given or {}
         self.slices: list[tuple[str, str, Shape, bool]] = []  # tile, array, dims, right operand?
         self.named: dict[tuple[Node, bool, bool], str] = {}
-        self.known = self._shared()
+        self.known = self._shared(written or {})
         self.nodes = [n for n in body.nodes if computes(n) and n not in self.known and n not in self.given]
         self.outputs = self._written(written)
-        self.last = last_uses(self.nodes, body.outputs)
+        self.reads = {n: n.args for n in self.nodes}
+        self._dots()
+        self.last = last_uses([self.reads[n] for n in self.nodes], body.outputs)
         self.slots: list[Slot] = []
         self.free: list[Slot] = []
         self.place: dict[Node, Slot | str] = {}
         self.masks: dict[Node, Slot] = {}
         for at, n in enumerate(self.nodes):
             self._assign(at, n)
-        self.operands = [[self._operand(n, i) for i in range(len(n.args))] for n in self.nodes]
-        self.statements = [text for n, args in zip(self.nodes, self.operands, strict=True) for text in self._text(n, args)]
+        self.operands = [[self._operand(n, i) for i in range(len(self.reads[n]))] for n in self.nodes]
+        self.statements = [
+            text for n, args in zip(self.nodes, self.operands, strict=True) for text in self._text(n, args)
+        ]
+        self.statements += [f"copyto({y}, {self.given[o]})" for o, y in self.outputs.items() if o in self.given]
 
     @property
     def multiplies(self) -> bool:
-        return any(n.op == "matmul" for n in self.nodes)
+        """Might BLAS start threads of its own?"""
+        last = self.cut.axis == len(self.panel.extents) - 1
+        return any(n.op == "matmul" or (last and len(self.reads[n]) != len(n.args)) for n in self.nodes)
 
     # values that all tiles share, computed before the first
 
-    def _shared(self) -> dict[Node, str]:
+    def _shared(self, written: dict[Node, str]) -> dict[Node, str]:
         shared: dict[Node, None] = {}
         for n in self.body.nodes:
-            if not computes(n) or n in self.given or n.op == "matmul" or self.cut.varies(self.panel.dims(n.shape)):
+            if (
+                not computes(n)
+                or n in self.given
+                or n in written
+                or n.op == "matmul"
+                or self.cut.varies(self.panel.dims(n.shape))
+            ):
                 continue
-            if all(a in shared or not computes(a) for a in n.args):
+            if all(a in shared or not (computes(a) or a in self.given) for a in n.args):
                 shared[n] = None
         if not shared:
             return {}
@@ -99,14 +114,14 @@ class Stage:
         outputs: dict[Node, str] = {}
         self.first_copy: dict[Node, int] = {}
         for k, o in enumerate(self.body.outputs):
-            if computes(o) and o not in self.known and o not in self.given and o not in outputs:
+            if (computes(o) or o in self.given) and o not in self.known and o not in outputs:
                 self.first_copy[o] = k
                 outputs[o] = f"y{k}"
                 dims = self.panel.dims(o.shape)
-                shape, array = self._shape(dims), f"o{k}"
-                if shape != o.shape:
+                array = self._shaped(f"o{k}", dims, o.shape)
+                if array != f"o{k}":
+                    self.source.line(f"b{k} = {array}")
                     array = f"b{k}"
-                    self.source.line(f"{array} = o{k}.reshape({shape})")
                 self.slices.append((f"y{k}", array, dims, False))
             elif o not in outputs and self.known.get(o) != self.source.writes[k]:
                 self.source.line(f"copyto(o{k}, {self.known.get(o) or self.source.view(o)})")
@@ -118,20 +133,53 @@ class Stage:
             if self.first_copy.get(o, k) != k:
                 self.source.line(f"copyto(o{k}, o{self.first_copy[o]})")
 
+    # sums as dot products
+
+    def _dots(self) -> None:
+        """Sums over the last axis become dot products, with the factors of what they sum or with ones: BLAS takes a
+        third of the time of a reduction, and a product that only the sum reads is never stored."""
+        for n in [n for n in self.nodes if n.op == "sum" and self._is_dot(n)]:
+            (a,) = n.args
+            lonely = sum(a in m.args for m in self.nodes) == 1 and a not in self.body.outputs
+            factors = a.op == "multiply" and all(f.shape == a.shape and self._runs(f) for f in a.args)
+            if factors and lonely and a in self.reads and self.reads[a] == a.args:
+                self.reads[n] = a.args
+                self.nodes.remove(a)
+            elif self.cut.axis != len(self.panel.extents) - 1:
+                length = self.panel.dims(a.shape)[-1]
+                self.reads[n] = (a, const(np.ones(length, n.dtype)))
+
+    def _is_dot(self, n: Node) -> bool:
+        last = len(self.panel.extents) - 1
+        length = self.panel.dims(n.args[0].shape)[last]
+        lengths = DOT_FROM <= length <= DOT_TO or self.cut.axis == last
+        return (
+            n.dtype in (np.float32, np.float64)
+            and self.panel.kept(n.attrs[0]) == (last,)  # type: ignore[arg-type]
+            and lengths
+            and self._runs(n.args[0])
+        )
+
+    def _runs(self, n: Node) -> bool:
+        """Does `n` lie in memory so that its last axis is one run?"""
+        if computes(n):
+            return n not in self.given and n not in self.known
+        leaf, chain = leaf_chain(n)
+        strides = strides_after(leaf.type, chain)
+        return leaf.op == "input" and leaf not in self.given and bool(n.shape) and (strides is None or strides[-1] == 1)
+
     # which memory every value lives in
 
     def tile_shape(self, n: Node) -> TileShape:
         dims = self.panel.dims(n.shape)
-        return tuple(
-            None if a == self.cut.axis and d > 1 else d for a, d in enumerate(dims) if a not in self.cut.loops
-        )
+        return tuple(None if a == self.cut.axis and d > 1 else d for a, d in enumerate(dims) if a not in self.cut.loops)
 
     def _elements(self, n: Node) -> int:
         return math.prod(self.cut.block if d is None else d for d in self.tile_shape(n))
 
     def _assign(self, at: int, n: Node) -> None:
-        slot_of = {a: s for a in n.args if isinstance(s := self.place.get(a), Slot)}
-        dying = [a for a in dict.fromkeys(n.args) if a in slot_of and self.last[a] == at]
+        slot_of = {a: s for a in self.reads[n] if isinstance(s := self.place.get(a), Slot)}
+        dying = [a for a in dict.fromkeys(self.reads[n]) if a in slot_of and self.last[a] == at]
         blended = self._blends(n)
         if blended:
             self.masks[n] = self._slot(self.tile_shape(n.args[0]), np.dtype(bits(n.dtype)))
@@ -168,7 +216,7 @@ class Stage:
         """Only one tile may write each element of an output before its value is final."""
         dims = self.panel.dims(n.shape)
         own = all(dims[a] == self.panel.extents[a] for a in (*self.cut.loops, self.cut.axis))
-        return own and slot.output is None and slot.dtypes == {n.dtype}
+        return own and not self.panel.flipped and slot.output is None and slot.dtypes == {n.dtype}
 
     def _blends(self, n: Node) -> bool:
         return n.op == "where" and self._elements(n) >= BLEND_FROM and bits(n.dtype) is not None
@@ -177,12 +225,14 @@ class Stage:
 
     def _operand(self, n: Node, i: int) -> str:
         """The name of the tile of argument `i` of `n`."""
-        a = n.args[i]
+        a = self.reads[n][i]
         if a in self.given:
             return self.given[a]
         if computes(a) and a not in self.known:
             place = self.place[a]
             return place if isinstance(place, str) else self._slot_name(place, a.dtype)
+        if self.reads[n] is not n.args and a.op == "const":
+            return self.source.leaf(a)
         right = n.op == "matmul" and i == 1
         scalar = row(n.op).role is Role.ELEMENTWISE and a.type.size == 1
         key = (a, right, scalar)
@@ -203,8 +253,7 @@ class Stage:
         text = self.known.get(n) or self.source.view(n)
         if right and not _for_blas(n):
             text = f"ascontiguousarray({text})"
-        if self._shape(dims) != n.shape:
-            text = f"{text}.reshape({self._shape(dims)})"
+        text = self._shaped(text, dims, n.shape)
         if not text.isidentifier():
             name = self.source.name("a")
             self.source.line(f"{name} = {text}")
@@ -218,6 +267,13 @@ class Stage:
     def _shape(self, dims: Shape) -> Shape:
         """`dims` without the looped axes along which the value does not vary."""
         return tuple(d for a, d in enumerate(dims) if not (a in self.cut.loops and d == 1))
+
+    def _shaped(self, text: str, dims: Shape, shape: Shape) -> str:
+        """The array `text` of `shape` in the axes of the panel."""
+        if self.panel.flipped:
+            return f"{text}.reshape({dims[::-1]}).T"
+        wanted = self._shape(dims)
+        return text if wanted == shape else f"{text}.reshape({wanted})"
 
     def _blocked(self, dims: Shape, right: bool) -> bool:
         """Is the value cut along the block axis? A right operand is whole along the rows of the product."""
@@ -242,6 +298,10 @@ class Stage:
             named = zip((*n.args[1:], n), (*args[1:], out), strict=True)
             yes, no, result = (self._as_bits(a, text, integers) for a, text in named)
             return blend([args[0], yes, no], mask, result, n.dtype.itemsize, keep_no=out == args[2])
+        if n.op == "erf" and n.dtype == np.float32:
+            return [f"fast_erf({args[0]}, {out})"]
+        if len(args) == 2 and n.op == "sum":
+            return [f"vecdot({args[0]}, {args[1]}, {out}[..., 0])"]
         axes: tuple[int, ...] = ()
         if row(n.op).role is Role.REDUCTION:
             loops = self.cut.loops
@@ -254,27 +314,27 @@ class Stage:
             return self._slot_name(place, integers)
         return f"{text}.view({self.source.dtype(integers)})"
 
-    def scratch(self, offset: int, whole_block: int | None = None) -> tuple[list[str], list[str], int]:
-        """Lines that make this stage's scratch arrays in ``memory`` from `offset`, lines that shorten them to ``size``
-        indices of the block, and the offset after them."""
-        block = whole_block or self.cut.block
-        ragged = whole_block is not None or self.cut.ragged(self.panel.extents[self.cut.axis])
+    def scratch(self, offset: int, size: str = "size", ragged: bool = False) -> tuple[list[str], list[str], int]:
+        """Lines that make this stage's scratch arrays in ``memory`` from `offset`, lines that shorten them to `size`
+        indices of the block (where the last block is shorter, or `ragged` says so), and the offset after them."""
+        block = self.cut.block
+        ragged = ragged or self.cut.ragged(self.panel.extents[self.cut.axis])
         made, shorter = [], []
         for slot in self.slots:
             if slot.output is not None:
                 continue
             shape = tuple(block if d is None else d for d in slot.shape)
-            size = math.prod(shape) * slot.itemsize
+            nbytes = math.prod(shape) * slot.itemsize
             for dtype in sorted(slot.dtypes, key=lambda d: d.name):
                 name = self._slot_name(slot, dtype)
-                whole = f"memory[{offset}:{offset + size}].view({self.source.dtype(dtype)}).reshape({shape})"
+                whole = f"memory[{offset}:{offset + nbytes}].view({self.source.dtype(dtype)}).reshape({shape})"
                 if None in slot.shape and ragged:
                     made.append(f"w{name} = {whole}")
-                    index = ", ".join(":size" if d is None else ":" for d in slot.shape)
+                    index = ", ".join(f":{size}" if d is None else ":" for d in slot.shape)
                     shorter.append(f"{name} = w{name}[{index}]")
                 else:
                     made.append(f"{name} = {whole}")
-            offset += -(-size // 64) * 64
+            offset += -(-nbytes // 64) * 64
         return made, shorter, offset
 
     def write(self, depth: int) -> None:

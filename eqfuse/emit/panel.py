@@ -16,19 +16,23 @@ from eqfuse.kinds.state import contiguous
 from eqfuse.ops import Role, row
 from eqfuse.views import leaf_chain, strides_after
 
-PRODUCT_ROWS = 128  # a product of fewer rows spends its time repacking the right operand
+PRODUCT_ROWS = 128  # a product of fewer rows spends its time repacking the right operand; twice that from DEEP on
+DEEP = 256  # length of the sums from which on the product, not the work around it, decides
 PRODUCT_BYTES = 8 << 20  # ... but a panel of that many rows is no larger than this
+CLEARLY = 1.3  # predicted gain from which on tiles and threads are used
+SHORT = 24  # elements of a row, up to which a tile holds its rows as columns
 NARROW = 64  # elements along the innermost axis; less wastes cache lines
 
 
 @dataclass(frozen=True)
 class Panel:
-    """The axes of a kernel body after merging. `groups[i]` are the original axes behind axis i, counted from the left."""
+    """The axes of a kernel body after merging. `groups[i]`: the original axes behind axis i, from the left."""
 
     rank: int
     groups: tuple[tuple[int, ...], ...]
     extents: Shape
     whole: tuple[bool, ...]
+    flipped: bool = False  # the two axes stand in reverse order: columns of short rows lie together in a tile
 
     def dims(self, shape: Shape) -> Shape:
         """A value's shape over the merged axes."""
@@ -37,6 +41,14 @@ class Panel:
 
     def cuttable(self) -> list[int]:
         return [i for i, whole in enumerate(self.whole) if not whole]
+
+    def flip(self) -> Panel:
+        """Both axes of a panel of rows, the other way round."""
+        return Panel(self.rank, self.groups[::-1], self.extents[::-1], self.whole[::-1], True)
+
+    def short_rows(self) -> bool:
+        """Many rows of a few elements: NumPy spends its time between rows."""
+        return self.whole == (False, True) and self.extents[1] <= SHORT and self.extents[0] >= NARROW
 
     def kept(self, axes: Sequence[int]) -> tuple[int, ...]:
         """The merged axes that hold the original `axes` (negative)."""
@@ -87,7 +99,11 @@ def panel_of(body: Graph) -> Panel:
     kept = [a for a in range(rank) if a in whole or space[a] != 1 or a == rows]
     groups: list[list[int]] = []
     for a in kept:
-        if groups and (groups[-1][0] in whole) == (a in whole) and _merges(groups[-1][-1], a, space, regular, right, rows):
+        if (
+            groups
+            and (groups[-1][0] in whole) == (a in whole)
+            and _merges(groups[-1][-1], a, space, regular, right, rows)
+        ):
             groups[-1].append(a)
         else:
             groups.append([a])
@@ -103,7 +119,7 @@ Strided = tuple[Shape, Shape]
 
 
 def _operands(body: Graph, rank: int) -> tuple[list[Strided], list[Strided]]:
-    """Shape and strides, padded to `rank`, of every array the body reads or writes; right operands of products apart."""
+    """Shape and strides, padded to `rank`, of every array read or written; right operands of products apart."""
     rights = right_operands(body)
     regular = [(o.shape, contiguous(o.shape)) for o in body.outputs]
     right = []
@@ -144,18 +160,18 @@ def _as_one(i: int, j: int, space: Shape, entry: Strided) -> bool:
     return shape[i] == space[i] and shape[j] == space[j] and strides[i] == strides[j] * space[j]
 
 
-def cut(panel: Panel, row_elements: int, target: int, threads: int, product: bool) -> Cut | None:
+def cut(panel: Panel, row_elements: int, target: int, threads: int, depth: int) -> Cut | None:
     """Tiles of about `target` elements, enough of them for `threads`; None when no axis can be cut.
 
-    `row_elements`: elements of the largest value along the whole axes.
+    `row_elements`: elements of the largest value along the whole axes. `depth`: length of the sums of a product, or 0.
     """
     axes = panel.cuttable()
     if not axes:
         return None
     volume, at = max(row_elements, 1), len(axes) - 1
     least = 1
-    if product:
-        least = max(1, min(PRODUCT_ROWS, PRODUCT_BYTES // (4 * volume)))
+    if depth:
+        least = max(1, min(PRODUCT_ROWS * (2 if depth >= DEEP else 1), PRODUCT_BYTES // (4 * volume)))
     elif axes[-1] == len(panel.extents) - 1:
         least = NARROW
     while at > 0 and volume * panel.extents[axes[at]] <= target:
@@ -176,24 +192,63 @@ def cut(panel: Panel, row_elements: int, target: int, threads: int, product: boo
     return Cut(tuple(axes[:at]), axis, block, blocks, blocks * outer)
 
 
-def tile_elements(body: Graph, device: Device, live: int) -> int:
-    """How many elements of each of `live` arrays fit a core's cache together."""
+def lead_groups(body: Graph, n: Node, lead: int) -> tuple[tuple[int, ...], ...]:
+    """The leading axes of `n`, merged where every array of the body takes them as one."""
+    regular, _ = _operands(body, len(n.shape))
+    groups: list[list[int]] = []
+    for a in range(lead):
+        if groups and all(_as_one(groups[-1][-1], a, n.shape, e) for e in regular):
+            groups[-1].append(a)
+        else:
+            groups.append([a])
+    return tuple(map(tuple, groups))
+
+
+def tile_elements(body: Graph, device: Device) -> int:
+    """How many elements the arrays of a tile may have, so that those alive together fit a core's cache."""
     itemsize = max((n.dtype.itemsize for n in body.nodes if n.type.size > 1), default=1)
-    return max(1, device.tile_bytes // (live * itemsize))
+    return max(1, device.tile_bytes // (max(3, _alive(body)) * itemsize))
 
 
-def single_thread_seconds(body: Graph, device: Device) -> float:
-    """What the body costs one thread when its arrays are in cache: decides whether tiles and threads are worth it."""
-    total = 0.0
-    for n in body.operators:
-        described = row(n.op)
-        dtype = (n.dtype if n.op == "where" else n.args[0].dtype).name
-        types = [a.type for a in n.args]
-        if described.role is Role.CONTRACTION:
-            total += described.flops(types, n.type, n.attrs) / device.contraction_flops(dtype)
-        elif described.role is not Role.VIEW:
-            size = max(n.type.size, *(t.size for t in types)) if described.role is Role.REDUCTION else n.type.size
-            if described.role is Role.WINDOW:
-                size *= math.prod(n.attrs[0])  # type: ignore[arg-type]
-            total += size * device.element_seconds(n.op, dtype)
-    return total * device.threads
+def _alive(body: Graph) -> int:
+    """How many arrays of full size are needed at once, results written over operands that are done."""
+    full = max(n.type.size for n in body.nodes)
+    last = {a: n for n in body.nodes for a in n.args}
+    alive = peak = sum(n.op == "input" and n.type.size == full for n in body.nodes)
+    for n in body.nodes:
+        if n.args and n.type.size == full and row(n.op).role is not Role.VIEW:
+            done = sum(last[a] is n and a.type.size == full and bool(a.args) for a in set(n.args))
+            peak = max(peak, alive + (done == 0))
+            alive += 1 - done
+    return peak
+
+
+def worth_tiling(body: Graph, device: Device) -> bool:
+    """Are tiles on several threads clearly faster than one NumPy call after another on whole arrays?"""
+    working = [n for n in body.operators if row(n.op).role is not Role.VIEW]
+    if len(working) == 1 and row(working[0].op).role is Role.REDUCTION:
+        return False  # one thread already reads as fast as memory gives
+    single = device.single
+    whole = shared = 0.0
+    for n in working:
+        seconds = _seconds(n, device)
+        touched = n.type.nbytes + sum(a.type.nbytes for a in n.args)
+        shared += seconds
+        whole += max(seconds * device.threads, touched / single.bandwidth(touched)) + device.call_seconds
+    moved = sum(v.type.nbytes for v in (*body.inputs, *body.outputs))
+    tiles = len(working) * device.call_seconds * (1 + moved / device.tile_bytes) / device.threads
+    tiled = device.dispatch_seconds + max(shared, moved / device.bandwidth(moved)) + tiles
+    return whole > CLEARLY * tiled
+
+
+def _seconds(n: Node, device: Device) -> float:
+    """What one operator costs, all threads at work on arrays in cache."""
+    described = row(n.op)
+    types = [a.type for a in n.args]
+    dtype = (n.dtype if n.op == "where" else n.args[0].dtype).name
+    if described.role is Role.CONTRACTION:
+        return described.flops(types, n.type, n.attrs) / device.contraction_flops(dtype)
+    size = max(n.type.size, *(t.size for t in types)) if described.role is Role.REDUCTION else n.type.size
+    if described.role is Role.WINDOW:
+        size *= math.prod(n.attrs[0])  # type: ignore[call-overload]
+    return size * device.element_seconds(n.op, dtype)

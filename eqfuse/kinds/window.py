@@ -10,10 +10,14 @@ def accept(call: Call) -> State | str | None:
     if call.is_a(Role.WINDOW):
         if not call.states[0].pointwise:
             return None
+        if call.device.kind == "gpu" and not call.states[0].at_leaf:
+            return "pooling is a library call on this device"
         return State("window", call.out.shape, call.out.shape, products=(call.name,))
     anchors = call.anchors
     if not anchors or not all(a.kind == "window" for a in anchors):
         return None
+    if call.device.kind == "gpu":
+        return "pooling is a library call on this device"
     first = anchors[0]
     if any(a.products != first.products for a in anchors):
         return "it needs two different windows"

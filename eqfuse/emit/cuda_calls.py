@@ -1,0 +1,113 @@
+"""Library calls on a GPU. In: a kernel that no CUDA function computes: a product, a convolution, a window, a sort.
+Out: `CudaCalls`, Python text over CuPy with one call per operator. Next stop: `runtime_cuda`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from eqfuse.errors import UnsupportedOp
+from eqfuse.hardware import Device
+from eqfuse.ir import Graph, Literal, Node
+from eqfuse.ops import row
+from eqfuse.ops.elementwise import UFUNCS
+from eqfuse.plan import Kernel
+
+NOT_EMITTED = frozenset({"argmax", "argmin"})  # reductions without a row in `cuda_ops`
+
+# {0}, {1}: arguments; {all}: every argument; attributes by the names in the operator's row.
+_CALLS = {name: f"cupy.{ufunc.__name__}({{all}})" for name, ufunc in UFUNCS.items()} | {
+    "erf": "special.erf({0})", "erfc": "special.erfc({0})",
+    "where": "cupy.where({all})", "cast": "{0}.astype('{dtype}')",
+    "transpose": "cupy.transpose({0}, {axes})", "reshape": "cupy.reshape({0}, {shape})",
+    "broadcast_to": "cupy.broadcast_to({0}, {shape})", "flip": "cupy.flip({0}, {axes})",
+    "take": "cupy.take({0}, {1}, {axis})", "take_along_axis": "cupy.take_along_axis({0}, {1}, {axis})",
+    "concat": "cupy.concatenate(({all},), {axis})", "pad": "pad({0}, {1}, {widths})",
+    "cumsum": "cupy.cumsum({0}, {axis})", "sort": "cupy.sort({0}, {axis})",
+    "argmax": "cupy.argmax({0}, axis={axes[0]}, keepdims=True)",
+    "argmin": "cupy.argmin({0}, axis={axes[0]}, keepdims=True)",
+    "matmul": "cupy.matmul({0}, {1})", "conv": "conv({0}, {1}, {strides}, {padding}, {dilations}, {groups})",
+    "window_max": "window_max({0}, {window}, {strides}, {padding})",
+    "window_sum": "window_sum({0}, {window}, {strides}, {padding})",
+} | {
+    name: f"cupy.{name}({{0}}, axis={{axes}}, keepdims=True)" for name in ("sum", "prod", "max", "min", "any", "all")
+}  # fmt: skip
+_INTO = {"matmul": "cupy.matmul({0}, {1}, out={out})", "concat": "cupy.concatenate(({all},), {axis}, out={out})"}
+
+
+@dataclass(frozen=True)
+class CudaCalls:
+    """A Python function over device arrays: reads, then `constants`, then writes, as a CUDA function takes them."""
+
+    source: str
+    constants: tuple[np.ndarray, ...]
+
+    def bind(self, cupy: ModuleType, special: ModuleType) -> Callable[..., None]:
+        """The function, calling `cupy` (a module of NumPy's functions) and `special` (of SciPy's special functions)."""
+        names: dict[str, Any] = {op: row(op).meaning for op in ("conv", "window_max", "window_sum")}
+        names |= {"cupy": cupy, "special": special, "pad": _pad}
+        exec(compile(self.source, "<eqfuse library calls>", "exec"), names)
+        function: Callable[..., None] = names["kernel"]
+        return function
+
+
+def emit_calls(kernel: Kernel, device: Device) -> CudaCalls:
+    """The library calls that compute `kernel.body`. UnsupportedOp when there is none for an operator."""
+    body = kernel.body
+    places = {n: [f"w{j}" for j, o in enumerate(body.outputs) if o is n] for n in body.nodes}
+    names = {n: f"r{i}" for i, n in enumerate(body.inputs)}
+    constants: list[np.ndarray] = []
+    lines: list[str] = []
+    for n in body.nodes:
+        if n.op == "const":
+            literal = n.attrs[0]
+            assert isinstance(literal, Literal)
+            names[n] = f"k{len(constants)}"
+            constants.append(literal.array)
+        elif n not in names:
+            out = places[n].pop(0) if places[n] else None
+            arguments = [names[a] for a in n.args]
+            names[n] = out or f"t{len(lines)}"
+            if out and n.op in _INTO:
+                lines.append(_filled(_INTO[n.op], n, arguments, out))
+            else:
+                lines.append(f"{out}[...] = " if out else f"{names[n]} = ")
+                lines[-1] += _call(n, arguments, device)
+        lines += [f"{place}[...] = {names[n]}" for place in places[n]]
+    return CudaCalls(_function(body, len(constants), lines), tuple(constants))
+
+
+def _function(body: Graph, constants: int, lines: Sequence[str]) -> str:
+    counts = (("r", len(body.inputs)), ("k", constants), ("w", len(body.outputs)))
+    parameters = ", ".join(f"{letter}{i}" for letter, count in counts for i in range(count))
+    return f"def kernel({parameters}):\n" + "".join(f"    {line}\n" for line in lines)
+
+
+def _call(n: Node, arguments: list[str], device: Device) -> str:
+    if n.op == "slice":
+        (ranges,) = n.attrs
+        index = ", ".join(f"{start}:{stop}:{step}" for start, stop, step in ranges)  # type: ignore[attr-defined]
+        return f"{arguments[0]}[{index}]" if index else arguments[0]
+    if n.op not in _CALLS:
+        raise UnsupportedOp(
+            f"the cuda target ({device.name}) has no library call for {n.op}: add its row to eqfuse/emit/cuda_calls.py"
+        )
+    return _filled(_CALLS[n.op], n, arguments, "")
+
+
+def _filled(template: str, n: Node, arguments: list[str], out: str) -> str:
+    attrs = dict(zip(row(n.op).attrs, n.attrs, strict=True))
+    return template.format(*arguments, all=", ".join(arguments), out=out, **attrs)
+
+
+def _pad(x: Any, value: Any, widths: Sequence[tuple[int, int]]) -> Any:
+    """`x` with `value`, a scalar on the device, around it (CuPy's own `pad` takes scalars of the host alone)."""
+    padded = np.empty_like(x, shape=tuple(a + n + b for n, (a, b) in zip(x.shape, widths, strict=True)))
+    padded[...] = value
+    padded[tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, widths, strict=True))] = x
+    return padded

@@ -1,0 +1,156 @@
+"""Saved programs: one file with the graph, the plan and the large constants; data only, no code, no pickle.
+
+In: a plan and its report. Out: a file; and from a file, a `Program`, emitted anew for this process.
+The file is a zip of JSON and .npy members. Reading a foreign one runs nothing and ends in an EqfuseError.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import zipfile
+from collections import OrderedDict
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eqfuse.emit import emit
+from eqfuse.errors import EqfuseError
+from eqfuse.files import write_atomically
+from eqfuse.ir import Graph, Literal, Node, const, input_node, parse, substitute
+from eqfuse.plan import Plan
+from eqfuse.plan_text import read, write
+from eqfuse.pytree import LEAF, Static, Structure
+from eqfuse.report import KernelReport, Report
+from eqfuse.runtime import Program
+from eqfuse.trace import CallSignature
+
+FORMAT = 1
+SMALL_BYTES = 64  # constants up to this size are written into the graph's text
+CONTAINERS = {"tuple": tuple, "list": list, "dict": dict, "OrderedDict": OrderedDict}
+SCALARS = (str, int, float, bool, type(None))
+
+
+def save(plan: Plan, report: Report | None, path: Path) -> None:
+    """Write `plan` to `path`, in one step. EqfuseError when the results nest in a class of the user's."""
+    graph, large = _without_large_constants(plan.graph)
+    signature = plan.graph.signature
+    header = {
+        "format": FORMAT,
+        "graph": str(graph),
+        "large": len(large),
+        "plan": write(plan),
+        "signature": _signature(signature) if isinstance(signature, CallSignature) else None,
+        "report": asdict(report) if report is not None else None,
+    }
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr("program.json", json.dumps(header))
+        for i, literal in enumerate(large):
+            with archive.open(f"constant{i}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, _plain(literal.array), allow_pickle=False)
+    write_atomically(path, data.getvalue())
+
+
+def load(path: str | Path) -> Program:
+    """The program that `Program.save` wrote to `path`."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            header = json.loads(archive.read("program.json"))
+            if header["format"] != FORMAT:
+                raise EqfuseError(
+                    f"{path} was saved by another version of eqfuse: compile the program again and save it"
+                )
+            arrays = []
+            for i in range(header["large"]):
+                with archive.open(f"constant{i}.npy") as member:
+                    arrays.append(np.lib.format.read_array(member, allow_pickle=False))
+        graph = _with_constants(parse(header["graph"]), arrays, _call_signature(header["signature"]))
+        program = emit(read(header["plan"], graph))
+        if header["report"] is not None:
+            program.report = _report(header["report"])
+        return program
+    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise EqfuseError(f"{path} is not a saved program: {type(error).__name__}: {error}") from error
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """`array` in a dtype that the .npy format knows; the graph's text holds the real one."""
+    return array if array.dtype.kind in "biufc" else array.view(f"u{array.dtype.itemsize}")
+
+
+def _without_large_constants(graph: Graph) -> tuple[Graph, list[Literal]]:
+    """`graph` with inputs in the places of its large constants, behind its own inputs."""
+    large: dict[Node, Literal] = {}
+    for n in graph.nodes:
+        if n.op == "const" and n.type.nbytes > SMALL_BYTES and isinstance(n.attrs[0], Literal):
+            large[n] = n.attrs[0]
+    stands = {n: input_node(f"constant {i}", n.type, True) for i, n in enumerate(large)}
+    return Graph((*graph.inputs, *stands.values()), substitute(graph.outputs, stands)), list(large.values())
+
+
+def _with_constants(graph: Graph, arrays: list[np.ndarray], signature: CallSignature | None) -> Graph:
+    own = len(graph.inputs) - len(arrays)
+    stands = graph.inputs[own:]
+    values = {n: const(a.view(n.dtype).reshape(n.shape)) for n, a in zip(stands, arrays, strict=True)}
+    return Graph(graph.inputs[:own], substitute(graph.outputs, values), signature)
+
+
+def _report(data: dict[str, Any]) -> Report:
+    kernels = tuple(KernelReport(**(k | {"ops": tuple(k["ops"])})) for k in data["kernels"])
+    return Report(**(data | {"kernels": kernels}))
+
+
+def _signature(signature: CallSignature) -> dict[str, Any]:
+    parameters = signature.parameters
+    return {
+        "parameters": None if parameters is None else [
+            (p.name, p.kind.name, p.default is not p.empty) for p in parameters.parameters.values()
+        ],
+        "static": sorted(signature.static),
+        "arguments": _structure(signature.arguments),
+        "results": _structure(signature.results),
+    }  # fmt: skip
+
+
+def _call_signature(data: dict[str, Any] | None) -> CallSignature | None:
+    if data is None:
+        return None
+    parameters = None
+    if data["parameters"] is not None:
+        parameters = inspect.Signature(
+            [
+                inspect.Parameter(
+                    name, getattr(inspect.Parameter, kind), default=None if optional else inspect.Parameter.empty
+                )
+                for name, kind, optional in data["parameters"]
+            ]
+        )
+    static = frozenset(data["static"])
+    return CallSignature(parameters, static, _tree(data["arguments"]), _tree(data["results"]))
+
+
+def _structure(s: Structure) -> Any:
+    """`s` as JSON: null for a leaf, [container, keys, children], or ["static", value]."""
+    if s is LEAF or s.kind is None:
+        return None
+    if s.kind is Static and isinstance(s.keys[0], SCALARS):
+        return ["static", s.keys[0]]
+    if s.kind in CONTAINERS.values() and all(isinstance(k, SCALARS) for k in s.keys):
+        return [s.kind.__name__, list(s.keys), [_structure(child) for child in s.children]]
+    name = getattr(s.kind, "__qualname__", s.kind)
+    raise EqfuseError(
+        f"arguments or results nested in {name} cannot be saved (a saved program holds no classes): use tuples, lists "
+        "and dicts with plain keys"
+    )
+
+
+def _tree(data: Any) -> Structure:
+    if data is None:
+        return LEAF
+    if data[0] == "static":
+        return Structure(Static, (data[1],))
+    return Structure(CONTAINERS[data[0]], tuple(data[1]), tuple(_tree(child) for child in data[2]))

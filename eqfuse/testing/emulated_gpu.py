@@ -1,0 +1,86 @@
+"""A GPU on the CPU, for tests of programs. In: nothing. Out: `EmulatedGpu`, whose memory is NumPy's and whose CUDA
+functions run on `cudasim`. As with CuPy, its arrays do not mix with the host's, and new memory holds anything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+from eqfuse.testing.cudasim import CpuRawModule
+
+
+class DeviceArray(np.ndarray):
+    """An array in the emulated device's memory."""
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        out = kwargs.pop("out", ())
+        plain = [_host(a) for a in _on_device((*inputs, *out))]
+        if out:
+            kwargs["out"] = tuple(plain[len(inputs) :])
+        result = getattr(ufunc, method)(*plain[: len(inputs)], **kwargs)
+        return out[0] if out else _marked(result)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        list(_on_device((*args, *kwargs.values())))
+        return _marked(super().__array_function__(func, types, args, kwargs))
+
+
+class EmulatedGpu:
+    """One device with one stream."""
+
+    arrays = np
+    special = scipy.special
+
+    def here(self) -> tuple[Hashable, Hashable]:
+        return 0, 0
+
+    def module(self, source: str) -> CpuRawModule:
+        return CpuRawModule(source)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
+        array = np.empty(shape, dtype)
+        array.reshape(-1).view(np.uint8).fill(0xFF)
+        return array.view(DeviceArray)
+
+    def upload(self, array: np.ndarray) -> DeviceArray:
+        if isinstance(array, DeviceArray):
+            raise TypeError("the array is on the device already")
+        return np.array(array, order="C").view(DeviceArray)
+
+    def download(self, array: DeviceArray) -> np.ndarray:
+        return np.array(_host(array))
+
+    def holds(self, array: Any) -> bool:
+        return isinstance(array, DeviceArray)
+
+    def address(self, array: DeviceArray) -> int:
+        return array.ctypes.data
+
+    def finish(self) -> None:
+        """Work is done when it is started."""
+
+    def seconds(self, work: Callable[[], None]) -> float:
+        started = time.perf_counter()
+        work()
+        return time.perf_counter() - started
+
+
+def _on_device(values: Any) -> Iterator[Any]:
+    """`values`; TypeError, as from CuPy, when an array among them lies on the host."""
+    for value in values:
+        if isinstance(value, np.ndarray) and not isinstance(value, DeviceArray) and value.ndim:
+            raise TypeError("Unsupported type <class 'numpy.ndarray'>: the array is not on the device")
+        yield value
+
+
+def _host(value: Any) -> Any:
+    return value.view(np.ndarray) if isinstance(value, DeviceArray) else value
+
+
+def _marked(value: Any) -> Any:
+    return np.asarray(value).view(DeviceArray) if isinstance(value, (np.ndarray, np.generic)) else value
