@@ -5,10 +5,13 @@ In: nothing. Out: `LAWS`. Most are APPROXIMATE: they leave out an overflow, or a
 
 from __future__ import annotations
 
-from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, tensors
-from eqfuse.rewrites.words import cos, exp, expm1, log, log1p, sin, sqrt, tanh
+from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, apply, tensors
+from eqfuse.rewrites.words import exp, expm1, log, log1p, sqrt
 
 x, y = tensors("x y")
+
+ODD = ("erf", "tanh", "sin", "tan", "asin", "atan", "sinh", "asinh", "atanh", "cbrt")
+EVEN = ("cos", "cosh")
 
 LAWS = [
     Law("product_of_exp", exp(x) * exp(y), exp(x + y), exactness=APPROXIMATE),
@@ -25,7 +28,7 @@ LAWS = [
     Law("product_of_sqrt", sqrt(x) * sqrt(y), sqrt(x * y), exactness=APPROXIMATE),
     Law("power_half", x**0.5, sqrt(x), exactness=APPROXIMATE),
     Law("abs_of_exp", abs(exp(x)), exp(x), exactness=EXACT),
-    Law("tanh_of_negative", tanh(-x), -tanh(x), exactness=REASSOCIATES),
-    Law("sin_of_negative", sin(-x), -sin(x), exactness=REASSOCIATES),
-    Law("cos_of_negative", cos(-x), cos(x), exactness=REASSOCIATES),
+    # f(-x) == -f(x) for odd functions, f(-x) == f(x) for even ones; one evaluation then serves both signs
+    *(Law(f"{f}_of_negative", apply(f, -x), -apply(f, x), exactness=REASSOCIATES) for f in ODD),
+    *(Law(f"{f}_of_negative", apply(f, -x), apply(f, x), exactness=REASSOCIATES) for f in EVEN),
 ]

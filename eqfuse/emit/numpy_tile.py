@@ -61,6 +61,8 @@ class Stage:
         self.given = given or {}
         self.slices: list[tuple[str, str, Shape, bool]] = []  # tile, array, dims, right operand?
         self.named: dict[tuple[Node, bool, bool], str] = {}
+        self.loaded: list[tuple[str, str, Node]] = []  # flipped: tile, array, value; copied column by column
+        self.stored: list[tuple[str, str, Node]] = []
         self.known = self._shared(written or {})
         self.nodes = [n for n in body.nodes if computes(n) and n not in self.known and n not in self.given]
         self.outputs = self._written(written)
@@ -122,7 +124,10 @@ class Stage:
                 if array != f"o{k}":
                     self.source.line(f"b{k} = {array}")
                     array = f"b{k}"
-                self.slices.append((f"y{k}", array, dims, False))
+                if self._by_column(o):
+                    self.stored.append((f"y{k}", array, o))
+                else:
+                    self.slices.append((f"y{k}", array, dims, False))
             elif o not in outputs and self.known.get(o) != self.source.writes[k]:
                 self.source.line(f"copyto(o{k}, {self.known.get(o) or self.source.view(o)})")
         return outputs
@@ -216,7 +221,7 @@ class Stage:
         """Only one tile may write each element of an output before its value is final."""
         dims = self.panel.dims(n.shape)
         own = all(dims[a] == self.panel.extents[a] for a in (*self.cut.loops, self.cut.axis))
-        return own and not self.panel.flipped and slot.output is None and slot.dtypes == {n.dtype}
+        return own and slot.output is None and slot.dtypes == {n.dtype}
 
     def _blends(self, n: Node) -> bool:
         return n.op == "where" and self._elements(n) >= BLEND_FROM and bits(n.dtype) is not None
@@ -260,13 +265,20 @@ class Stage:
             text = name
         if not any(dims[a] > 1 for a in self.cut.loops) and not self._blocked(dims, right):
             return text
-        tile = f"{self.letter}x{len(self.slices)}"
+        tile = f"{self.letter}x{len(self.slices) + len(self.loaded)}"
+        if self._by_column(n):
+            self.loaded.append((tile, text, n))
+            return tile
         self.slices.append((tile, text, dims, right))
         return tile
 
     def _shape(self, dims: Shape) -> Shape:
         """`dims` without the looped axes along which the value does not vary."""
         return tuple(d for a, d in enumerate(dims) if not (a in self.cut.loops and d == 1))
+
+    def _by_column(self, n: Node) -> bool:
+        """Must the columns of `n` be copied apart? NumPy would walk along the short rows."""
+        return self.panel.flipped and min(self.panel.dims(n.shape)) > 1
 
     def _shaped(self, text: str, dims: Shape, shape: Shape) -> str:
         """The array `text` of `shape` in the axes of the panel."""
@@ -335,6 +347,14 @@ class Stage:
                 else:
                     made.append(f"{name} = {whole}")
             offset += -(-nbytes // 64) * 64
+        for tile, _, n in (*self.loaded, *self.stored):
+            shape = (self.panel.extents[0], block)
+            nbytes = math.prod(shape) * n.dtype.itemsize
+            room = f"memory[{offset}:{offset + nbytes}].view({self.source.dtype(n.dtype)})"
+            made.append(f"w{tile} = {room}.reshape({shape})")
+            made += [] if ragged else [f"{tile} = w{tile}"]
+            shorter += [f"{tile} = w{tile}[:, :{size}]"] if ragged else []
+            offset += -(-nbytes // 64) * 64
         return made, shorter, offset
 
     def write(self, depth: int) -> None:
@@ -353,8 +373,16 @@ class Stage:
             while parts and parts[-1] == ":":
                 parts.pop()
             self.source.line(f"{tile} = {array}[{', '.join(parts)}]" if parts else f"{tile} = {array}", depth)
+        for tile, array, _ in self.loaded:
+            self._columns(f"copyto({tile}[q], {array}[q, {low}:{high}])", depth)
         for text in self.statements:
             self.source.line(text, depth)
+        for tile, array, _ in self.stored:
+            self._columns(f"copyto({array}[q, {low}:{high}], {tile}[q])", depth)
+
+    def _columns(self, text: str, depth: int) -> None:
+        self.source.line(f"for q in range({self.panel.extents[0]}):", depth)
+        self.source.line(text, depth + 1)
 
 
 def _for_blas(n: Node) -> bool:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import eqfuse as ef
 from eqfuse.testing.programs import RandomProgram, programs
 
+SHORT = ef.Budget(seconds=0.5, nodes=500, rounds=5)
 EXAMPLES = 150  # times eight parts: 1,200 in the usual run
 
 
@@ -56,7 +57,7 @@ def test_random_programs_give_numpys_answer(part: int) -> None:
     @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=False)
     @given(programs(), st.just(part))
     def run(program: RandomProgram, _part: int) -> None:
-        compare_with_numpy(program)
+        compare_with_numpy(program, budget=SHORT)
 
     run()
 

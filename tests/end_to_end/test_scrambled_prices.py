@@ -15,6 +15,7 @@ from eqfuse.pytree import flatten
 from eqfuse.testing.suite import GRAPHS
 
 SCRAMBLES = 6
+SHORT = ef.Budget(seconds=1.0, nodes=1000, rounds=6)
 EXAMPLES = {
     "transformer": demo_programs.transformer(batch=2, tokens=5, width=8, heads=2),
     "options": demo_programs.options(count=19),
@@ -45,7 +46,7 @@ def scrambled(seed: int) -> Device:
 
 def agree(function: Any, arguments: tuple, device: Device) -> None:
     graph = ef.trace(function, *arguments)
-    got = flatten(ef.compile(graph, target=device)(*arguments))[0]
+    got = flatten(ef.compile(graph, target=device, budget=SHORT)(*arguments))[0]
     for g, w in zip(got, flatten(ef.meaning(graph, *arguments))[0], strict=True):
         assert (g.dtype, g.shape) == (w.dtype, w.shape)
         scale = max(1.0, float(np.abs(w.astype(np.float64)).max(initial=0)))

@@ -9,7 +9,18 @@ import pytest
 
 from eqfuse.ir import Node, node
 from tests.kernels.numpy_cases import (
-    CPU, add, body, cast, gelu, judge, layer_norm, mul, number, read, reduced, softmax,
+    CPU,
+    add,
+    body,
+    cast,
+    gelu,
+    judge,
+    layer_norm,
+    mul,
+    number,
+    read,
+    reduced,
+    softmax,
 )  # fmt: skip
 
 # a slow machine with a small cache: even small bodies are cut into many tiles
@@ -43,7 +54,11 @@ def test_a_map_may_have_several_outputs_and_read_what_it_writes(shape, device):
 
 def test_a_map_whose_output_is_what_it_reads_copies(device):
     x = read(0, (200, 300))
-    judge("map", body([x], x, add(x, x), node("transpose", (node("transpose", (x,), ((1, 0),)),), ((1, 0),))), device=device)
+    judge(
+        "map",
+        body([x], x, add(x, x), node("transpose", (node("transpose", (x,), ((1, 0),)),), ((1, 0),))),
+        device=device,
+    )
 
 
 def test_broadcast_operands_are_read_at_their_own_shape(device):
@@ -77,7 +92,11 @@ def test_where_takes_exactly_the_chosen_bits(dtype, shape, device):
     z = node("where", (c, x, y))
     judge("map", body([c, x, y], z, node("where", (node("logical_not", (c,)), z, x))), device=device)
     both = node("where", (c, node("maximum", (x, y)), node("minimum", (x, y))))
-    judge("map", body([c, x, y], node("where", (c, both, number(1, dtype))), node("where", (c, number(0, dtype), x))), device=device)
+    judge(
+        "map",
+        body([c, x, y], node("where", (c, both, number(1, dtype))), node("where", (c, number(0, dtype), x))),
+        device=device,
+    )
 
 
 def test_where_chooses_between_nan_and_negative_zero(device):
@@ -101,7 +120,8 @@ def test_casts_cut_and_wrap_as_numpy_does(device):
 
 @pytest.mark.parametrize("shape,axes", [
     ((300, 200), (-1,)), ((300, 200), (-2,)), ((20, 30, 40), (-2, -1)), ((20, 30, 40), (-3,)), ((20, 30, 40), (-3, -1)),
-    ((20, 30, 40), (-2,)), ((4, 1, 600), (-2,)), ((500, 1), (-1,)), ((2000,), (-1,)), ((1, 3000), (-2, -1)), ((3, 5), (-1,)),
+    ((20, 30, 40), (-2,)), ((4, 1, 600), (-2,)), ((500, 1), (-1,)), ((2000,), (-1,)), ((1, 3000), (-2, -1)),
+    ((3, 5), (-1,)),
 ])  # fmt: skip
 def test_softmax_over_any_axes(shape, axes, device):
     x = read(0, shape)
@@ -188,3 +208,43 @@ def test_users_names_never_reach_the_source(device):
 
     x = input_node('__import__("os").system("x")', TensorType(np.dtype("float32"), (70, 90)))
     assert "import" not in judge("map", body([x], gelu(x)), device=device)
+
+
+@pytest.mark.parametrize("shape", [(300, 1000), (70, 33), (5, 9000)])
+def test_sums_of_products_are_dot_products_that_keep_nan_and_infinity(shape, device):
+    x, y = read(0, shape), read(1, shape)
+    p = mul(x, y)
+    judge("row", body([x, y], node("subtract", (x, reduced("sum", p))), p, reduced("sum", mul(x, x))), device=device)
+    a = np.ones(shape, np.float32)
+    a[1, 3], a[2, 4] = np.nan, np.inf
+    graph = body([x], node("subtract", (number(1), reduced("sum", mul(x, x)))), mul(x, reduced("sum", x)))
+    from tests.kernels.numpy_cases import evaluate, run
+
+    for got, wanted in zip(run("row", graph, [a], device), evaluate(graph, [a]), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5)
+
+
+def test_erf_is_within_two_units_in_the_last_place(device):
+    import scipy.special
+
+    from tests.kernels.numpy_cases import run
+
+    x = read(0, (200, 500))
+    values = np.concatenate(
+        [np.linspace(-6, 6, 99990), [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-30, -1e-40, 3.9, 5.0, -4.0]]
+    )
+    a = values.astype(np.float32).reshape(200, 500)
+    (got,) = run("map", body([x], node("erf", (mul(x, number(1)),))), [a], device)
+    wanted = scipy.special.erf(a.astype(np.float64))
+    assert np.array_equal(np.isnan(got), np.isnan(a))
+    assert np.nanmax(np.abs(got)) == 1
+    bound = 2 * np.spacing(np.abs(wanted).astype(np.float32))
+    assert np.all((np.abs(got - wanted) <= bound) | np.isnan(a))
+
+
+@pytest.mark.parametrize("shape", [(5000, 4), (40, 50, 3), (3000, 1), (700, 24)])
+def test_short_rows_are_worked_on_as_columns(shape, device):
+    x, b, c = read(0, shape), read(1, shape[-1:]), read(2, (*shape[:-1], 1))
+    y = mul(layer_norm(add(x, b)), c)
+    keep = node("greater", (y, number(0)))
+    judge("row", body([x, b, c], softmax(x), node("where", (keep, y, c)), reduced("argmax", y), c), device=device)

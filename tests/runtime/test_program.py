@@ -111,7 +111,9 @@ def test_overflow_warns_no_one(recwarn):
 
 
 def test_source_names_every_kernel():
-    program = Program(one_kernel_per_operator([x := read(0, (3, 4))], node("transpose", (node("exp", (x,)),), ((1, 0),))))
+    program = Program(
+        one_kernel_per_operator([x := read(0, (3, 4))], node("transpose", (node("exp", (x,)),), ((1, 0),)))
+    )
     assert "# kernel 0, library: v1 = exp of v0" in program.source()
     assert "exp(r0, o0)" in program.source()
     assert "# a view: no data moves" in program.source()

@@ -1,0 +1,85 @@
+"""NumPy kernels whose reductions leave them: partial results, widths, what follows them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eqfuse.ir import node
+from tests.kernels.numpy_cases import CPU, add, body, cast, judge, kernel, mul, number, read, reduced, run
+from tests.kernels.test_numpy_panels import DEVICES, TINY
+
+
+@pytest.fixture(params=DEVICES, ids=lambda d: d.name)
+def device(request):
+    return request.param
+
+
+SUMS = [
+    ((5000,), (-1,)), ((300, 20), (-2,)), ((20, 300), (-1,)), ((40, 30, 20), (-3, -1)), ((40, 30, 20), (-3, -2)),
+    ((40, 30, 20), (-2,)), ((3, 4, 5000), (-1,)), ((2, 4000), (-2,)), ((1000, 1), (-2,)), ((1, 1), (-1,)),
+    ((7,), (-1,)),
+    ((4000, 3), (-2, -1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape,axes", SUMS)
+@pytest.mark.parametrize("op", ["sum", "max", "prod"])
+def test_a_reduction_with_work_before_and_after_it(op, shape, axes, device):
+    x, y = read(0, shape), read(1, shape[-1:])
+    r = reduced(op, node("tanh", (mul(x, y),)), *axes)
+    judge("reduce", body([x, y], add(mul(r, r), number(1)), r, r), device=device)
+
+
+@pytest.mark.parametrize("shape,axes", SUMS)
+def test_several_reductions_over_the_same_axes(shape, axes, device):
+    x = read(0, shape)
+    n = number(float(np.prod([shape[a] for a in axes])))
+    mean = node("divide", (reduced("sum", x, *axes), n))
+    square = node("divide", (reduced("sum", mul(x, x), *axes), n))
+    judge(
+        "reduce", body([x], mean, node("subtract", (square, mul(mean, mean))), reduced("max", x, *axes)), device=device
+    )
+
+
+@pytest.mark.parametrize("dtype", ["int32", "bool", "float16", "float64", "int64"])
+@pytest.mark.parametrize("op", ["sum", "prod", "max", "min", "any", "all"])
+def test_reductions_widen_as_numpy_does(op, dtype, device):
+    x = read(0, (2000, 3), dtype)
+    for axes in ((-2,), (-1,), (-2, -1)):
+        judge("reduce", body([x], reduced(op, x, *axes)), device=device)
+
+
+def test_counting_what_a_condition_chooses(device):
+    x = read(0, (100, 90))
+    judge("reduce", body([x], reduced("sum", cast(node("greater", (x, number(0))), "int64"), -2, -1)), device=device)
+
+
+@pytest.mark.parametrize("op", ["argmax", "argmin"])
+@pytest.mark.parametrize("axis", [-1, -2])
+def test_positions_of_extremes(op, axis, device):
+    x = read(0, (200, 300))
+    judge("reduce", body([x], reduced(op, mul(x, x), axis)), device=device)
+
+
+def test_a_sum_of_nothing_is_zero(device):
+    x = read(0, (0, 4))
+    judge("reduce", body([x], reduced("sum", x, -2)), device=device)
+
+
+def test_results_are_the_same_in_every_run():
+    x = read(0, (100000,))
+    graph = body([x], reduced("sum", x))
+    arrays = [np.random.default_rng(0).normal(size=100000).astype(np.float32)]
+    first = run("reduce", graph, arrays, TINY)[0]
+    assert all(run("reduce", graph, arrays, TINY)[0] == first for _ in range(20))
+
+
+def test_equal_kernels_are_emitted_once():
+    from eqfuse.emit.numpy import emit_kernel
+
+    def graph():
+        x = read(0, (10, 10))
+        return body([x], reduced("sum", mul(x, x)))
+
+    assert emit_kernel(kernel("reduce", graph()), CPU) is emit_kernel(kernel("reduce", graph()), CPU)

@@ -1,0 +1,61 @@
+"""Saving and loading programs."""
+
+from __future__ import annotations
+
+import zipfile
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.ir import const, node
+from eqfuse.runtime import Program
+from eqfuse.saved import load
+from eqfuse.trace import trace
+from tests.kernels.numpy_cases import add, read, softmax
+from tests.runtime.test_program import one_kernel_per_operator
+
+
+def program() -> Program:
+    x = read(0, (20, 30))
+    weight = const(np.random.default_rng(0).normal(size=(30, 40)).astype(np.float32))
+    return Program(one_kernel_per_operator([x], softmax(add(node("matmul", (x, weight)), const(np.float32(2))))))
+
+
+def test_a_saved_program_gives_the_same_bits(tmp_path):
+    saved = program()
+    saved.save(tmp_path / "p.eqfuse")
+    x = np.random.default_rng(1).normal(size=(20, 30)).astype(np.float32)
+    loaded = load(tmp_path / "p.eqfuse")
+    np.testing.assert_array_equal(loaded(x)[0], saved(x)[0])
+    assert loaded.plan == saved.plan
+
+
+def test_arguments_and_results_nest_as_before(tmp_path):
+    def f(params, x, scale=2.0):
+        return {"y": x @ params["w"] + params["b"], "z": [x, None]}
+
+    params = {"w": np.ones((3, 4), np.float32), "b": np.zeros(4, np.float32)}
+    x = np.ones((2, 3), np.float32)
+    graph = trace(f, params, x)
+    plan = one_kernel_per_operator(graph.inputs, *graph.outputs)
+    plan = type(plan)(graph, *(getattr(plan, name) for name in list(plan.__dataclass_fields__)[1:]))
+    Program(plan).save(tmp_path / "p.eqfuse")
+    got = load(tmp_path / "p.eqfuse")(params=params, x=x)
+    assert got["z"][1] is None
+    np.testing.assert_array_equal(got["y"], f(params, x)["y"])
+
+
+@pytest.mark.parametrize("damage", ["empty", "text", "other zip", "cut"])
+def test_a_damaged_or_foreign_file_is_refused(tmp_path, damage):
+    path = tmp_path / "p.eqfuse"
+    program().save(path)
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:500])
+    elif damage == "other zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("program.json", "{}")
+    else:
+        path.write_bytes(b"" if damage == "empty" else b"hello")
+    with pytest.raises(ef.EqfuseError, match="not a saved program"):
+        load(path)
