@@ -15,19 +15,18 @@ import numpy as np
 
 from eqfuse.emit.numpy_conv import conv_kernel
 from eqfuse.emit.numpy_library import library_kernel
+from eqfuse.emit.numpy_ops import WINDOWED
 from eqfuse.emit.numpy_panel import panel_kernel
 from eqfuse.emit.numpy_reduce import reduce_kernel, reductions_last, worth_it
 from eqfuse.emit.numpy_source import Source, straight_kernel
 from eqfuse.emit.numpy_window import window_kernel
 from eqfuse.emit.panel import cut, panel_of, tile_elements, worth_tiling
 from eqfuse.hardware import Device
-from eqfuse.ir import Graph
+from eqfuse.ir import Graph, Node
 from eqfuse.ops import Role, row
 from eqfuse.plan import Kernel
 from eqfuse.threads import pool, scratch
 from eqfuse.views import push_views
-
-TILED_ALONE = ("conv", "window_max", "window_sum")  # NumPy has no call for them
 
 
 @dataclass(frozen=True)
@@ -54,12 +53,18 @@ def emit_kernel(kernel: Kernel, device: Device) -> NumpyKernel:
 
 
 def _source(kind: str, body: Graph, device: Device) -> Source:
-    if kind in ("library", "view") and not any(n.op in TILED_ALONE for n in body.nodes):
+    if kind in ("library", "view") and not any(_tiled_alone(n) for n in body.nodes):
         return library_kernel(body)
     body = push_views(body)
     if not worth_tiling(body, device) or not all(o.type.size for o in body.outputs):
         return straight_kernel(body)
     return _panels(body, device)
+
+
+def _tiled_alone(n: Node) -> bool:
+    """Operators that NumPy has no call for; and products, since BLAS threads that have worked once go on spinning for tens
+    of milliseconds and hold up ours. On panels of rows one BLAS thread in each of ours is as fast."""
+    return n.op in WINDOWED or (n.op == "matmul" and n.dtype in (np.float32, np.float64))
 
 
 def _panels(body: Graph, device: Device) -> Source:

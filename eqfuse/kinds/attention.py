@@ -16,7 +16,8 @@ def accept(call: Call) -> State | str | None:
         if not left.panel or left.shape != left.space or call.types[0].shape[:-2] != call.out.shape[:-2]:
             return "the rows between two products must stay whole"
         products = (*left.products, call.name)
-        return State("attention", call.out.shape, call.out.shape, products=products)
+        held = call.types[0].shape[-1]
+        return State("attention", call.out.shape, call.out.shape, products=products, held=held)
     anchors = call.anchors
     last = next((a for a in anchors if a.kind == "attention"), None)
     if last is None or not call.is_a(Role.ELEMENTWISE):
@@ -27,4 +28,4 @@ def accept(call: Call) -> State | str | None:
             return "it needs a third product"
     if call.out.shape != last.space:
         return "the epilogue of a product works on the product's own elements"
-    return State("attention", call.out.shape, last.space, products=last.products)
+    return State("attention", call.out.shape, last.space, products=last.products, held=last.held)

@@ -22,6 +22,7 @@ class State:
     for leaves and views of leaves) says how the value lies in memory. `dense`: every array the value needs lies in
     memory in the value's own element order, so a reshape can be taken on the leaves. `products` names the products
     the body holds. `panel`: each row of `space` is computed whole, so a reduction over the last axis may follow.
+    `held`: elements of each row that stay on chip between two products.
     """
 
     kind: str
@@ -32,6 +33,7 @@ class State:
     dense: bool = False
     products: tuple[object, ...] = ()
     panel: bool = False
+    held: int = 0
 
     @property
     def at_leaf(self) -> bool:
