@@ -1,5 +1,7 @@
 """Emitted NumPy kernels against plain NumPy: answers checked first, then both timed in turn; medians.
 
+Every timed call follows a pause and an untimed call, so that each finds the machine as it leaves it itself.
+
 Run: python benches/kernels.py [name…]. The exit status tells whether every answer was right.
 """
 
@@ -21,6 +23,7 @@ from eqfuse.plan import Kernel, Price
 from eqfuse.targets import device_for
 
 F = np.dtype(np.float32)
+PAUSE = 0.05  # seconds before every call: BLAS threads of the one before spin that long and would take a core
 
 
 @dataclass(frozen=True)
@@ -197,8 +200,10 @@ def bench(case: Case, device: Device) -> tuple[float, float]:
     times: tuple[list[float], list[float]] = ([], [])
     functions = (lambda: case.plain(*arrays), ours)
     started = time.perf_counter()
-    while time.perf_counter() - started < 1.0 or len(times[0]) < 5:
+    while time.perf_counter() - started < 2.0 or len(times[0]) < 9:
         for samples, function in zip(times, functions, strict=True):
+            time.sleep(PAUSE)
+            function()
             begin = time.perf_counter()
             function()
             samples.append(time.perf_counter() - begin)

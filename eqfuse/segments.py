@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eqfuse.ir import Graph, Literal, Node, const, input_node, node
+from eqfuse.ir import Graph, Literal, Node, input_node, node
 from eqfuse.ops import Role, row
 
 SEGMENT_OPERATORS = 24  # fewer are not worth a segment of their own
@@ -94,7 +94,8 @@ def _canonical(outputs: tuple[Node, ...], boundary: set[Node]) -> tuple[Graph, t
         if n in new:
             stack.pop()
             continue
-        large = n.op == "const" and isinstance(n.attrs[0], Literal) and n.type.size > 1
+        literal = n.attrs[0] if n.op == "const" else None
+        large = isinstance(literal, Literal) and n.type.size > 1
         if n in boundary or n.op == "input" or large:
             known = large or (n.op == "input" and n.attrs[2])
             new[n] = input_node(f"i{len(inputs)}", n.type, bool(known))
@@ -102,5 +103,5 @@ def _canonical(outputs: tuple[Node, ...], boundary: set[Node]) -> tuple[Graph, t
         elif missing := [a for a in n.args if a not in new]:
             stack.extend(reversed(missing))
         else:
-            new[n] = const(n.attrs[0].array) if n.op == "const" else node(n.op, (new[a] for a in n.args), n.attrs)
+            new[n] = n if isinstance(literal, Literal) else node(n.op, (new[a] for a in n.args), n.attrs)
     return Graph(tuple(new[i] for i in inputs), tuple(new[o] for o in outputs)), tuple(inputs)

@@ -5,7 +5,6 @@ In: a `Space` and one `Cover` per distinct segment. Out: a `Plan`.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from eqfuse.extract.cover import Cover
@@ -93,13 +92,14 @@ def _known_step(segment: Segment, of: int) -> _Step:
     changed = True
     while changed:
         changed = False
-        for i, c in enumerate(segment.classes):
-            if not c.known or i in inputs:
+        for i, found in enumerate(segment.classes):
+            if not found.known or i in inputs:
                 continue
-            for k, enode in enumerate(c.nodes):
-                total = 1 + sum(size.get(a, math.inf) for a in enode.args)  # type: ignore[misc]
-                if total < size.get(i, math.inf):
-                    size[i], best[i], changed = int(total), k, True
+            for k, enode in enumerate(found.nodes):
+                if all(a in size for a in enode.args):
+                    total = 1 + sum(size[a] for a in enode.args)
+                    if i not in size or total < size[i]:
+                        size[i], best[i], changed = total, k, True
     reads: dict[int, Node] = {}
     made: dict[int, Node] = {}
     stack = [of]

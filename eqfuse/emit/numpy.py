@@ -62,8 +62,8 @@ def _source(kind: str, body: Graph, device: Device) -> Source:
 
 
 def _tiled_alone(n: Node) -> bool:
-    """Operators that NumPy has no call for; and products, since BLAS threads that have worked once go on spinning for tens
-    of milliseconds and hold up ours. On panels of rows one BLAS thread in each of ours is as fast."""
+    """Operators that NumPy has no call for; and products: BLAS threads that have worked once go on spinning for tens of
+    milliseconds and hold up ours. On panels of rows, one BLAS thread in each of ours is as fast."""
     return n.op in WINDOWED or (n.op == "matmul" and n.dtype in (np.float32, np.float64))
 
 

@@ -56,7 +56,7 @@ def merge(a: State, b: State) -> State | str:
     if kinds == {"contract"} and a.products == b.products:
         axes = max(a.axes, b.axes, key=len)
         return State("contract", a.space, a.space, axes=axes, products=a.products, panel=a.panel)
-    return f"a {a.kind} and a {b.kind} kernel do not merge"
+    return f"kernels of kind {a.kind} and {b.kind} do not merge"
 
 
 def classify(body: Graph, device: Device) -> State | str:
