@@ -1,6 +1,6 @@
 """Emitted NumPy kernels against plain NumPy: answers checked first, then both timed in turn; medians.
 
-Every timed call follows a pause and an untimed call, so that each finds the machine as it leaves it itself.
+Each takes turns of a pause, one untimed and a few timed calls, so that it finds the machine as it leaves it itself.
 
 Run: python benches/kernels.py [name…]. The exit status tells whether every answer was right.
 """
@@ -23,7 +23,8 @@ from eqfuse.plan import Kernel, Price
 from eqfuse.targets import device_for
 
 F = np.dtype(np.float32)
-PAUSE = 0.05  # seconds before every call: BLAS threads of the one before spin that long and would take a core
+CALLS = 5  # timed in one turn
+PAUSE = 0.05  # seconds before every turn: BLAS threads of the one before spin that long and would take a core
 
 
 @dataclass(frozen=True)
@@ -200,13 +201,14 @@ def bench(case: Case, device: Device) -> tuple[float, float]:
     times: tuple[list[float], list[float]] = ([], [])
     functions = (lambda: case.plain(*arrays), ours)
     started = time.perf_counter()
-    while time.perf_counter() - started < 2.0 or len(times[0]) < 9:
+    while time.perf_counter() - started < 2.0 or len(times[0]) < 15:
         for samples, function in zip(times, functions, strict=True):
             time.sleep(PAUSE)
             function()
-            begin = time.perf_counter()
-            function()
-            samples.append(time.perf_counter() - begin)
+            for _ in range(CALLS):
+                begin = time.perf_counter()
+                function()
+                samples.append(time.perf_counter() - begin)
     return float(np.median(times[0])), float(np.median(times[1]))
 
 

@@ -208,9 +208,10 @@ def _values(dtype: np.dtype) -> np.ndarray:
 def _product(dtype: str, quick: bool) -> float:
     """Operations per second of a square matrix product, BLAS threads at work."""
     blas = dtype in ("float32", "float64")
-    n = (256 if quick else 1024) if blas else (32 if quick else 128)
+    n = (512 if quick else 1024) if blas else (32 if quick else 128)
     a = np.ones((n, n), np.dtype(dtype))
-    return 2 * n**3 / _seconds(partial(np.matmul, a, a, out=np.empty_like(a)), 2e-3 if quick else 0.3)
+    enough = 0.03 if blas else 2e-3  # BLAS threads need some calls to wake up
+    return 2 * n**3 / _seconds(partial(np.matmul, a, a, out=np.empty_like(a)), enough if quick else 0.3)
 
 
 def _memory(found: Caches, threads: int, quick: bool) -> tuple[Levels, Levels, float]:

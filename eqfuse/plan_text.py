@@ -1,4 +1,4 @@
-"""A plan as JSON and back: what the disk cache and saved programs hold. No pickle, so reading one runs nothing.
+"""A plan and its report as JSON and back: what the disk cache and saved programs hold. No pickle: reading runs nothing.
 
 In: a `Plan`. Out: JSON text that `read` turns into the same plan, given its graph (large constants stay in the graph).
 """
@@ -6,13 +6,15 @@ In: a `Plan`. Out: JSON text that `read` turns into the same plan, given its gra
 from __future__ import annotations
 
 import json
-from dataclasses import astuple
+from dataclasses import asdict, astuple
 from typing import Any
 
 from eqfuse.errors import EqfuseError
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Literal, Node, check, parse, tensor_type
+from eqfuse.kinds import KINDS
 from eqfuse.plan import Kernel, Plan, Price
+from eqfuse.report import KernelReport, Report
 
 
 def write(plan: Plan) -> str:
@@ -51,7 +53,7 @@ def read(text: str, graph: Graph) -> Plan:
         def kernel(kind: str, body: int, reads: list[int], writes: list[int], price: list[Any]) -> Kernel:
             return Kernel(kind, bodies[body], tuple(reads), tuple(writes), Price(*price))
 
-        return Plan(
+        plan = Plan(
             graph=graph,
             device=Device.from_json(json.dumps(data["device"])),
             types=tuple(map(tensor_type, data["types"])),
@@ -61,8 +63,42 @@ def read(text: str, graph: Graph) -> Plan:
             kernels=tuple(kernel(*k) for k in data["kernels"]),
             outputs=tuple(data["outputs"]),
         )
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        _check(plan)
+        return plan
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
         raise EqfuseError(f"this is not the text of a plan: {type(error).__name__}: {error}") from error
+
+
+def write_report(report: Report) -> dict[str, Any]:
+    """`report` as what JSON holds."""
+    return asdict(report)
+
+
+def read_report(data: dict[str, Any]) -> Report:
+    """The report that `write_report` wrote. EqfuseError when it is something else."""
+    try:
+        kernels = tuple(KernelReport(**(k | {"ops": tuple(k["ops"])})) for k in data["kernels"])
+        return Report(**(data | {"kernels": kernels}))
+    except (KeyError, TypeError) as error:
+        raise EqfuseError(f"this is not a report: {type(error).__name__}: {error}") from error
+
+
+def _check(plan: Plan) -> None:
+    """Every kernel is of a kind there is and reads values that exist by then, of the types its body says; else
+    ValueError."""
+    types = plan.types
+    known = {v: literal.type for v, literal in plan.constants}
+    for stage, given in ((plan.setup, {}), (plan.kernels, dict(zip(plan.inputs, plan.graph.inputs, strict=True)))):
+        known |= {v: n.type for v, n in given.items()}
+        for k in stage:
+            reads = [n.type for n in k.body.inputs]
+            if k.kind not in KINDS or [known[v] for v in k.reads] != reads:
+                raise ValueError(f"a kernel of kind {k.kind!r} does not fit the values it reads")
+            known |= zip(k.writes, [o.type for o in k.body.outputs], strict=True)
+    if [known[v] for v in plan.outputs] != [o.type for o in plan.graph.outputs]:
+        raise ValueError("the results are not those of the graph")
+    if any(not 0 <= v < len(types) or types[v] != t for v, t in known.items()):
+        raise ValueError("the table of types does not fit the kernels")
 
 
 def _constants(graph: Graph) -> list[Node]:

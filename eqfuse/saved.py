@@ -11,7 +11,6 @@ import io
 import json
 import zipfile
 from collections import OrderedDict
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,9 @@ from eqfuse.errors import EqfuseError
 from eqfuse.files import write_atomically
 from eqfuse.ir import Graph, Literal, Node, const, input_node, parse, substitute
 from eqfuse.plan import Plan
-from eqfuse.plan_text import read, write
+from eqfuse.plan_text import read, read_report, write, write_report
 from eqfuse.pytree import LEAF, Static, Structure
-from eqfuse.report import KernelReport, Report
+from eqfuse.report import Report
 from eqfuse.runtime import Program
 from eqfuse.trace import CallSignature
 
@@ -44,7 +43,7 @@ def save(plan: Plan, report: Report | None, path: Path) -> None:
         "large": len(large),
         "plan": write(plan),
         "signature": _signature(signature) if isinstance(signature, CallSignature) else None,
-        "report": asdict(report) if report is not None else None,
+        "report": write_report(report) if report is not None else None,
     }
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w") as archive:
@@ -71,7 +70,7 @@ def load(path: str | Path) -> Program:
         graph = _with_constants(parse(header["graph"]), arrays, _call_signature(header["signature"]))
         program = emit(read(header["plan"], graph))
         if header["report"] is not None:
-            program.report = _report(header["report"])
+            program.report = read_report(header["report"])
         return program
     except (zipfile.BadZipFile, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise EqfuseError(f"{path} is not a saved program: {type(error).__name__}: {error}") from error
@@ -97,11 +96,6 @@ def _with_constants(graph: Graph, arrays: list[np.ndarray], signature: CallSigna
     stands = graph.inputs[own:]
     values = {n: const(a.view(n.dtype).reshape(n.shape)) for n, a in zip(stands, arrays, strict=True)}
     return Graph(graph.inputs[:own], substitute(graph.outputs, values), signature)
-
-
-def _report(data: dict[str, Any]) -> Report:
-    kernels = tuple(KernelReport(**(k | {"ops": tuple(k["ops"])})) for k in data["kernels"])
-    return Report(**(data | {"kernels": kernels}))
 
 
 def _signature(signature: CallSignature) -> dict[str, Any]:

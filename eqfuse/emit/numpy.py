@@ -22,7 +22,7 @@ from eqfuse.emit.numpy_source import Source, straight_kernel
 from eqfuse.emit.numpy_window import window_kernel
 from eqfuse.emit.panel import cut, panel_of, tile_elements, worth_tiling
 from eqfuse.hardware import Device
-from eqfuse.ir import Graph, Node
+from eqfuse.ir import Graph
 from eqfuse.ops import Role, row
 from eqfuse.plan import Kernel
 from eqfuse.threads import pool, scratch
@@ -53,18 +53,12 @@ def emit_kernel(kernel: Kernel, device: Device) -> NumpyKernel:
 
 
 def _source(kind: str, body: Graph, device: Device) -> Source:
-    if kind in ("library", "view") and not any(_tiled_alone(n) for n in body.nodes):
+    if kind in ("library", "view") and not any(n.op in WINDOWED for n in body.nodes):
         return library_kernel(body)
     body = push_views(body)
     if not worth_tiling(body, device) or not all(o.type.size for o in body.outputs):
         return straight_kernel(body)
     return _panels(body, device)
-
-
-def _tiled_alone(n: Node) -> bool:
-    """Operators that NumPy has no call for; and products: BLAS threads that have worked once go on spinning for tens of
-    milliseconds and hold up ours. On panels of rows, one BLAS thread in each of ours is as fast."""
-    return n.op in WINDOWED or (n.op == "matmul" and n.dtype in (np.float32, np.float64))
 
 
 def _panels(body: Graph, device: Device) -> Source:

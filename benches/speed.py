@@ -1,0 +1,220 @@
+"""Whole programs: plain NumPy against eqfuse, answers checked first, then both timed in turn on equal threads.
+
+Run: python benches/speed.py [--quick] [--json FILE] [name…]. The exit status tells whether every answer was right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
+from timing import medians, with_temporaries
+
+import eqfuse as ef
+from eqfuse.calibrate import cpu_name
+from eqfuse.demo_programs import Build, convolution, layer_norm, options, softmax, transformer
+from eqfuse.memory import arenas
+from eqfuse.pytree import flatten
+from eqfuse.targets import device_for
+from eqfuse.threads import pool, scratch
+
+SLACK, CALL = 1.05, 20e-6  # how much slower than plain NumPy a program may be, and what one call may cost beside that
+NOISE = 256 << 10  # bytes of Python objects that tracemalloc sees beside arrays
+
+
+@dataclass(frozen=True)
+class Case:
+    """One program. `target`: how many times faster it should be, None where it must only be no slower.
+
+    `share`: the share of plain NumPy's temporary memory that it may use. `small`: ef.jit is timed too.
+    """
+
+    name: str
+    build: Build
+    target: float | None = None
+    share: float = 1.0
+    small: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured: seconds, bytes of temporaries, largest error relative to the largest value."""
+
+    name: str
+    numpy: float
+    eqfuse: float
+    jit: float | None
+    target: float | None
+    fast_enough: bool
+    numpy_bytes: int | None
+    eqfuse_bytes: int | None
+    reported_bytes: int  # by the program's own report
+    share: float
+    small_enough: bool | None
+    numpy_error: float
+    eqfuse_error: float
+
+    def __str__(self) -> str:
+        wanted = f"≥ {self.target:.1f}×" if self.target else "≥ 0.95×"
+        columns = [
+            f"{self.name:32}{_time(self.numpy):>9}{_time(self.eqfuse):>9}",
+            f"{_time(self.jit) if self.jit is not None else '':>9}",
+            f"{self.numpy / self.eqfuse:7.2f}×  {wanted:8}{'met' if self.fast_enough else 'MISSED':7}",
+        ]
+        if self.numpy_bytes is not None and self.eqfuse_bytes is not None:
+            met = "met" if self.small_enough else "MISSED"
+            columns.append(f"{self.numpy_bytes / 1e6:9.2f}{self.eqfuse_bytes / 1e6:9.2f}  ≤ {self.share:<5.2f}{met}")
+            if self.eqfuse_bytes != self.reported_bytes:
+                columns.append(f", report.peak_bytes says {self.reported_bytes / 1e6:.2f}")
+        return "".join(columns)
+
+
+HEADING = (
+    f"{'program':32}{'NumPy':>9}{'eqfuse':>9}{'jit':>9}{'ratio':>8}  {'wanted':8}{'':7}"
+    f"{'NumPy MB':>9}{'eqfuse':>9}  temporaries"
+)
+
+
+def _time(seconds: float) -> str:
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.1f} µs"
+    return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def gelu(x: Any) -> Any:
+    return 0.5 * x * (1 + np.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
+
+
+def norm_gelu(x: Any, gain: Any, shift: Any) -> Any:
+    return gelu(layer_norm(x, gain, shift))
+
+
+def attention(q: Any, k: Any, v: Any) -> Any:
+    return softmax(q @ np.swapaxes(k, -1, -2) / q.shape[-1] ** 0.5) @ v
+
+
+def dense(x: Any, weight: Any, bias: Any) -> Any:
+    return np.maximum(x @ weight + bias, 0)
+
+
+def column_sums(x: Any) -> Any:
+    return x.sum(axis=0)
+
+
+def full_sum(x: Any) -> Any:
+    return x.sum()
+
+
+def normal(function: Callable[..., Any], *shapes: tuple[int, ...]) -> Build:
+    """A case's `build`: `function` on normal random arrays."""
+
+    def build(dtype: DTypeLike) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        rng = np.random.default_rng(0)
+        return function, tuple([rng.standard_normal(shape, np.float32).astype(dtype) for shape in shapes])
+
+    return build
+
+
+def cases(quick: bool) -> list[Case]:
+    """The rows of the table; `quick` for a tenth of the work, at sizes that no target is set for."""
+    elements, rows, tokens = (1 << 18, 256, 128) if quick else (1 << 22, 4096, 1024)
+    panel = (rows, 1024)
+    heads = (8, tokens, 64)
+    found = [
+        Case(f"GELU {elements:,}", normal(gelu, (elements,)), 3.0),
+        Case(f"softmax {rows}×1024", normal(softmax, panel), 2.5),
+        Case(f"layer norm + GELU {rows}×1024", normal(norm_gelu, panel, (1024,), (1024,)), 2.5),
+        Case(f"Black–Scholes {elements:,}", options(elements).build, 2.5),
+        Case(f"attention 8×{tokens}×64", normal(attention, heads, heads, heads), 2.0, share=0.25),
+    ]
+    for n, shape in ((10, (2, 5)), (1_000, (20, 50)), (100_000, (200, 500))):
+        k = shape[1]
+        small = partial(Case, small=True)
+        found += [
+            small(f"GELU {n:,}", normal(gelu, (n,))),
+            small(f"softmax {shape[0]}×{k}", normal(softmax, shape)),
+            small(f"dense + ReLU {shape[0]}×{k}", normal(dense, shape, (k, k), (k,))),
+            small(f"column sums {shape[0]}×{k}", normal(column_sums, shape)),
+            small(f"sum {n:,}", normal(full_sum, (n,))),
+        ]
+    block = transformer(2, 128, 192, 6) if quick else transformer()
+    conv = convolution(batch=8) if quick else convolution()
+    found += [Case("transformer block", block.build), Case("conv block", conv.build)]
+    return [replace(case, target=None) for case in found] if quick else found
+
+
+def measure(case: Case, seconds: float) -> Row:
+    """Check the answers of both, then time them in turn. SystemExit when eqfuse is less accurate than plain NumPy."""
+    function, arguments = case.build(np.float64)
+    exact = flatten(function(*arguments))[0]
+    function, arguments = case.build(np.float32)
+    program = ef.compile(function, *arguments, target="numpy")
+    _forget()
+    ours, traced = with_temporaries(lambda: program(*arguments))
+    plain, temporaries = with_temporaries(lambda: function(*arguments))
+    errors = [_error(result, exact) for result in (plain, ours)]
+    if errors[1] > 3 * errors[0] + 1e-6:
+        raise SystemExit(f"{case.name}: the error is {errors[1]:.1e}, plain NumPy's {errors[0]:.1e}")
+    del exact, plain, ours
+    reported = program.report.peak_bytes
+    peak = reported if abs(traced - reported) < NOISE else traced
+    runs = [lambda: function(*arguments), lambda: program(*arguments)]
+    if case.small:
+        jitted = ef.jit(target="numpy")(function)
+        runs.append(lambda: jitted(*arguments))
+    taken = medians(runs, seconds)
+    fast = taken[0] / taken[1] >= case.target if case.target else max(taken[1:]) <= SLACK * taken[0] + CALL
+    seen = sum(a.nbytes for a in flatten(arguments)[0]) >= NOISE  # the memory of smaller ones drowns in Python objects
+    return Row(
+        case.name, taken[0], taken[1], taken[2] if case.small else None, case.target, fast,
+        temporaries if seen else None, peak if seen else None, reported, case.share,
+        peak <= case.share * temporaries if seen else None, *errors,
+    )  # fmt: skip
+
+
+def _forget() -> None:
+    """Drop the memory that earlier programs left behind for later ones, so that all of a call's memory is seen."""
+    arenas.kept = None
+    scratch.memory = np.empty(0, np.uint8)
+    pool.workers.clear()
+
+
+def _error(result: Any, exact: list[np.ndarray]) -> float:
+    worst = 0.0
+    for got, wanted in zip(flatten(result)[0], exact, strict=True):
+        worst = max(worst, float(np.abs(got - wanted).max() / np.abs(wanted).max()))
+    return worst
+
+
+def machine() -> str:
+    """Where and on how many threads this runs."""
+    blas = ", ".join(f"{i['internal_api']} {i['num_threads']} threads" for i in threadpool_info())
+    return f"{cpu_name()}, eqfuse {device_for('numpy').threads} threads, {blas}, NumPy {np.__version__}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="smaller arrays, shorter runs")
+    parser.add_argument("--json", type=Path, help="also write the rows to this file")
+    parser.add_argument("names", nargs="*", help="only programs with one of these in their name")
+    options = parser.parse_args()
+    print(f"{machine()}\n{HEADING}")
+    rows = []
+    for case in cases(options.quick):
+        if not options.names or any(name in case.name for name in options.names):
+            rows.append(measure(case, 0.3 if options.quick or case.small else 4.0))
+            print(rows[-1], flush=True)
+    if options.json:
+        options.json.write_text(json.dumps({"machine": machine(), "rows": [asdict(row) for row in rows]}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
