@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import threading
 import warnings
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -20,14 +23,16 @@ from eqfuse.files import cache_dir, set_aside, write_atomically
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph
 from eqfuse.plan import Plan
-from eqfuse.plan_text import read, write
-from eqfuse.report import KernelReport, Report
+from eqfuse.plan_text import read, read_report, write, write_report
+from eqfuse.report import Report
 from eqfuse.rewrites import Law, book
 
 IN_MEMORY = 256  # plans
 ON_DISK = 1024  # files; the oldest go first
+SUFFIX = ".plan"  # a digest, a line's end, and JSON
 
 _memory: dict[tuple, tuple[Plan, Report]] = {}
+_lock = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ def key(graph: Graph, device: Device, numerics: str, laws: tuple[Law, ...], extr
     path = None
     if set(laws) <= set(book()):
         text = repr((_code(), graph.key, device.to_json(), numerics, names, extractor, budget))
-        path = cache_dir() / "plans" / f"{hashlib.blake2b(text.encode(), digest_size=20).hexdigest()}.json"
+        path = cache_dir() / "plans" / f"{hashlib.blake2b(text.encode(), digest_size=20).hexdigest()}{SUFFIX}"
     return Key((graph.key, device, numerics, laws, extractor, budget), path)
 
 
@@ -66,16 +71,12 @@ def find(key: Key, graph: Graph) -> tuple[Plan, Report] | None:
     if key.path is None:
         return None
     try:
-        text = key.path.read_text()
+        text = key.path.read_bytes()
     except OSError:
         return None
-    except UnicodeDecodeError as error:
-        set_aside(key.path, "cached plan", error)
-        return None
     try:
-        data = json.loads(text)
-        plan, report = read(data["plan"], graph), _report(data["report"])
-    except (EqfuseError, ValueError, KeyError, TypeError) as error:
+        plan, report = _opened(text, key.path.stem, graph)
+    except (EqfuseError, ValueError, KeyError, TypeError, RecursionError) as error:
         set_aside(key.path, "cached plan", error)
         return None
     _remember(key, plan, report)
@@ -87,12 +88,30 @@ def keep(key: Key, plan: Plan, report: Report) -> None:
     _remember(key, plan, report)
     if key.path is None:
         return
-    data = json.dumps({"plan": write(plan), "report": asdict(report)})
     try:
-        write_atomically(key.path, data.encode())
+        write_atomically(key.path, _sealed(key.path.stem, plan, report))
         _prune(key.path.parent)
     except OSError as error:
         _warn_unwritable(str(error))
+
+
+def _sealed(name: str, plan: Plan, report: Report) -> bytes:
+    """The content of the file `name`: a digest of the name and all that follows, then the plan and its report."""
+    body = json.dumps({"plan": write(plan), "report": write_report(report)}).encode()
+    return _digest(name, body) + b"\n" + body
+
+
+def _opened(data: bytes, name: str, graph: Graph) -> tuple[Plan, Report]:
+    """What `_sealed` put in. EqfuseError or ValueError when a byte has changed, or the file had another name."""
+    digest, _, body = data.partition(b"\n")
+    if digest != _digest(name, body):
+        raise ValueError("its digest is that of another content or another program")
+    content = json.loads(body)
+    return read(content["plan"], graph), read_report(content["report"])
+
+
+def _digest(name: str, body: bytes) -> bytes:
+    return hashlib.blake2b(name.encode() + body, digest_size=20).hexdigest().encode()
 
 
 @cache
@@ -101,19 +120,20 @@ def _warn_unwritable(error: str) -> None:
 
 
 def _remember(key: Key, plan: Plan, report: Report) -> None:
-    _memory[key.values] = (plan, report)
-    while len(_memory) > IN_MEMORY:
-        del _memory[next(iter(_memory))]
+    with _lock:
+        _memory[key.values] = (plan, report)
+        while len(_memory) > IN_MEMORY:
+            del _memory[next(iter(_memory))]
 
 
 def _prune(folder: Path) -> None:
-    files = list(folder.glob("*.json"))
-    if len(files) > ON_DISK:
-        files.sort(key=lambda path: path.stat().st_mtime)
-        for path in files[: len(files) - ON_DISK]:
-            path.unlink(missing_ok=True)
-
-
-def _report(data: dict[str, Any]) -> Report:
-    kernels = tuple(KernelReport(**(k | {"ops": tuple(k["ops"])})) for k in data["kernels"])
-    return Report(**(data | {"kernels": kernels}))
+    """Delete the oldest files beyond the limit; another process may be doing the same."""
+    found = [entry for entry in os.scandir(folder) if entry.name.endswith(SUFFIX)]
+    if len(found) <= ON_DISK:
+        return
+    ages = []
+    for entry in found:
+        with suppress(FileNotFoundError):
+            ages.append((entry.stat().st_mtime, entry.path))
+    for _, path in sorted(ages)[: len(found) - ON_DISK]:
+        Path(path).unlink(missing_ok=True)

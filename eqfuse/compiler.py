@@ -16,7 +16,7 @@ from eqfuse import cache, debug
 from eqfuse.egraph import Budget, saturate
 from eqfuse.emit import emit
 from eqfuse.errors import EqfuseError
-from eqfuse.extract import choose
+from eqfuse.extract import choose, named
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, check
 from eqfuse.meaning import evaluate
@@ -65,6 +65,7 @@ def compile_graph(
     """`compile` for a graph that is already traced."""
     device = device_for(target)
     chosen = admitted(select(laws), numerics)
+    named(extractor)  # refused before the search
     key = cache.key(graph, device, numerics, chosen, extractor, budget)
     started = time.perf_counter()
     found = cache.find(key, graph)

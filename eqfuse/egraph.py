@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,19 +24,22 @@ from eqfuse.rewrites.rule import Rule, compile_law
 from eqfuse.segments import segments
 from eqfuse.space import EClass, ENode, Segment, Space
 
+_MANY_MATCHES = 1000  # of one law in one round, or as many as there are nodes
+
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits of saturation: seconds over the whole program, nodes and rounds per distinct segment."""
+    """Limits of saturation: seconds over the whole program, nodes and rounds per distinct segment.
+
+    Seconds and nodes also end a round that has begun: matches beyond them are declined.
+    """
 
     seconds: float = 3.0
     nodes: int = 20_000
     rounds: int = 16
 
 
-def saturate(
-    graph: Graph, laws: Any = "all", numerics: str = "reassociate", budget: Budget | None = None
-) -> Space:
+def saturate(graph: Graph, laws: Any = "all", numerics: str = "reassociate", budget: Budget | None = None) -> Space:
     """Every program the laws make of `graph`, as far as `budget` reaches; what was found by then is always returned.
 
     `laws`: "all", "none", a family, or a list of laws, families and law names. LawError names an unknown one.
@@ -62,7 +65,7 @@ def saturate_segment(graph: Graph, laws: Sequence[Law], budget: Budget) -> Segme
     engine.load(rules)
     law_of = {rule.name: rule.law.name for rule in rules}
     fired: Counter[str] = Counter()
-    seconds: defaultdict[str, float] = defaultdict(float)
+    back_off = BackOff()
     sizes = [engine.size]
     reason = "rounds"
     while len(sizes) <= budget.rounds:
@@ -72,17 +75,21 @@ def saturate_segment(graph: Graph, laws: Sequence[Law], budget: Budget) -> Segme
         if sizes[-1] > budget.nodes:
             reason = "nodes"
             break
-        report = engine.round()
+        resting = back_off.resting(len(sizes))
+        report = engine.round(budget.nodes - sizes[-1], start + budget.seconds, resting)
         for name, count in report.num_matches_per_rule.items():
             if name in law_of and count:
                 fired[law_of[name]] += count
-        for name, spent in report.search_and_apply_time_per_rule.items():
-            if name in law_of:
-                seconds[law_of[name]] += spent.total_seconds()
+                back_off.note(name, count, len(sizes), sizes[-1])
         sizes.append(engine.size)
-        if not report.updated:
-            reason = "saturated"
+        if engine.cut:
+            reason = engine.cut
             break
+        if not report.updated:
+            if not resting:
+                reason = "saturated"
+                break
+            back_off.wake()
     classes, origin = freeze(engine, graph)
     return Segment(
         graph,
@@ -93,11 +100,32 @@ def saturate_segment(graph: Graph, laws: Sequence[Law], budget: Budget) -> Segme
         reason,
         len(sizes) - 1,
         dict(sorted(fired.items())),
-        dict(sorted(seconds.items())),
         time.perf_counter() - start,
         tuple(sizes),
         engine,
     )
+
+
+class BackOff:
+    """Rules that matched too often in a round rest for some rounds, longer each time, as in egg's scheduler."""
+
+    def __init__(self) -> None:
+        self._times: Counter[str] = Counter()
+        self._until: dict[str, int] = {}
+
+    def note(self, rule: str, matches: int, at: int, size: int) -> None:
+        """`rule` matched `matches` times in round `at`, which began with `size` nodes."""
+        if matches > max(_MANY_MATCHES, size) << self._times[rule]:
+            self._times[rule] += 1
+            self._until[rule] = at + (1 << self._times[rule])
+
+    def resting(self, at: int) -> frozenset[str]:
+        """The rules that are left out of round `at`."""
+        return frozenset(rule for rule, until in self._until.items() if at <= until)
+
+    def wake(self) -> None:
+        """Let every rule run in the next round."""
+        self._until.clear()
 
 
 @lru_cache(maxsize=1024)

@@ -8,6 +8,8 @@ are numbers that stand for Python objects (egglog would pickle the objects thems
 from __future__ import annotations
 
 import itertools
+import math
+import time
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -18,7 +20,7 @@ from egglog import bindings
 from eqfuse.ir import Literal, Node, TensorType
 from eqfuse.ops import TABLE, Role, row
 from eqfuse.rewrites.law import EXACT
-from eqfuse.rewrites.rule import Judge, Rule, constructor
+from eqfuse.rewrites.rule import Rule, constructor
 
 _engines: weakref.WeakValueDictionary[int, Engine] = weakref.WeakValueDictionary()
 _numbers = itertools.count()
@@ -30,7 +32,6 @@ _HEADER = """
 (sort Tensor)
 (relation known (Tensor))
 (relation varies (Tensor))
-(ruleset laws)
 (ruleset facts)
 """
 
@@ -62,11 +63,17 @@ class Engine:
         self._constants: dict[TensorType, list[Literal]] = {}
         self._snaps = False
         self.number(None)  # 0 says no
-        self._judges: list[Judge] = []
+        self._rules: list[Rule] = []
+        self._rulesets: dict[str, str] = {}  # name of each combination of laws that was run
+        self._room: float = 0
+        self._until = 0.0
+        self.cut: str | None = None  # the limit at which the last round began to decline matches
         self._judged: dict[tuple[int, ...], int] = {}
         self.answers: list[tuple[int, ...]] = [()]
         self._names: dict[Node, str] = {}
         self.constructors: dict[str, tuple[str, int, int]] = {}  # name: (op, attributes, arguments)
+        self.lowered: set[str] = set()  # forms that operators have in a kernel's body
+        self._proofs = 0
         self.facts = False
         number = next(_numbers)
         _engines[number] = self
@@ -79,13 +86,23 @@ class Engine:
         key = (rule, *values)
         answer = self._judged.get(key)
         if answer is None:
-            values_made = self._judges[rule](*(self._objects[v] for v in values))
+            values_made = self._rules[rule].judge(*(self._objects[v] for v in values))
             answer = 0
             if values_made is not None:
                 answer = len(self.answers)
                 self.answers.append(tuple(map(self.number, values_made)))
             self._judged[key] = answer
-        return answer
+        return answer if answer and self._admits(self._rules[rule].grows) else 0
+
+    def _admits(self, grows: int) -> bool:
+        """Whether the round still has room and time for a match that makes `grows` nodes."""
+        if self.cut is None:
+            self._room -= grows
+            if self._room < 0:
+                self.cut = "nodes"
+            elif time.perf_counter() > self._until:
+                self.cut = "seconds"
+        return self.cut is None
 
     def fold(self, op: int, values: tuple[int, ...]) -> int:
         """Compute a small constant. One that an earlier constant equals up to rounding becomes that one, so that
@@ -212,15 +229,25 @@ class Engine:
         self.declare("const", 0)
         self._snaps = any(rule.law.exactness > EXACT for rule in rules)
         self.track_facts()
-        first = len(self._judges)
-        self._judges += [rule.judge for rule in rules]
-        self.run(*(rule.text.replace("{number}", str(at)) for at, rule in enumerate(rules, first)))
+        for rule in rules:
+            at = len(self._rules)
+            self._rules.append(rule)
+            self.run(f"(ruleset law{at})", rule.text.replace("{number}", str(at)))
 
-    def round(self) -> Any:
-        """Facts to their fixpoint, then one round of laws. The run report."""
+    def round(self, room: float = math.inf, until: float = math.inf, resting: frozenset[str] = frozenset()) -> Any:
+        """Facts to their fixpoint, then one round of the rules that are not `resting`. The run report.
+
+        Once the matches may have made more than `room` nodes, or the clock has passed `until`, the others are declined
+        and `cut` says why: egglog itself cannot be interrupted. What a resting rule misses now it matches later.
+        """
+        self._room, self._until, self.cut = room, until, None
         if self.facts:
             self.run("(run-schedule (saturate (run facts)))")
-        return self.run("(run laws 1)")[0].report
+        awake = " ".join(f"law{at}" for at, rule in enumerate(self._rules) if rule.name not in resting)
+        if awake not in self._rulesets:
+            self._rulesets[awake] = f"laws{len(self._rulesets)}"
+            self.run(f"(unstable-combined-ruleset {self._rulesets[awake]} {awake})")
+        return self.run(f"(run {self._rulesets[awake]} 1)")[0].report
 
     @property
     def size(self) -> int:
@@ -249,6 +276,13 @@ class Engine:
                 rows.append((op, attrs, tuple(r.inputs[n_attrs + arity :]), r.output))
         return rows, {n: frozen[name].rows[0].output for n, name in self._names.items()}
 
+    def begin_proof(self, declarations: str) -> int:
+        """The number of a new proof; the first one makes `declarations`."""
+        if not self._proofs:
+            self.run(declarations)
+        self._proofs += 1
+        return self._proofs
+
     def equal(self, a: str, b: str) -> bool:
         """Whether the two expressions stand in one class now."""
         try:
@@ -256,4 +290,3 @@ class Engine:
         except bindings.EggSmolError:
             return False
         return True
-

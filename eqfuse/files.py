@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from contextlib import suppress
 from pathlib import Path
 
 import platformdirs
@@ -20,18 +19,22 @@ def write_atomically(path: Path, data: bytes) -> None:
     """Write `data` to `path` so that a reader sees the old file or the new one, never a part. Raises OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
-        file.write(data)
-    try:
-        os.replace(file.name, path)
-    except OSError:
-        os.unlink(file.name)
-        raise
+        try:
+            file.write(data)
+            file.close()
+            os.replace(file.name, path)
+        except OSError:
+            os.unlink(file.name)
+            raise
 
 
 def set_aside(path: Path, what: str, error: Exception, stacklevel: int = 3) -> None:
     """Rename a damaged file to ``*.corrupt`` and warn that it will be rebuilt."""
     aside = path.with_suffix(".corrupt")
-    with suppress(OSError):
+    try:
         path.replace(aside)
-    message = f"the {what} {path} is damaged ({error}): moved to {aside.name}, and made anew"
-    warnings.warn(message, stacklevel=stacklevel)
+        where = f"moved to {aside.name}"
+    except OSError as reason:
+        where = f"it cannot be moved ({reason})"
+    damage = str(error).partition("\n")[0]
+    warnings.warn(f"the {what} {path} is damaged ({damage}): {where}, made anew", stacklevel=stacklevel)

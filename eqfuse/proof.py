@@ -2,6 +2,8 @@
 
 In: a `Segment` and the kernels chosen for it. Out: nothing, or EqfuseError. A kernel is a term ``run(bodies)``, what it
 stored is ``read(i, run(bodies))``, and fusion is one law: reading what a kernel has just written is the value itself.
+Terms of earlier proofs stay in the e-graph under names of their own, equal only to what they are equal to anyway: they
+cannot be taken back, because in egglog 13.2 a global bound again after ``(pop)`` may be read as the value of another.
 """
 
 from __future__ import annotations
@@ -12,11 +14,11 @@ from eqfuse.engine import Engine
 from eqfuse.errors import EqfuseError
 from eqfuse.ir import Graph, Literal, Node, node
 from eqfuse.ops import row
-from eqfuse.rewrites.rule import constructor
 from eqfuse.space import Segment
 
 Key = Hashable
 _MORE_ROUNDS = 4  # of the laws, for a body whose lowering moved a view to a place saturation never built
+_MORE_NODES = 5_000  # in each of them
 
 _FUSION = """
 (sort Body) (sort Bodies) (sort Kernel)
@@ -29,7 +31,7 @@ _FUSION = """
 (ruleset fusion)
 (rewrite (read 0 (run (with pb pbs))) (value pb) :ruleset fusion)
 (rewrite (read pi (run (with pb pbs))) (read (- pi 1) (run pbs)) :when ((> pi 0)) :ruleset fusion)
-(rewrite (value (load pt)) pt :ruleset fusion)
+(rule ((= pb (load pt))) ((union (value pb) pt)) :ruleset fusion)
 """
 
 
@@ -46,48 +48,27 @@ def prove(
     `constants` the values known in advance. Raises EqfuseError when egglog does not find a root equal.
     """
     engine = segment._engine
-    declared = dict(engine.constructors)
-    engine.run("(push)")
-    try:
-        _prove(engine, segment, kernels, dict(zip(inputs, segment.graph.inputs, strict=True)), roots, constants or {})
-    finally:
-        engine.run("(pop)")
-        engine.constructors.clear()
-        engine.constructors.update(declared)
-
-
-def _prove(
-    engine: Engine,
-    segment: Segment,
-    kernels: Sequence[tuple[Graph, Sequence[Key], Sequence[Key]]],
-    inputs: dict[Key, Node],
-    roots: Sequence[Key],
-    constants: Mapping[Key, Literal],
-) -> None:
-    engine.run(_FUSION)
-    terms = {key: engine.name(n) for key, n in inputs.items()}
-    for key, literal in constants.items():
+    proof = engine.begin_proof(_FUSION)
+    terms = {key: engine.name(n) for key, n in zip(inputs, segment.graph.inputs, strict=True)}
+    for key, literal in (constants or {}).items():
         terms[key] = engine.term(node("const", (), (literal,)), ())
-    lowered: set[str] = set()
     for number, (body, reads, writes) in enumerate(kernels):
         lines = []
-        names = {
-            n: f"(load {terms[key]})" for n, key in zip(body.inputs, reads, strict=True)
-        }
+        names = {n: f"(load {terms[key]})" for n, key in zip(body.inputs, reads, strict=True)}
         for at, n in enumerate(body.nodes):
             if n in names:
                 continue
-            if constructor(n.op, len(n.args)) not in lowered:
-                lowered.add(_lowering(engine, n))
-            names[n] = f"$body{number}_{at}"
+            _lower(engine, n)
+            names[n] = f"$proof{proof}_{number}_body{at}"
             lines.append(f"(let {names[n]} {engine.term(n, [names[a] for a in n.args], 'b')})")
         bodies = "(none)"
         for output in reversed(body.outputs):
             bodies = f"(with {names[output]} {bodies})"
-        lines.append(f"(let $kernel{number} (run {bodies}))")
+        kernel = f"$proof{proof}_{number}_kernel"
+        lines.append(f"(let {kernel} (run {bodies}))")
         for at, key in enumerate(writes):
-            terms[key] = f"$value{number}_{at}"
-            lines.append(f"(let {terms[key]} (read {at} $kernel{number}))")
+            terms[key] = f"$proof{proof}_{number}_value{at}"
+            lines.append(f"(let {terms[key]} (read {at} {kernel}))")
         engine.run_once(lines)
     goals = [(engine.name(n), terms[key]) for n, key in zip(segment.graph.outputs, roots, strict=True)]
     for attempt in range(_MORE_ROUNDS + 1):
@@ -95,7 +76,7 @@ def _prove(
         if all(engine.equal(wanted, got) for wanted, got in goals):
             return
         if attempt < _MORE_ROUNDS:
-            engine.round()
+            engine.round(_MORE_NODES)
     wrong = next(i for i, goal in enumerate(goals) if not engine.equal(*goal))
     raise EqfuseError(
         f"the plan is not proved: output {wrong} of the segment is not equal to what its kernels compute; "
@@ -103,16 +84,18 @@ def _prove(
     )
 
 
-def _lowering(engine: Engine, n: Node) -> str:
-    """Declare the body's form of the operator of `n`, and the law that lowers it."""
+def _lower(engine: Engine, n: Node) -> None:
+    """Declare the body's form of the operator of `n`, and the law that lowers all its bodies at once."""
     arity, n_attrs = len(n.args), len(row(n.op).attrs)
     name = engine.declare(n.op, arity)
     body = "b" + name[1:]
+    if body in engine.lowered:
+        return
+    engine.lowered.add(body)
     inputs = " ".join(["PyObject"] * (n_attrs + arity) + ["Body"] * arity)
     columns = [f"pa{i}" for i in range(n_attrs + arity)]
     bodies = [f"px{i}" for i in range(arity)]
-    engine.run(f"(constructor {body} ({inputs}) Body)")
     below = [f"(value {b})" for b in bodies]
     inner, outer = " ".join([body, *columns, *bodies]), " ".join([name, *columns, *below])
-    engine.run(f"(rewrite (value ({inner})) ({outer}) :ruleset fusion)")
-    return name
+    engine.run(f"(constructor {body} ({inputs}) Body)")
+    engine.run(f"(rule ((= pb ({inner}))) ((union (value pb) ({outer}))) :ruleset fusion)")

@@ -10,6 +10,7 @@ import inspect
 import io
 import json
 import zipfile
+import zlib
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,10 @@ from eqfuse.trace import CallSignature
 FORMAT = 1
 SMALL_BYTES = 64  # constants up to this size are written into the graph's text
 CONTAINERS = {"tuple": tuple, "list": list, "dict": dict, "OrderedDict": OrderedDict}
+DAMAGE = (
+    zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueError, KeyError, TypeError, IndexError,
+    AttributeError, RecursionError,
+)  # fmt: skip
 SCALARS = (str, int, float, bool, type(None))
 
 
@@ -72,7 +77,7 @@ def load(path: str | Path) -> Program:
         if header["report"] is not None:
             program.report = read_report(header["report"])
         return program
-    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+    except DAMAGE as error:
         raise EqfuseError(f"{path} is not a saved program: {type(error).__name__}: {error}") from error
 
 

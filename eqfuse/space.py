@@ -51,7 +51,6 @@ class Segment:
     stop_reason: str  # "saturated" | "nodes" | "seconds" | "rounds"
     rounds: int
     laws_fired: dict[str, int]
-    law_seconds: dict[str, float]
     seconds: float
     nodes_per_round: tuple[int, ...]
     _engine: Engine = field(repr=False, compare=False)
@@ -96,7 +95,7 @@ class Space:
 
     @property
     def laws_fired(self) -> dict[str, int]:
-        """How often each law joined two values, most often first."""
+        """How often each law was applied, most often first."""
         total: Counter[str] = Counter()
         for s in self.segments:
             total.update(s.laws_fired)

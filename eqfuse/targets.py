@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from eqfuse.errors import TargetUnavailable
-from eqfuse.hardware import DEVICES, Device, device, this_cpu
+from eqfuse.hardware import DEVICES, Device, this_cpu
 
 
 def device_for(target: str | Device) -> Device:
@@ -20,8 +20,8 @@ def device_for(target: str | Device) -> Device:
     if target == "cuda":
         return _this_gpu()
     if isinstance(target, str) and target.startswith("cuda:"):
-        found = device(target.removeprefix("cuda:"))
-        if found.kind == "gpu":
+        found = DEVICES.get(target.removeprefix("cuda:").lower())
+        if found is not None and found.kind == "gpu":
             return found
     gpus = ", ".join(f"cuda:{name}" for name, d in DEVICES.items() if d.kind == "gpu")
     raise TargetUnavailable(f"no target {target!r}; there are numpy, cpu, cuda, {gpus}, or an ef.Device")

@@ -30,11 +30,15 @@ def choose(space: Space, device: Device, extractor: str = "flow") -> Plan:
 
     Raises TargetUnavailable for an unknown extractor, EqfuseError when egglog cannot prove the plan.
     """
-    try:
-        algorithm = EXTRACTORS[extractor]
-    except KeyError:
-        raise TargetUnavailable(f"no extractor {extractor!r}; there are {', '.join(EXTRACTORS)}") from None
+    algorithm = named(extractor)
     return assemble(space, [algorithm(segment, device) for segment in space.segments], device)
 
 
-__all__ = ["EXTRACTORS", "Cover", "choose"]
+def named(extractor: str) -> Callable[[Segment, Device], Cover]:
+    """The algorithm called `extractor`. Raises TargetUnavailable where there is none."""
+    if not isinstance(extractor, str) or extractor not in EXTRACTORS:
+        raise TargetUnavailable(f"no extractor {extractor!r}; there are {', '.join(EXTRACTORS)}")
+    return EXTRACTORS[extractor]
+
+
+__all__ = ["EXTRACTORS", "Cover", "choose", "named"]

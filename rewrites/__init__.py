@@ -73,7 +73,7 @@ def _named(item: Any) -> tuple[Law, ...]:
         return ()
     if item == "all":
         return tuple(law for name, family in FAMILIES.items() if name not in OPT_IN for law in family)
-    if item in FAMILIES:
+    if isinstance(item, str) and item in FAMILIES:
         return FAMILIES[item]
     by_name = [law for law in book() if law.name == item]
     if by_name:
@@ -83,7 +83,7 @@ def _named(item: Any) -> tuple[Law, ...]:
 
 def admitted(laws: tuple[Law, ...], numerics: str) -> tuple[Law, ...]:
     """Those of `laws` that `numerics` ("strict", "reassociate", "approximate") allows."""
-    if numerics not in _CLASSES:
+    if not isinstance(numerics, str) or numerics not in _CLASSES:
         raise LawError(f"numerics is {numerics!r}; choose one of {', '.join(_CLASSES)}")
     return tuple(law for law in laws if law.exactness <= _CLASSES[numerics])
 

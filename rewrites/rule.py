@@ -36,6 +36,7 @@ class Rule:
     judge: Judge
     reads: tuple[tuple[str, int], ...]  # (operator, number of arguments) on the matched side
     makes: tuple[tuple[str, int], ...]
+    grows: int  # nodes that a match makes at most
 
 
 class Judge:
@@ -233,8 +234,8 @@ def _compile(law: Law, name: str, lhs: Term, rhs: Term) -> Rule:
     atoms.append(f"(varies {at(lhs)})")  # work that runs once, when the program is built, is left alone
     atoms += [f"(= pc (py-call $judge (py-from-int {{number}}) {' '.join(call)}))", "(!= pc (py-from-int 0))"]
     union = f"(union {at(lhs)} {_made_text(rhs, at, variables)})"
-    text = f'(rule ({" ".join(atoms)}) ({union}) :ruleset laws :name "{name}")'
-    return Rule(name, law, text, judge, _signatures(lhs), _signatures(rhs))
+    text = f'(rule ({" ".join(atoms)}) ({union}) :ruleset law{{number}} :name "{name}")'
+    return Rule(name, law, text, judge, _signatures(lhs), _signatures(rhs), len(order(rhs)))
 
 
 def _signatures(side: Term) -> tuple[tuple[str, int], ...]:

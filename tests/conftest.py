@@ -1,7 +1,13 @@
-"""Golden files: emitted text kept beside the tests that emit it, renewed by `pytest --update-golden`."""
+"""A cache folder per run of pytest, and golden files: emitted text kept beside the tests that emit it.
+
+The process that starts the run makes the folder; its workers inherit it, and so share what takes long to make (the
+profile of the CPU, compiled emulator kernels). `pytest --update-golden` renews the golden files.
+"""
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +16,14 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files with what is emitted now")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        return
+    folder = tempfile.TemporaryDirectory(prefix="eqfuse-tests-", ignore_cleanup_errors=True)
+    os.environ["EQFUSE_CACHE_DIR"] = folder.name
+    config.add_cleanup(folder.cleanup)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from eqfuse.kinds.state import Call, State, leaf
 from eqfuse.ops import row as op_row
 
 ORDER: tuple[ModuleType, ...] = (view, map, reduce, row, contract, attention, window, library)
+KINDS = tuple(module.__name__.rpartition(".")[2] for module in ORDER)
 ACCEPT: tuple[Callable[[Call], State | str | None], ...] = tuple(module.accept for module in ORDER)
 
 
@@ -79,4 +80,4 @@ def classify(body: Graph, device: Device) -> State | str:
     return whole
 
 
-__all__ = ["ORDER", "State", "classify", "join", "leaf", "merge"]
+__all__ = ["KINDS", "ORDER", "State", "classify", "join", "leaf", "merge"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import operator
 import os
 import subprocess
 import sys
@@ -12,13 +14,15 @@ import numpy as np
 import pytest
 
 from eqfuse.demo_programs import transformer
-from eqfuse.egraph import Budget, saturate
+from eqfuse.egraph import BackOff, Budget, reachable, saturate
+from eqfuse.engine import Engine
 from eqfuse.errors import LawError
 from eqfuse.functions import batch_norm, conv, max_pool, relu, softmax
 from eqfuse.ir import Graph, TensorType, input_node, node
 from eqfuse.ops import row
-from eqfuse.rewrites import EXACT, REASSOCIATES, Law, guard, tensors
+from eqfuse.rewrites import EXACT, REASSOCIATES, Law, guard, select, tensors
 from eqfuse.space import Segment
+from eqfuse.testing.suite import chain
 from eqfuse.trace import spec, trace
 
 F = np.float32
@@ -181,6 +185,66 @@ def product_chain(*factors: Any) -> Any:
     for f in factors[1:]:
         r = r @ f * 2.0
     return r
+
+
+def sum_of(*terms: Any) -> Any:
+    return functools.reduce(operator.add, terms)
+
+
+@pytest.mark.parametrize("nodes", [100, 1000])
+def test_a_round_of_laws_that_expand_ends_within_the_budget_of_nodes(nodes: int) -> None:
+    graph = trace(sum_of, *[spec((8, 8), F)] * 12)
+    space = saturate(graph, laws=["all", "distribution"], budget=Budget(seconds=60, nodes=nodes))
+    assert space.stop_reason == "nodes"
+    assert max(space.segments[0].nodes_per_round) <= nodes
+
+
+def test_the_clock_also_ends_a_round_that_has_begun() -> None:
+    graph = trace(sum_of, *[spec((8, 8), F)] * 6)
+    engine = Engine()
+    engine.add(graph.nodes)
+    engine.load(reachable(graph, select("distribution")))
+    engine.round(until=0.0)
+    assert engine.cut == "seconds" and engine.size == len(graph.nodes)
+
+
+def test_a_law_that_rests_matches_later_what_it_missed() -> None:
+    graph = trace(sum_of, *[spec((8, 8), F)] * 4)
+    engine = Engine()
+    engine.add(graph.nodes)
+    engine.load(reachable(graph, select(["add_commutes", "associate_sum"])))
+    rest = frozenset({"associate_sum", "associate_sum~"})
+    assert "associate_sum" not in engine.round(resting=rest).num_matches_per_rule
+    engine.round(resting=rest)
+    assert engine.round().num_matches_per_rule["associate_sum"] >= 2  # (a + b) + c as c + (a + b), and the like
+
+
+def test_a_law_rests_longer_each_time_and_may_then_match_more_often() -> None:
+    back_off = BackOff()
+    back_off.note("law", 1500, at=1, size=10)
+    assert [at for at in range(2, 9) if back_off.resting(at)] == [2, 3]
+    back_off.note("law", 1500, at=4, size=10)
+    assert not back_off.resting(5)
+    back_off.note("law", 2500, at=5, size=10)
+    assert [at for at in range(6, 12) if back_off.resting(at)] == [6, 7, 8, 9]
+    back_off.wake()
+    assert not back_off.resting(6)
+
+
+def test_resting_laws_do_not_count_as_saturation() -> None:
+    graph = trace(functools.partial(functools.reduce, operator.matmul), [spec((8, 8), F)] * 14)
+    (segment,) = saturate(graph, laws="contractions", budget=Budget(seconds=60)).segments
+    n = 14
+    assert segment.stop_reason == "saturated"
+    assert segment.n_nodes == n + (n**3 - n) // 6  # every split of every interval of factors
+
+
+@pytest.mark.parametrize("operators", [250, 500])
+def test_long_pointwise_chains_saturate(operators: int) -> None:  # N11
+    graph = trace(lambda a: chain(a, operators), spec((8, 8), F))
+    space = saturate(graph, budget=Budget(seconds=60))
+    assert space.stop_reason == "saturated"
+    assert space.n_nodes < 2 * len(graph.nodes)
 
 
 @pytest.mark.parametrize(

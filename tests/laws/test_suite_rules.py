@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqfuse.egraph import saturate
+from eqfuse.egraph import Budget, saturate
 from eqfuse.functions import batch_norm, conv, max_pool, relu, sigmoid, softmax
+from eqfuse.testing.controls import CONTROLS as CONTROL_GRAPHS
+from eqfuse.testing.suite import GRAPHS, Case
 from eqfuse.trace import spec, trace
 
 F = np.float32
@@ -143,6 +145,14 @@ def test_batch_norm_folds_into_the_weights_of_the_convolution_before_it() -> Non
         if classes[shift].known and any(m.op == "conv" and classes[m.args[1]].known for m in classes[image].nodes)
     ]
     assert folded
+
+
+@pytest.mark.parametrize("case", [*GRAPHS.values(), *CONTROL_GRAPHS.values()], ids=lambda case: case.id)
+def test_every_graph_of_the_suite_stays_small(case: Case) -> None:
+    function, types = case.program(small=case.id == "N11")
+    space = saturate(trace(function, *(spec(t.shape, t.dtype) for t in types)), budget=Budget(seconds=60))
+    assert space.stop_reason == "saturated"
+    assert max(max(s.nodes_per_round) for s in space.segments) <= 3000
 
 
 def test_reassociating_laws_stay_out_of_strict_numerics() -> None:

@@ -1,0 +1,148 @@
+"""Functions that are no array program: refused while tracing, at the user's own line, with what to do instead."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+
+X = ef.spec((3, 4), np.float32)
+
+
+def branch(x: Any) -> Any:
+    if x.sum() > 0:  # here
+        return x
+    return -x
+
+
+def loop(x: Any) -> Any:
+    while np.abs(x).max() > 1:  # here
+        x = x / 2
+    return x
+
+
+def number(x: Any) -> Any:
+    return x * float(x[0, 0])  # here
+
+
+def choice(x: Any) -> Any:
+    return [1, 2, 3][x[0, 0].astype(np.int64)]  # here
+
+
+def extent(x: Any) -> Any:
+    return np.zeros(x[0, 0].astype(np.int64))  # here
+
+
+def assignment(x: Any) -> Any:
+    x[0] = 1  # here
+    return x
+
+
+def in_place_result(x: Any) -> Any:
+    return np.exp(x, out=np.zeros((3, 4), np.float32))  # here
+
+
+def text_result(x: Any) -> Any:
+    return object()
+
+
+def chosen_by_mask(x: Any) -> Any:
+    return x[x > 0]  # here
+
+
+def solve(x: Any) -> Any:
+    return np.linalg.svd(x)  # here
+
+
+def bits(x: Any) -> Any:
+    return np.frexp(x)  # here
+
+
+def addition(x: Any) -> Any:
+    return x + np.zeros(5, np.float32)  # here
+
+
+def product(x: Any) -> Any:
+    return x @ x  # here
+
+
+def reshaped(x: Any) -> Any:
+    return x.reshape(5, 5)  # here
+
+
+def wrong_axis(x: Any) -> Any:
+    return x.sum(axis=2)  # here
+
+
+def joined(x: Any) -> Any:
+    return np.concatenate([x, x[:, :2]])  # here
+
+
+def inner(x: Any) -> Any:
+    return x @ x  # here
+
+
+def outer(x: Any) -> Any:
+    return ef.softmax(inner(x))
+
+
+def line_of(function: Callable[..., Any]) -> str:
+    """``file:line`` of the line of `function` that is marked."""
+    lines, first = inspect.getsourcelines(function)
+    (marked,) = (i for i, line in enumerate(lines) if line.rstrip().endswith("# here"))
+    return f"{__file__}:{first + marked}"
+
+
+@pytest.mark.parametrize("function", [branch, loop, number, choice, extent, chosen_by_mask, assignment])
+def test_a_function_that_depends_on_data_is_refused_at_its_own_line(function: Callable[..., Any]) -> None:
+    with pytest.raises((ef.TraceError, ef.UnsupportedOp)) as refused:
+        ef.trace(function, X)
+    assert line_of(function) in str(refused.value)
+
+
+@pytest.mark.parametrize("function", [solve, bits])
+def test_an_operator_that_is_not_there_is_named_at_the_users_line(function: Callable[..., Any]) -> None:
+    with pytest.raises(ef.UnsupportedOp, match=r"svd|frexp") as refused:
+        ef.trace(function, X)
+    assert line_of(function) in str(refused.value)
+
+
+def test_writing_into_an_array_outside_is_refused_at_the_users_line() -> None:
+    with pytest.raises(ef.EqfuseError) as refused:
+        ef.trace(in_place_result, X)
+    assert line_of(in_place_result) in str(refused.value)
+
+
+@pytest.mark.parametrize("function", [addition, product, reshaped, wrong_axis, joined])
+def test_shapes_that_do_not_fit_are_refused_at_the_users_line(function: Callable[..., Any]) -> None:
+    with pytest.raises(ef.ShapeError) as refused:
+        ef.trace(function, X)
+    assert line_of(function) in str(refused.value)
+
+
+def test_the_line_named_is_the_innermost_of_the_users_own() -> None:
+    with pytest.raises(ef.ShapeError) as refused:
+        ef.trace(outer, X)
+    assert line_of(inner) in str(refused.value)
+
+
+def test_the_line_is_named_when_jit_traces_at_the_first_call() -> None:
+    with pytest.raises(ef.TraceError) as refused:
+        ef.jit(branch)(np.ones((3, 4), np.float32))
+    assert line_of(branch) in str(refused.value)
+
+
+def test_a_result_that_is_no_array_is_refused_by_its_type() -> None:
+    with pytest.raises(ef.TraceError, match=r"returns a builtins\.object"):
+        ef.trace(text_result, X)
+
+
+@pytest.mark.parametrize("argument", [object(), np.array(["a"]), np.array([object()]), np.zeros(2, "M8[s]")])
+def test_an_argument_that_is_no_array_of_numbers_is_refused_by_name(argument: Any) -> None:
+    with pytest.raises(ef.EqfuseError, match="argument 'x'"):
+        ef.trace(lambda x: x, argument)
