@@ -88,11 +88,12 @@ def _check(plan: Plan) -> None:
     ValueError."""
     types = plan.types
     known = {v: literal.type for v, literal in plan.constants}
-    for stage, given in ((plan.setup, {}), (plan.kernels, dict(zip(plan.inputs, plan.graph.inputs, strict=True)))):
-        known |= {v: n.type for v, n in given.items()}
+    inputs = {v: n.type for v, n in zip(plan.inputs, plan.graph.inputs, strict=True)}
+    for stage, given, kinds in ((plan.setup, {}, (*KINDS, "setup")), (plan.kernels, inputs, KINDS)):
+        known |= given
         for k in stage:
             reads = [n.type for n in k.body.inputs]
-            if k.kind not in KINDS or [known[v] for v in k.reads] != reads:
+            if k.kind not in kinds or [known[v] for v in k.reads] != reads:
                 raise ValueError(f"a kernel of kind {k.kind!r} does not fit the values it reads")
             known |= zip(k.writes, [o.type for o in k.body.outputs], strict=True)
     if [known[v] for v in plan.outputs] != [o.type for o in plan.graph.outputs]:

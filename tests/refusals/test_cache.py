@@ -16,6 +16,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse import cache
+from eqfuse.demo_programs import convolution
 from eqfuse.files import write_atomically
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
@@ -72,6 +73,16 @@ def test_a_plan_is_found_again_on_disk() -> None:
     assert was_cached(second)
     assert second.plan == first.plan
     np.testing.assert_array_equal(second(X), first(X))
+
+
+def test_a_plan_with_work_on_constants_alone_is_found_again_too() -> None:
+    function, (x,) = convolution(batch=2, channels=4, filters=4, size=8).build(np.float32)
+    first = ef.compile(function, x)
+    cache._memory.clear()
+    second = ef.compile(function, x)
+    assert first.plan.setup
+    assert was_cached(second)
+    np.testing.assert_array_equal(second(x), first(x))
 
 
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
