@@ -72,7 +72,6 @@ class Engine:
         self.answers: list[tuple[int, ...]] = [()]
         self._names: dict[Node, str] = {}
         self.constructors: dict[str, tuple[str, int, int]] = {}  # name: (op, attributes, arguments)
-        self.lowered: set[str] = set()  # forms that operators have in a kernel's body
         self._proofs = 0
         self.facts = False
         number = next(_numbers)
@@ -210,9 +209,9 @@ class Engine:
                 lines.append(f"({'known' if n.attrs[2] else 'varies'} {name})")
         self.run_once(lines)
 
-    def term(self, n: Node, args: Sequence[str], prefix: str = "o") -> str:
-        """The expression for `n` over the expressions `args`; `prefix` "b" for the form it has in a kernel's body."""
-        name = prefix + self.declare(n.op, len(n.args))[1:]
+    def term(self, n: Node, args: Sequence[str]) -> str:
+        """The expression for `n` over the expressions `args`."""
+        name = self.declare(n.op, len(n.args))
         return f"({' '.join([name, *map(self.object, n.attrs), *(self.object(a.type) for a in n.args), *args])})"
 
     def name(self, n: Node) -> str:

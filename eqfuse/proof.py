@@ -8,31 +8,30 @@ cannot be taken back, because in egglog 13.2 a global bound again after ``(pop)`
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 
-from eqfuse.engine import Engine
 from eqfuse.errors import EqfuseError
-from eqfuse.ir import Graph, Literal, Node, node
-from eqfuse.ops import row
+from eqfuse.ir import Graph, Literal, node
 from eqfuse.space import Segment
 
 Key = Hashable
-_MORE_ROUNDS = 4  # of the laws, for a body whose lowering moved a view to a place saturation never built
+_MORE_ROUNDS = 4  # of the laws, for a body with a view at a place saturation never built
 _MORE_NODES = 5_000  # in each of them
 
 _FUSION = """
-(sort Body) (sort Bodies) (sort Kernel)
-(constructor load (Tensor) Body)
+(sort Bodies) (sort Kernel)
 (constructor none () Bodies)
-(constructor with (Body Bodies) Bodies)
+(constructor with (Tensor Bodies) Bodies)
 (constructor run (Bodies) Kernel)
 (constructor read (i64 Kernel) Tensor)
-(constructor value (Body) Tensor)
 (ruleset fusion)
-(rewrite (read 0 (run (with pb pbs))) (value pb) :ruleset fusion)
-(rewrite (read pi (run (with pb pbs))) (read (- pi 1) (run pbs)) :when ((> pi 0)) :ruleset fusion)
-(rule ((= pb (load pt))) ((union (value pb) pt)) :ruleset fusion)
+(rewrite (read 0 (run (with pt pbs))) pt :ruleset fusion)
+(rewrite (read pi (run (with pt pbs))) (read (- pi 1) (run pbs)) :when ((> pi 0)) :ruleset fusion)
 """
+_LONG = 400  # characters of an expression before it gets a name; each name is a table of egglog's
+_BATCH = 40  # kernels between two runs of the fusion law
+_FUSE = "(run-schedule (saturate (run fusion)))"
 
 
 def prove(
@@ -54,48 +53,38 @@ def prove(
         terms[key] = engine.term(node("const", (), (literal,)), ())
     for number, (body, reads, writes) in enumerate(kernels):
         lines = []
-        names = {n: f"(load {terms[key]})" for n, key in zip(body.inputs, reads, strict=True)}
+        names = {n: terms[key] for n, key in zip(body.inputs, reads, strict=True)}
+        uses = Counter(a for n in body.nodes for a in n.args)
         for at, n in enumerate(body.nodes):
-            if n in names:
-                continue
-            _lower(engine, n)
-            names[n] = f"$proof{proof}_{number}_body{at}"
-            lines.append(f"(let {names[n]} {engine.term(n, [names[a] for a in n.args], 'b')})")
+            if n not in names:
+                names[n] = engine.term(n, [names[a] for a in n.args])
+                if uses[n] > 1 or len(names[n]) > _LONG:
+                    lines.append(f"(let $proof{proof}_{number}_body{at} {names[n]})")
+                    names[n] = f"$proof{proof}_{number}_body{at}"
         bodies = "(none)"
         for output in reversed(body.outputs):
             bodies = f"(with {names[output]} {bodies})"
-        kernel = f"$proof{proof}_{number}_kernel"
-        lines.append(f"(let {kernel} (run {bodies}))")
+        kernel = f"(run {bodies})"
+        if len(writes) > 1:
+            lines.append(f"(let $proof{proof}_{number}_kernel {kernel})")
+            kernel = f"$proof{proof}_{number}_kernel"
         for at, key in enumerate(writes):
             terms[key] = f"$proof{proof}_{number}_value{at}"
             lines.append(f"(let {terms[key]} (read {at} {kernel}))")
         engine.run_once(lines)
+        if number % _BATCH == 0:
+            engine.run(_FUSE)  # so that the next bodies meet the classes that exist: no long cascades of merges
+    engine.run(_FUSE)
     goals = [(engine.name(n), terms[key]) for n, key in zip(segment.graph.outputs, roots, strict=True)]
     for attempt in range(_MORE_ROUNDS + 1):
-        engine.run("(run-schedule (saturate (run fusion)))")
         if all(engine.equal(wanted, got) for wanted, got in goals):
             return
         if attempt < _MORE_ROUNDS:
             engine.round(_MORE_NODES)
+            engine.run(_FUSE)
     wrong = next(i for i, goal in enumerate(goals) if not engine.equal(*goal))
     raise EqfuseError(
         f"the plan is not proved: output {wrong} of the segment is not equal to what its kernels compute; "
         "this is a fault in eqfuse, please report it with the printed graph and plan"
     )
 
-
-def _lower(engine: Engine, n: Node) -> None:
-    """Declare the body's form of the operator of `n`, and the law that lowers all its bodies at once."""
-    arity, n_attrs = len(n.args), len(row(n.op).attrs)
-    name = engine.declare(n.op, arity)
-    body = "b" + name[1:]
-    if body in engine.lowered:
-        return
-    engine.lowered.add(body)
-    inputs = " ".join(["PyObject"] * (n_attrs + arity) + ["Body"] * arity)
-    columns = [f"pa{i}" for i in range(n_attrs + arity)]
-    bodies = [f"px{i}" for i in range(arity)]
-    below = [f"(value {b})" for b in bodies]
-    inner, outer = " ".join([body, *columns, *bodies]), " ".join([name, *columns, *below])
-    engine.run(f"(constructor {body} ({inputs}) Body)")
-    engine.run(f"(rule ((= pb ({inner}))) ((union (value pb) ({outer}))) :ruleset fusion)")

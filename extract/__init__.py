@@ -25,13 +25,14 @@ EXTRACTORS: dict[str, Callable[[Segment, Device], Cover]] = {
 }
 
 
-def choose(space: Space, device: Device, extractor: str = "flow") -> Plan:
+def choose(space: Space, device: Device, extractor: str = "flow", proved: bool = True) -> Plan:
     """The plan that `extractor` chooses from `space` for `device`; each distinct segment is solved once.
 
-    Raises TargetUnavailable for an unknown extractor, EqfuseError when egglog cannot prove the plan.
+    A plan that will not run, such as the baseline of a report, need not be `proved` equal to the program. Raises
+    TargetUnavailable for an unknown extractor, EqfuseError when egglog cannot prove the plan.
     """
     algorithm = named(extractor)
-    return assemble(space, [algorithm(segment, device) for segment in space.segments], device)
+    return assemble(space, [algorithm(segment, device) for segment in space.segments], device, proved)
 
 
 def named(extractor: str) -> Callable[[Segment, Device], Cover]:

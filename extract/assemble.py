@@ -1,4 +1,4 @@
-"""Assemble the covers of all segments into one plan, each cover proved equal to its segment on the way.
+"""Assemble the covers of all segments into one plan; each cover is proved equal to its segment on the way.
 
 In: a `Space` and one `Cover` per distinct segment. Out: a `Plan`.
 """
@@ -28,9 +28,9 @@ class _Step:
     price: Price
 
 
-def assemble(space: Space, covers: list[Cover], device: Device) -> Plan:
+def assemble(space: Space, covers: list[Cover], device: Device, proved: bool) -> Plan:
     """The plan that runs each use of a segment by its cover, values numbered in the order they appear."""
-    solved = [_steps(segment, cover) for segment, cover in zip(space.segments, covers, strict=True)]
+    solved = [_steps(*both, proved) for both in zip(space.segments, covers, strict=True)]
     graph = space.graph
     types: list[TensorType] = []
     constants: list[tuple[int, Literal]] = []
@@ -65,8 +65,8 @@ def assemble(space: Space, covers: list[Cover], device: Device) -> Plan:
     )  # fmt: skip
 
 
-def _steps(segment: Segment, cover: Cover) -> tuple[list[_Step], list[_Step]]:
-    """What runs once when the program is built, and what runs at every call; proved equal to the segment."""
+def _steps(segment: Segment, cover: Cover, proved: bool) -> tuple[list[_Step], list[_Step]]:
+    """What runs once when the program is built, and what runs at every call."""
     chosen = cover.grammar.segment
     kernels = []
     for group in cover.groups:
@@ -75,12 +75,9 @@ def _steps(segment: Segment, cover: Cover) -> tuple[list[_Step], list[_Step]]:
     wanted = {c for k in kernels for c in k.reads} | set(chosen.roots)
     given = set(chosen.inputs)
     setup = [_known_step(chosen, c) for c in sorted(wanted - given) if chosen.classes[c].known]
-    prove(
-        segment,
-        [(s.body, s.reads, s.writes) for s in (*setup, *kernels)],
-        chosen.inputs,
-        chosen.roots,
-    )
+    if proved:
+        steps = [(s.body, s.reads, s.writes) for s in (*setup, *kernels)]
+        prove(segment, steps, chosen.inputs, chosen.roots)
     return setup, kernels
 
 

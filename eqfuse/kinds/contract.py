@@ -53,4 +53,6 @@ def _product(call: Call) -> State | str | None:
     row = left.kind == "row" and left.axes == (-1,) and left.shape == left.space
     if matmul and row:
         return done
-    return None if left.kind == "contract" else f"the result of a kernel of kind {left.kind} is stored before a product reads it"
+    if left.kind == "contract":
+        return None
+    return f"the result of a kernel of kind {left.kind} is stored before a product reads it"
