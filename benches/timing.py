@@ -10,7 +10,8 @@ from typing import Any
 
 from eqfuse.pytree import flatten
 
-PAUSE = 0.05  # seconds before a long call: BLAS threads of the call before go on spinning and would take a core
+PAUSE = 0.05  # seconds before a long call: BLAS threads of the call before go on spinning and would take a core.
+# An untimed call follows it, so that each version is timed as it runs again and again, with its own threads awake.
 LONG = 1e-3  # seconds from which a call is timed alone; shorter ones in batches of about this length
 
 
@@ -25,6 +26,7 @@ def medians(runs: Sequence[Callable[[], Any]], seconds: float, least: int = 5, m
         for samples, run, batch in zip(taken, runs, batches, strict=True):
             if batch == 1:
                 time.sleep(PAUSE)
+                run()
             started = time.perf_counter()
             for _ in range(batch):
                 run()
