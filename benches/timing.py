@@ -10,8 +10,8 @@ from typing import Any
 
 from eqfuse.pytree import flatten
 
-PAUSE = 0.05  # seconds before a long call: BLAS threads of the call before go on spinning and would take a core.
-# An untimed call follows it, so that each version is timed as it runs again and again, with its own threads awake.
+PAUSE = 0.05  # seconds before a turn of long calls: BLAS threads of the version before spin on and would take a core
+WARM = 0.03  # seconds of untimed calls that follow, since sleeping threads come back on whichever core is awake
 LONG = 1e-3  # seconds from which a call is timed alone; shorter ones in batches of about this length
 
 
@@ -26,11 +26,14 @@ def medians(runs: Sequence[Callable[[], Any]], seconds: float, least: int = 5, m
         for samples, run, batch in zip(taken, runs, batches, strict=True):
             if batch == 1:
                 time.sleep(PAUSE)
-                run()
-            started = time.perf_counter()
-            for _ in range(batch):
-                run()
-            samples.append((time.perf_counter() - started) / batch)
+                warm = time.perf_counter() + WARM
+                while time.perf_counter() < warm:
+                    run()
+            for _ in range(3):
+                started = time.perf_counter()
+                for _ in range(batch):
+                    run()
+                samples.append((time.perf_counter() - started) / batch)
     return [statistics.median(samples) for samples in taken]
 
 

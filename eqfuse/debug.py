@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable
 
 from eqfuse.errors import EqfuseError
-from eqfuse.explain import duration, quantity
-from eqfuse.plan import Kernel, Plan
+from eqfuse.explain import duration
+from eqfuse.plan import Plan
 from eqfuse.space import Segment, Space
 
 
@@ -47,22 +47,13 @@ def show_plan(plan: Plan) -> None:
         _say(f"plan for {plan.device.name}: {len(plan.kernels)} kernels, predicted {duration(total)}; "
              f"{len(plan.setup)} more run once")  # fmt: skip
         for kernel in plan.kernels:
-            _say(_kernel(kernel))
+            _say(f"  {kernel}")
 
 
 def show_source(source: Callable[[], str]) -> None:
     """Rung 4: what was emitted."""
     if level() >= 4:
         _say(source())
-
-
-def _kernel(kernel: Kernel) -> str:
-    reads, writes = (" ".join(f"v{v}" for v in values) for values in (kernel.reads, kernel.writes))
-    ops = " ".join(n.op for n in kernel.body.operators)
-    p = kernel.price
-    moved = f"{quantity(p.bytes_read, 'B')} read, {quantity(p.bytes_written, 'B')} written"
-    cost = f"{moved}, {quantity(p.flops)} flops, {p.bound}, {duration(p.seconds)}"
-    return f"  {writes} = {kernel.kind}({reads}): {ops}; {cost}"
 
 
 def _classes(segment: Segment) -> str:

@@ -36,6 +36,12 @@ class Kernel:
     writes: tuple[int, ...]
     price: Price
 
+    def __str__(self) -> str:
+        reads, writes = (", ".join(f"v{v}" for v in values) for values in (self.reads, self.writes))
+        p, ops = self.price, " ".join(n.op for n in self.body.operators)
+        cost = f"{p.bytes_read:,} B read, {p.bytes_written:,} B written, {p.flops:,} flops, {p.seconds * 1e6:,.1f} µs"
+        return f"{writes} = {self.kind}({reads})  # {ops}; {cost}, {p.bound}-bound"
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -54,3 +60,10 @@ class Plan:
     setup: tuple[Kernel, ...]
     kernels: tuple[Kernel, ...]
     outputs: tuple[int, ...]
+
+    def __str__(self) -> str:
+        total = sum(k.price.seconds for k in self.kernels)
+        names = ", ".join(f"v{v}: {n.attrs[0]} {n.type}" for v, n in zip(self.inputs, self.graph.inputs, strict=True))
+        lines = [f"plan for {self.device.name}, predicted {total * 1e6:,.1f} µs a call", f"given {names}"]
+        lines += [f"once  {k}" for k in self.setup] + [f"      {k}" for k in self.kernels]
+        return "\n".join([*lines, f"return {', '.join(f'v{v}' for v in self.outputs)}"])

@@ -100,3 +100,12 @@ class Space:
         for s in self.segments:
             total.update(s.laws_fired)
         return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+
+    def __str__(self) -> str:
+        fired = ", ".join(f"{name} ×{count}" for name, count in self.laws_fired.items()) or "none"
+        return (
+            f"space of {len(self.graph.operators)} operators in {len(self.uses)} segments "
+            f"({len(self.segments)} distinct): {self.n_nodes} nodes in {self.n_classes} classes\n"
+            f"stopped: {self.stop_reason} after {self.rounds} rounds, {self.seconds:.3f} s\n"
+            f"laws fired: {fired}"
+        )

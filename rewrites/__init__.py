@@ -57,12 +57,17 @@ def book() -> tuple[Law, ...]:
 
 
 def select(laws: Any) -> tuple[Law, ...]:
-    """The laws that `laws` names: "all", "none", a family, a law's name, a `Law`, or a list of these."""
+    """The laws that `laws` names: "all", "none", a family, a law's name, a `Law`, or a list of these.
+
+    A `Law` of the user's own takes the place of the book's law of that name.
+    """
     chosen: dict[str, Law] = {}
     for item in laws if isinstance(laws, list | tuple) else [laws]:
         for law in _named(item):
-            if chosen.setdefault(law.name, law) is not law:
+            old = chosen.setdefault(law.name, law)
+            if old is not law and not old.family and not law.family:
                 raise LawError(f"two laws are named {law.name!r}; rename one")
+            chosen[law.name] = law if not law.family else old
     return tuple(chosen.values())
 
 

@@ -223,6 +223,7 @@ def _alive(body: Graph) -> int:
     return peak
 
 
+WAKE = 4  # times the cost of handing work to threads that are awake: those of a program called now and then are not
 SLIDING = 30  # NumPy reduces a sliding view element by element: a 2x2 max-pool of 51 MB took 195 ms, by panels 6
 
 
@@ -241,7 +242,7 @@ def worth_tiling(body: Graph, device: Device) -> bool:
         whole += max(alone, touched / single.bandwidth(touched)) + device.call_seconds
     moved = sum(v.type.nbytes for v in (*body.inputs, *body.outputs))
     tiles = len(working) * device.call_seconds * (1 + moved / device.tile_bytes) / device.threads
-    tiled = device.dispatch_seconds + max(shared, moved / device.bandwidth(moved)) + tiles
+    tiled = WAKE * device.dispatch_seconds + max(shared, moved / device.bandwidth(moved)) + tiles
     return whole > CLEARLY * tiled
 
 

@@ -109,3 +109,12 @@ def test_selection_by_set_family_name_and_law() -> None:
         select("csts")
     with pytest.raises(LawError, match="two laws"):
         select(["all", Law("times_one", x + x, x * 2.0)])
+
+
+def test_a_law_of_the_users_own_takes_the_place_of_the_books_law_of_that_name() -> None:
+    x, y = tensors("x y")
+    mine = Law("relu_of_sigmoid", x * y, y * x)
+    for laws in (["all", mine], [mine, "all"]):
+        assert [law for law in select(laws) if law.name == "relu_of_sigmoid"] == [mine]
+    with pytest.raises(LawError, match="two laws are named"):
+        select([mine, Law("relu_of_sigmoid", x + y, y + x)])
