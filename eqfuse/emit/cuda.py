@@ -19,7 +19,7 @@ from eqfuse.emit.cuda_element import Elements, Indices, Parameters
 from eqfuse.errors import UnsupportedOp
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Node, Shape
-from eqfuse.plan import Kernel, Plan
+from eqfuse.plan import Kernel
 
 THREADS = 256
 MOST_BLOCKS = 132 * 8 * 16  # sixteen waves of the largest device; a thread then takes more than one turn
@@ -68,13 +68,6 @@ def emit_kernel(kernel: Kernel, device: Device) -> CudaKernel:
     constants = tuple(parameters.constant_argument(c) for c in parameters.constants)
     empty = all(o.type.size == 0 for o in kernel.body.outputs)
     return CudaKernel(name, source, () if empty else code.grid, code.block, constants, tuple(workspace))
-
-
-def emit_module(plan: Plan) -> str:
-    """The source of one module with every CUDA function of `plan`; equal functions appear once."""
-    kernels = [k for k in (*plan.setup, *plan.kernels) if k.kind in EMITTED]
-    sources = dict.fromkeys(emit_kernel(k, plan.device).source for k in kernels)
-    return module_source(sources)
 
 
 def module_source(sources: Sequence[str] | dict[str, None]) -> str:

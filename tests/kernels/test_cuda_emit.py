@@ -8,13 +8,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from eqfuse.emit.cuda import CudaKernel, emit_kernel, emit_module, module_source
+from eqfuse.emit.cuda import CudaKernel, emit_kernel, module_source
 from eqfuse.errors import UnsupportedOp
 from eqfuse.hardware import device
 from eqfuse.ir import Graph, Node, TensorType, const, input_node, node
 from eqfuse.meaning import evaluate
 from eqfuse.ops import row
-from eqfuse.plan import Kernel, Plan, Price
+from eqfuse.plan import Kernel, Price
 from eqfuse.testing import cudasim, nvrtc
 
 NO_PRICE = Price(0.0, 0, 0, 0, "memory")
@@ -263,15 +263,6 @@ def test_an_operator_without_a_cuda_row_is_refused_by_name():
             Kernel("reduce", Graph((given("f4", 9),), summed("argmax", "f4", (-1,), 9)), (0,), (0,), NO_PRICE),
             device("h100"),
         )
-
-
-def test_a_module_holds_each_different_kernel_of_a_plan_once():
-    first = kernel_of("softmax, warp per row")
-    second = Kernel(first.kind, first.body, (1,), (2,), NO_PRICE)
-    types = (first.body.inputs[0].type,) * 3
-    plan = Plan(first.body, device("h100"), types, (0,), (), (), (first, second, kernel_of("row sums")), (2,))
-    text = emit_module(plan)
-    assert text.count('extern "C" __global__') == 2 and text == emit_module(plan)
 
 
 def test_the_text_is_the_same_each_time_and_holds_no_constant_of_the_user():
