@@ -296,14 +296,6 @@ def check(graph: Graph) -> Graph:
     return graph
 
 
-def rebuild(graph_outputs: Iterable[Node], change: Callable[[Node, tuple[Node, ...]], Node]) -> dict[Node, Node]:
-    """Map every node below `graph_outputs` through `change(node, new_args)`, arguments first."""
-    new: dict[Node, Node] = {}
-    for n in topological(graph_outputs):
-        new[n] = change(n, tuple(new[a] for a in n.args))
-    return new
-
-
 def substitute(outputs: Iterable[Node], values: dict[Node, Node]) -> tuple[Node, ...]:
     """`outputs` with every node of `values` replaced by its value (walks stop there)."""
     outputs = tuple(outputs)

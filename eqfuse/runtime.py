@@ -46,7 +46,7 @@ class Program:
         self._prepare()
         self._emitted: list[NumpyKernel | None] = []
         self._steps = [self._step(i) for i in range(len(plan.kernels))]
-        self._fresh, self._outputs, self._slots, self._arena_bytes = _layout(plan)
+        self._fresh, self._outputs, self._slots, self._arena_bytes = layout(plan)
         self._ready: list[list[Any]] = []  # values with their arrays in a small arena, when no call uses them
         self.peak_bytes = self._arena_bytes + max((k.scratch_bytes for k in self._emitted if k), default=0)
 
@@ -81,7 +81,7 @@ class Program:
         parts = []
         for i, (k, emitted) in enumerate(zip(self.plan.kernels, self._emitted, strict=True)):
             ops = " ".join(n.op for n in k.body.operators)
-            head = f"# kernel {i}, {k.kind}: {_names(k.writes)} = {ops} of {_names(k.reads)}\n"
+            head = f"# kernel {i}, {k.kind}: {value_names(k.writes)} = {ops} of {value_names(k.reads)}\n"
             parts.append(head + (emitted.source if emitted else "# a view: no data moves\n"))
         return "\n".join(parts)
 
@@ -181,11 +181,12 @@ def _take(step: Step, values: list[Any]) -> None:
         function([values[v] for v in writes], [values[v] for v in reads])
 
 
-def _names(values: Sequence[int]) -> str:
+def value_names(values: Sequence[int]) -> str:
+    """Values of a plan as its printed text names them."""
     return ", ".join(f"v{v}" for v in values)
 
 
-def _layout(plan: Plan) -> tuple[list[tuple[int, np.dtype, tuple[int, ...]]], list[tuple[int, bool]], list[Slot], int]:
+def layout(plan: Plan) -> tuple[list[tuple[int, np.dtype, tuple[int, ...]]], list[tuple[int, bool]], list[Slot], int]:
     """New arrays per call; outputs, and whether each is copied; intermediates in the arena; the size of the arena."""
     root: dict[int, int] = {}
     first: dict[int, int] = {}

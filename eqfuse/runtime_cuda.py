@@ -25,7 +25,7 @@ from eqfuse.hardware import Device
 from eqfuse.ir import Graph
 from eqfuse.meaning import evaluate
 from eqfuse.plan import Kernel, Plan
-from eqfuse.runtime import Program, _layout, _names
+from eqfuse.runtime import Program, layout, value_names
 
 KEPT_BYTES = 64 << 20  # an arena up to this size stays with its program, with the arrays in it ready
 
@@ -57,7 +57,7 @@ class CudaProgram(Program):
         self._gpu = gpu
         self._expected = [(v, n.dtype, n.shape) for v, n in zip(plan.inputs, plan.graph.inputs, strict=True)]
         self._functions = _emit(plan)
-        self._fresh, self._outputs, self._slots, self._arena_bytes = _layout(plan)
+        self._fresh, self._outputs, self._slots, self._arena_bytes = layout(plan)
         self._lock = threading.Lock()
         self._loaded: dict[Hashable, _Loaded] = {}  # by device
         self._states: dict[Hashable, list[_State]] = {}  # by device and stream; those that no call uses
@@ -87,7 +87,7 @@ class CudaProgram(Program):
         parts, shown = [PRELUDE], set()
         for i, (k, f) in enumerate(zip(self.plan.kernels, self._functions, strict=True)):
             ops = " ".join(n.op for n in k.body.operators)
-            parts.append(f"// kernel {i}, {k.kind}: {_names(k.writes)} = {ops} of {_names(k.reads)}\n")
+            parts.append(f"// kernel {i}, {k.kind}: {value_names(k.writes)} = {ops} of {value_names(k.reads)}\n")
             if f is None:
                 parts[-1] += "// a view: no data moves\n"
             elif isinstance(f, CudaCalls):

@@ -6,7 +6,7 @@ de-referencing what it drops and referencing what it needs. `Group` is a kernel 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from eqfuse.extract.cuts import Cut, Grammar
@@ -28,6 +28,22 @@ class Group:
     @property
     def outputs(self) -> tuple[int, ...]:
         return tuple(c.of for c in self.cuts)
+
+
+def producers_first(starts: Iterable[int], needs: Callable[[int], Sequence[int]]) -> list[int]:
+    """`starts` and all that they need, each behind what it needs, otherwise in the order they are met."""
+    done: dict[int, None] = {}
+    stack = [(s, False) for s in reversed(list(starts))]
+    while stack:
+        number, ready = stack.pop()
+        if number in done:
+            continue
+        if ready:
+            done[number] = None
+        else:
+            stack.append((number, True))
+            stack.extend((n, False) for n in reversed(needs(number)) if n not in done)
+    return list(done)
 
 
 class Cover:
@@ -83,7 +99,7 @@ class Cover:
         """
         start = self.cost
         found = all(self._swap(u, cut, fresh) for u, cut in changed.items() if u in self.choice)
-        if found and self.cost < start - WORTH and self._acyclic(changed):
+        if found and self.cost < start - WORTH and self._acyclic(self._undo):
             self._undo.clear()
             self._undo_refs.clear()
             return True
@@ -137,9 +153,9 @@ class Cover:
                 unread.extend(self.reads(dropped))
         return True
 
-    def _acyclic(self, changed: Iterable[int]) -> bool:
-        """Does no changed class depend on itself?"""
-        for start in changed:
+    def _acyclic(self, touched: Iterable[int]) -> bool:
+        """Does none of the classes that were changed or newly stored depend on itself?"""
+        for start in touched:
             stack = list(self.reads(self.choice[start])) if start in self.choice else []
             seen: set[int] = set()
             while stack:
@@ -166,18 +182,7 @@ class Cover:
 
     def order(self) -> list[int]:
         """Stored classes, producers first."""
-        done: dict[int, None] = {}
-        stack = [(r, False) for r in reversed(self.roots)]
-        while stack:
-            c, ready = stack.pop()
-            if c in done:
-                continue
-            if ready:
-                done[c] = None
-            else:
-                stack.append((c, True))
-                stack.extend((leaf, False) for leaf in reversed(self.reads(self.choice[c])) if leaf not in done)
-        return list(done)
+        return producers_first(self.roots, lambda c: self.reads(self.choice[c]))
 
     def readers(self) -> dict[int, list[int]]:
         """The stored classes whose kernels read each class."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
-from eqfuse.extract.cover import WORTH, Cover, Group
+from eqfuse.extract.cover import WORTH, Cover, Group, producers_first
 from eqfuse.extract.cuts import Cut, Grammar, Works
 from eqfuse.kinds import merge as merge_states
 
@@ -122,19 +122,7 @@ class _Pool:
 
     def ordered(self) -> tuple[Group, ...]:
         """Groups, producers first, otherwise in order of age."""
-        done: dict[int, Group] = {}
-        for start in sorted(self.alive):
-            stack = [(start, False)]
-            while stack:
-                i, ready = stack.pop()
-                if i in done:
-                    continue
-                if ready:
-                    done[i] = self.alive[i]
-                    continue
-                stack.append((i, True))
-                stack.extend((m, False) for m in reversed(self._makers(i)) if m not in done)
-        return tuple(done.values())
+        return tuple(self.alive[i] for i in producers_first(sorted(self.alive), self._makers))
 
 
 def _group(grammar: Grammar, cuts: tuple[Cut, ...]) -> Group | None:

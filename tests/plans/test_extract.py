@@ -1,14 +1,18 @@
 """Whatever is extracted is right, and `flow` is never worse than greedy."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from eqfuse.egraph import saturate
 from eqfuse.errors import TargetUnavailable
 from eqfuse.extract import EXTRACTORS, choose
+from eqfuse.extract.cover import Cover
 from eqfuse.hardware import DEVICES
 from eqfuse.kinds import State, classify
 from eqfuse.meaning import evaluate
+from eqfuse.plan import Price
 from eqfuse.testing.random_graphs import random_graph, run_plan, scrambled
 
 GREEDY = [name for name in EXTRACTORS if name.startswith("greedy")]
@@ -57,3 +61,19 @@ def test_an_unknown_extractor_is_refused_with_the_known_ones():
     graph, _ = random_graph(np.random.default_rng(0))
     with pytest.raises(TargetUnavailable, match=r"no extractor 'best'.*flow"):
         choose(saturate(graph), DEVICES["cpu"], "best")
+
+
+def test_a_move_whose_new_kernels_would_read_one_another_in_a_circle_is_taken_back():
+    def cut(reads, seconds):
+        return SimpleNamespace(leaves=dict.fromkeys(reads, 0), state=SimpleNamespace(kind="map"), price=price(seconds))
+
+    def price(seconds):
+        return Price(seconds, 0, 0, 0, "memory")
+
+    cover = Cover(SimpleNamespace(free=set()), [0])
+    assert cover.take({0: cut([1], 1.0), 1: cut([], 5.0)})
+    circle = {2: cut([3], 0.1), 3: cut([2], 0.1)}
+    assert not cover.attempt({0: cut([2], 0.5)}, circle.get)
+    assert (sorted(cover.choice), cover.cost) == ([0, 1], 6.0)
+    assert cover.attempt({0: cut([2], 0.5)}, {2: cut([], 0.1)}.get)
+    assert sorted(cover.choice) == [0, 2]
