@@ -189,7 +189,18 @@ class Tracer:
         return f"Tracer({self._node.type})"
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        return np
+        from eqfuse import xp
+
+        if api_version is not None and api_version not in xp.API_VERSIONS:
+            raise ValueError(f"version {api_version!r} of the Array API is not among {', '.join(xp.API_VERSIONS)}")
+        return xp
+
+    device = "cpu"
+
+    def to_device(self, device: Any, /, *, stream: None = None) -> Tracer:
+        if device != "cpu" or stream is not None:
+            raise TraceError(f"to_device({device!r}): a traced array stays where the program's target= puts it")
+        return self
 
     # what needs a value
 
@@ -209,6 +220,8 @@ class Tracer:
     )
     item = _no_value("item()", "Index with x[...] instead, which stays traced")
     tolist = _no_value("tolist()", "Iterate over the array itself instead")
+    __dlpack__ = _no_value("DLPack export", "Return the array and export it outside")
+    __dlpack_device__ = _no_value("DLPack export", "Return the array and export it outside")
     tobytes = _no_value("tobytes()", "Return the array and convert it outside")
 
     def __setitem__(self, key: Any, value: Any) -> NoReturn:
