@@ -25,6 +25,7 @@ from eqfuse.frontends import (  # noqa: F401  (fill the tables of what can be tr
 )
 from eqfuse.frontends.accepted import plain_array, supported
 from eqfuse.frontends.numpy_random import GENERATORS, Draw, TracedGenerator
+from eqfuse.frontends.selection import Selection
 from eqfuse.frontends.stand_ins import stand_ins
 from eqfuse.ir import Graph, Node, TensorType, check, const, input_node
 from eqfuse.pytree import LEAF, Static, Structure, flatten, paths, unflatten
@@ -317,6 +318,8 @@ def _outputs(
             if isinstance(leaf, (np.ndarray, np.generic)):
                 nodes.append(const(plain_array(leaf, "a result")))
                 return LEAF
+            if isinstance(leaf, Selection):
+                raise leaf.no_result
             kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
             raise TraceError(f"the function returns a {kind}, not an array, a number, or a container of these")
         return Structure(s.kind, s.keys, tuple(visit(child) for child in s.children))
