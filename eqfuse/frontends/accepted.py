@@ -14,7 +14,7 @@ from eqfuse.errors import TraceError
 
 def supported(dtype: np.dtype, what: str) -> np.dtype:
     """`dtype`, if tensors may have it; TraceError naming `what` otherwise."""
-    if dtype.kind in "biuf" and dtype.itemsize <= 8:
+    if (dtype.kind in "biuf" and dtype.itemsize <= 8) or (dtype.kind == "c" and dtype.itemsize <= 16):
         if not dtype.isnative:
             raise TraceError(f"{what} has dtype {dtype}: convert it to native byte order with .astype first")
         return dtype
