@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from eqfuse.errors import TargetUnavailable, UnsupportedOp
+from eqfuse.ops.special import GRADES
 
 Rates = tuple[tuple[str, float], ...]
 Levels = tuple[tuple[int, float], ...]
@@ -198,7 +199,13 @@ GROUPS = (
     Group("asin acos acosh atanh hypot", 66, 4.0),
     Group("power atan2 logaddexp", 110, 1.0),
     Group("floor_divide remainder", 40, 6.0),
-    Group("sort", 200, 10.0),
+    Group("sort argsort partition argpartition lexsort searchsorted digitize isin", 200, 10.0),
+    Group("quantile percentile nanquantile nanpercentile median nanmedian", 400, 20.0),
+    Group("histogram histogram_bin_edges bincount nanargmax nanargmin interp", 100, 5.0),
+    Group("cumprod accumulate reduceat fold", 2, 1.5),
+    Group("solve inv cholesky det slogdet qr svd svdvals eigh eigvalsh eig eigvals lstsq cond full_rank", 4, 0.05),
+    Group("fft ifft rfft irfft convolve correlate", 4, 0.1),  # per operation, as the line above
+    *(Group(names, 16 * ns, ns) for ns, names in GRADES.items()),
 )
 
 

@@ -16,10 +16,17 @@ from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends import (  # noqa: F401  (fill the tables of what can be traced)
     numpy_contractions,
     numpy_creation,
+    numpy_fft,
     numpy_indexing,
     numpy_layout,
+    numpy_linalg,
     numpy_reductions,
+    numpy_scans,
+    numpy_signal,
+    numpy_sorting,
+    numpy_statistics,
     numpy_ufuncs,
+    scipy_special,
 )
 from eqfuse.frontends.accepted import plain_array, supported
 from eqfuse.ir import Graph, Node, TensorType, check, const, input_node

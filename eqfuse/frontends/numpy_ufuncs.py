@@ -160,19 +160,6 @@ UFUNCS[np._core.umath.clip] = lambda x, low, high: np.clip(x, low, high)  # type
 
 # ---- ufunc methods
 
-_REDUCE = {
-    np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
-    np.logical_and: np.all, np.logical_or: np.any,
-}  # fmt: skip
-
-
-def _reducer(function: Any) -> Callable[..., Tracer]:
-    def reduce(array: Any, axis: Any = 0, dtype: Any = None, out: None = None, keepdims: bool = False) -> Tracer:
-        kwargs = {} if dtype is None else {"dtype": dtype}
-        return function(array, axis=axis, keepdims=keepdims, **kwargs)
-
-    return reduce
-
 
 def _outer(ufunc: np.ufunc) -> Callable[..., Any]:
     def outer(a: Any, b: Any) -> Any:
@@ -182,8 +169,6 @@ def _outer(ufunc: np.ufunc) -> Callable[..., Any]:
     return outer
 
 
-for _ufunc, _function in _REDUCE.items():
-    METHODS[_ufunc, "reduce"] = _reducer(_function)
 for _ufunc in tuple(UFUNCS):
     if _ufunc.nin == 2:
         METHODS[_ufunc, "outer"] = _outer(_ufunc)

@@ -15,6 +15,7 @@ import scipy.special
 from eqfuse.errors import ShapeError
 from eqfuse.ir import TensorType
 from eqfuse.ops.row import Op, Role, Types, need
+from eqfuse.ops.special import SPECIAL
 
 UFUNCS: dict[str, np.ufunc] = {
     "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.true_divide,
@@ -36,6 +37,7 @@ UFUNCS: dict[str, np.ufunc] = {
     "logical_not": np.logical_not,
     "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor,
     "bitwise_invert": np.invert, "bitwise_left_shift": np.left_shift, "bitwise_right_shift": np.right_shift,
+    **SPECIAL,
 }  # fmt: skip
 
 

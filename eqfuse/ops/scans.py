@@ -1,36 +1,118 @@
-"""Rows of the library calls that fusion works around."""
+"""Rows of the scans and of what ufuncs do along an axis: running sums, and reductions without a kernel of their own.
+
+A ufunc is an attribute, by NumPy's name for it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 import numpy as np
 
+from eqfuse.errors import ShapeError
 from eqfuse.ir import TensorType
 from eqfuse.ops.reductions import _widened
 from eqfuse.ops.row import Op, Role, Types, need
 
 
-def _along(name: str, widen: bool) -> object:
+def folds(name: str) -> np.ufunc | None:
+    """NumPy's ufunc `name`, when it takes two values to one."""
+    ufunc = getattr(np, name, None)
+    one = isinstance(ufunc, np.ufunc) and (ufunc.nin, ufunc.nout, ufunc.signature) == (2, 1, None)
+    return ufunc if one else None
+
+
+@cache
+def reduction_loop(function: str, dtype: np.dtype, wanted: np.dtype | None = None) -> tuple[np.dtype, np.dtype]:
+    """The dtype to which NumPy casts values of `dtype` before it folds them by the ufunc `function`, and the result's.
+    `wanted`: the user's ``dtype=``."""
+    ufunc = getattr(np, function)
+    if wanted is None and function in ("add", "multiply"):
+        dtype = _widened(dtype)
+    signature = None if wanted is None else (wanted, None, None)
+    try:
+        loop = ufunc.resolve_dtypes((None, dtype, None), signature=signature, casting="unsafe", reduction=True)
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"{ufunc.__name__} cannot fold {dtype.name}: {error}") from None
+    return loop[1], loop[2]
+
+
+def _axis(op: str, types: Types, axis: int) -> None:
+    rank = types[0].rank
+    need(-rank <= axis < 0, op, types, f"axis {axis} is not in -{rank}..-1")
+
+
+def _folded(op: str, types: Types, function: str) -> np.dtype:
+    need(folds(function) is not None, op, types, f"{function!r} takes no two values")
+    given, result = reduction_loop(function, types[0].dtype)
+    need(given == types[0].dtype, op, types, f"cast the argument to {given.name} first")
+    return result
+
+
+def _accumulate(types: Types, attrs: tuple) -> TensorType:
+    function, axis = attrs
+    _axis("accumulate", types, axis)
+    return TensorType(_folded("accumulate", types, function), types[0].shape)
+
+
+def _reduceat(types: Types, attrs: tuple) -> TensorType:
+    (t, indices), (function, axis) = types, attrs
+    _axis("reduceat", types, axis)
+    vector = indices.rank == 1 and indices.dtype.kind in "iu"
+    need(vector, "reduceat", types, "the indices must be a vector of integers")
+    shape = tuple(indices.size if i - t.rank == axis else n for i, n in enumerate(t.shape))
+    return TensorType(_folded("reduceat", types[:1], function), shape)
+
+
+def _fold(types: Types, attrs: tuple) -> TensorType:
+    (t,), (function, axes) = types, attrs
+    need(all(-t.rank <= a < 0 for a in axes), "fold", types, f"axes {axes} are not all in -{t.rank}..-1")
+    empty = any(t.shape[a] == 0 for a in axes)
+    need(
+        not empty or getattr(np, function).identity is not None, "fold", types, f"{function} over nothing has no value"
+    )
+    shape = tuple(1 if i - t.rank in axes else n for i, n in enumerate(t.shape))
+    return TensorType(_folded("fold", types, function), shape)
+
+
+def _do_accumulate(x: np.ndarray, function: str, axis: int) -> np.ndarray:
+    return getattr(np, function).accumulate(x, axis)
+
+
+def _do_reduceat(x: np.ndarray, indices: np.ndarray, function: str, axis: int) -> np.ndarray:
+    return getattr(np, function).reduceat(x, indices, axis)
+
+
+def _do_fold(x: np.ndarray, function: str, axes: tuple[int, ...]) -> np.ndarray:
+    axis = axes if len(axes) != 1 else axes[0]
+    return getattr(np, function).reduce(x, axis=axis, keepdims=True)
+
+
+def _running(name: str) -> Callable[[Types, tuple], TensorType]:
     def rule(types: Types, attrs: tuple) -> TensorType:
-        (t,), (axis,) = types, attrs
-        need(-t.rank <= axis < 0, name, types, f"axis {axis} is not in -{t.rank}..-1")
-        return TensorType(_widened(t.dtype) if widen else t.dtype, t.shape)
+        _axis(name, types, attrs[0])
+        return TensorType(_widened(types[0].dtype), types[0].shape)
 
     return rule
-
-
-def _per_element(types: Types, _out: TensorType, _attrs: tuple) -> int:
-    return types[0].size
-
-
-def _sort(x: np.ndarray, axis: int) -> np.ndarray:
-    return np.sort(x, axis=axis)
 
 
 def _cumsum(x: np.ndarray, axis: int) -> np.ndarray:
     return np.cumsum(x, axis=axis)
 
 
+def _cumprod(x: np.ndarray, axis: int) -> np.ndarray:
+    return np.cumprod(x, axis=axis)
+
+
+def _per_element(types: Types, _out: TensorType, _attrs: tuple) -> int:
+    return types[0].size
+
+
 ROWS = [
-    Op("cumsum", Role.LIBRARY, 1, ("axis",), _along("cumsum", True), _cumsum, _per_element),  # type: ignore[arg-type]
-    Op("sort", Role.LIBRARY, 1, ("axis",), _along("sort", False), _sort, _per_element),  # type: ignore[arg-type]
+    Op("cumsum", Role.LIBRARY, 1, ("axis",), _running("cumsum"), _cumsum, _per_element),
+    Op("cumprod", Role.LIBRARY, 1, ("axis",), _running("cumprod"), _cumprod, _per_element),
+    Op("accumulate", Role.LIBRARY, 1, ("ufunc", "axis"), _accumulate, _do_accumulate, _per_element),
+    Op("reduceat", Role.LIBRARY, 2, ("ufunc", "axis"), _reduceat, _do_reduceat, _per_element),
+    Op("fold", Role.LIBRARY, 1, ("ufunc", "axes"), _fold, _do_fold, _per_element),
 ]
