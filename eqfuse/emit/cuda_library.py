@@ -30,8 +30,9 @@ LIBRARY_CALLS = {
     **{name: f"cupy.fft.{name}({{0}}, {{n}}, {{axis}}, {{norm!r}})" for name in ("fft", "ifft", "rfft", "irfft")},
 }  # fmt: skip
 ON_HOST = (
-    "accumulate", "reduceat", "fold", "lexsort", "quantile", "percentile", "nanquantile", "nanpercentile",
-    "nanargmax", "nanargmin", "histogram", "histogram_bin_edges", "bincount", "interp", "cholesky", "cond", "lstsq", "full_rank", "eig", "eigvals",
+    "accumulate", "reduceat", "fold", "lexsort", "quantile", "percentile", "nanquantile", "nanpercentile", "nanargmax",
+    "nanargmin", "histogram", "histogram_bin_edges", "bincount", "interp", "cholesky", "cond", "lstsq", "full_rank",
+    "eig", "eigvals",
 )  # fmt: skip
 LIBRARY_CALLS |= {name: f"on_host({name!r}, ({{all}},), ({{values}},))" for name in ON_HOST}
 

@@ -70,6 +70,8 @@ def nanmedian(
 def _quantile(op: str, a: Any, q: Any, axis: Axis, method: str, keepdims: Any, weights: Any) -> Tracer:
     x = lift(a)
     share = lift(np.asarray(q, x.dtype) if isinstance(q, (int, float)) and x.dtype.kind == "f" else q)
+    if share.ndim > 1 and op.startswith("nan"):
+        raise UnsupportedOp(f"np.{op} with quantiles of shape {share.shape} cannot be traced; pass a vector of them")
     rows, axes = _rows(x, axis)
     args = [rows.node, (share.reshape(-1) if share.ndim > 1 else share).node]
     if weights is not None:
@@ -297,7 +299,7 @@ def histogramdd(
     if points.ndim != 2 or not isinstance(sample, (Tracer, np.ndarray)):
         points = lazy.atleast_2d(points).T
     axes = points.shape[1]
-    every = [bins] * axes if np.ndim(bins) == 0 and not isinstance(bins, (list, tuple)) else list(bins)
+    every = list(bins) if hasattr(bins, "__len__") else [bins] * axes
     if len(every) != axes:
         raise ShapeError("The dimension of bins must be equal to the dimension of the sample x.")
     ranges = [None] * axes if range is None else list(range)
@@ -315,8 +317,7 @@ def histogram2d(
 ) -> tuple[Tracer, Tracer, Tracer]:
     if lift(x).shape != lift(y).shape:
         raise ShapeError("x and y must have the same length.")
-    several = isinstance(bins, (list, tuple, np.ndarray, Tracer)) and np.ndim(bins) != 0
-    if several and len(bins) not in (1, 2):
+    if hasattr(bins, "__len__") and len(bins) not in (1, 2):
         bins = [bins, bins]
     counts, edges = histogramdd([x, y], bins, range, density, weights)
     return counts, edges[0], edges[1]

@@ -30,9 +30,9 @@ def reduction_loop(function: str, dtype: np.dtype, wanted: np.dtype | None = Non
     ufunc = getattr(np, function)
     if wanted is None and function in ("add", "multiply"):
         dtype = _widened(dtype)
-    signature = None if wanted is None else (wanted, None, None)
+    chosen = {} if wanted is None else {"signature": (wanted, None, None)}
     try:
-        loop = ufunc.resolve_dtypes((None, dtype, None), signature=signature, casting="unsafe", reduction=True)
+        loop = ufunc.resolve_dtypes((None, dtype, None), casting="unsafe", reduction=True, **chosen)
     except (TypeError, ValueError) as error:
         raise ShapeError(f"{ufunc.__name__} cannot fold {dtype.name}: {error}") from None
     return loop[1], loop[2]

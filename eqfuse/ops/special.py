@@ -18,8 +18,8 @@ GRADES: dict[float, str] = {
     60.0: "beta betaln poch binom gammainc gammaincc owens_t stdtr chdtr chdtrc pdtr pdtrc pdtri gdtr gdtrc fdtr fdtrc "
           "bdtr bdtrc nbdtr nbdtrc "
           "smirnov smirnovi ellipkinc ellipeinc voigt_profile struve modstruve",
-    200.0: "jv jve yv yve iv ive kv kve gammaincinv gammainccinv betainc betaincc betaincinv betainccinv chdtri stdtrit "
-           "fdtri nctdtr ncfdtr chndtr hyp0f1 hyp1f1 hyp2f1 hyperu elliprc elliprd elliprf elliprg elliprj "
+    200.0: "jv jve yv yve iv ive kv kve gammaincinv gammainccinv betainc betaincc betaincinv betainccinv chdtri "
+           "stdtrit fdtri nctdtr ncfdtr chndtr hyp0f1 hyp1f1 hyp2f1 hyperu elliprc elliprd elliprf elliprg elliprj "
            "eval_legendre eval_chebyt eval_chebyu eval_hermite eval_hermitenorm eval_laguerre eval_genlaguerre "
            "eval_gegenbauer eval_jacobi",
 }  # fmt: skip
