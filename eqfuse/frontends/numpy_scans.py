@@ -20,10 +20,20 @@ from eqfuse.ops.scans import folds, reduction_loop
 from eqfuse.tracer import Tracer, lazy, wrap
 
 RUNNING = {"add": "cumsum", "multiply": "cumprod"}  # the scans with rows of their own
+BOOLEAN = {"add": "logical_or", "multiply": "logical_and"}
 REDUCED = {
     "add": np.sum, "multiply": np.prod, "maximum": np.max, "minimum": np.min,
     "logical_and": np.all, "logical_or": np.any,
 }  # fmt: skip
+
+
+def _loop(ufunc: str, dtype: np.dtype, wanted: Any) -> tuple[str, np.dtype, np.dtype]:
+    """The ufunc to fold with, the dtype to fold in, and the result's. Sums of bool are unions, if the user wants bool;
+    of small integers they are taken in wide ones, where only the low bits of a result matter."""
+    given, result = reduction_loop(ufunc, dtype, None if wanted is None else np.dtype(wanted))
+    if ufunc in BOOLEAN and given.kind == "b":
+        return BOOLEAN[ufunc], given, result
+    return ufunc, reduction_loop(ufunc, given)[0], result
 
 
 def scan(ufunc: str, x: Tracer, axis: int, dtype: Any) -> Tracer:
@@ -31,12 +41,12 @@ def scan(ufunc: str, x: Tracer, axis: int, dtype: Any) -> Tracer:
     if x.ndim == 0:
         raise ShapeError("cannot accumulate on a scalar")
     (along,) = negative_axes(axis, x.ndim)
-    given, result = reduction_loop(ufunc, x.dtype, None if dtype is None else np.dtype(dtype))
-    made = x.astype(given)
-    running = RUNNING.get(ufunc)
-    if running is not None and given.kind != "b":
-        return wrap(node(running, (made.node,), (along,))).astype(result)
-    return wrap(node("accumulate", (made.node,), (ufunc, along)))
+    ufunc, given, result = _loop(ufunc, x.dtype, dtype)
+    if ufunc in RUNNING:
+        made = node(RUNNING[ufunc], (x.astype(given).node,), (along,))
+    else:
+        made = node("accumulate", (x.astype(given).node,), (ufunc, along))
+    return wrap(made).astype(result)
 
 
 def _cumulative(ufunc: str, a: Any, axis: Any, dtype: Any) -> Tracer:
@@ -121,14 +131,13 @@ def _reduce(ufunc: np.ufunc) -> Callable[..., Tracer]:
         absent = initial is np._NoValue or (initial is None and ufunc.identity is not None)
         if initial is None and any(x.shape[a] == 0 for a in axes):
             raise ShapeError(f"zero-size array to reduction operation {name} which has no identity")
-        given, result = reduction_loop(name, x.dtype, None if dtype is None else np.dtype(dtype))
+        folded, given, result = _loop(name, x.dtype, dtype)
         if len(axes) > 1 and name not in _ANY_ORDER:
             raise ShapeError(f"reduction operation {name!r} is not reorderable, so at most one axis may be given")
         x = x.astype(given)
         if not absent and initial is not None:
-            x, axes = _started(x, axes, initial)
-        made = finish(node("fold", (x.node,), (name, tuple(sorted(axes)))), axes, keepdims)
-        return made.astype(result)
+            return _started(folded, x, axes, initial, keepdims).astype(result)
+        return finish(_fold(folded, x, axes).node, axes, keepdims).astype(result)
 
     return reduce
 
@@ -139,14 +148,22 @@ _ANY_ORDER = (
 )  # fmt: skip
 
 
-def _started(x: Tracer, axes: tuple[int, ...], initial: Any) -> tuple[Tracer, tuple[int, ...]]:
-    """`x` with one more value along the first reduced axis, before all others."""
-    along = axes[0] if axes else -1
-    shape = tuple(1 if i - x.ndim == along else n for i, n in enumerate(x.shape)) if axes else ()
-    first = lazy.broadcast_to(lift(initial).astype(x.dtype), shape)
-    if axes:
-        return lazy.concatenate((first, x), along), axes
-    return lazy.stack((first, x)), (-1,)
+def _fold(ufunc: str, x: Tracer, axes: tuple[int, ...]) -> Tracer:
+    """`x` reduced over `axes`, which stay with extent 1."""
+    return wrap(node("fold", (x.node,), (ufunc, tuple(sorted(axes)))))
+
+
+def _started(ufunc: str, x: Tracer, axes: tuple[int, ...], initial: Any, keepdims: bool) -> Tracer:
+    """`x` reduced from `initial` on: one more value along an axis, before all others."""
+    first = lift(initial).astype(x.dtype)
+    if not axes:
+        return finish(_fold(ufunc, lazy.stack((lazy.broadcast_to(first, x.shape), x), -1), (-1,)).node, (-1,), False)
+    along, *others = axes
+    if others:
+        x = _fold(ufunc, x, tuple(others))
+    shape = tuple(1 if i - x.ndim == along else n for i, n in enumerate(x.shape))
+    x = lazy.concatenate((lazy.broadcast_to(first, shape), x), along)
+    return finish(_fold(ufunc, x, (along,)).node, axes, keepdims)
 
 
 def _reduce_as(ufunc: np.ufunc, function: Any) -> Callable[..., Tracer]:
@@ -183,8 +200,9 @@ def _reduceat(ufunc: np.ufunc) -> Callable[..., Tracer]:
         if at.ndim != 1 or (at.dtype.kind not in "iub" and at.size):
             raise ShapeError(f"np.{name}.reduceat takes a vector of integer indices, not {at.dtype} {at.shape}")
         (along,) = negative_axes(axis, x.ndim)
-        given, _ = reduction_loop(name, x.dtype, None if dtype is None else np.dtype(dtype))
-        return wrap(node("reduceat", (x.astype(given).node, at.astype(np.intp).node), (name, along)))
+        folded, given, result = _loop(name, x.dtype, dtype)
+        made = node("reduceat", (x.astype(given).node, at.astype(np.intp).node), (folded, along))
+        return wrap(made).astype(result)
 
     return reduceat
 

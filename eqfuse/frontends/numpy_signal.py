@@ -39,6 +39,8 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tracer:
 
 @implements(np.correlate)
 def correlate(a: Any, v: Any, mode: str = "valid") -> Tracer:
+    if 0 in (np.ndim(a), np.ndim(v)):
+        raise ShapeError("np.correlate: object of too small depth for desired array")
     return wrap(node("correlate", (_vector("correlate", a).node, _vector("correlate", v).node), (mode,)))
 
 
@@ -294,6 +296,7 @@ def poly(seq_of_zeros: Any) -> Tracer:
         raise TraceError(
             "np.poly of a matrix or of complex zeros gives real or complex values, as the data decides. Pass real zeros"
         )
+    zeros = zeros.astype(np.mintypecode(zeros.dtype.char))
     made = lift(np.ones(1, zeros.dtype))
     for zero in zeros:
         made = convolve(made, lazy.stack((lift(np.ones((), zeros.dtype)), -zero)))
