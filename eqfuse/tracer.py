@@ -302,6 +302,8 @@ class Tracer:
     sum, prod, mean, var, std = (_method(n) for n in ("sum", "prod", "mean", "var", "std"))
     max, min, any, all = (_method(n) for n in ("max", "min", "any", "all"))
     argmax, argmin, cumsum, trace = (_method(n) for n in ("argmax", "argmin", "cumsum", "trace"))
+    argsort, cumprod, searchsorted = (_method(n) for n in ("argsort", "cumprod", "searchsorted"))
+    argpartition, compress, nonzero = (_method(n) for n in ("argpartition", "compress", "nonzero"))
     clip, round, dot, take, repeat = (_method(n) for n in ("clip", "round", "dot", "take", "repeat"))
     ravel, squeeze, swapaxes, diagonal = (_method(n) for n in ("ravel", "squeeze", "swapaxes", "diagonal"))
     conj, conjugate = _method("conjugate"), _method("conjugate")

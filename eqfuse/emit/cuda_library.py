@@ -34,7 +34,7 @@ ON_HOST = (
     "nanargmin", "histogram", "histogram_bin_edges", "bincount", "interp", "cholesky", "cond", "lstsq", "full_rank",
     "eig", "eigvals",
 )  # fmt: skip
-LIBRARY_CALLS |= {name: f"on_host({name!r}, ({{all}},), ({{values}},))" for name in ON_HOST}
+LIBRARY_CALLS |= {name: f"on_host({name!r}, [{{all}}], [{{values}}])" for name in ON_HOST}
 
 
 def helpers(cupy: ModuleType) -> dict[str, Any]:
@@ -46,10 +46,10 @@ def helpers(cupy: ModuleType) -> dict[str, Any]:
     return {"packed": packed, "on_host": _on_host(cupy)}
 
 
-def _on_host(cupy: ModuleType) -> Callable[[str, tuple, tuple], Any]:
+def _on_host(cupy: ModuleType) -> Callable[[str, list, list], Any]:
     download = getattr(cupy, "asnumpy", np.asarray)
 
-    def call(op: str, arguments: tuple, attrs: tuple) -> Any:
+    def call(op: str, arguments: list, attrs: list) -> Any:
         return cupy.asarray(TABLE[op].meaning(*map(download, arguments), *attrs))
 
     return call

@@ -6,6 +6,7 @@ In: array-function calls and ufunc methods on tracers. Out: library calls, or a 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -132,7 +133,7 @@ def _reduce(ufunc: np.ufunc) -> Callable[..., Tracer]:
         if initial is None and any(x.shape[a] == 0 for a in axes):
             raise ShapeError(f"zero-size array to reduction operation {name} which has no identity")
         folded, given, result = _loop(name, x.dtype, dtype)
-        if len(axes) > 1 and name not in _ANY_ORDER:
+        if len(axes) > 1 and not _in_any_order(folded, given):
             raise ShapeError(f"reduction operation {name!r} is not reorderable, so at most one axis may be given")
         x = x.astype(given)
         if not absent and initial is not None:
@@ -142,10 +143,14 @@ def _reduce(ufunc: np.ufunc) -> Callable[..., Tracer]:
     return reduce
 
 
-_ANY_ORDER = (
-    "add", "multiply", "maximum", "minimum", "fmax", "fmin", "logical_and", "logical_or", "logical_xor",
-    "bitwise_and", "bitwise_or", "bitwise_xor", "logaddexp", "logaddexp2", "hypot", "gcd", "lcm",
-)  # fmt: skip
+@cache
+def _in_any_order(ufunc: str, dtype: np.dtype) -> bool:
+    """Does NumPy reduce over several axes at once?"""
+    try:
+        getattr(np, ufunc).reduce(np.ones((1, 1), dtype), axis=(0, 1))
+    except ValueError:
+        return False
+    return True
 
 
 def _fold(ufunc: str, x: Tracer, axes: tuple[int, ...]) -> Tracer:

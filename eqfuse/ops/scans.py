@@ -17,10 +17,11 @@ from eqfuse.ops.row import Op, Role, Types, need
 
 
 def folds(name: str) -> np.ufunc | None:
-    """NumPy's ufunc `name`, when it takes two values to one."""
+    """NumPy's ufunc `name`, when it takes two values of one dtype (unlike ldexp) to one."""
     ufunc = getattr(np, name, None)
-    one = isinstance(ufunc, np.ufunc) and (ufunc.nin, ufunc.nout, ufunc.signature) == (2, 1, None)
-    return ufunc if one else None
+    if not isinstance(ufunc, np.ufunc) or (ufunc.nin, ufunc.nout, ufunc.signature) != (2, 1, None):
+        return None
+    return ufunc if any(t[0] == t[1] for t in ufunc.types) else None
 
 
 @cache

@@ -17,7 +17,7 @@ def _along(op: str, indices: bool) -> Callable[[Types, tuple], TensorType]:
     """Values along one axis in another order, or their indices. The axis comes first among the attributes."""
 
     def rule(types: Types, attrs: tuple) -> TensorType:
-        (t,), axis = types, attrs[0]
+        (t,), (axis, _) = types, attrs
         need(-t.rank <= axis < 0, op, types, f"axis {axis} is not in -{t.rank}..-1")
         return TensorType(INDEX if indices else t.dtype, t.shape)
 
