@@ -9,7 +9,7 @@ import scipy.special
 from eqfuse.frontends.registry import UFUNCS
 from tests.frontends.agreement import agrees, sample
 
-SPECIAL = [u for name, u in vars(scipy.special).items() if isinstance(u, np.ufunc) and u in UFUNCS and u.__name__ == name]
+SPECIAL = [u for n, u in vars(scipy.special).items() if isinstance(u, np.ufunc) and u in UFUNCS and u.__name__ == n]
 
 
 @pytest.mark.parametrize("ufunc", SPECIAL, ids=lambda u: u.__name__)
