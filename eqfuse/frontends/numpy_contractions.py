@@ -16,8 +16,8 @@ from eqfuse.errors import ShapeError
 from eqfuse.frontends.numpy_layout import broadcast_to, diagonal, transpose
 from eqfuse.frontends.numpy_reductions import negative_axes
 from eqfuse.frontends.numpy_reductions import sum as sum_
-from eqfuse.frontends.promotion import common, common_dtype, elementwise, lift
 from eqfuse.frontends.numpy_ufuncs import to_loop
+from eqfuse.frontends.promotion import common, common_dtype, elementwise, lift
 from eqfuse.frontends.registry import UFUNCS, implements
 from eqfuse.ir import node
 from eqfuse.tracer import Tracer, lazy, wrap

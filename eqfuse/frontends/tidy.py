@@ -16,7 +16,7 @@ from eqfuse.ops.elementwise import cast_array
 
 
 def cast(x: Node, dtype: np.dtype) -> Node:
-    """`x` as `dtype`; scalar constants are cast at once. An imaginary part that is lost is warned about, as by NumPy."""
+    """`x` as `dtype`; scalar constants are cast at once. As NumPy, warns of an imaginary part that is lost."""
     if x.dtype == dtype:
         return x
     if x.dtype.kind == "c" and dtype.kind not in "bc":

@@ -11,7 +11,6 @@ from eqfuse.dtypes import ADDED
 from eqfuse.ir import TensorType
 from eqfuse.ops.row import Op, Role, Types, need
 
-
 _PER_TERM = {"c": 8}  # flops of one product added to a sum; 2 where it is not complex
 
 
@@ -78,9 +77,7 @@ def windows(x: np.ndarray, window: tuple, strides: tuple, padding: tuple, dilati
     return view[(*steps, *(slice(None, None, d) for d in dilations))]
 
 
-def _do_conv(
-    x: np.ndarray, w: np.ndarray, strides: tuple, padding: tuple, dilations: tuple, groups: int
-) -> np.ndarray:
+def _do_conv(x: np.ndarray, w: np.ndarray, strides: tuple, padding: tuple, dilations: tuple, groups: int) -> np.ndarray:
     k = x.ndim - 2
     view = windows(x, w.shape[2:], strides, padding, dilations, 0)
     filters, channels = w.shape[0] // groups, w.shape[1]
