@@ -5,6 +5,7 @@ In: a dtype. Out: facts about it. NumPy's own `kind` and `finfo` do not know bfl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from functools import cache
 from typing import Any
@@ -61,6 +62,13 @@ def lowest(dtype: np.dtype) -> Any:
         return dtype.type(complex(-np.inf, -np.inf))
     least = dtype.type(-np.inf)
     return least if least == least else ml_dtypes.finfo(dtype).min  # float8_e4m3fn has no infinity
+
+
+def moved(function: Callable[..., np.ndarray], x: np.ndarray, *args: Any, **kwargs: Any) -> np.ndarray:
+    """`function`, one of NumPy's stride tricks, of `x`: they do not know float8_e5m2."""
+    if x.dtype not in ADDED:
+        return function(x, *args, **kwargs)
+    return function(x.view(f"u{x.itemsize}"), *args, **kwargs).view(x.dtype)
 
 
 def parts(array: np.ndarray) -> np.ndarray:

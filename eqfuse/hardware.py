@@ -25,6 +25,7 @@ PRICED_AS: dict[str, tuple[str, float]] = {
     "uint64": ("int64", 1), "complex64": ("float32", 4), "complex128": ("float64", 4),
     "float8_e4m3fn": ("bfloat16", 1), "float8_e5m2": ("bfloat16", 1),
 }  # fmt: skip
+_PART = {"complex64": "float32", "complex128": "float64"}
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,8 @@ class Device:
         return self._look_up(op, dtype, 1)
 
     def contraction_flops(self, dtype: str) -> float:
-        """Multiplications + additions per second of a large matrix product."""
-        return self._look_up("<flops>", dtype, -1)
+        """Multiplications + additions of real numbers per second of a large matrix product, which may be complex."""
+        return self._look_up("<flops>", _PART.get(dtype, dtype), -1)
 
     def scalar_rate(self, dtype: str) -> float:
         """Elementwise additions or multiplications per second, operands in cache."""

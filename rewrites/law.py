@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from eqfuse.dtypes import Numbers, kind, numbers
+from eqfuse.dtypes import BFLOAT16, Numbers, kind, numbers
 from eqfuse.errors import LawError
 from eqfuse.ops import TABLE
 from eqfuse.ops.elementwise import UFUNCS
@@ -252,7 +253,7 @@ class Law:
     """`lhs` equals `rhs` wherever `when` holds and both have one type.
 
     `exactness` is about real numbers. A law is about complex ones only where `complex` says how exact it is there, and
-    about float8 only where it keeps every bit. `both`: the law is read in both directions. Raises LawError when a side
+    about float8, and sums of bfloat16 (rounded after every element), only where it keeps every bit. `both`: the law is read in both directions. Raises LawError when a side
     is ill-formed.
     """
 
@@ -290,10 +291,16 @@ class Law:
 
     def claims(self, dtypes: Iterable[np.dtype]) -> Exactness | None:
         """How exact the law says it is where tensors of `dtypes` occur; None: it is not about such."""
+        dtypes = set(dtypes)
         found = {numbers(d) for d in dtypes}
-        if Numbers.COARSE in found and self.exactness > EXACT:
+        coarse = Numbers.COARSE in found or (self._adds and BFLOAT16 in dtypes)
+        if coarse and self.exactness > EXACT:
             return None
         return self.complex if Numbers.COMPLEX in found else self.exactness
+
+    @cached_property
+    def _adds(self) -> bool:
+        return any(t.op in ("sum", "prod", "window_sum") for side in (self.lhs, self.rhs) for t in walk(side))
 
     @property
     def directions(self) -> tuple[tuple[str, Term, Term], ...]:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from eqfuse.dtypes import ADDED
+from eqfuse.dtypes import ADDED, moved
 from eqfuse.ir import TensorType
 from eqfuse.ops.row import Op, Role, Types, need
 
@@ -72,7 +72,7 @@ def windows(x: np.ndarray, window: tuple, strides: tuple, padding: tuple, dilati
     if any(p != (0, 0) for p in padding):
         x = np.pad(x, [(0, 0)] * (x.ndim - k) + list(padding), constant_values=fill)  # type: ignore[call-overload]
     reach = tuple((n - 1) * d + 1 for n, d in zip(window, dilations, strict=True))
-    view = sliding_window_view(x, reach, axis=tuple(range(-k, 0)))
+    view = moved(sliding_window_view, x, reach, axis=tuple(range(-k, 0)))
     steps = [slice(None)] * (x.ndim - k) + [slice(None, None, s) for s in strides]
     return view[(*steps, *(slice(None, None, d) for d in dilations))]
 
