@@ -26,6 +26,7 @@ PRICED_AS: dict[str, tuple[str, float]] = {
     "uint64": ("int64", 1), "complex64": ("float32", 4), "complex128": ("float64", 4),
     "float8_e4m3fn": ("bfloat16", 1), "float8_e5m2": ("bfloat16", 1),
 }  # fmt: skip
+_PART = {"complex64": "float32", "complex128": "float64"}
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,8 @@ class Device:
         return self._look_up(op, dtype, 1)
 
     def contraction_flops(self, dtype: str) -> float:
-        """Multiplications + additions per second of a large matrix product."""
-        return self._look_up("<flops>", dtype, -1)
+        """Multiplications + additions of real numbers per second of a large matrix product, which may be complex."""
+        return self._look_up("<flops>", _PART.get(dtype, dtype), -1)
 
     def scalar_rate(self, dtype: str) -> float:
         """Elementwise additions or multiplications per second, operands in cache."""
@@ -186,7 +187,7 @@ class Group(NamedTuple):
 GROUPS = (
     Group("input const transpose reshape broadcast_to slice flip", 0, 0),
     Group("add subtract multiply negative abs square sign floor ceil trunc round copysign signbit", 1, 0.1),
-    Group("maximum minimum fmax fmin where cast concat pad window_max window_sum", 1, 0.1),
+    Group("maximum minimum fmax fmin where cast real imag complex conj concat pad window_max window_sum", 1, 0.1),
     Group("equal not_equal less less_equal greater greater_equal isnan isinf isfinite", 1, 0.1),
     Group("logical_and logical_or logical_xor logical_not", 1, 0.5),
     Group("bitwise_and bitwise_or bitwise_xor bitwise_invert bitwise_left_shift bitwise_right_shift", 1, 0.1),

@@ -33,7 +33,7 @@ from eqfuse.ir import Graph, Node, TensorType, check, const, input_node
 from eqfuse.pytree import LEAF, Static, Structure, flatten, paths, unflatten
 from eqfuse.tracer import Trace, Tracer, argument
 
-SCALARS = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64)}
+SCALARS = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(np.complex128)}
 
 
 class Spec:

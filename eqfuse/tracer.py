@@ -199,7 +199,7 @@ class Tracer:
     __float__ = _no_value(
         "float()", "Use NumPy functions (np.sqrt, not math.sqrt), or name the argument in static_argnames"
     )
-    __complex__ = _no_value("complex()", "eqfuse has no complex tensors")
+    __complex__ = _no_value("complex()", "Use NumPy functions, or name the argument in static_argnames")
     __int__ = _no_value("int()", "Use .astype, or name the argument in static_argnames")
     __index__ = _no_value("use as an index, axis or size", "Name the argument in static_argnames, or use np.take")
     __array__ = _no_value(
@@ -306,7 +306,11 @@ class Tracer:
     argpartition, compress, nonzero = (_method(n) for n in ("argpartition", "compress", "nonzero"))
     clip, round, dot, take, repeat = (_method(n) for n in ("clip", "round", "dot", "take", "repeat"))
     ravel, squeeze, swapaxes, diagonal = (_method(n) for n in ("ravel", "squeeze", "swapaxes", "diagonal"))
-    conj, conjugate = _method("conjugate"), _method("conjugate")
+
+    def conj(self) -> Tracer:
+        return lazy.conjugate(self) if self.dtype.kind == "c" else self
+
+    conjugate = conj
 
     @property
     def T(self) -> Tracer:
@@ -318,7 +322,11 @@ class Tracer:
 
     @property
     def real(self) -> Tracer:
-        return wrap(self.node, base=self)
+        return wrap(tidy.part("real", self.node)) if self.dtype.kind == "c" else wrap(self.node, base=self)
+
+    @property
+    def imag(self) -> Tracer:
+        return wrap(tidy.part("imag", self.node)) if self.dtype.kind == "c" else lazy.zeros_like(self)
 
     def reshape(self, *shape: Any, **kwargs: Any) -> Tracer:
         return lazy.reshape(self, shape[0] if len(shape) == 1 else shape, **kwargs)

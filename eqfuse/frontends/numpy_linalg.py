@@ -16,7 +16,7 @@ from numpy.linalg._linalg import EighResult, EigResult, QRResult, SlogdetResult,
 
 from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends import numpy_contractions, numpy_layout, numpy_reductions
-from eqfuse.frontends.numpy_reductions import negative_axes
+from eqfuse.frontends.numpy_reductions import negative_axes, squared
 from eqfuse.frontends.promotion import elementwise, lift
 from eqfuse.frontends.registry import implements
 from eqfuse.frontends.unpack import unpack
@@ -388,7 +388,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> T
     if x.dtype.kind not in "fc":
         x = x.astype(np.float64)
     if axis is None and (ord is None or (ord in ("f", "fro") and x.ndim == 2) or (ord == 2 and x.ndim == 1)):
-        flat = _squares(x.reshape(-1))
+        flat = squared(x.reshape(-1))
         return elementwise("sqrt", numpy_reductions.sum(flat)).reshape((1,) * x.ndim if keepdims else ())
     if axis is not None and not isinstance(axis, tuple):
         axis = (operator.index(axis),)
@@ -398,12 +398,6 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> T
     if len(axes) != 2:
         raise ShapeError(f"np.linalg.norm: Improper number of dimensions to norm: {len(axes)}")
     return _matrix_norm(x, ord, axes, keepdims)
-
-
-def _squares(x: Tracer) -> Tracer:
-    if x.dtype.kind == "c":
-        return elementwise("square", x.real) + elementwise("square", x.imag)  # type: ignore[attr-defined]
-    return x * x
 
 
 def _done(kept: Tracer, axes: tuple[int, ...], keepdims: bool) -> Tracer:
@@ -421,7 +415,7 @@ def _vector_norm(x: Tracer, ord: Any, axes: tuple[int, ...], keepdims: bool) -> 
     if ord == 1:
         return numpy_reductions.sum(abs(x), axes, keepdims=keepdims)
     if ord is None or ord == 2:
-        return _done(elementwise("sqrt", numpy_reductions.sum(_squares(x), axes, keepdims=True)), axes, keepdims)
+        return _done(elementwise("sqrt", numpy_reductions.sum(squared(x), axes, keepdims=True)), axes, keepdims)
     total = numpy_reductions.sum(elementwise("power", abs(x), ord), axes, keepdims=True)
     return _done(elementwise("power", total, lift(1 / ord).astype(total.dtype)), axes, keepdims)
 
@@ -431,7 +425,7 @@ def _matrix_norm(x: Tracer, ord: Any, axes: tuple[int, ...], keepdims: bool) -> 
     if rows == columns:
         raise ShapeError("np.linalg.norm: Duplicate axes given.")
     if ord in (None, "f", "fro"):
-        return _done(elementwise("sqrt", numpy_reductions.sum(_squares(x), axes, keepdims=True)), axes, keepdims)
+        return _done(elementwise("sqrt", numpy_reductions.sum(squared(x), axes, keepdims=True)), axes, keepdims)
     if ord in (1, -1, math.inf, -math.inf):
         first, second = (rows, columns) if abs(ord) == 1 else (columns, rows)
         lengths = numpy_reductions.sum(abs(x), first, keepdims=True)

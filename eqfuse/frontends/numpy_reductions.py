@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from eqfuse.dtypes import inexact, kind
 from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends import tidy
 from eqfuse.frontends.promotion import elementwise, lift
@@ -62,7 +63,7 @@ def _folded(name: str, x: Tracer, axis: Axis, keepdims: bool, initial: Any, dtyp
         result = reduction(name, x, axis, keepdims).astype(wanted)
     else:
         result = reduction(name, x, axis, keepdims)
-    return result if initial is None else elementwise(combine, result, initial).astype(result.dtype)
+    return result if initial is None else elementwise(combine, result, lift(initial).astype(result.dtype))
 
 
 @implements(np.sum)
@@ -82,13 +83,13 @@ def prod(
 @implements(np.max, np.amax)
 def max(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None) -> Tracer:
     result = reduction("max", a, axis, keepdims)
-    return result if initial is None else elementwise("maximum", result, initial)
+    return result if initial is None else elementwise("maximum", result, lift(initial).astype(result.dtype))
 
 
 @implements(np.min, np.amin)
 def min(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None) -> Tracer:
     result = reduction("min", a, axis, keepdims)
-    return result if initial is None else elementwise("minimum", result, initial)
+    return result if initial is None else elementwise("minimum", result, lift(initial).astype(result.dtype))
 
 
 @implements(np.any)
@@ -155,7 +156,7 @@ def var(
     else:
         centre = lift(mean)
     distance = x - centre
-    squares = sum(distance * distance, axis, accumulator, keepdims=True)
+    squares = sum(squared(distance), axis, accumulator, keepdims=True)
     left = n - (ddof if correction is None else correction)
     return _finished((squares / (left if left > 0 else 0)).astype(squares.dtype), axis, keepdims)
 
@@ -165,7 +166,7 @@ def std(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False, *,
     mean: Any = None, correction: float | None = None,
 ) -> Tracer:  # fmt: skip
-    if dtype is not None and np.dtype(dtype).kind != "f":
+    if dtype is not None and kind(np.dtype(dtype)) not in "fc":
         raise ShapeError(f"np.std: square roots do not fit dtype {np.dtype(dtype)}; use a floating one")
     spread = var(a, axis, dtype, ddof=ddof, keepdims=True, mean=mean, correction=correction)
     return _finished(elementwise("sqrt", spread).astype(spread.dtype), axis, keepdims)
@@ -218,7 +219,7 @@ def nanprod(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keep
 
 def _nan_as(a: Any, value: int) -> Tracer:
     x = lift(a)
-    return elementwise("where", elementwise("isnan", x), value, x) if x.dtype.kind == "f" else x
+    return elementwise("where", elementwise("isnan", x), value, x) if inexact(x.dtype) else x
 
 
 @implements(np.diff)
@@ -229,3 +230,11 @@ def diff(a: Any, n: int = 1, axis: int = -1) -> Tracer:
     for _ in range(n):
         x = elementwise("not_equal" if x.dtype.kind == "b" else "subtract", x[after], x[before])
     return x
+
+
+def squared(x: Tracer) -> Tracer:
+    """The squared absolute values of `x`, which are real."""
+    if x.dtype.kind != "c":
+        return x * x
+    real, imag = (wrap(tidy.part(name, x.node)) for name in ("real", "imag"))
+    return real * real + imag * imag

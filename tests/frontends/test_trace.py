@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 import pytest
 import scipy.special
@@ -358,14 +359,19 @@ def test_masks_and_item_assignment_are_refused():
         (np.array([object()]), "object"),
         (np.array(["a"]), "<U1"),
         (np.zeros(2, [("a", "f4")]), "a"),
-        (np.zeros(2, complex), "complex128"),
+        (np.zeros(2, np.longdouble), "longdouble|float128|float96"),
+        (np.zeros(2, np.clongdouble), "clongdouble|complex256|complex192"),
+        (np.zeros(2, "M8[s]"), "datetime64"),
+        (np.zeros(2, ml_dtypes.int4), "int4"),
         (np.zeros(2, ">f4"), "native"),
         (np.ma.masked_array([1.0], [True]), "MaskedArray"),
         (np.zeros((1, 1)).view(np.matrix), "matrix"),
         ({1, 2}, "set"),
-        (3 + 2j, "complex"),
     ],
-    ids=["object", "string", "structured", "complex", "byte-swapped", "masked", "matrix", "set", "complex scalar"],
+    ids=[
+        "object", "string", "structured", "longdouble", "clongdouble", "datetime", "int4", "byte-swapped", "masked",
+        "matrix", "set",
+    ],
 )
 def test_what_is_no_tensor_is_refused_by_name(value, named):
     with pytest.raises(TraceError, match=named) as caught:
