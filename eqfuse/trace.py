@@ -18,10 +18,17 @@ from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends import (  # noqa: F401  (fill the tables of what can be traced)
     numpy_contractions,
     numpy_creation,
+    numpy_fft,
     numpy_indexing,
     numpy_layout,
+    numpy_linalg,
     numpy_reductions,
+    numpy_scans,
+    numpy_signal,
+    numpy_sorting,
+    numpy_statistics,
     numpy_ufuncs,
+    scipy_special,
 )
 from eqfuse.frontends.accepted import plain_array, supported
 from eqfuse.frontends.numpy_random import GENERATORS, Draw, TracedGenerator
@@ -31,7 +38,7 @@ from eqfuse.ir import Graph, Node, TensorType, check, const, input_node
 from eqfuse.pytree import LEAF, Static, Structure, flatten, paths, unflatten
 from eqfuse.tracer import Trace, Tracer, argument
 
-SCALARS = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64)}
+SCALARS = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(np.complex128)}
 
 
 class Spec:
