@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.dtypes import inexact
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import supported
 from eqfuse.frontends.numpy_layout import broadcast_arrays, broadcast_to, diagonal
+from eqfuse.frontends.numpy_ufuncs import to_loop
 from eqfuse.frontends.promotion import common_dtype, elementwise, lift
 from eqfuse.frontends.registry import implements
-from eqfuse.ir import const
+from eqfuse.ir import const, node
 from eqfuse.tracer import Tracer, lazy, wrap
 
 
@@ -147,11 +149,14 @@ def clip(
 ) -> Tracer:
     low, high = (a_min if min is None else min), (a_max if max is None else max)
     x = lift(a) if dtype is None else lift(a).astype(dtype)
+    if x.dtype.kind in "iu":  # a Python int beyond the dtype is no limit
+        low = None if type(low) is int and low <= np.iinfo(x.dtype).min else low
+        high = None if type(high) is int and high >= np.iinfo(x.dtype).max else high
     if low is None and high is None:
         return lazy.positive(x)
     if low is None or high is None:
         return elementwise("minimum" if low is None else "maximum", x, high if low is None else low)
-    loop = common_dtype((x, low, high))
+    loop = to_loop(np._core.umath.clip, (x, low, high))[1][0]  # type: ignore[attr-defined]
     return elementwise("minimum", elementwise("maximum", x.astype(loop), low), high)
 
 
@@ -160,8 +165,11 @@ def nan_to_num(
     x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Tracer:
     x = lift(x)
-    if x.dtype.kind != "f":
+    if not inexact(x.dtype):
         return x.copy()
+    if x.dtype.kind == "c":
+        real, imag = (nan_to_num(wrap(tidy.part(n, x.node)), copy, nan, posinf, neginf) for n in ("real", "imag"))
+        return wrap(node("complex", (real.node, imag.node)))
     info = np.finfo(x.dtype)
     infinite = elementwise("isinf", x)
     high = info.max.item() if posinf is None else posinf
@@ -207,10 +215,13 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Tracer:
         return elementwise("round", x)
     if x.dtype.kind == "b":
         raise ShapeError("np.round of bool to decimals is not defined; use .astype first")
+    if x.dtype.kind == "c":
+        real, imag = (round(wrap(tidy.part(name, x.node)), decimals) for name in ("real", "imag"))
+        return wrap(node("complex", (real.node, imag.node)))
     step = 10.0 ** abs(decimals)
-    if decimals > 0:
-        return elementwise("round", x * step) / step
-    return elementwise("round", x / step) * step
+    there, back = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
+    rounded = elementwise("round", elementwise(there, x, step).astype(x.dtype))
+    return elementwise(back, rounded, step).astype(x.dtype)
 
 
 @implements(np.fix)
@@ -221,7 +232,7 @@ def fix(x: Any, out: None = None) -> Tracer:
 @implements(np.sinc)
 def sinc(x: Any) -> Tracer:
     x = lift(x)
-    y = np.pi * x.astype(np.result_type(x.dtype, 1.0)) if x.dtype.kind != "f" else np.pi * x
+    y = np.pi * x
     safe = elementwise("where", y == 0, 1.0, y)
     return elementwise("where", y == 0, 1.0, elementwise("sin", safe) / safe)
 
@@ -229,6 +240,28 @@ def sinc(x: Any) -> Tracer:
 @implements(np.real)
 def real(val: Any) -> Tracer:
     return lift(val).real
+
+
+@implements(np.imag)
+def imag(val: Any) -> Tracer:
+    return lift(val).imag
+
+
+@implements(np.angle)
+def angle(z: Any, deg: bool = False) -> Tracer:
+    x = lift(z)
+    made = elementwise("atan2", x.imag, x.real) if x.dtype.kind == "c" else elementwise("atan2", 0, x)
+    return (made * (180 / np.pi)).astype(made.dtype) if deg else made
+
+
+@implements(np.iscomplex)
+def iscomplex(x: Any) -> Tracer:
+    return lift(x).imag != 0
+
+
+@implements(np.isreal)
+def isreal(x: Any) -> Tracer:
+    return lift(x).imag == 0
 
 
 @implements(np.polyval)
@@ -261,12 +294,12 @@ def size(a: Any, axis: int | None = None) -> int:
 
 @implements(np.iscomplexobj)
 def iscomplexobj(x: Any) -> bool:
-    return False
+    return lift(x).dtype.kind == "c"
 
 
 @implements(np.isrealobj)
 def isrealobj(x: Any) -> bool:
-    return True
+    return not iscomplexobj(x)
 
 
 @implements(np.result_type)

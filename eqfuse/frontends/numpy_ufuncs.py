@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
+from eqfuse.dtypes import kind
 from eqfuse.errors import ShapeError
 from eqfuse.frontends import tidy
 from eqfuse.frontends.promotion import elementwise, lift, operand, promote, with_dtype
@@ -26,13 +27,13 @@ def _row(name: str, ufunc: np.ufunc) -> Callable[..., Tracer]:
     def call(*args: Any, dtype: Any = None) -> Tracer:
         if dtype is None:
             return elementwise(name, *args)
-        nodes, _ = _loop(ufunc, args, dtype)
+        nodes, _ = to_loop(ufunc, args, dtype)
         return elementwise(name, *nodes)
 
     return call
 
 
-def _loop(ufunc: np.ufunc, args: tuple, dtype: Any = None) -> tuple[list[Tracer], tuple[np.dtype, ...]]:
+def to_loop(ufunc: np.ufunc, args: tuple, dtype: Any = None) -> tuple[list[Tracer], tuple[np.dtype, ...]]:
     """`args` cast to the dtypes of the loop that `ufunc` runs for them, and the dtypes of its results."""
     operands = [operand(a) for a in args]
     seen = promote(operands)
@@ -52,7 +53,7 @@ def _composition(ufunc: np.ufunc) -> Callable[[Callable[..., Any]], Callable[...
 
     def register(compose: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, dtype: Any = None) -> Any:
-            values, results = _loop(ufunc, args, dtype)
+            values, results = to_loop(ufunc, args, dtype)
             made = compose(*values)
             if ufunc.nout == 1:
                 return wrap(tidy.cast(made.node, results[0]))
@@ -77,7 +78,7 @@ def _positive(x: Tracer) -> Tracer:
 
 @_composition(np.conjugate)
 def _conjugate(x: Tracer) -> Tracer:
-    return x.copy()
+    return elementwise("conj", x) if x.dtype.kind == "c" else x.copy()
 
 
 @_composition(np.fabs)
@@ -109,7 +110,7 @@ def _divmod(x: Tracer, y: Tracer) -> tuple[Tracer, Tracer]:
 
 @_composition(np.fmod)
 def _fmod(x: Tracer, y: Tracer) -> Tracer:
-    if x.dtype.kind == "f":
+    if kind(x.dtype) == "f":
         return elementwise("copysign", abs(x) % abs(y), x)
     rest = x % y
     return elementwise("where", (rest != 0) & ((x < 0) != (y < 0)), rest - y, rest)
@@ -160,19 +161,6 @@ UFUNCS[np._core.umath.clip] = lambda x, low, high: np.clip(x, low, high)  # type
 
 # ---- ufunc methods
 
-_REDUCE = {
-    np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
-    np.logical_and: np.all, np.logical_or: np.any,
-}  # fmt: skip
-
-
-def _reducer(function: Any) -> Callable[..., Tracer]:
-    def reduce(array: Any, axis: Any = 0, dtype: Any = None, out: None = None, keepdims: bool = False) -> Tracer:
-        kwargs = {} if dtype is None else {"dtype": dtype}
-        return function(array, axis=axis, keepdims=keepdims, **kwargs)
-
-    return reduce
-
 
 def _outer(ufunc: np.ufunc) -> Callable[..., Any]:
     def outer(a: Any, b: Any) -> Any:
@@ -182,8 +170,6 @@ def _outer(ufunc: np.ufunc) -> Callable[..., Any]:
     return outer
 
 
-for _ufunc, _function in _REDUCE.items():
-    METHODS[_ufunc, "reduce"] = _reducer(_function)
 for _ufunc in tuple(UFUNCS):
     if _ufunc.nin == 2:
         METHODS[_ufunc, "outer"] = _outer(_ufunc)
