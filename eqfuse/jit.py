@@ -100,9 +100,9 @@ class Jitted(Generic[P, R]):
 
 
 def _leaf_key(leaf: Any) -> Any:
-    if type(leaf) in SCALARS:
+    if type(leaf) in SCALARS or isinstance(leaf, np.generic):  # a NumPy scalar has no memory to write to
         return type(leaf)
-    if type(leaf) is np.ndarray or isinstance(leaf, (np.generic, Spec)):
+    if type(leaf) is np.ndarray or isinstance(leaf, Spec):
         return (leaf.shape, leaf.dtype)
     if hasattr(leaf, "dtype") and hasattr(leaf, "shape"):
         return (type(leaf), leaf.shape, leaf.dtype)

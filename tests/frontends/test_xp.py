@@ -135,7 +135,7 @@ def test_a_traced_array_names_this_namespace():
     (lambda x: x.__array_namespace__(api_version="2019.01"), "2019.01"),
     (lambda x: x.to_device("gpu"), "target="),
     (lambda x: ef.xp.from_dlpack(x), "DLPack"),
-    (lambda x: np.zeros(3)[x.astype(int).sum()], "index"),
+    (lambda x: range(x.astype(int).sum()), "index"),
 ])  # fmt: skip
 def test_what_a_traced_array_cannot_do_is_refused(use: Any, words: str):
     with pytest.raises((ef.EqfuseError, ValueError), match=words):
@@ -229,7 +229,7 @@ LABELS = np.array([0, 3, 1])
 @pytest.mark.parametrize("fn, args", [
     (softmax, (X,)), (logsumexp, (X, abs(X))), (standard_scale, (X,)), (min_max_scale, (X,)),
     (pairwise_distances, (X, M)), (zmap, (X, X + N)), (confusion, (X, LABELS)),
-    pytest.param(rankdata, (X,), marks=pytest.mark.xfail(raises=ef.UnsupportedOp, reason="np.argsort is lacking")),
+    (rankdata, (X,)),
 ])  # fmt: skip
 def test_code_written_for_xp_compiles_and_agrees_with_numpy(fn: Any, args: tuple):
     agrees(fn, *args)
