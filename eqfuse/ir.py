@@ -220,7 +220,9 @@ class Graph:
 
     def _text(self, literal: Callable[[Literal], str]) -> str:
         names = {n: f"a{i}" for i, n in enumerate(self.inputs)}
-        heads = [f'{names[n]}: {n.attrs[0]!r} = "{n.type}{"!" if n.attrs[2] else ""}"' for n in self.inputs]
+        heads = [
+            f'{names[n]}: {n.attrs[0]!r} = "{n.type}{"!" if n.attrs[2] else ""}"' for n in self.inputs
+        ]
         lines = [f"def graph({', '.join(heads)}):"]
         for n in self.nodes:
             if n in names:

@@ -131,7 +131,9 @@ class Grammar:
         times = space / size
         return {k: Work(int(w.flops * times), w.seconds * times, w.calls) for k, w in part.works.items()}
 
-    def price(self, state: State, leaves: dict[int, int], works: Works, outputs: tuple[TensorType, ...]) -> Price:
+    def price(
+        self, state: State, leaves: dict[int, int], works: Works, outputs: tuple[TensorType, ...]
+    ) -> Price:
         """The price of a kernel of `state` that reads `leaves`, does `works` and writes `outputs`."""
         flops, seconds, calls, final = 0, 0.0, 0, 0
         reduced = _size(state.reduced) if state.kind == "reduce" else -1

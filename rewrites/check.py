@@ -156,7 +156,9 @@ class _Case:
         if term not in done:
             args = [self._left(a, done) if a.op != LITERAL else None for a in term.args]
             siblings = [a.dtype for at, a in enumerate(args) if a is not None and not (term.op == "where" and at == 0)]
-            nodes = [_number(t, siblings[-1]) if a is None else a for t, a in zip(term.args, args, strict=True)]
+            nodes = [
+                _number(t, siblings[-1]) if a is None else a for t, a in zip(term.args, args, strict=True)
+            ]
             attrs: list[Any] = []
             for at, value in enumerate(term.attrs):
                 if isinstance(value, Attr):

@@ -318,3 +318,4 @@ def names(term: Term) -> Iterator[tuple[str, str]]:
                     yield _name(value)
                 elif isinstance(value, Computed):
                     yield from map(_name, value.args)
+

@@ -73,7 +73,9 @@ def _nested(inner: Ranges, outer: Ranges) -> Ranges:
 def _ranges_of(t: TensorType, ranges: Ranges) -> Ranges:
     """What the slice of a broadcast result takes of the argument `t`: all of an axis of extent 1."""
     mine = ranges[len(ranges) - t.rank :]
-    return tuple((0, min(1, len(range(*r))), 1) if n == 1 else r for n, r in zip(t.shape, mine, strict=True))
+    return tuple(
+        (0, min(1, len(range(*r))), 1) if n == 1 else r for n, r in zip(t.shape, mine, strict=True)
+    )
 
 
 def _rows(t: TensorType, ranges: Ranges) -> Ranges:

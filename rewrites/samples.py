@@ -18,7 +18,9 @@ _COUNTS = (1, 2, 3, 4, 6, 8, 9)
 _DTYPES = ("float16", "float32", "float64", "int32", "int64", "bool")
 
 
-def sample_attr(op: str, name: str, types: list[TensorType], before: tuple, dtype: np.dtype, rng: random.Random) -> Any:
+def sample_attr(
+    op: str, name: str, types: list[TensorType], before: tuple, dtype: np.dtype, rng: random.Random
+) -> Any:
     """A value for attribute `name` of `op`, whose earlier attributes are `before`. Raises Decline where none exists."""
     if op == "const":
         return Literal(np.asarray(rng.choice(_COUNTS), dtype))

@@ -16,7 +16,7 @@ from eqfuse.errors import ShapeError
 from eqfuse.frontends.numpy_layout import concatenate, expand_dims, moveaxis
 from eqfuse.frontends.numpy_reductions import finish, reduced_axes
 from eqfuse.frontends.promotion import lift
-from eqfuse.frontends.registry import METHODS, UFUNCS, title
+from eqfuse.frontends.registry import METHODS, title
 from eqfuse.tracer import Tracer, lazy
 
 _REDUCTIONS = {
@@ -139,6 +139,6 @@ for _ufunc, _function in _SCANS.items():
 for _ufunc, _method in tuple(METHODS):
     if _method == "reduce":
         METHODS[_ufunc, "reduceat"] = _reduceat(_ufunc)
-for _ufunc in tuple(UFUNCS):
-    if _ufunc.nin == 2 and _ufunc.signature is None:
+for _ufunc in vars(np).values():
+    if isinstance(_ufunc, np.ufunc) and _ufunc.nin == 2 and _ufunc.signature is None:
         METHODS[_ufunc, "outer"] = _outer(_ufunc)

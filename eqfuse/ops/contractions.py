@@ -73,7 +73,9 @@ def windows(x: np.ndarray, window: tuple, strides: tuple, padding: tuple, dilati
     return view[(*steps, *(slice(None, None, d) for d in dilations))]
 
 
-def _do_conv(x: np.ndarray, w: np.ndarray, strides: tuple, padding: tuple, dilations: tuple, groups: int) -> np.ndarray:
+def _do_conv(
+    x: np.ndarray, w: np.ndarray, strides: tuple, padding: tuple, dilations: tuple, groups: int
+) -> np.ndarray:
     k = x.ndim - 2
     view = windows(x, w.shape[2:], strides, padding, dilations, 0)
     filters, channels = w.shape[0] // groups, w.shape[1]
