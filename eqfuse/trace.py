@@ -18,6 +18,7 @@ from eqfuse.frontends import (  # noqa: F401  (fill the tables of what can be tr
     numpy_creation,
     numpy_indexing,
     numpy_layout,
+    numpy_padding,
     numpy_reductions,
     numpy_ufunc_methods,
     numpy_ufuncs,

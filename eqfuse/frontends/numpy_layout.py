@@ -317,27 +317,6 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tracer:
     return x.copy()
 
 
-@implements(np.pad)
-def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Tracer:
-    x = lift(array)
-    if isinstance(pad_width, dict):
-        pad_width = [pad_width.get(i, pad_width.get(i - x.ndim, (0, 0))) for i in range(x.ndim)]
-    widths = [(int(b), int(e)) for b, e in np.broadcast_to(np.asarray(pad_width), (x.ndim, 2))]
-    if mode == "constant":
-        if np.ndim(constant_values):
-            raise UnsupportedOp("np.pad with several constant_values: pad one side after the other")
-        value = lift(constant_values)
-        return wrap(tidy.pad(x.node, tidy.cast(value.node, x.dtype), widths))
-    if mode not in ("edge", "reflect", "symmetric", "wrap"):
-        raise UnsupportedOp(
-            f"np.pad with mode={mode!r} cannot be traced; constant, edge, reflect, symmetric and wrap can"
-        )
-    for axis, width in enumerate(widths):
-        if width != (0, 0):
-            x = lazy.take(x, np.pad(np.arange(x.shape[axis]), width, mode), axis)  # type: ignore[call-overload]
-    return x
-
-
 @implements(np.diagonal)
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tracer:
     """The two axes merged into one, and a slice of it with the step of a diagonal."""

@@ -21,7 +21,7 @@ from eqfuse.tracer import Tracer, wrap
 Axis = int | tuple[int, ...] | None
 
 
-def reduced_axes(axis: Axis, rank: int) -> tuple[int, ...]:
+def _reduced_axes(axis: Axis, rank: int) -> tuple[int, ...]:
     """As `negative_axes`; a reduction of a 0-d array takes axis 0 or -1 for none at all."""
     return () if rank == 0 and axis in (0, -1) else negative_axes(axis, rank)
 
@@ -47,7 +47,7 @@ def finish(kept: Node, axes: tuple[int, ...], keepdims: bool) -> Tracer:
 
 def reduction(name: str, array: Any, axis: Axis, keepdims: bool) -> Tracer:
     x = lift(array)
-    axes = reduced_axes(axis, x.ndim)
+    axes = _reduced_axes(axis, x.ndim)
     return finish(node(name, (x.node,), (tuple(sorted(axes)),)), axes, keepdims)
 
 
@@ -121,7 +121,7 @@ def argmin(a: Any, axis: int | None = None, out: None = None, *, keepdims: bool 
 
 def _finished(kept: Tracer, axis: Axis, keepdims: bool) -> Tracer:
     """`kept` without the reduced axes, unless `keepdims`: the last step, so that arithmetic meets kept axes."""
-    return finish(kept.node, reduced_axes(axis, kept.ndim), keepdims)
+    return finish(kept.node, _reduced_axes(axis, kept.ndim), keepdims)
 
 
 def _count(x: Tracer, axis: Axis) -> int:

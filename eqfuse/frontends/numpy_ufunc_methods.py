@@ -14,7 +14,7 @@ import numpy as np
 
 from eqfuse.errors import ShapeError
 from eqfuse.frontends.numpy_layout import concatenate, expand_dims, moveaxis
-from eqfuse.frontends.numpy_reductions import finish, reduced_axes
+from eqfuse.frontends.numpy_reductions import finish, negative_axes
 from eqfuse.frontends.promotion import lift
 from eqfuse.frontends.registry import METHODS, title
 from eqfuse.tracer import Tracer, lazy
@@ -45,7 +45,7 @@ def _halving(ufunc: np.ufunc) -> Callable[..., Tracer]:
     def reduce(array: Any, axis: Any = 0, dtype: Any = None, out: None = None, keepdims: bool = False,
                initial: Any = None) -> Tracer:  # fmt: skip
         x = _accumulating(ufunc, lift(array), dtype)
-        axes = reduced_axes(axis, x.ndim)
+        axes = () if x.ndim == 0 and axis in (0, -1) else negative_axes(axis, x.ndim)
         first = moveaxis(x, axes, range(len(axes)))
         n = math.prod(first.shape[: len(axes)])
         whole = first.reshape((n, *first.shape[len(axes) :]))
