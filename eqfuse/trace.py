@@ -14,8 +14,10 @@ import numpy as np
 
 from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends import (  # noqa: F401  (fill the tables of what can be traced)
+    numpy_choosing,
     numpy_contractions,
     numpy_creation,
+    numpy_editing,
     numpy_indexing,
     numpy_layout,
     numpy_padding,

@@ -125,13 +125,6 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Tracer:
     return elementwise("where", condition, x, y)
 
 
-@implements(np.select)
-def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tracer:
-    dtype = common_dtype((*choicelist, default))
-    result = lift(default).astype(dtype)
-    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
-        result = elementwise("where", condition, lift(choice).astype(dtype), result)
-    return result
 
 
 @implements(np.clip)
