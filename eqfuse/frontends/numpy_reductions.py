@@ -246,16 +246,6 @@ def sort(
     return wrap(node("sort", (x.node,), (along,)))
 
 
-@implements(np.diff)
-def diff(a: Any, n: int = 1, axis: int = -1) -> Tracer:
-    x = lift(a)
-    (along,) = negative_axes(axis, x.ndim)
-    after, before = ((*[slice(None)] * (x.ndim + along), s) for s in (slice(1, None), slice(None, -1)))
-    for _ in range(n):
-        x = elementwise("not_equal" if x.dtype.kind == "b" else "subtract", x[after], x[before])
-    return x
-
-
 @implements(np.linalg.norm)
 def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Tracer:
     """Vector norms of any order, and the matrix norms that need no decomposition."""

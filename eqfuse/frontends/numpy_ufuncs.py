@@ -16,7 +16,7 @@ import scipy.special
 from eqfuse.errors import ShapeError
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import supported
-from eqfuse.frontends.promotion import elementwise, lift, operand, promote, with_dtype
+from eqfuse.frontends.promotion import elementwise, operand, promote, with_dtype
 from eqfuse.frontends.registry import UFUNCS, title
 from eqfuse.ir import const
 from eqfuse.ops import elementwise as rows
