@@ -24,7 +24,6 @@ from eqfuse.frontends import (  # noqa: F401  (fill the tables of what can be tr
     numpy_padding,
     numpy_places,
     numpy_reductions,
-    numpy_ufunc_methods,
     numpy_ufuncs,
 )
 from eqfuse.frontends.accepted import plain_array, supported

@@ -22,7 +22,7 @@ NOT_EMITTED = frozenset({"argmax", "argmin"})  # reductions without a row in `cu
 
 # {0}, {1}: arguments; {all}: every argument; attributes by the names in the operator's row.
 _CALLS = {name: f"cupy.{ufunc.__name__}({{all}})" for name, ufunc in UFUNCS.items()} | {
-    "erf": "special.erf({0})", "erfc": "special.erfc({0})", "i0": "special.i0({0})",
+    "erf": "special.erf({0})", "erfc": "special.erfc({0})",
     "where": "cupy.where({all})", "cast": "{0}.astype('{dtype}')",
     "transpose": "cupy.transpose({0}, {axes})", "reshape": "cupy.reshape({0}, {shape})",
     "broadcast_to": "cupy.broadcast_to({0}, {shape})", "flip": "cupy.flip({0}, {axes})",

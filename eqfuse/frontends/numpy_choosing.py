@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
+from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends.numpy_layout import broadcast_arrays, expand_dims, stack
 from eqfuse.frontends.promotion import common, common_dtype, elementwise, lift, operand, with_dtype
 from eqfuse.frontends.registry import implements
@@ -96,18 +96,3 @@ def _piece(function: Any, x: Tracer, args: tuple, kw: dict[str, Any]) -> Tracer:
     if made not in depends and made.shape not in ((), (1,)):
         raise ShapeError(f"np.piecewise: a piece of shape {made.shape} does not fit the elements of its condition")
     return wrap(*substitute((made,), {rows: x.node})).astype(x.dtype)
-
-
-@implements(np.isin)
-def isin(
-    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: str | None = None
-) -> Tracer:
-    x, tests = lift(element), lift(test_elements).reshape(-1)
-    if kind not in (None, "sort", "table"):
-        raise ShapeError(f"np.isin: kind must be None, 'sort' or 'table', not {kind!r}")
-    if kind == "table" and not (x.dtype.kind in "biu" and tests.dtype.kind in "biu"):
-        raise ShapeError("np.isin: kind='table' takes integers")
-    if x.size * tests.size > 2**28:
-        raise UnsupportedOp("np.isin compares every pair, and these are too many: sort, and use np.searchsorted")
-    found = (expand_dims(x, -1) == tests).any(axis=-1)
-    return ~found if invert else found

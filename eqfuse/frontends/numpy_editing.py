@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.errors import ShapeError, TraceError
+from eqfuse.errors import ShapeError
 from eqfuse.frontends.accepted import known
 from eqfuse.frontends.numpy_layout import broadcast_to, concatenate, moveaxis, split
 from eqfuse.frontends.numpy_reductions import negative_axes
@@ -92,21 +92,6 @@ def _along(arr: Any, axis: int | None) -> tuple[Tracer, int]:
         return x.reshape(-1), 0
     (along,) = negative_axes(operator.index(axis), x.ndim)
     return x, along + x.ndim
-
-
-@implements(np.compress)
-def compress(condition: Any, a: Any, axis: int | None = None, out: None = None) -> Tracer:
-    mask = known(condition, "the condition of np.compress", _MASK)
-    x, along = _along(a, axis)
-    if mask.ndim != 1:
-        raise ShapeError(f"np.compress: the condition must have one axis, not {mask.ndim}")
-    return lazy.take(x, np.flatnonzero(mask), along)
-
-
-@implements(np.extract)
-def extract(condition: Any, arr: Any) -> Tracer:
-    mask = known(condition, "the condition of np.extract", _MASK)
-    return lazy.take(lift(arr).reshape(-1), np.flatnonzero(mask))
 
 
 @implements(np.resize)
@@ -192,15 +177,3 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Tracer:
         if x.ndim != rank:
             raise ShapeError("np.apply_over_axes: the function must keep the rank, or drop the axis it is given")
     return x
-
-
-@implements(np.trim_zeros)
-def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tracer:
-    x = lift(filt)
-    try:
-        value = np.asarray(x)
-    except TraceError:
-        raise TraceError(
-            "np.trim_zeros of a traced value: the result's shape would depend on data; slice to known places"
-        ) from None
-    return lift(np.trim_zeros(value, trim, axis))

@@ -184,14 +184,6 @@ def angle(z: Any, deg: bool = False) -> Tracer:
     return (a * (180 / math.pi)).astype(a.dtype) if deg else a
 
 
-@implements(np.i0)
-def i0(x: Any) -> Tracer:
-    x = lift(x)
-    if x.dtype.kind == "c":
-        raise ShapeError("np.i0 is not defined for complex values")
-    return elementwise("i0", x).astype(x.dtype if x.dtype.kind == "f" else np.float64)
-
-
 # ---- bits
 
 

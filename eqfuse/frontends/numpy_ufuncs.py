@@ -16,8 +16,8 @@ import scipy.special
 from eqfuse.errors import ShapeError
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import supported
-from eqfuse.frontends.promotion import elementwise, operand, promote, with_dtype
-from eqfuse.frontends.registry import UFUNCS, title
+from eqfuse.frontends.promotion import elementwise, lift, operand, promote, with_dtype
+from eqfuse.frontends.registry import METHODS, UFUNCS, title
 from eqfuse.ir import const
 from eqfuse.ops import elementwise as rows
 from eqfuse.ops.elementwise import dtype_name
@@ -187,3 +187,34 @@ def _frexp(x: Tracer) -> tuple[Tracer, Tracer]:
     left = elementwise("ldexp", size, -near)
     exponent = near + (left >= 1) - (left < 0.5)
     return elementwise("ldexp", x, -exponent), exponent
+
+
+# ---- ufunc methods
+
+_REDUCE = {
+    np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
+    np.logical_and: np.all, np.logical_or: np.any,
+}  # fmt: skip
+
+
+def _reducer(function: Any) -> Callable[..., Tracer]:
+    def reduce(array: Any, axis: Any = 0, dtype: Any = None, out: None = None, keepdims: bool = False) -> Tracer:
+        kwargs = {} if dtype is None else {"dtype": dtype}
+        return function(array, axis=axis, keepdims=keepdims, **kwargs)
+
+    return reduce
+
+
+def _outer(ufunc: np.ufunc) -> Callable[..., Any]:
+    def outer(a: Any, b: Any, **chosen: Any) -> Any:
+        a, b = lift(a), lift(b)
+        return ufunc(a.reshape(a.shape + (1,) * b.ndim), b, **chosen)
+
+    return outer
+
+
+for _ufunc, _function in _REDUCE.items():
+    METHODS[_ufunc, "reduce"] = _reducer(_function)
+for _ufunc in tuple(UFUNCS):
+    if _ufunc.nin == 2 and _ufunc.signature is None:
+        METHODS[_ufunc, "outer"] = _outer(_ufunc)

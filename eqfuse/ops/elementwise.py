@@ -26,7 +26,6 @@ UFUNCS: dict[str, np.ufunc] = {
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
     "atan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh,
     "acosh": np.arccosh, "atanh": np.arctanh, "hypot": np.hypot, "erf": scipy.special.erf, "erfc": scipy.special.erfc,
-    "i0": scipy.special.i0,
     "maximum": np.maximum, "minimum": np.minimum, "fmax": np.fmax, "fmin": np.fmin,
     "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint,
     "copysign": np.copysign, "nextafter": np.nextafter, "signbit": np.signbit,
