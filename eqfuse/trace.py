@@ -18,6 +18,7 @@ from eqfuse.frontends import (  # noqa: F401  (fill the tables of what can be tr
     numpy_contractions,
     numpy_creation,
     numpy_editing,
+    numpy_gufuncs,
     numpy_indexing,
     numpy_layout,
     numpy_numbers,

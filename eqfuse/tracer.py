@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
-from eqfuse.frontends import tidy
+from eqfuse.frontends import refused, tidy
 from eqfuse.frontends.accepted import supported
 from eqfuse.frontends.registry import FUNCTIONS, METHODS, UFUNCS, title
 from eqfuse.ir import Node, Shape
@@ -229,13 +229,13 @@ class Tracer:
         _refuse_out_and_where(name, kwargs)
         implementation = UFUNCS.get(ufunc) if method == "__call__" else METHODS.get((ufunc, method))
         if implementation is None:
-            raise UnsupportedOp(f"{name} cannot be traced: it is not in the tables of eqfuse/frontends/numpy_ufuncs.py")
+            raise refused.error(ufunc, method)
         return _call(name, implementation, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Sequence[type], args: Any, kwargs: Any) -> Any:
         implementation = FUNCTIONS.get(func)
         if implementation is None:
-            raise UnsupportedOp(f"{title(func)} cannot be traced: it is not in the tables of eqfuse/frontends/")
+            raise refused.error(func)
         kwargs = dict(kwargs)
         if "out" in _parameters(implementation)[: len(args)]:
             at = _parameters(implementation).index("out")

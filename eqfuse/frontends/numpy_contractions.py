@@ -16,9 +16,9 @@ from eqfuse.frontends.numpy_layout import broadcast_to, diagonal, transpose
 from eqfuse.frontends.numpy_reductions import negative_axes
 from eqfuse.frontends.numpy_reductions import sum as sum_
 from eqfuse.frontends.promotion import common, elementwise, lift
-from eqfuse.frontends.registry import UFUNCS, implements
+from eqfuse.frontends.registry import implements
 from eqfuse.ir import node
-from eqfuse.tracer import Tracer, lazy, wrap
+from eqfuse.tracer import Tracer, wrap
 
 
 def matmul(x1: Any, x2: Any, dtype: Any = None) -> Tracer:
@@ -38,25 +38,6 @@ def matmul(x1: Any, x2: Any, dtype: Any = None) -> Tracer:
     if a.ndim == 1:
         del shape[-1 if b.ndim == 1 else -2]
     return made.reshape(shape)
-
-
-def _vecdot(x1: Any, x2: Any) -> Tracer:
-    a, b = lift(x1), lift(x2)
-    return lazy.squeeze(matmul(a[..., None, :], b[..., :, None]), (-2, -1))
-
-
-def _matvec(x1: Any, x2: Any) -> Tracer:
-    return lazy.squeeze(matmul(x1, lift(x2)[..., :, None]), -1)
-
-
-def _vecmat(x1: Any, x2: Any) -> Tracer:
-    return lazy.squeeze(matmul(lift(x1)[..., None, :], x2), -2)
-
-
-UFUNCS[np.matmul] = matmul
-UFUNCS[np.vecdot] = _vecdot
-UFUNCS[np.matvec] = _matvec
-UFUNCS[np.vecmat] = _vecmat
 
 
 @implements(np.linalg.matmul)

@@ -28,13 +28,13 @@ def _row(name: str, ufunc: np.ufunc) -> Callable[..., Tracer]:
     def call(*args: Any, order: str = "K", subok: bool = True, **chosen: Any) -> Tracer:
         if not chosen:
             return elementwise(name, *args)
-        values, (result,) = _loop(ufunc, args, **chosen)
+        values, (result,) = loop(ufunc, args, **chosen)
         return elementwise(name, *values).astype(result)
 
     return call
 
 
-def _loop(ufunc: np.ufunc, args: tuple, dtype: Any = None, **chosen: Any) -> tuple[list[Tracer], tuple[np.dtype, ...]]:
+def loop(ufunc: np.ufunc, args: tuple, dtype: Any = None, **chosen: Any) -> tuple[list[Tracer], tuple[np.dtype, ...]]:
     """`args` cast to the dtypes of the loop that `ufunc` runs for them, and the dtypes of its results."""
     operands = [operand(a) for a in args]
     seen = promote(operands)
@@ -55,7 +55,7 @@ def _composition(ufunc: np.ufunc) -> Callable[[Callable[..., Any]], Callable[...
 
     def register(compose: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, order: str = "K", subok: bool = True, **chosen: Any) -> Any:
-            values, results = _loop(ufunc, args, **chosen)
+            values, results = loop(ufunc, args, **chosen)
             made = compose(*values)
             if ufunc.nout == 1:
                 return wrap(tidy.cast(made.node, results[0]))
