@@ -64,9 +64,16 @@ def inner(a: Any, b: Any, /) -> Tracer:
     return elementwise("multiply", a, b) if a.ndim == 0 or b.ndim == 0 else tensordot(a, b, ([-1], [-1]))
 
 
-@implements(np.outer, np.linalg.outer)
+@implements(np.outer)
 def outer(a: Any, b: Any, out: None = None) -> Tracer:
     return elementwise("multiply", lift(a).reshape(-1, 1), lift(b).reshape(1, -1))
+
+
+@implements(np.linalg.outer)
+def linalg_outer(x1: Any, x2: Any, /) -> Tracer:
+    if lift(x1).ndim != 1 or lift(x2).ndim != 1:
+        raise ShapeError("np.linalg.outer takes vectors; np.outer flattens its arguments")
+    return outer(x1, x2)
 
 
 @implements(np.tensordot, np.linalg.tensordot)

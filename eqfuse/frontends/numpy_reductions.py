@@ -13,7 +13,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends import tidy
-from eqfuse.frontends.promotion import elementwise, lift
+from eqfuse.frontends.promotion import elementwise, lift, operand, with_dtype
 from eqfuse.frontends.registry import implements
 from eqfuse.ir import Node, node
 from eqfuse.tracer import Tracer, wrap
@@ -79,16 +79,26 @@ def prod(
     return _folded("prod", lift(a), axis, keepdims, initial, dtype, "multiply")
 
 
+def _extreme(name: str, a: Any, axis: Axis, keepdims: bool, initial: Any, combine: str) -> Tracer:
+    x = lift(a)
+    if initial is None:
+        return reduction(name, x, axis, keepdims)
+    first = wrap(with_dtype(operand(initial), x.dtype))
+    axes = _reduced_axes(axis, x.ndim)
+    if any(x.shape[i] == 0 for i in axes):
+        shape = finish(node("any", (x.node,), (tuple(sorted(axes)),)), axes, keepdims).shape
+        return wrap(tidy.broadcast_to(first.node, shape))
+    return elementwise(combine, reduction(name, x, axis, keepdims), first)
+
+
 @implements(np.max, np.amax)
 def max(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None) -> Tracer:
-    result = reduction("max", a, axis, keepdims)
-    return result if initial is None else elementwise("maximum", result, initial)
+    return _extreme("max", a, axis, keepdims, initial, "maximum")
 
 
 @implements(np.min, np.amin)
 def min(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None) -> Tracer:
-    result = reduction("min", a, axis, keepdims)
-    return result if initial is None else elementwise("minimum", result, initial)
+    return _extreme("min", a, axis, keepdims, initial, "minimum")
 
 
 @implements(np.any)
@@ -176,6 +186,7 @@ def average(
     a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
 ) -> Tracer | tuple[Tracer, Tracer]:
     x = lift(a)
+    negative_axes(axis, x.ndim)
     if weights is None:
         result = mean(x, axis, keepdims=keepdims)
         total = result.dtype.type(x.size / result.size)

@@ -29,7 +29,7 @@ MOVES: dict[str, tuple[Case, ...]] = {
     "np.broadcast_arrays": (lambda x: np.broadcast_arrays(x, np.zeros((3, 1))), lambda x: np.broadcast_arrays(x)),
     "np.broadcast_to": (lambda x: np.broadcast_to(x, (2, *x.shape)), lambda x: np.broadcast_to(x, (7, 7))),
     "np.choose": (
-        lambda x: np.choose(np.array([[0, 1, 1]]), [x, x[::-1]]), lambda x: np.choose(x, [7, x, 2], mode="wrap"),
+        lambda x: np.choose(np.array([[0, 1, 1]]), [x, x[::-1]]), lambda x: np.choose(x % 9, [7, x, 2], mode="wrap"),
         lambda x: np.choose(x, [7, x, 2], mode="clip"), lambda x: np.choose(abs(x).astype(int) % 2, [x, 1]),
         lambda x: np.choose(x, [x, x]),
     ),
@@ -119,7 +119,7 @@ MOVES: dict[str, tuple[Case, ...]] = {
     "np.vstack": (lambda x: np.vstack([x, x]), lambda x: np.vstack((x, I), dtype="f4", casting="unsafe")),
     "np.where": (lambda x: np.where(x > 0, x, 2), lambda x: np.where(x, x, x[..., :1]), lambda x: np.where(I > 0, x, -1.5)),
     "np.select": (
-        lambda x: np.select([_mask(x), x < 0], [x, 7], default=2), lambda x: np.select([_mask(x)], [1.5]),
+        lambda x: np.select([_mask(x), x < 0], [x, x[::-1]], default=2), lambda x: np.select([_mask(x)], [1.5]),
         lambda x: np.select([x], [x]),
     ),
     "np.piecewise": (
@@ -134,7 +134,7 @@ MOVES: dict[str, tuple[Case, ...]] = {
     "np.zeros_like": (np.zeros_like, lambda x: np.zeros_like(x, dtype="i2", order="F", shape=(2, 2))),
     "np.ones_like": (np.ones_like, lambda x: np.ones_like(x, "f4", subok=False)),
     "np.full_like": (lambda x: np.full_like(x, 2), lambda x: np.full_like(x, 2.5, dtype="f8", shape=3)),
-    "np.empty_like": (lambda x: np.empty_like(x) * 0 == 0, lambda x: np.empty_like(x, "f4", shape=(3,)).shape),
+    "np.empty_like": (lambda x: np.empty_like(x).shape, lambda x: np.empty_like(x, "f4", shape=(3,)).dtype.name),
     "np.unravel_index": (
         lambda x: np.unravel_index(abs(x), (3, 30)), lambda x: np.unravel_index(x, (2, 2)),
         lambda x: np.unravel_index(abs(x), (5, 7), order="F"),
@@ -214,7 +214,7 @@ NUMBERS: dict[str, tuple[Case, ...]] = {
     "np.fix": (np.fix,),
     "np.inner": (lambda x: np.inner(x, x), lambda x: np.inner(x, I)),
     "np.kron": (lambda x: np.kron(x, x), lambda x: np.kron(x, [[1, 2]])),
-    "np.linalg.matmul": (lambda x: np.linalg.matmul(x, x.mT),),
+    "np.linalg.matmul": (lambda x: np.linalg.matmul(x, np.swapaxes(x, -1, -2)),),
     "np.linalg.norm": (
         np.linalg.norm, lambda x: np.linalg.norm(x, 1, axis=-1), lambda x: np.linalg.norm(x, np.inf, keepdims=True),
     ),
