@@ -110,7 +110,7 @@ def _ramp(x: Tracer, axis: int, width: int, end: Tracer, before: bool) -> Tracer
     """np.linspace from `end` up to the edge of `x`, which it leaves out."""
     edge = _at(x, axis, slice(0, 1) if before else slice(-1, None))
     dtype = np.result_type(end.dtype, edge.dtype, np.float64 if x.dtype != np.float32 else float(width))
-    distance = (edge.astype(dtype) - end.astype(dtype))
+    distance = edge.astype(dtype) - end.astype(dtype)
     count = lift(np.arange(width)).astype(dtype).reshape([width if i == axis else 1 for i in range(x.ndim)])
     step = distance / width
     exact = elementwise("where", (step == 0).any(), count / width * distance, count * step)

@@ -61,7 +61,8 @@ MOVES: dict[str, tuple[Case, ...]] = {
     "np.hsplit": (lambda x: np.hsplit(x, 3), lambda x: np.hsplit(x, [1, 2])),
     "np.hstack": (lambda x: np.hstack([x, x]), lambda x: np.hstack([x, I, 1.5]), lambda x: np.hstack([x], dtype="f8")),
     "np.insert": (
-        lambda x: np.insert(x, 1, 7), lambda x: np.insert(x, [0, 2], 7, axis=0), lambda x: np.insert(x, 1, x[..., 0], -1),
+        lambda x: np.insert(x, 1, 7), lambda x: np.insert(x, [0, 2], 7, axis=0),
+        lambda x: np.insert(x, 1, x[..., 0], -1),
         lambda x: np.insert(x, [1], x[..., :1], -1), lambda x: np.insert(x, slice(0, 2), [1, 2]),
         lambda x: np.insert(x, 99, 7),
     ),
@@ -85,7 +86,8 @@ MOVES: dict[str, tuple[Case, ...]] = {
         lambda x: np.repeat(x, -1),
     ),
     "np.reshape": (
-        lambda x: np.reshape(x, -1), lambda x: np.reshape(x, (3, -1), order="F"), lambda x: np.reshape(x, (1, *x.shape)),
+        lambda x: np.reshape(x, -1), lambda x: np.reshape(x, (3, -1), order="F"),
+        lambda x: np.reshape(x, (1, *x.shape)),
         lambda x: np.reshape(x, x.shape[::-1], copy=True),
     ),
     "np.resize": (lambda x: np.resize(x, 7), lambda x: np.resize(x, (2, 2)), lambda x: np.resize(x, (0, 3))),
@@ -94,7 +96,9 @@ MOVES: dict[str, tuple[Case, ...]] = {
         lambda x: np.roll(x, 1, axis=(0, 1)),
     ),
     "np.rollaxis": (lambda x: np.rollaxis(x, 1), lambda x: np.rollaxis(x, -1, 0)),
-    "np.rot90": (np.rot90, lambda x: np.rot90(x, 2), lambda x: np.rot90(x, -1, (1, 0)), lambda x: np.rot90(x, 1, (0, 0))),
+    "np.rot90": (
+        np.rot90, lambda x: np.rot90(x, 2), lambda x: np.rot90(x, -1, (1, 0)), lambda x: np.rot90(x, 1, (0, 0)),
+    ),
     "np.split": (lambda x: np.split(x, 2), lambda x: np.split(x, [1], axis=-1), lambda x: np.split(x, 3, axis=-1)),
     "np.squeeze": (np.squeeze, lambda x: np.squeeze(x[None], 0), lambda x: np.squeeze(x, axis=-1)),
     "np.stack": (
@@ -117,7 +121,9 @@ MOVES: dict[str, tuple[Case, ...]] = {
     "np.unstack": (np.unstack, lambda x: np.unstack(x, axis=-1)),
     "np.vsplit": (lambda x: np.vsplit(x, 2), lambda x: np.vsplit(x, [1])),
     "np.vstack": (lambda x: np.vstack([x, x]), lambda x: np.vstack((x, I), dtype="f4", casting="unsafe")),
-    "np.where": (lambda x: np.where(x > 0, x, 2), lambda x: np.where(x, x, x[..., :1]), lambda x: np.where(I > 0, x, -1.5)),
+    "np.where": (
+        lambda x: np.where(x > 0, x, 2), lambda x: np.where(x, x, x[..., :1]), lambda x: np.where(I > 0, x, -1.5),
+    ),
     "np.select": (
         lambda x: np.select([_mask(x), x < 0], [x, x[::-1]], default=2), lambda x: np.select([_mask(x)], [1.5]),
         lambda x: np.select([x], [x]),
@@ -130,7 +136,9 @@ MOVES: dict[str, tuple[Case, ...]] = {
         lambda x: np.apply_along_axis(lambda row: row[::-1], -1, x), lambda x: np.apply_along_axis(np.max, 0, x),
         lambda x: np.apply_along_axis(lambda row, k: np.outer(row[:2], row) * k, 1, x, k=3),
     ),
-    "np.apply_over_axes": (lambda x: np.apply_over_axes(np.max, x, 0), lambda x: np.apply_over_axes(np.sum, x, [0, -1])),
+    "np.apply_over_axes": (
+        lambda x: np.apply_over_axes(np.max, x, 0), lambda x: np.apply_over_axes(np.sum, x, [0, -1]),
+    ),
     "np.zeros_like": (np.zeros_like, lambda x: np.zeros_like(x, dtype="i2", order="F", shape=(2, 2))),
     "np.ones_like": (np.ones_like, lambda x: np.ones_like(x, "f4", subok=False)),
     "np.full_like": (lambda x: np.full_like(x, 2), lambda x: np.full_like(x, 2.5, dtype="f8", shape=3)),
@@ -146,7 +154,9 @@ MOVES: dict[str, tuple[Case, ...]] = {
     "np.tril_indices_from": (np.tril_indices_from, lambda x: np.tril_indices_from(x, 1)),
     "np.triu_indices_from": (np.triu_indices_from, lambda x: np.triu_indices_from(x, -1)),
     "np.diag_indices_from": (np.diag_indices_from,),
-    "np.packbits": (np.packbits, lambda x: np.packbits(x, axis=0), lambda x: np.packbits(x, axis=-1, bitorder="little")),
+    "np.packbits": (
+        np.packbits, lambda x: np.packbits(x, axis=0), lambda x: np.packbits(x, axis=-1, bitorder="little"),
+    ),
     "np.unpackbits": (
         lambda x: np.unpackbits(x.astype("u1")), lambda x: np.unpackbits(x, axis=-1),
         lambda x: np.unpackbits(x.astype("u1"), axis=0, count=-2, bitorder="little"),
@@ -159,7 +169,8 @@ QUESTIONS: dict[str, tuple[Case, ...]] = {
     "np.any": (np.any, lambda x: np.any(x, axis=(0, -1)), lambda x: np.any(x > 0, axis=0)),
     "np.allclose": (lambda x: np.allclose(x, x), lambda x: np.allclose(x, x + 1, rtol=2, atol=0, equal_nan=True)),
     "np.array_equal": (
-        lambda x: np.array_equal(x, x), lambda x: np.array_equal(x, x + 1), lambda x: np.array_equal(x, x, equal_nan=True),
+        lambda x: np.array_equal(x, x), lambda x: np.array_equal(x, x + 1),
+        lambda x: np.array_equal(x, x, equal_nan=True),
         lambda x: np.array_equal(x, [1]),
     ),
     "np.array_equiv": (lambda x: np.array_equiv(x, x), lambda x: np.array_equiv(x, 1), lambda x: np.array_equiv(x, I)),
@@ -170,7 +181,8 @@ QUESTIONS: dict[str, tuple[Case, ...]] = {
     "np.count_nonzero": (np.count_nonzero, lambda x: np.count_nonzero(x, axis=-1, keepdims=True)),
     "np.einsum_path": (lambda x: np.einsum_path("ij,kj->ik", x, x)[0],),
     "np.isclose": (
-        lambda x: np.isclose(x, 1), lambda x: np.isclose(x, x, equal_nan=True), lambda x: np.isclose(x, x + 1, rtol=2, atol=0),
+        lambda x: np.isclose(x, 1), lambda x: np.isclose(x, x, equal_nan=True),
+        lambda x: np.isclose(x, x + 1, rtol=2, atol=0),
     ),
     "np.iscomplexobj": (np.iscomplexobj,),
     "np.isrealobj": (np.isrealobj,),
@@ -203,12 +215,14 @@ NUMBERS: dict[str, tuple[Case, ...]] = {
     ),
     "np.cumsum": (np.cumsum, lambda x: np.cumsum(x, axis=0), lambda x: np.cumsum(x, -1, dtype="f8")),
     "np.diff": (
-        np.diff, lambda x: np.diff(x, 2, axis=0), lambda x: np.diff(x, prepend=0), lambda x: np.diff(x, append=x, axis=0),
+        np.diff, lambda x: np.diff(x, 2, axis=0), lambda x: np.diff(x, prepend=0),
+        lambda x: np.diff(x, append=x, axis=0),
     ),
     "np.dot": (lambda x: np.dot(x, x), lambda x: np.dot(x, x.T), lambda x: np.dot(x, 3)),
     "np.ediff1d": (np.ediff1d, lambda x: np.ediff1d(x, to_end=[1, 2], to_begin=x)),
     "np.einsum": (
-        lambda x: np.einsum("ij,kj->ik", x, x), lambda x: np.einsum("...i->...", x), lambda x: np.einsum(x, [0, 1], [1, 0]),
+        lambda x: np.einsum("ij,kj->ik", x, x), lambda x: np.einsum("...i->...", x),
+        lambda x: np.einsum(x, [0, 1], [1, 0]),
         lambda x: np.einsum("i,i", x, x, optimize=False),
     ),
     "np.fix": (np.fix,),
