@@ -31,7 +31,10 @@ DTYPES = ("float32", "float64", "float16", "bfloat16", "int64")
 ELEMENTS = 16384  # per measured call: three float32 arrays fill 192 KiB, a usual tile
 
 # Operators without a call of their own: the one they are priced as.
-SAME_AS = {"window_max": "maximum", "window_sum": "add", "take_along_axis": "take", "concat": "cast", "pad": "cast"}
+SAME_AS = {
+    "window_max": "maximum", "window_sum": "add", "take_along_axis": "take", "scatter": "take",
+    "concat": "cast", "pad": "cast", "slice_scatter": "cast",
+}  # fmt: skip
 _FREE = frozenset(GROUPS[0].ops.split())
 
 

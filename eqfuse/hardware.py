@@ -185,14 +185,14 @@ class Group(NamedTuple):
 GROUPS = (
     Group("input const transpose reshape broadcast_to slice flip", 0, 0),
     Group("add subtract multiply negative abs square sign floor ceil trunc round copysign signbit", 1, 0.1),
-    Group("maximum minimum fmax fmin where cast concat pad window_max window_sum", 1, 0.1),
+    Group("maximum minimum fmax fmin where cast concat pad slice_scatter window_max window_sum", 1, 0.1),
     Group("equal not_equal less less_equal greater greater_equal isnan isinf isfinite", 1, 0.1),
     Group("logical_and logical_or logical_xor logical_not", 1, 0.5),
     Group(
         "bitwise_and bitwise_or bitwise_xor bitwise_invert bitwise_left_shift bitwise_right_shift bitwise_count", 1, 0.1
     ),
     Group("sum prod max min any all argmax argmin", 1, 0.15),
-    Group("take take_along_axis cumsum nextafter ldexp", 2, 1.5),
+    Group("take take_along_axis scatter cumsum nextafter ldexp", 2, 1.5),
     Group("divide reciprocal sqrt", 24, 0.3),
     Group("exp exp2 expm1 log log2 log10 log1p", 24, 0.4),
     Group("tanh sin cos tan atan sinh cosh asinh cbrt", 44, 0.4),

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -28,6 +29,7 @@ _CALLS = {name: f"cupy.{ufunc.__name__}({{all}})" for name, ufunc in UFUNCS.item
     "broadcast_to": "cupy.broadcast_to({0}, {shape})", "flip": "cupy.flip({0}, {axes})",
     "take": "cupy.take({0}, {1}, {axis})", "take_along_axis": "cupy.take_along_axis({0}, {1}, {axis})",
     "concat": "cupy.concatenate(({all},), {axis})", "pad": "pad({0}, {1}, {widths})",
+    "slice_scatter": "slice_scatter({all}, {slices})", "scatter": "scatter({0}, {1}, {2}, {axis}, '{mode}')",
     "cumsum": "cupy.cumsum({0}, {axis})", "sort": "cupy.sort({0}, {axis})",
     "argmax": "cupy.argmax({0}, axis={axes[0]}, keepdims=True)",
     "argmin": "cupy.argmin({0}, axis={axes[0]}, keepdims=True)",
@@ -37,6 +39,7 @@ _CALLS = {name: f"cupy.{ufunc.__name__}({{all}})" for name, ufunc in UFUNCS.item
 } | {
     name: f"cupy.{name}({{0}}, axis={{axes}}, keepdims=True)" for name in ("sum", "prod", "max", "min", "any", "all")
 }  # fmt: skip
+_HOST_MEANINGS = ("conv", "window_max", "window_sum", "slice_scatter")  # written in methods that CuPy's arrays have
 _INTO = {"matmul": "cupy.matmul({0}, {1}, out={out})", "concat": "cupy.concatenate(({all},), {axis}, out={out})"}
 
 
@@ -49,8 +52,8 @@ class CudaCalls:
 
     def bind(self, cupy: ModuleType, special: ModuleType) -> Callable[..., None]:
         """The function, calling `cupy` (a module of NumPy's functions) and `special` (of SciPy's special functions)."""
-        names: dict[str, Any] = {op: row(op).meaning for op in ("conv", "window_max", "window_sum")}
-        names |= {"cupy": cupy, "special": special, "pad": _pad}
+        names: dict[str, Any] = {op: row(op).meaning for op in _HOST_MEANINGS}
+        names |= {"cupy": cupy, "special": special, "pad": _pad, "scatter": partial(_scatter, cupy)}
         exec(compile(self.source, "<eqfuse library calls>", "exec"), names)
         function: Callable[..., None] = names["kernel"]
         return function
@@ -103,6 +106,16 @@ def _call(n: Node, arguments: list[str], device: Device) -> str:
 def _filled(template: str, n: Node, arguments: list[str], out: str) -> str:
     attrs = dict(zip(row(n.op).attrs, n.attrs, strict=True))
     return template.format(*arguments, all=", ".join(arguments), out=out, **attrs)
+
+
+def _scatter(cupy: ModuleType, x: Any, indices: Any, values: Any, axis: int, mode: str) -> Any:
+    out = x.copy()
+    where = (*[slice(None)] * (x.ndim + axis), indices)
+    if mode == "set":
+        out[where] = values
+    else:
+        getattr(cupy, UFUNCS[mode].__name__).at(out, where, values)
+    return out
 
 
 def _pad(x: Any, value: Any, widths: Sequence[tuple[int, int]]) -> Any:

@@ -19,7 +19,7 @@ from eqfuse.frontends.accepted import known
 from eqfuse.frontends.numpy_reductions import negative_axes
 from eqfuse.frontends.promotion import common, lift
 from eqfuse.frontends.registry import implements
-from eqfuse.ir import Node
+from eqfuse.storage import Access
 from eqfuse.tracer import Tracer, lazy, wrap
 
 
@@ -37,15 +37,11 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
     if math.prod(wanted) != x.size or any(n < 0 for n in wanted):
         raise ShapeError(f"cannot reshape {x.size} elements, shape {x.shape}, into {wanted}")
     if order == "C":
-        return wrap(tidy.reshape(x.node, wanted), base=x)
+        return x.copy().viewed(("reshape", wanted)) if copy else x.viewed(("reshape", wanted))
     if order != "F":
         raise UnsupportedOp(f"reshape with order={order!r} depends on the memory layout; use 'C' or 'F'")
-    columns = tidy.reshape(_reversed(x.node), wanted[::-1])
-    return wrap(_reversed(columns), base=x)
-
-
-def _reversed(x: Node) -> Node:
-    return tidy.transpose(x, range(len(x.shape))[::-1])
+    columns = ("transpose", tuple(range(x.ndim))[::-1]), ("reshape", wanted[::-1])
+    return x.viewed(*columns, ("transpose", tuple(range(len(wanted)))[::-1]))
 
 
 @implements(np.ravel)
@@ -62,7 +58,7 @@ def transpose(a: Any, axes: Sequence[int] | None = None) -> Tracer:
     )
     if len(order) != x.ndim:
         raise ShapeError(f"transpose of rank {x.ndim} by {len(order)} axes")
-    return wrap(tidy.transpose(x.node, order), base=x)
+    return x.viewed(("transpose", order))
 
 
 @implements(np.matrix_transpose, np.linalg.matrix_transpose)
@@ -108,7 +104,7 @@ def squeeze(a: Any, axis: Any = None) -> Tracer:
     )
     if any(x.shape[i] != 1 for i in gone):
         raise ShapeError(f"cannot squeeze axis {axis} of shape {x.shape}: only axes of extent 1 can go")
-    return wrap(tidy.reshape(x.node, tuple(n for i, n in enumerate(x.shape) if i not in gone)), base=x)
+    return x.viewed(("reshape", tuple(n for i, n in enumerate(x.shape) if i not in gone)))
 
 
 @implements(np.expand_dims)
@@ -118,7 +114,7 @@ def expand_dims(a: Any, axis: Any) -> Tracer:
     rank = x.ndim + len(axes)
     new = [i + rank for i in negative_axes(tuple(axes), rank)]
     rest = iter(x.shape)
-    return wrap(tidy.reshape(x.node, tuple(1 if i in new else next(rest) for i in range(rank))), base=x)
+    return x.viewed(("reshape", tuple(1 if i in new else next(rest) for i in range(rank))))
 
 
 @implements(np.atleast_1d)
@@ -144,7 +140,8 @@ def atleast_3d(*arrays: Any) -> Any:
 @implements(np.broadcast_to)
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tracer:
     x = lift(array)
-    return wrap(tidy.broadcast_to(x.node, tuple(shape) if isinstance(shape, Sequence) else (shape,)), base=x)
+    extents = tuple(map(operator.index, shape)) if isinstance(shape, Sequence) else (operator.index(shape),)
+    return x.viewed(("broadcast_to", extents), access=Access.READ_ONLY)
 
 
 @implements(np.broadcast_arrays)
@@ -164,7 +161,7 @@ def broadcast_shape(arrays: Sequence[Tracer]) -> tuple[int, ...]:
 @implements(np.flip)
 def flip(m: Any, axis: Any = None) -> Tracer:
     x = lift(m)
-    return wrap(tidy.flip(x.node, negative_axes(axis, x.ndim)), base=x)
+    return x.viewed(("flip", negative_axes(axis, x.ndim)))
 
 
 @implements(np.fliplr)
@@ -342,10 +339,10 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tracer:
     m, n = x.shape[-2:]
     length = max(0, min(m + min(offset, 0), n - max(offset, 0)))
     start = offset if offset >= 0 else -offset * n
-    flat = x.reshape((*x.shape[:-2], m * n))
-    if length == 0:
-        return flat[..., :0]
-    return flat[..., start : start + (length - 1) * (n + 1) + 1 : n + 1]
+    chosen = (start, start + (length - 1) * (n + 1) + 1, n + 1) if length else (0, 0, 1)
+    whole = tuple((0, extent, 1) for extent in x.shape[:-2])
+    flat = ("reshape", (*x.shape[:-2], m * n))
+    return x.viewed(flat, ("slice", (*whole, chosen)), access=Access.READ_ONLY)
 
 
 @implements(np.copy)

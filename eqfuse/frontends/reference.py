@@ -39,7 +39,7 @@ class Listing(NamedTuple):
 def _listing(listed: Iterable[Any], known: Iterable[Any]) -> Listing:
     names = {title(f) for f in known}
     ordered = sorted(listed, key=title)
-    refused = [(title(f), row) for f in ordered if (row := refusal(f)) is not None]
+    refused = [(title(f), row) for f in ordered if (row := refusal(title(f))) is not None]
     return Listing([title(f) for f in ordered if title(f) in names], refused)
 
 

@@ -1,14 +1,13 @@
 """NumPy's functions that cannot be traced: why, and what to write instead.
 
-In: a NumPy function or ufunc. Out: a sentence for the error. A name is here or in the tables of `registry`, never both.
+In: the name of a NumPy function or ufunc. Out: a sentence for the error. A name is here or in the tables of `registry`, never both.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from eqfuse.errors import EqfuseError, TraceError, UnsupportedOp
-from eqfuse.frontends.registry import title
 
 
 class Refusal(NamedTuple):
@@ -49,15 +48,14 @@ REFUSALS = (
 _BY_NAME = {name: refusal for refusal in REFUSALS for name in refusal.names.split()}
 
 
-def refusal(function: Any) -> Refusal | None:
-    """The row of `function`, if it has one."""
-    name = title(function)
+def refusal(name: str) -> Refusal | None:
+    """The row of the function that its user knows as `name`, if it has one."""
     return _BY_NAME.get(name) or _BY_NAME.get(f"{name.rpartition('.')[0]}.*")
 
 
-def error(function: Any, method: str = "__call__") -> EqfuseError:
-    """What to raise when there is no implementation of `function`, or of a ufunc's method."""
-    name, row = title(function) + ("" if method == "__call__" else f".{method}"), refusal(function)
+def error(name: str) -> EqfuseError:
+    """What to raise when there is no implementation of a function."""
+    row = refusal(name)
     if row is None:
         return UnsupportedOp(f"{name} cannot be traced: it is not in the tables of eqfuse/frontends/")
     return TraceError(f"{name} cannot be traced: {row.why}. Instead: {row.instead}")

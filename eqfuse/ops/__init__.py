@@ -5,12 +5,12 @@ In: an operator's name. Out: its `Op` row. Emitters and prices keep their own ta
 
 from __future__ import annotations
 
-from eqfuse.ops import contractions, elementwise, leaves, library, reductions, views, windows
+from eqfuse.ops import contractions, elementwise, leaves, library, reductions, updates, views, windows
 from eqfuse.ops.row import Op, Role
 
 TABLE: dict[str, Op] = {
     op.name: op
-    for family in (leaves, elementwise, reductions, views, contractions, windows, library)
+    for family in (leaves, elementwise, reductions, views, updates, contractions, windows, library)
     for op in family.ROWS
 }
 
