@@ -16,12 +16,18 @@ import numpy as np
 
 from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends import (  # noqa: F401  (fill the tables of what can be traced)
+    numpy_choosing,
     numpy_contractions,
     numpy_creation,
+    numpy_editing,
     numpy_fft,
+    numpy_gufuncs,
     numpy_indexing,
     numpy_layout,
     numpy_linalg,
+    numpy_numbers,
+    numpy_padding,
+    numpy_places,
     numpy_reductions,
     numpy_scans,
     numpy_signal,
