@@ -297,7 +297,7 @@ def mixed(draw: st.DrawFn) -> tuple[str, list[np.ndarray], str]:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             try:
-                value = eval(step, names)
+                value = eval(step, dict(names))
             except (TypeError, ValueError, OverflowError):
                 continue  # NumPy refuses it
             if np.isfinite(value).all() and np.abs(dtypes.parts(value).astype(np.float64)).max() < 300:
