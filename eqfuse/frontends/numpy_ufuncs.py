@@ -14,7 +14,7 @@ import numpy as np
 import scipy.special
 
 from eqfuse.dtypes import kind
-from eqfuse.errors import ShapeError
+from eqfuse.errors import ShapeError, UnsupportedOp
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import supported
 from eqfuse.frontends.promotion import elementwise, lift, operand, promote, with_dtype
@@ -150,6 +150,8 @@ def _logit(x: Tracer) -> Tracer:
 
 @_composition(scipy.special.ndtr)
 def _ndtr(x: Tracer) -> Tracer:
+    if x.dtype.kind == "c":  # where x is infinite, the product below is NaN
+        raise UnsupportedOp("scipy.special.ndtr of complex numbers cannot be traced; use scipy.special.erfc")
     return elementwise("erfc", x * -math.sqrt(0.5)) * 0.5
 
 
