@@ -31,6 +31,10 @@ class NotCarried(Exception):
     """The plan does not fit this size; the message says why."""
 
 
+class Ambiguous(NotCarried):
+    """Two extents or constants are one number at the size of the plan: one made at another size may do."""
+
+
 class Carrier:
     """A plan that can be carried. `laws`: those it rests on besides fusion, found by proving it at its own size.
 
@@ -160,7 +164,7 @@ class _Correspondence:
             known = self._nodes.get(a)
             if known is not None:
                 if known is not b:
-                    raise NotCarried(f"two values that are one {a.op} at the planned size differ at this one")
+                    raise Ambiguous(f"two values that are one {a.op} at the planned size differ at this one")
                 continue
             if a.op != b.op or len(a.args) != len(b.args) or a.dtype != b.dtype or len(a.shape) != len(b.shape):
                 raise NotCarried(f"the function computes {_described(b)} where it had {_described(a)}")
@@ -228,7 +232,7 @@ class _Correspondence:
     def _number(self, value: int) -> int:
         """The number that stands for `value`: an extent, a product of extents, or the number itself."""
         if value in self._unclear:
-            raise NotCarried(f"{value} stands for two extents at the planned size")
+            raise Ambiguous(f"{value} stands for two extents at the planned size")
         if value in self._extents:
             return self._extents[value]
         for a, b in self._extents.items():
@@ -239,6 +243,3 @@ class _Correspondence:
 
 def _described(n: Node) -> str:
     return f"{n.op} of {TensorType(n.dtype, n.shape)}"
-
-
-

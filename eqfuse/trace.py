@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from eqfuse.frontends import (  # noqa: F401  (fill the tables of what can be tr
 from eqfuse.frontends.accepted import plain_array, supported
 from eqfuse.ir import Graph, Node, TensorType, check, const, input_node
 from eqfuse.pytree import LEAF, Static, Structure, flatten, paths, unflatten
+from eqfuse.symbolic import SymbolicSpec, symbolic_shape
 from eqfuse.tracer import Trace, Tracer, argument
 
 SCALARS = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64)}
@@ -49,10 +50,25 @@ class Spec:
         return self.type.dtype
 
 
-def spec(shape: int | Sequence[int], dtype: Any = np.float64) -> Spec:
-    """An example argument for `trace` and `compile` without data."""
-    extents = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
-    return Spec(TensorType(supported(np.dtype(dtype), "the spec"), extents))
+@overload
+def spec(shape: int | Sequence[int], dtype: Any = ...) -> Spec: ...
+
+
+@overload
+def spec(shape: str | Sequence[int | str], dtype: Any = ...) -> Spec | SymbolicSpec: ...
+
+
+def spec(shape: Any, dtype: Any = np.float64) -> Spec | SymbolicSpec:
+    """An example argument for `trace` and `compile` without data.
+
+    A string among the extents, as in ``("n", 64)``, is a symbol: `compile` then makes a program for all its sizes.
+    """
+    extents = symbolic_shape((shape,) if isinstance(shape, (int, str)) else shape)
+    found = supported(np.dtype(dtype), "the spec")
+    numbers = tuple(n for n in extents if isinstance(n, int))
+    if any(n < 0 for n in numbers):
+        raise ShapeError(f"the spec has shape {extents}: an extent is 0 or more")
+    return Spec(TensorType(found, numbers)) if len(numbers) == len(extents) else SymbolicSpec(extents, found)
 
 
 @dataclass(frozen=True)
@@ -141,7 +157,7 @@ def trace(
     inputs: list[Node] = []
     with Trace():
         tracers: list[Tracer] = []
-        for leaf, name in zip(leaves, _input_names(parameters, structure), strict=True):
+        for leaf, name in zip(leaves, input_names(parameters, structure), strict=True):
             t, weak = leaf_type(leaf, name)
             inputs.append(input_node(name, t))
             tracers.append(argument(inputs[-1], name, weak))
@@ -197,6 +213,10 @@ def leaf_type(leaf: Any, name: str) -> tuple[TensorType, bool]:
         return TensorType(array.dtype, array.shape), False
     if type(leaf).__module__.split(".")[0] == "cupy":
         return TensorType(supported(leaf.dtype, f"the argument {name!r}"), leaf.shape), False
+    if isinstance(leaf, SymbolicSpec):
+        raise TraceError(
+            f"the argument {name!r} is {leaf}: a graph holds numbers for its extents. ef.compile takes symbols"
+        )
     kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}".removeprefix("builtins.")
     raise TraceError(
         f"the argument {name!r} is a {kind}, not an array, a number, or a container of these. "
@@ -204,7 +224,7 @@ def leaf_type(leaf: Any, name: str) -> tuple[TensorType, bool]:
     )
 
 
-def _input_names(parameters: inspect.Signature | None, structure: Structure) -> list[str]:
+def input_names(parameters: inspect.Signature | None, structure: Structure) -> list[str]:
     """A distinct name per leaf, as the user would write it: ``x``, ``params['w']``."""
     given, named = structure.children
     names = list(parameters.parameters.values()) if parameters is not None else []
