@@ -75,8 +75,8 @@ class SymbolicProgram(Program):
         """Refused: another size needs the function itself, and a saved program holds no code."""
         given = ", ".join(f"{s}=…" for s in self.pattern.symbols)
         raise EqfuseError(
-            f"a program with symbolic sizes ({self.pattern}) cannot be saved: it traces its function at every new size. "
-            f"Save the program of one: program.at({given}).save(path)"
+            f"a program with symbolic sizes ({self.pattern}) cannot be saved: it traces its function at every new "
+            f"size. Save the program of one: program.at({given}).save(path)"
         )
 
     def _program_for(self, *args: Any, **kwargs: Any) -> Program:

@@ -1,8 +1,8 @@
 """Programs of one function over a range of sizes: few plans, each carried to the sizes near the one it was priced at.
 
-In: a `Pattern`, and how to trace the function at given sizes. Out: a `Version` per sizes. A size is traced (which raises
-the user's own errors), then the plan priced nearest is carried to it (`eqfuse/carry.py`, which proves it); where that
-fails the size is compiled anew, and the reason is kept.
+In: a `Pattern`, and how to trace the function at given sizes. Out: a `Version` per sizes. A size is traced (which
+raises the user's own errors), then the plan priced nearest is carried to it (`eqfuse/carry.py`, which proves it); where
+that fails the size is compiled anew, and the reason is kept.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from eqfuse import debug
 from eqfuse.carry import Ambiguous, Carrier, NotCarried
 from eqfuse.compiler import compile_graph, verified
 from eqfuse.emit import emit
+from eqfuse.errors import user_level
 from eqfuse.extract.given import unfused
 from eqfuse.ir import Graph, TensorType
 from eqfuse.plan import Plan
@@ -27,6 +28,7 @@ from eqfuse.symbolic import Pattern, Sizes
 from eqfuse.versions import Version
 
 REACH = 16  # a plan priced at n serves sizes from n / REACH to n * REACH
+NEAR = 4  # a new plan is priced at a size already compiled for, if that is so near
 SMALL = 48  # sizes up to this are one to the price: launches decide
 PLANS = 8  # the oldest go first
 ANEW = 8  # sizes compiled anew before a warning
@@ -42,8 +44,10 @@ class Planned:
     carrier: Carrier | None
     why: str = ""
 
-    def serves(self, sizes: Sizes) -> bool:
-        return all(m <= REACH * max(n, SMALL) and max(n, SMALL) <= REACH * m for m, n in zip(self.sizes, sizes, strict=True))
+    def distance(self, sizes: Sizes) -> float:
+        """How many times larger or smaller `sizes` are at most."""
+        pairs = ((max(m, SMALL), max(n, SMALL)) for m, n in zip(self.sizes, sizes, strict=True))
+        return max(max(m / n, n / m) for m, n in pairs)
 
 
 class Family:
@@ -67,6 +71,8 @@ class Family:
         """The program for `sizes`."""
         started = time.perf_counter()
         graph = self._trace(self.pattern.at(sizes))
+        if not sizes:
+            return self._version(compile_graph(graph, **self.options), graph, "nothing has changed its extent")
         try:
             return self._carried(graph, sizes, started)
         except NotCarried as reason:
@@ -74,9 +80,9 @@ class Family:
 
     def plan_for(self, sizes: Sizes, distinct_from: Sequence[Sizes] = ()) -> Planned:
         """The plan priced nearest, made when none is near."""
-        for planned in self.plans:
-            if planned.serves(sizes) and planned.sizes not in distinct_from:
-                return planned
+        near = [p for p in self.plans if p.sizes not in distinct_from and p.distance(sizes) <= REACH]
+        if near:
+            return min(near, key=lambda p: p.distance(sizes))
         made = self._planned(self._representative(sizes, distinct_from))
         self.plans = [*self.plans, made][-PLANS:]
         return made
@@ -125,8 +131,8 @@ class Family:
         debug.show_source(program.source)
         how = f"carried from {self.pattern.said(planned.sizes)}: {planned.carrier.rests_on}"
         seconds = {"carry": time.perf_counter() - started}
-        report = planned.program.report
-        program.make_report = lambda: _report(report, plan, seconds, program.peak_bytes, f"{self.pattern.said(sizes)}, {how}")
+        told, report = f"{self.pattern.said(sizes)}, {how}", planned.program.report
+        program.make_report = lambda: _report(report, plan, seconds, program.peak_bytes, told)
         self.carried += 1
         return self._version(verified(program) if self.options.get("verify") else program, graph, how)
 
@@ -137,7 +143,7 @@ class Family:
             warnings.warn(
                 f"{self.name} is compiled anew for every size of {self.pattern}, because {reason}; keep these extents "
                 "from changing (pad the arrays), or do not name them dynamic",
-                stacklevel=2,
+                stacklevel=user_level(),
             )
         return self._version(compile_graph(graph, **self.options), graph, f"compiled anew: {reason}")
 
@@ -163,10 +169,10 @@ class Family:
 
     def _representative(self, sizes: Sizes, not_these: Sequence[Sizes]) -> Sizes:
         """Sizes near `sizes` to plan at: seen ones, or multiples, whose extents can be told apart from all others."""
-        candidate = Planned((), None, None)
-        for candidate.sizes in self._seen:
-            if candidate.sizes not in not_these and candidate.serves(sizes) and self._distinct(candidate.sizes):
-                return candidate.sizes
+        for seen in self._seen:
+            near = seen not in not_these and Planned(seen, None, None).distance(sizes) <= NEAR
+            if near and self._distinct(seen):
+                return seen
         taken = self.pattern.fixed | {n for other in not_these for n in other}
         found: list[int] = []
         for n in sizes:
@@ -178,7 +184,8 @@ class Family:
         return tuple(found)
 
     def _distinct(self, sizes: Sizes) -> bool:
-        return len({*sizes, *self.pattern.fixed}) == len(sizes) + len(self.pattern.fixed) and min(sizes) >= SMALL
+        found = {*sizes, *self.pattern.fixed}
+        return min(sizes) >= SMALL and len(found) == len(sizes) + len(self.pattern.fixed)
 
 
 def _report(planned: Report, plan: Plan, seconds: Mapping[str, float], peak_bytes: int, sizes: str) -> Report:

@@ -6,7 +6,7 @@ gives the types at other sizes. Graphs, plans and kernels hold plain integers: `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,7 @@ class Pattern:
         return [spec and spec.at(named) for spec in self.specs]
 
     def sizes(self, shapes: Sequence[Shape | None]) -> Sizes:
-        """The sizes of the symbols in a call with arrays of `shapes`. ShapeError says which does not fit the pattern."""
+        """The sizes of the symbols in a call with arrays of `shapes`; ShapeError says what does not fit the pattern."""
         why = self.misfit(shapes)
         if why is not None:
             raise ShapeError(why)
@@ -136,9 +136,9 @@ def declared(
     names: Sequence[str],
     dtypes: Sequence[np.dtype | None],
     shapes: Sequence[Shape | None],
-    dynamic: dict[str, tuple[int | str | None, ...]],
+    dynamic: Mapping[str, Sequence[int | str | None]],
 ) -> Pattern:
-    """The pattern that `dynamic` declares by argument, for a call with `shapes`: other extents are what they are now."""
+    """The pattern that `dynamic` declares by argument, for a call with `shapes`: other extents stay as they are."""
     unknown = [name for name in dynamic if name not in names]
     if unknown:
         raise ShapeError(
@@ -151,8 +151,9 @@ def declared(
                 raise ShapeError(f"dynamic names {name!r}, which is a number and has no extents")
             specs.append(None)
             continue
-        wanted = dynamic.get(name, (None,) * len(shape))
+        wanted = dynamic.get(name, shape)
         if len(wanted) != len(shape):
-            raise ShapeError(f"dynamic says {wanted} of {name!r}, which has shape {shape}: its rank differs")
-        specs.append(SymbolicSpec(tuple(n if w is None else w for w, n in zip(wanted, shape, strict=True)), dtype))
+            raise ShapeError(f"dynamic says {tuple(wanted)} of {name!r}, which has shape {shape}: its rank differs")
+        extents = symbolic_shape([n if w is None else w for w, n in zip(wanted, shape, strict=True)])
+        specs.append(SymbolicSpec(extents, dtype))
     return Pattern(names, specs)

@@ -49,4 +49,3 @@ def unfused(graph: Graph, device: Device) -> Plan:
     segment = as_written(graph)
     space = Space(graph, (segment,), (Use(0, graph.inputs, graph.outputs),))
     return assemble(space, [greedy.unfused(segment, device)], device, proved=False)
-
