@@ -56,8 +56,10 @@ class Carrier:
     def rests_on(self) -> str:
         """What shows that a carried plan is the program."""
         if not self._rounds:
-            return "node for node"
-        return f"proved equal by {', '.join(sorted(law.name for law in self.laws))}"
+            return "the same node for node"
+        names = sorted(law.name for law in self.laws)
+        more = f" and {len(names) - 4} more laws" if len(names) > 4 else ""
+        return f"proved equal with {', '.join(names[:4])}{more}"
 
     def at(self, graph: Graph) -> Plan:
         """The plan for `graph`, the same function traced at another size."""

@@ -32,7 +32,7 @@ NEAR = 4  # a new plan is priced at a size already compiled for, if that is so n
 SMALL = 48  # sizes up to this are one to the price: launches decide
 PLANS = 8  # the oldest go first
 ANEW = 8  # sizes compiled anew before a warning
-REPRESENTATIVE = 960  # times a prime: where nothing is known about a symbol, a size that much divides
+FIRST = (960, 16)  # times a prime: where nothing is known about a symbol, a size that is much divided; or a small one
 
 
 @dataclass
@@ -88,14 +88,15 @@ class Family:
         return made
 
     def plan_first(self) -> Program:
-        """The program at sizes that stand for all, where no call has told any. The user's errors are raised."""
-        sizes = tuple(REPRESENTATIVE * p for p in _primes(len(self.pattern.symbols)))
-        planned = self._planned(sizes)
-        self.plans.append(planned)
-        if planned.program is None:
-            self._trace(self.pattern.at(sizes))
-            raise AssertionError("a function that could not be traced can be traced now")
-        return planned.program
+        """The program at sizes that stand for all, where no call has told any. Raises what the function raises there."""
+        primes = _primes(len(self.pattern.symbols))
+        for times in FIRST:
+            planned = self._planned(tuple(times * p for p in primes))
+            if planned.program is not None:
+                self.plans.append(planned)
+                return planned.program
+        self._trace(self.pattern.at(planned.sizes))
+        raise AssertionError("what could not be traced can be traced now")
 
     def __str__(self) -> str:
         lines = [f"sizes: {self.pattern}"]
