@@ -148,9 +148,9 @@ class Jitted(Generic[P, R]):
 
 def _leaf_key(leaf: Any) -> tuple:
     """(class where it matters, shape, dtype)."""
-    if type(leaf) in SCALARS:
+    if type(leaf) in SCALARS or isinstance(leaf, np.generic):  # a NumPy scalar has no memory to write to
         return (type(leaf), None, None)
-    if type(leaf) is np.ndarray or isinstance(leaf, (np.generic, Spec)):
+    if type(leaf) is np.ndarray or isinstance(leaf, Spec):
         return (None, leaf.shape, leaf.dtype)
     if hasattr(leaf, "dtype") and hasattr(leaf, "shape"):
         return (type(leaf), leaf.shape, leaf.dtype)

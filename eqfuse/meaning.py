@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import ShapeError
+from eqfuse.frontends.accepted import ndarray
 from eqfuse.ir import Graph, Node
 from eqfuse.ops import row
 
@@ -42,7 +43,7 @@ def bind(graph: Graph, args: Sequence[Any]) -> dict[Node, np.ndarray]:
         raise ShapeError(f"the graph has {len(graph.inputs)} inputs, {len(args)} arrays were given")
     values = {}
     for n, value in zip(graph.inputs, args, strict=True):
-        array = np.asarray(value)
+        array = ndarray(value, f"the argument {n.attrs[0]!r}")
         if array.dtype != n.dtype or array.shape != n.shape:
             got = f"{array.dtype.name}[{', '.join(map(str, array.shape))}]"
             raise ShapeError(f"input {n.attrs[0]!r} is {n.type}, an array of {got} was given")

@@ -19,6 +19,7 @@ import numpy as np
 from eqfuse.emit.numpy import NumpyKernel, emit_kernel
 from eqfuse.emit.numpy_library import view_function
 from eqfuse.errors import ShapeError
+from eqfuse.frontends.accepted import ndarray
 from eqfuse.meaning import evaluate
 from eqfuse.memory import Arenas, Life, arenas, place
 from eqfuse.plan import Plan
@@ -139,7 +140,7 @@ class Program:
         """Put the arguments, and new arrays for the results, among `values`."""
         for array, (v, dtype, shape) in zip(arrays, self._expected, strict=True):
             if type(array) is not np.ndarray:
-                array = np.asarray(array)
+                array = ndarray(array, f"the argument {self._name(v)!r}")
             if array.shape != shape or array.dtype != dtype:
                 self._refuse(v, array)
             values[v] = array
@@ -156,10 +157,15 @@ class Program:
     def _refuse(self, value: int, array: np.ndarray) -> NoReturn:
         n = self.plan.graph.inputs[self.plan.inputs.index(value)]
         got = f"{array.dtype.name}[{', '.join(map(str, array.shape))}]"
+        if not array.dtype.isnative:
+            got = f"in another byte order ({array.dtype.str})"
         raise ShapeError(
             f"argument {n.attrs[0]!r} is {got}, the program was compiled for {n.type}: convert it, or compile for it "
             "(ef.jit does so by itself)"
         )
+
+    def _name(self, value: int) -> Any:
+        return self.plan.graph.inputs[self.plan.inputs.index(value)].attrs[0]
 
     def _prepare(self) -> None:
         """Place the constants, and run what depends on them alone."""
@@ -197,11 +203,14 @@ def value_names(values: Sequence[int]) -> str:
 def layout(plan: Plan) -> tuple[list[tuple[int, np.dtype, tuple[int, ...]]], list[tuple[int, bool]], list[Slot], int]:
     """New arrays per call; outputs, and whether each is copied; intermediates in the arena; the size of the arena."""
     root: dict[int, int] = {}
+    spread: set[int] = set()  # views in which elements share memory: the caller could not write into them
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for i, k in enumerate(plan.kernels):
         if k.kind == "view":
             root[k.writes[0]] = root.get(k.reads[0], k.reads[0])
+            if k.reads[0] in spread or any(n.op == "broadcast_to" for n in k.body.nodes):
+                spread.add(k.writes[0])
             continue
         first.update(dict.fromkeys(k.writes, i))
         last.update((root.get(v, v), i) for v in (*k.writes, *k.reads))
@@ -209,8 +218,8 @@ def layout(plan: Plan) -> tuple[list[tuple[int, np.dtype, tuple[int, ...]]], lis
     outputs = []
     for v in plan.outputs:
         owner = root.get(v, v)
-        copied = owner not in first or owner in fresh
-        if not copied:
+        copied = owner not in first or owner in fresh or v in spread
+        if owner in first:
             fresh[owner] = None
         outputs.append((v, copied))
     types = plan.types

@@ -20,6 +20,7 @@ from eqfuse.emit.cuda_calls import NOT_EMITTED, CudaCalls, emit_calls
 from eqfuse.emit.cuda_ops import PRELUDE
 from eqfuse.emit.numpy_library import view_function
 from eqfuse.errors import ShapeError
+from eqfuse.frontends.accepted import ndarray
 from eqfuse.gpu import Gpu, cupy_gpu, ready
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph
@@ -129,7 +130,7 @@ class CudaProgram(Program):
             self._place(gpu, values)
         for array, (v, dtype, shape) in zip(arrays, self._expected, strict=True):
             held = gpu.holds(array)
-            given = array if held else np.asarray(array)
+            given = array if held else ndarray(array, f"the argument {self._name(v)!r}")
             if given.shape != shape or given.dtype != dtype:
                 self._refuse(v, given)
             values[v] = ready(gpu, given) if held else gpu.upload(given)

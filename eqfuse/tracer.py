@@ -258,7 +258,18 @@ class Tracer:
         return f"Tracer({self._type})"
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        return np
+        from eqfuse import xp
+
+        if api_version is not None and api_version not in xp.API_VERSIONS:
+            raise ValueError(f"version {api_version!r} of the Array API is not among {', '.join(xp.API_VERSIONS)}")
+        return xp
+
+    device = "cpu"
+
+    def to_device(self, device: Any, /, *, stream: None = None) -> Tracer:
+        if device != "cpu" or stream is not None:
+            raise TraceError(f"to_device({device!r}): a traced array stays where the program's target= puts it")
+        return self
 
     # what needs a value
 
@@ -284,6 +295,8 @@ class Tracer:
     item = _needs_value("item()", np.ndarray.item, "Index with x[...] instead, which stays traced")
     tolist = _needs_value("tolist()", np.ndarray.tolist, "Iterate over the array itself instead")
     tobytes = _needs_value("tobytes()", np.ndarray.tobytes, "Return the array and convert it outside")
+    __dlpack__ = _needs_value("DLPack export", np.ndarray.__dlpack__, "Return the array and export it outside")
+    __dlpack_device__ = _needs_value("DLPack export", np.ndarray.__dlpack_device__, "Return the array and export it outside")
 
     def __getattr__(self, name: str) -> NoReturn:
         if not name.startswith("__") and hasattr(np.ndarray, name):

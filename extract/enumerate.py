@@ -17,6 +17,9 @@ from eqfuse.extract.cuts import Cut, Grammar
 from eqfuse.space import ENode
 
 
+MOST_JOINS = 625  # combinations of arguments' cuts that one node tries: all of four arguments
+
+
 @dataclass(frozen=True)
 class Effort:
     """How hard to look: cuts kept per class, cuts of an argument that a parent tries besides reading it, and sweeps
@@ -78,6 +81,8 @@ class Candidates:
         offers = [self._offers(a) for a in distinct]
         if not all(offers):
             return
+        while math.prod(map(len, offers)) > MOST_JOINS:
+            max(offers, key=len).pop()  # the offer whose flow is worst, of the argument with the most
         for chosen in product(*offers):
             by_class = dict(zip(distinct, chosen, strict=True))
             key = (of, enode, chosen)

@@ -27,15 +27,20 @@ def supported(dtype: np.dtype, what: str) -> np.dtype:
     )
 
 
-def plain_array(value: Any, what: str) -> np.ndarray:
-    """`value` as an ndarray of a supported dtype. Masked arrays, matrices and other subclasses are refused by name."""
+def ndarray(value: Any, what: str) -> np.ndarray:
+    """`value` as np.asarray reads it. Masked arrays, matrices and other subclasses are refused by name."""
     if isinstance(value, np.ndarray) and type(value) not in (np.ndarray, np.memmap):
         name = f"{type(value).__module__}.{type(value).__qualname__}"
         raise TraceError(f"{what} is a {name}: its own rules cannot be traced. Pass a plain array: np.asarray(...)")
     try:
-        array = np.asarray(value)
+        return np.asarray(value)
     except ValueError as error:
         raise TraceError(f"{what} is not an array: {error}") from None
+
+
+def plain_array(value: Any, what: str) -> np.ndarray:
+    """`value` as an ndarray of a supported dtype."""
+    array = ndarray(value, what)
     supported(array.dtype, what)
     return array
 
