@@ -1,4 +1,4 @@
-"""torch's OpInfo table: the NumPy references of its elementwise operators and reductions, traced, on torch's samples."""
+"""torch's OpInfo table: NumPy references of its elementwise operators and reductions, traced, on torch's samples."""
 
 from __future__ import annotations
 
