@@ -1,7 +1,7 @@
 """Random straight-line NumPy programs over all dtypes, with views, aliases, in-place statements, NaN and infinity.
 
-In: Hypothesis draws. Out: `Statements`, as source text that can be pasted into a bug report. `programs.py` draws
-programs of expressions alone, whose values stay small.
+In: a seed, which Hypothesis draws. Out: `Statements`, as source text that can be pasted into a bug report. The programs
+of `programs.py` are expressions alone, of small numbers.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -126,34 +127,64 @@ class Statements:
         )
 
 
-@st.composite
-def statements(draw: st.DrawFn, steps: int = 12, wild: bool = True) -> Statements:
-    """Programs of up to three arguments; unless `wild`, of finite numbers that stay small."""
-    arguments = [_argument(draw, wild) for _ in range(draw(st.integers(1, 3)))]
-    given = f"({', '.join(arguments)},)"
-    inputs = [f"x{i}" for i in range(len(arguments))]
+def statements(steps: int = 12, wild: bool = True) -> st.SearchStrategy[Statements]:
+    """Programs of up to three arguments; unless `wild`, of finite numbers that stay small.
+
+    Hypothesis draws a seed alone: it repeats itself where it draws every word of a program.
+    """
+    return st.integers(0, 2**64 - 1).map(lambda seed: random_statements(seed, steps, wild))
+
+
+def random_statements(seed: int, steps: int, wild: bool = True) -> Statements:
+    rng = Random(seed)
+    inputs = [f"x{i}" for i in range(rng.choice((1, 2, 2, 3)))]
+    given = f"({', '.join(_argument(rng, wild) for _ in inputs)},)"
     lines: list[str] = []
     values = _run(inputs, lines, given)
     assert values is not None
-    for _ in range(draw(st.integers(2, steps))):
-        line = _statement(draw, values, f"v{len(lines)}", wild)
+    for _ in range(3 * steps):
+        line = _statement(rng, values, f"v{len(lines)}")
         after = None if line is None else _run(inputs, [*lines, line], given)
         if line is not None and after is not None and all(_fits(v, wild) for v in after.values()):
             lines.append(line)
             values = after
+        if len(lines) == steps:
+            break
     made = [name for name in values if name not in inputs]
-    returned = [*inputs, *made[-draw(st.sampled_from((1, 2, 16))) :]]
+    returned = [*inputs, *made[-rng.choice((1, 2, 16)) :]]
     return Statements(_definition(inputs, [*lines, f"return ({', '.join(returned)},)"]), given)
+
+
+def smallest(program: Statements, fails: Callable[[Statements], bool]) -> Statements:
+    """`program` without the lines and results that it fails without."""
+    head, *lines, last = program.definition.rstrip().split("\n")
+    results = last.strip().removeprefix("return (").removesuffix(",)").split(", ")
+
+    def assembled(lines: list[str], results: list[str]) -> Statements:
+        return Statements("\n".join([head, *lines, f"    return ({', '.join(results)},)\n"]), program.arguments)
+
+    def still(lines: list[str], results: list[str]) -> bool:
+        try:
+            return bool(results) and fails(assembled(lines, results))
+        except (NameError, SyntaxError):
+            return False
+
+    for kept in (results, lines):
+        for i in reversed(range(len(kept))):
+            part = kept.pop(i)
+            if not still(lines, results):
+                kept.insert(i, part)
+    return assembled(lines, results)
 
 
 def _definition(inputs: list[str], lines: list[str]) -> str:
     return f"def program({', '.join(inputs)}):\n" + "".join(f"    {line}\n" for line in lines)
 
 
-def _argument(draw: st.DrawFn, wild: bool) -> str:
-    dtype, shape, seed = draw(st.sampled_from(DTYPES)), draw(st.sampled_from(SHAPES)), draw(st.integers(0, 99))
+def _argument(rng: Random, wild: bool) -> str:
+    dtype, shape, seed = rng.choice(DTYPES), rng.choice(SHAPES), rng.randint(0, 99)
     pool = (
-        (WILD if wild and draw(st.booleans()) else TAME) if "float" in dtype or "complex" in dtype else "0, 1, 2, 3, 5"
+        (WILD if wild and rng.random() < 0.5 else TAME) if "float" in dtype or "complex" in dtype else "0, 1, 2, 3, 5"
     )
     if dtype.startswith("np.int"):
         pool += ", -1, -4"
@@ -162,7 +193,7 @@ def _argument(draw: st.DrawFn, wild: bool) -> str:
         text = f"({text} * (1 - 0.5j)).astype({dtype})"
     if not shape:
         return f"np.array({text})"
-    layout = draw(st.sampled_from(("", "", "", "[::-1]", ".copy('F')", ".repeat(2, 0)[::2]", "[..., ::-1]")))
+    layout = rng.choice(("", "", "", "[::-1]", ".copy('F')", ".repeat(2, 0)[::2]", "[..., ::-1]"))
     return text + layout
 
 
@@ -181,30 +212,30 @@ def _run(inputs: list[str], lines: list[str], arguments: str) -> dict[str, Any] 
     return values
 
 
-def _statement(draw: st.DrawFn, values: dict[str, Any], new: str, wild: bool) -> str | None:
+def _statement(rng: Random, values: dict[str, Any], new: str) -> str | None:
     """One statement over `values`; None where it has nothing to work on."""
-    templates = draw(st.sampled_from((ELEMENTWISE, ELEMENTWISE, REDUCTIONS, VIEWS, COPIES, IN_PLACE, IN_PLACE)))
-    template = draw(st.sampled_from(templates))
+    templates = rng.choice((ELEMENTWISE, ELEMENTWISE, REDUCTIONS, VIEWS, COPIES, IN_PLACE, IN_PLACE))
+    template = rng.choice(templates)
     names = list(values)
-    chosen = {letter: draw(st.sampled_from(names)) for letter in "abc"}
+    chosen = {letter: rng.choice(names) for letter in "abc"}
     array = np.asarray(values[chosen["a"]])
     if "astype" in template or "dtype=" in template:
-        dtype = draw(st.sampled_from(DTYPES))
+        dtype = rng.choice(DTYPES)
         if not _converts(array, dtype):
             return None
         chosen["dtype"] = dtype
     else:
-        chosen["dtype"] = draw(st.sampled_from(DTYPES))
+        chosen["dtype"] = rng.choice(DTYPES)
     masks = [name for name in names if np.asarray(values[name]).dtype == np.bool_ and np.ndim(values[name])]
-    mask = f"{chosen['a']} > 0" if not masks or draw(st.booleans()) else draw(st.sampled_from(masks))
+    mask = f"{chosen['a']} > 0" if not masks or rng.random() < 0.5 else rng.choice(masks)
     rank = max(array.ndim, 1)
     text = template.format(
         **chosen,
         m=mask,
-        s=draw(st.sampled_from(SCALARS)),
-        k=draw(st.booleans()),
-        axis=draw(st.integers(-rank, rank - 1)),
-        key=_key(draw, array.shape),
+        s=rng.choice(SCALARS),
+        k=rng.random() < 0.5,
+        axis=rng.randint(-rank, rank - 1),
+        key=_key(rng, array.shape),
     )
     return text if templates is IN_PLACE else f"{new} = {text}"
 
@@ -217,24 +248,24 @@ def _converts(array: np.ndarray, dtype: str) -> bool:
     return True
 
 
-def _key(draw: st.DrawFn, shape: tuple[int, ...]) -> str:
+def _key(rng: Random, shape: tuple[int, ...]) -> str:
     """An index expression for an array of `shape`: numbers, slices of any step, Ellipsis, newaxis, integer lists."""
     parts = []
-    for extent in shape[: draw(st.integers(0, len(shape)))]:
-        kind = draw(st.sampled_from(("slice", "slice", "slice", "number", "all", "list")))
+    for extent in shape[: rng.randint(0, len(shape))]:
+        kind = rng.choice(("slice", "slice", "slice", "number", "all", "list"))
         if kind == "number" and extent:
-            parts.append(str(draw(st.integers(-extent, extent - 1))))
+            parts.append(str(rng.randint(-extent, extent - 1)))
         elif kind == "list" and extent:
-            parts.append(str(draw(st.lists(st.integers(-extent, extent - 1), min_size=1, max_size=3))))
+            parts.append(str([rng.randint(-extent, extent - 1) for _ in range(rng.randint(1, 3))]))
         elif kind == "slice":
-            start, stop = (draw(st.sampled_from(("", "0", "1", "-1", "-2", "2"))) for _ in range(2))
-            parts.append(f"{start}:{stop}:{draw(st.sampled_from(('', '', '-1', '2', '-2')))}")
+            start, stop = (rng.choice(("", "0", "1", "-1", "-2", "2")) for _ in range(2))
+            parts.append(f"{start}:{stop}:{rng.choice(('', '', '-1', '2', '-2'))}")
         else:
             parts.append(":")
-    if draw(st.integers(0, 4)) == 0:
-        parts.insert(draw(st.integers(0, len(parts))), "None")
-    if not parts or draw(st.integers(0, 4)) == 0:
-        parts.insert(draw(st.integers(0, len(parts))), "...")
+    if rng.randint(0, 4) == 0:
+        parts.insert(rng.randint(0, len(parts)), "None")
+    if not parts or rng.randint(0, 4) == 0:
+        parts.insert(rng.randint(0, len(parts)), "...")
     return ", ".join(parts)
 
 

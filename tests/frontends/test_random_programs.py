@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, note, seed, settings
+from hypothesis import HealthCheck, Phase, given, note, seed, settings
 
 import eqfuse as ef
 from eqfuse.meaning import meaning
-from eqfuse.testing.statements import REFUSED, Statements, statements
+from eqfuse.testing.statements import REFUSED, Statements, smallest, statements
 
 SHORT = ef.Budget(seconds=0.5, nodes=500, rounds=5)
 Results = list[np.ndarray]
@@ -91,15 +91,31 @@ def compiled(program: Statements, **options: Any) -> None:
     judge((*got, *given), [*wanted, *arguments], [[*o, *o[: len(arguments)]] for o in alternatives(program)], 1024)
 
 
+def fails(program: Statements, check: Callable[[Statements], None]) -> bool:
+    """Whether NumPy runs the program and `check` does not pass."""
+    try:
+        run(*program.build())
+    except REFUSED:
+        return False
+    try:
+        check(program)
+    except Exception:
+        return True
+    return False
+
+
 def every(strategy: Any, examples: int, part: int, check: Callable[[Statements], None]) -> None:
     """In CI each part draws the same programs every time; elsewhere new ones, which is where new faults are found."""
 
     @seed(part) if os.environ.get("CI") else lambda test: test
-    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
     @given(strategy)
     def draw(program: Statements) -> None:
-        note(program.reproducer)
-        check(program)
+        try:
+            check(program)
+        except Exception:
+            note(smallest(program, lambda part: fails(part, check)).reproducer)
+            raise
 
     draw()
 
