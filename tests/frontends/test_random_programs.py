@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, given, note, seed, settings
 
 import eqfuse as ef
 from eqfuse.meaning import meaning
-from eqfuse.testing.statements import REFUSED, Statements, smallest, statements
+from eqfuse.testing.statements import REFUSED, Statements, random_statements, smallest, statements
 
 SHORT = ef.Budget(seconds=0.5, nodes=500, rounds=5)
 Results = list[np.ndarray]
@@ -118,6 +118,24 @@ def every(strategy: Any, examples: int, part: int, check: Callable[[Statements],
             raise
 
     draw()
+
+
+def test_the_judge_notices_a_changed_number() -> None:
+    noticed = []
+    for seed in range(60):
+        program = random_statements(seed, steps=8)
+        wanted = run(*program.build())
+        got = [w.copy() for w in wanted]
+        changed = next((g for g in reversed(got) if g.size and np.isfinite(g).all()), None)
+        if changed is not None:
+            changed.flat[0] = changed.flat[0] ^ 1 if changed.dtype.kind in "biu" else changed.flat[0] * 1.02 + 0.05
+            try:
+                judge(got, wanted, alternatives(program), 32)
+            except AssertionError:
+                noticed.append(True)
+            else:
+                noticed.append(False)
+    assert np.mean(noticed) > 0.9
 
 
 @pytest.mark.parametrize("part", range(4))
