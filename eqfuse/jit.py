@@ -49,13 +49,13 @@ class Jitted(Generic[P, R]):
                 if found is None:
                     found = self._by_arrays[flat] = self._find(args, kwargs)[0]
                 program, results = found
-                outputs = program.run(args)
+                outputs = program.call(args)
                 return outputs[0] if results is LEAF else unflatten(results, outputs)
         found, leaves = self._find(args, kwargs)
         if found is None:
             return self.fn(*args, **kwargs)
         program, results = found
-        return unflatten(results, program.run([as_array(leaf) for leaf in leaves]))
+        return unflatten(results, program.call([as_array(leaf) for leaf in leaves]))
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)

@@ -16,13 +16,15 @@ from eqfuse.ops import row
 
 
 def meaning(graph: Graph, *args: Any) -> Any:
-    """What the traced function returns for `args`, by the evaluator.
+    """What the traced function returns for `args`, by the evaluator, which leaves them as they are.
 
     A graph that was not traced (built by hand, or by `parse`) takes one array per input and returns a tuple.
     """
     if graph.signature is None:
         return evaluate(graph, args)
-    return graph.signature.unflatten(evaluate(graph, graph.signature.flatten(args)))
+    signature = graph.signature
+    outputs = evaluate(graph, signature.feed(signature.flatten(args, {})))
+    return signature.rebuild(signature.select(outputs))
 
 
 def evaluate(graph: Graph, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:

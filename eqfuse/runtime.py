@@ -18,6 +18,7 @@ import numpy as np
 from eqfuse.emit.numpy import NumpyKernel, emit_kernel
 from eqfuse.emit.numpy_library import view_function
 from eqfuse.errors import ShapeError
+from eqfuse.meaning import evaluate
 from eqfuse.memory import Arenas, Life, arenas, place
 from eqfuse.plan import Plan
 
@@ -54,8 +55,15 @@ class Program:
         signature = self.plan.graph.signature
         if signature is None:
             return self.run(args)
-        arrays = signature.flatten(args, kwargs) if kwargs else signature.flatten(args)  # type: ignore[call-arg]
-        return signature.unflatten(self.run(arrays))
+        return signature.rebuild(self.call(signature.flatten(args, kwargs)))
+
+    def call(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        """The traced function's results for the `leaves` of its arguments, which it may change in place."""
+        signature = self.plan.graph.signature
+        if signature is None or signature.pure:
+            return self.run(leaves)
+        arrays = signature.feed(leaves)
+        return signature.settle(arrays, self.run(arrays))
 
     def run(self, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
         """The outputs for `arrays`, one per graph input. Raises ShapeError when they are not what was compiled for."""
@@ -94,7 +102,7 @@ class Program:
     def kernel_seconds(self, *args: Any, **kwargs: Any) -> list[float]:
         """Median seconds of each kernel that is no view, in order, on these arguments."""
         signature = self.plan.graph.signature
-        arrays = args if signature is None else signature.flatten(args, kwargs)  # type: ignore[call-arg]
+        arrays = args if signature is None else signature.feed(signature.flatten(args, kwargs))
         taken: list[list[float]] = []
         for _ in range(6):
             values = self._with_arrays(Arenas().take(self._arena_bytes))
@@ -152,16 +160,10 @@ class Program:
         for value, literal in self.plan.constants:
             self._fixed[value] = literal.array
         for k in self.plan.setup:
-            reads = [self._fixed[v] for v in k.reads]
-            if k.kind == "view":
-                self._fixed[k.writes[0]] = view_function(k.body)(*reads)
-                continue
-            types = [self.plan.types[v] for v in k.writes]
-            outs = [np.empty(t.shape, t.dtype) for t in types]
             with np.errstate(all="ignore"):
-                emit_kernel(k, self.plan.device).run(outs, reads)
-            for v, out in zip(k.writes, outs, strict=True):
-                self._fixed[v] = out
+                made = evaluate(k.body, [self._fixed[v] for v in k.reads])
+            for v, array in zip(k.writes, made, strict=True):
+                self._fixed[v] = np.array(array, order="C")
 
     def _step(self, i: int) -> Step:
         k = self.plan.kernels[i]

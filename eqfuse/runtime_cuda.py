@@ -102,7 +102,7 @@ class CudaProgram(Program):
     def kernel_seconds(self, *args: Any, **kwargs: Any) -> list[float]:
         """Median seconds on the device of each kernel that is no view, in order, on these arguments."""
         signature = self.plan.graph.signature
-        arrays = args if signature is None else signature.flatten(args, kwargs)  # type: ignore[call-arg]
+        arrays = args if signature is None else signature.feed(signature.flatten(args, kwargs))
         gpu = self._gpu or cupy_gpu()
         loaded = self._load(gpu, gpu.here()[0])
         state = self._new_state(gpu, loaded)
@@ -181,7 +181,8 @@ def _emit(plan: Plan) -> list[CudaKernel | CudaCalls | None]:
 def _emit_one(kernel: Kernel, device: Device) -> CudaKernel | CudaCalls | None:
     if kernel.kind == "view":
         return None
-    if kernel.kind in EMITTED and not any(n.op in NOT_EMITTED for n in kernel.body.nodes):
+    complex_values = any(n.dtype.kind == "c" for n in kernel.body.nodes)
+    if kernel.kind in EMITTED and not complex_values and not any(n.op in NOT_EMITTED for n in kernel.body.nodes):
         return emit_kernel(kernel, device)
     return emit_calls(kernel, device)
 
