@@ -88,7 +88,7 @@ class Family:
         return made
 
     def plan_first(self) -> Program:
-        """The program at sizes that stand for all, where no call has told any. Raises what the function raises there."""
+        """The program at sizes that stand for all, where no call has told any. Raises what the function does."""
         primes = _primes(len(self.pattern.symbols))
         for times in FIRST:
             planned = self._planned(tuple(times * p for p in primes))

@@ -296,7 +296,9 @@ class Tracer:
     tolist = _needs_value("tolist()", np.ndarray.tolist, "Iterate over the array itself instead")
     tobytes = _needs_value("tobytes()", np.ndarray.tobytes, "Return the array and convert it outside")
     __dlpack__ = _needs_value("DLPack export", np.ndarray.__dlpack__, "Return the array and export it outside")
-    __dlpack_device__ = _needs_value("DLPack export", np.ndarray.__dlpack_device__, "Return the array and export it outside")
+    __dlpack_device__ = _needs_value(
+        "DLPack export", np.ndarray.__dlpack_device__, "Return the array and export it outside"
+    )
 
     def __getattr__(self, name: str) -> NoReturn:
         if not name.startswith("__") and hasattr(np.ndarray, name):

@@ -233,8 +233,8 @@ C = np.arange(3.0)
 def owned(x: Any) -> list[Any]:
     y = np.exp(x)
     return [
-        x, x, x.T, x[0], x[:, ::-1], np.broadcast_to(x[0], (4, 3)), C, C, C[::-1], C * 2, y, y, y.T, y[1], y.reshape(-1),
-        np.broadcast_to(y, (2, 2, 3)), np.broadcast_to(y[:, :1], (2, 3))[::-1], np.broadcast_to(C, (2, 3)), y + 1,
+        x, x, x.T, x[0], x[:, ::-1], np.broadcast_to(x[0], (4, 3)), C, C, C[::-1], C * 2, y, y, y.T, y[1],
+        y.reshape(-1), np.broadcast_to(y, (2, 2, 3)), np.broadcast_to(y[:, :1], (2, 3))[::-1], np.broadcast_to(C, (2, 3)), y + 1,
     ]  # fmt: skip
 
 
@@ -282,7 +282,7 @@ def test_a_broadcast_result_outlives_the_kernels_that_follow_it() -> None:
 @pytest.mark.parametrize("fn", [
     lambda x: x, lambda x: (x, x), lambda x: (), lambda x: None, lambda x: C, lambda x: {"a": [x], "b": None, "c": "d"},
     lambda x: x.shape, lambda x: (x.dtype, x.ndim, True, slice(1, 2)), lambda x: np.float32(3),
-], ids=str)  # fmt: skip
+])  # fmt: skip
 def test_a_program_without_operators(fn: Callable) -> None:
     x = np.ones((2, 3))
     np.testing.assert_equal(ef.jit(fn)(x), fn(x))
