@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -39,7 +40,7 @@ class Program:
     `peak_bytes` is the memory of one call beside its arguments and results: the arena and the kernels' scratch.
     """
 
-    report: Report
+    make_report: Callable[[], Report]  # where the report is made when it is first asked for
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -65,6 +66,11 @@ class Program:
             return self.run(leaves)
         arrays = signature.feed(leaves)
         return signature.settle(arrays, self.run(arrays))
+
+    @cached_property
+    def report(self) -> Report:
+        """What a call does, by prediction, and what that saves."""
+        return self.make_report()
 
     def run(self, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
         """The outputs for `arrays`, one per graph input. Raises ShapeError when they are not what was compiled for."""

@@ -182,7 +182,8 @@ def _emit(plan: Plan) -> list[CudaKernel | CudaCalls | None]:
 def _emit_one(kernel: Kernel, device: Device) -> CudaKernel | CudaCalls | None:
     if kernel.kind == "view":
         return None
-    if kernel.kind in EMITTED and not any(n.op in NOT_EMITTED for n in kernel.body.nodes):
+    complex_values = any(n.dtype.kind == "c" for n in kernel.body.nodes)
+    if kernel.kind in EMITTED and not complex_values and not any(n.op in NOT_EMITTED for n in kernel.body.nodes):
         return emit_kernel(kernel, device)
     return emit_calls(kernel, device)
 

@@ -10,18 +10,24 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends import (  # noqa: F401  (fill the tables of what can be traced)
+    numpy_choosing,
     numpy_contractions,
     numpy_creation,
+    numpy_editing,
     numpy_fft,
+    numpy_gufuncs,
     numpy_indexing,
     numpy_layout,
     numpy_linalg,
+    numpy_numbers,
+    numpy_padding,
+    numpy_places,
     numpy_reductions,
     numpy_scans,
     numpy_signal,
@@ -36,6 +42,7 @@ from eqfuse.frontends.selection import Selection
 from eqfuse.frontends.stand_ins import stand_ins
 from eqfuse.ir import Graph, Node, TensorType, check, const, input_node
 from eqfuse.pytree import LEAF, Static, Structure, flatten, paths, unflatten
+from eqfuse.symbolic import SymbolicSpec, symbolic_shape
 from eqfuse.tracer import Trace, Tracer, argument
 
 SCALARS = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(np.complex128)}
@@ -61,10 +68,25 @@ class Spec:
         return self.type.dtype
 
 
-def spec(shape: int | Sequence[int], dtype: Any = np.float64) -> Spec:
-    """An example argument for `trace` and `compile` without data."""
-    extents = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
-    return Spec(TensorType(supported(np.dtype(dtype), "the spec"), extents))
+@overload
+def spec(shape: int | Sequence[int], dtype: Any = ...) -> Spec: ...
+
+
+@overload
+def spec(shape: str | Sequence[int | str], dtype: Any = ...) -> Spec | SymbolicSpec: ...
+
+
+def spec(shape: Any, dtype: Any = np.float64) -> Spec | SymbolicSpec:
+    """An example argument for `trace` and `compile` without data.
+
+    A string among the extents, as in ``("n", 64)``, is a symbol: `compile` then makes a program for all its sizes.
+    """
+    extents = symbolic_shape((shape,) if isinstance(shape, (int, str)) else shape)
+    found = supported(np.dtype(dtype), "the spec")
+    numbers = tuple(n for n in extents if isinstance(n, int))
+    if any(n < 0 for n in numbers):
+        raise ShapeError(f"the spec has shape {extents}: an extent is 0 or more")
+    return Spec(TensorType(found, numbers)) if len(numbers) == len(extents) else SymbolicSpec(extents, found)
 
 
 @dataclass(frozen=True)
@@ -204,7 +226,7 @@ def trace(
     inputs: list[Node] = []
     with Trace() as run, stand_ins([fn, *_classes(structure)]):
         stands: list[Any] = []
-        for place, (leaf, name) in enumerate(zip(leaves, _input_names(parameters, structure), strict=True)):
+        for place, (leaf, name) in enumerate(zip(leaves, input_names(parameters, structure), strict=True)):
             if isinstance(leaf, GENERATORS):
                 stands.append(TracedGenerator(place, leaf))
                 continue
@@ -277,6 +299,10 @@ def leaf_type(leaf: Any, name: str) -> tuple[TensorType, bool]:
         return TensorType(array.dtype, array.shape), False
     if type(leaf).__module__.split(".")[0] == "cupy":
         return TensorType(supported(leaf.dtype, f"the argument {name!r}"), leaf.shape), False
+    if isinstance(leaf, SymbolicSpec):
+        raise TraceError(
+            f"the argument {name!r} is {leaf}: a graph holds numbers for its extents. ef.compile takes symbols"
+        )
     kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}".removeprefix("builtins.")
     raise TraceError(
         f"the argument {name!r} is a {kind}, not an array, a number, or a container of these. "
@@ -284,7 +310,7 @@ def leaf_type(leaf: Any, name: str) -> tuple[TensorType, bool]:
     )
 
 
-def _input_names(parameters: inspect.Signature | None, structure: Structure) -> list[str]:
+def input_names(parameters: inspect.Signature | None, structure: Structure) -> list[str]:
     """A distinct name per leaf, as the user would write it: ``x``, ``params['w']``."""
     given, named = structure.children
     names = list(parameters.parameters.values()) if parameters is not None else []

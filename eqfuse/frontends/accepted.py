@@ -43,3 +43,11 @@ def plain_array(value: Any, what: str) -> np.ndarray:
     array = ndarray(value, what)
     supported(array.dtype, what)
     return array
+
+
+def known(value: Any, what: str, instead: str = "name the argument in static_argnames") -> np.ndarray:
+    """`value` where only numbers that are known while tracing can stand; TraceError naming `what` otherwise."""
+    try:
+        return np.asarray(value)
+    except TraceError:
+        raise TraceError(f"{what} is a traced value: the result's shape would depend on data; {instead}") from None

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import TraceError, UnsupportedOp
+from eqfuse.frontends import refused
 from eqfuse.frontends.numpy_masked import MASKED
 from eqfuse.frontends.promotion import defers, elementwise, lift
 from eqfuse.frontends.registry import FUNCTIONS, METHODS, UFUNCS, title
@@ -59,7 +60,7 @@ def call_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) ->
 def on_values(name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A function that is in no table, on arrays whose values are known: computed at once, by NumPy."""
     if any(t.known() is None for t in tracers((args, kwargs))):
-        raise UnsupportedOp(f"{name} cannot be traced: it is not in the tables of eqfuse/frontends/")
+        raise refused.error(name)
     return _mapped(function(*_mapped(tuple(args), _value), **_mapped(kwargs, _value)), _constant)
 
 

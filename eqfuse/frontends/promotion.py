@@ -27,13 +27,13 @@ def lift(value: Any) -> Tracer:
     """`value` as an array, as np.asarray would read it: a tracer, a constant, or nested lists of these."""
     if isinstance(value, Tracer):
         return wrap(value.node) if value.weak else value
-    if isinstance(value, (list, tuple)) and _holds_tracer(value):
+    if isinstance(value, (list, tuple)) and holds_tracer(value):
         return lazy.stack([lift(v) for v in value])
     return wrap(const(plain_array(value, "a constant of the traced function")))
 
 
-def _holds_tracer(value: Any) -> bool:
-    return isinstance(value, Tracer) or (isinstance(value, (list, tuple)) and any(map(_holds_tracer, value)))
+def holds_tracer(value: Any) -> bool:
+    return isinstance(value, Tracer) or (isinstance(value, (list, tuple)) and any(map(holds_tracer, value)))
 
 
 def operand(value: Any) -> Any:

@@ -283,7 +283,7 @@ def test_a_broadcast_result_outlives_the_kernels_that_follow_it() -> None:
 @pytest.mark.parametrize("fn", [
     lambda x: x, lambda x: (x, x), lambda x: (), lambda x: None, lambda x: C, lambda x: {"a": [x], "b": None, "c": "d"},
     lambda x: x.shape, lambda x: (x.dtype, x.ndim, True, slice(1, 2)), lambda x: np.float32(3),
-], ids=str)  # fmt: skip
+])  # fmt: skip
 def test_a_program_without_operators(fn: Callable) -> None:
     x = np.ones((2, 3))
     np.testing.assert_equal(ef.jit(fn)(x), fn(x))
