@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
-import ml_dtypes  # noqa: F401  (registers bfloat16 and float8 with NumPy)
 import numpy as np
 
+from eqfuse import dtypes  # (whose import registers bfloat16 and float8 with NumPy)
 from eqfuse.errors import EqfuseError, ShapeError
 
 Shape = tuple[int, ...]
@@ -66,7 +66,7 @@ class Literal:
     def __init__(self, array: np.ndarray) -> None:
         self.array = np.array(array, order="C")
         self.array.flags.writeable = False
-        data = self.array.tobytes() if self.array.nbytes <= 64 else hashlib.blake2b(self.array.data).digest()
+        data = self.array.tobytes() if self.array.nbytes <= 64 else _digest(self.array)
         self._key = (self.array.dtype, self.array.shape, data)
 
     @property
@@ -89,11 +89,15 @@ class Literal:
 
     def text(self) -> str:
         """Python text that `literal_from_text` turns back into the same bits."""
-        if self.array.size == 1 and self.array.dtype.kind in "biuf":
+        if self.array.size == 1 and dtypes.kind(self.array.dtype) in "biuf":
             value = self.array.item()
             if not (isinstance(value, float) and not math.isfinite(value)):
                 return f'"{self.type}", {value!r}'
         return f'"{self.type}", "{base64.b64encode(self.array.tobytes()).decode()}"'
+
+
+def _digest(array: np.ndarray) -> bytes:
+    return hashlib.blake2b(array.reshape(-1).view(np.uint8).data).digest()  # no buffer has the dtypes of ml_dtypes
 
 
 def literal_from_text(type_text: str, value: object) -> Literal:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.dtypes import ADDED
 from eqfuse.emit import emit
 from eqfuse.errors import EqfuseError
 from eqfuse.files import write_atomically
@@ -83,7 +84,7 @@ def load(path: str | Path) -> Program:
 
 def _plain(array: np.ndarray) -> np.ndarray:
     """`array` in a dtype that the .npy format knows; the graph's text holds the real one."""
-    return array if array.dtype.kind in "biufc" else array.view(f"u{array.dtype.itemsize}")
+    return array.view(f"u{array.dtype.itemsize}") if array.dtype in ADDED else array
 
 
 def _without_large_constants(graph: Graph) -> tuple[Graph, list[Literal]]:

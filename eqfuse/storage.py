@@ -13,7 +13,7 @@ import numpy as np
 
 from eqfuse.errors import TraceError
 from eqfuse.frontends import tidy
-from eqfuse.ir import Node, Shape, TensorType
+from eqfuse.ir import Node, Shape, TensorType, node
 from eqfuse.kinds.state import contiguous, view_strides
 from eqfuse.ops import Role, row
 
@@ -75,6 +75,8 @@ class Storage:
         """Is the view `steps`, reshaped, still a view? As long as the memory lies in C order: see `needs_order`."""
         extents, strides = self._base.shape, contiguous(self._base.shape)
         for op, attr in (*steps, ("reshape", shape)):
+            if op in ("real", "imag"):
+                continue  # every other number of the same elements
             view = "reshape" if op == "squeeze" else op
             after = view_strides(view, (attr,), extents, strides)
             if after is None:
@@ -130,6 +132,9 @@ def _undone(op: str, attr: tuple, value: Node, before: Node) -> Node:
         return tidy.transpose(value, [attr.index(axis) for axis in range(len(attr))])
     if op == "flip":
         return tidy.flip(value, attr)
+    if op in ("real", "imag"):
+        other = tidy.part("imag" if op == "real" else "real", before)
+        return node("complex", (value, other) if op == "real" else (other, value))
     raise TraceError(f"a write through a view by {op} cannot be traced: write to the array itself")
 
 

@@ -20,23 +20,31 @@ from eqfuse.frontends import (  # noqa: F401  (fill the tables of what can be tr
     numpy_contractions,
     numpy_creation,
     numpy_editing,
+    numpy_fft,
     numpy_gufuncs,
     numpy_indexing,
     numpy_layout,
+    numpy_linalg,
     numpy_numbers,
     numpy_padding,
     numpy_places,
     numpy_reductions,
+    numpy_scans,
+    numpy_signal,
+    numpy_sorting,
+    numpy_statistics,
     numpy_ufuncs,
+    scipy_special,
 )
 from eqfuse.frontends.accepted import plain_array, supported
 from eqfuse.frontends.numpy_random import GENERATORS, Draw, TracedGenerator
+from eqfuse.frontends.selection import Selection
 from eqfuse.frontends.stand_ins import stand_ins
 from eqfuse.ir import Graph, Node, TensorType, check, const, input_node
 from eqfuse.pytree import LEAF, Static, Structure, flatten, paths, unflatten
 from eqfuse.tracer import Trace, Tracer, argument
 
-SCALARS = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64)}
+SCALARS = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(np.complex128)}
 
 
 class Spec:
@@ -323,6 +331,8 @@ def _outputs(
             if isinstance(leaf, (np.ndarray, np.generic)):
                 nodes.append(const(plain_array(leaf, "a result")))
                 return LEAF
+            if isinstance(leaf, Selection):
+                raise leaf.no_result
             kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
             raise TraceError(f"the function returns a {kind}, not an array, a number, or a container of these")
         return Structure(s.kind, s.keys, tuple(visit(child) for child in s.children))

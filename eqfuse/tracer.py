@@ -367,9 +367,15 @@ class Tracer:
     sum, prod, mean, var, std = (_method(n) for n in ("sum", "prod", "mean", "var", "std"))
     max, min, any, all = (_method(n) for n in ("max", "min", "any", "all"))
     argmax, argmin, cumsum, trace = (_method(n) for n in ("argmax", "argmin", "cumsum", "trace"))
+    argsort, cumprod, searchsorted = (_method(n) for n in ("argsort", "cumprod", "searchsorted"))
+    argpartition, compress, nonzero = (_method(n) for n in ("argpartition", "compress", "nonzero"))
     clip, round, dot, take, repeat = (_method(n) for n in ("clip", "round", "dot", "take", "repeat"))
     ravel, squeeze, swapaxes, diagonal = (_method(n) for n in ("ravel", "squeeze", "swapaxes", "diagonal"))
-    conj, conjugate = _method("conjugate"), _method("conjugate")
+
+    def conj(self) -> Tracer:
+        return lazy.conjugate(self) if self.dtype.kind == "c" else self
+
+    conjugate = conj
 
     @property
     def T(self) -> Tracer:
@@ -381,7 +387,27 @@ class Tracer:
 
     @property
     def real(self) -> Tracer:
-        return self.viewed()
+        return self._part("real") if self.dtype.kind == "c" else self.viewed()
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        self.real.assign(value)
+
+    @property
+    def imag(self) -> Tracer:
+        if self.dtype.kind == "c":
+            return self._part("imag")
+        return lazy.zeros_like(self).viewed(access=Access.READ_ONLY)  # type: ignore[no-any-return]
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        self.imag.assign(value)
+
+    def _part(self, op: str) -> Tracer:
+        if self._access is Access.SCALAR:
+            return wrap(tidy.part(op, self.node))
+        type = row(op).type([self._type], ())
+        return Tracer(type, self._storage, (*self._steps, (op, ())), self._access)
 
     @property
     def flat(self) -> Tracer:

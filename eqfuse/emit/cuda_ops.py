@@ -88,6 +88,13 @@ template <class T> static __device__ __forceinline__ T eqf_right(T a, T n) {
 }
 """
 
+# The special functions that CUDA's math library has; {s} is "f" for float and "" for double.
+SPECIAL_ROWS = {name: f"{c}{{s}}({{0}})" for name, c in {
+    "gamma": "tgamma", "gammaln": "lgamma", "erfcx": "erfcx", "erfinv": "erfinv", "erfcinv": "erfcinv",
+    "ndtri": "normcdfinv", "j0": "j0", "j1": "j1", "y0": "y0", "y1": "y1", "i0": "cyl_bessel_i0",
+    "i1": "cyl_bessel_i1", "exp10": "exp10",
+}.items()}  # fmt: skip
+
 # {s} is "f" for float and "" for double; {T} the computing type.
 _FLOAT = {name: f"{c}{{s}}({{0}})" for name, c in {
     "sqrt": "sqrt", "cbrt": "cbrt", "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2",
@@ -95,7 +102,7 @@ _FLOAT = {name: f"{c}{{s}}({{0}})" for name, c in {
     "atan": "atan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "asinh", "acosh": "acosh",
     "atanh": "atanh", "erf": "erf", "erfc": "erfc", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
     "round": "rint", "abs": "fabs",
-}.items()} | {
+}.items()} | SPECIAL_ROWS | {
     "atan2": "atan2{s}({0}, {1})", "hypot": "hypot{s}({0}, {1})", "power": "pow{s}({0}, {1})",
     "copysign": "copysign{s}({0}, {1})", "nextafter": "nextafter{s}({0}, {1})", "fmax": "fmax{s}({0}, {1})",
     "fmin": "fmin{s}({0}, {1})", "logaddexp": "eqf_logaddexp<{T}>({0}, {1})", "signbit": "(bool)signbit({0})",

@@ -6,6 +6,7 @@ In: a body of kind library or view. Out: `Source`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +15,34 @@ from eqfuse.emit.numpy_source import Source, named, straight_kernel
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir import Graph, Node, Shape
 from eqfuse.ops import Role, row
+from eqfuse.ops.fft import TRANSFORMS
 from eqfuse.views import leaf_chain
 
 Ranges = tuple[tuple[int, int, int], ...]
 _MOST_BOXES = 16  # copied one by one; beyond, the whole array in one call
+
+
+def _fill_sorted(out: np.ndarray, x: np.ndarray, axis: int, stable: bool) -> None:
+    np.copyto(out, x)
+    out.sort(axis, "stable" if stable else None)
+
+
+def _fill_parted(out: np.ndarray, x: np.ndarray, axis: int, kth: tuple[int, ...]) -> None:
+    np.copyto(out, x)
+    out.partition(kth, axis)
+
+
+# Calls that write into the result where it is. {0}, {1}: arguments; attributes by the names in the operator's row.
+_INTO: dict[str, tuple[str, dict[str, Any]]] = {
+    "cumsum": ("cumsum({0}, {axis}, o0.dtype, o0)", {"cumsum": np.cumsum}),
+    "cumprod": ("cumprod({0}, {axis}, o0.dtype, o0)", {"cumprod": np.cumprod}),
+    "accumulate": ("np.{ufunc}.accumulate({0}, {axis}, None, o0)", {"np": np}),
+    "reduceat": ("np.{ufunc}.reduceat({0}, {1}, {axis}, None, o0)", {"np": np}),
+    "fold": ("np.{ufunc}.reduce({0}, {axes}, None, o0, True)", {"np": np}),
+    "sort": ("sort(o0, {0}, {axis}, {stable})", {"sort": _fill_sorted}),
+    "partition": ("partition(o0, {0}, {axis}, {kth})", {"partition": _fill_parted}),
+    **{name: (f"{name}({{0}}, {{n}}, {{axis}}, {{norm!r}}, o0)", {name: f}) for name, f in TRANSFORMS.items()},
+}  # fmt: skip
 
 
 def library_kernel(body: Graph) -> Source:
@@ -46,8 +71,12 @@ def _call(source: Source, n: Node, args: list[str]) -> str:
     if n.op == "take":
         source.names["take"] = np.take  # with out=, NumPy copies first unless told how to treat what is out of range
         return f"take({args[0]}, {args[1]}, {n.attrs[0]}, o0)"
-    meaning = row(n.op).meaning
-    source.names[n.op] = meaning
+    if n.op in _INTO:
+        template, names = _INTO[n.op]
+        source.names |= names
+        attrs = dict(zip(row(n.op).attrs, n.attrs, strict=True))
+        return template.format(*args, **attrs)
+    source.names[n.op] = row(n.op).meaning
     return f"copyto(o0, {n.op}({', '.join([*args, *map(repr, n.attrs)])}))"
 
 

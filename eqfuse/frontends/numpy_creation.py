@@ -14,7 +14,8 @@ from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import supported
 from eqfuse.frontends.numpy_layout import broadcast_arrays, broadcast_to, diagonal
-from eqfuse.frontends.promotion import common_dtype, elementwise, lift
+from eqfuse.frontends.numpy_ufuncs import to_loop
+from eqfuse.frontends.promotion import elementwise, lift
 from eqfuse.frontends.registry import implements
 from eqfuse.ir import const
 from eqfuse.tracer import Tracer, lazy, wrap
@@ -138,17 +139,42 @@ def clip(
 ) -> Tracer:
     low, high = (a_min if min is None else min), (a_max if max is None else max)
     x = lift(a) if dtype is None else lift(a).astype(dtype)
+    if x.dtype.kind in "iu":  # a Python int beyond the dtype is no limit
+        low = None if type(low) is int and low <= np.iinfo(x.dtype).min else low
+        high = None if type(high) is int and high >= np.iinfo(x.dtype).max else high
     if low is None and high is None:
         return lazy.positive(x)
     if low is None or high is None:
         return elementwise("minimum" if low is None else "maximum", x, high if low is None else low)
-    loop = common_dtype((x, low, high))
+    loop = to_loop(np._core.umath.clip, (x, low, high))[1][0]  # type: ignore[attr-defined]
     return elementwise("minimum", elementwise("maximum", x.astype(loop), low), high)
 
 
 @implements(np.real)
 def real(val: Any) -> Tracer:
     return lift(val).real
+
+
+@implements(np.imag)
+def imag(val: Any) -> Tracer:
+    return lift(val).imag
+
+
+@implements(np.angle)
+def angle(z: Any, deg: bool = False) -> Tracer:
+    x = lift(z)
+    made = elementwise("atan2", x.imag, x.real) if x.dtype.kind == "c" else elementwise("atan2", 0, x)
+    return (made * (180 / np.pi)).astype(made.dtype) if deg else made
+
+
+@implements(np.iscomplex)
+def iscomplex(x: Any) -> Tracer:
+    return lift(x).imag != 0
+
+
+@implements(np.isreal)
+def isreal(x: Any) -> Tracer:
+    return lift(x).imag == 0
 
 
 @implements(np.polyval)
@@ -181,12 +207,12 @@ def size(a: Any, axis: int | None = None) -> int:
 
 @implements(np.iscomplexobj)
 def iscomplexobj(x: Any) -> bool:
-    return False
+    return lift(x).dtype.kind == "c"
 
 
 @implements(np.isrealobj)
 def isrealobj(x: Any) -> bool:
-    return True
+    return not iscomplexobj(x)
 
 
 @implements(np.result_type)

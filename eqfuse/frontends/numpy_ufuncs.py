@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
+from eqfuse.dtypes import kind
 from eqfuse.errors import ShapeError
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import supported
@@ -28,13 +29,15 @@ def _row(name: str, ufunc: np.ufunc) -> Callable[..., Tracer]:
     def call(*args: Any, order: str = "K", subok: bool = True, **chosen: Any) -> Tracer:
         if not chosen:
             return elementwise(name, *args)
-        values, (result,) = loop(ufunc, args, **chosen)
+        values, (result,) = to_loop(ufunc, args, **chosen)
         return elementwise(name, *values).astype(result)
 
     return call
 
 
-def loop(ufunc: np.ufunc, args: tuple, dtype: Any = None, **chosen: Any) -> tuple[list[Tracer], tuple[np.dtype, ...]]:
+def to_loop(
+    ufunc: np.ufunc, args: tuple, dtype: Any = None, **chosen: Any
+) -> tuple[list[Tracer], tuple[np.dtype, ...]]:
     """`args` cast to the dtypes of the loop that `ufunc` runs for them, and the dtypes of its results."""
     operands = [operand(a) for a in args]
     seen = promote(operands)
@@ -55,7 +58,7 @@ def _composition(ufunc: np.ufunc) -> Callable[[Callable[..., Any]], Callable[...
 
     def register(compose: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, order: str = "K", subok: bool = True, **chosen: Any) -> Any:
-            values, results = loop(ufunc, args, **chosen)
+            values, results = to_loop(ufunc, args, **chosen)
             made = compose(*values)
             if ufunc.nout == 1:
                 return wrap(tidy.cast(made.node, results[0]))
@@ -80,7 +83,7 @@ def _positive(x: Tracer) -> Tracer:
 
 @_composition(np.conjugate)
 def _conjugate(x: Tracer) -> Tracer:
-    return x.copy()
+    return elementwise("conj", x) if x.dtype.kind == "c" else x.copy()
 
 
 @_composition(np.fabs)
@@ -112,7 +115,7 @@ def _divmod(x: Tracer, y: Tracer) -> tuple[Tracer, Tracer]:
 
 @_composition(np.fmod)
 def _fmod(x: Tracer, y: Tracer) -> Tracer:
-    if x.dtype.kind == "f":
+    if kind(x.dtype) == "f":
         return elementwise("copysign", abs(x) % abs(y), x)
     rest = x % y
     return elementwise("where", (rest != 0) & ((x < 0) != (y < 0)), rest - y, rest)
@@ -191,19 +194,6 @@ def _frexp(x: Tracer) -> tuple[Tracer, Tracer]:
 
 # ---- ufunc methods
 
-_REDUCE = {
-    np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
-    np.logical_and: np.all, np.logical_or: np.any,
-}  # fmt: skip
-
-
-def _reducer(function: Any) -> Callable[..., Tracer]:
-    def reduce(array: Any, axis: Any = 0, dtype: Any = None, out: None = None, keepdims: bool = False) -> Tracer:
-        kwargs = {} if dtype is None else {"dtype": dtype}
-        return function(array, axis=axis, keepdims=keepdims, **kwargs)
-
-    return reduce
-
 
 def _outer(ufunc: np.ufunc) -> Callable[..., Any]:
     def outer(a: Any, b: Any, **chosen: Any) -> Any:
@@ -213,8 +203,6 @@ def _outer(ufunc: np.ufunc) -> Callable[..., Any]:
     return outer
 
 
-for _ufunc, _function in _REDUCE.items():
-    METHODS[_ufunc, "reduce"] = _reducer(_function)
 for _ufunc in tuple(UFUNCS):
     if _ufunc.nin == 2 and _ufunc.signature is None:
         METHODS[_ufunc, "outer"] = _outer(_ufunc)

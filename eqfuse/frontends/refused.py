@@ -1,6 +1,7 @@
 """NumPy's functions that cannot be traced: why, and what to write instead.
 
-In: the name of a NumPy function or ufunc. Out: a sentence for the error. A name is here or in the tables of `registry`, never both.
+In: the name of a NumPy function or ufunc. Out: the error to raise. A name is here or in the tables of `registry`,
+never both.
 """
 
 from __future__ import annotations

@@ -49,6 +49,7 @@ class Selection(NDArrayOperatorsMixin):
 
     def __init__(self, values: Tracer, mask: Tracer) -> None:
         self.values, self.mask = values, mask
+        self.no_result = _depends_on_data("return")  # made here, where the user's line is known
 
     @property
     def dtype(self) -> np.dtype:

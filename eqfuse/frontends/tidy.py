@@ -5,22 +5,34 @@ In: nodes and attributes of the front-ends. Out: nodes. Used by the tracer and b
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.exceptions import ComplexWarning
 
 from eqfuse.ir import Node, Shape, const, node
 from eqfuse.ops.elementwise import cast_array
 
 
 def cast(x: Node, dtype: np.dtype) -> Node:
-    """`x` as `dtype`; scalar constants are cast at once."""
+    """`x` as `dtype`; scalar constants are cast at once. As NumPy, warns of an imaginary part that is lost."""
     if x.dtype == dtype:
         return x
+    if x.dtype.kind == "c" and dtype.kind not in "bc":
+        warnings.warn("Casting complex values to real discards the imaginary part", ComplexWarning, stacklevel=2)
+        return cast(part("real", x), dtype)
     if x.op == "const" and x.shape == ():
         return const(cast_array(x.attrs[0].array, dtype))  # type: ignore[attr-defined]
     return node("cast", (x,), (dtype,))
+
+
+def part(name: str, x: Node) -> Node:
+    """The ``real`` or ``imag`` part of a complex `x`."""
+    if x.op == "complex":
+        return broadcast_to(x.args[name == "imag"], x.shape)
+    return node(name, (x,))
 
 
 def reshape(x: Node, shape: Shape) -> Node:
@@ -104,5 +116,5 @@ def reduce(name: str, x: Node, axes: Sequence[int]) -> Node:
 
 VIEWS: dict[str, Callable[[Node, Any], Node]] = {
     "reshape": reshape, "squeeze": reshape, "transpose": transpose, "broadcast_to": broadcast_to, "slice": slice_,
-    "flip": flip,
+    "flip": flip, "real": lambda x, _: part("real", x), "imag": lambda x, _: part("imag", x),
 }  # fmt: skip
