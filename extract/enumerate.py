@@ -16,7 +16,6 @@ from itertools import product
 from eqfuse.extract.cuts import Cut, Grammar
 from eqfuse.space import ENode
 
-
 MOST_JOINS = 625  # combinations of arguments' cuts that one node tries: all of four arguments
 
 
