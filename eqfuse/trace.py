@@ -28,12 +28,14 @@ from eqfuse.frontends import (  # noqa: F401  (fill the tables of what can be tr
     numpy_numbers,
     numpy_padding,
     numpy_places,
+    numpy_ranges,
     numpy_reductions,
     numpy_scans,
     numpy_signal,
     numpy_sorting,
     numpy_statistics,
     numpy_ufuncs,
+    numpy_writes,
     scipy_special,
 )
 from eqfuse.frontends.accepted import plain_array, supported

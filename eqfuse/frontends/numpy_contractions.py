@@ -16,7 +16,7 @@ from eqfuse.errors import ShapeError
 from eqfuse.frontends.numpy_layout import broadcast_to, diagonal, transpose
 from eqfuse.frontends.numpy_reductions import negative_axes
 from eqfuse.frontends.numpy_reductions import sum as sum_
-from eqfuse.frontends.numpy_ufuncs import loop
+from eqfuse.frontends.numpy_ufuncs import to_loop
 from eqfuse.frontends.promotion import common, common_dtype, elementwise, lift
 from eqfuse.frontends.registry import implements
 from eqfuse.ir import node
@@ -32,7 +32,7 @@ def matmul(x1: Any, x2: Any, dtype: Any = None) -> Tracer:
         raise ShapeError(f"matmul of {a.shape} and {b.shape}: inner extents {a.shape[-1]} and {b.shape[-2:][0]} differ")
     left = a.reshape(1, -1) if a.ndim == 1 else a
     right = b.reshape(-1, 1) if b.ndim == 1 else b
-    nodes, _ = loop(np.matmul, (left, right), dtype)
+    nodes, _ = to_loop(np.matmul, (left, right), dtype)
     made = wrap(node("matmul", (n.node for n in nodes)))
     shape = list(made.shape)
     if b.ndim == 1:

@@ -14,7 +14,7 @@ from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import supported
 from eqfuse.frontends.numpy_layout import broadcast_arrays, broadcast_to, diagonal
-from eqfuse.frontends.numpy_ufuncs import loop
+from eqfuse.frontends.numpy_ufuncs import to_loop
 from eqfuse.frontends.promotion import elementwise, lift
 from eqfuse.frontends.registry import implements
 from eqfuse.ir import const
@@ -146,8 +146,8 @@ def clip(
         return lazy.positive(x)
     if low is None or high is None:
         return elementwise("minimum" if low is None else "maximum", x, high if low is None else low)
-    dtype = loop(np._core.umath.clip, (x, low, high))[1][0]  # type: ignore[attr-defined]
-    return elementwise("minimum", elementwise("maximum", x.astype(dtype), low), high)
+    loop = to_loop(np._core.umath.clip, (x, low, high))[1][0]  # type: ignore[attr-defined]
+    return elementwise("minimum", elementwise("maximum", x.astype(loop), low), high)
 
 
 @implements(np.real)
@@ -158,6 +158,13 @@ def real(val: Any) -> Tracer:
 @implements(np.imag)
 def imag(val: Any) -> Tracer:
     return lift(val).imag
+
+
+@implements(np.angle)
+def angle(z: Any, deg: bool = False) -> Tracer:
+    x = lift(z)
+    made = elementwise("atan2", x.imag, x.real) if x.dtype.kind == "c" else elementwise("atan2", 0, x)
+    return (made * (180 / np.pi)).astype(made.dtype) if deg else made
 
 
 @implements(np.iscomplex)

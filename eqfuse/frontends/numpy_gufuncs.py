@@ -13,7 +13,7 @@ import numpy as np
 from eqfuse.errors import ShapeError
 from eqfuse.frontends.numpy_contractions import conjugate, matmul
 from eqfuse.frontends.numpy_layout import expand_dims, moveaxis, squeeze
-from eqfuse.frontends.numpy_ufuncs import loop
+from eqfuse.frontends.numpy_ufuncs import to_loop
 from eqfuse.frontends.promotion import lift
 from eqfuse.frontends.registry import UFUNCS, title
 from eqfuse.tracer import Tracer
@@ -46,7 +46,7 @@ def _generalised(ufunc: np.ufunc, product: Callable[[Tracer, Tracer], Tracer], r
         if any(x.ndim < (1 if ufunc is np.matmul else rank) for x, rank in zip(given, ranks, strict=False)):
             raise ShapeError(f"{title(ufunc)} of shapes {given[0].shape} and {given[1].shape}: an operand lacks axes")
         if chosen:
-            given, _ = loop(ufunc, tuple(given), **chosen)
+            given, _ = to_loop(ufunc, tuple(given), **chosen)
         if axes is None:
             axes = [range(-min(rank, x.ndim), 0) for rank, x in zip(ranks, given, strict=False)]
         places = [tuple(a) if np.iterable(a) else (a,) for a in axes]

@@ -13,7 +13,8 @@ import numpy as np
 
 from eqfuse.dtypes import inexact
 from eqfuse.errors import ShapeError, TraceError
-from eqfuse.frontends.numpy_layout import broadcast_to, concatenate, moveaxis, stack
+from eqfuse.frontends import tidy
+from eqfuse.frontends.numpy_layout import broadcast_to, concatenate, moveaxis
 from eqfuse.frontends.numpy_reductions import negative_axes
 from eqfuse.frontends.promotion import elementwise, lift
 from eqfuse.frontends.registry import implements
@@ -53,31 +54,6 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tracer:
     return concatenate(pieces)
 
 
-@implements(np.cross)
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Tracer:
-    if axis is not None:
-        axisa = axisb = axisc = axis
-    x, y = moveaxis(lift(a), axisa, -1), moveaxis(lift(b), axisb, -1)
-    if not {x.shape[-1], y.shape[-1]} <= {2, 3}:
-        raise ShapeError(f"np.cross: vectors have 2 or 3 components, not {x.shape[-1]} and {y.shape[-1]}")
-    dtype = np.promote_types(x.dtype, y.dtype)
-    x, y = x.astype(dtype), y.astype(dtype)
-    last = x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
-    if x.shape[-1] == y.shape[-1] == 2:
-        return last
-    if x.shape[-1] == 2:
-        parts = [x[..., 1] * y[..., 2], -(x[..., 0] * y[..., 2]), last]
-    elif y.shape[-1] == 2:
-        parts = [-(x[..., 2] * y[..., 1]), x[..., 2] * y[..., 0], last]
-    else:
-        parts = [
-            x[..., 1] * y[..., 2] - x[..., 2] * y[..., 1],
-            x[..., 2] * y[..., 0] - x[..., 0] * y[..., 2],
-            last,
-        ]
-    return stack(parts, axisc)
-
-
 # ---- special values
 
 
@@ -95,16 +71,28 @@ def isneginf(x: Any, out: None = None) -> Tracer:
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tracer:
     x = lift(x)
     if not inexact(x.dtype):
-        return x.copy()
-    if x.dtype.kind == "c":
-        return _by_parts(lambda part: nan_to_num(part, copy, nan, posinf, neginf), x)
+        return x.copy() if copy else x
+    clear = _in_parts(lambda part: _finite(part, nan, posinf, neginf), x)
+    if copy:
+        return clear
+    x.assign(clear)
+    return x
+
+
+def _finite(x: Tracer, nan: Any, posinf: Any, neginf: Any) -> Tracer:
     info = np.finfo(x.dtype)
-    high = info.max.item() if posinf is None else posinf
-    low = info.min.item() if neginf is None else neginf
-    clear = x
+    high = float(info.max) if posinf is None else posinf
+    low = float(info.min) if neginf is None else neginf
     for found, value in ((elementwise("isnan", x), nan), (isposinf(x), high), (isneginf(x), low)):
-        clear = elementwise("where", found, lift(value).astype(x.dtype), clear)
-    return clear
+        x = elementwise("where", found, lift(value).astype(x.dtype), x)
+    return x
+
+
+def _in_parts(function: Callable[[Tracer], Tracer], x: Tracer) -> Tracer:
+    """`function` of a real array, or of the real and the imaginary part of a complex one."""
+    if x.dtype.kind != "c":
+        return function(x)
+    return wrap(node("complex", (function(wrap(tidy.part(name, x.node))).node for name in ("real", "imag"))))
 
 
 @implements(np.isclose)
@@ -163,17 +151,16 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Tracer:
         raise ShapeError("np.round of bool to decimals is not defined; use .astype first")
     if decimals == 0:
         return elementwise("round", x)
-    if x.dtype.kind == "c":
-        return _by_parts(lambda part: round(part, decimals), x)
+    return _in_parts(lambda part: _rounded(part, decimals), x)
+
+
+def _rounded(x: Tracer, decimals: int) -> Tracer:
     step = 10.0 ** abs(decimals)
+    if x.dtype.kind in "iu":
+        return (elementwise("round", x / step) * step).astype(x.dtype)
     there, back = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
-    rounded = elementwise("round", elementwise(there, x, step).astype(x.dtype if x.dtype.kind == "f" else float))
+    rounded = elementwise("round", elementwise(there, x, step).astype(x.dtype))
     return elementwise(back, rounded, step).astype(x.dtype)
-
-
-def _by_parts(function: Callable[[Tracer], Tracer], x: Tracer) -> Tracer:
-    """`function` of the real and of the imaginary parts."""
-    return wrap(node("complex", (function(x.real).node, function(x.imag).node)))
 
 
 @implements(np.fix)
@@ -183,8 +170,7 @@ def fix(x: Any, out: None = None) -> Tracer:
 
 @implements(np.sinc)
 def sinc(x: Any) -> Tracer:
-    x = lift(x)
-    y = np.pi * x
+    y = np.pi * lift(x)
     safe = elementwise("where", y == 0, 1.0, y)
     return elementwise("where", y == 0, 1.0, elementwise("sin", safe) / safe)
 

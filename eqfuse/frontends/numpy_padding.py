@@ -14,6 +14,7 @@ from eqfuse.errors import ShapeError, UnsupportedOp
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import known
 from eqfuse.frontends.numpy_layout import broadcast_to, concatenate
+from eqfuse.frontends.numpy_ranges import linspace
 from eqfuse.frontends.promotion import elementwise, holds_tracer, lift
 from eqfuse.frontends.registry import implements
 from eqfuse.tracer import Tracer, lazy, wrap
@@ -107,17 +108,9 @@ def _block(value: Tracer, x: Tracer, axis: int, width: int) -> Tracer:
 
 
 def _ramp(x: Tracer, axis: int, width: int, end: Tracer, before: bool) -> Tracer:
-    """np.linspace from `end` up to the edge of `x`, which it leaves out."""
-    edge = _at(x, axis, slice(0, 1) if before else slice(-1, None))
-    dtype = np.result_type(end.dtype, edge.dtype, np.float64 if x.dtype != np.float32 else float(width))
-    distance = edge.astype(dtype) - end.astype(dtype)
-    count = lift(np.arange(width)).astype(dtype).reshape([width if i == axis else 1 for i in range(x.ndim)])
-    step = distance / width
-    exact = elementwise("where", (step == 0).any(), count / width * distance, count * step)
-    ramp = exact + end
-    if x.dtype.kind in "iu":
-        ramp = elementwise("floor", ramp)
-    ramp = ramp.astype(x.dtype)
+    """From `end` up to the edge of `x`, which it leaves out."""
+    edge = lazy.squeeze(_at(x, axis, slice(0, 1) if before else slice(-1, None)), axis)
+    ramp = linspace(end, edge, width, endpoint=False, dtype=x.dtype, axis=axis)
     return ramp if before else lazy.flip(ramp, axis)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.special
 
 from eqfuse.dtypes import kind
-from eqfuse.errors import ShapeError, UnsupportedOp
+from eqfuse.errors import ShapeError
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import supported
 from eqfuse.frontends.promotion import elementwise, lift, operand, promote, with_dtype
@@ -29,13 +29,15 @@ def _row(name: str, ufunc: np.ufunc) -> Callable[..., Tracer]:
     def call(*args: Any, order: str = "K", subok: bool = True, **chosen: Any) -> Tracer:
         if not chosen:
             return elementwise(name, *args)
-        values, (result,) = loop(ufunc, args, **chosen)
+        values, (result,) = to_loop(ufunc, args, **chosen)
         return elementwise(name, *values).astype(result)
 
     return call
 
 
-def loop(ufunc: np.ufunc, args: tuple, dtype: Any = None, **chosen: Any) -> tuple[list[Tracer], tuple[np.dtype, ...]]:
+def to_loop(
+    ufunc: np.ufunc, args: tuple, dtype: Any = None, **chosen: Any
+) -> tuple[list[Tracer], tuple[np.dtype, ...]]:
     """`args` cast to the dtypes of the loop that `ufunc` runs for them, and the dtypes of its results."""
     operands = [operand(a) for a in args]
     seen = promote(operands)
@@ -56,7 +58,7 @@ def _composition(ufunc: np.ufunc) -> Callable[[Callable[..., Any]], Callable[...
 
     def register(compose: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, order: str = "K", subok: bool = True, **chosen: Any) -> Any:
-            values, results = loop(ufunc, args, **chosen)
+            values, results = to_loop(ufunc, args, **chosen)
             made = compose(*values)
             if ufunc.nout == 1:
                 return wrap(tidy.cast(made.node, results[0]))
@@ -150,8 +152,6 @@ def _logit(x: Tracer) -> Tracer:
 
 @_composition(scipy.special.ndtr)
 def _ndtr(x: Tracer) -> Tracer:
-    if x.dtype.kind == "c":  # where x is infinite, the product below is NaN
-        raise UnsupportedOp("scipy.special.ndtr of complex numbers cannot be traced; use scipy.special.erfc")
     return elementwise("erfc", x * -math.sqrt(0.5)) * 0.5
 
 

@@ -63,9 +63,9 @@ def section() -> str:
     u, f, later = ufuncs(), functions(), functions_loaded_later()
     refused = {name: row for listing in (u, f, later) for name, row in listing.refused}
     lines = [
-        f"Of NumPy's own lists of what can be overridden (`numpy.testing.overrides`), **{len(u.supported)} of",
-        f"{u.total} ufuncs and {len(f.supported)} of {f.total} functions** can be traced, and {len(later.supported)} of the",
-        f"{later.total} functions that np.fft, np.strings, np.char and np.polynomial add to the list.",
+        "Of NumPy's own lists of what can be overridden (`numpy.testing.overrides`),",
+        f"**{len(u.supported)} of {u.total} ufuncs and {len(f.supported)} of {f.total} functions** can be traced, and",
+        f"{len(later.supported)} of the {later.total} functions that np.fft, np.strings, np.char, np.polynomial add.",
         "The others work on strings, dates or files, or the shape of their result depends on data: they raise an error",
         "that says so, and what to write instead. `python -m eqfuse.frontends.reference` writes this section.",
         "",

@@ -1,7 +1,7 @@
 """NumPy's functions that cannot be traced: why, and what to write instead.
 
-In: the name of a NumPy function or ufunc. Out: a sentence for the error. A name is here or in the tables of
-`registry`, never both.
+In: the name of a NumPy function or ufunc. Out: the error to raise. A name is here or in the tables of `registry`,
+never both.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ REFUSALS = (
             "return the array and print it outside"),
     Refusal("np.save np.savez np.savez_compressed np.savetxt", "it writes values, which are not known while tracing",
             "return the array and save it outside"),
-    Refusal("np.genfromtxt np.loadtxt np.fromfile np.fromstring np.frombuffer np.fromiter",
-            "it reads data, which would become a constant of the program",
+    Refusal("np.genfromtxt np.loadtxt np.fromfile",
+            "what it reads would become a constant of the program",
             "read outside of the traced function, and pass the array as an argument"),
     Refusal("np.busday_count np.busday_offset np.is_busday np.datetime_as_string np.isnat",
             "dates are not tensors", "convert them to numbers by .astype(np.int64) outside of the traced function"),

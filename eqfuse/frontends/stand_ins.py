@@ -22,7 +22,7 @@ from eqfuse.frontends.accepted import supported
 from eqfuse.frontends.dispatch import holds_tracer, on_values
 from eqfuse.frontends.numpy_random import GENERATORS, TracedGenerator, legacy
 from eqfuse.frontends.promotion import lift
-from eqfuse.frontends.registry import FUNCTIONS
+from eqfuse.frontends.registry import FUNCTIONS, implements, title
 from eqfuse.ir import const
 from eqfuse.storage import Access
 from eqfuse.tracer import Tracer, current, wrap
@@ -103,13 +103,13 @@ def _default_rng(seed: Any = None) -> Any:
 
 
 def _constant(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that makes arrays of numbers: a constant of the trace."""
+    """A function that makes arrays of numbers: a constant of the trace, unless it has a traced form."""
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        implementation = FUNCTIONS.get(function)
-        if implementation is not None and holds_tracer((args, kwargs)):
-            return implementation(*args, **kwargs)
-        return on_values(function.__name__, function, args, kwargs)
+    def call(*args: Any, like: Any = None, **kwargs: Any) -> Any:
+        traced = FUNCTIONS.get(function)
+        if traced not in (None, call) and holds_tracer((args, kwargs)):
+            return traced(*args, **kwargs)
+        return on_values(title(function), function, args, kwargs)
 
     return call
 
@@ -131,6 +131,12 @@ _MADE: dict[Any, Callable[..., Any]] = {
     for name in dir(np.random)
     if isinstance(getattr(getattr(np.random, name), "__self__", None), np.random.RandomState)
 }  # fmt: skip
+for _function in (
+    np.arange, np.array, np.asanyarray, np.asarray, np.ascontiguousarray, np.asfortranarray, np.empty, np.eye,
+    np.frombuffer, np.fromfunction, np.fromiter, np.fromstring, np.full, np.identity, np.ones, np.require, np.tri,
+    np.zeros,
+):  # fmt: skip
+    implements(_function)(_MADE[_function])  # called with like=
 _COPIES = (np.zeros_like, np.ones_like, np.empty_like, np.full_like, np.copy, np.meshgrid, np.diag, np.tile)
 
 

@@ -164,6 +164,68 @@ MOVES: dict[str, tuple[Case, ...]] = {
     "np.isin": (lambda x: np.isin(x, [1, 2.5]), lambda x: np.isin(x, x[..., :1], invert=True), lambda x: np.isin(I, x)),
 }  # fmt: skip
 
+
+
+def _changed(change: Case) -> Case:
+    """What `change` leaves in a copy of the array."""
+
+    def made(x: Any) -> Any:
+        copy = np.array(x)
+        change(copy)
+        return copy
+
+    return made
+
+
+WRITES: dict[str, tuple[Case, ...]] = {
+    "np.copyto": tuple(map(_changed, (
+        lambda x: np.copyto(x, 1), lambda x: np.copyto(x, x[::-1]), lambda x: np.copyto(x, 1.5),
+        lambda x: np.copyto(x, 7, where=x > 0), lambda x: np.copyto(x, I, casting="unsafe", where=[True, False, True]),
+    ))),
+    "np.fill_diagonal": tuple(map(_changed, (
+        lambda x: np.fill_diagonal(x, 3), lambda x: np.fill_diagonal(x, [1, 2]),
+        lambda x: np.fill_diagonal(x.T, 1, wrap=True),
+    ))),
+    "np.place": tuple(map(_changed, (
+        lambda x: np.place(x, x > 0, [1, 2]), lambda x: np.place(x, x == 0, x[:1] + x[:1]),
+        lambda x: np.place(x, x > 0, 3),
+    ))),
+    "np.put": tuple(map(_changed, (
+        lambda x: np.put(x, [0, 2], [3, 4]), lambda x: np.put(x, [1, 1, -1], x), lambda x: np.put(x, 9, 1, mode="clip"),
+        lambda x: np.put(x, [9, -7], 1, mode="wrap"), lambda x: np.put(x, 99, 1), lambda x: np.put(x, [0, 1, 2], [5]),
+    ))),
+    "np.put_along_axis": tuple(map(_changed, (
+        lambda x: np.put_along_axis(x, np.zeros((*x.shape[:-1], 1), int), 3, axis=-1),
+        lambda x: np.put_along_axis(x, np.argsort(np.zeros(x.shape), 0), x[::-1], axis=0),
+        lambda x: np.put_along_axis(x, I, [1, 2, 3], None),
+    ))),
+    "np.putmask": tuple(map(_changed, (
+        lambda x: np.putmask(x, x > 0, 2), lambda x: np.putmask(x, x > 0, x[..., ::-1]),
+        lambda x: np.putmask(x, x < 1, [1, 2]),
+    ))),
+}  # fmt: skip
+
+LIKE: dict[str, tuple[Case, ...]] = {
+    "np.arange": (lambda x: np.arange(3, like=x) + x[..., :1], lambda x: np.arange(1, 9, 2.5, dtype="f4", like=x)),
+    "np.array": (lambda x: np.array(x), lambda x: np.array([x, x]), lambda x: np.array([1, 2], "f4", like=x, ndmin=2)),
+    "np.asanyarray": (lambda x: np.asanyarray(x), lambda x: np.asanyarray([1, 2], like=x)),
+    "np.asarray": (lambda x: np.asarray(x), lambda x: np.asarray([x, x], "f4"), lambda x: np.asarray(5, like=x)),
+    "np.ascontiguousarray": (lambda x: np.ascontiguousarray(x), lambda x: np.ascontiguousarray(3, like=x)),
+    "np.asfortranarray": (lambda x: np.asfortranarray(x), lambda x: np.asfortranarray([[1, 2]], like=x)),
+    "np.empty": (lambda x: np.empty((2, 3), like=x).shape,),
+    "np.eye": (lambda x: np.eye(2, 3, 1, like=x),),
+    "np.frombuffer": (lambda x: np.frombuffer(b"12345678", "i4", like=x),),
+    "np.fromfunction": (lambda x: np.fromfunction(lambda i, j: i + j, (2, 3), like=x),),
+    "np.fromiter": (lambda x: np.fromiter([1, 2], float, like=x),),
+    "np.fromstring": (lambda x: np.fromstring("1 2", sep=" ", like=x),),
+    "np.full": (lambda x: np.full((2, 3), 7, like=x), lambda x: np.full(3, x[0], dtype="f4")),
+    "np.identity": (lambda x: np.identity(3, "i2", like=x),),
+    "np.ones": (lambda x: np.ones(3, like=x) + x[..., :1],),
+    "np.require": (lambda x: np.require(x, "f8"), lambda x: np.require([1, 2], requirements="C", like=x)),
+    "np.tri": (lambda x: np.tri(2, 3, like=x),),
+    "np.zeros": (lambda x: np.zeros((2, 1), "i4", like=x),),
+}  # fmt: skip
+
 QUESTIONS: dict[str, tuple[Case, ...]] = {
     "np.all": (np.all, lambda x: np.all(x, axis=-1), lambda x: np.all(x, 0, keepdims=True)),
     "np.any": (np.any, lambda x: np.any(x, axis=(0, -1)), lambda x: np.any(x > 0, axis=0)),
@@ -226,6 +288,9 @@ NUMBERS: dict[str, tuple[Case, ...]] = {
         lambda x: np.einsum("i,i", x, x, optimize=False),
     ),
     "np.fix": (np.fix,),
+    "np.geomspace": (
+        lambda x: np.geomspace(abs(x) + 1, 64, 4), lambda x: np.geomspace(-1, -8 - abs(x), 3, endpoint=False, axis=-1),
+    ),
     "np.inner": (lambda x: np.inner(x, x), lambda x: np.inner(x, I)),
     "np.kron": (lambda x: np.kron(x, x), lambda x: np.kron(x, [[1, 2]])),
     "np.linalg.matmul": (lambda x: np.linalg.matmul(x, np.swapaxes(x, -1, -2)),),
@@ -234,6 +299,14 @@ NUMBERS: dict[str, tuple[Case, ...]] = {
     ),
     "np.linalg.outer": (lambda x: np.linalg.outer(x, x),),
     "np.linalg.tensordot": (lambda x: np.linalg.tensordot(x, x, axes=1),),
+    "np.linspace": (
+        lambda x: np.linspace(x, 2, 5), lambda x: np.linspace(0, x, 3, endpoint=False, axis=-1),
+        lambda x: np.linspace(x, x + 1, 1, retstep=True), lambda x: np.linspace(x, 9, 4, dtype="i4"),
+        lambda x: np.linspace(x, 1, 0),
+    ),
+    "np.logspace": (
+        lambda x: np.logspace(x / 4, 2, 4), lambda x: np.logspace(0, x / 4, 3, base=2, endpoint=False, axis=-1),
+    ),
     "np.mean": (np.mean, lambda x: np.mean(x, axis=0), lambda x: np.mean(x, -1, dtype="f8", keepdims=True)),
     "np.nan_to_num": (
         np.nan_to_num, lambda x: np.nan_to_num(x / 0), lambda x: np.nan_to_num(x / 0, nan=1, posinf=2, neginf=3),

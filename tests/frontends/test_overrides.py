@@ -38,7 +38,10 @@ DTYPES = [d for d in (
     "float16", "float32", "float64", "complex64", "complex128",
 ) if accepted(d)]  # fmt: skip
 SHAPES = ((), (0, 3), (3,), (4,), (2, 3), (3, 3), (2, 3, 4))
-EXACT = {**numpy_cases.MOVES, **numpy_cases.QUESTIONS, **numpy_library_cases.PLACES}
+EXACT = {
+    **numpy_cases.MOVES, **numpy_cases.WRITES, **numpy_cases.LIKE, **numpy_cases.QUESTIONS,
+    **numpy_library_cases.PLACES,
+}  # fmt: skip
 CASES = {**EXACT, **numpy_cases.NUMBERS, **numpy_library_cases.NUMBERS}
 
 
@@ -212,17 +215,11 @@ def test_a_refused_ufunc_says_why_and_what_to_write_instead(ufunc):
     assert named(refused.value, ufunc)
 
 
-LIKE = {
-    "np.frombuffer": (b"12345678",), "np.fromfile": ("nowhere",), "np.fromiter": ([1], int),
-    "np.fromstring": ("1 2", float, -1), "np.genfromtxt": ("nowhere",), "np.loadtxt": ("nowhere",),
-}  # fmt: skip
-
-
 def call(function: Any, x: Any) -> Any:
     """`function` with `x` for every argument it needs, or as its `like`."""
     name = title(function)
-    if name in LIKE:
-        return getattr(np, name.removeprefix("np."))(*LIKE[name], like=x)
+    if name in ("np.fromfile", "np.genfromtxt", "np.loadtxt"):
+        return getattr(np, name.removeprefix("np."))("nowhere", like=x)
     if name in ("np.savez", "np.savez_compressed"):
         return function("nowhere", x)
     try:
