@@ -69,7 +69,8 @@ def _value(leaf: Any) -> Any:
 
 
 def _constant(leaf: Any) -> Any:
-    return wrap(const(leaf), Access.WRITABLE) if isinstance(leaf, np.ndarray) else leaf
+    made = isinstance(leaf, np.ndarray) and not isinstance(leaf, Tracer)
+    return wrap(const(leaf), Access.WRITABLE) if made else leaf
 
 
 def _mapped(tree: Any, change: Callable[[Any], Any]) -> Any:
