@@ -185,7 +185,7 @@ class Group(NamedTuple):
 
 
 GROUPS = (
-    Group("input const transpose reshape broadcast_to slice flip", 0, 0),
+    Group("input const transpose reshape broadcast_to slice flip sliding_window", 0, 0),
     Group("add subtract multiply negative abs square sign floor ceil trunc round copysign signbit", 1, 0.1),
     Group("maximum minimum fmax fmin where cast real imag complex conj concat pad window_max window_sum", 1, 0.1),
     Group("equal not_equal less less_equal greater greater_equal isnan isinf isfinite", 1, 0.1),
