@@ -144,7 +144,7 @@ def isin(
 
 # ---- results whose shape depends on data
 
-_INSTEAD = {
+_INSTEAD: dict[Callable[..., Any], str] = {
     np.nonzero: "np.where(mask, x, fill), or multiply by the mask before a reduction",
     np.flatnonzero: "np.where(mask, x, fill), or multiply by the mask before a reduction",
     np.argwhere: "np.where(mask, x, fill), or multiply by the mask before a reduction",
