@@ -15,7 +15,7 @@ import numpy as np
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends import numpy_reductions
 from eqfuse.frontends.numpy_layout import broadcast_to, concatenate
-from eqfuse.frontends.numpy_reductions import Axis, finish, negative_axes
+from eqfuse.frontends.numpy_reductions import Axis, finish, negative_axes, one_axis
 from eqfuse.frontends.numpy_scans import without_nan
 from eqfuse.frontends.promotion import elementwise, lift
 from eqfuse.frontends.registry import METHODS, implements
@@ -135,6 +135,8 @@ def _nanarg(name: str, a: Any, axis: int | None, keepdims: Any) -> Tracer:
     x = lift(a)
     if x.dtype.kind not in "fc":
         return getattr(numpy_reductions, name)(x, axis, keepdims=keepdims is True)
+    if axis is not None:
+        x, axis = one_axis(x, axis)
     rows, axes = _rows(x, axis)
     return _left(x, axis, wrap(node("nan" + name, (rows.node,), (axes,))), axes, keepdims is True)
 

@@ -83,7 +83,6 @@ MOVES: dict[str, tuple[Case, ...]] = {
     "np.ravel": (np.ravel, lambda x: np.ravel(x, "F")),
     "np.repeat": (
         lambda x: np.repeat(x, 2), lambda x: np.repeat(x, [1, 0, 2], axis=-1), lambda x: np.repeat(x, 0, axis=0),
-        lambda x: np.repeat(x, -1),
     ),
     "np.reshape": (
         lambda x: np.reshape(x, -1), lambda x: np.reshape(x, (3, -1), order="F"),
@@ -323,7 +322,7 @@ NUMBERS: dict[str, tuple[Case, ...]] = {
     "np.prod": (np.prod, lambda x: np.prod(x, axis=0), lambda x: np.prod(x, -1, dtype="f8", initial=2)),
     "np.ptp": (np.ptp, lambda x: np.ptp(x, axis=-1, keepdims=True)),
     "np.real": (np.real,),
-    "np.real_if_close": (np.real_if_close,),
+    "np.real_if_close": (lambda x: np.real_if_close(x.real, tol=1),),
     "np.round": (np.round, lambda x: np.round(x / 3, 2), lambda x: np.round(x, -1)),
     "np.sinc": (np.sinc,),
     "np.sort": (np.sort, lambda x: np.sort(x, axis=0), lambda x: np.sort(x, None, kind="stable")),
