@@ -317,6 +317,8 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tracer:
     x = lift(a)
     if axis is None:
         return roll(x.reshape(-1), shift, 0).reshape(x.shape)
+    if x.ndim == 0:
+        raise ShapeError("np.roll of a 0-d array: it has no axis to shift along")
     moves = known(shift, "the shift given to np.roll", "gather with (np.arange(n) - shift) % n")
     shifts, axes = np.broadcast_arrays(np.atleast_1d(moves), np.atleast_1d(axis))
     if shifts.ndim != 1:

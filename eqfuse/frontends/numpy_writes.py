@@ -18,7 +18,6 @@ from eqfuse.frontends.promotion import elementwise, fitted, lift, operand, with_
 from eqfuse.frontends.registry import implements
 from eqfuse.tracer import Tracer, lazy, wrap
 
-
 _KINDS = {bool: 0, int: 1, float: 3, complex: 4}  # the least kind of dtype that takes them
 
 
