@@ -249,7 +249,7 @@ def det(a: Any) -> Tracer:
 def slogdet(a: Any) -> Any:
     (x,) = _inexact("slogdet", a)
     sign, logarithm = _parts("slogdet", (_matrices("slogdet", x),))
-    return SlogdetResult(sign, _real(logarithm))  # type: ignore[arg-type]
+    return SlogdetResult(sign, _real(logarithm))
 
 
 @implements(np.linalg.cond)
@@ -288,7 +288,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
 
 
 @implements(np.linalg.matrix_power)
-def matrix_power(a: Any, n: int) -> Tracer:
+def matrix_power(a: Any, n: Any) -> Tracer:
     x = _matrices("matrix_power", lift(a))
     if isinstance(n, Tracer):
         raise TraceError("np.linalg.matrix_power: the exponent is a traced value; name it in static_argnames")
@@ -431,7 +431,7 @@ def _matrix_norm(x: Tracer, ord: Any, axes: tuple[int, ...], keepdims: bool) -> 
         lengths = numpy_reductions.sum(abs(x), first, keepdims=True)
         made = _largest(lengths, second) if ord > 0 else numpy_reductions.min(lengths, second, keepdims=True)
         return _done(made, axes, keepdims)
-    fold = {2: numpy_reductions.max, -2: numpy_reductions.min, "nuc": numpy_reductions.sum}.get(ord)
+    fold: Any = {2: numpy_reductions.max, -2: numpy_reductions.min, "nuc": numpy_reductions.sum}.get(ord)
     if fold is None:
         raise ShapeError(f"np.linalg.norm: Invalid norm order {ord!r} for matrices")
     made = fold(svd(numpy_layout.moveaxis(x, (rows, columns), (-2, -1)), compute_uv=False), -1)

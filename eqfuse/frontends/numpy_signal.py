@@ -10,8 +10,9 @@ import operator
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
-from eqfuse.errors import ShapeError, TraceError
+from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends import numpy_reductions, tidy
 from eqfuse.frontends.numpy_layout import concatenate
 from eqfuse.frontends.numpy_linalg import inv, lstsq
@@ -61,6 +62,24 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         ends = [ys[0] if left is None else lift(left), ys[-1] if right is None else lift(right)]
         args += [e.astype(dtype, casting="safe") for e in ends]
     return wrap(node("interp", [a.node for a in args], (None,)))
+
+
+@implements(np.lib.stride_tricks.sliding_window_view)
+def sliding_window_view(
+    x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
+) -> Tracer:
+    x = lift(x)
+    if writeable:
+        raise UnsupportedOp("sliding_window_view with writeable=True cannot be traced: its elements share memory")
+    extents = tuple(window_shape) if np.iterable(window_shape) else (window_shape,)
+    if axis is None:
+        chosen: tuple[int, ...] = tuple(range(x.ndim))
+    else:
+        chosen = normalize_axis_tuple(axis, x.ndim, allow_duplicate=True)
+    if len(chosen) != len(extents):
+        raise ShapeError(f"sliding_window_view: {len(extents)} extents of windows for {len(chosen)} axes")
+    windows = tuple((a - x.ndim, operator.index(n)) for a, n in zip(chosen, extents, strict=True))
+    return wrap(node("sliding_window", (x.node,), (windows,)), base=x)
 
 
 # ---- differences

@@ -31,8 +31,6 @@ def _rows(x: Tracer, axis: Axis) -> tuple[Tracer, tuple[int, ...]]:
     """`x` and the axes to reduce, at least one."""
     if axis is None:
         return x.reshape(-1), (-1,)
-    if isinstance(axis, list):
-        axis = tuple(axis)
     axes = tuple(sorted(negative_axes(axis, x.ndim)))
     return (x, axes) if axes else (x[..., None], (-1,))
 
@@ -328,7 +326,7 @@ def histogram2d(
 
 
 @implements(np.bincount)
-def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tracer:
+def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Tracer:
     """With a traced x the result has `minlength` counts, and a larger value is an error when the program runs."""
     if isinstance(minlength, Tracer):
         raise TraceError("np.bincount: minlength is a traced value; name it in static_argnames")
@@ -414,5 +412,5 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
     c = c / spread[:, None] / spread[None, :]
     if c.dtype.kind != "c":
         return lazy.clip(c, -1, 1)
-    parts = [lazy.clip(part, -1, 1) for part in (c.real, c.imag)]  # type: ignore[attr-defined]
+    parts = [lazy.clip(part, -1, 1) for part in (c.real, c.imag)]
     return (parts[0] + parts[1] * 1j).astype(c.dtype)

@@ -177,7 +177,7 @@ def _bincount(types: Types, attrs: tuple) -> TensorType:
 
 def _do_bincount(x: np.ndarray, *weights_then_length: Any) -> np.ndarray:
     *weights, length = weights_then_length
-    counts = np.bincount(x, *weights, minlength=length)
+    counts = np.bincount(x, weights[0] if weights else None, length)
     if len(counts) > length:
         raise ValueError(
             f"bincount: the value {len(counts) - 1} lies beyond minlength={length}, so NumPy's result would be longer: "
