@@ -21,6 +21,7 @@ from eqfuse.frontends.numpy_scans import scan
 from eqfuse.frontends.promotion import elementwise, lift
 from eqfuse.frontends.registry import implements
 from eqfuse.ir import const, node
+from eqfuse.storage import Access
 from eqfuse.tracer import Tracer, lazy, wrap
 
 
@@ -79,7 +80,7 @@ def sliding_window_view(
     if len(chosen) != len(extents):
         raise ShapeError(f"sliding_window_view: {len(extents)} extents of windows for {len(chosen)} axes")
     windows = tuple((a - x.ndim, operator.index(n)) for a, n in zip(chosen, extents, strict=True))
-    return wrap(node("sliding_window", (x.node,), (windows,)), base=x)
+    return x.viewed(("sliding_window", windows), access=Access.READ_ONLY)
 
 
 # ---- differences
