@@ -251,7 +251,7 @@ class Tracer:
 
     def __iter__(self) -> Iterator[Tracer]:
         if not self.shape:
-            raise TraceError("iteration over a traced 0-d array: it has no axis to run along")
+            raise TypeError("iteration over a 0-d array")
         return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:

@@ -21,6 +21,7 @@ from eqfuse.frontends.numpy_scans import scan
 from eqfuse.frontends.promotion import elementwise, lift
 from eqfuse.frontends.registry import implements
 from eqfuse.ir import const, node
+from eqfuse.storage import Access
 from eqfuse.tracer import Tracer, lazy, wrap
 
 
@@ -79,7 +80,7 @@ def sliding_window_view(
     if len(chosen) != len(extents):
         raise ShapeError(f"sliding_window_view: {len(extents)} extents of windows for {len(chosen)} axes")
     windows = tuple((a - x.ndim, operator.index(n)) for a, n in zip(chosen, extents, strict=True))
-    return wrap(node("sliding_window", (x.node,), (windows,)), base=x)
+    return x.viewed(("sliding_window", windows), access=Access.READ_ONLY)
 
 
 # ---- differences
@@ -192,9 +193,10 @@ def unwrap(p: Any, discont: float | None = None, axis: int = -1, *, period: floa
         ambiguous = odd == 0
     else:
         high, ambiguous = period / 2, True
-    folded = (step + high) % period - high
+    low = -high
+    folded = (step - low) % period + low
     if ambiguous:
-        folded = elementwise("where", (folded == -high) & (step > 0), high, folded).astype(folded.dtype)
+        folded = elementwise("where", (folded == low) & (step > 0), high, folded).astype(folded.dtype)
     correct = folded - step
     limit = period / 2 if discont is None else discont
     correct = elementwise("where", abs(step) < limit, 0, correct).astype(correct.dtype)
@@ -286,6 +288,8 @@ def polyder(p: Any, m: int = 1) -> Tracer:
     if m < 0:
         raise ShapeError("Order of derivative must be positive (see polyint)")
     x = lift(p)
+    if x.ndim != 1:
+        raise ShapeError(f"np.polyder takes a vector of coefficients, the shape is {x.shape}")
     for _ in range(m):
         n = len(x) - 1
         x = x[:-1] * np.arange(n, 0, -1)
