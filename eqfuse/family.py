@@ -113,9 +113,8 @@ class Family:
 
     def _carried(self, graph: Graph, sizes: Sizes, started: float) -> Version:
         """The program of a plan priced near `sizes`. NotCarried where there is none, and none can be made."""
-        near = sorted(
-            (p for p in self.plans if distance(p.sizes, sizes) <= REACH), key=lambda p: distance(p.sizes, sizes)
-        )
+        near = [p for p in self.plans if distance(p.sizes, sizes) <= REACH]
+        near.sort(key=lambda p: distance(p.sizes, sizes))
         reason: NotCarried | None = None
         for planned in near:
             try:
@@ -185,7 +184,7 @@ class Family:
         return admitted(select(self.options.get("laws", "all")), self.options.get("numerics", "reassociate"))
 
     def _representative(self, sizes: Sizes, not_these: Sequence[Sizes]) -> Sizes:
-        """Sizes near `sizes` to plan at: seen ones, or multiples, whose extents can be told apart from all others."""
+        """Sizes near `sizes` to plan at: seen ones, or odd multiples, whose extents can be told apart from all others."""
         for seen in self._seen:
             if seen not in not_these and distance(seen, sizes) <= NEAR and self._distinct(seen):
                 return seen
@@ -194,7 +193,7 @@ class Family:
         for n in sizes:
             m = n = max(n, 1)
             while m < SMALL or m in taken:
-                m += n
+                m += 2 * n
             found.append(m)
             taken.add(m)
         return tuple(found)
