@@ -184,7 +184,7 @@ class Family:
         return admitted(select(self.options.get("laws", "all")), self.options.get("numerics", "reassociate"))
 
     def _representative(self, sizes: Sizes, not_these: Sequence[Sizes]) -> Sizes:
-        """Sizes near `sizes` to plan at: seen ones, or odd multiples, whose extents can be told apart from all others."""
+        """Sizes near `sizes` to plan at: seen ones, or odd multiples, whose extents differ from all others."""
         for seen in self._seen:
             if seen not in not_these and distance(seen, sizes) <= NEAR and self._distinct(seen):
                 return seen
