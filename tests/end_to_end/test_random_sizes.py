@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ def compare_at_all_sizes(program: RandomProgram) -> None:
     for extents in EXTENTS:
         note(f"at {extents}")
         given_arguments = [resized(a, extents) for a in arguments]
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
             try:
                 wanted = [np.asarray(w) for w in function(*given_arguments)]
                 exact = [np.asarray(w) for w in precise(*(resized(a, extents) for a in precise_arguments))]

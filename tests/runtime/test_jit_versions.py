@@ -226,12 +226,11 @@ def test_a_dynamic_function_keeps_a_bounded_number_of_sizes_without_a_word() -> 
 
 
 def test_a_dynamic_function_whose_plan_depends_on_the_size_warns_with_the_reason() -> None:
-    def f(x: Any) -> Any:
+    def rows(x: Any) -> Any:
         return sum((x[i] for i in range(1, len(x))), x[0])
 
-    (warning,) = warned(
-        lambda: [ef_f(np.ones((n, 2))) for ef_f in [ef.jit(f, dynamic=True, **QUICK)] for n in range(1, 14)]
-    )
+    f = ef.jit(rows, dynamic=True, **QUICK)
+    (warning,) = warned(lambda: [f(np.ones((n, 2))) for n in range(1, 14)])
     assert "compiled anew for every size of n = x.shape[0], because the function computes" in str(warning.message)
 
 
