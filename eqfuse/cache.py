@@ -25,7 +25,7 @@ from eqfuse.ir import Graph
 from eqfuse.plan import Plan
 from eqfuse.plan_text import read, read_report, write, write_report
 from eqfuse.report import Report
-from eqfuse.rewrites import Law, book
+from eqfuse.rewrites import Law, admitted, book
 
 IN_MEMORY = 256  # plans
 ON_DISK = 1024  # files; the oldest go first
@@ -47,7 +47,7 @@ def key(graph: Graph, device: Device, numerics: str, laws: tuple[Law, ...], extr
     """The key of the plan that these choices lead to."""
     names = tuple(law.name for law in laws)
     path = None
-    if set(laws) <= set(book()):
+    if set(laws) <= set(admitted(book(), numerics)):
         text = repr((_code(), graph.key, device.to_json(), numerics, names, extractor, budget))
         path = cache_dir() / "plans" / f"{hashlib.blake2b(text.encode(), digest_size=20).hexdigest()}{SUFFIX}"
     return Key((graph.key, device, numerics, laws, extractor, budget), path)

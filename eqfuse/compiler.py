@@ -14,6 +14,7 @@ import numpy as np
 
 from eqfuse import cache, debug
 from eqfuse.calls import Call
+from eqfuse.dtypes import epsilon, kind, parts
 from eqfuse.egraph import Budget, saturate
 from eqfuse.emit import emit
 from eqfuse.errors import EqfuseError
@@ -135,7 +136,9 @@ def verified(program: Program, seed: int = 0) -> Program:
 
 
 def _random(rng: np.random.Generator, dtype: np.dtype, shape: Sequence[int]) -> np.ndarray:
-    if dtype.kind == "f":
+    if dtype.kind == "c":
+        return (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(dtype)
+    if kind(dtype) == "f":
         return np.asarray(rng.normal(size=shape)).astype(dtype)
     return np.asarray(rng.integers(0, 2 if dtype.kind == "b" else 10, size=shape)).astype(dtype)
 
@@ -145,12 +148,12 @@ def _compare(got: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> None:
         a, b = np.asarray(a), np.asarray(b)
         if a.dtype != b.dtype or a.shape != b.shape:
             raise EqfuseError(f"verify: output {i} is {a.dtype}{a.shape}, the evaluator gives {b.dtype}{b.shape}")
-        if b.dtype.kind == "f":
-            b64 = b.astype(np.float64)
-            finite = np.isfinite(b64)
-            scale = max(1.0, float(np.abs(b64[finite]).max(initial=0.0)))
-            near = np.abs(a.astype(np.float64) - b64)[finite] <= 1e3 * float(np.finfo(b.dtype).eps) * scale
-            agree = bool(near.all()) and bool((np.isfinite(a.astype(np.float64)) == finite).all())
+        if kind(b.dtype) in "fc":
+            finite = np.isfinite(b)  # a complex number is finite in both its parts
+            a64, b64 = (parts(v[finite]).astype(np.float64) for v in (a, b))
+            scale = max(1.0, float(np.abs(b64).max(initial=0.0)))
+            agree = bool((np.isfinite(a) == finite).all())
+            agree = agree and bool((np.abs(a64 - b64) <= 1e3 * epsilon(b.dtype) * scale).all())
         else:
             agree = bool((a == b).all())
         if not agree:

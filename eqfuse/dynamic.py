@@ -58,6 +58,10 @@ class SymbolicProgram(Program):
         results: tuple[Any, ...] = self._for_arrays(arrays).run(arrays)
         return results
 
+    def call(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        """The traced function's results for the `leaves` of its arguments, which it may change in place."""
+        return self._for_arrays(leaves).call(leaves)
+
     def source(self) -> str:
         """The emitted source of the kernels at the sizes that were planned first."""
         return self._first.source()
@@ -82,7 +86,7 @@ class SymbolicProgram(Program):
     def _program_for(self, *args: Any, **kwargs: Any) -> Program:
         signature = self.plan.graph.signature
         assert signature is not None
-        return self._for_arrays(signature.flatten(args, kwargs))  # type: ignore[call-arg]
+        return self._for_arrays(signature.flatten(args, kwargs))
 
     def _for_arrays(self, arrays: Sequence[Any]) -> Program:
         shapes = [getattr(a, "shape", ()) for a in arrays]

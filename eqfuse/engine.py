@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from egglog import bindings
 
+from eqfuse.dtypes import epsilon, inexact, kind
 from eqfuse.ir import Literal, Node, TensorType
 from eqfuse.ops import TABLE, Role, row
 from eqfuse.rewrites.law import EXACT
@@ -118,7 +119,7 @@ class Engine:
             if row(name).type(types, tuple(attrs)).size <= _LARGEST_FOLDED:
                 with np.errstate(all="ignore"):
                     array = np.asarray(row(name).meaning(*(v.array for v in given[n_attrs:]), *attrs))
-                if array.dtype.kind != "f" or np.isfinite(array).all():
+                if kind(array.dtype) not in "fc" or np.isfinite(array).all():
                     answer = self.number(self._snapped(Literal(array)))
             self._judged[key] = answer
         return answer
@@ -135,8 +136,8 @@ class Engine:
 
     def _snapped(self, literal: Literal) -> Literal:
         same_type = self._constants.setdefault(literal.type, [])
-        if self._snaps and literal.array.dtype.kind == "f":
-            slack = 16 * np.finfo(literal.array.dtype).eps
+        if self._snaps and inexact(literal.array.dtype):
+            slack = 16 * epsilon(literal.array.dtype)
             for other in same_type:
                 if np.allclose(other.array, literal.array, rtol=slack, atol=0):
                     return other

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from eqfuse.errors import TargetUnavailable, UnsupportedOp
+from eqfuse.ops.special import GRADES
 
 Rates = tuple[tuple[str, float], ...]
 Levels = tuple[tuple[int, float], ...]
@@ -25,6 +26,7 @@ PRICED_AS: dict[str, tuple[str, float]] = {
     "uint64": ("int64", 1), "complex64": ("float32", 4), "complex128": ("float64", 4),
     "float8_e4m3fn": ("bfloat16", 1), "float8_e5m2": ("bfloat16", 1),
 }  # fmt: skip
+_PART = {"complex64": "float32", "complex128": "float64"}
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,8 @@ class Device:
         return self._look_up(op, dtype, 1)
 
     def contraction_flops(self, dtype: str) -> float:
-        """Multiplications + additions per second of a large matrix product."""
-        return self._look_up("<flops>", dtype, -1)
+        """Multiplications + additions of real numbers per second of a large matrix product, which may be complex."""
+        return self._look_up("<flops>", _PART.get(dtype, dtype), -1)
 
     def scalar_rate(self, dtype: str) -> float:
         """Elementwise additions or multiplications per second, operands in cache."""
@@ -185,12 +187,15 @@ class Group(NamedTuple):
 GROUPS = (
     Group("input const transpose reshape broadcast_to slice flip", 0, 0),
     Group("add subtract multiply negative abs square sign floor ceil trunc round copysign signbit", 1, 0.1),
-    Group("maximum minimum fmax fmin where cast concat pad window_max window_sum", 1, 0.1),
+    Group("maximum minimum fmax fmin where cast real imag complex conj concat pad slice_scatter", 1, 0.1),
+    Group("window_max window_sum", 1, 0.1),
     Group("equal not_equal less less_equal greater greater_equal isnan isinf isfinite", 1, 0.1),
     Group("logical_and logical_or logical_xor logical_not", 1, 0.5),
-    Group("bitwise_and bitwise_or bitwise_xor bitwise_invert bitwise_left_shift bitwise_right_shift", 1, 0.1),
+    Group(
+        "bitwise_and bitwise_or bitwise_xor bitwise_invert bitwise_left_shift bitwise_right_shift bitwise_count", 1, 0.1
+    ),
     Group("sum prod max min any all argmax argmin", 1, 0.15),
-    Group("take take_along_axis cumsum nextafter", 2, 1.5),
+    Group("take take_along_axis scatter cumsum nextafter ldexp", 2, 1.5),
     Group("divide reciprocal sqrt", 24, 0.3),
     Group("exp exp2 expm1 log log2 log10 log1p", 24, 0.4),
     Group("tanh sin cos tan atan sinh cosh asinh cbrt", 44, 0.4),
@@ -198,7 +203,14 @@ GROUPS = (
     Group("asin acos acosh atanh hypot", 66, 4.0),
     Group("power atan2 logaddexp", 110, 1.0),
     Group("floor_divide remainder", 40, 6.0),
-    Group("sort", 200, 10.0),
+    Group("gcd lcm", 200, 20.0),
+    Group("sort argsort partition argpartition lexsort searchsorted digitize isin", 200, 10.0),
+    Group("quantile percentile nanquantile nanpercentile median nanmedian", 400, 20.0),
+    Group("histogram histogram_bin_edges bincount nanargmax nanargmin interp", 100, 5.0),
+    Group("cumprod accumulate reduceat fold", 2, 1.5),
+    Group("solve inv cholesky det slogdet qr svd svdvals eigh eigvalsh eig eigvals lstsq cond full_rank", 4, 0.05),
+    Group("fft ifft rfft irfft convolve correlate", 4, 0.1),  # per operation, as the line above
+    *(Group(names, 16 * ns, ns) for ns, names in GRADES.items()),
 )
 
 

@@ -12,14 +12,14 @@ import hashlib
 import math
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
-import ml_dtypes  # noqa: F401  (registers bfloat16 and float8 with NumPy)
 import numpy as np
 
+from eqfuse import dtypes  # (whose import registers bfloat16 and float8 with NumPy)
 from eqfuse.errors import EqfuseError, ShapeError
 
 Shape = tuple[int, ...]
@@ -66,7 +66,7 @@ class Literal:
     def __init__(self, array: np.ndarray) -> None:
         self.array = np.array(array, order="C")
         self.array.flags.writeable = False
-        data = self.array.tobytes() if self.array.nbytes <= 64 else hashlib.blake2b(self.array.data).digest()
+        data = self.array.tobytes() if self.array.nbytes <= 64 else _digest(self.array)
         self._key = (self.array.dtype, self.array.shape, data)
 
     @property
@@ -89,11 +89,15 @@ class Literal:
 
     def text(self) -> str:
         """Python text that `literal_from_text` turns back into the same bits."""
-        if self.array.size == 1 and self.array.dtype.kind in "biuf":
+        if self.array.size == 1 and dtypes.kind(self.array.dtype) in "biuf":
             value = self.array.item()
             if not (isinstance(value, float) and not math.isfinite(value)):
                 return f'"{self.type}", {value!r}'
         return f'"{self.type}", "{base64.b64encode(self.array.tobytes()).decode()}"'
+
+
+def _digest(array: np.ndarray) -> bytes:
+    return hashlib.blake2b(array.reshape(-1).view(np.uint8).data).digest()  # no buffer has the dtypes of ml_dtypes
 
 
 def literal_from_text(type_text: str, value: object) -> Literal:
@@ -185,11 +189,24 @@ def topological(outputs: Iterable[Node]) -> list[Node]:
 class Signature(Protocol):
     """How a traced function's arguments and results nest around the flat arrays of its graph."""
 
-    def flatten(self, args: tuple[Any, ...]) -> list[Any]:
-        """The arrays among `args`, one per graph input."""
+    @property
+    def pure(self) -> bool:
+        """Are the leaves of the arguments the graph's inputs, and its outputs the results?"""
 
-    def unflatten(self, outputs: tuple[Any, ...]) -> Any:
-        """The function's result, rebuilt around `outputs`."""
+    def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The leaves of the arguments."""
+
+    def feed(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        """One array per graph input."""
+
+    def select(self, outputs: Sequence[Any]) -> list[Any]:
+        """The results among the graph's outputs."""
+
+    def settle(self, arrays: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+        """The results, after the arguments among `arrays` are changed as the function changes them."""
+
+    def rebuild(self, results: Sequence[Any]) -> Any:
+        """What the function returns, around `results`."""
 
 
 @dataclass(frozen=True)
@@ -220,9 +237,7 @@ class Graph:
 
     def _text(self, literal: Callable[[Literal], str]) -> str:
         names = {n: f"a{i}" for i, n in enumerate(self.inputs)}
-        heads = [
-            f'{names[n]}: {n.attrs[0]!r} = "{n.type}{"!" if n.attrs[2] else ""}"' for n in self.inputs
-        ]
+        heads = [f'{names[n]}: {n.attrs[0]!r} = "{n.type}{"!" if n.attrs[2] else ""}"' for n in self.inputs]
         lines = [f"def graph({', '.join(heads)}):"]
         for n in self.nodes:
             if n in names:

@@ -58,12 +58,12 @@ class Jitted(Generic[P, R]):
             else:
                 found = self._by_arrays.get(tuple(key)) or self._found_by_arrays(tuple(key), args)
                 found.used = self._versions.now()
-                outputs = found.program.run(args)
+                outputs = found.program.call(args)
                 return outputs[0] if found.results is LEAF else unflatten(found.results, outputs)
         version, leaves = self._find(args, kwargs)
         if version is None:
             return self.fn(*args, **kwargs)
-        return unflatten(version.results, version.program.run([as_array(leaf) for leaf in leaves]))
+        return unflatten(version.results, version.program.call([as_array(leaf) for leaf in leaves]))
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -148,9 +148,9 @@ class Jitted(Generic[P, R]):
 
 def _leaf_key(leaf: Any) -> tuple:
     """(class where it matters, shape, dtype)."""
-    if type(leaf) in SCALARS:
+    if type(leaf) in SCALARS or isinstance(leaf, np.generic):  # a NumPy scalar has no memory to write to
         return (type(leaf), None, None)
-    if type(leaf) is np.ndarray or isinstance(leaf, (np.generic, Spec)):
+    if type(leaf) is np.ndarray or isinstance(leaf, Spec):
         return (None, leaf.shape, leaf.dtype)
     if hasattr(leaf, "dtype") and hasattr(leaf, "shape"):
         return (type(leaf), leaf.shape, leaf.dtype)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.dtypes import ADDED
 from eqfuse.emit import emit
 from eqfuse.errors import EqfuseError
 from eqfuse.files import write_atomically
@@ -83,7 +84,7 @@ def load(path: str | Path) -> Program:
 
 def _plain(array: np.ndarray) -> np.ndarray:
     """`array` in a dtype that the .npy format knows; the graph's text holds the real one."""
-    return array if array.dtype.kind in "biufc" else array.view(f"u{array.dtype.itemsize}")
+    return array.view(f"u{array.dtype.itemsize}") if array.dtype in ADDED else array
 
 
 def _without_large_constants(graph: Graph) -> tuple[Graph, list[Literal]]:
@@ -105,6 +106,11 @@ def _with_constants(graph: Graph, arrays: list[np.ndarray], signature: CallSigna
 
 def _signature(signature: CallSignature) -> dict[str, Any]:
     parameters = signature.parameters
+    if signature.draws:
+        raise EqfuseError(
+            "a program that draws random numbers cannot be saved (a saved program holds no generators): draw outside "
+            "the function and pass the numbers"
+        )
     return {
         "parameters": None if parameters is None else [
             (p.name, p.kind.name, p.default is not p.empty) for p in parameters.parameters.values()
@@ -112,6 +118,9 @@ def _signature(signature: CallSignature) -> dict[str, Any]:
         "static": sorted(signature.static),
         "arguments": _structure(signature.arguments),
         "results": _structure(signature.results),
+        "sources": signature.sources,
+        "written": signature.written,
+        "ordered": signature.ordered,
     }  # fmt: skip
 
 
@@ -129,7 +138,9 @@ def _call_signature(data: dict[str, Any] | None) -> CallSignature | None:
             ]
         )
     static = frozenset(data["static"])
-    return CallSignature(parameters, static, _tree(data["arguments"]), _tree(data["results"]))
+    sources, written, ordered = (tuple(map(int, data[name])) for name in ("sources", "written", "ordered"))
+    arguments, results = _tree(data["arguments"]), _tree(data["results"])
+    return CallSignature(parameters, static, arguments, results, sources, written, ordered, (), ())
 
 
 def _structure(s: Structure) -> Any:

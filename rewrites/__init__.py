@@ -6,6 +6,7 @@ In: what a user asks for (`laws=`, `numerics=`). Out: laws in book order. Next s
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from eqfuse.errors import LawError
@@ -90,7 +91,16 @@ def admitted(laws: tuple[Law, ...], numerics: str) -> tuple[Law, ...]:
     """Those of `laws` that `numerics` ("strict", "reassociate", "approximate") allows."""
     if not isinstance(numerics, str) or numerics not in _CLASSES:
         raise LawError(f"numerics is {numerics!r}; choose one of {', '.join(_CLASSES)}")
-    return tuple(law for law in laws if law.exactness <= _CLASSES[numerics])
+    strictest = _CLASSES[numerics]
+    return tuple(
+        _over_reals(law) if (law.complex or EXACT) > strictest else law for law in laws if law.exactness <= strictest
+    )
+
+
+@lru_cache(maxsize=1024)
+def _over_reals(law: Law) -> Law:
+    """`law` without what it says about complex numbers."""
+    return replace(law, complex=None)
 
 
 __all__ = [

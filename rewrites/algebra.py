@@ -5,7 +5,7 @@ In: nothing. Out: `LAWS`. Where a tensor is known at build time, what a made sid
 
 from __future__ import annotations
 
-from eqfuse.rewrites.law import EXACT, REASSOCIATES, Law, apply, known, tensors, varies
+from eqfuse.rewrites.law import EXACT, REASSOCIATES, Law, apply, known, over_complex, tensors, varies
 
 x, y, z = tensors("x y z")
 a, b, w = tensors("a b w")
@@ -64,6 +64,12 @@ LAWS = [
     Law("subtract_from_known", a - x, a + -x, (known(a),), EXACT),
 ]
 
+# complex numbers have no order, and a product of them rounds in each of its parts
+LAWS = over_complex(
+    LAWS, REASSOCIATES, add_commutes=EXACT, minus_zero=EXACT, negative_of_negative=EXACT, plus_negative=EXACT,
+    minus_negative=EXACT, subtract_known=EXACT, subtract_from_known=EXACT, maximum_commutes=None, minimum_commutes=None,
+)  # fmt: skip
+
 x, y, z, s = tensors("x y z s")
 
 DISTRIBUTION = [
@@ -74,3 +80,5 @@ DISTRIBUTION = [
     Law("associate_sum", x + (y + z), (x + y) + z, exactness=REASSOCIATES, both=True),
     Law("associate_product", x * (y * z), (x * y) * z, exactness=REASSOCIATES, both=True),
 ]
+
+DISTRIBUTION = over_complex(DISTRIBUTION, REASSOCIATES)

@@ -1,8 +1,8 @@
 """The generated test of a law: both sides on made-up arrays, compared as its exactness class demands.
 
 In: `Law`. Out: `CheckReport`, with the smallest counterexample found. Shapes have rank 0-4 with extents 0 and 1, dtypes
-are drawn from every class, data are half-integers (so that real equalities are bit equalities), and laws that claim the
-same bits also meet NaN, infinities and signed zeros. Guards are asked about the arrays' types, as the e-graph asks.
+are all that the law is about, data are half-integers (so that real equalities are bit equalities), and laws that claim
+the same bits also meet NaN, infinities and signed zeros. Guards are asked about the arrays' types, as the e-graph asks.
 """
 
 from __future__ import annotations
@@ -14,16 +14,20 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.dtypes import BFLOAT16, FLOAT8, TENSORS, epsilon, kind, parts
 from eqfuse.errors import EqfuseError
 from eqfuse.ir import Graph, Literal, Node, TensorType, input_node, node, topological
 from eqfuse.meaning import evaluate
 from eqfuse.ops import row
+from eqfuse.ops.elementwise import complex_array
 from eqfuse.rewrites.law import APPROXIMATE, EXACT, LITERAL, REASSOCIATES, VARIABLE, Attr, Exactness, Law, Term, walk
 from eqfuse.rewrites.rule import Decline, Made, holds, number
 from eqfuse.rewrites.samples import sample_attr
 
-CASES, TRIES = 80, 6000
-_FLOATS, _INTEGERS = ("float32", "float64", "float16"), ("int32", "int64", "uint8")
+CASES, TRIES = 100, 6000
+_FLOATS = tuple(map(np.dtype, ("float32", "float64", "float16", BFLOAT16)))
+_WHOLE = tuple(d for d in TENSORS if d.kind in "biu")
+_COMPLEX = tuple(map(np.dtype, ("complex64", "complex128")))
 _SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0)
 
 
@@ -48,12 +52,17 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What `check` did. `measured` is the strictest exactness class that every case satisfied; None if none did."""
+    """What `check` did. `measured` is the strictest exactness class that every case satisfied; None if none did.
+
+    `measured_complex` is the same of the `complex_cases` among them; all other cases count for `measured`.
+    """
 
     law: Law
     cases: int
+    complex_cases: int
     tries: int
     measured: Exactness | None
+    measured_complex: Exactness | None
     counterexample: Counterexample | None
 
     @property
@@ -65,34 +74,42 @@ class CheckReport:
             return f"{self.law}\n  is false:\n{self.counterexample}"
         if not self.cases:
             return f"{self.law}\n  was not tested: none of {self.tries} generated arguments fits its sides and guards"
-        assert self.measured is not None
-        return f"{self.law}\n  holds on {self.cases} generated cases; measured {self.measured.name}"
+        measured = [m.name for m in (self.measured, self.measured_complex) if m is not None]
+        return f"{self.law}\n  holds on {self.cases} generated cases; measured {', complex '.join(measured)}"
 
 
 def check(law: Law, seed: int = 0, cases: int = CASES) -> CheckReport:
     """Test `law` on generated arrays; deterministic for a `seed`."""
     rng = random.Random(zlib.crc32(law.name.encode()) + seed)
-    measured: Exactness | None = EXACT
+    measured: dict[bool, Exactness | None] = {}  # by whether complex numbers occur
+    met = {False: 0, True: 0}
     worst: Counterexample | None = None
-    done = tries = 0
-    while done < cases and tries < TRIES:
+    tries = 0
+    while sum(met.values()) < cases and tries < TRIES:
         tries += 1
         case = _Case(law, rng)
         try:
             case.build()
         except (EqfuseError, Decline):
             continue
-        done += 1
-        for special in (False, True) if law.exactness == EXACT or case.dtype.kind in "iu" else (False,):
+        claimed = law.claims(n.dtype for n in case.graph.nodes)
+        if claimed is None:
+            continue
+        over = any(n.dtype.kind == "c" for n in case.graph.nodes)
+        met[over] += 1
+        extremes = (claimed == EXACT or case.dtype.kind in "iu") and not case.truncates
+        for special in (False, True) if extremes else (False,):
             try:
                 reached, example = case.compare(special)
             except (IndexError, ValueError):  # NumPy refuses these data (an index too large, 2 ** -1 in integers)
                 continue
-            measured = reached if measured is not None and reached is not None and reached > measured else measured
-            measured = None if reached is None else measured
-            if (reached is None or reached > law.exactness) and (worst is None or example.size < worst.size):
+            before = measured.get(over, EXACT)
+            measured[over] = None if before is None or reached is None else max(before, reached)
+            if (reached is None or reached > claimed) and (worst is None or example.size < worst.size):
                 worst = example
-    return CheckReport(law, done, tries, measured if done else None, worst)
+    return CheckReport(
+        law, sum(met.values()), met[True], tries, measured.get(False), measured.get(True), worst
+    )  # fmt: skip
 
 
 def without_guard(law: Law, index: int) -> Law:
@@ -108,7 +125,9 @@ class _Case:
         self.types: dict[Term | str, TensorType] = {}
         self.attributes: dict[Attr, Any] = {}
         self.inputs: dict[str, Node] = {}
-        self.dtype = np.dtype(rng.choice(_FLOATS * 2 + _INTEGERS + ("bool",)))
+        self.dtype = rng.choice(
+            _FLOATS * 4 + _WHOLE + FLOAT8 * (law.exactness == EXACT) + _COMPLEX * 4 * (law.complex is not None)
+        )
         self.base = [rng.choice((1, 2, 2, 3, 3, 4)) for _ in range(4)]
         if rng.random() < 0.5:
             self.base = [rng.choice((2, 3))] * 4
@@ -130,6 +149,9 @@ class _Case:
             raise Decline
         right = self._right(self.law.rhs, made, {})
         self.graph = Graph(tuple(self.inputs.values()), (left, right))
+        # what a cast to integers makes of NaN or of numbers out of range varies within one NumPy array
+        casts = [n for n in self.graph.nodes if n.op == "cast" and n.dtype.kind in "iu"]
+        self.truncates = any(kind(n.args[0].dtype) in "fc" for n in casts)
 
     def _variable(self, name: str) -> Node:
         if name in self.inputs:
@@ -156,9 +178,7 @@ class _Case:
         if term not in done:
             args = [self._left(a, done) if a.op != LITERAL else None for a in term.args]
             siblings = [a.dtype for at, a in enumerate(args) if a is not None and not (term.op == "where" and at == 0)]
-            nodes = [
-                _number(t, siblings[-1]) if a is None else a for t, a in zip(term.args, args, strict=True)
-            ]
+            nodes = [_number(t, siblings[-1]) if a is None else a for t, a in zip(term.args, args, strict=True)]
             attrs: list[Any] = []
             for at, value in enumerate(term.attrs):
                 if isinstance(value, Attr):
@@ -190,7 +210,7 @@ class _Case:
             everything = Graph(self.graph.inputs, tuple(topological(self.graph.outputs)))
             scale = 1.0
             for value in evaluate(everything, tuple(arrays.values())):
-                finite = np.abs(value[np.isfinite(value)].astype(np.float64))
+                finite = np.abs(parts(value[np.isfinite(value)]).astype(np.float64))
                 scale = max(scale, float(finite.max(initial=0.0)))
         values = {a.name: v.text() if isinstance(v, Literal) else v for a, v in self.attributes.items()}
         return agreement(left, right, scale), Counterexample(arrays, values, left, right)
@@ -199,9 +219,12 @@ class _Case:
         if "indices" in self.roles.get(name, set()):
             extents = [n for other, v in self.inputs.items() if other != name for n in v.shape if n]
             return rng.integers(0, min(extents, default=1), t.shape).astype(t.dtype)
+        if t.dtype.kind == "c":
+            of_part = TensorType(np.dtype(f"f{t.dtype.itemsize // 2}"), t.shape)
+            return complex_array(*(self._data(name, of_part, special, rng) for _ in range(2)))
         if t.dtype.kind == "b":
             return rng.integers(0, 2, t.shape).astype(bool)
-        data = rng.integers(-6, 7, t.shape) * (rng.random(t.shape) < 0.8)
+        data = rng.integers(0 if self.truncates else -6, 7, t.shape) * (rng.random(t.shape) < 0.8)
         if t.dtype.kind in "iu":
             limits = np.iinfo(t.dtype)
             large = [limits.min, limits.max, *(limits.max // n for n in (3, 5, 7))]
@@ -219,15 +242,16 @@ def _number(term: Term, dtype: np.dtype) -> Node:
 
 def agreement(left: np.ndarray, right: np.ndarray, scale: float) -> Exactness | None:
     """The strictest class in which `left` and `right` agree, when values as large as `scale` were met on the way."""
-    if left.dtype.kind not in "f":
+    if kind(left.dtype) not in "fc":
         return EXACT if np.array_equal(left, right) else None
-    same = (left == right) & (np.signbit(left) == np.signbit(right)) | np.isnan(left) & np.isnan(right)
-    if same.all():
-        return EXACT
-    finite_left, finite_right = np.isfinite(left), np.isfinite(right)
+    finite_left, finite_right = np.isfinite(left), np.isfinite(right)  # a complex number is finite in both its parts
     both = finite_left & finite_right
-    error = np.abs(left[both].astype(np.float64) - right[both].astype(np.float64))
-    if (error > 64 * float(np.finfo(left.dtype).eps) * scale).any():
+    error = np.abs(parts(left[both]).astype(np.float64) - parts(right[both]).astype(np.float64))
+    slack = 64 * epsilon(left.dtype) * scale
+    left, right = parts(left), parts(right)
+    if ((left == right) & (np.signbit(left) == np.signbit(right)) | np.isnan(left) & np.isnan(right)).all():
+        return EXACT
+    if (error > slack).any():
         return None
     return REASSOCIATES if (finite_left == finite_right).all() else APPROXIMATE
 
@@ -244,7 +268,7 @@ def _roles(law: Law) -> dict[str, set[str]]:
                 mine.add(term.op)
             elif term.op.startswith("window"):
                 mine.add("window")
-            elif (term.op == "where" and at == 0) or term.op.startswith("logical"):
+            elif term.op == "where" and at == 0:
                 mine.add("condition")
             elif term.op.startswith("take") and at == 1:
                 mine.add("indices")

@@ -6,7 +6,19 @@ In: nothing. Out: `LAWS`. A product contracts the last axis of its left operand 
 from __future__ import annotations
 
 from eqfuse.ir import TensorType
-from eqfuse.rewrites.law import REASSOCIATES, Guard, Law, Term, attrs, computed, floating, guard, known, tensors
+from eqfuse.rewrites.law import (
+    REASSOCIATES,
+    Guard,
+    Law,
+    Term,
+    attrs,
+    computed,
+    floating,
+    guard,
+    known,
+    over_complex,
+    tensors,
+)
 
 x, y, z, w, v = tensors("x y z w v")
 r, c, g = tensors("r c g")
@@ -110,3 +122,8 @@ LAWS = [
         (guard("the slice is the diagonal", _is_diagonal, x, y, q), floating(x)), REASSOCIATES,
     ),
 ]  # fmt: skip
+
+# and of complex numbers
+LAWS = over_complex(
+    LAWS, REASSOCIATES, sum_of_product=None, trace_of_product=None,
+)  # fmt: skip

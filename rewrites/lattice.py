@@ -5,7 +5,7 @@ In: nothing. Out: `LAWS`. A NaN passes through minimum and maximum, which rules 
 
 from __future__ import annotations
 
-from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, floating, known, tensors
+from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, floating, known, over_complex, tensors
 from eqfuse.rewrites.words import equal, exp, logical_and, logical_not, maximum, minimum, not_equal, sign, where
 
 x, y, z, a, b, c = tensors("x y z a b c")
@@ -47,3 +47,9 @@ LAWS = [
     Law("not_of_not", logical_not(logical_not(logical_and(x, y))), logical_and(x, y), exactness=EXACT),
     Law("not_of_equal", logical_not(equal(x, y)), not_equal(x, y), exactness=EXACT),
 ]
+
+# complex numbers have no order that arithmetic respects
+LAWS = over_complex(
+    LAWS, None, where_same=EXACT, where_not=EXACT, where_of_sums=EXACT, where_of_products=EXACT, not_of_equal=EXACT,
+    abs_of_abs=EXACT,
+)  # fmt: skip

@@ -6,13 +6,15 @@ In: Python expressions over `tensors(...)`. Out: `Law`, read by `eqfuse.rewrites
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from eqfuse.dtypes import BFLOAT16, Numbers, kind, numbers
 from eqfuse.errors import LawError
 from eqfuse.ops import TABLE
 from eqfuse.ops.elementwise import UFUNCS
@@ -243,14 +245,16 @@ def varies(*terms: Term) -> Guard:
 def floating(*terms: Term) -> Guard:
     """The guard that these tensors hold floating-point numbers (integers wrap around, which breaks order and sign)."""
     sentence = f"{', '.join(map(str, terms))} floating"
-    return Guard(sentence, lambda *types: all(t.dtype.kind == "f" for t in types), terms)
+    return Guard(sentence, lambda *types: all(kind(t.dtype) == "f" for t in types), terms)
 
 
 @dataclass(frozen=True, eq=False)
 class Law:
     """`lhs` equals `rhs` wherever `when` holds and both have one type.
 
-    `both`: the law is read in both directions. Raises LawError when a side is ill-formed.
+    `exactness` is about real numbers. A law is about complex ones only where `complex` says how exact it is there, and
+    about float8, and sums of bfloat16 (rounded after every element), only where it keeps every bit. `both`: the law is
+    read in both directions. Raises LawError when a side is ill-formed.
     """
 
     name: str
@@ -259,6 +263,7 @@ class Law:
     when: tuple[Guard, ...] = ()
     exactness: Exactness = EXACT
     both: bool = False
+    complex: Exactness | None = None
     family: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
@@ -284,6 +289,19 @@ class Law:
                 raise LawError(f"law {self.name!r}: the variable {missing[1]!r} of {rhs} is not bound by {lhs}")
         return bound
 
+    def claims(self, dtypes: Iterable[np.dtype]) -> Exactness | None:
+        """How exact the law says it is where tensors of `dtypes` occur; None: it is not about such."""
+        dtypes = set(dtypes)
+        found = {numbers(d) for d in dtypes}
+        coarse = Numbers.COARSE in found or (self._adds and BFLOAT16 in dtypes)
+        if coarse and self.exactness > EXACT:
+            return None
+        return self.complex if Numbers.COMPLEX in found else self.exactness
+
+    @cached_property
+    def _adds(self) -> bool:
+        return any(t.op in ("sum", "prod", "window_sum") for side in (self.lhs, self.rhs) for t in walk(side))
+
     @property
     def directions(self) -> tuple[tuple[str, Term, Term], ...]:
         """(rule name, matched side, made side) of each direction."""
@@ -293,7 +311,15 @@ class Law:
     def __str__(self) -> str:
         sign = "==" if self.both else "->"
         when = f"  when {' and '.join(g.sentence for g in self.when)}" if self.when else ""
-        return f"{self.name}: {self.lhs} {sign} {self.rhs}{when}  [{self.exactness.name}]"
+        over = "" if self.complex is None else f", complex {self.complex.name}"
+        return f"{self.name}: {self.lhs} {sign} {self.rhs}{when}  [{self.exactness.name}{over}]"
+
+
+def over_complex(laws: list[Law], exactness: Exactness | None, **otherwise: Exactness | None) -> list[Law]:
+    """`laws` with what they do to complex numbers: `exactness`, or what `otherwise` says of a law by its name."""
+    if unknown := otherwise.keys() - {law.name for law in laws}:
+        raise LawError(f"there is no law {', '.join(sorted(unknown))} here")
+    return [replace(law, complex=otherwise.get(law.name, exactness)) for law in laws]
 
 
 def _name(value: Attr | Term) -> tuple[str, str]:
@@ -318,4 +344,3 @@ def names(term: Term) -> Iterator[tuple[str, str]]:
                     yield _name(value)
                 elif isinstance(value, Computed):
                     yield from map(_name, value.args)
-

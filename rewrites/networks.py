@@ -7,7 +7,20 @@ of `algebra` bring it to ``y * s + t``, and the laws here put `s` into the weigh
 from __future__ import annotations
 
 from eqfuse.ir import TensorType
-from eqfuse.rewrites.law import REASSOCIATES, Guard, Law, Term, apply, attrs, computed, floating, guard, known, tensors
+from eqfuse.rewrites.law import (
+    REASSOCIATES,
+    Guard,
+    Law,
+    Term,
+    apply,
+    attrs,
+    computed,
+    floating,
+    guard,
+    known,
+    over_complex,
+    tensors,
+)
 from eqfuse.rewrites.words import exp, maximum, tanh
 
 x, w, s, c = tensors("x w s c")
@@ -68,3 +81,9 @@ LAWS = [
     Law("divisor_out_of_window_sum", window_sum(x / c), window_sum(x) / c,
         (constant_in_window(c),), REASSOCIATES),
 ]  # fmt: skip
+
+# sums are of complex numbers too; order is not
+LAWS = over_complex(
+    LAWS, REASSOCIATES, clamp_out_of_window_max=None, exp_out_of_window_max=None, tanh_out_of_window_max=None,
+    shift_out_of_window_max=None,
+)  # fmt: skip

@@ -20,6 +20,7 @@ from eqfuse.rewrites.law import (
     computed,
     floating,
     guard,
+    over_complex,
     tensors,
 )
 from eqfuse.rewrites.words import exp, maximum, minimum, sqrt
@@ -100,3 +101,11 @@ LAWS = [
         (counts(x),), APPROXIMATE,
     ),
 ]  # fmt: skip
+
+# sums are of complex numbers too; order is not
+LAWS = over_complex(
+    LAWS, REASSOCIATES, max_of_max=None, min_of_min=None, max_over_one=None, min_over_one=None, clamp_out_of_max=None,
+    cap_out_of_min=None, exp_out_of_max=None, sqrt_out_of_max=None, one_pass_variance=None, negative_out_of_sum=None,
+    sums_meet=None, shift_out_of_max=None, shift_out_of_min=None, max_of_negative=None, min_of_negative=None,
+    argmax_of_negative=None, argmin_of_negative=None,
+)  # fmt: skip

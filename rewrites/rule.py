@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.dtypes import parts
 from eqfuse.errors import ShapeError
 from eqfuse.ir import Literal, TensorType
 from eqfuse.ops import row
@@ -42,8 +43,8 @@ class Rule:
 class Judge:
     """Decides matches of one rule: given the slots of a match, the values its made side needs, or None to decline."""
 
-    def __init__(self, lhs: Term, rhs: Term, when: tuple[Guard, ...]) -> None:
-        self.lhs, self.rhs, self.when = lhs, rhs, when
+    def __init__(self, law: Law, lhs: Term, rhs: Term) -> None:
+        self.law, self.lhs, self.rhs = law, lhs, rhs
         self.slots: list[tuple[str, Any]] = []  # ("type", term) or ("attr", (term, index)), in the order of the call
 
     def __call__(self, *values: Any) -> tuple | None:
@@ -66,7 +67,7 @@ class Judge:
                 of_node.setdefault(term, {})[index] = value
         root_attrs = tuple(of_node.get(self.lhs, {}).values())
         root = row(self.lhs.op).type([types[_type_key(a)] for a in self.lhs.args], root_attrs)
-        return made_values(self.rhs, self.when, types, attributes, root)
+        return made_values(self.law, self.rhs, types, attributes, root)
 
 
 def _type_key(term: Term) -> Term | str:
@@ -78,8 +79,10 @@ def literal_matches(value: Literal, wanted: float | bool) -> bool:
     if value.array.size != 1 or (value.array.dtype.kind == "b") != isinstance(wanted, bool):
         return False
     number = value.array.reshape(()).item()
-    signed = number == 0 and value.array.dtype.kind == "f"
-    return bool(number == wanted and not (signed and np.signbit(number) != np.signbit(wanted)))
+    if number != wanted:
+        return False
+    signs = np.signbit(parts(value.array).astype(np.float64)).reshape(-1)  # of the imaginary part too: +0
+    return number != 0 or value.array.dtype.kind in "iu" or signs.tolist() == [np.signbit(wanted), False][: signs.size]
 
 
 def holds(when: tuple[Guard, ...], types: Types, attributes: dict[Attr, Any]) -> bool:
@@ -92,11 +95,9 @@ def _values(args: tuple, types: Types, attributes: dict[Attr, Any]) -> Iterator[
         yield attributes[a] if isinstance(a, Attr) else types[a.attrs[0]]
 
 
-def made_values(
-    rhs: Term, when: tuple[Guard, ...], types: Types, attributes: dict[Attr, Any], root: TensorType
-) -> tuple | None:
+def made_values(law: Law, rhs: Term, types: Types, attributes: dict[Attr, Any], root: TensorType) -> tuple | None:
     """Per made node its attributes, then its argument types, in the order of `order`; None to decline."""
-    if not holds(when, types, attributes):
+    if not holds(law.when, types, attributes):
         return None
     made = Made(types, attributes)
     try:
@@ -104,7 +105,8 @@ def made_values(
             return None
     except (ShapeError, Decline):
         return None
-    return tuple(made.values)
+    met = (t.dtype for t in (root, *types.values(), *made.types.values()))
+    return None if law.claims(met) is None else tuple(made.values)
 
 
 class Decline(Exception):
@@ -196,7 +198,7 @@ def compile_law(law: Law) -> list[Rule]:
 
 
 def _compile(law: Law, name: str, lhs: Term, rhs: Term) -> Rule:
-    judge = Judge(lhs, rhs, law.when)
+    judge = Judge(law, lhs, rhs)
     variables: dict[Term | str | Attr, str] = {}
     call: list[str] = []
 

@@ -11,21 +11,20 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.dtypes import TENSORS
 from eqfuse.ir import Literal, TensorType
 from eqfuse.rewrites.rule import Decline
 
 _COUNTS = (1, 2, 3, 4, 6, 8, 9)
-_DTYPES = ("float16", "float32", "float64", "int32", "int64", "bool")
+_DTYPES = (*TENSORS, *map(np.dtype, ("float16", "float32", "float64", "int32", "int64", "bool")))
 
 
-def sample_attr(
-    op: str, name: str, types: list[TensorType], before: tuple, dtype: np.dtype, rng: random.Random
-) -> Any:
+def sample_attr(op: str, name: str, types: list[TensorType], before: tuple, dtype: np.dtype, rng: random.Random) -> Any:
     """A value for attribute `name` of `op`, whose earlier attributes are `before`. Raises Decline where none exists."""
     if op == "const":
         return Literal(np.asarray(rng.choice(_COUNTS), dtype))
     if name == "dtype":
-        return np.dtype(rng.choice(_DTYPES))
+        return rng.choice(_DTYPES)
     t = types[0]
     if name == "groups":
         return rng.choice((1, 1, 1, 2))

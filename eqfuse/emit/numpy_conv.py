@@ -7,9 +7,11 @@ With unit strides each row of the unrolled block is one long run of the padded i
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from numpy.lib.stride_tricks import as_strided
 
+from eqfuse.dtypes import moved
 from eqfuse.emit.numpy_halo import Slide, after, array, before, inner, row_bounds, single_axes
 from eqfuse.emit.numpy_source import Source
 from eqfuse.emit.numpy_tile import Stage, turn
@@ -27,7 +29,7 @@ def conv_kernel(body: Graph, conv: Node, device: Device) -> Source:
     slide = Slide(image, weight.shape[2:], strides, padding, dilations)  # type: ignore[arg-type]
     source = Source(body)
     plan = _Unroll(slide, conv, groups, device)  # type: ignore[arg-type]
-    source.names |= {"as_strided": as_strided, "max": max}
+    source.names |= {"as_strided": partial(moved, as_strided), "max": max}
     source.line(f"w = ({source.view(weight)}).reshape({(groups, plan.filters, plan.depth)})")
     cut = plan.cut
     reads = Cut(cut.loops, 2, slide.rows_read(cut.block), cut.blocks, cut.count)

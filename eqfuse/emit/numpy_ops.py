@@ -15,7 +15,7 @@ from eqfuse.emit.numpy_erf import erf as fast_erf
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir import Node
 from eqfuse.ops import Role, row
-from eqfuse.ops.elementwise import UFUNCS
+from eqfuse.ops.elementwise import UFUNCS, complex_array
 
 # the ufunc that a reduction repeats, and that joins two partial results
 JOINS = {
@@ -27,7 +27,7 @@ WINDOWED = ("conv", "window_max", "window_sum")  # small ones run by their meani
 NAMES: dict[str, Any] = {
     "fast_erf": fast_erf,
     **UFUNCS, "vecdot": np.vecdot, "matmul": np.matmul, "copyto": np.copyto, "where": np.where,
-    "argmax": np.argmax, "argmin": np.argmin,
+    "argmax": np.argmax, "argmin": np.argmin, "complex_array": complex_array,
     "empty": np.empty, "broadcast_to": np.broadcast_to, "flip": np.flip, "ascontiguousarray": np.ascontiguousarray,
     "divmod": divmod, "min": min, "slice": slice, "range": range, "iter": iter, "one_i1": np.array(1, "i1"),
     **{name: row(name).meaning for name in WINDOWED},
@@ -44,6 +44,10 @@ def into(n: Node, args: Sequence[str], out: str, axes: tuple[int, ...] = ()) -> 
         return f"{n.op}({', '.join(args)}, {keyword}{out})"
     if n.op == "cast":
         return f"copyto({out}, {args[0]}, 'unsafe')"
+    if n.op in ("real", "imag"):
+        return f"copyto({out}, {args[0]}.{n.op})"
+    if n.op == "complex":
+        return f"complex_array({args[0]}, {args[1]}, {out})"
     if n.op in JOINS:
         return f"{JOINS[n.op]}.reduce({args[0]}, {axes}, None, {out}, True)"
     if n.op in ("argmax", "argmin"):
@@ -61,6 +65,10 @@ def fresh(n: Node, args: Sequence[str], name: str, dtype: str) -> str:
         return f"{name} = {n.op}({', '.join(args)})"
     if n.op == "cast":
         return f"{name} = {args[0]}.astype({dtype})"
+    if n.op in ("real", "imag"):
+        return f"{name} = {args[0]}.{n.op}.copy()"  # else it would lie in memory that is written again
+    if n.op == "complex":
+        return f"{name} = complex_array({args[0]}, {args[1]})"
     if n.op in JOINS:
         return f"{name} = {JOINS[n.op]}.reduce({args[0]}, {n.attrs[0]}, None, None, True)"
     if n.op in WINDOWED:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from eqfuse.dtypes import ADDED
 from eqfuse.emit.numpy_ops import JOINS, computes
 from eqfuse.emit.numpy_source import Source, copies, straight
 from eqfuse.emit.numpy_tile import Stage
@@ -20,9 +21,12 @@ PARTS_PER_THREAD = 4
 
 
 def reductions_last(body: Graph) -> list[Node] | None:
-    """The reductions of a body in which nothing of full size depends on one; None for any other body."""
+    """The reductions of a body in which nothing of full size depends on one; None for any other body.
+
+    And None where cutting would show: NumPy rounds a sum of bfloat16 or float8 after every element, from first to last.
+    """
     found = [n for n in body.nodes if row(n.op).role is Role.REDUCTION]
-    if not found or any(n.op not in JOINS for n in found):
+    if not found or any(n.op not in JOINS or n.dtype in ADDED for n in found):
         return None
     after: set[Node] = set()
     for n in body.nodes:

@@ -9,29 +9,45 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse import dtypes
 from eqfuse.errors import TraceError
+
+_ONE = {dtype: dtype for dtype in dtypes.TENSORS}  # of dtypes that are equal (long and long long), the one of that name
 
 
 def supported(dtype: np.dtype, what: str) -> np.dtype:
     """`dtype`, if tensors may have it; TraceError naming `what` otherwise."""
-    if dtype.kind in "biuf" and dtype.itemsize <= 8:
-        if not dtype.isnative:
-            raise TraceError(f"{what} has dtype {dtype}: convert it to native byte order with .astype first")
-        return dtype
+    if dtype in dtypes.TENSORS and dtype.isnative:
+        return _ONE[dtype]
+    if not dtype.isnative and dtype.newbyteorder("=") in dtypes.TENSORS:
+        raise TraceError(f"{what} has dtype {dtype}: convert it to native byte order with .astype first")
     raise TraceError(
-        f"{what} has dtype {dtype}, which is not a tensor's: eqfuse knows bool, integers and float16/32/64. "
+        f"{what} has dtype {dtype}, which is not a tensor's: eqfuse knows {', '.join(d.name for d in dtypes.TENSORS)}. "
         "Convert it with .astype, or pass it by static_argnames if it is not an array"
     )
 
 
-def plain_array(value: Any, what: str) -> np.ndarray:
-    """`value` as an ndarray of a supported dtype. Masked arrays, matrices and other subclasses are refused by name."""
+def ndarray(value: Any, what: str) -> np.ndarray:
+    """`value` as np.asarray reads it. Masked arrays, matrices and other subclasses are refused by name."""
     if isinstance(value, np.ndarray) and type(value) not in (np.ndarray, np.memmap):
         name = f"{type(value).__module__}.{type(value).__qualname__}"
         raise TraceError(f"{what} is a {name}: its own rules cannot be traced. Pass a plain array: np.asarray(...)")
     try:
-        array = np.asarray(value)
+        return np.asarray(value)
     except ValueError as error:
         raise TraceError(f"{what} is not an array: {error}") from None
+
+
+def plain_array(value: Any, what: str) -> np.ndarray:
+    """`value` as an ndarray of a supported dtype."""
+    array = ndarray(value, what)
     supported(array.dtype, what)
     return array
+
+
+def known(value: Any, what: str, instead: str = "name the argument in static_argnames") -> np.ndarray:
+    """`value` where only numbers that are known while tracing can stand; TraceError naming `what` otherwise."""
+    try:
+        return np.asarray(value)
+    except TraceError:
+        raise TraceError(f"{what} is a traced value: the result's shape would depend on data; {instead}") from None

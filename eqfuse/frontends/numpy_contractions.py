@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 import opt_einsum
 
+from eqfuse.dtypes import ADDED
 from eqfuse.errors import ShapeError
 from eqfuse.frontends.numpy_layout import broadcast_to, diagonal, transpose
 from eqfuse.frontends.numpy_reductions import negative_axes
 from eqfuse.frontends.numpy_reductions import sum as sum_
-from eqfuse.frontends.promotion import common, elementwise, lift
-from eqfuse.frontends.registry import UFUNCS, implements
+from eqfuse.frontends.numpy_ufuncs import to_loop
+from eqfuse.frontends.promotion import common, common_dtype, elementwise, lift
+from eqfuse.frontends.registry import implements
 from eqfuse.ir import node
-from eqfuse.tracer import Tracer, lazy, wrap
+from eqfuse.tracer import Tracer, wrap
 
 
 def matmul(x1: Any, x2: Any, dtype: Any = None) -> Tracer:
@@ -30,8 +32,8 @@ def matmul(x1: Any, x2: Any, dtype: Any = None) -> Tracer:
         raise ShapeError(f"matmul of {a.shape} and {b.shape}: inner extents {a.shape[-1]} and {b.shape[-2:][0]} differ")
     left = a.reshape(1, -1) if a.ndim == 1 else a
     right = b.reshape(-1, 1) if b.ndim == 1 else b
-    nodes = common((left, right)) if dtype is None else [left.astype(dtype).node, right.astype(dtype).node]
-    made = wrap(node("matmul", nodes))
+    nodes, _ = to_loop(np.matmul, (left, right), dtype)
+    made = wrap(node("matmul", (n.node for n in nodes)))
     shape = list(made.shape)
     if b.ndim == 1:
         del shape[-1]
@@ -40,23 +42,13 @@ def matmul(x1: Any, x2: Any, dtype: Any = None) -> Tracer:
     return made.reshape(shape)
 
 
-def _vecdot(x1: Any, x2: Any) -> Tracer:
-    a, b = lift(x1), lift(x2)
-    return lazy.squeeze(matmul(a[..., None, :], b[..., :, None]), (-2, -1))
+def _product(a: Any, b: Any) -> Tracer:
+    """``np.dot`` of what `matmul` takes: what matmul gives as float32, dot rounds to the arguments' own dtype."""
+    return matmul(a, b).astype(common_dtype((a, b)))
 
 
-def _matvec(x1: Any, x2: Any) -> Tracer:
-    return lazy.squeeze(matmul(x1, lift(x2)[..., :, None]), -1)
-
-
-def _vecmat(x1: Any, x2: Any) -> Tracer:
-    return lazy.squeeze(matmul(lift(x1)[..., None, :], x2), -2)
-
-
-UFUNCS[np.matmul] = matmul
-UFUNCS[np.vecdot] = _vecdot
-UFUNCS[np.matvec] = _matvec
-UFUNCS[np.vecmat] = _vecmat
+def conjugate(x: Tracer) -> Tracer:
+    return elementwise("conj", x) if x.dtype.kind == "c" else x
 
 
 @implements(np.linalg.matmul)
@@ -69,12 +61,12 @@ def dot(a: Any, b: Any, out: None = None) -> Tracer:
     a, b = lift(a), lift(b)
     if a.ndim == 0 or b.ndim == 0:
         return elementwise("multiply", a, b)
-    return matmul(a, b) if b.ndim == 1 or a.ndim <= 2 >= b.ndim else tensordot(a, b, ([-1], [-2]))
+    return _product(a, b) if b.ndim == 1 or a.ndim <= 2 >= b.ndim else tensordot(a, b, ([-1], [-2]))
 
 
 @implements(np.vdot)
 def vdot(a: Any, b: Any, /) -> Tracer:
-    return matmul(lift(a).reshape(-1), lift(b).reshape(-1))
+    return _product(conjugate(lift(a)).reshape(-1), lift(b).reshape(-1))
 
 
 @implements(np.inner)
@@ -83,9 +75,16 @@ def inner(a: Any, b: Any, /) -> Tracer:
     return elementwise("multiply", a, b) if a.ndim == 0 or b.ndim == 0 else tensordot(a, b, ([-1], [-1]))
 
 
-@implements(np.outer, np.linalg.outer)
+@implements(np.outer)
 def outer(a: Any, b: Any, out: None = None) -> Tracer:
     return elementwise("multiply", lift(a).reshape(-1, 1), lift(b).reshape(1, -1))
+
+
+@implements(np.linalg.outer)
+def linalg_outer(x1: Any, x2: Any, /) -> Tracer:
+    if lift(x1).ndim != 1 or lift(x2).ndim != 1:
+        raise ShapeError("np.linalg.outer takes vectors; np.outer flattens its arguments")
+    return outer(x1, x2)
 
 
 @implements(np.tensordot, np.linalg.tensordot)
@@ -105,7 +104,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tracer:
     shape_a, shape_b = [a.shape[i] for i in kept_a], [b.shape[i] for i in kept_b]
     left = transpose(a, (*kept_a, *over_a)).reshape(math.prod(shape_a), k)
     right = transpose(b, (*over_b, *kept_b)).reshape(k, math.prod(shape_b))
-    return matmul(left, right).reshape([*shape_a, *shape_b])
+    return _product(left, right).reshape([*shape_a, *shape_b])
 
 
 @implements(np.kron)
@@ -128,6 +127,8 @@ def einsum(*operands: Any, optimize: Any = True, dtype: Any = None, casting: str
     """Pairwise contractions in the order opt_einsum finds cheapest."""
     equation, *given = _interleaved(operands)
     arrays = [lift(a) for a in given]
+    if dtype is None and common_dtype(arrays) in ADDED:
+        raise ShapeError(f"einsum is not defined for {common_dtype(arrays).name}, in NumPy either; use .astype first")
     if dtype is not None:
         arrays = [a.astype(dtype) for a in arrays]
     try:

@@ -10,46 +10,42 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.errors import ShapeError, UnsupportedOp
+from eqfuse.dtypes import inexact
+from eqfuse.errors import ShapeError
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import plain_array
-from eqfuse.ir import Literal, Node, const, node
+from eqfuse.ir import Literal, Node, Shape, TensorType, const, node
 from eqfuse.ops import Role, row
-from eqfuse.ops.elementwise import loop_dtypes
+from eqfuse.ops.elementwise import dtype_name, loop_dtypes
 from eqfuse.tracer import Tracer, lazy, wrap
 
+_WEAK = {"i": int, "f": float, "c": complex}
 _COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
 
 def lift(value: Any) -> Tracer:
     """`value` as an array, as np.asarray would read it: a tracer, a constant, or nested lists of these."""
     if isinstance(value, Tracer):
-        return wrap(value.node, base=value) if value.weak else value
-    if isinstance(value, (list, tuple)) and _holds_tracer(value):
+        return wrap(value.node) if value.weak else value
+    if isinstance(value, (list, tuple)) and holds_tracer(value):
         return lazy.stack([lift(v) for v in value])
     return wrap(const(plain_array(value, "a constant of the traced function")))
 
 
-def _holds_tracer(value: Any) -> bool:
-    return isinstance(value, Tracer) or (isinstance(value, (list, tuple)) and any(map(_holds_tracer, value)))
+def holds_tracer(value: Any) -> bool:
+    return isinstance(value, Tracer) or (isinstance(value, (list, tuple)) and any(map(holds_tracer, value)))
 
 
 def operand(value: Any) -> Any:
-    """A tracer, or a Python int or float whose dtype the other operands decide."""
-    if isinstance(value, Tracer) or type(value) in (int, float):
-        return value
-    if isinstance(value, complex):
-        raise UnsupportedOp("complex numbers are not among eqfuse's dtypes")
-    return lift(value)
+    """A tracer, or a Python int, float or complex whose dtype the other operands decide."""
+    return value if isinstance(value, Tracer) or type(value) in (int, float, complex) else lift(value)
 
 
 def _promotable(operand: Any) -> Any:
-    """What NumPy's promotion sees: a dtype, or `int`/`float` for Python scalars."""
+    """What NumPy's promotion sees: a dtype, or `int`, `float`, `complex` for Python scalars."""
     if not isinstance(operand, Tracer):
         return type(operand)
-    if operand.weak and operand.dtype.kind != "b":
-        return float if operand.dtype.kind == "f" else int
-    return operand.dtype
+    return _WEAK.get(operand.dtype.kind, operand.dtype) if operand.weak else operand.dtype
 
 
 def with_dtype(operand: Any, dtype: np.dtype) -> Node:
@@ -59,6 +55,22 @@ def with_dtype(operand: Any, dtype: np.dtype) -> Node:
         return const(operand, dtype)
     except OverflowError as error:
         raise ShapeError(str(error)) from None
+
+
+def fitted(value: Any, like: TensorType, casting: str = "unsafe") -> Node:
+    """`value` as assignment to an array of type `like` takes it: cast, and broadcast."""
+    given = operand(value)
+    if isinstance(given, Tracer) and not np.can_cast(given.dtype, like.dtype, casting):  # type: ignore[arg-type]
+        raise ShapeError(f"cannot cast {given.dtype} to {like.dtype} by the rule {casting!r}")
+    cast = with_dtype(given, like.dtype)
+    extra = max(len(cast.shape) - like.rank, 0)
+    if cast.shape[:extra] != (1,) * extra or not _broadcasts(cast.shape[extra:], like.shape):
+        raise ShapeError(f"could not broadcast a value of shape {cast.shape} into shape {like.shape}")
+    return tidy.broadcast_to(tidy.reshape(cast, cast.shape[extra:]), like.shape)
+
+
+def _broadcasts(shape: Shape, to: Shape) -> bool:
+    return all(n in (1, m) for n, m in zip(shape[::-1], to[::-1], strict=False))
 
 
 def promote(operands: Sequence[Any]) -> list[Any]:
@@ -71,7 +83,9 @@ def promote(operands: Sequence[Any]) -> list[Any]:
 
 def apply(op: str, args: Sequence[Any], attrs: tuple) -> Tracer:
     """The operator `op` of the table, with its arguments cast as NumPy would."""
-    if op in ("matmul", "conv", "concat", "pad"):
+    if op == "matmul":
+        return lazy.matmul(*args)
+    if op in ("conv", "concat", "pad"):
         return wrap(node(op, common(args), attrs))
     if row(op).role is Role.ELEMENTWISE and op != "cast":
         return elementwise(op, *args)
@@ -104,7 +118,11 @@ def _decided(name: str, operands: list[Any], out_of_range: int) -> Tracer:
 def common_dtype(values: Sequence[Any]) -> np.dtype:
     """The dtype that NumPy promotes `values` to together."""
     seen = promote([operand(v) for v in values])
-    return np.result_type(*(s if isinstance(s, np.dtype) else s(0) for s in seen))
+    try:
+        return np.result_type(*(s if isinstance(s, np.dtype) else s(0) for s in seen))
+    except TypeError as error:
+        names = ", ".join(map(dtype_name, seen))
+        raise ShapeError(f"{names} have no common dtype; use .astype first ({error})") from None
 
 
 def common(values: Sequence[Any]) -> list[Node]:
@@ -121,29 +139,36 @@ def unary_operator(name: str, x: Tracer) -> Tracer:
 def operator(name: str, left: Any, right: Any) -> Any:
     """A Python operator between a tracer and something else."""
     for other in (left, right):
-        if not isinstance(other, Tracer) and getattr(other, "__array_ufunc__", False) is None:
+        if defers(other):
             return NotImplemented
     if _is_weak(left) and _is_weak(right):
         return _scalar_operator(name, left, right)
-    if name == "power" and type(right) in (int, float):
+    if name == "power" and isinstance(left, Tracer) and type(right) in (int, float):
         shortcut = _power(left, right)
         if shortcut is not None:
             return shortcut
     return elementwise(name, left, right)
 
 
+def defers(other: Any) -> bool:
+    """Does `other` do the arithmetic with arrays itself, by NumPy's protocol?"""
+    hook = getattr(type(other), "__array_ufunc__", np.ndarray.__array_ufunc__)
+    return hook not in (np.ndarray.__array_ufunc__, Tracer.__array_ufunc__)
+
+
 def _power(base: Tracer, exponent: float) -> Tracer | None:
     """The cheaper operator that NumPy's ``**`` itself takes for a few scalar exponents."""
-    floating = base.dtype.kind == "f"
-    if exponent == 2 and (floating or type(exponent) is int):  # also of bool: NumPy then gives int8
+    whole = type(exponent) is int
+    real = inexact(base.dtype) and base.dtype.kind == "f"
+    if exponent == 2 and (whole or real):  # also of bool: NumPy then gives int8
         return elementwise("square", base)
-    if floating and exponent in (0.5, -1):
-        return elementwise("sqrt" if exponent == 0.5 else "reciprocal", base)
-    return None
+    if exponent == 0.5 and inexact(base.dtype):
+        return elementwise("sqrt", base)
+    return elementwise("reciprocal", base) if exponent == -1 and (real or (whole and inexact(base.dtype))) else None
 
 
 def _is_weak(value: Any) -> bool:
-    return value.weak if isinstance(value, Tracer) else type(value) in (bool, int, float)
+    return value.weak if isinstance(value, Tracer) else type(value) in (bool, int, float, complex)
 
 
 def _scalar_operator(name: str, left: Any, right: Any) -> Tracer:
@@ -151,7 +176,7 @@ def _scalar_operator(name: str, left: Any, right: Any) -> Tracer:
     nodes = [v.node if isinstance(v, Tracer) else const(v) for v in (left, right)]
     if not (name.startswith("bitwise") and all(n.dtype.kind == "b" for n in nodes)):
         nodes = [number(n) for n in nodes]
-    if name == "power" and nodes[1].op == "const" and _literal(nodes[1]) < 0:
+    if name == "power" and nodes[1].op == "const" and nodes[1].dtype.kind == "i" and _literal(nodes[1]) < 0:
         nodes = [tidy.cast(n, np.dtype(np.float64)) for n in nodes]
     result = elementwise(name, *(wrap(n) for n in nodes))
     return wrap(result.node, weak=True)

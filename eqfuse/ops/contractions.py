@@ -7,8 +7,11 @@ import math
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from eqfuse.dtypes import ADDED, moved
 from eqfuse.ir import TensorType
 from eqfuse.ops.row import Op, Role, Types, need
+
+_PER_TERM = {"c": 8}  # flops of one product added to a sum; 2 where it is not complex
 
 
 def _matmul(types: Types, _attrs: tuple) -> TensorType:
@@ -17,6 +20,7 @@ def _matmul(types: Types, _attrs: tuple) -> TensorType:
     a, b = types
     need(a.rank >= 2 and b.rank >= 2, "matmul", types, "both arguments need rank 2 or more")
     need(a.dtype == b.dtype, "matmul", types, "cast both arguments to one dtype first")
+    need(a.dtype not in ADDED, "matmul", types, "NumPy multiplies them as float32: cast both arguments first")
     need(a.shape[-1] == b.shape[-2], "matmul", types, f"inner extents {a.shape[-1]} and {b.shape[-2]} differ")
     try:
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -27,7 +31,7 @@ def _matmul(types: Types, _attrs: tuple) -> TensorType:
 
 
 def _matmul_flops(types: Types, out: TensorType, _attrs: tuple) -> int:
-    return 2 * out.size * types[0].shape[-1]
+    return _PER_TERM.get(out.dtype.kind, 2) * out.size * types[0].shape[-1]
 
 
 def _conv(types: Types, attrs: tuple) -> TensorType:
@@ -59,7 +63,7 @@ def window_extents(
 
 
 def _conv_flops(types: Types, out: TensorType, _attrs: tuple) -> int:
-    return 2 * out.size * math.prod(types[1].shape[1:])
+    return _PER_TERM.get(out.dtype.kind, 2) * out.size * math.prod(types[1].shape[1:])
 
 
 def windows(x: np.ndarray, window: tuple, strides: tuple, padding: tuple, dilations: tuple, fill: object) -> np.ndarray:
@@ -68,14 +72,12 @@ def windows(x: np.ndarray, window: tuple, strides: tuple, padding: tuple, dilati
     if any(p != (0, 0) for p in padding):
         x = np.pad(x, [(0, 0)] * (x.ndim - k) + list(padding), constant_values=fill)  # type: ignore[call-overload]
     reach = tuple((n - 1) * d + 1 for n, d in zip(window, dilations, strict=True))
-    view = sliding_window_view(x, reach, axis=tuple(range(-k, 0)))
+    view = moved(sliding_window_view, x, reach, axis=tuple(range(-k, 0)))
     steps = [slice(None)] * (x.ndim - k) + [slice(None, None, s) for s in strides]
     return view[(*steps, *(slice(None, None, d) for d in dilations))]
 
 
-def _do_conv(
-    x: np.ndarray, w: np.ndarray, strides: tuple, padding: tuple, dilations: tuple, groups: int
-) -> np.ndarray:
+def _do_conv(x: np.ndarray, w: np.ndarray, strides: tuple, padding: tuple, dilations: tuple, groups: int) -> np.ndarray:
     k = x.ndim - 2
     view = windows(x, w.shape[2:], strides, padding, dilations, 0)
     filters, channels = w.shape[0] // groups, w.shape[1]

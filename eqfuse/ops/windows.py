@@ -7,16 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.dtypes import lowest
 from eqfuse.ir import TensorType
 from eqfuse.ops.contractions import window_extents, windows
 from eqfuse.ops.row import Op, Role, Types, need
-
-
-def lowest(dtype: np.dtype) -> Any:
-    """The identity of max in `dtype`."""
-    if dtype.kind == "b":
-        return False
-    return np.iinfo(dtype).min if dtype.kind in "iu" else dtype.type(-np.inf)
 
 
 def _type(name: str) -> Any:

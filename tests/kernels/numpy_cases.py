@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse import dtypes
 from eqfuse.emit.numpy import emit_kernel
 from eqfuse.hardware import DEVICES, Device
 from eqfuse.ir import Graph, Node, TensorType, const, input_node, node
@@ -74,6 +75,8 @@ def data(graph: Graph, seed: int = 0) -> list[np.ndarray]:
     for n in graph.inputs:
         if n.dtype.kind in "iub":
             arrays.append(rng.integers(0, 2 if n.dtype.kind == "b" else 9, n.shape).astype(n.dtype))
+        elif n.dtype.kind == "c":
+            arrays.append((rng.normal(size=n.shape) + 1j * rng.normal(size=n.shape)).astype(n.dtype))
         else:
             arrays.append(np.asarray(rng.normal(size=n.shape)).astype(n.dtype))
     return arrays
@@ -100,14 +103,12 @@ def judge(kind: str, graph: Graph, arrays: Sequence[np.ndarray] | None = None, d
     exact = all(n.op in EXACT or row(n.op).role in (Role.ELEMENTWISE, Role.LEAF, Role.VIEW) for n in graph.nodes)
     for g, w in zip(got, wanted, strict=True):
         assert g.dtype == w.dtype and g.shape == w.shape
-        if exact or w.dtype.kind not in "fc":
+        if exact or dtypes.kind(w.dtype) not in "fc":
             assert g.tobytes() == np.ascontiguousarray(w).tobytes() or np.array_equal(g, w, equal_nan=True), source
         else:
-            scale = np.abs(w.astype(np.float64)).max(initial=1.0)
-            tolerance = 64 * float(np.finfo(w.dtype).eps) * float(scale)
-            np.testing.assert_allclose(
-                g.astype(np.float64), w.astype(np.float64), rtol=0, atol=tolerance, err_msg=source
-            )
+            near, far = (dtypes.parts(v).astype(np.float64) for v in (g, w))
+            tolerance = 64 * dtypes.epsilon(w.dtype) * float(np.abs(far).max(initial=1.0))
+            np.testing.assert_allclose(near, far, rtol=0, atol=tolerance, err_msg=source)
     for a, b in zip(arrays, before, strict=True):
         assert a.tobytes() == b.tobytes(), "the kernel wrote into an array it reads"
     return source
