@@ -316,3 +316,46 @@ def test_huge_shapes_need_no_memory(function: Any, shapes: list[tuple[int, ...]]
     finally:
         tracemalloc.stop()
     assert program.report.bytes_moved > 1e12
+
+
+def diffuse(u: Any, steps: Any) -> Any:
+    u[1:-1] += 0.25 * (u[2:] - 2 * u[1:-1] + u[:-2])
+    u[0] = u[-1]
+    return u.sum() * steps
+
+
+@pytest.mark.parametrize("make", [lambda f: ef.compile(f, ef.spec(("n",)), 2.0), lambda f: ef.jit(f, dynamic=True)])
+def test_an_argument_changed_in_place_is_changed_at_every_size(make: Any) -> None:
+    run = make(diffuse)
+    for n in (60, 5, 3, 2, 100):
+        mine, numpys = RNG.random((2, n))
+        mine[:] = numpys
+        np.testing.assert_allclose(run(mine, 2.0), diffuse(numpys, 2.0))
+        np.testing.assert_allclose(mine, numpys)
+
+
+def noisy(x: Any, rng: Any) -> Any:
+    return x + rng.normal(size=x.shape)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda f: ef.compile(f, ef.spec(("n", 2)), np.random.default_rng(5)),
+        lambda f: ef.jit(f, dynamic=True),
+        lambda f: ef.jit(f),
+    ],
+)
+def test_random_numbers_are_drawn_at_the_size_of_the_call(make: Any) -> None:
+    run = make(noisy)
+    mine, numpys = np.random.default_rng(1), np.random.default_rng(1)
+    for n in (60, 5, 3, 0, 100):
+        x = np.ones((n, 2))
+        np.testing.assert_allclose(run(x, mine), noisy(x, numpys))
+
+
+def test_numpy_scalars_keep_their_dtype_at_every_size() -> None:
+    f = ef.jit(lambda x, s: x * s, dynamic=True)
+    for n in (60, 5, 3):
+        for s in (np.float64(2), 2.0, np.float32(2)):
+            assert f(np.ones(n, np.float32), s).dtype == (np.ones(n, np.float32) * s).dtype
