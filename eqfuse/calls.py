@@ -18,7 +18,7 @@ from eqfuse.trace import SCALARS, Spec, input_names, leaf_type, parameters_of, s
 
 
 class Call:
-    """A call of `fn`. `leaves`: a `Spec`, a `SymbolicSpec`, a number or a random generator for each."""
+    """A call of `fn`. `leaves`: a `Spec` or `SymbolicSpec` for each array; numbers and random generators themselves."""
 
     def __init__(self, fn: Callable[..., Any], static: frozenset[str], args: tuple, kwargs: dict[str, Any]) -> None:
         self.fn, self.static = fn, static
