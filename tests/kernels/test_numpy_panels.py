@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import eqfuse as ef
 from eqfuse.ir import Node, node
 from tests.kernels.numpy_cases import (
     CPU,
