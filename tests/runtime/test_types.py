@@ -140,3 +140,12 @@ def test_arrays_made_through_xp_inside_a_trace_can_be_written_to() -> None:
         return y + z
 
     np.testing.assert_array_equal(ef.jit(f)(X), f(X))
+
+
+def test_a_generator_seeded_inside_draws_what_it_draws_in_numpy() -> None:
+    def f(x: Any) -> Any:
+        drawn = [np.random.default_rng(1).random(50), np.random.RandomState(2).normal(size=50)]
+        drawn += [np.random.Generator(np.random.Philox(3)).permutation(50), np.random.default_rng(4).integers(0, 9, 50)]
+        return sum(drawn) * x
+
+    np.testing.assert_allclose(ef.jit(f)(2.0), f(2.0))
