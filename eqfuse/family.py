@@ -34,6 +34,7 @@ SMALL = 48  # sizes up to this are one to the price: launches decide
 PLANS = 8  # the oldest go first
 PLANS_NEAR = 3  # that serve one size: a function may branch on it
 ANEW = 8  # sizes compiled anew before a warning
+REASONS = 8  # why sizes were compiled anew: the last ones
 FIRST = (16, 32, 960)  # times a prime: where nothing is known about a symbol; much divides the last
 
 
@@ -151,7 +152,9 @@ class Family:
 
     def _anew(self, graph: Graph, sizes: Sizes, reason: str) -> Version:
         self.anew += 1
-        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        self.reasons[reason] = self.reasons.pop(reason, 0) + 1
+        while len(self.reasons) > REASONS:
+            del self.reasons[next(iter(self.reasons))]
         if self.anew == ANEW + 1:
             warnings.warn(
                 f"{self.name} is compiled anew for every size of {self.pattern}, because {reason}; keep these extents "
