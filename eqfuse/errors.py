@@ -17,13 +17,26 @@ def user_line() -> str | None:
     """The innermost stack frame that is neither eqfuse's nor a library's, as ``file:line: source text``."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        path = frame.f_code.co_filename
-        ours = path.startswith(_OURS) or path.startswith(_BESIDE)
-        if not ours and not path.startswith(_LIBRARIES) and not path.startswith("<frozen"):
+        if _is_users(frame):
+            path = frame.f_code.co_filename
             text = linecache.getline(path, frame.f_lineno).strip()
             return f"{path}:{frame.f_lineno}" + (f": {text}" if text else "")
         frame = frame.f_back
     return None
+
+
+def user_level() -> int:
+    """The `stacklevel` with which `warnings.warn` points at the line that `user_line` names."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 1
+    while frame is not None and not _is_users(frame):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _is_users(frame: FrameType) -> bool:
+    path = frame.f_code.co_filename
+    return not path.startswith((_OURS, *_BESIDE, *_LIBRARIES, "<frozen"))
 
 
 class EqfuseError(Exception):

@@ -186,12 +186,15 @@ class Group(NamedTuple):
 GROUPS = (
     Group("input const transpose reshape broadcast_to slice flip sliding_window", 0, 0),
     Group("add subtract multiply negative abs square sign floor ceil trunc round copysign signbit", 1, 0.1),
-    Group("maximum minimum fmax fmin where cast real imag complex conj concat pad window_max window_sum", 1, 0.1),
+    Group("maximum minimum fmax fmin where cast real imag complex conj concat pad slice_scatter", 1, 0.1),
+    Group("window_max window_sum", 1, 0.1),
     Group("equal not_equal less less_equal greater greater_equal isnan isinf isfinite", 1, 0.1),
     Group("logical_and logical_or logical_xor logical_not", 1, 0.5),
-    Group("bitwise_and bitwise_or bitwise_xor bitwise_invert bitwise_left_shift bitwise_right_shift", 1, 0.1),
+    Group(
+        "bitwise_and bitwise_or bitwise_xor bitwise_invert bitwise_left_shift bitwise_right_shift bitwise_count", 1, 0.1
+    ),
     Group("sum prod max min any all argmax argmin", 1, 0.15),
-    Group("take take_along_axis cumsum nextafter", 2, 1.5),
+    Group("take take_along_axis scatter cumsum nextafter ldexp", 2, 1.5),
     Group("divide reciprocal sqrt", 24, 0.3),
     Group("exp exp2 expm1 log log2 log10 log1p", 24, 0.4),
     Group("tanh sin cos tan atan sinh cosh asinh cbrt", 44, 0.4),
@@ -199,6 +202,7 @@ GROUPS = (
     Group("asin acos acosh atanh hypot", 66, 4.0),
     Group("power atan2 logaddexp", 110, 1.0),
     Group("floor_divide remainder", 40, 6.0),
+    Group("gcd lcm", 200, 20.0),
     Group("sort argsort partition argpartition lexsort searchsorted digitize isin", 200, 10.0),
     Group("quantile percentile nanquantile nanpercentile median nanmedian", 400, 20.0),
     Group("histogram histogram_bin_edges bincount nanargmax nanargmin interp", 100, 5.0),

@@ -20,6 +20,7 @@ from eqfuse.emit.cuda_calls import NOT_EMITTED, CudaCalls, emit_calls
 from eqfuse.emit.cuda_ops import PRELUDE
 from eqfuse.emit.numpy_library import view_function
 from eqfuse.errors import ShapeError
+from eqfuse.frontends.accepted import ndarray
 from eqfuse.gpu import Gpu, cupy_gpu, ready
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph
@@ -102,7 +103,7 @@ class CudaProgram(Program):
     def kernel_seconds(self, *args: Any, **kwargs: Any) -> list[float]:
         """Median seconds on the device of each kernel that is no view, in order, on these arguments."""
         signature = self.plan.graph.signature
-        arrays = args if signature is None else signature.flatten(args, kwargs)  # type: ignore[call-arg]
+        arrays = args if signature is None else signature.feed(signature.flatten(args, kwargs))
         gpu = self._gpu or cupy_gpu()
         loaded = self._load(gpu, gpu.here()[0])
         state = self._new_state(gpu, loaded)
@@ -129,7 +130,7 @@ class CudaProgram(Program):
             self._place(gpu, values)
         for array, (v, dtype, shape) in zip(arrays, self._expected, strict=True):
             held = gpu.holds(array)
-            given = array if held else np.asarray(array)
+            given = array if held else ndarray(array, f"the argument {self._name(v)!r}")
             if given.shape != shape or given.dtype != dtype:
                 self._refuse(v, given)
             values[v] = ready(gpu, given) if held else gpu.upload(given)
@@ -181,7 +182,8 @@ def _emit(plan: Plan) -> list[CudaKernel | CudaCalls | None]:
 def _emit_one(kernel: Kernel, device: Device) -> CudaKernel | CudaCalls | None:
     if kernel.kind == "view":
         return None
-    if kernel.kind in EMITTED and not any(n.op in NOT_EMITTED for n in kernel.body.nodes):
+    complex_values = any(n.dtype.kind == "c" for n in kernel.body.nodes)
+    if kernel.kind in EMITTED and not complex_values and not any(n.op in NOT_EMITTED for n in kernel.body.nodes):
         return emit_kernel(kernel, device)
     return emit_calls(kernel, device)
 

@@ -253,8 +253,8 @@ class Law:
     """`lhs` equals `rhs` wherever `when` holds and both have one type.
 
     `exactness` is about real numbers. A law is about complex ones only where `complex` says how exact it is there, and
-    about float8, and sums of bfloat16 (rounded after every element), only where it keeps every bit. `both`: the law is read in both directions. Raises LawError when a side
-    is ill-formed.
+    about float8, and sums of bfloat16 (rounded after every element), only where it keeps every bit. `both`: the law is
+    read in both directions. Raises LawError when a side is ill-formed.
     """
 
     name: str

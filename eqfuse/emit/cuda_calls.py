@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from eqfuse.dtypes import FLOAT8
 from eqfuse.emit.cuda_library import LIBRARY_CALLS, helpers
 from eqfuse.emit.cuda_ops import SPECIAL_ROWS
 from eqfuse.errors import UnsupportedOp
@@ -28,10 +30,12 @@ NOT_EMITTED = frozenset({"argmax", "argmin", *SPECIAL} - set(SPECIAL_ROWS))
 _CALLS = {name: f"cupy.{ufunc.__name__}({{all}})" for name, ufunc in UFUNCS.items()} | {
     "erf": "special.erf({0})", "erfc": "special.erfc({0})",
     "where": "cupy.where({all})", "cast": "{0}.astype('{dtype}')",
+    "real": "{0}.real", "imag": "{0}.imag", "complex": "complex_array({0}, {1})",
     "transpose": "cupy.transpose({0}, {axes})", "reshape": "cupy.reshape({0}, {shape})",
     "broadcast_to": "cupy.broadcast_to({0}, {shape})", "flip": "cupy.flip({0}, {axes})",
     "take": "cupy.take({0}, {1}, {axis})", "take_along_axis": "cupy.take_along_axis({0}, {1}, {axis})",
     "concat": "cupy.concatenate(({all},), {axis})", "pad": "pad({0}, {1}, {widths})",
+    "slice_scatter": "slice_scatter({all}, {slices})", "scatter": "scatter({0}, {1}, {2}, {axis}, '{mode}')",
     "argmax": "cupy.argmax({0}, axis={axes[0]}, keepdims=True)",
     "argmin": "cupy.argmin({0}, axis={axes[0]}, keepdims=True)",
     "matmul": "cupy.matmul({0}, {1})", "conv": "conv({0}, {1}, {strides}, {padding}, {dilations}, {groups})",
@@ -40,6 +44,7 @@ _CALLS = {name: f"cupy.{ufunc.__name__}({{all}})" for name, ufunc in UFUNCS.item
 } | {
     name: f"cupy.{name}({{0}}, axis={{axes}}, keepdims=True)" for name in ("sum", "prod", "max", "min", "any", "all")
 } | {name: f"special.{name}({{all}})" for name in SPECIAL} | LIBRARY_CALLS  # fmt: skip
+_HOST_MEANINGS = ("conv", "window_max", "window_sum", "slice_scatter")  # written in methods that CuPy's arrays have
 _INTO = {"matmul": "cupy.matmul({0}, {1}, out={out})", "concat": "cupy.concatenate(({all},), {axis}, out={out})"}
 
 
@@ -52,8 +57,9 @@ class CudaCalls:
 
     def bind(self, cupy: ModuleType, special: ModuleType) -> Callable[..., None]:
         """The function, calling `cupy` (a module of NumPy's functions) and `special` (of SciPy's special functions)."""
-        names: dict[str, Any] = {op: row(op).meaning for op in ("conv", "window_max", "window_sum")}
+        names: dict[str, Any] = {op: row(op).meaning for op in _HOST_MEANINGS}
         names |= {"cupy": cupy, "special": special, "pad": _pad, **helpers(cupy)}
+        names |= {"scatter": partial(_scatter, cupy), "complex_array": partial(_complex, cupy)}
         exec(compile(self.source, "<eqfuse library calls>", "exec"), names)
         function: Callable[..., None] = names["kernel"]
         return function
@@ -62,6 +68,11 @@ class CudaCalls:
 def emit_calls(kernel: Kernel, device: Device) -> CudaCalls:
     """The library calls that compute `kernel.body`. UnsupportedOp when there is none for an operator."""
     body = kernel.body
+    for n in body.nodes:
+        if n.dtype in FLOAT8:
+            raise UnsupportedOp(
+                f"the cuda target ({device.name}) has no {n.dtype.name} arrays: cast them to bfloat16 first"
+            )
     places = {n: [f"w{j}" for j, o in enumerate(body.outputs) if o is n] for n in body.nodes}
     names = {n: f"r{i}" for i, n in enumerate(body.inputs)}
     constants: list[np.ndarray] = []
@@ -107,6 +118,23 @@ def _filled(template: str, n: Node, arguments: list[str], out: str) -> str:
     attrs = dict(zip(row(n.op).attrs, n.attrs, strict=True))
     values = ", ".join(map(repr, n.attrs))
     return template.format(*arguments, all=", ".join(arguments), out=out, values=values, **attrs)
+
+
+def _scatter(cupy: ModuleType, x: Any, indices: Any, values: Any, axis: int, mode: str) -> Any:
+    out = x.copy()
+    where = (*[slice(None)] * (x.ndim + axis), indices)
+    if mode == "set":
+        out[where] = values
+    else:
+        getattr(cupy, UFUNCS[mode].__name__).at(out, where, values)
+    return out
+
+
+def _complex(cupy: ModuleType, real: Any, imag: Any) -> Any:
+    """The complex array with these parts, on the device."""
+    whole = cupy.broadcast_to(real, np.broadcast_shapes(real.shape, imag.shape)).astype(f"c{2 * real.dtype.itemsize}")
+    whole.imag = imag
+    return whole
 
 
 def _pad(x: Any, value: Any, widths: Sequence[tuple[int, int]]) -> Any:

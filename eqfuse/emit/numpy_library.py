@@ -5,7 +5,7 @@ In: a body of kind library or view. Out: `Source`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,13 @@ import numpy as np
 from eqfuse.emit.numpy_ops import computes
 from eqfuse.emit.numpy_source import Source, named, straight_kernel
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir import Graph, Node
+from eqfuse.ir import Graph, Node, Shape
 from eqfuse.ops import Role, row
 from eqfuse.ops.fft import TRANSFORMS
 from eqfuse.views import leaf_chain
+
+Ranges = tuple[tuple[int, int, int], ...]
+_MOST_BOXES = 16  # copied one by one; beyond, the whole array in one call
 
 
 def _fill_sorted(out: np.ndarray, x: np.ndarray, axis: int, stable: bool) -> None:
@@ -52,7 +55,10 @@ def library_kernel(body: Graph) -> Source:
     (n,) = nodes
     source = Source(body)
     args = [named(source, a) for a in n.args]
-    source.line(_call(source, n, args))
+    if n.op == "slice_scatter":
+        slice_scatter(source, n, args)
+    else:
+        source.line(_call(source, n, args))
     for place in source.writes[1:]:
         source.line(f"copyto({place}, o0)")
     return source
@@ -72,6 +78,46 @@ def _call(source: Source, n: Node, args: list[str]) -> str:
         return template.format(*args, **attrs)
     source.names[n.op] = row(n.op).meaning
     return f"copyto(o0, {n.op}({', '.join([*args, *map(repr, n.attrs)])}))"
+
+
+def slice_scatter(source: Source, n: Node, args: list[str]) -> None:
+    """Copy what no write covers, then write the values in turn."""
+    base, *values = args
+    (slices,) = n.attrs
+    kept = _uncovered(n.shape, slices)  # type: ignore[arg-type]
+    for ranges in kept:
+        at = _index(ranges)
+        source.line(f"copyto(o0{at}, {base}{at})" if n.shape else f"copyto(o0, {base})")
+    for value, ranges in zip(values, slices, strict=True):  # type: ignore[call-overload]
+        source.line(f"o0{_index(ranges)} = {value}")
+
+
+def _index(ranges: Ranges) -> str:
+    return f"[{', '.join(f'{start}:{stop}:{step}' if step > 1 else f'{start}:{stop}' for start, stop, step in ranges)}]"
+
+
+def _uncovered(shape: Shape, slices: Sequence[Ranges]) -> list[Ranges]:
+    """Slices that together are what `slices` leave of an array; the whole of it where they are many."""
+    whole = tuple((0, extent, 1) for extent in shape)
+    boxes = [whole]
+    for cut in slices:
+        if all(step == 1 for _, _, step in cut):
+            boxes = [part for box in boxes for part in _without(box, cut)]
+        if len(boxes) > _MOST_BOXES:
+            return [whole]
+    return boxes
+
+
+def _without(box: Ranges, cut: Ranges) -> list[Ranges]:
+    """What remains of `box` without `cut`: at most two slabs per axis."""
+    met = [(max(a, c), min(b, d)) for (a, b, _), (c, d, _) in zip(box, cut, strict=True)]
+    if any(start >= stop for start, stop in met):
+        return [box]
+    parts = []
+    for axis, ((start, stop, _), (first, last)) in enumerate(zip(box, met, strict=True)):
+        around = [(a, b, 1) for a, b in met[:axis]], box[axis + 1 :]
+        parts += [(*around[0], (a, b, 1), *around[1]) for a, b in ((start, first), (last, stop)) if a < b]
+    return parts
 
 
 def view_function(body: Graph) -> Callable[[np.ndarray], np.ndarray]:

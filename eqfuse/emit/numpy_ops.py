@@ -26,8 +26,8 @@ WINDOWED = ("conv", "window_max", "window_sum")  # small ones run by their meani
 
 NAMES: dict[str, Any] = {
     "fast_erf": fast_erf,
-    **UFUNCS, "complex_array": complex_array, "vecdot": np.vecdot, "matmul": np.matmul, "copyto": np.copyto, "where": np.where,
-    "argmax": np.argmax, "argmin": np.argmin,
+    **UFUNCS, "vecdot": np.vecdot, "matmul": np.matmul, "copyto": np.copyto, "where": np.where,
+    "argmax": np.argmax, "argmin": np.argmin, "complex_array": complex_array,
     "empty": np.empty, "broadcast_to": np.broadcast_to, "flip": np.flip, "ascontiguousarray": np.ascontiguousarray,
     "divmod": divmod, "min": min, "slice": slice, "range": range, "iter": iter, "one_i1": np.array(1, "i1"),
     **{name: row(name).meaning for name in (*WINDOWED, "sliding_window")},

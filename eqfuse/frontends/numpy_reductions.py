@@ -14,7 +14,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from eqfuse.dtypes import inexact, kind
 from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends import tidy
-from eqfuse.frontends.promotion import elementwise, lift
+from eqfuse.frontends.promotion import elementwise, lift, operand, with_dtype
 from eqfuse.frontends.registry import implements
 from eqfuse.ir import Node, node
 from eqfuse.tracer import Tracer, wrap
@@ -80,16 +80,26 @@ def prod(
     return _folded("prod", lift(a), axis, keepdims, initial, dtype, "multiply")
 
 
+def _extreme(name: str, a: Any, axis: Axis, keepdims: bool, initial: Any, combine: str) -> Tracer:
+    x = lift(a)
+    if initial is None:
+        return reduction(name, x, axis, keepdims)
+    first = wrap(with_dtype(operand(initial), x.dtype))
+    axes = _reduced_axes(axis, x.ndim)
+    if any(x.shape[i] == 0 for i in axes):
+        shape = finish(node("any", (x.node,), (tuple(sorted(axes)),)), axes, keepdims).shape
+        return wrap(tidy.broadcast_to(first.node, shape))
+    return elementwise(combine, reduction(name, x, axis, keepdims), first)
+
+
 @implements(np.max, np.amax)
 def max(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None) -> Tracer:
-    result = reduction("max", a, axis, keepdims)
-    return result if initial is None else elementwise("maximum", result, lift(initial).astype(result.dtype))
+    return _extreme("max", a, axis, keepdims, initial, "maximum")
 
 
 @implements(np.min, np.amin)
 def min(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None) -> Tracer:
-    result = reduction("min", a, axis, keepdims)
-    return result if initial is None else elementwise("minimum", result, lift(initial).astype(result.dtype))
+    return _extreme("min", a, axis, keepdims, initial, "minimum")
 
 
 @implements(np.any)
@@ -177,6 +187,7 @@ def average(
     a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
 ) -> Tracer | tuple[Tracer, Tracer]:
     x = lift(a)
+    negative_axes(axis, x.ndim)
     if weights is None:
         result = mean(x, axis, keepdims=keepdims)
         total = result.dtype.type(x.size / result.size)
@@ -220,16 +231,6 @@ def nanprod(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keep
 def _nan_as(a: Any, value: int) -> Tracer:
     x = lift(a)
     return elementwise("where", elementwise("isnan", x), value, x) if inexact(x.dtype) else x
-
-
-@implements(np.diff)
-def diff(a: Any, n: int = 1, axis: int = -1) -> Tracer:
-    x = lift(a)
-    (along,) = negative_axes(axis, x.ndim)
-    after, before = ((*[slice(None)] * (x.ndim + along), s) for s in (slice(1, None), slice(None, -1)))
-    for _ in range(n):
-        x = elementwise("not_equal" if x.dtype.kind == "b" else "subtract", x[after], x[before])
-    return x
 
 
 def squared(x: Tracer) -> Tracer:

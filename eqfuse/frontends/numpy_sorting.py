@@ -6,15 +6,15 @@ In: array-function calls on tracers. Out: library calls.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
+from eqfuse.frontends.accepted import known
 from eqfuse.frontends.numpy_reductions import negative_axes
 from eqfuse.frontends.promotion import common, lift
-from eqfuse.frontends.registry import implements, title
+from eqfuse.frontends.registry import implements
 from eqfuse.ir import node
 from eqfuse.tracer import Tracer, lazy, wrap
 
@@ -142,51 +142,14 @@ def isin(
     return ~found if invert else found
 
 
-# ---- results whose shape depends on data
+# ---- masks
 
-_INSTEAD: dict[Callable[..., Any], str] = {
-    np.nonzero: "np.where(mask, x, fill), or multiply by the mask before a reduction",
-    np.flatnonzero: "np.where(mask, x, fill), or multiply by the mask before a reduction",
-    np.argwhere: "np.where(mask, x, fill), or multiply by the mask before a reduction",
-    np.unique: "np.sort, and compare neighbours",
-    np.unique_all: "np.sort, and compare neighbours",
-    np.unique_counts: "np.sort, and compare neighbours",
-    np.unique_inverse: "np.sort, and compare neighbours",
-    np.unique_values: "np.sort, and compare neighbours",
-    np.union1d: "np.isin, which gives a mask",
-    np.intersect1d: "np.isin, which gives a mask",
-    np.setdiff1d: "np.isin, which gives a mask",
-    np.setxor1d: "np.isin, which gives a mask",
-    np.trim_zeros: "slices with known bounds",
-    np.roots: "np.linalg.eigvals of the companion matrix, as complex numbers",
-    np.polydiv: "np.convolve and slices of known length",
-    np.polymul: "np.convolve, which keeps leading zeros",
-}
-
-
-def _refused(function: Any, instead: str) -> Callable[..., NoReturn]:
-    def refuse(*_args: Any, **_kwargs: Any) -> NoReturn:
-        raise TraceError(f"{title(function)}: the shape of its result depends on data. Use {instead}")
-
-    return refuse
-
-
-for _function, _instead in _INSTEAD.items():
-    implements(_function)(_refused(_function, _instead))
-
-
-def _constant_mask(function: str, condition: Any) -> np.ndarray:
-    if isinstance(condition, Tracer):
-        raise TraceError(
-            f"{function} with a traced condition: the shape of its result depends on data. Use np.where(mask, x, fill)"
-            ", or multiply by the mask before a reduction"
-        )
-    return np.asarray(condition)
+_INSTEAD = "use np.where(mask, x, fill), or multiply by the mask before a reduction"
 
 
 @implements(np.compress)
 def compress(condition: Any, a: Any, axis: int | None = None, out: None = None) -> Tracer:
-    chosen = _constant_mask("np.compress", condition)
+    chosen = known(condition, "the condition of np.compress", _INSTEAD)
     if chosen.ndim != 1:
         raise ShapeError("condition must be a 1-d array")
     x, along = _axis(lift(a), axis)
@@ -195,4 +158,4 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: None = None) 
 
 @implements(np.extract)
 def extract(condition: Any, arr: Any) -> Tracer:
-    return lazy.take(lift(arr).reshape(-1), np.flatnonzero(_constant_mask("np.extract", condition)))
+    return lazy.take(lift(arr).reshape(-1), np.flatnonzero(known(condition, "the condition of np.extract", _INSTEAD)))

@@ -16,13 +16,15 @@ from eqfuse.ops import (
     signal,
     sorting,
     statistics,
+    updates,
     views,
     windows,
 )
 from eqfuse.ops.row import Op, Role
 
 FAMILIES = (
-    leaves, elementwise, reductions, views, contractions, windows, scans, sorting, statistics, signal, linalg, fft,
+    leaves, elementwise, reductions, views, updates, contractions, windows, scans, sorting, statistics, signal, linalg,
+    fft,
 )  # fmt: skip
 TABLE: dict[str, Op] = {op.name: op for family in FAMILIES for op in family.ROWS}
 

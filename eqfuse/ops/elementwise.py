@@ -31,6 +31,7 @@ UFUNCS: dict[str, np.ufunc] = {
     "maximum": np.maximum, "minimum": np.minimum, "fmax": np.fmax, "fmin": np.fmin,
     "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint,
     "copysign": np.copysign, "nextafter": np.nextafter, "signbit": np.signbit,
+    "ldexp": np.ldexp, "gcd": np.gcd, "lcm": np.lcm, "bitwise_count": np.bitwise_count,
     "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,
     "equal": np.equal, "not_equal": np.not_equal, "less": np.less, "less_equal": np.less_equal,
     "greater": np.greater, "greater_equal": np.greater_equal,

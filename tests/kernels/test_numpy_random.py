@@ -13,20 +13,21 @@ from eqfuse.kinds import State, classify
 from tests.kernels.numpy_cases import CPU, body, data, judge, read
 from tests.kernels.test_numpy_panels import TINY
 
-UNARY = ["tanh", "negative", "abs", "square", "floor"]
+UNARY = ["tanh", "negative", "abs", "square", "floor", "conj", "real"]
 BINARY = ["add", "subtract", "multiply", "maximum", "minimum"]
+DTYPES = ["float32", "float32", "float16", "bfloat16", "complex64", "int16", "uint8"]
 SIZES = [1, 2, 5, 16, 70]
 
 
 @st.composite
 def bodies(draw: st.DrawFn) -> tuple[list[Node], list[Node], Device]:
     """Nodes built one on another; the outputs are some of the last."""
-    rank = draw(st.integers(1, 4))
+    rank, dtype = draw(st.integers(1, 4)), draw(st.sampled_from(DTYPES))
     space = [draw(st.sampled_from(SIZES)) for _ in range(rank)]
     inputs: list[Node] = []
 
     def new(shape: list[int]) -> Node:
-        inputs.append(read(len(inputs), shape))
+        inputs.append(read(len(inputs), shape, dtype))
         return inputs[-1]
 
     values = [new(space)]

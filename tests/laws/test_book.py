@@ -35,6 +35,8 @@ def test_every_law_holds_on_generated_arrays(family: str, part: int) -> None:
         report = check(law)
         assert report.ok, str(report)
         assert report.cases >= 15, f"{law.name}: only {report.cases} of {report.tries} generated arguments fit"
+        if law.complex is not None:
+            assert report.complex_cases >= 5, f"{law.name}: only {report.complex_cases} complex cases"
 
 
 def test_the_book_has_sixty_laws_with_names_of_their_own() -> None:

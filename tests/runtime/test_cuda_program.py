@@ -7,12 +7,14 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import eqfuse as ef
 from eqfuse.demo_programs import convolution, layer_norm, options, softmax, transformer
 from eqfuse.emit.cuda_calls import emit_calls
+from eqfuse.errors import UnsupportedOp
 from eqfuse.gpu import cupy_gpu
 from eqfuse.hardware import device
 from eqfuse.ir import Graph, Literal, Node, const, node
@@ -42,6 +44,11 @@ def library_calls(x: Any, at: Any) -> Any:
     return np.concatenate([padded, np.take(padded, at, axis=0)], axis=0) + 1, largest
 
 
+def waves(z: Any, x: Any) -> Any:
+    rotated = z * np.exp(1j * x) + z.conj()
+    return rotated.sum(axis=-1), np.abs(rotated) * x, np.nan_to_num(z @ z.T), rotated.real - rotated.imag
+
+
 def views_among_the_results(x: Any) -> Any:
     y = np.tanh(x)
     return y, y.T, x, x[::2, 1:], np.float32(3)
@@ -58,6 +65,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]]] = {
     "library calls": lambda: (library_calls, (ROWS, np.array([3, -1, 0]))),
     "views among the results": lambda: (views_among_the_results, (ROWS,)),
     "a product of views": lambda: (lambda x: x[:, 1::3].T @ x[:, ::3], (ROWS.astype(np.float16),)),
+    "complex numbers": lambda: (waves, (ROWS.astype(np.complex64) * (1 + 2j), ROWS)),
     "nothing to compute": lambda: (lambda x: np.exp(x) + 1, (np.ones((0, 5), np.float32),)),
 }
 
@@ -75,8 +83,8 @@ def judge(got: Any, plan: Plan, arguments: Sequence[Any]) -> None:
     wanted = ef.meaning(Graph(plan.graph.inputs, plan.graph.outputs), *plan.graph.signature.flatten(tuple(arguments)))
     for found, want in zip(leaves(got), wanted, strict=True):
         assert type(found) is np.ndarray and found.dtype == want.dtype and found.shape == want.shape
-        if want.dtype.kind == "f":
-            close = {2: 4e-3, 4: 2e-5, 8: 1e-12}[want.dtype.itemsize]
+        if want.dtype.kind in "fc":
+            close = {2: 4e-3, 4: 2e-5, 8: 1e-12}[want.real.dtype.itemsize]
             np.testing.assert_allclose(found, want, rtol=close, atol=close * max(1.0, np.abs(want).max(initial=0)))
         else:
             np.testing.assert_array_equal(found, want)
@@ -297,6 +305,13 @@ def test_the_source_shows_functions_once_and_library_calls_as_comments():
     assert source.count("__global__") < source.count("// kernel ")
     assert "(above)" in source and "//     cupy.matmul(r0, r1, out=w0)" in source
     assert source == CudaProgram(planned("two transformer blocks")[0]).source()
+
+
+def test_float8_is_refused_on_a_gpu_by_name():
+    x = read(0, (3,), ml_dtypes.float8_e5m2)
+    for kind, made in (("map", node("exp", (x,))), ("library", node("sort", (x,), (-1,)))):
+        with pytest.raises(UnsupportedOp, match="no float8_e5m2"):
+            CudaProgram(one_kernel(kind, made))
 
 
 def test_an_operator_without_a_library_call_is_refused_by_name_and_target(monkeypatch):
