@@ -290,8 +290,6 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
 @implements(np.linalg.matrix_power)
 def matrix_power(a: Any, n: Any) -> Tracer:
     x = _matrices("matrix_power", lift(a))
-    if isinstance(n, Tracer):
-        raise TraceError("np.linalg.matrix_power: the exponent is a traced value; name it in static_argnames")
     n = operator.index(n)
     if n == 0:
         one = lift(np.eye(x.shape[-2], dtype=x.dtype))
