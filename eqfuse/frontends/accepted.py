@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse import dtypes
+from eqfuse.dtypes import TENSORS
 from eqfuse.errors import TraceError
 
-_ONE = {dtype: dtype for dtype in dtypes.TENSORS}  # of dtypes that are equal (long and long long), the one of that name
+_ONE = {dtype: dtype for dtype in TENSORS}  # of dtypes that are equal (long and long long), the one of that name
 
 
 def supported(dtype: np.dtype, what: str) -> np.dtype:
     """`dtype`, if tensors may have it; TraceError naming `what` otherwise."""
-    if dtype in dtypes.TENSORS and dtype.isnative:
+    if dtype in TENSORS and dtype.isnative:
         return _ONE[dtype]
-    if not dtype.isnative and dtype.newbyteorder("=") in dtypes.TENSORS:
+    if not dtype.isnative and dtype.newbyteorder("=") in TENSORS:
         raise TraceError(f"{what} has dtype {dtype}: convert it to native byte order with .astype first")
     raise TraceError(
-        f"{what} has dtype {dtype}, which is not a tensor's: eqfuse knows {', '.join(d.name for d in dtypes.TENSORS)}. "
+        f"{what} has dtype {dtype}, which is not a tensor's: eqfuse knows {', '.join(d.name for d in TENSORS)}. "
         "Convert it with .astype, or pass it by static_argnames if it is not an array"
     )
 
@@ -47,8 +47,8 @@ def plain_array(value: Any, what: str) -> np.ndarray:
 
 def known(value: Any, what: str, instead: str = "name the argument in static_argnames") -> np.ndarray:
     """`value` where only numbers that are known while tracing can stand; TraceError naming `what` otherwise."""
-    array: Any = np.asarray(value)  # of traced arrays, a traced one
-    found: np.ndarray | None = array if isinstance(array, np.ndarray) else array.known()
+    array: Any = np.asarray(value)  # of traced arrays, a traced one, which passes for an ndarray
+    found: np.ndarray | None = array.known() if hasattr(array, "known") else array
     if found is None:
         raise TraceError(f"{what} is a traced value: the result's shape would depend on data; {instead}")
     return found

@@ -44,6 +44,8 @@ def call_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) ->
     name = title(function)
     implementation = FUNCTIONS.get(function)
     if implementation is None:
+        if not holds_tracer((args, kwargs)):
+            raise refused.error(name)  # called with like=
         return on_values(name, function, args, kwargs)
     kwargs, args = dict(kwargs), list(args)
     if kwargs.get("where", True) is True:
@@ -69,7 +71,7 @@ def _value(leaf: Any) -> Any:
 
 
 def _constant(leaf: Any) -> Any:
-    return wrap(const(leaf), Access.WRITABLE) if isinstance(leaf, np.ndarray) else leaf
+    return wrap(const(leaf), Access.WRITABLE) if type(leaf) is np.ndarray else leaf
 
 
 def _mapped(tree: Any, change: Callable[[Any], Any]) -> Any:

@@ -188,9 +188,10 @@ def unwrap(p: Any, discont: float | None = None, axis: int = -1, *, period: floa
         ambiguous = odd == 0
     else:
         high, ambiguous = period / 2, True
-    folded = (step + high) % period - high
+    low = -high
+    folded = (step - low) % period + low
     if ambiguous:
-        folded = elementwise("where", (folded == -high) & (step > 0), high, folded).astype(folded.dtype)
+        folded = elementwise("where", (folded == low) & (step > 0), high, folded).astype(folded.dtype)
     correct = folded - step
     limit = period / 2 if discont is None else discont
     correct = elementwise("where", abs(step) < limit, 0, correct).astype(correct.dtype)
@@ -282,6 +283,8 @@ def polyder(p: Any, m: int = 1) -> Tracer:
     if m < 0:
         raise ShapeError("Order of derivative must be positive (see polyint)")
     x = lift(p)
+    if x.ndim != 1:
+        raise ShapeError(f"np.polyder takes a vector of coefficients, the shape is {x.shape}")
     for _ in range(m):
         n = len(x) - 1
         x = x[:-1] * np.arange(n, 0, -1)

@@ -68,7 +68,9 @@ def nanmedian(
 
 def _quantile(op: str, a: Any, q: Any, axis: Axis, method: str, keepdims: Any, weights: Any) -> Tracer:
     x = lift(a)
-    share = lift(np.asarray(q, x.dtype) if isinstance(q, (int, float)) and x.dtype.kind == "f" else q)
+    if op.startswith("nan") and x.size == 0:
+        return nanmean(x, axis, keepdims=keepdims)  # as NumPy, for any number of quantiles
+    share = lift(np.asarray(q, x.dtype) if type(q) in (int, float) and x.dtype.kind == "f" else q)
     if share.ndim > 1 and op.startswith("nan"):
         raise UnsupportedOp(f"np.{op} with quantiles of shape {share.shape} cannot be traced; pass a vector of them")
     rows, axes = _rows(x, axis)
@@ -134,6 +136,8 @@ def _nanarg(name: str, a: Any, axis: int | None, keepdims: Any) -> Tracer:
     x = lift(a)
     if x.dtype.kind not in "fc":
         return getattr(numpy_reductions, name)(x, axis, keepdims=keepdims is True)
+    if x.ndim == 0 and axis in (0, -1):
+        axis = None
     rows, axes = _rows(x, axis)
     return _left(x, axis, wrap(node("nan" + name, (rows.node,), (axes,))), axes, keepdims is True)
 

@@ -42,8 +42,6 @@ CASES = {
     "lstsq": [((T, const(np.ones((5, 2))), const(1e-9)), ())], "full_rank": [((V, const(3, np.int32)), (3,))],
     "fft": [((X,), (5, -1, None)), ((X,), (6, -2, "ortho"))], "ifft": [((X,), (3, -1, None))],
     "rfft": [((X,), (5, -1, None))], "irfft": [((node("fft", (X,), (5, -1, None)),), (8, -1, "forward"))],
-    "slice_scatter": [((X, const(np.ones((1, 2, 3)))), ((((1, 2, 1), (0, 4, 2), (2, 5, 1)),),))],
-    "scatter": [((X, const([2, 0]), const(np.ones((3, 2, 5)))), (-2, "set"))],
     "concat": [((X, X), (-2,))], "pad": [((X, const(1.5)), (((1, 0), (0, 2), (0, 0)),))],
 }  # fmt: skip
 
