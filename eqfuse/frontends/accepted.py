@@ -47,7 +47,8 @@ def plain_array(value: Any, what: str) -> np.ndarray:
 
 def known(value: Any, what: str, instead: str = "name the argument in static_argnames") -> np.ndarray:
     """`value` where only numbers that are known while tracing can stand; TraceError naming `what` otherwise."""
-    try:
-        return np.asarray(value)
-    except TraceError:
-        raise TraceError(f"{what} is a traced value: the result's shape would depend on data; {instead}") from None
+    array: Any = np.asarray(value)  # of traced arrays, a traced one, which passes for an ndarray
+    found: np.ndarray | None = array.known() if hasattr(array, "known") else array
+    if found is None:
+        raise TraceError(f"{what} is a traced value: the result's shape would depend on data; {instead}")
+    return found

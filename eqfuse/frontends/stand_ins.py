@@ -66,7 +66,7 @@ def _array(
     ndmin: int = 0, like: None = None,
 ) -> Tracer:  # fmt: skip
     x = _converted(object, dtype)
-    if x is object and copy:
+    if x is object and copy in (True, np._CopyMode.ALWAYS):
         x = x.copy()
     return x if x.ndim >= ndmin else x.reshape((1,) * (ndmin - x.ndim) + x.shape)
 
