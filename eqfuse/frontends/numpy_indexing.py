@@ -74,6 +74,8 @@ def _parts(key: Any) -> list[Any]:
     for part in key if isinstance(key, tuple) else (key,):
         if part is None or part is Ellipsis or isinstance(part, slice):
             parts.append(part)
+        elif isinstance(part, Tracer):
+            parts.append(_array_part(part))
         elif isinstance(part, (bool, np.bool_)):
             raise UnsupportedOp("indexing with a Python bool cannot be traced; use x[None] or np.where")
         elif isinstance(part, (int, np.integer)):

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from eqfuse.errors import ShapeError, UnsupportedOp
 from eqfuse.frontends import tidy
@@ -81,16 +82,14 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Tracer:
 @implements(np.moveaxis)
 def moveaxis(a: Any, source: Any, destination: Any) -> Tracer:
     x = lift(a)
-    stand_in = np.empty((1,) * x.ndim)
-    stand_in.strides = tuple(range(x.ndim))  # the strides then name the axes
+    stand_in = as_strided(np.empty(1), (1,) * x.ndim, range(x.ndim))  # the strides then name the axes
     return transpose(x, np.moveaxis(stand_in, source, destination).strides)
 
 
 @implements(np.rollaxis)
 def rollaxis(a: Any, axis: int, start: int = 0) -> Tracer:
     x = lift(a)
-    stand_in = np.empty((1,) * x.ndim)
-    stand_in.strides = tuple(range(x.ndim))
+    stand_in = as_strided(np.empty(1), (1,) * x.ndim, range(x.ndim))
     return transpose(x, np.rollaxis(stand_in, axis, start).strides)
 
 

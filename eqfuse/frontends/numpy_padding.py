@@ -25,9 +25,7 @@ _KEYWORD = {
     "maximum": "stat_length", "mean": "stat_length", "median": "stat_length", "minimum": "stat_length",
     "reflect": "reflect_type", "symmetric": "reflect_type",
 }  # fmt: skip
-_STATISTICS: dict[str, Callable[..., Any]] = {
-    "maximum": np.max, "minimum": np.min, "mean": np.mean, "median": np.median,
-}  # fmt: skip
+_STATISTICS: dict[str, Any] = {"maximum": np.max, "minimum": np.min, "mean": np.mean, "median": np.median}
 
 
 @implements(np.pad)

@@ -120,7 +120,7 @@ def _spacing(given: Any, extent: int) -> Any:
         raise ShapeError("when 1d, distances must match the length of the corresponding dimension")
     points = given if isinstance(given, Tracer) else np.asarray(given)
     apart = lazy.diff(points.astype(np.float64) if points.dtype.kind in "iu" else points)
-    if isinstance(apart, np.ndarray) and (apart == apart[0]).all():
+    if not isinstance(apart, Tracer) and (apart == apart[0]).all():
         return apart[0]
     return apart
 

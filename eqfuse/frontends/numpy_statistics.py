@@ -69,7 +69,7 @@ def _quantile(op: str, a: Any, q: Any, axis: Axis, method: str, keepdims: Any, w
     x = lift(a)
     if op.startswith("nan") and x.size == 0:
         return nanmean(x, axis, keepdims=keepdims)  # as NumPy, for any number of quantiles
-    share = lift(np.asarray(q, x.dtype) if isinstance(q, (int, float)) and x.dtype.kind == "f" else q)
+    share = lift(np.asarray(q, x.dtype) if type(q) in (int, float) and x.dtype.kind == "f" else q)
     if share.ndim > 1 and op.startswith("nan"):
         raise UnsupportedOp(f"np.{op} with quantiles of shape {share.shape} cannot be traced; pass a vector of them")
     rows, axes = _rows(x, axis)

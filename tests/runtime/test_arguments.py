@@ -188,7 +188,7 @@ def test_a_dtype_that_is_no_tensors_is_refused_by_name(name: str) -> None:
 
 def test_another_byte_order_is_told_from_the_native_one() -> None:
     program = ef.compile(chain, np.ones(3), target="numpy")
-    with pytest.raises(ef.ShapeError, match="byte order.*>f8"):
+    with pytest.raises(ef.ShapeError, match=r"byte order.*>f8"):
         program(np.ones(3, ">f8"))
 
 
@@ -234,7 +234,8 @@ def owned(x: Any) -> list[Any]:
     y = np.exp(x)
     return [
         x, x, x.T, x[0], x[:, ::-1], np.broadcast_to(x[0], (4, 3)), C, C, C[::-1], C * 2, y, y, y.T, y[1],
-        y.reshape(-1), np.broadcast_to(y, (2, 2, 3)), np.broadcast_to(y[:, :1], (2, 3))[::-1], np.broadcast_to(C, (2, 3)), y + 1,
+        y.reshape(-1),
+        np.broadcast_to(y, (2, 2, 3)), np.broadcast_to(y[:, :1], (2, 3))[::-1], np.broadcast_to(C, (2, 3)), y + 1,
     ]  # fmt: skip
 
 
