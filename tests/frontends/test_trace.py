@@ -250,10 +250,14 @@ def test_unsupported_functions_are_named():
     def save(x):
         return np.savetxt("x", x)  # here
 
+    def distinct(x):
+        return np.unique(x)  # here
+
     def method(x):
         return x.byteswap()  # here
 
     assert "np.savetxt" in refusal(TraceError, save, X)
+    assert "np.sort, and compare neighbours" in refusal(TraceError, distinct, X)
     assert "ndarray.byteswap" in refusal(UnsupportedOp, method, X)
 
 
