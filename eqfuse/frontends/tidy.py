@@ -5,12 +5,12 @@ In: nodes and attributes of the front-ends. Out: nodes. Used by the tracer and b
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.exceptions import ComplexWarning
 
+from eqfuse.errors import warn
 from eqfuse.ir import Node, Shape, const, node
 from eqfuse.ops.elementwise import cast_array
 
@@ -20,7 +20,7 @@ def cast(x: Node, dtype: np.dtype) -> Node:
     if x.dtype == dtype:
         return x
     if x.dtype.kind == "c" and dtype.kind not in "bc":
-        warnings.warn("Casting complex values to real discards the imaginary part", ComplexWarning, stacklevel=2)
+        warn("Casting complex values to real discards the imaginary part", ComplexWarning)
         return cast(part("real", x), dtype)
     if x.op == "const" and x.shape == ():
         return const(cast_array(x.attrs[0].array, dtype))  # type: ignore[attr-defined]

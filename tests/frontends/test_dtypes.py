@@ -174,8 +174,9 @@ def test_a_cast_to_every_dtype_is_numpys(dtype):
 
 @COMPLEX
 def test_an_imaginary_part_that_a_cast_drops_is_warned_about_when_traced(dtype):
-    with pytest.warns(ComplexWarning):
+    with pytest.warns(ComplexWarning) as caught:
         trace(lambda z: z.astype("f4"), sample((3,), dtype))
+    assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         trace(lambda z: z.astype(bool), sample((3,), dtype))
