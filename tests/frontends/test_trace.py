@@ -369,8 +369,17 @@ def test_masks_and_item_assignment_are_refused():
         ({1, 2}, "set"),
     ],
     ids=[
-        "object", "string", "structured", "longdouble", "clongdouble", "datetime", "int4", "byte-swapped", "masked",
-        "matrix", "set",
+        "object",
+        "string",
+        "structured",
+        "longdouble",
+        "clongdouble",
+        "datetime",
+        "int4",
+        "byte-swapped",
+        "masked",
+        "matrix",
+        "set",
     ],
 )
 def test_what_is_no_tensor_is_refused_by_name(value, named):
