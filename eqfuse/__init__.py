@@ -1,5 +1,6 @@
 """eqfuse turns array programs into fewer, cheaper kernels: trace → saturate → extract → emit → run."""
 
+from eqfuse import xp
 from eqfuse.compiler import compile, extract
 from eqfuse.egraph import Budget, saturate
 from eqfuse.emit import emit
@@ -48,5 +49,5 @@ __all__ = [
     "TraceError", "UnsupportedOp", "avg_pool", "batch_norm", "check", "compile", "conv", "elu", "emit", "erf", "erfc",
     "exp", "extract", "gelu", "jit", "layer_norm", "leaky_relu", "load", "log", "log_softmax", "logsumexp",
     "max_pool", "maximum", "meaning", "minimum", "parse", "relu", "relu6", "rms_norm", "saturate", "sigmoid", "silu",
-    "softmax", "softplus", "spec", "sqrt", "tanh", "trace", "where",
+    "softmax", "softplus", "spec", "sqrt", "tanh", "trace", "where", "xp",
 ]  # fmt: skip

@@ -26,15 +26,23 @@ from eqfuse.files import cache_dir, set_aside, write_atomically
 from eqfuse.hardware import DEVICES, GROUPS, Device, Levels, Rates
 from eqfuse.ops import TABLE, Role
 from eqfuse.ops.elementwise import UFUNCS
+from eqfuse.ops.special import SPECIAL
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int64")
 ELEMENTS = 16384  # per measured call: three float32 arrays fill 192 KiB, a usual tile
 
 # Operators without a call of their own: the one they are priced as.
 SAME_AS = {
-    "window_max": "maximum", "window_sum": "add", "take_along_axis": "take", "concat": "cast", "pad": "cast",
-    "real": "cast", "imag": "cast", "complex": "cast",
+    "window_max": "maximum", "window_sum": "add", "take_along_axis": "take", "scatter": "take",
+    "concat": "cast", "pad": "cast", "slice_scatter": "cast", "real": "cast", "imag": "cast", "complex": "cast",
 }  # fmt: skip
+# Operators priced in proportion to one that is measured, as the generic table has them: they are many, and slow.
+_MEASURED_CALLS = ("cumsum", "sort")
+_IN_PROPORTION = dict.fromkeys(SPECIAL, "erf") | {
+    name: "sort"
+    for name, op in TABLE.items()
+    if op.role is Role.LIBRARY and name not in SAME_AS and name not in _MEASURED_CALLS
+}
 _FREE = frozenset(GROUPS[0].ops.split())
 
 
@@ -124,6 +132,9 @@ def measure(quick: bool) -> Device:
         flops = tuple((dtype, _product(dtype, quick)) for dtype in DTYPES)
     for op, as_op in SAME_AS.items():
         seconds[op] = seconds[as_op]
+    usual = {op: g.cpu_ns for g in GROUPS for op in g.ops.split()}
+    for op, other in _IN_PROPORTION.items():
+        seconds[op] = tuple((dtype, s * usual[op] / usual[other]) for dtype, s in seconds[other])
     for op in _FREE:
         seconds[op] = tuple((dtype, 0.0) for dtype in DTYPES)
     near, all_levels, dispatch = _memory(found, threads, quick)
@@ -160,7 +171,7 @@ def _smallest_kernel(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def _measured_ops() -> Iterator[str]:
     """Every operator that computes, except products and those priced as another."""
-    unmeasured = _FREE | set(SAME_AS)
+    unmeasured = _FREE | set(SAME_AS) | set(_IN_PROPORTION)
     yield from (name for name, op in TABLE.items() if op.role is not Role.CONTRACTION and name not in unmeasured)
 
 
@@ -195,8 +206,10 @@ def _call(op: str, dtype: np.dtype) -> Callable[[], Any]:
             return partial(np.take, x, np.random.default_rng(0).permutation(ELEMENTS))
         case _, Role.REDUCTION:
             return partial(meaning, rows, (-1,))
-        case "cumsum" | "sort", _:
+        case "cumsum", _:
             return partial(meaning, rows, -1)
+        case "sort", _:
+            return partial(meaning, rows, -1, False)
     raise UnsupportedOp(f"eqfuse/calibrate.py cannot measure operator {op!r}: add a case to _call, or a row to SAME_AS")
 
 

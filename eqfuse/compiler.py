@@ -6,13 +6,14 @@ Each stage is timed, printed on the EQFUSE_DEBUG ladder, and skipped where the c
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from eqfuse import cache, debug
+from eqfuse.calls import Call
 from eqfuse.dtypes import epsilon, kind, parts
 from eqfuse.egraph import Budget, saturate
 from eqfuse.emit import emit
@@ -22,12 +23,14 @@ from eqfuse.hardware import Device
 from eqfuse.ir import Graph, check
 from eqfuse.meaning import evaluate
 from eqfuse.plan import Plan
+from eqfuse.pytree import flatten
 from eqfuse.report import make_report
 from eqfuse.rewrites import Law, admitted, select
 from eqfuse.runtime import Program
 from eqfuse.space import Space
+from eqfuse.symbolic import SymbolicSpec
 from eqfuse.targets import device_for
-from eqfuse.trace import trace
+from eqfuse.trace import static_names, trace
 
 
 def compile(
@@ -39,18 +42,31 @@ def compile(
     extractor: str = "flow",
     budget: Budget | None = None,
     verify: bool = False,
+    static_argnames: str | Iterable[str] = (),
+    **example_kwargs: Any,
 ) -> Program:
-    """The fused program of a NumPy function (traced on `example_args`: arrays or `ef.spec`s) or of a graph.
+    """The fused program of a NumPy function (traced on the examples: arrays or `ef.spec`s) or of a graph.
 
+    Specs with symbols, such as ``ef.spec(("n", 64))``, give a `SymbolicProgram`, which runs at every size of them.
+    Keywords that are not among these options are the function's own, as in `trace`.
     `target`: "numpy", "cpu", "cuda", "cuda:h100" and other profile names, or an `ef.Device`. `numerics`: "strict",
     "reassociate" or "approximate", the most a law may do to rounding. `laws`: "all", "none", a family, or a list of
     laws and families. `verify` runs the program once on random inputs and raises EqfuseError unless it agrees with the
     evaluator.
     """
-    graph = fn_or_graph if isinstance(fn_or_graph, Graph) else trace(fn_or_graph, *example_args)
-    return compile_graph(
-        graph, target=target, numerics=numerics, laws=laws, extractor=extractor, budget=budget, verify=verify
-    )
+    options: dict[str, Any] = {
+        "target": target, "numerics": numerics, "laws": laws, "extractor": extractor, "budget": budget,
+        "verify": verify,
+    }  # fmt: skip
+    if isinstance(fn_or_graph, Graph):
+        return compile_graph(fn_or_graph, **options)
+    if any(isinstance(leaf, SymbolicSpec) for leaf in flatten((example_args, example_kwargs))[0]):
+        from eqfuse.dynamic import SymbolicProgram
+
+        call = Call(fn_or_graph, static_names(static_argnames), example_args, example_kwargs)
+        return SymbolicProgram(call, options)
+    graph = trace(fn_or_graph, *example_args, static_argnames=static_argnames, **example_kwargs)
+    return compile_graph(graph, **options)
 
 
 def compile_graph(

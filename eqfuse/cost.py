@@ -52,8 +52,12 @@ def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], de
         return Work(flops, seconds, 1)
     if described.role is Role.WINDOW:
         touched = out.size * math.prod(attrs[0])
+    elif described.role in (Role.REDUCTION, Role.LIBRARY):
+        touched = max(out.size, *(t.size for t in types))
+        if described.role is Role.LIBRARY:  # priced by operation where there are more of these than elements
+            touched = max(touched, flops)
     else:
-        touched = max(out.size, *(t.size for t in types)) if described.role is Role.REDUCTION else out.size
+        touched = out.size
     return Work(flops, touched * device.element_seconds(op, dtype), 1)
 
 

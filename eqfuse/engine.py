@@ -38,6 +38,8 @@ _HEADER = """
 
 _parsed: dict[str, tuple[Any, ...]] = {}
 
+Fold = tuple[str, tuple[Any, ...], tuple[Literal, ...], Literal]  # operator, attributes, arguments, their value
+
 
 def judge(engine: int, rule: int, *values: int) -> int:
     """Called by a match of a law: the number of the judge's answer, 0 to decline."""
@@ -121,6 +123,16 @@ class Engine:
                     answer = self.number(self._snapped(Literal(array)))
             self._judged[key] = answer
         return answer
+
+    def folds(self) -> list[Fold]:
+        """The constants computed so far, in that order."""
+        found: list[Fold] = []
+        for (op, *values), answer in self._judged.items():
+            if op < 0 and answer:
+                name = _OPERATORS[-1 - op]
+                given, n_attrs = [self._objects[v] for v in values], len(row(name).attrs)
+                found.append((name, tuple(given[:n_attrs]), tuple(given[n_attrs:]), self._objects[answer]))
+        return found
 
     def _snapped(self, literal: Literal) -> Literal:
         same_type = self._constants.setdefault(literal.type, [])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import linecache
 import sys
 import sysconfig
-import warnings
 from pathlib import Path
 from types import FrameType
 
@@ -14,36 +13,30 @@ _BESIDE = tuple(str(Path(__file__).resolve().parent.parent / name) for name in (
 _LIBRARIES = (sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["purelib"])
 
 
-def _user_frame() -> FrameType | None:
-    """The innermost stack frame that is neither eqfuse's nor a library's."""
+def user_line() -> str | None:
+    """The innermost stack frame that is neither eqfuse's nor a library's, as ``file:line: source text``."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        path = frame.f_code.co_filename
-        ours = path.startswith(_OURS) or path.startswith(_BESIDE)
-        if not ours and not path.startswith(_LIBRARIES) and not path.startswith("<frozen"):
-            return frame
+        if _is_users(frame):
+            path = frame.f_code.co_filename
+            text = linecache.getline(path, frame.f_lineno).strip()
+            return f"{path}:{frame.f_lineno}" + (f": {text}" if text else "")
         frame = frame.f_back
     return None
 
 
-def user_line() -> str | None:
-    """The user's own line, as ``file:line: source text``."""
-    frame = _user_frame()
-    if frame is None:
-        return None
+def user_level() -> int:
+    """The `stacklevel` with which `warnings.warn` points at the line that `user_line` names."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 1
+    while frame is not None and not _is_users(frame):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _is_users(frame: FrameType) -> bool:
     path = frame.f_code.co_filename
-    text = linecache.getline(path, frame.f_lineno).strip()
-    return f"{path}:{frame.f_lineno}" + (f": {text}" if text else "")
-
-
-def warn(message: str, category: type[Warning]) -> None:
-    """Warn as if the user's own line did."""
-    frame = _user_frame()
-    if frame is None:
-        warnings.warn(message, category, stacklevel=2)
-    else:
-        registry = frame.f_globals.setdefault("__warningregistry__", {})
-        warnings.warn_explicit(message, category, frame.f_code.co_filename, frame.f_lineno, registry=registry)
+    return not path.startswith((_OURS, *_BESIDE, *_LIBRARIES, "<frozen"))
 
 
 class EqfuseError(Exception):

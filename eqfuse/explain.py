@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import Console, Group
 from rich.table import Table
@@ -33,6 +33,11 @@ class Explanation:
     shapes: tuple[str, ...]
     not_fused: tuple[tuple[int, int, str], ...]
     measured: tuple[float, ...] | None
+    notes: str = ""
+
+    def about(self, notes: str) -> Explanation:
+        """The same, and `notes` below it."""
+        return replace(self, notes=notes)
 
     def __str__(self) -> str:
         return self._print().file.getvalue()  # type: ignore[attr-defined]
@@ -41,7 +46,8 @@ class Explanation:
         return self._print(record=True).export_html(inline_styles=True, code_format="<pre>{code}</pre>")
 
     def __rich__(self) -> Group:
-        return Group(self._table(), *self._refusals(), Text(self._totals()))
+        notes = [Text(self.notes)] if self.notes else []
+        return Group(self._table(), *self._refusals(), Text(self._totals()), *notes)
 
     def _print(self, record: bool = False) -> Console:
         console = Console(file=io.StringIO(), width=WIDTH, record=record, color_system=None)
@@ -97,6 +103,8 @@ class Explanation:
             fired = sorted(r.laws_fired.items(), key=lambda kv: (-kv[1], kv[0]))
             more = f", and {len(fired) - 8} more" if len(fired) > 8 else ""
             lines.append("Laws: " + ", ".join(f"{name} ×{count}" for name, count in fired[:8]) + more)
+        if r.sizes:
+            lines.append(f"Sizes: {r.sizes}")
         if r.seconds:
             lines.append("Compiled in " + ", ".join(f"{stage} {duration(s)}" for stage, s in r.seconds.items()))
         return "\n".join(lines)

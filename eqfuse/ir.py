@@ -12,7 +12,7 @@ import hashlib
 import math
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -189,11 +189,24 @@ def topological(outputs: Iterable[Node]) -> list[Node]:
 class Signature(Protocol):
     """How a traced function's arguments and results nest around the flat arrays of its graph."""
 
-    def flatten(self, args: tuple[Any, ...]) -> list[Any]:
-        """The arrays among `args`, one per graph input."""
+    @property
+    def pure(self) -> bool:
+        """Are the leaves of the arguments the graph's inputs, and its outputs the results?"""
 
-    def unflatten(self, outputs: tuple[Any, ...]) -> Any:
-        """The function's result, rebuilt around `outputs`."""
+    def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The leaves of the arguments."""
+
+    def feed(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        """One array per graph input."""
+
+    def select(self, outputs: Sequence[Any]) -> list[Any]:
+        """The results among the graph's outputs."""
+
+    def settle(self, arrays: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+        """The results, after the arguments among `arrays` are changed as the function changes them."""
+
+    def rebuild(self, results: Sequence[Any]) -> Any:
+        """What the function returns, around `results`."""
 
 
 @dataclass(frozen=True)

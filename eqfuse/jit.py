@@ -1,6 +1,7 @@
 """`@ef.jit`: a function that compiles itself for the shapes and dtypes it is called with, and remembers the programs.
 
 In: user arguments. Out: the compiled program's results. A warm call is one dictionary look-up before the kernels run.
+At most so many programs are kept; with `dynamic`, sizes that change share plans (`eqfuse/family.py`).
 """
 
 from __future__ import annotations
@@ -8,31 +9,42 @@ from __future__ import annotations
 import functools
 import threading
 import types
-from collections.abc import Callable, Hashable, Iterable
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
 
-from eqfuse.errors import TraceError
-from eqfuse.pytree import LEAF, Structure, flatten, unflatten
-from eqfuse.trace import SCALARS, Spec, as_array, parameters_of, split_static, static_names, trace
+from eqfuse.calls import Call
+from eqfuse.errors import TraceError, user_level
+from eqfuse.groups import Dynamic, Group
+from eqfuse.pytree import LEAF, flatten, unflatten
+from eqfuse.trace import SCALARS, Spec, as_array, input_names, parameters_of, split_static, static_names
 from eqfuse.tracer import Tracer
+from eqfuse.versions import Key, Version, Versions, changing
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+KEPT = 8  # programs of one function
+KEPT_SIZES = 64  # of one with `dynamic`, where a size costs little
 
 
 class Jitted(Generic[P, R]):
     """A function with one compiled program per structure, shapes, dtypes and static values of its arguments."""
 
-    def __init__(self, fn: Callable[P, R], static_argnames: str | Iterable[str], options: dict[str, Any]) -> None:
+    def __init__(
+        self, fn: Callable[P, R], static_argnames: str | Iterable[str], dynamic: Dynamic, options: dict[str, Any]
+    ) -> None:
         functools.update_wrapper(self, fn)
         self.fn = fn
         self.options = options
+        self.dynamic = dynamic
         self._static = static_names(static_argnames)
         self._parameters = parameters_of(fn)
-        self._programs: dict[Hashable, tuple[Any, Structure]] = {}
-        self._by_arrays: dict[tuple, tuple[Any, Structure]] = {}  # the same, for calls with arrays by position alone
+        self._versions = Versions(KEPT_SIZES if dynamic else KEPT)
+        self._by_arrays: dict[tuple, Version] = {}  # the same, for calls with arrays by position alone
+        self._groups = Versions(KEPT)
         self._lock = threading.RLock()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -44,69 +56,105 @@ class Jitted(Generic[P, R]):
                 key.append(array.shape)
                 key.append(array.dtype)
             else:
-                flat = tuple(key)
-                found = self._by_arrays.get(flat)
-                if found is None:
-                    found = self._by_arrays[flat] = self._find(args, kwargs)[0]
-                program, results = found
-                outputs = program.run(args)
-                return outputs[0] if results is LEAF else unflatten(results, outputs)
-        found, leaves = self._find(args, kwargs)
-        if found is None:
+                found = self._by_arrays.get(tuple(key)) or self._found_by_arrays(tuple(key), args)
+                found.used = self._versions.now()
+                outputs = found.program.call(args)
+                return outputs[0] if found.results is LEAF else unflatten(found.results, outputs)
+        version, leaves = self._find(args, kwargs)
+        if version is None:
             return self.fn(*args, **kwargs)
-        program, results = found
-        return unflatten(results, program.run([as_array(leaf) for leaf in leaves]))
+        return unflatten(version.results, version.program.call([as_array(leaf) for leaf in leaves]))
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
 
     def __repr__(self) -> str:
-        return f"<eqfuse.jit of {getattr(self.fn, '__qualname__', self.fn)}, {len(self._programs)} program(s)>"
+        name = getattr(self.fn, "__qualname__", repr(self.fn))
+        lines = [f"<eqfuse.jit of {name}, {len(self._versions)} program(s), {self._versions.dropped} dropped>"]
+        return "\n".join([*lines, *(str(group.program) for group in self._groups)])
 
     def program(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """The compiled program that a call with these arguments runs (for its report, its source, `save`)."""
-        found, _ = self._find(args, kwargs)
-        if found is None:
+        version, _ = self._find(args, kwargs)
+        if version is None:
             raise TraceError("inside a traced function there is no program of this function alone: call it instead")
-        return found[0]
+        return version.program
 
-    def _find(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, list[Any]]:
-        """The program and the structure of its results, compiled when needed, and the arrays to run it on.
+    def _found_by_arrays(self, flat: tuple, args: tuple) -> Version:
+        with self._lock:  # so that no version is listed here after it was dropped
+            found, _ = self._find(args, {})
+            assert found is not None
+            found.flat = flat
+            self._by_arrays[flat] = found
+            return found
 
-        None instead of a program when an argument is a tracer: the function is then part of the outer trace.
+    def _find(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Version | None, list[Any]]:
+        """The version for these arguments, compiled when needed, and the arrays to run it on.
+
+        None instead of a version when an argument is a tracer: the function is then part of the outer trace.
         """
-        dynamic, fixed = split_static(self._parameters, self._static, args, kwargs)
-        leaves, structure = flatten(dynamic)
+        arguments, fixed = split_static(self._parameters, self._static, args, kwargs)
+        leaves, structure = flatten(arguments)
         if any(isinstance(leaf, Tracer) for leaf in leaves):
             return None, leaves
-        key = (
+        key = Key(
             structure,
             tuple([_leaf_key(leaf) for leaf in leaves]),
             tuple([(name, _static_key(name, fixed[name])) for name in sorted(fixed)]),
         )
-        found = self._programs.get(key)
+        found = self._versions.get(key)
         if found is None:
             with self._lock:
-                found = self._programs.get(key)
+                found = self._versions.get(key)
                 if found is None:
-                    found = self._programs[key] = self._compiled(args, kwargs)
+                    found = self._made(key, args, kwargs)
+                    self._keep(key, found)
         return found, leaves
 
-    def _compiled(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, Structure]:
+    def _made(self, key: Key, args: tuple, kwargs: dict[str, Any]) -> Version:
         from eqfuse.compiler import compile_graph
 
-        graph = trace(self.fn, *args, static_argnames=self._static, **kwargs)
-        return compile_graph(graph, **self.options), graph.signature.results  # type: ignore[union-attr]
+        call = Call(self.fn, self._static, args, kwargs)
+        if not self.dynamic:
+            graph = call.trace()
+            return Version(compile_graph(graph, **self.options), graph.signature.results, "")  # type: ignore[union-attr]
+        alike = key.without_extents()
+        group = self._groups.get(alike)
+        if group is None:
+            group = Version(Group(call, self.dynamic, self.options), None, "")
+            self._groups.keep(alike, group)
+        made: Version = group.program.make(call.shapes)
+        return made
+
+    def _keep(self, key: Key, version: Version) -> None:
+        before = [v.key for v in self._versions]
+        dropped = self._versions.keep(key, version)
+        if dropped is None:
+            return
+        self._by_arrays.pop(dropped.flat or (), None)
+        if self._versions.dropped == 1 and not self.dynamic:
+            what, axis = changing([*before, key], input_names(self._parameters, key.structure))
+            advice = (
+                f"With ef.jit(dynamic=True), or dynamic={axis}, one plan serves many sizes"
+                if axis
+                else "Call it with fewer kinds of arguments, or jit a function for each"
+            )
+            warnings.warn(
+                f"{getattr(self.fn, '__qualname__', self.fn)} is compiled again and again: {what} keeps changing. "
+                f"Only the {KEPT} programs used last are kept. {advice}",
+                stacklevel=user_level(),
+            )
 
 
-def _leaf_key(leaf: Any) -> Any:
-    if type(leaf) in SCALARS:
-        return type(leaf)
-    if type(leaf) is np.ndarray or isinstance(leaf, (np.generic, Spec)):
-        return (leaf.shape, leaf.dtype)
+def _leaf_key(leaf: Any) -> tuple:
+    """(class where it matters, shape, dtype)."""
+    if type(leaf) in SCALARS or isinstance(leaf, np.generic):  # a NumPy scalar has no memory to write to
+        return (type(leaf), None, None)
+    if type(leaf) is np.ndarray or isinstance(leaf, Spec):
+        return (None, leaf.shape, leaf.dtype)
     if hasattr(leaf, "dtype") and hasattr(leaf, "shape"):
         return (type(leaf), leaf.shape, leaf.dtype)
-    return type(leaf)  # tracing refuses it, by its name
+    return (type(leaf), None, None)  # tracing refuses it, by its name
 
 
 def _static_key(name: str, value: Any) -> Hashable:
@@ -131,10 +179,27 @@ def jit(fn: Callable[P, R], /) -> Jitted[P, R]: ...
 
 @overload
 def jit(
+    fn: Callable[P, R],
+    /,
     *,
     target: Any = ...,
     numerics: str = ...,
     static_argnames: str | Iterable[str] = ...,
+    dynamic: Dynamic = ...,
+    laws: Any = ...,
+    extractor: str = ...,
+    budget: Any = ...,
+    verify: bool = ...,
+) -> Jitted[P, R]: ...
+
+
+@overload
+def jit(
+    *,
+    target: Any = ...,
+    numerics: str = ...,
+    static_argnames: str | Iterable[str] = ...,
+    dynamic: Dynamic = ...,
     laws: Any = ...,
     extractor: str = ...,
     budget: Any = ...,
@@ -149,6 +214,7 @@ def jit(
     target: Any = "cpu",
     numerics: str = "reassociate",
     static_argnames: str | Iterable[str] = (),
+    dynamic: Dynamic = False,
     laws: Any = "all",
     extractor: str = "flow",
     budget: Any = None,
@@ -158,13 +224,16 @@ def jit(
 
     Python scalars among the arguments are inputs (a new value costs no new program); name arguments that decide shapes,
     axes or branches in `static_argnames`. Arrays from closures and globals are constants of the program.
+    `dynamic`: True lets extents that change share a plan; ``{"x": ("n", 64)}`` names them (None: as it is).
     """
     options = {
         "target": target, "numerics": numerics, "laws": laws, "extractor": extractor, "budget": budget,
         "verify": verify,
     }  # fmt: skip
+    if not isinstance(dynamic, (bool, Mapping)):
+        raise TraceError(f"dynamic is {dynamic!r}: it takes True, or a shape by argument, as in {{'x': ('n', 64)}}")
 
     def decorate(function: Callable[..., Any]) -> Jitted[..., Any]:
-        return Jitted(function, static_argnames, options)
+        return Jitted(function, static_argnames, dynamic, options)
 
     return decorate if fn is None else decorate(fn)

@@ -11,18 +11,21 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import ShapeError
+from eqfuse.frontends.accepted import ndarray
 from eqfuse.ir import Graph, Node
 from eqfuse.ops import row
 
 
 def meaning(graph: Graph, *args: Any) -> Any:
-    """What the traced function returns for `args`, by the evaluator.
+    """What the traced function returns for `args`, by the evaluator, which leaves them as they are.
 
     A graph that was not traced (built by hand, or by `parse`) takes one array per input and returns a tuple.
     """
     if graph.signature is None:
         return evaluate(graph, args)
-    return graph.signature.unflatten(evaluate(graph, graph.signature.flatten(args)))
+    signature = graph.signature
+    outputs = evaluate(graph, signature.feed(signature.flatten(args, {})))
+    return signature.rebuild(signature.select(outputs))
 
 
 def evaluate(graph: Graph, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
@@ -40,7 +43,7 @@ def bind(graph: Graph, args: Sequence[Any]) -> dict[Node, np.ndarray]:
         raise ShapeError(f"the graph has {len(graph.inputs)} inputs, {len(args)} arrays were given")
     values = {}
     for n, value in zip(graph.inputs, args, strict=True):
-        array = np.asarray(value)
+        array = ndarray(value, f"the argument {n.attrs[0]!r}")
         if array.dtype != n.dtype or array.shape != n.shape:
             got = f"{array.dtype.name}[{', '.join(map(str, array.shape))}]"
             raise ShapeError(f"input {n.attrs[0]!r} is {n.type}, an array of {got} was given")

@@ -47,6 +47,7 @@ def prove(
     `constants` the values known in advance. Raises EqfuseError when egglog does not find a root equal.
     """
     engine = segment._engine
+    assert engine is not None, "nothing was saturated"
     proof = engine.begin_proof(_FUSION)
     terms = {key: engine.name(n) for key, n in zip(inputs, segment.graph.inputs, strict=True)}
     for key, literal in (constants or {}).items():

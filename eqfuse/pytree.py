@@ -1,12 +1,13 @@
 """Nested containers: tuples, lists, dicts, named tuples and dataclasses around arrays.
 
-In: a tree. Out: its leaves in order and a hashable `Structure` that rebuilds it. Used by `trace` and `jit`.
+In: a tree. Out: its leaves in order and a hashable `Structure` that rebuilds it. Used by `trace` and `jit`. A dataclass
+is rebuilt field by field, without its ``__init__`` or ``__post_init__``: what these did is in the fields already.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -18,7 +19,10 @@ _STATIC = (str, bytes, type(None), np.dtype, type, slice, type(Ellipsis))
 
 
 class Structure(NamedTuple):
-    """A tree without its leaves. `kind`: a container type, None for a leaf, or `Static` (its value is the one key)."""
+    """A tree without its leaves. `kind`: a container type, None for a leaf, or `Static` (its value is the one key).
+
+    The first key of a defaultdict is the function that makes its defaults.
+    """
 
     kind: Any
     keys: tuple[Hashable, ...] = ()
@@ -47,12 +51,15 @@ def _flatten(tree: Any, leaves: list[Any]) -> Structure:
         return Structure(kind, (), tuple([_flatten(child, leaves) for child in tree]))
     if kind is dict or kind is OrderedDict:
         return Structure(kind, tuple(tree), tuple([_flatten(child, leaves) for child in tree.values()]))
+    if kind is defaultdict:
+        children = tuple([_flatten(child, leaves) for child in tree.values()])
+        return Structure(kind, (tree.default_factory, *tree), children)
     if isinstance(tree, _STATIC):
         return Structure(Static, (_hashable(tree),))
     if isinstance(tree, tuple) and hasattr(kind, "_fields"):
         return Structure(kind, (), tuple([_flatten(child, leaves) for child in tree]))
     if dataclasses.is_dataclass(kind):
-        names = tuple(f.name for f in dataclasses.fields(tree) if f.init)
+        names = tuple(f.name for f in dataclasses.fields(tree) if hasattr(tree, f.name))
         return Structure(kind, names, tuple([_flatten(getattr(tree, name), leaves) for name in names]))
     if isinstance(tree, (tuple, list, dict)):
         raise TraceError(
@@ -84,9 +91,15 @@ def _unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
         return kind(children)
     if kind is dict or kind is OrderedDict:
         return kind(zip(structure.keys, children, strict=True))
+    if kind is defaultdict:
+        default: Any = structure.keys[0]
+        return defaultdict(default, zip(structure.keys[1:], children, strict=True))
     if issubclass(kind, tuple):
-        return kind(*children)
-    return kind(**dict(zip(map(str, structure.keys), children, strict=True)))
+        return tuple.__new__(kind, children)
+    made = object.__new__(kind)
+    for name, child in zip(structure.keys, children, strict=True):
+        object.__setattr__(made, str(name), child)  # a frozen class has no other way
+    return made
 
 
 def paths(structure: Structure, prefix: str = "") -> list[str]:
@@ -96,6 +109,8 @@ def paths(structure: Structure, prefix: str = "") -> list[str]:
         return [prefix]
     if kind in (dict, OrderedDict):
         steps = [f"[{key!r}]" for key in structure.keys]
+    elif kind is defaultdict:
+        steps = [f"[{key!r}]" for key in structure.keys[1:]]
     elif kind in (tuple, list):
         steps = [f"[{i}]" for i in range(len(structure.children))]
     elif kind is Static:

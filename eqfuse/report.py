@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Node
@@ -68,6 +69,7 @@ class Report:
     unfused_kernels: int
     unfused_bytes_moved: int
     unfused_seconds: float
+    sizes: str = ""  # of symbols: which, and how the plan came to serve them
 
 
 def make_report(
@@ -79,30 +81,47 @@ def make_report(
     optimality_gap: float | None = None,
 ) -> Report:
     """The report of `plan`; `seconds` by stage of compilation."""
-    kernels = tuple(_kernel_report(k, plan.device) for k in running(plan))
-    unfused = tuple(_kernel_report(k, plan.device) for k in running(unfused_plan))
-    moved, unfused_moved = (sum(k.bytes_moved for k in ks) for ks in (kernels, unfused))
-    predicted, unfused_predicted = (sum(k.predicted_seconds for k in ks) for ks in (kernels, unfused))
     return Report(
-        kernels=kernels,
-        n_kernels=len(kernels),
-        bytes_moved=moved,
-        flops=sum(k.flops for k in kernels),
-        predicted_seconds=predicted,
+        **_totals(plan, unfused_plan),
         peak_bytes=peak_bytes,
-        fusion_rate=_fusion_rate(plan),
-        memory_saving=1 - moved / unfused_moved if unfused_moved else 0.0,
-        speedup=_ratio(unfused_predicted, predicted),
-        time_ratio=_ratio(predicted, unfused_predicted),
         stop_reason=space.stop_reason,
         egraph_nodes=space.n_nodes,
         laws_fired=dict(space.laws_fired),
         optimality_gap=optimality_gap,
         seconds=dict(seconds),
-        unfused_kernels=len(unfused),
-        unfused_bytes_moved=unfused_moved,
-        unfused_seconds=unfused_predicted,
     )
+
+
+def report_at(
+    planned: Report, plan: Plan, unfused_plan: Plan, seconds: Mapping[str, float], peak_bytes: int, sizes: str
+) -> Report:
+    """The report of `plan`, which was carried to other `sizes` from one that has the report `planned`."""
+    return replace(
+        planned, **_totals(plan, unfused_plan), peak_bytes=peak_bytes, optimality_gap=None, seconds=dict(seconds),
+        sizes=sizes,
+    )  # fmt: skip
+
+
+def _totals(plan: Plan, unfused_plan: Plan) -> dict[str, Any]:
+    """What a report says about the kernels themselves."""
+    kernels = tuple(_kernel_report(k, plan.device) for k in running(plan))
+    unfused = tuple(_kernel_report(k, plan.device) for k in running(unfused_plan))
+    moved, unfused_moved = (sum(k.bytes_moved for k in ks) for ks in (kernels, unfused))
+    predicted, unfused_predicted = (sum(k.predicted_seconds for k in ks) for ks in (kernels, unfused))
+    return {
+        "kernels": kernels,
+        "n_kernels": len(kernels),
+        "bytes_moved": moved,
+        "flops": sum(k.flops for k in kernels),
+        "predicted_seconds": predicted,
+        "fusion_rate": _fusion_rate(plan),
+        "memory_saving": 1 - moved / unfused_moved if unfused_moved else 0.0,
+        "speedup": _ratio(unfused_predicted, predicted),
+        "time_ratio": _ratio(predicted, unfused_predicted),
+        "unfused_kernels": len(unfused),
+        "unfused_bytes_moved": unfused_moved,
+        "unfused_seconds": unfused_predicted,
+    }
 
 
 def running(plan: Plan) -> list[Kernel]:
@@ -158,7 +177,7 @@ def _best_rate(ops: list[Node], device: Device) -> float:
 
 def _fusion_rate(plan: Plan) -> float:
     """Fused operators over fusible ones. 1 when there is nothing to fuse."""
-    sizes = [sum(row(n.op).role is not Role.LIBRARY for n in working(k.body)) for k in running(plan)]
+    sizes = [sum(row(n.op).role not in (Role.LIBRARY, Role.UPDATE) for n in working(k.body)) for k in running(plan)]
     fusible = sum(sizes)
     return sum(n for n in sizes if n > 1) / fusible if fusible > 1 else 1.0
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -18,7 +19,11 @@ import numpy as np
 from eqfuse.emit.numpy import NumpyKernel, emit_kernel
 from eqfuse.emit.numpy_library import view_function
 from eqfuse.errors import ShapeError
+from eqfuse.frontends.accepted import ndarray
+from eqfuse.ir import topological
+from eqfuse.meaning import evaluate
 from eqfuse.memory import Arenas, Life, arenas, place
+from eqfuse.ops import Role, row
 from eqfuse.plan import Plan
 
 if TYPE_CHECKING:
@@ -37,7 +42,7 @@ class Program:
     `peak_bytes` is the memory of one call beside its arguments and results: the arena and the kernels' scratch.
     """
 
-    report: Report
+    make_report: Callable[[], Report]  # where the report is made when it is first asked for
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -45,8 +50,13 @@ class Program:
         self._fixed: list[Any] = [None] * len(plan.types)
         self._prepare()
         self._emitted: list[NumpyKernel | None] = []
-        self._steps = [self._step(i) for i in range(len(plan.kernels))]
-        self._fresh, self._outputs, self._slots, self._arena_bytes = layout(plan)
+        in_place = updates_in_place(plan)
+        self._steps: list[Step] = []
+        for i, k in enumerate(plan.kernels):
+            if i in in_place:
+                self._steps.append((_itself, k.writes, (in_place[i],), True))
+            self._steps.append(self._step(i))
+        self._fresh, self._outputs, self._slots, self._arena_bytes = layout(plan, in_place)
         self._ready: list[list[Any]] = []  # values with their arrays in a small arena, when no call uses them
         self.peak_bytes = self._arena_bytes + max((k.scratch_bytes for k in self._emitted if k), default=0)
 
@@ -54,8 +64,20 @@ class Program:
         signature = self.plan.graph.signature
         if signature is None:
             return self.run(args)
-        arrays = signature.flatten(args, kwargs) if kwargs else signature.flatten(args)  # type: ignore[call-arg]
-        return signature.unflatten(self.run(arrays))
+        return signature.rebuild(self.call(signature.flatten(args, kwargs)))
+
+    def call(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        """The traced function's results for the `leaves` of its arguments, which it may change in place."""
+        signature = self.plan.graph.signature
+        if signature is None or signature.pure:
+            return self.run(leaves)
+        arrays = signature.feed(leaves)
+        return signature.settle(arrays, self.run(arrays))
+
+    @cached_property
+    def report(self) -> Report:
+        """What a call does, by prediction, and what that saves."""
+        return self.make_report()
 
     def run(self, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
         """The outputs for `arrays`, one per graph input. Raises ShapeError when they are not what was compiled for."""
@@ -94,7 +116,7 @@ class Program:
     def kernel_seconds(self, *args: Any, **kwargs: Any) -> list[float]:
         """Median seconds of each kernel that is no view, in order, on these arguments."""
         signature = self.plan.graph.signature
-        arrays = args if signature is None else signature.flatten(args, kwargs)  # type: ignore[call-arg]
+        arrays = args if signature is None else signature.feed(signature.flatten(args, kwargs))
         taken: list[list[float]] = []
         for _ in range(6):
             values = self._with_arrays(Arenas().take(self._arena_bytes))
@@ -125,7 +147,7 @@ class Program:
         """Put the arguments, and new arrays for the results, among `values`."""
         for array, (v, dtype, shape) in zip(arrays, self._expected, strict=True):
             if type(array) is not np.ndarray:
-                array = np.asarray(array)
+                array = ndarray(array, f"the argument {self._name(v)!r}")
             if array.shape != shape or array.dtype != dtype:
                 self._refuse(v, array)
             values[v] = array
@@ -142,26 +164,25 @@ class Program:
     def _refuse(self, value: int, array: np.ndarray) -> NoReturn:
         n = self.plan.graph.inputs[self.plan.inputs.index(value)]
         got = f"{array.dtype.name}[{', '.join(map(str, array.shape))}]"
+        if not array.dtype.isnative:
+            got = f"in another byte order ({array.dtype.str})"
         raise ShapeError(
             f"argument {n.attrs[0]!r} is {got}, the program was compiled for {n.type}: convert it, or compile for it "
             "(ef.jit does so by itself)"
         )
+
+    def _name(self, value: int) -> Any:
+        return self.plan.graph.inputs[self.plan.inputs.index(value)].attrs[0]
 
     def _prepare(self) -> None:
         """Place the constants, and run what depends on them alone."""
         for value, literal in self.plan.constants:
             self._fixed[value] = literal.array
         for k in self.plan.setup:
-            reads = [self._fixed[v] for v in k.reads]
-            if k.kind == "view":
-                self._fixed[k.writes[0]] = view_function(k.body)(*reads)
-                continue
-            types = [self.plan.types[v] for v in k.writes]
-            outs = [np.empty(t.shape, t.dtype) for t in types]
             with np.errstate(all="ignore"):
-                emit_kernel(k, self.plan.device).run(outs, reads)
-            for v, out in zip(k.writes, outs, strict=True):
-                self._fixed[v] = out
+                made = evaluate(k.body, [self._fixed[v] for v in k.reads])
+            for v, array in zip(k.writes, made, strict=True):
+                self._fixed[v] = np.array(array, order="C")
 
     def _step(self, i: int) -> Step:
         k = self.plan.kernels[i]
@@ -186,23 +207,63 @@ def value_names(values: Sequence[int]) -> str:
     return ", ".join(f"v{v}" for v in values)
 
 
-def layout(plan: Plan) -> tuple[list[tuple[int, np.dtype, tuple[int, ...]]], list[tuple[int, bool]], list[Slot], int]:
+def _itself(array: np.ndarray) -> np.ndarray:
+    return array
+
+
+def updates_in_place(plan: Plan) -> dict[int, int]:
+    """The kernels that may write their result into the memory of the array they update, and which value that is.
+
+    It must come from another kernel, and nobody may read it later, nor one write of the update after another.
+    """
+    owner = {v: v for v in range(len(plan.types))}
+    last: dict[int, int] = {}
+    made: set[int] = set()
+    for i, k in enumerate(plan.kernels):
+        last.update((owner[v], i) for v in k.reads)
+        if k.kind == "view":
+            owner[k.writes[0]] = owner[k.reads[0]]
+        else:
+            made.update(k.writes)
+    results = {owner[v] for v in plan.outputs}
+    found = {}
+    for i, k in enumerate(plan.kernels):
+        n = k.body.outputs[0]
+        if k.kind != "library" or len(k.writes) != 1 or row(n.op).role is not Role.UPDATE or n.args[0].op != "input":
+            continue
+        base = k.reads[k.body.inputs.index(n.args[0])]
+        others = [owner[v] for v in k.reads if v != base]
+        read_again = len(n.args) > 2 and any(leaf is n.args[0] for a in n.args[1:] for leaf in topological([a]))
+        if base in made and last[base] == i and base not in results and base not in others and not read_again:
+            found[i] = base
+    return found
+
+
+def layout(
+    plan: Plan, in_place: dict[int, int]
+) -> tuple[list[tuple[int, np.dtype, tuple[int, ...]]], list[tuple[int, bool]], list[Slot], int]:
     """New arrays per call; outputs, and whether each is copied; intermediates in the arena; the size of the arena."""
     root: dict[int, int] = {}
+    spread: set[int] = set()  # views in which elements share memory: the caller could not write into them
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for i, k in enumerate(plan.kernels):
         if k.kind == "view":
             root[k.writes[0]] = root.get(k.reads[0], k.reads[0])
+            if k.reads[0] in spread or any(n.op == "broadcast_to" for n in k.body.nodes):
+                spread.add(k.writes[0])
             continue
-        first.update(dict.fromkeys(k.writes, i))
+        if i in in_place:
+            root[k.writes[0]] = root.get(in_place[i], in_place[i])
+        else:
+            first.update(dict.fromkeys(k.writes, i))
         last.update((root.get(v, v), i) for v in (*k.writes, *k.reads))
     fresh: dict[int, None] = {}
     outputs = []
     for v in plan.outputs:
         owner = root.get(v, v)
-        copied = owner not in first or owner in fresh
-        if not copied:
+        copied = owner not in first or owner in fresh or v in spread
+        if owner in first:
             fresh[owner] = None
         outputs.append((v, copied))
     types = plan.types

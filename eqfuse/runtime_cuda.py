@@ -21,6 +21,7 @@ from eqfuse.emit.cuda_calls import NOT_EMITTED, CudaCalls, emit_calls
 from eqfuse.emit.cuda_ops import PRELUDE
 from eqfuse.emit.numpy_library import view_function
 from eqfuse.errors import ShapeError
+from eqfuse.frontends.accepted import ndarray
 from eqfuse.gpu import Gpu, cupy_gpu, ready
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Node
@@ -59,7 +60,7 @@ class CudaProgram(Program):
         self._gpu = gpu
         self._expected = [(v, n.dtype, n.shape) for v, n in zip(plan.inputs, plan.graph.inputs, strict=True)]
         self._functions = _emit(plan)
-        self._fresh, self._outputs, self._slots, self._arena_bytes = layout(plan)
+        self._fresh, self._outputs, self._slots, self._arena_bytes = layout(plan, {})
         self._lock = threading.Lock()
         self._loaded: dict[Hashable, _Loaded] = {}  # by device
         self._states: dict[Hashable, list[_State]] = {}  # by device and stream; those that no call uses
@@ -104,7 +105,7 @@ class CudaProgram(Program):
     def kernel_seconds(self, *args: Any, **kwargs: Any) -> list[float]:
         """Median seconds on the device of each kernel that is no view, in order, on these arguments."""
         signature = self.plan.graph.signature
-        arrays = args if signature is None else signature.flatten(args, kwargs)  # type: ignore[call-arg]
+        arrays = args if signature is None else signature.feed(signature.flatten(args, kwargs))
         gpu = self._gpu or cupy_gpu()
         loaded = self._load(gpu, gpu.here()[0])
         state = self._new_state(gpu, loaded)
@@ -131,7 +132,7 @@ class CudaProgram(Program):
             self._place(gpu, values)
         for array, (v, dtype, shape) in zip(arrays, self._expected, strict=True):
             held = gpu.holds(array)
-            given = array if held else np.asarray(array)
+            given = array if held else ndarray(array, f"the argument {self._name(v)!r}")
             if given.shape != shape or given.dtype != dtype:
                 self._refuse(v, given)
             values[v] = ready(gpu, given) if held else gpu.upload(given)

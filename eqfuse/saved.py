@@ -106,6 +106,11 @@ def _with_constants(graph: Graph, arrays: list[np.ndarray], signature: CallSigna
 
 def _signature(signature: CallSignature) -> dict[str, Any]:
     parameters = signature.parameters
+    if signature.draws:
+        raise EqfuseError(
+            "a program that draws random numbers cannot be saved (a saved program holds no generators): draw outside "
+            "the function and pass the numbers"
+        )
     return {
         "parameters": None if parameters is None else [
             (p.name, p.kind.name, p.default is not p.empty) for p in parameters.parameters.values()
@@ -113,6 +118,9 @@ def _signature(signature: CallSignature) -> dict[str, Any]:
         "static": sorted(signature.static),
         "arguments": _structure(signature.arguments),
         "results": _structure(signature.results),
+        "sources": signature.sources,
+        "written": signature.written,
+        "ordered": signature.ordered,
     }  # fmt: skip
 
 
@@ -130,7 +138,9 @@ def _call_signature(data: dict[str, Any] | None) -> CallSignature | None:
             ]
         )
     static = frozenset(data["static"])
-    return CallSignature(parameters, static, _tree(data["arguments"]), _tree(data["results"]))
+    sources, written, ordered = (tuple(map(int, data[name])) for name in ("sources", "written", "ordered"))
+    arguments, results = _tree(data["arguments"]), _tree(data["results"])
+    return CallSignature(parameters, static, arguments, results, sources, written, ordered, (), ())
 
 
 def _structure(s: Structure) -> Any:

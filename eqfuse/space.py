@@ -53,7 +53,7 @@ class Segment:
     laws_fired: dict[str, int]
     seconds: float
     nodes_per_round: tuple[int, ...]
-    _engine: Engine = field(repr=False, compare=False)
+    _engine: Engine | None = field(repr=False, compare=False)  # None where no law was applied
 
     @property
     def n_nodes(self) -> int:

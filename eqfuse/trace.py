@@ -1,6 +1,7 @@
 """Tracing: a NumPy function and example arguments in, a `Graph` out. Next stop: `egraph.saturate`.
 
-The function runs once, on tracers. Arrays it finds elsewhere (closures, globals) become constants.
+The function runs once, on tracers. Arrays it finds elsewhere (closures, globals) become constants; what it does to its
+arguments in place becomes further outputs, which a call writes back.
 """
 
 from __future__ import annotations
@@ -8,22 +9,42 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, overload
 
 import numpy as np
 
 from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends import (  # noqa: F401  (fill the tables of what can be traced)
+    numpy_choosing,
     numpy_contractions,
     numpy_creation,
+    numpy_editing,
+    numpy_fft,
+    numpy_gufuncs,
     numpy_indexing,
     numpy_layout,
+    numpy_linalg,
+    numpy_numbers,
+    numpy_padding,
+    numpy_places,
+    numpy_ranges,
     numpy_reductions,
+    numpy_scans,
+    numpy_signal,
+    numpy_sorting,
+    numpy_statistics,
     numpy_ufuncs,
+    numpy_writes,
+    scipy_special,
 )
 from eqfuse.frontends.accepted import plain_array, supported
+from eqfuse.frontends.numpy_random import GENERATORS, Draw, TracedGenerator
+from eqfuse.frontends.selection import Selection
+from eqfuse.frontends.stand_ins import stand_ins
 from eqfuse.ir import Graph, Node, TensorType, check, const, input_node
 from eqfuse.pytree import LEAF, Static, Structure, flatten, paths, unflatten
+from eqfuse.symbolic import SymbolicSpec, symbolic_shape
 from eqfuse.tracer import Trace, Tracer, argument
 
 SCALARS = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(np.complex128)}
@@ -49,10 +70,25 @@ class Spec:
         return self.type.dtype
 
 
-def spec(shape: int | Sequence[int], dtype: Any = np.float64) -> Spec:
-    """An example argument for `trace` and `compile` without data."""
-    extents = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
-    return Spec(TensorType(supported(np.dtype(dtype), "the spec"), extents))
+@overload
+def spec(shape: int | Sequence[int], dtype: Any = ...) -> Spec: ...
+
+
+@overload
+def spec(shape: str | Sequence[int | str], dtype: Any = ...) -> Spec | SymbolicSpec: ...
+
+
+def spec(shape: Any, dtype: Any = np.float64) -> Spec | SymbolicSpec:
+    """An example argument for `trace` and `compile` without data.
+
+    A string among the extents, as in ``("n", 64)``, is a symbol: `compile` then makes a program for all its sizes.
+    """
+    extents = symbolic_shape((shape,) if isinstance(shape, (int, str)) else shape)
+    found = supported(np.dtype(dtype), "the spec")
+    numbers = tuple(n for n in extents if isinstance(n, int))
+    if any(n < 0 for n in numbers):
+        raise ShapeError(f"the spec has shape {extents}: an extent is 0 or more")
+    return Spec(TensorType(found, numbers)) if len(numbers) == len(extents) else SymbolicSpec(extents, found)
 
 
 @dataclass(frozen=True)
@@ -63,9 +99,14 @@ class CallSignature:
     static: frozenset[str]
     arguments: Structure
     results: Structure
+    sources: tuple[int, ...]  # of the graph's outputs, the one that each result is
+    written: tuple[int, ...]  # inputs changed in place: the graph's last outputs are what they become
+    ordered: tuple[int, ...]  # inputs that must lie in C order, because the function writes through a reshape
+    draws: tuple[Draw, ...]  # random numbers that a call draws, in this order: the graph's last inputs
+    generators: tuple[int, ...]  # places of the random generators among the leaves of the arguments
 
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> list[Any]:
-        """The arrays among the arguments, one per graph input. ShapeError when they nest otherwise than when traced."""
+        """The leaves of the arguments. ShapeError when they nest otherwise than when traced."""
         (given, named), _ = split_static(self.parameters, self.static, args, kwargs or {})
         leaves, structure = flatten((given, named))
         if structure != self.arguments:
@@ -75,8 +116,54 @@ class CallSignature:
             )
         return [as_array(leaf) for leaf in leaves]
 
-    def unflatten(self, outputs: tuple[Any, ...]) -> Any:
-        return unflatten(self.results, outputs)
+    @cached_property
+    def pure(self) -> bool:
+        """Does a call neither change its arguments nor draw random numbers?"""
+        return not (self.written or self.draws or self.generators)
+
+    def feed(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        """One array per graph input, random numbers drawn now. ShapeError for one that NumPy would not change so."""
+        arrays = [leaf for i, leaf in enumerate(leaves) if i not in self.generators]
+        for i in self.ordered:
+            if not arrays[i].flags.c_contiguous:
+                raise ShapeError(
+                    "the function writes to an argument through a reshape, which is a view only of arrays in C order: "
+                    "pass a copy of it, np.ascontiguousarray(x)"
+                )
+        for i in self.written:
+            if not arrays[i].flags.writeable:
+                raise ShapeError("the function changes an argument in place that is read-only: pass a copy of it")
+            if any(i != j and _overlap(arrays[i], other) for j, other in enumerate(arrays)):
+                raise ShapeError(
+                    "the function changes an argument in place whose memory another argument shares: pass a copy"
+                )
+        return arrays + [draw.now(leaves) for draw in self.draws]
+
+    def select(self, outputs: Sequence[Any]) -> list[Any]:
+        """The results among the graph's outputs, as they follow each other in the structure of results."""
+        return [outputs[i] for i in self.sources]
+
+    def settle(self, arrays: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+        """The results, after `arrays` are changed as the function changes them. Such an array may be a result."""
+        final = list(outputs)
+        for i, place in zip(self.written, range(len(final) - len(self.written), len(final)), strict=True):
+            arrays[i][...] = final[place]
+            final[place] = arrays[i]
+        return self.select(final)
+
+    def rebuild(self, results: Sequence[Any]) -> Any:
+        """What the function returns, around `results`."""
+        return unflatten(self.results, results)
+
+
+def _overlap(a: Any, b: Any) -> bool:
+    """Do two arrays share memory? Where that is too hard to tell: yes."""
+    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)) or not np.may_share_memory(a, b):
+        return False
+    try:
+        return np.shares_memory(a, b, max_work=1000)  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
 
 
 def _described(structure: Structure) -> str:
@@ -139,18 +226,35 @@ def trace(
     (args, kwargs), fixed = split_static(parameters, names, example_args, example_kwargs)
     leaves, structure = flatten((args, kwargs))
     inputs: list[Node] = []
-    with Trace():
-        tracers: list[Tracer] = []
-        for leaf, name in zip(leaves, _input_names(parameters, structure), strict=True):
+    with Trace() as run, stand_ins([fn, *_classes(structure)]):
+        stands: list[Any] = []
+        for place, (leaf, name) in enumerate(zip(leaves, input_names(parameters, structure), strict=True)):
+            if isinstance(leaf, GENERATORS):
+                stands.append(TracedGenerator(place, leaf))
+                continue
             t, weak = leaf_type(leaf, name)
             inputs.append(input_node(name, t))
-            tracers.append(argument(inputs[-1], name, weak))
-        traced_args, traced_kwargs = unflatten(structure, tracers)
+            stands.append(argument(inputs[-1], len(inputs) - 1, isinstance(leaf, np.generic), weak))
+        traced_args, traced_kwargs = unflatten(structure, stands)
         result = _call(fn, parameters, traced_args, traced_kwargs, fixed)
         outputs, results = flatten(result)
-        nodes, results = _outputs(outputs, results)
-    signature = CallSignature(parameters, names, structure, results)
-    return check(Graph(tuple(inputs), tuple(nodes), signature))
+        written = tuple(sorted(run.written))
+        nodes, sources, results = _outputs(outputs, results, written)
+        own = [t for t in stands if isinstance(t, Tracer)]
+        nodes += [own[i].node for i in written]
+    ordered = tuple(i for i, n in enumerate(inputs) if n in run.ordered)
+    generators = tuple(i for i, leaf in enumerate(leaves) if isinstance(leaf, GENERATORS))
+    draws = tuple(draw for _, draw in run.draws)
+    signature = CallSignature(parameters, names, structure, results, sources, written, ordered, draws, generators)
+    return check(Graph((*inputs, *(n for n, _ in run.draws)), tuple(nodes), signature))
+
+
+def _classes(structure: Structure) -> Iterable[type]:
+    """The classes among the containers: their methods may run while the function is traced."""
+    if isinstance(structure.kind, type):
+        yield structure.kind
+    for child in structure.children:
+        yield from _classes(child)
 
 
 def static_names(given: str | Iterable[str]) -> frozenset[str]:
@@ -197,6 +301,10 @@ def leaf_type(leaf: Any, name: str) -> tuple[TensorType, bool]:
         return TensorType(array.dtype, array.shape), False
     if type(leaf).__module__.split(".")[0] == "cupy":
         return TensorType(supported(leaf.dtype, f"the argument {name!r}"), leaf.shape), False
+    if isinstance(leaf, SymbolicSpec):
+        raise TraceError(
+            f"the argument {name!r} is {leaf}: a graph holds numbers for its extents. ef.compile takes symbols"
+        )
     kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}".removeprefix("builtins.")
     raise TraceError(
         f"the argument {name!r} is a {kind}, not an array, a number, or a container of these. "
@@ -204,7 +312,7 @@ def leaf_type(leaf: Any, name: str) -> tuple[TensorType, bool]:
     )
 
 
-def _input_names(parameters: inspect.Signature | None, structure: Structure) -> list[str]:
+def input_names(parameters: inspect.Signature | None, structure: Structure) -> list[str]:
     """A distinct name per leaf, as the user would write it: ``x``, ``params['w']``."""
     given, named = structure.children
     names = list(parameters.parameters.values()) if parameters is not None else []
@@ -219,24 +327,37 @@ def _input_names(parameters: inspect.Signature | None, structure: Structure) -> 
     return found
 
 
-def _outputs(leaves: list[Any], structure: Structure) -> tuple[list[Node], Structure]:
-    """Nodes of the results; what is no array (numbers, strings, None) stays in the structure."""
+def _outputs(
+    leaves: list[Any], structure: Structure, written: tuple[int, ...]
+) -> tuple[list[Node], tuple[int, ...], Structure]:
+    """Nodes of the results, and which output each result is, those of the arguments in `written` counted behind.
+
+    What is no array (numbers, strings, None) stays in the structure.
+    """
     nodes: list[Node] = []
+    sources: list[int] = []
     rest = iter(leaves)
 
     def visit(s: Structure) -> Structure:
         if s.kind is None:
             leaf = next(rest)
+            if type(leaf) in (bool, int, float, complex):
+                return Structure(Static, (leaf,))
+            if isinstance(leaf, Tracer) and leaf.argument in written:
+                sources.append(-1 - written[::-1].index(leaf.argument))
+                return LEAF
+            sources.append(len(nodes))
             if isinstance(leaf, Tracer):
                 nodes.append(leaf.node)
                 return LEAF
             if isinstance(leaf, (np.ndarray, np.generic)):
                 nodes.append(const(plain_array(leaf, "a result")))
                 return LEAF
-            if type(leaf) in (bool, int, float, complex):
-                return Structure(Static, (leaf,))
+            if isinstance(leaf, Selection):
+                raise leaf.no_result
             kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
             raise TraceError(f"the function returns a {kind}, not an array, a number, or a container of these")
         return Structure(s.kind, s.keys, tuple(visit(child) for child in s.children))
 
-    return nodes, visit(structure)
+    results = visit(structure)
+    return nodes, tuple(sources), results

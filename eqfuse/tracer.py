@@ -5,10 +5,9 @@ In: operators, methods, ufuncs and array functions called on it. Out: graph node
 
 from __future__ import annotations
 
-import inspect
+import operator
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,8 +15,10 @@ import numpy as np
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import supported
-from eqfuse.frontends.registry import FUNCTIONS, METHODS, UFUNCS, title
-from eqfuse.ir import Node, Shape
+from eqfuse.ir import Node, Shape, TensorType
+from eqfuse.known import known
+from eqfuse.ops import row
+from eqfuse.storage import Access, Step, Storage, taken
 
 MAX_NODES = 100_000
 _state = threading.local()
@@ -29,6 +30,10 @@ class Trace:
 
     def __init__(self) -> None:
         self.steps = 0
+        self.written: set[int] = set()  # arguments changed in place
+        self.ordered: set[Node] = set()  # inputs that must lie in C order for the trace to hold
+        self.known: dict[Node, np.ndarray | None] = {}
+        self.draws: list[tuple[Node, Any]] = []  # inputs that a call fills with random numbers, and how
 
     def __enter__(self) -> Trace:
         self._outer = getattr(_state, "trace", None)
@@ -39,14 +44,9 @@ class Trace:
         _state.trace = self._outer
 
 
-class _Storage:
-    """The memory an array and its views would share in NumPy: an in-place change makes the others' nodes stale."""
-
-    __slots__ = ("version", "argument")
-
-    def __init__(self, argument: str | None = None) -> None:
-        self.version = 0
-        self.argument = argument
+def current() -> Trace | None:
+    """The innermost trace of this thread."""
+    return getattr(_state, "trace", None)
 
 
 def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
@@ -64,7 +64,10 @@ def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable
 
     def in_place(self: Tracer, other: Any) -> Any:
         result = forward(self, other)
-        return result if self.weak or result is NotImplemented else self._become(result)
+        if result is NotImplemented or self._access is Access.SCALAR:
+            return result
+        self.become(result)
+        return self
 
     return forward, reflected, in_place
 
@@ -88,26 +91,42 @@ def _method(name: str) -> Callable[..., Any]:
     return call
 
 
-def _no_value(conversion: str, instead: str) -> Callable[..., Any]:
-    def call(self: Tracer, *_args: Any, **_kwargs: Any) -> NoReturn:
+def _needs_value(conversion: str, convert: Callable[..., Any], instead: str) -> Callable[..., Any]:
+    def call(self: Tracer, *args: Any, **kwargs: Any) -> Any:
+        value = self.known()
+        if value is not None:
+            return convert(value, *args, **kwargs)
         raise TraceError(
-            f"{conversion} of a traced {self._node.type}: its value is not known while the function is traced. "
-            f"{instead}"
+            f"{conversion} of a traced {self._type}: its value is not known while the function is traced. {instead}"
         )
 
     return call
 
 
-class Tracer:
-    """A lazy array. `weak`: stands for a Python scalar, whose dtype gives way in promotion as NumPy's rules say."""
+def _assigning(function: Callable[..., Any]) -> Callable[..., None]:
+    """The ndarray method that changes the array to what `function` makes of it."""
 
-    __slots__ = ("_node", "_trace", "_storage", "_version", "weak")
+    def call(self: Tracer, *args: Any, **kwargs: Any) -> None:
+        self.assign(function(self, *args, **kwargs))
+
+    return call
+
+
+_PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
+
+
+class Tracer:
+    """A lazy array: a view of a storage. `weak`: stands for a Python scalar, whose dtype gives way in promotion."""
+
+    __slots__ = ("_type", "_node", "_trace", "_storage", "_steps", "_access", "_version", "weak")
 
     __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 1000.0
 
-    def __init__(self, value: Node, storage: _Storage, weak: bool = False) -> None:
-        trace = getattr(_state, "trace", None)
+    def __init__(
+        self, type: TensorType, storage: Storage, steps: tuple[Step, ...], access: Access, weak: bool = False
+    ) -> None:
+        trace = current()
         if trace is None:
             raise TraceError("a traced array was used outside its trace")
         trace.steps += 1
@@ -116,64 +135,129 @@ class Tracer:
                 f"the function makes more than {MAX_NODES} operations: a Python loop over elements is unrolled when it "
                 "is traced. Replace the loop by array operations"
             )
-        self._node, self._trace, self._storage, self._version, self.weak = value, trace, storage, storage.version, weak
+        self._type, self._trace, self.weak = type, trace, weak
+        self._node: Node | None = None  # the value at `_version`, once somebody has asked for it
+        self._storage, self._steps, self._access, self._version = storage, steps, access, storage.version
 
     @property
     def node(self) -> Node:
         """The graph node of this array's present value."""
-        if self._trace is not getattr(_state, "trace", None):
+        if self._trace is not current():
             raise TraceError(
-                f"a traced {self._node.type} is used outside the call that made it: it leaked through a global, a "
+                f"a traced {self._type} is used outside the call that made it: it leaked through a global, a "
                 "closure or an attribute. Return it from the traced function instead"
             )
         if self._version != self._storage.version:
-            raise TraceError(
-                "the memory of this array was changed in place through another view of it, which eqfuse does not "
-                "follow. Take the view again after the change, or write x = x + y instead of x += y"
-            )
+            self._rely_on_order()
+            self._node, self._version = None, self._storage.version
+        if self._node is None:
+            self._node = self._storage.read(self._steps)
         return self._node
 
-    def _become(self, value: Tracer) -> Tracer:
-        """In-place assignment of `value`, as NumPy's ``out=self``: same shape, same-kind cast."""
+    def known(self) -> np.ndarray | None:
+        """The value of an array that depends on no input."""
+        return known(self.node, self._trace.known)
+
+    def viewed(self, *steps: Step, access: Access | None = None) -> Tracer:
+        """The view `steps` of this array (a copy where NumPy would make one): it shares the memory."""
+        if self._access is Access.SCALAR:
+            return wrap(taken(self.node, steps), access, self.weak)
+        made, storage, before = self._type, self._storage, self._steps
+        for op, attr in steps:
+            after = TensorType(made.dtype, row(op).type([made], (attr,)).shape)
+            if op == "reshape" and _without_ones(after.shape) == _without_ones(made.shape):
+                op = "squeeze"
+            if op == "reshape" and before and not storage.keeps(before, attr):
+                storage, before = Storage(tidy.reshape(storage.read(before), attr)), ()
+            elif not _changes_nothing(op, attr, made.shape):
+                before = (*before, (op, attr))
+            made = after
+        return Tracer(made, storage, before, access or self._access)
+
+    def assign(self, value: Any, casting: str = "unsafe") -> None:
+        """``self[...] = value``: broadcast to this array's shape and cast to its dtype by the rule `casting`."""
+        from eqfuse.frontends.promotion import fitted
+
+        if isinstance(value, Tracer) and value._storage is self._storage and value._steps == self._steps:
+            return  # x[i] += y assigns to x[i] the view that is already changed
+        if self._access is Access.SCALAR:
+            raise TraceError(f"a NumPy scalar ({self._type}) does not support item assignment")
+        if self._access is Access.READ_ONLY:
+            raise TraceError("assignment destination is read-only, as in NumPy: copy the array first (x.copy())")
+        new = fitted(value, self._type, casting)
+        self._rely_on_order()
         if self._storage.argument is not None:
-            raise TraceError(
-                f"in-place change of the argument {self._storage.argument!r}: the change would not reach the caller's "
-                "array. Write x = x + y instead of x += y, or copy it first: x = x.copy()"
-            )
-        if value.shape != self.shape:
+            self._trace.written.add(self._storage.argument)
+        self._storage.write(self._steps, new)
+
+    def become(self, value: Tracer, casting: str = "same_kind") -> None:
+        """Take on `value`, as NumPy's ``out=self``: of this shape, cast by the rule `casting`."""
+        if np.broadcast_shapes(value.shape, self.shape) != self.shape:
             raise ShapeError(f"in-place result of shape {value.shape} does not fit into an array of shape {self.shape}")
-        if not np.can_cast(value.dtype, self.dtype, "same_kind"):
+        if not np.can_cast(value.dtype, self.dtype, casting):  # type: ignore[arg-type]
             raise ShapeError(f"in-place result of {value.dtype} cannot be cast to {self.dtype}; write x = x + y")
-        changed = tidy.cast(value.node, self.dtype)
-        self._storage.version += 1
-        self._node, self._version = changed, self._storage.version
-        return self
+        self.assign(value)
+
+    def _retake(self, view: Tracer) -> None:
+        """Become `view` of this array."""
+        if view._storage is not self._storage:
+            raise TraceError("assignment to shape would need a copy: use x = x.reshape(...)")
+        self._type, self._steps, self._node = view._type, view._steps, None
+
+    def _rely_on_order(self) -> None:
+        if any(op == "reshape" for op, _ in self._steps):
+            self._trace.ordered |= self._storage.needs_order()
 
     # what is known without computing
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """What isinstance sees: the user's branches on types go the way they go without a trace."""
+        if self.weak:
+            return _PYTHON[self.dtype.kind]
+        return self.dtype.type if self._access is Access.SCALAR else np.ndarray
+
+    @property
+    def scalar(self) -> bool:
+        """Would NumPy (or Python, for a weak one) give a scalar here, rather than an array of rank 0?"""
+        return self._access is Access.SCALAR
+
+    @property
+    def tensor_type(self) -> TensorType:
+        return self._type
+
+    @property
+    def argument(self) -> int | None:
+        """The input whose memory this array is, all of it and not a view."""
+        return None if self._steps else self._storage.argument
+
     @property
     def dtype(self) -> np.dtype:
-        return self._node.dtype
+        return self._type.dtype
 
     @property
     def shape(self) -> Shape:
-        return self._node.shape
+        return self._type.shape
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        self._retake(self.reshape(shape))
 
     @property
     def ndim(self) -> int:
-        return self._node.type.rank
+        return self._type.rank
 
     @property
     def size(self) -> int:
-        return self._node.type.size
+        return self._type.size
 
     @property
     def itemsize(self) -> int:
-        return self._node.dtype.itemsize
+        return self._type.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
-        return self._node.type.nbytes
+        return self._type.nbytes
 
     def __len__(self) -> int:
         if not self.shape:
@@ -182,40 +266,63 @@ class Tracer:
 
     def __iter__(self) -> Iterator[Tracer]:
         if not self.shape:
-            raise TraceError("iteration over a traced 0-d array: it has no axis to run along")
+            raise TypeError("iteration over a 0-d array")
         return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
-        return f"Tracer({self._node.type})"
+        return f"Tracer({self._type})"
+
+    def __format__(self, spec: str) -> str:
+        value = self.known()
+        if value is None and spec:
+            raise TraceError(f"the text of a traced {self._type}: its value is not known while the function is traced")
+        return repr(self) if value is None else format(value[()], spec)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        if not self.scalar:
+            raise TypeError("type numpy.ndarray doesn't define __round__ method")
+        return lazy.rint(self).astype(int) if digits is None else lazy.round(self, digits)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        return np
+        from eqfuse import xp
+
+        if api_version is not None and api_version not in xp.API_VERSIONS:
+            raise ValueError(f"version {api_version!r} of the Array API is not among {', '.join(xp.API_VERSIONS)}")
+        return xp
+
+    device = "cpu"
+
+    def to_device(self, device: Any, /, *, stream: None = None) -> Tracer:
+        if device != "cpu" or stream is not None:
+            raise TraceError(f"to_device({device!r}): a traced array stays where the program's target= puts it")
+        return self
 
     # what needs a value
 
-    __bool__ = _no_value(
-        "truth value", "Write np.where(condition, a, b) instead of if/and/or/not, or name a flag in static_argnames"
+    __bool__ = _needs_value(
+        "truth value",
+        bool,
+        "Write np.where(condition, a, b) instead of if/and/or/not, or name a flag in static_argnames",
     )
-    __float__ = _no_value(
-        "float()", "Use NumPy functions (np.sqrt, not math.sqrt), or name the argument in static_argnames"
+    __float__ = _needs_value(
+        "float()", float, "Use NumPy functions (np.sqrt, not math.sqrt), or name the argument in static_argnames"
     )
-    __complex__ = _no_value("complex()", "Use NumPy functions, or name the argument in static_argnames")
-    __int__ = _no_value("int()", "Use .astype, or name the argument in static_argnames")
-    __index__ = _no_value("use as an index, axis or size", "Name the argument in static_argnames, or use np.take")
-    __array__ = _no_value(
+    __complex__ = _needs_value("complex()", complex, "Use .astype(complex)")
+    __int__ = _needs_value("int()", int, "Use .astype, or name the argument in static_argnames")
+    __index__ = _needs_value(
+        "use as an index, axis or size", operator.index, "Name the argument in static_argnames, or use np.take"
+    )
+    __array__ = _needs_value(
         "np.array(), np.asarray() or assignment into a NumPy array",
-        "Join traced arrays by np.stack or np.concatenate; a library function that converts its arguments cannot be "
-        "traced (ef.softmax, ef.gelu and others stand in for scipy's)",
+        np.array,
+        "Join traced arrays by np.stack or np.concatenate, write into arrays made inside the traced function; a "
+        "library that converts its arguments cannot be traced (ef.softmax, ef.gelu and others stand in for scipy's)",
     )
-    item = _no_value("item()", "Index with x[...] instead, which stays traced")
-    tolist = _no_value("tolist()", "Iterate over the array itself instead")
-    tobytes = _no_value("tobytes()", "Return the array and convert it outside")
-
-    def __setitem__(self, key: Any, value: Any) -> NoReturn:
-        raise TraceError(
-            "assignment to items of a traced array. Build the new value instead: np.where(mask, new, x), "
-            "or np.concatenate([x[:i], new, x[j:]])"
-        )
+    item = _needs_value("item()", np.ndarray.item, "Index with x[...] instead, which stays traced")
+    tolist = _needs_value("tolist()", np.ndarray.tolist, "Iterate over the array itself instead")
+    tobytes = _needs_value("tobytes()", np.ndarray.tobytes, "Return the array and convert it outside")
+    __dlpack__ = _needs_value("DLPack export", np.ndarray.__dlpack__, "Return the array and export it outside")
+    __dlpack_device__ = _needs_value("DLPack export", np.ndarray.__dlpack_device__, "Return the array instead")
 
     def __getattr__(self, name: str) -> NoReturn:
         if not name.startswith("__") and hasattr(np.ndarray, name):
@@ -225,23 +332,14 @@ class Tracer:
     # NumPy's two protocols, and ours
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        name = title(ufunc) + ("" if method == "__call__" else f".{method}")
-        _refuse_out_and_where(name, kwargs)
-        implementation = UFUNCS.get(ufunc) if method == "__call__" else METHODS.get((ufunc, method))
-        if implementation is None:
-            raise UnsupportedOp(f"{name} cannot be traced: it is not in the tables of eqfuse/frontends/numpy_ufuncs.py")
-        return _call(name, implementation, inputs, kwargs)
+        from eqfuse.frontends.dispatch import call_ufunc
+
+        return call_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Sequence[type], args: Any, kwargs: Any) -> Any:
-        implementation = FUNCTIONS.get(func)
-        if implementation is None:
-            raise UnsupportedOp(f"{title(func)} cannot be traced: it is not in the tables of eqfuse/frontends/")
-        kwargs = dict(kwargs)
-        if "out" in _parameters(implementation)[: len(args)]:
-            at = _parameters(implementation).index("out")
-            _refuse_out_and_where(title(func), {"out": args[at]})
-        _refuse_out_and_where(title(func), kwargs)
-        return _call(title(func), implementation, args, kwargs)
+        from eqfuse.frontends.dispatch import call_function
+
+        return call_function(func, args, kwargs)
 
     @staticmethod
     def __eqfuse_apply__(op: str, args: Sequence[Any], attrs: tuple) -> Tracer:
@@ -290,18 +388,26 @@ class Tracer:
         return lazy.matmul(other, self)
 
     def __imatmul__(self, other: Any) -> Any:
-        return self._become(self @ other)
+        self.become(self @ other)
+        return self
 
-    def __getitem__(self, key: Any) -> Tracer:
+    def __getitem__(self, key: Any) -> Any:
         from eqfuse.frontends.numpy_indexing import index
 
         return index(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        from eqfuse.frontends.numpy_indexing import assign_items
+
+        assign_items(self, key, value)
 
     # methods
 
     sum, prod, mean, var, std = (_method(n) for n in ("sum", "prod", "mean", "var", "std"))
     max, min, any, all = (_method(n) for n in ("max", "min", "any", "all"))
     argmax, argmin, cumsum, trace = (_method(n) for n in ("argmax", "argmin", "cumsum", "trace"))
+    argsort, cumprod, searchsorted = (_method(n) for n in ("argsort", "cumprod", "searchsorted"))
+    argpartition, compress, nonzero = (_method(n) for n in ("argpartition", "compress", "nonzero"))
     clip, round, dot, take, repeat = (_method(n) for n in ("clip", "round", "dot", "take", "repeat"))
     ravel, squeeze, swapaxes, diagonal = (_method(n) for n in ("ravel", "squeeze", "swapaxes", "diagonal"))
 
@@ -320,11 +426,34 @@ class Tracer:
 
     @property
     def real(self) -> Tracer:
-        return wrap(tidy.part("real", self.node)) if self.dtype.kind == "c" else wrap(self.node, base=self)
+        return self._part("real") if self.dtype.kind == "c" else self.viewed()
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        self.real.assign(value)
 
     @property
     def imag(self) -> Tracer:
-        return wrap(tidy.part("imag", self.node)) if self.dtype.kind == "c" else lazy.zeros_like(self)
+        if self.dtype.kind == "c":
+            return self._part("imag")
+        return lazy.zeros_like(self).viewed(access=Access.READ_ONLY)  # type: ignore[no-any-return]
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        self.imag.assign(value)
+
+    def _part(self, op: str) -> Tracer:
+        if self._access is Access.SCALAR:
+            return wrap(tidy.part(op, self.node))
+        type = row(op).type([self._type], ())
+        return Tracer(type, self._storage, (*self._steps, (op, ())), self._access)
+
+    @property
+    def flat(self) -> Tracer:
+        if self._access is Access.SCALAR:
+            return self.viewed(("reshape", (1,)))
+        step = ("reshape", (self.size,))
+        return Tracer(TensorType(self.dtype, (self.size,)), self._storage, (*self._steps, step), self._access)
 
     def reshape(self, *shape: Any, **kwargs: Any) -> Tracer:
         return lazy.reshape(self, shape[0] if len(shape) == 1 else shape, **kwargs)
@@ -338,10 +467,17 @@ class Tracer:
         wanted = supported(np.dtype(dtype), "astype")
         if not np.can_cast(self.dtype, wanted, casting):  # type: ignore[arg-type]
             raise ShapeError(f"cannot cast {self.dtype} to {wanted} by the rule {casting!r}")
-        return wrap(tidy.cast(self.node, wanted))
+        if not copy and wanted == self.dtype:
+            return self
+        return wrap(tidy.cast(self.node, wanted), self._access)
 
     def copy(self, order: str = "C") -> Tracer:
-        return wrap(self.node)
+        return wrap(self.node, self._access)
+
+    def fill(self, value: Any) -> None:
+        self.assign(value)
+
+    sort = _assigning(np.sort)
 
     def flatten(self, order: str = "C") -> Tracer:
         return lazy.ravel(self, order=order).copy()
@@ -353,39 +489,24 @@ class Tracer:
         return self.copy()
 
 
-def _refuse_out_and_where(name: str, kwargs: dict) -> None:
-    """Drop ``out=None`` and ``where=True``; any other value is an error."""
-    out = kwargs.pop("out", None)
-    if out is not None and not (isinstance(out, tuple) and all(o is None for o in out)):
-        raise TraceError(
-            f"{name} with out= (or an in-place operator on a NumPy array) would write a traced value into memory. "
-            "Write x = x + y instead of x += y, or start from np.zeros_like of a traced array"
-        )
-    if kwargs.pop("where", True) is not True:
-        raise TraceError(f"{name} with where=: write np.where(mask, value, otherwise) instead")
+def _without_ones(shape: Shape) -> Shape:
+    return tuple(n for n in shape if n != 1)
 
 
-@cache
-def _parameters(implementation: Callable[..., Any]) -> list[str]:
-    return list(inspect.signature(implementation).parameters)
+def _changes_nothing(op: str, attr: tuple, shape: Shape) -> bool:
+    if op == "flip":
+        return all(shape[axis] <= 1 for axis in attr)
+    same = {"transpose": tuple(range(len(shape))), "slice": tuple((0, n, 1) for n in shape)}
+    return attr == same.get(op, shape)
 
 
-def _call(name: str, implementation: Callable[..., Any], args: Sequence[Any], kwargs: dict) -> Any:
-    try:
-        return implementation(*args, **kwargs)
-    except TypeError as error:
-        try:
-            inspect.signature(implementation).bind(*args, **kwargs)
-        except TypeError as misfit:
-            raise UnsupportedOp(f"{name}: this use of its arguments cannot be traced ({misfit})") from None
-        raise error
+def wrap(value: Node, like: Access | None = None, weak: bool = False) -> Tracer:
+    """A tracer for `value`, with memory of its own. Of rank 0 it is a scalar, as NumPy's results are, unless `like`."""
+    scalar = value.shape == () and like is not Access.WRITABLE
+    return Tracer(value.type, Storage(value), (), Access.SCALAR if scalar else Access.WRITABLE, weak)
 
 
-def wrap(value: Node, base: Tracer | None = None, weak: bool = False) -> Tracer:
-    """A tracer for `value`; `base` is the array whose memory a NumPy view would share."""
-    return Tracer(value, _Storage() if base is None else base._storage, weak)
-
-
-def argument(value: Node, name: str, weak: bool) -> Tracer:
-    """The tracer that stands for an argument of the traced function."""
-    return Tracer(value, _Storage(name), weak)
+def argument(value: Node, place: int, scalar: bool, weak: bool) -> Tracer:
+    """The tracer that stands for an argument of the traced function: the input at `place`."""
+    access = Access.SCALAR if scalar or weak else Access.WRITABLE
+    return Tracer(value.type, Storage(value, place), (), access, weak)

@@ -16,6 +16,8 @@ from itertools import product
 from eqfuse.extract.cuts import Cut, Grammar
 from eqfuse.space import ENode
 
+MOST_JOINS = 625  # combinations of arguments' cuts that one node tries: all of four arguments
+
 
 @dataclass(frozen=True)
 class Effort:
@@ -78,6 +80,8 @@ class Candidates:
         offers = [self._offers(a) for a in distinct]
         if not all(offers):
             return
+        while math.prod(map(len, offers)) > MOST_JOINS:
+            max(offers, key=len).pop()  # the offer whose flow is worst, of the argument with the most
         for chosen in product(*offers):
             by_class = dict(zip(distinct, chosen, strict=True))
             key = (of, enode, chosen)

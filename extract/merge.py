@@ -101,7 +101,7 @@ class _Pool:
                 return None
             second.append(made)
             kept = [c for c in a.cuts if self.needed_outside(c.of, a, b)]
-        return _group(grammar, (*kept, *second))
+        return group(grammar, (*kept, *second))
 
     def acyclic(self, a: int, b: int) -> bool:
         """No path from one group to the other through a third."""
@@ -125,7 +125,7 @@ class _Pool:
         return tuple(self.alive[i] for i in producers_first(sorted(self.alive), self._makers))
 
 
-def _group(grammar: Grammar, cuts: tuple[Cut, ...]) -> Group | None:
+def group(grammar: Grammar, cuts: tuple[Cut, ...]) -> Group | None:
     state = cuts[0].state
     leaves: dict[int, int] = {}
     works: Works = {}

@@ -1,19 +1,27 @@
 """The program as it was written, in the form of a segment: one node per class, arguments first.
 
-In: a saturated `Segment`. Out: a `Segment` with no choices, which the greedy fusers work on.
+In: a saturated `Segment`, or a graph. Out: a `Segment` with no choices: the greedy fusers work on it, and prices of
+given kernels come from it.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from eqfuse.ir import Node
+from eqfuse.ir import Graph, Node
 from eqfuse.space import EClass, ENode, Segment
 
 
 def plain(segment: Segment) -> Segment:
     """`segment` without its laws. Classes are numbered in topological order."""
-    graph = segment.graph
+    written = as_written(segment.graph)
+    return replace(
+        segment, classes=written.classes, inputs=written.inputs, roots=written.roots, origin=written.origin
+    )
+
+
+def as_written(graph: Graph) -> Segment:
+    """`graph` as a segment that no law was applied to."""
     number: dict[Node, int] = {}
     classes: list[EClass] = []
     for n in dict.fromkeys((*graph.inputs, *graph.nodes)):
@@ -21,12 +29,18 @@ def plain(segment: Segment) -> Segment:
         number[n] = len(classes)
         known = n.op == "const" or (n.op == "input" and bool(n.attrs[2])) or _all_known(args, classes)
         classes.append(EClass(n.type, (ENode(n.op, args, n.attrs),), known))
-    return replace(
-        segment,
+    return Segment(
+        graph,
         classes=tuple(classes),
         inputs=tuple(number[i] for i in graph.inputs),
         roots=tuple(number[o] for o in graph.outputs),
         origin=number,
+        stop_reason="saturated",
+        rounds=0,
+        laws_fired={},
+        seconds=0.0,
+        nodes_per_round=(len(classes),),
+        _engine=None,
     )
 
 

@@ -13,14 +13,18 @@ from typing import Any
 import numpy as np
 
 from eqfuse.dtypes import FLOAT8
+from eqfuse.emit.cuda_library import LIBRARY_CALLS, helpers
+from eqfuse.emit.cuda_ops import SPECIAL_ROWS
 from eqfuse.errors import UnsupportedOp
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Literal, Node
 from eqfuse.ops import row
 from eqfuse.ops.elementwise import UFUNCS
+from eqfuse.ops.special import SPECIAL
 from eqfuse.plan import Kernel
 
-NOT_EMITTED = frozenset({"argmax", "argmin"})  # reductions without a row in `cuda_ops`
+# without a row in `cuda_ops`: a kernel with one of these runs as one library call after another
+NOT_EMITTED = frozenset({"argmax", "argmin", *SPECIAL} - set(SPECIAL_ROWS))
 
 # {0}, {1}: arguments; {all}: every argument; attributes by the names in the operator's row.
 _CALLS = {name: f"cupy.{ufunc.__name__}({{all}})" for name, ufunc in UFUNCS.items()} | {
@@ -31,7 +35,7 @@ _CALLS = {name: f"cupy.{ufunc.__name__}({{all}})" for name, ufunc in UFUNCS.item
     "broadcast_to": "cupy.broadcast_to({0}, {shape})", "flip": "cupy.flip({0}, {axes})",
     "take": "cupy.take({0}, {1}, {axis})", "take_along_axis": "cupy.take_along_axis({0}, {1}, {axis})",
     "concat": "cupy.concatenate(({all},), {axis})", "pad": "pad({0}, {1}, {widths})",
-    "cumsum": "cupy.cumsum({0}, {axis})", "sort": "cupy.sort({0}, {axis})",
+    "slice_scatter": "slice_scatter({all}, {slices})", "scatter": "scatter({0}, {1}, {2}, {axis}, '{mode}')",
     "argmax": "cupy.argmax({0}, axis={axes[0]}, keepdims=True)",
     "argmin": "cupy.argmin({0}, axis={axes[0]}, keepdims=True)",
     "matmul": "cupy.matmul({0}, {1})", "conv": "conv({0}, {1}, {strides}, {padding}, {dilations}, {groups})",
@@ -39,7 +43,8 @@ _CALLS = {name: f"cupy.{ufunc.__name__}({{all}})" for name, ufunc in UFUNCS.item
     "window_sum": "window_sum({0}, {window}, {strides}, {padding})",
 } | {
     name: f"cupy.{name}({{0}}, axis={{axes}}, keepdims=True)" for name in ("sum", "prod", "max", "min", "any", "all")
-}  # fmt: skip
+} | {name: f"special.{name}({{all}})" for name in SPECIAL} | LIBRARY_CALLS  # fmt: skip
+_HOST_MEANINGS = ("conv", "window_max", "window_sum", "slice_scatter")  # written in methods that CuPy's arrays have
 _INTO = {"matmul": "cupy.matmul({0}, {1}, out={out})", "concat": "cupy.concatenate(({all},), {axis}, out={out})"}
 
 
@@ -52,8 +57,9 @@ class CudaCalls:
 
     def bind(self, cupy: ModuleType, special: ModuleType) -> Callable[..., None]:
         """The function, calling `cupy` (a module of NumPy's functions) and `special` (of SciPy's special functions)."""
-        names: dict[str, Any] = {op: row(op).meaning for op in ("conv", "window_max", "window_sum")}
-        names |= {"cupy": cupy, "special": special, "pad": _pad, "complex_array": partial(_complex, cupy)}
+        names: dict[str, Any] = {op: row(op).meaning for op in _HOST_MEANINGS}
+        names |= {"cupy": cupy, "special": special, "pad": _pad, **helpers(cupy)}
+        names |= {"scatter": partial(_scatter, cupy), "complex_array": partial(_complex, cupy)}
         exec(compile(self.source, "<eqfuse library calls>", "exec"), names)
         function: Callable[..., None] = names["kernel"]
         return function
@@ -110,7 +116,18 @@ def _call(n: Node, arguments: list[str], device: Device) -> str:
 
 def _filled(template: str, n: Node, arguments: list[str], out: str) -> str:
     attrs = dict(zip(row(n.op).attrs, n.attrs, strict=True))
-    return template.format(*arguments, all=", ".join(arguments), out=out, **attrs)
+    values = ", ".join(map(repr, n.attrs))
+    return template.format(*arguments, all=", ".join(arguments), out=out, values=values, **attrs)
+
+
+def _scatter(cupy: ModuleType, x: Any, indices: Any, values: Any, axis: int, mode: str) -> Any:
+    out = x.copy()
+    where = (*[slice(None)] * (x.ndim + axis), indices)
+    if mode == "set":
+        out[where] = values
+    else:
+        getattr(cupy, UFUNCS[mode].__name__).at(out, where, values)
+    return out
 
 
 def _complex(cupy: ModuleType, real: Any, imag: Any) -> Any:

@@ -63,6 +63,24 @@ template <class T> static __device__ __forceinline__ T eqf_logaddexp(T a, T b) {
     T d = a - b;
     return d > T(0) ? a + log1p(exp(-d)) : d <= T(0) ? b + log1p(exp(d)) : d;
 }
+template <class T> static __device__ __forceinline__ T eqf_gcd(T a, T b) {
+    a = a < T(0) ? T(-a) : a, b = b < T(0) ? T(-b) : b;
+    while (a != T(0)) { T r = b % a; b = a; a = r; }
+    return b;
+}
+template <class T> static __device__ __forceinline__ T eqf_lcm(T a, T b) {
+    T g = eqf_gcd<T>(a, b);
+    a = g == T(0) ? T(0) : T(a / g * b);
+    return a < T(0) ? T(-a) : a;
+}
+template <class T> static __device__ __forceinline__ unsigned char eqf_count(T a) {
+    unsigned char n = 0;
+    for (T left = a < T(0) ? T(-a) : a; left != T(0); left &= T(left - T(1))) n++;
+    return n;
+}
+template <class N> static __device__ __forceinline__ int eqf_int(N n) {
+    return n > N(2147483647) ? 2147483647 : n < -N(2147483647) ? -2147483647 : (int)n;
+}
 template <class T> static __device__ __forceinline__ T eqf_left(T a, T n) {
     return (unsigned long long)n < sizeof(T) * 8 ? T(a << n) : T(0);
 }
@@ -102,6 +120,13 @@ template <class T> static __device__ __forceinline__ eqf_complex<T> eqf_shuffle(
 }
 """
 
+# The special functions that CUDA's math library has; {s} is "f" for float and "" for double.
+SPECIAL_ROWS = {name: f"{c}{{s}}({{0}})" for name, c in {
+    "gamma": "tgamma", "gammaln": "lgamma", "erfcx": "erfcx", "erfinv": "erfinv", "erfcinv": "erfcinv",
+    "ndtri": "normcdfinv", "j0": "j0", "j1": "j1", "y0": "y0", "y1": "y1", "i0": "cyl_bessel_i0",
+    "i1": "cyl_bessel_i1", "exp10": "exp10",
+}.items()}  # fmt: skip
+
 # {s} is "f" for float and "" for double; {T} the computing type.
 _FLOAT = {name: f"{c}{{s}}({{0}})" for name, c in {
     "sqrt": "sqrt", "cbrt": "cbrt", "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2",
@@ -109,13 +134,14 @@ _FLOAT = {name: f"{c}{{s}}({{0}})" for name, c in {
     "atan": "atan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "asinh", "acosh": "acosh",
     "atanh": "atanh", "erf": "erf", "erfc": "erfc", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
     "round": "rint", "abs": "fabs",
-}.items()} | {
+}.items()} | SPECIAL_ROWS | {
     "atan2": "atan2{s}({0}, {1})", "hypot": "hypot{s}({0}, {1})", "power": "pow{s}({0}, {1})",
     "copysign": "copysign{s}({0}, {1})", "nextafter": "nextafter{s}({0}, {1})", "fmax": "fmax{s}({0}, {1})",
     "fmin": "fmin{s}({0}, {1})", "logaddexp": "eqf_logaddexp<{T}>({0}, {1})", "signbit": "(bool)signbit({0})",
     "isnan": "{0} != {0}", "isinf": "(bool)isinf({0})", "isfinite": "(bool)isfinite({0})",
     "floor_divide": "eqf_ffloor_divide<{T}>({0}, {1})", "remainder": "eqf_fremainder<{T}>({0}, {1})",
-    "reciprocal": "({T})1 / {0}", "divide": "{0} / {1}", "complex": "eqf_complex<{T}>({0}, {1})",
+    "reciprocal": "({T})1 / {0}", "divide": "{0} / {1}", "ldexp": "ldexp{s}({0}, eqf_int({1}))",
+    "complex": "eqf_complex<{T}>({0}, {1})",
 }  # fmt: skip
 _INTEGER = {
     "abs": "{0} < ({T})0 ? ({T})-{0} : {0}", "floor": "{0}", "ceil": "{0}", "trunc": "{0}", "round": "{0}",
@@ -124,6 +150,7 @@ _INTEGER = {
     "reciprocal": "eqf_floor_divide<{T}>(1, {0})",
     "isnan": "false", "isinf": "false", "isfinite": "true",
     "bitwise_and": "{0} & {1}", "bitwise_or": "{0} | {1}", "bitwise_xor": "{0} ^ {1}", "bitwise_invert": "~{0}",
+    "gcd": "eqf_gcd<{T}>({0}, {1})", "lcm": "eqf_lcm<{T}>({0}, {1})", "bitwise_count": "eqf_count<{T}>({0})",
     "bitwise_left_shift": "eqf_left<{T}>({0}, {1})", "bitwise_right_shift": "eqf_right<{T}>({0}, {1})",
 }  # fmt: skip
 _ANY = {
@@ -191,8 +218,8 @@ def emits(op: str, dtypes: list[np.dtype]) -> bool:
 
 
 def expression(op: str, dtypes: list[np.dtype], arguments: list[str]) -> str:
-    """One element of `op`. `dtypes` are the arguments', alike but for the condition of `where`."""
-    dtype = dtypes[-1]
+    """One element of `op`. `dtypes` are the arguments', alike but for the condition of `where` and `ldexp`'s powers."""
+    dtype = dtypes[op == "where"]
     small = dtype in _SMALL or dtype.kind == "f"
     numbers = [_FLOAT] if small else [_INTEGER]
     tables = {"c": [_COMPLEX], "b": [_BOOL, _ANY, _INTEGER]}.get(dtype.kind, [*numbers, _ANY])

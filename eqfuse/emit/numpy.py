@@ -8,6 +8,7 @@ decide, never a clock.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -38,7 +39,9 @@ class NumpyKernel:
     scratch_bytes: int  # of all threads together
 
 
+KEPT = 1024  # kernels that later programs may share; the oldest go first
 _emitted: dict[tuple[str, str, Device], NumpyKernel] = {}
+_lock = threading.Lock()
 
 
 def emit_kernel(kernel: Kernel, device: Device) -> NumpyKernel:
@@ -48,7 +51,11 @@ def emit_kernel(kernel: Kernel, device: Device) -> NumpyKernel:
     if found is None:
         source = _source(kernel.kind, kernel.body, device)
         text, run = source.compile({"share": pool.share, "scratch": scratch.get})
-        found = _emitted[key] = NumpyKernel(text, run, source.scratch_bytes)
+        found = NumpyKernel(text, run, source.scratch_bytes)
+        with _lock:
+            _emitted[key] = found
+            while len(_emitted) > KEPT:
+                del _emitted[next(iter(_emitted))]
     return found
 
 

@@ -5,16 +5,45 @@ In: a body of kind library or view. Out: `Source`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from eqfuse.emit.numpy_ops import computes
 from eqfuse.emit.numpy_source import Source, named, straight_kernel
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir import Graph, Node
+from eqfuse.ir import Graph, Node, Shape
 from eqfuse.ops import Role, row
+from eqfuse.ops.elementwise import UFUNCS
+from eqfuse.ops.fft import TRANSFORMS
 from eqfuse.views import leaf_chain
+
+Ranges = tuple[tuple[int, int, int], ...]
+_MOST_BOXES = 16  # copied one by one; beyond, the whole array in one call
+
+
+def _fill_sorted(out: np.ndarray, x: np.ndarray, axis: int, stable: bool) -> None:
+    np.copyto(out, x)
+    out.sort(axis, "stable" if stable else None)
+
+
+def _fill_parted(out: np.ndarray, x: np.ndarray, axis: int, kth: tuple[int, ...]) -> None:
+    np.copyto(out, x)
+    out.partition(kth, axis)
+
+
+# Calls that write into the result where it is. {0}, {1}: arguments; attributes by the names in the operator's row.
+_INTO: dict[str, tuple[str, dict[str, Any]]] = {
+    "cumsum": ("cumsum({0}, {axis}, o0.dtype, o0)", {"cumsum": np.cumsum}),
+    "cumprod": ("cumprod({0}, {axis}, o0.dtype, o0)", {"cumprod": np.cumprod}),
+    "accumulate": ("np.{ufunc}.accumulate({0}, {axis}, None, o0)", {"np": np}),
+    "reduceat": ("np.{ufunc}.reduceat({0}, {1}, {axis}, None, o0)", {"np": np}),
+    "fold": ("np.{ufunc}.reduce({0}, {axes}, None, o0, True)", {"np": np}),
+    "sort": ("sort(o0, {0}, {axis}, {stable})", {"sort": _fill_sorted}),
+    "partition": ("partition(o0, {0}, {axis}, {kth})", {"partition": _fill_parted}),
+    **{name: (f"{name}({{0}}, {{n}}, {{axis}}, {{norm!r}}, o0)", {name: f}) for name, f in TRANSFORMS.items()},
+}  # fmt: skip
 
 
 def library_kernel(body: Graph) -> Source:
@@ -27,7 +56,10 @@ def library_kernel(body: Graph) -> Source:
     (n,) = nodes
     source = Source(body)
     args = [named(source, a) for a in n.args]
-    source.line(_call(source, n, args))
+    if n.op in _UPDATES:
+        _UPDATES[n.op](source, n, args)
+    else:
+        source.line(_call(source, n, args))
     for place in source.writes[1:]:
         source.line(f"copyto({place}, o0)")
     return source
@@ -40,9 +72,74 @@ def _call(source: Source, n: Node, args: list[str]) -> str:
     if n.op == "take":
         source.names["take"] = np.take  # with out=, NumPy copies first unless told how to treat what is out of range
         return f"take({args[0]}, {args[1]}, {n.attrs[0]}, o0)"
-    meaning = row(n.op).meaning
-    source.names[n.op] = meaning
+    if n.op in _INTO:
+        template, names = _INTO[n.op]
+        source.names |= names
+        attrs = dict(zip(row(n.op).attrs, n.attrs, strict=True))
+        return template.format(*args, **attrs)
+    source.names[n.op] = row(n.op).meaning
     return f"copyto(o0, {n.op}({', '.join([*args, *map(repr, n.attrs)])}))"
+
+
+def slice_scatter(source: Source, n: Node, args: list[str]) -> None:
+    """Copy what no write covers, then write the values in turn."""
+    base, *values = args
+    (slices,) = n.attrs
+    kept = _uncovered(n.shape, slices)  # type: ignore[arg-type]
+    if kept:
+        source.line(f"if o0 is not {base}:")
+    for ranges in kept:
+        at = _index(ranges) if n.shape else ""
+        source.line(f"copyto(o0{at}, {base}{at})", 2)
+    for value, ranges in zip(values, slices, strict=True):  # type: ignore[call-overload]
+        source.line(f"o0{_index(ranges)} = {value}")
+
+
+def scatter(source: Source, n: Node, args: list[str]) -> None:
+    """Copy the array, then write the values to where the indices say."""
+    base, indices, values = args
+    axis, mode = n.attrs
+    where = ", ".join([*[":"] * (len(n.shape) + axis), indices])  # type: ignore[operator]
+    source.line(f"if o0 is not {base}:")
+    source.line(f"copyto(o0, {base})", 2)
+    if mode == "set":
+        source.line(f"o0[{where}] = {values}")
+    else:
+        source.names["at"] = UFUNCS[mode].at  # type: ignore[index]
+        whole = ", ".join([*["every"] * (len(n.shape) + axis), indices])  # type: ignore[operator]
+        source.names["every"] = slice(None)
+        source.line(f"at(o0, ({whole},), {values})")
+
+
+def _index(ranges: Ranges) -> str:
+    return f"[{', '.join(f'{start}:{stop}:{step}' if step > 1 else f'{start}:{stop}' for start, stop, step in ranges)}]"
+
+
+def _uncovered(shape: Shape, slices: Sequence[Ranges]) -> list[Ranges]:
+    """Slices that together are what `slices` leave of an array; the whole of it where they are many."""
+    whole = tuple((0, extent, 1) for extent in shape)
+    boxes = [whole]
+    for cut in slices:
+        if all(step == 1 for _, _, step in cut):
+            boxes = [part for box in boxes for part in _without(box, cut)]
+        if len(boxes) > _MOST_BOXES:
+            return [whole]
+    return boxes
+
+
+def _without(box: Ranges, cut: Ranges) -> list[Ranges]:
+    """What remains of `box` without `cut`: at most two slabs per axis."""
+    met = [(max(a, c), min(b, d)) for (a, b, _), (c, d, _) in zip(box, cut, strict=True)]
+    if any(start >= stop for start, stop in met):
+        return [box]
+    parts = []
+    for axis, ((start, stop, _), (first, last)) in enumerate(zip(box, met, strict=True)):
+        around = [(a, b, 1) for a, b in met[:axis]], box[axis + 1 :]
+        parts += [(*around[0], (a, b, 1), *around[1]) for a, b in ((start, first), (last, stop)) if a < b]
+    return parts
+
+
+_UPDATES: dict[str, Callable[[Source, Node, list[str]], None]] = {"slice_scatter": slice_scatter, "scatter": scatter}
 
 
 def view_function(body: Graph) -> Callable[[np.ndarray], np.ndarray]:

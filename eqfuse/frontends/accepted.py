@@ -27,14 +27,27 @@ def supported(dtype: np.dtype, what: str) -> np.dtype:
     )
 
 
-def plain_array(value: Any, what: str) -> np.ndarray:
-    """`value` as an ndarray of a supported dtype. Masked arrays, matrices and other subclasses are refused by name."""
+def ndarray(value: Any, what: str) -> np.ndarray:
+    """`value` as np.asarray reads it. Masked arrays, matrices and other subclasses are refused by name."""
     if isinstance(value, np.ndarray) and type(value) not in (np.ndarray, np.memmap):
         name = f"{type(value).__module__}.{type(value).__qualname__}"
         raise TraceError(f"{what} is a {name}: its own rules cannot be traced. Pass a plain array: np.asarray(...)")
     try:
-        array = np.asarray(value)
+        return np.asarray(value)
     except ValueError as error:
         raise TraceError(f"{what} is not an array: {error}") from None
+
+
+def plain_array(value: Any, what: str) -> np.ndarray:
+    """`value` as an ndarray of a supported dtype."""
+    array = ndarray(value, what)
     supported(array.dtype, what)
     return array
+
+
+def known(value: Any, what: str, instead: str = "name the argument in static_argnames") -> np.ndarray:
+    """`value` where only numbers that are known while tracing can stand; TraceError naming `what` otherwise."""
+    try:
+        return np.asarray(value)
+    except TraceError:
+        raise TraceError(f"{what} is a traced value: the result's shape would depend on data; {instead}") from None

@@ -18,9 +18,9 @@ from eqfuse.frontends.numpy_reductions import negative_axes
 from eqfuse.frontends.numpy_reductions import sum as sum_
 from eqfuse.frontends.numpy_ufuncs import to_loop
 from eqfuse.frontends.promotion import common, common_dtype, elementwise, lift
-from eqfuse.frontends.registry import UFUNCS, implements
+from eqfuse.frontends.registry import implements
 from eqfuse.ir import node
-from eqfuse.tracer import Tracer, lazy, wrap
+from eqfuse.tracer import Tracer, wrap
 
 
 def matmul(x1: Any, x2: Any, dtype: Any = None) -> Tracer:
@@ -47,27 +47,8 @@ def _product(a: Any, b: Any) -> Tracer:
     return matmul(a, b).astype(common_dtype((a, b)))
 
 
-def _conjugate(x: Tracer) -> Tracer:
+def conjugate(x: Tracer) -> Tracer:
     return elementwise("conj", x) if x.dtype.kind == "c" else x
-
-
-def _vecdot(x1: Any, x2: Any) -> Tracer:
-    a, b = _conjugate(lift(x1)), lift(x2)
-    return lazy.squeeze(matmul(a[..., None, :], b[..., :, None]), (-2, -1))
-
-
-def _matvec(x1: Any, x2: Any) -> Tracer:
-    return lazy.squeeze(matmul(x1, lift(x2)[..., :, None]), -1)
-
-
-def _vecmat(x1: Any, x2: Any) -> Tracer:
-    return lazy.squeeze(matmul(_conjugate(lift(x1))[..., None, :], x2), -2)
-
-
-UFUNCS[np.matmul] = matmul
-UFUNCS[np.vecdot] = _vecdot
-UFUNCS[np.matvec] = _matvec
-UFUNCS[np.vecmat] = _vecmat
 
 
 @implements(np.linalg.matmul)
@@ -85,7 +66,7 @@ def dot(a: Any, b: Any, out: None = None) -> Tracer:
 
 @implements(np.vdot)
 def vdot(a: Any, b: Any, /) -> Tracer:
-    return _product(_conjugate(lift(a)).reshape(-1), lift(b).reshape(-1))
+    return _product(conjugate(lift(a)).reshape(-1), lift(b).reshape(-1))
 
 
 @implements(np.inner)
@@ -94,9 +75,16 @@ def inner(a: Any, b: Any, /) -> Tracer:
     return elementwise("multiply", a, b) if a.ndim == 0 or b.ndim == 0 else tensordot(a, b, ([-1], [-1]))
 
 
-@implements(np.outer, np.linalg.outer)
+@implements(np.outer)
 def outer(a: Any, b: Any, out: None = None) -> Tracer:
     return elementwise("multiply", lift(a).reshape(-1, 1), lift(b).reshape(1, -1))
+
+
+@implements(np.linalg.outer)
+def linalg_outer(x1: Any, x2: Any, /) -> Tracer:
+    if lift(x1).ndim != 1 or lift(x2).ndim != 1:
+        raise ShapeError("np.linalg.outer takes vectors; np.outer flattens its arguments")
+    return outer(x1, x2)
 
 
 @implements(np.tensordot, np.linalg.tensordot)

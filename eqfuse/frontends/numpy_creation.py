@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.dtypes import inexact
-from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
+from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import supported
 from eqfuse.frontends.numpy_layout import broadcast_arrays, broadcast_to, diagonal
 from eqfuse.frontends.numpy_ufuncs import to_loop
-from eqfuse.frontends.promotion import common_dtype, elementwise, lift
+from eqfuse.frontends.promotion import elementwise, lift
 from eqfuse.frontends.registry import implements
-from eqfuse.ir import const, node
+from eqfuse.ir import const
 from eqfuse.tracer import Tracer, lazy, wrap
 
 
@@ -127,15 +126,6 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Tracer:
     return elementwise("where", condition, x, y)
 
 
-@implements(np.select)
-def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tracer:
-    dtype = common_dtype((*choicelist, default))
-    result = lift(default).astype(dtype)
-    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
-        result = elementwise("where", condition, lift(choice).astype(dtype), result)
-    return result
-
-
 @implements(np.clip)
 def clip(
     a: Any,
@@ -148,7 +138,7 @@ def clip(
     dtype: Any = None,
 ) -> Tracer:
     low, high = (a_min if min is None else min), (a_max if max is None else max)
-    x = lift(a) if dtype is None else lift(a).astype(dtype)
+    x = lift(a) if dtype is None else lift(a).astype(dtype, casting="same_kind")
     if x.dtype.kind in "iu":  # a Python int beyond the dtype is no limit
         low = None if type(low) is int and low <= np.iinfo(x.dtype).min else low
         high = None if type(high) is int and high >= np.iinfo(x.dtype).max else high
@@ -158,83 +148,6 @@ def clip(
         return elementwise("minimum" if low is None else "maximum", x, high if low is None else low)
     loop = to_loop(np._core.umath.clip, (x, low, high))[1][0]  # type: ignore[attr-defined]
     return elementwise("minimum", elementwise("maximum", x.astype(loop), low), high)
-
-
-@implements(np.nan_to_num)
-def nan_to_num(
-    x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
-) -> Tracer:
-    x = lift(x)
-    if not inexact(x.dtype):
-        return x.copy()
-    if x.dtype.kind == "c":
-        real, imag = (nan_to_num(wrap(tidy.part(n, x.node)), copy, nan, posinf, neginf) for n in ("real", "imag"))
-        return wrap(node("complex", (real.node, imag.node)))
-    info = np.finfo(x.dtype)
-    infinite = elementwise("isinf", x)
-    high = info.max.item() if posinf is None else posinf
-    low = info.min.item() if neginf is None else neginf
-    clear = elementwise("where", elementwise("isnan", x), nan, x)
-    clear = elementwise("where", elementwise("logical_and", infinite, x > 0), high, clear)
-    return elementwise("where", elementwise("logical_and", infinite, x < 0), low, clear)
-
-
-@implements(np.isclose)
-def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tracer:
-    x, y = lift(a), lift(b)
-    y = y.astype(np.result_type(y.dtype, 1.0))
-    near = elementwise("less_equal", abs(x - y), atol + rtol * abs(y))
-    result = elementwise("logical_or", near & elementwise("isfinite", y), x == y)
-    both_nan = elementwise("isnan", x) & elementwise("isnan", y)
-    return result | both_nan if equal_nan else result
-
-
-@implements(np.allclose)
-def allclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tracer:
-    return isclose(a, b, rtol, atol, equal_nan).all()
-
-
-@implements(np.array_equal)
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Tracer | bool:
-    x, y = lift(a1), lift(a2)
-    if equal_nan:
-        raise UnsupportedOp(
-            "np.array_equal with equal_nan=True cannot be traced; use np.isclose(..., equal_nan=True).all()"
-        )
-    return (x == y).all() if x.shape == y.shape else False
-
-
-@implements(np.round, np.around)
-def round(a: Any, decimals: int = 0, out: None = None) -> Tracer:
-    x = lift(a)
-    if x.dtype.kind in "iu" and decimals >= 0:
-        return x.copy()
-    if x.dtype.kind in "iu":
-        raise UnsupportedOp("np.round of integers to negative decimals cannot be traced")
-    if decimals == 0:
-        return elementwise("round", x)
-    if x.dtype.kind == "b":
-        raise ShapeError("np.round of bool to decimals is not defined; use .astype first")
-    if x.dtype.kind == "c":
-        real, imag = (round(wrap(tidy.part(name, x.node)), decimals) for name in ("real", "imag"))
-        return wrap(node("complex", (real.node, imag.node)))
-    step = 10.0 ** abs(decimals)
-    there, back = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
-    rounded = elementwise("round", elementwise(there, x, step).astype(x.dtype))
-    return elementwise(back, rounded, step).astype(x.dtype)
-
-
-@implements(np.fix)
-def fix(x: Any, out: None = None) -> Tracer:
-    return elementwise("trunc", x)
-
-
-@implements(np.sinc)
-def sinc(x: Any) -> Tracer:
-    x = lift(x)
-    y = np.pi * x
-    safe = elementwise("where", y == 0, 1.0, y)
-    return elementwise("where", y == 0, 1.0, elementwise("sin", safe) / safe)
 
 
 @implements(np.real)

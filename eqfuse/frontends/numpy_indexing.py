@@ -1,80 +1,123 @@
-"""NumPy's indexing: slices, integers, new axes and integer arrays; take and take_along_axis.
+"""NumPy's indexing, and assignment to what it selects: slices, integers, new axes, integer arrays and masks.
 
-In: an index of a tracer. Out: slice, flip and reshape for basic indices, take for integer arrays.
+In: an index of a tracer. Out: views for basic indices, take for integer arrays; writes into the tracer's memory.
 """
 
 from __future__ import annotations
 
+import math
+import operator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends import tidy
-from eqfuse.frontends.numpy_layout import broadcast_shape, broadcast_to, moveaxis
-from eqfuse.frontends.numpy_reductions import negative_axes
-from eqfuse.frontends.promotion import elementwise, lift
-from eqfuse.frontends.registry import implements
-from eqfuse.ir import Literal, node
+from eqfuse.frontends.numpy_layout import broadcast_shape, broadcast_to
+from eqfuse.frontends.numpy_reductions import negative_axes, one_axis
+from eqfuse.frontends.promotion import elementwise, fitted, lift
+from eqfuse.frontends.registry import METHODS, implements
+from eqfuse.frontends.selection import Selection, assigned
+from eqfuse.ir import Shape, TensorType, node
+from eqfuse.ops.elementwise import UFUNCS
+from eqfuse.storage import Access
 from eqfuse.tracer import Tracer, lazy, wrap
 
 
-def index(x: Tracer, key: Any) -> Tracer:
-    """``x[key]``: the basic part as views first, then one take for the integer arrays."""
-    parts = _expanded(x, key if isinstance(key, tuple) else (key,))
-    ranges: list[tuple[int, int, int]] = []
-    flipped: list[int] = []
-    shape: list[int] = []
-    arrays: list[tuple[int, Tracer]] = []  # place in `shape`, indices
-    axis = 0
-    for part in parts:
-        if part is None:
-            shape.append(1)
-            continue
-        extent = x.shape[axis]
-        if isinstance(part, slice):
-            r = range(*_bounds(part).indices(extent))
-            if r.step < 0:
-                flipped.append(axis - x.ndim)
-                r = r[::-1]
-            ranges.append((r.start, max(r.start, r.stop), r.step))
-            shape.append(len(r))
-        elif isinstance(part, Tracer):
-            ranges.append((0, extent, 1))
-            arrays.append((len(shape), part))
-            shape.append(extent)
-        else:
-            at = part.__index__()
-            if not -extent <= at < extent:
-                raise ShapeError(f"index {at} is out of bounds for axis {axis} with extent {extent}")
-            ranges.append((at % extent, at % extent + 1, 1))
-        axis += 1
-    viewed = tidy.flip(tidy.slice_(x.node, ranges), flipped)
-    result = wrap(tidy.reshape(viewed, tuple(shape)), base=x)
-    return _gather(result, arrays) if arrays else result
+def index(x: Tracer, key: Any) -> Tracer | Selection:
+    """``x[key]``: the basic part as views first, then one take for the integer arrays; a traced mask selects."""
+    parts = _parts(key)
+    if any(_is_mask(p) and p.known() is None for p in parts) and sum(isinstance(p, Tracer) for p in parts) == 1:
+        view, ((place, mask),) = _basic(x, _expanded(x, parts))
+        if place == 0:
+            return Selection(wrap(view.node), mask)
+    view, arrays = _basic(x, _expanded(x, [p for part in parts for p in _without_masks(part)]))
+    if arrays:
+        return _gather(view, arrays)
+    scalar = view.ndim == 0 and Ellipsis not in parts
+    return wrap(view.node) if scalar else view
 
 
-def _bounds(part: slice) -> slice:
-    for bound in (part.start, part.stop, part.step):
-        if isinstance(bound, Tracer):
-            raise TraceError("a slice bound is a traced value: the result's shape would depend on data. "
-                             "Name the argument in static_argnames, or use np.where with a mask")  # fmt: skip
-    return part
+def assign_items(x: Tracer, key: Any, value: Any) -> None:
+    """``x[key] = value``."""
+    parts = _parts(key)
+    if any(map(_is_mask, parts)) and sum(isinstance(p, Tracer) for p in parts) == 1:
+        view, ((place, mask),) = _basic(x, _expanded(x, parts))
+        rest = view.ndim - place - mask.ndim
+        if isinstance(value, Selection):
+            view.assign(assigned(view, mask, value))
+            return
+        if lift(value).ndim <= rest:
+            spread = mask.reshape(mask.shape + (1,) * rest)
+            view.assign(elementwise("where", spread, wrap(fitted(value, view.tensor_type)), view))
+            return
+    view, arrays = _basic(x, _expanded(x, [p for part in parts for p in _without_masks(part)]))
+    if not arrays:
+        view.assign(value)
+        return
+    _scatter(view, arrays, value, "set")
 
 
-def _expanded(x: Tracer, key: tuple) -> list[Any]:
-    """`key` with one entry per axis of `x` (and None for new axes); arrays as tracers, constant masks as indices."""
+def apply_at(ufunc: str, x: Tracer, key: Any, value: Any) -> None:
+    """``ufunc.at(x, key, value)``: unbuffered, so that an element indexed twice changes twice."""
+    view, arrays = _basic(x, _expanded(x, [p for part in _parts(key) for p in _without_masks(part)]))
+    if arrays:
+        _scatter(view, arrays, value, ufunc)
+    else:
+        view.become(elementwise(ufunc, view, value))
+
+
+def _parts(key: Any) -> list[Any]:
+    """The parts of a key: None, Ellipsis, slices, ints, and arrays (integers or masks) as tracers."""
     parts: list[Any] = []
-    for part in key:
+    for part in key if isinstance(key, tuple) else (key,):
         if part is None or part is Ellipsis or isinstance(part, slice):
             parts.append(part)
+        elif isinstance(part, Tracer):
+            parts.append(_array_part(part))
         elif isinstance(part, (bool, np.bool_)):
             raise UnsupportedOp("indexing with a Python bool cannot be traced; use x[None] or np.where")
         elif isinstance(part, (int, np.integer)):
             parts.append(int(part))
         else:
-            parts.extend(_array_index(part))
-    covered = sum(part is not None and part is not Ellipsis for part in parts)
+            parts.append(_array_part(part))
+    return parts
+
+
+def _is_mask(part: Any) -> bool:
+    return isinstance(part, Tracer) and part.dtype.kind == "b"
+
+
+def _array_part(part: Any) -> Any:
+    if isinstance(part, (list, tuple)) and len(part) == 0:
+        part = np.zeros(0, np.intp)
+    array = lift(part)
+    if array.dtype.kind not in "iub":
+        raise ShapeError(f"arrays used as indices must be integers, not {array.dtype}")
+    value = array.known() if array.ndim == 0 and array.dtype.kind != "b" else None
+    return array if value is None else int(value)
+
+
+def _without_masks(part: Any) -> list[Any]:
+    """A mask as the integer arrays that NumPy takes it for, which must be known."""
+    if not _is_mask(part):
+        return [part]
+    value = part.known()
+    if value is None:
+        raise TraceError(
+            "indexing with a traced boolean mask: the result's shape would depend on data. "
+            "Use np.where(mask, x, fill), multiply by the mask before a reduction, or assign one value: x[mask] = 0"
+        )
+    return [lift(i) for i in np.nonzero(value)]
+
+
+def _expanded(x: Tracer, parts: list[Any]) -> list[Any]:
+    """`parts` with one entry per axis of `x` (a mask stands for as many axes as it has), None for new axes."""
+    covered = 0
+    for part in parts:
+        if part is not None and part is not Ellipsis:
+            covered += part.ndim if _is_mask(part) else 1
     if covered > x.ndim or sum(part is Ellipsis for part in parts) > 1:
         raise ShapeError(f"too many indices: {covered} for an array of shape {x.shape}")
     rest = [slice(None)] * (x.ndim - covered)
@@ -92,71 +135,109 @@ def _with_scalars_as_arrays(parts: list[Any]) -> list[Any]:
     return [lift(part) if isinstance(part, int) else part for part in parts]
 
 
-def _array_index(part: Any) -> list[Any]:
-    if isinstance(part, (list, tuple)) and len(part) == 0:
-        part = np.zeros(0, np.intp)
-    if not isinstance(part, Tracer) and np.asarray(part).dtype.kind == "b":
-        return [lift(i) for i in np.nonzero(part)]
-    indices = lift(part)
-    if indices.dtype.kind == "b":
-        raise TraceError(
-            "indexing with a traced boolean mask: the result's shape would depend on data. "
-            "Use np.where(mask, x, fill), or multiply by the mask before a reduction"
-        )
-    if indices.dtype.kind not in "iu":
-        raise ShapeError(f"arrays used as indices must be integers, not {indices.dtype}")
-    return [indices]
+def _basic(x: Tracer, parts: list[Any]) -> tuple[Tracer, list[tuple[int, Tracer]]]:
+    """The view of `x` that the slices, ints and new axes among `parts` take, and the arrays with their places in it."""
+    ranges: list[tuple[int, int, int]] = []
+    flipped: list[int] = []
+    shape: list[int] = []
+    arrays: list[tuple[int, Tracer]] = []
+    for part in parts:
+        axis = len(ranges)
+        if part is None:
+            shape.append(1)
+        elif isinstance(part, Tracer):
+            arrays.append((len(shape), part))
+            width = part.ndim if part.dtype.kind == "b" else 1
+            extents = x.shape[axis : axis + width]
+            if part.dtype.kind == "b" and part.shape != extents:
+                raise ShapeError(f"a mask of shape {part.shape} does not fit the axes of extent {extents} it indexes")
+            ranges += [(0, n, 1) for n in extents]
+            shape += extents
+        elif isinstance(part, slice):
+            r = range(*_bounds(part).indices(x.shape[axis]))
+            if r.step < 0:
+                flipped.append(axis - x.ndim)
+                r = r[::-1]
+            ranges.append(tidy.canonical(r))
+            shape.append(len(r))
+        else:
+            at, extent = part, x.shape[axis]
+            if not -extent <= at < extent:
+                raise ShapeError(f"index {at} is out of bounds for axis {axis} with extent {extent}")
+            ranges.append((at % extent, at % extent + 1, 1))
+    return x.viewed(("slice", tuple(ranges)), ("flip", tuple(flipped)), ("reshape", tuple(shape))), arrays
+
+
+def _bounds(part: slice) -> slice:
+    bounds = [part.start, part.stop, part.step]
+    for i, bound in enumerate(bounds):
+        if isinstance(bound, Tracer):
+            value = bound.known()
+            if value is None:
+                raise TraceError("a slice bound is a traced value: the result's shape would depend on data. "
+                                 "Name the argument in static_argnames, or use np.where with a mask")  # fmt: skip
+            bounds[i] = operator.index(value)
+    return slice(*bounds)
 
 
 def _gather(x: Tracer, arrays: list[tuple[int, Tracer]]) -> Tracer:
     """Integer arrays along the axes they stand at, broadcast together as NumPy does."""
+    order, at, shape, flat = _selected(x, arrays)
+    merged = tidy.reshape(tidy.transpose(x.node, order), shape)
+    return wrap(node("take", (merged, flat.node), (at - len(shape),)), Access.WRITABLE if flat.ndim else None)
+
+
+def _scatter(x: Tracer, arrays: list[tuple[int, Tracer]], value: Any, mode: str) -> None:
+    """Write `value` to what `_gather` reads; `mode`: "set", or the ufunc that joins it with what is there."""
+    order, at, shape, flat = _selected(x, arrays)
+    moved = tidy.transpose(x.node, order)
+    selected = TensorType(x.dtype, (*shape[:at], *flat.shape, *shape[at + 1 :]))
+    values = fitted(value, selected, "unsafe" if mode == "set" else "same_kind")
+    changed = node("scatter", (tidy.reshape(moved, shape), flat.node, values), (at - len(shape), mode))
+    back = [order.index(axis) for axis in range(x.ndim)]
+    x.assign(wrap(tidy.transpose(tidy.reshape(changed, moved.shape), back), Access.WRITABLE))
+
+
+def _selected(x: Tracer, arrays: list[tuple[int, Tracer]]) -> tuple[list[int], int, Shape, Tracer]:
+    """How integer arrays select from `x`: the order of axes that brings theirs together, where those stand then, the
+    shape with these merged into one, and the indices into that one."""
     axes = [axis for axis, _ in arrays]
+    at = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
+    rest = [axis for axis in range(x.ndim) if axis not in axes]
+    extents = [x.shape[axis] for axis in axes]
+    order = [*rest[:at], *axes, *rest[at:]]
+    others = [x.shape[axis] for axis in rest]
+    shape = (*others[:at], math.prod(extents), *others[at:])
     if len(arrays) == 1:
-        return take(x, arrays[0][1], axes[0])
-    together = axes == list(range(axes[0], axes[-1] + 1))
-    at = axes[0] if together else 0
-    moved = moveaxis(x, axes, range(at, at + len(axes)))
-    extents = moved.shape[at : at + len(axes)]
-    size = int(np.prod(extents))
-    shape = broadcast_shape([indices for _, indices in arrays])
+        return order, at, shape, _checked(arrays[0][1], extents[0])
     flat: Any = 0
     inside: Tracer | None = None
     for (_, indices), extent in zip(arrays, extents, strict=True):
-        known = _known(_checked(indices, extent))
-        if known is None:
+        value = _checked(indices, extent).known()
+        if value is None:
             i = indices.astype(np.intp)
             within = (i >= -extent) & (i < extent)
             inside = within if inside is None else inside & within
             flat = flat * extent + elementwise("where", i < 0, i + extent, i)
         else:
-            flat = flat * extent + known % extent
+            flat = flat * extent + value.astype(np.intp) % extent
     if inside is not None:
-        flat = elementwise("where", inside, flat, size)  # out of bounds along one axis stays out of bounds
-    merged = moved.reshape((*moved.shape[:at], size, *moved.shape[at + len(axes) :]))
-    return take(merged, broadcast_to(flat, shape), at)
-
-
-def _known(indices: Tracer) -> np.ndarray | None:
-    """The values of constant indices."""
-    (literal,) = indices.node.attrs if indices.node.op == "const" else (None,)
-    return literal.array.astype(np.intp) if isinstance(literal, Literal) else None
+        flat = elementwise("where", inside, flat, shape[at])  # out of bounds along one axis stays out of bounds
+    return order, at, shape, broadcast_to(flat, broadcast_shape([indices for _, indices in arrays]))
 
 
 def _checked(indices: Tracer, extent: int) -> Tracer:
     """`indices`; ShapeError when they are known and leave `extent`."""
-    known = _known(indices)
-    if known is not None and known.size and not (-extent <= known.min() and known.max() < extent):
-        outside = known.min() if known.min() < -extent else known.max()
+    value = indices.known()
+    if value is not None and value.size and not (-extent <= value.min() and value.max() < extent):
+        outside = value.min() if value.min() < -extent else value.max()
         raise ShapeError(f"index {outside} is out of bounds for extent {extent}")
     return indices
 
 
 @implements(np.take)
 def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise") -> Tracer:
-    x, at = lift(a), lift(indices)
-    if axis is None:
-        x, axis = x.reshape(-1), 0
-    (along,) = negative_axes(axis, x.ndim)
+    (x, along), at = one_axis(lift(a), axis), lift(indices)
     extent = x.shape[along]
     if at.dtype.kind not in "iu":
         raise ShapeError(f"np.take needs integer indices, not {at.dtype}")
@@ -184,3 +265,8 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Tracer:
         return broadcast_to(t, tuple(t.shape[i] if i - x.ndim == along else n for i, n in enumerate(rest)))
 
     return wrap(node("take_along_axis", (fitted(x).node, fitted(_checked(at, x.shape[along])).node), (along,)))
+
+
+for _name, _ufunc in UFUNCS.items():
+    if _ufunc.nin == 2:
+        METHODS[_ufunc, "at"] = partial(apply_at, _name)

@@ -12,13 +12,15 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from eqfuse.errors import ShapeError, UnsupportedOp
 from eqfuse.frontends import tidy
-from eqfuse.frontends.numpy_reductions import negative_axes
+from eqfuse.frontends.accepted import known
+from eqfuse.frontends.numpy_reductions import negative_axes, one_axis
 from eqfuse.frontends.promotion import common, lift
 from eqfuse.frontends.registry import implements
-from eqfuse.ir import Node
+from eqfuse.storage import Access
 from eqfuse.tracer import Tracer, lazy, wrap
 
 
@@ -36,15 +38,11 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
     if math.prod(wanted) != x.size or any(n < 0 for n in wanted):
         raise ShapeError(f"cannot reshape {x.size} elements, shape {x.shape}, into {wanted}")
     if order == "C":
-        return wrap(tidy.reshape(x.node, wanted), base=x)
+        return x.copy().viewed(("reshape", wanted)) if copy else x.viewed(("reshape", wanted))
     if order != "F":
         raise UnsupportedOp(f"reshape with order={order!r} depends on the memory layout; use 'C' or 'F'")
-    columns = tidy.reshape(_reversed(x.node), wanted[::-1])
-    return wrap(_reversed(columns), base=x)
-
-
-def _reversed(x: Node) -> Node:
-    return tidy.transpose(x, range(len(x.shape))[::-1])
+    columns = ("transpose", tuple(range(x.ndim))[::-1]), ("reshape", wanted[::-1])
+    return x.viewed(*columns, ("transpose", tuple(range(len(wanted)))[::-1]))
 
 
 @implements(np.ravel)
@@ -61,7 +59,7 @@ def transpose(a: Any, axes: Sequence[int] | None = None) -> Tracer:
     )
     if len(order) != x.ndim:
         raise ShapeError(f"transpose of rank {x.ndim} by {len(order)} axes")
-    return wrap(tidy.transpose(x.node, order), base=x)
+    return x.viewed(("transpose", order))
 
 
 @implements(np.matrix_transpose, np.linalg.matrix_transpose)
@@ -84,22 +82,22 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Tracer:
 @implements(np.moveaxis)
 def moveaxis(a: Any, source: Any, destination: Any) -> Tracer:
     x = lift(a)
-    stand_in = np.empty((1,) * x.ndim)
-    stand_in.strides = tuple(range(x.ndim))  # the strides then name the axes
+    stand_in = as_strided(np.empty(1), (1,) * x.ndim, range(x.ndim))  # the strides then name the axes
     return transpose(x, np.moveaxis(stand_in, source, destination).strides)
 
 
 @implements(np.rollaxis)
 def rollaxis(a: Any, axis: int, start: int = 0) -> Tracer:
     x = lift(a)
-    stand_in = np.empty((1,) * x.ndim)
-    stand_in.strides = tuple(range(x.ndim))
+    stand_in = as_strided(np.empty(1), (1,) * x.ndim, range(x.ndim))
     return transpose(x, np.rollaxis(stand_in, axis, start).strides)
 
 
 @implements(np.squeeze)
 def squeeze(a: Any, axis: Any = None) -> Tracer:
     x = lift(a)
+    if x.ndim == 0 and axis in (0, -1):
+        return x
     gone = (
         [i for i, n in enumerate(x.shape) if n == 1]
         if axis is None
@@ -107,7 +105,7 @@ def squeeze(a: Any, axis: Any = None) -> Tracer:
     )
     if any(x.shape[i] != 1 for i in gone):
         raise ShapeError(f"cannot squeeze axis {axis} of shape {x.shape}: only axes of extent 1 can go")
-    return wrap(tidy.reshape(x.node, tuple(n for i, n in enumerate(x.shape) if i not in gone)), base=x)
+    return x.viewed(("reshape", tuple(n for i, n in enumerate(x.shape) if i not in gone)))
 
 
 @implements(np.expand_dims)
@@ -117,7 +115,7 @@ def expand_dims(a: Any, axis: Any) -> Tracer:
     rank = x.ndim + len(axes)
     new = [i + rank for i in negative_axes(tuple(axes), rank)]
     rest = iter(x.shape)
-    return wrap(tidy.reshape(x.node, tuple(1 if i in new else next(rest) for i in range(rank))), base=x)
+    return x.viewed(("reshape", tuple(1 if i in new else next(rest) for i in range(rank))))
 
 
 @implements(np.atleast_1d)
@@ -143,7 +141,8 @@ def atleast_3d(*arrays: Any) -> Any:
 @implements(np.broadcast_to)
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tracer:
     x = lift(array)
-    return wrap(tidy.broadcast_to(x.node, tuple(shape) if isinstance(shape, Sequence) else (shape,)), base=x)
+    extents = tuple(map(operator.index, shape)) if isinstance(shape, Sequence) else (operator.index(shape),)
+    return x.viewed(("broadcast_to", extents), access=Access.READ_ONLY)
 
 
 @implements(np.broadcast_arrays)
@@ -163,7 +162,7 @@ def broadcast_shape(arrays: Sequence[Tracer]) -> tuple[int, ...]:
 @implements(np.flip)
 def flip(m: Any, axis: Any = None) -> Tracer:
     x = lift(m)
-    return wrap(tidy.flip(x.node, negative_axes(axis, x.ndim)), base=x)
+    return x.viewed(("flip", negative_axes(axis, x.ndim)))
 
 
 @implements(np.fliplr)
@@ -179,8 +178,10 @@ def flipud(m: Any) -> Tracer:
 @implements(np.rot90)
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tracer:
     x = lift(m)
+    if len(set(negative_axes(tuple(axes), x.ndim))) != 2:
+        raise ShapeError(f"np.rot90 turns two different axes, not {axes}")
     if k % 4 >= 2:
-        x = flip(x, axes)
+        x = flip(x, tuple(axes))
     return swapaxes(flip(x, axes[1]), *axes) if k % 2 else x
 
 
@@ -239,11 +240,14 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Tracer:
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tracer]:
     x = lift(ary)
     (along,) = negative_axes(axis, x.ndim)
-    pieces = np.array_split(np.arange(x.shape[along]), indices_or_sections)
-    bounds = np.cumsum([0, *map(len, pieces)]).tolist() if isinstance(indices_or_sections, int) else None
     n = x.shape[along]
-    if bounds is None:
-        bounds = [0, *(slice(None, i).indices(n)[1] for i in indices_or_sections), n]
+    if np.ndim(indices_or_sections):
+        bounds = [0, *map(operator.index, indices_or_sections), n]
+    else:
+        sections = operator.index(indices_or_sections)
+        if sections <= 0:
+            raise ShapeError(f"the number of sections must be positive, not {sections}")
+        bounds = np.cumsum([0, *(len(range(i, n, sections)) for i in range(sections))]).tolist()
     before = (slice(None),) * (x.ndim + along)
     return [x[(*before, slice(start, stop))] for start, stop in pairwise(bounds)]
 
@@ -251,9 +255,11 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Trace
 @implements(np.split)
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tracer]:
     x = lift(ary)
-    if isinstance(indices_or_sections, int) and x.shape[axis] % indices_or_sections:
-        raise ShapeError(f"np.split: extent {x.shape[axis]} does not divide into {indices_or_sections} equal parts")
-    return array_split(x, indices_or_sections, axis)
+    (along,) = negative_axes(axis, x.ndim)
+    parts = array_split(x, indices_or_sections, axis)
+    if not np.ndim(indices_or_sections) and x.shape[along] % len(parts):
+        raise ShapeError(f"np.split: extent {x.shape[along]} does not divide into {len(parts)} equal parts")
+    return parts
 
 
 @implements(np.hsplit)
@@ -263,6 +269,8 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Tracer]:
 
 @implements(np.vsplit)
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Tracer]:
+    if lift(ary).ndim < 2:
+        raise ShapeError("np.vsplit takes arrays of rank 2 or more")
     return split(ary, indices_or_sections, 0)
 
 
@@ -277,9 +285,11 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tracer, ...]:
 @implements(np.tile)
 def tile(A: Any, reps: Any) -> Tracer:
     x = lift(A)
-    counts = tuple(reps) if isinstance(reps, Sequence) else (reps,)
+    counts = tuple(map(operator.index, reps)) if np.ndim(reps) else (operator.index(reps),)
     counts = (1,) * (x.ndim - len(counts)) + counts
     shape = (1,) * (len(counts) - x.ndim) + x.shape
+    if any(c < 0 for c in counts):
+        raise ShapeError(f"np.tile: no count of {counts} can be negative")
     spread = x.reshape([n for extent in shape for n in (1, extent)])
     spread = broadcast_to(spread, [n for pair in zip(counts, shape, strict=True) for n in pair])
     return spread.reshape([c * n for c, n in zip(counts, shape, strict=True)]).copy()
@@ -287,18 +297,18 @@ def tile(A: Any, reps: Any) -> Tracer:
 
 @implements(np.repeat)
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tracer:
-    x = lift(a)
-    if axis is None:
-        x, axis = x.reshape(-1), 0
-    (along,) = negative_axes(axis, x.ndim)
-    if isinstance(repeats, Tracer):
-        raise UnsupportedOp("np.repeat by a traced count: the result's shape would depend on data")
-    if np.size(repeats) == 1:
-        count = int(np.asarray(repeats).item())
-        at = x.ndim + along + 1
-        spread = broadcast_to(expand_dims(x, at), (*x.shape[:at], count, *x.shape[at:]))
-        return spread.reshape((*x.shape[: at - 1], x.shape[at - 1] * count, *x.shape[at:])).copy()
-    return lazy.take(x, np.repeat(np.arange(x.shape[along]), repeats), along)
+    x, along = one_axis(lift(a), axis)
+    counts = known(repeats, "the count given to np.repeat")
+    at = x.ndim + along
+    if counts.dtype.kind not in "biu" or (counts < 0).any():
+        raise ShapeError("np.repeat: counts must be integers, and not negative")
+    if counts.size == 1:
+        count = int(counts.item())
+        spread = broadcast_to(expand_dims(x, at + 1), (*x.shape[: at + 1], count, *x.shape[at + 1 :]))
+        return spread.reshape((*x.shape[:at], x.shape[at] * count, *x.shape[at + 1 :])).copy()
+    if counts.shape != (x.shape[at],):
+        raise ShapeError(f"np.repeat: counts of shape {counts.shape} do not fit the extent {x.shape[at]}")
+    return lazy.take(x, np.repeat(np.arange(x.shape[at]), counts), along)
 
 
 @implements(np.roll)
@@ -306,36 +316,20 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tracer:
     x = lift(a)
     if axis is None:
         return roll(x.reshape(-1), shift, 0).reshape(x.shape)
-    shifts, axes = np.broadcast_arrays(np.atleast_1d(shift), np.atleast_1d(axis))
+    if x.ndim == 0:
+        raise ShapeError("np.roll of a 0-d array: it has no axis to shift along")
+    moves = known(shift, "the shift given to np.roll", "gather with (np.arange(n) - shift) % n")
+    shifts, axes = np.broadcast_arrays(np.atleast_1d(moves), np.atleast_1d(axis))
+    if shifts.ndim != 1:
+        raise ShapeError("np.roll: shift and axis must be numbers or have one axis")
     for by, along in zip(shifts.tolist(), axes.tolist(), strict=True):
         (k,) = negative_axes(along, x.ndim)
         n = x.shape[k]
-        if n and by % n:
+        if n and int(by) % n:
             before = (slice(None),) * (x.ndim + k)
-            cut = n - by % n
+            cut = n - int(by) % n
             x = concatenate((x[(*before, slice(cut, n))], x[(*before, slice(0, cut))]), k)
     return x.copy()
-
-
-@implements(np.pad)
-def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Tracer:
-    x = lift(array)
-    if isinstance(pad_width, dict):
-        pad_width = [pad_width.get(i, pad_width.get(i - x.ndim, (0, 0))) for i in range(x.ndim)]
-    widths = [(int(b), int(e)) for b, e in np.broadcast_to(np.asarray(pad_width), (x.ndim, 2))]
-    if mode == "constant":
-        if np.ndim(constant_values):
-            raise UnsupportedOp("np.pad with several constant_values: pad one side after the other")
-        value = lift(constant_values)
-        return wrap(tidy.pad(x.node, tidy.cast(value.node, x.dtype), widths))
-    if mode not in ("edge", "reflect", "symmetric", "wrap"):
-        raise UnsupportedOp(
-            f"np.pad with mode={mode!r} cannot be traced; constant, edge, reflect, symmetric and wrap can"
-        )
-    for axis, width in enumerate(widths):
-        if width != (0, 0):
-            x = lazy.take(x, np.pad(np.arange(x.shape[axis]), width, mode), axis)  # type: ignore[call-overload]
-    return x
 
 
 @implements(np.diagonal)
@@ -345,10 +339,10 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tracer:
     m, n = x.shape[-2:]
     length = max(0, min(m + min(offset, 0), n - max(offset, 0)))
     start = offset if offset >= 0 else -offset * n
-    flat = x.reshape((*x.shape[:-2], m * n))
-    if length == 0:
-        return flat[..., :0]
-    return flat[..., start : start + (length - 1) * (n + 1) + 1 : n + 1]
+    chosen = (start, start + (length - 1) * (n + 1) + 1, n + 1) if length else (0, 0, 1)
+    whole = tuple((0, extent, 1) for extent in x.shape[:-2])
+    flat = ("reshape", (*x.shape[:-2], m * n))
+    return x.viewed(flat, ("slice", (*whole, chosen)), access=Access.READ_ONLY)
 
 
 @implements(np.copy)

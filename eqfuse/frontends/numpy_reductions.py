@@ -6,15 +6,16 @@ In: array-function calls on tracers. Out: tracers. Accumulator dtypes and the or
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from eqfuse.dtypes import inexact, kind
-from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
+from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends import tidy
-from eqfuse.frontends.promotion import elementwise, lift
+from eqfuse.frontends.promotion import elementwise, lift, operand, with_dtype
 from eqfuse.frontends.registry import implements
 from eqfuse.ir import Node, node
 from eqfuse.tracer import Tracer, wrap
@@ -37,6 +38,14 @@ def negative_axes(axis: Axis, rank: int) -> tuple[int, ...]:
         return tuple(a - rank for a in normalize_axis_tuple(axis, rank))
     except (np.exceptions.AxisError, ValueError) as error:
         raise ShapeError(f"{error}") from None
+
+
+def one_axis(x: Tracer, axis: int | None) -> tuple[Tracer, int]:
+    """`x` and the one axis to work along; all of `x` in one row without an axis, or when it is 0-d."""
+    if axis is None or (x.ndim == 0 and axis in (0, -1)):
+        x, axis = x.reshape(-1), -1
+    (along,) = negative_axes(operator.index(axis), x.ndim)
+    return x, along
 
 
 def finish(kept: Node, axes: tuple[int, ...], keepdims: bool) -> Tracer:
@@ -80,16 +89,26 @@ def prod(
     return _folded("prod", lift(a), axis, keepdims, initial, dtype, "multiply")
 
 
+def _extreme(name: str, a: Any, axis: Axis, keepdims: bool, initial: Any, combine: str) -> Tracer:
+    x = lift(a)
+    if initial is None:
+        return reduction(name, x, axis, keepdims)
+    first = wrap(with_dtype(operand(initial), x.dtype))
+    axes = _reduced_axes(axis, x.ndim)
+    if any(x.shape[i] == 0 for i in axes):
+        shape = finish(node("any", (x.node,), (tuple(sorted(axes)),)), axes, keepdims).shape
+        return wrap(tidy.broadcast_to(first.node, shape))
+    return elementwise(combine, reduction(name, x, axis, keepdims), first)
+
+
 @implements(np.max, np.amax)
 def max(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None) -> Tracer:
-    result = reduction("max", a, axis, keepdims)
-    return result if initial is None else elementwise("maximum", result, lift(initial).astype(result.dtype))
+    return _extreme("max", a, axis, keepdims, initial, "maximum")
 
 
 @implements(np.min, np.amin)
 def min(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None) -> Tracer:
-    result = reduction("min", a, axis, keepdims)
-    return result if initial is None else elementwise("minimum", result, lift(initial).astype(result.dtype))
+    return _extreme("min", a, axis, keepdims, initial, "minimum")
 
 
 @implements(np.any)
@@ -156,7 +175,7 @@ def var(
     else:
         centre = lift(mean)
     distance = x - centre
-    squares = sum(_squares(distance), axis, accumulator, keepdims=True)
+    squares = sum(squared(distance), axis, accumulator, keepdims=True)
     left = n - (ddof if correction is None else correction)
     return _finished((squares / (left if left > 0 else 0)).astype(squares.dtype), axis, keepdims)
 
@@ -177,6 +196,7 @@ def average(
     a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
 ) -> Tracer | tuple[Tracer, Tracer]:
     x = lift(a)
+    negative_axes(axis, x.ndim)
     if weights is None:
         result = mean(x, axis, keepdims=keepdims)
         total = result.dtype.type(x.size / result.size)
@@ -222,84 +242,9 @@ def _nan_as(a: Any, value: int) -> Tracer:
     return elementwise("where", elementwise("isnan", x), value, x) if inexact(x.dtype) else x
 
 
-@implements(np.cumsum)
-def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Tracer:
-    x = lift(a)
-    if axis is None or x.ndim == 0:
-        x, axis = x.reshape(-1), 0
-    if dtype is not None:
-        x = x.astype(dtype)
-    (along,) = negative_axes(axis, x.ndim)
-    made = wrap(node("cumsum", (x.node,), (along,)))
-    return made if dtype is None else made.astype(dtype)
-
-
-@implements(np.sort)
-def sort(
-    a: Any, axis: int | None = -1, kind: str | None = None, order: None = None, *, stable: bool | None = None
-) -> Tracer:
-    x = lift(a)
-    if order is not None:
-        raise UnsupportedOp("np.sort with order= sorts structured arrays, which eqfuse does not have")
-    if axis is None:
-        x, axis = x.reshape(-1), 0
-    (along,) = negative_axes(axis, x.ndim)
-    return wrap(node("sort", (x.node,), (along,)))
-
-
-@implements(np.diff)
-def diff(a: Any, n: int = 1, axis: int = -1) -> Tracer:
-    x = lift(a)
-    (along,) = negative_axes(axis, x.ndim)
-    after, before = ((*[slice(None)] * (x.ndim + along), s) for s in (slice(1, None), slice(None, -1)))
-    for _ in range(n):
-        x = elementwise("not_equal" if x.dtype.kind == "b" else "subtract", x[after], x[before])
-    return x
-
-
-@implements(np.linalg.norm)
-def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Tracer:
-    """Vector norms of any order, and the matrix norms that need no decomposition."""
-    x = lift(x)
-    if not inexact(x.dtype):
-        x = x.astype(np.float64)
-    if axis is None and (ord is None or (ord in ("f", "fro") and x.ndim == 2) or (ord == 2 and x.ndim == 1)):
-        flat = x.reshape(-1)
-        return elementwise("sqrt", sum(_squares(flat))).reshape((1,) * x.ndim if keepdims else ())
-    axes = negative_axes(axis, x.ndim)
-    if len(axes) == 1:
-        return _vector_norm(x, ord, axes, keepdims)
-    if len(axes) != 2:
-        raise ShapeError(f"np.linalg.norm of order {ord!r} runs over one axis or two, not {len(axes)}")
-    rows, columns = axes
-    if ord in (None, "f", "fro"):
-        return _finished(elementwise("sqrt", sum(_squares(x), axes, keepdims=True)), axes, keepdims)
-    if ord in (1, -1, math.inf, -math.inf):
-        first, second = (rows, columns) if abs(ord) == 1 else (columns, rows)
-        lengths = sum(abs(x), first, keepdims=True)
-        return finish((max if ord > 0 else min)(lengths, second, keepdims=True).node, axes, keepdims)
-    raise UnsupportedOp(
-        f"np.linalg.norm of order {ord!r} over two axes needs singular values, which eqfuse does not have"
-    )
-
-
-def _squares(x: Tracer) -> Tracer:
+def squared(x: Tracer) -> Tracer:
     """The squared absolute values of `x`, which are real."""
     if x.dtype.kind != "c":
         return x * x
     real, imag = (wrap(tidy.part(name, x.node)) for name in ("real", "imag"))
     return real * real + imag * imag
-
-
-def _vector_norm(x: Tracer, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Tracer:
-    if ord in (math.inf, -math.inf):
-        return (max if ord > 0 else min)(abs(x), axes, keepdims=keepdims)
-    if ord == 0:
-        return sum((x != 0).astype(abs(x).dtype), axes, keepdims=keepdims)
-    if ord == 1:
-        return sum(abs(x), axes, keepdims=keepdims)
-    if ord in (None, 2):
-        return _finished(elementwise("sqrt", sum(_squares(x), axes, keepdims=True)), axes, keepdims)
-    if isinstance(ord, str):
-        raise ShapeError(f"np.linalg.norm of order {ord!r} is not defined for vectors")
-    return _finished(sum(abs(x) ** ord, axes, keepdims=True) ** (1 / ord), axes, keepdims)

@@ -14,36 +14,41 @@ import numpy as np
 import scipy.special
 
 from eqfuse.dtypes import kind
-from eqfuse.errors import ShapeError, UnsupportedOp
+from eqfuse.errors import ShapeError
 from eqfuse.frontends import tidy
+from eqfuse.frontends.accepted import supported
 from eqfuse.frontends.promotion import elementwise, lift, operand, promote, with_dtype
 from eqfuse.frontends.registry import METHODS, UFUNCS, title
+from eqfuse.ir import const
 from eqfuse.ops import elementwise as rows
 from eqfuse.ops.elementwise import dtype_name
-from eqfuse.tracer import Tracer, wrap
+from eqfuse.tracer import Tracer, lazy, wrap
 
 
 def _row(name: str, ufunc: np.ufunc) -> Callable[..., Tracer]:
-    def call(*args: Any, dtype: Any = None) -> Tracer:
-        if dtype is None:
+    def call(*args: Any, order: str = "K", subok: bool = True, **chosen: Any) -> Tracer:
+        if not chosen:
             return elementwise(name, *args)
-        nodes, _ = to_loop(ufunc, args, dtype)
-        return elementwise(name, *nodes)
+        values, (result,) = to_loop(ufunc, args, **chosen)
+        return elementwise(name, *values).astype(result)
 
     return call
 
 
-def to_loop(ufunc: np.ufunc, args: tuple, dtype: Any = None) -> tuple[list[Tracer], tuple[np.dtype, ...]]:
+def to_loop(
+    ufunc: np.ufunc, args: tuple, dtype: Any = None, **chosen: Any
+) -> tuple[list[Tracer], tuple[np.dtype, ...]]:
     """`args` cast to the dtypes of the loop that `ufunc` runs for them, and the dtypes of its results."""
     operands = [operand(a) for a in args]
     seen = promote(operands)
-    chosen: dict[str, Any] = (
-        {} if dtype is None else {"signature": (*[None] * ufunc.nin, *[np.dtype(dtype)] * ufunc.nout)}
-    )
+    if dtype is not None:
+        chosen["signature"] = (*[None] * ufunc.nin, *[np.dtype(dtype)] * ufunc.nout)
     try:
         loop = ufunc.resolve_dtypes((*seen, *[None] * ufunc.nout), **chosen)
     except TypeError as error:
         raise ShapeError(f"{title(ufunc)} is not defined for {', '.join(map(dtype_name, seen))}: {error}") from None
+    for d in loop:
+        supported(d, f"the loop of {title(ufunc)}")
     nodes = [wrap(with_dtype(o, d)) for o, d in zip(operands, loop, strict=False)]
     return nodes, loop[ufunc.nin :]
 
@@ -52,8 +57,8 @@ def _composition(ufunc: np.ufunc) -> Callable[[Callable[..., Any]], Callable[...
     """Register the decorated function of loop-typed tracers as the meaning of `ufunc`."""
 
     def register(compose: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, dtype: Any = None) -> Any:
-            values, results = to_loop(ufunc, args, dtype)
+        def call(*args: Any, order: str = "K", subok: bool = True, **chosen: Any) -> Any:
+            values, results = to_loop(ufunc, args, **chosen)
             made = compose(*values)
             if ufunc.nout == 1:
                 return wrap(tidy.cast(made.node, results[0]))
@@ -147,8 +152,6 @@ def _logit(x: Tracer) -> Tracer:
 
 @_composition(scipy.special.ndtr)
 def _ndtr(x: Tracer) -> Tracer:
-    if x.dtype.kind == "c":  # where x is infinite, the product below is NaN
-        raise UnsupportedOp("scipy.special.ndtr of complex numbers cannot be traced; use scipy.special.erfc")
     return elementwise("erfc", x * -math.sqrt(0.5)) * 0.5
 
 
@@ -158,35 +161,48 @@ def _xlogy(x: Tracer, y: Tracer) -> Tracer:
     return elementwise("where", zero, 0.0, x * elementwise("log", elementwise("where", zero, 1.0, y)))
 
 
-UFUNCS[np._core.umath.clip] = lambda x, low, high: np.clip(x, low, high)  # type: ignore[attr-defined]
+@_composition(np._core.umath.clip)  # type: ignore[attr-defined]
+def _clip(x: Tracer, low: Tracer, high: Tracer) -> Tracer:
+    return elementwise("minimum", elementwise("maximum", x, low), high)
+
+
+@_composition(np._core.umath._ones_like)  # type: ignore[attr-defined]
+def _ones_like(x: Tracer) -> Tracer:
+    return lazy.ones_like(x)
+
+
+@_composition(np.spacing)
+def _spacing(x: Tracer) -> Tracer:
+    """The distance to the next value away from zero; for float16, to the next greater one."""
+    if x.dtype == np.float16:
+        above = elementwise("nextafter", x, np.float16(math.inf))
+        return elementwise("where", elementwise("isfinite", x), above - x, math.nan)
+    unsigned = elementwise("where", x == 0, 0.0, x)
+    return elementwise("nextafter", unsigned, elementwise("copysign", wrap(const(math.inf, x.dtype)), unsigned)) - x
+
+
+@_composition(np.frexp)
+def _frexp(x: Tracer) -> tuple[Tracer, Tracer]:
+    """A logarithm gives the exponent up to one; the significand it leaves tells the rest."""
+    usual = elementwise("isfinite", x) & (x != 0)
+    size = elementwise("where", usual, abs(x), 0.5).astype(np.float64 if x.dtype == np.float64 else np.float32)
+    near = elementwise("floor", elementwise("log2", size)).astype(np.int32) + 1
+    left = elementwise("ldexp", size, -near)
+    exponent = near + (left >= 1) - (left < 0.5)
+    return elementwise("ldexp", x, -exponent), exponent
 
 
 # ---- ufunc methods
 
-_REDUCE = {
-    np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
-    np.logical_and: np.all, np.logical_or: np.any,
-}  # fmt: skip
-
-
-def _reducer(function: Any) -> Callable[..., Tracer]:
-    def reduce(array: Any, axis: Any = 0, dtype: Any = None, out: None = None, keepdims: bool = False) -> Tracer:
-        kwargs = {} if dtype is None else {"dtype": dtype}
-        return function(array, axis=axis, keepdims=keepdims, **kwargs)
-
-    return reduce
-
 
 def _outer(ufunc: np.ufunc) -> Callable[..., Any]:
-    def outer(a: Any, b: Any) -> Any:
+    def outer(a: Any, b: Any, **chosen: Any) -> Any:
         a, b = lift(a), lift(b)
-        return ufunc(a.reshape(a.shape + (1,) * b.ndim), b)
+        return ufunc(a.reshape(a.shape + (1,) * b.ndim), b, **chosen)
 
     return outer
 
 
-for _ufunc, _function in _REDUCE.items():
-    METHODS[_ufunc, "reduce"] = _reducer(_function)
 for _ufunc in tuple(UFUNCS):
-    if _ufunc.nin == 2:
+    if _ufunc.nin == 2 and _ufunc.signature is None:
         METHODS[_ufunc, "outer"] = _outer(_ufunc)

@@ -14,7 +14,7 @@ from eqfuse.dtypes import inexact
 from eqfuse.errors import ShapeError
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import plain_array
-from eqfuse.ir import Literal, Node, const, node
+from eqfuse.ir import Literal, Node, Shape, TensorType, const, node
 from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import dtype_name, loop_dtypes
 from eqfuse.tracer import Tracer, lazy, wrap
@@ -26,14 +26,14 @@ _COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_
 def lift(value: Any) -> Tracer:
     """`value` as an array, as np.asarray would read it: a tracer, a constant, or nested lists of these."""
     if isinstance(value, Tracer):
-        return wrap(value.node, base=value) if value.weak else value
-    if isinstance(value, (list, tuple)) and _holds_tracer(value):
+        return wrap(value.node) if value.weak else value
+    if isinstance(value, (list, tuple)) and holds_tracer(value):
         return lazy.stack([lift(v) for v in value])
     return wrap(const(plain_array(value, "a constant of the traced function")))
 
 
-def _holds_tracer(value: Any) -> bool:
-    return isinstance(value, Tracer) or (isinstance(value, (list, tuple)) and any(map(_holds_tracer, value)))
+def holds_tracer(value: Any) -> bool:
+    return isinstance(value, Tracer) or (isinstance(value, (list, tuple)) and any(map(holds_tracer, value)))
 
 
 def operand(value: Any) -> Any:
@@ -55,6 +55,22 @@ def with_dtype(operand: Any, dtype: np.dtype) -> Node:
         return const(operand, dtype)
     except OverflowError as error:
         raise ShapeError(str(error)) from None
+
+
+def fitted(value: Any, like: TensorType, casting: str = "unsafe") -> Node:
+    """`value` as assignment to an array of type `like` takes it: cast, and broadcast."""
+    given = operand(value)
+    if isinstance(given, Tracer) and not np.can_cast(given.dtype, like.dtype, casting):  # type: ignore[arg-type]
+        raise ShapeError(f"cannot cast {given.dtype} to {like.dtype} by the rule {casting!r}")
+    cast = with_dtype(given, like.dtype)
+    extra = max(len(cast.shape) - like.rank, 0)
+    if cast.shape[:extra] != (1,) * extra or not _broadcasts(cast.shape[extra:], like.shape):
+        raise ShapeError(f"could not broadcast a value of shape {cast.shape} into shape {like.shape}")
+    return tidy.broadcast_to(tidy.reshape(cast, cast.shape[extra:]), like.shape)
+
+
+def _broadcasts(shape: Shape, to: Shape) -> bool:
+    return all(n in (1, m) for n, m in zip(shape[::-1], to[::-1], strict=False))
 
 
 def promote(operands: Sequence[Any]) -> list[Any]:
@@ -123,7 +139,7 @@ def unary_operator(name: str, x: Tracer) -> Tracer:
 def operator(name: str, left: Any, right: Any) -> Any:
     """A Python operator between a tracer and something else."""
     for other in (left, right):
-        if not isinstance(other, Tracer) and getattr(other, "__array_ufunc__", False) is None:
+        if defers(other):
             return NotImplemented
     if _is_weak(left) and _is_weak(right):
         return _scalar_operator(name, left, right)
@@ -132,6 +148,12 @@ def operator(name: str, left: Any, right: Any) -> Any:
         if shortcut is not None:
             return shortcut
     return elementwise(name, left, right)
+
+
+def defers(other: Any) -> bool:
+    """Does `other` do the arithmetic with arrays itself, by NumPy's protocol?"""
+    hook = getattr(type(other), "__array_ufunc__", np.ndarray.__array_ufunc__)
+    return hook not in (np.ndarray.__array_ufunc__, Tracer.__array_ufunc__)
 
 
 def _power(base: Tracer, exponent: float) -> Tracer | None:

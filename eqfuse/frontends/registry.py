@@ -28,5 +28,14 @@ def implements(*functions: Callable[..., Any]) -> Callable[[F], F]:
 def title(function: Any) -> str:
     """The name a user knows `function` by: ``np.sum``, ``scipy.special.erf``."""
     name = getattr(function, "__name__", repr(function))
-    module = getattr(function, "__module__", None) or ("numpy" if hasattr(np, name) else "scipy.special")
+    module = getattr(function, "__module__", None) or _home(function, name)
     return f"{module}.{name}".replace("numpy.", "np.", 1)
+
+
+def _home(ufunc: Any, name: str) -> str:
+    """Where a ufunc lives; most do not tell."""
+    if hasattr(np, name):
+        return "numpy"
+    if ufunc is getattr(np._core.umath, name, None):  # type: ignore[attr-defined]
+        return "numpy._core.umath" if ufunc.types else "numpy.strings"
+    return "scipy.special"

@@ -5,12 +5,14 @@ In: nodes and attributes of the front-ends. Out: nodes. Used by the tracer and b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.exceptions import ComplexWarning
 
-from eqfuse.errors import warn
+from eqfuse.errors import user_level
 from eqfuse.ir import Node, Shape, const, node
 from eqfuse.ops.elementwise import cast_array
 
@@ -20,7 +22,8 @@ def cast(x: Node, dtype: np.dtype) -> Node:
     if x.dtype == dtype:
         return x
     if x.dtype.kind == "c" and dtype.kind not in "bc":
-        warn("Casting complex values to real discards the imaginary part", ComplexWarning)
+        lost = "Casting complex values to real discards the imaginary part"
+        warnings.warn(lost, ComplexWarning, stacklevel=user_level())
         return cast(part("real", x), dtype)
     if x.op == "const" and x.shape == ():
         return const(cast_array(x.attrs[0].array, dtype))  # type: ignore[attr-defined]
@@ -56,6 +59,8 @@ def broadcast_to(x: Node, shape: Shape) -> Node:
 
 def slice_(x: Node, ranges: Sequence[tuple[int, int, int]]) -> Node:
     """`x[start:stop:step]` per axis, steps positive; a slice of a slice is one slice of the original."""
+    if x.op == "broadcast_to" and x.args[0].shape == ():
+        return broadcast_to(x, tuple(len(range(*r)) for r in ranges))
     if x.op == "slice":
         inner: Sequence[tuple[int, int, int]] = x.attrs[0]  # type: ignore[assignment]
         indices = [range(*i)[slice(*r)] for i, r in zip(inner, ranges, strict=True)]
@@ -64,10 +69,23 @@ def slice_(x: Node, ranges: Sequence[tuple[int, int, int]]) -> Node:
         indices = [range(*r) for r in ranges]
     if all(r == range(n) for r, n in zip(indices, x.shape, strict=True)):
         return x
-    return node("slice", (x,), (tuple(_canonical(r) for r in indices),))
+    return node("slice", (x,), (tuple(canonical(r) for r in indices),))
 
 
-def _canonical(r: range) -> tuple[int, int, int]:
+def slice_scatter(base: Node, values: Sequence[Node], ranges: Sequence[tuple[tuple[int, int, int], ...]]) -> Node:
+    """`base` after ``base[ranges[i]] = values[i]`` for each i in turn; a write to all of it forgets what was before."""
+    whole = tuple((0, n, 1) for n in base.shape)
+    last = max((i for i, r in enumerate(ranges) if r == whole), default=-1)
+    if last >= 0:
+        base = values[last]
+    latest = {r: i for i, r in enumerate(ranges) if i > last}
+    rest = [(values[i], r) for r, i in sorted(latest.items(), key=lambda item: item[1]) if values[i].type.size]
+    if not rest:
+        return base
+    return node("slice_scatter", (base, *(v for v, _ in rest)), (tuple(r for _, r in rest),))
+
+
+def canonical(r: range) -> tuple[int, int, int]:
     """The one (start, stop, step) for this set of positions, within the extent."""
     if len(r) == 0:
         return (0, 0, 1)
@@ -96,3 +114,10 @@ def pad(x: Node, value: Node, widths: Sequence[tuple[int, int]]) -> Node:
 def reduce(name: str, x: Node, axes: Sequence[int]) -> Node:
     """A reduction over `axes` (negative, in any order), which stay with extent 1."""
     return node(name, (x,), (tuple(sorted(axes)),))
+
+
+VIEWS: dict[str, Callable[[Node, Any], Node]] = {
+    "reshape": reshape, "squeeze": reshape, "transpose": transpose, "broadcast_to": broadcast_to, "slice": slice_,
+    "flip": flip, "real": lambda x, _: part("real", x), "imag": lambda x, _: part("imag", x),
+    "sliding_window": lambda x, windows: node("sliding_window", (x,), (windows,)),
+}  # fmt: skip

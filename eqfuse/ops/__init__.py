@@ -5,14 +5,28 @@ In: an operator's name. Out: its `Op` row. Emitters and prices keep their own ta
 
 from __future__ import annotations
 
-from eqfuse.ops import contractions, elementwise, leaves, library, reductions, views, windows
+from eqfuse.ops import (
+    contractions,
+    elementwise,
+    fft,
+    leaves,
+    linalg,
+    reductions,
+    scans,
+    signal,
+    sorting,
+    statistics,
+    updates,
+    views,
+    windows,
+)
 from eqfuse.ops.row import Op, Role
 
-TABLE: dict[str, Op] = {
-    op.name: op
-    for family in (leaves, elementwise, reductions, views, contractions, windows, library)
-    for op in family.ROWS
-}
+FAMILIES = (
+    leaves, elementwise, reductions, views, updates, contractions, windows, scans, sorting, statistics, signal, linalg,
+    fft,
+)  # fmt: skip
+TABLE: dict[str, Op] = {op.name: op for family in FAMILIES for op in family.ROWS}
 
 
 def row(name: str) -> Op:

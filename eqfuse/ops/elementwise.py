@@ -16,6 +16,7 @@ import scipy.special
 from eqfuse.errors import ShapeError
 from eqfuse.ir import TensorType
 from eqfuse.ops.row import Op, Role, Types, need
+from eqfuse.ops.special import SPECIAL
 
 UFUNCS: dict[str, np.ufunc] = {
     "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.true_divide,
@@ -30,6 +31,7 @@ UFUNCS: dict[str, np.ufunc] = {
     "maximum": np.maximum, "minimum": np.minimum, "fmax": np.fmax, "fmin": np.fmin,
     "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint,
     "copysign": np.copysign, "nextafter": np.nextafter, "signbit": np.signbit,
+    "ldexp": np.ldexp, "gcd": np.gcd, "lcm": np.lcm, "bitwise_count": np.bitwise_count,
     "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,
     "equal": np.equal, "not_equal": np.not_equal, "less": np.less, "less_equal": np.less_equal,
     "greater": np.greater, "greater_equal": np.greater_equal,
@@ -37,6 +39,7 @@ UFUNCS: dict[str, np.ufunc] = {
     "logical_not": np.logical_not,
     "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor,
     "bitwise_invert": np.invert, "bitwise_left_shift": np.left_shift, "bitwise_right_shift": np.right_shift,
+    **SPECIAL,
 }  # fmt: skip
 
 

@@ -25,7 +25,7 @@ class Evaluated:
     def __init__(self, graph: Any) -> None:
         self.graph = graph
 
-    def run(self, arrays: Any) -> tuple[np.ndarray, ...]:
+    def call(self, arrays: Any) -> tuple[np.ndarray, ...]:
         return evaluate(self.graph, arrays)
 
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 import pytest
-import scipy.special
 
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.ir import parse
@@ -181,25 +180,13 @@ def test_in_place_operators_keep_the_dtype():
 @pytest.mark.parametrize(
     ("fn", "message"),
     [
-        (lambda x: x.__iadd__(1), "argument 'x'"),
-        (lambda x: (x + 1)[0].__iadd__(1) if x.reshape(4, 3).__imul__(2) else None, "argument 'x'"),
+        (lambda x: np.broadcast_to(x, (2, 3, 4)).__iadd__(1), "read-only"),
         (lambda x: (x > 0).__iadd__(1), "cannot be cast"),
         (lambda x: (x[0] + 1).__iadd__(x), "does not fit"),
     ],
 )
 def test_an_in_place_change_that_numpy_or_tracing_cannot_do_is_refused(fn, message):
     with pytest.raises((TraceError, ShapeError), match=message):
-        trace(fn, X)
-
-
-def test_a_view_is_stale_after_its_base_changed_in_place():
-    def fn(x):
-        y = x + 1
-        row = y[0]
-        y += 1
-        return row
-
-    with pytest.raises(TraceError, match="through another view"):
         trace(fn, X)
 
 
@@ -254,47 +241,35 @@ def test_conversions_to_python_numbers_are_refused():
 
 def test_libraries_that_convert_their_arguments_are_refused():
     def convert(x):
-        return np.asarray(x)  # here
-
-    def softmax(x):
-        return scipy.special.softmax(x)  # here
+        return memoryview(x.__array__())  # here
 
     assert "np.stack" in refusal(TraceError, convert, X)
-    refusal(TraceError, softmax, X)
 
 
 def test_unsupported_functions_are_named():
-    def svd(x):
-        return np.linalg.svd(x)  # here
+    def save(x):
+        return np.savetxt("x", x)  # here
 
     def spacing(x):
         return np.spacing(x)  # here
 
-    def accumulate(x):
-        return np.add.accumulate(x)  # here
+    def at(x):
+        return np.add.at(x, 0, 1)  # here
 
     def method(x):
-        return x.argsort()  # here
+        return x.byteswap()  # here
 
-    assert "np.linalg.svd" in refusal(UnsupportedOp, svd, X)
+    assert "np.savetxt" in refusal(UnsupportedOp, save, X)
     assert "np.spacing" in refusal(UnsupportedOp, spacing, X)
-    assert "np.add.accumulate" in refusal(UnsupportedOp, accumulate, X)
-    assert "ndarray.argsort" in refusal(UnsupportedOp, method, X)
+    assert "np.add.at" in refusal(UnsupportedOp, at, X)
+    assert "ndarray.byteswap" in refusal(UnsupportedOp, method, X)
 
 
-def test_out_and_where_are_refused():
+def test_writing_into_an_array_made_outside_is_refused():
     buffer = np.zeros((3, 4), np.float32)
 
     def out(x):
         return np.add(x, 1, out=buffer)  # here
-
-    def accumulate(x):
-        total = np.zeros((3, 4))
-        total += x  # here
-        return total
-
-    def masked(x):
-        return np.sum(x, where=x > 0)  # here
 
     def positional(x):
         return np.sum(x, 0, None, buffer[0])  # here
@@ -304,9 +279,8 @@ def test_out_and_where_are_refused():
         return buffer
 
     refusal(TraceError, assigned, X)
-    for fn in (out, accumulate, positional):
+    for fn in (out, positional):
         assert "x = x + y" in refusal(TraceError, fn, X)
-    assert "np.where(mask" in refusal(TraceError, masked, X)
 
 
 def test_shape_errors_are_raised_at_the_users_line():
@@ -336,19 +310,14 @@ def test_shape_errors_are_raised_at_the_users_line():
         refusal(ShapeError, fn, X)
 
 
-def test_masks_and_item_assignment_are_refused():
+def test_results_whose_shape_depends_on_data_are_refused():
     def mask(x):
         return x[x > 0]  # here
-
-    def assign(x):
-        x[0] = 1  # here
-        return x
 
     def lone_where(x):
         return np.where(x > 0)  # here
 
     assert "np.where(mask, x, fill)" in refusal(TraceError, mask, X)
-    assert "np.concatenate" in refusal(TraceError, assign, X)
     refusal(TraceError, lone_where, X)
 
 

@@ -345,7 +345,7 @@ def test_an_operator_without_a_library_call_is_refused_by_name_and_target(monkey
     x = read(0, (3,))
     monkeypatch.delitem(emit_calls.__globals__["_CALLS"], "sort")
     with pytest.raises(ef.UnsupportedOp, match=r"\(a100\) has no library call for sort"):
-        CudaProgram(one_kernel("library", node("sort", (x,), (-1,))))
+        CudaProgram(one_kernel("library", node("sort", (x,), (-1, False))))
 
 
 def test_every_operator_of_the_table_has_a_library_call():

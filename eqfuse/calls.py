@@ -1,0 +1,68 @@
+"""One call of a function, flat: its arrays and numbers, and the graph of the same call with arrays of other types.
+
+In: a function and arguments, static ones among them. Out: leaves, their names, and graphs. Holds no array's data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from eqfuse.frontends.numpy_random import GENERATORS
+from eqfuse.ir import Graph, Shape, TensorType
+from eqfuse.pytree import flatten, unflatten
+from eqfuse.symbolic import SymbolicSpec
+from eqfuse.trace import SCALARS, Spec, input_names, leaf_type, parameters_of, split_static, trace
+
+
+class Call:
+    """A call of `fn`. `leaves`: a `Spec` or `SymbolicSpec` for each array; numbers and random generators themselves."""
+
+    def __init__(self, fn: Callable[..., Any], static: frozenset[str], args: tuple, kwargs: dict[str, Any]) -> None:
+        self.fn, self.static = fn, static
+        self._parameters = parameters_of(fn)
+        normal, _ = split_static(self._parameters, static, args, kwargs)
+        given, self.structure = flatten(normal)
+        self.names = input_names(self._parameters, self.structure)
+        self.leaves = [_without_data(leaf, name) for leaf, name in zip(given, self.names, strict=True)]
+        self._args, self._kwargs = self._with(args, kwargs, self.leaves)
+
+    @property
+    def shapes(self) -> list[Shape | None]:
+        return [leaf.shape if isinstance(leaf, Spec) else None for leaf in self.leaves]
+
+    @property
+    def dtypes(self) -> list[np.dtype | None]:
+        return [leaf.dtype if isinstance(leaf, (Spec, SymbolicSpec)) else None for leaf in self.leaves]
+
+    def trace(self, types: Sequence[TensorType | None] | None = None) -> Graph:
+        """The graph of this call; with `types`, its arrays have these instead of their own."""
+        args, kwargs = self._args, self._kwargs
+        if types is not None:
+            leaves = [leaf if t is None else Spec(t) for leaf, t in zip(self.leaves, types, strict=True)]
+            args, kwargs = self._with(args, kwargs, leaves)
+        return trace(self.fn, *args, static_argnames=self.static, **kwargs)
+
+    def _with(self, args: tuple, kwargs: dict[str, Any], leaves: Iterable[Any]) -> tuple[tuple, dict[str, Any]]:
+        """(args, kwargs) with `leaves` in the places of their own; static arguments stay."""
+        rest = iter(leaves)
+        if self._parameters is None or not (kwargs or self.static):
+            return _swapped((args, kwargs), rest)
+        bound = self._parameters.bind(*args, **kwargs)
+        for name, value in bound.arguments.items():
+            if name not in self.static:
+                bound.arguments[name] = _swapped(value, rest)
+        return bound.args, bound.kwargs
+
+
+def _swapped(tree: Any, leaves: Iterator[Any]) -> Any:
+    old, structure = flatten(tree)
+    return unflatten(structure, [next(leaves) for _ in old])
+
+
+def _without_data(leaf: Any, name: str) -> Any:
+    if type(leaf) in SCALARS or isinstance(leaf, (SymbolicSpec, np.generic, *GENERATORS)):
+        return leaf
+    return Spec(leaf_type(leaf, name)[0])

@@ -1,0 +1,147 @@
+"""NumPy's calls on traced arrays: which implementation they run, and where ``out=`` and ``where=`` lead.
+
+In: ufuncs and array functions with a tracer among their arguments. Out: what the implementation in the tables returns.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from eqfuse.errors import TraceError, UnsupportedOp
+from eqfuse.frontends import refused
+from eqfuse.frontends.numpy_masked import MASKED
+from eqfuse.frontends.promotion import defers, elementwise, lift
+from eqfuse.frontends.registry import FUNCTIONS, METHODS, UFUNCS, title
+from eqfuse.ir import const
+from eqfuse.storage import Access
+from eqfuse.tracer import Tracer, wrap
+
+
+def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    name = title(ufunc) + ("" if method == "__call__" else f".{method}")
+    implementation = UFUNCS.get(ufunc) if method == "__call__" else METHODS.get((ufunc, method))
+    if implementation is None:
+        return on_values(name, getattr(ufunc, method), inputs, kwargs)
+    if any(map(defers, inputs)):
+        return NotImplemented
+    kwargs = dict(kwargs)
+    out = kwargs.pop("out", None)
+    where = kwargs.pop("where", True)
+    if where is not True and method == "reduce":
+        kwargs["where"] = where
+    results = _call(name, implementation, inputs, kwargs)
+    if where is not True and method == "__call__":
+        results = _chosen(where, results, out)
+    return _into(name, out, results, kwargs.get("casting", "same_kind"))
+
+
+def call_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    name = title(function)
+    implementation = FUNCTIONS.get(function)
+    if implementation is None:
+        if not holds_tracer((args, kwargs)):
+            raise refused.error(name)  # called with like=
+        return on_values(name, function, args, kwargs)
+    kwargs, args = dict(kwargs), list(args)
+    if kwargs.get("where", True) is True:
+        kwargs.pop("where", None)
+    elif function in MASKED:
+        implementation = MASKED[function]
+    out = kwargs.pop("out", None)
+    place = _out_place(implementation)
+    if place is not None and place < len(args):
+        out, args[place] = args[place], None
+    return _into(name, out, _call(name, implementation, args, kwargs), kwargs.get("casting", "same_kind"))
+
+
+def on_values(name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A function that is in no table, on arrays whose values are known: computed at once, by NumPy."""
+    if any(t.known() is None for t in tracers((args, kwargs))):
+        raise refused.error(name)
+    return _mapped(function(*_mapped(tuple(args), _value), **_mapped(kwargs, _value)), _constant)
+
+
+def _value(leaf: Any) -> Any:
+    return leaf.known() if isinstance(leaf, Tracer) else leaf
+
+
+def _constant(leaf: Any) -> Any:
+    return wrap(const(leaf), Access.WRITABLE) if isinstance(leaf, np.ndarray) else leaf
+
+
+def _mapped(tree: Any, change: Callable[[Any], Any]) -> Any:
+    """`change` of every leaf of nested tuples, lists and dicts."""
+    if isinstance(tree, dict):
+        return {key: _mapped(child, change) for key, child in tree.items()}
+    if type(tree) in (tuple, list):
+        return type(tree)(_mapped(child, change) for child in tree)
+    return change(tree)
+
+
+def holds_tracer(tree: Any) -> bool:
+    return any(True for _ in tracers(tree))
+
+
+def tracers(tree: Any) -> Iterator[Tracer]:
+    if isinstance(tree, dict):
+        tree = tuple(tree.values())
+    if isinstance(tree, (tuple, list)):
+        for child in tree:
+            yield from tracers(child)
+    elif isinstance(tree, Tracer):
+        yield tree
+
+
+def _chosen(where: Any, results: Any, out: Any) -> Any:
+    """`results` where the mask says so, else what `out` held (without `out`, NumPy leaves it undefined: zero here)."""
+    several = isinstance(results, tuple)
+    made = results if several else (results,)
+    before = out if isinstance(out, tuple) else (out,) * len(made)
+    kept = [
+        elementwise("where", where, lift(r).astype(b.dtype) if isinstance(b, Tracer) else r, 0 if b is None else b)
+        for r, b in zip(made, before, strict=True)
+    ]
+    return tuple(kept) if several else kept[0]
+
+
+def _into(name: str, out: Any, results: Any, casting: str) -> Any:
+    """Write `results` into the arrays given as ``out=`` and return those; without them, `results` themselves."""
+    if out is None or (isinstance(out, tuple) and all(o is None for o in out)):
+        return results
+    several = isinstance(results, tuple)
+    places = out if isinstance(out, tuple) else (out,)
+    delivered = []
+    for place, result in zip(places, results if several else (results,), strict=True):
+        if place is None:
+            delivered.append(result)
+            continue
+        if not isinstance(place, Tracer):
+            raise TraceError(
+                f"{name} would write a traced value into a NumPy array made outside the traced function. Write "
+                "x = x + y instead of x += y, or make the array inside: np.zeros, np.empty, np.array(x)"
+            )
+        place.become(lift(result), casting)
+        delivered.append(place)
+    return tuple(delivered) if several else delivered[0]
+
+
+@cache
+def _out_place(implementation: Callable[..., Any]) -> int | None:
+    names = list(inspect.signature(implementation).parameters)
+    return names.index("out") if "out" in names else None
+
+
+def _call(name: str, implementation: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    try:
+        return implementation(*args, **kwargs)
+    except TypeError as error:
+        try:
+            inspect.signature(implementation).bind(*args, **kwargs)
+        except TypeError as misfit:
+            raise UnsupportedOp(f"{name}: this use of its arguments cannot be traced ({misfit})") from None
+        raise error

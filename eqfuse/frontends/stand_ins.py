@@ -1,0 +1,279 @@
+"""What stands in for NumPy's functions that make arrays while a function is traced: they then give traced arrays.
+
+In: a function about to be traced. Out: nothing; for as long as the `with` lasts, ``np.zeros`` and its like, under
+whatever name the function and its helpers know them, make tracers when called from the thread that traces. For every
+other thread, and for calls from inside libraries, they remain what they are.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from eqfuse.frontends import tidy
+from eqfuse.frontends.accepted import supported
+from eqfuse.frontends.dispatch import holds_tracer, on_values
+from eqfuse.frontends.numpy_random import GENERATORS, TracedGenerator, legacy
+from eqfuse.frontends.promotion import lift
+from eqfuse.frontends.registry import FUNCTIONS, implements, title
+from eqfuse.ir import const
+from eqfuse.storage import Access
+from eqfuse.tracer import Tracer, current, wrap
+
+_LIBRARIES = {"numpy", "scipy", "eqfuse", *sys.stdlib_module_names} - {"__main__"}
+
+
+# ---- arrays made from nothing
+
+
+def _filled(value: Any, shape: Any, dtype: Any, order: str) -> Tracer:
+    extents = tuple(int(n) for n in shape) if np.ndim(shape) else (int(shape),)
+    source = lift(value)
+    wanted = source.dtype if dtype is None else supported(np.dtype(dtype), "the new array")
+    if order == "F":
+        made = wrap(tidy.broadcast_to(tidy.cast(source.node, wanted), extents[::-1]), Access.WRITABLE)
+        return made.viewed(("transpose", tuple(range(len(extents)))[::-1]))
+    return wrap(tidy.broadcast_to(tidy.cast(source.node, wanted), extents), Access.WRITABLE)
+
+
+def _zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: None = None, like: None = None) -> Tracer:
+    return _filled(0, shape, float if dtype is None else dtype, order)
+
+
+def _ones(shape: Any, dtype: Any = None, order: str = "C", *, device: None = None, like: None = None) -> Tracer:
+    return _filled(1, shape, float if dtype is None else dtype, order)
+
+
+def _full(
+    shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: None = None, like: None = None
+) -> Tracer:
+    value = lift(fill_value)
+    extents = tuple(shape) if np.ndim(shape) else (shape,)
+    made = _filled(0, extents, value.dtype if dtype is None else dtype, order)
+    made.assign(fill_value)
+    return made
+
+
+def _array(
+    object: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "K", subok: bool = False,
+    ndmin: int = 0, like: None = None,
+) -> Tracer:  # fmt: skip
+    x = _converted(object, dtype)
+    if x is object and copy:
+        x = x.copy()
+    return x if x.ndim >= ndmin else x.reshape((1,) * (ndmin - x.ndim) + x.shape)
+
+
+def _asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: bool | None = None, **_: Any) -> Tracer:
+    x = _converted(a, dtype)
+    return x.copy() if copy and x is a else x
+
+
+def _ascontiguousarray(a: Any, dtype: Any = None, *, like: None = None) -> Tracer:
+    x = _converted(a, dtype)
+    return x if x.ndim else x.reshape(1)
+
+
+def _converted(value: Any, dtype: Any) -> Tracer:
+    """`value` as an array: itself if it is one already. One made outside can only be read."""
+    if isinstance(value, Tracer) and not value.weak and value.ndim:
+        return value if dtype is None else value.astype(dtype, copy=False)
+    made = lift(value)
+    given = np.asarray(value, dtype) if not holds_tracer(value) else None
+    node = made.node if given is None else const(given)
+    if dtype is not None:
+        node = tidy.cast(node, supported(np.dtype(dtype), "the new array"))
+    x = wrap(node, Access.WRITABLE)
+    outside = isinstance(value, np.ndarray) and not isinstance(value, Tracer)
+    return x.viewed(access=Access.READ_ONLY) if outside else x
+
+
+def _default_rng(seed: Any = None) -> Any:
+    if isinstance(seed, TracedGenerator):
+        return seed
+    generator = np.random.Generator(np.random.PCG64(seed)) if not isinstance(seed, GENERATORS) else seed
+    return TracedGenerator(generator, generator) if seed is None else generator
+
+
+def _constant(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that makes arrays of numbers: a constant of the trace, unless it has a traced form."""
+
+    def call(*args: Any, like: Any = None, **kwargs: Any) -> Any:
+        traced = FUNCTIONS.get(function)
+        if traced not in (None, call) and holds_tracer((args, kwargs)):
+            return traced(*args, **kwargs)
+        return on_values(title(function), function, args, kwargs)
+
+    return call
+
+
+_MADE: dict[Any, Callable[..., Any]] = {
+    np.zeros: _zeros, np.empty: _zeros, np.ones: _ones, np.full: _full,
+    np.array: _array, np.asarray: _asarray, np.asanyarray: _asarray, np.asarray_chkfinite: _asarray,
+    np.ascontiguousarray: _ascontiguousarray, np.asfortranarray: _ascontiguousarray, np.require: _asarray,
+    np.random.default_rng: _default_rng,
+} | {
+    function: _constant(function)
+    for function in (
+        np.arange, np.linspace, np.logspace, np.geomspace, np.eye, np.identity, np.tri, np.indices, np.fromfunction,
+        np.fromiter, np.frombuffer, np.fromstring, np.hanning, np.hamming, np.bartlett, np.blackman, np.kaiser,
+        np.tril_indices, np.triu_indices, np.diag_indices,
+    )
+} | {
+    getattr(np.random, name): legacy(getattr(np.random, name))
+    for name in dir(np.random)
+    if isinstance(getattr(getattr(np.random, name), "__self__", None), np.random.RandomState)
+}  # fmt: skip
+for _function in (
+    np.arange, np.array, np.asanyarray, np.asarray, np.ascontiguousarray, np.asfortranarray, np.empty, np.eye,
+    np.frombuffer, np.fromfunction, np.fromiter, np.fromstring, np.full, np.identity, np.ones, np.require, np.tri,
+    np.zeros,
+):  # fmt: skip
+    implements(_function)(_MADE[_function])  # called with like=
+_COPIES = (np.zeros_like, np.ones_like, np.empty_like, np.full_like, np.copy, np.meshgrid, np.diag, np.tile)
+
+
+def _stand_in(original: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if current() is None or (_called_by_library() and not holds_tracer((args, kwargs))):
+            return original(*args, **kwargs)
+        return made(*args, **kwargs)
+
+    return call
+
+
+def _called_by_library() -> bool:
+    return _of_library(sys._getframe(2).f_globals.get("__name__"))
+
+
+def _of_library(module: Any) -> bool:
+    name = str(module)  # what ef.xp calls, its user calls
+    return name.partition(".")[0] in _LIBRARIES and not name.startswith("eqfuse.xp")
+
+
+@functools.cache
+def _stand_ins() -> dict[int, Callable[..., Any]]:
+    """By the identity of the function it stands for."""
+    made = _MADE | {function: FUNCTIONS[function] for function in _COPIES}
+    return {id(original): _stand_in(original, replacement) for original, replacement in made.items()}
+
+
+# ---- where they are put
+
+Namespace = dict[str, Any] | types.CellType
+Place = tuple[Namespace, str, Any]  # a namespace, a name in it, and what stands in for its value
+
+_lock = threading.Lock()
+_placed: dict[tuple[int, str], list[Any]] = {}  # by namespace and name: the original, and how many traces need it
+
+
+@contextmanager
+def stand_ins(roots: Iterable[Any]) -> Iterator[None]:
+    """Let the stand-ins be found under every name that `roots` (functions, classes) and what they call can reach."""
+    with _lock:
+        places = [*_everywhere(), *_reached(roots)]
+        for namespace, name, replacement in places:
+            entry = _placed.setdefault((id(namespace), name), [_get(namespace, name), 0])
+            entry[1] += 1
+            _set(namespace, name, replacement)
+    try:
+        yield
+    finally:
+        with _lock:
+            for namespace, name, _ in places:
+                entry = _placed[id(namespace), name]
+                entry[1] -= 1
+                if not entry[1]:
+                    _set(namespace, name, entry[0])
+                    del _placed[id(namespace), name]
+
+
+def _get(namespace: Namespace, name: str) -> Any:
+    return namespace.cell_contents if isinstance(namespace, types.CellType) else namespace[name]
+
+
+def _set(namespace: Namespace, name: str, value: Any) -> None:
+    if isinstance(namespace, types.CellType):
+        namespace.cell_contents = value
+    else:
+        namespace[name] = value
+
+
+@functools.cache
+def _everywhere() -> tuple[Place, ...]:
+    """NumPy's own modules, which any code may import while it runs."""
+    modules = (vars(np), vars(np.random))
+    return tuple(
+        (module, name, _stand_ins()[id(value)])
+        for module in modules
+        for name, value in module.items()
+        if id(value) in _stand_ins()
+    )
+
+
+def _reached(roots: Iterable[Any]) -> list[Place]:
+    """The names in the code of `roots`, and of the functions and classes it names, that need a stand-in."""
+    places: dict[tuple[int, str], Place] = {}
+    stack, seen = list(roots), set[Any]()
+
+    def meet(namespace: Namespace, name: str, used: set[str]) -> None:
+        key = (id(namespace), name)
+        value = _placed[key][0] if key in _placed else _get(namespace, name)
+        if id(value) in _stand_ins():
+            places[key] = (namespace, name, _stand_ins()[id(value)])
+        elif isinstance(value, GENERATORS):
+            present = _get(namespace, name)
+            replacement = present if isinstance(present, TracedGenerator) else TracedGenerator(value, value)
+            places[key] = (namespace, name, replacement)
+        elif isinstance(value, types.ModuleType):
+            if not _of_library(value.__name__):
+                for inner in used & vars(value).keys():
+                    if (id(value), inner) not in seen:
+                        seen.add((id(value), inner))
+                        meet(vars(value), inner, used)
+        else:
+            stack.append(value)
+
+    while stack:
+        function = _plain(stack.pop())
+        if id(function) in seen or _of_library(getattr(function, "__module__", "numpy")):
+            continue
+        seen.add(id(function))
+        if isinstance(function, type):
+            stack += [v for base in function.__mro__ for v in vars(base).values() if callable(_plain(v))]
+        elif isinstance(function, types.FunctionType):
+            used = set(_names(function.__code__))
+            for name in used & function.__globals__.keys():
+                meet(function.__globals__, name, used)
+            for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+                if cell != types.CellType():
+                    meet(cell, name, used)
+        elif callable(function) and not isinstance(function, types.BuiltinFunctionType):
+            stack.append(type(function))
+    return list(places.values())
+
+
+def _plain(value: Any) -> Any:
+    """The function behind methods, properties, partial applications and wrappers (those of `ef.jit` too)."""
+    while True:
+        inner = value
+        for attribute in ("__func__", "func", "fget", "__wrapped__"):
+            inner = getattr(value, attribute, value) if inner is value and not isinstance(value, type) else inner
+        if inner is value:
+            return value
+        value = inner
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)

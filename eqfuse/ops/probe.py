@@ -1,0 +1,22 @@
+"""What dtype NumPy gives, learnt from arrays of one element: the type rules of library calls rest on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from eqfuse.errors import ShapeError
+
+
+@cache
+def result_dtype(function: Callable[..., Any], *dtypes: np.dtype, rank: int = 1) -> np.dtype:
+    """The dtype of ``function(*arrays)`` for arrays of ones, of extent 1 along `rank` axes. ShapeError if refused."""
+    with np.errstate(all="ignore"):
+        try:
+            return np.asarray(function(*(np.ones((1,) * rank, d) for d in dtypes))).dtype
+        except TypeError as error:
+            name = getattr(function, "__name__", "this call")
+            raise ShapeError(f"{name} is not defined for {', '.join(d.name for d in dtypes)}: {error}") from None

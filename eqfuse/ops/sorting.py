@@ -1,0 +1,108 @@
+"""Rows of sorting and searching."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from eqfuse.ir import TensorType
+from eqfuse.ops.row import Op, Role, Types, need
+
+INDEX = np.dtype(np.intp)
+
+
+def _along(op: str, indices: bool) -> Callable[[Types, tuple], TensorType]:
+    """Values along one axis in another order, or their indices. The axis comes first among the attributes."""
+
+    def rule(types: Types, attrs: tuple) -> TensorType:
+        (t,), (axis, _) = types, attrs
+        need(-t.rank <= axis < 0, op, types, f"axis {axis} is not in -{t.rank}..-1")
+        return TensorType(INDEX if indices else t.dtype, t.shape)
+
+    return rule
+
+
+def _partition(op: str, indices: bool) -> Callable[[Types, tuple], TensorType]:
+    along = _along(op, indices)
+
+    def rule(types: Types, attrs: tuple) -> TensorType:
+        made = along(types, attrs)
+        n = types[0].shape[attrs[0]]
+        need(all(-n <= k < n for k in attrs[1]), op, types, f"kth {attrs[1]} is out of bounds ({n})")
+        return made
+
+    return rule
+
+
+def _lexsort(types: Types, attrs: tuple) -> TensorType:
+    (axis,), first = attrs, types[0]
+    need(all(t.shape == first.shape for t in types), "lexsort", types, "the keys must have one shape")
+    need(-first.rank <= axis < 0, "lexsort", types, f"axis {axis} is not in -{first.rank}..-1")
+    return TensorType(INDEX, first.shape)
+
+
+def _searchsorted(types: Types, attrs: tuple) -> TensorType:
+    a, v = types
+    need(a.rank == 1, "searchsorted", types, "the sorted values must be a vector")
+    need(a.dtype == v.dtype, "searchsorted", types, "cast both arguments to one dtype first")
+    need(attrs[0] in ("left", "right"), "searchsorted", types, "side is left or right")
+    return TensorType(INDEX, v.shape)
+
+
+def _digitize(types: Types, _attrs: tuple) -> TensorType:
+    x, bins = types
+    need(bins.rank == 1 and x.dtype.kind != "c", "digitize", types, "it takes real values and a vector of bins")
+    return TensorType(INDEX, x.shape)
+
+
+def _isin(types: Types, _attrs: tuple) -> TensorType:
+    return TensorType(np.dtype(bool), types[0].shape)
+
+
+def _steps(types: Types, _out: TensorType, _attrs: tuple) -> int:
+    """About one step per value and level of a search tree."""
+    return types[0].size
+
+
+def _searches(types: Types, _out: TensorType, _attrs: tuple) -> int:
+    return types[-1].size
+
+
+def _kind(stable: bool) -> Any:
+    return "stable" if stable else None
+
+
+def _do_sort(x: np.ndarray, axis: int, stable: bool) -> np.ndarray:
+    return np.sort(x, axis, _kind(stable))
+
+
+def _do_argsort(x: np.ndarray, axis: int, stable: bool) -> np.ndarray:
+    return np.argsort(x, axis, _kind(stable))
+
+
+def _do_partition(x: np.ndarray, axis: int, kth: tuple[int, ...]) -> np.ndarray:
+    return np.partition(x, kth, axis)
+
+
+def _do_argpartition(x: np.ndarray, axis: int, kth: tuple[int, ...]) -> np.ndarray:
+    return np.argpartition(x, kth, axis)
+
+
+def _do_lexsort(*keys_then_axis: Any) -> np.ndarray:
+    *keys, axis = keys_then_axis
+    return np.lexsort(keys, axis)
+
+
+_L = Role.LIBRARY
+ROWS = [
+    Op("sort", _L, 1, ("axis", "stable"), _along("sort", False), _do_sort, _steps),
+    Op("argsort", _L, 1, ("axis", "stable"), _along("argsort", True), _do_argsort, _steps),
+    Op("partition", _L, 1, ("axis", "kth"), _partition("partition", False), _do_partition, _steps),
+    Op("argpartition", _L, 1, ("axis", "kth"), _partition("argpartition", True), _do_argpartition, _steps),
+    Op("lexsort", _L, None, ("axis",), _lexsort, _do_lexsort, _steps),
+    Op("searchsorted", _L, 2, ("side",), _searchsorted, np.searchsorted, _searches),
+    Op("digitize", _L, 2, ("right",), _digitize, np.digitize, _steps),
+    Op("isin", _L, 2, (), _isin, np.isin, _steps),
+]

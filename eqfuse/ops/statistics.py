@@ -1,0 +1,214 @@
+"""Rows of order statistics and counts: quantiles, positions of extremes among NaN, histograms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from eqfuse.ir import Shape, TensorType
+from eqfuse.ops.linalg import packed
+from eqfuse.ops.probe import result_dtype
+from eqfuse.ops.row import Op, Role, Types, need
+from eqfuse.ops.sorting import INDEX
+
+
+def _kept(op: str, types: Types, axes: tuple[int, ...]) -> Shape:
+    t = types[0]
+    need(all(-t.rank <= a < 0 for a in axes), op, types, f"axes {axes} are not all in -{t.rank}..-1")
+    return tuple(1 if i - t.rank in axes else n for i, n in enumerate(t.shape))
+
+
+def _median(op: str, function: Callable[..., Any]) -> Callable[[Types, tuple], TensorType]:
+    def rule(types: Types, attrs: tuple) -> TensorType:
+        return TensorType(result_dtype(function, types[0].dtype), _kept(op, types, attrs[0]))
+
+    return rule
+
+
+def _quantile(op: str, function: Callable[..., Any]) -> Callable[[Types, tuple], TensorType]:
+    """Values, quantiles, perhaps weights of the values' shape; the axes of q come first, reduced axes stay."""
+
+    def with_method(method: str) -> Callable[..., np.ndarray]:
+        def call(x: np.ndarray, q: np.ndarray) -> np.ndarray:
+            return function(x, q.reshape(-1)[0], method=method)
+
+        return call
+
+    def rule(types: Types, attrs: tuple) -> TensorType:
+        (x, q, *weights), (axes, method) = types, attrs
+        need(q.rank < 2, op, types, "q must be a scalar or a vector")
+        need(all(w.shape == x.shape for w in weights), op, types, "the weights need the shape of the values")
+        if method not in _methods:
+            need(False, op, types, f"{method!r} is none of the methods {', '.join(_methods)}")
+        dtype = result_dtype(_probes.setdefault((op, method), with_method(method)), x.dtype, q.dtype)
+        return TensorType(dtype, (*q.shape, *_kept(op, types, axes)))
+
+    return rule
+
+
+_probes: dict[tuple[str, str], Callable[..., np.ndarray]] = {}
+_methods = (
+    "inverted_cdf", "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf", "hazen", "weibull",
+    "linear", "median_unbiased", "normal_unbiased", "lower", "higher", "midpoint", "nearest",
+)  # fmt: skip
+
+
+def _axes(axes: tuple[int, ...]) -> Any:
+    return axes if len(axes) != 1 else axes[0]
+
+
+def _does_median(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(x: np.ndarray, axes: tuple[int, ...]) -> Any:
+        return function(x, axis=_axes(axes), keepdims=True)
+
+    return call
+
+
+def _does_quantile(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(x: np.ndarray, q: np.ndarray, *rest: Any) -> Any:
+        *weights, axes, method = rest
+        given = {"weights": weights[0]} if weights else {}
+        return function(x, q, axis=_axes(axes), keepdims=True, method=method, **given)
+
+    return call
+
+
+def _nanarg(op: str) -> Callable[[Types, tuple], TensorType]:
+    def rule(types: Types, attrs: tuple) -> TensorType:
+        axes = attrs[0]
+        need(all(types[0].shape[a] for a in axes), op, types, "there is no extreme among no values")
+        return TensorType(INDEX, _kept(op, types, axes))
+
+    return rule
+
+
+def _does_nanarg(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(x: np.ndarray, axes: tuple[int, ...]) -> Any:
+        return function(x, axis=axes[0], keepdims=True)
+
+    return call
+
+
+# ---- counts
+
+
+def histogram_types(types: Types, attrs: tuple) -> tuple[TensorType, list[TensorType]]:
+    """Types of the counts and of the edges of every axis; the vector holds the counts and those edges that are not
+    given. Arguments: the points (a matrix with one column per axis, or
+    a vector), then the edges of axes for which `bins` has None, then perhaps weights."""
+    points, (bins, ranges, density, weighted) = types[0], attrs
+    given = iter(types[1:])
+    edges = []
+    need(len(ranges) == len(bins), "histogram", types, "one range per axis")
+    for count, limits in zip(bins, ranges, strict=True):
+        if count is None:
+            edges.append(next(given))
+            need(edges[-1].rank == 1 and edges[-1].size > 1, "histogram", types, "edges are a vector of two or more")
+        else:
+            edges.append(TensorType(_edge_dtype(points.dtype, len(bins), limits), (count + 1,)))
+    weights = next(given, None) if weighted else None
+    counts = INDEX if weights is None else weights.dtype
+    if len(bins) > 1:
+        need(counts.kind != "c", "histogram", types, "bins of several axes do not take complex weights")
+        counts = np.dtype(np.float64)
+    elif density:
+        counts = np.result_type(counts, np.float64)
+    return TensorType(counts, tuple(e.size - 1 for e in edges)), edges
+
+
+def _edge_dtype(points: np.dtype, axes: int, limits: tuple[float, float] | None = None) -> np.dtype:
+    if axes > 1 and limits is not None:
+        return np.dtype(np.float64)
+    if axes > 1:
+        return np.dtype(np.float64) if points.kind in "biu" else result_dtype(_edges_of_many, points)
+    return result_dtype(_edges_of, points)
+
+
+def _edges_of(x: np.ndarray) -> np.ndarray:
+    return np.histogram_bin_edges(x.astype(np.uint8) if x.dtype.kind == "b" else x, 1)
+
+
+def _edges_of_many(x: np.ndarray) -> np.ndarray:
+    return np.histogramdd(x.reshape(1, 1), 1)[1][0]
+
+
+def packed_dtype(counts: np.dtype, edges: list[np.dtype]) -> np.dtype:
+    """A dtype that holds counts and edges exactly."""
+    return np.result_type(np.float64, counts, *edges)
+
+
+def _histogram(types: Types, attrs: tuple) -> TensorType:
+    counts, edges = histogram_types(types, attrs)
+    dtype = packed_dtype(counts.dtype, [e.dtype for e, count in zip(edges, attrs[0], strict=True) if count is not None])
+    made = (e.size for e, count in zip(edges, attrs[0], strict=True) if count is not None)
+    return TensorType(dtype, (counts.size + sum(made),))
+
+
+def _do_histogram(*arrays_then_attrs: Any) -> np.ndarray:
+    x, *given, bins, ranges, density, weighted = arrays_then_attrs
+    weights = given.pop() if weighted else None
+    edges = iter(given)
+    chosen = [next(edges) if count is None else count for count in bins]
+    if len(bins) == 1:
+        counts, first = np.histogram(x, chosen[0], ranges[0], density, weights)
+        found: Any = [first]
+    else:
+        counts, found = np.histogramdd(x, chosen, ranges, density, weights)
+    made = [e for e, count in zip(found, bins, strict=True) if count is not None]
+    return packed(counts, *made).astype(packed_dtype(counts.dtype, [e.dtype for e in made]), copy=False)
+
+
+def _bin_edges(types: Types, attrs: tuple) -> TensorType:
+    return TensorType(_edge_dtype(types[0].dtype, 1), (attrs[0] + 1,))
+
+
+def _do_bin_edges(x: np.ndarray, bins: int, range: tuple[float, float] | None) -> np.ndarray:
+    return np.histogram_bin_edges(x, bins, range)
+
+
+def _bincount(types: Types, attrs: tuple) -> TensorType:
+    x, *weights = types
+    need(x.rank == 1 and x.dtype.kind in "biu", "bincount", types, "it counts a vector of integers")
+    need(all(w.shape == x.shape for w in weights), "bincount", types, "one weight per value")
+    return TensorType(np.dtype(np.float64) if weights else INDEX, (attrs[0],))
+
+
+def _do_bincount(x: np.ndarray, *weights_then_length: Any) -> np.ndarray:
+    *weights, length = weights_then_length
+    counts = np.bincount(x, weights[0] if weights else None, length)
+    if len(counts) > length:
+        raise ValueError(
+            f"bincount: the value {len(counts) - 1} lies beyond minlength={length}, so NumPy's result would be longer: "
+            "its shape must not depend on data. Pass a minlength above the largest value"
+        )
+    return counts
+
+
+def _sorted_steps(types: Types, _out: TensorType, _attrs: tuple) -> int:
+    return 2 * types[0].size
+
+
+def _steps(types: Types, _out: TensorType, _attrs: tuple) -> int:
+    return types[0].size
+
+
+_MEDIANS: dict[str, Callable[..., Any]] = {"median": np.median, "nanmedian": np.nanmedian}
+_QUANTILES: dict[str, Callable[..., Any]] = {
+    "quantile": np.quantile, "percentile": np.percentile, "nanquantile": np.nanquantile,
+    "nanpercentile": np.nanpercentile,
+}  # fmt: skip
+_NANARGS: dict[str, Callable[..., Any]] = {"nanargmax": np.nanargmax, "nanargmin": np.nanargmin}
+_L = Role.LIBRARY
+ROWS = [
+    *(Op(n, _L, 1, ("axes",), _median(n, f), _does_median(f), _sorted_steps) for n, f in _MEDIANS.items()),
+    *(
+        Op(n, _L, None, ("axes", "method"), _quantile(n, f), _does_quantile(f), _sorted_steps)
+        for n, f in _QUANTILES.items()
+    ),
+    *(Op(n, _L, 1, ("axes",), _nanarg(n), _does_nanarg(f), _steps) for n, f in _NANARGS.items()),
+    Op("histogram", _L, None, ("bins", "ranges", "density", "weighted"), _histogram, _do_histogram, _steps),
+    Op("histogram_bin_edges", _L, 1, ("bins", "range"), _bin_edges, _do_bin_edges, _steps),
+    Op("bincount", _L, None, ("length",), _bincount, _do_bincount, _steps),
+]

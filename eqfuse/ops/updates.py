@@ -1,0 +1,69 @@
+"""Rows of the updates: an array with some of its elements replaced, as assignment to items leaves it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from eqfuse.ir import TensorType
+from eqfuse.ops.elementwise import UFUNCS
+from eqfuse.ops.row import Op, Role, Types, need, no_flops
+
+MODES = ("set", *(name for name, ufunc in UFUNCS.items() if ufunc.nin == 2))
+
+
+def _slice_scatter(types: Types, attrs: tuple) -> TensorType:
+    """Arguments: the array and one value per slice; attrs: for each value (start, stop, step) per axis."""
+    (base, *values), (slices,) = types, attrs
+    need(len(values) == len(slices), "slice_scatter", types, f"{len(slices)} slices for {len(values)} values")
+    for value, ranges in zip(values, slices, strict=True):
+        need(len(ranges) == base.rank, "slice_scatter", types, f"{len(ranges)} ranges for rank {base.rank}")
+        inside = all(
+            0 <= start <= stop <= n and step > 0 for (start, stop, step), n in zip(ranges, base.shape, strict=True)
+        )
+        need(inside, "slice_scatter", types, f"{ranges} leaves the array")
+        fits = value.dtype == base.dtype and value.shape == tuple(len(range(*r)) for r in ranges)
+        need(fits, "slice_scatter", types, f"a value of {value} does not fill {ranges}")
+    return base
+
+
+def do_slice_scatter(base: Any, *values_then_slices: Any) -> Any:
+    *values, slices = values_then_slices
+    out = base.copy(order="C")
+    for value, ranges in zip(values, slices, strict=True):
+        out[tuple(slice(*r) for r in ranges)] = value
+    return out
+
+
+def _scatter(types: Types, attrs: tuple) -> TensorType:
+    """x, integer indices, values; ``out = x.copy(); out[..., indices, ...] = values`` along `axis`, or ``mode.at``."""
+    need(len(types) == 3, "scatter", types, "it takes an array, indices and values")
+    (x, indices, values), (axis, mode) = types, attrs
+    need(indices.dtype.kind in "iu", "scatter", types, "indices must be integers")
+    need(-x.rank <= axis < 0, "scatter", types, f"axis {axis} is not in -{x.rank}..-1")
+    need(mode in MODES, "scatter", types, f"there is no mode {mode!r}")
+    at = x.rank + axis
+    fits = values.shape == x.shape[:at] + indices.shape + x.shape[at + 1 :]
+    need(fits and (values.dtype == x.dtype or mode != "set"), "scatter", types, "the values do not fit the indices")
+    return x
+
+
+def do_scatter(x: np.ndarray, indices: np.ndarray, values: np.ndarray, axis: int, mode: str) -> np.ndarray:
+    out = x.copy(order="C")
+    where: Any = (*[slice(None)] * (x.ndim + axis), indices)
+    if mode == "set":
+        out[where] = values
+    else:
+        UFUNCS[mode].at(out, where, values)
+    return out
+
+
+def _scatter_work(types: Types, _out: TensorType, attrs: tuple) -> int:
+    return 0 if attrs[1] == "set" else types[2].size
+
+
+ROWS = [
+    Op("slice_scatter", Role.UPDATE, None, ("slices",), _slice_scatter, do_slice_scatter, no_flops),
+    Op("scatter", Role.UPDATE, 3, ("axis", "mode"), _scatter, do_scatter, _scatter_work),
+]

@@ -1,0 +1,71 @@
+"""Programs as people write them: jitted, they give what plain NumPy gives, and do to their arguments what it does."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.pytree import flatten, unflatten
+from tests.programs.every import PROGRAMS
+from tests.programs.program import Arguments, Program
+
+every = pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
+
+
+def run(function: Any, arguments: Arguments) -> tuple[Any, Any]:
+    """What `function` returns, and its arguments afterwards; the ones given are left alone."""
+    args, kwargs = deepcopy(arguments)
+    with np.errstate(all="ignore"):
+        result = function(*args, **kwargs)
+    return result, (args, kwargs)
+
+
+def nudged(arguments: Arguments, rng: np.random.Generator) -> Arguments:
+    """The arguments with the last bit of some numbers changed: what rounding alone may do to a result."""
+    leaves, structure = flatten(arguments)
+
+    def nudge(leaf: Any) -> Any:
+        if not isinstance(leaf, np.ndarray) or leaf.dtype.kind not in "fc":
+            return leaf
+        eps = np.finfo(leaf.dtype).eps
+        return (leaf * (1 + rng.integers(-1, 2, leaf.shape) * eps)).astype(leaf.dtype)
+
+    return unflatten(structure, [nudge(leaf) for leaf in leaves])
+
+
+def judge(got: Any, wanted: Any, others: list[Any]) -> None:
+    """Same structure, dtypes, shapes, NaNs and integers; floats as near as `others`, which only rounding parts."""
+    found, structure = flatten(got)
+    expected, expected_structure = flatten(wanted)
+    assert structure == expected_structure
+    alternatives = [flatten(other)[0] for other in others]
+    for i, (g, w) in enumerate(zip(found, expected, strict=True)):
+        g, w = np.asarray(g), np.asarray(w)
+        assert (g.dtype, g.shape) == (w.dtype, w.shape), f"leaf {i}"
+        if w.dtype.kind not in "fc":
+            np.testing.assert_array_equal(g, w, err_msg=f"leaf {i}")
+            continue
+        finite = np.isfinite(w)
+        np.testing.assert_array_equal(g[~finite], w[~finite], err_msg=f"leaf {i}")
+        spread = max(np.abs(np.asarray(a[i])[finite] - w[finite]).max(initial=0) for a in alternatives)
+        tolerance = 64 * spread + 64 * np.finfo(w.dtype).eps * np.abs(w[finite]).max(initial=0)
+        np.testing.assert_allclose(g[finite], w[finite], rtol=0, atol=tolerance, err_msg=f"leaf {i}")
+
+
+@every
+def test_a_jitted_program_does_what_numpy_does(program: Program) -> None:
+    jitted = ef.jit(static_argnames=program.static)(program.function)
+    for seed in (1, 2):  # the second call runs the first one's program
+        arguments = program.arguments(program.small, seed)
+        wanted = run(program.function, arguments)
+        rng = np.random.default_rng(0)
+        others = [run(program.function, nudged(arguments, rng)) for _ in range(3)]
+        judge(run(jitted, arguments), wanted, others)
+
+
+def test_there_are_at_least_thirty_programs_of_distinct_names() -> None:
+    assert len({program.name for program in PROGRAMS}) == len(PROGRAMS) >= 30

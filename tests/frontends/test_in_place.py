@@ -1,0 +1,322 @@
+"""Assignment to items, in-place operators, out= and where=: what NumPy does to memory, a trace does to values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy import empty as new_buffer
+
+import eqfuse as ef
+from eqfuse.runtime import updates_in_place
+
+X = np.arange(12.0).reshape(3, 4) - 4
+OUTSIDE = np.arange(4.0)
+
+
+def agrees(fn: Callable[..., Any], *args: Any) -> None:
+    """`fn` by the evaluator, compiled, and by NumPy: the same results, and the same arguments afterwards."""
+    plain, fused = ([a.copy() if isinstance(a, np.ndarray) else a for a in args] for _ in range(2))
+    wanted = fn(*plain)
+    results = [ef.meaning(ef.trace(fn, *args), *args), ef.jit(fn)(*fused)]
+    for got in results:
+        pairs = list(zip(wanted, got, strict=True)) if isinstance(wanted, tuple) else [(wanted, got)]
+        for a, b in pairs:
+            np.testing.assert_array_equal(b, a)
+            assert np.asarray(b).dtype == np.asarray(a).dtype
+    for a, b in zip(plain, fused, strict=True):
+        np.testing.assert_array_equal(b, a)
+
+
+def rows_columns_and_steps(x: Any) -> Any:
+    y = x.copy()
+    y[0] = 5
+    y[:, 1] = x[:, 2]
+    y[1:, ::-2] += 10
+    y[-1, -1] = 99
+    return y
+
+
+def through_views(x: Any) -> Any:
+    y = x + 0
+    row, turned, flat = y[1], y.T, y.reshape(-1)
+    row[2:] = 7
+    turned[0] = -1
+    flat[::5] *= 2
+    y[0, ::2] = row[::2]
+    return y, row, turned, flat
+
+
+def an_alias_sees_the_change(x: Any) -> Any:
+    y = x + 1
+    alias, before = y, y.copy()
+    y *= 2
+    alias -= 1
+    return y, alias, before
+
+
+def scalars_are_values(x: Any) -> Any:
+    total = x.sum()
+    kept = total
+    total += 1
+    first = x[0, 0]
+    y = x.copy()
+    y[0, 0] = 100
+    return total, kept, first, y
+
+
+def buffers_filled_by_slices(x: Any) -> Any:
+    out = new_buffer((4, 3))
+    for i in range(4):
+        out[i] = x[:, i] * i
+    grid = np.zeros((5, 6), dtype=np.float32)
+    grid[1:-1, 1:-1] = x
+    grid[0] = grid[1]
+    return out, grid
+
+
+def a_recurrence(x: Any) -> Any:
+    a = np.empty_like(x)
+    a[0] = x[0]
+    for i in range(1, len(x)):
+        a[i] = 0.5 * a[i - 1] + x[i]
+    return a
+
+
+def masks(x: Any) -> Any:
+    y = x.copy()
+    y[y > 3] = 0
+    y[:, 0][x[:, 0] < 0] = -1
+    y[x[:, 1] > 0] += 1
+    y[1, x[1] > 0] = np.arange(4.0).sum()
+    return y
+
+
+def known_masks_and_indices(x: Any) -> Any:
+    y = x.copy()
+    y[np.arange(4) % 2 == 0, 1] if False else None
+    y[:, np.arange(4) % 2 == 0] = np.array([[1.0, 2.0]])
+    y[[0, 2], [1, 1]] = x[0, :2]
+    y[[0, 0, 1]] += 1
+    np.add.at(y, ([0, 0, 1], [3, 3, 3]), 1.0)
+    y[..., None][2, 0, 0] = 8
+    return y
+
+
+def traced_indices(x: Any, i: Any) -> Any:
+    y = x.copy()
+    y[i] = 1.5
+    np.subtract.at(y, (i, i), 3.0)
+    np.maximum.at(y, i, x[i] * 2)
+    return y
+
+
+def out_and_where(x: Any) -> Any:
+    y = np.zeros_like(x)
+    z = np.ones(x.shape, np.float32)
+    np.add(x, 1, out=y)
+    np.multiply(x, y, y, where=x > 0)
+    np.negative(y, out=z)
+    np.sum(x, axis=0, out=y[0])
+    np.exp(x[0], out=y[1], where=[True, False, True, False])
+    return y, z
+
+
+def constants_stay_readable(x: Any) -> Any:
+    weights = np.zeros(4)
+    weights[1:3] = 0.5
+    steps = [float(w) for w in weights]
+    if weights.any() and int(np.arange(4)[2]) == 2:
+        x = x * weights + steps[1]
+    return x[np.argsort(-weights)[:2]]
+
+
+def casts_on_the_way_in(x: Any) -> Any:
+    whole = np.zeros(x.shape, np.int64)
+    whole[...] = x
+    whole[0] = 2.7
+    whole += 1
+    narrow = x.astype(np.float32)
+    narrow *= np.float64(1 / 3)
+    return whole, narrow
+
+
+def reshapes_that_copy(x: Any) -> Any:
+    y = x.copy()
+    y.T.reshape(-1)[0] = 1000
+    y[:, :2].ravel()[0] = 1000
+    y[:, :2].reshape(3, 1, 2)[0] = 50
+    y.flatten()[1] = 1000
+    y.flat[3] = 77
+    return y
+
+
+def methods_that_change(x: Any) -> Any:
+    y = x.copy()
+    y[0].fill(3)
+    y[1].sort()
+    y.shape = (4, 3)
+    return y
+
+
+def what_a_mask_selects(x: Any) -> Any:
+    y, mask = x.copy(), x > 2
+    y[mask] *= 2
+    y[mask] = np.sqrt(x[mask]) + y[mask]
+    rows = x[:, 0] > 0
+    y[rows] -= x[rows] / x[0]
+    chosen = x[mask]
+    return y, chosen.sum(), np.mean(chosen - 1), chosen.std(), x[rows].sum(axis=0), (x[mask] > 3).all()
+
+
+def reductions_with_a_mask(x: Any) -> Any:
+    some = x > 0
+    return (
+        np.sum(x, where=some), x.mean(axis=1, where=some), np.std(x, axis=0, where=x[0] < 100, ddof=1),
+        np.max(x, where=some, initial=-9.0), some.any(where=x > 1),
+    )  # fmt: skip
+
+
+CASES = [
+    rows_columns_and_steps, through_views, an_alias_sees_the_change, scalars_are_values, buffers_filled_by_slices,
+    a_recurrence, masks, known_masks_and_indices, out_and_where, constants_stay_readable, casts_on_the_way_in,
+    reshapes_that_copy, methods_that_change, what_a_mask_selects, reductions_with_a_mask,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda f: f.__name__)
+def test_memory_changes_as_in_numpy(case):
+    agrees(case, X)
+
+
+def test_traced_indices_are_scattered_to():
+    agrees(traced_indices, X, np.array([2, -2, 2]))
+
+
+# ---- arguments
+
+
+def changes_its_argument(u: Any, dt: Any) -> Any:
+    u[1:-1] += dt * (u[2:] - 2 * u[1:-1] + u[:-2])
+    return u
+
+
+def test_an_argument_changed_in_place_is_changed_for_the_caller_and_returned_itself():
+    u, plain = np.arange(10.0) ** 2, np.arange(10.0) ** 2
+    step = ef.jit(changes_its_argument)
+    for _ in range(3):
+        assert step(u, 0.1) is u
+        changes_its_argument(plain, 0.1)
+    np.testing.assert_allclose(u, plain, rtol=1e-15)
+
+
+def test_arguments_inside_containers_and_without_results_are_changed_too():
+    def update(state: Any, g: Any) -> None:
+        state["m"] *= 0.9
+        state["w"][0] -= g
+        state["n"][...] = state["n"] + 1
+
+    states = [{"m": X[0].copy(), "w": X.copy(), "n": np.zeros((), np.int64)} for _ in range(2)]
+    update(states[0], X[1])
+    assert ef.jit(update)(states[1], X[1]) is None
+    for key in states[0]:
+        np.testing.assert_array_equal(states[0][key], states[1][key])
+
+
+@pytest.mark.parametrize(
+    "layout", [lambda a: a, np.asfortranarray, lambda a: np.repeat(a, 2, 0)[::2], lambda a: a[::-1]]
+)
+def test_an_argument_of_any_layout_is_changed(layout):
+    def change(x: Any) -> None:
+        x[1] = x[0] + x[:, :1].sum()
+
+    agrees(change, layout(X.copy()))
+
+
+def test_a_change_through_a_reshape_asks_for_memory_in_order():
+    def change(x: Any) -> Any:
+        x.reshape(-1)[3] = 5.0
+        return x.sum()
+
+    agrees(change, X)
+    with pytest.raises(ef.ShapeError, match="ascontiguousarray"):
+        ef.jit(change)(np.asfortranarray(X))
+
+    def unclear(x: Any) -> Any:
+        y = x.T + 1
+        y.reshape(-1)[3] = 5.0
+        return y
+
+    with pytest.raises(ef.TraceError, match=r"x\.copy\(\)"):
+        ef.trace(unclear, X)
+
+
+def test_read_only_and_overlapping_arguments_are_refused_before_anything_changes():
+    step = ef.jit(changes_its_argument)
+    fixed = X[0].copy()
+    fixed.flags.writeable = False
+    with pytest.raises(ef.ShapeError, match="read-only"):
+        step(fixed, 0.1)
+
+    def shifted(x: Any, y: Any) -> None:
+        x += y
+
+    memory = np.arange(6.0)
+    for x, y in ((memory[:-1], memory[1:]), (memory, memory)):
+        with pytest.raises(ef.ShapeError, match="shares"):
+            ef.jit(shifted)(x, y)
+    np.testing.assert_array_equal(memory, np.arange(6.0))
+    ef.jit(shifted)(memory[::2], memory[1::2])
+    np.testing.assert_array_equal(memory, [1, 1, 5, 3, 9, 5])
+
+
+def test_a_saved_program_changes_its_arguments_too(tmp_path):
+    ef.compile(changes_its_argument, X[0], 0.1).save(tmp_path / "p")
+    u, plain = X[0].copy(), X[0].copy()
+    changes_its_argument(plain, 0.1)
+    assert ef.load(tmp_path / "p")(u, 0.1) is u
+    np.testing.assert_allclose(u, plain)
+
+
+# ---- refusals
+
+
+@pytest.mark.parametrize(
+    ("fn", "message"),
+    [
+        (lambda x: np.diagonal(x).__setitem__(0, 1), "read-only"),
+        (lambda x: x.sum().__setitem__((), 1), "item assignment"),
+        (lambda x: x.__setitem__(0, np.ones(3)), "could not broadcast"),
+        (lambda x: x.__setitem__(x > 0, np.ones((3, 4))), "depend on data"),
+        (lambda x: np.add(x, 1, out=OUTSIDE), "made outside"),
+        (lambda x: OUTSIDE.__iadd__(x[0]), "made outside"),
+        (lambda x: np.asarray(OUTSIDE).__setitem__(0, 1), "read-only"),
+        (lambda x: np.zeros(4, np.uint8).__setitem__(0, 300), "out of bounds"),
+    ],
+)
+def test_a_write_that_numpy_or_tracing_cannot_do_is_refused(fn, message):
+    with pytest.raises(ef.EqfuseError, match=message):
+        ef.trace(fn, X)
+
+
+# ---- memory
+
+
+def test_a_loop_of_updates_writes_into_one_buffer():
+    def steps(x: Any) -> Any:
+        u = x * 1.0
+        for _ in range(4):
+            u[1:-1] = np.sqrt(u[1:-1] + u[:-2])
+            u[0] = u[1]
+        u[[0, 2]] += 1.0
+        return u
+
+    x = np.arange(400_000.0).reshape(400, 1000)
+    program = ef.compile(steps, x)
+    np.testing.assert_allclose(program(x), steps(x), rtol=1e-14)
+    updates = [k for k in program.plan.kernels if any(n.op in ("slice_scatter", "scatter") for n in k.body.operators)]
+    assert len(updates) >= 5
+    assert len(updates_in_place(program.plan)) >= len(updates) // 2
+    np.testing.assert_array_equal(x, np.arange(400_000.0).reshape(400, 1000))

@@ -1,0 +1,135 @@
+"""torch's OpInfo table: NumPy references of its elementwise operators and reductions, traced, on torch's samples."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.errors import EqfuseError
+from tests.frontends.agreement import agrees
+
+KINDS = ("UnaryUfuncInfo", "BinaryUfuncInfo", "ReductionOpInfo")
+DTYPES = ("float32", "float64", "int64", "bool", "complex64")
+
+# what cannot be traced, and why: by the operator's name, or its name and dtype
+UNTRACEABLE: dict[str, str] = {}
+
+
+@pytest.fixture(scope="module")
+def table() -> list[Any]:
+    pytest.importorskip("torch", reason="the OpInfo table is part of torch")
+    pytest.importorskip("expecttest", reason="torch's test tables import expecttest")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torch.testing._internal.common_methods_invocations import op_db
+    return [op for op in op_db if type(op).__name__ in KINDS and op.ref is not None]
+
+
+def title(op: Any) -> str:
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
+
+
+def supports(op: Any, dtype: str) -> bool:
+    import torch
+
+    return getattr(torch, dtype) in op.dtypes
+
+
+def samples(op: Any, dtype: str) -> Iterator[tuple[Callable[..., Any], list[np.ndarray]]]:
+    """For each of torch's samples the reference as a function of arrays alone, and these arrays."""
+    import torch
+
+    for sample in op.sample_inputs("cpu", getattr(torch, dtype)):
+        numpy = sample.numpy()
+        kwargs = numpy.kwargs
+        if type(op).__name__ == "UnaryUfuncInfo":
+            _, kwargs = op.sample_kwargs("cpu", getattr(torch, dtype), sample.input)
+        elif type(op).__name__ == "ReductionOpInfo":
+            kwargs = sample.kwargs  # the references open torch's masks themselves
+        arguments = [numpy.input, *numpy.args, *kwargs.values()]
+        arrays = [i for i, a in enumerate(arguments) if isinstance(a, np.ndarray)]
+
+        def reference(
+            *values: Any, arguments: list = arguments, arrays: list = arrays, names: tuple = tuple(kwargs)
+        ) -> Any:
+            filled = list(arguments)
+            for i, value in zip(arrays, values, strict=True):
+                filled[i] = value
+            first = len(filled) - len(names)
+            return op.ref(*filled[:first], **dict(zip(names, filled[first:], strict=True)))
+
+        yield reference, [arguments[i] for i in arrays]
+
+
+def verdict(op: Any, dtype: str, check: Callable[..., None]) -> str | None:
+    """None when every sample passes `check`, else what went wrong first."""
+    for i, (reference, arrays) in enumerate(samples(op, dtype)):
+        try:
+            check(reference, *arrays)
+        except (EqfuseError, ValueError) as error:
+            return f"refused: {error}"
+        except (AssertionError, pytest.fail.Exception) as error:
+            shapes = ", ".join(f"{a.dtype}{a.shape}" for a in arrays)
+            return f"sample {i} ({shapes}) differs: {error}"
+    return None
+
+
+def judge(table: list[Any], kind: str, dtype: str, check: Callable[..., None]) -> None:
+    wrong = []
+    for op in table:
+        if type(op).__name__ != kind or not supports(op, dtype):
+            continue
+        reason = UNTRACEABLE.get(title(op)) or UNTRACEABLE.get(f"{title(op)} {dtype}")
+        found = verdict(op, dtype, check)
+        if reason is None and found is not None:
+            wrong.append(f"{title(op)}: {found}")
+        elif reason is not None and (found is None or not found.startswith("refused")):
+            wrong.append(f"{title(op)}: {found or 'agrees on every sample: take it out of the table'}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_table_has_163_operators_with_references(table: list[Any]) -> None:
+    assert len(table) == 163
+    stale = {name.partition(" ")[0] for name in UNTRACEABLE} - {title(op) for op in table}
+    assert not stale
+
+
+def test_at_least_nine_tenths_of_the_references_can_be_traced(table: list[Any]) -> None:
+    assert sum(title(op) in UNTRACEABLE for op in table) <= len(table) // 10
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_traced_reference_means_what_numpy_computes(table: list[Any], kind: str, dtype: str) -> None:
+    judge(table, kind, dtype, agrees)
+
+
+def compiled(reference: Callable[..., Any], *arrays: np.ndarray) -> None:
+    """Compiled, `reference` gives the dtypes and shapes of NumPy, and its numbers up to rounding."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            wanted = reference(*arrays)
+        except (TypeError, ValueError, IndexError):
+            return
+        got = ef.compile(reference, *arrays)(*arrays)
+    for g, w in zip(*(r if isinstance(r, tuple) else (r,) for r in (got, wanted)), strict=True):
+        g, w = np.asarray(g), np.asarray(w)
+        assert (g.dtype, g.shape) == (w.dtype, w.shape)
+        finite = np.isfinite(w)
+        assert not np.isfinite(g[~finite]).any()
+        tolerance = 256 * np.finfo(w.dtype).eps if w.dtype.kind in "fc" else 0
+        scale = max([1, *(np.abs(a).max(initial=0) for a in arrays)]) if arrays else 1
+        np.testing.assert_allclose(g[finite], w[finite], rtol=tolerance, atol=tolerance * float(scale))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_compiled_reference_gives_numpys_numbers(table: list[Any], kind: str, dtype: str) -> None:
+    judge(table, kind, dtype, compiled)

@@ -1,0 +1,246 @@
+"""NumPy's own lists of what can be overridden: every name agrees with NumPy, or is refused by name."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing.overrides import get_overridable_numpy_array_functions, get_overridable_numpy_ufuncs
+
+import eqfuse as ef
+from eqfuse.errors import EqfuseError, TraceError
+from eqfuse.frontends.accepted import supported
+from eqfuse.frontends.reference import functions, ufuncs
+from eqfuse.frontends.refused import refusal
+from eqfuse.frontends.registry import FUNCTIONS, UFUNCS, title
+from eqfuse.pytree import flatten
+from tests.frontends import numpy_cases, numpy_library_cases
+from tests.frontends.agreement import sample
+
+NUMPY_REFUSES = (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError, np.linalg.LinAlgError)
+
+
+def accepted(dtype: str) -> bool:
+    try:
+        return bool(supported(np.dtype(dtype), dtype))
+    except TraceError:
+        return False
+
+
+DTYPES = [d for d in (
+    "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
+    "float16", "float32", "float64", "complex64", "complex128",
+) if accepted(d)]  # fmt: skip
+SHAPES = ((), (0, 3), (3,), (4,), (2, 3), (3, 3), (2, 3, 4))
+EXACT = {
+    **numpy_cases.MOVES, **numpy_cases.WRITES, **numpy_cases.LIKE, **numpy_cases.QUESTIONS,
+    **numpy_library_cases.PLACES,
+}  # fmt: skip
+CASES = {**EXACT, **numpy_cases.NUMBERS, **numpy_library_cases.NUMBERS}
+
+
+def outcome(fn: Callable[..., Any], *args: Any) -> Any:
+    """What NumPy gives, or None when it refuses."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return fn(*args)
+        except NUMPY_REFUSES:
+            return None
+
+
+def agrees(fn: Callable[..., Any], *args: Any, exact: bool = False, run: Callable[..., Any] | None = None) -> bool:
+    """Assert that `fn` traced and evaluated gives NumPy's result; where NumPy refuses, that tracing refuses. Whether
+    there was a result to compare."""
+    run = run or (lambda fn, *args: ef.meaning(ef.trace(fn, *args), *args))
+    expected = outcome(fn, *args)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        if expected is None:
+            with pytest.raises((EqfuseError, *NUMPY_REFUSES)):
+                run(fn, *args)
+                pytest.fail("NumPy refuses this")
+            return False
+        got = run(fn, *args)
+    wanted, found = flatten(expected)[0], flatten(got)[0]
+    assert len(wanted) == len(found)
+    for w, g in zip(wanted, found, strict=True):
+        same(w, g, exact)
+    return True
+
+
+def same(wanted: Any, got: Any, exact: bool) -> None:
+    """Equal dtype, shape, values and NaN pattern; `wanted` may be a Python scalar where tracing gives an array."""
+    if not isinstance(wanted, (np.ndarray, np.generic)):
+        assert wanted == got or wanted != wanted
+        return
+    assert got.dtype == wanted.dtype
+    assert got.shape == wanted.shape
+    if exact or wanted.dtype.kind in "biu":
+        np.testing.assert_array_equal(got, wanted)
+        return
+    finite = np.abs(wanted[np.isfinite(wanted)])
+    eps = np.finfo(wanted.dtype).eps
+    np.testing.assert_allclose(got, wanted, rtol=64 * eps, atol=16 * eps * finite.max(initial=0).astype("f8"))
+
+
+# ---- the lists
+
+
+def test_every_overridable_ufunc_is_supported_or_refused_by_name_and_none_is_both():
+    for ufunc in get_overridable_numpy_ufuncs():
+        assert (ufunc in UFUNCS) != (refusal(title(ufunc)) is not None), title(ufunc)
+
+
+def test_every_overridable_function_is_supported_or_refused_by_name_and_none_is_both():
+    known = {title(f) for f in FUNCTIONS}
+    undecided = {title(f) for f in get_overridable_numpy_array_functions()
+                 if (title(f) in known) == (refusal(title(f)) is not None)}  # fmt: skip
+    assert not undecided
+
+
+def test_every_supported_function_has_a_case():
+    listed = {title(f) for f in get_overridable_numpy_array_functions()}
+    assert not (listed & {title(f) for f in FUNCTIONS}) - CASES.keys()
+
+
+def test_as_many_are_supported_as_promised():
+    """NumPy's list of a fresh process: others grow it as they are imported."""
+    assert len(ufuncs().supported) >= 91  # of 127; the other 36 take only strings or dates
+    assert len(functions().supported) >= 200
+
+
+# ---- what is supported
+
+
+def values(dtype: str) -> np.ndarray:
+    """A sample with the dtype's extremes in it."""
+    kind = np.dtype(dtype).kind
+    if kind in "iu":
+        info = np.iinfo(dtype)
+        return np.array([info.min, info.max, 0, 1, 2, 5, 7], dtype)
+    if kind == "f":
+        info = np.finfo(dtype)
+        special = [np.nan, np.inf, -np.inf, 0.0, -0.0, info.max, info.smallest_subnormal, -1.5, 0.5, 2, 3]
+        return np.array(special, dtype)
+    return sample((6,), dtype)
+
+
+ELEMENTWISE = [f for f in get_overridable_numpy_ufuncs() if f in UFUNCS and f.signature is None]
+LOOSE = {"log1p": 4}
+
+
+@pytest.mark.parametrize("ufunc", sorted((f for f in ELEMENTWISE if f.nin == 1), key=title), ids=title)
+def test_a_unary_ufunc_agrees_for_every_dtype_shape_and_extreme(ufunc):
+    compared = [agrees(ufunc, values(dtype)) for dtype in DTYPES]
+    compared += [agrees(ufunc, sample(shape, dtype)) for shape in SHAPES for dtype in ("bool", "int8", "float32")]
+    assert any(compared)
+
+
+@pytest.mark.parametrize("ufunc", sorted((f for f in ELEMENTWISE if f.nin == 2), key=title), ids=title)
+def test_a_binary_ufunc_agrees_for_every_pair_of_dtypes_and_extremes(ufunc):
+    compared = [agrees(ufunc, values(a)[:, None], values(b)) for a in DTYPES for b in DTYPES]
+    for other in ((), (0, 3), (2, 1), (2, 3)):
+        compared.append(agrees(ufunc, sample((2, 3), "int32"), sample(other, "int32", 1)))
+        compared.append(agrees(ufunc, sample((2, 3), "float64"), sample(other, "float64", 1)))
+    assert any(compared)
+
+
+def programs(name: str) -> Iterator[tuple[Callable[[Any], Any], np.ndarray]]:
+    """Every case for one dtype and all shapes, and for one shape and all dtypes."""
+    for case in CASES[name]:
+        for shape in SHAPES:
+            yield case, np.array(sample(shape, "float64"))
+        for dtype in DTYPES:
+            yield case, sample((2, 3), dtype)
+            yield case, sample((4,), dtype)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_function_agrees_for_every_dtype_and_shape(name):
+    compared = [agrees(case, x, exact=name in EXACT) for case, x in programs(name)]
+    assert any(compared)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_a_function_agrees_for_every_dtype_with_every_shape(name):
+    for case in CASES[name]:
+        for shape in SHAPES:
+            for dtype in DTYPES:
+                agrees(case, sample(shape, dtype), exact=name in EXACT)
+
+
+def compiled(fn: Callable[..., Any], *args: Any) -> Any:
+    return ef.compile(fn, *args, target="numpy")(*args)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_a_compiled_function_agrees(name):
+    for dtype in ("float32", "uint8", "int64"):
+        for shape in ((2, 3), (3, 3), (4,), (2, 3, 4)):
+            x = sample(shape, dtype)
+            compared = [agrees(case, x, exact=name in EXACT, run=compiled) for case in CASES[name]]
+            if any(compared):
+                return
+    pytest.fail("NumPy refuses every case")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ufunc", sorted(ELEMENTWISE, key=title), ids=title)
+def test_a_compiled_ufunc_agrees(ufunc):
+    compared = [agrees(ufunc, *(values(d) for _ in range(ufunc.nin)), run=compiled) for d in ("int32", "float64")]
+    assert any(compared)
+
+
+# ---- what is refused
+
+
+def named(error: EqfuseError, function: Any) -> bool:
+    row = refusal(title(function))
+    return row is not None and all(part in str(error) for part in (title(function), row.why, row.instead))
+
+
+@pytest.mark.parametrize("ufunc", [f for f in get_overridable_numpy_ufuncs() if refusal(title(f))], ids=title)
+def test_a_refused_ufunc_says_why_and_what_to_write_instead(ufunc):
+    with pytest.raises(TraceError) as refused:
+        ef.trace(lambda x: ufunc(*[x] * ufunc.nin), ef.spec((3,)))
+    assert named(refused.value, ufunc)
+
+
+def call(function: Any, x: Any) -> Any:
+    """`function` with `x` for every argument it needs, or as its `like`."""
+    name = title(function)
+    if name in ("np.fromfile", "np.genfromtxt", "np.loadtxt"):
+        return getattr(np, name.removeprefix("np."))("nowhere", like=x)
+    if name in ("np.savez", "np.savez_compressed"):
+        return function("nowhere", x)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        return function(x, x)
+    needed = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return function(*[x] * max(len(needed), 1))
+
+
+@pytest.mark.parametrize(
+    "function", sorted((f for f in get_overridable_numpy_array_functions() if refusal(title(f))), key=title), ids=title
+)
+def test_a_refused_function_says_why_and_what_to_write_instead(function):
+    with pytest.raises(TraceError) as refused:
+        ef.trace(lambda x: call(function, x), ef.spec((3,)))
+    assert named(refused.value, function)
+
+
+# ---- the README
+
+
+def test_the_reference_in_the_readme_is_up_to_date():
+    subprocess.run([sys.executable, "-m", "eqfuse.frontends.reference", "--check"], check=True)

@@ -1,0 +1,25 @@
+"""scipy.special's ufuncs, traced, give SciPy's dtypes, shapes and values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.special
+
+from eqfuse.frontends.registry import UFUNCS
+from tests.frontends.agreement import agrees, sample
+
+SPECIAL = [u for n, u in vars(scipy.special).items() if isinstance(u, np.ufunc) and u in UFUNCS and u.__name__ == n]
+
+
+@pytest.mark.parametrize("ufunc", SPECIAL, ids=lambda u: u.__name__)
+def test_a_special_function_agrees_with_scipy(ufunc):
+    for dtype in ("bool", "int32", "float16", "float32", "float64"):
+        agrees(ufunc, *(abs(sample((5,), dtype, i).astype("float64")).astype(dtype) for i in range(ufunc.nin)))
+    agrees(ufunc, *(sample((2, 1) if i else (3,), "float64", i) / 4 for i in range(ufunc.nin)))
+    agrees(lambda x: ufunc(*[x] * (ufunc.nin - 1), 0.5), np.array([0.25, 1.0, np.nan, np.inf, -np.inf, -1.0]))
+
+
+def test_bessel_functions_of_numpy_agree_with_it():
+    for dtype in ("bool", "int32", "float32", "float64"):
+        agrees(np.i0, sample((2, 3), dtype))

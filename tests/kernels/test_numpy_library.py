@@ -1,0 +1,94 @@
+"""Every library operator: its NumPy kernel and the calls it makes on a GPU do what its row means."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.special
+
+from eqfuse.emit.cuda_calls import emit_calls
+from eqfuse.hardware import device
+from eqfuse.ir import Graph, const, node
+from eqfuse.meaning import evaluate
+from eqfuse.ops import TABLE, Role
+from tests.kernels.numpy_cases import judge, kernel, read
+
+V, W = read(0, (12,), np.float64), read(1, (12,), np.float64)
+X, A, B = read(0, (3, 4, 5), np.float64), read(0, (2, 3, 3), np.float64), read(1, (2, 3, 2), np.float64)
+T, I, Q = read(0, (5, 3), np.float64), read(1, (12,), np.int64), const([0.25, 0.5])  # noqa: E741
+RANGE = (-2.0, 2.0)
+CASES = {
+    "cumsum": [((X,), (-2,))], "cumprod": [((X,), (-1,))],
+    "accumulate": [((X,), ("maximum", -2))], "reduceat": [((V, const([0, 5, 2])), ("add", -1))],
+    "fold": [((X,), ("fmax", (-3, -1))), ((X,), ("subtract", (-1,)))],
+    "sort": [((X,), (-2, False)), ((X,), (-1, True))], "argsort": [((X,), (-1, True))],
+    "partition": [((X,), (-1, (2,)))], "argpartition": [((V,), (-1, (0, 3)))], "lexsort": [((I, V), (-1,))],
+    "searchsorted": [((const(np.arange(-2.0, 3)), V), ("right",))],
+    "digitize": [((V, const(np.arange(-2.0, 3))), (True,))], "isin": [((I, const([1, 2, 8])), ())],
+    "median": [((X,), ((-2,),))], "nanmedian": [((X,), ((-3, -1),))],
+    **{name: [((X, Q), ((-1,), "linear"))] for name in ("quantile", "nanquantile")},
+    **{name: [((X, Q), ((-1,), "nearest"))] for name in ("percentile", "nanpercentile")},
+    "nanargmax": [((X,), ((-1,),))], "nanargmin": [((X,), ((-2,),))],
+    "histogram": [((V,), ((5,), (None,), False, False)), ((V, W), ((4,), (RANGE,), True, True)),
+                  ((X, const(np.arange(3.0))), ((None,), (None,), False, False))],
+    "histogram_bin_edges": [((V,), (5, RANGE))], "bincount": [((I,), (9,))],
+    "convolve": [((V, const([1.0, 2.0])), ("same",))], "correlate": [((V, const([1.0, 2.0])), ("full",))],
+    "interp": [((V, const(np.arange(-2.0, 3)), const(np.arange(5.0))), (None,)), ((V, W, I), (1.5,))],
+    **{name: [((A,), ())] for name in ("inv", "det", "slogdet", "svdvals")}, "solve": [((A, B), ())],
+    "cholesky": [((const(np.eye(3) + 1.0),), (False,)), ((const(np.eye(3) + 1.0),), (True,))],
+    "eigh": [((A,), ("L",))], "eigvalsh": [((A,), ("U",))], "svd": [((T,), (True,)), ((T,), (False,))],
+    "eig": [((const(np.eye(3) + 1j),), ())], "eigvals": [((const(np.eye(3) + 1j),), ())],
+    "qr": [((T,), (mode,)) for mode in ("reduced", "complete", "raw")], "cond": [((A,), ("1",)), ((A,), ("inf",))],
+    "lstsq": [((T, const(np.ones((5, 2))), const(1e-9)), ())], "full_rank": [((V, const(3, np.int32)), (3,))],
+    "fft": [((X,), (5, -1, None)), ((X,), (6, -2, "ortho"))], "ifft": [((X,), (3, -1, None))],
+    "rfft": [((X,), (5, -1, None))], "irfft": [((node("fft", (X,), (5, -1, None)),), (8, -1, "forward"))],
+    "concat": [((X, X), (-2,))], "pad": [((X, const(1.5)), (((1, 0), (0, 2), (0, 0)),))],
+}  # fmt: skip
+
+
+def graphs():
+    for op, cases in CASES.items():
+        for i, (args, attrs) in enumerate(cases):
+            yield pytest.param(op, args, attrs, id=f"{op}-{i}")
+
+
+def test_every_library_operator_is_tested_here():
+    assert CASES.keys() == {name for name, op in TABLE.items() if op.role is Role.LIBRARY}
+
+
+def body(op, args, attrs):
+    """A kernel of one operator: what computes an argument becomes an array it reads."""
+    leaves = []
+    for a in args:
+        given = a if a.op in ("input", "const") else read(0, a.shape, a.dtype)
+        leaves.append(read(len(leaves), given.shape, given.dtype) if given.op == "input" else given)
+    inputs = dict.fromkeys(a for a in leaves if a.op == "input")
+    return Graph(tuple(inputs), (node(op, leaves, attrs),))
+
+
+def arrays(graph):
+    random = np.random.default_rng(0)
+    made = []
+    for n in graph.inputs:
+        if n.dtype.kind == "i":
+            made.append(random.integers(0, 9, n.shape))
+        else:
+            values = random.normal(size=n.shape)
+            made.append((values + 1j * random.normal(size=n.shape) if n.dtype.kind == "c" else values).astype(n.dtype))
+    return made
+
+
+@pytest.mark.parametrize("op, args, attrs", graphs())
+def test_the_numpy_kernel_of_a_library_operator_does_what_it_means(op, args, attrs):
+    graph = body(op, args, attrs)
+    judge("library", graph, arrays(graph))
+
+
+@pytest.mark.parametrize("op, args, attrs", graphs())
+def test_the_calls_of_a_library_operator_on_a_gpu_do_what_it_means(op, args, attrs):
+    graph = body(op, args, attrs)
+    given = arrays(graph)
+    calls = emit_calls(kernel("library", graph), device("a100"))
+    out = np.zeros(graph.outputs[0].shape, graph.outputs[0].dtype)
+    calls.bind(np, scipy.special)(*given, *calls.constants, out)
+    np.testing.assert_allclose(out, evaluate(graph, given)[0], rtol=1e-12, atol=1e-12)

@@ -1,0 +1,16 @@
+"""All programs of this folder."""
+
+from tests.programs import (
+    differential_equations,
+    finance,
+    geometry,
+    images,
+    learning,
+    particles,
+    signals,
+    statistics,
+)
+from tests.programs.program import Program
+
+FIELDS = (differential_equations, particles, statistics, images, signals, finance, learning, geometry)
+PROGRAMS: list[Program] = [program for field in FIELDS for program in field.PROGRAMS]
