@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.linalg._linalg import EighResult, EigResult, QRResult, SlogdetResult, SVDResult
 
+from eqfuse.dtypes import inexact
 from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends import numpy_contractions, numpy_layout, numpy_reductions
 from eqfuse.frontends.numpy_reductions import negative_axes, squared
@@ -383,7 +384,7 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Tracer:
 @implements(np.linalg.norm)
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tracer:
     x = lift(x)
-    if x.dtype.kind not in "fc":
+    if not inexact(x.dtype):
         x = x.astype(np.float64)
     if axis is None and (ord is None or (ord in ("f", "fro") and x.ndim == 2) or (ord == 2 and x.ndim == 1)):
         flat = squared(x.reshape(-1))
