@@ -39,7 +39,7 @@ def matmul(x1: Any, x2: Any, dtype: Any = None) -> Tracer:
         del shape[-1]
     if a.ndim == 1:
         del shape[-1 if b.ndim == 1 else -2]
-    return made.reshape(shape)
+    return wrap(made.reshape(shape).node)  # of two vectors, a scalar
 
 
 def _product(a: Any, b: Any) -> Tracer:
