@@ -54,16 +54,18 @@ def samples(op: Any, dtype: str) -> Iterator[tuple[Callable[..., Any], list[np.n
         arguments = [numpy.input, *numpy.args, *kwargs.values()]
         arrays = [i for i, a in enumerate(arguments) if isinstance(a, np.ndarray)]
 
-        def reference(
-            *values: Any, arguments: list = arguments, arrays: list = arrays, names: tuple = tuple(kwargs)
-        ) -> Any:
-            filled = list(arguments)
-            for i, value in zip(arrays, values, strict=True):
-                filled[i] = value
-            first = len(filled) - len(names)
-            return op.ref(*filled[:first], **dict(zip(names, filled[first:], strict=True)))
+        yield _of_arrays(op.ref, arguments, arrays, tuple(kwargs)), [arguments[i] for i in arrays]
 
-        yield reference, [arguments[i] for i in arrays]
+
+def _of_arrays(ref: Callable[..., Any], arguments: list, arrays: list[int], names: tuple[str, ...]) -> Any:
+    def reference(*values: Any) -> Any:
+        filled = list(arguments)
+        for i, value in zip(arrays, values, strict=True):
+            filled[i] = value
+        first = len(filled) - len(names)
+        return ref(*filled[:first], **dict(zip(names, filled[first:], strict=True)))
+
+    return reference
 
 
 def verdict(op: Any, dtype: str, check: Callable[..., None]) -> str | None:
