@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.frontends.numpy_random import GENERATORS
 from eqfuse.ir import Graph, Shape, TensorType
 from eqfuse.pytree import flatten, unflatten
 from eqfuse.symbolic import SymbolicSpec
@@ -17,7 +18,7 @@ from eqfuse.trace import SCALARS, Spec, input_names, leaf_type, parameters_of, s
 
 
 class Call:
-    """A call of `fn`. `leaves`: a `Spec`, a `SymbolicSpec` or a Python number for each."""
+    """A call of `fn`. `leaves`: a `Spec` or `SymbolicSpec` for each array; numbers and random generators themselves."""
 
     def __init__(self, fn: Callable[..., Any], static: frozenset[str], args: tuple, kwargs: dict[str, Any]) -> None:
         self.fn, self.static = fn, static
@@ -62,6 +63,6 @@ def _swapped(tree: Any, leaves: Iterator[Any]) -> Any:
 
 
 def _without_data(leaf: Any, name: str) -> Any:
-    if type(leaf) in SCALARS or isinstance(leaf, SymbolicSpec):
+    if type(leaf) in SCALARS or isinstance(leaf, (SymbolicSpec, np.generic, *GENERATORS)):
         return leaf
     return Spec(leaf_type(leaf, name)[0])

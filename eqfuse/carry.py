@@ -73,7 +73,7 @@ class Carrier:
         return plan
 
     def _carried(self, graph: Graph) -> Plan:
-        new = _Correspondence(self.plan.graph, graph)
+        new = Correspondence(self.plan.graph, graph)
         new.compute(self._folds)
         values = {v: new.node(n) for v, n in self._inlined.items()}
 
@@ -90,7 +90,7 @@ class Carrier:
             kernels=tuple(map(kernel, self.plan.kernels)),
         )
 
-    def _body(self, k: Kernel, new: _Correspondence, values: dict[int, Node]) -> Graph:
+    def _body(self, k: Kernel, new: Correspondence, values: dict[int, Node]) -> Graph:
         """The body of `k` with the extents and constants of the new size."""
         stands = dict(zip(k.body.inputs, (self._inlined[v] for v in k.reads), strict=True))
         made = {n: input_node(str(n.attrs[0]), values[v].type) for n, v in zip(k.body.inputs, k.reads, strict=True)}
@@ -146,7 +146,7 @@ def _checked(k: Kernel, plan: Plan) -> None:
     _price(k, k.body, plan)
 
 
-class _Correspondence:
+class Correspondence:
     """Which node, extent and constant of one trace stand for which of another. NotCarried where the traces differ."""
 
     def __init__(self, old: Graph, new: Graph) -> None:

@@ -23,7 +23,7 @@ COLOURS = {
 }  # fmt: skip
 ROLE_KIND = {
     Role.LEAF: "input", Role.ELEMENTWISE: "map", Role.REDUCTION: "reduce", Role.VIEW: "view", Role.GATHER: "map",
-    Role.CONTRACTION: "contract", Role.WINDOW: "window", Role.LIBRARY: "library",
+    Role.CONTRACTION: "contract", Role.WINDOW: "window", Role.LIBRARY: "library", Role.UPDATE: "library",
 }  # fmt: skip
 CHARACTER, LINE, PAD, GAP, STEP = 6.2, 14, 8, 14, 24  # pixels
 SWEEPS = 8

@@ -14,6 +14,7 @@ from eqfuse.calls import Call
 from eqfuse.errors import EqfuseError, ShapeError
 from eqfuse.explain import Explanation
 from eqfuse.family import Family
+from eqfuse.frontends.numpy_random import GENERATORS
 from eqfuse.runtime import Program
 from eqfuse.symbolic import Pattern, Sizes, SymbolicSpec
 from eqfuse.trace import Spec
@@ -27,6 +28,7 @@ class SymbolicProgram(Program):
 
     def __init__(self, call: Call, options: Mapping[str, Any]) -> None:
         specs = [_symbolic(leaf) for leaf in call.leaves]
+        self._generators = {i for i, leaf in enumerate(call.leaves) if isinstance(leaf, GENERATORS)}
         self.pattern = Pattern(call.names, specs)
         self._family = Family(getattr(call.fn, "__name__", "the program"), self.pattern, call.trace, options)
         self._versions = Versions(KEPT)
@@ -55,7 +57,9 @@ class SymbolicProgram(Program):
 
     def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """The outputs for `arrays`, one per graph input. ShapeError when they do not fit the pattern."""
-        results: tuple[Any, ...] = self._for_arrays(arrays).run(arrays)
+        given = iter(arrays)
+        leaves = [None if i in self._generators else next(given, None) for i in range(len(self.pattern.specs))]
+        results: tuple[Any, ...] = self._for_leaves(leaves).run(arrays)
         return results
 
     def call(self, leaves: Sequence[Any]) -> Sequence[Any]:
@@ -86,12 +90,10 @@ class SymbolicProgram(Program):
     def _program_for(self, *args: Any, **kwargs: Any) -> Program:
         signature = self.plan.graph.signature
         assert signature is not None
-        return self._for_arrays(signature.flatten(args, kwargs))
+        return self._for_leaves(signature.flatten(args, kwargs))
 
-    def _for_arrays(self, arrays: Sequence[Any]) -> Program:
-        shapes = [getattr(a, "shape", ()) for a in arrays]
-        if len(shapes) != len(self.pattern.specs):
-            raise ShapeError(f"the program has {len(self.pattern.specs)} inputs, {len(arrays)} arrays were given")
+    def _for_leaves(self, leaves: Sequence[Any]) -> Program:
+        shapes = [getattr(leaf, "shape", ()) for leaf in leaves]
         program: Program = self._at(self.pattern.sizes(shapes)).program
         return program
 

@@ -6,7 +6,7 @@ In: two graphs and laws. Out: an `Equality`, or None. Used by `eqfuse.carry`, wh
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from eqfuse.egraph import reachable
@@ -54,7 +54,7 @@ def equality(a: Graph, b: Graph, laws: Sequence[Law], rounds: int = ROUNDS) -> E
     return None
 
 
-def _stands(nodes: Sequence[Node]) -> Mapping[Node, Node]:
+def _stands(nodes: Sequence[Node]) -> dict[Node, Node]:
     """Known inputs for the large constants of `nodes`, so that egglog computes nothing with them."""
     large = dict.fromkeys(n for n in nodes if n.op == "const" and n.type.size > 1)
     return {n: input_node(f"constant {i}", n.type, True) for i, n in enumerate(large)}

@@ -10,11 +10,12 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from eqfuse import debug
-from eqfuse.carry import Ambiguous, Carrier, NotCarried
+from eqfuse.carry import Ambiguous, Carrier, Correspondence, NotCarried
 from eqfuse.compiler import compile_graph, verified
 from eqfuse.emit import emit
 from eqfuse.errors import user_level
@@ -31,23 +32,25 @@ REACH = 16  # a plan priced at n serves sizes from n / REACH to n * REACH
 NEAR = 4  # a new plan is priced at a size already compiled for, if that is so near
 SMALL = 48  # sizes up to this are one to the price: launches decide
 PLANS = 8  # the oldest go first
+PLANS_NEAR = 3  # that serve one size: a function may branch on it
 ANEW = 8  # sizes compiled anew before a warning
-FIRST = (960, 16)  # times a prime: where nothing is known about a symbol, a size that is much divided; or a small one
+FIRST = (16, 32, 960)  # times a prime: where nothing is known about a symbol; much divides the last
 
 
-@dataclass
+@dataclass(frozen=True)
 class Planned:
     """A plan and the sizes it was priced at. `carrier` is None where it can be carried nowhere: `why` says so."""
 
     sizes: Sizes
-    program: Program | None
+    program: Program
     carrier: Carrier | None
     why: str = ""
 
-    def distance(self, sizes: Sizes) -> float:
-        """How many times larger or smaller `sizes` are at most."""
-        pairs = ((max(m, SMALL), max(n, SMALL)) for m, n in zip(self.sizes, sizes, strict=True))
-        return max(max(m / n, n / m) for m, n in pairs)
+
+def distance(a: Sizes, b: Sizes) -> float:
+    """How many times larger or smaller one is than the other, at most."""
+    pairs = ((max(m, SMALL), max(n, SMALL)) for m, n in zip(a, b, strict=True))
+    return max(max(m / n, n / m) for m, n in pairs)
 
 
 class Family:
@@ -78,25 +81,21 @@ class Family:
         except NotCarried as reason:
             return self._anew(graph, sizes, str(reason))
 
-    def plan_for(self, sizes: Sizes, distinct_from: Sequence[Sizes] = ()) -> Planned:
-        """The plan priced nearest, made when none is near."""
-        near = [p for p in self.plans if p.sizes not in distinct_from and p.distance(sizes) <= REACH]
-        if near:
-            return min(near, key=lambda p: p.distance(sizes))
-        made = self._planned(self._representative(sizes, distinct_from))
-        self.plans = [*self.plans, made][-PLANS:]
-        return made
-
     def plan_first(self) -> Program:
-        """The program at sizes that stand for all, where no call has told any. Raises what the function does."""
+        """The program at sizes that stand for all, where no call has told any. Raises what the function raises there.
+
+        The larger ones are taken where the function does the same there: a loop over an extent would not.
+        """
         primes = _primes(len(self.pattern.symbols))
-        for times in FIRST:
-            planned = self._planned(tuple(times * p for p in primes))
-            if planned.program is not None:
-                self.plans.append(planned)
-                return planned.program
-        self._trace(self.pattern.at(planned.sizes))
-        raise AssertionError("what could not be traced can be traced now")
+        candidates = [tuple(times * p for p in primes) for times in FIRST]
+        chosen, graph = candidates[0], self._trace(self.pattern.at(candidates[0]))
+        for sizes in candidates[1:]:
+            try:
+                chosen, graph = sizes, self._alike(sizes, graph)
+            except NotCarried:
+                break
+        self.plans.append(self._planned(chosen, graph))
+        return self.plans[0].program
 
     def __str__(self) -> str:
         lines = [f"sizes: {self.pattern}"]
@@ -113,20 +112,31 @@ class Family:
         return ", ".join(f"{s} in {a}..{REACH * n}" for s, a, n in pairs)
 
     def _carried(self, graph: Graph, sizes: Sizes, started: float) -> Version:
-        tried: list[Sizes] = []
-        while True:
-            planned = self.plan_for(sizes, tried)
-            if planned.sizes == sizes and planned.program is not None:
-                return self._version(planned.program, graph, "planned at this size")
-            if planned.carrier is None or planned.program is None:
-                raise NotCarried(planned.why)
+        """The program of a plan priced near `sizes`. NotCarried where there is none, and none can be made."""
+        near = [p for p in self.plans if distance(p.sizes, sizes) <= REACH]
+        near.sort(key=lambda p: distance(p.sizes, sizes))
+        reason: NotCarried | None = None
+        for planned in near:
             try:
-                plan = planned.carrier.at(graph)
-                break
-            except Ambiguous:
-                if tried:
-                    raise
-                tried.append(planned.sizes)
+                return self._at(planned, graph, sizes, started)
+            except NotCarried as why:
+                reason = why
+            if planned.carrier is None:
+                raise reason
+        if reason is not None and len(near) >= PLANS_NEAR:
+            raise reason
+        chosen = self._representative(sizes, [p.sizes for p in near])
+        made = self._planned(chosen, graph if chosen == sizes else self._alike(chosen, graph))
+        self.plans = [*self.plans, made][-PLANS:]
+        return self._at(made, graph, sizes, started)
+
+    def _at(self, planned: Planned, graph: Graph, sizes: Sizes, started: float) -> Version:
+        """`planned` at other sizes."""
+        if planned.sizes == sizes:
+            return self._version(planned.program, graph, "planned at this size")
+        if planned.carrier is None:
+            raise NotCarried(planned.why)
+        plan = planned.carrier.at(graph)
         debug.show_plan(plan)
         program = emit(plan)
         debug.show_source(program.source)
@@ -151,13 +161,8 @@ class Family:
     def _version(self, program: Program, graph: Graph, how: str) -> Version:
         return Version(program, graph.signature.results if graph.signature is not None else None, how)  # type: ignore[attr-defined]
 
-    def _planned(self, sizes: Sizes) -> Planned:
-        """The plan at `sizes`, by the whole road."""
-        at = self.pattern.said(sizes)
-        try:
-            graph = self._trace(self.pattern.at(sizes))
-        except Exception as error:  # the user's function may raise anything at a size that no call has
-            return Planned(sizes, None, None, f"the function cannot be traced at {at}: {error}")
+    def _planned(self, sizes: Sizes, graph: Graph) -> Planned:
+        """The plan of `graph`, the function at `sizes`, by the whole road."""
         program = compile_graph(graph, **self.options)
         fired = [law for law in self._laws() if law.name in program.report.laws_fired]
         try:
@@ -165,21 +170,30 @@ class Family:
         except NotCarried as why:
             return Planned(sizes, program, None, str(why))
 
+    def _alike(self, sizes: Sizes, graph: Graph) -> Graph:
+        """The function traced at `sizes`. NotCarried when it does other things there than in `graph`."""
+        try:
+            traced = self._trace(self.pattern.at(sizes))
+        except Exception as error:  # the user's function may raise anything at a size that no call has
+            raise NotCarried(f"the function cannot be traced at {self.pattern.said(sizes)}: {error}") from error
+        with suppress(Ambiguous):
+            Correspondence(traced, graph)
+        return traced
+
     def _laws(self) -> tuple[Law, ...]:
         return admitted(select(self.options.get("laws", "all")), self.options.get("numerics", "reassociate"))
 
     def _representative(self, sizes: Sizes, not_these: Sequence[Sizes]) -> Sizes:
-        """Sizes near `sizes` to plan at: seen ones, or multiples, whose extents can be told apart from all others."""
+        """Sizes near `sizes` to plan at: seen ones, or odd multiples, whose extents differ from all others."""
         for seen in self._seen:
-            near = seen not in not_these and Planned(seen, None, None).distance(sizes) <= NEAR
-            if near and self._distinct(seen):
+            if seen not in not_these and distance(seen, sizes) <= NEAR and self._distinct(seen):
                 return seen
         taken = self.pattern.fixed | {n for other in not_these for n in other}
         found: list[int] = []
         for n in sizes:
             m = n = max(n, 1)
             while m < SMALL or m in taken:
-                m += n
+                m += 2 * n
             found.append(m)
             taken.add(m)
         return tuple(found)

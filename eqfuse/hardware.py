@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from eqfuse.errors import TargetUnavailable, UnsupportedOp
-from eqfuse.ops.special import GRADES
 
 Rates = tuple[tuple[str, float], ...]
 Levels = tuple[tuple[int, float], ...]
@@ -185,7 +184,7 @@ class Group(NamedTuple):
 
 
 GROUPS = (
-    Group("input const transpose reshape broadcast_to slice flip", 0, 0),
+    Group("input const transpose reshape broadcast_to slice flip sliding_window", 0, 0),
     Group("add subtract multiply negative abs square sign floor ceil trunc round copysign signbit", 1, 0.1),
     Group("maximum minimum fmax fmin where cast real imag complex conj concat pad slice_scatter", 1, 0.1),
     Group("window_max window_sum", 1, 0.1),
@@ -210,7 +209,33 @@ GROUPS = (
     Group("cumprod accumulate reduceat fold", 2, 1.5),
     Group("solve inv cholesky det slogdet qr svd svdvals eigh eigvalsh eig eigvals lstsq cond full_rank", 4, 0.05),
     Group("fft ifft rfft irfft convolve correlate", 4, 0.1),  # per operation, as the line above
-    *(Group(names, 16 * ns, ns) for ns, names in GRADES.items()),
+    Group(
+        "log_expit log_ndtr entr rel_entr kl_div xlog1py exp10 cosm1 huber pseudo_huber sindg cosdg tandg cotdg "
+        "radian gammasgn exprel",
+        128,
+        8.0,
+    ),
+    Group(
+        "i0 i0e i1 i1e j0 j1 y0 y1 k0 k0e k1 k1e erfcx erfi dawsn erfinv erfcinv ndtri digamma gamma gammaln "
+        "rgamma spence ellipk ellipkm1 ellipe expi exp1 boxcox boxcox1p inv_boxcox inv_boxcox1p powm1 agm "
+        "kolmogorov kolmogi ndtri_exp bei ber kei ker",
+        320,
+        20.0,
+    ),
+    Group(
+        "beta betaln poch binom gammainc gammaincc owens_t stdtr chdtr chdtrc pdtr pdtrc pdtri gdtr gdtrc fdtr "
+        "fdtrc bdtr bdtrc nbdtr nbdtrc smirnov smirnovi ellipkinc ellipeinc voigt_profile struve modstruve",
+        960,
+        60.0,
+    ),
+    Group(
+        "jv jve yv yve iv ive kv kve gammaincinv gammainccinv betainc betaincc betaincinv betainccinv chdtri "
+        "stdtrit fdtri nctdtr ncfdtr chndtr hyp0f1 hyp1f1 hyp2f1 hyperu elliprc elliprd elliprf elliprg elliprj "
+        "eval_legendre eval_chebyt eval_chebyu eval_hermite eval_hermitenorm eval_laguerre eval_genlaguerre "
+        "eval_gegenbauer eval_jacobi",
+        3200,
+        200.0,
+    ),
 )
 
 

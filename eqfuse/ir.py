@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from eqfuse import dtypes  # (whose import registers bfloat16 and float8 with NumPy)
+from eqfuse.dtypes import kind  # (the import registers bfloat16 and float8 with NumPy)
 from eqfuse.errors import EqfuseError, ShapeError
 
 Shape = tuple[int, ...]
@@ -89,7 +89,7 @@ class Literal:
 
     def text(self) -> str:
         """Python text that `literal_from_text` turns back into the same bits."""
-        if self.array.size == 1 and dtypes.kind(self.array.dtype) in "biuf":
+        if self.array.size == 1 and kind(self.array.dtype) in "biuf":
             value = self.array.item()
             if not (isinstance(value, float) and not math.isfinite(value)):
                 return f'"{self.type}", {value!r}'

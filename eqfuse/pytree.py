@@ -92,7 +92,8 @@ def _unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
     if kind is dict or kind is OrderedDict:
         return kind(zip(structure.keys, children, strict=True))
     if kind is defaultdict:
-        return kind(structure.keys[0], zip(structure.keys[1:], children, strict=True))
+        default: Any = structure.keys[0]
+        return defaultdict(default, zip(structure.keys[1:], children, strict=True))
     if issubclass(kind, tuple):
         return tuple.__new__(kind, children)
     made = object.__new__(kind)

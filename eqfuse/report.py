@@ -177,7 +177,7 @@ def _best_rate(ops: list[Node], device: Device) -> float:
 
 def _fusion_rate(plan: Plan) -> float:
     """Fused operators over fusible ones. 1 when there is nothing to fuse."""
-    sizes = [sum(row(n.op).role is not Role.LIBRARY for n in working(k.body)) for k in running(plan)]
+    sizes = [sum(row(n.op).role not in (Role.LIBRARY, Role.UPDATE) for n in working(k.body)) for k in running(plan)]
     fusible = sum(sizes)
     return sum(n for n in sizes if n > 1) / fusible if fusible > 1 else 1.0
 

@@ -20,8 +20,10 @@ from eqfuse.emit.numpy import NumpyKernel, emit_kernel
 from eqfuse.emit.numpy_library import view_function
 from eqfuse.errors import ShapeError
 from eqfuse.frontends.accepted import ndarray
+from eqfuse.ir import topological
 from eqfuse.meaning import evaluate
 from eqfuse.memory import Arenas, Life, arenas, place
+from eqfuse.ops import Role, row
 from eqfuse.plan import Plan
 
 if TYPE_CHECKING:
@@ -48,8 +50,13 @@ class Program:
         self._fixed: list[Any] = [None] * len(plan.types)
         self._prepare()
         self._emitted: list[NumpyKernel | None] = []
-        self._steps = [self._step(i) for i in range(len(plan.kernels))]
-        self._fresh, self._outputs, self._slots, self._arena_bytes = layout(plan)
+        in_place = updates_in_place(plan)
+        self._steps: list[Step] = []
+        for i, k in enumerate(plan.kernels):
+            if i in in_place:
+                self._steps.append((_itself, k.writes, (in_place[i],), True))
+            self._steps.append(self._step(i))
+        self._fresh, self._outputs, self._slots, self._arena_bytes = layout(plan, in_place)
         self._ready: list[list[Any]] = []  # values with their arrays in a small arena, when no call uses them
         self.peak_bytes = self._arena_bytes + max((k.scratch_bytes for k in self._emitted if k), default=0)
 
@@ -200,7 +207,41 @@ def value_names(values: Sequence[int]) -> str:
     return ", ".join(f"v{v}" for v in values)
 
 
-def layout(plan: Plan) -> tuple[list[tuple[int, np.dtype, tuple[int, ...]]], list[tuple[int, bool]], list[Slot], int]:
+def _itself(array: np.ndarray) -> np.ndarray:
+    return array
+
+
+def updates_in_place(plan: Plan) -> dict[int, int]:
+    """The kernels that may write their result into the memory of the array they update, and which value that is.
+
+    It must come from another kernel, and nobody may read it later, nor one write of the update after another.
+    """
+    owner = {v: v for v in range(len(plan.types))}
+    last: dict[int, int] = {}
+    made: set[int] = set()
+    for i, k in enumerate(plan.kernels):
+        last.update((owner[v], i) for v in k.reads)
+        if k.kind == "view":
+            owner[k.writes[0]] = owner[k.reads[0]]
+        else:
+            made.update(k.writes)
+    results = {owner[v] for v in plan.outputs}
+    found = {}
+    for i, k in enumerate(plan.kernels):
+        n = k.body.outputs[0]
+        if k.kind != "library" or len(k.writes) != 1 or row(n.op).role is not Role.UPDATE or n.args[0].op != "input":
+            continue
+        base = k.reads[k.body.inputs.index(n.args[0])]
+        others = [owner[v] for v in k.reads if v != base]
+        read_again = len(n.args) > 2 and any(leaf is n.args[0] for a in n.args[1:] for leaf in topological([a]))
+        if base in made and last[base] == i and base not in results and base not in others and not read_again:
+            found[i] = base
+    return found
+
+
+def layout(
+    plan: Plan, in_place: dict[int, int]
+) -> tuple[list[tuple[int, np.dtype, tuple[int, ...]]], list[tuple[int, bool]], list[Slot], int]:
     """New arrays per call; outputs, and whether each is copied; intermediates in the arena; the size of the arena."""
     root: dict[int, int] = {}
     spread: set[int] = set()  # views in which elements share memory: the caller could not write into them
@@ -212,7 +253,10 @@ def layout(plan: Plan) -> tuple[list[tuple[int, np.dtype, tuple[int, ...]]], lis
             if k.reads[0] in spread or any(n.op == "broadcast_to" for n in k.body.nodes):
                 spread.add(k.writes[0])
             continue
-        first.update(dict.fromkeys(k.writes, i))
+        if i in in_place:
+            root[k.writes[0]] = root.get(in_place[i], in_place[i])
+        else:
+            first.update(dict.fromkeys(k.writes, i))
         last.update((root.get(v, v), i) for v in (*k.writes, *k.reads))
     fresh: dict[int, None] = {}
     outputs = []

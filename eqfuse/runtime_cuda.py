@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.emit import cuda_ops
 from eqfuse.emit.cuda import EMITTED, CudaKernel, emit_kernel
 from eqfuse.emit.cuda_calls import NOT_EMITTED, CudaCalls, emit_calls
 from eqfuse.emit.cuda_ops import PRELUDE
@@ -23,8 +24,9 @@ from eqfuse.errors import ShapeError
 from eqfuse.frontends.accepted import ndarray
 from eqfuse.gpu import Gpu, cupy_gpu, ready
 from eqfuse.hardware import Device
-from eqfuse.ir import Graph
+from eqfuse.ir import Graph, Node
 from eqfuse.meaning import evaluate
+from eqfuse.ops import Role, row
 from eqfuse.plan import Kernel, Plan
 from eqfuse.runtime import Program, layout, value_names
 
@@ -58,7 +60,7 @@ class CudaProgram(Program):
         self._gpu = gpu
         self._expected = [(v, n.dtype, n.shape) for v, n in zip(plan.inputs, plan.graph.inputs, strict=True)]
         self._functions = _emit(plan)
-        self._fresh, self._outputs, self._slots, self._arena_bytes = layout(plan)
+        self._fresh, self._outputs, self._slots, self._arena_bytes = layout(plan, {})
         self._lock = threading.Lock()
         self._loaded: dict[Hashable, _Loaded] = {}  # by device
         self._states: dict[Hashable, list[_State]] = {}  # by device and stream; those that no call uses
@@ -182,10 +184,14 @@ def _emit(plan: Plan) -> list[CudaKernel | CudaCalls | None]:
 def _emit_one(kernel: Kernel, device: Device) -> CudaKernel | CudaCalls | None:
     if kernel.kind == "view":
         return None
-    complex_values = any(n.dtype.kind == "c" for n in kernel.body.nodes)
-    if kernel.kind in EMITTED and not complex_values and not any(n.op in NOT_EMITTED for n in kernel.body.nodes):
+    emitted = all(n.op not in NOT_EMITTED and _emitted(n) for n in kernel.body.operators)
+    if kernel.kind in EMITTED and emitted:
         return emit_kernel(kernel, device)
     return emit_calls(kernel, device)
+
+
+def _emitted(n: Node) -> bool:
+    return row(n.op).role is Role.VIEW or cuda_ops.emits(n.op, [a.dtype for a in n.args])
 
 
 def _known(plan: Plan) -> dict[int, np.ndarray]:

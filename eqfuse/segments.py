@@ -71,7 +71,7 @@ def _pieces(graph: Graph) -> list[tuple[tuple[Node, ...], set[Node]]]:
 def _stored_anyway(n: Node, readers: list[Node]) -> bool:
     if row(n.op).role is Role.VIEW:
         return False
-    products = all(row(r.op).role in (Role.CONTRACTION, Role.WINDOW, Role.LIBRARY) for r in readers)
+    products = all(row(r.op).role in (Role.CONTRACTION, Role.WINDOW, Role.UPDATE, Role.LIBRARY) for r in readers)
     return products or len(readers) > 1
 
 

@@ -73,7 +73,7 @@ class Pattern:
     def at(self, sizes: Sizes) -> list[TensorType | None]:
         """The types of the arrays where the symbols have these sizes."""
         named = dict(zip(self._places, sizes, strict=True))
-        return [spec and spec.at(named) for spec in self.specs]
+        return [None if spec is None else spec.at(named) for spec in self.specs]
 
     def sizes(self, shapes: Sequence[Shape | None]) -> Sizes:
         """The sizes of the symbols in a call with arrays of `shapes`; ShapeError says what does not fit the pattern."""

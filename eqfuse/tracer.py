@@ -112,6 +112,9 @@ def _assigning(function: Callable[..., Any]) -> Callable[..., None]:
     return call
 
 
+_PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
+
+
 class Tracer:
     """A lazy array: a view of a storage. `weak`: stands for a Python scalar, whose dtype gives way in promotion."""
 
@@ -207,6 +210,18 @@ class Tracer:
 
     # what is known without computing
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """What isinstance sees: the user's branches on types go the way they go without a trace."""
+        if self.weak:
+            return _PYTHON[self.dtype.kind]
+        return self.dtype.type if self._access is Access.SCALAR else np.ndarray
+
+    @property
+    def scalar(self) -> bool:
+        """Would NumPy (or Python, for a weak one) give a scalar here, rather than an array of rank 0?"""
+        return self._access is Access.SCALAR
+
     @property
     def tensor_type(self) -> TensorType:
         return self._type
@@ -251,11 +266,22 @@ class Tracer:
 
     def __iter__(self) -> Iterator[Tracer]:
         if not self.shape:
-            raise TraceError("iteration over a traced 0-d array: it has no axis to run along")
+            raise TypeError("iteration over a 0-d array")
         return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
         return f"Tracer({self._type})"
+
+    def __format__(self, spec: str) -> str:
+        value = self.known()
+        if value is None and spec:
+            raise TraceError(f"the text of a traced {self._type}: its value is not known while the function is traced")
+        return repr(self) if value is None else format(value[()], spec)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        if not self.scalar:
+            raise TypeError("type numpy.ndarray doesn't define __round__ method")
+        return lazy.rint(self).astype(int) if digits is None else lazy.round(self, digits)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         from eqfuse import xp
@@ -296,9 +322,7 @@ class Tracer:
     tolist = _needs_value("tolist()", np.ndarray.tolist, "Iterate over the array itself instead")
     tobytes = _needs_value("tobytes()", np.ndarray.tobytes, "Return the array and convert it outside")
     __dlpack__ = _needs_value("DLPack export", np.ndarray.__dlpack__, "Return the array and export it outside")
-    __dlpack_device__ = _needs_value(
-        "DLPack export", np.ndarray.__dlpack_device__, "Return the array and export it outside"
-    )
+    __dlpack_device__ = _needs_value("DLPack export", np.ndarray.__dlpack_device__, "Return the array instead")
 
     def __getattr__(self, name: str) -> NoReturn:
         if not name.startswith("__") and hasattr(np.ndarray, name):

@@ -58,7 +58,7 @@ class Version:
         self.results = results
         self.how = how
         self.used = 0
-        self.key: Hashable = None
+        self.key: Any = None
         self.flat: tuple | None = None  # the key of calls with arrays by position alone
 
 

@@ -121,6 +121,8 @@ def _on_leaf(view: Node, whole: Shape, leaf: Node) -> Node:
     if view.op == "flip":
         axes = tuple(a for a in attr if shape[a] > 1)
         return _view("flip", leaf, axes) if axes else leaf
+    if view.op == "sliding_window":
+        attr = tuple((a, n if shape[a] == whole[a] else 1) for a, n in attr)
     return _view(view.op, leaf, attr)
 
 

@@ -189,14 +189,20 @@ class Elements:
                 f"({m - 1} - {text})" if a - rank in axes else text  # type: ignore[operator]
                 for a, (text, m) in enumerate(zip(index, source.shape, strict=True))
             )
+        if n.op == "sliding_window":
+            rank = source.type.rank
+            found = list(index[:rank])
+            for (axis, _), text in zip(n.attrs[0], index[rank:], strict=True):  # type: ignore[call-overload]
+                found[axis] = f"({found[axis]} + {text})"
+            return tuple(found)
         indices, axis = n.args[1], n.attrs[0]
         assert isinstance(axis, int)
         at = source.type.rank + axis
         if n.op == "take":
-            found = self.value(indices, index[at : at + indices.type.rank])
+            place = self.value(indices, index[at : at + indices.type.rank])
             rest = index[at + indices.type.rank :]
         else:
-            found = self.value(indices, index)
+            place = self.value(indices, index)
             rest = index[at + 1 :]
-        wrapped = found if indices.dtype.kind == "u" else f"({found} < 0 ? {found} + {source.shape[at]} : {found})"
+        wrapped = place if indices.dtype.kind == "u" else f"({place} < 0 ? {place} + {source.shape[at]} : {place})"
         return (*index[:at], wrapped, *rest)

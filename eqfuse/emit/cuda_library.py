@@ -15,6 +15,7 @@ import numpy as np
 from eqfuse.ops import TABLE
 
 LIBRARY_CALLS = {
+    "sliding_window": "sliding_window({0}, {windows})",
     "cumsum": "cupy.cumsum({0}, {axis})", "cumprod": "cupy.cumprod({0}, {axis})",
     "sort": "cupy.sort({0}, {axis})", "argsort": "cupy.argsort({0}, {axis})",
     "partition": "cupy.partition({0}, {kth}, {axis})", "argpartition": "cupy.argpartition({0}, {kth}, {axis})",
@@ -43,7 +44,15 @@ def helpers(cupy: ModuleType) -> dict[str, Any]:
     def packed(*parts: Any) -> Any:
         return cupy.concatenate([cupy.ravel(p) for p in parts])
 
-    return {"packed": packed, "on_host": _on_host(cupy)}
+    def sliding_window(x: Any, windows: tuple[tuple[int, int], ...]) -> Any:
+        extents = list(x.shape)
+        for axis, n in windows:
+            extents[axis] -= n - 1
+        shape = (*extents, *(n for _, n in windows))
+        strides = (*x.strides, *(x.strides[axis] for axis, _ in windows))
+        return cupy.lib.stride_tricks.as_strided(x, shape, strides)
+
+    return {"packed": packed, "sliding_window": sliding_window, "on_host": _on_host(cupy)}
 
 
 def _on_host(cupy: ModuleType) -> Callable[[str, list, list], Any]:

@@ -19,7 +19,8 @@ _STORED: dict[np.dtype, str] = {
     np.dtype(np.int16): "short", np.dtype(np.uint16): "unsigned short", np.dtype(np.int32): "int",
     np.dtype(np.uint32): "unsigned", np.dtype(np.int64): "long long", np.dtype(np.uint64): "unsigned long long",
     np.dtype(np.float16): "__half", BFLOAT16: "__nv_bfloat16", np.dtype(np.float32): "float",
-    np.dtype(np.float64): "double",
+    np.dtype(np.float64): "double", np.dtype(np.complex64): "eqf_complex<float>",
+    np.dtype(np.complex128): "eqf_complex<double>",
 }  # fmt: skip
 _SMALL = {np.dtype(np.float16): "half", BFLOAT16: "bfloat16"}
 
@@ -86,6 +87,37 @@ template <class T> static __device__ __forceinline__ T eqf_left(T a, T n) {
 template <class T> static __device__ __forceinline__ T eqf_right(T a, T n) {
     return (unsigned long long)n < sizeof(T) * 8 ? T(a >> n) : a < T(0) ? T(-1) : T(0);
 }
+template <class T> struct __align__(sizeof(T) * 2) eqf_complex {
+    T re, im;
+    eqf_complex() = default;
+    __device__ __forceinline__ eqf_complex(T re, T im = T(0)) : re(re), im(im) {}
+    template <class U> __device__ __forceinline__ explicit eqf_complex(eqf_complex<U> z) : re(T(z.re)), im(T(z.im)) {}
+    __device__ __forceinline__ explicit operator bool() const { return re != T(0) || im != T(0); }
+    __device__ __forceinline__ eqf_complex operator-() const { return {-re, -im}; }
+    __device__ __forceinline__ eqf_complex operator+(eqf_complex z) const { return {re + z.re, im + z.im}; }
+    __device__ __forceinline__ eqf_complex operator-(eqf_complex z) const { return {re - z.re, im - z.im}; }
+    __device__ __forceinline__ eqf_complex operator*(eqf_complex z) const {
+        return {re * z.re - im * z.im, re * z.im + im * z.re};
+    }
+    __device__ __forceinline__ eqf_complex operator/(eqf_complex z) const {  // Smith's method, as NumPy's
+        if (z.re == T(0) && z.im == T(0)) return {re / fabs(z.re), im / fabs(z.re)};
+        if (fabs(z.re) >= fabs(z.im)) {
+            const T ratio = z.im / z.re, scale = T(1) / (z.re + z.im * ratio);
+            return {(re + im * ratio) * scale, (im - re * ratio) * scale};
+        }
+        const T ratio = z.re / z.im, scale = T(1) / (z.im + z.re * ratio);
+        return {(re * ratio + im) * scale, (im * ratio - re) * scale};
+    }
+    __device__ __forceinline__ bool operator==(eqf_complex z) const { return re == z.re && im == z.im; }
+    __device__ __forceinline__ bool operator!=(eqf_complex z) const { return !(*this == z); }
+};
+template <class T> static __device__ __forceinline__ eqf_complex<T> eqf_exp(eqf_complex<T> z) {
+    const T size = exp(z.re);
+    return z.im == T(0) ? eqf_complex<T>(size, z.im) : eqf_complex<T>(size * cos(z.im), size * sin(z.im));
+}
+template <class T> static __device__ __forceinline__ eqf_complex<T> eqf_shuffle(eqf_complex<T> z, int step) {
+    return {__shfl_xor_sync(0xffffffffu, z.re, step), __shfl_xor_sync(0xffffffffu, z.im, step)};
+}
 """
 
 # The special functions that CUDA's math library has; {s} is "f" for float and "" for double.
@@ -109,6 +141,7 @@ _FLOAT = {name: f"{c}{{s}}({{0}})" for name, c in {
     "isnan": "{0} != {0}", "isinf": "(bool)isinf({0})", "isfinite": "(bool)isfinite({0})",
     "floor_divide": "eqf_ffloor_divide<{T}>({0}, {1})", "remainder": "eqf_fremainder<{T}>({0}, {1})",
     "reciprocal": "({T})1 / {0}", "divide": "{0} / {1}", "ldexp": "ldexp{s}({0}, eqf_int({1}))",
+    "complex": "eqf_complex<{T}>({0}, {1})",
 }  # fmt: skip
 _INTEGER = {
     "abs": "{0} < ({T})0 ? ({T})-{0} : {0}", "floor": "{0}", "ceil": "{0}", "trunc": "{0}", "round": "{0}",
@@ -128,6 +161,15 @@ _ANY = {
     "greater": "{0} > {1}", "greater_equal": "{0} >= {1}",
     "logical_and": "{0} && {1}", "logical_or": "{0} || {1}", "logical_xor": "!{0} != !{1}", "logical_not": "!{0}",
     "where": "{0} ? {1} : {2}",
+}  # fmt: skip
+_COMPLEX = {
+    "add": "{0} + {1}", "subtract": "{0} - {1}", "multiply": "{0} * {1}", "divide": "{0} / {1}", "negative": "-{0}",
+    "square": "{0} * {0}", "reciprocal": "{T}(1) / {0}", "real": "{0}.re", "imag": "{0}.im",
+    "conj": "{T}({0}.re, -{0}.im)", "abs": "hypot({0}.re, {0}.im)", "exp": "eqf_exp({0})",
+    "equal": "{0} == {1}", "not_equal": "{0} != {1}", "where": "{0} ? {1} : {2}",
+    "isnan": "{0} != {0}", "isinf": "isinf({0}.re) || isinf({0}.im)",
+    "isfinite": "isfinite({0}.re) && isfinite({0}.im)",
+    "logical_not": "!(bool){0}", "logical_and": "(bool){0} && (bool){1}", "logical_or": "(bool){0} || (bool){1}",
 }  # fmt: skip
 _BOOL = {
     "add": "{0} || {1}", "multiply": "{0} && {1}", "maximum": "{0} || {1}", "minimum": "{0} && {1}",
@@ -170,12 +212,18 @@ def store(dtype: np.dtype, text: str) -> str:
     return f"__float2{_SMALL[dtype]}_rn({text})" if dtype in _SMALL else text
 
 
+def emits(op: str, dtypes: list[np.dtype]) -> bool:
+    """Has this file a row for `op` of arguments of `dtypes`? Most functions of complex numbers are the library's."""
+    return dtypes[-1].kind != "c" or op in _COMPLEX or op in ("cast", "sum", "prod", "any", "all")
+
+
 def expression(op: str, dtypes: list[np.dtype], arguments: list[str]) -> str:
     """One element of `op`. `dtypes` are the arguments', alike but for the condition of `where` and `ldexp`'s powers."""
     dtype = dtypes[op == "where"]
     small = dtype in _SMALL or dtype.kind == "f"
-    table = _FLOAT if small else _BOOL if dtype.kind == "b" else _INTEGER
-    template = table.get(op) or _ANY.get(op) or (_INTEGER.get(op) if dtype.kind == "b" else None)
+    numbers = [_FLOAT] if small else [_INTEGER]
+    tables = {"c": [_COMPLEX], "b": [_BOOL, _ANY, _INTEGER]}.get(dtype.kind, [*numbers, _ANY])
+    template = next((table[op] for table in tables if op in table), None)
     if template is None:
         raise UnsupportedOp(f"the cuda table (eqfuse/emit/cuda_ops.py) has no row {op!r} for {dtype.name}")
     kind = computed(dtype)
@@ -187,7 +235,11 @@ def cast(source: np.dtype, target: np.dtype, text: str) -> str:
         word = "double" if source == np.float64 else "float"
         rounded = f"__double2{_SMALL[target]}({text})" if word == "double" else store(target, f"(float){text}")
         return load(target, rounded)
-    return f"{text} != 0" if target.kind == "b" else f"({computed(target)}){text}"
+    if target.kind == "c" and source.kind != "c":
+        return f"{computed(target)}(({'float' if target == np.complex64 else 'double'}){text})"
+    if target.kind == "b":
+        return f"(bool){text}" if source.kind == "c" else f"{text} != 0"
+    return f"({computed(target)}){text}"
 
 
 def reduction(op: str, source: np.dtype, result: np.dtype) -> Reduction:

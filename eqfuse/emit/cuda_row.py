@@ -157,8 +157,7 @@ class _Writer:
         self.items = -(-self.per_split // self.stride)
 
     def held_bytes(self) -> int:
-        return sum(self.items * np.dtype(np.float32).itemsize * (2 if n.dtype.itemsize == 8 else 1)
-                   for n, _ in self.elements.held)  # fmt: skip
+        return sum(self.items * max(n.dtype.itemsize, np.dtype(np.float32).itemsize) for n, _ in self.elements.held)
 
     def _splits(self) -> int:
         """Split a lone pass over blocks when rows alone would leave the device idle."""
@@ -216,8 +215,8 @@ class _Writer:
             f"const int lane = {lane};",
         ]
         if self.layout != "warp":
-            wide = any(r.dtype.itemsize == 8 for p in self.passes for r in p)
-            word = "unsigned long long" if wide else "unsigned"
+            widest = max(r.dtype.itemsize for p in self.passes for r in p)
+            word = {8: "unsigned long long", 16: "Vec<unsigned, 4>"}.get(widest, "unsigned")
             head.append(f"__shared__ {word} shared[{256 if self.layout == 'column' else 32}];")
         parts = tuple(cuda_ops.computed_dtype(r.dtype) for r in self.passes[0]) if self.splits > 1 else ()
         return Code(head + held + segments, (self.groups, self.splits), self.block, parts, self.splits * self.rows,
@@ -261,6 +260,8 @@ class _Writer:
                 "  __syncthreads(); }",
             ]
         other = f"__shfl_xor_sync(0xffffffffu, {name}, step)"
+        if kind.startswith("eqf_complex"):
+            other = f"eqf_shuffle({name}, step)"
         if kind in ("bool", "signed char", "unsigned char", "short", "unsigned short"):
             other = f"({kind})__shfl_xor_sync(0xffffffffu, (int){name}, step)"
         joined = f"{kind} b = {other}; {name} = {step.format(a=name, b='b')};"
@@ -300,8 +301,8 @@ class _Writer:
         for j, n in enumerate(reductions):
             how = cuda_ops.reduction(n.op, n.args[0].dtype, n.dtype)
             read = f"__ldcg(&parts{j}[(size_t)j * {self.rows} + row])"
-            if n.dtype.kind == "b":
-                read = f"(bool)parts{j}[(size_t)j * {self.rows} + row]"
+            if n.dtype.kind in "bc":
+                read = f"({cuda_ops.computed(n.dtype)})parts{j}[(size_t)j * {self.rows} + row]"
             lines.append(f"a0_{j} = {how.identity};")
             lines.append(f"for (int j = 0; j < {self.splits}; j++) a0_{j} = {how.step.format(a=f'a0_{j}', b=read)};")
         return lines

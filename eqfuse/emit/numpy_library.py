@@ -15,6 +15,7 @@ from eqfuse.emit.numpy_source import Source, named, straight_kernel
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir import Graph, Node, Shape
 from eqfuse.ops import Role, row
+from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.fft import TRANSFORMS
 from eqfuse.views import leaf_chain
 
@@ -55,8 +56,8 @@ def library_kernel(body: Graph) -> Source:
     (n,) = nodes
     source = Source(body)
     args = [named(source, a) for a in n.args]
-    if n.op == "slice_scatter":
-        slice_scatter(source, n, args)
+    if n.op in _UPDATES:
+        _UPDATES[n.op](source, n, args)
     else:
         source.line(_call(source, n, args))
     for place in source.writes[1:]:
@@ -85,11 +86,29 @@ def slice_scatter(source: Source, n: Node, args: list[str]) -> None:
     base, *values = args
     (slices,) = n.attrs
     kept = _uncovered(n.shape, slices)  # type: ignore[arg-type]
+    if kept:
+        source.line(f"if o0 is not {base}:")
     for ranges in kept:
-        at = _index(ranges)
-        source.line(f"copyto(o0{at}, {base}{at})" if n.shape else f"copyto(o0, {base})")
+        at = _index(ranges) if n.shape else ""
+        source.line(f"copyto(o0{at}, {base}{at})", 2)
     for value, ranges in zip(values, slices, strict=True):  # type: ignore[call-overload]
         source.line(f"o0{_index(ranges)} = {value}")
+
+
+def scatter(source: Source, n: Node, args: list[str]) -> None:
+    """Copy the array, then write the values to where the indices say."""
+    base, indices, values = args
+    axis, mode = n.attrs
+    where = ", ".join([*[":"] * (len(n.shape) + axis), indices])  # type: ignore[operator]
+    source.line(f"if o0 is not {base}:")
+    source.line(f"copyto(o0, {base})", 2)
+    if mode == "set":
+        source.line(f"o0[{where}] = {values}")
+    else:
+        source.names["at"] = UFUNCS[mode].at  # type: ignore[index]
+        whole = ", ".join([*["every"] * (len(n.shape) + axis), indices])  # type: ignore[operator]
+        source.names["every"] = slice(None)
+        source.line(f"at(o0, ({whole},), {values})")
 
 
 def _index(ranges: Ranges) -> str:
@@ -118,6 +137,9 @@ def _without(box: Ranges, cut: Ranges) -> list[Ranges]:
         around = [(a, b, 1) for a, b in met[:axis]], box[axis + 1 :]
         parts += [(*around[0], (a, b, 1), *around[1]) for a, b in ((start, first), (last, stop)) if a < b]
     return parts
+
+
+_UPDATES: dict[str, Callable[[Source, Node, list[str]], None]] = {"slice_scatter": slice_scatter, "scatter": scatter}
 
 
 def view_function(body: Graph) -> Callable[[np.ndarray], np.ndarray]:

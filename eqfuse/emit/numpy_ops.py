@@ -30,7 +30,7 @@ NAMES: dict[str, Any] = {
     "argmax": np.argmax, "argmin": np.argmin, "complex_array": complex_array,
     "empty": np.empty, "broadcast_to": np.broadcast_to, "flip": np.flip, "ascontiguousarray": np.ascontiguousarray,
     "divmod": divmod, "min": min, "slice": slice, "range": range, "iter": iter, "one_i1": np.array(1, "i1"),
-    **{name: row(name).meaning for name in WINDOWED},
+    **{name: row(name).meaning for name in (*WINDOWED, "sliding_window")},
     "one_i2": np.array(1, "i2"), "one_i4": np.array(1, "i4"), "one_i8": np.array(1, "i8"),
 }  # fmt: skip
 
@@ -117,6 +117,8 @@ def view_text(name: str, view: Node) -> str:
         return f"{name}[{', '.join(steps)}]" if attr else name
     if view.op == "flip":
         return f"flip({name}, {attr})"
+    if view.op == "sliding_window":
+        return f"sliding_window({name}, {attr})"
     raise UnsupportedOp(f"the NumPy emitter (eqfuse/emit/numpy_ops.py) has no row for the view {view.op!r}")
 
 

@@ -44,6 +44,8 @@ def call_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) ->
     name = title(function)
     implementation = FUNCTIONS.get(function)
     if implementation is None:
+        if not holds_tracer((args, kwargs)):
+            raise refused.error(name)  # called with like=
         return on_values(name, function, args, kwargs)
     kwargs, args = dict(kwargs), list(args)
     if kwargs.get("where", True) is True:

@@ -138,7 +138,7 @@ def clip(
     dtype: Any = None,
 ) -> Tracer:
     low, high = (a_min if min is None else min), (a_max if max is None else max)
-    x = lift(a) if dtype is None else lift(a).astype(dtype)
+    x = lift(a) if dtype is None else lift(a).astype(dtype, casting="same_kind")
     if x.dtype.kind in "iu":  # a Python int beyond the dtype is no limit
         low = None if type(low) is int and low <= np.iinfo(x.dtype).min else low
         high = None if type(high) is int and high >= np.iinfo(x.dtype).max else high

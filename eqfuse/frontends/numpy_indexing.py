@@ -15,7 +15,7 @@ import numpy as np
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends import tidy
 from eqfuse.frontends.numpy_layout import broadcast_shape, broadcast_to
-from eqfuse.frontends.numpy_reductions import negative_axes
+from eqfuse.frontends.numpy_reductions import negative_axes, one_axis
 from eqfuse.frontends.promotion import elementwise, fitted, lift
 from eqfuse.frontends.registry import METHODS, implements
 from eqfuse.frontends.selection import Selection, assigned
@@ -74,6 +74,8 @@ def _parts(key: Any) -> list[Any]:
     for part in key if isinstance(key, tuple) else (key,):
         if part is None or part is Ellipsis or isinstance(part, slice):
             parts.append(part)
+        elif isinstance(part, Tracer):
+            parts.append(_array_part(part))
         elif isinstance(part, (bool, np.bool_)):
             raise UnsupportedOp("indexing with a Python bool cannot be traced; use x[None] or np.where")
         elif isinstance(part, (int, np.integer)):
@@ -235,10 +237,7 @@ def _checked(indices: Tracer, extent: int) -> Tracer:
 
 @implements(np.take)
 def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise") -> Tracer:
-    x, at = lift(a), lift(indices)
-    if axis is None:
-        x, axis = x.reshape(-1), 0
-    (along,) = negative_axes(axis, x.ndim)
+    (x, along), at = one_axis(lift(a), axis), lift(indices)
     extent = x.shape[along]
     if at.dtype.kind not in "iu":
         raise ShapeError(f"np.take needs integer indices, not {at.dtype}")

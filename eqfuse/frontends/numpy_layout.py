@@ -12,11 +12,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from eqfuse.errors import ShapeError, UnsupportedOp
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import known
-from eqfuse.frontends.numpy_reductions import negative_axes
+from eqfuse.frontends.numpy_reductions import negative_axes, one_axis
 from eqfuse.frontends.promotion import common, lift
 from eqfuse.frontends.registry import implements
 from eqfuse.storage import Access
@@ -81,22 +82,22 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Tracer:
 @implements(np.moveaxis)
 def moveaxis(a: Any, source: Any, destination: Any) -> Tracer:
     x = lift(a)
-    stand_in = np.empty((1,) * x.ndim)
-    stand_in.strides = tuple(range(x.ndim))  # the strides then name the axes
+    stand_in = as_strided(np.empty(1), (1,) * x.ndim, range(x.ndim))  # the strides then name the axes
     return transpose(x, np.moveaxis(stand_in, source, destination).strides)
 
 
 @implements(np.rollaxis)
 def rollaxis(a: Any, axis: int, start: int = 0) -> Tracer:
     x = lift(a)
-    stand_in = np.empty((1,) * x.ndim)
-    stand_in.strides = tuple(range(x.ndim))
+    stand_in = as_strided(np.empty(1), (1,) * x.ndim, range(x.ndim))
     return transpose(x, np.rollaxis(stand_in, axis, start).strides)
 
 
 @implements(np.squeeze)
 def squeeze(a: Any, axis: Any = None) -> Tracer:
     x = lift(a)
+    if x.ndim == 0 and axis in (0, -1):
+        return x
     gone = (
         [i for i, n in enumerate(x.shape) if n == 1]
         if axis is None
@@ -296,10 +297,7 @@ def tile(A: Any, reps: Any) -> Tracer:
 
 @implements(np.repeat)
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tracer:
-    x = lift(a)
-    if axis is None:
-        x, axis = x.reshape(-1), 0
-    (along,) = negative_axes(axis, x.ndim)
+    x, along = one_axis(lift(a), axis)
     counts = known(repeats, "the count given to np.repeat")
     at = x.ndim + along
     if counts.dtype.kind not in "biu" or (counts < 0).any():
@@ -318,6 +316,8 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tracer:
     x = lift(a)
     if axis is None:
         return roll(x.reshape(-1), shift, 0).reshape(x.shape)
+    if x.ndim == 0:
+        raise ShapeError("np.roll of a 0-d array: it has no axis to shift along")
     moves = known(shift, "the shift given to np.roll", "gather with (np.arange(n) - shift) % n")
     shifts, axes = np.broadcast_arrays(np.atleast_1d(moves), np.atleast_1d(axis))
     if shifts.ndim != 1:

@@ -249,7 +249,7 @@ def det(a: Any) -> Tracer:
 def slogdet(a: Any) -> Any:
     (x,) = _inexact("slogdet", a)
     sign, logarithm = _parts("slogdet", (_matrices("slogdet", x),))
-    return SlogdetResult(sign, _real(logarithm))  # type: ignore[arg-type]
+    return SlogdetResult(sign, _real(logarithm))
 
 
 @implements(np.linalg.cond)
@@ -278,7 +278,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
     s = svd(x, compute_uv=False, hermitian=hermitian)
     if tol is None:
         share = max(x.shape[-2:]) * np.finfo(s.dtype).eps if rtol is None else lift(rtol)[..., None]
-        limit = numpy_reductions.max(s, -1, keepdims=True) * share
+        limit = numpy_reductions.max(s, -1, keepdims=True, initial=0) * share
     else:
         limit = lift(tol)[..., None]
     return numpy_reductions.count_nonzero(s > limit, -1)
@@ -288,7 +288,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
 
 
 @implements(np.linalg.matrix_power)
-def matrix_power(a: Any, n: int) -> Tracer:
+def matrix_power(a: Any, n: Any) -> Tracer:
     x = _matrices("matrix_power", lift(a))
     if isinstance(n, Tracer):
         raise TraceError("np.linalg.matrix_power: the exponent is a traced value; name it in static_argnames")
@@ -429,13 +429,17 @@ def _matrix_norm(x: Tracer, ord: Any, axes: tuple[int, ...], keepdims: bool) -> 
     if ord in (1, -1, math.inf, -math.inf):
         first, second = (rows, columns) if abs(ord) == 1 else (columns, rows)
         lengths = numpy_reductions.sum(abs(x), first, keepdims=True)
-        extreme = numpy_reductions.max if ord > 0 else numpy_reductions.min
-        return _done(extreme(lengths, second, keepdims=True), axes, keepdims)
-    fold = {2: numpy_reductions.max, -2: numpy_reductions.min, "nuc": numpy_reductions.sum}.get(ord)
+        made = _largest(lengths, second) if ord > 0 else numpy_reductions.min(lengths, second, keepdims=True)
+        return _done(made, axes, keepdims)
+    fold: Any = {2: numpy_reductions.max, -2: numpy_reductions.min, "nuc": numpy_reductions.sum}.get(ord)
     if fold is None:
         raise ShapeError(f"np.linalg.norm: Invalid norm order {ord!r} for matrices")
     made = fold(svd(numpy_layout.moveaxis(x, (rows, columns), (-2, -1)), compute_uv=False), -1)
     return made.reshape([1 if i - x.ndim in axes else n for i, n in enumerate(x.shape)]) if keepdims else made
+
+
+def _largest(lengths: Tracer, axis: Any) -> Tracer:
+    return numpy_reductions.max(lengths, axis, keepdims=True, initial=0 if lengths.size == 0 else None)
 
 
 @implements(np.linalg.matrix_norm)

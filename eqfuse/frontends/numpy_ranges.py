@@ -36,7 +36,7 @@ def linspace(
         step = distance / parts
         values = elementwise("where", (step == 0).any(), place / parts * distance, place * step) + first
     else:
-        step, values = lift(np.full(distance.shape, np.nan, inexact)), place * distance + first
+        step, values = np.nan, place * distance + first
     if endpoint and count > 1:
         values = elementwise("where", place == count - 1, last, values)
     if wanted.kind in "iu":

@@ -6,6 +6,7 @@ In: array-function calls on tracers. Out: tracers. Accumulator dtypes and the or
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,14 @@ def negative_axes(axis: Axis, rank: int) -> tuple[int, ...]:
         return tuple(a - rank for a in normalize_axis_tuple(axis, rank))
     except (np.exceptions.AxisError, ValueError) as error:
         raise ShapeError(f"{error}") from None
+
+
+def one_axis(x: Tracer, axis: int | None) -> tuple[Tracer, int]:
+    """`x` and the one axis to work along; all of `x` in one row without an axis, or when it is 0-d."""
+    if axis is None or (x.ndim == 0 and axis in (0, -1)):
+        x, axis = x.reshape(-1), -1
+    (along,) = negative_axes(operator.index(axis), x.ndim)
+    return x, along
 
 
 def finish(kept: Node, axes: tuple[int, ...], keepdims: bool) -> Tracer:

@@ -10,8 +10,9 @@ import operator
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
-from eqfuse.errors import ShapeError, TraceError
+from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends import numpy_reductions, tidy
 from eqfuse.frontends.numpy_layout import concatenate
 from eqfuse.frontends.numpy_linalg import inv, lstsq
@@ -20,6 +21,7 @@ from eqfuse.frontends.numpy_scans import scan
 from eqfuse.frontends.promotion import elementwise, lift
 from eqfuse.frontends.registry import implements
 from eqfuse.ir import const, node
+from eqfuse.storage import Access
 from eqfuse.tracer import Tracer, lazy, wrap
 
 
@@ -63,6 +65,24 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     return wrap(node("interp", [a.node for a in args], (None,)))
 
 
+@implements(np.lib.stride_tricks.sliding_window_view)
+def sliding_window_view(
+    x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
+) -> Tracer:
+    x = lift(x)
+    if writeable:
+        raise UnsupportedOp("sliding_window_view with writeable=True cannot be traced: its elements share memory")
+    extents = tuple(window_shape) if np.iterable(window_shape) else (window_shape,)
+    if axis is None:
+        chosen: tuple[int, ...] = tuple(range(x.ndim))
+    else:
+        chosen = normalize_axis_tuple(axis, x.ndim, allow_duplicate=True)
+    if len(chosen) != len(extents):
+        raise ShapeError(f"sliding_window_view: {len(extents)} extents of windows for {len(chosen)} axes")
+    windows = tuple((a - x.ndim, operator.index(n)) for a, n in zip(chosen, extents, strict=True))
+    return x.viewed(("sliding_window", windows), access=Access.READ_ONLY)
+
+
 # ---- differences
 
 
@@ -100,7 +120,7 @@ def _spacing(given: Any, extent: int) -> Any:
         raise ShapeError("when 1d, distances must match the length of the corresponding dimension")
     points = given if isinstance(given, Tracer) else np.asarray(given)
     apart = lazy.diff(points.astype(np.float64) if points.dtype.kind in "iu" else points)
-    if isinstance(apart, np.ndarray) and (apart == apart[0]).all():
+    if not isinstance(apart, Tracer) and (apart == apart[0]).all():
         return apart[0]
     return apart
 
@@ -173,9 +193,10 @@ def unwrap(p: Any, discont: float | None = None, axis: int = -1, *, period: floa
         ambiguous = odd == 0
     else:
         high, ambiguous = period / 2, True
-    folded = (step + high) % period - high
+    low = -high
+    folded = (step - low) % period + low
     if ambiguous:
-        folded = elementwise("where", (folded == -high) & (step > 0), high, folded).astype(folded.dtype)
+        folded = elementwise("where", (folded == low) & (step > 0), high, folded).astype(folded.dtype)
     correct = folded - step
     limit = period / 2 if discont is None else discont
     correct = elementwise("where", abs(step) < limit, 0, correct).astype(correct.dtype)
@@ -267,6 +288,8 @@ def polyder(p: Any, m: int = 1) -> Tracer:
     if m < 0:
         raise ShapeError("Order of derivative must be positive (see polyint)")
     x = lift(p)
+    if x.ndim != 1:
+        raise ShapeError(f"np.polyder takes a vector of coefficients, the shape is {x.shape}")
     for _ in range(m):
         n = len(x) - 1
         x = x[:-1] * np.arange(n, 0, -1)

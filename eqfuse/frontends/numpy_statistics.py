@@ -31,8 +31,6 @@ def _rows(x: Tracer, axis: Axis) -> tuple[Tracer, tuple[int, ...]]:
     """`x` and the axes to reduce, at least one."""
     if axis is None:
         return x.reshape(-1), (-1,)
-    if isinstance(axis, list):
-        axis = tuple(axis)
     axes = tuple(sorted(negative_axes(axis, x.ndim)))
     return (x, axes) if axes else (x[..., None], (-1,))
 
@@ -69,7 +67,9 @@ def nanmedian(
 
 def _quantile(op: str, a: Any, q: Any, axis: Axis, method: str, keepdims: Any, weights: Any) -> Tracer:
     x = lift(a)
-    share = lift(np.asarray(q, x.dtype) if isinstance(q, (int, float)) and x.dtype.kind == "f" else q)
+    if op.startswith("nan") and x.size == 0:
+        return nanmean(x, axis, keepdims=keepdims)  # as NumPy, for any number of quantiles
+    share = lift(np.asarray(q, x.dtype) if type(q) in (int, float) and x.dtype.kind == "f" else q)
     if share.ndim > 1 and op.startswith("nan"):
         raise UnsupportedOp(f"np.{op} with quantiles of shape {share.shape} cannot be traced; pass a vector of them")
     rows, axes = _rows(x, axis)
@@ -135,6 +135,8 @@ def _nanarg(name: str, a: Any, axis: int | None, keepdims: Any) -> Tracer:
     x = lift(a)
     if x.dtype.kind not in "fc":
         return getattr(numpy_reductions, name)(x, axis, keepdims=keepdims is True)
+    if x.ndim == 0 and axis in (0, -1):
+        axis = None
     rows, axes = _rows(x, axis)
     return _left(x, axis, wrap(node("nan" + name, (rows.node,), (axes,))), axes, keepdims is True)
 
@@ -324,7 +326,7 @@ def histogram2d(
 
 
 @implements(np.bincount)
-def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tracer:
+def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Tracer:
     """With a traced x the result has `minlength` counts, and a larger value is an error when the program runs."""
     if isinstance(minlength, Tracer):
         raise TraceError("np.bincount: minlength is a traced value; name it in static_argnames")
@@ -410,5 +412,5 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
     c = c / spread[:, None] / spread[None, :]
     if c.dtype.kind != "c":
         return lazy.clip(c, -1, 1)
-    parts = [lazy.clip(part, -1, 1) for part in (c.real, c.imag)]  # type: ignore[attr-defined]
+    parts = [lazy.clip(part, -1, 1) for part in (c.real, c.imag)]
     return (parts[0] + parts[1] * 1j).astype(c.dtype)

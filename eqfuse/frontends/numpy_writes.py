@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.dtypes import kind
 from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends.numpy_indexing import assign_items
 from eqfuse.frontends.numpy_reductions import negative_axes
 from eqfuse.frontends.promotion import elementwise, fitted, lift, operand, with_dtype
 from eqfuse.frontends.registry import implements
 from eqfuse.tracer import Tracer, lazy, wrap
+
+_KINDS = {bool: 0, int: 1, float: 3, complex: 4}  # the least kind of dtype that takes them
 
 
 def _written(array: Any, function: str) -> Tracer:
@@ -30,6 +33,8 @@ def _written(array: Any, function: str) -> Tracer:
 @implements(np.copyto)
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     x = _written(dst, "np.copyto")
+    if type(src) in _KINDS and casting != "unsafe" and _KINDS[type(src)] > "biufc".index(kind(x.dtype)):
+        raise ShapeError(f"np.copyto: cannot cast a Python {type(src).__name__} to {x.dtype} by the rule {casting!r}")
     x.become(elementwise("where", where, wrap(fitted(src, x.tensor_type, casting)), x))
 
 
@@ -43,7 +48,7 @@ def putmask(a: Any, /, mask: Any, values: Any) -> None:
 @implements(np.place)
 def place(arr: Any, mask: Any, vals: Any) -> None:
     x, chosen, new = _masked(arr, mask, vals, "np.place")
-    if not new.size:
+    if not new.size and x.size:
         raise ShapeError("np.place: there are no values to place")
     if new.size > 1:
         order = lazy.cumsum(chosen.reshape(-1)) - 1  # which of the values each element takes
@@ -71,6 +76,8 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
         at = lazy.clip(at, 0, x.size - 1)
     elif mode != "raise":
         raise ShapeError(f"np.put: mode must be raise, wrap or clip, not {mode!r}")
+    if at.size and not x.size:
+        raise ShapeError("np.put: an empty array has no place to put values")
     if new.size and at.size:
         assign_items(x.flat, at, lazy.resize(new, at.shape))
 

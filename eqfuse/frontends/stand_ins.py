@@ -91,7 +91,8 @@ def _converted(value: Any, dtype: Any) -> Tracer:
     if dtype is not None:
         node = tidy.cast(node, supported(np.dtype(dtype), "the new array"))
     x = wrap(node, Access.WRITABLE)
-    return x.viewed(access=Access.READ_ONLY) if isinstance(value, np.ndarray) else x
+    outside = isinstance(value, np.ndarray) and not isinstance(value, Tracer)
+    return x.viewed(access=Access.READ_ONLY) if outside else x
 
 
 def _default_rng(seed: Any = None) -> Any:
@@ -116,7 +117,7 @@ def _constant(function: Callable[..., Any]) -> Callable[..., Any]:
 _MADE: dict[Any, Callable[..., Any]] = {
     np.zeros: _zeros, np.empty: _zeros, np.ones: _ones, np.full: _full,
     np.array: _array, np.asarray: _asarray, np.asanyarray: _asarray, np.asarray_chkfinite: _asarray,
-    np.ascontiguousarray: _ascontiguousarray, np.asfortranarray: _asarray, np.require: _asarray,
+    np.ascontiguousarray: _ascontiguousarray, np.asfortranarray: _ascontiguousarray, np.require: _asarray,
     np.random.default_rng: _default_rng,
 } | {
     function: _constant(function)
@@ -154,7 +155,8 @@ def _called_by_library() -> bool:
 
 
 def _of_library(module: Any) -> bool:
-    return str(module).partition(".")[0] in _LIBRARIES
+    name = str(module)  # what ef.xp calls, its user calls
+    return name.partition(".")[0] in _LIBRARIES and not name.startswith("eqfuse.xp")
 
 
 @functools.cache

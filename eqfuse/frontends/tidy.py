@@ -117,4 +117,5 @@ def reduce(name: str, x: Node, axes: Sequence[int]) -> Node:
 VIEWS: dict[str, Callable[[Node, Any], Node]] = {
     "reshape": reshape, "squeeze": reshape, "transpose": transpose, "broadcast_to": broadcast_to, "slice": slice_,
     "flip": flip, "real": lambda x, _: part("real", x), "imag": lambda x, _: part("imag", x),
+    "sliding_window": lambda x, windows: node("sliding_window", (x,), (windows,)),
 }  # fmt: skip

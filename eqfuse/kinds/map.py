@@ -17,6 +17,8 @@ def accept(call: Call) -> State | str | None:
         return State("map", shape, shape, dense=dense)
     if call.is_a(Role.VIEW) and not call.states[0].at_leaf:
         (source,) = call.states
+        if call.row.name == "sliding_window":
+            return "the windows of a value overlap: a kernel would compute it once for each of them"
         if call.row.name == "reshape":
             if not source.dense:
                 return "a reshape of values that are broadcast or strided cannot be taken on the arrays read"

@@ -121,8 +121,11 @@ def _part(name: str) -> Callable[[Types, tuple], TensorType]:
     return rule
 
 
-_PART = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
-_WHOLE = {part: whole for whole, part in _PART.items()}
+_PART: dict[np.dtype, np.dtype] = {
+    np.dtype(np.complex64): np.dtype(np.float32),
+    np.dtype(np.complex128): np.dtype(np.float64),
+}
+_WHOLE: dict[np.dtype, np.dtype] = {part: whole for whole, part in _PART.items()}
 
 
 def _complex(types: Types, _attrs: tuple) -> TensorType:

@@ -141,7 +141,7 @@ def _do_svdvals(a: np.ndarray) -> np.ndarray:
 
 
 def _do_eigh(a: np.ndarray, triangle: str) -> np.ndarray:
-    return packed(*np.linalg.eigh(a, triangle))  # type: ignore[arg-type]
+    return packed(*np.linalg.eigh(a, triangle))  # type: ignore[call-overload]
 
 
 def _do_eig(a: np.ndarray) -> np.ndarray:
@@ -161,7 +161,7 @@ def _do_cholesky(a: np.ndarray, upper: bool) -> np.ndarray:
 
 
 def _do_cond(a: np.ndarray, order: str) -> np.ndarray:
-    return np.asarray(np.linalg.cond(a, order if order in ("fro", "nuc") else float(order)))
+    return np.asarray(np.linalg.cond(a, order if order in ("fro", "nuc") else float(order)))  # type: ignore[arg-type]
 
 
 def _do_lstsq(a: np.ndarray, b: np.ndarray, rcond: np.ndarray) -> np.ndarray:

@@ -23,6 +23,7 @@ class Role(Enum):
     GATHER = "gather"  # an index map that depends on data (second argument)
     CONTRACTION = "contraction"  # a product or convolution
     WINDOW = "window"  # a reduction over a sliding window of one argument
+    UPDATE = "update"  # the first argument with some elements replaced: its memory may become the result's
     LIBRARY = "library"  # one call that fusion works around
 
 

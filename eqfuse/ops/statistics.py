@@ -101,14 +101,14 @@ def histogram_types(types: Types, attrs: tuple) -> tuple[TensorType, list[Tensor
     points, (bins, ranges, density, weighted) = types[0], attrs
     given = iter(types[1:])
     edges = []
-    for count in bins:
+    need(len(ranges) == len(bins), "histogram", types, "one range per axis")
+    for count, limits in zip(bins, ranges, strict=True):
         if count is None:
             edges.append(next(given))
             need(edges[-1].rank == 1 and edges[-1].size > 1, "histogram", types, "edges are a vector of two or more")
         else:
-            edges.append(TensorType(_edge_dtype(points.dtype, len(bins)), (count + 1,)))
+            edges.append(TensorType(_edge_dtype(points.dtype, len(bins), limits), (count + 1,)))
     weights = next(given, None) if weighted else None
-    need(len(ranges) == len(bins), "histogram", types, "one range per axis")
     counts = INDEX if weights is None else weights.dtype
     if len(bins) > 1:
         need(counts.kind != "c", "histogram", types, "bins of several axes do not take complex weights")
@@ -118,7 +118,9 @@ def histogram_types(types: Types, attrs: tuple) -> tuple[TensorType, list[Tensor
     return TensorType(counts, tuple(e.size - 1 for e in edges)), edges
 
 
-def _edge_dtype(points: np.dtype, axes: int) -> np.dtype:
+def _edge_dtype(points: np.dtype, axes: int, limits: tuple[float, float] | None = None) -> np.dtype:
+    if axes > 1 and limits is not None:
+        return np.dtype(np.float64)
     if axes > 1:
         return np.dtype(np.float64) if points.kind in "biu" else result_dtype(_edges_of_many, points)
     return result_dtype(_edges_of, points)
@@ -175,7 +177,7 @@ def _bincount(types: Types, attrs: tuple) -> TensorType:
 
 def _do_bincount(x: np.ndarray, *weights_then_length: Any) -> np.ndarray:
     *weights, length = weights_then_length
-    counts = np.bincount(x, *weights, minlength=length)
+    counts = np.bincount(x, weights[0] if weights else None, length)
     if len(counts) > length:
         raise ValueError(
             f"bincount: the value {len(counts) - 1} lies beyond minlength={length}, so NumPy's result would be longer: "

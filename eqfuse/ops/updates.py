@@ -64,6 +64,6 @@ def _scatter_work(types: Types, _out: TensorType, attrs: tuple) -> int:
 
 
 ROWS = [
-    Op("slice_scatter", Role.LIBRARY, None, ("slices",), _slice_scatter, do_slice_scatter, no_flops),
-    Op("scatter", Role.LIBRARY, 3, ("axis", "mode"), _scatter, do_scatter, _scatter_work),
+    Op("slice_scatter", Role.UPDATE, None, ("slices",), _slice_scatter, do_slice_scatter, no_flops),
+    Op("scatter", Role.UPDATE, 3, ("axis", "mode"), _scatter, do_scatter, _scatter_work),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from eqfuse.ir import TensorType
 from eqfuse.ops.row import Op, Role, Types, need, no_flops
@@ -42,6 +43,17 @@ def _flip(types: Types, attrs: tuple) -> TensorType:
     (t,), (axes,) = types, attrs
     need(all(-t.rank <= a < 0 for a in axes), "flip", types, f"axes {axes} are not all in -{t.rank}..-1")
     return t
+
+
+def _sliding_window(types: Types, attrs: tuple) -> TensorType:
+    """attrs: (axis, extent) of every window; positions stay where the axes are, windows come last, in order."""
+    (t,), (windows,) = types, attrs
+    extents = list(t.shape)
+    for axis, n in windows:
+        need(-t.rank <= axis < 0, "sliding_window", types, f"axis {axis} is not in -{t.rank}..-1")
+        extents[axis] -= n - 1
+        need(n >= 0 and extents[axis] > 0, "sliding_window", types, f"a window of {n} along axis {axis} does not fit")
+    return TensorType(t.dtype, (*extents, *(n for _, n in windows)))
 
 
 def _agree_except(axis: int, a: TensorType, b: TensorType) -> bool:
@@ -85,6 +97,10 @@ def _take_along_axis(types: Types, attrs: tuple) -> TensorType:
     return TensorType(t.dtype, indices.shape)
 
 
+def _do_sliding_window(x: np.ndarray, windows: tuple) -> np.ndarray:
+    return sliding_window_view(x, tuple(n for _, n in windows), tuple(axis for axis, _ in windows))
+
+
 def _do_slice(x: np.ndarray, ranges: tuple) -> np.ndarray:
     return x[tuple(slice(*r) for r in ranges)]
 
@@ -108,6 +124,7 @@ ROWS = [
     _row("broadcast_to", Role.VIEW, 1, ("shape",), _broadcast_to, np.broadcast_to),
     _row("slice", Role.VIEW, 1, ("ranges",), _slice, _do_slice),
     _row("flip", Role.VIEW, 1, ("axes",), _flip, np.flip),
+    _row("sliding_window", Role.VIEW, 1, ("windows",), _sliding_window, _do_sliding_window),
     _row("take", Role.GATHER, 2, ("axis",), _take, np.take),
     _row("take_along_axis", Role.GATHER, 2, ("axis",), _take_along_axis, np.take_along_axis),
     _row("concat", Role.LIBRARY, None, ("axis",), _concat, _do_concat),

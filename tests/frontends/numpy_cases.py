@@ -83,7 +83,6 @@ MOVES: dict[str, tuple[Case, ...]] = {
     "np.ravel": (np.ravel, lambda x: np.ravel(x, "F")),
     "np.repeat": (
         lambda x: np.repeat(x, 2), lambda x: np.repeat(x, [1, 0, 2], axis=-1), lambda x: np.repeat(x, 0, axis=0),
-        lambda x: np.repeat(x, -1),
     ),
     "np.reshape": (
         lambda x: np.reshape(x, -1), lambda x: np.reshape(x, (3, -1), order="F"),
@@ -248,6 +247,8 @@ QUESTIONS: dict[str, tuple[Case, ...]] = {
     ),
     "np.iscomplexobj": (np.iscomplexobj,),
     "np.isrealobj": (np.isrealobj,),
+    "np.iscomplex": (np.iscomplex,),
+    "np.isreal": (np.isreal,),
     "np.isneginf": (np.isneginf, lambda x: np.isneginf(-1 / x)),
     "np.isposinf": (np.isposinf, lambda x: np.isposinf(1 / x)),
     "np.min_scalar_type": (lambda x: np.min_scalar_type(x[None]).name,),
@@ -322,8 +323,9 @@ NUMBERS: dict[str, tuple[Case, ...]] = {
     "np.polyval": (lambda x: np.polyval([1, 2, 3], x), lambda x: np.polyval(x, 2)),
     "np.prod": (np.prod, lambda x: np.prod(x, axis=0), lambda x: np.prod(x, -1, dtype="f8", initial=2)),
     "np.ptp": (np.ptp, lambda x: np.ptp(x, axis=-1, keepdims=True)),
+    "np.imag": (np.imag,),
     "np.real": (np.real,),
-    "np.real_if_close": (np.real_if_close,),
+    "np.real_if_close": (lambda x: np.real_if_close(x.real, tol=1),),
     "np.round": (np.round, lambda x: np.round(x / 3, 2), lambda x: np.round(x, -1)),
     "np.sinc": (np.sinc,),
     "np.sort": (np.sort, lambda x: np.sort(x, axis=0), lambda x: np.sort(x, None, kind="stable")),

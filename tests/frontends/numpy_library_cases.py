@@ -27,7 +27,7 @@ PLACES: dict[str, tuple[Case, ...]] = {
     "np.digitize": (lambda x: np.digitize(x, [-1, 0, 2.5]), lambda x: np.digitize(x, [2, 0], right=True)),
     "np.fft.fftshift": (np.fft.fftshift, lambda x: np.fft.fftshift(x, axes=0)),
     "np.fft.ifftshift": (np.fft.ifftshift, lambda x: np.fft.ifftshift(x, axes=(-1,))),
-    "np.lexsort": (lambda x: np.lexsort((x, abs(x))), lambda x: np.lexsort(x), lambda x: np.lexsort([x], axis=0)),
+    "np.lexsort": (lambda x: np.lexsort((x, abs(x))), np.lexsort, lambda x: np.lexsort((x[0], x[1]), axis=-1)),
     "np.lib.stride_tricks.sliding_window_view": (
         lambda x: np.lib.stride_tricks.sliding_window_view(x, 2, axis=-1),
         lambda x: np.lib.stride_tricks.sliding_window_view(x, (2, 2)),
@@ -52,7 +52,7 @@ def _transforms(name: str) -> tuple[Case, ...]:
             lambda x: function(x), lambda x: function(x, axes=(0, 1), norm="ortho"),
             lambda x: function(x, s=(4, 3), axes=(0, 1)),
         )  # fmt: skip
-    return (lambda x: function(x), lambda x: function(x, 5, axis=0, norm="ortho"),
+    return (lambda x: function(x), lambda x: function(x, 5, axis=-1, norm="ortho"),
     lambda x: function(x, n=3, norm="forward"))
 
 
@@ -122,7 +122,7 @@ NUMBERS: dict[str, tuple[Case, ...]] = {
     "np.nanmean": (np.nanmean, lambda x: np.nanmean(x / x, axis=-1)),
     "np.nanmedian": (np.nanmedian, lambda x: np.nanmedian(x / x, axis=0)),
     "np.nanmin": (np.nanmin, lambda x: np.nanmin(x / x, axis=-1, keepdims=True)),
-    "np.nanpercentile": (lambda x: np.nanpercentile(x, 30), lambda x: np.nanpercentile(x / x, [10, 90], axis=0)),
+    "np.nanpercentile": (lambda x: np.nanpercentile(x, 30), lambda x: np.nanpercentile(x / x, [10, 90], axis=-1)),
     "np.nanquantile": (lambda x: np.nanquantile(x, 0.3, axis=-1),),
     "np.nanstd": (np.nanstd, lambda x: np.nanstd(x / x, axis=0, ddof=1)),
     "np.nanvar": (np.nanvar, lambda x: np.nanvar(x / x, axis=-1, keepdims=True)),
@@ -131,7 +131,7 @@ NUMBERS: dict[str, tuple[Case, ...]] = {
         lambda x: np.percentile(x, 30), lambda x: np.percentile(x, [25, 75], axis=-1),
         lambda x: np.percentile(x, 50, method="nearest", keepdims=True),
     ),
-    "np.poly": (lambda x: np.poly([1, 2, 3]) * x, lambda x: np.poly(x)),
+    "np.poly": (lambda x: np.poly([1, 2, 3]) * x, lambda x: np.poly(x.real.ravel()[:3])),
     "np.polyadd": (lambda x: np.polyadd(x, [1, 2]),),
     "np.polyder": (np.polyder, lambda x: np.polyder(x, 2)),
     "np.polyfit": (lambda x: np.polyfit([0, 1, 2, 4], x, 1), lambda x: np.polyfit(np.arange(3), x, 2)),

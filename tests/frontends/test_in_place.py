@@ -10,6 +10,7 @@ import pytest
 from numpy import empty as new_buffer
 
 import eqfuse as ef
+from eqfuse.runtime import updates_in_place
 
 X = np.arange(12.0).reshape(3, 4) - 4
 OUTSIDE = np.arange(4.0)
@@ -298,3 +299,24 @@ def test_a_saved_program_changes_its_arguments_too(tmp_path):
 def test_a_write_that_numpy_or_tracing_cannot_do_is_refused(fn, message):
     with pytest.raises(ef.EqfuseError, match=message):
         ef.trace(fn, X)
+
+
+# ---- memory
+
+
+def test_a_loop_of_updates_writes_into_one_buffer():
+    def steps(x: Any) -> Any:
+        u = x * 1.0
+        for _ in range(4):
+            u[1:-1] = np.sqrt(u[1:-1] + u[:-2])
+            u[0] = u[1]
+        u[[0, 2]] += 1.0
+        return u
+
+    x = np.arange(400_000.0).reshape(400, 1000)
+    program = ef.compile(steps, x)
+    np.testing.assert_allclose(program(x), steps(x), rtol=1e-14)
+    updates = [k for k in program.plan.kernels if any(n.op in ("slice_scatter", "scatter") for n in k.body.operators)]
+    assert len(updates) >= 5
+    assert len(updates_in_place(program.plan)) >= len(updates) // 2
+    np.testing.assert_array_equal(x, np.arange(400_000.0).reshape(400, 1000))

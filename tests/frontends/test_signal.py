@@ -40,6 +40,29 @@ def test_interpolation_agrees_with_numpy(dtype):
     agrees(lambda a, b, c: np.interp(a, b, c[:3]), x, xp, fp)
 
 
+def test_sliding_windows_agree_with_numpy():
+    x = sample((5, 6), "float32")
+    windows = np.lib.stride_tricks.sliding_window_view
+    agrees(lambda a: windows(a, (2, 3)), x)
+    agrees(lambda a: windows(a, 3, axis=1), x)
+    agrees(lambda a: windows(a, (2, 2), axis=(0, 0)) * 2, x)
+    agrees(lambda a: windows(a[0], 4)[::2].mean(-1), x)
+    agrees(lambda a: windows(a, (6, 1)), x)
+    agrees(lambda a: windows(a, 3), x)
+    agrees(lambda a: windows(a, 0, axis=0), x)
+
+
+@pytest.mark.parametrize("shape, window", [((4000,), 7), ((3, 2000), 5), ((2, 40, 50), 3)])
+def test_programs_over_sliding_windows_give_what_numpy_gives(shape, window):
+    def moving(x, w):
+        seen = np.lib.stride_tricks.sliding_window_view(np.tanh(x), window, axis=-1)
+        return seen.max(-1) - seen.mean(-1), (seen * w).sum(-1), seen @ w, np.exp(seen).std(-1)
+
+    x, w = np.random.default_rng(0).normal(size=shape), np.linspace(0, 1, window)
+    for got, wanted in zip(ef.compile(moving, x, w)(x, w), moving(x, w), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("edge_order", [1, 2])
 @pytest.mark.parametrize("dtype", ["int32", "float16", "float32", "float64", "complex64"])
 def test_gradients_agree_with_numpy(dtype, edge_order):

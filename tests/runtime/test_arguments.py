@@ -234,7 +234,8 @@ def owned(x: Any) -> list[Any]:
     y = np.exp(x)
     return [
         x, x, x.T, x[0], x[:, ::-1], np.broadcast_to(x[0], (4, 3)), C, C, C[::-1], C * 2, y, y, y.T, y[1],
-        y.reshape(-1), np.broadcast_to(y, (2, 2, 3)), np.broadcast_to(y[:, :1], (2, 3))[::-1], np.broadcast_to(C, (2, 3)), y + 1,
+        y.reshape(-1),
+        np.broadcast_to(y, (2, 2, 3)), np.broadcast_to(y[:, :1], (2, 3))[::-1], np.broadcast_to(C, (2, 3)), y + 1,
     ]  # fmt: skip
 
 

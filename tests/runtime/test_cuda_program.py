@@ -45,8 +45,10 @@ def library_calls(x: Any, at: Any) -> Any:
 
 
 def waves(z: Any, x: Any) -> Any:
-    rotated = z * np.exp(1j * x) + z.conj()
-    return rotated.sum(axis=-1), np.abs(rotated) * x, np.nan_to_num(z @ z.T), rotated.real - rotated.imag
+    rotated = z * np.exp(1j * x) / (z + 2) + z.conj()
+    scaled = rotated / rotated.sum(axis=-1, keepdims=True)
+    flat = np.where(scaled == 0, z, scaled).astype(np.complex128).prod(axis=0)
+    return scaled, np.abs(rotated) * x, np.nan_to_num(z @ z.T), rotated.real - rotated.imag, flat, rotated.sum()
 
 
 def views_among_the_results(x: Any) -> Any:
@@ -305,6 +307,31 @@ def test_the_source_shows_functions_once_and_library_calls_as_comments():
     assert source.count("__global__") < source.count("// kernel ")
     assert "(above)" in source and "//     cupy.matmul(r0, r1, out=w0)" in source
     assert source == CudaProgram(planned("two transformer blocks")[0]).source()
+
+
+@emulated
+def test_complex_numbers_are_computed_inside_cuda_functions_where_their_tables_reach():
+    plan, _ = planned("complex numbers")
+    source = CudaProgram(plan, GPU).source()
+    assert source.count("eqf_complex<float>* __restrict__") > 1 and "eqf_exp(" in source
+    beyond = ef.compile(lambda z: np.sqrt(z) + np.maximum(z, 1j), ROWS.astype(np.complex64), target="cuda:h100")
+    assert "cupy.sqrt(" in beyond.source() and "cupy.maximum(" in beyond.source()
+
+
+@emulated
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_arithmetic_of_extremes_is_numpys(dtype):
+    values = [0, -0.0, 1, -2.5, np.inf, -np.inf, np.nan, 1e-30, 1e30]
+    parts = np.array([(a, b) for a in values for b in values])
+    z = (parts[:, 0] + 0j).astype(dtype)
+    z.imag = parts[:, 1]
+    x, y = read(0, (81, 1), dtype), read(1, (81,), dtype)
+    plan = one_kernel("map", *(node(op, (x, y)) for op in ("add", "subtract", "divide", "equal", "not_equal")),
+                      node("where", (node("isfinite", (x,)), y, x)))  # fmt: skip
+    with np.errstate(all="ignore"):
+        wanted = ef.meaning(plan.graph, z[:, None], z)
+    for got, want in zip(CudaProgram(plan, GPU).run([z[:, None], z]), wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
 def test_float8_is_refused_on_a_gpu_by_name():
