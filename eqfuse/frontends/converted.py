@@ -2,7 +2,7 @@
 ``TABLE[x]``.
 
 NumPy looks for tracers among a call's arguments, not inside their lists, and an array asks nobody how to read its
-index. In: the functions, ufuncs and arrays themselves. Out: the same, except where a tracer is met. Used by `stand_ins`.
+index. In: the functions, ufuncs, arrays themselves. Out: the same, except where a tracer is met. Used by `stand_ins`.
 """
 
 from __future__ import annotations

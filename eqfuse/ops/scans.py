@@ -15,7 +15,6 @@ from eqfuse.ir import TensorType
 from eqfuse.ops.reductions import _widened
 from eqfuse.ops.row import Op, Role, Types, need
 
-
 # by NumPy's names, from before a trace puts stand-ins there
 _UFUNCS = {name: f for name, f in vars(np).items() if isinstance(f, np.ufunc)}
 

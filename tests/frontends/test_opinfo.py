@@ -17,7 +17,14 @@ KINDS = ("UnaryUfuncInfo", "BinaryUfuncInfo", "ReductionOpInfo")
 DTYPES = ("float32", "float64", "int64", "bool", "complex64")
 
 # what cannot be traced, and why: by the operator's name, or its name and dtype
-UNTRACEABLE: dict[str, str] = {}
+UNTRACEABLE = {
+    "special.airy_ai": "scipy.special.airy gives four results at once and is not among the operators",
+    "special.spherical_bessel_j0": "scipy.special.spherical_jn picks values by a mask: their number depends on data",
+    "floor_divide": "torch's own promotion rules ask for the type of each argument, and know no tracer",
+    "hash_tensor float32": "it reads the bits of float64 as uint64",
+    "hash_tensor float64": "it reads the bits of float64 as uint64",
+    "heaviside int64": "np.int64(...) asks for a value",
+}
 
 
 @pytest.fixture(scope="module")
