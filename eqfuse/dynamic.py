@@ -64,7 +64,7 @@ class SymbolicProgram(Program):
 
     def call(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """The traced function's results for the `leaves` of its arguments, which it may change in place."""
-        return self._for_arrays(leaves).call(leaves)
+        return self._for_leaves(leaves).call(leaves)
 
     def source(self) -> str:
         """The emitted source of the kernels at the sizes that were planned first."""

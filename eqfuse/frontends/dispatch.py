@@ -71,7 +71,7 @@ def _value(leaf: Any) -> Any:
 
 
 def _constant(leaf: Any) -> Any:
-    return wrap(const(leaf), Access.WRITABLE) if isinstance(leaf, np.ndarray) else leaf
+    return wrap(const(leaf), Access.WRITABLE) if type(leaf) is np.ndarray else leaf
 
 
 def _mapped(tree: Any, change: Callable[[Any], Any]) -> Any:

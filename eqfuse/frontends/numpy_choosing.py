@@ -95,4 +95,5 @@ def _piece(function: Any, x: Tracer, args: tuple, kw: dict[str, Any]) -> Tracer:
             )
     if made not in depends and made.shape not in ((), (1,)):
         raise ShapeError(f"np.piecewise: a piece of shape {made.shape} does not fit the elements of its condition")
-    return wrap(*substitute((made,), {rows: x.node})).astype(x.dtype)
+    (whole,) = substitute((made,), {rows: x.node})
+    return wrap(whole).astype(x.dtype)

@@ -21,7 +21,7 @@ from eqfuse.frontends.registry import implements
 from eqfuse.ir import node
 from eqfuse.tracer import Tracer, lazy, wrap
 
-_MISSING = np._NoValue  # type: ignore[attr-defined]
+_MISSING = np._NoValue
 
 
 @implements(np.diff)

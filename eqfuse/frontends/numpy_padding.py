@@ -25,7 +25,7 @@ _KEYWORD = {
     "maximum": "stat_length", "mean": "stat_length", "median": "stat_length", "minimum": "stat_length",
     "reflect": "reflect_type", "symmetric": "reflect_type",
 }  # fmt: skip
-_STATISTICS = {"maximum": np.max, "minimum": np.min, "mean": np.mean, "median": np.median}
+_STATISTICS: dict[str, Any] = {"maximum": np.max, "minimum": np.min, "mean": np.mean, "median": np.median}
 
 
 @implements(np.pad)
@@ -37,6 +37,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **given: Any) -> Tra
         raise ShapeError(f"np.pad: mode must be one of {', '.join(_KEYWORD)}, not {mode!r}")
     if set(given) - {_KEYWORD[mode]}:
         raise ShapeError(f"np.pad with mode={mode!r} does not take {', '.join(sorted(set(given)))}")
+    argument: Any
     (argument,) = given.values() or (0 if mode in ("constant", "linear_ramp") else None,)
     widths = _widths(pad_width, x.ndim)
     if mode == "empty" or (mode == "constant" and np.ndim(argument) == 0):

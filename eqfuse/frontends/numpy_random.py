@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eqfuse.errors import TraceError, UnsupportedOp
-from eqfuse.frontends.dispatch import on_values
+from eqfuse.frontends.dispatch import on_values, tracers
 from eqfuse.frontends.promotion import lift
 from eqfuse.ir import TensorType, input_node
 from eqfuse.storage import Access
@@ -74,14 +74,13 @@ class TracedGenerator:
     def _draw(self, method: str, args: tuple, kwargs: dict[str, Any]) -> Tracer:
         if kwargs.pop("out", None) is not None:
             raise TraceError(f"{method} with out=: assign the drawn numbers instead, x[...] = rng.{method}(...)")
-        try:
+        if all(t.known() is not None for t in tracers((args, kwargs))):
             return on_values(method, lambda *a, **k: self._drawn(method, a, k), args, kwargs)
-        except UnsupportedOp:
-            if method not in _STANDARD:
-                raise TraceError(
-                    f"{method} with traced parameters: only normal, uniform and exponential can take them. Draw "
-                    "standard numbers and transform them"
-                ) from None
+        if method not in _STANDARD:
+            raise TraceError(
+                f"{method} with traced parameters: only normal, uniform and exponential can take them. Draw standard "
+                "numbers and transform them"
+            )
         return self._transformed(method, args, kwargs)
 
     def _drawn(self, method: str, args: tuple, kwargs: dict[str, Any]) -> Tracer:

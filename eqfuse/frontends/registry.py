@@ -37,5 +37,5 @@ def _home(ufunc: Any, name: str) -> str:
     if hasattr(np, name):
         return "numpy"
     if ufunc is getattr(np._core.umath, name, None):  # type: ignore[attr-defined]
-        return "numpy._core.umath" if ufunc.types else "numpy.strings"
+        return "numpy._core.umath" if getattr(ufunc, "types", None) else "numpy.strings"
     return "scipy.special"

@@ -47,7 +47,7 @@ __array_api_version__ = API_VERSIONS[-1]
 class __array_namespace_info__(np.__array_namespace_info__):  # type: ignore[misc]
     """The standard's questions about a namespace. A traced array's shapes never depend on data."""
 
-    def capabilities(self) -> dict[str, Any]:
+    def capabilities(self) -> Any:
         return {**super().capabilities(), "boolean indexing": False, "data-dependent shapes": False}
 
 
@@ -136,14 +136,14 @@ def expand_dims(x: Any, /, *, axis: int = 0) -> Any:
 
 
 def sort(x: Any, /, *, axis: int = -1, descending: builtins.bool = False, stable: builtins.bool = True) -> Any:
-    kind = "stable" if stable else None
+    kind: Any = "stable" if stable else None
     if descending:  # reversed before and after, equal values keep their order
         return np.flip(np.sort(np.flip(x, axis), axis, kind), axis)
     return np.sort(x, axis, kind)
 
 
 def argsort(x: Any, /, *, axis: int = -1, descending: builtins.bool = False, stable: builtins.bool = True) -> Any:
-    kind = "stable" if stable else None
+    kind: Any = "stable" if stable else None
     if descending:
         return x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis, kind), axis)
     return np.argsort(x, axis, kind)

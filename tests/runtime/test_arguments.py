@@ -188,7 +188,7 @@ def test_a_dtype_that_is_no_tensors_is_refused_by_name(name: str) -> None:
 
 def test_another_byte_order_is_told_from_the_native_one() -> None:
     program = ef.compile(chain, np.ones(3), target="numpy")
-    with pytest.raises(ef.ShapeError, match="byte order.*>f8"):
+    with pytest.raises(ef.ShapeError, match=r"byte order.*>f8"):
         program(np.ones(3, ">f8"))
 
 
