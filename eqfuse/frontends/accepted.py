@@ -27,9 +27,12 @@ def supported(dtype: np.dtype, what: str) -> np.dtype:
     )
 
 
+PLAIN: set[type] = {np.ndarray, np.memmap}  # and what stands for them while a function is traced
+
+
 def ndarray(value: Any, what: str) -> np.ndarray:
     """`value` as np.asarray reads it. Masked arrays, matrices and other subclasses are refused by name."""
-    if isinstance(value, np.ndarray) and type(value) not in (np.ndarray, np.memmap):
+    if isinstance(value, np.ndarray) and type(value) not in PLAIN:
         name = f"{type(value).__module__}.{type(value).__qualname__}"
         raise TraceError(f"{what} is a {name}: its own rules cannot be traced. Pass a plain array: np.asarray(...)")
     try:
