@@ -194,6 +194,8 @@ def _call(op: str, dtype: np.dtype) -> Callable[[], Any]:
         if op in ("erf", "erfc"):  # two formulas, which meet at 1: real data takes both
             x = 3 * x
         arguments = [x + x.dtype.type(op == "acosh")] * UFUNCS[op].nin
+        if op == "ldexp":
+            arguments[1] = np.ones(ELEMENTS, np.int32)
         return partial(UFUNCS[op], *arguments, out=UFUNCS[op](*arguments))
     meaning, rows = TABLE[op].meaning, x.reshape(16, -1)
     match op, TABLE[op].role:

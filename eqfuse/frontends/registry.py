@@ -32,7 +32,7 @@ def title(function: Any) -> str:
     return f"{module}.{name}".replace("numpy.", "np.", 1)
 
 
-def _home(ufunc: Any, name: str) -> str:
+def _home(ufunc: np.ufunc, name: str) -> str:
     """Where a ufunc lives; most do not tell."""
     if hasattr(np, name):
         return "numpy"

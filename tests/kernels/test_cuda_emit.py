@@ -34,6 +34,15 @@ def bias_gelu(rows: int = 64, columns: int = 96) -> tuple[Node, ...]:
     return (x, node("multiply", (node("multiply", (x, f32(0.5))), phi)))
 
 
+def of_integers() -> tuple[Node, ...]:
+    a, b, x = given("i4", 50), given("i4", 3, 50), given("f4", 3, 50)
+    small, wide = node("gcd", (given("u1", 50), given("u1", 3, 50))), node("cast", (b,), (np.dtype("i8"),))
+    return (
+        node("gcd", (a, b)), node("lcm", (a, b)), small, node("bitwise_count", (b,)), node("ldexp", (x, b)),
+        node("ldexp", (node("cast", (x,), (np.dtype("f8"),)), wide)),
+    )  # fmt: skip
+
+
 def softmax(dtype: str, *shape: int, axes: tuple[int, ...] = (-1,)) -> tuple[Node, ...]:
     x = given(dtype, *shape)
     e = node("exp", (node("subtract", (x, node("max", (x,), (axes,)))),))
@@ -104,6 +113,7 @@ CASES: dict[str, tuple[str, Callable[[], tuple[Node, ...]]]] = {
     "views everywhere": ("map", viewed),
     "gather": ("map", gathered),
     "integers, booleans, casts": ("map", mixed_types),
+    "divisors, multiples, bits, powers of two": ("map", of_integers),
     "softmax, warp per row": ("row", lambda: softmax("f4", 30, 503)),
     "softmax, block per row": ("row", lambda: softmax("f4", 3, 5003)),
     "softmax, too long to hold": ("row", lambda: softmax("f4", 2, 40_000)),
