@@ -47,7 +47,9 @@ def plain_array(value: Any, what: str) -> np.ndarray:
 
 def known(value: Any, what: str, instead: str = "name the argument in static_argnames") -> np.ndarray:
     """`value` where only numbers that are known while tracing can stand; TraceError naming `what` otherwise."""
-    try:
-        return np.asarray(value)
-    except TraceError:
-        raise TraceError(f"{what} is a traced value: the result's shape would depend on data; {instead}") from None
+    array: Any = np.asarray(value)  # while a function is traced, what holds a traced array stays one
+    if hasattr(array, "known"):
+        array = array.known()
+    if array is None:
+        raise TraceError(f"{what} is a traced value: the shape of the result depends on data; {instead}")
+    return array
