@@ -34,6 +34,7 @@ SMALL = 48  # sizes up to this are one to the price: launches decide
 PLANS = 8  # the oldest go first
 PLANS_NEAR = 3  # that serve one size: a function may branch on it
 ANEW = 8  # sizes compiled anew before a warning
+REASONS = 8  # why sizes were compiled anew: the last ones
 FIRST = (16, 32, 960)  # times a prime: where nothing is known about a symbol; much divides the last
 
 
@@ -64,7 +65,9 @@ class Family:
         options: Mapping[str, Any],
         seen: Sequence[Sizes] = (),
     ) -> None:
-        self.name, self.pattern, self.options = name, pattern, options
+        self.name, self.pattern = name, pattern
+        self.options = {**options, "verify": False}  # a size that no call has may be too large to run
+        self._verify = bool(options.get("verify"))
         self.plans: list[Planned] = []
         self.carried = self.anew = 0
         self.reasons: dict[str, int] = {}
@@ -145,11 +148,13 @@ class Family:
         told, report = f"{self.pattern.said(sizes)}, {how}", planned.program.report
         program.make_report = lambda: _report(report, plan, seconds, program.peak_bytes, told)
         self.carried += 1
-        return self._version(verified(program) if self.options.get("verify") else program, graph, how)
+        return self._version(program, graph, how)
 
     def _anew(self, graph: Graph, sizes: Sizes, reason: str) -> Version:
         self.anew += 1
-        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        self.reasons[reason] = self.reasons.pop(reason, 0) + 1
+        while len(self.reasons) > REASONS:
+            del self.reasons[next(iter(self.reasons))]
         if self.anew == ANEW + 1:
             warnings.warn(
                 f"{self.name} is compiled anew for every size of {self.pattern}, because {reason}; keep these extents "
@@ -159,7 +164,9 @@ class Family:
         return self._version(compile_graph(graph, **self.options), graph, f"compiled anew: {reason}")
 
     def _version(self, program: Program, graph: Graph, how: str) -> Version:
-        return Version(program, graph.signature.results if graph.signature is not None else None, how)  # type: ignore[attr-defined]
+        if self._verify:
+            verified(program)
+        return Version(program, graph.signature.results, how)  # type: ignore[union-attr]
 
     def _planned(self, sizes: Sizes, graph: Graph) -> Planned:
         """The plan of `graph`, the function at `sizes`, by the whole road."""

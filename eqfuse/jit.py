@@ -26,8 +26,10 @@ from eqfuse.versions import Key, Version, Versions, changing
 P = ParamSpec("P")
 R = TypeVar("R")
 
-KEPT = 8  # programs of one function
+MANY = 8  # programs of one function; one more brings a warning
+KEPT = 32  # of them; the least recently used go first
 KEPT_SIZES = 64  # of one with `dynamic`, where a size costs little
+GROUPS = 8  # of calls that differ in their extents alone, with `dynamic`
 
 
 class Jitted(Generic[P, R]):
@@ -44,8 +46,9 @@ class Jitted(Generic[P, R]):
         self._parameters = parameters_of(fn)
         self._versions = Versions(KEPT_SIZES if dynamic else KEPT)
         self._by_arrays: dict[tuple, Version] = {}  # the same, for calls with arrays by position alone
-        self._groups = Versions(KEPT)
+        self._groups = Versions(GROUPS)
         self._lock = threading.RLock()
+        self._warned = False
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if not kwargs and not self._static:
@@ -127,13 +130,13 @@ class Jitted(Generic[P, R]):
         return made
 
     def _keep(self, key: Key, version: Version) -> None:
-        before = [v.key for v in self._versions]
         dropped = self._versions.keep(key, version)
-        if dropped is None:
-            return
-        self._by_arrays.pop(dropped.flat or (), None)
-        if self._versions.dropped == 1 and not self.dynamic:
-            what, axis = changing([*before, key], input_names(self._parameters, key.structure))
+        if dropped is not None and dropped.flat is not None:
+            self._by_arrays.pop(dropped.flat, None)
+        if len(self._versions) == MANY + 1 and not self.dynamic and not self._warned:
+            self._warned = True
+            keys = [v.key for v in self._versions]
+            what, axis = changing(keys, input_names(self._parameters, key.structure))
             advice = (
                 f"With ef.jit(dynamic=True), or dynamic={axis}, one plan serves many sizes"
                 if axis

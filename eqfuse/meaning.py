@@ -16,7 +16,7 @@ from eqfuse.ir import Graph, Node
 from eqfuse.ops import row
 
 
-def meaning(graph: Graph, *args: Any) -> Any:
+def meaning(graph: Graph, *args: Any, **kwargs: Any) -> Any:
     """What the traced function returns for `args`, by the evaluator, which leaves them as they are.
 
     A graph that was not traced (built by hand, or by `parse`) takes one array per input and returns a tuple.
@@ -24,7 +24,7 @@ def meaning(graph: Graph, *args: Any) -> Any:
     if graph.signature is None:
         return evaluate(graph, args)
     signature = graph.signature
-    outputs = evaluate(graph, signature.feed(signature.flatten(args, {})))
+    outputs = evaluate(graph, signature.feed(signature.flatten(args, kwargs)))
     return signature.rebuild(signature.select(outputs))
 
 

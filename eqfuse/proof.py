@@ -88,4 +88,3 @@ def prove(
         f"the plan is not proved: output {wrong} of the segment is not equal to what its kernels compute; "
         "this is a fault in eqfuse, please report it with the printed graph and plan"
     )
-

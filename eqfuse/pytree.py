@@ -30,6 +30,7 @@ class Structure(NamedTuple):
 
 
 LEAF = Structure(None)
+SCALAR, NUMBER = Structure(None, ("scalar",)), Structure(None, ("number",))  # arrays given back as NumPy's or Python's
 
 
 class Static:
@@ -82,7 +83,10 @@ def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
 def _unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
     kind = structure.kind
     if kind is None:
-        return next(leaves)
+        leaf = next(leaves)
+        if not structure.keys or type(leaf) is not np.ndarray:
+            return leaf
+        return leaf[()] if structure == SCALAR else leaf.item()
     if kind is Static:
         (value,) = structure.keys
         return slice(*value[1:]) if isinstance(value, tuple) else value

@@ -250,7 +250,7 @@ def layout(
     for i, k in enumerate(plan.kernels):
         if k.kind == "view":
             root[k.writes[0]] = root.get(k.reads[0], k.reads[0])
-            if k.reads[0] in spread or any(n.op == "broadcast_to" for n in k.body.nodes):
+            if k.reads[0] in spread or any(n.op in ("broadcast_to", "sliding_window") for n in k.body.nodes):
                 spread.add(k.writes[0])
             continue
         if i in in_place:

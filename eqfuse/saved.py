@@ -24,7 +24,7 @@ from eqfuse.files import write_atomically
 from eqfuse.ir import Graph, Literal, Node, const, input_node, parse, substitute
 from eqfuse.plan import Plan
 from eqfuse.plan_text import read, read_report, write, write_report
-from eqfuse.pytree import LEAF, Static, Structure
+from eqfuse.pytree import LEAF, NUMBER, SCALAR, Static, Structure
 from eqfuse.report import Report
 from eqfuse.runtime import Program
 from eqfuse.trace import CallSignature
@@ -144,9 +144,9 @@ def _call_signature(data: dict[str, Any] | None) -> CallSignature | None:
 
 
 def _structure(s: Structure) -> Any:
-    """`s` as JSON: null for a leaf, [container, keys, children], or ["static", value]."""
-    if s is LEAF or s.kind is None:
-        return None
+    """`s` as JSON: null or what it is given back as for a leaf, [container, keys, children], or ["static", value]."""
+    if s.kind is None:
+        return s.keys[0] if s.keys else None
     if s.kind is Static and isinstance(s.keys[0], SCALARS):
         return ["static", s.keys[0]]
     if s.kind in CONTAINERS.values() and all(isinstance(k, SCALARS) for k in s.keys):
@@ -159,8 +159,8 @@ def _structure(s: Structure) -> Any:
 
 
 def _tree(data: Any) -> Structure:
-    if data is None:
-        return LEAF
+    if data is None or isinstance(data, str):
+        return {None: LEAF, "scalar": SCALAR, "number": NUMBER}[data]
     if data[0] == "static":
         return Structure(Static, (data[1],))
     return Structure(CONTAINERS[data[0]], tuple(data[1]), tuple(_tree(child) for child in data[2]))

@@ -43,7 +43,7 @@ from eqfuse.frontends.numpy_random import GENERATORS, Draw, TracedGenerator
 from eqfuse.frontends.selection import Selection
 from eqfuse.frontends.stand_ins import stand_ins
 from eqfuse.ir import Graph, Node, TensorType, check, const, input_node
-from eqfuse.pytree import LEAF, Static, Structure, flatten, paths, unflatten
+from eqfuse.pytree import LEAF, NUMBER, SCALAR, Static, Structure, flatten, paths, unflatten
 from eqfuse.symbolic import SymbolicSpec, symbolic_shape
 from eqfuse.tracer import Trace, Tracer, argument
 
@@ -237,6 +237,7 @@ def trace(
             stands.append(argument(inputs[-1], len(inputs) - 1, isinstance(leaf, np.generic), weak))
         traced_args, traced_kwargs = unflatten(structure, stands)
         result = _call(fn, parameters, traced_args, traced_kwargs, fixed)
+        _refuse_changed_containers(structure, stands, (traced_args, traced_kwargs))
         outputs, results = flatten(result)
         written = tuple(sorted(run.written))
         nodes, sources, results = _outputs(outputs, results, written)
@@ -247,6 +248,15 @@ def trace(
     draws = tuple(draw for _, draw in run.draws)
     signature = CallSignature(parameters, names, structure, results, sources, written, ordered, draws, generators)
     return check(Graph((*inputs, *(n for n, _ in run.draws)), tuple(nodes), signature))
+
+
+def _refuse_changed_containers(structure: Structure, stands: list[Any], arguments: tuple) -> None:
+    leaves, now = flatten(arguments)
+    if now != structure or any(a is not b for a, b in zip(leaves, stands, strict=True)):
+        raise TraceError(
+            "the function changes a container among its arguments (an item, a field, its length): the caller's would "
+            "stay as it is. Return what is new, or write into the arrays themselves: d['x'][...] = value"
+        )
 
 
 def _classes(structure: Structure) -> Iterable[type]:
@@ -349,10 +359,10 @@ def _outputs(
             sources.append(len(nodes))
             if isinstance(leaf, Tracer):
                 nodes.append(leaf.node)
-                return LEAF
+                return NUMBER if leaf.weak else SCALAR if leaf.scalar else LEAF
             if isinstance(leaf, (np.ndarray, np.generic)):
                 nodes.append(const(plain_array(leaf, "a result")))
-                return LEAF
+                return SCALAR if isinstance(leaf, np.generic) else LEAF
             if isinstance(leaf, Selection):
                 raise leaf.no_result
             kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from eqfuse.cost import Work, price, work
 from eqfuse.hardware import Device
@@ -24,7 +25,7 @@ LARGEST = 512  # operators in one kernel; more neither compile nor fit registers
 Works = dict[tuple[int, ENode], Work]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Cut:
     """A candidate kernel for class `of`: `enode` applied to the values of `parts`; a leaf when `enode` is None.
 
@@ -40,7 +41,12 @@ class Cut:
     leaves: dict[int, int]
     works: Works
     inside: frozenset[int]
-    price: Price
+    priced: Callable[[Cut], Price]
+
+    @cached_property
+    def price(self) -> Price:
+        """Found when it is asked for: most cuts are steps on the way to a larger one."""
+        return self.priced(self)
 
     def __repr__(self) -> str:
         reads = ", ".join(map(str, sorted(self.leaves)))
@@ -84,7 +90,7 @@ class Grammar:
             scalar = of in self.scalars
             found = Cut(
                 of, self.scalars.get(of), (), leaf(t.shape), {} if scalar else {of: t.nbytes}, {}, frozenset(),
-                Price(0.0, 0, 0, 0, "memory"),
+                _nothing,
             )  # fmt: skip
             self._leaves[of] = found
         return found
@@ -117,11 +123,11 @@ class Grammar:
         works[key] = own
         if len(works) > LARGEST:
             return f"a kernel of more than {LARGEST} operators"
-        stored = replace(state, kind="map") if state.kind == "view" else state  # a stored view is a copy
-        return Cut(
-            of, enode, parts, state, leaves, works, frozenset(inside),
-            self.price(stored, leaves, works, (out,)),
-        )  # fmt: skip
+        return Cut(of, enode, parts, state, leaves, works, frozenset(inside), self._stored)
+
+    def _stored(self, cut: Cut) -> Price:
+        state = replace(cut.state, kind="map") if cut.state.kind == "view" else cut.state  # a stored view is a copy
+        return self.price(state, cut.leaves, cut.works, (self.classes[cut.of].type,))
 
     def _executed(self, part: Cut, into: State) -> Works:
         """The part's work inside a larger body: a GPU thread computes a broadcast map once per element it serves."""
@@ -131,9 +137,7 @@ class Grammar:
         times = space / size
         return {k: Work(int(w.flops * times), w.seconds * times, w.calls) for k, w in part.works.items()}
 
-    def price(
-        self, state: State, leaves: dict[int, int], works: Works, outputs: tuple[TensorType, ...]
-    ) -> Price:
+    def price(self, state: State, leaves: dict[int, int], works: Works, outputs: tuple[TensorType, ...]) -> Price:
         """The price of a kernel of `state` that reads `leaves`, does `works` and writes `outputs`."""
         flops, seconds, calls, final = 0, 0.0, 0, 0
         reduced = _size(state.reduced) if state.kind == "reduce" else -1
@@ -190,6 +194,10 @@ class Grammar:
             else:
                 nodes[id(c)] = node(c.enode.op, (nodes[id(p)] for p in c.parts), c.enode.attrs)
         return Graph(tuple(reads.values()), tuple(nodes[id(c)] for c in cuts)), tuple(reads)
+
+
+def _nothing(_: Cut) -> Price:
+    return Price(0.0, 0, 0, 0, "memory")
 
 
 def _size(shape: tuple[int, ...]) -> int:

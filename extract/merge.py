@@ -14,6 +14,7 @@ from eqfuse.extract.cuts import Cut, Grammar, Works
 from eqfuse.kinds import merge as merge_states
 
 NEIGHBOURS = 24  # groups around one shared read that are tried with one another
+EFFORT = 20_000  # operators of the kernels tried, after which no further pair is: long programs of one shape
 
 
 def merge(cover: Cover) -> None:
@@ -41,6 +42,7 @@ class _Pool:
         self.maker: dict[int, int] = {}
         self.readers: dict[int, dict[int, None]] = {}
         self.next = 0
+        self.tried = 0
         for group in cover.single_groups():
             self._add(group)
 
@@ -72,6 +74,9 @@ class _Pool:
         return list(found)
 
     def offer(self, queue: list[tuple[float, int, int, Group]], a: int, b: int) -> None:
+        if self.tried > EFFORT:
+            return
+        self.tried += sum(len(cut.works) for number in (a, b) for cut in self.alive[number].cuts)
         made = self._together(self.alive[a], self.alive[b])
         if made is not None:
             saving = self.alive[a].price.seconds + self.alive[b].price.seconds - made.price.seconds

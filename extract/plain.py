@@ -15,9 +15,7 @@ from eqfuse.space import EClass, ENode, Segment
 def plain(segment: Segment) -> Segment:
     """`segment` without its laws. Classes are numbered in topological order."""
     written = as_written(segment.graph)
-    return replace(
-        segment, classes=written.classes, inputs=written.inputs, roots=written.roots, origin=written.origin
-    )
+    return replace(segment, classes=written.classes, inputs=written.inputs, roots=written.roots, origin=written.origin)
 
 
 def as_written(graph: Graph) -> Segment:

@@ -193,12 +193,9 @@ class _Writer:
             passes.append(self._reducing_pass(number, reductions))
             self.elements.next_pass()
         passes.append(self._writing_pass())
-        segments = [
-            line for p in passes for line in (*p.before, *(self._loop(p.inner) if p.inner else ()), *p.after)
-        ]
+        segments = [line for p in passes for line in (*p.before, *(self._loop(p.inner) if p.inner else ()), *p.after)]
         held = [
-            f"{cuda_ops.computed(n.dtype)} {name}[{max(1, self.items)}];"
-            for (n, _), name in self.elements.held.items()
+            f"{cuda_ops.computed(n.dtype)} {name}[{max(1, self.items)}];" for (n, _), name in self.elements.held.items()
         ]
         big = self.rows * self.columns >= 2**31
         index = "long long" if big else "int"
@@ -322,4 +319,3 @@ class _Writer:
             else:
                 singles.append(f"if ({self.leader}) {statement}")
         return _Pass(outer, inner, singles)
-

@@ -88,12 +88,19 @@ def last_uses(reads: Sequence[Sequence[Node]], outputs: Iterable[Node]) -> dict[
     return last | dict.fromkeys(outputs, len(reads))
 
 
-def straight(source: Source, nodes: Sequence[Node], operands: dict[Node, str], places: dict[Node, str]) -> None:
+def straight(
+    source: Source,
+    nodes: Sequence[Node],
+    operands: dict[Node, str],
+    places: dict[Node, str],
+    kept: Iterable[Node] = (),
+) -> None:
     """Write `nodes` one after another on whole arrays, as a NumPy user would, reusing the memory of dead results.
 
-    `operands` names the values at hand and receives the new ones; `places` names the arrays that results must end in.
+    `operands` names the values at hand and receives the new ones; `places` names the arrays that results must end in;
+    what is `kept` is read again later.
     """
-    last = last_uses([n.args for n in nodes], [*places, *source.body.outputs])
+    last = last_uses([n.args for n in nodes], [*places, *source.body.outputs, *kept])
     owned: set[Node] = set()
     for at, n in enumerate(nodes):
         args = [operands[a] for a in n.args]

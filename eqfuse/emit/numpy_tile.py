@@ -106,7 +106,8 @@ class Stage:
             return {}
         operands = {a: f"({self.source.view(a)})" for n in shared for a in n.args if not computes(a)}
         places = {o: self.source.writes[k] for k, o in reversed(list(enumerate(self.body.outputs))) if o in shared}
-        straight(self.source, list(shared), operands, places)
+        later = {a for n in self.body.nodes if n not in shared for a in n.args}
+        straight(self.source, list(shared), operands, places, kept=[n for n in shared if n in later])
         return {n: operands[n] for n in shared}
 
     def _written(self, written: dict[Node, str] | None) -> dict[Node, str]:

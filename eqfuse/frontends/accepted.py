@@ -27,9 +27,12 @@ def supported(dtype: np.dtype, what: str) -> np.dtype:
     )
 
 
+PLAIN: set[type] = {np.ndarray, np.memmap}  # and what stands for them while a function is traced
+
+
 def ndarray(value: Any, what: str) -> np.ndarray:
     """`value` as np.asarray reads it. Masked arrays, matrices and other subclasses are refused by name."""
-    if isinstance(value, np.ndarray) and type(value) not in (np.ndarray, np.memmap):
+    if isinstance(value, np.ndarray) and type(value) not in PLAIN:
         name = f"{type(value).__module__}.{type(value).__qualname__}"
         raise TraceError(f"{what} is a {name}: its own rules cannot be traced. Pass a plain array: np.asarray(...)")
     try:
@@ -47,9 +50,8 @@ def plain_array(value: Any, what: str) -> np.ndarray:
 
 def known(value: Any, what: str, instead: str = "name the argument in static_argnames") -> np.ndarray:
     """`value` where only numbers that are known while tracing can stand; TraceError naming `what` otherwise."""
-    array: Any = np.asarray(value)  # while a function is traced, what holds a traced array stays one
-    if hasattr(array, "known"):
-        array = array.known()
-    if array is None:
+    array: Any = np.asarray(value)  # of traced arrays, a traced one, which passes for an ndarray
+    found: np.ndarray | None = array.known() if hasattr(array, "known") else array
+    if found is None:
         raise TraceError(f"{what} is a traced value: the shape of the result depends on data; {instead}")
-    return array
+    return found

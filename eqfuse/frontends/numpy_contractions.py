@@ -13,7 +13,7 @@ import opt_einsum
 
 from eqfuse.dtypes import ADDED
 from eqfuse.errors import ShapeError
-from eqfuse.frontends.numpy_layout import broadcast_to, diagonal, transpose
+from eqfuse.frontends.numpy_layout import broadcast_to, diagonal, diagonal_view, transpose
 from eqfuse.frontends.numpy_reductions import negative_axes
 from eqfuse.frontends.numpy_reductions import sum as sum_
 from eqfuse.frontends.numpy_ufuncs import to_loop
@@ -39,7 +39,7 @@ def matmul(x1: Any, x2: Any, dtype: Any = None) -> Tracer:
         del shape[-1]
     if a.ndim == 1:
         del shape[-1 if b.ndim == 1 else -2]
-    return made.reshape(shape)
+    return wrap(made.reshape(shape).node)  # of two vectors, a scalar
 
 
 def _product(a: Any, b: Any) -> Tracer:
@@ -138,6 +138,9 @@ def einsum(*operands: Any, optimize: Any = True, dtype: Any = None, casting: str
         path, _ = opt_einsum.contract_path(equation, *(a.shape for a in arrays), shapes=True, optimize="auto")
     except ValueError as error:
         raise ShapeError(f"einsum {equation!r}: {error}") from None
+    if len(arrays) == 1 and dtype is None and set(inputs) == set(output):  # NumPy gives a view, which can be written to
+        view, subscript = _without_repeats(arrays[0], inputs)
+        return transpose(view, [subscript.index(letter) for letter in output])
     terms = [
         _without_repeats(wrap(n), subscript)
         for n, subscript in zip(common(arrays), inputs.split(","), strict=True)
@@ -172,7 +175,7 @@ def _without_repeats(x: Tracer, subscript: str) -> tuple[Tracer, str]:
         while subscript.count(letter) > 1:
             i = subscript.index(letter)
             j = subscript.index(letter, i + 1)
-            x = diagonal(x, 0, i, j)
+            x = diagonal_view(x, 0, i, j)
             subscript = "".join(s for n, s in enumerate(subscript) if n not in (i, j)) + letter
     return x, subscript
 

@@ -15,7 +15,7 @@ from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import supported
 from eqfuse.frontends.numpy_layout import broadcast_arrays, broadcast_to, diagonal
 from eqfuse.frontends.numpy_ufuncs import to_loop
-from eqfuse.frontends.promotion import elementwise, lift
+from eqfuse.frontends.promotion import common_dtype, elementwise, lift
 from eqfuse.frontends.registry import implements
 from eqfuse.ir import const
 from eqfuse.tracer import Tracer, lazy, wrap
@@ -123,7 +123,9 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Tracer:
             "np.where with a condition alone gives indices, whose number would depend on data. "
             "Use np.where(condition, x, y) with all three arguments"
         )
-    return elementwise("where", condition, x, y)
+    # unlike the ufuncs, np.where lets a Python integer wrap around that does not fit the other's dtype
+    values = [np.array(v).astype(common_dtype((x, y))) if type(v) is int else v for v in (x, y)]
+    return elementwise("where", condition, *values)
 
 
 @implements(np.clip)

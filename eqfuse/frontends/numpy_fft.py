@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.errors import ShapeError, TraceError
+from eqfuse.errors import ShapeError
 from eqfuse.frontends.numpy_reductions import negative_axes
 from eqfuse.frontends.promotion import lift
 from eqfuse.frontends.registry import implements
@@ -25,8 +25,6 @@ Transform = Callable[[Tracer, int | None, int, str | None], Tracer]
 def _transform(name: str) -> Transform:
     def call(x: Tracer, n: int | None, axis: int, norm: str | None) -> Tracer:
         (along,) = negative_axes(axis, x.ndim)
-        if isinstance(n, Tracer):
-            raise TraceError("the extent n of a transform is a traced value: name it in static_argnames")
         if norm not in _SWAPPED:
             raise ShapeError(f"np.fft: Invalid norm value {norm}; should be 'backward', 'ortho' or 'forward'.")
         if n is None:

@@ -334,6 +334,10 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tracer:
 
 @implements(np.diagonal)
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tracer:
+    return diagonal_view(a, offset, axis1, axis2).viewed(access=Access.READ_ONLY)
+
+
+def diagonal_view(a: Any, offset: int, axis1: int, axis2: int) -> Tracer:
     """The two axes merged into one, and a slice of it with the step of a diagonal."""
     x = moveaxis(a, (axis1, axis2), (-2, -1))
     m, n = x.shape[-2:]
@@ -342,7 +346,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tracer:
     chosen = (start, start + (length - 1) * (n + 1) + 1, n + 1) if length else (0, 0, 1)
     whole = tuple((0, extent, 1) for extent in x.shape[:-2])
     flat = ("reshape", (*x.shape[:-2], m * n))
-    return x.viewed(flat, ("slice", (*whole, chosen)), access=Access.READ_ONLY)
+    return x.viewed(flat, ("slice", (*whole, chosen)))
 
 
 @implements(np.copy)

@@ -57,9 +57,7 @@ def logspace(
 
 
 @implements(np.geomspace)
-def geomspace(
-    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
-) -> Tracer:
+def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Tracer:
     """An end that is zero, which NumPy refuses, gives NaN."""
     count = _count(num)
     first, last = lift(start), lift(stop)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
+from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends import numpy_reductions, tidy
 from eqfuse.frontends.numpy_layout import concatenate
 from eqfuse.frontends.numpy_linalg import inv, lstsq
@@ -52,9 +52,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     if at.dtype.kind == "c" or xs.dtype.kind == "c":
         raise ShapeError("np.interp: Cannot cast array data from complex to float64 according to the rule 'safe'")
     if period is not None:
-        if isinstance(period, Tracer):
-            raise TraceError("np.interp: the period is a traced value; name it in static_argnames")
-        if period == 0:
+        if float(period) == 0:
             raise ShapeError("period must be a non-zero value")
         return wrap(node("interp", (at.node, xs.node, ys.node), (float(period),)))
     args = [at, xs, ys]
@@ -70,8 +68,6 @@ def sliding_window_view(
     x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
 ) -> Tracer:
     x = lift(x)
-    if writeable:
-        raise UnsupportedOp("sliding_window_view with writeable=True cannot be traced: its elements share memory")
     extents = tuple(window_shape) if np.iterable(window_shape) else (window_shape,)
     if axis is None:
         chosen: tuple[int, ...] = tuple(range(x.ndim))
@@ -80,7 +76,7 @@ def sliding_window_view(
     if len(chosen) != len(extents):
         raise ShapeError(f"sliding_window_view: {len(extents)} extents of windows for {len(chosen)} axes")
     windows = tuple((a - x.ndim, operator.index(n)) for a, n in zip(chosen, extents, strict=True))
-    return x.viewed(("sliding_window", windows), access=Access.READ_ONLY)
+    return x.viewed(("sliding_window", windows), access=Access.WRITABLE if writeable else Access.READ_ONLY)
 
 
 # ---- differences
@@ -118,11 +114,10 @@ def _spacing(given: Any, extent: int) -> Any:
         raise ShapeError("distances must be either scalars or 1d")
     if len(given) != extent:
         raise ShapeError("when 1d, distances must match the length of the corresponding dimension")
-    points = given if isinstance(given, Tracer) else np.asarray(given)
+    points = lift(given)
     apart = lazy.diff(points.astype(np.float64) if points.dtype.kind in "iu" else points)
-    if not isinstance(apart, Tracer) and (apart == apart[0]).all():
-        return apart[0]
-    return apart
+    values = apart.known()
+    return apart if values is None or not (values == values[0]).all() else values[0]
 
 
 def _slope(x: Tracer, along: int, dx: Any, edge_order: int) -> Tracer:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
+from eqfuse.errors import ShapeError, UnsupportedOp
 from eqfuse.frontends.accepted import known
 from eqfuse.frontends.numpy_reductions import negative_axes
 from eqfuse.frontends.promotion import common, lift
@@ -67,9 +67,7 @@ def sort_complex(a: Any) -> Tracer:
 
 
 def _kth(kth: Any, n: int) -> tuple[int, ...]:
-    if isinstance(kth, Tracer):
-        raise TraceError("kth is a traced value: name the argument in static_argnames, or sort")
-    chosen = np.atleast_1d(np.asarray(kth))
+    chosen = np.atleast_1d(known(kth, "kth"))
     if chosen.dtype.kind not in "iu" or chosen.ndim != 1:
         raise ShapeError("Partition index must be integer")
     return tuple(map(int, chosen))

@@ -14,6 +14,7 @@ import numpy as np
 
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends import numpy_reductions
+from eqfuse.frontends.accepted import known
 from eqfuse.frontends.numpy_layout import broadcast_to, concatenate
 from eqfuse.frontends.numpy_reductions import Axis, finish, negative_axes
 from eqfuse.frontends.numpy_scans import without_nan
@@ -116,7 +117,7 @@ def _is_nan(x: Tracer) -> Tracer:
 def _nanmax(ufunc: np.ufunc, function: Any, a: Any, axis: Axis, keepdims: Any, initial: Any) -> Tracer:
     x = lift(a)
     given = {} if initial is np._NoValue else {"initial": initial}
-    if x.dtype.kind not in "fc":
+    if x.dtype.kind in "biu":
         return function(x, axis=axis, keepdims=keepdims is True, **given)
     return METHODS[ufunc, "reduce"](x, axis=axis, keepdims=keepdims is True, **given)
 
@@ -233,9 +234,7 @@ def _number_of_bins(bins: Any) -> int:
 def _range(given: Any) -> tuple[float, float] | None:
     if given is None:
         return None
-    if isinstance(given, Tracer) or any(isinstance(g, Tracer) for g in given):
-        raise TraceError("the range of a histogram is a traced value: name it in static_argnames, or give edges")
-    low, high = (float(g) if isinstance(g, (float, np.floating)) else int(g) for g in given)
+    low, high = known(given, "the range of a histogram", "name it in static_argnames, or give edges").tolist()
     if not (math.isfinite(low) and math.isfinite(high)):
         raise ShapeError(f"supplied range of [{low}, {high}] is not finite")
     if low > high:
@@ -328,20 +327,18 @@ def histogram2d(
 @implements(np.bincount)
 def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Tracer:
     """With a traced x the result has `minlength` counts, and a larger value is an error when the program runs."""
-    if isinstance(minlength, Tracer):
-        raise TraceError("np.bincount: minlength is a traced value; name it in static_argnames")
     length = operator.index(minlength)
     if length < 0:
         raise ShapeError("'minlength' must not be negative")
-    if not isinstance(x, Tracer):
-        known = np.asarray(x)
-        length = max(length, int(known.max()) + 1 if known.size else 0)
+    values = lift(x)
+    counted = values.known()
+    if counted is not None:
+        length = max(length, int(counted.max()) + 1 if counted.size else 0)
     elif not length:
         raise TraceError(
             "np.bincount of a traced array: the length of its result depends on data. Pass minlength=, above the "
             "largest value"
         )
-    values = lift(x)
     args = [values.node] if weights is None else [values.node, lift(weights).astype(np.float64, casting="safe").node]
     return wrap(node("bincount", args, (length,)))
 
@@ -379,7 +376,7 @@ def cov(
     elif aweights is None:
         factor = w.sum() - freedom
     else:
-        factor = w.sum() - freedom * (w * np.asarray(aweights, float)).sum() / w.sum()
+        factor = w.sum() - freedom * (w * lift(aweights).known()).sum() / w.sum()
     x = (x - mean[:, None]).astype(x.dtype)
     weighted = x if w is None else x * w
     product = lazy.dot(x, weighted.T.conj())
@@ -392,14 +389,15 @@ def _known_weights(fweights: Any, aweights: Any, count: int) -> np.ndarray | Non
     for name, weights in (("fweights", fweights), ("aweights", aweights)):
         if weights is None:
             continue
-        if isinstance(weights, Tracer):
+        given = lift(weights).known()
+        if given is None:
             raise TraceError(f"np.cov: {name} is a traced value, whose sign NumPy checks; name it in static_argnames")
-        known = np.asarray(weights, float)
-        if name == "fweights" and not np.all(known == np.around(known)):
+        values = given.astype(float)
+        if name == "fweights" and not np.all(values == np.around(values)):
             raise ShapeError("fweights must be integer")
-        if known.shape != (count,) or (known < 0).any():
+        if values.shape != (count,) or (values < 0).any():
             raise ShapeError(f"{name} must be one number, not negative, for each of {count} observations")
-        product = known if product is None else product * known
+        product = values if product is None else product * values
     return product
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from eqfuse.dtypes import kind
-from eqfuse.errors import ShapeError
+from eqfuse.dtypes import FLOAT8, kind
+from eqfuse.errors import ShapeError, UnsupportedOp
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import supported
 from eqfuse.frontends.promotion import elementwise, lift, operand, promote, with_dtype
@@ -152,6 +152,8 @@ def _logit(x: Tracer) -> Tracer:
 
 @_composition(scipy.special.ndtr)
 def _ndtr(x: Tracer) -> Tracer:
+    if x.dtype.kind == "c":  # where x is infinite, the product below is NaN
+        raise UnsupportedOp("scipy.special.ndtr of complex numbers cannot be traced; use scipy.special.erfc")
     return elementwise("erfc", x * -math.sqrt(0.5)) * 0.5
 
 
@@ -174,6 +176,8 @@ def _ones_like(x: Tracer) -> Tracer:
 @_composition(np.spacing)
 def _spacing(x: Tracer) -> Tracer:
     """The distance to the next value away from zero; for float16, to the next greater one."""
+    if x.dtype == FLOAT8[0]:
+        raise UnsupportedOp(f"np.spacing of {x.dtype.name}, which has no infinity, cannot be traced; cast to float32")
     if x.dtype == np.float16:
         above = elementwise("nextafter", x, np.float16(math.inf))
         return elementwise("where", elementwise("isfinite", x), above - x, math.nan)

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from eqfuse.frontends import tidy
-from eqfuse.frontends.accepted import supported
+from eqfuse.frontends.accepted import PLAIN, supported
+from eqfuse.frontends.converted import REDUCED, Constant, ReducingLists, taking_lists
 from eqfuse.frontends.dispatch import holds_tracer, on_values
 from eqfuse.frontends.numpy_random import GENERATORS, TracedGenerator, legacy
 from eqfuse.frontends.promotion import lift
@@ -66,7 +67,7 @@ def _array(
     ndmin: int = 0, like: None = None,
 ) -> Tracer:  # fmt: skip
     x = _converted(object, dtype)
-    if x is object and copy:
+    if x is object and copy in (True, np._CopyMode.ALWAYS):
         x = x.copy()
     return x if x.ndim >= ndmin else x.reshape((1,) * (ndmin - x.ndim) + x.shape)
 
@@ -137,6 +138,7 @@ for _function in (
     np.zeros,
 ):  # fmt: skip
     implements(_function)(_MADE[_function])  # called with like=
+PLAIN.add(Constant)
 _COPIES = (np.zeros_like, np.ones_like, np.empty_like, np.full_like, np.copy, np.meshgrid, np.diag, np.tile)
 
 
@@ -163,7 +165,9 @@ def _of_library(module: Any) -> bool:
 def _stand_ins() -> dict[int, Callable[..., Any]]:
     """By the identity of the function it stands for."""
     made = _MADE | {function: FUNCTIONS[function] for function in _COPIES}
-    return {id(original): _stand_in(original, replacement) for original, replacement in made.items()}
+    listed = {id(function): taking_lists(function) for function in FUNCTIONS if function not in made}
+    reduced = {id(ufunc): ReducingLists(ufunc) for ufunc in REDUCED}
+    return listed | reduced | {id(f): _stand_in(f, replacement) for f, replacement in made.items()}
 
 
 # ---- where they are put
@@ -210,7 +214,7 @@ def _set(namespace: Namespace, name: str, value: Any) -> None:
 @functools.cache
 def _everywhere() -> tuple[Place, ...]:
     """NumPy's own modules, which any code may import while it runs."""
-    modules = (vars(np), vars(np.random))
+    modules = (vars(np), vars(np.random), vars(np.linalg))
     return tuple(
         (module, name, _stand_ins()[id(value)])
         for module in modules
@@ -233,6 +237,8 @@ def _reached(roots: Iterable[Any]) -> list[Place]:
             present = _get(namespace, name)
             replacement = present if isinstance(present, TracedGenerator) else TracedGenerator(value, value)
             places[key] = (namespace, name, replacement)
+        elif type(value) is np.ndarray:
+            places[key] = (namespace, name, value.view(Constant))
         elif isinstance(value, types.ModuleType):
             if not _of_library(value.__name__):
                 for inner in used & vars(value).keys():

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.exceptions import ComplexWarning
 
+from eqfuse.errors import user_level
 from eqfuse.ir import Node, Shape, const, node
 from eqfuse.ops.elementwise import cast_array
 
@@ -21,7 +22,8 @@ def cast(x: Node, dtype: np.dtype) -> Node:
     if x.dtype == dtype:
         return x
     if x.dtype.kind == "c" and dtype.kind not in "bc":
-        warnings.warn("Casting complex values to real discards the imaginary part", ComplexWarning, stacklevel=2)
+        lost = "Casting complex values to real discards the imaginary part"
+        warnings.warn(lost, ComplexWarning, stacklevel=user_level())
         return cast(part("real", x), dtype)
     if x.op == "const" and x.shape == ():
         return const(cast_array(x.attrs[0].array, dtype))  # type: ignore[attr-defined]

@@ -15,11 +15,14 @@ from eqfuse.ir import TensorType
 from eqfuse.ops.reductions import _widened
 from eqfuse.ops.row import Op, Role, Types, need
 
+# by NumPy's names, from before a trace puts stand-ins there
+_UFUNCS = {name: f for name, f in vars(np).items() if isinstance(f, np.ufunc)}
+
 
 def folds(name: str) -> np.ufunc | None:
     """NumPy's ufunc `name`, when it takes two values of one dtype (unlike ldexp) to one."""
-    ufunc = getattr(np, name, None)
-    if not isinstance(ufunc, np.ufunc) or (ufunc.nin, ufunc.nout, ufunc.signature) != (2, 1, None):
+    ufunc = _UFUNCS.get(name)
+    if ufunc is None or (ufunc.nin, ufunc.nout, ufunc.signature) != (2, 1, None):
         return None
     return ufunc if any(t[0] == t[1] for t in ufunc.types) else None
 
@@ -28,7 +31,7 @@ def folds(name: str) -> np.ufunc | None:
 def reduction_loop(function: str, dtype: np.dtype, wanted: np.dtype | None = None) -> tuple[np.dtype, np.dtype]:
     """The dtype to which NumPy casts values of `dtype` before it folds them by the ufunc `function`, and the result's.
     `wanted`: the user's ``dtype=``."""
-    ufunc = getattr(np, function)
+    ufunc = _UFUNCS[function]
     if wanted is None and function in ("add", "multiply"):
         dtype = _widened(dtype)
     chosen = {} if wanted is None else {"signature": (wanted, None, None)}
@@ -70,24 +73,22 @@ def _fold(types: Types, attrs: tuple) -> TensorType:
     (t,), (function, axes) = types, attrs
     need(all(-t.rank <= a < 0 for a in axes), "fold", types, f"axes {axes} are not all in -{t.rank}..-1")
     empty = any(t.shape[a] == 0 for a in axes)
-    need(
-        not empty or getattr(np, function).identity is not None, "fold", types, f"{function} over nothing has no value"
-    )
+    need(not empty or _UFUNCS[function].identity is not None, "fold", types, f"{function} over nothing has no value")
     shape = tuple(1 if i - t.rank in axes else n for i, n in enumerate(t.shape))
     return TensorType(_folded("fold", types, function), shape)
 
 
 def _do_accumulate(x: np.ndarray, function: str, axis: int) -> np.ndarray:
-    return getattr(np, function).accumulate(x, axis)
+    return _UFUNCS[function].accumulate(x, axis)
 
 
 def _do_reduceat(x: np.ndarray, indices: np.ndarray, function: str, axis: int) -> np.ndarray:
-    return getattr(np, function).reduceat(x, indices, axis)
+    return _UFUNCS[function].reduceat(x, indices, axis)
 
 
 def _do_fold(x: np.ndarray, function: str, axes: tuple[int, ...]) -> np.ndarray:
     axis = axes if len(axes) != 1 else axes[0]
-    return getattr(np, function).reduce(x, axis=axis, keepdims=True)
+    return _UFUNCS[function].reduce(x, axis=axis, keepdims=True)
 
 
 def _running(name: str) -> Callable[[Types, tuple], TensorType]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def _quantile(op: str, function: Callable[..., Any]) -> Callable[[Types, tuple],
 
     def with_method(method: str) -> Callable[..., np.ndarray]:
         def call(x: np.ndarray, q: np.ndarray) -> np.ndarray:
-            return function(x, q.reshape(-1)[0], method=method)
+            return function(np.repeat(x, 2), q.reshape(-1)[0], method=method)
 
         return call
 
@@ -136,7 +137,7 @@ def _edges_of_many(x: np.ndarray) -> np.ndarray:
 
 def packed_dtype(counts: np.dtype, edges: list[np.dtype]) -> np.dtype:
     """A dtype that holds counts and edges exactly."""
-    return np.result_type(np.float64, counts, *edges)
+    return reduce(np.promote_types, (counts, *edges), np.dtype(np.float64))
 
 
 def _histogram(types: Types, attrs: tuple) -> TensorType:
@@ -157,7 +158,8 @@ def _do_histogram(*arrays_then_attrs: Any) -> np.ndarray:
     else:
         counts, found = np.histogramdd(x, chosen, ranges, density, weights)
     made = [e for e, count in zip(found, bins, strict=True) if count is not None]
-    return packed(counts, *made).astype(packed_dtype(counts.dtype, [e.dtype for e in made]), copy=False)
+    dtype = packed_dtype(counts.dtype, [e.dtype for e in made])
+    return packed(*(np.asarray(part, dtype) for part in (counts, *made)))
 
 
 def _bin_edges(types: Types, attrs: tuple) -> TensorType:

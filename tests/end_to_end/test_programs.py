@@ -13,7 +13,11 @@ from eqfuse.pytree import flatten, unflatten
 from tests.programs.every import PROGRAMS
 from tests.programs.program import Arguments, Program
 
-every = pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
+LONG = {
+    "polymer", "kalman", "markov_chain", "bilateral", "iir", "implied_volatility", "binomial_tree", "heston",
+    "yield_curve", "point_in_polygon", "mandelbrot", "convex_distance",
+}  # fmt: skip
+SHORT = ef.Budget(seconds=0.5, nodes=500, rounds=5)
 
 
 def run(function: Any, arguments: Arguments) -> tuple[Any, Any]:
@@ -56,9 +60,24 @@ def judge(got: Any, wanted: Any, others: list[Any]) -> None:
         np.testing.assert_allclose(g[finite], w[finite], rtol=0, atol=tolerance, err_msg=f"leaf {i}")
 
 
-@every
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
+def test_a_traced_program_means_what_numpy_computes(program: Program) -> None:
+    arguments = program.arguments(program.small)
+    wanted, _ = run(program.function, arguments)
+    rng = np.random.default_rng(0)
+    others = [run(program.function, nudged(arguments, rng))[0] for _ in range(3)]
+    graph = ef.trace(program.function, *arguments[0], static_argnames=program.static, **arguments[1])
+    got, untouched = run(lambda *args, **kwargs: ef.meaning(graph, *args, **kwargs), arguments)
+    judge(got, wanted, others)
+    judge(untouched, arguments, [arguments])
+
+
+@pytest.mark.parametrize(
+    "program",
+    [pytest.param(p, id=p.name, marks=[pytest.mark.slow] if p.name in LONG else []) for p in PROGRAMS],
+)
 def test_a_jitted_program_does_what_numpy_does(program: Program) -> None:
-    jitted = ef.jit(static_argnames=program.static)(program.function)
+    jitted = ef.jit(static_argnames=program.static, budget=SHORT)(program.function)
     for seed in (1, 2):  # the second call runs the first one's program
         arguments = program.arguments(program.small, seed)
         wanted = run(program.function, arguments)

@@ -130,9 +130,6 @@ fft.fftshift(x, /, *, axes)
 fft.ifftshift(x, /, *, axes)
 """
 
-# What the front-ends' tables lack: take a name out when its function is there.
-LACKING = "diff vecdot"
-
 # x: float64[3, 4]; n: int32[3, 4]; m: positive definite float64[4, 4]; v: ascending float64[6]
 Call = Callable[[Any, Any, Any, Any, Any], Any]
 

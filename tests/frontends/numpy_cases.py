@@ -164,7 +164,6 @@ MOVES: dict[str, tuple[Case, ...]] = {
 }  # fmt: skip
 
 
-
 def _changed(change: Case) -> Case:
     """What `change` leaves in a copy of the array."""
 

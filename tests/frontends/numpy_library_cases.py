@@ -52,8 +52,11 @@ def _transforms(name: str) -> tuple[Case, ...]:
             lambda x: function(x), lambda x: function(x, axes=(0, 1), norm="ortho"),
             lambda x: function(x, s=(4, 3), axes=(0, 1)),
         )  # fmt: skip
-    return (lambda x: function(x), lambda x: function(x, 5, axis=-1, norm="ortho"),
-    lambda x: function(x, n=3, norm="forward"))
+    return (
+        lambda x: function(x),
+        lambda x: function(x, 5, axis=-1, norm="ortho"),
+        lambda x: function(x, n=3, norm="forward"),
+    )
 
 
 NUMBERS: dict[str, tuple[Case, ...]] = {

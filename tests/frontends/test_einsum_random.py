@@ -89,3 +89,13 @@ def test_einsum_takes_lists_of_axes_instead_of_letters() -> None:
     agrees(lambda a, b: np.einsum(a, [0, 1], b, [1, 2], [2, 0]), x, y)
     agrees(lambda a: np.einsum(a, [Ellipsis, 0], [0, Ellipsis]), x)
     agrees(lambda a, b: np.einsum("ij,jk", a, b, optimize="optimal", dtype="float64"), x, y)
+
+
+@pytest.mark.parametrize("equation", ("ij->ji", "ii->i", "ij", "ijj->ji"))
+def test_an_einsum_that_only_arranges_one_array_is_a_view_of_it(equation: str) -> None:
+    def program(x):
+        np.einsum(equation, x)[..., 0] = 7
+        return x
+
+    x = np.arange(9.0 if equation.count("j") < 2 else 18.0).reshape((-1, 3, 3)[equation.count("j") < 2 :])
+    agrees(program, x.copy())

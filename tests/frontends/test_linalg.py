@@ -162,7 +162,7 @@ def test_cross_products_agree_with_numpy(m, n):
     agrees(lambda x, y: np.linalg.cross(x, y, axis=0), a.T, b.T)
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "float16"])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "float16", "bfloat16"])
 def test_other_dtypes_are_computed_in_double_or_refused_as_in_numpy(dtype):
     a = np.array([[1, 0, 1], [0, 1, 0], [0, 0, 1]]).astype(dtype)
     for function in (np.linalg.inv, np.linalg.det, np.linalg.svd, np.linalg.qr, np.linalg.eigh, np.linalg.pinv):

@@ -17,7 +17,17 @@ KINDS = ("UnaryUfuncInfo", "BinaryUfuncInfo", "ReductionOpInfo")
 DTYPES = ("float32", "float64", "int64", "bool", "complex64")
 
 # what cannot be traced, and why: by the operator's name, or its name and dtype
-UNTRACEABLE: dict[str, str] = {}
+UNTRACEABLE = {
+    "special.airy_ai": "scipy.special.airy gives four results at once and is not among the operators",
+    **dict.fromkeys(
+        (f"special.spherical_bessel_j0 {dtype}" for dtype in ("float32", "float64", "int64")),
+        "scipy.special.spherical_jn picks values by a mask: their number depends on data",
+    ),
+    "floor_divide": "torch's own promotion rules ask for the type of each argument, and know no tracer",
+    "hash_tensor float32": "it reads the bits of float64 as uint64",
+    "hash_tensor float64": "it reads the bits of float64 as uint64",
+    "heaviside int64": "np.int64(...) asks for a value",
+}
 
 
 @pytest.fixture(scope="module")
@@ -54,16 +64,18 @@ def samples(op: Any, dtype: str) -> Iterator[tuple[Callable[..., Any], list[np.n
         arguments = [numpy.input, *numpy.args, *kwargs.values()]
         arrays = [i for i, a in enumerate(arguments) if isinstance(a, np.ndarray)]
 
-        def reference(
-            *values: Any, arguments: list = arguments, arrays: list = arrays, names: tuple = tuple(kwargs)
-        ) -> Any:
-            filled = list(arguments)
-            for i, value in zip(arrays, values, strict=True):
-                filled[i] = value
-            first = len(filled) - len(names)
-            return op.ref(*filled[:first], **dict(zip(names, filled[first:], strict=True)))
+        yield _of_arrays(op.ref, arguments, arrays, tuple(kwargs)), [arguments[i] for i in arrays]
 
-        yield reference, [arguments[i] for i in arrays]
+
+def _of_arrays(ref: Callable[..., Any], arguments: list, arrays: list[int], names: tuple[str, ...]) -> Any:
+    def reference(*values: Any) -> Any:
+        filled = list(arguments)
+        for i, value in zip(arrays, values, strict=True):
+            filled[i] = value
+        first = len(filled) - len(names)
+        return ref(*filled[:first], **dict(zip(names, filled[first:], strict=True)))
+
+    return reference
 
 
 def verdict(op: Any, dtype: str, check: Callable[..., None]) -> str | None:
@@ -71,7 +83,7 @@ def verdict(op: Any, dtype: str, check: Callable[..., None]) -> str | None:
     for i, (reference, arrays) in enumerate(samples(op, dtype)):
         try:
             check(reference, *arrays)
-        except (EqfuseError, ValueError) as error:
+        except (EqfuseError, ValueError, TypeError) as error:
             return f"refused: {error}"
         except (AssertionError, pytest.fail.Exception) as error:
             shapes = ", ".join(f"{a.dtype}{a.shape}" for a in arrays)

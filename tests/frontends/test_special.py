@@ -23,3 +23,13 @@ def test_a_special_function_agrees_with_scipy(ufunc):
 def test_bessel_functions_of_numpy_agree_with_it():
     for dtype in ("bool", "int32", "float32", "float64"):
         agrees(np.i0, sample((2, 3), dtype))
+
+
+def test_functions_scipy_writes_in_numpy_agree_with_it():
+    for dtype in ("int32", "float32", "float64"):
+        x = sample((3, 4), dtype) * 100
+        for axis in (None, 0, (0, 1)):
+            for function in (scipy.special.softmax, scipy.special.log_softmax, scipy.special.logsumexp):
+                agrees(lambda a, f=function, ax=axis: f(a, axis=ax), x)
+        agrees(lambda a: scipy.special.logsumexp(a, axis=1, b=a * a, keepdims=True), x)
+    agrees(scipy.special.logsumexp, np.array([-np.inf, -np.inf]))

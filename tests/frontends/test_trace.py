@@ -334,8 +334,17 @@ def test_results_whose_shape_depends_on_data_are_refused():
         ({1, 2}, "set"),
     ],
     ids=[
-        "object", "string", "structured", "longdouble", "clongdouble", "datetime", "int4", "byte-swapped", "masked",
-        "matrix", "set",
+        "object",
+        "string",
+        "structured",
+        "longdouble",
+        "clongdouble",
+        "datetime",
+        "int4",
+        "byte-swapped",
+        "masked",
+        "matrix",
+        "set",
     ],
 )
 def test_what_is_no_tensor_is_refused_by_name(value, named):

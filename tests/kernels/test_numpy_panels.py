@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import eqfuse as ef
 from eqfuse.ir import Node, node
 from tests.kernels.numpy_cases import (
     CPU,
@@ -248,3 +249,24 @@ def test_short_rows_are_worked_on_as_columns(shape, device):
     y = mul(layer_norm(add(x, b)), c)
     keep = node("greater", (y, number(0)))
     judge("row", body([x, b, c], softmax(x), node("where", (keep, y, c)), reduced("argmax", y), c), device=device)
+
+
+@pytest.mark.parametrize("shape, scale", [((3000, 700), (700,)), ((700, 3000), (700, 1))])
+def test_what_tiles_share_outlives_the_shared_values_that_are_made_of_it(shape, scale):
+    def f(x, b):
+        s = np.exp(b)
+        return x * s + np.sin(s)
+
+    x, b = np.random.default_rng(0).random(shape), np.linspace(0, 1, 700).reshape(scale)
+    np.testing.assert_allclose(ef.compile(f, x, b, target="numpy", laws="none")(x, b), f(x, b), rtol=1e-12)
+
+
+def test_shortest_paths_by_nested_rows_and_columns_give_what_numpy_gives():
+    def f(d):
+        for k in range(len(d)):
+            d = np.minimum(d, d[:, k, None] + d[None, k])
+        return d
+
+    d = np.random.default_rng(3).random((7, 7)) ** 3
+    program = ef.compile(f, d, target="numpy", laws="none", extractor="greedy-duplicate")
+    np.testing.assert_array_equal(program(d), f(d))

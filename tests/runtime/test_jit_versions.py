@@ -14,10 +14,11 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.emit import numpy as emitted
-from eqfuse.jit import KEPT, KEPT_SIZES
+from eqfuse.jit import KEPT, KEPT_SIZES, MANY
 from eqfuse.versions import Version, Versions
 
 RNG = np.random.default_rng(0)
+FEW = 4
 QUICK: dict[str, Any] = {"budget": ef.Budget(seconds=0.2, nodes=300, rounds=4)}
 
 
@@ -46,8 +47,8 @@ def test_no_warning_up_to_the_limit_and_one_beyond_it() -> None:
         for n in sizes:
             np.testing.assert_array_equal(f(np.ones(n)), scale(np.ones(n)))
 
-    assert not warned(lambda: run(range(KEPT)))
-    (warning,) = warned(lambda: run(range(KEPT, 3 * KEPT)))
+    assert not warned(lambda: run(range(MANY)))
+    (warning,) = warned(lambda: run(range(MANY, KEPT + MANY)))
     assert "the extent of 'x' along axis 0 (" in str(warning.message)
     assert "dynamic=True" in str(warning.message) and "dynamic={'x': ('n',)}" in str(warning.message)
     assert warning.filename == __file__
@@ -80,22 +81,24 @@ def test_arguments_that_nest_differently_each_time_are_named() -> None:
 
 def test_the_least_recently_used_program_goes_first() -> None:
     f = ef.jit(scale, **QUICK)
+    f._versions.limit = FEW
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        programs = [f.program(np.ones(n)) for n in range(KEPT)]
+        programs = [f.program(np.ones(n)) for n in range(FEW)]
         f(np.ones(0))
-        f(np.ones(KEPT))
+        f(np.ones(FEW))
         assert f.program(np.ones(0)) is programs[0]
         assert f.program(np.ones(1)) is not programs[1]
 
 
 def test_a_dropped_program_is_freed() -> None:
     f = ef.jit(scale, **QUICK)
+    f._versions.limit = FEW
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         f(np.ones(1000))
         gone = weakref.ref(f.program(np.ones(1000)))
-        for n in range(1, KEPT + 1):
+        for n in range(1, FEW + 1):
             f(np.ones(n))
     gc.collect()
     assert gone() is None
@@ -120,6 +123,7 @@ def test_versions_are_dropped_in_the_order_of_last_use() -> None:
 
 def test_threads_over_more_sizes_than_are_kept_get_numpys_answers() -> None:
     f = ef.jit(centred, **QUICK)
+    f._versions.limit = FEW
     g = ef.jit(centred, dynamic=True, **QUICK)
     failures: list[BaseException] = []
 
@@ -146,7 +150,7 @@ def test_threads_over_more_sizes_than_are_kept_get_numpys_answers() -> None:
         finally:
             sys.setswitchinterval(interval)
     assert not failures
-    assert len(f._versions) <= KEPT and len(f._by_arrays) <= KEPT
+    assert len(f._versions) <= FEW and len(f._by_arrays) <= FEW
 
 
 # ---- with dynamic

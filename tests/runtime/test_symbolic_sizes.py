@@ -289,7 +289,7 @@ def test_verify_checks_carried_programs_too(monkeypatch: pytest.MonkeyPatch) -> 
     checked: list[Any] = []
     monkeypatch.setattr(family, "verified", lambda p: checked.append(p) or p)
     program.at(n=30)
-    assert len(checked) == 1
+    assert [p.plan.graph.inputs[0].shape for p in checked] == [(30, 8)]  # and no size that was not asked for
 
 
 BIG = 10**6
@@ -359,3 +359,22 @@ def test_numpy_scalars_keep_their_dtype_at_every_size() -> None:
     for n in (60, 5, 3):
         for s in (np.float64(2), 2.0, np.float32(2)):
             assert f(np.ones(n, np.float32), s).dtype == (np.ones(n, np.float32) * s).dtype
+
+
+def test_results_may_nest_differently_at_another_size() -> None:
+    def f(x: Any) -> Any:
+        return {"halves": (x[: len(x) // 2], x[len(x) // 2 :])} if len(x) > 3 else [x * 2]
+
+    program = ef.compile(f, ef.spec(("n",)))
+    for n in (8, 3, 5, 2):
+        agrees(program, f, RNG.random(n))
+
+
+def test_a_program_runs_on_flat_arrays_too() -> None:
+    program = ef.compile(noisy, ef.spec(("n", 2)), np.random.default_rng(5))
+    x = np.ones((3, 2))
+    np.testing.assert_array_equal(program.run([x, x])[0], x + x)
+    mine, numpys = np.random.default_rng(1), np.random.default_rng(1)
+    np.testing.assert_array_equal(program.call([x, mine])[0], noisy(x, numpys))
+    with pytest.raises(ef.ShapeError, match="its rank differs"):
+        program.run([])

@@ -1,0 +1,76 @@
+"""Stand-ins for what NumPy does before it asks a traced array: ``np.max([x, y])``, ``np.maximum.reduce([x, y])``,
+``TABLE[x]``.
+
+NumPy looks for tracers among a call's arguments, not inside their lists, and an array asks nobody how to read its
+index. In: the functions, ufuncs, arrays themselves. Out: the same, except where a tracer is met. Used by `stand_ins`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from eqfuse.errors import TraceError
+from eqfuse.frontends.dispatch import call_function, call_ufunc, holds_tracer
+from eqfuse.frontends.promotion import lift
+from eqfuse.tracer import current
+
+REDUCED = (
+    np.add, np.multiply, np.maximum, np.minimum, np.logical_and, np.logical_or, np.bitwise_and, np.bitwise_or,
+    np.bitwise_xor,
+)  # fmt: skip
+
+
+def taking_lists(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` of the table, which also sees the tracers in a list that it is given first."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if args and type(args[0]) in (list, tuple) and current() is not None and holds_tracer(args[0]):
+            return call_function(function, args, kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
+
+class ReducingLists:
+    """A ufunc whose ``reduce`` also sees the tracers in a list."""
+
+    def __init__(self, ufunc: np.ufunc) -> None:
+        self._ufunc = ufunc
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._ufunc(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ufunc, name)
+
+    def reduce(self, array: Any, *args: Any, **kwargs: Any) -> Any:
+        if type(array) in (list, tuple) and current() is not None and holds_tracer(array):
+            return call_ufunc(self._ufunc, "reduce", (lift(array), *args), kwargs)
+        return self._ufunc.reduce(array, *args, **kwargs)
+
+
+class Constant(np.ndarray):
+    """An array from outside the traced function, which may be read at traced places."""
+
+    def __getitem__(self, key: Any) -> Any:
+        if current() is not None and holds_tracer(key if isinstance(key, tuple) else (key,)):
+            return lift(self.view(np.ndarray))[key]
+        return self.view(np.ndarray)[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if current() is not None and (
+            holds_tracer((value,)) or holds_tracer(key if isinstance(key, tuple) else (key,))
+        ):
+            raise TraceError(
+                "a traced value would be written into a NumPy array made outside the traced function. Make the array "
+                "inside: np.zeros, np.empty, np.array(x), or pass it as an argument"
+            )
+        self.view(np.ndarray)[key] = value
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        return array[()] if return_scalar else np.asarray(array)
