@@ -22,7 +22,7 @@ X = np.arange(6.0).reshape(2, 3)
     (lambda x: np.asarray(x), (np.float64(2),)),
     (lambda s: s, (3,)), (lambda s: (s * 2, s / 2, s > 2, -s, s**2), (3,)), (lambda s: (s // 1, not 3), (2.5,)),
     (lambda b: b, (True,)), (lambda x, s: x * s, (np.float32(2), 3)),
-], ids=str)  # fmt: skip
+])  # fmt: skip
 def test_a_result_without_axes_has_the_type_that_numpy_gives_it(fn: Callable, args: tuple) -> None:
     wanted, got = fn(*args), ef.jit(fn)(*args)
     several = isinstance(wanted, tuple)
