@@ -34,7 +34,8 @@ ELEMENTS = 16384  # per measured call: three float32 arrays fill 192 KiB, a usua
 # Operators without a call of their own: the one they are priced as.
 SAME_AS = {
     "window_max": "maximum", "window_sum": "add", "take_along_axis": "take", "scatter": "take",
-    "concat": "cast", "pad": "cast", "slice_scatter": "cast", "real": "cast", "imag": "cast", "complex": "cast",
+    "concat": "cast", "pad": "cast", "slice_scatter": "cast", "bitcast": "cast",
+    "real": "cast", "imag": "cast", "complex": "cast",
 }  # fmt: skip
 # Operators priced in proportion to one that is measured, as the generic table has them: they are many, and slow.
 _MEASURED_CALLS = ("cumsum", "sort")

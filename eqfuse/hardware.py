@@ -186,7 +186,7 @@ class Group(NamedTuple):
 GROUPS = (
     Group("input const transpose reshape broadcast_to slice flip sliding_window", 0, 0),
     Group("add subtract multiply negative abs square sign floor ceil trunc round copysign signbit", 1, 0.1),
-    Group("maximum minimum fmax fmin where cast real imag complex conj concat pad slice_scatter", 1, 0.1),
+    Group("maximum minimum fmax fmin where cast real imag complex conj concat pad slice_scatter bitcast", 1, 0.1),
     Group("window_max window_sum", 1, 0.1),
     Group("equal not_equal less less_equal greater greater_equal isnan isinf isfinite", 1, 0.1),
     Group("logical_and logical_or logical_xor logical_not", 1, 0.5),

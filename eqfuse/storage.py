@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,8 @@ from eqfuse.ir import Node, Shape, TensorType, node
 from eqfuse.kinds.state import contiguous, view_strides
 from eqfuse.ops import Role, row
 
-Step = tuple[str, tuple]  # a view operator and its one attribute; "squeeze": a reshape by axes of extent 1 alone
+Step = tuple[str, Any]  # a view operator and its one attribute; "squeeze": a reshape by axes of extent 1 alone;
+# "flat": one that NumPy writes through in every memory order
 Ranges = tuple[tuple[int, int, int], ...]
 
 
@@ -32,10 +34,11 @@ class Access(Enum):
 class Storage:
     """One block of memory. `argument`: the array of the caller that it is, by its place among the graph's inputs."""
 
-    __slots__ = ("_base", "_made", "_writes", "version", "argument")
+    __slots__ = ("_base", "_made", "_writes", "version", "argument", "_in_order")
 
-    def __init__(self, value: Node, argument: int | None = None) -> None:
+    def __init__(self, value: Node, argument: int | None = None, in_order: bool = False) -> None:
         self._base = self._made = value
+        self._in_order = in_order  # it was copied to C order
         self._writes: list[tuple[Ranges, Node]] = []
         self.version = 0
         self.argument = argument
@@ -75,9 +78,9 @@ class Storage:
         """Is the view `steps`, reshaped, still a view? As long as the memory lies in C order: see `needs_order`."""
         extents, strides = self._base.shape, contiguous(self._base.shape)
         for op, attr in (*steps, ("reshape", shape)):
-            if op in ("real", "imag"):
-                continue  # every other number of the same elements
-            view = "reshape" if op == "squeeze" else op
+            if op in ("real", "imag", "bitcast"):
+                continue  # the same elements, or every other number of them
+            view = "reshape" if op in ("squeeze", "flat") else op
             after = view_strides(view, (attr,), extents, strides)
             if after is None:
                 return False
@@ -90,7 +93,7 @@ class Storage:
         TraceError where NumPy may have laid the memory out in another order.
         """
         inputs: set[Node] = set()
-        stack = [self._made]
+        stack = [] if self._in_order else [self._made]
         seen = set(stack)
         while stack:
             n = stack.pop()
@@ -124,9 +127,9 @@ def taken(value: Node, steps: Sequence[Step]) -> Node:
     return value
 
 
-def _undone(op: str, attr: tuple, value: Node, before: Node) -> Node:
+def _undone(op: str, attr: Any, value: Node, before: Node) -> Node:
     """What `before` becomes when its view by `op` becomes `value`."""
-    if op in ("reshape", "squeeze"):
+    if op in ("reshape", "squeeze", "flat"):
         return tidy.reshape(value, before.shape)
     if op == "transpose":
         return tidy.transpose(value, [attr.index(axis) for axis in range(len(attr))])
@@ -135,6 +138,8 @@ def _undone(op: str, attr: tuple, value: Node, before: Node) -> Node:
     if op in ("real", "imag"):
         other = tidy.part("imag" if op == "real" else "real", before)
         return node("complex", (value, other) if op == "real" else (other, value))
+    if op == "bitcast":
+        return node("bitcast", (value,), (before.dtype,))
     raise TraceError(f"a write through a view by {op} cannot be traced: write to the array itself")
 
 

@@ -5,6 +5,7 @@ In: operators, methods, ufuncs and array functions called on it. Out: graph node
 
 from __future__ import annotations
 
+import builtins
 import operator
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -164,7 +165,7 @@ class Tracer:
             return wrap(taken(self.node, steps), access, self.weak)
         made, storage, before = self._type, self._storage, self._steps
         for op, attr in steps:
-            after = TensorType(made.dtype, row(op).type([made], (attr,)).shape)
+            after = TensorType(made.dtype, row("reshape" if op == "flat" else op).type([made], (attr,)).shape)
             if op == "reshape" and _without_ones(after.shape) == _without_ones(made.shape):
                 op = "squeeze"
             if op == "reshape" and before and not storage.keeps(before, attr):
@@ -225,6 +226,11 @@ class Tracer:
     @property
     def tensor_type(self) -> TensorType:
         return self._type
+
+    @property
+    def storable(self) -> bool:
+        """Does this array have memory of its own, unlike a scalar?"""
+        return self._access is not Access.SCALAR
 
     @property
     def argument(self) -> int | None:
@@ -443,6 +449,23 @@ class Tracer:
     def imag(self, value: Any) -> None:
         self.imag.assign(value)
 
+    def view(self, dtype: Any = None, type: Any = None) -> Tracer:
+        """The same memory, read in another dtype of equal width."""
+        if type is not None or (isinstance(dtype, builtins.type) and issubclass(dtype, np.ndarray)):
+            raise UnsupportedOp("view as another class of arrays cannot be traced")
+        wanted = self.dtype if dtype is None else supported(np.dtype(dtype), "the view")
+        if wanted == self.dtype:
+            return self.viewed()
+        if wanted.itemsize != self.dtype.itemsize:
+            raise UnsupportedOp(
+                f"a view of {self.dtype} as {wanted} changes the number of elements, which cannot be traced; dtypes of "
+                "equal width can"
+            )
+        if self._access is Access.SCALAR:
+            return wrap(tidy.VIEWS["bitcast"](self.node, wanted))
+        step: Step = ("bitcast", wanted)
+        return Tracer(TensorType(wanted, self.shape), self._storage, (*self._steps, step), self._access)
+
     def _part(self, op: str) -> Tracer:
         if self._access is Access.SCALAR:
             return wrap(tidy.part(op, self.node))
@@ -453,7 +476,7 @@ class Tracer:
     def flat(self) -> Tracer:
         if self._access is Access.SCALAR:
             return self.viewed(("reshape", (1,)))
-        step = ("reshape", (self.size,))
+        step: Step = ("flat", (self.size,))
         return Tracer(TensorType(self.dtype, (self.size,)), self._storage, (*self._steps, step), self._access)
 
     def reshape(self, *shape: Any, **kwargs: Any) -> Tracer:
@@ -473,7 +496,8 @@ class Tracer:
         return wrap(tidy.cast(self.node, wanted), self._access)
 
     def copy(self, order: str = "C") -> Tracer:
-        return wrap(self.node, self._access)
+        access = Access.SCALAR if self._access is Access.SCALAR else Access.WRITABLE
+        return Tracer(self._type, Storage(self.node, in_order=order == "C"), (), access)
 
     def fill(self, value: Any) -> None:
         self.assign(value)

@@ -29,7 +29,7 @@ NOT_EMITTED = frozenset({"argmax", "argmin", *SPECIAL} - set(SPECIAL_ROWS))
 # {0}, {1}: arguments; {all}: every argument; attributes by the names in the operator's row.
 _CALLS = {name: f"cupy.{ufunc.__name__}({{all}})" for name, ufunc in UFUNCS.items()} | {
     "erf": "special.erf({0})", "erfc": "special.erfc({0})",
-    "where": "cupy.where({all})", "cast": "{0}.astype('{dtype}')",
+    "where": "cupy.where({all})", "cast": "{0}.astype('{dtype}')", "bitcast": "{0}.view('{dtype}')",
     "real": "{0}.real", "imag": "{0}.imag", "complex": "complex_array({0}, {1})",
     "transpose": "cupy.transpose({0}, {axes})", "reshape": "cupy.reshape({0}, {shape})",
     "broadcast_to": "cupy.broadcast_to({0}, {shape})", "flip": "cupy.flip({0}, {axes})",

@@ -77,7 +77,7 @@ def _call(source: Source, n: Node, args: list[str]) -> str:
         source.names |= names
         attrs = dict(zip(row(n.op).attrs, n.attrs, strict=True))
         return template.format(*args, **attrs)
-    source.names[n.op] = row(n.op).meaning
+    source.names |= {n.op: row(n.op).meaning, "dtype": np.dtype}
     return f"copyto(o0, {n.op}({', '.join([*args, *map(repr, n.attrs)])}))"
 
 

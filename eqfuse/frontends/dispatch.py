@@ -34,6 +34,8 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict
     where = kwargs.pop("where", True)
     if where is not True and method == "reduce":
         kwargs["where"] = where
+    if method in ("reduce", "accumulate", "reduceat"):
+        _fold_in(out, kwargs)
     results = _call(name, implementation, inputs, kwargs)
     if where is not True and method == "__call__":
         results = _chosen(where, results, out)
@@ -56,7 +58,19 @@ def call_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) ->
     place = _out_place(implementation)
     if place is not None and place < len(args):
         out, args[place] = args[place], None
+    if function in _FOLDS and len(args) < 3:
+        _fold_in(out, kwargs)
     return _into(name, out, _call(name, implementation, args, kwargs), kwargs.get("casting", "same_kind"))
+
+
+_FOLDS = (np.sum, np.prod, np.cumsum, np.cumprod, np.cumulative_sum, np.cumulative_prod)
+
+
+def _fold_in(out: Any, kwargs: dict[str, Any]) -> None:
+    """A fold whose result goes into an array is computed in that array's dtype, unless ``dtype=`` says otherwise."""
+    (place,) = out if isinstance(out, tuple) and len(out) == 1 else (out,)
+    if isinstance(place, Tracer) and kwargs.get("dtype") is None:
+        kwargs["dtype"] = place.dtype
 
 
 def on_values(name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

@@ -36,6 +36,8 @@ def index(x: Tracer, key: Any) -> Tracer | Selection:
     if arrays:
         return _gather(view, arrays)
     scalar = view.ndim == 0 and Ellipsis not in parts
+    if view.ndim == 0 and x.ndim == 0 and not scalar:
+        return view if x.storable else wrap(x.node, Access.WRITABLE)  # scalar[...] is a new array
     return wrap(view.node) if scalar else view
 
 

@@ -345,13 +345,13 @@ def diagonal_view(a: Any, offset: int, axis1: int, axis2: int) -> Tracer:
     start = offset if offset >= 0 else -offset * n
     chosen = (start, start + (length - 1) * (n + 1) + 1, n + 1) if length else (0, 0, 1)
     whole = tuple((0, extent, 1) for extent in x.shape[:-2])
-    flat = ("reshape", (*x.shape[:-2], m * n))
-    return x.viewed(flat, ("slice", (*whole, chosen)))
+    merged = ("flat", (*x.shape[:-2], m * n))  # a step that is a view in every memory order
+    return x.viewed(merged, ("slice", (*whole, chosen)))
 
 
 @implements(np.copy)
 def copy(a: Any, order: str = "K", subok: bool = False) -> Tracer:
-    return lift(a).copy()
+    return lift(a).copy(order)
 
 
 @implements(np.astype)

@@ -7,7 +7,7 @@ No law and no kernel ever sees the generator, so a draw is never repeated, dropp
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -66,10 +66,16 @@ class TracedGenerator:
         if name in ("choice", "permutation", "shuffle"):
             return getattr(self, f"_{name}")
         if not callable(getattr(self._real, name)) or name in ("seed", "set_state", "spawn", "permuted"):
+            return self.refuse(name)
+        return lambda *args, **kwargs: self._draw(name, args, kwargs)
+
+    def refuse(self, name: str) -> Callable[..., Any]:
+        def call(*_: Any, **__: Any) -> NoReturn:
             raise UnsupportedOp(
                 f"{type(self._real).__name__}.{name} cannot be traced: set the generator up outside the traced function"
             )
-        return lambda *args, **kwargs: self._draw(name, args, kwargs)
+
+        return call
 
     def _draw(self, method: str, args: tuple, kwargs: dict[str, Any]) -> Tracer:
         if kwargs.pop("out", None) is not None:

@@ -119,7 +119,7 @@ _MADE: dict[Any, Callable[..., Any]] = {
     np.zeros: _zeros, np.empty: _zeros, np.ones: _ones, np.full: _full,
     np.array: _array, np.asarray: _asarray, np.asanyarray: _asarray, np.asarray_chkfinite: _asarray,
     np.ascontiguousarray: _ascontiguousarray, np.asfortranarray: _ascontiguousarray, np.require: _asarray,
-    np.random.default_rng: _default_rng,
+    np.random.default_rng: _default_rng, np.random.seed: TracedGenerator(None, np.random.mtrand._rand).refuse("seed"),
 } | {
     function: _constant(function)
     for function in (

@@ -127,7 +127,8 @@ def reduce(name: str, x: Node, axes: Sequence[int]) -> Node:
 
 
 VIEWS: dict[str, Callable[[Node, Any], Node]] = {
-    "reshape": reshape, "squeeze": reshape, "transpose": transpose, "broadcast_to": broadcast_to, "slice": slice_,
-    "flip": flip, "real": lambda x, _: part("real", x), "imag": lambda x, _: part("imag", x),
+    "reshape": reshape, "squeeze": reshape, "flat": reshape, "transpose": transpose, "broadcast_to": broadcast_to,
+    "slice": slice_, "flip": flip, "bitcast": lambda x, dtype: node("bitcast", (x,), (dtype,)),
+    "real": lambda x, _: part("real", x), "imag": lambda x, _: part("imag", x),
     "sliding_window": lambda x, windows: node("sliding_window", (x,), (windows,)),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Rows of the updates: an array with some of its elements replaced, as assignment to items leaves it."""
+"""Rows of what arrays are as memory: some of their elements replaced, or their bits read in another dtype."""
 
 from __future__ import annotations
 
@@ -63,7 +63,19 @@ def _scatter_work(types: Types, _out: TensorType, attrs: tuple) -> int:
     return 0 if attrs[1] == "set" else types[2].size
 
 
+def _bitcast(types: Types, attrs: tuple) -> TensorType:
+    (t,), (dtype,) = types, attrs
+    need(t.dtype.itemsize == dtype.itemsize, "bitcast", types, f"{dtype} is not as wide")
+    return TensorType(dtype, t.shape)
+
+
+def do_bitcast(x: Any, dtype: np.dtype) -> Any:
+    """The same bits, read as numbers of `dtype`."""
+    return x.view(dtype)
+
+
 ROWS = [
+    Op("bitcast", Role.LIBRARY, 1, ("dtype",), _bitcast, do_bitcast, no_flops),
     Op("slice_scatter", Role.UPDATE, None, ("slices",), _slice_scatter, do_slice_scatter, no_flops),
     Op("scatter", Role.UPDATE, 3, ("axis", "mode"), _scatter, do_scatter, _scatter_work),
 ]

@@ -179,10 +179,22 @@ def reductions_with_a_mask(x: Any) -> Any:
     )  # fmt: skip
 
 
+def bits_and_parts(x: Any) -> Any:
+    y = x.copy()
+    bits = y.view(np.int64)
+    bits &= 0x7FFFFFFFFFFFFFFF
+    y[0].view(np.uint64)[1] = 0
+    z = y + 1j * x
+    z.real[0] = 5
+    z.imag *= 2
+    return y, bits, z, x.view(np.uint64) >> 52
+
+
 CASES = [
     rows_columns_and_steps, through_views, an_alias_sees_the_change, scalars_are_values, buffers_filled_by_slices,
     a_recurrence, masks, known_masks_and_indices, out_and_where, constants_stay_readable, casts_on_the_way_in,
     reshapes_that_copy, methods_that_change, what_a_mask_selects, reductions_with_a_mask,
+    bits_and_parts,
 ]  # fmt: skip
 
 

@@ -84,7 +84,7 @@ def judge(got: Any, plan: Plan, arguments: Sequence[Any]) -> None:
     assert plan.graph.signature is not None
     wanted = ef.meaning(Graph(plan.graph.inputs, plan.graph.outputs), *plan.graph.signature.flatten(tuple(arguments)))
     for found, want in zip(leaves(got), wanted, strict=True):
-        assert type(found) is np.ndarray and found.dtype == want.dtype and found.shape == want.shape
+        assert isinstance(found, (np.ndarray, np.generic)) and found.dtype == want.dtype and found.shape == want.shape
         if want.dtype.kind in "fc":
             close = {2: 4e-3, 4: 2e-5, 8: 1e-12}[want.real.dtype.itemsize]
             np.testing.assert_allclose(found, want, rtol=close, atol=close * max(1.0, np.abs(want).max(initial=0)))

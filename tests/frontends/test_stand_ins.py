@@ -1,0 +1,125 @@
+"""While a function is traced, NumPy's functions that make arrays make traced ones, under every name they have."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy as numerics
+import pytest
+from numpy import arange, empty, zeros
+
+import eqfuse as ef
+from eqfuse.tracer import Tracer
+
+X = np.arange(12.0).reshape(3, 4)
+WEIGHTS = np.array([0.5, 0.25, 0.125, 1.0])
+
+
+def helper(x: Any, make: Any = None) -> Any:
+    buffer = empty(len(x))
+    for i in arange(len(x)):
+        buffer[i] = x[i].sum()
+    return buffer
+
+
+class Smoother:
+    def __init__(self, width: int) -> None:
+        self.width = width
+
+    def __call__(self, x: Any) -> Any:
+        out = numerics.zeros_like(x)
+        out[:, self.width :] = x[:, self.width :]
+        return out
+
+
+@dataclass
+class State:
+    x: np.ndarray
+
+    def padded(self) -> Any:
+        out = zeros((self.x.shape[0] + 2, self.x.shape[1]))
+        out[1:-1] = self.x
+        return out
+
+
+def imported_inside(x: Any) -> Any:
+    import numpy
+    from numpy import ones as unity
+
+    out = numpy.full(x.shape, 2.0)
+    out[0] = x[0] * unity(4)
+    return out
+
+
+def closure() -> Any:
+    from numpy import zeros as make
+
+    def inner(x: Any) -> Any:
+        out = make(x.shape)
+        out[1] = x[1]
+        return out
+
+    return inner
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        helper, lambda x: Smoother(2)(x), lambda x: State(x).padded(), imported_inside, closure(),
+        lambda x: [helper(row[None]) for row in x], lambda x: partial(helper, make=1)(x), ef.jit(helper),
+        lambda x: np.array([x[0, 0], 1, x.sum()]) + np.asarray([[1.0], [2.0]]) @ np.array([x[0, :3]]),
+        lambda x: np.linspace(0, 1, 4) * x + np.eye(4)[1] - WEIGHTS[np.argsort(WEIGHTS)[0]],
+        lambda x: [float(w) * x for w in np.array([1.0, 2.0])] if np.ones(2).all() else x,
+    ],
+)  # fmt: skip
+def test_buffers_made_under_any_name_can_be_written_to(function):
+    got, wanted = ef.jit(lambda x: function(x))(X), function(X)
+    for g, w in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(g, w, rtol=1e-14)
+
+
+def test_afterwards_everything_is_as_before():
+    before = (np.zeros, np.array, np.random.default_rng, zeros, empty, np.random.normal, np.add)
+    ef.trace(helper, X)
+    with pytest.raises(ZeroDivisionError):
+        ef.trace(lambda x: zeros(3) / (1 // 0), X)
+    assert before == (np.zeros, np.array, np.random.default_rng, zeros, empty, np.random.normal, np.add)
+    assert type(np.zeros(3)) is np.ndarray
+
+
+def test_another_thread_makes_plain_arrays_meanwhile():
+    seen: list[Any] = []
+
+    def function(x: Any) -> Any:
+        other = threading.Thread(target=lambda: seen.extend([zeros(2), np.arange(3), np.array([1, 2])]))
+        other.start()
+        other.join()
+        mine = zeros(2)
+        assert isinstance(mine, Tracer)
+        return x + mine.sum()
+
+    ef.trace(function, X)
+    assert [type(a) for a in seen] == [np.ndarray] * 3
+
+
+def test_traces_in_several_threads_at_once_do_not_disturb_each_other():
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(20):
+                np.testing.assert_array_equal(ef.meaning(ef.trace(helper, X), X), X.sum(1))
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert type(zeros(1)) is np.ndarray
