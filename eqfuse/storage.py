@@ -30,12 +30,18 @@ class Access(Enum):
 
 
 class Storage:
-    """One block of memory. `argument`: the array of the caller that it is, by its place among the graph's inputs."""
+    """One block of memory. `argument`: the array of the caller that it is, by its place among the graph's inputs.
 
-    __slots__ = ("_base", "_made", "_writes", "version", "argument")
+    `origin`: the memory, and its version, that a reshape copied because it does not lie in C order; had NumPy laid it
+    out in another order, this would be a view of it. `doubtful`: such a copy of this memory was written to.
+    """
 
-    def __init__(self, value: Node, argument: int | None = None) -> None:
+    __slots__ = ("_base", "_made", "_writes", "version", "argument", "origin", "doubtful")
+
+    def __init__(self, value: Node, argument: int | None = None, origin: Storage | None = None) -> None:
         self._base = self._made = value
+        self.origin = None if origin is None else (origin, origin.version)
+        self.doubtful = False
         self._writes: list[tuple[Ranges, Node]] = []
         self.version = 0
         self.argument = argument
@@ -105,6 +111,10 @@ class Storage:
                 stack += [a for a in n.args if a not in seen]
                 seen.update(n.args)
         return inputs
+
+    def unsure(self) -> bool:
+        """Has a copy of this memory, or the memory it was copied from, changed since?"""
+        return self.doubtful or (self.origin is not None and self.origin[0].version != self.origin[1])
 
     def _slice(self, wanted: Ranges) -> Node | None:
         """The slice `wanted`, unless the writes since cover parts of it."""

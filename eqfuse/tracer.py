@@ -150,6 +150,8 @@ class Tracer:
         if self._version != self._storage.version:
             self._rely_on_order()
             self._node, self._version = None, self._storage.version
+        if self._storage.unsure():
+            self._trace.ordered |= (self._storage.origin or (self._storage,))[0].needs_order()
         if self._node is None:
             self._node = self._storage.read(self._steps)
         return self._node
@@ -168,7 +170,7 @@ class Tracer:
             if op == "reshape" and _without_ones(after.shape) == _without_ones(made.shape):
                 op = "squeeze"
             if op == "reshape" and before and not storage.keeps(before, attr):
-                storage, before = Storage(tidy.reshape(storage.read(before), attr)), ()
+                storage, before = Storage(tidy.reshape(storage.read(before), attr), origin=storage), ()
             elif not _changes_nothing(op, attr, made.shape):
                 before = (*before, (op, attr))
             made = after
@@ -186,6 +188,11 @@ class Tracer:
             raise TraceError("assignment destination is read-only, as in NumPy: copy the array first (x.copy())")
         new = fitted(value, self._type, casting)
         self._rely_on_order()
+        if self._storage.origin is not None:
+            source, _ = self._storage.origin
+            source.doubtful = True
+            if source.argument is not None:
+                self._trace.ordered |= source.needs_order()
         if self._storage.argument is not None:
             self._trace.written.add(self._storage.argument)
         self._storage.write(self._steps, new)

@@ -320,3 +320,30 @@ def test_a_loop_of_updates_writes_into_one_buffer():
     assert len(updates) >= 5
     assert len(updates_in_place(program.plan)) >= len(updates) // 2
     np.testing.assert_array_equal(x, np.arange(400_000.0).reshape(400, 1000))
+
+
+@pytest.mark.parametrize("order", "CF")
+def test_a_reshape_that_may_be_a_view_is_followed_or_refused(order: str) -> None:
+    """The transpose of an array in Fortran order lies in C order, so its reshape shares memory."""
+
+    def write_then_read(x):
+        transposed = x.T
+        flat = transposed.reshape(-1)
+        transposed += 1
+        return flat
+
+    def write_to_the_reshape(x):
+        flat = x.T.reshape(-1)
+        flat += 1
+        return x + 0
+
+    for function in (write_then_read, write_to_the_reshape):
+        x = np.array(np.arange(6.0).reshape(2, 3), order=order)
+        y = x.copy(order)
+        wanted = function(x)
+        if order == "F":
+            with pytest.raises(ef.ShapeError, match="view only of arrays in C order"):
+                ef.jit(function)(y)
+        else:
+            np.testing.assert_array_equal(ef.jit(function)(y), wanted)
+            np.testing.assert_array_equal(y, x)
