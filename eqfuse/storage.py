@@ -90,6 +90,18 @@ class Storage:
             extents, strides = row(view).type([TensorType(np.dtype(bool), extents)], (attr,)).shape, after
         return True
 
+    def in_order(self, steps: Sequence[Step]) -> bool:
+        """Do the elements of the view `steps` lie one after the other, as long as the memory lies in C order?"""
+        extents, strides = self._base.shape, contiguous(self._base.shape)
+        for op, attr in steps:
+            view = "reshape" if op == "squeeze" else op
+            after = None if op in ("real", "imag") else view_strides(view, (attr,), extents, strides)
+            if after is None:
+                return False
+            extents, strides = row(view).type([TensorType(np.dtype(bool), extents)], (attr,)).shape, after
+        plain = contiguous(extents)
+        return 0 in extents or all(s == p or n == 1 for s, p, n in zip(strides, plain, extents, strict=True))
+
     def needs_order(self) -> set[Node]:
         """The inputs that must lie in C order for this memory to do so.
 

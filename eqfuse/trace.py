@@ -127,8 +127,8 @@ class CallSignature:
         for i in self.ordered:
             if not arrays[i].flags.c_contiguous:
                 raise ShapeError(
-                    "the function writes to an argument, or to a reshape of it, which is a view only of arrays in C order: "
-                    "pass a copy of it, np.ascontiguousarray(x)"
+                    "the function writes to an argument, or to a reshape of it, which is a view only of arrays in C "
+                    "order: pass a copy of it, np.ascontiguousarray(x)"
                 )
         for i in self.written:
             if not arrays[i].flags.writeable:

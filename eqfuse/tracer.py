@@ -176,6 +176,17 @@ class Tracer:
             made = after
         return Tracer(made, storage, before, access or self._access)
 
+    def raveled(self) -> Tracer:
+        """One axis, as np.ravel: a view of memory that lies in C order without gaps, otherwise a copy."""
+        flat = (self.size,)
+        if self._access is Access.SCALAR:
+            return self.viewed(("reshape", flat))
+        made = TensorType(self.dtype, flat)
+        if not self._storage.in_order(self._steps):
+            copy = Storage(tidy.reshape(self.node, flat), origin=self._storage)
+            return Tracer(made, copy, (), Access.WRITABLE)
+        return Tracer(made, self._storage, (*self._steps, ("reshape", flat)), self._access)
+
     def assign(self, value: Any, casting: str = "unsafe") -> None:
         """``self[...] = value``: broadcast to this array's shape and cast to its dtype by the rule `casting`."""
         from eqfuse.frontends.promotion import fitted

@@ -322,6 +322,20 @@ def test_a_loop_of_updates_writes_into_one_buffer():
     np.testing.assert_array_equal(x, np.arange(400_000.0).reshape(400, 1000))
 
 
+@pytest.mark.parametrize("take", (lambda x: x[:, ::-1], lambda x: x[..., :2], lambda x: x.T, lambda x: x[None]))
+def test_ravel_is_a_view_of_memory_without_gaps_only(take: Callable[[Any], Any]) -> None:
+    def program(x):
+        flat = take(x).ravel()
+        flat += 1
+        return flat
+
+    for shape in ((1, 3), (3, 1), (2, 3)):
+        x = np.arange(6.0)[: np.prod(shape)].reshape(shape)
+        y = x.copy()
+        np.testing.assert_array_equal(ef.jit(program)(y), program(x))
+        np.testing.assert_array_equal(y, x)
+
+
 @pytest.mark.parametrize("order", "CF")
 def test_a_reshape_that_may_be_a_view_is_followed_or_refused(order: str) -> None:
     """The transpose of an array in Fortran order lies in C order, so its reshape shares memory."""
