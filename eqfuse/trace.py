@@ -42,7 +42,7 @@ from eqfuse.frontends.accepted import plain_array, supported
 from eqfuse.frontends.numpy_random import GENERATORS, Draw, TracedGenerator
 from eqfuse.frontends.selection import Selection
 from eqfuse.frontends.stand_ins import stand_ins
-from eqfuse.ir import Graph, Node, TensorType, check, const, input_node
+from eqfuse.ir import Graph, Node, TensorType, const, input_node
 from eqfuse.pytree import LEAF, NUMBER, SCALAR, Static, Structure, flatten, paths, unflatten
 from eqfuse.symbolic import SymbolicSpec, symbolic_shape
 from eqfuse.tracer import Trace, Tracer, argument
@@ -247,7 +247,7 @@ def trace(
     generators = tuple(i for i, leaf in enumerate(leaves) if isinstance(leaf, GENERATORS))
     draws = tuple(draw for _, draw in run.draws)
     signature = CallSignature(parameters, names, structure, results, sources, written, ordered, draws, generators)
-    return check(Graph((*inputs, *(n for n, _ in run.draws)), tuple(nodes), signature))
+    return Graph((*inputs, *(n for n, _ in run.draws)), tuple(nodes), signature)
 
 
 def _refuse_changed_containers(structure: Structure, stands: list[Any], arguments: tuple) -> None:

@@ -333,7 +333,8 @@ class Tracer:
     __array__ = _needs_value(
         "np.array(), np.asarray() or assignment into a NumPy array",
         np.array,
-        "Join traced arrays by np.stack or np.concatenate, write into arrays made inside the traced function; a "
+        "Join traced arrays by np.stack or np.concatenate, write into arrays made inside the traced function, index "
+        "one made outside as np.asarray(table)[i]; a "
         "library that converts its arguments cannot be traced (ef.softmax, ef.gelu and others stand in for scipy's)",
     )
     item = _needs_value("item()", np.ndarray.item, "Index with x[...] instead, which stays traced")

@@ -53,5 +53,5 @@ def known(value: Any, what: str, instead: str = "name the argument in static_arg
     array: Any = np.asarray(value)  # of traced arrays, a traced one, which passes for an ndarray
     found: np.ndarray | None = array.known() if hasattr(array, "known") else array
     if found is None:
-        raise TraceError(f"{what} is a traced value: the result's shape would depend on data; {instead}")
+        raise TraceError(f"{what} is a traced value: the shape of the result depends on data; {instead}")
     return found

@@ -84,7 +84,7 @@ def _mapped(tree: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def holds_tracer(tree: Any) -> bool:
-    return any(True for _ in tracers(tree))
+    return next(tracers(tree), None) is not None
 
 
 def tracers(tree: Any) -> Iterator[Tracer]:

@@ -68,7 +68,7 @@ def nanmedian(
 
 def _quantile(op: str, a: Any, q: Any, axis: Axis, method: str, keepdims: Any, weights: Any) -> Tracer:
     x = lift(a)
-    if op.startswith("nan") and x.size == 0:
+    if op.startswith("nan") and x.size == 0 and x.dtype.kind != "c":
         return nanmean(x, axis, keepdims=keepdims)  # as NumPy, for any number of quantiles
     share = lift(np.asarray(q, x.dtype) if type(q) in (int, float) and x.dtype.kind == "f" else q)
     if share.ndim > 1 and op.startswith("nan"):

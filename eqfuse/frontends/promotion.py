@@ -96,7 +96,7 @@ def elementwise(name: str, *values: Any) -> Tracer:
     """The elementwise operator `name` with NumPy's promotion, casts made explicit."""
     if name == "where":
         condition = tidy.cast(lift(values[0]).node, np.dtype(bool))
-        return wrap(node("where", (condition, *common(values[1:]))))
+        return wrap(tidy.elementwise("where", (condition, *common(values[1:]))))
     operands = [operand(v) for v in values]
     loop = loop_dtypes(name, *promote(operands))
     if name in _COMPARISONS:
@@ -105,7 +105,7 @@ def elementwise(name: str, *values: Any) -> Tracer:
                 return _decided(name, operands, i)
     if name == "power" and loop[-1].kind in "iu" and type(operands[1]) is int and operands[1] < 0:
         raise ShapeError("integers to negative integer powers are not allowed; cast the base to a float first")
-    return wrap(node(name, (with_dtype(o, d) for o, d in zip(operands, loop, strict=False))))
+    return wrap(tidy.elementwise(name, [with_dtype(o, d) for o, d in zip(operands, loop, strict=False)]))
 
 
 def _decided(name: str, operands: list[Any], out_of_range: int) -> Tracer:

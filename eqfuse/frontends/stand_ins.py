@@ -211,11 +211,17 @@ def _set(namespace: Namespace, name: str, value: Any) -> None:
         namespace[name] = value
 
 
+# NumPy as its compiled modules must see it: they have no frame to be told by, and take what it gives for memory.
+_ORIGINAL = types.ModuleType("numpy")
+vars(_ORIGINAL).update(vars(np))
+
+
 @functools.cache
 def _everywhere() -> tuple[Place, ...]:
     """NumPy's own modules, which any code may import while it runs."""
     modules = (vars(np), vars(np.random), vars(np.linalg))
-    return tuple(
+    compiled = [vars(m) for m in vars(np.random).values() if isinstance(m, types.ModuleType) and hasattr(m, "np")]
+    return tuple((module, "np", _ORIGINAL) for module in compiled) + tuple(
         (module, name, _stand_ins()[id(value)])
         for module in modules
         for name, value in module.items()

@@ -14,6 +14,7 @@ from numpy.exceptions import ComplexWarning
 
 from eqfuse.errors import user_level
 from eqfuse.ir import Node, Shape, const, node
+from eqfuse.ops import row
 from eqfuse.ops.elementwise import cast_array
 
 
@@ -27,6 +28,8 @@ def cast(x: Node, dtype: np.dtype) -> Node:
         return cast(part("real", x), dtype)
     if x.op == "const" and x.shape == ():
         return const(cast_array(x.attrs[0].array, dtype))  # type: ignore[attr-defined]
+    if x.op == "broadcast_to" and x.args[0].shape == ():
+        return broadcast_to(cast(x.args[0], dtype), x.shape)
     return node("cast", (x,), (dtype,))
 
 
@@ -35,6 +38,13 @@ def part(name: str, x: Node) -> Node:
     if x.op == "complex":
         return broadcast_to(x.args[name == "imag"], x.shape)
     return node(name, (x,))
+
+
+def elementwise(name: str, args: Sequence[Node]) -> Node:
+    """The elementwise operator `name`, which broadcasts by itself what was spread from a scalar before."""
+    scalars = [a.args[0] if a.op == "broadcast_to" and a.args[0].shape == () else a for a in args]
+    made = node(name, scalars)
+    return made if scalars == list(args) else broadcast_to(made, row(name).type([a.type for a in args], ()).shape)
 
 
 def reshape(x: Node, shape: Shape) -> Node:

@@ -75,14 +75,14 @@ def broadcast(op: str, types: Types) -> tuple[int, ...]:
 
 def _ufunc_row(name: str, ufunc: np.ufunc) -> Op:
     def type_rule(types: Types, _attrs: tuple) -> TensorType:
-        need(len(types) == ufunc.nin, name, types, f"it takes {ufunc.nin} argument(s)")
-        loop = loop_dtypes(name, *(t.dtype for t in types))
-        need(
-            all(t.dtype == d for t, d in zip(types, loop, strict=False)),
-            name, types, f"cast the arguments to {', '.join(d.name for d in loop[:-1])} first",
-        )  # fmt: skip
-        return TensorType(loop[-1], broadcast(name, types))
+        need(len(types) == ufunc.nin, name, types, takes)
+        dtypes = [t.dtype for t in types]
+        *wanted, result = loop_dtypes(name, *dtypes)
+        if dtypes != wanted[: len(dtypes)]:
+            need(False, name, types, f"cast the arguments to {', '.join(d.name for d in wanted)} first")
+        return TensorType(result, broadcast(name, types))
 
+    takes = f"it takes {ufunc.nin} argument(s)"
     return Op(name, Role.ELEMENTWISE, ufunc.nin, (), type_rule, ufunc, partial(_flops, _COMPLEX_FLOPS.get(name, 2)))
 
 

@@ -35,7 +35,8 @@ def _slice(types: Types, attrs: tuple) -> TensorType:
     (t,), (ranges,) = types, attrs
     need(len(ranges) == t.rank, "slice", types, f"{len(ranges)} ranges for rank {t.rank}")
     for (start, stop, step), n in zip(ranges, t.shape, strict=True):
-        need(0 <= start <= stop <= n and step > 0, "slice", types, f"range {start}:{stop}:{step} leaves extent {n}")
+        if not (0 <= start <= stop <= n and step > 0):
+            need(False, "slice", types, f"range {start}:{stop}:{step} leaves extent {n}")
     return TensorType(t.dtype, tuple(len(range(*r)) for r in ranges))
 
 

@@ -174,7 +174,7 @@ def test_a_function_agrees_for_every_dtype_with_every_shape(name):
     for case in CASES[name]:
         for shape in SHAPES:
             for dtype in DTYPES:
-                agrees(case, sample(shape, dtype), exact=name in EXACT)
+                agrees(case, np.array(sample(shape, dtype)), exact=name in EXACT)
 
 
 def compiled(fn: Callable[..., Any], *args: Any) -> Any:
@@ -237,6 +237,27 @@ def test_a_refused_function_says_why_and_what_to_write_instead(function):
     with pytest.raises(TraceError) as refused:
         ef.trace(lambda x: call(function, x), ef.spec((3,)))
     assert named(refused.value, function)
+
+
+@pytest.mark.parametrize("use", [
+    lambda x: np.repeat(x, x.astype(int)), lambda x: np.delete(x, x.astype(int)),
+    lambda x: np.insert(x, x.astype(int), 0),
+    lambda x: np.compress(x > 0, x), lambda x: np.extract(x > 0, x), lambda x: np.pad(x, x.astype(int)[:1]),
+    lambda x: np.roll(x, x.astype(int)[0], 0), lambda x: np.ix_(x > 0),
+])  # fmt: skip
+def test_counts_places_and_masks_that_are_traced_are_refused(use):
+    with pytest.raises(TraceError, match="is a traced value: the shape of the result depends on data"):
+        ef.trace(use, ef.spec((3,)))
+
+
+def test_counts_places_and_masks_may_be_made_inside():
+    x = sample((3,), "float64")
+    for use in (
+        lambda x: np.repeat(x, np.array([1, 0, 2])), lambda x: np.delete(x, np.array([0])),
+        lambda x: np.pad(x, np.ones(2, int)),
+        lambda x: np.compress(np.arange(3) > 0, x), lambda x: np.insert(x, np.zeros(2, int), np.ones(2)),
+    ):  # fmt: skip
+        assert agrees(use, x)
 
 
 # ---- the README

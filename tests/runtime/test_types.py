@@ -22,7 +22,7 @@ X = np.arange(6.0).reshape(2, 3)
     (lambda x: np.asarray(x), (np.float64(2),)),
     (lambda s: s, (3,)), (lambda s: (s * 2, s / 2, s > 2, -s, s**2), (3,)), (lambda s: (s // 1, not 3), (2.5,)),
     (lambda b: b, (True,)), (lambda x, s: x * s, (np.float32(2), 3)),
-], ids=str)  # fmt: skip
+])  # fmt: skip
 def test_a_result_without_axes_has_the_type_that_numpy_gives_it(fn: Callable, args: tuple) -> None:
     wanted, got = fn(*args), ef.jit(fn)(*args)
     several = isinstance(wanted, tuple)
@@ -140,3 +140,18 @@ def test_arrays_made_through_xp_inside_a_trace_can_be_written_to() -> None:
         return y + z
 
     np.testing.assert_array_equal(ef.jit(f)(X), f(X))
+
+
+def test_a_generator_seeded_inside_draws_what_it_draws_in_numpy() -> None:
+    def f(x: Any) -> Any:
+        drawn = [np.random.default_rng(1).random(50), np.random.RandomState(2).normal(size=50)]
+        drawn += [np.random.Generator(np.random.Philox(3)).permutation(50), np.random.default_rng(4).integers(0, 9, 50)]
+        return sum(drawn) * x
+
+    np.testing.assert_allclose(ef.jit(f)(2.0), f(2.0))
+
+
+def test_a_table_made_outside_can_be_indexed_by_a_traced_array() -> None:
+    table, i = np.arange(20.0) ** 2, np.array([3, -1, 7])
+    for f in (lambda i: table[i], lambda i: np.asarray(table)[i]):
+        np.testing.assert_array_equal(ef.jit(f)(i), table[i])
