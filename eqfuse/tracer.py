@@ -164,6 +164,8 @@ class Tracer:
         """The view `steps` of this array (a copy where NumPy would make one): it shares the memory."""
         if self._access is Access.SCALAR:
             return wrap(taken(self.node, steps), access, self.weak)
+        if self._version != self._storage.version:
+            self._rely_on_order()
         made, storage, before = self._type, self._storage, self._steps
         for op, attr in steps:
             after = TensorType(made.dtype, row(op).type([made], (attr,)).shape)

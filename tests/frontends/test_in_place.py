@@ -361,3 +361,17 @@ def test_a_reshape_that_may_be_a_view_is_followed_or_refused(order: str) -> None
         else:
             np.testing.assert_array_equal(ef.jit(function)(y), wanted)
             np.testing.assert_array_equal(y, x)
+
+
+def test_asarray_of_an_array_of_rank_0_is_the_array_itself() -> None:
+    def program(x):
+        same = np.asarray(x)
+        same -= 1
+        scalar = x[()]
+        other = np.asarray(scalar)
+        other += 5
+        return x, scalar, other
+
+    x, y = np.array(3), np.array(3)
+    assert [np.asarray(v).item() for v in ef.jit(program)(y)] == [np.asarray(v).item() for v in program(x)] == [2, 2, 7]
+    assert y == x
