@@ -40,10 +40,10 @@ class Storage:
 
     def __init__(self, value: Node, argument: int | None = None, origin: Storage | None = None) -> None:
         self._base = self._made = value
-        self.origin = None if origin is None else (origin, origin.version)
+        self.version: int = 0
+        self.origin: tuple[Storage, int] | None = None if origin is None else (origin, origin.version)
         self.doubtful = False
         self._writes: list[tuple[Ranges, Node]] = []
-        self.version = 0
         self.argument = argument
 
     @property
