@@ -32,15 +32,24 @@ class Access(Enum):
 
 
 class Storage:
-    """One block of memory. `argument`: the array of the caller that it is, by its place among the graph's inputs."""
+    """One block of memory. `argument`: the array of the caller that it is, by its place among the graph's inputs.
 
-    __slots__ = ("_base", "_made", "_writes", "version", "argument", "_in_order")
+    `origin`: the memory, and its version, that a reshape copied because it does not lie in C order; had NumPy laid it
+    out in another order, this would be a view of it. `doubtful`: such a copy of this memory was written to. `ordered`:
+    NumPy copied it to C order.
+    """
 
-    def __init__(self, value: Node, argument: int | None = None, in_order: bool = False) -> None:
+    __slots__ = ("_base", "_made", "_writes", "version", "argument", "origin", "doubtful", "_ordered")
+
+    def __init__(
+        self, value: Node, argument: int | None = None, origin: Storage | None = None, ordered: bool = False
+    ) -> None:
         self._base = self._made = value
-        self._in_order = in_order  # it was copied to C order
+        self._ordered = ordered
+        self.version: int = 0
+        self.origin: tuple[Storage, int] | None = None if origin is None else (origin, origin.version)
+        self.doubtful = False
         self._writes: list[tuple[Ranges, Node]] = []
-        self.version = 0
         self.argument = argument
 
     @property
@@ -76,16 +85,29 @@ class Storage:
 
     def keeps(self, steps: Sequence[Step], shape: Shape) -> bool:
         """Is the view `steps`, reshaped, still a view? As long as the memory lies in C order: see `needs_order`."""
+        return self._lies((*steps, ("reshape", shape))) is not None
+
+    def in_order(self, steps: Sequence[Step]) -> bool:
+        """Do the elements of the view `steps` lie one after the other, as long as the memory lies in C order?"""
+        lies = None if any(op in ("real", "imag") for op, _ in steps) else self._lies(steps)
+        if lies is None:
+            return False
+        extents, strides = lies
+        plain = contiguous(extents)
+        return 0 in extents or all(s == p or n == 1 for s, p, n in zip(strides, plain, extents, strict=True))
+
+    def _lies(self, steps: Sequence[Step]) -> tuple[Shape, tuple[int, ...]] | None:
+        """Shape and strides of the view `steps` of memory in C order; None where NumPy would copy."""
         extents, strides = self._base.shape, contiguous(self._base.shape)
-        for op, attr in (*steps, ("reshape", shape)):
+        for op, attr in steps:
             if op in ("real", "imag", "bitcast"):
                 continue  # the same elements, or every other number of them
             view = "reshape" if op in ("squeeze", "flat") else op
             after = view_strides(view, (attr,), extents, strides)
             if after is None:
-                return False
+                return None
             extents, strides = row(view).type([TensorType(np.dtype(bool), extents)], (attr,)).shape, after
-        return True
+        return extents, strides
 
     def needs_order(self) -> set[Node]:
         """The inputs that must lie in C order for this memory to do so.
@@ -93,7 +115,7 @@ class Storage:
         TraceError where NumPy may have laid the memory out in another order.
         """
         inputs: set[Node] = set()
-        stack = [] if self._in_order else [self._made]
+        stack = [] if self._ordered else [self._made]
         seen = set(stack)
         while stack:
             n = stack.pop()
@@ -108,6 +130,10 @@ class Storage:
                 stack += [a for a in n.args if a not in seen]
                 seen.update(n.args)
         return inputs
+
+    def unsure(self) -> bool:
+        """Has a copy of this memory, or the memory it was copied from, changed since?"""
+        return self.doubtful or (self.origin is not None and self.origin[0].version != self.origin[1])
 
     def _slice(self, wanted: Ranges) -> Node | None:
         """The slice `wanted`, unless the writes since cover parts of it."""

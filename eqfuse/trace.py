@@ -118,8 +118,8 @@ class CallSignature:
 
     @cached_property
     def pure(self) -> bool:
-        """Does a call neither change its arguments nor draw random numbers?"""
-        return not (self.written or self.draws or self.generators)
+        """Does a call neither change its arguments, nor ask how they lie in memory, nor draw random numbers?"""
+        return not (self.written or self.ordered or self.draws or self.generators)
 
     def feed(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """One array per graph input, random numbers drawn now. ShapeError for one that NumPy would not change so."""
@@ -127,8 +127,8 @@ class CallSignature:
         for i in self.ordered:
             if not arrays[i].flags.c_contiguous:
                 raise ShapeError(
-                    "the function writes to an argument through a reshape, which is a view only of arrays in C order: "
-                    "pass a copy of it, np.ascontiguousarray(x)"
+                    "the function writes to an argument, or to a reshape of it, which is a view only of arrays in C "
+                    "order: pass a copy of it, np.ascontiguousarray(x)"
                 )
         for i in self.written:
             if not arrays[i].flags.writeable:

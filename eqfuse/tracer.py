@@ -151,6 +151,8 @@ class Tracer:
         if self._version != self._storage.version:
             self._rely_on_order()
             self._node, self._version = None, self._storage.version
+        if self._storage.unsure():
+            self._trace.ordered |= (self._storage.origin or (self._storage,))[0].needs_order()
         if self._node is None:
             self._node = self._storage.read(self._steps)
         return self._node
@@ -163,17 +165,30 @@ class Tracer:
         """The view `steps` of this array (a copy where NumPy would make one): it shares the memory."""
         if self._access is Access.SCALAR:
             return wrap(taken(self.node, steps), access, self.weak)
+        if self._version != self._storage.version:
+            self._rely_on_order()
         made, storage, before = self._type, self._storage, self._steps
         for op, attr in steps:
             after = TensorType(made.dtype, row("reshape" if op == "flat" else op).type([made], (attr,)).shape)
             if op == "reshape" and _without_ones(after.shape) == _without_ones(made.shape):
                 op = "squeeze"
             if op == "reshape" and before and not storage.keeps(before, attr):
-                storage, before = Storage(tidy.reshape(storage.read(before), attr)), ()
+                storage, before = Storage(tidy.reshape(storage.read(before), attr), origin=storage), ()
             elif not _changes_nothing(op, attr, made.shape):
                 before = (*before, (op, attr))
             made = after
         return Tracer(made, storage, before, access or self._access)
+
+    def raveled(self) -> Tracer:
+        """One axis, as np.ravel: a view of memory that lies in C order without gaps, otherwise a copy."""
+        flat = (self.size,)
+        if self._access is Access.SCALAR:
+            return self.viewed(("reshape", flat))
+        made = TensorType(self.dtype, flat)
+        if not self._storage.in_order(self._steps):
+            copy = Storage(tidy.reshape(self.node, flat), origin=self._storage)
+            return Tracer(made, copy, (), Access.WRITABLE)
+        return Tracer(made, self._storage, (*self._steps, ("reshape", flat)), self._access)
 
     def assign(self, value: Any, casting: str = "unsafe") -> None:
         """``self[...] = value``: broadcast to this array's shape and cast to its dtype by the rule `casting`."""
@@ -187,6 +202,11 @@ class Tracer:
             raise TraceError("assignment destination is read-only, as in NumPy: copy the array first (x.copy())")
         new = fitted(value, self._type, casting)
         self._rely_on_order()
+        if self._storage.origin is not None:
+            source, _ = self._storage.origin
+            source.doubtful = True
+            if source.argument is not None:
+                self._trace.ordered |= source.needs_order()
         if self._storage.argument is not None:
             self._trace.written.add(self._storage.argument)
         self._storage.write(self._steps, new)
@@ -497,7 +517,7 @@ class Tracer:
 
     def copy(self, order: str = "C") -> Tracer:
         access = Access.SCALAR if self._access is Access.SCALAR else Access.WRITABLE
-        return Tracer(self._type, Storage(self.node, in_order=order == "C"), (), access)
+        return Tracer(self._type, Storage(self.node, ordered=order == "C"), (), access)
 
     def fill(self, value: Any) -> None:
         self.assign(value)

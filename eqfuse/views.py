@@ -70,7 +70,7 @@ def _taken(view: Node, of: Node) -> Node:
     pushed: dict[Node, Node] = {}
     for n in _region(of):
         role = row(n.op).role
-        if n.type.size == 1 and len(n.shape) < rank and view.op != "broadcast_to":
+        if n.type.size == 1 and len(n.shape) < rank and len(n.shape) <= len(view.shape) and view.op != "broadcast_to":
             pushed[n] = n
         elif role is Role.ELEMENTWISE:
             pushed[n] = node(n.op, (pushed[a] for a in n.args), n.attrs)

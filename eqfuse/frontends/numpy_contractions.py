@@ -153,7 +153,7 @@ def einsum(*operands: Any, optimize: Any = True, dtype: Any = None, casting: str
             made = _contract(made, other, needed if other is chosen[-1] else needed.union(*(s for _, s in chosen)))
         terms.append(_summed(*made, needed))
     ((result, subscript),) = terms
-    return transpose(result, [subscript.index(letter) for letter in output])
+    return wrap(transpose(result, [subscript.index(letter) for letter in output]).node)
 
 
 def _interleaved(operands: tuple) -> tuple:

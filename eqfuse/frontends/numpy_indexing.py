@@ -111,6 +111,8 @@ def _without_masks(part: Any) -> list[Any]:
             "indexing with a traced boolean mask: the result's shape would depend on data. "
             "Use np.where(mask, x, fill), multiply by the mask before a reduction, or assign one value: x[mask] = 0"
         )
+    if not value.ndim:
+        raise TraceError("indexing with a mask of rank 0, which adds an axis: write np.where(mask, new, x)")
     return [lift(i) for i in np.nonzero(value)]
 
 

@@ -48,7 +48,7 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
 @implements(np.ravel)
 def ravel(a: Any, order: str = "C") -> Tracer:
     x = lift(a)
-    return reshape(x, (x.size,), "C" if order in "CAK" else order)
+    return x.raveled() if order in "CAK" else reshape(x, (x.size,), order)
 
 
 @implements(np.transpose, np.permute_dims)

@@ -49,7 +49,7 @@ def _left(x: Tracer, axis: Axis, made: Tracer, axes: tuple[int, ...], keepdims: 
 def _median(op: str, a: Any, axis: Axis, keepdims: bool) -> Tracer:
     x = lift(a)
     rows, axes = _rows(x, axis)
-    return _left(x, axis, wrap(node(op, (rows.node,), (axes,))), axes, keepdims)
+    return wrap(_left(x, axis, wrap(node(op, (rows.node,), (axes,))), axes, keepdims).node)
 
 
 @implements(np.median)

@@ -160,7 +160,9 @@ def _power(base: Tracer, exponent: float) -> Tracer | None:
     """The cheaper operator that NumPy's ``**`` itself takes for a few scalar exponents."""
     whole = type(exponent) is int
     real = inexact(base.dtype) and base.dtype.kind == "f"
-    if exponent == 2 and (whole or real):  # also of bool: NumPy then gives int8
+    if base.scalar and base.dtype.kind == "b":
+        return None
+    if exponent == 2 and (whole or real):  # also of bool arrays: NumPy then gives int8
         return elementwise("square", base)
     if exponent == 0.5 and inexact(base.dtype):
         return elementwise("sqrt", base)

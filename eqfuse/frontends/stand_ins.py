@@ -84,7 +84,7 @@ def _ascontiguousarray(a: Any, dtype: Any = None, *, like: None = None) -> Trace
 
 def _converted(value: Any, dtype: Any) -> Tracer:
     """`value` as an array: itself if it is one already. One made outside can only be read."""
-    if isinstance(value, Tracer) and not value.weak and value.ndim:
+    if isinstance(value, Tracer) and not value.scalar:
         return value if dtype is None else value.astype(dtype, copy=False)
     made = lift(value)
     given = np.asarray(value, dtype) if not holds_tracer(value) else None

@@ -87,7 +87,7 @@ IN_PLACE = (
     "{a}[{key}] *= {b}", "{a}[...] = {b}", "{a}[{m}] = {s}", "{a}[{m}] += 1", "{a}[{a} > 1] = 1",
     "{a}[[0, -1]] = {s}", "{a}[1:] += {a}[:-1]", "{a}[::-1] = {a}", "np.add({a}, {b}, out={c})",
     "np.multiply({a}, {s}, out={a})", "np.negative({a}, out={c}, where={m})", "np.exp({a}, out={c})",
-    "np.clip({a}, 0, 1, out={a})", "np.copyto({a}, {b})", "np.copyto({a}, {s}, where={m})", "{a}.fill({s})",
+    "np.clip({a}, 0, 1, out={a})", "np.copyto({a}, {b})", "np.copyto({a}, {s}, where={m})",
     "np.add.at({a}, [0, 0, -1], 1)", "np.cumsum({a}, axis={axis}, out={a})", "np.sum({a}, axis=0, out={c})",
     "{a}.T[...] = {b}", "for i in range(len({a})):\n        {a}[i] += i", "np.fill_diagonal({a}, {s})",
     "np.put({a}, [0, -1], {s})", "{a}.sort()", "{a}[{key}], {a}[0] = {s}, {a}[-1]",
@@ -172,7 +172,7 @@ def smallest(program: Statements, fails: Callable[[Statements], bool]) -> Statem
     for kept in (results, lines):
         for i in reversed(range(len(kept))):
             part = kept.pop(i)
-            if not still(lines, results):
+            if part.startswith("x") or not still(lines, results):  # the arguments stay results
                 kept.insert(i, part)
     return assembled(lines, results)
 

@@ -332,3 +332,58 @@ def test_a_loop_of_updates_writes_into_one_buffer():
     assert len(updates) >= 5
     assert len(updates_in_place(program.plan)) >= len(updates) // 2
     np.testing.assert_array_equal(x, np.arange(400_000.0).reshape(400, 1000))
+
+
+@pytest.mark.parametrize("take", (lambda x: x[:, ::-1], lambda x: x[..., :2], lambda x: x.T, lambda x: x[None]))
+def test_ravel_is_a_view_of_memory_without_gaps_only(take: Callable[[Any], Any]) -> None:
+    def program(x):
+        flat = take(x).ravel()
+        flat += 1
+        return flat
+
+    for shape in ((1, 3), (3, 1), (2, 3)):
+        x = np.arange(6.0)[: np.prod(shape)].reshape(shape)
+        y = x.copy()
+        np.testing.assert_array_equal(ef.jit(program)(y), program(x))
+        np.testing.assert_array_equal(y, x)
+
+
+@pytest.mark.parametrize("order", "CF")
+def test_a_reshape_that_may_be_a_view_is_followed_or_refused(order: str) -> None:
+    """The transpose of an array in Fortran order lies in C order, so its reshape shares memory."""
+
+    def write_then_read(x):
+        transposed = x.T
+        flat = transposed.reshape(-1)
+        transposed += 1
+        return flat
+
+    def write_to_the_reshape(x):
+        flat = x.T.reshape(-1)
+        flat += 1
+        return x + 0
+
+    for function in (write_then_read, write_to_the_reshape):
+        x = np.array(np.arange(6.0).reshape(2, 3), order=order)
+        y = x.copy(order)
+        wanted = function(x)
+        if order == "F":
+            with pytest.raises(ef.ShapeError, match="view only of arrays in C order"):
+                ef.jit(function)(y)
+        else:
+            np.testing.assert_array_equal(ef.jit(function)(y), wanted)
+            np.testing.assert_array_equal(y, x)
+
+
+def test_asarray_of_an_array_of_rank_0_is_the_array_itself() -> None:
+    def program(x):
+        same = np.asarray(x)
+        same -= 1
+        scalar = x[()]
+        other = np.asarray(scalar)
+        other += 5
+        return x, scalar, other
+
+    x, y = np.array(3), np.array(3)
+    assert [np.asarray(v).item() for v in ef.jit(program)(y)] == [np.asarray(v).item() for v in program(x)] == [2, 2, 7]
+    assert y == x

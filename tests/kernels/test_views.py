@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import eqfuse as ef
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir import Node, node
 from eqfuse.meaning import evaluate
@@ -79,3 +80,11 @@ def test_a_view_is_free_when_strides_can_express_it():
     t = transposed(x, 1, 0)
     assert free_view(x.type, leaf_chain(t)[1])
     assert not free_view(x.type, leaf_chain(node("reshape", (t,), ((24,),)))[1])
+
+
+def test_a_reshape_to_rank_0_reaches_leaves_of_every_rank() -> None:
+    def program(x, one):
+        return x * (np.ones((1, 1)) * one * 3).reshape(())
+
+    x, one = np.arange(5.0), np.array([2.0])
+    np.testing.assert_array_equal(ef.compile(program, x, one)(x, one), program(x, one))
