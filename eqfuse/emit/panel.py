@@ -205,9 +205,19 @@ def lead_groups(body: Graph, n: Node, lead: int) -> tuple[tuple[int, ...], ...]:
 
 
 def tile_elements(body: Graph, device: Device) -> int:
-    """How many elements the arrays of a tile may have, so that those alive together fit a core's cache."""
+    """How many elements the arrays of a tile have: as many as fit a core's cache together, those alive at once.
+
+    But no fewer than make a call last: threads that make short calls wait for Python's lock more than they work.
+    """
     itemsize = max((n.dtype.itemsize for n in body.nodes if n.type.size > 1), default=1)
-    return max(1, device.tile_bytes // (max(3, _alive(body)) * itemsize))
+    fitting = device.tile_bytes // (max(3, _alive(body)) * itemsize)
+    if device.threads == 1 or any(row(n.op).role is Role.CONTRACTION for n in body.operators):
+        return max(1, fitting)
+    working = [n for n in body.operators if row(n.op).role is not Role.VIEW and n.type.size > 1]
+    seconds = sum(_seconds(n, device) * device.threads for n in working)
+    elements = sum(max(n.type.size, *(a.type.size for a in n.args)) for n in working)
+    lasting = int(LASTING * elements / seconds) if seconds else 0
+    return max(1, fitting, lasting)
 
 
 def _alive(body: Graph) -> int:
@@ -223,6 +233,7 @@ def _alive(body: Graph) -> int:
     return peak
 
 
+LASTING = 3e-6  # seconds of a call, alone, from which on two threads gain: calls a third as long ran no faster on two
 WAKE = 4  # times the cost of handing work to threads that are awake: those of a program called now and then are not
 SLIDING = 30  # NumPy reduces a sliding view element by element: a 2x2 max-pool of 51 MB took 195 ms, by panels 6
 
