@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 SMALL_BYTES = 1 << 20  # an arena up to this size stays with its program, with the arrays in it ready
 
 Step = tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...], bool]  # function, writes, reads, is it a view?
+BoundStep = tuple[Callable[..., Any], list[Any], list[Any]]  # function, the arrays it writes and those it reads
 Slot = tuple[int, int, int, np.dtype, tuple[int, ...]]  # value, start and stop in the arena, dtype, shape
 
 
@@ -57,7 +59,7 @@ class Program:
                 self._steps.append((_itself, k.writes, (in_place[i],), True))
             self._steps.append(self._step(i))
         self._fresh, self._outputs, self._slots, self._arena_bytes = layout(plan, in_place)
-        self._ready: list[list[Any]] = []  # values with their arrays in a small arena, when no call uses them
+        self._ready: list[_Ready] = []  # what calls with a small arena start from, when none uses it
         self.peak_bytes = self._arena_bytes + max((k.scratch_bytes for k in self._emitted if k), default=0)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -86,15 +88,15 @@ class Program:
         if self._arena_bytes > SMALL_BYTES:
             arena = arenas.take(self._arena_bytes)
             try:
-                return self._run(arrays, self._with_arrays(arena))
+                return self._run(arrays, self._with_arrays(arena), self._steps)
             finally:
                 arenas.give(arena)
         try:
             ready = self._ready.pop()
         except IndexError:
-            ready = self._with_arrays(Arenas().take(self._arena_bytes))
+            ready = self._bound(self._with_arrays(Arenas().take(self._arena_bytes)))
         try:
-            return self._run(arrays, ready.copy())
+            return self._run(arrays, ready.values.copy(), ready.steps)
         finally:
             self._ready.append(ready)
 
@@ -136,11 +138,16 @@ class Program:
 
         save(self.plan, self.report if hasattr(self, "report") else None, Path(path))
 
-    def _run(self, arrays: Sequence[Any], values: list[Any]) -> tuple[np.ndarray, ...]:
+    def _run(
+        self, arrays: Sequence[Any], values: list[Any], steps: Sequence[Step | BoundStep]
+    ) -> tuple[np.ndarray, ...]:
         self._bind(arrays, values)
         with np.errstate(all="ignore"):
-            for step in self._steps:
-                _take(step, values)
+            for step in steps:
+                if len(step) == 3:
+                    step[0](step[1], step[2])
+                else:
+                    _take(step, values)
         return tuple([np.array(values[v], order="C") if copied else values[v] for v, copied in self._outputs])
 
     def _bind(self, arrays: Sequence[Any], values: list[Any]) -> None:
@@ -153,6 +160,22 @@ class Program:
             values[v] = array
         for v, dtype, shape in self._fresh:
             values[v] = np.empty(shape, dtype)
+
+    def _bound(self, values: list[Any]) -> _Ready:
+        """`values` with every view of them taken, and the steps with the arrays that are the same at every call."""
+        changing = {v for v, _, _ in (*self._expected, *self._fresh)}
+        steps: list[Step | BoundStep] = []
+        for step in self._steps:
+            function, writes, reads, is_view = step
+            if not changing.isdisjoint((*writes, *reads)):
+                steps.append(step)
+                if is_view:
+                    changing.update(writes)
+            elif is_view:
+                _take(step, values)
+            else:
+                steps.append((function, [values[v] for v in writes], [values[v] for v in reads]))
+        return _Ready(values, steps)
 
     def _with_arrays(self, arena: np.ndarray) -> list[Any]:
         """All values: what is fixed, and the intermediates as arrays in `arena`."""
@@ -192,6 +215,14 @@ class Program:
         emitted = emit_kernel(k, self.plan.device)
         self._emitted.append(emitted)
         return emitted.run, k.writes, k.reads, False
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """What a call starts from: the values whose memory stays, and the steps to take."""
+
+    values: list[Any]
+    steps: list[Step | BoundStep]
 
 
 def _take(step: Step, values: list[Any]) -> None:

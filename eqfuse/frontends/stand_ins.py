@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import sysconfig
 import threading
 import types
 from collections.abc import Callable, Iterable, Iterator
@@ -158,7 +159,11 @@ def _called_by_library() -> bool:
 
 def _of_library(module: Any) -> bool:
     name = str(module)  # what ef.xp calls, its user calls
-    return name.partition(".")[0] in _LIBRARIES and not name.startswith("eqfuse.xp")
+    return _package(name) in _LIBRARIES and not name.startswith("eqfuse.xp")
+
+
+def _package(module: Any) -> str:
+    return str(module).partition(".")[0]
 
 
 @functools.cache
@@ -229,10 +234,24 @@ def _everywhere() -> tuple[Place, ...]:
     )
 
 
+@functools.cache
+def _installed(package: str) -> bool:
+    """Is `package` a distribution that was installed, rather than the user's own code?"""
+    path = getattr(sys.modules.get(package), "__file__", None) or ""
+    return path.startswith((sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
+
+
 def _reached(roots: Iterable[Any]) -> list[Place]:
-    """The names in the code of `roots`, and of the functions and classes it names, that need a stand-in."""
+    """The names in the code of `roots`, and of the functions and classes it names, that need a stand-in.
+
+    Of installed packages only the roots' own are searched: others are large, and take what they are given.
+    """
     places: dict[tuple[int, str], Place] = {}
     stack, seen = list(roots), set[Any]()
+    own = {_package(getattr(_plain(root), "__module__", "")) for root in stack}
+
+    def foreign(module: Any) -> bool:
+        return _of_library(module) or (_package(module) not in own and _installed(_package(module)))
 
     def meet(namespace: Namespace, name: str, used: set[str]) -> None:
         key = (id(namespace), name)
@@ -246,7 +265,7 @@ def _reached(roots: Iterable[Any]) -> list[Place]:
         elif type(value) is np.ndarray:
             places[key] = (namespace, name, value.view(Constant))
         elif isinstance(value, types.ModuleType):
-            if not _of_library(value.__name__):
+            if not foreign(value.__name__):
                 for inner in used & vars(value).keys():
                     if (id(value), inner) not in seen:
                         seen.add((id(value), inner))
@@ -256,7 +275,7 @@ def _reached(roots: Iterable[Any]) -> list[Place]:
 
     while stack:
         function = _plain(stack.pop())
-        if id(function) in seen or _of_library(getattr(function, "__module__", "numpy")):
+        if id(function) in seen or foreign(getattr(function, "__module__", "numpy")):
             continue
         seen.add(id(function))
         if isinstance(function, type):
