@@ -6,10 +6,9 @@ In: operators, methods, ufuncs and array functions called on it. Out: graph node
 from __future__ import annotations
 
 import builtins
-import operator
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -18,12 +17,12 @@ from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import supported
 from eqfuse.ir import Node, Shape, TensorType
 from eqfuse.known import known
+from eqfuse.ndarray import NdarrayFace, lazy
 from eqfuse.ops import row
 from eqfuse.storage import Access, Step, Storage, taken
 
 MAX_NODES = 100_000
 _state = threading.local()
-lazy: Any = np  # NumPy, for calls on tracers: its type stubs do not know that they come back to the tracer
 
 
 class Trace:
@@ -50,79 +49,14 @@ def current() -> Trace | None:
     return getattr(_state, "trace", None)
 
 
-def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """`x + y`, its reflection and `x += y` for one elementwise operator."""
-
-    def forward(self: Tracer, other: Any) -> Any:
-        from eqfuse.frontends.promotion import operator
-
-        return operator(name, self, other)
-
-    def reflected(self: Tracer, other: Any) -> Any:
-        from eqfuse.frontends.promotion import operator
-
-        return operator(name, other, self)
-
-    def in_place(self: Tracer, other: Any) -> Any:
-        result = forward(self, other)
-        if result is NotImplemented or self._access is Access.SCALAR:
-            return result
-        self.become(result)
-        return self
-
-    return forward, reflected, in_place
-
-
-def _unary(name: str) -> Callable[..., Any]:
-    def call(self: Tracer) -> Tracer:
-        from eqfuse.frontends.promotion import unary_operator
-
-        return unary_operator(name, self)
-
-    return call
-
-
-def _method(name: str) -> Callable[..., Any]:
-    """The ndarray method that is the NumPy function of the same name."""
-    function = getattr(np, name)
-
-    def call(self: Tracer, *args: Any, **kwargs: Any) -> Any:
-        return function(self, *args, **kwargs)
-
-    return call
-
-
-def _needs_value(conversion: str, convert: Callable[..., Any], instead: str) -> Callable[..., Any]:
-    def call(self: Tracer, *args: Any, **kwargs: Any) -> Any:
-        value = self.known()
-        if value is not None:
-            return convert(value, *args, **kwargs)
-        raise TraceError(
-            f"{conversion} of a traced {self._type}: its value is not known while the function is traced. {instead}"
-        )
-
-    return call
-
-
-def _assigning(function: Callable[..., Any]) -> Callable[..., None]:
-    """The ndarray method that changes the array to what `function` makes of it."""
-
-    def call(self: Tracer, *args: Any, **kwargs: Any) -> None:
-        self.assign(function(self, *args, **kwargs))
-
-    return call
-
-
 _PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
 
 
-class Tracer:
+class Tracer(NdarrayFace):
     """A lazy array: a view of a storage. `weak`: stands for a Python scalar, whose dtype gives way in promotion."""
 
     __slots__ = ("_type", "_node", "_trace", "_storage", "_steps", "_access", "_version", "weak")
 
-    __hash__ = None  # type: ignore[assignment]
-    __array_priority__ = 1000.0
 
     def __init__(
         self, type: TensorType, storage: Storage, steps: tuple[Step, ...], access: Access, weak: bool = False
@@ -248,11 +182,6 @@ class Tracer:
         return self._type
 
     @property
-    def storable(self) -> bool:
-        """Does this array have memory of its own, unlike a scalar?"""
-        return self._access is not Access.SCALAR
-
-    @property
     def argument(self) -> int | None:
         """The input whose memory this array is, all of it and not a view."""
         return None if self._steps else self._storage.argument
@@ -323,133 +252,12 @@ class Tracer:
             raise TraceError(f"to_device({device!r}): a traced array stays where the program's target= puts it")
         return self
 
-    # what needs a value
-
-    __bool__ = _needs_value(
-        "truth value",
-        bool,
-        "Write np.where(condition, a, b) instead of if/and/or/not, or name a flag in static_argnames",
-    )
-    __float__ = _needs_value(
-        "float()", float, "Use NumPy functions (np.sqrt, not math.sqrt), or name the argument in static_argnames"
-    )
-    __complex__ = _needs_value("complex()", complex, "Use .astype(complex)")
-    __int__ = _needs_value("int()", int, "Use .astype, or name the argument in static_argnames")
-    __index__ = _needs_value(
-        "use as an index, axis or size", operator.index, "Name the argument in static_argnames, or use np.take"
-    )
-    __array__ = _needs_value(
-        "np.array(), np.asarray() or assignment into a NumPy array",
-        np.array,
-        "Join traced arrays by np.stack or np.concatenate, write into arrays made inside the traced function, index "
-        "one made outside as np.asarray(table)[i]; a "
-        "library that converts its arguments cannot be traced (ef.softmax, ef.gelu and others stand in for scipy's)",
-    )
-    item = _needs_value("item()", np.ndarray.item, "Index with x[...] instead, which stays traced")
-    tolist = _needs_value("tolist()", np.ndarray.tolist, "Iterate over the array itself instead")
-    tobytes = _needs_value("tobytes()", np.ndarray.tobytes, "Return the array and convert it outside")
-    __dlpack__ = _needs_value("DLPack export", np.ndarray.__dlpack__, "Return the array and export it outside")
-    __dlpack_device__ = _needs_value("DLPack export", np.ndarray.__dlpack_device__, "Return the array instead")
-
-    def __getattr__(self, name: str) -> NoReturn:
-        if not name.startswith("__") and hasattr(np.ndarray, name):
-            raise UnsupportedOp(f"ndarray.{name} is not among the methods that can be traced (eqfuse/tracer.py)")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    # NumPy's two protocols, and ours
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        from eqfuse.frontends.dispatch import call_ufunc
-
-        return call_ufunc(ufunc, method, inputs, kwargs)
-
-    def __array_function__(self, func: Any, types: Sequence[type], args: Any, kwargs: Any) -> Any:
-        from eqfuse.frontends.dispatch import call_function
-
-        return call_function(func, args, kwargs)
-
-    @staticmethod
-    def __eqfuse_apply__(op: str, args: Sequence[Any], attrs: tuple) -> Tracer:
-        """The operator `op` of the table, with its arguments cast as NumPy would."""
-        from eqfuse.frontends.promotion import apply
-
-        return apply(op, args, attrs)
-
-    # operators
-
-    __add__, __radd__, __iadd__ = _binary("add")
-    __sub__, __rsub__, __isub__ = _binary("subtract")
-    __mul__, __rmul__, __imul__ = _binary("multiply")
-    __truediv__, __rtruediv__, __itruediv__ = _binary("divide")
-    __floordiv__, __rfloordiv__, __ifloordiv__ = _binary("floor_divide")
-    __mod__, __rmod__, __imod__ = _binary("remainder")
-    __pow__, __rpow__, __ipow__ = _binary("power")
-    __and__, __rand__, __iand__ = _binary("bitwise_and")
-    __or__, __ror__, __ior__ = _binary("bitwise_or")
-    __xor__, __rxor__, __ixor__ = _binary("bitwise_xor")
-    __lshift__, __rlshift__, __ilshift__ = _binary("bitwise_left_shift")
-    __rshift__, __rrshift__, __irshift__ = _binary("bitwise_right_shift")
-    __eq__, _, _ = _binary("equal")
-    __ne__, _, _ = _binary("not_equal")
-    __lt__, _, _ = _binary("less")
-    __le__, _, _ = _binary("less_equal")
-    __gt__, _, _ = _binary("greater")
-    __ge__, _, _ = _binary("greater_equal")
-    __neg__, __abs__, __invert__ = _unary("negative"), _unary("abs"), _unary("bitwise_invert")
+    # arrays that share this one's memory, or that do not
 
     def __pos__(self) -> Tracer:
         from eqfuse.frontends.promotion import number
 
         return wrap(number(self.node), weak=True) if self.weak else lazy.positive(self)
-
-    def __divmod__(self, other: Any) -> tuple[Any, Any]:
-        return self // other, self % other
-
-    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
-        return other // self, other % self
-
-    def __matmul__(self, other: Any) -> Any:
-        return lazy.matmul(self, other)
-
-    def __rmatmul__(self, other: Any) -> Any:
-        return lazy.matmul(other, self)
-
-    def __imatmul__(self, other: Any) -> Any:
-        self.become(self @ other)
-        return self
-
-    def __getitem__(self, key: Any) -> Any:
-        from eqfuse.frontends.numpy_indexing import index
-
-        return index(self, key)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        from eqfuse.frontends.numpy_indexing import assign_items
-
-        assign_items(self, key, value)
-
-    # methods
-
-    sum, prod, mean, var, std = (_method(n) for n in ("sum", "prod", "mean", "var", "std"))
-    max, min, any, all = (_method(n) for n in ("max", "min", "any", "all"))
-    argmax, argmin, cumsum, trace = (_method(n) for n in ("argmax", "argmin", "cumsum", "trace"))
-    argsort, cumprod, searchsorted = (_method(n) for n in ("argsort", "cumprod", "searchsorted"))
-    argpartition, compress, nonzero = (_method(n) for n in ("argpartition", "compress", "nonzero"))
-    clip, round, dot, take, repeat = (_method(n) for n in ("clip", "round", "dot", "take", "repeat"))
-    ravel, squeeze, swapaxes, diagonal = (_method(n) for n in ("ravel", "squeeze", "swapaxes", "diagonal"))
-
-    def conj(self) -> Tracer:
-        return lazy.conjugate(self) if self.dtype.kind == "c" else self
-
-    conjugate = conj
-
-    @property
-    def T(self) -> Tracer:
-        return lazy.transpose(self)
-
-    @property
-    def mT(self) -> Tracer:
-        return lazy.matrix_transpose(self)
 
     @property
     def real(self) -> Tracer:
@@ -499,12 +307,6 @@ class Tracer:
         step: Step = ("flat", (self.size,))
         return Tracer(TensorType(self.dtype, (self.size,)), self._storage, (*self._steps, step), self._access)
 
-    def reshape(self, *shape: Any, **kwargs: Any) -> Tracer:
-        return lazy.reshape(self, shape[0] if len(shape) == 1 else shape, **kwargs)
-
-    def transpose(self, *axes: Any) -> Tracer:
-        return lazy.transpose(self, axes[0] if len(axes) == 1 else axes or None)
-
     def astype(
         self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> Tracer:
@@ -518,20 +320,6 @@ class Tracer:
     def copy(self, order: str = "C") -> Tracer:
         access = Access.SCALAR if self._access is Access.SCALAR else Access.WRITABLE
         return Tracer(self._type, Storage(self.node, ordered=order == "C"), (), access)
-
-    def fill(self, value: Any) -> None:
-        self.assign(value)
-
-    sort = _assigning(np.sort)
-
-    def flatten(self, order: str = "C") -> Tracer:
-        return lazy.ravel(self, order=order).copy()
-
-    def __copy__(self) -> Tracer:
-        return self.copy()
-
-    def __deepcopy__(self, _memo: dict) -> Tracer:
-        return self.copy()
 
 
 def _without_ones(shape: Shape) -> Shape:

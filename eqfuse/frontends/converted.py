@@ -16,7 +16,7 @@ import numpy as np
 from eqfuse.errors import TraceError
 from eqfuse.frontends.dispatch import call_function, call_ufunc, holds_tracer
 from eqfuse.frontends.promotion import lift
-from eqfuse.tracer import current
+from eqfuse.tracer import Tracer, current, lazy
 
 REDUCED = (
     np.add, np.multiply, np.maximum, np.minimum, np.logical_and, np.logical_or, np.bitwise_and, np.bitwise_or,
@@ -52,6 +52,33 @@ class ReducingLists:
         if type(array) in (list, tuple) and current() is not None and holds_tracer(array):
             return call_ufunc(self._ufunc, "reduce", (lift(array), *args), kwargs)
         return self._ufunc.reduce(array, *args, **kwargs)
+
+
+class Joining:
+    """``np.r_`` or ``np.c_``, which also join traced arrays: along the first axis, or as columns along the last."""
+
+    def __init__(self, real: Any, columns: bool) -> None:
+        self._real, self._columns = real, columns
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def __len__(self) -> int:
+        return len(self._real)
+
+    def __getitem__(self, key: Any) -> Any:
+        parts = key if isinstance(key, tuple) else (key,)
+        if current() is None or not holds_tracer(parts):
+            return self._real[key]
+        if isinstance(parts[0], str):
+            raise TraceError("np.r_ and np.c_ with directives cannot be traced; use np.concatenate or np.stack")
+        return lazy.concatenate([self._piece(part) for part in parts], -1 if self._columns else 0)
+
+    def _piece(self, part: Any) -> Tracer:
+        x: Tracer = lift(self._real[part].reshape(-1) if isinstance(part, slice) else part)
+        if self._columns:
+            return x.reshape(-1, 1) if x.ndim < 2 else x
+        return x if x.ndim else x.reshape(1)
 
 
 class Constant(np.ndarray):

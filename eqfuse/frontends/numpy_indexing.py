@@ -37,7 +37,7 @@ def index(x: Tracer, key: Any) -> Tracer | Selection:
         return _gather(view, arrays)
     scalar = view.ndim == 0 and Ellipsis not in parts
     if view.ndim == 0 and x.ndim == 0 and not scalar:
-        return view if x.storable else wrap(x.node, Access.WRITABLE)  # scalar[...] is a new array
+        return wrap(x.node, Access.WRITABLE) if x.scalar else view  # scalar[...] is a new array
     return wrap(view.node) if scalar else view
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import PLAIN, supported
-from eqfuse.frontends.converted import REDUCED, Constant, ReducingLists, taking_lists
+from eqfuse.frontends.converted import REDUCED, Constant, Joining, ReducingLists, taking_lists
 from eqfuse.frontends.dispatch import holds_tracer, on_values
 from eqfuse.frontends.numpy_random import GENERATORS, TracedGenerator, legacy
 from eqfuse.frontends.promotion import lift
@@ -167,12 +167,13 @@ def _package(module: Any) -> str:
 
 
 @functools.cache
-def _stand_ins() -> dict[int, Callable[..., Any]]:
+def _stand_ins() -> dict[int, Any]:
     """By the identity of the function it stands for."""
     made = _MADE | {function: FUNCTIONS[function] for function in _COPIES}
     listed = {id(function): taking_lists(function) for function in FUNCTIONS if function not in made}
     reduced = {id(ufunc): ReducingLists(ufunc) for ufunc in REDUCED}
-    return listed | reduced | {id(f): _stand_in(f, replacement) for f, replacement in made.items()}
+    joined = {id(np.r_): Joining(np.r_, False), id(np.c_): Joining(np.c_, True)}
+    return listed | reduced | joined | {id(f): _stand_in(f, replacement) for f, replacement in made.items()}
 
 
 # ---- where they are put

@@ -73,6 +73,7 @@ def closure() -> Any:
         lambda x: [helper(row[None]) for row in x], lambda x: partial(helper, make=1)(x), ef.jit(helper),
         lambda x: np.array([x[0, 0], 1, x.sum()]) + np.asarray([[1.0], [2.0]]) @ np.array([x[0, :3]]),
         lambda x: np.linspace(0, 1, 4) * x + np.eye(4)[1] - WEIGHTS[np.argsort(WEIGHTS)[0]],
+        lambda x: [np.r_[0.0, x[0], 1:3, x[1]], np.c_[x, x[:, 0], WEIGHTS[:3]], np.c_[x[0], WEIGHTS], np.r_[x, x]],
         lambda x: [float(w) * x for w in np.array([1.0, 2.0])] if np.ones(2).all() else x,
     ],
 )  # fmt: skip
