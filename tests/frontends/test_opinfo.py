@@ -24,8 +24,6 @@ UNTRACEABLE = {
         "scipy.special.spherical_jn picks values by a mask: their number depends on data",
     ),
     "floor_divide": "torch's own promotion rules ask for the type of each argument, and know no tracer",
-    "hash_tensor float32": "it reads the bits of float64 as uint64",
-    "hash_tensor float64": "it reads the bits of float64 as uint64",
     "heaviside int64": "np.int64(...) asks for a value",
 }
 
