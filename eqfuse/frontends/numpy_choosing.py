@@ -16,6 +16,7 @@ from eqfuse.frontends.promotion import common, common_dtype, elementwise, lift, 
 from eqfuse.frontends.registry import implements
 from eqfuse.ir import input_node, substitute, topological
 from eqfuse.ops import Role, row
+from eqfuse.storage import Access
 from eqfuse.tracer import Tracer, lazy, wrap
 
 
@@ -29,7 +30,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tracer:
         if lift(condition).dtype.kind != "b":
             raise ShapeError("np.select: every condition must be boolean")
         result = elementwise("where", condition, lift(choice).astype(dtype), result)
-    return result
+    return wrap(result.node, Access.WRITABLE)  # an array even of rank 0
 
 
 @implements(np.choose)

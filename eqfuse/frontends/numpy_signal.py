@@ -327,4 +327,4 @@ def i0(x: Any) -> Tracer:
     if x.dtype.kind == "c":
         raise ShapeError("i0 not supported for complex values")
     x = x if x.dtype.kind == "f" else x.astype(np.float64)
-    return elementwise("i0", x).astype(x.dtype)
+    return wrap(elementwise("i0", x).astype(x.dtype).node, Access.WRITABLE)  # an array even of rank 0

@@ -96,16 +96,21 @@ def _float_power(x: Tracer, y: Tracer) -> Tracer:
     return elementwise("power", x, y)
 
 
+def _scaled(x: Tracer, factor: float) -> Tracer:
+    """`x` times `factor`, which NumPy does not round to half precision."""
+    return x.astype(np.float32) * factor if x.dtype == np.float16 else x * factor
+
+
 @_composition(np.deg2rad)
 @_composition(np.radians)
 def _deg2rad(x: Tracer) -> Tracer:
-    return x * (math.pi / 180)
+    return _scaled(x, math.pi / 180)
 
 
 @_composition(np.rad2deg)
 @_composition(np.degrees)
 def _rad2deg(x: Tracer) -> Tracer:
-    return x * (180 / math.pi)
+    return _scaled(x, 180 / math.pi)
 
 
 @_composition(np.divmod)

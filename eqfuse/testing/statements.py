@@ -226,6 +226,9 @@ def _statement(rng: Random, values: dict[str, Any], new: str) -> str | None:
         chosen["dtype"] = dtype
     else:
         chosen["dtype"] = rng.choice(DTYPES)
+    written = np.asarray(values[chosen["b"]])
+    if templates is IN_PLACE and "= {b}" in template and not _converts(written, array.dtype.name):
+        return None
     masks = [name for name in names if np.asarray(values[name]).dtype == np.bool_ and np.ndim(values[name])]
     mask = f"{chosen['a']} > 0" if not masks or rng.random() < 0.5 else rng.choice(masks)
     rank = max(array.ndim, 1)
