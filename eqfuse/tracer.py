@@ -57,7 +57,6 @@ class Tracer(NdarrayFace):
 
     __slots__ = ("_type", "_node", "_trace", "_storage", "_steps", "_access", "_version", "weak")
 
-
     def __init__(
         self, type: TensorType, storage: Storage, steps: tuple[Step, ...], access: Access, weak: bool = False
     ) -> None:

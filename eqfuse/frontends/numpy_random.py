@@ -65,7 +65,9 @@ class TracedGenerator:
             return getattr(self._real, name)
         if name in ("choice", "permutation", "shuffle"):
             return getattr(self, f"_{name}")
-        if not callable(getattr(self._real, name)) or name in ("seed", "set_state", "spawn", "permuted"):
+        if not callable(getattr(self._real, name)):
+            self.refuse(name)()
+        if name in ("seed", "set_state", "spawn", "permuted"):
             return self.refuse(name)
         return lambda *args, **kwargs: self._draw(name, args, kwargs)
 

@@ -118,7 +118,7 @@ def _constant(function: Callable[..., Any]) -> Callable[..., Any]:
 
 _MADE: dict[Any, Callable[..., Any]] = {
     np.zeros: _zeros, np.empty: _zeros, np.ones: _ones, np.full: _full,
-    np.array: _array, np.asarray: _asarray, np.asanyarray: _asarray, np.asarray_chkfinite: _asarray,
+    np.array: _array, np.asarray: _asarray, np.asanyarray: _asarray,
     np.ascontiguousarray: _ascontiguousarray, np.asfortranarray: _ascontiguousarray, np.require: _asarray,
     np.random.default_rng: _default_rng, np.random.seed: TracedGenerator(None, np.random.mtrand._rand).refuse("seed"),
 } | {

@@ -96,7 +96,6 @@ def masks(x: Any) -> Any:
 
 def known_masks_and_indices(x: Any) -> Any:
     y = x.copy()
-    y[np.arange(4) % 2 == 0, 1] if False else None
     y[:, np.arange(4) % 2 == 0] = np.array([[1.0, 2.0]])
     y[[0, 2], [1, 1]] = x[0, :2]
     y[[0, 0, 1]] += 1

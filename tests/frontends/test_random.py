@@ -92,6 +92,8 @@ def test_what_cannot_be_drawn_is_refused(tmp_path):
         ef.trace(lambda x, rng: rng.poisson(x), X, default_rng(0))
     with pytest.raises(ef.TraceError, match="out="):
         ef.trace(lambda x, rng: rng.random(out=x), X, default_rng(0))
+    with pytest.raises(ef.UnsupportedOp, match="bit_generator"):
+        ef.trace(lambda x, rng: rng.bit_generator, X, default_rng(0))
     with pytest.raises(ef.UnsupportedOp, match="seed"):
         ef.trace(lambda x: np.random.seed(0), X)
     with pytest.raises(ef.EqfuseError, match="random"):
