@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from eqfuse.errors import LawError
-from eqfuse.rewrites import algebra, casts, contractions, exponentials, lattice, layout, networks, reductions
+from eqfuse.rewrites import algebra, blocks, casts, contractions, exponentials, lattice, layout, networks, reductions
 from eqfuse.rewrites.law import (
     APPROXIMATE,
     EXACT,
@@ -42,6 +42,7 @@ _BOOK: dict[str, list[Law]] = {
     "contractions": contractions.LAWS,
     "layout": layout.LAWS,
     "networks": networks.LAWS,
+    "blocks": blocks.LAWS,
     "distribution": algebra.DISTRIBUTION,
 }
 FAMILIES: dict[str, tuple[Law, ...]] = {

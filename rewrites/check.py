@@ -138,6 +138,9 @@ class _Case:
             else:
                 self.base[rng.randrange(4)] = 0
         self.rank = rng.choice((0, 1, 2, 2, 3))
+        self.image_rank = rng.choice((3, 4))
+        self.axis_of_parts = rng.randint(-4, -1)
+        self.parts = [rng.choice((0, 1, 1, 2, 2, 3)) for _ in range(8)]  # extents of parts along that axis
         self.roles = _roles(law)
 
     def build(self) -> None:
@@ -161,8 +164,15 @@ class _Case:
         if roles & {"matmul"}:
             rank = rng.choice((2, 2, 3))
         elif roles & {"conv", "window"}:
-            rank = rng.choice((3, 4))
+            rank = self.image_rank
         shape = tuple(1 if rng.random() < self.ones else n for n in self.base[4 - rank :])
+        if roles & {"conv"} and rng.random() < 0.2:  # an even number of filters, for groups
+            shape = (2 * shape[0], *shape[1:])
+        places = [int(role.split()[1]) for role in roles if role.startswith("part ")]
+        if places and rank >= -self.axis_of_parts and rng.random() < 0.8:
+            at = rank + self.axis_of_parts
+            n = rng.choice(self.parts) if rng.random() < 0.2 else self.parts[places[0]]
+            shape = (*shape[:at], n, *shape[at + 1 :])
         dtype = self.dtype
         if "condition" in roles:
             dtype = np.dtype(bool)
@@ -184,13 +194,16 @@ class _Case:
                 if isinstance(value, Attr):
                     if value not in self.attributes:
                         name = row(term.op).attrs[at]
-                        self.attributes[value] = sample_attr(
-                            term.op, name, [n.type for n in nodes], tuple(attrs), self.dtype, self.rng
-                        )
+                        self.attributes[value] = self._attribute(term.op, name, nodes, attrs)
                     value = self.attributes[value]
                 attrs.append(value)
             done[term] = node(term.op, nodes, attrs)
         return done[term]
+
+    def _attribute(self, op: str, name: str, nodes: list[Node], before: list[Any]) -> Any:
+        if op == "concat" and nodes[0].type.rank >= -self.axis_of_parts and self.rng.random() < 0.7:
+            return self.axis_of_parts
+        return sample_attr(op, name, [n.type for n in nodes], tuple(before), self.dtype, self.rng)
 
     def _right(self, term: Term, made: Made, done: dict[Term, Node]) -> Node:
         if term.op == VARIABLE:
@@ -264,8 +277,10 @@ def _roles(law: Law) -> dict[str, set[str]]:
             if arg.op != VARIABLE:
                 continue
             mine = roles.setdefault(arg.attrs[0], set())
-            if term.op == "matmul" or term.op == "conv":
+            if term.op in ("matmul", "conv"):
                 mine.add(term.op)
+            elif term.op == "concat":
+                mine.add(f"part {at}")
             elif term.op.startswith("window"):
                 mine.add("window")
             elif term.op == "where" and at == 0:
