@@ -22,7 +22,7 @@ _DTYPES = (*TENSORS, *map(np.dtype, ("float16", "float32", "float64", "int32", "
 def sample_attr(op: str, name: str, types: list[TensorType], before: tuple, dtype: np.dtype, rng: random.Random) -> Any:
     """A value for attribute `name` of `op`, whose earlier attributes are `before`. Raises Decline where none exists."""
     if op == "const":
-        return Literal(np.asarray(rng.choice(_COUNTS), dtype))
+        return Literal(_constant(rng).astype(dtype))
     if name == "dtype":
         return rng.choice(_DTYPES)
     t = types[0]
@@ -46,7 +46,22 @@ def sample_attr(op: str, name: str, types: list[TensorType], before: tuple, dtyp
         return tuple(sorted(rng.sample(range(-t.rank, 0), rng.randint(1, t.rank))))
     if name == "ranges":
         return _ranges(t, rng)
+    if name == "widths":
+        return tuple((rng.choice((0, 0, 1)), rng.choice((0, 0, 2))) for _ in t.shape)
     raise Decline
+
+
+def _constant(rng: random.Random) -> np.ndarray:
+    """A number; sometimes an identity matrix, or the filters that leave an image as it is."""
+    form, n = rng.random(), rng.choice((1, 2, 3))
+    if form < 0.7:
+        return np.asarray(rng.choice(_COUNTS))
+    if form < 0.85:
+        return np.eye(n)
+    kernel = tuple(rng.choice((1, 3)) for _ in range(rng.choice((1, 2))))
+    filters = np.zeros((n, n, *kernel))
+    filters[(range(n), range(n), *(k // 2 for k in kernel))] = 1
+    return filters
 
 
 def _permutation(rank: int, rng: random.Random) -> tuple[int, ...]:
@@ -65,6 +80,8 @@ def _reshape_shape(t: TensorType, rng: random.Random) -> tuple[int, ...]:
 
 
 def _broadcast_shape(t: TensorType, rng: random.Random) -> tuple[int, ...]:
+    if t.rank == 0 and rng.random() < 0.7:
+        return tuple(rng.choice((1, 2, 3)) for _ in range(rng.randint(1, 4)))
     shape = tuple(rng.choice((1, 2, 3)) if n == 1 else n for n in t.shape)
     return (rng.choice((1, 2)), *shape) if rng.random() < 0.3 else shape
 
