@@ -1,6 +1,6 @@
 """Sums and products of many terms, in one order each: associativity and commutativity without their growth.
 
-In: the nodes of a program. Out: `LAWS`, and pairs of equal nodes for the e-graph. Rewriting step by step would make a node
+In: the nodes of a program. Out: `LAWS`, and pairs of equal nodes for the e-graph. Rewriting step by step makes a node
 for each way to bracket and order the terms, 120 of four. Instead every chain of the program gets one other form, where
 that saves work or where another chain has the same terms: what is known first, then what is small, then in the order of
 the program; inverses (the y of x - y) last. So constants meet, and small terms before they are broadcast.
