@@ -10,7 +10,20 @@ from functools import lru_cache
 from typing import Any
 
 from eqfuse.errors import LawError
-from eqfuse.rewrites import algebra, blocks, casts, contractions, exponentials, lattice, layout, networks, reductions
+from eqfuse.rewrites import (
+    algebra,
+    blocks,
+    casts,
+    chains,
+    contractions,
+    exponentials,
+    lattice,
+    layout,
+    networks,
+    quantisation,
+    reductions,
+    softmax,
+)
 from eqfuse.rewrites.law import (
     APPROXIMATE,
     EXACT,
@@ -35,6 +48,7 @@ COMMUTATIVE = frozenset(algebra.COMMUTATIVE)
 
 _BOOK: dict[str, list[Law]] = {
     "algebra": algebra.LAWS,
+    "chains": chains.LAWS,
     "exponentials": exponentials.LAWS,
     "lattice": lattice.LAWS,
     "casts": casts.LAWS,
@@ -42,13 +56,16 @@ _BOOK: dict[str, list[Law]] = {
     "contractions": contractions.LAWS,
     "layout": layout.LAWS,
     "networks": networks.LAWS,
+    "softmax": softmax.LAWS,
+    "quantisation": quantisation.LAWS,
     "blocks": blocks.LAWS,
     "distribution": algebra.DISTRIBUTION,
+    "expansion": contractions.EXPANSION + networks.EXPANSION,
 }
 FAMILIES: dict[str, tuple[Law, ...]] = {
     family: tuple(replace(law, family=family) for law in laws) for family, laws in _BOOK.items()
 }
-OPT_IN = frozenset({"distribution"})  # can grow without end: only by name
+OPT_IN = frozenset({"distribution", "expansion"})  # can grow without end: only by name
 
 _CLASSES = {"strict": EXACT, "reassociate": REASSOCIATES, "approximate": APPROXIMATE}
 

@@ -142,6 +142,7 @@ class _Case:
         self.axis_of_parts = rng.randint(-4, -1)
         self.parts = [rng.choice((0, 1, 1, 2, 2, 3)) for _ in range(8)]  # extents of parts along that axis
         self.roles = _roles(law)
+        self.of_images = any("conv" in roles for roles in self.roles.values())
 
     def build(self) -> None:
         left = self._left(self.law.lhs, {})
@@ -178,6 +179,8 @@ class _Case:
             dtype = np.dtype(bool)
         elif "indices" in roles:
             dtype = np.dtype(np.int64)
+        elif "cast" in roles and rng.random() < 0.3:
+            dtype = rng.choice(_WHOLE)
         self.types[name] = TensorType(dtype, shape)
         self.inputs[name] = input_node(name, self.types[name])
         return self.inputs[name]
@@ -203,6 +206,10 @@ class _Case:
     def _attribute(self, op: str, name: str, nodes: list[Node], before: list[Any]) -> Any:
         if op == "concat" and nodes[0].type.rank >= -self.axis_of_parts and self.rng.random() < 0.7:
             return self.axis_of_parts
+        if name == "dtype" and self.rng.random() < 0.3:
+            return self.dtype
+        if op == "broadcast_to" and nodes[0].type.rank == 0 and self.of_images:
+            return tuple(self.rng.choice((1, 2, 3)) for _ in range(self.image_rank))
         return sample_attr(op, name, [n.type for n in nodes], tuple(before), self.dtype, self.rng)
 
     def _right(self, term: Term, made: Made, done: dict[Term, Node]) -> Node:
@@ -277,7 +284,7 @@ def _roles(law: Law) -> dict[str, set[str]]:
             if arg.op != VARIABLE:
                 continue
             mine = roles.setdefault(arg.attrs[0], set())
-            if term.op in ("matmul", "conv"):
+            if term.op in ("matmul", "conv", "cast"):
                 mine.add(term.op)
             elif term.op == "concat":
                 mine.add(f"part {at}")

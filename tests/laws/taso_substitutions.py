@@ -300,7 +300,7 @@ def _predefined() -> list[Equality]:
     approximate = {"numerics": "approximate"}  # zeros among the weights lose the NaN of what they meet
     made = [
         Equality(f"predefined {n}", lambda x, w, f=f, s=s: f(x, w, s), lambda x, w, f=f, s=s: f(x, merge(w), s),
-                 ((2, 4, 6, 7), (6, 2, 3, 3)), ("groups",), **approximate)  # type: ignore[misc]
+                 ((2, 4, 6, 7), (6, 2, 3, 3)), ("expansion",), **approximate)  # type: ignore[misc]
         for n, (f, s) in enumerate(((conv, 1), (conv_relu, 1), (conv, 2), (conv_relu, 2)), 1)
     ]  # fmt: skip
     return made + [
@@ -404,8 +404,8 @@ def _axioms() -> list[Equality]:
         (everywhere(lambda x, y, *g: columns(largest(x, *g), largest(y, *g))),
          everywhere(lambda x, y, *g: largest(columns(x, y), *g)), by_channels),
         (everywhere(lambda x, *g: conv(x, mean_kernel(3), *g)), everywhere(average), (IMAGE,)),
-        (lambda x: conv(x, identity_kernel(3)), lambda x: x, (IMAGE,), (), "approximate"),
-        (lambda a: a @ np.eye(5, dtype=F), lambda a: a, (SAME,), (), "approximate"),
+        (lambda x: conv(x, identity_kernel(3)), lambda x: x, (IMAGE,), ("expansion",), "approximate"),
+        (lambda a: a @ np.eye(5, dtype=F), lambda a: a, (SAME,), ("expansion",), "approximate"),
         (lambda a: a * np.ones(SAME, F), lambda a: a, (SAME,)),
         (lambda: average(identity_kernel(1)), lambda: mean_kernel(1), (), (), "", constants),
         (lambda x, w: tuple(f(x, w, s) for f in (conv, conv_relu) for s in (1, 2)),
@@ -414,7 +414,7 @@ def _axioms() -> list[Equality]:
     ]  # fmt: skip
     lemmas: list[tuple[Any, ...]] = [
         (lambda: np.eye(5, dtype=F).T, lambda: np.eye(5, dtype=F), (), (), "", constants),
-        (lambda a: np.eye(2, dtype=F) @ a, lambda a: a, (SAME,), (), "approximate"),
+        (lambda a: np.eye(2, dtype=F) @ a, lambda a: a, (SAME,), ("expansion",), "approximate"),
         (everywhere(lambda x, y, *g: rows(average(x, *g), average(y, *g))),
          everywhere(lambda x, y, *g: average(rows(x, y), *g)), by_images),
     ]  # fmt: skip
