@@ -301,8 +301,6 @@ LAWS = [
     Law("zeros_around_kernel", conv(x, apply("pad", w, 0.0, attrs=(widths,))),
         conv(x, w, (strides, computed(_inner_padding, padding, widths, dilations), dilations, groups)),
         exactness=APPROXIMATE),
-    Law("conv_by_zeros", conv(x, constant(n).broadcast_to(q)),
-        constant(n).broadcast_to(computed(_conv_shape, x, q, strides, padding, dilations)), (zero,), APPROXIMATE),
     # groups, and channels that are pooled
     Law("conv_by_one_number", conv(x, constant(n).broadcast_to(q)),
         window_sum(x, (computed(_kernel, q), strides, padding)) * constant(n),
@@ -345,11 +343,13 @@ LAWS = [
 
 # sums are of complex numbers too; order is not
 LAWS = over_complex(
-    LAWS, REASSOCIATES, zeros_around_kernel=APPROXIMATE, conv_by_zeros=APPROXIMATE,
+    LAWS, REASSOCIATES, zeros_around_kernel=APPROXIMATE,
     **{law.name: None for law in LAWS if "window_max" in law.name},
 )  # fmt: skip
 
 EXPANSION = [
+    Law("conv_by_zeros", conv(x, constant(n).broadcast_to(q)),
+        constant(n).broadcast_to(computed(_conv_shape, x, q, strides, padding, dilations)), (zero,), APPROXIMATE),
     Law("product_is_pointwise_conv", (w @ x.reshape(q)).reshape(t),
         conv(x, w.reshape(computed(_as_kernel, w, x)), (computed(lambda x: (1,) * (x.rank - 2), x),
              computed(lambda x: ((0, 0),) * (x.rank - 2), x), computed(lambda x: (1,) * (x.rank - 2), x), 1)),
@@ -363,4 +363,4 @@ EXPANSION = [
               attrs=(computed(_channels, x),)), exactness=REASSOCIATES),  # types leave no other number of groups
 ]  # fmt: skip
 
-EXPANSION = over_complex(EXPANSION, REASSOCIATES, conv_by_identity=APPROXIMATE)
+EXPANSION = over_complex(EXPANSION, REASSOCIATES, conv_by_identity=APPROXIMATE, conv_by_zeros=APPROXIMATE)
