@@ -29,6 +29,7 @@ from eqfuse.rewrites.law import (
     known,
     over_complex,
     tensors,
+    varies,
 )
 from eqfuse.rewrites.words import maximum, minimum
 
@@ -272,7 +273,7 @@ LAWS = [
     Law("scale_of_images_out_of_conv", conv(x * s, w), conv(x, w) * s,
         (guard("s is one number per image", _one_per_image, s, x),), REASSOCIATES),
     Law("scale_of_filters_out_of_conv", conv(x, w * s), conv(x, w) * s.reshape(computed(_per_channel, s)),
-        (guard("s is one number per filter", _one_per_filter, s, w),), REASSOCIATES),
+        (guard("s is one number per filter", _one_per_filter, s, w), varies(s)), REASSOCIATES),
     Law("known_shift_through_unpadded_conv", conv(x + s, w),
         conv(x, w) + (w * s.reshape(computed(_input_weights, s, x))).sum(computed(_all_but_first, w))
         .reshape(computed(_per_channel, w)),
