@@ -24,6 +24,7 @@ from eqfuse.rewrites.law import (
     over_complex,
     tensors,
 )
+from eqfuse.rewrites.layout import inverse
 
 x, y, z, w, u, v = tensors("x y z w u v")
 r, c, g, b = tensors("r c g b")
@@ -91,6 +92,10 @@ def _flat(g: TensorType) -> tuple[int]:
     return (g.size,)
 
 
+def _sums_all(x: TensorType, y: TensorType, q: tuple[int, ...]) -> bool:
+    return x.rank == y.rank == len(q)
+
+
 def _low_rank(u: TensorType, v: TensorType) -> bool:
     """The factors are smaller than their product."""
     return u.shape[-1] * (u.shape[-2] + v.shape[-1]) < u.shape[-2] * v.shape[-1]
@@ -132,6 +137,8 @@ LAWS = [
         REASSOCIATES),
     Law("weighted_sum_of_product", (x * (u @ v)).sum((-2, -1)),
         ((x @ v.transpose(computed(_swap, v))) * u).sum((-2, -1)), (floating(x), low_rank), REASSOCIATES),
+    Law("transpose_changes_sides", (x * y.transpose(p)).sum(q), (x.transpose(computed(inverse, p)) * y).sum(q),
+        (guard("all is summed", _sums_all, x, y, q),), REASSOCIATES),
     Law("broadcast_idle_on_left", x.broadcast_to(s) @ y, x @ y, exactness=REASSOCIATES),
     Law("broadcast_idle_on_right", x @ y.broadcast_to(s), x @ y, exactness=REASSOCIATES),
     # scales that move through a product

@@ -38,10 +38,11 @@ LAWS = [
     Law("shift_of_masked", where(c, x, -infinity) - y, where(c, x - y, -infinity), exactness=APPROXIMATE),  # y = -inf
     # two blocks about one maximum
     Law("exp_about_another", exp(x - y) * exp(y - z), exp(x - z), exactness=APPROXIMATE),
+    Law("sum_of_exp_about_another", exp(x - y).sum(p) * exp(y - z), exp(x - z).sum(p), exactness=APPROXIMATE),
 ]
 
 LAWS = over_complex(
     LAWS, REASSOCIATES, softmax_without_shift=APPROXIMATE, logsumexp_without_shift=None,
     log_softmax_without_shift=None, exp_of_masked=None, exp_of_masked_else=None, shift_of_masked=None,
-    exp_about_another=APPROXIMATE,
+    exp_about_another=APPROXIMATE, sum_of_exp_about_another=APPROXIMATE,
 )  # fmt: skip
