@@ -7,6 +7,8 @@ number of blocks, keeping one maximum and one sum, is a loop and so no law: the 
 
 from __future__ import annotations
 
+import numpy as np
+
 from eqfuse.ir import TensorType
 from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, attrs, guard, over_complex, tensors
 from eqfuse.rewrites.words import exp, log, where
@@ -19,6 +21,11 @@ def _constant_along(m: TensorType, axes: tuple[int, ...]) -> bool:
     return all(m.extent(a) == 1 for a in axes)
 
 
+def _has_infinity(x: TensorType) -> bool:
+    return bool(np.isinf(np.asarray(np.inf).astype(x.dtype)))
+
+
+infinite = guard("the dtype of x has an infinity", _has_infinity, x)
 constant = guard("m has extent 1 along p", _constant_along, m, p)
 shifted = exp(x - m)
 infinity = float("inf")
@@ -33,8 +40,8 @@ LAWS = [
     Law("logsumexp_without_shift", m + log(shifted.sum(p)), log(exp(x).sum(p)), exactness=APPROXIMATE),
     Law("log_softmax_without_shift", (x - m) - log(shifted.sum(p)), x - log(exp(x).sum(p)), (constant,), APPROXIMATE),
     # masks: what is left out weighs nothing
-    Law("exp_of_masked", exp(where(c, x, -infinity)), where(c, exp(x), 0.0), exactness=EXACT),
-    Law("exp_of_masked_else", exp(where(c, -infinity, x)), where(c, 0.0, exp(x)), exactness=EXACT),
+    Law("exp_of_masked", exp(where(c, x, -infinity)), where(c, exp(x), 0.0), (infinite,), EXACT),
+    Law("exp_of_masked_else", exp(where(c, -infinity, x)), where(c, 0.0, exp(x)), (infinite,), EXACT),
     Law("shift_of_masked", where(c, x, -infinity) - y, where(c, x - y, -infinity), exactness=APPROXIMATE),  # y = -inf
     # two blocks about one maximum
     Law("exp_about_another", exp(x - y) * exp(y - z), exp(x - z), exactness=APPROXIMATE),
