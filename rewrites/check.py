@@ -138,11 +138,13 @@ class _Case:
             else:
                 self.base[rng.randrange(4)] = 0
         self.rank = rng.choice((0, 1, 2, 2, 3))
-        self.image_rank = rng.choice((3, 4))
-        self.axis_of_parts = rng.randint(-4, -1)
-        self.parts = [rng.choice((0, 1, 1, 2, 2, 3)) for _ in range(8)]  # extents of parts along that axis
         self.roles = _roles(law)
-        self.of_images = any("conv" in roles for roles in self.roles.values())
+        used = {role.split()[0] for roles in self.roles.values() for role in roles}
+        self.of_images = "conv" in used
+        self.image_rank = rng.choice((3, 4)) if used & {"conv", "window"} else 0
+        self.axis_of_parts = rng.randint(-4, -1) if "part" in used else -5
+        # extents of the parts along that axis, by their place
+        self.parts = [rng.choice((0, 1, 1, 2, 2, 3)) for _ in range(8)] if "part" in used else []
 
     def build(self) -> None:
         left = self._left(self.law.lhs, {})
