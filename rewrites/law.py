@@ -16,6 +16,7 @@ import numpy as np
 
 from eqfuse.dtypes import BFLOAT16, Numbers, kind, numbers
 from eqfuse.errors import LawError
+from eqfuse.facts import LARGEST, SMALLEST, Fact
 from eqfuse.ops import TABLE
 from eqfuse.ops.elementwise import UFUNCS
 
@@ -208,17 +209,21 @@ def computed(function: Callable[..., Any], *args: Attr | Term) -> Any:
 class Guard:
     """A condition, said once for both faces: `predicate` judges attribute values and tensor types.
 
-    The e-graph asks it about the types of classes, the generated test about the types of arrays. `known`: the tensors
-    must also be computable when the program is built; `varies`: they must depend on an input that is not; both may be
-    true of any array a test makes. `bound`: the law is true without the guard, which only keeps it from being used
-    where it would lead nowhere.
+    The e-graph asks it about the types of classes, the generated test about the types of arrays. `wanted` is about
+    values: what must be known of the first of `args`, given what is known of the others; the e-graph asks it about
+    derived facts, the test about its arrays. `known`: the tensors must also be computable when the program is built;
+    `varies`: they must depend on an input that is not; `given`: they must be the program's own; any array a test makes
+    may be all of these. `bound`: the law is true without the guard, which only keeps it from being used where it would
+    lead nowhere.
     """
 
     sentence: str
     predicate: Callable[..., bool]
     args: tuple[Attr | Term, ...]
+    wanted: Callable[..., Fact] | None = None
     known: bool = False
     varies: bool = False
+    given: bool = False
     bound: bool = False
 
 
@@ -240,6 +245,75 @@ def known(*terms: Term) -> Guard:
 def varies(*terms: Term) -> Guard:
     """The guard that these tensors depend on an input that is not known when the program is built."""
     return Guard(f"{', '.join(map(str, terms))} varying", lambda *_: True, terms, varies=True, bound=True)
+
+
+def given(*terms: Term) -> Guard:
+    """The guard that these tensors stand in the program itself, so that a law does not meet its own work."""
+    return Guard(f"{', '.join(map(str, terms))} given", lambda *_: True, terms, given=True, bound=True)
+
+
+def positive(term: Term) -> Guard:
+    """The guard that every element is above zero, or NaN."""
+    return _valued(f"{term} positive", Fact(lower=SMALLEST), term)
+
+
+def nonnegative(term: Term) -> Guard:
+    """The guard that every element is +0.0 or above (not -0.0), or NaN."""
+    return _valued(f"{term} nonnegative", Fact(lower=0.0), term)
+
+
+def nonpositive(term: Term) -> Guard:
+    """The guard that every element is -0.0 or below (not +0.0), or NaN."""
+    return _valued(f"{term} nonpositive", Fact(upper=-0.0), term)
+
+
+def nonzero(term: Term) -> Guard:
+    """The guard that no element is a zero; one may be NaN."""
+    return _valued(f"{term} nonzero", Fact(zero=False), term)
+
+
+def between(term: Term, lower: float, upper: float) -> Guard:
+    """The guard that every element is in [lower, upper], or NaN."""
+    return _valued(f"{term} between {lower} and {upper}", Fact(lower, upper), term)
+
+
+def defined(term: Term) -> Guard:
+    """The guard that no element is NaN."""
+    return _valued(f"{term} defined", Fact(nan=False), term)
+
+
+def finite(term: Term) -> Guard:
+    """The guard that no element is NaN or an infinity."""
+    return _valued(f"{term} finite", Fact(-LARGEST, LARGEST, nan=False), term)
+
+
+def symmetric(term: Term) -> Guard:
+    """The guard that exchanging the last two axes changes no bit."""
+    return Guard(f"{term} symmetric", _square, (term,), lambda: Fact(symmetric=True))
+
+
+def at_least(term: Term, other: Term) -> Guard:
+    """The guard that no element of `term` is below any of `other`, +0.0 and -0.0 apart; either may hold NaN."""
+    return Guard(f"{term} at least {other}", lambda *_: True, (term, other), lambda other: other.above)
+
+
+def at_most(term: Term, other: Term) -> Guard:
+    """The guard that no element of `term` is above any of `other`, +0.0 and -0.0 apart; either may hold NaN."""
+    return Guard(f"{term} at most {other}", lambda *_: True, (term, other), lambda other: other.below)
+
+
+def _valued(sentence: str, fact: Fact, term: Term) -> Guard:
+    return Guard(sentence, lambda _: True, (term,), lambda: fact)
+
+
+def _square(t: Any) -> bool:
+    return t.rank >= 2 and t.shape[-1] == t.shape[-2]
+
+
+def ascending(*attributes: Attr) -> Guard:
+    """The guard that these axes or permutations are sorted: such a permutation moves nothing."""
+    sentence = f"{', '.join(a.name for a in attributes)} ascending"
+    return Guard(sentence, lambda *values: all(list(v) == sorted(v) for v in values), attributes)
 
 
 def floating(*terms: Term) -> Guard:

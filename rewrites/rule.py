@@ -15,6 +15,7 @@ import numpy as np
 
 from eqfuse.dtypes import parts
 from eqfuse.errors import ShapeError
+from eqfuse.facts import Fact
 from eqfuse.ir import Literal, TensorType
 from eqfuse.ops import row
 from eqfuse.rewrites.law import LITERAL, VARIABLE, Attr, Computed, Guard, Law, Term, walk
@@ -45,15 +46,19 @@ class Judge:
 
     def __init__(self, law: Law, lhs: Term, rhs: Term) -> None:
         self.law, self.lhs, self.rhs = law, lhs, rhs
-        self.slots: list[tuple[str, Any]] = []  # ("type", term) or ("attr", (term, index)), in the order of the call
+        # ("type", term), ("attr", (term, index)) or ("range", variable), in the order of the call
+        self.slots: list[tuple[str, Any]] = []
 
     def __call__(self, *values: Any) -> tuple | None:
         types: Types = {}
         attributes: dict[Attr, Any] = {}
         of_node: dict[Term, dict[int, Any]] = {}
+        ranges: dict[Term | str, Fact] = {}
         for (what, key), value in zip(self.slots, values, strict=True):
             if what == "type":
                 types[_type_key(key)] = value
+            elif what == "range":
+                ranges[key] = value
             else:
                 term, index = key
                 pattern = term.attrs[index]
@@ -67,6 +72,11 @@ class Judge:
                 of_node.setdefault(term, {})[index] = value
         root_attrs = tuple(of_node.get(self.lhs, {}).values())
         root = row(self.lhs.op).type([types[_type_key(a)] for a in self.lhs.args], root_attrs)
+        for g in self.law.when:
+            if g.wanted is not None:
+                subject, *others = (ranges[_type_key(a)] for a in g.args)
+                if not subject.within(g.wanted(*others)):
+                    return None
         return made_values(self.law, self.rhs, types, attributes, root)
 
 
@@ -231,8 +241,14 @@ def _compile(law: Law, name: str, lhs: Term, rhs: Term) -> Rule:
         atoms.append(f"(= {at(term)} ({' '.join([op, *parts])}))")
     atoms.reverse()
     for g in law.when:
-        for fact in ("known",) * g.known + ("varies",) * g.varies:
-            atoms += [f"({fact} {at(a)})" for a in g.args if isinstance(a, Term)]
+        tensors = [a for a in g.args if isinstance(a, Term)]
+        for fact in ("known",) * g.known + ("varies",) * g.varies + ("given",) * g.given:
+            atoms += [f"({fact} {at(a)})" for a in tensors]
+        for a in tensors if g.wanted else ():
+            variable = fresh(("range", _type_key(a)), "f")
+            if variable not in call:
+                atoms.append(f"(= {variable} (range {at(a)}))")
+                slot("range", _type_key(a), variable)
     atoms.append(f"(varies {at(lhs)})")  # work that runs once, when the program is built, is left alone
     atoms += [f"(= pc (py-call $judge (py-from-int {{number}}) {' '.join(call)}))", "(!= pc (py-from-int 0))"]
     union = f"(union {at(lhs)} {_made_text(rhs, at, variables)})"
