@@ -131,10 +131,10 @@ class Fact:
             array = np.abs(array)
         elif self.upper <= 0:
             array = np.negative(np.abs(array))
-        if (array < self.lower).any():
-            array = np.where(array < self.lower, _near(self.lower, array.dtype), array)
-        if (array > self.upper).any():
-            array = np.where(array > self.upper, _near(self.upper, array.dtype), array)
+        with np.errstate(over="ignore"):  # a bound beyond the dtype
+            for bound, outside in ((self.lower, array < self.lower), (self.upper, array > self.upper)):
+                if outside.any():
+                    array = np.where(outside, _near(bound, array.dtype), array)
         return array
 
 
@@ -172,7 +172,6 @@ def _near(bound: float, dtype: np.dtype) -> np.generic:
     if abs(bound) == SMALLEST:
         bound = math.copysign(1.0, bound)
     if kind(dtype) == "f":
-        with np.errstate(over="ignore"):
-            return dtype.type(bound)
+        return dtype.type(bound)
     limits = np.iinfo(dtype)
     return dtype.type(max(limits.min, min(limits.max, bound if math.isinf(bound) else math.ceil(bound))))

@@ -35,9 +35,11 @@ def range_of(op: str, attrs: tuple, types: Types, facts: Facts) -> Fact:
     """What is known of ``op(*arguments, *attrs)``."""
     out = row(op).type(types, attrs)
     rule = RANGES.get(op)
+    if out.dtype.kind == "c" and op not in ("const", "transpose"):
+        rule = None
     found = of_dtype(out.dtype) if rule is None else rule(facts, types, out, attrs)
-    if out.dtype.kind == "c":
-        found = Fact(symmetric=found.symmetric)
+    if out.dtype in FLOAT8:
+        found = replace(found, nan=True)  # float8_e4m3fn has no infinity and overflows to NaN
     if row(op).role is Role.ELEMENTWISE and out.rank >= 2 and out.shape[-1] == out.shape[-2]:
         symmetric = all(f.symmetric or t.extent(-1) == t.extent(-2) == 1 for f, t in zip(facts, types, strict=True))
         found = replace(found, symmetric=symmetric)
@@ -80,7 +82,7 @@ def _between(lower: float, upper: float, out: TensorType, nan: bool, zero: bool 
         return Fact(int(lower), int(upper), False, zero) if fits else whole  # else it wraps around
     lower = -INFINITY if lower != lower else _down(lower, out.dtype)
     upper = INFINITY if upper != upper else -_down(-upper, out.dtype)
-    return Fact(lower, upper, nan or out.dtype in FLOAT8, zero)  # float8_e4m3fn overflows to NaN
+    return Fact(lower, upper, nan, zero)
 
 
 def _hull(values: Sequence[float], out: TensorType, nan: bool) -> Fact:
