@@ -10,7 +10,18 @@ from functools import lru_cache
 from typing import Any
 
 from eqfuse.errors import LawError
-from eqfuse.rewrites import algebra, casts, contractions, exponentials, lattice, layout, networks, ranges, reductions
+from eqfuse.rewrites import (
+    algebra,
+    casts,
+    chains,
+    contractions,
+    exponentials,
+    lattice,
+    layout,
+    networks,
+    ranges,
+    reductions,
+)
 from eqfuse.rewrites.law import (
     APPROXIMATE,
     EXACT,
@@ -47,6 +58,7 @@ COMMUTATIVE = frozenset(algebra.COMMUTATIVE)
 
 _BOOK: dict[str, list[Law]] = {
     "algebra": algebra.LAWS,
+    "chains": chains.LAWS,
     "exponentials": exponentials.LAWS,
     "lattice": lattice.LAWS,
     "ranges": ranges.LAWS,
