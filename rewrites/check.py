@@ -142,14 +142,16 @@ class _Case:
         self.roles = _roles(law)
 
     def build(self) -> None:
-        left = self._left(self.law.lhs, {})
+        done: dict[Term, Node] = {}
+        lefts = [self._left(lhs, done) for lhs in self.law.lefts]
         if not holds(self.law.when, self.types, self.attributes):
             raise Decline
         made = Made(self.types, self.attributes)
-        if made.type(self.law.rhs) != left.type:
+        if [made.type(rhs) for rhs in self.law.rights] != [left.type for left in lefts]:
             raise Decline
-        right = self._right(self.law.rhs, made, {})
-        self.graph = Graph(tuple(self.inputs.values()), (left, right))
+        done = {}
+        rights = [self._right(rhs, made, done) for rhs in self.law.rights]
+        self.graph = Graph(tuple(self.inputs.values()), (*lefts, *rights))
         # what a cast to integers makes of NaN or of numbers out of range varies within one NumPy array
         casts = [n for n in self.graph.nodes if n.op == "cast" and n.dtype.kind in "iu"]
         self.truncates = any(kind(n.args[0].dtype) in "fc" for n in casts)
@@ -208,14 +210,17 @@ class _Case:
         arrays = {name: self._data(name, n.type, special, random_state) for name, n in self.inputs.items()}
         self._obey(arrays)
         with np.errstate(all="ignore"):
-            left, right = evaluate(self.graph, tuple(arrays.values()))
+            results = evaluate(self.graph, tuple(arrays.values()))
             everything = Graph(self.graph.inputs, tuple(topological(self.graph.outputs)))
             scale = 1.0
             for value in evaluate(everything, tuple(arrays.values())):
                 finite = np.abs(parts(value[np.isfinite(value)]).astype(np.float64))
                 scale = max(scale, float(finite.max(initial=0.0)))
         values = {a.name: v.text() if isinstance(v, Literal) else v for a, v in self.attributes.items()}
-        return agreement(left, right, scale), Counterexample(arrays, values, left, right)
+        pairs = list(zip(results[: len(results) // 2], results[len(results) // 2 :], strict=True))
+        reached = [agreement(left, right, scale) for left, right in pairs]
+        worst = max(range(len(pairs)), key=lambda at: 9 if reached[at] is None else reached[at])
+        return reached[worst], Counterexample(arrays, values, *pairs[worst])
 
     def _obey(self, arrays: dict[str, np.ndarray]) -> None:
         """Make `arrays` as the law's guards about values want them; Decline where that cannot be."""
@@ -272,7 +277,7 @@ def agreement(left: np.ndarray, right: np.ndarray, scale: float) -> Exactness | 
 def _roles(law: Law) -> dict[str, set[str]]:
     """What each variable is used as, to draw a fitting rank and dtype."""
     roles: dict[str, set[str]] = {}
-    for term in (*walk(law.lhs), *walk(law.rhs)):
+    for term in (t for side in (*law.lefts, *law.rights) for t in walk(side)):
         for at, arg in enumerate(term.args):
             if arg.op != VARIABLE:
                 continue

@@ -326,6 +326,8 @@ def floating(*terms: Term) -> Guard:
 class Law:
     """`lhs` equals `rhs` wherever `when` holds and both have one type.
 
+    A side may be several terms, which are matched together and each become equal to the term at its place on the other
+    side; the matched ones are then different tensors, and of two that may change places the law meets one order only.
     `exactness` is about real numbers. A law is about complex ones only where `complex` says how exact it is there, and
     about float8, and sums of bfloat16 (rounded after every element), only where it keeps every bit. `both`: the law is
     read in both directions. `chain`: the operators (and the inverse, if any) whose chains the e-graph gives one order
@@ -333,8 +335,8 @@ class Law:
     """
 
     name: str
-    lhs: Term
-    rhs: Term
+    lhs: Term | tuple[Term, ...]
+    rhs: Term | tuple[Term, ...]
     when: tuple[Guard, ...] = ()
     exactness: Exactness = EXACT
     both: bool = False
@@ -343,27 +345,44 @@ class Law:
     family: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        for side in (self.lhs, self.rhs):
+        for side in (*self.lefts, *self.rights):
             if not isinstance(side, Term):
                 raise LawError(f"law {self.name!r}: {side!r} is not a term")
-        bound = self._bind(self.lhs, self.rhs)
+        if len(self.lefts) != len(self.rights):
+            raise LawError(f"law {self.name!r}: {len(self.lefts)} terms cannot equal {len(self.rights)}")
+        bound = self._bind(self.lefts, self.rights)
         if self.both:
-            self._bind(self.rhs, self.lhs)
+            self._bind(self.rights, self.lefts)
         for g in self.when:
             for value in g.args:
                 if _name(value) not in bound:
                     raise LawError(f"law {self.name!r}: guard {g.sentence!r} is about {value}, which is not matched")
 
-    def _bind(self, lhs: Term, rhs: Term) -> set[tuple[str, str]]:
-        if lhs.op in (VARIABLE, LITERAL):
-            raise LawError(f"law {self.name!r}: the side {lhs} matches every tensor; start it with an operator")
-        bound = set(names(lhs))
-        if any(isinstance(a, Computed) for t in walk(lhs) for a in t.attrs):
-            raise LawError(f"law {self.name!r}: the matched side {lhs} holds a computed value; bind a variable instead")
-        for missing in names(rhs):
-            if missing not in bound:
-                raise LawError(f"law {self.name!r}: the variable {missing[1]!r} of {rhs} is not bound by {lhs}")
+    def _bind(self, lefts: tuple[Term, ...], rights: tuple[Term, ...]) -> set[tuple[str, str]]:
+        for lhs in lefts:
+            if lhs.op in (VARIABLE, LITERAL):
+                raise LawError(f"law {self.name!r}: the side {lhs} matches every tensor; start it with an operator")
+            if any(isinstance(a, Computed) for t in walk(lhs) for a in t.attrs):
+                raise LawError(
+                    f"law {self.name!r}: the matched side {lhs} holds a computed value; bind a variable instead"
+                )
+        bound = {name for lhs in lefts for name in names(lhs)}
+        for rhs in rights:
+            for missing in names(rhs):
+                if missing not in bound:
+                    by = ", ".join(map(str, lefts))
+                    raise LawError(f"law {self.name!r}: the variable {missing[1]!r} of {rhs} is not bound by {by}")
         return bound
+
+    @property
+    def lefts(self) -> tuple[Term, ...]:
+        """The terms of the left side."""
+        return self.lhs if isinstance(self.lhs, tuple) else (self.lhs,)
+
+    @property
+    def rights(self) -> tuple[Term, ...]:
+        """The terms of the right side, each equal to the one at its place on the left."""
+        return self.rhs if isinstance(self.rhs, tuple) else (self.rhs,)
 
     def claims(self, dtypes: Iterable[np.dtype]) -> Exactness | None:
         """How exact the law says it is where tensors of `dtypes` occur; None: it is not about such."""
@@ -376,19 +395,20 @@ class Law:
 
     @cached_property
     def _adds(self) -> bool:
-        return any(t.op in ("sum", "prod", "window_sum") for side in (self.lhs, self.rhs) for t in walk(side))
+        return any(t.op in ("sum", "prod", "window_sum") for side in (*self.lefts, *self.rights) for t in walk(side))
 
     @property
-    def directions(self) -> tuple[tuple[str, Term, Term], ...]:
-        """(rule name, matched side, made side) of each direction."""
-        forward = (self.name, self.lhs, self.rhs)
-        return (forward, (self.name + "~", self.rhs, self.lhs)) if self.both else (forward,)
+    def directions(self) -> tuple[tuple[str, tuple[Term, ...], tuple[Term, ...]], ...]:
+        """(rule name, matched terms, made terms) of each direction."""
+        forward = (self.name, self.lefts, self.rights)
+        return (forward, (self.name + "~", self.rights, self.lefts)) if self.both else (forward,)
 
     def __str__(self) -> str:
         sign = "==" if self.both else "->"
         when = f"  when {' and '.join(g.sentence for g in self.when)}" if self.when else ""
         over = "" if self.complex is None else f", complex {self.complex.name}"
-        return f"{self.name}: {self.lhs} {sign} {self.rhs}{when}  [{self.exactness.name}{over}]"
+        equations = ", ".join(f"{a} {sign} {b}" for a, b in zip(self.lefts, self.rights, strict=True))
+        return f"{self.name}: {equations}{when}  [{self.exactness.name}{over}]"
 
 
 def over_complex(laws: list[Law], exactness: Exactness | None, **otherwise: Exactness | None) -> list[Law]:
