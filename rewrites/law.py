@@ -331,7 +331,8 @@ class Law:
     `exactness` is about real numbers. A law is about complex ones only where `complex` says how exact it is there, and
     about float8, and sums of bfloat16 (rounded after every element), only where it keeps every bit. `both`: the law is
     read in both directions. `chain`: the operators (and the inverse, if any) whose chains the e-graph gives one order
-    instead of rewriting them by this law (`eqfuse.rewrites.chains`). Raises LawError when a side is ill-formed.
+    instead of rewriting them by this law (`eqfuse.rewrites.chains`). `grows`: it may be
+    used again on what it makes, for ever. Raises LawError when a side is ill-formed or ill-typed, or grows unsaid.
     """
 
     name: str
@@ -342,6 +343,7 @@ class Law:
     both: bool = False
     complex: Exactness | None = None
     chain: tuple[str, ...] | None = None
+    grows: bool = False
     family: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
@@ -350,6 +352,8 @@ class Law:
                 raise LawError(f"law {self.name!r}: {side!r} is not a term")
         if len(self.lefts) != len(self.rights):
             raise LawError(f"law {self.name!r}: {len(self.lefts)} terms cannot equal {len(self.rights)}")
+        from eqfuse.rewrites.refusals import refuse
+
         bound = self._bind(self.lefts, self.rights)
         if self.both:
             self._bind(self.rights, self.lefts)
@@ -357,6 +361,7 @@ class Law:
             for value in g.args:
                 if _name(value) not in bound:
                     raise LawError(f"law {self.name!r}: guard {g.sentence!r} is about {value}, which is not matched")
+        refuse(self)
 
     def _bind(self, lefts: tuple[Term, ...], rights: tuple[Term, ...]) -> set[tuple[str, str]]:
         for lhs in lefts:

@@ -20,7 +20,6 @@ from eqfuse.errors import ShapeError
 from eqfuse.facts import Fact
 from eqfuse.ir import Literal, Node, TensorType
 from eqfuse.ops import row
-from eqfuse.rewrites.chains import reordered
 from eqfuse.rewrites.law import LITERAL, VARIABLE, Attr, Computed, Guard, Law, Term, walk
 
 Types = dict[Term | str, TensorType]  # by variable name, or by term
@@ -220,6 +219,8 @@ def compile_law(law: Law) -> list[Rule]:
 
 def _of_chains(law: Law) -> Rule:
     """The rule that joins every chain of a program and the same in one order, which the engine relates."""
+    from eqfuse.rewrites.chains import reordered  # which makes laws, which need this file
+
     text = "(relation pairs{number} (Tensor Tensor))\n"
     text += f'(rule ((pairs{{number}} px py)) ((union px py)) :ruleset law{{number}} :name "{law.name}")'
     ops = tuple((op, 2) for op in law.chain or ())
