@@ -226,6 +226,11 @@ class Guard:
     given: bool = False
     bound: bool = False
 
+    @property
+    def tensors(self) -> tuple[Term, ...]:
+        """Those of `args` that are tensors."""
+        return tuple(a for a in self.args if isinstance(a, Term))
+
 
 def guard(sentence: str, predicate: Callable[..., bool], *args: Attr | Term) -> Guard:
     """The guard that `predicate` holds of `args` (attribute values, tensor types)."""

@@ -22,7 +22,9 @@ from eqfuse.rewrites.rule import Decline, Made, number
 _DRAWS = 3000
 _DRAWN = ("axes", "axis", "dtype")  # attributes of which any value is soon drawn
 _DTYPES = tuple(map(np.dtype, ("float32", "float32", "int64", "bool", "complex64", "float16", "uint8")))
-_SHAPES = ((2, 2), (2, 2), (2, 2, 2, 2), (1, 1), (2, 3), (3, 2), (1, 3), (3,), (), (2, 1), (2, 2, 2), (4,), (1,))
+_SHAPES: tuple[tuple[int, ...], ...] = (
+    (2, 2), (2, 2), (2, 2, 2, 2), (1, 1), (2, 3), (3, 2), (1, 3), (3,), (), (2, 1), (2, 2, 2), (4,), (1,),
+)  # fmt: skip
 _FAULTS = (EqfuseError, Decline, ArithmeticError, LookupError, TypeError, ValueError)  # of computed values
 Sides = tuple[Term, ...]
 
@@ -53,7 +55,7 @@ def _again(law: Law, lefts: Sides, rights: Sides) -> Term | None:
     built, and a computed value may decline.)"""
     if _size(rights) <= _size(lefts):
         return None
-    known = {a.attrs[0] for g in law.when if g.known for a in g.args if isinstance(a, Term)}
+    known = {a.attrs[0] for g in law.when if g.known for a in g.tensors}
     for made in (t for rhs in rights for t in walk(rhs)):
         if all(t.op != VARIABLE or t.attrs[0] in known for t in walk(made)):
             continue

@@ -79,7 +79,7 @@ class Judge:
         ]
         for g in self.law.when:
             if g.wanted is not None:
-                subject, *others = (ranges[_type_key(a)] for a in g.args)
+                subject, *others = (ranges[_type_key(a)] for a in g.tensors)
                 if not subject.within(g.wanted(*others)):
                     return None
         return made_values(self.law, self.rights, types, attributes, roots)
@@ -261,10 +261,9 @@ def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, .
         atoms.append(f"(= {at(term)} ({' '.join([op, *parts])}))")
     atoms.reverse()
     for g in law.when:
-        tensors = [a for a in g.args if isinstance(a, Term)]
         for fact in ("known",) * g.known + ("varies",) * g.varies + ("given",) * g.given:
-            atoms += [f"({fact} {at(a)})" for a in tensors]
-        for a in tensors if g.wanted else ():
+            atoms += [f"({fact} {at(a)})" for a in g.tensors]
+        for a in g.tensors if g.wanted else ():
             variable = fresh(("range", _type_key(a)), "f")
             if variable not in call:
                 atoms.append(f"(= {variable} (range {at(a)}))")

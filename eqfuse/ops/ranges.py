@@ -133,7 +133,7 @@ def _product(a: Fact, b: Fact, out: TensorType) -> Fact:
 
 
 def _multiply(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
-    return _product(*facts, out)
+    return _product(facts[0], facts[1], out)
 
 
 def _quotient(x: float, y: float) -> list[float]:
@@ -362,7 +362,7 @@ def _running_sum(facts: Facts, types: Types, out: TensorType, _attrs: tuple) -> 
 
 
 def _matmul(facts: Facts, types: Types, out: TensorType, _attrs: tuple) -> Fact:
-    return _total(_product(*facts, out), types[0].shape[-1], out)
+    return _total(_product(facts[0], facts[1], out), types[0].shape[-1], out)
 
 
 def _conv(facts: Facts, types: Types, out: TensorType, _attrs: tuple) -> Fact:

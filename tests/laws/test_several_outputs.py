@@ -44,7 +44,7 @@ def operators(space: Any, op: str) -> int:
 def test_all_outputs_are_judged(law: Law) -> None:
     assert check(law).ok, check(law)
     left, right = law.lefts, law.rights
-    wrong = Law("wrong", left, (right[1], right[0], *right[2:]), (), REASSOCIATES)
+    wrong = Law("wrong", left, (right[1], right[0], *right[2:]), law.when, REASSOCIATES)
     found = check(wrong).counterexample
     assert found is not None and found.left.shape == found.right.shape
 
