@@ -71,6 +71,8 @@ class Engine:
         self._room: float = 0
         self._until = 0.0
         self.cut: str | None = None  # the limit at which the last round began to decline matches
+        self.seconds: dict[str, float] = {}  # what the last round spent on each rule
+        self._clock = 0.0
         self._judged: dict[tuple[int, ...], int] = {}
         self.answers: list[tuple[int, ...]] = [()]
         self._names: dict[Node, str] = {}
@@ -94,7 +96,14 @@ class Engine:
                 answer = len(self.answers)
                 self.answers.append(tuple(map(self.number, values_made)))
             self._judged[key] = answer
+        self._spend(self._rules[rule].name)
         return answer if answer and self._admits(self._rules[rule].grows) else 0
+
+    def _spend(self, rule: str) -> None:
+        """The time since this was last done went to `rule`."""
+        now = time.perf_counter()
+        self.seconds[rule] = self.seconds.get(rule, 0.0) + now - self._clock
+        self._clock = now
 
     def _admits(self, grows: int) -> bool:
         """Whether the round still has room and time for a match that makes `grows` nodes."""
@@ -102,7 +111,7 @@ class Engine:
             self._room -= grows
             if self._room < 0:
                 self.cut = "nodes"
-            elif time.perf_counter() > self._until:
+            elif self._clock > self._until:
                 self.cut = "seconds"
         return self.cut is None
 
@@ -185,8 +194,11 @@ class Engine:
                 self._fact(name)
         return name
 
-    def track_facts(self) -> None:
+    def fold_constants(self) -> None:
         """Derive which tensors are computable when the program is built, and which vary; compute small constants."""
+        if self.facts:
+            return
+        self.declare("const", 0)
         self.facts = True
         for name in self.constructors:
             self._fact(name)
@@ -238,9 +250,8 @@ class Engine:
         for rule in rules:
             for op, arity in (*rule.reads, *rule.makes):
                 self.declare(op, arity)
-        self.declare("const", 0)
         self._snaps = any(rule.law.exactness > EXACT for rule in rules)
-        self.track_facts()
+        self.fold_constants()
         for rule in rules:
             at = len(self._rules)
             self._rules.append(rule)
@@ -251,6 +262,11 @@ class Engine:
 
         Once the matches may have made more than `room` nodes, or the clock has passed `until`, the others are declined
         and `cut` says why: egglog itself cannot be interrupted. What a resting rule misses now it matches later.
+
+        egglog does not time its rules, so `seconds` is read off the calls of the judges, which come rule by rule: a rule
+        is charged the time since the call before, its search and its judge (and the searches of rules before it that
+        found nothing to judge). What is left when all are judged, for making and merging nodes, is shared out by matches.
+        Deriving facts is no rule's.
         """
         self._room, self._until, self.cut = room, until, None
         if self.facts:
@@ -259,7 +275,13 @@ class Engine:
         if awake not in self._rulesets:
             self._rulesets[awake] = f"laws{len(self._rulesets)}"
             self.run(f"(unstable-combined-ruleset {self._rulesets[awake]} {awake})")
-        return self.run(f"(run {self._rulesets[awake]} 1)")[0].report
+        self.seconds, self._clock = {}, time.perf_counter()
+        report = self.run(f"(run {self._rulesets[awake]} 1)")[0].report
+        left, matches = time.perf_counter() - self._clock, sum(report.num_matches_per_rule.values())
+        for name, count in report.num_matches_per_rule.items():
+            if count:
+                self.seconds[name] = self.seconds.get(name, 0.0) + left * count / matches
+        return report
 
     @property
     def size(self) -> int:

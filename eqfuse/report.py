@@ -63,7 +63,8 @@ class Report:
     time_ratio: float
     stop_reason: str
     egraph_nodes: int
-    laws_fired: Mapping[str, int]
+    laws_fired: Mapping[str, int]  # matches
+    law_seconds: Mapping[str, float]  # what `Engine.round` could tell apart: searching, judging, making nodes
     optimality_gap: float | None
     seconds: Mapping[str, float]
     unfused_kernels: int
@@ -86,7 +87,8 @@ def make_report(
         peak_bytes=peak_bytes,
         stop_reason=space.stop_reason,
         egraph_nodes=space.n_nodes,
-        laws_fired=dict(space.laws_fired),
+        laws_fired=space.laws_fired,
+        law_seconds=space.law_seconds,
         optimality_gap=optimality_gap,
         seconds=dict(seconds),
     )

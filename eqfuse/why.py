@@ -1,0 +1,271 @@
+"""Why: the laws that a plan rests on, as a whole and kernel by kernel, found by proving it again with fewer laws.
+
+In: a `Plan` and the laws it was chosen under. Out: `Rests`. egglog gives no proofs to read, so each question is a fresh
+saturation of the program's segment together with what the plan computes, under some of the laws, until the two are in
+one class. Constants fold in all of them: that is no law. Nor is fusion: a kernel's body is put in place of its result.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from eqfuse.egraph import Budget, Saturation, reachable
+from eqfuse.engine import Engine
+from eqfuse.ir import Graph, Literal, Node, node
+from eqfuse.plan import Kernel, Plan
+from eqfuse.report import running
+from eqfuse.rewrites import Law
+from eqfuse.segments import Use, segments, whole
+
+SECONDS = 5.0
+Goals = tuple[tuple[Node, Node], ...]  # pairs that must be found equal
+
+
+@dataclass(frozen=True)
+class Rests:
+    """Names of laws. `laws`: with these alone the plan is proved equal to the program, and without any one it is not.
+
+    `kernels`: for each kernel that is no view, the same of its results, as functions of values that the program has
+    itself. A kernel may also make a value that the program does not have (``x @ w`` of ``(x / r) @ w``): then it rests
+    on the laws of the kernels that read it, up to the next values that the program has. `doubt` is empty, or says why
+    there may be fewer laws than are named, or why none are.
+    """
+
+    laws: tuple[str, ...]
+    kernels: tuple[tuple[str, ...], ...]
+    doubt: str = ""
+
+
+class OutOfTime(Exception):
+    """The proofs took longer than they may."""
+
+
+def rests_on(plan: Plan, laws: Sequence[Law], seconds: float = SECONDS) -> Rests:
+    """The laws among `laws` that `plan` rests on. Each distinct segment is looked at once."""
+    until = time.perf_counter() + seconds
+    pieces = _pieces(plan)
+    distinct = {piece.graph: piece for piece in pieces}
+    enough = {graph: Proofs(piece, piece.results, laws, until) for graph, piece in distinct.items()}
+    found: dict[Graph, list[Law]] = {}
+    doubt = ""
+    for graph, proofs in enough.items():
+        try:
+            matched = proofs.candidates()
+        except OutOfTime:
+            matched = None
+            doubt = f"the plan was not proved again within {seconds:g} s"
+        if matched is None:
+            none = tuple(() for _ in running(plan))
+            return Rests((), none, doubt or "with the laws there are the plan is not proved again: some are lost")
+        found[graph] = matched
+    try:
+        for graph, proofs in enough.items():
+            fewest(found[graph], proofs)
+        program = [law for law in laws if any(law in kept for kept in found.values())]
+        fewest(program, lambda some: all(proofs(some) for proofs in enough.values()))
+        rests = {graph: _by_kernel(piece, laws, program, until) for graph, piece in distinct.items()}
+    except OutOfTime:
+        program = [law for law in laws if any(law in kept for kept in found.values())]
+        rests = {graph: {k: found[graph] for k in range(len(piece.kernels))} for graph, piece in distinct.items()}
+        doubt = f"fewer may do: the search for them was given up after {seconds:g} s"
+    of_kernel = {
+        id(kernel): tuple(law.name for law in rests[piece.graph][at])
+        for piece in pieces
+        for at, kernel in enumerate(piece.kernels)
+    }
+    return Rests(tuple(law.name for law in program), tuple(of_kernel[id(k)] for k in running(plan)), doubt)
+
+
+def fewest(kept: list[Law], enough: Callable[[list[Law]], bool]) -> None:
+    """Drop laws from `kept`, in groups and then singly, until none can go. What is left is enough at any moment."""
+    if kept and enough([]):
+        kept.clear()
+    size = max(1, len(kept) // 2)
+    while kept:
+        before = len(kept)
+        for start in reversed(range(0, len(kept), size)):
+            rest = kept[:start] + kept[start + size :]
+            if enough(rest):
+                kept[:] = rest
+        if size == 1 and len(kept) == before:
+            return
+        size = max(1, min(size, len(kept)) // 2)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One use of a segment in a plan: `kernels` leave the roots of `graph` in the values `roots`, from its `inputs`."""
+
+    graph: Graph
+    kernels: tuple[Kernel, ...]
+    inputs: tuple[int, ...]
+    roots: tuple[int, ...]
+
+    @cached_property
+    def values(self) -> dict[int, Node]:
+        """Every value as a node over the inputs of `graph`."""
+        values = dict(zip(self.inputs, self.graph.inputs, strict=True))
+        for k in self.kernels:
+            values |= zip(k.writes, _of(k, [values[v] for v in k.reads]), strict=True)
+        return values
+
+    @cached_property
+    def results(self) -> Goals:
+        """That the plan computes what the program does."""
+        return tuple((self.values[v], n) for v, n in zip(self.roots, self.graph.outputs, strict=True))
+
+
+def _of(kernel: Kernel, reads: Sequence[Node]) -> tuple[Node, ...]:
+    """What `kernel` computes from `reads`."""
+    made = dict(zip(kernel.body.inputs, reads, strict=True))
+    for n in kernel.body.nodes:
+        if n not in made:
+            made[n] = node(n.op, (made[a] for a in n.args), n.attrs)
+    return tuple(made[o] for o in kernel.body.outputs)
+
+
+class Proofs:
+    """Whether some laws prove `goals` about a piece of a plan; every answer is kept.
+
+    Raises OutOfTime once the clock has passed `until`.
+    """
+
+    def __init__(self, piece: Piece, goals: Goals, laws: Sequence[Law], until: float) -> None:
+        self._piece, self._laws, self._until = piece, laws, until
+        self._goals = tuple((a, b) for a, b in goals if a is not b)
+        self._known: dict[frozenset[str], bool] = {frozenset(): True} if not self._goals else {}
+
+    def __call__(self, laws: Sequence[Law]) -> bool:
+        key = frozenset(law.name for law in laws)
+        if key not in self._known:
+            self._known[key] = self._proved(laws)[0]
+        return self._known[key]
+
+    def candidates(self) -> list[Law] | None:
+        """Laws that are enough: those that matched while all of them proved the goals. None when all are not enough."""
+        if not self._goals:
+            return []
+        proved, fired = self._proved(self._laws)
+        if not proved:
+            return None
+        matched = [law for law in self._laws if law.name in fired]
+        return matched if self(matched) else list(self._laws)
+
+    def _proved(self, laws: Sequence[Law]) -> tuple[bool, set[str]]:
+        engine, run = self.saturation(laws)
+        for _ in run:
+            if self._hold(engine):
+                return True, set(run.fired)
+        if run.reason == "seconds":
+            raise OutOfTime
+        return self._hold(engine), set(run.fired)
+
+    def _hold(self, engine: Engine) -> bool:
+        return all(engine.equal(engine.name(a), engine.name(b)) for a, b in self._goals)
+
+    def saturation(self, laws: Sequence[Law]) -> tuple[Engine, Saturation]:
+        """A fresh engine that holds the piece and the goals, and the run of `laws` over it."""
+        start = time.perf_counter()
+        if start > self._until:
+            raise OutOfTime
+        graph = self._piece.graph
+        both = Graph(graph.inputs, (*graph.outputs, *self._piece.values.values(), *(a for a, _ in self._goals)))
+        engine = Engine()
+        engine.add((*both.inputs, *both.nodes))
+        engine.fold_constants()
+        default = Budget()
+        limits = Budget(self._until - start, default.nodes, default.rounds)
+        return engine, Saturation(engine, reachable(both, laws), limits, start)
+
+
+def _by_kernel(piece: Piece, laws: Sequence[Law], program: list[Law], until: float) -> dict[int, list[Law]]:
+    """The laws of `program` that each kernel of `piece` rests on, as `Rests` says."""
+    stands = _stands(piece, program, until)
+    front: dict[int, set[int]] = {}  # by value that the program does not have: those it has that come of it
+    reaches: list[set[int]] = [set() for _ in piece.kernels]
+    for at, k in reversed(list(enumerate(piece.kernels))):
+        for v in k.writes:
+            reaches[at] |= {v} if v in stands else front.get(v, set())
+        for v in k.reads:
+            if v not in stands:
+                front.setdefault(v, set()).update(reaches[at])
+    made: dict[int, Node] = {v: n[0] for v, n in stands.items()}
+    goals: dict[int, Goals] = {}
+    for k in piece.kernels:
+        for v, n in zip(k.writes, _of(k, [made[r] for r in k.reads]), strict=True):
+            if v in stands:
+                goals[v] = tuple((n, wanted) for wanted in stands[v])
+            else:
+                made[v] = n
+    found: dict[frozenset[int], list[Law]] = {}
+    for reached in map(frozenset, reaches):
+        if reached not in found:
+            together = tuple(goal for v in sorted(reached) for goal in goals[v])
+            found[reached] = list(program)
+            fewest(found[reached], Proofs(piece, together, laws, until))
+    return {at: found[frozenset(reached)] for at, reached in enumerate(reaches)}
+
+
+def _stands(piece: Piece, program: list[Law], until: float) -> dict[int, list[Node]]:
+    """The nodes of the program that each value equals under the laws `program`, where there are any: one, or all the
+    results that it is."""
+    engine, run = Proofs(piece, piece.results, program, until).saturation(program)
+    for _ in run:
+        pass
+    _, class_of = engine.rows()
+    first: dict[object, Node] = {}
+    for n in (*piece.graph.inputs, *piece.graph.nodes):
+        first.setdefault(class_of[n], n)
+    own = {*piece.graph.inputs, *piece.graph.nodes}
+    stands = {
+        v: [n if n in own else first[class_of[n]]] for v, n in piece.values.items() if n in own or class_of[n] in first
+    }
+    for v in piece.roots:
+        stands[v] = list(dict.fromkeys(n for r, n in zip(piece.roots, piece.graph.outputs, strict=True) if r == v))
+    return stands
+
+
+def _pieces(plan: Plan) -> list[Piece]:
+    """The uses of segments in `plan`, in the order they run."""
+    _, uses = found = segments(plan.graph)
+    if len(uses) != len(plan.waists) + 1:
+        _, uses = found = whole(plan.graph)
+    value: dict[Node, int] = dict(zip(plan.graph.inputs, plan.inputs, strict=True))
+    value |= zip((u.outputs[0] for u in uses[:-1]), plan.waists, strict=True)
+    stored = {literal: v for v, literal in plan.constants}
+    writer = {v: k for k in (*plan.setup, *plan.kernels) for v in k.writes}
+    roots = [(v,) for v in plan.waists[: len(uses) - 1]] + [plan.outputs]
+    return [
+        _piece(found[0][use.segment], use, values, value, stored, writer, plan)
+        for use, values in zip(uses, roots, strict=True)
+    ]
+
+
+def _piece(
+    graph: Graph, use: Use, roots: tuple[int, ...], value: dict[Node, int], stored: dict[Literal, int],
+    writer: dict[int, Kernel], plan: Plan,
+) -> Piece:  # fmt: skip
+    inputs = tuple(value[n] if n in value else stored[_literal(n)] for n in use.inputs)
+    return Piece(graph, tuple(_between(inputs, roots, writer, plan)), inputs, roots)
+
+
+def _literal(n: Node) -> Literal:
+    literal = n.attrs[0]
+    assert isinstance(literal, Literal)
+    return literal
+
+
+def _between(inputs: Iterable[int], roots: Iterable[int], writer: dict[int, Kernel], plan: Plan) -> list[Kernel]:
+    """The kernels that compute `roots` from `inputs`, in order."""
+    needed: set[int] = set()
+    seen, stack = set(inputs), list(roots)
+    while stack:
+        v = stack.pop()
+        if v not in seen:
+            seen.add(v)
+            needed.add(id(writer[v]))
+            stack += writer[v].reads
+    return [k for k in (*plan.setup, *plan.kernels) if id(k) in needed]
