@@ -72,7 +72,7 @@ class Engine:
         self._until = 0.0
         self.cut: str | None = None  # the limit at which the last round began to decline matches
         self.seconds: dict[str, float] = {}  # what the last round spent on each rule
-        self._clock = 0.0
+        self._clock: float | None = None  # when a judge last answered in this round
         self._judged: dict[tuple[int, ...], int] = {}
         self.answers: list[tuple[int, ...]] = [()]
         self._names: dict[Node, str] = {}
@@ -87,6 +87,7 @@ class Engine:
             self.run_once([f'(let ${f} (py-eval "{partial}.{f}, {number})" (py-dict) (py-dict)))'])
 
     def judge(self, rule: int, values: tuple[int, ...]) -> int:
+        before = self._clock or time.perf_counter()
         key = (rule, *values)
         answer = self._judged.get(key)
         if answer is None:
@@ -96,22 +97,18 @@ class Engine:
                 answer = len(self.answers)
                 self.answers.append(tuple(map(self.number, values_made)))
             self._judged[key] = answer
-        self._spend(self._rules[rule].name)
-        return answer if answer and self._admits(self._rules[rule].grows) else 0
+        now = self._clock = time.perf_counter()
+        name = self._rules[rule].name
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - before
+        return answer if answer and self._admits(self._rules[rule].grows, now) else 0
 
-    def _spend(self, rule: str) -> None:
-        """The time since this was last done went to `rule`."""
-        now = time.perf_counter()
-        self.seconds[rule] = self.seconds.get(rule, 0.0) + now - self._clock
-        self._clock = now
-
-    def _admits(self, grows: int) -> bool:
+    def _admits(self, grows: int, now: float) -> bool:
         """Whether the round still has room and time for a match that makes `grows` nodes."""
         if self.cut is None:
             self._room -= grows
             if self._room < 0:
                 self.cut = "nodes"
-            elif self._clock > self._until:
+            elif now > self._until:
                 self.cut = "seconds"
         return self.cut is None
 
@@ -264,9 +261,8 @@ class Engine:
         and `cut` says why: egglog itself cannot be interrupted. What a resting rule misses now it matches later.
 
         egglog does not time its rules, so `seconds` is read off the calls of the judges, which come rule by rule: a rule
-        is charged the time since the call before, its search and its judge (and the searches of rules before it that
-        found nothing to judge). What is left when all are judged, for making and merging nodes, is shared out by matches.
-        Deriving facts is no rule's.
+        is charged the time since the call before, for its search and its judge. The rest of the round, before the first
+        call and after the last one, where nodes are made and merged, is shared out by matches. Facts are no rule's.
         """
         self._room, self._until, self.cut = room, until, None
         if self.facts:
@@ -275,9 +271,10 @@ class Engine:
         if awake not in self._rulesets:
             self._rulesets[awake] = f"laws{len(self._rulesets)}"
             self.run(f"(unstable-combined-ruleset {self._rulesets[awake]} {awake})")
-        self.seconds, self._clock = {}, time.perf_counter()
+        self.seconds, self._clock, started = {}, None, time.perf_counter()
         report = self.run(f"(run {self._rulesets[awake]} 1)")[0].report
-        left, matches = time.perf_counter() - self._clock, sum(report.num_matches_per_rule.values())
+        left = time.perf_counter() - started - sum(self.seconds.values())
+        matches = sum(report.num_matches_per_rule.values())
         for name, count in report.num_matches_per_rule.items():
             if count:
                 self.seconds[name] = self.seconds.get(name, 0.0) + left * count / matches

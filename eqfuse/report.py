@@ -63,6 +63,7 @@ class Report:
     time_ratio: float
     stop_reason: str
     egraph_nodes: int
+    numerics: str
     laws_fired: Mapping[str, int]  # matches
     law_seconds: Mapping[str, float]  # what `Engine.round` could tell apart: searching, judging, making nodes
     optimality_gap: float | None
@@ -79,6 +80,7 @@ def make_report(
     space: Space,
     seconds: Mapping[str, float],
     peak_bytes: int,
+    numerics: str,
     optimality_gap: float | None = None,
 ) -> Report:
     """The report of `plan`; `seconds` by stage of compilation."""
@@ -87,6 +89,7 @@ def make_report(
         peak_bytes=peak_bytes,
         stop_reason=space.stop_reason,
         egraph_nodes=space.n_nodes,
+        numerics=numerics,
         laws_fired=space.laws_fired,
         law_seconds=space.law_seconds,
         optimality_gap=optimality_gap,

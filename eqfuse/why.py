@@ -21,6 +21,7 @@ from eqfuse.rewrites import Law
 from eqfuse.segments import Use, segments, whole
 
 SECONDS = 5.0
+SHOWN = 8  # numbers of kernels in one line
 Goals = tuple[tuple[Node, Node], ...]  # pairs that must be found equal
 
 
@@ -37,6 +38,21 @@ class Rests:
     laws: tuple[str, ...]
     kernels: tuple[tuple[str, ...], ...]
     doubt: str = ""
+
+    def __str__(self) -> str:
+        if not self.laws:
+            return f"Rests on: not known; {self.doubt}" if self.doubt else "Rests on: no law needed, operators are only fused"
+        alike: dict[tuple[str, ...], list[int]] = {}
+        for number, laws in enumerate(self.kernels):
+            alike.setdefault(laws, []).append(number)
+        lines = ["Rests on (with these laws alone a fresh search proves this program, without any one it does not):"]
+        for laws, numbers in alike.items():
+            more = f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else ""
+            kernels = f"kernel{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:SHOWN]))}{more}"
+            lines.append(f"  {kernels}: {', '.join(laws) or 'no law needed'}")
+        if {*self.laws} != {law for laws in self.kernels for law in laws}:
+            lines.append(f"  the program: {', '.join(self.laws)}")
+        return "\n".join([*lines, f"  {self.doubt}"] if self.doubt else lines)
 
 
 class OutOfTime(Exception):
@@ -192,12 +208,15 @@ def _by_kernel(piece: Piece, laws: Sequence[Law], program: list[Law], until: flo
         for v in k.reads:
             if v not in stands:
                 front.setdefault(v, set()).update(reaches[at])
-    made: dict[int, Node] = {v: n[0] for v, n in stands.items()}
+    made = dict(stands)
+    wanted = {v: [n] for v, n in stands.items()} | {v: [] for v in piece.roots}
+    for v, n in zip(piece.roots, piece.graph.outputs, strict=True):
+        wanted[v].append(n)
     goals: dict[int, Goals] = {}
     for k in piece.kernels:
         for v, n in zip(k.writes, _of(k, [made[r] for r in k.reads]), strict=True):
             if v in stands:
-                goals[v] = tuple((n, wanted) for wanted in stands[v])
+                goals[v] = tuple((n, other) for other in wanted[v])
             else:
                 made[v] = n
     found: dict[frozenset[int], list[Law]] = {}
@@ -209,23 +228,18 @@ def _by_kernel(piece: Piece, laws: Sequence[Law], program: list[Law], until: flo
     return {at: found[frozenset(reached)] for at, reached in enumerate(reaches)}
 
 
-def _stands(piece: Piece, program: list[Law], until: float) -> dict[int, list[Node]]:
-    """The nodes of the program that each value equals under the laws `program`, where there are any: one, or all the
-    results that it is."""
+def _stands(piece: Piece, program: list[Law], until: float) -> dict[int, Node]:
+    """The node of the program that each value equals under the laws `program`, where there is one."""
     engine, run = Proofs(piece, piece.results, program, until).saturation(program)
     for _ in run:
         pass
     _, class_of = engine.rows()
+    own = dict.fromkeys((*piece.graph.inputs, *piece.graph.nodes))
     first: dict[object, Node] = {}
-    for n in (*piece.graph.inputs, *piece.graph.nodes):
+    for n in (*piece.graph.outputs, *own):
         first.setdefault(class_of[n], n)
-    own = {*piece.graph.inputs, *piece.graph.nodes}
-    stands = {
-        v: [n if n in own else first[class_of[n]]] for v, n in piece.values.items() if n in own or class_of[n] in first
-    }
-    for v in piece.roots:
-        stands[v] = list(dict.fromkeys(n for r, n in zip(piece.roots, piece.graph.outputs, strict=True) if r == v))
-    return stands
+    found = {v: n if n in own else first.get(class_of[n]) for v, n in piece.values.items()}
+    return {v: n for v, n in found.items() if n is not None}
 
 
 def _pieces(plan: Plan) -> list[Piece]:
