@@ -260,9 +260,9 @@ class Engine:
         Once the matches may have made more than `room` nodes, or the clock has passed `until`, the others are declined
         and `cut` says why: egglog itself cannot be interrupted. What a resting rule misses now it matches later.
 
-        egglog does not time its rules, so `seconds` is read off the calls of the judges, which come rule by rule: a rule
-        is charged the time since the call before, for its search and its judge. The rest of the round, before the first
-        call and after the last one, where nodes are made and merged, is shared out by matches. Facts are no rule's.
+        egglog does not time its rules, so `seconds` is read off the calls of the judges, which come rule by rule: a
+        rule is charged the time since the call before, for its search and its judge. The rest of the round, before the
+        first call and after the last, where nodes are made and merged, is shared out by matches. Facts are no rule's.
         """
         self._room, self._until, self.cut = room, until, None
         if self.facts:

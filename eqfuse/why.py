@@ -8,7 +8,7 @@ one class. Constants fold in all of them: that is no law. Nor is fusion: a kerne
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,6 +21,7 @@ from eqfuse.rewrites import Law
 from eqfuse.segments import Use, segments, whole
 
 SECONDS = 5.0
+LATE = "the time for it ran out"
 SHOWN = 8  # numbers of kernels in one line
 Goals = tuple[tuple[Node, Node], ...]  # pairs that must be found equal
 
@@ -41,7 +42,7 @@ class Rests:
 
     def __str__(self) -> str:
         if not self.laws:
-            return f"Rests on: not known; {self.doubt}" if self.doubt else "Rests on: no law needed, operators are only fused"
+            return "Rests on: " + (self.doubt or "no law needed, the operators are only fused")
         alike: dict[tuple[str, ...], list[int]] = {}
         for number, laws in enumerate(self.kernels):
             alike.setdefault(laws, []).append(number)
@@ -55,8 +56,8 @@ class Rests:
         return "\n".join([*lines, f"  {self.doubt}"] if self.doubt else lines)
 
 
-class OutOfTime(Exception):
-    """The proofs took longer than they may."""
+class GivenUp(Exception):
+    """A question stays open; the message says why."""
 
 
 def rests_on(plan: Plan, laws: Sequence[Law], seconds: float = SECONDS) -> Rests:
@@ -64,35 +65,32 @@ def rests_on(plan: Plan, laws: Sequence[Law], seconds: float = SECONDS) -> Rests
     until = time.perf_counter() + seconds
     pieces = _pieces(plan)
     distinct = {piece.graph: piece for piece in pieces}
-    enough = {graph: Proofs(piece, piece.results, laws, until) for graph, piece in distinct.items()}
-    found: dict[Graph, list[Law]] = {}
-    doubt = ""
-    for graph, proofs in enough.items():
-        try:
-            matched = proofs.candidates()
-        except OutOfTime:
-            matched = None
-            doubt = f"the plan was not proved again within {seconds:g} s"
-        if matched is None:
-            none = tuple(() for _ in running(plan))
-            return Rests((), none, doubt or "with the laws there are the plan is not proved again: some are lost")
-        found[graph] = matched
+    proofs = {graph: Proofs(piece, piece.results, laws, until) for graph, piece in distinct.items()}
     try:
-        for graph, proofs in enough.items():
-            fewest(found[graph], proofs)
-        program = [law for law in laws if any(law in kept for kept in found.values())]
-        fewest(program, lambda some: all(proofs(some) for proofs in enough.values()))
+        found = {graph: proof.candidates() for graph, proof in proofs.items()}
+    except GivenUp as why:
+        return Rests((), tuple(() for _ in running(plan)), f"the plan was not proved again: {why}")
+    doubt = ""
+    try:
+        for graph, proof in proofs.items():
+            fewest(found[graph], proof)
+        program = _in_order(laws, found)
+        fewest(program, lambda some: all(proof(some) for proof in proofs.values()))
         rests = {graph: _by_kernel(piece, laws, program, until) for graph, piece in distinct.items()}
-    except OutOfTime:
-        program = [law for law in laws if any(law in kept for kept in found.values())]
-        rests = {graph: {k: found[graph] for k in range(len(piece.kernels))} for graph, piece in distinct.items()}
-        doubt = f"fewer may do: the search for them was given up after {seconds:g} s"
+    except GivenUp as why:
+        program = _in_order(laws, found)
+        rests = {graph: [found[graph]] * len(piece.kernels) for graph, piece in distinct.items()}
+        doubt = f"fewer may do: {why}"
     of_kernel = {
-        id(kernel): tuple(law.name for law in rests[piece.graph][at])
+        id(kernel): tuple(law.name for law in its)
         for piece in pieces
-        for at, kernel in enumerate(piece.kernels)
+        for kernel, its in zip(piece.kernels, rests[piece.graph], strict=True)
     }
     return Rests(tuple(law.name for law in program), tuple(of_kernel[id(k)] for k in running(plan)), doubt)
+
+
+def _in_order(laws: Sequence[Law], found: Mapping[Graph, list[Law]]) -> list[Law]:
+    return [law for law in laws if any(law in kept for kept in found.values())]
 
 
 def fewest(kept: list[Law], enough: Callable[[list[Law]], bool]) -> None:
@@ -146,7 +144,7 @@ def _of(kernel: Kernel, reads: Sequence[Node]) -> tuple[Node, ...]:
 class Proofs:
     """Whether some laws prove `goals` about a piece of a plan; every answer is kept.
 
-    Raises OutOfTime once the clock has passed `until`.
+    Raises GivenUp once the clock has passed `until`.
     """
 
     def __init__(self, piece: Piece, goals: Goals, laws: Sequence[Law], until: float) -> None:
@@ -160,13 +158,13 @@ class Proofs:
             self._known[key] = self._proved(laws)[0]
         return self._known[key]
 
-    def candidates(self) -> list[Law] | None:
-        """Laws that are enough: those that matched while all of them proved the goals. None when all are not enough."""
+    def candidates(self) -> list[Law]:
+        """Laws that are enough: those that matched while all proved the goals. GivenUp when all are not enough."""
         if not self._goals:
             return []
         proved, fired = self._proved(self._laws)
         if not proved:
-            return None
+            raise GivenUp("laws that it was chosen under are missing (a saved program keeps none of the user's own)")
         matched = [law for law in self._laws if law.name in fired]
         return matched if self(matched) else list(self._laws)
 
@@ -176,7 +174,7 @@ class Proofs:
             if self._hold(engine):
                 return True, set(run.fired)
         if run.reason == "seconds":
-            raise OutOfTime
+            raise GivenUp(LATE)
         return self._hold(engine), set(run.fired)
 
     def _hold(self, engine: Engine) -> bool:
@@ -186,7 +184,7 @@ class Proofs:
         """A fresh engine that holds the piece and the goals, and the run of `laws` over it."""
         start = time.perf_counter()
         if start > self._until:
-            raise OutOfTime
+            raise GivenUp(LATE)
         graph = self._piece.graph
         both = Graph(graph.inputs, (*graph.outputs, *self._piece.values.values(), *(a for a, _ in self._goals)))
         engine = Engine()
@@ -197,7 +195,7 @@ class Proofs:
         return engine, Saturation(engine, reachable(both, laws), limits, start)
 
 
-def _by_kernel(piece: Piece, laws: Sequence[Law], program: list[Law], until: float) -> dict[int, list[Law]]:
+def _by_kernel(piece: Piece, laws: Sequence[Law], program: list[Law], until: float) -> list[list[Law]]:
     """The laws of `program` that each kernel of `piece` rests on, as `Rests` says."""
     stands = _stands(piece, program, until)
     front: dict[int, set[int]] = {}  # by value that the program does not have: those it has that come of it
@@ -223,9 +221,12 @@ def _by_kernel(piece: Piece, laws: Sequence[Law], program: list[Law], until: flo
     for reached in map(frozenset, reaches):
         if reached not in found:
             together = tuple(goal for v in sorted(reached) for goal in goals[v])
+            proof = Proofs(piece, together, laws, until)
+            if not proof(program):
+                raise GivenUp("the laws of the program do not prove a kernel by itself")
             found[reached] = list(program)
-            fewest(found[reached], Proofs(piece, together, laws, until))
-    return {at: found[frozenset(reached)] for at, reached in enumerate(reaches)}
+            fewest(found[reached], proof)
+    return [found[frozenset(reached)] for reached in reaches]
 
 
 def _stands(piece: Piece, program: list[Law], until: float) -> dict[int, Node]:
