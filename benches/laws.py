@@ -10,7 +10,7 @@ import argparse
 from collections import Counter
 
 from eqfuse.decided import decide, keep
-from eqfuse.rewrites import OPT_IN, book
+from eqfuse.rewrites import FAMILIES, OPT_IN
 
 
 def main() -> None:
@@ -25,8 +25,10 @@ def main() -> None:
     print(f"\nprograms (of {len(table)}) whose plan rests on a law, on either device, under either numerics:")
     for law, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         print(f"{count:4} {law}")
-    idle = [law.name for law in book() if law.name not in counts and law.family not in OPT_IN]
-    print(f"\n{len(idle)} of {len(book())} laws decided nothing here: {', '.join(idle)}")
+    print("\nlaws that decided nothing here, candidates to drop:")
+    for family, laws in FAMILIES.items():
+        idle = [law.name for law in laws if law.name not in counts]
+        print(f"  {family}, {len(idle)} of {len(laws)}{' (opt-in)' if family in OPT_IN else ''}: {', '.join(idle)}")
     if options.keep:
         keep(table)
 

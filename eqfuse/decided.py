@@ -1,4 +1,4 @@
-"""How often each law decided a plan: over the benchmark programs, which laws the chosen plans rest on (`eqfuse/why.py`).
+"""How often each law decided a plan: which laws the plans of the benchmark programs rest on (`eqfuse/why.py`).
 
 In: the book, the adversarial suite, the demo's programs. Out: a table, which is kept beside the book, and counts by law
 read from it. A law that decides nothing anywhere is a candidate to drop.
@@ -57,11 +57,12 @@ def programs() -> dict[str, Graph]:
 
 
 def decided() -> dict[str, int] | None:
-    """How many of the benchmark programs have a plan that rests on each law of the book. None: not known of this book."""
+    """Of how many benchmark programs a plan rests on each law of the book. None where the table is of another book."""
     table = read()
     if table is None:
         return None
-    return {law.name: sum(any(law.name in laws for laws in found.values()) for found in table.values()) for law in book()}
+    by_program = [{law for laws in found.values() for law in laws} for found in table.values()]
+    return {law.name: sum(law.name in laws for laws in by_program) for law in book()}
 
 
 def read() -> dict[str, dict[str, list[str]]] | None:

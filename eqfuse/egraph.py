@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -93,7 +93,7 @@ class Saturation:
         self._engine, self._budget, self._start = engine, budget, start
         self._law_of = {rule.name: rule.law.name for rule in rules}
         self.fired: Counter[str] = Counter()
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         self.sizes = [engine.size]
         self.reason = "rounds"
 
