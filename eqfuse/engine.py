@@ -331,8 +331,12 @@ class Engine:
 
     def equal(self, a: str, b: str) -> bool:
         """Whether the two expressions stand in one class now."""
+        return self.all_equal([(a, b)])
+
+    def all_equal(self, pairs: Iterable[tuple[str, str]]) -> bool:
+        """Whether the two expressions of every pair stand in one class now."""
         try:
-            self.run_once([f"(check (= {a} {b}))"])
+            self.run_once([f"(check {' '.join(f'(= {a} {b})' for a, b in pairs)})"])
         except bindings.EggSmolError:
             return False
         return True

@@ -23,7 +23,7 @@ from eqfuse.segments import Use, segments, whole
 SECONDS = 5.0
 LATE = "the time for it ran out"
 SHOWN = 8  # numbers of kernels in one line
-Goals = tuple[tuple[Node, Node], ...]  # pairs that must be found equal
+Goal = tuple[Node, Node]  # a pair that must be found equal
 
 
 @dataclass(frozen=True)
@@ -127,9 +127,9 @@ class Piece:
         return values
 
     @cached_property
-    def results(self) -> Goals:
+    def results(self) -> list[Goal]:
         """That the plan computes what the program does."""
-        return tuple((self.values[v], n) for v, n in zip(self.roots, self.graph.outputs, strict=True))
+        return [(self.values[v], n) for v, n in zip(self.roots, self.graph.outputs, strict=True)]
 
 
 def _of(kernel: Kernel, reads: Sequence[Node]) -> tuple[Node, ...]:
@@ -142,43 +142,44 @@ def _of(kernel: Kernel, reads: Sequence[Node]) -> tuple[Node, ...]:
 
 
 class Proofs:
-    """Whether some laws prove `goals` about a piece of a plan; every answer is kept.
+    """Which `goals` about a piece of a plan some laws prove; every answer is kept.
 
     Raises GivenUp once the clock has passed `until`.
     """
 
-    def __init__(self, piece: Piece, goals: Goals, laws: Sequence[Law], until: float) -> None:
+    def __init__(self, piece: Piece, goals: Iterable[Goal], laws: Sequence[Law], until: float) -> None:
+        self._ordered = [(a, b) for a, b in goals if a is not b]
+        self.goals = frozenset(self._ordered)
         self._piece, self._laws, self._until = piece, laws, until
-        self._goals = tuple((a, b) for a, b in goals if a is not b)
-        self._known: dict[frozenset[str], bool] = {frozenset(): True} if not self._goals else {}
+        self._known: dict[frozenset[str], frozenset[Goal]] = {}
 
-    def __call__(self, laws: Sequence[Law]) -> bool:
+    def __call__(self, laws: Sequence[Law], goals: frozenset[Goal] | None = None) -> bool:
+        """Whether `laws` prove `goals` (all of them where none are given)."""
+        goals = self.goals if goals is None else goals & self.goals
         key = frozenset(law.name for law in laws)
-        if key not in self._known:
-            self._known[key] = self._proved(laws)[0]
-        return self._known[key]
+        if goals and key not in self._known:
+            self._known[key], _ = self._proved(laws)
+        return not goals or goals <= self._known[key]
 
     def candidates(self) -> list[Law]:
         """Laws that are enough: those that matched while all proved the goals. GivenUp when all are not enough."""
-        if not self._goals:
+        if not self.goals:
             return []
         proved, fired = self._proved(self._laws)
-        if not proved:
+        if proved != self.goals:
             raise GivenUp("laws that it was chosen under are missing (a saved program keeps none of the user's own)")
         matched = [law for law in self._laws if law.name in fired]
         return matched if self(matched) else list(self._laws)
 
-    def _proved(self, laws: Sequence[Law]) -> tuple[bool, set[str]]:
+    def _proved(self, laws: Sequence[Law]) -> tuple[frozenset[Goal], set[str]]:
         engine, run = self.saturation(laws)
+        named = {(a, b): (engine.name(a), engine.name(b)) for a, b in self._ordered}
         for _ in run:
-            if self._hold(engine):
-                return True, set(run.fired)
+            if engine.all_equal(named.values()):
+                return self.goals, set(run.fired)
         if run.reason == "seconds":
             raise GivenUp(LATE)
-        return self._hold(engine), set(run.fired)
-
-    def _hold(self, engine: Engine) -> bool:
-        return all(engine.equal(engine.name(a), engine.name(b)) for a, b in self._goals)
+        return frozenset(goal for goal, names in named.items() if engine.equal(*names)), set(run.fired)
 
     def saturation(self, laws: Sequence[Law]) -> tuple[Engine, Saturation]:
         """A fresh engine that holds the piece and the goals, and the run of `laws` over it."""
@@ -186,7 +187,7 @@ class Proofs:
         if start > self._until:
             raise GivenUp(LATE)
         graph = self._piece.graph
-        both = Graph(graph.inputs, (*graph.outputs, *self._piece.values.values(), *(a for a, _ in self._goals)))
+        both = Graph(graph.inputs, (*graph.outputs, *self._piece.values.values(), *(a for a, _ in self._ordered)))
         engine = Engine()
         engine.add((*both.inputs, *both.nodes))
         engine.fold_constants()
@@ -210,35 +211,36 @@ def _by_kernel(piece: Piece, laws: Sequence[Law], program: list[Law], until: flo
     wanted = {v: [n] for v, n in stands.items()} | {v: [] for v in piece.roots}
     for v, n in zip(piece.roots, piece.graph.outputs, strict=True):
         wanted[v].append(n)
-    goals: dict[int, Goals] = {}
+    goals: dict[int, list[Goal]] = {}
     for k in piece.kernels:
         for v, n in zip(k.writes, _of(k, [made[r] for r in k.reads]), strict=True):
             if v in stands:
-                goals[v] = tuple((n, other) for other in wanted[v])
+                goals[v] = [(n, other) for other in wanted[v]]
             else:
                 made[v] = n
-    found: dict[frozenset[int], list[Law]] = {}
-    for reached in map(frozenset, reaches):
-        if reached not in found:
-            together = tuple(goal for v in sorted(reached) for goal in goals[v])
-            proof = Proofs(piece, together, laws, until)
-            if not proof(program):
-                raise GivenUp("the laws of the program do not prove a kernel by itself")
-            found[reached] = list(program)
-            fewest(found[reached], proof)
-    return [found[frozenset(reached)] for reached in reaches]
+    proofs = Proofs(piece, (goal for found in goals.values() for goal in found), laws, until)
+    if not proofs(program):
+        raise GivenUp("the laws of the program do not prove each kernel by itself")
+    rests = []
+    for reached in reaches:
+        its = frozenset(goal for v in reached for goal in goals[v])
+        rests.append(list(program))
+        fewest(rests[-1], lambda some, its=its: proofs(some, its))
+    return rests
 
 
 def _stands(piece: Piece, program: list[Law], until: float) -> dict[int, Node]:
     """The node of the program that each value equals under the laws `program`, where there is one."""
-    engine, run = Proofs(piece, piece.results, program, until).saturation(program)
-    for _ in run:
-        pass
-    _, class_of = engine.rows()
     own = dict.fromkeys((*piece.graph.inputs, *piece.graph.nodes))
     first: dict[object, Node] = {}
-    for n in (*piece.graph.outputs, *own):
-        first.setdefault(class_of[n], n)
+    class_of: Mapping[Node, object] = {}
+    if any(n not in own for n in piece.values.values()):
+        engine, run = Proofs(piece, piece.results, program, until).saturation(program)
+        for _ in run:
+            pass
+        _, class_of = engine.rows()
+        for n in (*piece.graph.outputs, *own):
+            first.setdefault(class_of[n], n)
     found = {v: n if n in own else first.get(class_of[n]) for v, n in piece.values.items()}
     return {v: n for v, n in found.items() if n is not None}
 
