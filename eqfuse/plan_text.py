@@ -36,6 +36,7 @@ def write(plan: Plan) -> str:
             "kernels": [kernel(k) for k in plan.kernels],
             "outputs": plan.outputs,
             "waists": plan.waists,
+            "bound": plan.bound,
             "bodies": [str(b) for b in bodies],
         }
     )
@@ -64,6 +65,7 @@ def read(text: str, graph: Graph) -> Plan:
             kernels=tuple(kernel(*k) for k in data["kernels"]),
             outputs=tuple(data["outputs"]),
             waists=tuple(data["waists"]),
+            bound=None if data["bound"] is None else float(data["bound"]),
         )
         _check(plan)
         return plan
