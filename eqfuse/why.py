@@ -21,7 +21,7 @@ from eqfuse.rewrites import Law
 from eqfuse.segments import Use, segments, whole
 
 SECONDS = 5.0
-LATE = "the time for it ran out"
+LATE = "the time for it ran out (eqfuse.why.rests_on takes as long as it is told)"
 SHOWN = 8  # numbers of kernels in one line
 Goal = tuple[Node, Node]  # a pair that must be found equal
 
@@ -76,11 +76,14 @@ def rests_on(plan: Plan, laws: Sequence[Law], seconds: float = SECONDS) -> Rests
             fewest(found[graph], proof)
         program = _in_order(laws, found)
         fewest(program, lambda some: all(proof(some) for proof in proofs.values()))
-        rests = {graph: _by_kernel(piece, laws, program, until) for graph, piece in distinct.items()}
     except GivenUp as why:
         program = _in_order(laws, found)
-        rests = {graph: [found[graph]] * len(piece.kernels) for graph, piece in distinct.items()}
         doubt = f"fewer may do: {why}"
+    try:
+        rests = {graph: _by_kernel(piece, laws, program, until) for graph, piece in distinct.items()}
+    except GivenUp as why:
+        rests = {graph: [program] * len(piece.kernels) for graph, piece in distinct.items()}
+        doubt = doubt or f"of these, a kernel may need fewer: {why}"
     of_kernel = {
         id(kernel): tuple(law.name for law in its)
         for piece in pieces
@@ -94,19 +97,22 @@ def _in_order(laws: Sequence[Law], found: Mapping[Graph, list[Law]]) -> list[Law
 
 
 def fewest(kept: list[Law], enough: Callable[[list[Law]], bool]) -> None:
-    """Drop laws from `kept`, in groups and then singly, until none can go. What is left is enough at any moment."""
-    if kept and enough([]):
-        kept.clear()
-    size = max(1, len(kept) // 2)
-    while kept:
-        before = len(kept)
-        for start in reversed(range(0, len(kept), size)):
-            rest = kept[:start] + kept[start + size :]
-            if enough(rest):
-                kept[:] = rest
-        if size == 1 and len(kept) == before:
-            return
-        size = max(1, min(size, len(kept)) // 2)
+    """Drop laws from `kept`, in groups that get smaller, until none can go. What is left is enough at any moment."""
+
+    def drop(group: list[Law]) -> None:
+        rest = [law for law in kept if law not in group]
+        if enough(rest):
+            kept[:] = rest
+        elif len(group) > 1:
+            drop(group[len(group) // 2 :])
+            drop(group[: len(group) // 2])
+
+    before: list[Law] = []
+    drop(list(kept))
+    while kept != before:
+        before = list(kept)
+        for law in before:
+            drop([law])
 
 
 @dataclass(frozen=True)
@@ -142,44 +148,62 @@ def _of(kernel: Kernel, reads: Sequence[Node]) -> tuple[Node, ...]:
 
 
 class Proofs:
-    """Which `goals` about a piece of a plan some laws prove; every answer is kept.
+    """Which `goals` about a piece of a plan some laws prove. Raises GivenUp once the clock has passed `until`.
 
-    Raises GivenUp once the clock has passed `until`.
+    Every answer is kept, and answers for other laws too: more laws prove what some do, and where some came to their end
+    without a proof, fewer find none.
     """
 
     def __init__(self, piece: Piece, goals: Iterable[Goal], laws: Sequence[Law], until: float) -> None:
         self._ordered = [(a, b) for a, b in goals if a is not b]
         self.goals = frozenset(self._ordered)
         self._piece, self._laws, self._until = piece, laws, until
-        self._known: dict[frozenset[str], frozenset[Goal]] = {}
+        self._proved: dict[frozenset[str], frozenset[Goal]] = {}
+        self._ended: set[frozenset[str]] = set()
 
     def __call__(self, laws: Sequence[Law], goals: frozenset[Goal] | None = None) -> bool:
         """Whether `laws` prove `goals` (all of them where none are given)."""
         goals = self.goals if goals is None else goals & self.goals
+        if not goals:
+            return True
         key = frozenset(law.name for law in laws)
-        if goals and key not in self._known:
-            self._known[key], _ = self._proved(laws)
-        return not goals or goals <= self._known[key]
+        if key not in self._proved:
+            for other, proved in self._proved.items():
+                if other <= key and goals <= proved:
+                    return True
+                if key <= other and other in self._ended and not goals <= proved:
+                    return False
+            self._replay(laws)
+        return goals <= self._proved[key]
 
     def candidates(self) -> list[Law]:
         """Laws that are enough: those that matched while all proved the goals. GivenUp when all are not enough."""
         if not self.goals:
             return []
-        proved, fired = self._proved(self._laws)
-        if proved != self.goals:
+        fired = self._replay(self._laws)
+        if not self(self._laws):
             raise GivenUp("laws that it was chosen under are missing (a saved program keeps none of the user's own)")
         matched = [law for law in self._laws if law.name in fired]
         return matched if self(matched) else list(self._laws)
 
-    def _proved(self, laws: Sequence[Law]) -> tuple[frozenset[Goal], set[str]]:
+    def _replay(self, laws: Sequence[Law]) -> set[str]:
+        """Find out what `laws` prove. The names of those that matched."""
         engine, run = self.saturation(laws)
-        named = {(a, b): (engine.name(a), engine.name(b)) for a, b in self._ordered}
+        names = {(a, b): (engine.name(a), engine.name(b)) for a, b in self._ordered}
+        proved = frozenset[Goal]()
         for _ in run:
-            if engine.all_equal(named.values()):
-                return self.goals, set(run.fired)
-        if run.reason == "seconds":
-            raise GivenUp(LATE)
-        return frozenset(goal for goal, names in named.items() if engine.equal(*names)), set(run.fired)
+            if engine.all_equal(names.values()):
+                proved = self.goals
+                break
+        else:
+            if run.reason == "seconds":
+                raise GivenUp(LATE)
+            proved = frozenset(goal for goal, named in names.items() if engine.equal(*named))
+        key = frozenset(law.name for law in laws)
+        self._proved[key] = proved
+        if run.reason == "saturated":
+            self._ended.add(key)
+        return set(run.fired)
 
     def saturation(self, laws: Sequence[Law]) -> tuple[Engine, Saturation]:
         """A fresh engine that holds the piece and the goals, and the run of `laws` over it."""

@@ -160,12 +160,17 @@ def test_a_search_without_time_says_so() -> None:
 def test_a_search_that_is_cut_short_names_laws_that_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     from eqfuse import why
 
-    def no_time(kept: list[Law], enough: Callable[[list[Law]], bool]) -> None:
+    def no_time(*_: Any) -> None:
         raise why.GivenUp("out of time")
 
-    monkeypatch.setattr(why, "fewest", no_time)
     function, types = GRAPHS["G20"].program(small=False)
     plan = plan_of(ef.trace(function, *[ef.spec(t.shape, t.dtype) for t in types]))
+    fewest_laws = rests_on(plan, LAWS, seconds=60).laws
+    monkeypatch.setattr(why, "_by_kernel", no_time)
+    found = rests_on(plan, LAWS, seconds=60)
+    assert found.doubt == "of these, a kernel may need fewer: out of time" and found.doubt in str(found)
+    assert found.laws == fewest_laws and set(found.kernels) == {fewest_laws}
+    monkeypatch.setattr(why, "fewest", no_time)
     found = rests_on(plan, LAWS, seconds=60)
     assert found.doubt == "fewer may do: out of time" and found.doubt in str(found)
     assert equal(plan, [law for law in LAWS if law.name in found.laws])
