@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import warnings
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from eqfuse.ir import Graph
 from eqfuse.pytree import flatten
 from eqfuse.rewrites import FAMILIES, OPT_IN
 from eqfuse.testing.suite import GRAPHS, Case
+from tests.programs.every import PROGRAMS
 
 ROOM = ef.Budget(seconds=60)
 WHOLE_BOOK = ["all", *sorted(OPT_IN)]
@@ -42,6 +44,23 @@ def test_laws_end_by_themselves_on_every_benchmark_program(laws: str) -> None:
         assert space.stop_reason == "saturated", name
         for segment in space.segments:
             assert max(segment.nodes_per_round) <= LARGEST.get(laws, 6) * segment.nodes_per_round[0], name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", sorted({*FAMILIES} - OPT_IN))
+def test_every_family_ends_by_itself_on_programs_as_people_write_them(family: str) -> None:
+    """A slice or a reshape moves one operator a round: layout takes up to 37 of them and 13 times the nodes."""
+    for program in PROGRAMS:
+        arguments, named = program.arguments(program.small)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            graph = ef.trace(program.function, *arguments, static_argnames=program.static, **named)
+        if len(graph.nodes) > 340:
+            continue
+        space = saturate(graph, laws=family, numerics="approximate", budget=ef.Budget(60, nodes=30_000, rounds=64))
+        assert space.stop_reason == "saturated", program.name
+        for segment in space.segments:
+            assert max(segment.nodes_per_round) <= 16 * segment.nodes_per_round[0], program.name
 
 
 def test_twelve_transformer_blocks_saturate_small_under_the_default_book() -> None:
