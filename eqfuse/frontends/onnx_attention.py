@@ -13,7 +13,7 @@ import numpy as np
 from eqfuse import functions as f
 from eqfuse.errors import ShapeError
 from eqfuse.frontends.onnx_elementwise import dtype_of
-from eqfuse.frontends.onnx_table import operator
+from eqfuse.frontends.onnx_table import operator, product
 from eqfuse.frontends.promotion import lift
 
 np_: Any = np  # NumPy's functions, called on traced arrays
@@ -48,8 +48,8 @@ def attention(
     keys, values = k, v
     if q.shape[1] != k.shape[1]:
         k, v = (np_.repeat(x, q.shape[1] // k.shape[1], 1) for x in (k, v))
-    factor = math.sqrt(1 / math.sqrt(q.shape[-1]) if scale is None else scale)
-    scores = (q * factor) @ np_.swapaxes(k * factor, -1, -2)
+    factor = np.asarray(math.sqrt(1 / math.sqrt(q.shape[-1]) if scale is None else scale)).astype(q.dtype)
+    scores = product(q * factor, np_.swapaxes(k * factor, -1, -2))
     shown = scores
     if softcap > 0:
         scores = np_.tanh(scores / softcap) * softcap
@@ -70,7 +70,7 @@ def attention(
     weights = weights.astype(q.dtype)
     if qk_matmul_output_mode == 3:
         shown = weights
-    y = weights @ v
+    y = product(weights, v)
     if flat:
         y = y.transpose(0, 2, 1, 3).reshape(y.shape[0], y.shape[2], -1)
     return y, keys, values, shown

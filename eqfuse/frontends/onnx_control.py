@@ -68,7 +68,17 @@ def scan(
     return (*now, *results)
 
 
-# ---- sequences
+# ---- sequences and options
+
+
+@operator("Optional", "OptionalGetElement")
+def optional(x: Any = None, *, type: Any = None) -> Any:
+    return ([*x],) if isinstance(x, list) else x
+
+
+@operator("OptionalHasElement")
+def optional_has_element(x: Any = None) -> Any:
+    return np.array(x is not None)
 
 
 @operator("SequenceEmpty")

@@ -16,7 +16,7 @@ from eqfuse import functions as f
 from eqfuse.dtypes import kind
 from eqfuse.errors import UnsupportedOp
 from eqfuse.frontends.accepted import supported
-from eqfuse.frontends.onnx_table import operator
+from eqfuse.frontends.onnx_table import one, operator
 from eqfuse.frontends.promotion import lift
 from eqfuse.tracer import Tracer
 
@@ -92,7 +92,7 @@ def swiglu(a: Any, b: Any, *, alpha: float = 1.0) -> Any:
 
 @operator("Shrink")
 def shrink(x: Any, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
-    return f.where(x < -lambd, x + bias, f.where(x > lambd, x - bias, 0)).astype(x.dtype)
+    return f.where(x < -lambd, x + bias, f.where(x > lambd, x - bias, 0))
 
 
 @operator("IsInf")
@@ -123,9 +123,9 @@ for _name, _function in {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "And": np.logical_and, "Or": np.logical_or,
     "Xor": np.logical_xor, "Equal": np.equal, "Greater": np.greater, "Less": np.less,
     "GreaterOrEqual": np.greater_equal, "LessOrEqual": np.less_equal, "BitwiseAnd": np.bitwise_and,
-    "BitwiseOr": np.bitwise_or, "BitwiseXor": np.bitwise_xor, "MatMul": np.matmul,
+    "BitwiseOr": np.bitwise_or, "BitwiseXor": np.bitwise_xor,
 }.items():  # fmt: skip
-    operator(_name, since=1 if _name == "MatMul" else 7)(_binary(_function))
+    operator(_name, since=7)(_binary(_function))
 
 
 @operator("Div", since=7)
@@ -196,8 +196,6 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 @operator("Dropout", since=12)
 def dropout(x: Any, ratio: Any = None, training: Any = None, *, seed: int | None = None, outputs: int = 1) -> Any:
-    from eqfuse.frontends.onnx_table import one
-
     if training is not None and one(training, "training_mode") and (ratio is None or one(ratio, "ratio")):
         raise UnsupportedOp("Dropout in training draws random numbers: load the model for inference")
     return (x, np_.ones_like(x, dtype=bool)) if outputs > 1 else x
@@ -232,7 +230,7 @@ def cast_like(x: Any, target: Any, *, saturate: int = 1, round_mode: str = "up")
 
 
 def converted(x: Tracer, dtype: np.dtype, saturate: int = 1) -> Any:
-    """`x` in `dtype`. What is too large for float8 becomes its largest number, or, unless `saturate`, infinity or NaN."""
+    """`x` in `dtype`. Too large for float8, it becomes the largest number there, or, unless `saturate`, what NumPy says."""
     import ml_dtypes
 
     if dtype.itemsize > 1 or kind(dtype) != "f" or not saturate or kind(x.dtype) != "f":

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -315,7 +315,7 @@ class _Scope:
         if row is None:
             body = None if (domain, n.op_type) in TABLE else self._definition(domain, n, version, inputs)
             if body is not None:
-                return self._inline(body, n, inputs)
+                return self._inline(body, n, inputs, _defaults(domain, n.op_type, version))
             raise UnsupportedOp(_no_row(domain, n.op_type, version))
         attributes = {a.name: self._attribute(a) for a in n.attribute}
         attributes = {name: a for name, a in attributes.items() if a is not None}
@@ -336,7 +336,9 @@ class _Scope:
             except TypeError as misfit:
                 raise UnsupportedOp(f"{n.op_type} of opset {version} takes other inputs: {misfit}") from None
             raise error
-        return [_traced(x) for x in (results if isinstance(results, tuple) else (results,))]
+        results = results if isinstance(results, tuple) else (results,)
+        likes = _same_dtypes(domain, n.op_type, version)
+        return [_traced(x, _dtype_like(inputs, likes, i)) for i, x in enumerate(results)]
 
     def _attribute(self, a: onnx.AttributeProto) -> Any:
         """The value of an attribute as Python has it, or None where the function around was given none."""
@@ -357,9 +359,15 @@ class _Scope:
             return _text(given)
         raise UnsupportedOp(f"the attribute {a.name!r} is a {kind.AttributeType.Name(a.type)}, which no row takes")
 
-    def _inline(self, function: onnx.FunctionProto, n: onnx.NodeProto, inputs: Sequence[Any]) -> Sequence[Any]:
+    def _inline(
+        self,
+        function: onnx.FunctionProto,
+        n: onnx.NodeProto,
+        inputs: Sequence[Any],
+        defaults: Sequence[onnx.AttributeProto] = (),
+    ) -> Sequence[Any]:
         """What `function` gives for the inputs and attributes of `n`."""
-        attributes = {a.name: a for a in function.attribute_proto}
+        attributes = {a.name: a for a in (*defaults, *function.attribute_proto)}
         for a in n.attribute:
             outer = self._attributes.get(a.ref_attr_name) if a.ref_attr_name else a
             if outer is not None:
@@ -416,9 +424,38 @@ class Subgraph:
         return self._scope.inner(self._graph, inputs)
 
 
-def _traced(x: Any) -> Any:
-    """A result of a row: an array with memory of its own that nothing writes to; sequences and None as they are."""
-    return x if x is None or isinstance(x, list) else wrap(lift(x).node)
+def _defaults(domain: str, name: str, version: int) -> list[onnx.AttributeProto]:
+    """What the standard says of the attributes that a node of the operator leaves out."""
+    import onnx
+
+    attributes = onnx.defs.get_schema(name, version, domain).attributes.values()
+    return [a.default_value for a in attributes if a.default_value.name]
+
+
+@cache
+def _same_dtypes(domain: str, name: str, version: int) -> tuple[int | None, ...]:
+    """For each output of an operator, the input whose element type it has by the standard."""
+    import onnx
+
+    if not onnx.defs.has(name, domain):
+        return ()
+    schema = onnx.defs.get_schema(name, version, domain)
+    inputs = [i.type_str for i in schema.inputs]
+    return tuple(inputs.index(o.type_str) if o.type_str in inputs else None for o in schema.outputs)
+
+
+def _dtype_like(inputs: Sequence[Any], likes: Sequence[int | None], place: int) -> np.dtype | None:
+    like = likes[place] if place < len(likes) else None
+    x = inputs[like] if like is not None and like < len(inputs) else None
+    return x.dtype if isinstance(x, Tracer) else None
+
+
+def _traced(x: Any, dtype: np.dtype | None) -> Any:
+    """A result of a row: an array that nothing writes to, in the dtype of the standard where that is an input's (NumPy
+    leaves bfloat16 for float32 when it meets a Python number). Sequences and None as they are."""
+    if x is None or isinstance(x, list):
+        return x
+    return wrap((lift(x) if dtype is None else lift(x).astype(dtype)).node)
 
 
 def _text(given: Any) -> Any:

@@ -103,7 +103,7 @@ def lp_normalization(x: Any, *, axis: int = -1, p: int = 2) -> Any:
     """A vector of zeros stays one."""
     total = np_.sum(np.abs(x) if p == 1 else x * x, axis, keepdims=True)
     norm = total if p == 1 else np_.sqrt(total)
-    return f.where(norm == 0, 0, x / f.where(norm == 0, 1, norm)).astype(x.dtype)
+    return f.where(norm == 0, 0, x / f.where(norm == 0, 1, norm))
 
 
 @operator("LRN")

@@ -14,7 +14,6 @@ from eqfuse.errors import UnsupportedOp
 from eqfuse.frontends.onnx_elementwise import converted, dtype_of
 from eqfuse.frontends.onnx_table import operator
 from eqfuse.frontends.onnx_windows import Ints, conv
-from eqfuse.frontends.promotion import lift
 
 np_: Any = np  # NumPy's functions, called on traced arrays
 
@@ -105,16 +104,17 @@ def qlinear_matmul(
     if kind(a.dtype) == "f":
         raise UnsupportedOp("QLinearMatMul of float8")
     product = _centred(a, a_zero, -2) @ _centred(b, b_zero, -1)
-    factor = lift(_spread(a_scale, product, -2, 0)) * _spread(b_scale, product, -1, 0) / _spread(y_scale, product, -2, 0)
+    scales = (_spread(a_scale, product, -2, 0), _spread(b_scale, product, -1, 0), _spread(y_scale, product, -2, 0))
+    factor = scales[0] * scales[1] / scales[2]
     exact = np.result_type(product.dtype, factor.dtype)
     return _to_integers(product.astype(exact) * factor.astype(exact), y_zero.reshape(()), y_zero.dtype)
 
 
 @operator("QLinearConv")
 def qlinear_conv(
-    x: Any, x_scale: Any, x_zero: Any, w: Any, w_scale: Any, w_zero: Any, y_scale: Any, y_zero: Any, bias: Any = None, *,
-    auto_pad: str = "NOTSET", dilations: Ints = (), group: int = 1, kernel_shape: Ints = (), pads: Ints = (),
-    strides: Ints = (),
+    x: Any, x_scale: Any, x_zero: Any, w: Any, w_scale: Any, w_zero: Any, y_scale: Any, y_zero: Any,
+    bias: Any = None, *, auto_pad: str = "NOTSET", dilations: Ints = (), group: int = 1, kernel_shape: Ints = (),
+    pads: Ints = (), strides: Ints = (),
 ) -> Any:  # fmt: skip
     product = conv(
         _centred(x, x_zero), _centred(w, w_zero, 0), bias, auto_pad=auto_pad, dilations=dilations, group=group,

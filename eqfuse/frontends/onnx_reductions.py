@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from eqfuse import functions as f
-from eqfuse.dtypes import kind, lowest
-from eqfuse.frontends.onnx_table import ints, one, operator
+from eqfuse.dtypes import ADDED, kind, lowest
+from eqfuse.frontends.onnx_table import ints, one, operator, product
 from eqfuse.frontends.promotion import lift
 
 np_: Any = np  # NumPy's functions, called on traced arrays
@@ -67,7 +67,7 @@ for _name, _function in {
     "ReduceSum": _sum, "ReduceMean": _mean, "ReduceMax": _extreme("max"), "ReduceMin": _extreme("min"),
     "ReduceProd": lambda x, axes: np_.prod(x, axes, keepdims=True, dtype=x.dtype),
     "ReduceL1": lambda x, axes: _sum(np.abs(x), axes),
-    "ReduceL2": lambda x, axes: np_.sqrt(_sum(x * x, axes)).astype(x.dtype),
+    "ReduceL2": lambda x, axes: np_.sqrt(_sum(x * x, axes)),
     "ReduceSumSquare": lambda x, axes: _sum(x * x, axes),
     "ReduceLogSum": lambda x, axes: np_.log(_sum(x, axes)),
     "ReduceLogSumExp": _log_sum_exp,
@@ -160,9 +160,14 @@ for _name, _function in {"Softmax": softmax, "LogSoftmax": log_softmax, "Hardmax
 # ---- products
 
 
+operator("MatMul")(product)
+
+
 @operator("Gemm", since=7)
-def gemm(a: Any, b: Any, c: Any = None, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0) -> Any:
-    y = (a.T if transA else a) @ (b.T if transB else b)
+def gemm(
+    a: Any, b: Any, c: Any = None, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0
+) -> Any:
+    y = product(a.T if transA else a, b.T if transB else b)
     y = y if alpha == 1 else y * _number(alpha, y)
     if c is None:
         return y
@@ -175,9 +180,11 @@ def _number(value: float, like: Any) -> float | int:
 
 @operator("Einsum")
 def einsum(*xs: Any, equation: str) -> Any:
-    return np_.einsum("".join(equation.split()), *xs)
+    dtype = xs[0].dtype
+    wide = xs if dtype not in ADDED else [x.astype(np.float32) for x in xs]
+    return np_.einsum("".join(equation.split()), *wide).astype(dtype)
 
 
 @operator("Det")
 def det(x: Any) -> Any:
-    return np_.linalg.det(x).astype(x.dtype)
+    return np_.linalg.det(x)

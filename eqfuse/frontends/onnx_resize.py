@@ -159,7 +159,7 @@ def _weights(at: np.ndarray, n: int, scale: float, coefficients: Coefficients, e
 def grid_sample(
     x: Any, grid: Any, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
 ) -> Any:
-    """``x[n, c, *spatial]`` at the places ``grid[n, *out, rank]``, whose coordinates lie between -1 and 1, last first."""
+    """``x[n, c, *spatial]`` at ``grid[n, *out, rank]``, whose coordinates lie between -1 and 1, the last axis first."""
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
     if mode not in ("nearest", "linear", "cubic"):
         raise UnsupportedOp(f"GridSample has no mode {mode!r}")
@@ -171,10 +171,11 @@ def grid_sample(
         low, high = (0.0, n - 1.0) if align_corners else (-0.5, n - 0.5)
         at = np_.rint(at) if mode == "nearest" else at
         places.append((_folded(at, n, low, high, padding_mode), n, low, high))
+    reach = {"nearest": (0,), "linear": (0, 1), "cubic": (-1, 0, 1, 2)}[mode]
     total: Any = 0
-    for corner in itertools.product({"nearest": (0,), "linear": (0, 1), "cubic": (-1, 0, 1, 2)}[mode], repeat=len(places)):
+    for corner in itertools.product(reach, repeat=len(places)):
         index: list[Any] = []
-        weight: Any = 1
+        weight: Any = np_.ones_like(places[0][0])
         for offset, (at, n, low, high) in zip(corner, places, strict=True):
             floor = at if mode == "nearest" else np_.floor(at)
             if mode != "nearest":
@@ -185,8 +186,8 @@ def grid_sample(
                 weight = weight * np_.logical_and(here >= 0, here <= n - 1).astype(x.dtype)
             here = _folded(here, n, low, high, padding_mode)
             index.append(np_.minimum(np_.maximum(here, 0), n - 1).astype(np.int64))
-        total = total + _picked(x, index) * np_.expand_dims(weight, 1) if mode != "nearest" or padding_mode == "zeros" else _picked(x, index)
-    return total.astype(x.dtype)
+        total = total + _picked(x, index) * np_.expand_dims(weight, 1)
+    return total
 
 
 def _folded(at: Any, n: int, low: float, high: float, padding: str) -> Any:
