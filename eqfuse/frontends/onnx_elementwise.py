@@ -16,7 +16,7 @@ from eqfuse import functions as f
 from eqfuse.dtypes import kind
 from eqfuse.errors import UnsupportedOp
 from eqfuse.frontends.accepted import supported
-from eqfuse.frontends.onnx_table import one, operator
+from eqfuse.frontends.onnx_table import numbers, one, operator
 from eqfuse.frontends.promotion import lift
 from eqfuse.tracer import Tracer
 
@@ -57,7 +57,7 @@ def selu(x: Any, *, alpha: float = 1.6732631921768188, gamma: float = 1.05070102
 
 @operator("Celu")
 def celu(x: Any, *, alpha: float = 1.0) -> Any:
-    return np_.maximum(x, 0) + np_.minimum(np.expm1(x / alpha) * alpha, 0)
+    return f.elu(x) if alpha == 1 else f.elu(x / alpha) * alpha
 
 
 @operator("LeakyRelu")
@@ -114,7 +114,7 @@ def prelu(x: Any, slope: Any) -> Any:
 
 def _binary(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     def row(a: Any, b: Any) -> Any:
-        return function(a, b)
+        return function(*numbers(a, b))
 
     return row
 
@@ -131,6 +131,7 @@ for _name, _function in {
 @operator("Div", since=7)
 def div(a: Any, b: Any) -> Any:
     """Integers are divided towards zero."""
+    a, b = numbers(a, b)
     if kind(a.dtype) not in "iu":
         return a / b
     quotient = a // b
@@ -161,7 +162,7 @@ def bit_shift(x: Any, y: Any, *, direction: str) -> Any:
 
 def _folding(function: Callable[..., Any]) -> Callable[..., Any]:
     def row(*xs: Any) -> Any:
-        return reduce(function, xs)
+        return reduce(lambda a, b: function(*numbers(a, b)), xs)
 
     return row
 
@@ -191,6 +192,11 @@ def clip_by_attributes(x: Any, *, min: float | None = None, max: float | None = 
 
 @operator("Where")
 def where(condition: Any, x: Any, y: Any) -> Any:
+    value = condition.known()
+    if value is not None and value.size and (value.all() or not value.any()):
+        shape = np.broadcast_shapes(condition.shape, x.shape, y.shape)
+        return np_.broadcast_to(x if value.all() else y, shape)
+    x, y, _ = numbers(x, y, condition)
     return f.where(condition, x, y)
 
 
@@ -230,7 +236,7 @@ def cast_like(x: Any, target: Any, *, saturate: int = 1, round_mode: str = "up")
 
 
 def converted(x: Tracer, dtype: np.dtype, saturate: int = 1) -> Any:
-    """`x` in `dtype`. Too large for float8, it becomes the largest number there, or, unless `saturate`, what NumPy says."""
+    """`x` in `dtype`. What is too large for float8 becomes its largest number, or, unless `saturate`, what NumPy says."""
     import ml_dtypes
 
     if dtype.itemsize > 1 or kind(dtype) != "f" or not saturate or kind(x.dtype) != "f":

@@ -33,7 +33,7 @@ from eqfuse.frontends import (  # noqa: F401  (fill the table)
     onnx_windows,
 )
 from eqfuse.frontends.accepted import plain_array, supported
-from eqfuse.frontends.onnx_table import TABLE, find
+from eqfuse.frontends.onnx_table import TABLE, find, uniform
 from eqfuse.frontends.promotion import lift
 from eqfuse.ir import Graph, Node, TensorType, input_node
 from eqfuse.tracer import Trace, Tracer, argument, wrap
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     import onnx
 
 STANDARD = ("", "ai.onnx")
+FOLDED_BYTES = 1 << 16  # known values up to this size are computed while the model is loaded, larger ones later
 
 
 def from_onnx(model: Any, fixed: Mapping[str, Any] | None = None, /, **sizes: Any) -> Graph:
@@ -455,7 +456,11 @@ def _traced(x: Any, dtype: np.dtype | None) -> Any:
     leaves bfloat16 for float32 when it meets a Python number). Sequences and None as they are."""
     if x is None or isinstance(x, list):
         return x
-    return wrap((lift(x) if dtype is None else lift(x).astype(dtype)).node)
+    y = lift(x) if dtype is None else lift(x).astype(dtype)
+    if y.nbytes > FOLDED_BYTES or y.node.op in ("const", "input", "broadcast_to"):
+        return wrap(y.node)
+    value = y.known()
+    return wrap(y.node if value is None else uniform(value))
 
 
 def _text(given: Any) -> Any:

@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from eqfuse.errors import EqfuseError, TraceError
+from eqfuse.frontends import tidy
 from eqfuse.frontends.promotion import lift
-from eqfuse.ir import topological
+from eqfuse.ir import Node, const, topological
 from eqfuse.tracer import Tracer
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -99,6 +100,26 @@ def one(x: Any, what: str) -> Any:
     if array.size != 1:
         raise EqfuseError(f"{what} has {array.size} elements instead of one")
     return array.reshape(-1)[0].item()
+
+
+def uniform(array: np.ndarray) -> Node:
+    """`array` as a constant: as one number, broadcast, where all its elements have the same bits."""
+    whole = const(array)
+    if array.size <= 1:
+        return whole
+    first = const(array.reshape(-1)[0])
+    made = tidy.broadcast_to(first, array.shape)
+    return made if const(np.broadcast_to(array.reshape(-1)[0], array.shape)) is whole else whole
+
+
+def numbers(*xs: Any) -> list[Any]:
+    """`xs`, those that are one known number without their axes, as long as the others have as many."""
+    made = list(xs)
+    for i, x in enumerate(xs):
+        others = max(y.ndim for j, y in enumerate(made) if j != i)
+        if x.size == 1 and 0 < x.ndim <= others and x.known() is not None:
+            made[i] = x.reshape(())
+    return made
 
 
 def product(a: Any, b: Any) -> Tracer:
