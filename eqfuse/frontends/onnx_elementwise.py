@@ -109,6 +109,11 @@ def prelu(x: Any, slope: Any) -> Any:
     return f.where(x < 0, x * slope, x)
 
 
+@operator("PRelu")
+def prelu_by_channel(x: Any, slope: Any) -> Any:
+    return prelu(x, slope.reshape((-1,) + (1,) * (x.ndim - 2)) if slope.size > 1 else slope.reshape(()))
+
+
 # ---- two and more arguments
 
 
@@ -126,6 +131,17 @@ for _name, _function in {
     "BitwiseOr": np.bitwise_or, "BitwiseXor": np.bitwise_xor,
 }.items():  # fmt: skip
     operator(_name, since=7)(_binary(_function))
+
+
+def _aligned(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Before version 7 the second argument broadcasts only if `broadcast` says so, its axes those from `axis` on."""
+
+    def row(a: Any, b: Any, *, broadcast: int = 0, axis: int | None = None) -> Any:
+        if broadcast and axis is not None:
+            b = b.reshape(b.shape + (1,) * (a.ndim - axis % a.ndim - b.ndim))
+        return function(a, b)
+
+    return row
 
 
 @operator("Div", since=7)
@@ -155,6 +171,13 @@ def power(x: Any, y: Any) -> Any:
     return np_.power(x, y).astype(x.dtype)
 
 
+for _name, _function in {
+    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": div, "Pow": power, "And": np.logical_and,
+    "Or": np.logical_or, "Xor": np.logical_xor, "Equal": np.equal, "Greater": np.greater, "Less": np.less,
+}.items():  # fmt: skip
+    operator(_name)(_aligned(_function))
+
+
 @operator("BitShift")
 def bit_shift(x: Any, y: Any, *, direction: str) -> Any:
     return np.left_shift(x, y) if direction == "LEFT" else np.right_shift(x, y)
@@ -168,10 +191,10 @@ def _folding(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 for _name, _function in {"Sum": np.add, "Max": np.maximum, "Min": np.minimum}.items():
-    operator(_name, since=8)(_folding(_function))
+    operator(_name)(_folding(_function))
 
 
-@operator("Mean", since=8)
+@operator("Mean")
 def mean(*xs: Any) -> Any:
     return reduce(np_.add, xs) / len(xs)
 
@@ -236,7 +259,7 @@ def cast_like(x: Any, target: Any, *, saturate: int = 1, round_mode: str = "up")
 
 
 def converted(x: Tracer, dtype: np.dtype, saturate: int = 1) -> Any:
-    """`x` in `dtype`. What is too large for float8 becomes its largest number, or, unless `saturate`, what NumPy says."""
+    """`x` in `dtype`. Unless `saturate` is 0, what is too large for float8 becomes its largest number."""
     import ml_dtypes
 
     if dtype.itemsize > 1 or kind(dtype) != "f" or not saturate or kind(x.dtype) != "f":

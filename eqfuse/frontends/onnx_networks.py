@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse import functions as f
+from eqfuse.errors import UnsupportedOp
 from eqfuse.frontends.onnx_elementwise import dtype_of
 from eqfuse.frontends.onnx_table import operator
 from eqfuse.functions import apply
@@ -26,7 +27,7 @@ def _per_channel(v: Any, x: Any) -> Any:
 @operator("BatchNormalization", since=14)
 def batch_normalization(
     x: Any, scale: Any, shift: Any, mean: Any, variance: Any, *, epsilon: float = 1e-5, momentum: float = 0.9,
-    training_mode: int = 0, spatial: int = 1,
+    training_mode: int = 0,
 ) -> Any:  # fmt: skip
     if not training_mode:
         return f.batch_norm(x, mean, variance, scale, shift, epsilon)
@@ -38,8 +39,21 @@ def batch_normalization(
 
 @operator("BatchNormalization", since=7)
 def batch_normalization_at_inference(
-    x: Any, scale: Any, shift: Any, mean: Any, variance: Any, *, epsilon: float = 1e-5, momentum: float = 0.9
-) -> Any:
+    x: Any, scale: Any, shift: Any, mean: Any, variance: Any, *, epsilon: float = 1e-5, momentum: float = 0.9,
+    spatial: int = 1,
+) -> Any:  # fmt: skip
+    if not spatial:
+        raise UnsupportedOp("BatchNormalization per element: convert the model to opset 9 or later")
+    return f.batch_norm(x, mean, variance, scale, shift, epsilon)
+
+
+@operator("BatchNormalization", since=6)
+def batch_normalization_for_test(
+    x: Any, scale: Any, shift: Any, mean: Any, variance: Any, *, epsilon: float = 1e-5, is_test: int = 0,
+    momentum: float = 0.9, spatial: int = 1,
+) -> Any:  # fmt: skip
+    if not is_test or not spatial:
+        raise UnsupportedOp("BatchNormalization of opset 6 for training, or per element: convert the model")
     return f.batch_norm(x, mean, variance, scale, shift, epsilon)
 
 

@@ -174,6 +174,14 @@ def gemm(
     return y + (c if beta == 1 else c * _number(beta, c))
 
 
+@operator("Gemm")
+def gemm_with_broadcast(
+    a: Any, b: Any, c: Any, *, alpha: float = 1.0, beta: float = 1.0, broadcast: int = 0, transA: int = 0,
+    transB: int = 0,
+) -> Any:  # fmt: skip
+    return gemm(a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+
+
 def _number(value: float, like: Any) -> float | int:
     return int(value) if kind(like.dtype) in "iu" else value
 
