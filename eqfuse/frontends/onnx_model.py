@@ -125,7 +125,7 @@ def _proto(model: Any) -> tuple[onnx.ModelProto, str]:
         import onnx
     except ImportError as error:
         raise TargetUnavailable("from_onnx reads models by the package onnx: pip install 'eqfuse[onnx]'") from error
-    invalid = (onnx.checker.ValidationError, ValueError, _decode_error())
+    invalid = (onnx.checker.ValidationError, ValueError, RuntimeError, _decode_error())
     if isinstance(model, (str, PathLike)):
         path = Path(fspath(model))
         try:
