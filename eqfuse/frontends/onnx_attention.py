@@ -63,7 +63,7 @@ def attention(
     wide = scores if softmax_precision is None else scores.astype(dtype_of(softmax_precision))
     weights = f.softmax(wide)
     if bias is not None:
-        masked = np_.isneginf(np_.max(bias, -1, keepdims=True))  # such a row attends to nothing
+        masked = np_.max(bias, -1, keepdims=True) == -math.inf  # such a row attends to nothing
         value = masked.known()
         if value is None or value.any():
             weights = f.where(masked, 0, weights)
@@ -83,33 +83,29 @@ def _heads(x: Any, heads: int | None) -> Any:
     return x.reshape(x.shape[0], x.shape[1], heads, -1).transpose(0, 2, 1, 3)
 
 
-def _bias(
-    q: Any, k: Any, mask: Any, past: int, lengths: Any, causal: int, left: int, right: int
-) -> Any:
+def _bias(q: Any, k: Any, mask: Any, past: int, lengths: Any, causal: int, left: int, right: int) -> Any:
     """What is added to the scores: minus infinity where a query must not look. None where nothing is."""
     queries, length = q.shape[2], k.shape[2]
-    zero, never = (lift(np.asarray(n).astype(q.dtype)) for n in (0, -math.inf))
-    bias = None
+    zero, never = (np.asarray(n).astype(q.dtype) for n in (0, -math.inf))
+    parts = []
     if mask is not None:
         bias = f.where(mask, zero, never) if mask.dtype.kind == "b" else mask
         if mask.shape[-1] < length:
             widths = [(0, 0)] * (mask.ndim - 1) + [(0, length - mask.shape[-1])]
             bias = np_.pad(bias, widths, constant_values=-math.inf)
-    allowed = []
-    offset = past if lengths is None else (lengths - queries).reshape(-1, 1, 1, 1)
-    ahead = lift(np.arange(length) - np.arange(queries).reshape(-1, 1)) - offset  # of the query's own place
+        parts.append(bias)
+    keys: Any = np.arange(length)
+    own = np.arange(queries).reshape(-1, 1)  # the queries' places among the keys
+    own = own + past if lengths is None else own + (lengths - queries).reshape(-1, 1, 1, 1)
     if causal:
-        allowed.append(ahead <= 0)
+        parts.append(np_.where(own < keys, never, zero))
     if left >= 0:
-        allowed.append(ahead >= -left)
+        parts.append(np_.where(own - keys <= left, zero, never))
     if right >= 0:
-        allowed.append(ahead <= right)
+        parts.append(np_.where(keys - own <= right, zero, never))
     if lengths is not None:
-        allowed.append(lift(np.arange(length)) < lengths.reshape(-1, 1, 1, 1))
-    for each in allowed:
-        part = f.where(each, zero, never)
-        bias = part if bias is None else bias + part
-    return bias
+        parts.append(np_.where(keys < lengths.reshape(-1, 1, 1, 1), zero, never))
+    return lift(sum(parts[1:], parts[0])) if parts else None
 
 
 @operator("RotaryEmbedding", since=23)

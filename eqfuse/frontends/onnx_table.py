@@ -117,8 +117,9 @@ def numbers(*xs: Any) -> list[Any]:
     made = list(xs)
     for i, x in enumerate(xs):
         others = max(y.ndim for j, y in enumerate(made) if j != i)
-        if x.size == 1 and 0 < x.ndim <= others and x.known() is not None:
-            made[i] = x.reshape(())
+        value = x.known() if x.size == 1 and 0 < x.ndim <= others else None
+        if value is not None:
+            made[i] = lift(value.reshape(()))
     return made
 
 
