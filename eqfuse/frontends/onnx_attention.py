@@ -95,8 +95,10 @@ def _bias(q: Any, k: Any, mask: Any, past: int, lengths: Any, causal: int, left:
             bias = np_.pad(bias, widths, constant_values=-math.inf)
         parts.append(bias)
     keys: Any = np.arange(length)
-    own = np.arange(queries).reshape(-1, 1)  # the queries' places among the keys
-    own = own + past if lengths is None else own + (lengths - queries).reshape(-1, 1, 1, 1)
+    own: Any = np.arange(queries).reshape(-1, 1) + past  # the queries' places among the keys
+    if lengths is not None:
+        own = np.arange(queries).reshape(1, 1, -1, 1) + (lengths - queries).reshape(-1, 1, 1, 1)
+        keys = keys.reshape(1, 1, 1, -1)
     if causal:
         parts.append(np_.where(own < keys, never, zero))
     if left >= 0:
@@ -104,7 +106,8 @@ def _bias(q: Any, k: Any, mask: Any, past: int, lengths: Any, causal: int, left:
     if right >= 0:
         parts.append(np_.where(keys - own <= right, zero, never))
     if lengths is not None:
-        parts.append(np_.where(keys < lengths.reshape(-1, 1, 1, 1), zero, never))
+        inside = np_.where(np.arange(length) < lengths.reshape(-1, 1), zero, never)
+        parts.append(inside.reshape(-1, 1, 1, length))
     return lift(sum(parts[1:], parts[0])) if parts else None
 
 

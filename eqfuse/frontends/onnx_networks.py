@@ -91,8 +91,9 @@ def rms_normalization(x: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e
 def group_normalization(
     x: Any, scale: Any, shift: Any, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Any:
-    normal = _by_group(x.astype(dtype_of(stash_type)), num_groups, epsilon).reshape(x.shape).astype(x.dtype)
-    return normal * _per_channel(scale, x) + _per_channel(shift, x)
+    normal = _by_group(x.astype(dtype_of(stash_type)), num_groups, epsilon).astype(x.dtype)
+    flat = normal.reshape(x.shape[0], x.shape[1], -1)
+    return (flat * scale.reshape(-1, 1) + shift.reshape(-1, 1)).reshape(x.shape)
 
 
 @operator("GroupNormalization", since=18)
