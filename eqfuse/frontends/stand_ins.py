@@ -183,13 +183,21 @@ Place = tuple[Namespace, str, Any]  # a namespace, a name in it, and what stands
 
 _lock = threading.Lock()
 _placed: dict[tuple[int, str], list[Any]] = {}  # by namespace and name: the original, and how many traces need it
+_hidden: list[tuple[dict[str, Any], dict[str, Any]]] = []  # NumPy's modules, and what they hold without a trace
+_traces = 0  # how many run now, in all threads
 
 
 @contextmanager
 def stand_ins(roots: Iterable[Any]) -> Iterator[None]:
     """Let the stand-ins be found under every name that `roots` (functions, classes) and what they call can reach."""
+    global _traces
     with _lock:
-        places = [*_everywhere(), *_reached(roots)]
+        places = _reached(roots)
+        if not _traces:
+            for module, replacements in _everywhere():
+                _hidden.append((module, {name: module[name] for name in replacements}))
+                module.update(replacements)
+        _traces += 1
         for namespace, name, replacement in places:
             entry = _placed.setdefault((id(namespace), name), [_get(namespace, name), 0])
             entry[1] += 1
@@ -204,6 +212,10 @@ def stand_ins(roots: Iterable[Any]) -> Iterator[None]:
                 if not entry[1]:
                     _set(namespace, name, entry[0])
                     del _placed[id(namespace), name]
+            _traces -= 1
+            while not _traces and _hidden:
+                module, originals = _hidden.pop()
+                module.update(originals)
 
 
 def _get(namespace: Namespace, name: str) -> Any:
@@ -223,16 +235,14 @@ vars(_ORIGINAL).update(vars(np))
 
 
 @functools.cache
-def _everywhere() -> tuple[Place, ...]:
-    """NumPy's own modules, which any code may import while it runs."""
+def _everywhere() -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """NumPy's own modules, which any code may import while it runs, and what their names stand for then."""
+    made = _stand_ins()
     modules = (vars(np), vars(np.random), vars(np.linalg))
     compiled = [vars(m) for m in vars(np.random).values() if isinstance(m, types.ModuleType) and hasattr(m, "np")]
-    return tuple((module, "np", _ORIGINAL) for module in compiled) + tuple(
-        (module, name, _stand_ins()[id(value)])
-        for module in modules
-        for name, value in module.items()
-        if id(value) in _stand_ins()
-    )
+    return [(module, {"np": _ORIGINAL}) for module in compiled] + [
+        (module, {name: made[id(value)] for name, value in module.items() if id(value) in made}) for module in modules
+    ]
 
 
 @functools.cache
