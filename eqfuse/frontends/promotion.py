@@ -6,6 +6,7 @@ In: what a user gives to an operator, ufunc or function. Out: tracers. Built on 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,13 @@ def lift(value: Any) -> Tracer:
     return wrap(const(plain_array(value, "a constant of the traced function")))
 
 
-def holds_tracer(value: Any) -> bool:
-    return isinstance(value, Tracer) or (isinstance(value, (list, tuple)) and any(map(holds_tracer, value)))
+def holds_tracer(tree: Any) -> bool:
+    """Is there a tracer in nested tuples, lists and dicts?"""
+    if isinstance(tree, Tracer):
+        return True
+    if isinstance(tree, dict):
+        tree = tuple(tree.values())
+    return isinstance(tree, (tuple, list)) and any(map(holds_tracer, tree))
 
 
 def operand(value: Any) -> Any:
@@ -152,7 +158,12 @@ def operator(name: str, left: Any, right: Any) -> Any:
 
 def defers(other: Any) -> bool:
     """Does `other` do the arithmetic with arrays itself, by NumPy's protocol?"""
-    hook = getattr(type(other), "__array_ufunc__", np.ndarray.__array_ufunc__)
+    return _defers(type(other))
+
+
+@lru_cache
+def _defers(kind: type) -> bool:
+    hook = getattr(kind, "__array_ufunc__", np.ndarray.__array_ufunc__)
     return hook not in (np.ndarray.__array_ufunc__, Tracer.__array_ufunc__)
 
 

@@ -21,9 +21,9 @@ import numpy as np
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import PLAIN, supported
 from eqfuse.frontends.converted import REDUCED, Constant, Joining, ReducingLists, taking_lists
-from eqfuse.frontends.dispatch import holds_tracer, on_values
+from eqfuse.frontends.dispatch import on_values
 from eqfuse.frontends.numpy_random import GENERATORS, TracedGenerator, legacy
-from eqfuse.frontends.promotion import lift
+from eqfuse.frontends.promotion import holds_tracer, lift
 from eqfuse.frontends.registry import FUNCTIONS, implements, title
 from eqfuse.ir import const
 from eqfuse.storage import Access
@@ -154,12 +154,12 @@ def _stand_in(original: Callable[..., Any], made: Callable[..., Any]) -> Callabl
 
 
 def _called_by_library() -> bool:
-    return _of_library(sys._getframe(2).f_globals.get("__name__"))
+    return _of_library(str(sys._getframe(2).f_globals.get("__name__")))
 
 
-def _of_library(module: Any) -> bool:
-    name = str(module)  # what ef.xp calls, its user calls
-    return _package(name) in _LIBRARIES and not name.startswith("eqfuse.xp")
+@functools.cache
+def _of_library(module: str) -> bool:  # what ef.xp calls, its user calls
+    return _package(module) in _LIBRARIES and not module.startswith("eqfuse.xp")
 
 
 def _package(module: Any) -> str:
@@ -262,7 +262,7 @@ def _reached(roots: Iterable[Any]) -> list[Place]:
     own = {_package(getattr(_plain(root), "__module__", "")) for root in stack}
 
     def foreign(module: Any) -> bool:
-        return _of_library(module) or (_package(module) not in own and _installed(_package(module)))
+        return _of_library(str(module)) or (_package(module) not in own and _installed(_package(module)))
 
     def meet(namespace: Namespace, name: str, used: set[str]) -> None:
         key = (id(namespace), name)
