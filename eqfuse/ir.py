@@ -14,7 +14,7 @@ import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -139,21 +139,23 @@ def node(op: str, args: Iterable[Node] = (), attrs: Iterable[Hashable] = ()) -> 
 
     Raises ShapeError when the arguments do not fit, UnsupportedOp when there is no such row.
     """
-    from eqfuse.ops import row
-
     args, attrs = tuple(args), tuple(attrs)
     key = (op, args, attrs)
     found = _interned.get(key)
     if found is not None:
         return found
-    made_type = row(op).type([a.type for a in args], attrs)
+    made = Node()
+    made.op, made.args, made.attrs = op, args, attrs
+    made.type = _rows()(op).type([a.type for a in args], attrs)
     with _lock:
-        found = _interned.get(key)
-        if found is None:
-            found = Node()
-            found.op, found.args, found.attrs, found.type = op, args, attrs, made_type
-            _interned[key] = found
-        return found
+        return _interned.setdefault(key, made)
+
+
+@cache
+def _rows() -> Callable[[str], Any]:
+    from eqfuse.ops import row  # whose types are this module's
+
+    return row
 
 
 def input_node(name: str, type: TensorType, known: bool = False) -> Node:
@@ -299,13 +301,11 @@ def _attr(text: ast.expr) -> Any:
 
 def check(graph: Graph) -> Graph:
     """`graph` itself, after re-deriving every type and making sure that every input is declared. Raises ShapeError."""
-    from eqfuse.ops import row
-
     declared = set(graph.inputs)
     for n in graph.nodes:
         if n.op == "input" and n not in declared:
             raise ShapeError(f"the graph reads {n.attrs[0]!r}, which is not among its inputs")
-        derived = row(n.op).type([a.type for a in n.args], n.attrs)
+        derived = _rows()(n.op).type([a.type for a in n.args], n.attrs)
         if derived != n.type:
             raise ShapeError(f"{n.op}: the node says {n.type}, its arguments give {derived}")
     return graph

@@ -19,6 +19,7 @@ from eqfuse.ir import Node, Shape, TensorType
 from eqfuse.known import known
 from eqfuse.ndarray import NdarrayFace, lazy
 from eqfuse.ops import row
+from eqfuse.ops.elementwise import broadcast_shapes
 from eqfuse.storage import Access, Step, Storage, taken
 
 MAX_NODES = 100_000
@@ -146,7 +147,7 @@ class Tracer(NdarrayFace):
 
     def become(self, value: Tracer, casting: str = "same_kind") -> None:
         """Take on `value`, as NumPy's ``out=self``: of this shape, cast by the rule `casting`."""
-        if np.broadcast_shapes(value.shape, self.shape) != self.shape:
+        if broadcast_shapes(value.shape, self.shape) != self.shape:
             raise ShapeError(f"in-place result of shape {value.shape} does not fit into an array of shape {self.shape}")
         if not np.can_cast(value.dtype, self.dtype, casting):  # type: ignore[arg-type]
             raise ShapeError(f"in-place result of {value.dtype} cannot be cast to {self.dtype}; write x = x + y")
@@ -328,8 +329,9 @@ def _without_ones(shape: Shape) -> Shape:
 def _changes_nothing(op: str, attr: tuple, shape: Shape) -> bool:
     if op == "flip":
         return all(shape[axis] <= 1 for axis in attr)
-    same = {"transpose": tuple(range(len(shape))), "slice": tuple((0, n, 1) for n in shape)}
-    return attr == same.get(op, shape)
+    if op == "slice":
+        return attr == tuple([(0, n, 1) for n in shape])
+    return attr == (tuple(range(len(shape))) if op == "transpose" else shape)
 
 
 def wrap(value: Node, like: Access | None = None, weak: bool = False) -> Tracer:
