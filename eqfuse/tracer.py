@@ -103,12 +103,14 @@ class Tracer(NdarrayFace):
             self._rely_on_order()
         made, storage, before = self._type, self._storage, self._steps
         for op, attr in steps:
-            after = TensorType(made.dtype, row("reshape" if op == "flat" else op).type([made], (attr,)).shape)
+            if _changes_nothing(op, attr, made.shape):
+                continue
+            after = row("reshape" if op == "flat" else op).type([made], (attr,))
             if op == "reshape" and _without_ones(after.shape) == _without_ones(made.shape):
                 op = "squeeze"
             if op == "reshape" and before and not storage.keeps(before, attr):
                 storage, before = Storage(tidy.reshape(storage.read(before), attr), origin=storage), ()
-            elif not _changes_nothing(op, attr, made.shape):
+            else:
                 before = (*before, (op, attr))
             made = after
         return Tracer(made, storage, before, access or self._access)
@@ -323,7 +325,7 @@ class Tracer(NdarrayFace):
 
 
 def _without_ones(shape: Shape) -> Shape:
-    return tuple(n for n in shape if n != 1)
+    return tuple([n for n in shape if n != 1])
 
 
 def _changes_nothing(op: str, attr: tuple, shape: Shape) -> bool:
