@@ -64,10 +64,8 @@ class Literal:
     __slots__ = ("array", "_key")
 
     def __init__(self, array: np.ndarray) -> None:
-        self.array = np.array(array, order="C")
-        self.array.flags.writeable = False
-        data = self.array.tobytes() if self.array.nbytes <= 64 else _digest(self.array)
-        self._key = (self.array.dtype, self.array.shape, data)
+        self._key = (array.dtype, array.shape, array.tobytes())
+        self.array = np.ndarray(array.shape, array.dtype, self._key[2])  # not writeable, as bytes are not
 
     @property
     def type(self) -> TensorType:
@@ -85,7 +83,7 @@ class Literal:
     def digest(self) -> str:
         """Short text, different for different literals."""
         dtype, shape, data = self._key
-        return f"{dtype.name}{shape}{data.hex()}"
+        return f"{dtype.name}{shape}{data.hex() if len(data) <= 64 else hashlib.blake2b(data).hexdigest()}"
 
     def text(self) -> str:
         """Python text that `literal_from_text` turns back into the same bits."""
@@ -94,10 +92,6 @@ class Literal:
             if not (isinstance(value, float) and not math.isfinite(value)):
                 return f'"{self.type}", {value!r}'
         return f'"{self.type}", "{base64.b64encode(self.array.tobytes()).decode()}"'
-
-
-def _digest(array: np.ndarray) -> bytes:
-    return hashlib.blake2b(array.reshape(-1).view(np.uint8).data).digest()  # no buffer has the dtypes of ml_dtypes
 
 
 def literal_from_text(type_text: str, value: object) -> Literal:
