@@ -206,17 +206,21 @@ class NdarrayFace:
 
     @property
     def T(self: Any) -> Any:
-        return lazy.transpose(self)
+        return self.transpose()
 
     @property
     def mT(self: Any) -> Any:
         return lazy.matrix_transpose(self)
 
     def reshape(self: Any, *shape: Any, **kwargs: Any) -> Any:
-        return lazy.reshape(self, shape[0] if len(shape) == 1 else shape, **kwargs)
+        from eqfuse.frontends.numpy_layout import reshape
+
+        return reshape(self, shape[0] if len(shape) == 1 else shape, **kwargs)
 
     def transpose(self: Any, *axes: Any) -> Any:
-        return lazy.transpose(self, axes[0] if len(axes) == 1 else axes or None)
+        from eqfuse.frontends.numpy_layout import transpose
+
+        return transpose(self, axes[0] if len(axes) == 1 else axes or None)
 
     def fill(self: Any, value: Any) -> None:
         self.assign(value)
