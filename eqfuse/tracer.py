@@ -105,7 +105,7 @@ class Tracer(NdarrayFace):
         for op, attr in steps:
             if _changes_nothing(op, attr, made.shape):
                 continue
-            after = row("reshape" if op == "flat" else op).type([made], (attr,))
+            after = row("reshape" if op in ("flat", "squeeze") else op).type([made], (attr,))
             if op == "reshape" and _without_ones(after.shape) == _without_ones(made.shape):
                 op = "squeeze"
             if op == "reshape" and before and not storage.keeps(before, attr):

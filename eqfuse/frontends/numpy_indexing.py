@@ -91,7 +91,9 @@ def _parts(key: Any) -> list[Any]:
 
 def _viewed(x: Tracer, parts: list[Any]) -> tuple[Tracer, list[tuple[int, Tracer]]]:
     """As `_basic`, with masks as the integer arrays they stand for."""
-    return _basic(x, _expanded(x, [p for part in parts for p in _without_masks(part)]))
+    if Tracer in map(type, parts):
+        parts = [p for part in parts for p in _without_masks(part)]
+    return _basic(x, _expanded(x, parts))
 
 
 def _is_mask(part: Any) -> bool:
@@ -134,7 +136,7 @@ def _expanded(x: Tracer, parts: list[Any]) -> list[Any]:
     if covered > x.ndim or len(dots) > 1:
         raise ShapeError(f"too many indices: {covered} for an array of shape {x.shape}")
     at = dots[0] if dots else len(parts)
-    return _with_scalars_as_arrays([*parts[:at], *[slice(None)] * (x.ndim - covered), *parts[at + 1 :]])
+    return _with_scalars_as_arrays([*parts[:at], *[_ALL] * (x.ndim - covered), *parts[at + 1 :]])
 
 
 def _with_scalars_as_arrays(parts: list[Any]) -> list[Any]:
@@ -144,6 +146,9 @@ def _with_scalars_as_arrays(parts: list[Any]) -> list[Any]:
     places = [i for i, part in enumerate(parts) if type(part) in (int, Tracer)]
     apart = places != list(range(places[0], places[-1] + 1))
     return [lift(part) if apart and type(part) is int else part for part in parts]
+
+
+_ALL = slice(None)
 
 
 def _basic(x: Tracer, parts: list[Any]) -> tuple[Tracer, list[tuple[int, Tracer]]]:
@@ -164,6 +169,9 @@ def _basic(x: Tracer, parts: list[Any]) -> tuple[Tracer, list[tuple[int, Tracer]
                 raise ShapeError(f"a mask of shape {part.shape} does not fit the axes of extent {extents} it indexes")
             ranges += [(0, n, 1) for n in extents]
             shape += extents
+        elif part is _ALL:
+            ranges.append((0, x.shape[axis], 1))
+            shape.append(x.shape[axis])
         elif isinstance(part, slice):
             r = range(*_bounds(part).indices(x.shape[axis]))
             if r.step < 0:
@@ -176,7 +184,7 @@ def _basic(x: Tracer, parts: list[Any]) -> tuple[Tracer, list[tuple[int, Tracer]
             if not -extent <= at < extent:
                 raise ShapeError(f"index {at} is out of bounds for axis {axis} with extent {extent}")
             ranges.append((at % extent, at % extent + 1, 1))
-    return x.viewed(("slice", tuple(ranges)), ("flip", tuple(flipped)), ("reshape", tuple(shape))), arrays
+    return x.viewed(("slice", tuple(ranges)), ("flip", tuple(flipped)), ("squeeze", tuple(shape))), arrays
 
 
 def _bounds(part: slice) -> slice:
