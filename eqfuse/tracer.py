@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.dtypes import castable
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import supported
@@ -151,7 +152,7 @@ class Tracer(NdarrayFace):
         """Take on `value`, as NumPy's ``out=self``: of this shape, cast by the rule `casting`."""
         if broadcast_shapes(value.shape, self.shape) != self.shape:
             raise ShapeError(f"in-place result of shape {value.shape} does not fit into an array of shape {self.shape}")
-        if not np.can_cast(value.dtype, self.dtype, casting):  # type: ignore[arg-type]
+        if not castable(value.dtype, self.dtype, casting):
             raise ShapeError(f"in-place result of {value.dtype} cannot be cast to {self.dtype}; write x = x + y")
         self.assign(value)
 
@@ -313,7 +314,7 @@ class Tracer(NdarrayFace):
         self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> Tracer:
         wanted = supported(np.dtype(dtype), "astype")
-        if not np.can_cast(self.dtype, wanted, casting):  # type: ignore[arg-type]
+        if not castable(self.dtype, wanted, casting):
             raise ShapeError(f"cannot cast {self.dtype} to {wanted} by the rule {casting!r}")
         if not copy and wanted == self.dtype:
             return self

@@ -319,10 +319,10 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tracer:
     if x.ndim == 0:
         raise ShapeError("np.roll of a 0-d array: it has no axis to shift along")
     moves = known(shift, "the shift given to np.roll", "gather with (np.arange(n) - shift) % n")
-    shifts, axes = np.broadcast_arrays(np.atleast_1d(moves), np.atleast_1d(axis))
-    if shifts.ndim != 1:
+    pairs = np.broadcast(moves, axis)
+    if pairs.ndim > 1:
         raise ShapeError("np.roll: shift and axis must be numbers or have one axis")
-    for by, along in zip(shifts.tolist(), axes.tolist(), strict=True):
+    for by, along in pairs:
         (k,) = negative_axes(along, x.ndim)
         n = x.shape[k]
         if n and int(by) % n:

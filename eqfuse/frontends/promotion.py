@@ -6,12 +6,12 @@ In: what a user gives to an operator, ufunc or function. Out: tracers. Built on 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
-from eqfuse.dtypes import inexact
+from eqfuse.dtypes import castable, inexact
 from eqfuse.errors import ShapeError
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import plain_array
@@ -66,7 +66,7 @@ def with_dtype(operand: Any, dtype: np.dtype) -> Node:
 def fitted(value: Any, like: TensorType, casting: str = "unsafe") -> Node:
     """`value` as assignment to an array of type `like` takes it: cast, and broadcast."""
     given = operand(value)
-    if isinstance(given, Tracer) and not np.can_cast(given.dtype, like.dtype, casting):  # type: ignore[arg-type]
+    if isinstance(given, Tracer) and not castable(given.dtype, like.dtype, casting):
         raise ShapeError(f"cannot cast {given.dtype} to {like.dtype} by the rule {casting!r}")
     cast = with_dtype(given, like.dtype)
     extra = max(len(cast.shape) - like.rank, 0)
@@ -123,7 +123,11 @@ def _decided(name: str, operands: list[Any], out_of_range: int) -> Tracer:
 
 def common_dtype(values: Sequence[Any]) -> np.dtype:
     """The dtype that NumPy promotes `values` to together."""
-    seen = promote([operand(v) for v in values])
+    return _common_dtype(*promote([operand(v) for v in values]))
+
+
+@cache
+def _common_dtype(*seen: Any) -> np.dtype:
     try:
         return np.result_type(*(s if isinstance(s, np.dtype) else s(0) for s in seen))
     except TypeError as error:
