@@ -18,6 +18,7 @@ from functools import cache, cached_property
 from typing import Any, Protocol
 
 import numpy as np
+from numpy import asarray  # itself: while a function is traced, np.asarray is what stands in for it
 
 from eqfuse.dtypes import kind  # (the import registers bfloat16 and float8 with NumPy)
 from eqfuse.errors import EqfuseError, ShapeError
@@ -159,7 +160,7 @@ def input_node(name: str, type: TensorType, known: bool = False) -> Node:
 
 def const(value: Any, dtype: np.dtype | None = None) -> Node:
     """A constant node holding a copy of `value`."""
-    return node("const", (), (Literal(np.asarray(value, dtype)),))
+    return node("const", (), (Literal(asarray(value, dtype)),))
 
 
 def topological(outputs: Iterable[Node]) -> list[Node]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import builtins
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -106,7 +106,7 @@ class Tracer(NdarrayFace):
         for op, attr in steps:
             if _changes_nothing(op, attr, made.shape):
                 continue
-            after = row("reshape" if op in ("flat", "squeeze") else op).type([made], (attr,))
+            after = row("reshape" if op == "flat" else op).type([made], (attr,))
             if op == "reshape" and _without_ones(after.shape) == _without_ones(made.shape):
                 op = "squeeze"
             if op == "reshape" and before and not storage.keeps(before, attr):
@@ -115,6 +115,14 @@ class Tracer(NdarrayFace):
                 before = (*before, (op, attr))
             made = after
         return Tracer(made, storage, before, access or self._access)
+
+    def sliced(self, shape: Shape, steps: Sequence[Step]) -> Tracer:
+        """As `viewed`, by slices, flips and squeezes that change something and together give `shape`."""
+        if self._access is Access.SCALAR:
+            return wrap(taken(self.node, steps), None, self.weak)
+        if self._version != self._storage.version:
+            self._rely_on_order()
+        return Tracer(TensorType(self._type.dtype, shape), self._storage, (*self._steps, *steps), self._access)
 
     def raveled(self) -> Tracer:
         """One axis, as np.ravel: a view of memory that lies in C order without gaps, otherwise a copy."""

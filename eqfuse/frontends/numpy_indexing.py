@@ -21,7 +21,7 @@ from eqfuse.frontends.registry import METHODS, implements
 from eqfuse.frontends.selection import Selection, assigned
 from eqfuse.ir import Shape, TensorType, node
 from eqfuse.ops.elementwise import UFUNCS
-from eqfuse.storage import Access
+from eqfuse.storage import Access, Step
 from eqfuse.tracer import Tracer, lazy, wrap
 
 
@@ -184,7 +184,13 @@ def _basic(x: Tracer, parts: list[Any]) -> tuple[Tracer, list[tuple[int, Tracer]
             if not -extent <= at < extent:
                 raise ShapeError(f"index {at} is out of bounds for axis {axis} with extent {extent}")
             ranges.append((at % extent, at % extent + 1, 1))
-    return x.viewed(("slice", tuple(ranges)), ("flip", tuple(flipped)), ("squeeze", tuple(shape))), arrays
+    kept = [len(range(*r)) for r in ranges]
+    steps: list[Step] = [("slice", tuple(ranges))] if ranges != [(0, n, 1) for n in x.shape] else []
+    if any(kept[axis] > 1 for axis in flipped):
+        steps.append(("flip", tuple(flipped)))
+    if shape != kept:
+        steps.append(("squeeze", tuple(shape)))
+    return x.sliced(tuple(shape), steps), arrays
 
 
 def _bounds(part: slice) -> slice:
