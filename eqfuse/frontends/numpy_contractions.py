@@ -14,6 +14,7 @@ import opt_einsum
 
 from eqfuse.dtypes import ADDED
 from eqfuse.errors import ShapeError
+from eqfuse.frontends import tidy
 from eqfuse.frontends.numpy_layout import broadcast_to, diagonal, diagonal_view, transpose
 from eqfuse.frontends.numpy_reductions import negative_axes
 from eqfuse.frontends.numpy_reductions import sum as sum_
@@ -34,13 +35,13 @@ def matmul(x1: Any, x2: Any, dtype: Any = None) -> Tracer:
     left = a.reshape(1, -1) if a.ndim == 1 else a
     right = b.reshape(-1, 1) if b.ndim == 1 else b
     nodes, _ = to_loop(np.matmul, (left, right), dtype)
-    made = wrap(node("matmul", (n.node for n in nodes)))
+    made = node("matmul", [n.node for n in nodes])
     shape = list(made.shape)
     if b.ndim == 1:
         del shape[-1]
     if a.ndim == 1:
         del shape[-1 if b.ndim == 1 else -2]
-    return wrap(made.reshape(shape).node)  # of two vectors, a scalar
+    return wrap(tidy.reshape(made, tuple(shape)))
 
 
 def _product(a: Any, b: Any) -> Tracer:

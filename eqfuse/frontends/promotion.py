@@ -82,9 +82,7 @@ def _broadcasts(shape: Shape, to: Shape) -> bool:
 def promote(operands: Sequence[Any]) -> list[Any]:
     """What promotion sees of `operands`; Python scalars among themselves have their default dtypes."""
     seen = [_promotable(o) for o in operands]
-    if any(isinstance(s, np.dtype) for s in seen):
-        return seen
-    return [np.dtype(s) for s in seen]
+    return [np.dtype(s) for s in seen] if all(type(s) is type for s in seen) else seen
 
 
 def apply(op: str, args: Sequence[Any], attrs: tuple) -> Tracer:
