@@ -171,7 +171,7 @@ class Tracer(NdarrayFace):
         self._type, self._steps, self._node = view._type, view._steps, None
 
     def _rely_on_order(self) -> None:
-        if any(op == "reshape" for op, _ in self._steps):
+        if "reshape" in [op for op, _ in self._steps]:
             self._trace.ordered |= self._storage.needs_order()
 
     # what is known without computing

@@ -247,7 +247,8 @@ def _selected(x: Tracer, arrays: list[tuple[int, Tracer]]) -> tuple[list[int], i
             inside = within if inside is None else inside & within
             flat = flat * extent + elementwise("where", i < 0, i + extent, i)
         else:
-            flat = flat * extent + value.astype(np.intp) % extent
+            value = value.astype(np.intp)
+            flat = flat * extent + (value % extent if value.min(initial=0) < 0 else value)
     if inside is not None:
         flat = elementwise("where", inside, flat, shape[at])  # out of bounds along one axis stays out of bounds
     return order, at, shape, broadcast_to(flat, broadcast_shape([indices for _, indices in arrays]))

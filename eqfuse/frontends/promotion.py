@@ -69,6 +69,8 @@ def fitted(value: Any, like: TensorType, casting: str = "unsafe") -> Node:
     if isinstance(given, Tracer) and not castable(given.dtype, like.dtype, casting):
         raise ShapeError(f"cannot cast {given.dtype} to {like.dtype} by the rule {casting!r}")
     cast = with_dtype(given, like.dtype)
+    if cast.shape == like.shape:
+        return cast
     extra = max(len(cast.shape) - like.rank, 0)
     if cast.shape[:extra] != (1,) * extra or not _broadcasts(cast.shape[extra:], like.shape):
         raise ShapeError(f"could not broadcast a value of shape {cast.shape} into shape {like.shape}")

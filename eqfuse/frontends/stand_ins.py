@@ -35,14 +35,13 @@ _LIBRARIES = {"numpy", "scipy", "eqfuse", *sys.stdlib_module_names} - {"__main__
 # ---- arrays made from nothing
 
 
-def _filled(value: Any, shape: Any, dtype: Any, order: str) -> Tracer:
-    extents = tuple(int(n) for n in shape) if np.ndim(shape) else (int(shape),)
-    source = lift(value)
-    wanted = source.dtype if dtype is None else supported(np.dtype(dtype), "the new array")
+def _filled(value: int, shape: Any, dtype: Any, order: str) -> Tracer:
+    extents = tuple(int(n) for n in shape) if isinstance(shape, (tuple, list)) or np.ndim(shape) else (int(shape),)
+    source = const(value, supported(np.dtype(dtype), "the new array"))
     if order == "F":
-        made = wrap(tidy.broadcast_to(tidy.cast(source.node, wanted), extents[::-1]), Access.WRITABLE)
+        made = wrap(tidy.broadcast_to(source, extents[::-1]), Access.WRITABLE)
         return made.viewed(("transpose", tuple(range(len(extents)))[::-1]))
-    return wrap(tidy.broadcast_to(tidy.cast(source.node, wanted), extents), Access.WRITABLE)
+    return wrap(tidy.broadcast_to(source, extents), Access.WRITABLE)
 
 
 def _zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: None = None, like: None = None) -> Tracer:
