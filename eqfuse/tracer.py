@@ -211,7 +211,7 @@ class Tracer(NdarrayFace):
 
     @property
     def ndim(self) -> int:
-        return self._type.rank
+        return len(self._type.shape)
 
     @property
     def size(self) -> int:

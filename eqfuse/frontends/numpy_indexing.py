@@ -155,8 +155,10 @@ def _basic(x: Tracer, parts: list[Any]) -> tuple[Tracer, list[tuple[int, Tracer]
     """The view of `x` that the slices, ints and new axes among `parts` take, and the arrays with their places in it."""
     ranges: list[tuple[int, int, int]] = []
     flipped: list[int] = []
+    kept: list[int] = []  # extents of the ranges
     shape: list[int] = []
     arrays: list[tuple[int, Tracer]] = []
+    whole = x.shape
     for part in parts:
         axis = len(ranges)
         if part is None:
@@ -164,29 +166,32 @@ def _basic(x: Tracer, parts: list[Any]) -> tuple[Tracer, list[tuple[int, Tracer]
         elif isinstance(part, Tracer):
             arrays.append((len(shape), part))
             width = part.ndim if part.dtype.kind == "b" else 1
-            extents = x.shape[axis : axis + width]
+            extents = whole[axis : axis + width]
             if part.dtype.kind == "b" and part.shape != extents:
                 raise ShapeError(f"a mask of shape {part.shape} does not fit the axes of extent {extents} it indexes")
             ranges += [(0, n, 1) for n in extents]
+            kept += extents
             shape += extents
         elif part is _ALL:
-            ranges.append((0, x.shape[axis], 1))
-            shape.append(x.shape[axis])
+            ranges.append((0, whole[axis], 1))
+            kept.append(whole[axis])
+            shape.append(whole[axis])
         elif isinstance(part, slice):
-            r = range(*_bounds(part).indices(x.shape[axis]))
+            r = range(*_bounds(part).indices(whole[axis]))
             if r.step < 0:
                 flipped.append(axis - x.ndim)
                 r = r[::-1]
             ranges.append(tidy.canonical(r))
+            kept.append(len(r))
             shape.append(len(r))
         else:
-            at, extent = part, x.shape[axis]
+            at, extent = part, whole[axis]
             if not -extent <= at < extent:
                 raise ShapeError(f"index {at} is out of bounds for axis {axis} with extent {extent}")
             ranges.append((at % extent, at % extent + 1, 1))
-    kept = [len(range(*r)) for r in ranges]
-    steps: list[Step] = [("slice", tuple(ranges))] if ranges != [(0, n, 1) for n in x.shape] else []
-    if any(kept[axis] > 1 for axis in flipped):
+            kept.append(1)
+    steps: list[Step] = [("slice", tuple(ranges))] if ranges != [(0, n, 1) for n in whole] else []
+    if [axis for axis in flipped if kept[axis] > 1]:
         steps.append(("flip", tuple(flipped)))
     if shape != kept:
         steps.append(("squeeze", tuple(shape)))
