@@ -68,15 +68,14 @@ def broadcast_to(x: Node, shape: Shape) -> Node:
 
 
 def slice_(x: Node, ranges: Sequence[tuple[int, int, int]]) -> Node:
-    """`x[start:stop:step]` per axis, steps positive; a slice of a slice is one slice of the original."""
+    """`x[start:stop:step]` per axis, ranges canonical; a slice of a slice is one slice of the original."""
     if x.op == "broadcast_to" and x.args[0].shape == ():
         return broadcast_to(x, tuple(len(range(*r)) for r in ranges))
     if x.op == "slice":
         inner: Sequence[tuple[int, int, int]] = x.attrs[0]  # type: ignore[assignment]
-        chosen = tuple([canonical(range(*i)[slice(*r)]) for i, r in zip(inner, ranges, strict=True)])
+        ranges = [canonical(range(*i)[slice(*r)]) for i, r in zip(inner, ranges, strict=True)]
         (x,) = x.args
-    else:
-        chosen = tuple([canonical(range(*r)) for r in ranges])
+    chosen = tuple(ranges)
     return x if chosen == tuple([(0, n, 1) for n in x.shape]) else node("slice", (x,), (chosen,))
 
 
