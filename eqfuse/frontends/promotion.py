@@ -84,7 +84,8 @@ def _broadcasts(shape: Shape, to: Shape) -> bool:
 def promote(operands: Sequence[Any]) -> list[Any]:
     """What promotion sees of `operands`; Python scalars among themselves have their default dtypes."""
     seen = [_promotable(o) for o in operands]
-    return [np.dtype(s) for s in seen] if all(type(s) is type for s in seen) else seen
+    weak = [s for s in seen if type(s) is type]
+    return [np.dtype(s) for s in seen] if len(weak) == len(seen) else seen
 
 
 def apply(op: str, args: Sequence[Any], attrs: tuple) -> Tracer:

@@ -289,7 +289,8 @@ def _reached(roots: Iterable[Any]) -> list[Place]:
             continue
         seen.add(id(function))
         if isinstance(function, type):
-            stack += [v for base in function.__mro__ for v in vars(base).values() if callable(_plain(v))]
+            bases = [base for base in function.__mro__ if not foreign(base.__module__)]
+            stack += [v for base in bases for v in vars(base).values() if callable(_plain(v))]
         elif isinstance(function, types.FunctionType):
             used = set(_names(function.__code__))
             for name in used & function.__globals__.keys():
