@@ -6,7 +6,7 @@ In: what a user gives to an operator, ufunc or function. Out: tracers. Built on 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from eqfuse.ops.elementwise import dtype_name, loop_dtypes
 from eqfuse.tracer import Tracer, lazy, wrap
 
 _WEAK = {"i": int, "f": float, "c": complex}
+_OURS = (np.ndarray.__array_ufunc__, Tracer.__array_ufunc__)
 _COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
 
@@ -163,13 +164,7 @@ def operator(name: str, left: Any, right: Any) -> Any:
 
 def defers(other: Any) -> bool:
     """Does `other` do the arithmetic with arrays itself, by NumPy's protocol?"""
-    return _defers(type(other))
-
-
-@lru_cache
-def _defers(kind: type) -> bool:
-    hook = getattr(kind, "__array_ufunc__", np.ndarray.__array_ufunc__)
-    return hook not in (np.ndarray.__array_ufunc__, Tracer.__array_ufunc__)
+    return getattr(type(other), "__array_ufunc__", _OURS[0]) not in _OURS
 
 
 def _power(base: Tracer, exponent: float) -> Tracer | None:
