@@ -28,6 +28,7 @@ from eqfuse.rewrites.law import (
     guard,
     known,
     over_complex,
+    positive,
     tensors,
     varies,
 )
@@ -164,10 +165,6 @@ def _is_zero(value: Literal) -> bool:
     return not value.array.any()
 
 
-def _is_positive(value: Literal) -> bool:
-    return value.array.dtype.kind in "iuf" and bool((value.array > 0).all())
-
-
 def _leaves_images(value: Literal, strides: Ints, padding: Pairs, dilations: Ints) -> bool:
     """The filters take the middle of their own channel, and nothing else."""
     w = value.array
@@ -251,7 +248,6 @@ unpadded = guard("nothing is padded", _unpadded, padding)
 one_group = guard("there is one group", lambda g: g == 1, groups)
 over_all = guard("the window holds everything", _holds_all, x, window, padding)
 point = guard("the window is a point", lambda w: set(w) == {1}, window)
-positive = guard("n is positive", _is_positive, n)
 zero = guard("n is zero", _is_zero, n)
 
 
@@ -313,10 +309,10 @@ LAWS = [
         (constant_in_window(c),), REASSOCIATES),
     Law("shift_out_of_window_max", window_max(x + c), window_max(x) + c,
         (constant_in_window(c), floating(x)), REASSOCIATES),
-    Law("positive_scale_out_of_window_max", window_max(x * constant(n)), window_max(x) * constant(n),
-        (positive, floating(x)), REASSOCIATES),
-    Law("positive_divisor_out_of_window_max", window_max(x / constant(n)), window_max(x) / constant(n),
-        (positive,), REASSOCIATES),
+    Law("positive_scale_out_of_window_max", window_max(x * c), window_max(x) * c,
+        (constant_in_window(c), positive(c), floating(x)), REASSOCIATES),
+    Law("positive_divisor_out_of_window_max", window_max(x / c), window_max(x) / c,
+        (constant_in_window(c), positive(c)), REASSOCIATES),
     *(Law(f"{f}_out_of_window_max", window_max(apply(f, x)), apply(f, window_max(x)), (filled,), REASSOCIATES)
       for f in BOUNDED),
     *(Law(f"{f}_out_of_window_max", window_max(apply(f, x)), apply(f, window_max(x)), exactness=REASSOCIATES)
