@@ -73,13 +73,14 @@ _BOOK: dict[str, list[Law]] = {
     "softmax": softmax.LAWS,
     "quantisation": quantisation.LAWS,
     "blocks": blocks.LAWS,
+    "grouping": blocks.GROUPING,
     "distribution": algebra.DISTRIBUTION,
     "expansion": contractions.EXPANSION + networks.EXPANSION,
 }
 FAMILIES: dict[str, tuple[Law, ...]] = {
     family: tuple(replace(law, family=family) for law in laws) for family, laws in _BOOK.items()
 }
-OPT_IN = frozenset({"distribution", "expansion"})  # can grow without end: only by name
+OPT_IN = frozenset({"distribution", "expansion", "grouping"})  # can grow without end: only by name
 
 _CLASSES = {"strict": EXACT, "reassociate": REASSOCIATES, "approximate": APPROXIMATE}
 

@@ -1,7 +1,8 @@
 """Laws of concatenated operands: work on the whole is work on the parts.
 
-In: nothing. Out: `LAWS`. A concatenation of more than two is read as one of two, the first of which is one again. The
-types of both sides decide most of what a guard would say: a law about rows cannot be read along the columns.
+In: nothing. Out: `LAWS`, and `GROUPING`, which concatenates what shares an operand: only by name, as it brings all of
+`LAWS` into every program with products. A concatenation of more than two is read as one of two, the first of which is
+one again. The types of both sides decide most of what a guard would say: a law about rows cannot be read along columns.
 """
 
 from __future__ import annotations
@@ -9,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from eqfuse.ir import TensorType
+from eqfuse.ops.contractions import window_extents
 from eqfuse.rewrites.law import (
     EXACT,
     REASSOCIATES,
@@ -19,6 +23,7 @@ from eqfuse.rewrites.law import (
     apply,
     attrs,
     computed,
+    given,
     guard,
     over_complex,
     tensors,
@@ -103,6 +108,57 @@ def _of_images(x: TensorType, s: Ranges) -> Ranges:
 
 def _of_filters(w: TensorType, s: Ranges) -> Ranges:
     return (s[1], *((0, n, 1) for n in w.shape[1:]))
+
+
+def _columns_of(x: TensorType, *weights: TensorType) -> Ranges:
+    """Where the product with the last of `weights` stands in the product with all of them side by side."""
+    batch = np.broadcast_shapes(x.shape[:-2], weights[0].shape[:-2])
+    start = sum(w.shape[-1] for w in weights[:-1])
+    return (*((0, n, 1) for n in (*batch, x.shape[-2])), (start, start + weights[-1].shape[-1], 1))
+
+
+def _rows_of(w: TensorType, *images: TensorType) -> Ranges:
+    batch = np.broadcast_shapes(images[0].shape[:-2], w.shape[:-2])
+    start = sum(x.shape[-2] for x in images[:-1])
+    return (*((0, n, 1) for n in batch), (start, start + images[-1].shape[-2], 1), (0, w.shape[-1], 1))
+
+
+def _filters_of(x: TensorType, strides: Any, padding: Any, dilations: Any, *filters: TensorType) -> Ranges:
+    """Where the channels that the last of `filters` makes stand among those of all."""
+    space = window_extents("conv", (x,), filters[-1].shape[2:], strides, padding, dilations)
+    start = sum(w.shape[0] for w in filters[:-1])
+    return ((0, x.shape[0], 1), (start, start + filters[-1].shape[0], 1), *((0, n, 1) for n in space))
+
+
+def _stacked(x: TensorType) -> tuple[int, ...]:
+    return (1, *x.shape)
+
+
+def _first_layer(x: TensorType, w: TensorType) -> Ranges:
+    return ((0, 1, 1), *((0, n, 1) for n in _result(x, w)))
+
+
+def _second_layer(x: TensorType, w: TensorType) -> Ranges:
+    return ((1, 2, 1), *((0, n, 1) for n in _result(x, w)))
+
+
+def _new_axis(x: TensorType) -> int:
+    return -1 - x.rank
+
+
+def _result(x: TensorType, w: TensorType) -> tuple[int, ...]:
+    return (*np.broadcast_shapes(x.shape[:-2], w.shape[:-2]), x.shape[-2], w.shape[-1])
+
+
+def _stack(a: Term, b: Term) -> Term:
+    return concat(a.reshape(computed(_stacked, a)), b.reshape(computed(_stacked, b)), axis=computed(_new_axis, a))
+
+
+def _shared_left(*weights: Term) -> Law:
+    together = x @ concat(*weights, axis=-1)
+    slices = [together.slice(computed(_columns_of, x, *weights[: at + 1])) for at in range(len(weights))]
+    return Law(f"{len(weights)}_products_share_left", tuple(x @ w for w in weights), tuple(slices),
+               (given(*weights),), REASSOCIATES)  # fmt: skip
 
 
 def _laws_of_arity(n: int) -> list[Law]:
@@ -192,6 +248,25 @@ LAWS = [
     Law("slice_into_conv", conv(x, w).slice(p),
         conv(x.slice(computed(_of_images, x, p)), w.slice(computed(_of_filters, w, p))), (ungrouped,), REASSOCIATES),
 ]  # fmt: skip
+
+_side_by_side = concat(x, y, axis=-2) @ w
+_both_filters = conv(x, concat(w, u, axis=computed(_first_axis, w)))
+_batch = _stack(x, y) @ _stack(w, u)
+
+GROUPING = over_complex([
+    _shared_left(w, u),
+    _shared_left(w, u, z),
+    Law("2_products_share_right", (x @ w, y @ w),
+        (_side_by_side.slice(computed(_rows_of, w, x)), _side_by_side.slice(computed(_rows_of, w, x, y))),
+        (given(x, y),), REASSOCIATES),
+    Law("2_products_in_a_batch", (x @ w, y @ u),
+        (_batch.slice(computed(_first_layer, x, w)).reshape(computed(_result, x, w)),
+         _batch.slice(computed(_second_layer, x, w)).reshape(computed(_result, y, u))),
+        (guard("x and w have one rank", lambda x, w: x.rank == w.rank, x, w), given(x, y, w, u)), REASSOCIATES),
+    Law("2_convolutions_share_image", (conv(x, w), conv(x, u)),
+        (_both_filters.slice(computed(_filters_of, x, *GEOMETRY, w)),
+         _both_filters.slice(computed(_filters_of, x, *GEOMETRY, w, u))), (ungrouped, given(w, u)), REASSOCIATES),
+], REASSOCIATES)  # fmt: skip
 
 # parts hold complex numbers too; order is not
 LAWS = over_complex(LAWS, EXACT, **{

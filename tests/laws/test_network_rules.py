@@ -203,3 +203,30 @@ def test_normalised_forms_meet(rule: tuple) -> None:
 @pytest.mark.parametrize("rule", APPROXIMATE.values(), ids=APPROXIMATE)
 def test_unsafe_forms_meet_when_approximation_is_allowed(rule: tuple) -> None:
     assert meet(*rule, numerics="approximate")
+
+
+def test_products_that_share_an_operand_are_one_product_by_name() -> None:
+    """Queries, keys and values of one input; two layers of equal size; two convolutions of one image."""
+    cases = [
+        (lambda x, q, k, v: (x @ q, x @ k, x @ v), (A, B, B, (6, 3)), "matmul"),
+        (lambda x, y, w: (x @ w, y @ w), (A, (3, 6), B), "matmul"),
+        (lambda x, y, v, w: (x @ v, y @ w), (A, A, B, B), "matmul"),
+        (lambda x, v, w: (conv(x, v), conv(x, w)), (IMAGE, (4, 3, 3, 3), (5, 3, 3, 3)), "conv"),
+    ]
+    for function, shapes, op in cases:
+        graph = trace(function, *(spec(s, F) for s in shapes))
+        segment = saturate_segment(graph, admitted(select(["all", "grouping"]), "reassociate"), Budget(seconds=30))
+        assert segment.stop_reason == "saturated"
+        common = set.intersection(*(_below(segment, root) for root in segment.roots))
+        assert any(n.op == op for c in common for n in segment.classes[c].nodes)
+
+
+def _below(segment: Any, root: int) -> set[int]:
+    """The classes that a form of `root` made of slices and reshapes alone ends in."""
+    found, waiting = set(), [root]
+    while waiting:
+        for n in segment.classes[waiting.pop()].nodes:
+            if n.op in ("slice", "reshape") and n.args[0] not in found:
+                found.add(n.args[0])
+                waiting.append(n.args[0])
+    return found
