@@ -34,6 +34,12 @@ def segments(graph: Graph) -> tuple[list[Graph], list[Use]]:
     return list(distinct), uses
 
 
+def whole(graph: Graph) -> tuple[list[Graph], list[Use]]:
+    """`graph` as one segment."""
+    piece, inputs = _canonical(graph.outputs, set())
+    return [piece], [Use(0, inputs, graph.outputs)]
+
+
 def _pieces(graph: Graph) -> list[tuple[tuple[Node, ...], set[Node]]]:
     """(outputs, nodes to stop at) of each piece."""
     known = _known(graph)
