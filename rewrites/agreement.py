@@ -41,6 +41,22 @@ class Counterexample:
         lines += [f"  {name} = {value}" for name, value in self.attributes.items()]
         return "\n".join([*lines, f"  left side  {self.left.tolist()}", f"  right side {self.right.tolist()}"])
 
+    @property
+    def snippet(self) -> str:
+        """Python text that prints both sides."""
+        lines = ["import numpy as np", "from numpy import inf, nan", "import eqfuse as ef"]
+        if any(map(layout_of, self.arrays.values())):
+            lines.append("from eqfuse.rewrites.data import laid_out")
+        arrays = [_array_text(a) for a in self.arrays.values()]
+        lines.append(f'graph = ef.parse("""{self.graph}""")')
+        return "\n".join([*lines, f"print(*ef.meaning(graph, {', '.join(arrays)}))"])
+
+
+def _array_text(a: np.ndarray) -> str:
+    """Python text of an array, in its memory layout."""
+    text = f'np.array({a.tolist()}, "{a.dtype.name}").reshape({a.shape})'
+    return f"laid_out({text}, {layout!r})" if (layout := layout_of(a)) else text
+
 
 @dataclass(frozen=True, eq=False)
 class Comparison:

@@ -142,12 +142,12 @@ def fitting(law: Law, type_of: Any, attribute_of: AttributeOf, without: Guard | 
 
 def drawn(law: Law, rng: random.Random, without: Guard | None = None, rank: int | None = None) -> Case | None:
     """A random case of rank 0-4 with extents from 0; None when what was drawn does not fit, which is often."""
-    draw = _Draw(law, rng, rank)
+    draw = _Draw(law, rng, rank, 0.1 if without is None else 0.3)
     return fitting(law, draw.type_of, draw.attribute_of, without)
 
 
 class _Draw:
-    def __init__(self, law: Law, rng: random.Random, rank: int | None) -> None:
+    def __init__(self, law: Law, rng: random.Random, rank: int | None, empty: float) -> None:
         self.rng, self.roles = rng, roles(law)
         self.dtype = rng.choice(
             FLOATS * 4 + WHOLE + FLOAT8 * (law.exactness == EXACT) + COMPLEX * 4 * (law.complex is not None)
@@ -156,12 +156,12 @@ class _Draw:
         if rng.random() < 0.5:
             self.base = [rng.choice((2, 3))] * 4
         self.ones = 0.2
-        if rng.random() < 0.1:  # empty: one axis, or all that are not 1 (then products contract nothing)
+        if rng.random() < empty:  # one axis, or all that are not 1 (then products contract nothing)
             if rng.random() < 0.5:
                 self.base, self.ones = [0] * 4, 0.5
             else:
                 self.base[rng.randrange(4)] = 0
-        self.rank = rng.choice((0, 1, 2, 2, 2, 3, 3, 4)) if rank is None else rank
+        self.rank = rng.choice((0, 1, 2, 2, 2, 3, 3, 4, 4)) if rank is None else rank
         if rank is None and rng.random() < 0.1:  # long enough for blocks, vectors and another order of adding
             self.rank, self.base = rng.choice((1, 2)), [1, 1, *rng.choices((1, 9, 17, 40), k=2)]
 

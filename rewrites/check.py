@@ -23,7 +23,7 @@ from eqfuse.rewrites.law import EXACT, Exactness, Guard, Law
 from eqfuse.rewrites.shrink import smallest
 
 CASES, TRIES = 100, 6000
-RANKS, OF_RANK = 5, 3
+RANKS = 5
 DATA = 4  # choices of data for each case that lacks a guard: these are rare
 NEEDED, IDLE, BOUND = "needed", "idle", "bounds growth"
 
@@ -83,7 +83,7 @@ class CheckReport:
 
     def __str__(self) -> str:
         if self.counterexample is not None:
-            return f"{self.law}\n  is false:\n{self.counterexample}"
+            return f"{self.law}\n  is false:\n{self.counterexample}\n\n{self.counterexample.snippet}"
         if not self.cases:
             return f"{self.law}\n  was not tested: none of {self.tries} generated arguments fits its sides and guards"
         measured = [m.name for m in (self.measured, self.measured_complex) if m is not None]
@@ -137,14 +137,14 @@ def without_guard(law: Law, index: int) -> Law:
 
 
 def _cases(law: Law, cases: int, rng: random.Random, tally: _Tally) -> Iterator[Case | None]:
-    """What is drawn until there are `cases`, then until there are `OF_RANK` of every rank; None: it did not fit."""
+    """What is drawn until there are `cases`, then until a quarter as many have each rank; None: it did not fit."""
     for _ in range(TRIES):
         if tally.cases == cases:
             break
         yield drawn(law, rng)
     for rank in range(RANKS):
         for _ in range(TRIES // 10):
-            if tally.ranks.get(rank, 0) >= OF_RANK or not tally.cases:
+            if tally.ranks.get(rank, 0) >= cases // 4 or not tally.cases:
                 break
             yield drawn(law, rng, rank=rank)
 

@@ -6,7 +6,8 @@ In: a `Comparison` in which a law fails. Out: a smaller one, in which it still f
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from eqfuse.rewrites.law import Attr
 from eqfuse.rewrites.samples import sample_attr
 
 EVALUATIONS = 4000  # of both sides
-DRAWS = 12  # of attributes and of arrays, where those at hand do not fit smaller types
+DRAWS = 12  # of attributes, where those at hand do not fit smaller types
+STYLED = 2  # arrays of each style, where the elements at hand do not fail
 _DTYPES = tuple(map(np.dtype, ("float64", "float32", "int64", "complex128")))  # from the simplest
 
 Types = dict[str, TensorType]
@@ -62,7 +64,7 @@ class _Shrinker:
         for types in sorted(_smaller_types(case.types), key=_types_cost):
             if _types_cost(types) >= _types_cost(case.types):
                 continue
-            for smaller in _cases(case, types):
+            for smaller in _cases(case, types) if self.left > EVALUATIONS // 3 else ():
                 for data in _data(smaller, self.best.arrays):
                     if self._try(smaller, data):
                         return True
@@ -109,7 +111,7 @@ class _Shrinker:
                     changed = True
                     break
             for index in np.ndindex(self.best.arrays[name].shape):
-                for value in values:
+                for value in _simpler(self.best.arrays[name][index], values):
                     if same_value(self.best.arrays[name][index], value):
                         break
                     if self._try_value(name, index, value, values):
@@ -117,7 +119,7 @@ class _Shrinker:
                         break
         return changed
 
-    def _try_value(self, name: str, index: Any, value: Any, values: list) -> bool:
+    def _try_value(self, name: str, index: Any, value: Any, values: Sequence) -> bool:
         """Put `value` at `index`, or everywhere where that is no less simple than what is there."""
         old = self.best.arrays[name]
         if index is ... and (old.size < 2 or any(_rank(v, values) <= _rank(value, values) for v in old.ravel())):
@@ -127,8 +129,22 @@ class _Shrinker:
         return self._try(self.best.case, {**self.best.arrays, name: new})
 
 
-def _rank(value: Any, values: list) -> int:
+def _rank(value: Any, values: Sequence) -> int:
     return next((at for at, v in enumerate(values) if same_value(v, value)), len(values))
+
+
+def _simpler(value: Any, values: Sequence) -> list:
+    """What to put in place of `value`: `values`, then whole numbers nearer to zero; infinities only for what is odd."""
+    dtype = value.dtype
+    if dtype.kind in "bc":
+        return list(values)
+    size, sign = abs(float(value)), np.copysign(1.0, float(value))
+    wanted = [2.0**k for k in range(4, 10) if not 2.0**k >= size]
+    wanted += [n for n in (np.floor(size), np.floor(size) - 1) if 0 < n < size <= 1024]
+    whole = [np.asarray(sign * n).astype(dtype)[()] for n in wanted]
+    small = [v for v in values if abs(float(v)) <= 8 and np.rint(4 * v) == 4 * v]
+    odd = [v for v in values if all(v is not s for s in small)]
+    return [*small, *whole, *(odd if size != np.floor(size) or size > 1024 else ())]
 
 
 def _types_cost(types: Mapping[str, TensorType]) -> tuple[int, int, int]:
@@ -146,10 +162,10 @@ def _smaller_types(types: Types) -> Iterator[Types]:
     for n in sorted({n for t in types.values() for n in t.shape}):
         for m in (1, *range(2, n)):
             yield _reshaped(types, lambda shape, n=n, m=m: tuple(m if e == n else e for e in shape))
-    for k in range(1, rank + 1):
+    for places in (*combinations(range(1, rank + 1), 1), *combinations(range(1, rank + 1), 2)):
         for m in (1, 2, 3):
-            yield _reshaped(types, lambda shape, k=k, m=m: tuple(
-                m if len(shape) - at == k and e > m else e for at, e in enumerate(shape)))  # fmt: skip
+            yield _reshaped(types, lambda shape, places=places, m=m: tuple(
+                m if len(shape) - at in places and e > m else e for at, e in enumerate(shape)))  # fmt: skip
     for name, t in types.items():
         if t.rank:
             yield {**types, name: TensorType(t.dtype, t.shape[1:])}
@@ -199,7 +215,7 @@ def _drawn_attributes(case: Case, types: Types) -> list[Case]:
         return sample_attr(op, name, of, before, main, rng)
 
     made = [fitting(case.law, types.__getitem__, attribute_of) for _ in range(DRAWS if case.attributes else 0)]
-    return [c for c in made if c is not None]
+    return list({str(c.attributes): c for c in made if c is not None}.values())
 
 
 def _attributes_cost(case: Case) -> tuple[int, int]:
@@ -222,7 +238,7 @@ def _data(case: Case, old: Arrays) -> Iterator[Arrays]:
     """Arrays for `case`: what is at the ends of the old ones, then random ones."""
     for end in (0, -1):
         yield {name: _cut(old[name], t.shape, end) for name, t in case.types.items()}
-    for draw in range(DRAWS):
+    for draw in range(STYLED * len(STYLES)):
         rng = np.random.default_rng(draw)
         made = arrays(case, STYLES[draw % len(STYLES)], rng)
         yield {name: laid_out(a, layout_of(old[name]) or LAYOUT_NAMES[0]) for name, a in made.items()}

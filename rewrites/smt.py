@@ -217,7 +217,7 @@ def _power(to: _Translator, term: Term, x: Any, _exponent: Any) -> Any:
 def _sqrt(to: _Translator, term: Term, x: Any) -> Any:
     to.assume(f"{term.args[0]} is not negative", to.real(x) >= 0)
     root = to.z3.Function("sqrt", to.z3.RealSort(), to.z3.RealSort())(x)
-    to.facts += [root >= 0, root * root == x]
+    to.facts.append(to.z3.Implies(x >= 0, to.z3.And(root >= 0, root * root == x)))
     return root
 
 
