@@ -14,10 +14,10 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from eqfuse.cost import Work, price, work
+from eqfuse.cost import Work, work
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Node, input_node, substitute
-from eqfuse.kinds import State, classify
+from eqfuse.kinds import State, classify, price
 from eqfuse.plan import Kernel, Plan, Price
 from eqfuse.report import Report, running
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from eqfuse.errors import LawError
-from eqfuse.rewrites import algebra, casts, contractions, exponentials, lattice, layout, networks, reductions
+from eqfuse.rewrites import algebra, casts, chains, contractions, exponentials, lattice, layout, networks, reductions
 from eqfuse.rewrites.law import (
     APPROXIMATE,
     EXACT,
@@ -35,6 +35,7 @@ COMMUTATIVE = frozenset(algebra.COMMUTATIVE)
 
 _BOOK: dict[str, list[Law]] = {
     "algebra": algebra.LAWS,
+    "chains": chains.LAWS,
     "exponentials": exponentials.LAWS,
     "lattice": lattice.LAWS,
     "casts": casts.LAWS,
