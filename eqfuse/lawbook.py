@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
 
 from rich import box
 from rich.console import Console
@@ -52,11 +54,10 @@ def _status(verdict: Verdict | None) -> tuple[str, str]:
 
 def _decided() -> dict[str, int] | None:
     """How many benchmark programs rest on each law; None where that is not known."""
-    try:
-        from eqfuse.decided import decided
-    except ImportError:
+    if find_spec("eqfuse.decided") is None:
         return None
-    return decided()
+    found: dict[str, int] | None = import_module("eqfuse.decided").decided()
+    return found
 
 
 def show(names: Sequence[str]) -> int:

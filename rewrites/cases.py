@@ -7,14 +7,15 @@ In: `Law`, and a generator of random numbers or values chosen before. Out: `Case
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from eqfuse.dtypes import BFLOAT16, FLOAT8, TENSORS, kind
-from eqfuse.errors import EqfuseError
+from eqfuse.errors import EqfuseError, LawError
 from eqfuse.ir import Graph, Node, TensorType, input_node, node
 from eqfuse.ops import row
 from eqfuse.ops.row import Role
@@ -25,6 +26,8 @@ from eqfuse.rewrites.samples import sample_attr
 FLOATS = tuple(map(np.dtype, ("float32", "float64", "float16", BFLOAT16)))
 WHOLE = tuple(d for d in TENSORS if d.kind in "biu")
 COMPLEX = tuple(map(np.dtype, ("complex64", "complex128")))
+
+_ERRORS = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
 
 # of an attribute variable: (it, operator, name of the attribute there, types of the arguments, attributes before it)
 AttributeOf = Callable[[Attr, str, str, list[TensorType], tuple], Any]
@@ -48,20 +51,35 @@ class Case:
         self.attributes: dict[Attr, Any] = {}
         self.inputs: dict[str, Node] = {}
         left = self._left(law.lhs, {})
-        types: dict[Term | str, TensorType] = {**self.types}
-        if not holds(tuple(g for g in law.when if g is not without), types, self.attributes):
-            raise Decline
-        if without is not None and holds((without,), types, self.attributes):
-            raise Decline
-        made = Made(types, self.attributes)
-        if made.type(law.rhs) != left.type:
-            raise Decline
+        with self._authors_errors():
+            types: dict[Term | str, TensorType] = dict(self.types.items())
+            if not holds(tuple(g for g in law.when if g is not without), types, self.attributes):
+                raise Decline
+            if without is not None and holds((without,), types, self.attributes):
+                raise Decline
+            made = Made(types, self.attributes)
+            if made.type(law.rhs) != left.type:
+                raise Decline
         right = self._right(law.rhs, made, {})
         self.graph = Graph(tuple(self.inputs.values()), (left, right))
         claimed = law.claims(n.dtype for n in self.graph.nodes)
         if claimed is None:
             raise Decline
         self.claimed: Exactness = claimed
+
+    @contextmanager
+    def _authors_errors(self) -> Iterator[None]:
+        """Guards and computed values must have an answer for all types that the matched side can have."""
+        try:
+            yield
+        except _ERRORS as error:
+            given = [f"{name} = {t}" for name, t in self.types.items()]
+            given += [f"{a.name} = {value}" for a, value in self.attributes.items()]
+            what = f"{type(error).__name__}: {error}"
+            raise LawError(
+                f"law {self.law.name!r}: a guard or a computed value raises {what} for {', '.join(given)}; let the "
+                "guard before it rule that out, or return None"
+            ) from error
 
     @cached_property
     def steps(self) -> Graph:
@@ -105,7 +123,10 @@ class Case:
                         self.attributes[value] = self._attribute_of(value, term.op, name, types, tuple(attrs))
                     value = self.attributes[value]
                 attrs.append(value)
-            done[term] = node(term.op, nodes, attrs)
+            try:
+                done[term] = node(term.op, nodes, attrs)
+            except _ERRORS:  # drawn attributes may make no sense to the operator's type rule
+                raise Decline from None
         return done[term]
 
     def _right(self, term: Term, made: Made, done: dict[Term, Node]) -> Node:
@@ -136,6 +157,8 @@ def fitting(law: Law, type_of: Any, attribute_of: AttributeOf, without: Guard | 
     """`Case(...)`, or None where the sides do not fit."""
     try:
         return Case(law, type_of, attribute_of, without)
+    except LawError:
+        raise
     except (EqfuseError, Decline):
         return None
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from eqfuse.errors import LawError
 from eqfuse.rewrites import smt
 from eqfuse.rewrites.agreement import Comparison, Counterexample, agreement, compare
 from eqfuse.rewrites.cases import Case, drawn, pointwise
@@ -199,9 +200,11 @@ def _guard(law: Law, guard: Guard, rng: random.Random) -> GuardReport:
     for _ in range(2 * TRIES):
         try:
             case = drawn(law, rng, guard)
-        except (IndexError, TypeError, ValueError):  # a computed value asks for what the guard promised
+        except LawError:  # a computed value asks for what the guard promised
             return GuardReport(guard.sentence, NEEDED)
-        for _ in range(DATA if case is not None else 0):
+        if case is None:
+            continue
+        for _ in range(DATA):
             for comparison in _compared(case, rng):
                 if not comparison.holds:
                     return GuardReport(guard.sentence, NEEDED, comparison.counterexample)

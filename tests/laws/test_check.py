@@ -13,7 +13,7 @@ import pytest
 import eqfuse as ef
 from eqfuse import ops
 from eqfuse.dtypes import TENSORS
-from eqfuse.errors import TargetUnavailable
+from eqfuse.errors import LawError, TargetUnavailable
 from eqfuse.ops.row import Op, Role, no_flops
 from eqfuse.rewrites import (
     APPROXIMATE,
@@ -196,6 +196,12 @@ def test_a_law_that_claims_too_little_is_told_so_and_holds() -> None:
 def test_a_law_whose_sides_never_fit_was_not_tested() -> None:
     report = ef.check(Law("never", x @ y, x @ y, (guard("false", lambda t: False, x),)))
     assert not report.ok and "was not tested" in str(report)
+
+
+def test_a_guard_that_has_no_answer_is_an_error_that_names_the_types() -> None:
+    law = Law("asks", x + x, x * 2.0, (guard("x has three columns", lambda t: t.shape[-1] == 3, x),))
+    with pytest.raises(LawError, match=r"law 'asks': a guard .* raises IndexError: .* for x = \w+\[\]"):
+        ef.check(law)
 
 
 # proofs over the reals
