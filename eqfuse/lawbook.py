@@ -8,8 +8,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from importlib import import_module
-from importlib.util import find_spec
 
 from rich import box
 from rich.console import Console
@@ -17,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from eqfuse.decided import decided
 from eqfuse.rewrites import FAMILIES, Law, book, checked, select
 from eqfuse.rewrites.checked import FALSE, HOLDS, PROVED, UNTESTED, Verdict, refuted
 
@@ -30,7 +29,7 @@ LEGEND = (
 def table() -> int:
     """Print every law of the book in a line: what it says, how exact it is, how its check went, where it mattered."""
     console = _console()
-    found, decided = checked.kept(), _decided()
+    found, counts = checked.kept(), decided()
     shown = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
     for heading in ("law", "family", "class", "checked"):
         shown.add_column(heading, no_wrap=True)
@@ -38,7 +37,7 @@ def table() -> int:
     shown.add_column("equation", overflow="fold")
     for family, laws in FAMILIES.items():
         for law in laws:
-            count = "" if decided is None else str(decided.get(law.name, 0))
+            count = "" if counts is None else str(counts.get(law.name, 0))
             status = Text(*_status(found.get(law.name)))
             equation = str(law).removeprefix(f"{law.name}: ").rpartition("  [")[0]
             shown.add_row(Text(law.name), family, law.exactness.name.lower(), status, count, Text(equation))
@@ -52,14 +51,6 @@ def _status(verdict: Verdict | None) -> tuple[str, str]:
     return ("", "") if verdict is None else (verdict.status, STYLES[verdict.status])
 
 
-def _decided() -> dict[str, int] | None:
-    """How many benchmark programs rest on each law; None where that is not known."""
-    if find_spec("eqfuse.decided") is None:
-        return None
-    found: dict[str, int] | None = import_module("eqfuse.decided").decided()
-    return found
-
-
 def show(names: Sequence[str]) -> int:
     """Print laws and families whole: equation, guards, class, and what their check found."""
     console = _console()
@@ -67,7 +58,8 @@ def show(names: Sequence[str]) -> int:
     for law in _chosen(names):
         verdict = found.get(law.name)
         lines = [f"{law.name}  ({law.family or 'refuted'})"]
-        lines.append(f"  {law.lhs} {'==' if law.both else '->'} {law.rhs}")
+        sign = "==" if law.both else "->"
+        lines += [f"  {left} {sign} {right}" for left, right in zip(law.lefts, law.rights, strict=True)]
         lines += [f"  when {g.sentence}{' (bounds growth)' if g.bound else ''}" for g in law.when]
         over = "" if law.complex is None else f"; over complex numbers {law.complex.name}"
         lines.append(f"  {law.exactness.name}{over}")

@@ -15,7 +15,7 @@ from eqfuse.ir import Graph, Literal, TensorType
 from eqfuse.meaning import evaluate
 from eqfuse.ops import Role, row
 from eqfuse.rewrites.cases import Case
-from eqfuse.rewrites.data import Arrays, layout_of
+from eqfuse.rewrites.data import Arrays, layout_of, obeyed
 from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Exactness
 
 
@@ -87,26 +87,30 @@ class Comparison:
 
 
 def compare(case: Case, arrays: Arrays) -> Comparison | None:
-    """Evaluate both sides; None where NumPy refuses these data (an index too large, 2 ** -1 in integers)."""
+    """Evaluate both sides; None where a guard refuses these data, or NumPy does (2 ** -1 in integers)."""
     with np.errstate(all="ignore"):
+        if not obeyed(case, arrays):
+            return None
         try:
             values = evaluate(case.steps, tuple(arrays.values()))
         except (IndexError, ValueError):
             return None
-        left, right = (values[case.steps.outputs.index(o)] for o in case.graph.outputs)
+        pairs = case.pairs(dict(zip(case.steps.outputs, values, strict=True)))
         scale = 1.0
         for value in values:
             finite = np.abs(parts(value[np.isfinite(value)]).astype(np.float64))
             scale = max(scale, float(finite.max(initial=0.0)))
-        reached = agreement(left, right, scale)
-        by_layout = reached == REASSOCIATES and same_bits(*_along_memory(case, arrays))
+        found = [agreement(left, right, scale) for left, right in pairs]
+        worst = max(range(len(pairs)), key=lambda at: len(Exactness) if found[at] is None else found[at])
+        (left, right), reached = pairs[worst], found[worst]
+        by_layout = reached == REASSOCIATES and all(same_bits(*pair) for pair in _along_memory(case, arrays))
         if by_layout:
             reached = EXACT
         holds = not _binds(case, arrays) or (reached is not None and reached <= case.claimed)
     return Comparison(case, arrays, left, right, reached, holds, by_layout)
 
 
-def _along_memory(case: Case, arrays: Arrays) -> list[np.ndarray]:
+def _along_memory(case: Case, arrays: Arrays) -> list[tuple[np.ndarray, np.ndarray]]:
     """Both sides again, every function of elements on contiguous arrays of its own shape.
 
     NumPy may round a function in one way where it runs along contiguous memory, and in another along strides: that is
@@ -120,7 +124,7 @@ def _along_memory(case: Case, arrays: Arrays) -> list[np.ndarray]:
         if row(n.op).role == Role.ELEMENTWISE:
             args = [np.array(np.broadcast_to(a, n.shape), order="C") for a in args]
         values[n] = np.asarray(row(n.op).meaning(*args, *n.attrs))
-    return [values[o] for o in case.graph.outputs]
+    return case.pairs(values)
 
 
 def _binds(case: Case, arrays: Arrays) -> bool:

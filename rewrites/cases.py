@@ -36,7 +36,8 @@ AttributeOf = Callable[[Attr, str, str, list[TensorType], tuple], Any]
 class Case:
     """`law` at one choice of types and attributes. Raises Decline or EqfuseError where its sides do not fit.
 
-    `graph` has the variables as inputs and returns both sides; `without` is a guard that must fail here.
+    `graph` has the variables as inputs and returns both sides, the left first; `guards` are those that data must obey;
+    `without` is a guard of types that fails here, or a guard of values that data need not obey.
     """
 
     def __init__(
@@ -50,18 +51,21 @@ class Case:
         self.types: dict[str, TensorType] = {}
         self.attributes: dict[Attr, Any] = {}
         self.inputs: dict[str, Node] = {}
-        left = self._left(law.lhs, {})
+        self.guards = tuple(g for g in law.when if g is not without)
+        done: dict[Term, Node] = {}
+        lefts = [self._left(lhs, done) for lhs in law.lefts]
         with self._authors_errors():
             types: dict[Term | str, TensorType] = dict(self.types.items())
-            if not holds(tuple(g for g in law.when if g is not without), types, self.attributes):
+            if not holds(self.guards, types, self.attributes):
                 raise Decline
-            if without is not None and holds((without,), types, self.attributes):
+            if without is not None and without.wanted is None and holds((without,), types, self.attributes):
                 raise Decline
             made = Made(types, self.attributes)
-            if made.type(law.rhs) != left.type:
+            if [made.type(rhs) for rhs in law.rights] != [left.type for left in lefts]:
                 raise Decline
-        right = self._right(law.rhs, made, {})
-        self.graph = Graph(tuple(self.inputs.values()), (left, right))
+        done = {}
+        rights = [self._right(rhs, made, done) for rhs in law.rights]
+        self.graph = Graph(tuple(self.inputs.values()), (*lefts, *rights))
         claimed = law.claims(n.dtype for n in self.graph.nodes)
         if claimed is None:
             raise Decline
@@ -85,6 +89,11 @@ class Case:
     def steps(self) -> Graph:
         """Both sides, with every value on the way as an output."""
         return Graph(self.graph.inputs, self.graph.nodes)
+
+    def pairs(self, values: Mapping[Node, np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Each term of the left side with the one that it equals, as `values` has them."""
+        outputs, n = self.graph.outputs, len(self.graph.outputs) // 2
+        return [(values[left], values[right]) for left, right in zip(outputs[:n], outputs[n:], strict=True)]
 
     @cached_property
     def complex(self) -> bool:
@@ -207,7 +216,7 @@ class _Draw:
 def roles(law: Law) -> dict[str, set[str]]:
     """What each variable is used as, to draw a fitting rank and dtype."""
     found: dict[str, set[str]] = {}
-    for term in (*walk(law.lhs), *walk(law.rhs)):
+    for term in (t for side in (*law.lefts, *law.rights) for t in walk(side)):
         for at, arg in enumerate(term.args):
             if arg.op != VARIABLE:
                 continue
@@ -225,7 +234,7 @@ def roles(law: Law) -> dict[str, set[str]]:
 
 def pointwise(law: Law) -> bool:
     """Is each element of the sides computed from the same element of each variable alone?"""
-    terms = [t for side in (law.lhs, law.rhs) for t in walk(side)]
+    terms = [t for side in (*law.lefts, *law.rights) for t in walk(side)]
     if any(isinstance(a, Attr) or (isinstance(a, Computed) and a.args) for t in terms for a in t.attrs):
         return False
     return all(t.op in (VARIABLE, LITERAL) or row(t.op).role == Role.ELEMENTWISE for t in terms)

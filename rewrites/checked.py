@@ -115,7 +115,9 @@ def digest(law: Law) -> str:
 def _functions(law: Law) -> Iterator[Any]:
     for guard in law.when:
         yield guard.predicate
-    for side in (law.lhs, law.rhs):
+        if guard.wanted is not None:
+            yield guard.wanted
+    for side in (*law.lefts, *law.rights):
         yield from (a.function for t in walk(side) for a in t.attrs if isinstance(a, Computed))
 
 
@@ -126,7 +128,8 @@ def _judges() -> str:
 
     root = Path(eqfuse.__path__[0])
     rewrites = Path(import_module("eqfuse.rewrites").__path__[0])
-    files = [root / "meaning.py", *sorted((root / "ops").glob("*.py")), *(rewrites / f"{name}.py" for name in JUDGES)]
+    files = [root / "meaning.py", root / "facts.py", *sorted((root / "ops").glob("*.py"))]
+    files += [rewrites / f"{name}.py" for name in JUDGES]
     text = b"".join(file.read_bytes() for file in files)
     return hashlib.blake2b(text + np.__version__.encode(), digest_size=20).hexdigest()
 

@@ -13,9 +13,11 @@ import ml_dtypes
 import numpy as np
 
 from eqfuse.dtypes import kind
+from eqfuse.facts import Fact, of_array
 from eqfuse.ir import TensorType
 from eqfuse.ops.elementwise import complex_array
 from eqfuse.rewrites.cases import Case
+from eqfuse.rewrites.law import Guard
 
 Arrays = dict[str, np.ndarray]
 
@@ -31,10 +33,28 @@ _SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0)
 
 
 def arrays(case: Case, style: str, rng: np.random.Generator) -> Arrays:
-    """Random arrays of `style` in random memory layouts."""
+    """Random arrays of `style` in random memory layouts, as the law's guards about values want them where they can."""
     reach = 7 if style != PLAIN or rng.random() < 0.8 else 61  # now and then beyond the bounds that laws like to name
     made = {name: _array(case, name, t, style, reach, rng) for name, t in case.types.items()}
+    for guard in case.guards:
+        if guard.wanted is not None:
+            subject = guard.tensors[0].attrs[0]
+            with np.errstate(all="ignore"):
+                made[subject] = _wanted(guard, made).obeying(made[subject])
     return {name: laid_out(a, LAYOUT_NAMES[rng.integers(len(LAYOUT_NAMES))]) for name, a in made.items()}
+
+
+def obeyed(case: Case, arrays: Arrays) -> bool:
+    """Are `arrays` as the guards about values want them?"""
+    return all(
+        _wanted(g, arrays).includes(arrays[g.tensors[0].attrs[0]]) for g in case.guards if g.wanted is not None
+    )
+
+
+def _wanted(guard: Guard, arrays: Arrays) -> Fact:
+    """What must be so of the first tensor that `guard` is about, given the others."""
+    assert guard.wanted is not None
+    return guard.wanted(*(of_array(arrays[t.attrs[0]]) for t in guard.tensors[1:]))
 
 
 def _array(case: Case, name: str, t: TensorType, style: str, reach: int, rng: np.random.Generator) -> np.ndarray:

@@ -7,13 +7,14 @@ reals: in float64 on the values of float16, where no product of a few of them ov
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
 from eqfuse.dtypes import BFLOAT16, FLOAT8, kind
+from eqfuse.facts import Fact, of_array, order
 from eqfuse.ir import Node, TensorType
 from eqfuse.meaning import evaluate
 from eqfuse.rewrites.agreement import Comparison, compare, same_elements
@@ -50,29 +51,66 @@ def sweeps(law: Law) -> Iterator[Sweep]:
         case, values, complete = _tuples(law, dtype, dtype)
         if case is None:
             continue
-        with np.errstate(all="ignore"):
-            left, right = evaluate(case.graph, tuple(values.values()))
-        differ = ~same_elements(left, right)
+        differ, tuples = _differ(case, values)
         judged = case.claimed == EXACT or kind(dtype) != "f"
         failure = _simplest(case, values, differ) if judged and differ.any() else None
-        yield Sweep(dtype, dtype, differ.size, complete, case.claimed if differ.any() else EXACT, failure)
+        yield Sweep(dtype, dtype, tuples, complete, case.claimed if differ.any() else EXACT, failure)
     case, values, complete = _tuples(law, FLOAT16, FLOAT64)
     if case is not None and case.claimed > EXACT:
-        differ = _differ_over_reals(case, values)
+        differ, tuples = _differ(case, values, _differ_over_reals)
         failure = _simplest(case, values, differ) if differ.any() else None
-        yield Sweep(FLOAT16, FLOAT64, differ.size, complete, EXACT, failure)  # of bits it says nothing
+        yield Sweep(FLOAT16, FLOAT64, tuples, complete, EXACT, failure)  # of bits it says nothing
+
+
+def _differ(case: Case, arrays: Arrays, how: Callable[..., np.ndarray] | None = None) -> tuple[np.ndarray, int]:
+    """Where the sides differ (in any bit), among the tuples that the guards about values allow; how many these are."""
+    with np.errstate(all="ignore"):
+        allowed = _allowed(case, arrays)
+        values = dict(zip(case.steps.outputs, evaluate(case.steps, tuple(arrays.values())), strict=True))
+        differ = np.zeros(allowed.shape, bool)
+        for left, right in case.pairs(values):
+            differ |= ~same_elements(left, right) if how is None else how(case, arrays, values, left, right)
+    return differ & allowed, int(allowed.sum())
+
+
+def _allowed(case: Case, arrays: Arrays) -> np.ndarray:
+    """Which tuples the guards about values allow."""
+    allowed = np.ones(next(iter(arrays.values())).shape, bool)
+    for g in case.guards:
+        if g.wanted is None:
+            continue
+        subject, *others = (arrays[t.attrs[0]] for t in g.tensors)
+        if not others:
+            allowed &= _includes(g.wanted(), subject)
+            continue
+        (other,) = others
+        _, first, group = np.unique(other.view(f"u{other.itemsize}"), return_index=True, return_inverse=True)
+        for at, one in enumerate(first):
+            members = np.flatnonzero(group == at)
+            allowed[members] &= _includes(g.wanted(of_array(other[one])), subject[members])
+    return allowed
+
+
+def _includes(fact: Fact, array: np.ndarray) -> np.ndarray:
+    """`fact.includes`, element by element."""
+    values = array.astype(np.float64)
+    nan, zero, minus = np.isnan(values), values == 0, np.signbit(values)
+    inside = (values >= fact.lower) & (values <= fact.upper) & (fact.zero | ~zero)
+    if kind(array.dtype) == "f":
+        inside &= ~(zero & minus & (order(fact.lower) == (0, 1))) & ~(zero & ~minus & (order(fact.upper) == (0, -1)))
+    return inside | (nan & fact.nan)
 
 
 def _tuples(law: Law, dtype: np.dtype, computed: np.dtype) -> tuple[Case | None, Arrays, bool]:
     """All tuples of values of `dtype`, one for each variable, as arrays of `computed`; False: a dense sample."""
     uses = roles(law)
-    variables = list(dict.fromkeys(name for what, name in names(law.lhs) if what == VARIABLE))
+    variables = list(dict.fromkeys(name for lhs in law.lefts for what, name in names(lhs) if what == VARIABLE))
     dtypes = {v: np.dtype(bool) if "condition" in uses.get(v, ()) else dtype for v in variables}
     complete = math.prod(len(all_values(d)) for d in dtypes.values()) <= ALL
     share = int(GRID ** (1 / len(dtypes)))
     some = [all_values(d) if complete else _spread(d, share) for d in dtypes.values()]
     columns = [column.ravel() for column in np.meshgrid(*some, indexing="ij")]
-    if not complete:
+    if not complete and all(g.wanted is None or len(g.tensors) == 1 for g in law.when):
         rng = np.random.default_rng(0)
         drawn = [all_values(d)[rng.integers(0, len(all_values(d)), RANDOM)] for d in dtypes.values()]
         columns = [np.concatenate(pair) for pair in zip(columns, drawn, strict=True)]
@@ -119,8 +157,8 @@ def _simplest(case: Case, values: Arrays, differ: np.ndarray) -> Comparison:
     together = chosen(case.law, {name: TensorType(v.dtype, v.shape) for name, v in few.items()}, {})
     assert together is not None
     with np.errstate(all="ignore"):
-        left, right = evaluate(together.graph, tuple(few.values()))
-    return Comparison(together, few, left, right, None, False)
+        outputs = evaluate(together.graph, tuple(few.values()))
+    return Comparison(together, few, outputs[0], outputs[len(outputs) // 2], None, False)
 
 
 def _effort(column: np.ndarray) -> np.ndarray:
@@ -131,25 +169,24 @@ def _effort(column: np.ndarray) -> np.ndarray:
     return np.nan_to_num(effort, posinf=40.0)
 
 
-def _differ_over_reals(case: Case, arrays: Arrays) -> np.ndarray:
-    """Where the sides differ by more than rounding, and nothing over- or underflowed on the way."""
-    with np.errstate(all="ignore"):
-        values = dict(zip(case.steps.outputs, evaluate(case.steps, tuple(arrays.values())), strict=True))
-        left, right = (values[o] for o in case.graph.outputs)
-        if kind(left.dtype) != "f":
-            return ~same_elements(left, right)
-        scale, normal = np.ones(left.shape), np.ones(left.shape, bool)
-        for n, value in values.items():
-            if value.dtype.kind == "f":
-                scale = np.fmax(scale, np.where(np.isfinite(value), np.abs(value), 0))
-                normal &= ~_flows_over(n, value, [values[a] for a in n.args])
-        finite_left, finite_right = np.isfinite(left), np.isfinite(right)
-        differ = finite_left & finite_right & (np.abs(left - right) > TOLERANCE * scale)
-        if case.claimed < APPROXIMATE:
-            return normal & (differ | (finite_left != finite_right))
-        for a in arrays.values():
-            normal &= np.isfinite(a)
-        return normal & differ
+def _differ_over_reals(
+    case: Case, arrays: Arrays, values: dict[Node, np.ndarray], left: np.ndarray, right: np.ndarray
+) -> np.ndarray:
+    """Where two sides differ by more than rounding, and nothing over- or underflowed on the way."""
+    if kind(left.dtype) != "f":
+        return ~same_elements(left, right)
+    scale, normal = np.ones(left.shape), np.ones(left.shape, bool)
+    for n, value in values.items():
+        if value.dtype.kind == "f":
+            scale = np.fmax(scale, np.where(np.isfinite(value), np.abs(value), 0))
+            normal &= ~_flows_over(n, value, [values[a] for a in n.args])
+    finite_left, finite_right = np.isfinite(left), np.isfinite(right)
+    differ = finite_left & finite_right & (np.abs(left - right) > TOLERANCE * scale)
+    if case.claimed < APPROXIMATE:
+        return normal & (differ | (finite_left != finite_right))
+    for a in arrays.values():
+        normal &= np.isfinite(a)
+    return normal & differ
 
 
 _POLES = frozenset({"log", "log2", "log10", "log1p", "atanh"})  # infinite at one argument, and never by overflow

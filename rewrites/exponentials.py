@@ -5,7 +5,7 @@ In: nothing. Out: `LAWS`. Most are APPROXIMATE: they leave out an overflow, or a
 
 from __future__ import annotations
 
-from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, apply, over_complex, tensors
+from eqfuse.rewrites.law import APPROXIMATE, REASSOCIATES, Law, apply, over_complex, tensors
 from eqfuse.rewrites.words import exp, expm1, log, log1p, sqrt
 
 x, y = tensors("x y")
@@ -27,7 +27,6 @@ LAWS = [
     Law("sqrt_of_square", sqrt(x * x), abs(x), exactness=APPROXIMATE),
     Law("product_of_sqrt", sqrt(x) * sqrt(y), sqrt(x * y), exactness=APPROXIMATE),
     Law("power_half", x**0.5, sqrt(x), exactness=APPROXIMATE),
-    Law("abs_of_exp", abs(exp(x)), exp(x), exactness=EXACT),
     # f(-x) == -f(x) for odd functions, f(-x) == f(x) for even ones; one evaluation then serves both signs
     *(Law(f"{f}_of_negative", apply(f, -x), -apply(f, x), exactness=REASSOCIATES) for f in ODD),
     *(Law(f"{f}_of_negative", apply(f, -x), apply(f, x), exactness=REASSOCIATES) for f in EVEN),
@@ -36,5 +35,5 @@ LAWS = [
 # a complex log or root gives the principal one of many values
 LAWS = over_complex(
     LAWS, APPROXIMATE, log_of_exp=None, log_of_quotient=None, sum_of_log=None, product_of_sqrt=None,
-    sqrt_of_square=None, abs_of_exp=None, cbrt_of_negative=None,
+    sqrt_of_square=None, cbrt_of_negative=None,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Laws of minimum, maximum, absolute value and choice; ranges that make a clamp idle.
+"""Laws of minimum, maximum, absolute value and choice. (Clamps that a range makes idle are in `ranges`.)
 
 In: nothing. Out: `LAWS`. A NaN passes through minimum and maximum, which rules out most absorption laws.
 """
@@ -6,12 +6,9 @@ In: nothing. Out: `LAWS`. A NaN passes through minimum and maximum, which rules 
 from __future__ import annotations
 
 from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, floating, known, over_complex, tensors
-from eqfuse.rewrites.words import equal, exp, logical_and, logical_not, maximum, minimum, not_equal, sign, where
+from eqfuse.rewrites.words import equal, logical_and, logical_not, maximum, minimum, not_equal, sign, where
 
 x, y, z, a, b, c = tensors("x y z a b c")
-
-
-sigmoid = 1.0 / (exp(-x) + 1.0)
 
 LAWS = [
     Law("maximum_of_itself", maximum(x, x), x, exactness=EXACT),
@@ -28,15 +25,8 @@ LAWS = [
     Law("minimum_of_shifted", minimum(x + z, y + z), minimum(x, y) + z, (floating(x),), REASSOCIATES),
     Law("abs_is_maximum", maximum(x, -x), abs(x), (floating(x),), REASSOCIATES),
     Law("abs_of_negative", abs(-x), abs(x), (floating(x),), EXACT),
-    Law("abs_of_abs", abs(abs(x)), abs(x), exactness=EXACT),
-    Law("abs_of_square", abs(x * x), x * x, (floating(x),), EXACT),
     Law("product_of_abs", abs(x) * abs(y), abs(x * y), (floating(x),), EXACT),
     Law("sign_times_abs", sign(x) * abs(x), x, exactness=REASSOCIATES),
-    # ranges: what is clamped never leaves the range
-    Law("relu_of_sigmoid", maximum(sigmoid, 0.0), sigmoid, exactness=EXACT),
-    Law("relu_of_exp", maximum(exp(x), 0.0), exp(x), exactness=EXACT),
-    Law("relu_of_square", maximum(x * x, 0.0), x * x, (floating(x),), EXACT),
-    Law("relu_of_abs", maximum(abs(x), 0.0), abs(x), (floating(x),), EXACT),
     # choices
     Law("where_same", where(c, x, x), x, exactness=EXACT),
     Law("where_not", where(logical_not(c), x, y), where(c, y, x), exactness=EXACT),
@@ -51,5 +41,4 @@ LAWS = [
 # complex numbers have no order that arithmetic respects
 LAWS = over_complex(
     LAWS, None, where_same=EXACT, where_not=EXACT, where_of_sums=EXACT, where_of_products=EXACT, not_of_equal=EXACT,
-    abs_of_abs=EXACT,
 )  # fmt: skip

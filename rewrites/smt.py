@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from eqfuse.errors import TargetUnavailable
+from eqfuse.facts import LARGEST, SMALLEST, Fact
 from eqfuse.rewrites.cases import pointwise, roles
-from eqfuse.rewrites.law import LITERAL, VARIABLE, Computed, Law, Term, walk
+from eqfuse.rewrites.law import LITERAL, VARIABLE, Computed, Guard, Law, Term, walk
 
 EFFORT = 400_000  # of z3 on one law, in its own units, so that the answer is the same on every machine
 
@@ -57,16 +58,17 @@ def prove(law: Law) -> Proof:
         return Proof(False, why="unsupported: it is not pointwise")
     translator = _Translator(z3, law)
     try:
-        left, right = translator.of(law.lhs), translator.of(law.rhs)
-        if left.sort() != right.sort():
+        pairs = [(translator.of(a), translator.of(b)) for a, b in zip(law.lefts, law.rights, strict=True)]
+        if any(left.sort() != right.sort() for left, right in pairs):
             raise Unsupported("its sides are a number and a truth value")
+        translator.guarded(law)
     except Unsupported as reason:
         return Proof(False, why=f"unsupported: {reason}")
     where = _needed(z3, translator)
     solver = _solver(z3, *translator.facts, *where.values())
     if solver.check() == z3.unsat:
         return Proof(False, why=f"nothing is such that {' and '.join(where)}")
-    solver = _solver(z3, *translator.facts, *where.values(), left != right)
+    solver = _solver(z3, *translator.facts, *where.values(), z3.Or(*(left != right for left, right in pairs)))
     answer = solver.check()
     if answer == z3.unsat:
         return Proof(True, tuple(where))
@@ -131,6 +133,13 @@ class _Translator:
     def assume(self, words: str, fact: Any) -> None:
         self.assumed[words] = fact
 
+    def guarded(self, law: Law) -> None:
+        """Take what the law's guards say of values as facts."""
+        for g in law.when:
+            if g.wanted is not None:
+                subject, *others = map(self.of, g.tensors)
+                self.facts += _above(g, subject, *others) if others else _bounds(self.z3, subject, g.wanted())
+
     def truth(self, value: Any) -> Any:
         """A number as NumPy's logical functions read it."""
         return value if self.z3.is_bool(value) else value != 0
@@ -141,9 +150,28 @@ class _Translator:
         return value
 
 
+def _bounds(z3: Any, x: Any, fact: Fact) -> list[Any]:
+    """What `fact` says of a real number."""
+    said = [] if fact.zero else [x != 0]
+    if fact.lower > -LARGEST:
+        said.append(x > 0 if fact.lower == SMALLEST else x >= z3.Q(*fact.lower.as_integer_ratio()))
+    if fact.upper < LARGEST:
+        said.append(x < 0 if fact.upper == -SMALLEST else x <= z3.Q(*fact.upper.as_integer_ratio()))
+    return said
+
+
+def _above(guard: Guard, x: Any, y: Any) -> list[Any]:
+    """What a guard about two tensors says: the one bounds the other, or nothing that is known here."""
+    assert guard.wanted is not None
+    wanted = [guard.wanted(Fact(v, v, nan=False)) for v in (3.25, -7.5)]
+    if wanted == [Fact(lower=3.25), Fact(lower=-7.5)]:
+        return [x >= y]
+    return [x <= y] if wanted == [Fact(upper=3.25), Fact(upper=-7.5)] else []
+
+
 def _truth_variables(law: Law) -> set[str]:
     """Variables that stand for truth values: conditions."""
-    terms = [t for side in (law.lhs, law.rhs) for t in walk(side)]
+    terms = [t for side in (*law.lefts, *law.rights) for t in walk(side)]
     return {t.args[0].attrs[0] for t in terms if t.op == "where" and t.args[0].op == VARIABLE}
 
 
