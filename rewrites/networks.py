@@ -265,7 +265,7 @@ LAWS = [
         (known(w, s),), REASSOCIATES),
     Law("known_scale_of_shifted_conv", (conv(x, w) + c) * s, conv(x, w) * s + c * s, (known(c, s),), REASSOCIATES),
     Law("input_scale_into_conv", conv(x * s, w), conv(x, w * s.reshape(computed(_input_weights, s, x))),
-        (known(w, s),), REASSOCIATES),
+        (known(w, s), unpadded), REASSOCIATES),  # 0 * inf is NaN
     Law("scale_of_images_out_of_conv", conv(x * s, w), conv(x, w) * s,
         (guard("s is one number per image", _one_per_image, s, x),), REASSOCIATES),
     Law("scale_of_filters_out_of_conv", conv(x, w * s), conv(x, w) * s.reshape(computed(_per_channel, s)),
