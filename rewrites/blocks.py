@@ -58,7 +58,6 @@ def agree(t: Term, u: Term) -> Guard:
 # images count batch, channels, then space; weights output channels, input channels, then space
 images = guard("the axis counts images", lambda x, a: a == -x.rank, x, axis)
 channels = guard("the axis counts channels", lambda x, a: a == 1 - x.rank, x, axis)
-ungrouped = guard("the convolution has one group", lambda g: g == 1, groups)
 
 
 def _first_axis(w: TensorType) -> int:
@@ -236,21 +235,22 @@ LAWS = [
         x @ w.slice(computed(_first_rows, w, x)) + y @ w.slice(computed(_last_rows, w, x)), exactness=REASSOCIATES),
     # convolutions: images, filters, channels
     Law("images_in_parts", conv(concat(x, y), w), concat(conv(x, w), conv(y, w)), (images,), REASSOCIATES, both=True),
-    Law("filters_in_parts", conv(x, concat(w, u)), concat(conv(x, w), conv(x, u), axis=computed(_second_axis, w)),
-        (ungrouped,), REASSOCIATES),
-    Law("filters_meet", concat(conv(x, w), conv(x, u)), conv(x, concat(w, u, axis=computed(_first_axis, w))),
-        (ungrouped,), REASSOCIATES),
-    Law("channels_in_parts", conv(concat(x, y), concat(w, u)), conv(x, w) + conv(y, u),
-        (channels, ungrouped), REASSOCIATES),
+    Law("filters_in_parts", conv(x, concat(w, u), 1),
+        concat(conv(x, w, 1), conv(x, u, 1), axis=computed(_second_axis, w)),
+        exactness=REASSOCIATES),
+    Law("filters_meet", concat(conv(x, w, 1), conv(x, u, 1)), conv(x, concat(w, u, axis=computed(_first_axis, w)), 1),
+        exactness=REASSOCIATES),
+    Law("channels_in_parts", conv(concat(x, y), concat(w, u), 1), conv(x, w, 1) + conv(y, u, 1), (channels,),
+        REASSOCIATES),
     Law("filters_in_groups", concat(conv(x, w, groups), conv(y, u, groups)),
         conv(concat(x, y), concat(w, u, axis=computed(_first_axis, w)), computed(lambda g: 2 * g, groups)),
         (guard("as many filters of each", lambda w, u: w.shape[0] == u.shape[0], w, u),), REASSOCIATES),
-    Law("slice_into_conv", conv(x, w).slice(p),
-        conv(x.slice(computed(_of_images, x, p)), w.slice(computed(_of_filters, w, p))), (ungrouped,), REASSOCIATES),
+    Law("slice_into_conv", conv(x, w, 1).slice(p),
+        conv(x.slice(computed(_of_images, x, p)), w.slice(computed(_of_filters, w, p)), 1), exactness=REASSOCIATES),
 ]  # fmt: skip
 
 _side_by_side = concat(x, y, axis=-2) @ w
-_both_filters = conv(x, concat(w, u, axis=computed(_first_axis, w)))
+_both_filters = conv(x, concat(w, u, axis=computed(_first_axis, w)), 1)
 _batch = _stack(x, y) @ _stack(w, u)
 
 GROUPING = over_complex([
@@ -263,9 +263,9 @@ GROUPING = over_complex([
         (_batch.slice(computed(_first_layer, x, w)).reshape(computed(_result, x, w)),
          _batch.slice(computed(_second_layer, x, w)).reshape(computed(_result, y, u))),
         (guard("x and w have one rank", lambda x, w: x.rank == w.rank, x, w), given(x, y, w, u)), REASSOCIATES),
-    Law("2_convolutions_share_image", (conv(x, w), conv(x, u)),
+    Law("2_convolutions_share_image", (conv(x, w, 1), conv(x, u, 1)),
         (_both_filters.slice(computed(_filters_of, x, *GEOMETRY, w)),
-         _both_filters.slice(computed(_filters_of, x, *GEOMETRY, w, u))), (ungrouped, given(w, u)), REASSOCIATES),
+         _both_filters.slice(computed(_filters_of, x, *GEOMETRY, w, u))), (given(w, u),), REASSOCIATES),
 ], REASSOCIATES)  # fmt: skip
 
 # parts hold complex numbers too; order is not
