@@ -396,7 +396,8 @@ class Engine:
     def known_values(self) -> dict[Node, Fact]:
         """What is known of the values of every inserted node, where a law asked."""
         frozen = self._egraph.freeze().functions
-        facts = {r.inputs[0]: self._objects[self._egraph.value_to_pyobject(r.output)] for r in frozen["range"].rows}
+        numbers: dict[Any, Any] = {r.inputs[0]: self._egraph.value_to_pyobject(r.output) for r in frozen["range"].rows}
+        facts = {owner: self._objects[number] for owner, number in numbers.items()}
         return {n: facts[frozen[name].rows[0].output] for n, name in self._names.items()}
 
     def begin_proof(self, declarations: str) -> int:

@@ -16,6 +16,7 @@ from eqfuse.rewrites import (
     chains,
     contractions,
     exponentials,
+    grouping,
     lattice,
     layout,
     networks,
@@ -68,11 +69,12 @@ _BOOK: dict[str, list[Law]] = {
     "layout": layout.LAWS,
     "networks": networks.LAWS,
     "distribution": algebra.DISTRIBUTION,
+    "grouping": grouping.LAWS,
 }
 FAMILIES: dict[str, tuple[Law, ...]] = {
     family: tuple(replace(law, family=family) for law in laws) for family, laws in _BOOK.items()
 }
-OPT_IN = frozenset({"distribution"})  # can grow without end: only by name
+OPT_IN = frozenset({"distribution", "grouping"})  # may grow without end, or seldom pay: only by name
 
 _CLASSES = {"strict": EXACT, "reassociate": REASSOCIATES, "approximate": APPROXIMATE}
 
