@@ -76,7 +76,7 @@ def test_a_false_law_is_printed_with_its_counterexample_and_the_exit_code_is_one
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, unchecked: None
 ) -> None:
     (times_one,) = rewrites.select("times_one")
-    false = replace(times_one, rhs=times_one.lhs + 1.0)
+    false = replace(times_one, rhs=times_one.lhs + 1.0, grows=True)
     monkeypatch.setattr(checked, "book", lambda: (false,))
     code, printed = run(capsys, "laws", "check", "times_one")
     assert code == 1

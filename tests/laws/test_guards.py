@@ -140,15 +140,16 @@ def test_idle_work_equals_its_argument(function: Callable, same: Callable, numer
         Law("_", maximum(x, 0.0), x, (nonnegative(x),), EXACT),
         Law("_", minimum(x, 1.0), x, (between(x, -1.0, 1.0),), EXACT),
         Law("_", maximum(x, y), x, (at_least(x, y), defined(y)), EXACT),
-        Law("_", x / y * y, x, (nonzero(y),), REASSOCIATES),
+        Law("_", x / y * y, x, (nonzero(y), finite(y)), REASSOCIATES),
         Law("_", x.transpose(p), x, (ascending(p),), EXACT),
     ],
     ids=str,
 )
 def test_without_its_guard_a_law_has_a_counterexample(law: Law) -> None:
-    assert check(law).ok, check(law)
+    report = check(law)
+    assert report.ok and {g.status for g in report.guards} == {"needed"}, report
     for at in range(len(law.when)):
-        assert any(not check(without_guard(law, at), seed).ok for seed in range(8))
+        assert not check(without_guard(law, at)).ok
 
 
 def test_a_cycle_of_equal_values_ends_what_is_derived() -> None:
