@@ -12,6 +12,7 @@ import json
 import zipfile
 import zlib
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from eqfuse.plan import Plan
 from eqfuse.plan_text import read, read_report, write, write_report
 from eqfuse.pytree import LEAF, NUMBER, SCALAR, Static, Structure
 from eqfuse.report import Report
+from eqfuse.rewrites import Law, admitted, book
 from eqfuse.runtime import Program
 from eqfuse.trace import CallSignature
 
@@ -40,8 +42,11 @@ DAMAGE = (
 SCALARS = (str, int, float, bool, type(None))
 
 
-def save(plan: Plan, report: Report | None, path: Path) -> None:
-    """Write `plan` to `path`, in one step. EqfuseError when the results nest in a class of the user's."""
+def save(plan: Plan, report: Report | None, laws: Sequence[Law] | None, path: Path) -> None:
+    """Write `plan` to `path`, in one step. EqfuseError when the results nest in a class of the user's.
+
+    Of the `laws` it was chosen under the names are kept, and of a user's own ones nothing: they are code.
+    """
     graph, large = _without_large_constants(plan.graph)
     signature = plan.graph.signature
     header = {
@@ -52,6 +57,7 @@ def save(plan: Plan, report: Report | None, path: Path) -> None:
         "signature": _signature(signature) if isinstance(signature, CallSignature) else None,
         "model": [signature.inputs, signature.outputs] if isinstance(signature, ModelSignature) else None,
         "report": write_report(report) if report is not None else None,
+        "laws": _names(laws, report) if laws is not None and report is not None else None,
     }
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w") as archive:
@@ -81,9 +87,17 @@ def load(path: str | Path) -> Program:
         program = emit(read(header["plan"], graph))
         if header["report"] is not None:
             program.report = read_report(header["report"])
+        if header["laws"] is not None:
+            names = set(header["laws"])
+            program.laws = tuple(law for law in admitted(book(), program.report.numerics) if law.name in names)
         return program
     except DAMAGE as error:
         raise EqfuseError(f"{path} is not a saved program: {type(error).__name__}: {error}") from error
+
+
+def _names(laws: Sequence[Law], report: Report) -> list[str]:
+    own = set(laws) - set(admitted(book(), report.numerics))
+    return [law.name for law in laws if law not in own]
 
 
 def _plain(array: np.ndarray) -> np.ndarray:

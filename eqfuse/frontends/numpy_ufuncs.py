@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -43,14 +43,18 @@ def to_loop(
     seen = promote(operands)
     if dtype is not None:
         chosen["signature"] = (*[None] * ufunc.nin, *[np.dtype(dtype)] * ufunc.nout)
+    loop = _loop(ufunc, *seen, **chosen)
+    nodes = [wrap(with_dtype(o, d)) for o, d in zip(operands, loop, strict=False)]
+    return nodes, loop[ufunc.nin :]
+
+
+@cache
+def _loop(ufunc: np.ufunc, *seen: Any, **chosen: Any) -> tuple[np.dtype, ...]:
     try:
         loop = ufunc.resolve_dtypes((*seen, *[None] * ufunc.nout), **chosen)
     except TypeError as error:
         raise ShapeError(f"{title(ufunc)} is not defined for {', '.join(map(dtype_name, seen))}: {error}") from None
-    for d in loop:
-        supported(d, f"the loop of {title(ufunc)}")
-    nodes = [wrap(with_dtype(o, d)) for o, d in zip(operands, loop, strict=False)]
-    return nodes, loop[ufunc.nin :]
+    return tuple(supported(d, f"the loop of {title(ufunc)}") for d in loop)
 
 
 def _composition(ufunc: np.ufunc) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
