@@ -21,6 +21,7 @@ from eqfuse.rewrites import (
     networks,
     ranges,
     reductions,
+    regrouping,
 )
 from eqfuse.rewrites.law import (
     APPROXIMATE,
@@ -66,6 +67,7 @@ _BOOK: dict[str, list[Law]] = {
     "reductions": reductions.LAWS,
     "contractions": contractions.LAWS,
     "layout": layout.LAWS,
+    "regrouping": regrouping.LAWS,
     "networks": networks.LAWS,
     "distribution": algebra.DISTRIBUTION,
 }
