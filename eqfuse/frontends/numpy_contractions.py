@@ -18,7 +18,7 @@ from eqfuse.frontends import tidy
 from eqfuse.frontends.numpy_layout import broadcast_to, diagonal, diagonal_view, transpose
 from eqfuse.frontends.numpy_reductions import negative_axes
 from eqfuse.frontends.numpy_reductions import sum as sum_
-from eqfuse.frontends.numpy_ufuncs import to_loop
+from eqfuse.frontends.numpy_ufuncs import loop_nodes
 from eqfuse.frontends.promotion import common, common_dtype, elementwise, lift
 from eqfuse.frontends.registry import implements
 from eqfuse.ir import Shape, node
@@ -32,10 +32,10 @@ def matmul(x1: Any, x2: Any, dtype: Any = None) -> Tracer:
         raise ShapeError("matmul: a scalar operand; use * instead")
     if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
         raise ShapeError(f"matmul of {a.shape} and {b.shape}: inner extents {a.shape[-1]} and {b.shape[-2:][0]} differ")
-    left = a.reshape(1, -1) if a.ndim == 1 else a
-    right = b.reshape(-1, 1) if b.ndim == 1 else b
-    nodes, _ = to_loop(np.matmul, (left, right), dtype)
-    made = node("matmul", [n.node for n in nodes])
+    left = wrap(tidy.reshape(a.node, (1, *a.shape))) if a.ndim == 1 else a
+    right = wrap(tidy.reshape(b.node, (*b.shape, 1))) if b.ndim == 1 else b
+    nodes, _ = loop_nodes(np.matmul, (left, right), dtype)
+    made = node("matmul", nodes)
     shape = list(made.shape)
     if b.ndim == 1:
         del shape[-1]
