@@ -7,12 +7,15 @@ Largest values are placed first, each at the lowest offset that is free for as l
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 ALIGNMENT = 64
+SMALL_BYTES = 1 << 10  # values up to this size have a place of their own: sharing saves less than finding it costs
 KEPT_BYTES = 256 << 20  # an arena up to this size is kept for the next call of any program
 
 
@@ -33,7 +36,8 @@ def place(lives: Sequence[Life]) -> tuple[dict[int, int], int]:
     """An offset per value, and the bytes of the whole arena."""
     placed: list[tuple[int, int, Life]] = []  # start, stop
     offsets: dict[int, int] = {}
-    for life in sorted(lives, key=lambda v: (-v.nbytes, v.first, v.value)):
+    large = [life for life in lives if life.nbytes > SMALL_BYTES]
+    for life in sorted(large, key=lambda v: (-v.nbytes, v.first, v.value)):
         start = 0
         for low, high in sorted((s, e) for s, e, other in placed if other.meets(life)):
             if start + life.nbytes <= low:
@@ -42,28 +46,39 @@ def place(lives: Sequence[Life]) -> tuple[dict[int, int], int]:
         end = start + -(-life.nbytes // ALIGNMENT) * ALIGNMENT
         placed.append((start, end, life))
         offsets[life.value] = start
-    return offsets, max((end for _, end, _ in placed), default=0)
+    end = max((end for _, end, _ in placed), default=0)
+    for life in lives:
+        if life.nbytes <= SMALL_BYTES:
+            offsets[life.value] = end
+            end += -(-life.nbytes // ALIGNMENT) * ALIGNMENT
+    return offsets, end
+
+
+class Arena:
+    """Memory for intermediate values, and the arrays that programs have laid into it."""
+
+    def __init__(self, nbytes: int) -> None:
+        memory = np.empty(nbytes + ALIGNMENT, np.uint8)
+        self.memory = memory[-memory.ctypes.data % ALIGNMENT :]
+        self.laid: weakref.WeakKeyDictionary[Any, list[np.ndarray]] = weakref.WeakKeyDictionary()
 
 
 class Arenas:
-    """Memory for intermediate values, lent to one call at a time. Keeps the largest arena that came back."""
+    """Arenas, lent to one call at a time. Keeps the largest that came back."""
 
     def __init__(self) -> None:
-        self.kept: np.ndarray | None = None
+        self.kept: Arena | None = None
         self.lock = threading.Lock()
 
-    def take(self, nbytes: int) -> np.ndarray:
+    def take(self, nbytes: int) -> Arena:
         with self.lock:
             kept, self.kept = self.kept, None
-        if kept is not None and kept.size >= nbytes:
-            return kept
-        memory = np.empty(nbytes + ALIGNMENT, np.uint8)
-        return memory[-memory.ctypes.data % ALIGNMENT :]
+        return kept if kept is not None and kept.memory.size >= nbytes else Arena(nbytes)
 
-    def give(self, arena: np.ndarray) -> None:
-        if arena.size <= KEPT_BYTES:
+    def give(self, arena: Arena) -> None:
+        if arena.memory.size <= KEPT_BYTES:
             with self.lock:
-                if self.kept is None or self.kept.size < arena.size:
+                if self.kept is None or self.kept.memory.size < arena.memory.size:
                     self.kept = arena
 
 

@@ -15,7 +15,6 @@ from eqfuse.emit.numpy_source import Source, named, straight_kernel
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir import Graph, Node, Shape
 from eqfuse.ops import Role, row
-from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.fft import TRANSFORMS
 from eqfuse.views import leaf_chain
 
@@ -55,6 +54,7 @@ def library_kernel(body: Graph) -> Source:
         return straight_kernel(body)
     (n,) = nodes
     source = Source(body)
+    source.inline = True
     args = [named(source, a) for a in n.args]
     if n.op in _UPDATES:
         _UPDATES[n.op](source, n, args)
@@ -105,10 +105,8 @@ def scatter(source: Source, n: Node, args: list[str]) -> None:
     if mode == "set":
         source.line(f"o0[{where}] = {values}")
     else:
-        source.names["at"] = UFUNCS[mode].at  # type: ignore[index]
         whole = ", ".join([*["every"] * (len(n.shape) + axis), indices])  # type: ignore[operator]
-        source.names["every"] = slice(None)
-        source.line(f"at(o0, ({whole},), {values})")
+        source.line(f"{mode}.at(o0, ({whole},), {values})")
 
 
 def _index(ranges: Ranges) -> str:

@@ -29,9 +29,9 @@ NAMES: dict[str, Any] = {
     **UFUNCS, "vecdot": np.vecdot, "matmul": np.matmul, "copyto": np.copyto, "where": np.where,
     "argmax": np.argmax, "argmin": np.argmin, "complex_array": complex_array,
     "empty": np.empty, "broadcast_to": np.broadcast_to, "flip": np.flip, "ascontiguousarray": np.ascontiguousarray,
-    "divmod": divmod, "min": min, "slice": slice, "range": range, "iter": iter, "one_i1": np.array(1, "i1"),
+    "divmod": divmod, "min": min, "slice": slice, "range": range, "iter": iter, "every": slice(None),
     **{name: row(name).meaning for name in (*WINDOWED, "sliding_window")},
-    "one_i2": np.array(1, "i2"), "one_i4": np.array(1, "i4"), "one_i8": np.array(1, "i8"),
+    "one_i1": np.array(1, "i1"), "one_i2": np.array(1, "i2"), "one_i4": np.array(1, "i4"), "one_i8": np.array(1, "i8"),
 }  # fmt: skip
 
 BLEND_FROM = 2048  # elements; below, a masked copy is faster than five passes without branches
