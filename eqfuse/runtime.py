@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -74,7 +74,7 @@ class Program:
         """The outputs for `arrays`, one per graph input. Raises ShapeError when they are not what was compiled for."""
         if len(arrays) != len(self._expected):
             raise ShapeError(f"the program has {len(self._expected)} inputs, {len(arrays)} arrays were given")
-        given = self._given(arrays)
+        given = self._accepted(arrays)
         if self._layout.nbytes > SMALL_BYTES:
             arena = arenas.take(self._layout.nbytes)
             try:
@@ -107,7 +107,7 @@ class Program:
         """Median seconds of each kernel that is no view, in order, on these arguments."""
         signature = self.plan.graph.signature
         arrays = args if signature is None else signature.feed(signature.flatten(args, kwargs))
-        given, kept = self._given(arrays), self._kept(Arena(self._layout.nbytes))
+        given, kept = self._accepted(arrays), self._kept(Arena(self._layout.nbytes))
         clock: list[float] = []
         run = self._routine.timed(lambda: clock.append(time.perf_counter()))
         taken = []
@@ -124,7 +124,7 @@ class Program:
 
         save(self.plan, self.report if hasattr(self, "report") else None, Path(path))
 
-    def _given(self, arrays: Sequence[Any]) -> Sequence[np.ndarray]:
+    def _accepted(self, arrays: Sequence[Any]) -> Sequence[np.ndarray]:
         """The arguments, each of the type that was compiled for."""
         given = []
         for array, (v, dtype, shape) in zip(arrays, self._expected, strict=True):

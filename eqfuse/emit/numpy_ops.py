@@ -26,7 +26,7 @@ WINDOWED = ("conv", "window_max", "window_sum")  # small ones run by their meani
 
 NAMES: dict[str, Any] = {
     "fast_erf": fast_erf,
-    **UFUNCS, "vecdot": np.vecdot, "matmul": np.matmul, "copyto": np.copyto, "where": np.where,
+    **UFUNCS, "vecdot": np.vecdot, "matmul": np.matmul, "dot": np.dot, "copyto": np.copyto, "where": np.where,
     "argmax": np.argmax, "argmin": np.argmin, "complex_array": complex_array,
     "empty": np.empty, "broadcast_to": np.broadcast_to, "flip": np.flip, "ascontiguousarray": np.ascontiguousarray,
     "divmod": divmod, "min": min, "slice": slice, "range": range, "iter": iter, "every": slice(None),
@@ -57,6 +57,14 @@ def into(n: Node, args: Sequence[str], out: str, axes: tuple[int, ...] = ()) -> 
     if n.op in WINDOWED:
         return f"copyto({out}, {n.op}({', '.join([*args, *map(repr, n.attrs)])}))"
     raise UnsupportedOp(f"the NumPy emitter (eqfuse/emit/numpy_ops.py) has no statement for {n.op!r} inside a kernel")
+
+
+def whole_product(n: Node, args: Sequence[str], out: str) -> str:
+    """The product of whole arrays into `out`, which has no gaps. For two matrices ``dot`` takes half the time to call
+    BLAS, and calls it for operands of any strides.
+    """
+    plain = all(len(a.shape) == 2 for a in n.args) and n.dtype.char in "fdFD"
+    return f"{'dot' if plain else 'matmul'}({args[0]}, {args[1]}, {out})"
 
 
 def fresh(n: Node, args: Sequence[str], name: str, dtype: str) -> str:

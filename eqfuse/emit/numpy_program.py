@@ -68,7 +68,7 @@ class Routine:
         return "\n".join([*self._functions, *lines]) + "\n"
 
     def kept(self, values: Mapping[int, np.ndarray]) -> list[np.ndarray]:
-        """The arrays to hand in, where `values` are those of the plan that stay, by number, and the rooms after them."""
+        """The arrays to hand in, where `values` are those of the plan that stay and the rooms, by number."""
         found: dict[str, np.ndarray] = {}
         for name, source in self._stays.items():
             if isinstance(source, int):
@@ -116,7 +116,8 @@ class _Writer:
         self.constants: dict[int, str] = {}
         self.called: dict[int, tuple[str, NumpyKernel]] = {}
         self.fresh = set(layout.fresh)
-        self.parts = [self._part(i, k, emitted) for i, (k, emitted) in enumerate(zip(plan.kernels, kernels, strict=True))]
+        self.views: dict[View, str] = {}
+        self.parts = [self._part(i, *both) for i, both in enumerate(zip(plan.kernels, kernels, strict=True))]
 
     def outputs(self) -> list[tuple[str, bool]]:
         return [(self.names[v], copied) for v, copied in self.layout.outputs]
@@ -152,8 +153,11 @@ class _Writer:
         lines = []
         for name, n in parts.views.items():
             leaf, chain = leaf_chain(n)
-            names[name] = self._name("a")
-            lines += self._view(names[name], names[parts.leaf(leaf)], chain)
+            view = names[parts.leaf(leaf)], chain
+            if view not in self.views:
+                self.views[view] = self._name("a")
+                lines += self._view(self.views[view], *view)
+            names[name] = self.views[view]
         for name, number in zip(parts.rooms, self.layout.rooms.get(i, ()), strict=True):
             names[name] = self._name("t")
             self.stays[names[name]] = number

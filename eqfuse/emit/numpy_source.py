@@ -11,7 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.emit.numpy_ops import BLEND_FROM, NAMES, WINDOWED, blend, computes, fresh, into, masked_copy, view_text
+from eqfuse.emit.numpy_ops import (
+    BLEND_FROM,
+    NAMES,
+    WINDOWED,
+    blend,
+    computes,
+    fresh,
+    into,
+    masked_copy,
+    view_text,
+    whole_product,
+)
 from eqfuse.ir import Graph, Node, TensorType
 from eqfuse.ops import Role, row
 from eqfuse.views import leaf_chain
@@ -122,21 +133,27 @@ def straight(
         if blends and n.shape in (n.args[1].shape, n.args[2].shape):
             out = _blended(source, n, args, out)
         elif out is not None:
-            for text in masked_copy(args, out) if n.op == "where" else [into(n, args, out, _axes(n))]:
-                source.line(text)
+            source.block(_statements(n, args, out), 1)
         elif dying is not None and row(n.op).role is Role.ELEMENTWISE and n.op not in ("where", "cast"):
             out = operands[dying]
             source.line(into(n, args, out))
             owned.discard(dying)
-        elif source.inline and n.op not in ("where", *WINDOWED):
+        elif source.inline and n.op not in WINDOWED:
             out = source.room(n.type)
-            source.line(into(n, args, out, _axes(n)))
+            source.block(_statements(n, args, out), 1)
         else:
             out = source.name("t")
             source.line(fresh(n, args, out, source.dtype(n.dtype)))
         operands[n] = out
         if n not in places:
             owned.add(n)
+
+
+def _statements(n: Node, args: list[str], out: str) -> list[str]:
+    """Lines that compute `n` into the whole array `out`."""
+    if n.op == "where":
+        return masked_copy(args, out)
+    return [whole_product(n, args, out) if n.op == "matmul" else into(n, args, out, _axes(n))]
 
 
 def _axes(n: Node) -> tuple[int, ...]:
