@@ -6,6 +6,8 @@ Largest values are placed first, each at the lowest offset that is free for as l
 
 from __future__ import annotations
 
+import math
+import sys
 import threading
 import weakref
 from collections.abc import Sequence
@@ -16,6 +18,9 @@ import numpy as np
 
 ALIGNMENT = 64
 SMALL_BYTES = 1 << 10  # values up to this size have a place of their own: sharing saves less than finding it costs
+LEAST_RESULT = 32 << 10  # smaller results are made anew
+KEPT_RESULTS = 128 << 20  # bytes of results that are looked at again, whether or not somebody holds them
+MOST_ALIKE = 16  # results of one size among them
 KEPT_BYTES = 256 << 20  # an arena up to this size is kept for the next call of any program
 
 
@@ -82,4 +87,55 @@ class Arenas:
                     self.kept = arena
 
 
+class Results:
+    """Memory for results. Once nobody holds a result or a view of it, the next one of that size is made there: pages
+    that are new to the process cost more than most kernels.
+    """
+
+    def __init__(self) -> None:
+        self.blocks: dict[int, list[np.ndarray]] = {}  # by size, those of the size used last at the end
+        self.nbytes = 0
+        self.lock = threading.Lock()
+
+    def new(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """An array without values."""
+        nbytes = math.prod(shape) * dtype.itemsize
+        if not LEAST_RESULT <= nbytes <= KEPT_RESULTS // 4:
+            return np.empty(shape, dtype)
+        with self.lock:
+            block = self._block(nbytes)
+            start = -block.ctypes.data % ALIGNMENT
+            return block[start : start + nbytes].view(dtype).reshape(shape)
+
+    def _block(self, nbytes: int) -> np.ndarray:
+        blocks = self.blocks[nbytes] = self.blocks.pop(nbytes, [])
+        for i in range(len(blocks)):
+            if _holders(blocks, i) == _NOBODY:
+                return blocks[i]
+        if len(blocks) == MOST_ALIKE:
+            del blocks[0]
+        else:
+            self.nbytes += nbytes
+        blocks.append(np.empty(nbytes + ALIGNMENT, np.uint8))
+        while self.nbytes > KEPT_RESULTS:
+            oldest = next(iter(self.blocks))
+            del self.blocks[oldest][0]
+            self.nbytes -= oldest
+            if not self.blocks[oldest]:
+                del self.blocks[oldest]
+        return blocks[-1]
+
+    def forget(self) -> None:
+        """Keep nothing."""
+        with self.lock:
+            self.blocks, self.nbytes = {}, 0
+
+
+def _holders(blocks: list[np.ndarray], i: int) -> int:
+    return sys.getrefcount(blocks[i])
+
+
+_NOBODY = _holders([np.empty(0)], 0)
+
 arenas = Arenas()
+results = Results()

@@ -18,6 +18,7 @@ from eqfuse.emit.numpy import NumpyKernel
 from eqfuse.emit.numpy_ops import NAMES, view_text
 from eqfuse.ir import Node
 from eqfuse.layout import Layout
+from eqfuse.memory import results
 from eqfuse.ops import row
 from eqfuse.plan import Kernel, Plan
 from eqfuse.views import free_view, leaf_chain
@@ -106,7 +107,7 @@ class _Writer:
         self, plan: Plan, kernels: Sequence[NumpyKernel | None], layout: Layout, known: dict[int, np.ndarray]
     ) -> None:
         self.plan, self.layout = plan, layout
-        self.globals: dict[str, Any] = {"copied": _copied, "empty": np.empty}
+        self.globals: dict[str, Any] = {"copied": _copied, "result": results.new}
         staying = [v for v in (*known, *layout.slots) if v < len(plan.types)]
         self.stays: dict[str, np.ndarray | int | View] = {f"v{v}": v for v in staying}
         self.known = {f"v{v}" for v in known}
@@ -138,7 +139,7 @@ class _Writer:
         lines = []
         for v in k.writes:
             if v in self.fresh and i not in self.layout.in_place:
-                lines.append(f"    v{v} = empty({self.plan.types[v].shape}, {self._dtype(self.plan.types[v].dtype)})")
+                lines.append(f"    v{v} = result({self.plan.types[v].shape}, {self._dtype(self.plan.types[v].dtype)})")
         reads, writes = ([self.names[v] for v in values] for values in (k.reads, k.writes))
         if emitted.parts.inline:
             return _Part(head, lines + self._inline(i, emitted, reads, writes), False)
@@ -228,4 +229,6 @@ def _taken(array: np.ndarray, chain: Sequence[Node]) -> np.ndarray:
 
 
 def _copied(array: np.ndarray) -> np.ndarray:
-    return np.array(array, order="C")
+    made = results.new(array.shape, array.dtype)
+    np.copyto(made, array)
+    return made
