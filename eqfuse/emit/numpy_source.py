@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from eqfuse.emit.numpy_ops import (
-    BLEND_FROM,
+    CHOOSE_FROM,
     NAMES,
     WINDOWED,
-    blend,
     computes,
     fresh,
     into,
@@ -129,9 +128,11 @@ def straight(
         args = [operands[a] for a in n.args]
         out = places.get(n)
         dying = next((a for a in n.args if _reusable(a, n, at, last, owned)), None)
-        blends = n.op == "where" and n.type.size >= BLEND_FROM and bits(n.dtype) is not None
-        if blends and n.shape in (n.args[1].shape, n.args[2].shape):
-            out = _blended(source, n, args, out)
+        as_bits = bits(n.dtype) if n.op == "where" and n.type.size >= CHOOSE_FROM else None
+        if as_bits is not None and n.shape in (n.args[1].shape, n.args[2].shape):
+            out = out or source.room(n.type)
+            room = source.room(TensorType(np.dtype(as_bits), n.args[0].shape))
+            source.line(f"choose({', '.join(args)}, {room}, {out})")
         elif out is not None:
             source.block(_statements(n, args, out), 1)
         elif dying is not None and row(n.op).role is Role.ELEMENTWISE and n.op not in ("where", "cast"):
@@ -162,21 +163,6 @@ def _axes(n: Node) -> tuple[int, ...]:
 
 def _reusable(a: Node, n: Node, at: int, last: dict[Node, int], owned: set[Node]) -> bool:
     return a in owned and last[a] == at and a.type == n.type and a.shape != ()
-
-
-def _blended(source: Source, n: Node, args: list[str], out: str | None) -> str:
-    """``where`` on large arrays, without branches."""
-    as_bits = bits(n.dtype)
-    assert as_bits is not None
-    integers = np.dtype(as_bits)
-    name = source.dtype(integers)
-    out = out or source.room(n.type)
-    mask, result = source.room(TensorType(integers, n.args[0].shape)), source.name("t")
-    source.line(f"{result} = {out}.view({name})")
-    yes, no = (f"{x}.view({name})" for x in args[1:])
-    for text in blend([args[0], yes, no], mask, result, n.dtype.itemsize, False):
-        source.line(text)
-    return out
 
 
 def straight_kernel(body: Graph) -> Source:
