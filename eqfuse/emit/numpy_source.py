@@ -22,6 +22,7 @@ from eqfuse.emit.numpy_ops import (
     view_text,
     whole_product,
 )
+from eqfuse.emit.order import frugal
 from eqfuse.ir import Graph, Node, TensorType
 from eqfuse.ops import Role, row
 from eqfuse.views import leaf_chain
@@ -170,7 +171,7 @@ def straight_kernel(body: Graph) -> Source:
     source = Source(body)
     source.inline = True
     operands: dict[Node, str] = {}
-    nodes = [n for n in body.nodes if computes(n)]
+    nodes = [n for n in frugal(body) if computes(n)]
     for n in nodes:
         for a in n.args:
             if not computes(a) and a not in operands:

@@ -15,6 +15,7 @@ import numpy as np
 
 from eqfuse.emit.numpy_ops import CHOOSE_FROM, computes, into, masked_copy
 from eqfuse.emit.numpy_source import Source, bits, last_uses, straight
+from eqfuse.emit.order import frugal
 from eqfuse.emit.panel import Cut, Panel
 from eqfuse.ir import Graph, Node, Shape, const
 from eqfuse.ops import Role, row
@@ -64,7 +65,7 @@ class Stage:
         self.loaded: list[tuple[str, str, Node]] = []  # flipped: tile, array, value; copied column by column
         self.stored: list[tuple[str, str, Node]] = []
         self.known = self._shared(written or {})
-        self.nodes = [n for n in body.nodes if computes(n) and n not in self.known and n not in self.given]
+        self.nodes = [n for n in frugal(body) if computes(n) and n not in self.known and n not in self.given]
         self.outputs = self._written(written)
         self.reads = {n: n.args for n in self.nodes}
         self._dots()
