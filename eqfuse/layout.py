@@ -5,27 +5,39 @@ In: a `Plan`. Out: `Layout`. Next stops: `emit/numpy_program.py`, `runtime`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from eqfuse.ir import TensorType, topological
+from eqfuse.ir import Node, TensorType, input_node, node, topological
 from eqfuse.memory import Life, place
 from eqfuse.ops import Role, row
 from eqfuse.plan import Plan
 
 
 @dataclass(frozen=True)
+class Part:
+    """Written by kernel `maker` as a `slice` of the value `of`, into which kernel `user` would copy it."""
+
+    of: int
+    slice: Node
+    maker: int
+    user: int
+
+
+@dataclass(frozen=True)
 class Layout:
     """`fresh`: values that each call makes anew. `outputs`: the results, and whether each is copied. `in_place`: which
-    kernels write into the array they update, and that value. `rooms`: per kernel, numbers of arrays that it works in,
-    counted after the plan's values. `slots`: place in the arena and type, by number. `nbytes`: of the arena.
+    kernels write into the array they update, and that value. `parts`: values that are written where a later kernel
+    would copy them. `rooms`: per kernel, numbers of arrays that it works in, counted after the plan's values. `slots`:
+    place in the arena and type, by number. `nbytes`: of the arena.
     """
 
     fresh: tuple[int, ...]
     outputs: tuple[tuple[int, bool], ...]
     in_place: dict[int, int]
+    parts: dict[int, Part]
     rooms: dict[int, tuple[int, ...]]
     slots: dict[int, tuple[int, TensorType]]
     nbytes: int
@@ -37,7 +49,9 @@ class Layout:
         }
 
 
-def layout(plan: Plan, in_place: dict[int, int], rooms: Mapping[int, Sequence[TensorType]]) -> Layout:
+def layout(
+    plan: Plan, in_place: dict[int, int], parts: dict[int, Part], rooms: Mapping[int, Sequence[TensorType]]
+) -> Layout:
     """`in_place`: kernels that write into the array they update. `rooms`: arrays that kernels work in."""
     root: dict[int, int] = {}
     spread: set[int] = set()  # views in which elements share memory: the caller could not write into them
@@ -54,6 +68,10 @@ def layout(plan: Plan, in_place: dict[int, int], rooms: Mapping[int, Sequence[Te
         else:
             first.update(dict.fromkeys(k.writes, i))
         last.update((root.get(v, v), i) for v in (*k.writes, *k.reads))
+    for v, part in parts.items():
+        del first[v]
+        if part.of in first:
+            first[part.of] = min(first[part.of], part.maker)
     fresh: dict[int, None] = {}
     outputs = []
     for v in plan.outputs:
@@ -73,7 +91,7 @@ def layout(plan: Plan, in_place: dict[int, int], rooms: Mapping[int, Sequence[Te
         count += len(wanted)
     offsets, nbytes = place(lives)
     slots = {v: (at, types[v]) for v, at in offsets.items()}
-    return Layout(tuple(fresh), tuple(outputs), in_place, numbers, slots, nbytes)
+    return Layout(tuple(fresh), tuple(outputs), in_place, parts, numbers, slots, nbytes)
 
 
 def updates_in_place(plan: Plan) -> dict[int, int]:
@@ -101,4 +119,40 @@ def updates_in_place(plan: Plan) -> dict[int, int]:
         read_again = len(n.args) > 2 and any(leaf is n.args[0] for a in n.args[1:] for leaf in topological([a]))
         if base in made and last[base] == i and base not in results and base not in others and not read_again:
             found[i] = base
+    return found
+
+
+def written_in_parts(plan: Plan, in_place: dict[int, int], safe: Collection[int]) -> dict[int, Part]:
+    """Values that only one kernel reads, to copy them into a slice of an array: they can be written there at once.
+
+    Their makers must be `safe`: what they write may share memory with what they read. Meanwhile nobody may read the
+    array, which is complete by then.
+    """
+    memory = {v: v for v in range(len(plan.types))}
+    maker: dict[int, int] = {}
+    readers: dict[int, list[int]] = {}  # of memory
+    for i, k in enumerate(plan.kernels):
+        for v in k.reads:
+            readers.setdefault(memory[v], []).append(i)
+        for v in k.writes:
+            maker[v] = i
+            memory[v] = memory[k.reads[0]] if k.kind == "view" else memory[in_place[i]] if i in in_place else v
+    results = {memory[v] for v in plan.outputs}
+    found = {}
+    for i, k in enumerate(plan.kernels):
+        n = k.body.outputs[0]
+        if n.op != "slice_scatter" or len(k.writes) != 1 or len(k.body.operators) != 1 or len(n.args) != 2:
+            continue
+        if n.args[1] not in k.body.inputs:
+            continue
+        v = k.reads[k.body.inputs.index(n.args[1])]
+        (made,) = k.writes
+        at = maker.get(v, -1)
+        if at not in safe or memory[v] != v or v in results or readers[v] != [i]:
+            continue
+        of = in_place.get(i, made)
+        if i in in_place and (maker[of] >= at or any(at < j < i for j in readers[memory[of]])):
+            continue
+        whole = input_node("whole", plan.types[made])
+        found[v] = Part(of, node("slice", (whole,), (n.attrs[0][0],)), at, i)  # type: ignore[index]
     return found

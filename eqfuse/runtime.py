@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from eqfuse.emit.numpy import emit_kernel
+from eqfuse.emit.numpy_library import with_known_places
 from eqfuse.emit.numpy_program import Routine
 from eqfuse.errors import ShapeError
 from eqfuse.frontends.accepted import ndarray
-from eqfuse.layout import layout, updates_in_place
+from eqfuse.layout import layout, updates_in_place, written_in_parts
 from eqfuse.meaning import evaluate
 from eqfuse.memory import Arena, arenas
 from eqfuse.plan import Plan
@@ -44,10 +45,13 @@ class Program:
         self.plan = plan
         self._expected = [(v, n.dtype, n.shape) for v, n in zip(plan.inputs, plan.graph.inputs, strict=True)]
         self._known = _known(plan)
-        self._emitted = [None if k.kind == "view" else emit_kernel(k, plan.device) for k in plan.kernels]
+        kernels = [with_known_places(k, self._known) for k in plan.kernels]
+        self._emitted = [None if k.kind == "view" else emit_kernel(k, plan.device) for k in kernels]
         rooms = {i: tuple(k.parts.rooms.values()) for i, k in enumerate(self._emitted) if k and k.parts.rooms}
-        self._layout = layout(plan, updates_in_place(plan), rooms)
-        self._routine = Routine(plan, self._emitted, self._layout, self._known)
+        in_place = updates_in_place(plan)
+        safe = {i for i, k in enumerate(self._emitted) if k and k.parts.one_ufunc_writes}
+        self._layout = layout(plan, in_place, written_in_parts(plan, in_place, safe), rooms)
+        self._routine = Routine(plan, kernels, self._emitted, self._layout, self._known)
         self._ready: list[list[np.ndarray]] = []  # what calls with a small arena start from, when none uses it
         self.peak_bytes = self._layout.nbytes + max((k.scratch_bytes for k in self._emitted if k), default=0)
 

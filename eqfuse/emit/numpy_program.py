@@ -16,6 +16,7 @@ import numpy as np
 
 from eqfuse.emit.numpy import NumpyKernel
 from eqfuse.emit.numpy_ops import NAMES, view_text
+from eqfuse.emit.numpy_source import Source
 from eqfuse.ir import Node
 from eqfuse.layout import Layout
 from eqfuse.memory import results
@@ -45,11 +46,12 @@ class Routine:
     def __init__(
         self,
         plan: Plan,
-        kernels: Sequence[NumpyKernel | None],
+        kernels: Sequence[Kernel],
+        emitted: Sequence[NumpyKernel | None],
         layout: Layout,
         known: dict[int, np.ndarray],
     ) -> None:
-        writer = _Writer(plan, kernels, layout, known)
+        writer = _Writer(plan, kernels, emitted, layout, known)
         self._parts, self._names, self._stays = writer.parts, writer.globals, writer.stays
         self._end = f"    return {_tuple([f'copied({v})' if copied else v for v, copied in writer.outputs()])}"
         words = {word for line in (*self._lines("{lines}"), self._end) for word in _WORDS.findall(line)}
@@ -104,7 +106,12 @@ class _Writer:
     """Writes kernels one after another. `stays`: what is handed in, a constant, the number of a value, or a view."""
 
     def __init__(
-        self, plan: Plan, kernels: Sequence[NumpyKernel | None], layout: Layout, known: dict[int, np.ndarray]
+        self,
+        plan: Plan,
+        kernels: Sequence[Kernel],
+        emitted: Sequence[NumpyKernel | None],
+        layout: Layout,
+        known: dict[int, np.ndarray],
     ) -> None:
         self.plan, self.layout = plan, layout
         self.globals: dict[str, Any] = {"copied": _copied, "result": results.new}
@@ -117,8 +124,9 @@ class _Writer:
         self.constants: dict[int, str] = {}
         self.called: dict[int, tuple[str, NumpyKernel]] = {}
         self.fresh = set(layout.fresh)
+        self.written = {part.user for part in layout.parts.values()}
         self.views: dict[View, str] = {}
-        self.parts = [self._part(i, *both) for i, both in enumerate(zip(plan.kernels, kernels, strict=True))]
+        self.parts = [self._part(i, *both) for i, both in enumerate(zip(kernels, emitted, strict=True))]
 
     def outputs(self) -> list[tuple[str, bool]]:
         return [(self.names[v], copied) for v, copied in self.layout.outputs]
@@ -137,18 +145,32 @@ class _Writer:
             self.names[k.writes[0]] = self.names[self.layout.in_place[i]]
             head += f", in its memory ({self.names[k.writes[0]]})"
         lines = []
+        part = self.layout.parts.get(k.writes[0])
+        if part is not None:
+            lines += self._fresh(part.of)
+            lines += self._view(f"v{k.writes[0]}", self.names[part.of], (part.slice,))
+            head += f", into {self.names[part.of]}"
         for v in k.writes:
-            if v in self.fresh and i not in self.layout.in_place:
-                lines.append(f"    v{v} = result({self.plan.types[v].shape}, {self._dtype(self.plan.types[v].dtype)})")
+            lines += self._fresh(v)
         reads, writes = ([self.names[v] for v in values] for values in (k.reads, k.writes))
         if emitted.parts.inline:
-            return _Part(head, lines + self._inline(i, emitted, reads, writes), False)
+            own = emitted.parts.lines
+            if i in self.written:  # the last line copies the value
+                own = [] if i in self.layout.in_place else own[:-1]
+            return _Part(head, lines + self._inline(i, emitted.parts, own, reads, writes), False)
         name, _ = self.called.setdefault(id(emitted), (f"kernel{len(self.called)}", emitted))
         self.globals[name] = emitted.run
         return _Part(head, [*lines, f"    {name}({_tuple(writes)}, {_tuple(reads)})"], False)
 
-    def _inline(self, i: int, emitted: NumpyKernel, reads: list[str], writes: list[str]) -> list[str]:
-        parts = emitted.parts
+    def _fresh(self, v: int) -> list[str]:
+        """The line that makes the result `v`, where it is one and not made yet."""
+        if v not in self.fresh:
+            return []
+        self.fresh.remove(v)
+        t = self.plan.types[v]
+        return [f"    v{v} = result({t.shape}, {self._dtype(t.dtype)})"]
+
+    def _inline(self, i: int, parts: Source, own: list[str], reads: list[str], writes: list[str]) -> list[str]:
         names = {f"r{j}": name for j, name in enumerate(reads)} | {f"o{j}": name for j, name in enumerate(writes)}
         names |= {name: self._constant(n.attrs[0].array) for name, n in parts.constants.items()}  # type: ignore[attr-defined]
         lines = []
@@ -168,7 +190,7 @@ class _Writer:
                 names[found[0]] = self._name("t")
             return names[found[0]]
 
-        for line in parts.lines:
+        for line in own:
             for word in _WORDS.findall(line):
                 if word in parts.names and word not in parts.constants:
                     self._global(word, parts.names[word])

@@ -25,6 +25,7 @@ from eqfuse.emit.numpy_ops import (
 from eqfuse.emit.order import frugal
 from eqfuse.ir import Graph, Node, TensorType
 from eqfuse.ops import Role, row
+from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.views import leaf_chain
 
 
@@ -39,6 +40,7 @@ class Source:
         self.writes = [f"o{i}" for i in range(len(body.outputs))]
         self.scratch_bytes = 0  # of all threads together
         self.inline = False
+        self.one_ufunc_writes = False  # inline: the last line alone writes, by a ufunc, which minds shared memory
         self.views: dict[str, Node] = {}  # inline: leaves behind views, taken before the first line
         self.rooms: dict[str, TensorType] = {}  # inline: arrays that the lines write results into
         self.constants: dict[str, Node] = {}
@@ -182,6 +184,7 @@ def straight_kernel(body: Graph) -> Source:
             places.setdefault(o, place)
     straight(source, nodes, operands, places)
     copies(source, body.outputs, operands, places)
+    source.one_ufunc_writes = len(body.outputs) == 1 and body.outputs[0].op in UFUNCS
     return source
 
 
