@@ -30,17 +30,20 @@ class Part:
 class Layout:
     """`fresh`: values that each call makes anew. `outputs`: the results, and whether each is copied. `in_place`: which
     kernels write into the array they update, and that value. `parts`: values that are written where a later kernel
-    would copy them. `rooms`: per kernel, numbers of arrays that it works in, counted after the plan's values. `slots`:
-    place in the arena and type, by number. `nbytes`: of the arena.
+    would copy them. `returned`: values that their kernels return as new arrays. `rooms`: per kernel, numbers of arrays
+    that it works in, counted after the plan's values. `slots`: place in the arena and type, by number. `nbytes`: of the
+    arena. `peak`: of the arena and returned intermediates.
     """
 
     fresh: tuple[int, ...]
     outputs: tuple[tuple[int, bool], ...]
     in_place: dict[int, int]
     parts: dict[int, Part]
+    returned: frozenset[int]
     rooms: dict[int, tuple[int, ...]]
     slots: dict[int, tuple[int, TensorType]]
     nbytes: int
+    peak: int
 
     def arrays(self, arena: np.ndarray) -> dict[int, np.ndarray]:
         """The arrays in `arena`, by number."""
@@ -50,9 +53,15 @@ class Layout:
 
 
 def layout(
-    plan: Plan, in_place: dict[int, int], parts: dict[int, Part], rooms: Mapping[int, Sequence[TensorType]]
+    plan: Plan,
+    in_place: dict[int, int],
+    parts: dict[int, Part],
+    returned: Collection[int],
+    rooms: Mapping[int, Sequence[TensorType]],
 ) -> Layout:
-    """`in_place`: kernels that write into the array they update. `rooms`: arrays that kernels work in."""
+    """`in_place`: kernels that write into the array they update. `returned`: kernels that return their one result.
+    `rooms`: arrays that kernels work in.
+    """
     root: dict[int, int] = {}
     spread: set[int] = set()  # views in which elements share memory: the caller could not write into them
     first: dict[int, int] = {}
@@ -80,7 +89,9 @@ def layout(
         if owner in first:
             fresh[owner] = None
         outputs.append((v, copied))
-    types = {v: plan.types[v] for v in first if v not in fresh}
+    own = frozenset(plan.kernels[i].writes[0] for i in returned)
+    loose = sum(plan.types[v].nbytes for v in own if v not in fresh)
+    types = {v: plan.types[v] for v in first if v not in fresh and v not in own}
     lives = [Life(v, t.nbytes, first[v], last[v]) for v, t in types.items()]
     numbers: dict[int, tuple[int, ...]] = {}
     count = len(plan.types)
@@ -91,7 +102,8 @@ def layout(
         count += len(wanted)
     offsets, nbytes = place(lives)
     slots = {v: (at, types[v]) for v, at in offsets.items()}
-    return Layout(tuple(fresh), tuple(outputs), in_place, parts, numbers, slots, nbytes)
+    made = tuple(v for v in fresh if v not in own)
+    return Layout(made, tuple(outputs), in_place, parts, own, numbers, slots, nbytes, nbytes + loose)
 
 
 def updates_in_place(plan: Plan) -> dict[int, int]:

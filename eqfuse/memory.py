@@ -60,12 +60,12 @@ def place(lives: Sequence[Life]) -> tuple[dict[int, int], int]:
 
 
 class Arena:
-    """Memory for intermediate values, and the arrays that programs have laid into it."""
+    """Memory for intermediate values, and what programs have bound to it."""
 
     def __init__(self, nbytes: int) -> None:
         memory = np.empty(nbytes + ALIGNMENT, np.uint8)
         self.memory = memory[-memory.ctypes.data % ALIGNMENT :]
-        self.laid: weakref.WeakKeyDictionary[Any, list[np.ndarray]] = weakref.WeakKeyDictionary()
+        self.laid: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 class Arenas:

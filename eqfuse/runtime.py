@@ -18,7 +18,7 @@ import numpy as np
 
 from eqfuse.emit.numpy import emit_kernel
 from eqfuse.emit.numpy_library import with_known_places
-from eqfuse.emit.numpy_program import Routine
+from eqfuse.emit.numpy_program import Call, Routine
 from eqfuse.errors import ShapeError
 from eqfuse.frontends.accepted import ndarray
 from eqfuse.layout import layout, updates_in_place, written_in_parts
@@ -50,10 +50,11 @@ class Program:
         rooms = {i: tuple(k.parts.rooms.values()) for i, k in enumerate(self._emitted) if k and k.parts.rooms}
         in_place = updates_in_place(plan)
         safe = {i for i, k in enumerate(self._emitted) if k and k.parts.one_ufunc_writes}
-        self._layout = layout(plan, in_place, written_in_parts(plan, in_place, safe), rooms)
+        returned = [i for i, k in enumerate(self._emitted) if k and k.parts.returned]
+        self._layout = layout(plan, in_place, written_in_parts(plan, in_place, safe), returned, rooms)
         self._routine = Routine(plan, kernels, self._emitted, self._layout, self._known)
-        self._ready: list[list[np.ndarray]] = []  # what calls with a small arena start from, when none uses it
-        self.peak_bytes = self._layout.nbytes + max((k.scratch_bytes for k in self._emitted if k), default=0)
+        self._ready: list[Call] = []  # bound to small arenas, while no call uses them
+        self.peak_bytes = self._layout.peak + max((k.scratch_bytes for k in self._emitted if k), default=0)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         signature = self.plan.graph.signature
@@ -82,20 +83,22 @@ class Program:
         if self._layout.nbytes > SMALL_BYTES:
             arena = arenas.take(self._layout.nbytes)
             try:
-                kept = arena.laid.get(self)
-                if kept is None:
-                    kept = arena.laid[self] = self._kept(arena)
-                return self._run(given, kept)
+                bound = arena.laid.get(self)
+                if bound is None:
+                    bound = arena.laid[self] = self._bound(arena)
+                with np.errstate(all="ignore"):
+                    return bound(given)
             finally:
                 arenas.give(arena)
         try:
-            kept = self._ready.pop()
+            bound = self._ready.pop()
         except IndexError:
-            kept = self._kept(Arena(self._layout.nbytes))
+            bound = self._bound(Arena(self._layout.nbytes))
         try:
-            return self._run(given, kept)
+            with np.errstate(all="ignore"):
+                return bound(given)
         finally:
-            self._ready.append(kept)
+            self._ready.append(bound)
 
     def source(self) -> str:
         """The Python function that a call runs, and the kernels it calls."""
@@ -111,14 +114,14 @@ class Program:
         """Median seconds of each kernel that is no view, in order, on these arguments."""
         signature = self.plan.graph.signature
         arrays = args if signature is None else signature.feed(signature.flatten(args, kwargs))
-        given, kept = self._accepted(arrays), self._kept(Arena(self._layout.nbytes))
+        given = self._accepted(arrays)
         clock: list[float] = []
-        run = self._routine.timed(lambda: clock.append(time.perf_counter()))
+        run = self._bound(Arena(self._layout.nbytes), lambda: clock.append(time.perf_counter()))
         taken = []
         with np.errstate(all="ignore"):
             for _ in range(6):
                 clock.clear()
-                run(given, kept)
+                run(given)
                 taken.append(np.diff(clock))
         return [statistics.median(seconds) for seconds in zip(*taken[1:], strict=True)]
 
@@ -139,13 +142,9 @@ class Program:
             given.append(array)
         return given
 
-    def _kept(self, arena: Arena) -> list[np.ndarray]:
-        """What calls that use `arena` start from."""
-        return self._routine.kept(self._known | self._layout.arrays(arena.memory))
-
-    def _run(self, given: Sequence[np.ndarray], kept: list[np.ndarray]) -> tuple[np.ndarray, ...]:
-        with np.errstate(all="ignore"):
-            return self._routine.run(given, kept)
+    def _bound(self, arena: Arena, mark: Callable[[], None] | None = None) -> Call:
+        """The function that calls which use `arena` run."""
+        return self._routine.bound(self._known | self._layout.arrays(arena.memory), mark)
 
     def _refuse(self, value: int, array: np.ndarray) -> NoReturn:
         n = self.plan.graph.inputs[self.plan.inputs.index(value)]

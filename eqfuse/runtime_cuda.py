@@ -62,7 +62,7 @@ class CudaProgram(Program):
         self._gpu = gpu
         self._expected = [(v, n.dtype, n.shape) for v, n in zip(plan.inputs, plan.graph.inputs, strict=True)]
         self._functions = _emit(plan)
-        self._layout = layout(plan, {}, {}, {})
+        self._layout = layout(plan, {}, {}, (), {})
         self._lock = threading.Lock()
         self._loaded: dict[Hashable, _Loaded] = {}  # by device
         self._states: dict[Hashable, list[_State]] = {}  # by device and stream; those that no call uses

@@ -46,6 +46,8 @@ _INTO: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (f"{name}({{0}}, {{n}}, {{axis}}, {{norm!r}}, o0)", {name: f}) for name, f in TRANSFORMS.items()},
 }  # fmt: skip
 
+_OWN_ARRAY = ("convolve", "correlate")  # NumPy returns a new array without gaps
+
 
 def library_kernel(body: Graph) -> Source:
     """The kernel of a body with one operator on leaves behind views; or with none, which copies."""
@@ -62,6 +64,9 @@ def library_kernel(body: Graph) -> Source:
         _UPDATES[n.op](source, n, args)
     elif n.op == "take" and n.args[1].op == "const":
         _take_slices(source, n, args)
+    elif n.op in _OWN_ARRAY and len(body.outputs) == 1:
+        source.names[n.op] = row(n.op).meaning
+        source.returned = f"{n.op}({', '.join([*args, *map(repr, n.attrs)])})"
     else:
         source.line(_call(source, n, args))
     for place in source.writes[1:]:

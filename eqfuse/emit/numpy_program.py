@@ -2,7 +2,7 @@
 
 In: a `Plan`, its emitted kernels, and where its values lie. Out: `Routine`, readable source and a function.
 Names: v: values of the plan, t: results on the way, a: views, k: constants. Arrays that stay from one call to the next
-are handed in, views of them too; the function makes the rest.
+are global to the function, views of them too; it makes the rest.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from eqfuse.ops import row
 from eqfuse.plan import Kernel, Plan
 from eqfuse.views import free_view, leaf_chain
 
-Call = Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], tuple[np.ndarray, ...]]
+Call = Callable[[Sequence[np.ndarray]], tuple[np.ndarray, ...]]
 View = tuple[str, tuple[Node, ...]]  # of what is named, through these views
 
 _OURS = re.compile(r"\b[roakt]\d+\b")
@@ -41,7 +42,7 @@ class _Part:
 
 
 class Routine:
-    """`run(given, kept)` takes the arguments and the `kept` arrays, and gives the results."""
+    """The function of a program, once it is bound to memory: it takes the arguments and gives the results."""
 
     def __init__(
         self,
@@ -53,26 +54,23 @@ class Routine:
     ) -> None:
         writer = _Writer(plan, kernels, emitted, layout, known)
         self._parts, self._names, self._stays = writer.parts, writer.globals, writer.stays
+        self._begin = ["def program(given):", f"    {_tuple([f'v{v}' for v in plan.inputs])} = given"]
         self._end = f"    return {_tuple([f'copied({v})' if copied else v for v, copied in writer.outputs()])}"
-        words = {word for line in (*self._lines("{lines}"), self._end) for word in _WORDS.findall(line)}
-        self._handed = [name for name in self._stays if name in words]
-        self._begin = [
-            "def program(given, kept):",
-            f"    {_tuple([f'v{v}' for v in plan.inputs])} = given",
-            f"    {_tuple(self._handed)} = kept",
-        ]
         self._functions = writer.functions()
-        self.run = self._compiled("{lines}", {})
+        self._code = self._compiled(self._lines())
 
     @property
     def source(self) -> str:
         once = [f"# once: {name} = {_text(*view)}" for name, view in self._stays.items() if isinstance(view, tuple)]
-        lines = [*once, *self._begin, *self._lines("{head}\n{lines}"), self._end]
+        lines = [*once, *self._begin, *self._lines(heads=True), self._end]
         return "\n".join([*self._functions, *lines]) + "\n"
 
-    def kept(self, values: Mapping[int, np.ndarray]) -> list[np.ndarray]:
-        """The arrays to hand in, where `values` are those of the plan that stay and the rooms, by number."""
-        found: dict[str, np.ndarray] = {}
+    def bound(self, values: Mapping[int, np.ndarray], mark: Callable[[], None] | None = None) -> Call:
+        """The function on the memory of `values`: those of the plan that stay, and the rooms, by number.
+
+        It calls `mark` at first and after every kernel that is no view.
+        """
+        found: dict[str, Any] = {}
         for name, source in self._stays.items():
             if isinstance(source, int):
                 found[name] = values[source]
@@ -80,26 +78,22 @@ class Routine:
                 found[name] = _taken(found[source[0]], source[1])
             else:
                 found[name] = source
-        return [found[name] for name in self._handed]
+        # what stays is global: thousands of local names would take, and give back, new pages at every call
+        names = {"__builtins__": {}, **self._names, **found, "mark": mark}
+        code = self._code if mark is None else self._compiled(["    mark()", *self._lines(marks=True)])
+        return FunctionType(code.replace(), names)  # code of its own: it remembers where its globals lie
 
-    def timed(self, mark: Callable[[], None]) -> Call:
-        """`run`, which calls `mark` at first and after every kernel that is no view."""
-        return self._compiled("{lines}\n{mark}", {"mark": mark})
-
-    def _lines(self, form: str) -> list[str]:
+    def _lines(self, heads: bool = False, marks: bool = False) -> list[str]:
         made = []
         for part in self._parts:
-            mark = "" if part.is_view else "    mark()"
-            made.append(form.format(head=f"    {part.head}", lines="\n".join(part.lines), mark=mark))
+            made += [f"    {part.head}"] * heads + part.lines + ["    mark()"] * (marks and not part.is_view)
         return made
 
-    def _compiled(self, form: str, names: dict[str, Any]) -> Call:
-        first = ["    mark()"] if "mark" in names else []
-        text = "\n".join([*self._begin, *first, *self._lines(form), self._end])
-        namespace = {"__builtins__": {}, **self._names, **names}
-        exec(compile(text, "<eqfuse program>", "exec"), namespace)
-        run: Call = namespace["program"]
-        return run
+    def _compiled(self, lines: list[str]) -> CodeType:
+        names: dict[str, Any] = {}
+        exec(compile("\n".join([*self._begin, *lines, self._end]), "<eqfuse program>", "exec"), names)
+        code: CodeType = names["program"].__code__
+        return code
 
 
 class _Writer:
@@ -155,6 +149,8 @@ class _Writer:
         reads, writes = ([self.names[v] for v in values] for values in (k.reads, k.writes))
         if emitted.parts.inline:
             own = emitted.parts.lines
+            if emitted.parts.returned:
+                own = [*own, f"    o0 = {emitted.parts.returned}"]
             if i in self.written:  # the last line copies the value
                 own = [] if i in self.layout.in_place else own[:-1]
             return _Part(head, lines + self._inline(i, emitted.parts, own, reads, writes), False)

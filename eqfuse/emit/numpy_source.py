@@ -40,6 +40,7 @@ class Source:
         self.writes = [f"o{i}" for i in range(len(body.outputs))]
         self.scratch_bytes = 0  # of all threads together
         self.inline = False
+        self.returned: str | None = None  # inline: an expression for the one result, which is an array of its own
         self.one_ufunc_writes = False  # inline: the last line alone writes, by a ufunc, which minds shared memory
         self.views: dict[str, Node] = {}  # inline: leaves behind views, taken before the first line
         self.rooms: dict[str, TensorType] = {}  # inline: arrays that the lines write results into
@@ -96,7 +97,8 @@ class Source:
         head += [f"o{i} = outs[{i}]" for i in range(len(self.body.outputs))]
         head += [f"{name} = {self.view(n)}" for name, n in self.views.items()]
         head += [f"{name} = empty({t.shape}, {t.dtype.name})" for name, t in self.rooms.items()]
-        return "\n".join(["def run(outs, ins):", *(f"    {line}" for line in head), *self.lines]) + "\n"
+        last = [f"    copyto(o0, {self.returned})"] if self.returned else []
+        return "\n".join(["def run(outs, ins):", *(f"    {line}" for line in head), *self.lines, *last]) + "\n"
 
 
 def bits(dtype: np.dtype) -> str | None:
