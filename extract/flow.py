@@ -23,7 +23,7 @@ PASSES = 2  # area-flow passes with the reference counts of the cover before
 def extract(segment: Segment, device: Device) -> Cover:
     """The best cover over all starts: area flow from each pass, every greedy plan, and the greedy plans as they are."""
     grammar = Grammar(segment, device)
-    plain = [policy(segment, device) for policy in greedy.POLICIES]
+    plain = greedy.every(segment, device)
     transplants = [t for p in plain if (t := _transplant(p, segment, grammar)) is not None]
     best_greedy = min(transplants, key=lambda c: c.cost, default=None)
     references = _references(best_greedy)
