@@ -10,7 +10,17 @@ from functools import lru_cache
 from typing import Any
 
 from eqfuse.errors import LawError
-from eqfuse.rewrites import algebra, casts, contractions, exponentials, lattice, layout, networks, reductions
+from eqfuse.rewrites import (
+    algebra,
+    casts,
+    contractions,
+    exponentials,
+    lattice,
+    layout,
+    logic,
+    networks,
+    reductions,
+)
 from eqfuse.rewrites.law import (
     APPROXIMATE,
     EXACT,
@@ -37,6 +47,7 @@ _BOOK: dict[str, list[Law]] = {
     "algebra": algebra.LAWS,
     "exponentials": exponentials.LAWS,
     "lattice": lattice.LAWS,
+    "logic": logic.LAWS,
     "casts": casts.LAWS,
     "reductions": reductions.LAWS,
     "contractions": contractions.LAWS,

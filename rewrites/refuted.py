@@ -18,6 +18,7 @@ REFUTED: list[tuple[Law, str]] = [
     (Law("plus_zero_exact", x + 0.0, x, exactness=EXACT), "-0 + 0 is +0"),
     (Law("zero_minus_exact", 0.0 - x, -x, exactness=EXACT), "0 - 0 is +0, -0 is not"),
     (Law("negative_of_difference_exact", -(x - y), y - x, exactness=EXACT), "x = y gives zeros of different sign"),
+    (Law("power_of_power_unguarded", (x**y) ** z, x ** (y * z), exactness=APPROXIMATE), "((-1)**2)**1.5 is not (-1)**3"),
     (Law("factor_exact", x * y + x * z, x * (y + z), exactness=EXACT), "inf * 1 + inf * -0.5 is NaN"),
     (Law("absorb_exact", maximum(x, minimum(x, y)), x, exactness=EXACT), "y = NaN stays NaN on the left"),
     (Law("max_by_where_exact", where(x > y, x, y), maximum(x, y), exactness=EXACT), "NaN > y is false: y"),
