@@ -11,6 +11,7 @@ from typing import Any
 
 from eqfuse.errors import LawError
 from eqfuse.rewrites import (
+    activations,
     algebra,
     casts,
     contractions,
@@ -20,6 +21,8 @@ from eqfuse.rewrites import (
     logic,
     networks,
     reductions,
+    rounding,
+    trigonometry,
 )
 from eqfuse.rewrites.law import (
     APPROXIMATE,
@@ -46,6 +49,9 @@ COMMUTATIVE = frozenset(algebra.COMMUTATIVE)
 _BOOK: dict[str, list[Law]] = {
     "algebra": algebra.LAWS,
     "exponentials": exponentials.LAWS,
+    "trigonometry": trigonometry.LAWS,
+    "activations": activations.LAWS,
+    "rounding": rounding.LAWS,
     "lattice": lattice.LAWS,
     "logic": logic.LAWS,
     "casts": casts.LAWS,

@@ -44,6 +44,7 @@ REFUTED: list[tuple[Law, str]] = [
         "neither do weights sum to one, nor is the padding shifted",
     ),
     (Law("argmax_of_square", apply("argmax", x * x, attrs=(p,)), apply("argmax", x, attrs=(p,))), "x = [-2, 1]"),
+    (Law("floor_of_quotient", apply("floor_divide", x, y), apply("floor", x / y)), "-3 // inf is -1, and 1 // 0.1 is 9"),
     (Law("half_twice_integer", apply("floor_divide", x, 2) * 2, x, exactness=EXACT), "x = 1"),
     (Law("commuted_product", x @ y, y @ x, exactness=APPROXIMATE), "matrices do not commute"),
 ]  # fmt: skip

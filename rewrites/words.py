@@ -22,7 +22,7 @@ def function(op: str) -> Callable[..., Term]:
 
 exp, log, log1p, expm1, sqrt = map(function, ("exp", "log", "log1p", "expm1", "sqrt"))
 sin, cos, tanh, sign, square = map(function, ("sin", "cos", "tanh", "sign", "square"))
-tan, sinh, cosh, erf, erfc = map(function, ("tan", "sinh", "cosh", "erf", "erfc"))
+tan, sinh, cosh, erf, erfc, cbrt = map(function, ("tan", "sinh", "cosh", "erf", "erfc", "cbrt"))
 hypot, logaddexp, copysign, conj = map(function, ("hypot", "logaddexp", "copysign", "conj"))
 floor, ceil, trunc, round_ = map(function, ("floor", "ceil", "trunc", "round"))
 maximum, minimum, where = map(function, ("maximum", "minimum", "where"))
