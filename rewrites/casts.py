@@ -74,12 +74,13 @@ _OF_REALS = [
     *(Law(f"{f}_of_cast", apply(f, x.cast(d)), apply(f, x).cast(d), (holds_x, real), EXACT) for f in UNARY),
     *(Law(f"{f}_of_casts", apply(f, x.cast(d), y.cast(d)), apply(f, x, y).cast(d), (holds_both,), EXACT)
       for f in LATTICE),
-    *(Law(f"{f}_of_cast_and_zero", apply(f, x.cast(d), 0.0), apply(f, x, 0.0).cast(d), (holds_x,), EXACT)
+    *(Law(f"{f}_of_cast_and_zero", apply(f, x.cast(d), 0.0), apply(f, x, 0.0).cast(d), (holds_x,), REASSOCIATES)
       for f in LATTICE),
     *(Law(f"{f}_of_casts", apply(f, x.cast(d), y.cast(d)), apply(f, x, y), (holds_both,), EXACT) for f in ORDER),
     *(Law(f"{f}_of_cast_and_zero", apply(f, x.cast(d), 0.0), apply(f, x, 0.0), (holds_x,), EXACT) for f in ORDER),
     *(Law(f"{f}_of_cast", apply(f, x.cast(d)), apply(f, x), (holds_x, real), EXACT) for f in PREDICATES),
-    *(Law(f"cast_out_of_{f}", apply(f, x.cast(d), attrs=(p,)), apply(f, x, attrs=(p,)).cast(d), (keeps_order,), EXACT)
+    *(Law(f"cast_out_of_{f}", apply(f, x.cast(d), attrs=(p,)), apply(f, x, attrs=(p,)).cast(d), (keeps_order,),
+          REASSOCIATES)
       for f in ("max", "min")),
     *(Law(f"cast_out_of_{f}", apply(f, x.cast(d), attrs=(p,)), apply(f, x, attrs=(p,)), (holds_x,), EXACT)
       for f in ("argmax", "argmin")),
