@@ -16,6 +16,8 @@ from eqfuse.rewrites import (
     casts,
     contractions,
     exponentials,
+    gathers,
+    joins,
     lattice,
     layout,
     logic,
@@ -58,6 +60,8 @@ _BOOK: dict[str, list[Law]] = {
     "reductions": reductions.LAWS,
     "contractions": contractions.LAWS,
     "layout": layout.LAWS,
+    "joins": joins.LAWS,
+    "gathers": gathers.LAWS,
     "networks": networks.LAWS,
     "distribution": algebra.DISTRIBUTION,
 }

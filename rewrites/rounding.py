@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from eqfuse.dtypes import kind
 from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, apply, attrs, floating, guard, tensors
-from eqfuse.rewrites.words import ceil, floor, function, round_, trunc
+from eqfuse.rewrites.words import ceil, floor, function, trunc
 
 x, y = tensors("x y")
 (d,) = attrs("d")
