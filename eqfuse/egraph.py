@@ -128,7 +128,7 @@ class BackOff:
         self._until.clear()
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=8192)
 def _rules(law: Law) -> tuple[Rule, ...]:
     return tuple(compile_law(law))
 

@@ -18,7 +18,7 @@ import numpy as np
 from egglog import bindings
 
 from eqfuse.dtypes import epsilon, inexact, kind
-from eqfuse.ir import Literal, Node, TensorType
+from eqfuse.ir import Literal, Node, TensorType, topological
 from eqfuse.ops import TABLE, Role, row
 from eqfuse.rewrites.law import EXACT
 from eqfuse.rewrites.rule import Rule, constructor
@@ -245,6 +245,21 @@ class Engine:
             at = len(self._rules)
             self._rules.append(rule)
             self.run(f"(ruleset law{at})", rule.text.replace("{number}", str(at)))
+            if rule.pairs:
+                self._relate(f"pairs{at}", rule.pairs(list(self._names), self._known()))
+
+    def _relate(self, relation: str, pairs: Sequence[tuple[Node, Node]]) -> None:
+        """Insert the second node of every pair, and relate it to the first."""
+        self.add(topological([other for _, other in pairs]))
+        self.run_once([f"({relation} {self.name(n)} {self.name(other)})" for n, other in pairs])
+
+    def _known(self) -> set[Node]:
+        """The nodes inserted so far that are computed when the program is built."""
+        known: set[Node] = set()
+        for n in self._names:
+            if n.op == "const" or (n.op == "input" and n.attrs[2]) or (n.args and known.issuperset(n.args)):
+                known.add(n)
+        return known
 
     def round(self, room: float = math.inf, until: float = math.inf, resting: frozenset[str] = frozenset()) -> Any:
         """Facts to their fixpoint, then one round of the rules that are not `resting`. The run report.

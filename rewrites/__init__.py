@@ -14,6 +14,7 @@ from eqfuse.rewrites import (
     activations,
     algebra,
     casts,
+    chains,
     contractions,
     exponentials,
     gathers,
@@ -50,6 +51,7 @@ COMMUTATIVE = frozenset(algebra.COMMUTATIVE)
 
 _BOOK: dict[str, list[Law]] = {
     "algebra": algebra.LAWS,
+    "chains": chains.LAWS,
     "exponentials": exponentials.LAWS,
     "trigonometry": trigonometry.LAWS,
     "activations": activations.LAWS,
@@ -118,7 +120,7 @@ def admitted(laws: tuple[Law, ...], numerics: str) -> tuple[Law, ...]:
     )
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=8192)
 def _over_reals(law: Law) -> Law:
     """`law` without what it says about complex numbers."""
     return replace(law, complex=None)

@@ -254,7 +254,8 @@ class Law:
 
     `exactness` is about real numbers. A law is about complex ones only where `complex` says how exact it is there, and
     about float8, and sums of bfloat16 (rounded after every element), only where it keeps every bit. `both`: the law is
-    read in both directions. Raises LawError when a side is ill-formed.
+    read in both directions. `chain`: the operators (and the inverse, if any) whose chains the e-graph gives one order
+    instead of rewriting them by this law (`eqfuse.rewrites.chains`). Raises LawError when a side is ill-formed.
     """
 
     name: str
@@ -264,6 +265,7 @@ class Law:
     exactness: Exactness = EXACT
     both: bool = False
     complex: Exactness | None = None
+    chain: tuple[str, ...] | None = None
     family: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:

@@ -7,16 +7,18 @@ the made side, and returns what that side needs, or None. A broadcasting mistake
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from eqfuse.dtypes import parts
 from eqfuse.errors import ShapeError
-from eqfuse.ir import Literal, TensorType
+from eqfuse.ir import Literal, Node, TensorType
 from eqfuse.ops import row
+from eqfuse.rewrites.chains import reordered
 from eqfuse.rewrites.law import LITERAL, VARIABLE, Attr, Computed, Guard, Law, Term, walk
 
 Types = dict[Term | str, TensorType]  # by variable name, or by term
@@ -38,6 +40,7 @@ class Rule:
     reads: tuple[tuple[str, int], ...]  # (operator, number of arguments) on the matched side
     makes: tuple[tuple[str, int], ...]
     grows: int  # nodes that a match makes at most
+    pairs: Callable[[Sequence[Node], set[Node]], list[tuple[Node, Node]]] | None = None  # equal nodes, for its relation
 
 
 class Judge:
@@ -194,7 +197,17 @@ def order(rhs: Term) -> list[Term]:
 
 def compile_law(law: Law) -> list[Rule]:
     """The rules of `law`, one per direction."""
+    if law.chain:
+        return [_of_chains(law)]
     return [_compile(law, name, lhs, rhs) for name, lhs, rhs in law.directions]
+
+
+def _of_chains(law: Law) -> Rule:
+    """The rule that joins every chain of a program and the same in one order, which the engine relates."""
+    text = "(relation pairs{number} (Tensor Tensor))\n"
+    text += f'(rule ((pairs{{number}} px py)) ((union px py)) :ruleset law{{number}} :name "{law.name}")'
+    ops = tuple((op, 2) for op in law.chain or ())
+    return Rule(law.name, law, text, Judge(law, law.lhs, law.rhs), ops[:1], ops, 0, partial(reordered, law))
 
 
 def _compile(law: Law, name: str, lhs: Term, rhs: Term) -> Rule:
