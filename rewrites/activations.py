@@ -1,4 +1,4 @@
-"""Laws of the activation functions of networks: the ways in which sigmoid, tanh, softplus, GELU and rectifiers are written.
+"""Laws of activation functions: the ways in which sigmoid, tanh, softplus, GELU and rectifiers are written.
 
 In: nothing. Out: `LAWS`. Forms that overflow, or that cancel where another form does not, meet only as APPROXIMATE.
 """

@@ -5,7 +5,7 @@ In: nothing. Out: `LAWS`. Most are APPROXIMATE: they leave out an overflow, or a
 
 from __future__ import annotations
 
-from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, floating, known, over_complex, tensors
+from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, over_complex, tensors
 from eqfuse.rewrites.words import cbrt, exp, expm1, function, hypot, log, log1p, logaddexp, maximum, sqrt
 
 x, y, z, a = tensors("x y z a")
@@ -14,18 +14,18 @@ BASES = (("exp", "log"), ("exp2", "log2"))
 LOGARITHMS = ("log", "log2", "log10")
 
 
-def _laws_of_base(e: str, l: str) -> list[Law]:
+def _laws_of_base(e: str, log: str) -> list[Law]:
     """What makes powers of one base one power."""
-    raised, log_of = function(e), function(l)
+    raised, logarithm = function(e), function(log)
     return [
         Law(f"product_of_{e}", raised(x) * raised(y), raised(x + y), exactness=APPROXIMATE),
         Law(f"quotient_of_{e}", raised(x) / raised(y), raised(x - y), exactness=APPROXIMATE),
         Law(f"reciprocal_of_{e}", 1.0 / raised(x), raised(-x), exactness=APPROXIMATE),
         Law(f"power_of_{e}", raised(x) ** a, raised(x * a), exactness=APPROXIMATE),
         Law(f"sqrt_of_{e}", sqrt(raised(x)), raised(x * 0.5), exactness=APPROXIMATE),
-        Law(f"{l}_of_{e}", log_of(raised(x)), x, exactness=APPROXIMATE),
-        Law(f"{e}_of_{l}", raised(log_of(x)), x, exactness=APPROXIMATE),
-        Law(f"{e}_of_scaled_{l}", raised(log_of(x) * y), x**y, exactness=APPROXIMATE),
+        Law(f"{log}_of_{e}", logarithm(raised(x)), x, exactness=APPROXIMATE),
+        Law(f"{e}_of_{log}", raised(logarithm(x)), x, exactness=APPROXIMATE),
+        Law(f"{e}_of_scaled_{log}", raised(logarithm(x) * y), x**y, exactness=APPROXIMATE),
         Law(f"abs_of_{e}", abs(raised(x)), raised(x), exactness=EXACT),
     ]
 
@@ -42,7 +42,7 @@ def _laws_of_logarithm(f: str) -> list[Law]:
 
 
 LAWS = [
-    *(law for e, l in BASES for law in _laws_of_base(e, l)),
+    *(law for e, log_e in BASES for law in _laws_of_base(e, log_e)),
     *(law for f in LOGARITHMS for law in _laws_of_logarithm(f)),
     # near zero and one
     Law("log1p", log(x + 1.0), log1p(x), exactness=APPROXIMATE),

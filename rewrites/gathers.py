@@ -10,7 +10,7 @@ from typing import Any
 
 from eqfuse.ir import TensorType
 from eqfuse.rewrites.algebra import COMMUTATIVE
-from eqfuse.rewrites.law import EXACT, REASSOCIATES, Law, Term, apply, attrs, computed, guard, tensors
+from eqfuse.rewrites.law import EXACT, REASSOCIATES, Law, Term, apply, attrs, bounded, computed, guard, tensors
 from eqfuse.rewrites.layout import ARITHMETIC, COMMON, Perm, Ranges, of_complex, unary
 
 x, y, w, i, j = tensors("x y w i j")
@@ -29,8 +29,13 @@ def _axis_free(t: TensorType, axis: int) -> bool:
     return t.extent(axis) == 1
 
 
-def _takes_less(t: TensorType, u: TensorType, i: TensorType, axis: int) -> bool:
-    return t.shape == u.shape and i.size < t.shape[axis]
+def _same_axis(t: TensorType, u: TensorType, axis: int) -> int | None:
+    """The axis of `u` that `t` has, too: of another extent, the indices would mean other elements."""
+    return axis if t.shape == u.shape else None
+
+
+def _takes_less(t: TensorType, i: TensorType, axis: int) -> bool:
+    return i.size < t.extent(axis)
 
 
 def _moved(p: Perm, axis: int) -> int:
@@ -60,8 +65,8 @@ def _laws_of_binary(op: str) -> list[Law]:
     if op not in COMMUTATIVE:
         sides.append((lambda a, b: f(b, a), "_right"))
     return [
-        Law(f"take_into_{op}", f(x, y).take(i, axis), f(x.take(i, axis), y.take(i, axis)),
-            (guard("x and y have one shape, of which i takes less", _takes_less, x, y, i, axis),), EXACT),
+        Law(f"take_into_{op}", f(x, y).take(i, axis), f(x.take(i, axis), y.take(i, computed(_same_axis, x, y, axis))),
+            (bounded("i takes less than all of x", _takes_less, x, i, axis),), EXACT),
         *(Law(f"take_into_{op}_over_scalar{side}", g(x, y).take(i, axis), g(x.take(i, axis), y), (scalar,), EXACT)
           for g, side in sides),
         *(Law(f"take_into_{op}_over_constant{side}", g(x, y).take(i, axis), g(x.take(i, axis), y),
@@ -74,8 +79,7 @@ _OF_REALS = [
       for op in COMMON),
     *(law for op in ARITHMETIC for law in _laws_of_binary(op)),
     Law("take_into_cast", x.cast(d).take(i, axis), x.take(i, axis).cast(d), exactness=EXACT),
-    Law("take_of_take", x.take(i, axis).take(j, axis), x.take(i.take(j, -1), axis),
-        (guard("i and j are lists", lambda i, j: i.rank == j.rank == 1, i, j),), EXACT),
+    Law("take_of_take", x.take(i, axis).take(j, axis), x.take(i.take(j, -1), axis), exactness=EXACT),
     Law("take_of_transpose", x.transpose(p).take(i, axis), x.take(i, computed(_moved, p, axis)).transpose(p),
         (a_list,), EXACT),
     Law("slice_of_take", x.take(i, axis).slice(s),

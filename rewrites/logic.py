@@ -9,7 +9,19 @@ from collections.abc import Callable
 from typing import Any
 
 from eqfuse.dtypes import kind
-from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, Term, apply, floating, guard, known, over_complex, tensors
+from eqfuse.rewrites.law import (
+    APPROXIMATE,
+    EXACT,
+    REASSOCIATES,
+    Law,
+    Term,
+    apply,
+    floating,
+    guard,
+    known,
+    over_complex,
+    tensors,
+)
 from eqfuse.rewrites.words import (
     equal,
     function,

@@ -29,6 +29,7 @@ from eqfuse.rewrites.law import (
     guard,
     over_complex,
     tensors,
+    varies,
 )
 from eqfuse.rewrites.words import exp, function, isnan, log, logical_not, maximum, minimum, sqrt
 
@@ -122,10 +123,11 @@ BOUNDS = {"less": "max", "less_equal": "max", "greater": "min", "greater_equal":
 def _laws_of_axes(op: str) -> list[Law]:
     f, rounding = reduction(op), op in ("sum", "prod", "max", "min")
     return [
-        Law(f"{op}_of_{op}", f(f(x, p), q), f(x, computed(_union, p, q)), exactness=REASSOCIATES if rounding else EXACT),
+        Law(f"{op}_of_{op}", f(f(x, p), q), f(x, computed(_union, p, q)),
+            exactness=REASSOCIATES if rounding else EXACT),
         Law(f"{op}_over_one", f(x), x, exactness=REASSOCIATES if op == "sum" else EXACT),
         Law(f"{op}_over_unit_axes", f(x), f(x, computed(_wide, x, p)), exactness=REDUCTIONS[op]),
-    ]
+    ]  # fmt: skip
 
 
 def _laws_of_monotone(f: str) -> list[Law]:
@@ -168,11 +170,14 @@ _OF_SUMS = [
 _OF_REALS = [
     Law("negative_out_of_sum", (-x).sum(p), -x.sum(p), (floating(x),), REASSOCIATES),
     Law("negative_out_of_cumsum", cumsum(-x), -cumsum(x), (floating(x),), REASSOCIATES),
-    Law("shift_out_of_sum", (x + b).sum(p), x.sum(p) + b * computed(count, x, p), (filled(x), floating(x)),
+    Law("shift_out_of_sum", (x + b).sum(p), x.sum(p) + b * computed(count, x, p),
+        (filled(x), floating(x), varies(b)),
         REASSOCIATES),
-    Law("subtrahend_out_of_sum", (x - b).sum(p), x.sum(p) - b * computed(count, x, p), (filled(x), floating(x)),
+    Law("subtrahend_out_of_sum", (x - b).sum(p), x.sum(p) - b * computed(count, x, p),
+        (filled(x), floating(x), varies(b)),
         REASSOCIATES),
-    Law("minuend_out_of_sum", (b - x).sum(p), b * computed(count, x, p) - x.sum(p), (filled(x), floating(x)),
+    Law("minuend_out_of_sum", (b - x).sum(p), b * computed(count, x, p) - x.sum(p),
+        (filled(x), floating(x), varies(b)),
         REASSOCIATES),
     # two reductions are one
     Law("sums_meet", x.sum(p) + y.sum(p), (x + y).sum(p), (agree, floating(x)), REASSOCIATES),
