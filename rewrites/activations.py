@@ -6,7 +6,7 @@ In: nothing. Out: `LAWS`. Forms that overflow, or that cancel where another form
 from __future__ import annotations
 
 from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, floating, over_complex, tensors
-from eqfuse.rewrites.words import erf, erfc, exp, log, log1p, logaddexp, maximum, minimum, tanh, where
+from eqfuse.rewrites.words import erf, erfc, exp, expm1, log, log1p, logaddexp, maximum, minimum, tanh, where
 
 x, y, a = tensors("x y a")
 
@@ -42,6 +42,8 @@ LAWS = [
     Law("rectifier_by_negative_part", maximum(x, 0.0) - maximum(-x, 0.0) * a, where(x > 0.0, x, x * a),
         (floating(x),), APPROXIMATE),
     Law("rectifier_of_not_negative", where(x >= 0.0, x, x * a), where(x > 0.0, x, x * a), exactness=APPROXIMATE),
+    Law("elu_at_zero", where(x >= 0.0, x, expm1(x) * a), where(x > 0.0, x, expm1(x) * a), exactness=APPROXIMATE),
+    Law("unscaled_elu_at_zero", where(x >= 0.0, x, expm1(x)), where(x > 0.0, x, expm1(x)), exactness=REASSOCIATES),
     Law("rectifier_of_negative", where(x < 0.0, x * a, x), where(x >= 0.0, x, x * a), exactness=EXACT),
 ]  # fmt: skip
 

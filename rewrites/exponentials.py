@@ -51,6 +51,7 @@ LAWS = [
     Law("expm1_of_log1p", expm1(log1p(x)), x, exactness=APPROXIMATE),
     Law("expm1_plus_one", expm1(x) + 1.0, exp(x), exactness=APPROXIMATE),
     # log(e^x + e^y)
+    Law("logaddexp_commutes", logaddexp(x, y), logaddexp(y, x), exactness=EXACT),
     Law("logaddexp", log(exp(x) + exp(y)), logaddexp(x, y), exactness=APPROXIMATE),
     Law("logaddexp_by_maximum", maximum(x, y) + log1p(exp(-abs(x - y))), logaddexp(x, y), exactness=REASSOCIATES),
     Law("logaddexp_of_shifted", logaddexp(x + z, y + z), logaddexp(x, y) + z, exactness=REASSOCIATES),

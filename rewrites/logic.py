@@ -161,6 +161,9 @@ _OF_REALS = [
     Law("where_not_greater", where(x <= y, x, y), minimum(x, y), exactness=APPROXIMATE),
     Law("where_equal", where(equal(x, y), x, y), y, exactness=REASSOCIATES),  # 0 == -0
     Law("where_not_equal", where(not_equal(x, y), x, y), x, exactness=REASSOCIATES),
+    # of a NaN the other branch
+    Law("where_turned", where(x < y, z, w), where(x >= y, w, z), exactness=APPROXIMATE),
+    Law("where_not_turned", where(x <= y, z, w), where(x > y, w, z), exactness=APPROXIMATE),
     Law("where_positive", where(x > 0.0, x, -x), abs(x), exactness=REASSOCIATES),
     Law("where_not_negative", where(x >= 0.0, x, -x), abs(x), exactness=REASSOCIATES),
     Law("where_negative", where(x < 0.0, -x, x), abs(x), exactness=REASSOCIATES),
