@@ -18,8 +18,10 @@ import numpy as np
 from egglog import bindings
 
 from eqfuse.dtypes import epsilon, inexact, kind
+from eqfuse.facts import Fact
 from eqfuse.ir import Literal, Node, TensorType, topological
 from eqfuse.ops import TABLE, Role, row
+from eqfuse.ops.ranges import COMMUTE, exchanges, range_of
 from eqfuse.rewrites.law import EXACT
 from eqfuse.rewrites.rule import Rule, constructor
 
@@ -33,8 +35,12 @@ _HEADER = """
 (sort Tensor)
 (relation known (Tensor))
 (relation varies (Tensor))
+(relation given (Tensor))
 (ruleset facts)
 """
+
+_CALLED = "__import__('functools').partial(__import__('eqfuse.engine', fromlist=['judge']).{function}, {engine})"
+_RANGES = '(function range (Tensor) PyObject :merge (py-call (py-eval "{meet}" (py-dict) (py-dict)) old new))'
 
 _parsed: dict[str, tuple[Any, ...]] = {}
 
@@ -56,6 +62,21 @@ def made(engine: int, answer: int, position: int) -> int:
     return _engines[engine].answers[answer][position]
 
 
+def derive(engine: int, op: int, *values: int) -> int:
+    """Called by an operator: the number of what is known of its values, given what is known of its arguments'."""
+    return _engines[engine].derive(op, values)
+
+
+def meet(engine: int, old: int, new: int) -> int:
+    """Called by two facts about one class: the number of the fact that both hold."""
+    return _engines[engine].meet(old, new)
+
+
+def mirror(engine: int, axes: int) -> int:
+    """Called by ``x + x.transpose(axes)`` and the like: the number of the fact that it is symmetric, or 0."""
+    return _engines[engine].mirror(axes)
+
+
 class Engine:
     """A live e-graph of tensors."""
 
@@ -73,16 +94,20 @@ class Engine:
         self.cut: str | None = None  # the limit at which the last round began to decline matches
         self._judged: dict[tuple[int, ...], int] = {}
         self.answers: list[tuple[int, ...]] = [()]
+        self._derived: dict[tuple[int, ...], int] = {}
         self._names: dict[Node, str] = {}
         self.constructors: dict[str, tuple[str, int, int]] = {}  # name: (op, attributes, arguments)
         self._proofs = 0
-        self.facts = False
-        number = next(_numbers)
-        _engines[number] = self
+        self.facts = self.ranges = False
+        self._number = next(_numbers)
+        _engines[self._number] = self
         self.run(_HEADER)
-        partial = "__import__('functools').partial(__import__('eqfuse.engine', fromlist=['judge'])"
-        for f in ("judge", "made", "fold"):
-            self.run_once([f'(let ${f} (py-eval "{partial}.{f}, {number})" (py-dict) (py-dict)))'])
+        for f in ("judge", "made", "fold", "derive", "mirror"):
+            self.run_once([f'(let ${f} (py-eval "{self._called(f)}" (py-dict) (py-dict)))'])
+
+    def _called(self, function: str) -> str:
+        """The Python text of `function` of this module, of this engine."""
+        return _CALLED.format(function=function, engine=self._number)
 
     def judge(self, rule: int, values: tuple[int, ...]) -> int:
         key = (rule, *values)
@@ -145,6 +170,24 @@ class Engine:
             same_type.append(literal)
         return literal
 
+    def derive(self, op: int, values: tuple[int, ...]) -> int:
+        key = (op, *values)
+        answer = self._derived.get(key)
+        if answer is None:
+            name = _OPERATORS[op]
+            n_attrs = len(row(name).attrs)
+            given = [self._objects[v] for v in values]
+            arity = (len(given) - n_attrs) // 2
+            attrs, types, facts = tuple(given[:n_attrs]), given[n_attrs : n_attrs + arity], given[n_attrs + arity :]
+            answer = self._derived[key] = self.number(range_of(name, attrs, types, facts))
+        return answer
+
+    def meet(self, old: int, new: int) -> int:
+        return self.number(self._objects[old].meet(self._objects[new]))
+
+    def mirror(self, axes: int) -> int:
+        return self.number(Fact(symmetric=True)) if exchanges(self._objects[axes]) else 0
+
     def number(self, value: Any) -> int:
         """The number that stands for the Python object `value` in this e-graph."""
         key = (type(value), value)
@@ -183,6 +226,8 @@ class Engine:
             self.run(f"(constructor {name} ({inputs}) Tensor)")
             if self.facts:
                 self._fact(name)
+            if self.ranges:
+                self._range(name)
         return name
 
     def track_facts(self) -> None:
@@ -190,6 +235,29 @@ class Engine:
         self.facts = True
         for name in self.constructors:
             self._fact(name)
+
+    def track_ranges(self) -> None:
+        """Derive what is known of every tensor's values."""
+        if not self.ranges:
+            self.run_once([_RANGES.format(meet=self._called("meet"))])  # a global of egglog cannot stand in a merge
+            self.declare("transpose", 1)
+            self.ranges = True
+            for name in self.constructors:
+                self._range(name)
+
+    def _range(self, name: str) -> None:
+        op, n_attrs, arity = self.constructors[name]
+        hidden = " ".join(f"pa{i}" for i in range(n_attrs + arity))
+        args = [f"px{i}" for i in range(arity)]
+        term = f"(= pr ({name} {hidden} {' '.join(args)}))"
+        given = " ".join(f"(= pf{i} (range {a}))" for i, a in enumerate(args))
+        facts = " ".join(f"pf{i}" for i in range(arity))
+        call = f"(py-call $derive (py-from-int {_OPERATORS.index(op)}) {hidden} {facts})"
+        rules = [f"(rule ({term} {given} (= pf {call})) ((set (range pr) pf)) :ruleset facts)"]
+        if op in COMMUTE:  # with its own transpose it is symmetric
+            mirrored = f"(= {args[1]} (o_transpose pp pt {args[0]})) (= pf (py-call $mirror pp))"
+            rules.append(f"(rule ({term} {mirrored} (!= pf (py-from-int 0))) ((set (range pr) pf)) :ruleset facts)")
+        self.run(*rules)
 
     def _fact(self, name: str) -> None:
         op, n_attrs, arity = self.constructors[name]
@@ -220,6 +288,7 @@ class Engine:
             lines.append(f"(let {name} {term})")
             if n.op == "input":
                 lines.append(f"({'known' if n.attrs[2] else 'varies'} {name})")
+            lines.append(f"(given {name})")
         self.run_once(lines)
 
     def term(self, n: Node, args: Sequence[str]) -> str:
@@ -241,6 +310,8 @@ class Engine:
         self.declare("const", 0)
         self._snaps = any(rule.law.exactness > EXACT for rule in rules)
         self.track_facts()
+        if any(g.wanted for rule in rules for g in rule.law.when):
+            self.track_ranges()
         for rule in rules:
             at = len(self._rules)
             self._rules.append(rule)

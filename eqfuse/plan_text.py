@@ -35,6 +35,7 @@ def write(plan: Plan) -> str:
             "setup": [kernel(k) for k in plan.setup],
             "kernels": [kernel(k) for k in plan.kernels],
             "outputs": plan.outputs,
+            "bound": plan.bound,
             "bodies": [str(b) for b in bodies],
         }
     )
@@ -62,6 +63,7 @@ def read(text: str, graph: Graph) -> Plan:
             setup=tuple(kernel(*k) for k in data["setup"]),
             kernels=tuple(kernel(*k) for k in data["kernels"]),
             outputs=tuple(data["outputs"]),
+            bound=None if data["bound"] is None else float(data["bound"]),
         )
         _check(plan)
         return plan

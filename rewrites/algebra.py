@@ -110,8 +110,8 @@ LAWS = [
     Law("sum_minus_term", x + y - y, x, exactness=APPROXIMATE),
     Law("difference_plus_term", x - y + y, x, exactness=APPROXIMATE),
     Law("minus_difference", x - (x - y), y, exactness=APPROXIMATE),
-    Law("product_over_factor", x * y / y, x, exactness=APPROXIMATE),
-    Law("quotient_times_divisor", x / y * y, x, exactness=APPROXIMATE),
+    Law("cancel_factor", x * y / y, x, exactness=APPROXIMATE),
+    Law("cancel_divisor", x / y * y, x, exactness=APPROXIMATE),
     Law("common_factor_of_quotient", x * y / (z * y), x / z, (varies(y),), APPROXIMATE),
     # constants meet
     Law("known_factors_meet", x * a * b, x * (a * b), (known(a, b),), REASSOCIATES),
@@ -131,7 +131,7 @@ LAWS = over_complex(
     power_zero=EXACT, product_of_powers=None, quotient_of_powers=None, power_times_base=None,
     powers_of_one_exponent=None, reciprocal_of_reciprocal=APPROXIMATE, reciprocal_of_quotient=APPROXIMATE,
     over_quotient=APPROXIMATE, sum_minus_term=APPROXIMATE, difference_plus_term=APPROXIMATE,
-    minus_difference=APPROXIMATE, product_over_factor=APPROXIMATE, quotient_times_divisor=APPROXIMATE,
+    minus_difference=APPROXIMATE, cancel_factor=APPROXIMATE, cancel_divisor=APPROXIMATE,
     common_factor_of_quotient=APPROXIMATE,
 )  # fmt: skip
 

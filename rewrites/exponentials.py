@@ -26,7 +26,6 @@ def _laws_of_base(e: str, log: str) -> list[Law]:
         Law(f"{log}_of_{e}", logarithm(raised(x)), x, exactness=APPROXIMATE),
         Law(f"{e}_of_{log}", raised(logarithm(x)), x, exactness=APPROXIMATE),
         Law(f"{e}_of_scaled_{log}", raised(logarithm(x) * y), x**y, exactness=APPROXIMATE),
-        Law(f"abs_of_{e}", abs(raised(x)), raised(x), exactness=EXACT),
     ]
 
 

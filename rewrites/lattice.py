@@ -1,4 +1,4 @@
-"""Laws of minimum, maximum and absolute value; ranges that make a clamp idle.
+"""Laws of minimum, maximum and absolute value. (Clamps that a range makes idle are in `ranges`.)
 
 In: nothing. Out: `LAWS`. A NaN passes through minimum and maximum, which rules out most absorption laws. A clip is
 ``minimum(maximum(x, low), high)``: of known bounds, that order is the one to which others are brought.
@@ -6,17 +6,15 @@ In: nothing. Out: `LAWS`. A NaN passes through minimum and maximum, which rules 
 
 from __future__ import annotations
 
-from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, floating, known, over_complex, tensors
-from eqfuse.rewrites.words import copysign, exp, function, maximum, minimum, sign, sqrt, square
+from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, floating, known, tensors
+from eqfuse.rewrites.words import copysign, function, maximum, minimum, sign, sqrt
 
-x, y, z, a, b, c = tensors("x y z a b c")
+x, y, z, a, b = tensors("x y z a b")
 
 # growing functions: of every number, and of some
 MONOTONE = ("exp", "exp2", "expm1", "tanh", "erf", "sinh", "asinh", "atan", "cbrt", "floor", "ceil", "trunc", "round")
 FROM_BELOW = ("sqrt", "log", "log2", "log10", "log1p", "acosh")  # NaN of what is too small
 BETWEEN = ("asin", "atanh")  # NaN on both sides
-
-sigmoid = 1.0 / (exp(-x) + 1.0)
 
 
 def _laws_of_monotone(f: str) -> list[Law]:
@@ -64,12 +62,9 @@ LAWS = [
     Law("minimum_of_shifted", minimum(x + z, y + z), minimum(x, y) + z, (floating(x),), REASSOCIATES),
     Law("abs_is_maximum", maximum(x, -x), abs(x), (floating(x),), REASSOCIATES),
     Law("abs_of_negative", abs(-x), abs(x), (floating(x),), EXACT),
-    Law("abs_of_abs", abs(abs(x)), abs(x), exactness=EXACT),
-    Law("abs_of_square", abs(x * x), x * x, (floating(x),), EXACT),
     Law("product_of_abs", abs(x) * abs(y), abs(x * y), (floating(x),), EXACT),
     Law("quotient_of_abs", abs(x) / abs(y), abs(x / y), (floating(x),), EXACT),
     Law("abs_of_difference", abs(-x + y), abs(x - y), (floating(x),), EXACT),
-    Law("abs_of_squared", abs(square(x)), square(x), (floating(x),), EXACT),
     Law("abs_of_sqrt", abs(sqrt(x)), sqrt(x), exactness=REASSOCIATES),  # the root of -0 is -0
     Law("abs_of_relu", abs(maximum(x, 0.0)), maximum(x, 0.0), exactness=REASSOCIATES),
     Law("maximum_with_abs", maximum(abs(x), x), abs(x), (floating(x),), REASSOCIATES),
@@ -84,13 +79,5 @@ LAWS = [
     Law("copysign_of_itself", copysign(x, x), x, exactness=EXACT),
     Law("abs_of_copysign", abs(copysign(x, y)), abs(x), exactness=EXACT),
     Law("sign_times_abs", sign(x) * abs(x), x, exactness=REASSOCIATES),
-    # ranges: what is clamped never leaves the range
-    Law("relu_of_sigmoid", maximum(sigmoid, 0.0), sigmoid, exactness=EXACT),
-    Law("relu_of_exp", maximum(exp(x), 0.0), exp(x), exactness=EXACT),
     Law("relu_of_sqrt", maximum(sqrt(x), 0.0), sqrt(x), exactness=REASSOCIATES),
-    Law("relu_of_square", maximum(x * x, 0.0), x * x, (floating(x),), EXACT),
-    Law("relu_of_abs", maximum(abs(x), 0.0), abs(x), (floating(x),), EXACT),
 ]
-
-# complex numbers have no order that arithmetic respects
-LAWS = over_complex(LAWS, None, abs_of_abs=EXACT)

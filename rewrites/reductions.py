@@ -9,11 +9,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from eqfuse.dtypes import kind
 from eqfuse.ir import Literal, TensorType
-from eqfuse.ops import row
 from eqfuse.rewrites.lattice import BETWEEN, FROM_BELOW, MONOTONE
 from eqfuse.rewrites.law import (
     APPROXIMATE,
