@@ -5,7 +5,6 @@ In: what a user asks for (`laws=`, `numerics=`). Out: laws in book order. Next s
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -55,6 +54,7 @@ from eqfuse.rewrites.law import (
     nonpositive,
     nonzero,
     positive,
+    restated,
     symmetric,
     tensors,
     varies,
@@ -82,7 +82,7 @@ _BOOK: dict[str, list[Law]] = {
     "distribution": algebra.DISTRIBUTION,
 }
 FAMILIES: dict[str, tuple[Law, ...]] = {
-    family: tuple(replace(law, family=family) for law in laws) for family, laws in _BOOK.items()
+    family: tuple(restated(law, family=family) for law in laws) for family, laws in _BOOK.items()
 }
 OPT_IN = frozenset({"distribution"})  # can grow without end: only by name
 
@@ -137,7 +137,7 @@ def admitted(laws: tuple[Law, ...], numerics: str) -> tuple[Law, ...]:
 @lru_cache(maxsize=8192)
 def _over_reals(law: Law) -> Law:
     """`law` without what it says about complex numbers."""
-    return replace(law, complex=None)
+    return restated(law, complex=None)
 
 
 __all__ = [

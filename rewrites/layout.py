@@ -8,14 +8,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from eqfuse.ir import TensorType
 from eqfuse.rewrites.algebra import COMMUTATIVE
-from eqfuse.rewrites.law import EXACT, REASSOCIATES, Law, Term, apply, attrs, bounded, computed, guard, tensors, walk
+from eqfuse.rewrites.law import (
+    EXACT,
+    REASSOCIATES,
+    Law,
+    Term,
+    apply,
+    attrs,
+    bounded,
+    computed,
+    guard,
+    restated,
+    tensors,
+    walk,
+)
 from eqfuse.rewrites.words import where
 
 x, y, c, w = tensors("x y c w")
@@ -280,7 +292,7 @@ def _laws_of_binary(op: str) -> list[Law]:
 def of_complex(law: Law) -> Law:
     """`law` as one of complex numbers too, where its operators are."""
     met = {t.op for side in (law.lhs, law.rhs) for t in walk(side)}
-    return law if met.intersection(OF_REALS) else replace(law, complex=law.exactness)
+    return law if met.intersection(OF_REALS) else restated(law, complex=law.exactness)
 
 
 def _shape(t: TensorType) -> tuple[int, ...]:
