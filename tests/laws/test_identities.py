@@ -33,12 +33,12 @@ from eqfuse.functions import (
 )
 from eqfuse.trace import spec, trace
 
-F, B, I = np.float32, np.bool_, np.int64
+F, B, N = np.float32, np.bool_, np.int64
 Row = tuple[Callable[..., Any], Callable[..., Any], list[Any]]
 
 X, Y, R, S = (4, 6), (4, 6), (4, 1), ()
 MASK = spec((4, 6), B)
-WHOLE = spec((4, 6), I)
+WHOLE = spec((4, 6), N)
 HALF = spec((4, 6), np.float16)
 
 
@@ -46,7 +46,9 @@ def spec_of(s: Any) -> Any:
     return spec(s, F) if isinstance(s, tuple) else s
 
 
-def same_class(left: Callable, right: Callable, arguments: list, laws: Any = "all", numerics: str = "reassociate") -> bool:
+def same_class(
+    left: Callable, right: Callable, arguments: list, laws: Any = "all", numerics: str = "reassociate"
+) -> bool:
     """Whether both programs' results end in one class; that they do not says nothing before all was tried."""
     graph = trace(lambda *a: (left(*a), right(*a)), *map(spec_of, arguments))
     (segment,) = saturate(graph, laws=laws, numerics=numerics, budget=Budget(seconds=60, nodes=4000)).segments
@@ -131,7 +133,7 @@ STRICT: dict[str, Row] = {
     "padding cut off": (lambda x: np.pad(x, 1)[1:-1, 1:-1], lambda x: x + -0.0, [X]),
     "padding twice": (lambda x: np.pad(np.pad(x, 1), 2), lambda x: np.pad(x, 3), [X]),
     "|x| of padded": (lambda x: np.abs(np.pad(x, 1)), lambda x: np.pad(np.abs(x), 1), [X]),
-    "rows of rows": (lambda x, i, j: x[i][j], lambda x, i, j: x[i[j]], [X, spec((3,), I), spec((2,), I)]),
+    "rows of rows": (lambda x, i, j: x[i][j], lambda x, i, j: x[i[j]], [X, spec((3,), N), spec((2,), N)]),
     "rows of exp": (lambda x: np.exp(x)[[2, 0]], lambda x: np.exp(x[[2, 0]]), [X]),
     "rows of a transpose": (lambda x: x.T[[2, 0]], lambda x: x[:, [2, 0]].T, [X]),
     "max of a reshape": (lambda x: x.reshape(-1).max(), lambda x: x.max(), [X]),
@@ -335,4 +337,4 @@ def test_the_sides_differ_as_programs_and_agree_as_functions(name: str) -> None:
 def sample(s: Any, rng: np.random.Generator) -> np.ndarray:
     if s.dtype == B:
         return rng.random(s.shape) < 0.5
-    return (rng.random(s.shape) * (2 if s.dtype == I else 0.9) + 0.05).astype(s.dtype)
+    return (rng.random(s.shape) * (2 if s.dtype == N else 0.9) + 0.05).astype(s.dtype)
