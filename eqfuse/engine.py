@@ -92,6 +92,8 @@ class Engine:
         self._room: float = 0
         self._until = 0.0
         self.cut: str | None = None  # the limit at which the last round began to decline matches
+        self.seconds: dict[str, float] = {}  # what the last round spent on each rule
+        self._clock: float | None = None  # when a judge last answered in this round
         self._judged: dict[tuple[int, ...], int] = {}
         self.answers: list[tuple[int, ...]] = [()]
         self._derived: dict[tuple[int, ...], int] = {}
@@ -110,6 +112,7 @@ class Engine:
         return _CALLED.format(function=function, engine=self._number)
 
     def judge(self, rule: int, values: tuple[int, ...]) -> int:
+        before = self._clock or time.perf_counter()
         key = (rule, *values)
         answer = self._judged.get(key)
         if answer is None:
@@ -119,15 +122,18 @@ class Engine:
                 answer = len(self.answers)
                 self.answers.append(tuple(map(self.number, values_made)))
             self._judged[key] = answer
-        return answer if answer and self._admits(self._rules[rule].grows) else 0
+        now = self._clock = time.perf_counter()
+        name = self._rules[rule].name
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - before
+        return answer if answer and self._admits(self._rules[rule].grows, now) else 0
 
-    def _admits(self, grows: int) -> bool:
+    def _admits(self, grows: int, now: float) -> bool:
         """Whether the round still has room and time for a match that makes `grows` nodes."""
         if self.cut is None:
             self._room -= grows
             if self._room < 0:
                 self.cut = "nodes"
-            elif time.perf_counter() > self._until:
+            elif now > self._until:
                 self.cut = "seconds"
         return self.cut is None
 
@@ -230,8 +236,11 @@ class Engine:
                 self._range(name)
         return name
 
-    def track_facts(self) -> None:
+    def fold_constants(self) -> None:
         """Derive which tensors are computable when the program is built, and which vary; compute small constants."""
+        if self.facts:
+            return
+        self.declare("const", 0)
         self.facts = True
         for name in self.constructors:
             self._fact(name)
@@ -307,9 +316,8 @@ class Engine:
         for rule in rules:
             for op, arity in (*rule.reads, *rule.makes):
                 self.declare(op, arity)
-        self.declare("const", 0)
         self._snaps = any(rule.law.exactness > EXACT for rule in rules)
-        self.track_facts()
+        self.fold_constants()
         if any(g.wanted for rule in rules for g in rule.law.when):
             self.track_ranges()
         for rule in rules:
@@ -337,6 +345,10 @@ class Engine:
 
         Once the matches may have made more than `room` nodes, or the clock has passed `until`, the others are declined
         and `cut` says why: egglog itself cannot be interrupted. What a resting rule misses now it matches later.
+
+        egglog does not time its rules, so `seconds` is read off the calls of the judges, which come rule by rule: a
+        rule is charged the time since the call before, for its search and its judge. The rest of the round, before the
+        first call and after the last, where nodes are made and merged, is shared out by matches. Facts are no rule's.
         """
         self._room, self._until, self.cut = room, until, None
         if self.facts:
@@ -345,7 +357,14 @@ class Engine:
         if awake not in self._rulesets:
             self._rulesets[awake] = f"laws{len(self._rulesets)}"
             self.run(f"(unstable-combined-ruleset {self._rulesets[awake]} {awake})")
-        return self.run(f"(run {self._rulesets[awake]} 1)")[0].report
+        self.seconds, self._clock, started = {}, None, time.perf_counter()
+        report = self.run(f"(run {self._rulesets[awake]} 1)")[0].report
+        left = time.perf_counter() - started - sum(self.seconds.values())
+        matches = sum(report.num_matches_per_rule.values())
+        for name, count in report.num_matches_per_rule.items():
+            if count:
+                self.seconds[name] = self.seconds.get(name, 0.0) + left * count / matches
+        return report
 
     @property
     def size(self) -> int:
@@ -383,8 +402,12 @@ class Engine:
 
     def equal(self, a: str, b: str) -> bool:
         """Whether the two expressions stand in one class now."""
+        return self.all_equal([(a, b)])
+
+    def all_equal(self, pairs: Iterable[tuple[str, str]]) -> bool:
+        """Whether the two expressions of every pair stand in one class now."""
         try:
-            self.run_once([f"(check (= {a} {b}))"])
+            self.run_once([f"(check {' '.join(f'(= {a} {b})' for a, b in pairs)})"])
         except bindings.EggSmolError:
             return False
         return True

@@ -64,7 +64,9 @@ class Report:
     time_ratio: float
     stop_reason: str
     egraph_nodes: int
-    laws_fired: Mapping[str, int]
+    numerics: str
+    laws_fired: Mapping[str, int]  # matches
+    law_seconds: Mapping[str, float]  # what `Engine.round` could tell apart: searching, judging, making nodes
     optimality_gap: float | None
     seconds: Mapping[str, float]
     unfused_kernels: int
@@ -79,6 +81,7 @@ def make_report(
     space: Space,
     seconds: Mapping[str, float],
     peak_bytes: int,
+    numerics: str,
 ) -> Report:
     """The report of `plan`; `seconds` by stage of compilation."""
     return Report(
@@ -86,7 +89,9 @@ def make_report(
         peak_bytes=peak_bytes,
         stop_reason=space.stop_reason,
         egraph_nodes=space.n_nodes,
-        laws_fired=dict(space.laws_fired),
+        numerics=numerics,
+        laws_fired=space.laws_fired,
+        law_seconds=space.law_seconds,
         optimality_gap=plan.gap,
         seconds=dict(seconds),
     )

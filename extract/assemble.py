@@ -61,7 +61,8 @@ def assemble(space: Space, covers: list[Cover], device: Device, proved: bool) ->
             value[n] = at[class_id]
     return Plan(
         graph, device, tuple(types), tuple(value[n] for n in graph.inputs), tuple(constants), tuple(setup),
-        tuple(kernels), tuple(value[o] for o in graph.outputs), _bound(space, covers),
+        tuple(kernels), tuple(value[o] for o in graph.outputs), tuple(value[u.outputs[0]] for u in space.uses[:-1]),
+        _bound(space, covers),
     )  # fmt: skip
 
 
