@@ -26,7 +26,7 @@ LAWS = [
     *(Law(f"{f}_of_negative", apply(f, -x), -apply(f, x), exactness=REASSOCIATES) for f in ODD),
     *(Law(f"{f}_of_negative", apply(f, -x), apply(f, x), exactness=REASSOCIATES) for f in EVEN),
     *(Law(f"{f}_of_abs", apply(f, abs(x)), apply(f, x), exactness=REASSOCIATES) for f in EVEN),
-    *(Law(f"{f}_of_{g}", apply(f, apply(g, x)), x, exactness=APPROXIMATE) for f, g in INVERSES),
+    *(Law(f"{f}_undoes_{g}", apply(f, apply(g, x)), x, exactness=APPROXIMATE) for f, g in INVERSES),
     # quotients
     Law("sin_over_cos", sin(x) / cos(x), tan(x), exactness=REASSOCIATES),
     Law("tan_times_cos", tan(x) * cos(x), sin(x), exactness=REASSOCIATES),
@@ -61,6 +61,6 @@ LAWS = [
 
 # inverses of complex functions give the principal one of many values
 LAWS = over_complex(
-    LAWS, APPROXIMATE, cos_of_abs=None, cosh_of_abs=None, asinh_of_sinh=None, atanh_of_tanh=None, cos_of_asin=None,
+    LAWS, APPROXIMATE, cos_of_abs=None, cosh_of_abs=None, asinh_undoes_sinh=None, atanh_undoes_tanh=None, cos_of_asin=None,
     sin_of_acos=None,
 )  # fmt: skip
