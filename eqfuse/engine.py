@@ -393,6 +393,12 @@ class Engine:
                 rows.append((op, attrs, tuple(r.inputs[n_attrs + arity :]), r.output))
         return rows, {n: frozen[name].rows[0].output for n, name in self._names.items()}
 
+    def known_values(self) -> dict[Node, Fact]:
+        """What is known of the values of every inserted node, where a law asked."""
+        frozen = self._egraph.freeze().functions
+        facts = {r.inputs[0]: self._objects[self._egraph.value_to_pyobject(r.output)] for r in frozen["range"].rows}
+        return {n: facts[frozen[name].rows[0].output] for n, name in self._names.items()}
+
     def begin_proof(self, declarations: str) -> int:
         """The number of a new proof; the first one makes `declarations`."""
         if not self._proofs:

@@ -56,6 +56,10 @@ def _constant_in_window(c: TensorType, window: tuple[int, ...]) -> bool:
     return all(c.extent(-a) == 1 for a in range(1, len(window) + 1))
 
 
+def _unpadded(padding: tuple[tuple[int, int], ...]) -> bool:
+    return not any(n for pair in padding for n in pair)
+
+
 def constant_in_window(c: Term) -> Guard:
     return guard(f"{c} has extent 1 along the window", _constant_in_window, c, window)
 
@@ -67,7 +71,7 @@ LAWS = [
         (known(w, s),), REASSOCIATES),
     Law("known_scale_of_shifted_conv", (conv(x, w) + c) * s, conv(x, w) * s + c * s, (known(c, s),), REASSOCIATES),
     Law("input_scale_into_conv", conv(x * s, w), conv(x, w * s.reshape(computed(_input_weights, s, x))),
-        (known(w, s),), REASSOCIATES),
+        (known(w, s), guard("nothing is padded", _unpadded, padding)), REASSOCIATES),  # 0 * inf is NaN
     Law("negative_out_of_conv", conv(-x, w), -conv(x, w), exactness=REASSOCIATES),
     # pooling
     Law("clamp_out_of_window_max", window_max(maximum(x, c)), maximum(window_max(x), c),

@@ -74,9 +74,9 @@ LAWS = [
     Law("positive_factor_of_relu", maximum(x * c, 0.0), maximum(x, 0.0) * c,
         (positive(c), finite(c), floating(c)), REASSOCIATES),
     Law("positive_divisor_of_relu", maximum(x / c, 0.0), maximum(x, 0.0) / c, (positive(c), finite(c)), REASSOCIATES),
-    Law("positive_factor_of_max", (x * c).max(p), x.max(p) * c, (positive(c), finite(c), floating(c)), REASSOCIATES),
+    Law("positive_factor_of_max", (x * c).max(p), x.max(p) * c, (positive(c), floating(c)), REASSOCIATES),
     Law("positive_divisor_of_max", (x / c).max(p), x.max(p) / c, (positive(c), finite(c)), REASSOCIATES),
-    Law("positive_factor_of_min", (x * c).min(p), x.min(p) * c, (positive(c), finite(c), floating(c)), REASSOCIATES),
+    Law("positive_factor_of_min", (x * c).min(p), x.min(p) * c, (positive(c), floating(c)), REASSOCIATES),
     Law("positive_divisor_of_min", (x / c).min(p), x.min(p) / c, (positive(c), finite(c)), REASSOCIATES),
     # quotients
     Law("quotient_times_divisor", x / c * c, x, (nonzero(c), finite(c)), REASSOCIATES),

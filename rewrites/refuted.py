@@ -49,7 +49,7 @@ REFUTED: list[tuple[Law, str]] = [
     (Law("scale_out_of_max", (x * w).max(p), x.max(p) * w, exactness=APPROXIMATE), "w = -1"),
     (Law("square_out_of_max", (x * x).max(p), x.max(p) * x.max(p), exactness=APPROXIMATE), "x = [-2, 1]"),
     (Law("max_of_sum", (x + y).max(p), x.max(p) + y.max(p), exactness=APPROXIMATE), "x = [0, 1], y = [1, 0]"),
-    (Law("sum_of_product", (x * y).sum(p), x.sum(p) * y.sum(p), exactness=APPROXIMATE), "x = y = [1, 1]"),
+    (Law("sum_of_elementwise_product", (x * y).sum(p), x.sum(p) * y.sum(p), exactness=APPROXIMATE), "x = y = [1, 1]"),
     (Law("sum_distributes", (x + y).sum(p), x.sum(p) + y.sum(p), exactness=REASSOCIATES), "a broadcast y counts more"),
     (Law("row_scale_unguarded", (x * r) @ w, (x @ w) * r, exactness=REASSOCIATES), "r varies where it is contracted"),
     (Law("exp_of_sum", exp(x + y), exp(x) + exp(y), exactness=APPROXIMATE), "x = y = 0"),

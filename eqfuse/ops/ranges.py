@@ -63,7 +63,10 @@ def _limits(dtype: np.dtype) -> tuple[float, float]:
 
 
 def _down(value: float, dtype: np.dtype) -> float:
-    """A number at most `value` that every floating dtype has (three significant bits), within the range of `dtype`."""
+    """A number at most `value` that every floating dtype has (three significant bits), within the range of `dtype`.
+
+    So few numbers also bound how often the bounds of a value that depends on itself can move.
+    """
     if value == 0 or math.isinf(value):
         return value
     tiny, most = _limits(dtype)
@@ -74,12 +77,19 @@ def _down(value: float, dtype: np.dtype) -> float:
     return -INFINITY if found < -most or value < -most else found
 
 
+def _floor(value: int) -> int:
+    """The three highest bits of `value`, rounded down."""
+    rest = max(0, value.bit_length() - 3)
+    return value >> rest << rest
+
+
 def _between(lower: float, upper: float, out: TensorType, nan: bool, zero: bool = True) -> Fact:
     """A result computed in `out`'s dtype whose exact value lies in [lower, upper]."""
     if kind(out.dtype) != "f":
         whole = of_dtype(out.dtype)
-        fits = whole.lower <= lower and upper <= whole.upper and out.dtype.kind != "b"
-        return Fact(int(lower), int(upper), False, zero) if fits else whole  # else it wraps around
+        if out.dtype.kind == "b" or not (whole.lower <= lower and upper <= whole.upper):
+            return whole  # it wraps around
+        return Fact(max(whole.lower, _floor(int(lower))), min(whole.upper, -_floor(-int(upper))), False, zero)
     lower = -INFINITY if lower != lower else _down(lower, out.dtype)
     upper = INFINITY if upper != upper else -_down(-upper, out.dtype)
     return Fact(lower, upper, nan, zero)

@@ -9,13 +9,18 @@ import numpy as np
 import pytest
 
 from eqfuse.dtypes import BFLOAT16, FLOAT8
+from eqfuse.egraph import reachable
+from eqfuse.engine import Engine
 from eqfuse.errors import EqfuseError
 from eqfuse.facts import Fact, of_array, of_dtype
-from eqfuse.ir import Literal, TensorType
+from eqfuse.ir import Graph, Literal, TensorType
+from eqfuse.meaning import evaluate
 from eqfuse.ops import Role, row
 from eqfuse.ops.ranges import RANGES, range_of
+from eqfuse.rewrites import admitted, select
 from eqfuse.rewrites.rule import Decline
 from eqfuse.rewrites.samples import sample_attr
+from eqfuse.testing.random_graphs import random_graph
 
 DTYPES = [*map(np.dtype, ("f2", "f4", "f8", "i1", "u1", "i4", "i8", "?")), BFLOAT16, FLOAT8[0]]
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -3.0, 7.0, np.inf, -np.inf, np.nan, 1e-7, -1e-7, 300.0, 6e4, 3e38, 1e-45)
@@ -99,3 +104,23 @@ def test_what_is_derived_of_an_operator_holds_of_what_numpy_computes(op: str) ->
         assert derived.includes(result), f"{text} but {result.dtype} {result.tolist()}"
         done += 1
     assert done > 40
+
+
+def test_what_the_egraph_knows_of_a_program_holds_of_its_values_under_all_exact_laws() -> None:
+    more_than_its_dtype = 0
+    for seed in range(16):
+        rng = np.random.default_rng(seed)
+        graph, arrays = random_graph(rng, 16)
+        engine = Engine()
+        engine.add(graph.nodes)
+        engine.load(reachable(graph, admitted(select("all"), "strict")))
+        engine.track_ranges()
+        for _ in range(3):
+            engine.round(2000)
+        known = engine.known_values()
+        arrays = [np.where(rng.random(a.shape) < 0.3, rng.choice(SPECIAL, a.shape), a) for a in arrays]
+        with np.errstate(all="ignore"):
+            for n, value in zip(graph.nodes, evaluate(Graph(graph.inputs, graph.nodes), arrays), strict=True):
+                assert known[n].includes(value), f"{n}: {known[n]} but {value.tolist()}"
+        more_than_its_dtype += sum(fact != of_dtype(n.dtype) for n, fact in known.items() if n.op != "const")
+    assert more_than_its_dtype > 30

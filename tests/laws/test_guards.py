@@ -151,7 +151,16 @@ def test_without_its_guard_a_law_has_a_counterexample(law: Law) -> None:
         assert any(not check(without_guard(law, at), seed).ok for seed in range(8))
 
 
-def test_a_cycle_of_equal_values_ends_what_is_derived() -> None:
-    halved = Law("halved", x * 0.5, x, (), EXACT)  # false, so that every round of facts could halve the bounds again
-    space = saturate(trace(lambda a: np.tanh(a) * F(0.5), spec((3,), F)), laws=[halved])
-    assert space.laws_fired["halved"] >= 1
+@pytest.mark.parametrize(
+    "law, function",
+    [
+        (Law("_", x * 0.5, x, exactness=EXACT), lambda a: np.tanh(a) * 0.5),
+        (Law("_", x + 1, x, exactness=EXACT), lambda a: (a > 0).astype(np.int64) + 1),
+        (Law("_", x + 1, x, exactness=EXACT), lambda a: np.square(a) + 1),
+    ],
+    ids=["halves", "whole numbers", "sums"],
+)
+def test_what_is_derived_of_a_value_that_depends_on_itself_ends(law: Law, function: Callable) -> None:
+    guarded = Law("marked", x * y, y * x, (positive(x),), EXACT)  # (such laws are false, and no reason to hang)
+    graph = trace(lambda a: (function(a), a * a), spec((3,)))
+    assert saturate(graph, laws=[law, guarded]).laws_fired["_"] >= 1
