@@ -78,7 +78,6 @@ def _laws_of_order(op: str) -> list[Law]:
     f, mirrored = operator(op), operator(_turned(op))
     return [
         Law(f"{op}_of_negatives", f(-x, -y), mirrored(x, y), (floating(x),), EXACT),
-        Law(f"{op}_of_difference", f(x - y, 0.0), f(x, y), (floating(x),), APPROXIMATE),  # inf - inf
         Law(f"not_{op}", logical_not(f(x, y)), operator(OPPOSITE[op])(x, y), (whole,), EXACT),
         Law(f"inverted_{op}", apply("bitwise_invert", f(x, y)), operator(OPPOSITE[op])(x, y), (whole,), EXACT),
     ]
@@ -135,7 +134,6 @@ _OF_ALL = [
     Law("not_of_not_equal", logical_not(not_equal(x, y)), equal(x, y), exactness=EXACT),
     Law("inverted_equal", apply("bitwise_invert", equal(x, y)), not_equal(x, y), exactness=EXACT),
     Law("inverted_not_equal", apply("bitwise_invert", not_equal(x, y)), equal(x, y), exactness=EXACT),
-    Law("equal_of_difference", equal(x - y, 0.0), equal(x, y), exactness=APPROXIMATE),
     Law("equal_of_abs", equal(abs(x), 0.0), equal(x, 0.0), exactness=EXACT),
     # what a number is
     Law("neither_nan_nor_infinite", logical_or(isnan(x), isinf(x)), logical_not(isfinite(x)), exactness=EXACT),
@@ -151,8 +149,8 @@ _OF_REALS = [
     Law("xor_of_itself_undone", apply("bitwise_xor", apply("bitwise_xor", x, y), y), x, exactness=EXACT),
     Law("logical_xor_undone", apply("logical_xor", apply("logical_xor", x, y), y), x, exactness=EXACT),
     # what a number is
-    Law("differs_from_itself", not_equal(x, x), isnan(x), (floating(x),), EXACT),
-    Law("equals_itself", equal(x, x), logical_not(isnan(x)), (floating(x),), EXACT),
+    Law("differs_from_itself", not_equal(x, x), isnan(x), exactness=EXACT),
+    Law("equals_itself", equal(x, x), logical_not(isnan(x)), exactness=EXACT),
     *(Law(f"{f}_of_abs", apply(f, abs(x)), apply(f, x), exactness=EXACT) for f in ("isnan", "isinf", "isfinite")),
     # choices by order
     Law("where_greater", where(x > y, x, y), maximum(x, y), exactness=APPROXIMATE),
@@ -170,6 +168,8 @@ _OF_REALS = [
     # comparisons
     *(Law(f"{op}_is_{other}", apply(op, x, y), apply(other, y, x), exactness=EXACT) for op, other in MIRRORED.items()),
     *(law for op in ORDERED for law in _laws_of_order(op)),
+    *(Law(f"{op}_of_difference", apply(op, x - y, 0.0), apply(op, x, y), (floating(x),), REASSOCIATES)
+      for op in ("less", "greater")),
     Law("less_or_equal", logical_or(x < y, equal(x, y)), x <= y, exactness=EXACT),
     Law("greater_or_equal", logical_or(x > y, equal(x, y)), x >= y, exactness=EXACT),
     *(law for op in ("logical_and", "bitwise_and") for law in _laws_of_bounds(op)),

@@ -15,7 +15,7 @@ ODD = ("erf", "tanh", "sin", "tan", "asin", "atan", "sinh", "asinh", "atanh")
 EVEN = ("cos", "cosh")
 INVERSES = (
     ("sin", "asin"), ("cos", "acos"), ("tan", "atan"), ("sinh", "asinh"), ("asinh", "sinh"), ("cosh", "acosh"),
-    ("tanh", "atanh"), ("atanh", "tanh"),
+    ("tanh", "atanh"),
 )  # fmt: skip
 
 one = filled_with(ones, x)
@@ -61,6 +61,6 @@ LAWS = [
 
 # inverses of complex functions give the principal one of many values
 LAWS = over_complex(
-    LAWS, APPROXIMATE, cos_of_abs=None, cosh_of_abs=None, asinh_undoes_sinh=None, atanh_undoes_tanh=None, cos_of_asin=None,
+    LAWS, APPROXIMATE, cos_of_abs=None, cosh_of_abs=None, asinh_undoes_sinh=None, cos_of_asin=None,
     sin_of_acos=None,
 )  # fmt: skip

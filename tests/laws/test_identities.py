@@ -268,7 +268,6 @@ APPROXIMATE: dict[str, Row] = {
     "√(x² + y²) = hypot": (lambda x, y: np.sqrt(x**2 + y**2), np.hypot, [X, Y]),
     "log(1 + x) = log1p x": (lambda x: np.log(1 + x), np.log1p, [X]),
     "exp x - 1 = expm1 x": (lambda x: np.exp(x) - 1, np.expm1, [X]),
-    "log1p expm1 x = x": (lambda x: np.log1p(np.expm1(x)), lambda x: x + 0.0, [X]),
     "sin² + cos² = 1": (lambda x: np.sin(x) ** 2 + np.cos(x) ** 2, np.ones_like, [X]),
     "1 - sin² = cos²": (lambda x: 1 - np.sin(x) ** 2, lambda x: np.cos(x) ** 2, [X]),
     "cosh² - sinh² = 1": (lambda x: np.cosh(x) ** 2 - np.sinh(x) ** 2, np.ones_like, [X]),
