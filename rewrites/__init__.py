@@ -5,12 +5,12 @@ In: what a user asks for (`laws=`, `numerics=`). Out: laws in book order. Next s
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from eqfuse.errors import LawError
 from eqfuse.rewrites import (
+    activations,
     algebra,
     casts,
     chains,
@@ -18,12 +18,17 @@ from eqfuse.rewrites import (
     contractions,
     exponentials,
     grouping,
+    gathers,
+    joins,
     lattice,
     layout,
+    logic,
     networks,
     ranges,
     reductions,
     regrouping,
+    rounding,
+    trigonometry,
 )
 from eqfuse.rewrites.law import (
     APPROXIMATE,
@@ -52,6 +57,7 @@ from eqfuse.rewrites.law import (
     nonpositive,
     nonzero,
     positive,
+    restated,
     symmetric,
     tensors,
     varies,
@@ -63,20 +69,26 @@ _BOOK: dict[str, list[Law]] = {
     "algebra": algebra.LAWS,
     "chains": chains.LAWS,
     "exponentials": exponentials.LAWS,
+    "trigonometry": trigonometry.LAWS,
+    "activations": activations.LAWS,
+    "rounding": rounding.LAWS,
     "lattice": lattice.LAWS,
     "choices": choices.LAWS,
+    "logic": logic.LAWS,
     "ranges": ranges.LAWS,
     "casts": casts.LAWS,
     "reductions": reductions.LAWS,
     "contractions": contractions.LAWS,
     "layout": layout.LAWS,
     "regrouping": regrouping.LAWS,
+    "joins": joins.LAWS,
+    "gathers": gathers.LAWS,
     "networks": networks.LAWS,
     "distribution": algebra.DISTRIBUTION,
     "grouping": grouping.LAWS,
 }
 FAMILIES: dict[str, tuple[Law, ...]] = {
-    family: tuple(replace(law, family=family) for law in laws) for family, laws in _BOOK.items()
+    family: tuple(restated(law, family=family) for law in laws) for family, laws in _BOOK.items()
 }
 OPT_IN = frozenset({"distribution", "grouping"})  # may grow without end, or seldom pay: only by name
 
@@ -128,10 +140,10 @@ def admitted(laws: tuple[Law, ...], numerics: str) -> tuple[Law, ...]:
     )
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=8192)
 def _over_reals(law: Law) -> Law:
     """`law` without what it says about complex numbers."""
-    return replace(law, complex=None)
+    return restated(law, complex=None)
 
 
 __all__ = [
