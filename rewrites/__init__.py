@@ -12,22 +12,25 @@ from eqfuse.errors import LawError
 from eqfuse.rewrites import (
     activations,
     algebra,
+    blocks,
     casts,
     chains,
     choices,
     contractions,
     exponentials,
-    grouping,
     gathers,
+    grouping,
     joins,
     lattice,
     layout,
     logic,
     networks,
+    quantisation,
     ranges,
     reductions,
     regrouping,
     rounding,
+    softmax,
     trigonometry,
 )
 from eqfuse.rewrites.law import (
@@ -84,13 +87,17 @@ _BOOK: dict[str, list[Law]] = {
     "joins": joins.LAWS,
     "gathers": gathers.LAWS,
     "networks": networks.LAWS,
+    "softmax": softmax.LAWS,
+    "quantisation": quantisation.LAWS,
+    "blocks": blocks.LAWS,
     "distribution": algebra.DISTRIBUTION,
     "grouping": grouping.LAWS,
+    "expansion": contractions.EXPANSION + networks.EXPANSION,
 }
 FAMILIES: dict[str, tuple[Law, ...]] = {
     family: tuple(restated(law, family=family) for law in laws) for family, laws in _BOOK.items()
 }
-OPT_IN = frozenset({"distribution", "grouping"})  # may grow without end, or seldom pay: only by name
+OPT_IN = frozenset({"distribution", "expansion", "grouping"})  # may grow without end, or seldom pay: only by name
 
 _CLASSES = {"strict": EXACT, "reassociate": REASSOCIATES, "approximate": APPROXIMATE}
 
