@@ -146,10 +146,6 @@ def _kernels_before(v: TensorType, w: TensorType) -> Ints:
     return (w.shape[0], v.shape[1], *w.shape[2:])
 
 
-def _outer_padding(padding: Pairs, widths: Pairs) -> Pairs:
-    return tuple((a + b, c + d) for (a, c), (b, d) in zip(padding, widths[2:], strict=True))
-
-
 def _inner_padding(padding: Pairs, widths: Pairs, dilations: Ints) -> Pairs | None:
     """The padding that is left when `widths` are taken off the kernel."""
     left = [
@@ -294,8 +290,6 @@ LAWS = [
         (x.reshape(computed(_matrix, x)) @ w.reshape(computed(_matrix, w)).transpose((1, 0)))
         .reshape(computed(_one_position, x, w)), (unpadded,), REASSOCIATES),
     # zeros around images and kernels, among weights; 0 * inf is NaN
-    Law("padding_into_conv", conv(apply("pad", x, 0.0, attrs=(widths,)), w),
-        conv(x, w, (strides, computed(_outer_padding, padding, widths), dilations, groups)), exactness=REASSOCIATES),
     Law("zeros_around_kernel", conv(x, apply("pad", w, 0.0, attrs=(widths,))),
         conv(x, w, (strides, computed(_inner_padding, padding, widths, dilations), dilations, groups)),
         exactness=APPROXIMATE),

@@ -12,7 +12,7 @@ import numpy as np
 from eqfuse.dtypes import kind
 from eqfuse.ir import Literal, TensorType
 from eqfuse.rewrites.casts import significant_bits
-from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, Term, apply, attrs, guard, over_complex, tensors
+from eqfuse.rewrites.law import APPROXIMATE, REASSOCIATES, Law, Term, apply, attrs, guard, over_complex, tensors
 from eqfuse.rewrites.words import function, maximum, minimum
 
 x, s, z = tensors("x s z")
@@ -28,10 +28,6 @@ def _whole(value: Literal) -> bool:
     return kind(value.array.dtype) in "biuf" and bool((value.array == np.rint(value.array)).all())
 
 
-def _whole_numbers(x: TensorType) -> bool:
-    return kind(x.dtype) in "biu"
-
-
 def _fits_twice_over(x: TensorType, d: np.dtype) -> bool:
     """Every q of `x` has abs(q) < 2 ** (p - 2) in `d`."""
     return kind(x.dtype) in "biu" and kind(d) == "f" and significant_bits(x.dtype) + 2 <= significant_bits(d)
@@ -41,8 +37,6 @@ whole = guard("n is whole", _whole, n)
 fits = guard("x holds whole numbers that leave two bits of d", _fits_twice_over, x, d)
 
 LAWS = [
-    Law("round_of_whole_numbers", rounded(x.cast(d)), x.cast(d),
-        (guard("x holds whole numbers", _whole_numbers, x),), EXACT),
     Law("clamp_out_of_round", rounded(maximum(x, constant(n))), maximum(rounded(x), constant(n)), (whole,),
         REASSOCIATES, both=True),
     Law("cap_out_of_round", rounded(minimum(x, constant(n))), minimum(rounded(x), constant(n)), (whole,),
