@@ -22,6 +22,7 @@ from eqfuse.rewrites.law import (
     over_complex,
     tensors,
 )
+from eqfuse.rewrites.words import exp
 
 x, y, z, w, u, s = tensors("x y z w u s")
 p, q, axis, other, d = attrs("p q axis other d")
@@ -106,6 +107,15 @@ def _law_of_binary(op: str) -> Law:
     return Law(f"{op}_part_by_part", f(concat(x, y), concat(z, w)), concat(f(x, z), f(y, w)), (agree(x, z),), EXACT)
 
 
+def _law_of_constant(op: str) -> Law:
+    """The way back from `eqfuse.rewrites.joins`: blocks of exponentials are made apart."""
+
+    def f(a: Any, b: Any) -> Term:
+        return apply(op, a, b)
+
+    return Law(f"{op}_into_parts", f(concat(x, y), s), concat(f(x, s), f(y, s)), exactness=EXACT)
+
+
 def _law_of_window(op: str) -> Law:
     def f(a: Term) -> Term:
         return apply(op, a, attrs=(window, strides, padding))
@@ -125,6 +135,8 @@ LAWS = [
     # work on elements, pooling
     Law("cast_of_parts", concat(x, y).cast(d), concat(x.cast(d), y.cast(d)), exactness=EXACT, both=True),
     *map(_law_of_binary, BINARY),
+    *map(_law_of_constant, ("add", "subtract", "multiply", "divide")),
+    Law("exp_into_parts", exp(concat(x, y)), concat(exp(x), exp(y)), exactness=EXACT),
     *map(_law_of_window, ("window_max", "window_sum")),
     # products: [x; y] z, x [y z], [x z] [y; w], [x y] w
     Law("rows_in_parts", concat(x, y) @ z, concat(x @ z, y @ z), exactness=REASSOCIATES, both=True),
