@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -213,6 +213,7 @@ class _Draw:
         return sample_attr(op, name, types, before, self.dtype, self.rng)
 
 
+@lru_cache(maxsize=256)
 def roles(law: Law) -> dict[str, set[str]]:
     """What each variable is used as, to draw a fitting rank and dtype."""
     found: dict[str, set[str]] = {}
