@@ -43,9 +43,14 @@ def table() -> int:
             shown.add_row(family, law.exactness.name.lower(), status, count, name)
         shown.add_section()
     console.print(shown)
-    uncounted = "" if counts is not None else " (not counted since the book changed)"
-    console.print(Text(f"{len(book())} laws. {LEGEND}{uncounted}", style="dim"))
+    console.print(Text(f"{len(book())} laws. {LEGEND}; {_idle(counts)}", style="dim"))
     return 0
+
+
+def _idle(counts: dict[str, int] | None) -> str:
+    if counts is None:
+        return "not counted for this book (python benches/laws.py --keep)"
+    return f"the {sum(not n for n in counts.values())} that decided no plan are candidates to drop"
 
 
 def _status(verdict: Verdict | None) -> tuple[str, str]:

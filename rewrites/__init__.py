@@ -14,13 +14,16 @@ from eqfuse.rewrites import (
     algebra,
     casts,
     chains,
+    choices,
     contractions,
     exponentials,
+    grouping,
     lattice,
     layout,
     networks,
     ranges,
     reductions,
+    regrouping,
 )
 from eqfuse.rewrites.law import (
     APPROXIMATE,
@@ -61,18 +64,21 @@ _BOOK: dict[str, list[Law]] = {
     "chains": chains.LAWS,
     "exponentials": exponentials.LAWS,
     "lattice": lattice.LAWS,
+    "choices": choices.LAWS,
     "ranges": ranges.LAWS,
     "casts": casts.LAWS,
     "reductions": reductions.LAWS,
     "contractions": contractions.LAWS,
     "layout": layout.LAWS,
+    "regrouping": regrouping.LAWS,
     "networks": networks.LAWS,
     "distribution": algebra.DISTRIBUTION,
+    "grouping": grouping.LAWS,
 }
 FAMILIES: dict[str, tuple[Law, ...]] = {
     family: tuple(replace(law, family=family) for law in laws) for family, laws in _BOOK.items()
 }
-OPT_IN = frozenset({"distribution"})  # can grow without end: only by name
+OPT_IN = frozenset({"distribution", "grouping"})  # may grow without end, or seldom pay: only by name
 
 _CLASSES = {"strict": EXACT, "reassociate": REASSOCIATES, "approximate": APPROXIMATE}
 
