@@ -7,13 +7,15 @@ puts inputs side by side is seldom worth the launch it saves, unless they are kn
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from eqfuse.ir import TensorType
 from eqfuse.ops import row
 from eqfuse.rewrites.law import REASSOCIATES, Law, Term, apply, attrs, computed, given, guard, over_complex, tensors
 
-x, a, b, c = tensors("x a b c")
+x, y, a, b, c = tensors("x y a b c")
 CONV = strides, padding, dilations, groups = attrs("strides padding dilations groups")
 
 Ranges = tuple[tuple[int, int, int], ...]
@@ -54,6 +56,28 @@ def _rows_of(*factors: Term) -> Law:
     return Law(name, tuple(f @ x for f in factors), made, (given(*factors),), REASSOCIATES)
 
 
+def _result(x: TensorType, w: TensorType) -> tuple[int, ...]:
+    return row("matmul").type([x, w], ()).shape
+
+
+def _layer(at: int) -> Callable[[TensorType, TensorType], Ranges]:
+    """The slice that takes one of two stacked results."""
+    return lambda x, w: ((at, at + 1, 1), *((0, n, 1) for n in _result(x, w)))
+
+
+def _stack(a: Term, b: Term) -> Term:
+    stacked = (t.reshape(computed(lambda t: (1, *t.shape), t)) for t in (a, b))
+    return beside(computed(lambda t: -1 - t.rank, a), *stacked)
+
+
+def _in_one_batch() -> Law:
+    """x @ a, y @ b == the layers of [x, y] @ [a, b], stacked"""
+    product = _stack(x, y) @ _stack(a, b)
+    made = tuple(product.slice(computed(_layer(at), x, a)).reshape(computed(_result, x, a)) for at in (0, 1))
+    alike = guard("x and a have one rank", lambda x, a: x.rank == a.rank, x, a)
+    return Law("two_products_in_one_batch", (x @ a, y @ b), made, (alike, given(x, y, a, b)), REASSOCIATES)
+
+
 def conv(x: Term, w: Term) -> Term:
     return apply("conv", x, w, attrs=CONV)
 
@@ -76,6 +100,7 @@ LAWS = over_complex(
         _columns_of(a, b, c),
         _rows_of(a, b),
         _rows_of(a, b, c),
+        _in_one_batch(),
         # the channels of a convolution with all filters
         Law("two_convolutions_of_one_image", (conv(x, a), conv(x, b)), (image.slice(first), image.slice(second)),
             (given(a, b), guard("there is one group", lambda groups: groups == 1, groups)), REASSOCIATES),
