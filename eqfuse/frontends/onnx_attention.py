@@ -12,8 +12,7 @@ import numpy as np
 
 from eqfuse import functions as f
 from eqfuse.errors import ShapeError
-from eqfuse.frontends.onnx_elementwise import dtype_of
-from eqfuse.frontends.onnx_table import operator, product
+from eqfuse.frontends.onnx_table import dtype_of, operator, product
 from eqfuse.frontends.promotion import lift
 from eqfuse.tracer import lazy
 

@@ -15,8 +15,7 @@ import numpy as np
 from eqfuse import functions as f
 from eqfuse.dtypes import kind
 from eqfuse.errors import UnsupportedOp
-from eqfuse.frontends.accepted import supported
-from eqfuse.frontends.onnx_table import numbers, one, operator
+from eqfuse.frontends.onnx_table import dtype_of, numbers, one, operator
 from eqfuse.frontends.promotion import lift
 from eqfuse.tracer import Tracer, lazy
 
@@ -236,16 +235,6 @@ def dropout_by_attribute(x: Any, *, ratio: float = 0.5, outputs: int = 1) -> Any
 
 
 # ---- dtypes
-
-
-def dtype_of(element: int) -> np.dtype:
-    """The dtype of an ONNX element type."""
-    import onnx
-
-    try:
-        return supported(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element)), "the result")
-    except (KeyError, TypeError):
-        raise UnsupportedOp(f"the element type {element} is not a tensor's") from None
 
 
 @operator("Cast", since=6)

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import ShapeError, UnsupportedOp
-from eqfuse.frontends.onnx_elementwise import dtype_of
-from eqfuse.frontends.onnx_table import ints, one, operator, value
+from eqfuse.frontends.onnx_table import dtype_of, ints, one, operator, value
 from eqfuse.frontends.promotion import lift
 from eqfuse.tracer import lazy
 

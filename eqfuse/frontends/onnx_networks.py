@@ -12,8 +12,7 @@ import numpy as np
 
 from eqfuse import functions as f
 from eqfuse.errors import UnsupportedOp
-from eqfuse.frontends.onnx_elementwise import dtype_of
-from eqfuse.frontends.onnx_table import operator
+from eqfuse.frontends.onnx_table import dtype_of, operator
 from eqfuse.functions import apply
 from eqfuse.tracer import lazy
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from eqfuse.dtypes import kind
 from eqfuse.errors import UnsupportedOp
-from eqfuse.frontends.onnx_elementwise import converted, dtype_of
-from eqfuse.frontends.onnx_table import operator
+from eqfuse.frontends.onnx_elementwise import converted
+from eqfuse.frontends.onnx_table import dtype_of, operator
 from eqfuse.frontends.onnx_windows import Ints, conv
 from eqfuse.tracer import lazy
 

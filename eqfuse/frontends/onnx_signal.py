@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.frontends.onnx_elementwise import dtype_of
-from eqfuse.frontends.onnx_table import one, operator
+from eqfuse.frontends.onnx_table import dtype_of, one, operator
 from eqfuse.tracer import lazy
 
 
