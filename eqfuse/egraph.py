@@ -20,7 +20,7 @@ from eqfuse.errors import LawError
 from eqfuse.ir import Graph, Literal, Node, TensorType
 from eqfuse.ops import row
 from eqfuse.rewrites import COMMUTATIVE, Law, admitted, select
-from eqfuse.rewrites.rule import Rule, compile_law
+from eqfuse.rewrites.rule import Rule, compile_law, reads
 from eqfuse.segments import segments
 from eqfuse.space import EClass, ENode, Segment, Space
 
@@ -148,23 +148,28 @@ class BackOff:
         self._until.clear()
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=8192)
 def _rules(law: Law) -> tuple[Rule, ...]:
     return tuple(compile_law(law))
+
+
+@lru_cache(maxsize=8192)
+def _reads(law: Law) -> list[tuple[tuple[str, int], ...]]:
+    return reads(law)
 
 
 def reachable(graph: Graph, laws: Iterable[Law]) -> list[Rule]:
     """The rules whose matched side can occur, given the operators of `graph` and what other rules make."""
     present = {(n.op, len(n.args)) for n in graph.nodes}
-    waiting = [rule for law in laws for rule in _rules(law)]
-    order = {rule.name: i for i, rule in enumerate(waiting)}
-    loaded: list[Rule] = []
-    while ready := [rule for rule in waiting if present.issuperset(rule.reads)]:
-        loaded += ready
-        present.update(op for rule in ready for op in rule.makes)
-        chosen = set(ready)
-        waiting = [rule for rule in waiting if rule not in chosen]
-    return sorted(loaded, key=lambda rule: order[rule.name])
+    waiting = {(law, at): wanted for law in laws for at, wanted in enumerate(_reads(law))}
+    order = {place: i for i, place in enumerate(waiting)}
+    loaded: dict[int, Rule] = {}
+    while ready := [place for place, wanted in waiting.items() if present.issuperset(wanted)]:
+        for law, at in ready:
+            rule = loaded[order[law, at]] = _rules(law)[at]
+            present.update(rule.makes)
+            del waiting[law, at]
+    return [loaded[i] for i in sorted(loaded)]
 
 
 def freeze(engine: Engine, graph: Graph) -> tuple[tuple[EClass, ...], dict[Node, int]]:

@@ -7,7 +7,7 @@ In: Python expressions over `tensors(...)`. Out: `Law`, read by `eqfuse.rewrites
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from typing import Any
@@ -425,7 +425,14 @@ def over_complex(laws: list[Law], exactness: Exactness | None, **otherwise: Exac
     """`laws` with what they do to complex numbers: `exactness`, or what `otherwise` says of a law by its name."""
     if unknown := otherwise.keys() - {law.name for law in laws}:
         raise LawError(f"there is no law {', '.join(sorted(unknown))} here")
-    return [replace(law, complex=otherwise.get(law.name, exactness)) for law in laws]
+    return [restated(law, complex=otherwise.get(law.name, exactness)) for law in laws]
+
+
+def restated(law: Law, **claims: Any) -> Law:
+    """`law` with other claims about the same sides, which need no second look."""
+    other = object.__new__(Law)
+    vars(other).update(vars(law) | claims)
+    return other
 
 
 def _name(value: Attr | Term) -> tuple[str, str]:

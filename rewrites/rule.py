@@ -136,7 +136,7 @@ def number(value: float | bool, dtype: np.dtype) -> Literal:
         raise Decline
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
-        if value != int(value) or not limits.min <= value <= limits.max:
+        if not float(value).is_integer() or not limits.min <= value <= limits.max:
             raise Decline
     return Literal(np.asarray(value).astype(dtype))
 
@@ -208,6 +208,11 @@ def order(rights: tuple[Term, ...]) -> list[Term]:
     for rhs in rights:
         visit(rhs)
     return done
+
+
+def reads(law: Law) -> list[tuple[tuple[str, int], ...]]:
+    """What each of the rules of `law` reads, for less than it takes to compile them."""
+    return [((law.chain[0], 2),)] if law.chain else [_signatures(lefts) for _, lefts, _ in law.directions]
 
 
 def compile_law(law: Law) -> list[Rule]:

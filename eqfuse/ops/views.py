@@ -64,6 +64,7 @@ def _agree_except(axis: int, a: TensorType, b: TensorType) -> bool:
 def _concat(types: Types, attrs: tuple) -> TensorType:
     (axis,) = attrs
     first = types[0]
+    need(-first.rank <= axis < 0, "concat", types, f"axis {axis} is not in -{first.rank}..-1")
     for t in types:
         same = t.rank == first.rank and t.dtype == first.dtype and _agree_except(axis, t, first)
         need(same, "concat", types, f"dtypes, ranks and extents other than along axis {axis} must agree")
