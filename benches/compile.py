@@ -1,7 +1,8 @@
 """Cold compile time of 1, 3, 6 and 12 transformer blocks, stage by stage, each in a fresh process with an empty cache.
 
 Run: python benches/compile.py [--rounds N] [--json FILE]. Imports and the one-time estimate of the CPU's profile stand
-apart: they do not grow with the program.
+apart: they do not grow with the program. Then the saturation of the 12 blocks under the laws of the default, and under
+the whole book: opt-in families expand without end, so there the caps decide.
 """
 
 from __future__ import annotations
@@ -14,31 +15,26 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 DEPTHS = (1, 3, 6, 12)
 WANTED = {1: 1.0, 12: 4.0}  # seconds
+WANTED_SATURATION = 1.5
 STAGES = ("trace", "saturate", "extract", "emit", "rest")
 
 
 def one(blocks: int) -> dict[str, float]:
     """Seconds by stage in this process."""
     started = time.perf_counter()
-    import numpy as np
-
     import eqfuse as ef
-    from eqfuse.demo_programs import transformer
     from eqfuse.targets import device_for
 
     imported = time.perf_counter()
     device_for("numpy")
     profiled = time.perf_counter()
-    # sizes do not matter for the search, so the parameters stay small in memory: what is traced has the published ones
-    function, (x, layers) = transformer(blocks=1).build(np.float32)
-    layers = [
-        {name: {key: array + 0 for key, array in part.items()} for name, part in layers[0].items()}
-        for _ in range(blocks)
-    ]
+    function, x, layers = transformer(blocks)
     begun = time.perf_counter()
     graph = ef.trace(function, x, layers)
     traced = time.perf_counter()
@@ -51,29 +47,64 @@ def one(blocks: int) -> dict[str, float]:
     return seconds
 
 
-def cold(blocks: int) -> dict[str, float]:
-    """`one` in a fresh process."""
+def transformer(blocks: int) -> tuple[Callable[..., Any], Any, list]:
+    """The function and its arguments. Every block has the same parameters, in arrays of its own."""
+    import numpy as np
+
+    from eqfuse.demo_programs import transformer
+
+    function, (x, layers) = transformer(blocks=1).build(np.float32)
+    return function, x, [
+        {name: {key: array + 0 for key, array in part.items()} for name, part in layers[0].items()}
+        for _ in range(blocks)
+    ]  # fmt: skip
+
+
+def saturations() -> dict[str, dict[str, Any]]:
+    """What saturating the deepest program takes under the laws of the default and under the whole book."""
+    import eqfuse as ef
+    from eqfuse.rewrites import OPT_IN, book, select
+
+    function, x, layers = transformer(DEPTHS[-1])
+    graph = ef.trace(function, x, layers)
+    table = {}
+    for laws in (["all"], ["all", *sorted(OPT_IN)]):
+        count, whole = len(select(laws)), len(book())
+        started = time.perf_counter()
+        space = ef.saturate(graph, laws=laws)
+        table[f"{count} laws of {whole}: {' + '.join(laws)}"] = {
+            "seconds": time.perf_counter() - started, "nodes": space.n_nodes, "stopped": space.stop_reason,
+            "dearest": sorted(space.law_seconds.items(), key=lambda item: -item[1])[:3],
+        }  # fmt: skip
+    return table
+
+
+def cold(*task: str) -> Any:
+    """One of the functions above, in a fresh process."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, __file__, "--one", str(blocks)]
+        command = [sys.executable, __file__, *task]
         environment = os.environ | {"EQFUSE_CACHE_DIR": folder}
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    return json.loads(done.stdout)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--saturations", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--rounds", type=int, default=3, help="processes per depth; medians are shown")
     parser.add_argument("--json", type=Path, help="also write the medians to this file")
     options = parser.parse_args()
     if options.one:
         print(json.dumps(one(options.one)))
         return
+    if options.saturations:
+        print(json.dumps(saturations()))
+        return
     print(f"{'blocks':>6}" + "".join(f"{name:>10}" for name in (*STAGES, "total", "wanted", "import", "profile")))
     table: dict[int, dict[str, float]] = {}
     for blocks in DEPTHS:
-        rounds = [cold(blocks) for _ in range(options.rounds)]
+        rounds = [cold("--one", str(blocks)) for _ in range(options.rounds)]
         row = table[blocks] = {name: statistics.median(r[name] for r in rounds) for name in rounds[0]}
         wanted = WANTED.get(blocks)
         met = "" if wanted is None else f"≤ {wanted:.0f} s " + ("met" if row["total"] <= wanted else "MISSED")
@@ -86,6 +117,14 @@ def main() -> None:
     growth = table[last]["total"] / table[first]["total"]
     verdict = "no worse than linear: met" if growth <= last / first else "worse than linear: MISSED"
     print(f"{last} blocks take {growth:.1f} times as long as {first}; {verdict}")
+    print(f"\nsaturation of {last} blocks")
+    runs = [cold("--saturations") for _ in range(options.rounds)]
+    for laws, found in runs[0].items():
+        taken = statistics.median(run[laws]["seconds"] for run in runs)
+        met = "met" if taken <= WANTED_SATURATION else "MISSED"
+        dearest = ", ".join(f"{law} {seconds:.3f} s" for law, seconds in found["dearest"])
+        print(f"{laws}: {taken:.3f} s, wanted ≤ {WANTED_SATURATION} s {met}; {found['nodes']:,} nodes, "
+              f"stopped: {found['stopped']}; dearest: {dearest}")  # fmt: skip
     if options.json:
         options.json.write_text(json.dumps(table, indent=1))
 

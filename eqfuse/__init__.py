@@ -5,6 +5,7 @@ from eqfuse.compiler import compile, extract
 from eqfuse.egraph import Budget, saturate
 from eqfuse.emit import emit
 from eqfuse.errors import EqfuseError, LawError, ShapeError, TargetUnavailable, TraceError, UnsupportedOp
+from eqfuse.frontends.onnx_model import from_onnx
 from eqfuse.functions import (
     avg_pool,
     batch_norm,
@@ -47,7 +48,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Budget", "Device", "EqfuseError", "Graph", "LawError", "Program", "ShapeError", "TargetUnavailable",
     "TraceError", "UnsupportedOp", "avg_pool", "batch_norm", "check", "compile", "conv", "elu", "emit", "erf", "erfc",
-    "exp", "extract", "gelu", "jit", "layer_norm", "leaky_relu", "load", "log", "log_softmax", "logsumexp",
+    "exp", "extract", "from_onnx", "gelu", "jit", "layer_norm", "leaky_relu", "load", "log", "log_softmax", "logsumexp",
     "max_pool", "maximum", "meaning", "minimum", "parse", "relu", "relu6", "rms_norm", "saturate", "sigmoid", "silu",
     "softmax", "softplus", "spec", "sqrt", "tanh", "trace", "where", "xp",
 ]  # fmt: skip

@@ -22,6 +22,7 @@ from eqfuse.errors import EqfuseError
 from eqfuse.files import cache_dir, set_aside, write_atomically
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph
+from eqfuse.kinds import registered
 from eqfuse.plan import Plan
 from eqfuse.plan_text import read, read_report, write, write_report
 from eqfuse.report import Report
@@ -37,7 +38,8 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True)
 class Key:
-    """Names a plan. `path` is None where a user's own law takes part: code has no name that outlives the process."""
+    """Names a plan. `path` is None where a user's own law or kind takes part: code has no name that outlives the
+    process."""
 
     values: tuple
     path: Path | None
@@ -47,10 +49,11 @@ def key(graph: Graph, device: Device, numerics: str, laws: tuple[Law, ...], extr
     """The key of the plan that these choices lead to."""
     names = tuple(law.name for law in laws)
     path = None
-    if set(laws) <= set(admitted(book(), numerics)):
+    kinds = registered()
+    if not kinds and set(laws) <= set(admitted(book(), numerics)):
         text = repr((_code(), graph.key, device.to_json(), numerics, names, extractor, budget))
         path = cache_dir() / "plans" / f"{hashlib.blake2b(text.encode(), digest_size=20).hexdigest()}{SUFFIX}"
-    return Key((graph.key, device, numerics, laws, extractor, budget), path)
+    return Key((graph.key, device, numerics, laws, kinds, extractor, budget), path)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The command line: `eqfuse demo`, `eqfuse laws [check]`, `eqfuse calibrate`."""
+"""The command line: `eqfuse demo`, `eqfuse laws [check] [name …]`, `eqfuse calibrate`."""
 
 from __future__ import annotations
 
@@ -33,8 +33,12 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--quick", action="store_true", help="small sizes: a few seconds")
     demo.set_defaults(run=_demo)
 
-    laws = commands.add_parser("laws", help="the law book; `laws check` tests every law on arrays")
-    laws.add_argument("action", nargs="?", choices=("list", "check"), default="list")
+    laws = commands.add_parser(
+        "laws", help="the law book; `laws check` tests every law", usage="eqfuse laws [check] [NAME ...]",
+        description="Without names: the book as a table. With names of laws or families: each law whole. `check` tests "
+        "them, by default all, and exits with 1 when one is false.",
+    )  # fmt: skip
+    laws.add_argument("words", nargs="*", metavar="[check] NAME", help="a law, a family, or refuted")
     laws.set_defaults(run=_laws)
 
     calibrate = commands.add_parser("calibrate", help="measure this CPU, so that predictions fit it")
@@ -51,22 +55,11 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _laws(options: argparse.Namespace) -> int:
-    from eqfuse import rewrites
-    from eqfuse.rewrites.check import check
+    from eqfuse import lawbook
 
-    if options.action == "list":
-        for family, laws in rewrites.FAMILIES.items():
-            print(f"{family}")
-            for law in laws:
-                print(f"  {law}")
-        return 0
-    book, refuted = rewrites.book(), 0
-    for law in book:
-        report = check(law)
-        refuted += not report.ok
-        print(report)
-    print(f"{len(book)} laws checked, {refuted} refuted")
-    return 1 if refuted else 0
+    if options.words[:1] == ["check"]:
+        return lawbook.check(options.words[1:])
+    return lawbook.show(options.words) if options.words else lawbook.table()
 
 
 def _calibrate(options: argparse.Namespace) -> int:

@@ -93,6 +93,7 @@ def compile_graph(
         plan, report = found
         program = emit(replace(plan, graph=graph))
         program.report = replace(report, seconds={"cache": time.perf_counter() - started})
+    program.laws = chosen
     return verified(program) if verify else program
 
 
@@ -122,7 +123,7 @@ def _build(
     program = emit(plan)
     lap("emit")
     debug.show_source(program.source)
-    program.report = make_report(plan, unfused, space, seconds, program.peak_bytes)
+    program.report = make_report(plan, unfused, space, seconds, program.peak_bytes, numerics)
     return program
 
 

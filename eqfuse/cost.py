@@ -3,26 +3,27 @@
 In: what a kernel body is (its kind's `State`), does (`Work`) and moves, on a `Device`. Out: `Price`, seconds and bytes.
     seconds = launch + max(bytes / bandwidth of the level they fit in, sum of elements x seconds per element)
 plus a twentieth of the smaller, which does not quite hide under the larger. After Williams, Waterman, Patterson,
-"Roofline" (CACM 2009), with one rate per function: an exp is not an add. Next stop: the extractors.
+"Roofline" (CACM 2009), with one rate per function: an exp is not an add. A kind that knows more may price its kernels
+otherwise. Next stop: `eqfuse/kinds/`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from eqfuse.hardware import Device
 from eqfuse.ir import TensorType
-from eqfuse.kinds import State
 from eqfuse.ops import Role, row
 from eqfuse.plan import Price
 
+if TYPE_CHECKING:
+    from eqfuse.kinds.state import State
+
 OVERLAP = 0.95  # gpu_performance_model.cc: exec = compute + memory - 0.95 min(compute, memory)
 LIVE = 4  # arrays over the kernel's space of which a tile keeps its part in cache
-
-PANEL_ROWS = 128  # rows of a product that a tile computes at a time
-SPILL = 1.2  # two products whose rows in between overflow level 2: 4096x768x3072x768 float32 took 216 ms, apart 186
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], de
     return Work(flops, touched * device.element_seconds(op, dtype), 1)
 
 
-def price(
+def roofline(
     state: State, read: int, written: int, done: Work, device: Device, arguments: int, itemsize: int = 4
 ) -> Price:
     """What a kernel of `state` costs. A view is free; a kernel the device cannot run costs infinity.
@@ -74,11 +75,9 @@ def price(
         return Price(math.inf, read, written, done.flops, "memory")
     traffic = read + written
     if device.kind == "gpu":
-        return _gpu(state, read, written, done, device)
+        return _gpu(read, written, done, device)
     single = device.single
     calls = done.calls * device.call_seconds
-    if state.held * itemsize * PANEL_ROWS > device.l2_bytes:
-        done = replace(done, seconds=SPILL * done.seconds)
     # between the kernel that writes a value and the one that reads it lies the traffic of both: hence 2 x
     alone = calls + _overlapped(traffic / single.bandwidth(2 * traffic), done.seconds * device.threads)
     memory = traffic / device.bandwidth(2 * traffic)
@@ -99,12 +98,7 @@ def _bound(seconds: float, memory: float, compute: float) -> str:
     return "memory" if memory >= compute else "compute"
 
 
-def _gpu(state: State, read: int, written: int, done: Work, device: Device) -> Price:
-    if state.kind in ("row",):
-        extents = [state.space[a] for a in state.axes]
-        row_bytes = math.prod(extents) * 4
-        if row_bytes > device.max_row:  # the row does not stay on chip: each pass reads it again
-            read *= 2
+def _gpu(read: int, written: int, done: Work, device: Device) -> Price:
     memory = (read + written) / device.bandwidth(2 * (read + written))
     seconds = device.launch_seconds + _overlapped(memory, done.seconds)
     return Price(seconds, read, written, done.flops, _bound(seconds, memory, done.seconds))

@@ -33,8 +33,11 @@ def show_space(space: Space) -> None:
              f"{len(space.segments)} of them distinct: {space.n_nodes} nodes in {classes} classes, "
              f"stopped: {space.stop_reason}, {duration(space.seconds)}")  # fmt: skip
     if rung >= 2:
-        for name, count in sorted(space.laws_fired.items(), key=lambda kv: (-kv[1], kv[0])):
-            _say(f"  law {name} ×{count}")
+        seconds = space.law_seconds
+        for name, count in space.laws_fired.items():
+            _say(f"  law {name} ×{count}, {duration(seconds[name])}")
+        idle = sum(s for name, s in seconds.items() if name not in space.laws_fired)
+        _say(f"  laws that never matched, {duration(idle)}")
     if rung >= 5:
         for i, segment in enumerate(space.segments):
             _say(f"segment {i}: roots {', '.join(f'c{r}' for r in segment.roots)}\n{_classes(segment)}")

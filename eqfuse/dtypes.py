@@ -46,6 +46,12 @@ def inexact(dtype: np.dtype) -> bool:
     return issubclass(dtype.type, np.inexact)
 
 
+@cache
+def castable(dtype: np.dtype, to: np.dtype, casting: Any) -> bool:
+    """Does NumPy cast `dtype` to `to` by the rule `casting`?"""
+    return np.can_cast(dtype, to, casting)
+
+
 def epsilon(dtype: np.dtype) -> float:
     """Distance from 1 to the next number of a floating or complex dtype."""
     return float(ml_dtypes.finfo(dtype).eps)

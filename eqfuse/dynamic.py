@@ -37,6 +37,7 @@ class SymbolicProgram(Program):
         self.plan = self._first.plan
         self.peak_bytes = self._first.peak_bytes
         self.report = self._first.report
+        self.laws = self._first.laws
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._program_for(*args, **kwargs)(*args, **kwargs)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -20,7 +20,7 @@ from eqfuse.errors import LawError
 from eqfuse.ir import Graph, Literal, Node, TensorType
 from eqfuse.ops import row
 from eqfuse.rewrites import COMMUTATIVE, Law, admitted, select
-from eqfuse.rewrites.rule import Rule, compile_law
+from eqfuse.rewrites.rule import Rule, compile_law, reads
 from eqfuse.segments import segments
 from eqfuse.space import EClass, ENode, Segment, Space
 
@@ -61,35 +61,9 @@ def saturate_segment(graph: Graph, laws: Sequence[Law], budget: Budget) -> Segme
     start = time.perf_counter()
     engine = Engine()
     engine.add((*graph.inputs, *graph.nodes))
-    rules = reachable(graph, laws)
-    engine.load(rules)
-    law_of = {rule.name: rule.law.name for rule in rules}
-    fired: Counter[str] = Counter()
-    back_off = BackOff()
-    sizes = [engine.size]
-    reason = "rounds"
-    while len(sizes) <= budget.rounds:
-        if time.perf_counter() - start > budget.seconds:
-            reason = "seconds"
-            break
-        if sizes[-1] > budget.nodes:
-            reason = "nodes"
-            break
-        resting = back_off.resting(len(sizes))
-        report = engine.round(budget.nodes - sizes[-1], start + budget.seconds, resting)
-        for name, count in report.num_matches_per_rule.items():
-            if name in law_of and count:
-                fired[law_of[name]] += count
-                back_off.note(name, count, len(sizes), sizes[-1])
-        sizes.append(engine.size)
-        if engine.cut:
-            reason = engine.cut
-            break
-        if not report.updated:
-            if not resting:
-                reason = "saturated"
-                break
-            back_off.wake()
+    run = Saturation(engine, reachable(graph, laws), budget, start)
+    for _ in run:
+        pass
     classes, origin = freeze(engine, graph)
     return Segment(
         graph,
@@ -97,13 +71,59 @@ def saturate_segment(graph: Graph, laws: Sequence[Law], budget: Budget) -> Segme
         tuple(origin.get(n, -1) for n in graph.inputs),
         tuple(origin[n] for n in graph.outputs),
         origin,
-        reason,
-        len(sizes) - 1,
-        dict(sorted(fired.items())),
+        run.reason,
+        len(run.sizes) - 1,
+        dict(sorted(run.fired.items())),
+        dict(sorted(run.seconds.items())),
         time.perf_counter() - start,
-        tuple(sizes),
+        tuple(run.sizes),
         engine,
     )
+
+
+class Saturation:
+    """Rounds of `rules` over `engine`, one per step of an iteration, until nothing changes or `budget` ends them.
+
+    `reason` then says which. `fired` counts the matches of each law and `seconds` is the time it took (`Engine.round`);
+    `sizes` has the nodes before each round and after the last.
+    """
+
+    def __init__(self, engine: Engine, rules: Sequence[Rule], budget: Budget, start: float) -> None:
+        engine.load(rules)
+        self._engine, self._budget, self._start = engine, budget, start
+        self._law_of = {rule.name: rule.law.name for rule in rules}
+        self.fired: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.sizes = [engine.size]
+        self.reason = "rounds"
+
+    def __iter__(self) -> Iterator[None]:
+        engine, budget, sizes, back_off = self._engine, self._budget, self.sizes, BackOff()
+        while len(sizes) <= budget.rounds:
+            if time.perf_counter() - self._start > budget.seconds:
+                self.reason = "seconds"
+                return
+            if sizes[-1] > budget.nodes:
+                self.reason = "nodes"
+                return
+            resting = back_off.resting(len(sizes))
+            report = engine.round(budget.nodes - sizes[-1], self._start + budget.seconds, resting)
+            for name, count in report.num_matches_per_rule.items():
+                if name in self._law_of and count:
+                    self.fired[self._law_of[name]] += count
+                    back_off.note(name, count, len(sizes), sizes[-1])
+            for name, seconds in engine.seconds.items():
+                self.seconds[self._law_of[name]] += seconds
+            sizes.append(engine.size)
+            yield
+            if engine.cut:
+                self.reason = engine.cut
+                return
+            if not report.updated:
+                if not resting:
+                    self.reason = "saturated"
+                    return
+                back_off.wake()
 
 
 class BackOff:
@@ -128,23 +148,28 @@ class BackOff:
         self._until.clear()
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=8192)
 def _rules(law: Law) -> tuple[Rule, ...]:
     return tuple(compile_law(law))
+
+
+@lru_cache(maxsize=8192)
+def _reads(law: Law) -> list[tuple[tuple[str, int], ...]]:
+    return reads(law)
 
 
 def reachable(graph: Graph, laws: Iterable[Law]) -> list[Rule]:
     """The rules whose matched side can occur, given the operators of `graph` and what other rules make."""
     present = {(n.op, len(n.args)) for n in graph.nodes}
-    waiting = [rule for law in laws for rule in _rules(law)]
-    order = {rule.name: i for i, rule in enumerate(waiting)}
-    loaded: list[Rule] = []
-    while ready := [rule for rule in waiting if present.issuperset(rule.reads)]:
-        loaded += ready
-        present.update(op for rule in ready for op in rule.makes)
-        chosen = set(ready)
-        waiting = [rule for rule in waiting if rule not in chosen]
-    return sorted(loaded, key=lambda rule: order[rule.name])
+    waiting = {(law, at): wanted for law in laws for at, wanted in enumerate(_reads(law))}
+    order = {place: i for i, place in enumerate(waiting)}
+    loaded: dict[int, Rule] = {}
+    while ready := [place for place, wanted in waiting.items() if present.issuperset(wanted)]:
+        for law, at in ready:
+            rule = loaded[order[law, at]] = _rules(law)[at]
+            present.update(rule.makes)
+            del waiting[law, at]
+    return [loaded[i] for i in sorted(loaded)]
 
 
 def freeze(engine: Engine, graph: Graph) -> tuple[tuple[EClass, ...], dict[Node, int]]:

@@ -18,9 +18,11 @@ import numpy as np
 from egglog import bindings
 
 from eqfuse.dtypes import epsilon, inexact, kind
-from eqfuse.ir import Literal, Node, TensorType
+from eqfuse.facts import Fact
+from eqfuse.ir import Literal, Node, TensorType, topological
 from eqfuse.ops import TABLE, Role, row
-from eqfuse.rewrites.law import EXACT
+from eqfuse.ops.ranges import COMMUTE, TWICE, exchanges, range_of
+from eqfuse.rewrites.law import APPROXIMATE, EXACT
 from eqfuse.rewrites.rule import Rule, constructor
 
 _engines: weakref.WeakValueDictionary[int, Engine] = weakref.WeakValueDictionary()
@@ -33,8 +35,13 @@ _HEADER = """
 (sort Tensor)
 (relation known (Tensor))
 (relation varies (Tensor))
+(relation given (Tensor))
 (ruleset facts)
+(ruleset ranges)
 """
+
+_CALLED = "__import__('functools').partial(__import__('eqfuse.engine', fromlist=['judge']).{function}, {engine})"
+_RANGES = '(function range (Tensor) PyObject :merge (py-call (py-eval "{meet}" (py-dict) (py-dict)) old new))'
 
 _parsed: dict[str, tuple[Any, ...]] = {}
 
@@ -56,6 +63,21 @@ def made(engine: int, answer: int, position: int) -> int:
     return _engines[engine].answers[answer][position]
 
 
+def derive(engine: int, op: int, *values: int) -> int:
+    """Called by an operator: the number of what is known of its values, given what is known of its arguments'."""
+    return _engines[engine].derive(op, values)
+
+
+def meet(engine: int, old: int, new: int) -> int:
+    """Called by two facts about one class: the number of what is known of it then."""
+    return _engines[engine].meet(old, new)
+
+
+def mirror(engine: int, axes: int) -> int:
+    """Called by ``x + x.transpose(axes)`` and the like: the number of the fact that it is symmetric, or 0."""
+    return _engines[engine].mirror(axes)
+
+
 class Engine:
     """A live e-graph of tensors."""
 
@@ -71,20 +93,28 @@ class Engine:
         self._room: float = 0
         self._until = 0.0
         self.cut: str | None = None  # the limit at which the last round began to decline matches
+        self.seconds: dict[str, float] = {}  # what the last round spent on each rule
+        self._clock: float | None = None  # when a judge last answered in this round
         self._judged: dict[tuple[int, ...], int] = {}
         self.answers: list[tuple[int, ...]] = [()]
+        self._derived: dict[tuple[int, ...], int] = {}
         self._names: dict[Node, str] = {}
         self.constructors: dict[str, tuple[str, int, int]] = {}  # name: (op, attributes, arguments)
         self._proofs = 0
-        self.facts = False
-        number = next(_numbers)
-        _engines[number] = self
+        self.facts = self.ranges = False
+        self._begun = self._partial = False
+        self._number = next(_numbers)
+        _engines[self._number] = self
         self.run(_HEADER)
-        partial = "__import__('functools').partial(__import__('eqfuse.engine', fromlist=['judge'])"
-        for f in ("judge", "made", "fold"):
-            self.run_once([f'(let ${f} (py-eval "{partial}.{f}, {number})" (py-dict) (py-dict)))'])
+        for f in ("judge", "made", "fold", "derive", "mirror"):
+            self.run_once([f'(let ${f} (py-eval "{self._called(f)}" (py-dict) (py-dict)))'])
+
+    def _called(self, function: str) -> str:
+        """The Python text of `function` of this module, of this engine."""
+        return _CALLED.format(function=function, engine=self._number)
 
     def judge(self, rule: int, values: tuple[int, ...]) -> int:
+        before = self._clock or time.perf_counter()
         key = (rule, *values)
         answer = self._judged.get(key)
         if answer is None:
@@ -94,15 +124,18 @@ class Engine:
                 answer = len(self.answers)
                 self.answers.append(tuple(map(self.number, values_made)))
             self._judged[key] = answer
-        return answer if answer and self._admits(self._rules[rule].grows) else 0
+        now = self._clock = time.perf_counter()
+        name = self._rules[rule].name
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - before
+        return answer if answer and self._admits(self._rules[rule].grows, now) else 0
 
-    def _admits(self, grows: int) -> bool:
+    def _admits(self, grows: int, now: float) -> bool:
         """Whether the round still has room and time for a match that makes `grows` nodes."""
         if self.cut is None:
             self._room -= grows
             if self._room < 0:
                 self.cut = "nodes"
-            elif time.perf_counter() > self._until:
+            elif now > self._until:
                 self.cut = "seconds"
         return self.cut is None
 
@@ -145,6 +178,27 @@ class Engine:
             same_type.append(literal)
         return literal
 
+    def derive(self, op: int, values: tuple[int, ...]) -> int:
+        key = (op, *values)
+        answer = self._derived.get(key)
+        if answer is None:
+            name = _OPERATORS[op]
+            n_attrs = len(row(name).attrs)
+            given = [self._objects[v] for v in values]
+            arity = (len(given) - n_attrs) // 2
+            attrs, types, facts = tuple(given[:n_attrs]), given[n_attrs : n_attrs + arity], given[n_attrs + arity :]
+            answer = self._derived[key] = self.number(range_of(name, attrs, types, facts))
+        return answer
+
+    def meet(self, old: int, new: int) -> int:
+        """Of equal values both facts hold. What a law of class APPROXIMATE calls equal may be NaN on one side, where a
+        fact says nothing: once such laws have begun, only what both facts say is kept, and no more is derived."""
+        join = self._partial and self._begun
+        return self.number((Fact.join if join else Fact.meet)(self._objects[old], self._objects[new]))
+
+    def mirror(self, axes: int) -> int:
+        return self.number(Fact(symmetric=True)) if exchanges(self._objects[axes]) else 0
+
     def number(self, value: Any) -> int:
         """The number that stands for the Python object `value` in this e-graph."""
         key = (type(value), value)
@@ -183,13 +237,45 @@ class Engine:
             self.run(f"(constructor {name} ({inputs}) Tensor)")
             if self.facts:
                 self._fact(name)
+            if self.ranges:
+                self._range(name)
         return name
 
-    def track_facts(self) -> None:
+    def fold_constants(self) -> None:
         """Derive which tensors are computable when the program is built, and which vary; compute small constants."""
+        if self.facts:
+            return
+        self.declare("const", 0)
         self.facts = True
         for name in self.constructors:
             self._fact(name)
+
+    def track_ranges(self) -> None:
+        """Derive what is known of every tensor's values."""
+        if not self.ranges:
+            self.run_once([_RANGES.format(meet=self._called("meet"))])  # a global of egglog cannot stand in a merge
+            self.declare("transpose", 1)
+            self.ranges = True
+            for name in self.constructors:
+                self._range(name)
+
+    def _range(self, name: str) -> None:
+        op, n_attrs, arity = self.constructors[name]
+        hidden = " ".join(f"pa{i}" for i in range(n_attrs + arity))
+        args = [f"px{i}" for i in range(arity)]
+        term = f"(= pr ({name} {hidden} {' '.join(args)}))"
+        given = " ".join(f"(= pf{i} (range {a}))" for i, a in enumerate(args))
+        facts = " ".join(f"pf{i}" for i in range(arity))
+        call = f"(py-call $derive (py-from-int {_OPERATORS.index(op)}) {hidden} {facts})"
+        rules = [f"(rule ({term} {given} (= pf {call})) ((set (range pr) pf)) :ruleset ranges)"]
+        if op in COMMUTE:  # with its own transpose it is symmetric
+            mirrored = f"(= {args[1]} (o_transpose pp pt {args[0]})) (= pf (py-call $mirror pp))"
+            rules.append(f"(rule ({term} {mirrored} (!= pf (py-from-int 0))) ((set (range pr) pf)) :ruleset ranges)")
+        if op in TWICE:
+            once = f"(= pr ({name} pt pt px px)) (= pf (range px))"
+            call = f"(py-call $derive (py-from-int {_OPERATORS.index(TWICE[op])}) pt pf)"
+            rules.append(f"(rule ({once} (= pg {call})) ((set (range pr) pg)) :ruleset ranges)")
+        self.run(*rules)
 
     def _fact(self, name: str) -> None:
         op, n_attrs, arity = self.constructors[name]
@@ -220,6 +306,7 @@ class Engine:
             lines.append(f"(let {name} {term})")
             if n.op == "input":
                 lines.append(f"({'known' if n.attrs[2] else 'varies'} {name})")
+            lines.append(f"(given {name})")
         self.run_once(lines)
 
     def term(self, n: Node, args: Sequence[str]) -> str:
@@ -238,28 +325,58 @@ class Engine:
         for rule in rules:
             for op, arity in (*rule.reads, *rule.makes):
                 self.declare(op, arity)
-        self.declare("const", 0)
         self._snaps = any(rule.law.exactness > EXACT for rule in rules)
-        self.track_facts()
+        self._partial = any(rule.law.exactness is APPROXIMATE for rule in rules)
+        self.fold_constants()
+        if any(g.wanted for rule in rules for g in rule.law.when):
+            self.track_ranges()
         for rule in rules:
             at = len(self._rules)
             self._rules.append(rule)
             self.run(f"(ruleset law{at})", rule.text.replace("{number}", str(at)))
+            if rule.pairs:
+                self._relate(f"pairs{at}", rule.pairs(list(self._names), self._known()))
+
+    def _relate(self, relation: str, pairs: Sequence[tuple[Node, Node]]) -> None:
+        """Insert the second node of every pair, and relate it to the first."""
+        self.add(topological([other for _, other in pairs]))
+        self.run_once([f"({relation} {self.name(n)} {self.name(other)})" for n, other in pairs])
+
+    def _known(self) -> set[Node]:
+        """The nodes inserted so far that are computed when the program is built."""
+        known: set[Node] = set()
+        for n in self._names:
+            if n.op == "const" or (n.op == "input" and n.attrs[2]) or (n.args and known.issuperset(n.args)):
+                known.add(n)
+        return known
 
     def round(self, room: float = math.inf, until: float = math.inf, resting: frozenset[str] = frozenset()) -> Any:
         """Facts to their fixpoint, then one round of the rules that are not `resting`. The run report.
 
         Once the matches may have made more than `room` nodes, or the clock has passed `until`, the others are declined
         and `cut` says why: egglog itself cannot be interrupted. What a resting rule misses now it matches later.
+
+        egglog does not time its rules, so `seconds` is read off the calls of the judges, which come rule by rule: a
+        rule is charged the time since the call before, for its search and its judge. The rest of the round, before the
+        first call and after the last, where nodes are made and merged, is shared out by matches. Facts are no rule's.
         """
         self._room, self._until, self.cut = room, until, None
         if self.facts:
-            self.run("(run-schedule (saturate (run facts)))")
+            ranges = "(run ranges)" if self.ranges and not (self._partial and self._begun) else ""
+            self.run(f"(run-schedule (saturate (run facts) {ranges}))")
+        self._begun = True
         awake = " ".join(f"law{at}" for at, rule in enumerate(self._rules) if rule.name not in resting)
         if awake not in self._rulesets:
             self._rulesets[awake] = f"laws{len(self._rulesets)}"
             self.run(f"(unstable-combined-ruleset {self._rulesets[awake]} {awake})")
-        return self.run(f"(run {self._rulesets[awake]} 1)")[0].report
+        self.seconds, self._clock, started = {}, None, time.perf_counter()
+        report = self.run(f"(run {self._rulesets[awake]} 1)")[0].report
+        left = time.perf_counter() - started - sum(self.seconds.values())
+        matches = sum(report.num_matches_per_rule.values())
+        for name, count in report.num_matches_per_rule.items():
+            if count:
+                self.seconds[name] = self.seconds.get(name, 0.0) + left * count / matches
+        return report
 
     @property
     def size(self) -> int:
@@ -288,6 +405,13 @@ class Engine:
                 rows.append((op, attrs, tuple(r.inputs[n_attrs + arity :]), r.output))
         return rows, {n: frozen[name].rows[0].output for n, name in self._names.items()}
 
+    def known_values(self) -> dict[Node, Fact]:
+        """What is known of the values of every inserted node, where a law asked."""
+        frozen = self._egraph.freeze().functions
+        numbers: dict[Any, Any] = {r.inputs[0]: self._egraph.value_to_pyobject(r.output) for r in frozen["range"].rows}
+        facts = {owner: self._objects[number] for owner, number in numbers.items()}
+        return {n: facts[frozen[name].rows[0].output] for n, name in self._names.items()}
+
     def begin_proof(self, declarations: str) -> int:
         """The number of a new proof; the first one makes `declarations`."""
         if not self._proofs:
@@ -297,8 +421,12 @@ class Engine:
 
     def equal(self, a: str, b: str) -> bool:
         """Whether the two expressions stand in one class now."""
+        return self.all_equal([(a, b)])
+
+    def all_equal(self, pairs: Iterable[tuple[str, str]]) -> bool:
+        """Whether the two expressions of every pair stand in one class now."""
         try:
-            self.run_once([f"(check (= {a} {b}))"])
+            self.run_once([f"(check {' '.join(f'(= {a} {b})' for a, b in pairs)})"])
         except bindings.EggSmolError:
             return False
         return True

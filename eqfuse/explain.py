@@ -14,12 +14,13 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from eqfuse.cost import Work, price, work
+from eqfuse.cost import Work, work
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Node, input_node, substitute
-from eqfuse.kinds import State, classify
+from eqfuse.kinds import State, classify, price
 from eqfuse.plan import Kernel, Plan, Price
 from eqfuse.report import Report, running
+from eqfuse.why import Rests
 
 WIDTH = 118
 
@@ -33,6 +34,7 @@ class Explanation:
     shapes: tuple[str, ...]
     not_fused: tuple[tuple[int, int, str], ...]
     measured: tuple[float, ...] | None
+    rests: Rests | None = None
     notes: str = ""
 
     def about(self, notes: str) -> Explanation:
@@ -47,7 +49,7 @@ class Explanation:
 
     def __rich__(self) -> Group:
         notes = [Text(self.notes)] if self.notes else []
-        return Group(self._table(), *self._refusals(), Text(self._totals()), *notes)
+        return Group(self._table(), *self._refusals(), *self._laws(), Text(self._totals()), *notes)
 
     def _print(self, record: bool = False) -> Console:
         console = Console(file=io.StringIO(), width=WIDTH, record=record, color_system=None)
@@ -86,6 +88,9 @@ class Explanation:
         lines = [f"  {a} → {b}: {reason}" for a, b, reason in self.not_fused]
         return [Text("\n".join(["Not fused:", *lines]))]
 
+    def _laws(self) -> list[Text]:
+        return [] if self.rests is None else [Text(str(self.rests))]
+
     def _totals(self) -> str:
         r = self.report
         gap = "" if r.optimality_gap is None else f"; at most {100 * r.optimality_gap:.1f} % from the optimum"
@@ -102,7 +107,8 @@ class Explanation:
         if r.laws_fired:
             fired = sorted(r.laws_fired.items(), key=lambda kv: (-kv[1], kv[0]))
             more = f", and {len(fired) - 8} more" if len(fired) > 8 else ""
-            lines.append("Laws: " + ", ".join(f"{name} ×{count}" for name, count in fired[:8]) + more)
+            taken = [f"{name} ×{count} {duration(r.law_seconds.get(name, 0.0))}" for name, count in fired[:8]]
+            lines.append("Laws that matched: " + ", ".join(taken) + more)
         if r.sizes:
             lines.append(f"Sizes: {r.sizes}")
         if r.seconds:
@@ -110,12 +116,13 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain(report: Report, plan: Plan, measured: Sequence[float] | None = None) -> Explanation:
+def explain(
+    report: Report, plan: Plan, measured: Sequence[float] | None = None, rests: Rests | None = None
+) -> Explanation:
     """The explanation of `plan`; `measured` gives seconds for each kernel that is no view, in order."""
     shapes = tuple(counted([str(plan.types[v]) for v in k.writes]) for k in running(plan))
-    return Explanation(
-        report, plan.device.name, shapes, tuple(why_not_fused(plan)), None if measured is None else tuple(measured)
-    )
+    times = None if measured is None else tuple(measured)
+    return Explanation(report, plan.device.name, shapes, tuple(why_not_fused(plan)), times, rests)
 
 
 def why_not_fused(plan: Plan) -> list[tuple[int, int, str]]:

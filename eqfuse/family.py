@@ -147,6 +147,7 @@ class Family:
         seconds = {"carry": time.perf_counter() - started}
         told, report = f"{self.pattern.said(sizes)}, {how}", planned.program.report
         program.make_report = lambda: _report(report, plan, seconds, program.peak_bytes, told)
+        program.laws = planned.program.laws
         self.carried += 1
         return self._version(program, graph, how)
 

@@ -14,10 +14,11 @@ import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Protocol
 
 import numpy as np
+from numpy import asarray  # itself: while a function is traced, np.asarray is what stands in for it
 
 from eqfuse.dtypes import kind  # (the import registers bfloat16 and float8 with NumPy)
 from eqfuse.errors import EqfuseError, ShapeError
@@ -64,10 +65,8 @@ class Literal:
     __slots__ = ("array", "_key")
 
     def __init__(self, array: np.ndarray) -> None:
-        self.array = np.array(array, order="C")
-        self.array.flags.writeable = False
-        data = self.array.tobytes() if self.array.nbytes <= 64 else _digest(self.array)
-        self._key = (self.array.dtype, self.array.shape, data)
+        self._key = (array.dtype, array.shape, array.tobytes())
+        self.array = np.ndarray(array.shape, array.dtype, self._key[2])  # not writeable, as bytes are not
 
     @property
     def type(self) -> TensorType:
@@ -85,7 +84,7 @@ class Literal:
     def digest(self) -> str:
         """Short text, different for different literals."""
         dtype, shape, data = self._key
-        return f"{dtype.name}{shape}{data.hex()}"
+        return f"{dtype.name}{shape}{data.hex() if len(data) <= 64 else hashlib.blake2b(data).hexdigest()}"
 
     def text(self) -> str:
         """Python text that `literal_from_text` turns back into the same bits."""
@@ -94,10 +93,6 @@ class Literal:
             if not (isinstance(value, float) and not math.isfinite(value)):
                 return f'"{self.type}", {value!r}'
         return f'"{self.type}", "{base64.b64encode(self.array.tobytes()).decode()}"'
-
-
-def _digest(array: np.ndarray) -> bytes:
-    return hashlib.blake2b(array.reshape(-1).view(np.uint8).data).digest()  # no buffer has the dtypes of ml_dtypes
 
 
 def literal_from_text(type_text: str, value: object) -> Literal:
@@ -139,21 +134,23 @@ def node(op: str, args: Iterable[Node] = (), attrs: Iterable[Hashable] = ()) -> 
 
     Raises ShapeError when the arguments do not fit, UnsupportedOp when there is no such row.
     """
-    from eqfuse.ops import row
-
     args, attrs = tuple(args), tuple(attrs)
     key = (op, args, attrs)
     found = _interned.get(key)
     if found is not None:
         return found
-    made_type = row(op).type([a.type for a in args], attrs)
+    made = Node()
+    made.op, made.args, made.attrs = op, args, attrs
+    made.type = _rows()(op).type([a.type for a in args], attrs)
     with _lock:
-        found = _interned.get(key)
-        if found is None:
-            found = Node()
-            found.op, found.args, found.attrs, found.type = op, args, attrs, made_type
-            _interned[key] = found
-        return found
+        return _interned.setdefault(key, made)
+
+
+@cache
+def _rows() -> Callable[[str], Any]:
+    from eqfuse.ops import row  # whose types are this module's
+
+    return row
 
 
 def input_node(name: str, type: TensorType, known: bool = False) -> Node:
@@ -163,7 +160,7 @@ def input_node(name: str, type: TensorType, known: bool = False) -> Node:
 
 def const(value: Any, dtype: np.dtype | None = None) -> Node:
     """A constant node holding a copy of `value`."""
-    return node("const", (), (Literal(np.asarray(value, dtype)),))
+    return node("const", (), (Literal(asarray(value, dtype)),))
 
 
 def topological(outputs: Iterable[Node]) -> list[Node]:
@@ -299,13 +296,11 @@ def _attr(text: ast.expr) -> Any:
 
 def check(graph: Graph) -> Graph:
     """`graph` itself, after re-deriving every type and making sure that every input is declared. Raises ShapeError."""
-    from eqfuse.ops import row
-
     declared = set(graph.inputs)
     for n in graph.nodes:
         if n.op == "input" and n not in declared:
             raise ShapeError(f"the graph reads {n.attrs[0]!r}, which is not among its inputs")
-        derived = row(n.op).type([a.type for a in n.args], n.attrs)
+        derived = _rows()(n.op).type([a.type for a in n.args], n.attrs)
         if derived != n.type:
             raise ShapeError(f"{n.op}: the node says {n.type}, its arguments give {derived}")
     return graph

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,18 +19,20 @@ from eqfuse.errors import TraceError, UnsupportedOp
 lazy: Any = np  # NumPy, for calls on tracers: its type stubs do not know that they come back to the tracer
 
 
+@cache
+def _frontend(module: str) -> Any:
+    """A module of the front-ends: they are written in terms of tracers, so they can be imported only afterwards."""
+    return import_module(f"eqfuse.frontends.{module}")
+
+
 def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
     """`x + y`, its reflection and `x += y` for one elementwise operator."""
 
     def forward(self: Any, other: Any) -> Any:
-        from eqfuse.frontends.promotion import operator
-
-        return operator(name, self, other)
+        return _frontend("promotion").operator(name, self, other)
 
     def reflected(self: Any, other: Any) -> Any:
-        from eqfuse.frontends.promotion import operator
-
-        return operator(name, other, self)
+        return _frontend("promotion").operator(name, other, self)
 
     def in_place(self: Any, other: Any) -> Any:
         result = forward(self, other)
@@ -42,9 +46,7 @@ def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable
 
 def _unary(name: str) -> Callable[..., Any]:
     def call(self: Any) -> Any:
-        from eqfuse.frontends.promotion import unary_operator
-
-        return unary_operator(name, self)
+        return _frontend("promotion").unary_operator(name, self)
 
     return call
 
@@ -125,21 +127,15 @@ class NdarrayFace:
     # NumPy's two protocols, and ours
 
     def __array_ufunc__(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        from eqfuse.frontends.dispatch import call_ufunc
-
-        return call_ufunc(ufunc, method, inputs, kwargs)
+        return _frontend("dispatch").call_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self: Any, func: Any, types: Sequence[type], args: Any, kwargs: Any) -> Any:
-        from eqfuse.frontends.dispatch import call_function
-
-        return call_function(func, args, kwargs)
+        return _frontend("dispatch").call_function(func, args, kwargs)
 
     @staticmethod
     def __eqfuse_apply__(op: str, args: Sequence[Any], attrs: tuple) -> Any:
         """The operator `op` of the table, with its arguments cast as NumPy would."""
-        from eqfuse.frontends.promotion import apply
-
-        return apply(op, args, attrs)
+        return _frontend("promotion").apply(op, args, attrs)
 
     # operators
 
@@ -180,14 +176,10 @@ class NdarrayFace:
         return self
 
     def __getitem__(self: Any, key: Any) -> Any:
-        from eqfuse.frontends.numpy_indexing import index
-
-        return index(self, key)
+        return _frontend("numpy_indexing").index(self, key)
 
     def __setitem__(self: Any, key: Any, value: Any) -> None:
-        from eqfuse.frontends.numpy_indexing import assign_items
-
-        assign_items(self, key, value)
+        _frontend("numpy_indexing").assign_items(self, key, value)
 
     # methods
 
@@ -206,17 +198,17 @@ class NdarrayFace:
 
     @property
     def T(self: Any) -> Any:
-        return lazy.transpose(self)
+        return self.transpose()
 
     @property
     def mT(self: Any) -> Any:
         return lazy.matrix_transpose(self)
 
     def reshape(self: Any, *shape: Any, **kwargs: Any) -> Any:
-        return lazy.reshape(self, shape[0] if len(shape) == 1 else shape, **kwargs)
+        return _frontend("numpy_layout").reshape(self, shape[0] if len(shape) == 1 else shape, **kwargs)
 
     def transpose(self: Any, *axes: Any) -> Any:
-        return lazy.transpose(self, axes[0] if len(axes) == 1 else axes or None)
+        return _frontend("numpy_layout").transpose(self, axes[0] if len(axes) == 1 else axes or None)
 
     def fill(self: Any, value: Any) -> None:
         self.assign(value)

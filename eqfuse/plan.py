@@ -5,6 +5,7 @@ In: the extractor's choice. Out: `Plan`, which prints itself. Next stop: `emit`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from eqfuse.hardware import Device
@@ -49,7 +50,9 @@ class Plan:
 
     `types[v]` is the type of value v. `inputs` numbers the graph's inputs in order; `constants` gives the values known
     when the program is built; `setup` kernels depend on those alone and run once, then; `kernels` run at every call.
-    A kernel of kind ``view`` moves no data: its one output shares the memory of its one read.
+    A kernel of kind ``view`` moves no data: its one output shares the memory of its one read. `waists` are the values
+    at which the graph was cut into segments, in order. `bound`: seconds that no choice among the extractor's candidates
+    can beat by prediction, where that is known.
     """
 
     graph: Graph
@@ -60,6 +63,16 @@ class Plan:
     setup: tuple[Kernel, ...]
     kernels: tuple[Kernel, ...]
     outputs: tuple[int, ...]
+    waists: tuple[int, ...] = ()
+    bound: float | None = None
+
+    @property
+    def gap(self) -> float | None:
+        """How far the predicted time is from the optimum at most, as a share of the bound; None where none is known."""
+        total = sum(k.price.seconds for k in self.kernels)
+        if self.bound is None or total <= self.bound:
+            return None if self.bound is None else 0.0
+        return total / self.bound - 1 if self.bound else math.inf
 
     def __str__(self) -> str:
         total = sum(k.price.seconds for k in self.kernels)

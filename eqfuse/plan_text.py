@@ -35,6 +35,8 @@ def write(plan: Plan) -> str:
             "setup": [kernel(k) for k in plan.setup],
             "kernels": [kernel(k) for k in plan.kernels],
             "outputs": plan.outputs,
+            "waists": plan.waists,
+            "bound": plan.bound,
             "bodies": [str(b) for b in bodies],
         }
     )
@@ -62,6 +64,8 @@ def read(text: str, graph: Graph) -> Plan:
             setup=tuple(kernel(*k) for k in data["setup"]),
             kernels=tuple(kernel(*k) for k in data["kernels"]),
             outputs=tuple(data["outputs"]),
+            waists=tuple(data["waists"]),
+            bound=None if data["bound"] is None else float(data["bound"]),
         )
         _check(plan)
         return plan
@@ -98,6 +102,8 @@ def _check(plan: Plan) -> None:
             known |= zip(k.writes, [o.type for o in k.body.outputs], strict=True)
     if [known[v] for v in plan.outputs] != [o.type for o in plan.graph.outputs]:
         raise ValueError("the results are not those of the graph")
+    if not known.keys() >= set(plan.waists):
+        raise ValueError("the graph is cut at values that no kernel computes")
     if any(not 0 <= v < len(types) or types[v] != t for v, t in known.items()):
         raise ValueError("the table of types does not fit the kernels")
 

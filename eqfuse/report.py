@@ -48,7 +48,8 @@ class Report:
 
     `fusion_rate`: of the operators that could share a kernel, the share that does. `memory_saving`: the share of the
     unfused program's traffic that is gone. `time_ratio` is fused over unfused time (below 1 is faster), `speedup` its
-    inverse. `optimality_gap` is None where no optimum is known.
+    inverse. `optimality_gap`: how far at most from the optimum over the same candidates, as a share of it; None where
+    the extractor gives no bound.
     """
 
     kernels: tuple[KernelReport, ...]
@@ -63,7 +64,9 @@ class Report:
     time_ratio: float
     stop_reason: str
     egraph_nodes: int
-    laws_fired: Mapping[str, int]
+    numerics: str
+    laws_fired: Mapping[str, int]  # matches
+    law_seconds: Mapping[str, float]  # what `Engine.round` could tell apart: searching, judging, making nodes
     optimality_gap: float | None
     seconds: Mapping[str, float]
     unfused_kernels: int
@@ -78,7 +81,7 @@ def make_report(
     space: Space,
     seconds: Mapping[str, float],
     peak_bytes: int,
-    optimality_gap: float | None = None,
+    numerics: str,
 ) -> Report:
     """The report of `plan`; `seconds` by stage of compilation."""
     return Report(
@@ -86,8 +89,10 @@ def make_report(
         peak_bytes=peak_bytes,
         stop_reason=space.stop_reason,
         egraph_nodes=space.n_nodes,
-        laws_fired=dict(space.laws_fired),
-        optimality_gap=optimality_gap,
+        numerics=numerics,
+        laws_fired=space.laws_fired,
+        law_seconds=space.law_seconds,
+        optimality_gap=plan.gap,
         seconds=dict(seconds),
     )
 

@@ -29,6 +29,8 @@ from eqfuse.plan import Plan
 if TYPE_CHECKING:
     from eqfuse.explain import Explanation
     from eqfuse.report import Report
+    from eqfuse.rewrites import Law
+    from eqfuse.why import Rests
 
 SMALL_BYTES = 1 << 20  # an arena up to this size stays with its program
 
@@ -40,6 +42,7 @@ class Program:
     """
 
     make_report: Callable[[], Report]  # where the report is made when it is first asked for
+    laws: tuple[Law, ...] | None = None  # it was chosen under; None where nobody said
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -105,10 +108,21 @@ class Program:
         return self._routine.source
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
-        """Why the program looks as it does; with arguments, each kernel is timed on them too."""
+        """Why the program looks as it does, and the laws it rests on; with arguments, each kernel is timed on them too.
+
+        Finding the laws takes up to some seconds, once (see `eqfuse/why.py`).
+        """
         from eqfuse.explain import explain
 
-        return explain(self.report, self.plan, self.kernel_seconds(*args, **kwargs) if args or kwargs else None)
+        measured = self.kernel_seconds(*args, **kwargs) if args or kwargs else None
+        return explain(self.report, self.plan, measured, self.rests_on)
+
+    @cached_property
+    def rests_on(self) -> Rests | None:
+        """The laws that the program rests on, as a whole and by kernel. None where `laws` is."""
+        from eqfuse.why import rests_on
+
+        return None if self.laws is None else rests_on(self.plan, self.laws)
 
     def kernel_seconds(self, *args: Any, **kwargs: Any) -> list[float]:
         """Median seconds of each kernel that is no view, in order, on these arguments."""
@@ -129,7 +143,7 @@ class Program:
         """Write the program to the file `path`: data only, no code, no pickle. `ef.load` reads it."""
         from eqfuse.saved import save
 
-        save(self.plan, self.report if hasattr(self, "report") else None, Path(path))
+        save(self.plan, self.report if hasattr(self, "report") else None, self.laws, Path(path))
 
     def _accepted(self, arrays: Sequence[Any]) -> Sequence[np.ndarray]:
         """The arguments, each of the type that was compiled for."""

@@ -12,6 +12,7 @@ import json
 import zipfile
 import zlib
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,17 @@ from eqfuse.dtypes import ADDED
 from eqfuse.emit import emit
 from eqfuse.errors import EqfuseError
 from eqfuse.files import write_atomically
-from eqfuse.ir import Graph, Literal, Node, const, input_node, parse, substitute
+from eqfuse.frontends.onnx_model import ModelSignature
+from eqfuse.ir import Graph, Literal, Node, Signature, const, input_node, parse, substitute
 from eqfuse.plan import Plan
 from eqfuse.plan_text import read, read_report, write, write_report
 from eqfuse.pytree import LEAF, NUMBER, SCALAR, Static, Structure
 from eqfuse.report import Report
+from eqfuse.rewrites import Law, admitted, book
 from eqfuse.runtime import Program
 from eqfuse.trace import CallSignature
 
-FORMAT = 1
+FORMAT = 2
 SMALL_BYTES = 64  # constants up to this size are written into the graph's text
 CONTAINERS = {"tuple": tuple, "list": list, "dict": dict, "OrderedDict": OrderedDict}
 DAMAGE = (
@@ -39,8 +42,11 @@ DAMAGE = (
 SCALARS = (str, int, float, bool, type(None))
 
 
-def save(plan: Plan, report: Report | None, path: Path) -> None:
-    """Write `plan` to `path`, in one step. EqfuseError when the results nest in a class of the user's."""
+def save(plan: Plan, report: Report | None, laws: Sequence[Law] | None, path: Path) -> None:
+    """Write `plan` to `path`, in one step. EqfuseError when the results nest in a class of the user's.
+
+    Of the `laws` it was chosen under the names are kept, and of a user's own ones nothing: they are code.
+    """
     graph, large = _without_large_constants(plan.graph)
     signature = plan.graph.signature
     header = {
@@ -49,7 +55,9 @@ def save(plan: Plan, report: Report | None, path: Path) -> None:
         "large": len(large),
         "plan": write(plan),
         "signature": _signature(signature) if isinstance(signature, CallSignature) else None,
+        "model": [signature.inputs, signature.outputs] if isinstance(signature, ModelSignature) else None,
         "report": write_report(report) if report is not None else None,
+        "laws": _names(laws, report) if laws is not None and report is not None else None,
     }
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w") as archive:
@@ -73,13 +81,23 @@ def load(path: str | Path) -> Program:
             for i in range(header["large"]):
                 with archive.open(f"constant{i}.npy") as member:
                     arrays.append(np.lib.format.read_array(member, allow_pickle=False))
-        graph = _with_constants(parse(header["graph"]), arrays, _call_signature(header["signature"]))
+        names = header["model"]
+        signature = ModelSignature(*map(tuple, names)) if names else _call_signature(header["signature"])
+        graph = _with_constants(parse(header["graph"]), arrays, signature)
         program = emit(read(header["plan"], graph))
         if header["report"] is not None:
             program.report = read_report(header["report"])
+        if header["laws"] is not None:
+            names = set(header["laws"])
+            program.laws = tuple(law for law in admitted(book(), program.report.numerics) if law.name in names)
         return program
     except DAMAGE as error:
         raise EqfuseError(f"{path} is not a saved program: {type(error).__name__}: {error}") from error
+
+
+def _names(laws: Sequence[Law], report: Report) -> list[str]:
+    own = set(laws) - set(admitted(book(), report.numerics))
+    return [law.name for law in laws if law not in own]
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
@@ -97,7 +115,7 @@ def _without_large_constants(graph: Graph) -> tuple[Graph, list[Literal]]:
     return Graph((*graph.inputs, *stands.values()), substitute(graph.outputs, stands)), list(large.values())
 
 
-def _with_constants(graph: Graph, arrays: list[np.ndarray], signature: CallSignature | None) -> Graph:
+def _with_constants(graph: Graph, arrays: list[np.ndarray], signature: Signature | None) -> Graph:
     own = len(graph.inputs) - len(arrays)
     stands = graph.inputs[own:]
     values = {n: const(a.view(n.dtype).reshape(n.shape)) for n, a in zip(stands, arrays, strict=True)}

@@ -34,6 +34,12 @@ def segments(graph: Graph) -> tuple[list[Graph], list[Use]]:
     return list(distinct), uses
 
 
+def whole(graph: Graph) -> tuple[list[Graph], list[Use]]:
+    """`graph` as one segment."""
+    piece, inputs = _canonical(graph.outputs, set())
+    return [piece], [Use(0, inputs, graph.outputs)]
+
+
 def _pieces(graph: Graph) -> list[tuple[tuple[Node, ...], set[Node]]]:
     """(outputs, nodes to stop at) of each piece."""
     known = _known(graph)
@@ -52,7 +58,7 @@ def _pieces(graph: Graph) -> list[tuple[tuple[Node, ...], set[Node]]]:
         if n in known or n.op == "input":
             continue
         live.add(n)
-        live = {v for v in live if last_use.get(v, 0) > at}
+        live.difference_update([a for a in n.args if last_use[a] == at])
         operators += 1
         total -= 1
         long_enough = operators >= SEGMENT_OPERATORS <= total

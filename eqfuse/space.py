@@ -51,6 +51,7 @@ class Segment:
     stop_reason: str  # "saturated" | "nodes" | "seconds" | "rounds"
     rounds: int
     laws_fired: dict[str, int]
+    law_seconds: dict[str, float]
     seconds: float
     nodes_per_round: tuple[int, ...]
     _engine: Engine | None = field(repr=False, compare=False)  # None where no law was applied
@@ -100,6 +101,14 @@ class Space:
         for s in self.segments:
             total.update(s.laws_fired)
         return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+
+    @property
+    def law_seconds(self) -> dict[str, float]:
+        """The time that each law took, of the kinds that `Engine.round` tells apart."""
+        total: Counter[str] = Counter()
+        for s in self.segments:
+            total.update(s.law_seconds)
+        return dict(sorted(total.items()))
 
     def __str__(self) -> str:
         fired = ", ".join(f"{name} ×{count}" for name, count in self.laws_fired.items()) or "none"

@@ -171,13 +171,10 @@ def _undone(op: str, attr: Any, value: Node, before: Node) -> Node:
 
 def _disjoint(a: Ranges, b: Ranges) -> bool:
     """Do two slices of one array share no element, for sure?"""
-    return any(not _meet(range(*r), range(*s)) for r, s in zip(a, b, strict=True))
-
-
-def _meet(r: range, s: range) -> bool:
-    if not r or not s or r[-1] < s[0] or s[-1] < r[0]:
-        return False
-    return r.step != s.step or (r.start - s.start) % r.step == 0
+    for (start, stop, step), (other, end, stride) in zip(a, b, strict=True):
+        if stop <= other or end <= start or (step == stride and (start - other) % step):
+            return True
+    return False
 
 
 def _within(inner: Ranges, outer: Ranges) -> Ranges | None:

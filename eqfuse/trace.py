@@ -7,12 +7,13 @@ arguments in place becomes further outputs, which a call writes back.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends import (  # noqa: F401  (fill the tables of what can be traced)
@@ -133,10 +134,10 @@ class CallSignature:
         for i in self.written:
             if not arrays[i].flags.writeable:
                 raise ShapeError("the function changes an argument in place that is read-only: pass a copy of it")
-            if any(i != j and _overlap(arrays[i], other) for j, other in enumerate(arrays)):
-                raise ShapeError(
-                    "the function changes an argument in place whose memory another argument shares: pass a copy"
-                )
+        if self.written and len(arrays) > 1 and any(set(self.written) & {i, j} for i, j in _sharing(arrays)):
+            raise ShapeError(
+                "the function changes an argument in place whose memory another argument shares: pass a copy"
+            )
         return arrays + [draw.now(leaves) for draw in self.draws]
 
     def select(self, outputs: Sequence[Any]) -> list[Any]:
@@ -156,10 +157,20 @@ class CallSignature:
         return unflatten(self.results, results)
 
 
-def _overlap(a: Any, b: Any) -> bool:
+def _sharing(arrays: Sequence[Any]) -> Iterator[tuple[int, int]]:
+    """The pairs of arrays that share memory, by their places."""
+    bounds = sorted((*byte_bounds(a), i) for i, a in enumerate(arrays) if isinstance(a, np.ndarray))
+    before: list[tuple[int, int]] = []  # where an array ends, and which it is
+    for start, stop, i in bounds:
+        before = [(end, j) for end, j in before if end > start]
+        for _, j in before:
+            if _overlap(arrays[i], arrays[j]):
+                yield i, j
+        before.append((stop, i))
+
+
+def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
     """Do two arrays share memory? Where that is too hard to tell: yes."""
-    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)) or not np.may_share_memory(a, b):
-        return False
     try:
         return np.shares_memory(a, b, max_work=1000)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import builtins
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from eqfuse.dtypes import castable
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import supported
@@ -19,6 +20,7 @@ from eqfuse.ir import Node, Shape, TensorType
 from eqfuse.known import known
 from eqfuse.ndarray import NdarrayFace, lazy
 from eqfuse.ops import row
+from eqfuse.ops.elementwise import broadcast_shapes
 from eqfuse.storage import Access, Step, Storage, taken
 
 MAX_NODES = 100_000
@@ -102,15 +104,25 @@ class Tracer(NdarrayFace):
             self._rely_on_order()
         made, storage, before = self._type, self._storage, self._steps
         for op, attr in steps:
-            after = TensorType(made.dtype, row("reshape" if op == "flat" else op).type([made], (attr,)).shape)
+            if _changes_nothing(op, attr, made.shape):
+                continue
+            after = row("reshape" if op == "flat" else op).type([made], (attr,))
             if op == "reshape" and _without_ones(after.shape) == _without_ones(made.shape):
                 op = "squeeze"
             if op == "reshape" and before and not storage.keeps(before, attr):
                 storage, before = Storage(tidy.reshape(storage.read(before), attr), origin=storage), ()
-            elif not _changes_nothing(op, attr, made.shape):
+            else:
                 before = (*before, (op, attr))
             made = after
         return Tracer(made, storage, before, access or self._access)
+
+    def sliced(self, shape: Shape, steps: Sequence[Step]) -> Tracer:
+        """As `viewed`, by slices, flips and squeezes that change something and together give `shape`."""
+        if self._access is Access.SCALAR:
+            return wrap(taken(self.node, steps), None, self.weak)
+        if self._version != self._storage.version:
+            self._rely_on_order()
+        return Tracer(TensorType(self._type.dtype, shape), self._storage, (*self._steps, *steps), self._access)
 
     def raveled(self) -> Tracer:
         """One axis, as np.ravel: a view of memory that lies in C order without gaps, otherwise a copy."""
@@ -146,9 +158,9 @@ class Tracer(NdarrayFace):
 
     def become(self, value: Tracer, casting: str = "same_kind") -> None:
         """Take on `value`, as NumPy's ``out=self``: of this shape, cast by the rule `casting`."""
-        if np.broadcast_shapes(value.shape, self.shape) != self.shape:
+        if broadcast_shapes(value.shape, self.shape) != self.shape:
             raise ShapeError(f"in-place result of shape {value.shape} does not fit into an array of shape {self.shape}")
-        if not np.can_cast(value.dtype, self.dtype, casting):  # type: ignore[arg-type]
+        if not castable(value.dtype, self.dtype, casting):
             raise ShapeError(f"in-place result of {value.dtype} cannot be cast to {self.dtype}; write x = x + y")
         self.assign(value)
 
@@ -159,7 +171,7 @@ class Tracer(NdarrayFace):
         self._type, self._steps, self._node = view._type, view._steps, None
 
     def _rely_on_order(self) -> None:
-        if any(op == "reshape" for op, _ in self._steps):
+        if "reshape" in [op for op, _ in self._steps]:
             self._trace.ordered |= self._storage.needs_order()
 
     # what is known without computing
@@ -199,7 +211,7 @@ class Tracer(NdarrayFace):
 
     @property
     def ndim(self) -> int:
-        return self._type.rank
+        return len(self._type.shape)
 
     @property
     def size(self) -> int:
@@ -310,7 +322,7 @@ class Tracer(NdarrayFace):
         self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> Tracer:
         wanted = supported(np.dtype(dtype), "astype")
-        if not np.can_cast(self.dtype, wanted, casting):  # type: ignore[arg-type]
+        if not castable(self.dtype, wanted, casting):
             raise ShapeError(f"cannot cast {self.dtype} to {wanted} by the rule {casting!r}")
         if not copy and wanted == self.dtype:
             return self
@@ -322,14 +334,15 @@ class Tracer(NdarrayFace):
 
 
 def _without_ones(shape: Shape) -> Shape:
-    return tuple(n for n in shape if n != 1)
+    return tuple([n for n in shape if n != 1])
 
 
 def _changes_nothing(op: str, attr: tuple, shape: Shape) -> bool:
     if op == "flip":
         return all(shape[axis] <= 1 for axis in attr)
-    same = {"transpose": tuple(range(len(shape))), "slice": tuple((0, n, 1) for n in shape)}
-    return attr == same.get(op, shape)
+    if op == "slice":
+        return attr == tuple([(0, n, 1) for n in shape])
+    return attr == (tuple(range(len(shape))) if op == "transpose" else shape)
 
 
 def wrap(value: Node, like: Access | None = None, weak: bool = False) -> Tracer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from eqfuse.errors import TargetUnavailable
-from eqfuse.extract import flow, greedy
+from eqfuse.extract import exact, flow, greedy
 from eqfuse.extract.assemble import assemble
 from eqfuse.extract.cover import Cover
 from eqfuse.hardware import Device
@@ -17,6 +17,7 @@ from eqfuse.space import Segment, Space
 
 EXTRACTORS: dict[str, Callable[[Segment, Device], Cover]] = {
     "flow": flow.extract,
+    "exact": exact.extract,
     "unfused": greedy.unfused,
     "greedy-materialise": greedy.materialise,
     "greedy-duplicate": greedy.duplicate,

@@ -61,8 +61,14 @@ def assemble(space: Space, covers: list[Cover], device: Device, proved: bool) ->
             value[n] = at[class_id]
     return Plan(
         graph, device, tuple(types), tuple(value[n] for n in graph.inputs), tuple(constants), tuple(setup),
-        tuple(kernels), tuple(value[o] for o in graph.outputs),
+        tuple(kernels), tuple(value[o] for o in graph.outputs), tuple(value[u.outputs[0]] for u in space.uses[:-1]),
+        _bound(space, covers),
     )  # fmt: skip
+
+
+def _bound(space: Space, covers: list[Cover]) -> float | None:
+    bounds = [covers[use.segment].bound for use in space.uses]
+    return None if None in bounds else sum(b for b in bounds if b is not None)
 
 
 def _steps(segment: Segment, cover: Cover, proved: bool) -> tuple[list[_Step], list[_Step]]:

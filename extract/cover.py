@@ -56,6 +56,7 @@ class Cover:
         self.refs: dict[int, int] = {}
         self.cost = 0.0
         self.groups: tuple[Group, ...] = ()
+        self.bound: float | None = None  # seconds that no cover from the same candidates can beat, where that is known
         self._undo: dict[int, Cut | None] = {}
         self._undo_refs: dict[int, int] = {}
 
@@ -198,5 +199,10 @@ class Cover:
     def _alone(self, cut: Cut) -> Group:
         if self.is_alias(cut.of):
             return Group((cut,), cut.state, cut.leaves, Price(0.0, 0, 0, 0, "memory"))
-        state = replace(cut.state, kind="map") if cut.state.kind == "view" else cut.state
-        return Group((cut,), state, cut.leaves, cut.price)
+        return alone(cut)
+
+
+def alone(cut: Cut) -> Group:
+    """The kernel that computes `cut` and stores it; a view that is stored is a copy."""
+    state = replace(cut.state, kind="map") if cut.state.kind == "view" else cut.state
+    return Group((cut,), state, cut.leaves, cut.price)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from eqfuse.cost import Work, price, work
+from eqfuse.cost import Work, work
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Literal, Node, TensorType, const, input_node, node
-from eqfuse.kinds import State, join, leaf
+from eqfuse.kinds import State, join, leaf, price
 from eqfuse.ops import Role, row
 from eqfuse.plan import Price
 from eqfuse.space import ENode, Segment

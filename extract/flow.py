@@ -22,6 +22,11 @@ PASSES = 2  # area-flow passes with the reference counts of the cover before
 
 def extract(segment: Segment, device: Device) -> Cover:
     """The best cover over all starts: area flow from each pass, every greedy plan, and the greedy plans as they are."""
+    return search(segment, device)[0]
+
+
+def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Cover]]:
+    """The best cover, the candidates that it was chosen from, and the other covers that were met."""
     grammar = Grammar(segment, device)
     plain = greedy.every(segment, device)
     transplants = [t for p in plain if (t := _transplant(p, segment, grammar)) is not None]
@@ -48,7 +53,7 @@ def extract(segment: Segment, device: Device) -> Cover:
         finished += [cover, _merged(cover)]
     for cover in (*plain[:1], *transplants[:1]):
         finished.append(_merged(greedy.inlined(cover)))
-    return min(finished, key=lambda c: c.cost)
+    return min(finished, key=lambda c: c.cost), candidates, finished
 
 
 def _merged(cover: Cover) -> Cover:

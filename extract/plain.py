@@ -36,6 +36,7 @@ def as_written(graph: Graph) -> Segment:
         stop_reason="saturated",
         rounds=0,
         laws_fired={},
+        law_seconds={},
         seconds=0.0,
         nodes_per_round=(len(classes),),
         _engine=None,

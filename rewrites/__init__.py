@@ -5,12 +5,34 @@ In: what a user asks for (`laws=`, `numerics=`). Out: laws in book order. Next s
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from eqfuse.errors import LawError
-from eqfuse.rewrites import algebra, casts, contractions, exponentials, lattice, layout, networks, reductions
+from eqfuse.rewrites import (
+    activations,
+    algebra,
+    blocks,
+    casts,
+    chains,
+    choices,
+    contractions,
+    exponentials,
+    gathers,
+    grouping,
+    joins,
+    lattice,
+    layout,
+    logic,
+    networks,
+    quantisation,
+    ranges,
+    reductions,
+    regrouping,
+    rounding,
+    softmax,
+    trigonometry,
+)
 from eqfuse.rewrites.law import (
     APPROXIMATE,
     EXACT,
@@ -21,12 +43,25 @@ from eqfuse.rewrites.law import (
     Law,
     Term,
     apply,
+    ascending,
+    at_least,
+    at_most,
     attrs,
+    between,
     bounded,
     computed,
+    defined,
+    finite,
     floating,
+    given,
     guard,
     known,
+    nonnegative,
+    nonpositive,
+    nonzero,
+    positive,
+    restated,
+    symmetric,
     tensors,
     varies,
 )
@@ -35,19 +70,34 @@ COMMUTATIVE = frozenset(algebra.COMMUTATIVE)
 
 _BOOK: dict[str, list[Law]] = {
     "algebra": algebra.LAWS,
+    "chains": chains.LAWS,
     "exponentials": exponentials.LAWS,
+    "trigonometry": trigonometry.LAWS,
+    "activations": activations.LAWS,
+    "rounding": rounding.LAWS,
     "lattice": lattice.LAWS,
+    "choices": choices.LAWS,
+    "logic": logic.LAWS,
+    "ranges": ranges.LAWS,
     "casts": casts.LAWS,
     "reductions": reductions.LAWS,
     "contractions": contractions.LAWS,
     "layout": layout.LAWS,
+    "regrouping": regrouping.LAWS,
+    "joins": joins.LAWS,
+    "gathers": gathers.LAWS,
     "networks": networks.LAWS,
+    "softmax": softmax.LAWS,
+    "quantisation": quantisation.LAWS,
+    "blocks": blocks.LAWS,
     "distribution": algebra.DISTRIBUTION,
+    "grouping": grouping.LAWS,
+    "expansion": contractions.EXPANSION + networks.EXPANSION,
 }
 FAMILIES: dict[str, tuple[Law, ...]] = {
-    family: tuple(replace(law, family=family) for law in laws) for family, laws in _BOOK.items()
+    family: tuple(restated(law, family=family) for law in laws) for family, laws in _BOOK.items()
 }
-OPT_IN = frozenset({"distribution"})  # can grow without end: only by name
+OPT_IN = frozenset({"distribution", "expansion", "grouping"})  # may grow without end, or seldom pay: only by name
 
 _CLASSES = {"strict": EXACT, "reassociate": REASSOCIATES, "approximate": APPROXIMATE}
 
@@ -97,10 +147,10 @@ def admitted(laws: tuple[Law, ...], numerics: str) -> tuple[Law, ...]:
     )
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=8192)
 def _over_reals(law: Law) -> Law:
     """`law` without what it says about complex numbers."""
-    return replace(law, complex=None)
+    return restated(law, complex=None)
 
 
 __all__ = [
@@ -117,14 +167,26 @@ __all__ = [
     "Term",
     "admitted",
     "apply",
+    "ascending",
     "attrs",
+    "between",
+    "nonpositive",
+    "defined",
+    "at_most",
+    "at_least",
     "book",
     "bounded",
     "computed",
+    "finite",
     "floating",
+    "given",
     "guard",
     "known",
+    "nonnegative",
+    "nonzero",
+    "positive",
     "select",
+    "symmetric",
     "tensors",
     "varies",
 ]

@@ -5,12 +5,47 @@ In: nothing. Out: `LAWS`. Where a tensor is known at build time, what a made sid
 
 from __future__ import annotations
 
-from eqfuse.rewrites.law import EXACT, REASSOCIATES, Law, apply, known, over_complex, tensors, varies
+from collections.abc import Callable
+
+import numpy as np
+
+from eqfuse.ir import Literal, TensorType
+from eqfuse.rewrites.law import (
+    APPROXIMATE,
+    EXACT,
+    REASSOCIATES,
+    Law,
+    Term,
+    apply,
+    computed,
+    floating,
+    known,
+    over_complex,
+    tensors,
+    varies,
+)
 
 x, y, z = tensors("x y z")
 a, b, w = tensors("a b w")
 
-COMMUTATIVE = ("add", "multiply", "maximum", "minimum")
+COMMUTATIVE = (
+    "add", "multiply", "maximum", "minimum", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or",
+    "bitwise_xor", "equal", "not_equal", "logaddexp",
+)  # fmt: skip
+
+
+def shape(t: TensorType) -> tuple[int, ...]:
+    return t.shape
+
+
+def ones(like: TensorType) -> Literal:
+    return Literal(np.ones((), like.dtype))
+
+
+def filled_with(value: Callable[[TensorType], Literal], x: Term) -> Term:
+    """A tensor of `x`'s type whose elements are all one scalar."""
+    return apply("const", attrs=(computed(value, x),)).broadcast_to(computed(shape, x))
+
 
 LAWS = [
     Law("add_commutes", x + y, y + x, exactness=EXACT),
@@ -31,17 +66,29 @@ LAWS = [
     Law("times_minus_one", x * -1.0, -x, exactness=EXACT),
     Law("negative_out_of_product", -x * y, -(x * y), exactness=EXACT),
     Law("negative_out_of_quotient", -x / y, -(x / y), exactness=EXACT),
+    Law("negative_out_of_divisor", x / -y, -(x / y), exactness=EXACT),
+    Law("negative_minus", -x - y, -(x + y), exactness=REASSOCIATES),
     Law("negatives_in_product", -x * -y, x * y, exactness=EXACT),
     Law("negative_of_difference", -(x - y), y - x, exactness=REASSOCIATES),  # 1 - 1 is +0 both ways
+    Law("negative_into_known_factor", -(x * a), x * -a, (known(a),), EXACT),
     # doubling, squares
     Law("double", x + x, x * 2.0, exactness=EXACT, both=True),
     Law("square_is_product", apply("square", x), x * x, exactness=EXACT, both=True),
     Law("power_one", x**1.0, x, exactness=EXACT),
+    Law("power_zero", x**0.0, filled_with(ones, x), exactness=EXACT),  # of a NaN too
     Law("power_two", x**2.0, x * x, exactness=REASSOCIATES),
     Law("power_three", x**3.0, x * x * x, exactness=REASSOCIATES),
     Law("power_four", x**4.0, apply("square", x * x), exactness=REASSOCIATES),
     Law("power_minus_one", x**-1.0, 1.0 / x, exactness=REASSOCIATES),
     Law("reciprocal_is_quotient", apply("reciprocal", x), 1.0 / x, exactness=EXACT),
+    Law("power_minus_two", x**-2.0, 1.0 / (x * x), exactness=REASSOCIATES),
+    Law("product_of_powers", x**a * x**b, x ** (a + b), (known(a, b), floating(x)), APPROXIMATE),
+    Law("quotient_of_powers", x**a / x**b, x ** (a - b), (known(a, b),), APPROXIMATE),
+    Law("power_times_base", x**a * x, x ** (a + 1.0), (known(a), floating(x)), APPROXIMATE),
+    Law("powers_of_one_exponent", x**z * y**z, (x * y) ** z, exactness=APPROXIMATE),
+    Law("reciprocal_of_reciprocal", 1.0 / (1.0 / x), x, exactness=REASSOCIATES),
+    Law("reciprocal_of_quotient", 1.0 / (x / y), y / x, exactness=REASSOCIATES),
+    Law("over_quotient", x / (y / z), x * z / y, (varies(z),), REASSOCIATES),
     Law("times_reciprocal", x * (1.0 / y), x / y, exactness=REASSOCIATES),
     # common factors: fewer operations, never more
     # (a constant has many factors: pulling them out of constants would never end)
@@ -52,12 +99,25 @@ LAWS = [
     Law("divisor_of_sum", x / z + y / z, (x + y) / z, (varies(x, y),), REASSOCIATES),
     Law("divisor_of_difference", x / z - y / z, (x - y) / z, (varies(x, y),), REASSOCIATES),
     Law("x_plus_multiple", x + x * y, x * (y + 1.0), (varies(x),), REASSOCIATES),
+    Law("x_minus_multiple", x - x * y, x * (1.0 - y), (varies(x),), REASSOCIATES),
+    Law("multiple_minus_x", x * y - x, x * (y - 1.0), (varies(x),), REASSOCIATES),
+    Law("known_multiple_plus_itself", x * a + a, (x + 1.0) * a, (known(a),), REASSOCIATES),
+    Law("known_multiple_minus_itself", x * a - a, (x - 1.0) * a, (known(a),), REASSOCIATES),
     Law("quotient_of_quotient", x / y / z, x / (y * z), exactness=REASSOCIATES),
     # a(1 - w) + b w = a + (b - a) w
     Law("lerp", a * (1.0 - w) + b * w, a + (b - a) * w, exactness=REASSOCIATES, both=True),
+    # what cancels
+    Law("sum_minus_term", x + y - y, x, exactness=APPROXIMATE),
+    Law("difference_plus_term", x - y + y, x, exactness=APPROXIMATE),
+    Law("minus_difference", x - (x - y), y, exactness=APPROXIMATE),
+    Law("cancel_factor", x * y / y, x, exactness=APPROXIMATE),
+    Law("cancel_divisor", x / y * y, x, exactness=APPROXIMATE),
+    Law("common_factor_of_quotient", x * y / (z * y), x / z, (varies(y),), APPROXIMATE),
     # constants meet
     Law("known_factors_meet", x * a * b, x * (a * b), (known(a, b),), REASSOCIATES),
     Law("known_terms_meet", x + a + b, x + (a + b), (known(a, b),), REASSOCIATES),
+    Law("known_dividends_meet", a / x * b, a * b / x, (known(a, b),), REASSOCIATES),
+    Law("known_divisor_meets_dividend", a / (x * b), a / b / x, (known(a, b),), REASSOCIATES),
     Law("known_factor_meets_divisor", x * a / b, x * (a / b), (known(a, b),), REASSOCIATES),
     Law("divide_by_known", x / a, x * (1.0 / a), (known(a),), REASSOCIATES),
     Law("subtract_known", x - a, x + -a, (known(a),), EXACT),
@@ -68,12 +128,24 @@ LAWS = [
 LAWS = over_complex(
     LAWS, REASSOCIATES, add_commutes=EXACT, minus_zero=EXACT, negative_of_negative=EXACT, plus_negative=EXACT,
     minus_negative=EXACT, subtract_known=EXACT, subtract_from_known=EXACT, maximum_commutes=None, minimum_commutes=None,
+    power_zero=EXACT, product_of_powers=None, quotient_of_powers=None, power_times_base=None,
+    powers_of_one_exponent=None, reciprocal_of_reciprocal=APPROXIMATE, reciprocal_of_quotient=APPROXIMATE,
+    over_quotient=APPROXIMATE, sum_minus_term=APPROXIMATE, difference_plus_term=APPROXIMATE,
+    minus_difference=APPROXIMATE, cancel_factor=APPROXIMATE, cancel_divisor=APPROXIMATE,
+    common_factor_of_quotient=APPROXIMATE,
 )  # fmt: skip
 
 x, y, z, s = tensors("x y z s")
 
 DISTRIBUTION = [
     # expanding: only by name
+    Law("distribute_over_difference", x * (y - z), x * y - x * z, exactness=REASSOCIATES),
+    Law("distribute_divisor", (x + y) / z, x / z + y / z, exactness=REASSOCIATES),
+    Law("distribute_divisor_of_difference", (x - y) / z, x / z - y / z, exactness=REASSOCIATES),
+    Law("minus_sum", x - (y + z), x - y - z, exactness=REASSOCIATES, both=True),
+    Law("minus_minus", x - (y - z), x - y + z, exactness=REASSOCIATES, both=True),
+    Law("product_over", x * y / z, x * (y / z), exactness=REASSOCIATES, both=True),
+    Law("difference_of_squares", x * x - y * y, (x - y) * (x + y), exactness=APPROXIMATE, both=True),
     Law("distribute_product", x * (y + z), x * y + x * z, exactness=REASSOCIATES),
     Law("distribute_left", x @ (y + z), x @ y + x @ z, exactness=REASSOCIATES),
     Law("distribute_right", (y + z) @ x, y @ x + z @ x, exactness=REASSOCIATES),
@@ -81,4 +153,4 @@ DISTRIBUTION = [
     Law("associate_product", x * (y * z), (x * y) * z, exactness=REASSOCIATES, both=True),
 ]
 
-DISTRIBUTION = over_complex(DISTRIBUTION, REASSOCIATES)
+DISTRIBUTION = over_complex(DISTRIBUTION, REASSOCIATES, difference_of_squares=APPROXIMATE)

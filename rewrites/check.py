@@ -1,53 +1,47 @@
-"""The generated test of a law: both sides on made-up arrays, compared as its exactness class demands.
+"""The test of a law: both sides on made-up arrays, compared as its exactness class demands.
 
-In: `Law`. Out: `CheckReport`, with the smallest counterexample found. Shapes have rank 0-4 with extents 0 and 1, dtypes
-are all that the law is about, data are half-integers (so that real equalities are bit equalities), and laws that claim
-the same bits also meet NaN, infinities and signed zeros. Guards are asked about the arrays' types, as the e-graph asks.
+In: `Law`. Out: `CheckReport`, with the smallest counterexample. Cases (`cases`) have rank 0-4 with extents 0 and 1 and
+every dtype that the law is about; data (`data`) are half-integers, special values and any bits, contiguous and strided.
+Pointwise laws meet every float16 (`exhaust`) and a prover (`smt`). Each guard is dropped in turn: it must be needed.
 """
 
 from __future__ import annotations
 
 import random
 import zlib
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from eqfuse.dtypes import BFLOAT16, FLOAT8, TENSORS, epsilon, kind, parts
-from eqfuse.errors import EqfuseError
-from eqfuse.ir import Graph, Literal, Node, TensorType, input_node, node, topological
-from eqfuse.meaning import evaluate
-from eqfuse.ops import row
-from eqfuse.ops.elementwise import complex_array
-from eqfuse.rewrites.law import APPROXIMATE, EXACT, LITERAL, REASSOCIATES, VARIABLE, Attr, Exactness, Law, Term, walk
-from eqfuse.rewrites.rule import Decline, Made, holds, number
-from eqfuse.rewrites.samples import sample_attr
+from eqfuse.errors import LawError
+from eqfuse.rewrites import smt
+from eqfuse.rewrites.agreement import Comparison, Counterexample, agreement, compare
+from eqfuse.rewrites.cases import Case, drawn, pointwise
+from eqfuse.rewrites.data import STYLES, arrays
+from eqfuse.rewrites.exhaust import Sweep, sweeps
+from eqfuse.rewrites.law import EXACT, Exactness, Guard, Law
+from eqfuse.rewrites.shrink import smallest
 
 CASES, TRIES = 100, 6000
-_FLOATS = tuple(map(np.dtype, ("float32", "float64", "float16", BFLOAT16)))
-_WHOLE = tuple(d for d in TENSORS if d.kind in "biu")
-_COMPLEX = tuple(map(np.dtype, ("complex64", "complex128")))
-_SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0)
+RANKS = 5
+LACKING, DATA = 400, 4  # cases that lack a guard, and choices of data for each: some guards leave out little
+NEEDED, IDLE, BOUND = "needed", "idle", "bounds growth"
 
 
 @dataclass(frozen=True)
-class Counterexample:
-    """Arrays on which the two sides differ."""
+class GuardReport:
+    """Is a guard "needed"? Then `counterexample` fails without it, unless what the law computes needs the guard too.
 
-    arrays: dict[str, np.ndarray]
-    attributes: dict[str, Any]
-    left: np.ndarray
-    right: np.ndarray
+    "idle": none was found. "bounds growth": the author says that the law is true without it.
+    """
 
-    @property
-    def size(self) -> int:
-        return sum(a.size + a.ndim for a in self.arrays.values())
+    sentence: str
+    status: str
+    counterexample: Counterexample | None = None
 
     def __str__(self) -> str:
-        lines = [f"  {name} = {TensorType(a.dtype, a.shape)} {a.tolist()}" for name, a in self.arrays.items()]
-        lines += [f"  {name} = {value}" for name, value in self.attributes.items()]
-        return "\n".join([*lines, f"  left side  {self.left.tolist()}", f"  right side {self.right.tolist()}"])
+        return f"{self.sentence}: {self.status}"
 
 
 @dataclass(frozen=True)
@@ -64,212 +58,161 @@ class CheckReport:
     measured: Exactness | None
     measured_complex: Exactness | None
     counterexample: Counterexample | None
+    ranks: dict[int, int] = field(default_factory=dict)  # cases by the largest rank in them
+    dtypes: frozenset[np.dtype] = frozenset()
+    sweeps: tuple[Sweep, ...] = ()
+    guards: tuple[GuardReport, ...] = ()
+    proof: smt.Proof | None = None  # None: the law is not pointwise
+    by_layout: bool = False  # bits differed, only because NumPy rounds a function otherwise in another memory layout
 
     @property
     def ok(self) -> bool:
         return self.counterexample is None and self.cases > 0
 
+    @property
+    def remarks(self) -> list[str]:
+        """What the author may want to change in a law that holds."""
+        said = []
+        for over, claimed, measured in (
+            ("", self.law.exactness, self.measured),
+            ("complex ", self.law.complex, self.measured_complex),
+        ):
+            if self.ok and claimed is not None and measured is not None and measured < claimed and not self.by_layout:
+                said.append(f"claims {over}{claimed.name}, measured {measured.name}")
+        said += [f"no counterexample without the guard that {g.sentence}" for g in self.guards if g.status == IDLE]
+        return said
+
     def __str__(self) -> str:
         if self.counterexample is not None:
-            return f"{self.law}\n  is false:\n{self.counterexample}"
+            return f"{self.law}\n  is false:\n{self.counterexample}\n\n{self.counterexample.snippet}"
         if not self.cases:
             return f"{self.law}\n  was not tested: none of {self.tries} generated arguments fits its sides and guards"
         measured = [m.name for m in (self.measured, self.measured_complex) if m is not None]
-        return f"{self.law}\n  holds on {self.cases} generated cases; measured {', complex '.join(measured)}"
+        lines = [f"{self.law}", f"  holds on {self.cases} generated cases; measured {', complex '.join(measured)}"]
+        for complete, word in ((True, "all"), (False, "a dense sample of")):
+            swept = [s.dtype.name for s in self.sweeps if s.all == complete]
+            if swept:
+                lines.append(f"  holds on {word} the values of {', '.join(dict.fromkeys(swept))}")
+        if self.by_layout:
+            lines.append("  up to functions that NumPy itself rounds otherwise in another memory layout")
+        lines += [f"  {self.proof}"] * (self.proof is not None)
+        lines += [f"  guard {g}" for g in self.guards]
+        return "\n".join([*lines, *(f"  note: {r}" for r in self.remarks)])
 
 
 def check(law: Law, seed: int = 0, cases: int = CASES) -> CheckReport:
-    """Test `law` on generated arrays; deterministic for a `seed`."""
+    """Test `law`: a counterexample with shapes and values, or what was checked. Deterministic for a `seed`.
+
+    Prints as text. `report.ok`: does it hold? `report.measured`: how exact is it? `report.guards`: is each needed?
+    """
     rng = random.Random(zlib.crc32(law.name.encode()) + seed)
-    measured: dict[bool, Exactness | None] = {}  # by whether complex numbers occur
-    met = {False: 0, True: 0}
-    worst: Counterexample | None = None
+    tally = _Tally()
     tries = 0
-    while sum(met.values()) < cases and tries < TRIES:
+    for case in _cases(law, cases, rng, tally):
         tries += 1
-        case = _Case(law, rng)
-        try:
-            case.build()
-        except (EqfuseError, Decline):
-            continue
-        claimed = law.claims(n.dtype for n in case.graph.nodes)
-        if claimed is None:
-            continue
-        over = any(n.dtype.kind == "c" for n in case.graph.nodes)
-        met[over] += 1
-        extremes = (claimed == EXACT or case.dtype.kind in "iu") and not case.truncates
-        for special in (False, True) if extremes else (False,):
-            try:
-                reached, example = case.compare(special)
-            except (IndexError, ValueError):  # NumPy refuses these data (an index too large, 2 ** -1 in integers)
-                continue
-            before = measured.get(over, EXACT)
-            measured[over] = None if before is None or reached is None else max(before, reached)
-            if (reached is None or reached > claimed) and (worst is None or example.size < worst.size):
-                worst = example
+        if case is not None:
+            tally.add(case, _compared(case, rng))
+    swept = tuple(sweeps(law)) if tally.cases else ()
+    for s in swept:
+        tally.measure(False, s.reached)
+        if s.failure is not None:
+            tally.failures.append(s.failure)
+    worst = min(tally.failures, key=_simplicity, default=None)
     return CheckReport(
-        law, sum(met.values()), met[True], tries, measured.get(False), measured.get(True), worst
+        law, tally.cases, tally.complex_cases, tries, tally.measured.get(False), tally.measured.get(True),
+        smallest(worst).counterexample if worst is not None else None, dict(sorted(tally.ranks.items())),
+        frozenset(tally.dtypes), swept, _guards(law, seed) if worst is None else (), _proof(law),
+        tally.by_layout,
     )  # fmt: skip
+
+
+def _proof(law: Law) -> smt.Proof | None:
+    if not pointwise(law):
+        return None
+    return smt.prove(law) if smt.available() else smt.Proof(False, why="not tried: pip install 'eqfuse[smt]'")
 
 
 def without_guard(law: Law, index: int) -> Law:
     """`law` with one guard dropped: it must then have a counterexample, or the guard is idle."""
-    return replace(law, when=law.when[:index] + law.when[index + 1 :])
+    return replace(law, when=law.when[:index] + law.when[index + 1 :], grows=True)  # it is not used
 
 
-class _Case:
-    """One choice of types and attributes on which both sides of a law are well-typed and its guards hold."""
-
-    def __init__(self, law: Law, rng: random.Random) -> None:
-        self.law, self.rng = law, rng
-        self.types: dict[Term | str, TensorType] = {}
-        self.attributes: dict[Attr, Any] = {}
-        self.inputs: dict[str, Node] = {}
-        self.dtype = rng.choice(
-            _FLOATS * 4 + _WHOLE + FLOAT8 * (law.exactness == EXACT) + _COMPLEX * 4 * (law.complex is not None)
-        )
-        self.base = [rng.choice((1, 2, 2, 3, 3, 4)) for _ in range(4)]
-        if rng.random() < 0.5:
-            self.base = [rng.choice((2, 3))] * 4
-        self.ones = 0.2
-        if rng.random() < 0.1:  # empty: one axis, or all that are not 1 (then products contract nothing)
-            if rng.random() < 0.5:
-                self.base, self.ones = [0] * 4, 0.5
-            else:
-                self.base[rng.randrange(4)] = 0
-        self.rank = rng.choice((0, 1, 2, 2, 3))
-        self.roles = _roles(law)
-
-    def build(self) -> None:
-        left = self._left(self.law.lhs, {})
-        if not holds(self.law.when, self.types, self.attributes):
-            raise Decline
-        made = Made(self.types, self.attributes)
-        if made.type(self.law.rhs) != left.type:
-            raise Decline
-        right = self._right(self.law.rhs, made, {})
-        self.graph = Graph(tuple(self.inputs.values()), (left, right))
-        # what a cast to integers makes of NaN or of numbers out of range varies within one NumPy array
-        casts = [n for n in self.graph.nodes if n.op == "cast" and n.dtype.kind in "iu"]
-        self.truncates = any(kind(n.args[0].dtype) in "fc" for n in casts)
-
-    def _variable(self, name: str) -> Node:
-        if name in self.inputs:
-            return self.inputs[name]
-        roles, rng = self.roles.get(name, set()), self.rng
-        rank = self.rank if rng.random() < 0.7 else rng.randrange(self.rank + 1)
-        if roles & {"matmul"}:
-            rank = rng.choice((2, 2, 3))
-        elif roles & {"conv", "window"}:
-            rank = rng.choice((3, 4))
-        shape = tuple(1 if rng.random() < self.ones else n for n in self.base[4 - rank :])
-        dtype = self.dtype
-        if "condition" in roles:
-            dtype = np.dtype(bool)
-        elif "indices" in roles:
-            dtype = np.dtype(np.int64)
-        self.types[name] = TensorType(dtype, shape)
-        self.inputs[name] = input_node(name, self.types[name])
-        return self.inputs[name]
-
-    def _left(self, term: Term, done: dict[Term, Node]) -> Node:
-        if term.op == VARIABLE:
-            return self._variable(term.attrs[0])
-        if term not in done:
-            args = [self._left(a, done) if a.op != LITERAL else None for a in term.args]
-            siblings = [a.dtype for at, a in enumerate(args) if a is not None and not (term.op == "where" and at == 0)]
-            nodes = [_number(t, siblings[-1]) if a is None else a for t, a in zip(term.args, args, strict=True)]
-            attrs: list[Any] = []
-            for at, value in enumerate(term.attrs):
-                if isinstance(value, Attr):
-                    if value not in self.attributes:
-                        name = row(term.op).attrs[at]
-                        self.attributes[value] = sample_attr(
-                            term.op, name, [n.type for n in nodes], tuple(attrs), self.dtype, self.rng
-                        )
-                    value = self.attributes[value]
-                attrs.append(value)
-            done[term] = node(term.op, nodes, attrs)
-        return done[term]
-
-    def _right(self, term: Term, made: Made, done: dict[Term, Node]) -> Node:
-        if term.op == VARIABLE:
-            return self.inputs[term.attrs[0]]
-        if term not in done:
-            args = [self._right(a, made, done) for a in term.args]
-            attrs = made.attrs[term]
-            done[term] = node("const" if term.op == LITERAL else term.op, args, attrs)
-        return done[term]
-
-    def compare(self, special: bool) -> tuple[Exactness | None, Counterexample]:
-        """The strictest class in which the sides agree on random data, and the data."""
-        random_state = np.random.default_rng(self.rng.randrange(2**32))
-        arrays = {name: self._data(name, n.type, special, random_state) for name, n in self.inputs.items()}
-        with np.errstate(all="ignore"):
-            left, right = evaluate(self.graph, tuple(arrays.values()))
-            everything = Graph(self.graph.inputs, tuple(topological(self.graph.outputs)))
-            scale = 1.0
-            for value in evaluate(everything, tuple(arrays.values())):
-                finite = np.abs(parts(value[np.isfinite(value)]).astype(np.float64))
-                scale = max(scale, float(finite.max(initial=0.0)))
-        values = {a.name: v.text() if isinstance(v, Literal) else v for a, v in self.attributes.items()}
-        return agreement(left, right, scale), Counterexample(arrays, values, left, right)
-
-    def _data(self, name: str, t: TensorType, special: bool, rng: np.random.Generator) -> np.ndarray:
-        if "indices" in self.roles.get(name, set()):
-            extents = [n for other, v in self.inputs.items() if other != name for n in v.shape if n]
-            return rng.integers(0, min(extents, default=1), t.shape).astype(t.dtype)
-        if t.dtype.kind == "c":
-            of_part = TensorType(np.dtype(f"f{t.dtype.itemsize // 2}"), t.shape)
-            return complex_array(*(self._data(name, of_part, special, rng) for _ in range(2)))
-        if t.dtype.kind == "b":
-            return rng.integers(0, 2, t.shape).astype(bool)
-        data = rng.integers(0 if self.truncates else -6, 7, t.shape) * (rng.random(t.shape) < 0.8)
-        if t.dtype.kind in "iu":
-            limits = np.iinfo(t.dtype)
-            large = [limits.min, limits.max, *(limits.max // n for n in (3, 5, 7))]
-            extremes = rng.choice(np.array(large, t.dtype), t.shape)
-            return np.where(special & (rng.random(t.shape) < 0.3), extremes, data.astype(t.dtype)).astype(t.dtype)
-        if special:
-            odd = rng.choice(np.array(_SPECIAL), t.shape)
-            return np.where(rng.random(t.shape) < 0.5, odd, data / 2).astype(t.dtype)
-        return (data / 2).astype(t.dtype)
+def _cases(law: Law, cases: int, rng: random.Random, tally: _Tally) -> Iterator[Case | None]:
+    """What is drawn until there are `cases`, then until a quarter as many have each rank; None: it did not fit."""
+    for _ in range(TRIES):
+        if tally.cases == cases:
+            break
+        yield drawn(law, rng)
+    for rank in range(RANKS):
+        for _ in range(TRIES // 10):
+            if tally.ranks.get(rank, 0) >= cases // 4 or not tally.cases:
+                break
+            yield drawn(law, rng, rank=rank)
 
 
-def _number(term: Term, dtype: np.dtype) -> Node:
-    return node("const", (), (number(term.attrs[0], dtype),))
+def _compared(case: Case, rng: random.Random) -> Iterator[Comparison]:
+    for style in STYLES:
+        compared = compare(case, arrays(case, style, np.random.default_rng(rng.randrange(2**32))))
+        if compared is not None:
+            yield compared
 
 
-def agreement(left: np.ndarray, right: np.ndarray, scale: float) -> Exactness | None:
-    """The strictest class in which `left` and `right` agree, when values as large as `scale` were met on the way."""
-    if kind(left.dtype) not in "fc":
-        return EXACT if np.array_equal(left, right) else None
-    finite_left, finite_right = np.isfinite(left), np.isfinite(right)  # a complex number is finite in both its parts
-    both = finite_left & finite_right
-    error = np.abs(parts(left[both]).astype(np.float64) - parts(right[both]).astype(np.float64))
-    slack = 64 * epsilon(left.dtype) * scale
-    left, right = parts(left), parts(right)
-    if ((left == right) & (np.signbit(left) == np.signbit(right)) | np.isnan(left) & np.isnan(right)).all():
-        return EXACT
-    if (error > slack).any():
-        return None
-    return REASSOCIATES if (finite_left == finite_right).all() else APPROXIMATE
+def _simplicity(found: Comparison) -> tuple[bool, int]:
+    """Orders failures from the easiest to read."""
+    return all(a.dtype.kind not in "f" for a in found.arrays.values()), found.counterexample.size
 
 
-def _roles(law: Law) -> dict[str, set[str]]:
-    """What each variable is used as, to draw a fitting rank and dtype."""
-    roles: dict[str, set[str]] = {}
-    for term in (*walk(law.lhs), *walk(law.rhs)):
-        for at, arg in enumerate(term.args):
-            if arg.op != VARIABLE:
-                continue
-            mine = roles.setdefault(arg.attrs[0], set())
-            if term.op == "matmul" or term.op == "conv":
-                mine.add(term.op)
-            elif term.op.startswith("window"):
-                mine.add("window")
-            elif term.op == "where" and at == 0:
-                mine.add("condition")
-            elif term.op.startswith("take") and at == 1:
-                mine.add("indices")
-    return roles
+class _Tally:
+    """What the cases so far have shown."""
+
+    def __init__(self) -> None:
+        self.cases = self.complex_cases = 0
+        self.measured: dict[bool, Exactness | None] = {}  # by whether complex numbers occur
+        self.ranks: dict[int, int] = {}
+        self.dtypes: set[np.dtype] = set()
+        self.failures: list[Comparison] = []
+        self.by_layout = False
+
+    def add(self, case: Case, compared: Iterator[Comparison]) -> None:
+        self.cases += 1
+        self.complex_cases += case.complex
+        self.ranks[case.rank] = self.ranks.get(case.rank, 0) + 1
+        self.dtypes |= {t.dtype for t in case.types.values()}
+        for comparison in compared:
+            self.measure(case.complex, comparison.shows)
+            self.by_layout |= comparison.by_layout
+            if not comparison.holds:
+                self.failures.append(comparison)
+
+    def measure(self, over: bool, reached: Exactness | None) -> None:
+        before = self.measured.get(over, EXACT)
+        self.measured[over] = None if before is None or reached is None else max(before, reached)
+
+
+def _guards(law: Law, seed: int) -> tuple[GuardReport, ...]:
+    return tuple(_guard(law, g, random.Random(seed)) for g in law.when)
+
+
+def _guard(law: Law, guard: Guard, rng: random.Random) -> GuardReport:
+    """Look for a counterexample among the cases in which `guard` alone fails."""
+    if guard.bound:
+        return GuardReport(guard.sentence, BOUND)
+    lacking = 0
+    for _ in range(2 * TRIES):
+        try:
+            case = drawn(law, rng, guard)
+        except LawError:  # a computed value asks for what the guard promised
+            return GuardReport(guard.sentence, NEEDED)
+        if case is None:
+            continue
+        for _ in range(DATA):
+            for comparison in _compared(case, rng):
+                if not comparison.holds:
+                    return GuardReport(guard.sentence, NEEDED, comparison.counterexample)
+        lacking += 1
+        if lacking == LACKING:
+            break
+    return GuardReport(guard.sentence, IDLE)
+
+
+__all__ = ["CheckReport", "Counterexample", "GuardReport", "agreement", "check", "without_guard"]

@@ -1,40 +1,84 @@
-"""Laws of exp, log, roots and their relatives.
+"""Laws of exp, log, powers and roots.
 
 In: nothing. Out: `LAWS`. Most are APPROXIMATE: they leave out an overflow, or a NaN outside a function's domain.
 """
 
 from __future__ import annotations
 
-from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, apply, over_complex, tensors
-from eqfuse.rewrites.words import exp, expm1, log, log1p, sqrt
+from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, over_complex, tensors
+from eqfuse.rewrites.words import cbrt, exp, expm1, function, hypot, log, log1p, logaddexp, maximum, sqrt
 
-x, y = tensors("x y")
+x, y, z, a = tensors("x y z a")
 
-ODD = ("erf", "tanh", "sin", "tan", "asin", "atan", "sinh", "asinh", "atanh", "cbrt")
-EVEN = ("cos", "cosh")
+BASES = (("exp", "log"), ("exp2", "log2"))
+LOGARITHMS = ("log", "log2", "log10")
+
+
+def _laws_of_base(e: str, log: str) -> list[Law]:
+    """What makes powers of one base one power."""
+    raised, logarithm = function(e), function(log)
+    return [
+        Law(f"product_of_{e}", raised(x) * raised(y), raised(x + y), exactness=APPROXIMATE),
+        Law(f"quotient_of_{e}", raised(x) / raised(y), raised(x - y), exactness=APPROXIMATE),
+        Law(f"reciprocal_of_{e}", 1.0 / raised(x), raised(-x), exactness=APPROXIMATE),
+        Law(f"power_of_{e}", raised(x) ** a, raised(x * a), exactness=APPROXIMATE),
+        Law(f"sqrt_of_{e}", sqrt(raised(x)), raised(x * 0.5), exactness=APPROXIMATE),
+        Law(f"{log}_of_{e}", logarithm(raised(x)), x, exactness=APPROXIMATE),
+        Law(f"{e}_of_{log}", raised(logarithm(x)), x, exactness=APPROXIMATE),
+        Law(f"{e}_of_scaled_{log}", raised(logarithm(x) * y), x**y, exactness=APPROXIMATE),
+    ]
+
+
+def _laws_of_logarithm(f: str) -> list[Law]:
+    g = function(f)
+    return [
+        Law(f"{f}_of_quotient", g(x / y), g(x) - g(y), exactness=APPROXIMATE),
+        Law(f"sum_of_{f}", g(x) + g(y), g(x * y), exactness=APPROXIMATE),
+        Law(f"{f}_of_power", g(x**a), a * g(x), exactness=APPROXIMATE),
+        Law(f"{f}_of_reciprocal", g(1.0 / x), -g(x), exactness=REASSOCIATES),
+        Law(f"{f}_of_sqrt", g(sqrt(x)), g(x) * 0.5, exactness=REASSOCIATES),
+    ]
+
 
 LAWS = [
-    Law("product_of_exp", exp(x) * exp(y), exp(x + y), exactness=APPROXIMATE),
-    Law("quotient_of_exp", exp(x) / exp(y), exp(x - y), exactness=APPROXIMATE),
-    Law("reciprocal_of_exp", 1.0 / exp(x), exp(-x), exactness=APPROXIMATE),
-    Law("log_of_exp", log(exp(x)), x, exactness=APPROXIMATE),
-    Law("exp_of_log", exp(log(x)), x, exactness=APPROXIMATE),
-    Law("log_of_quotient", log(x / y), log(x) - log(y), exactness=APPROXIMATE),
-    Law("sum_of_log", log(x) + log(y), log(x * y), exactness=APPROXIMATE),
+    *(law for e, log_e in BASES for law in _laws_of_base(e, log_e)),
+    *(law for f in LOGARITHMS for law in _laws_of_logarithm(f)),
+    # near zero and one
     Law("log1p", log(x + 1.0), log1p(x), exactness=APPROXIMATE),
     Law("expm1", exp(x) - 1.0, expm1(x), exactness=APPROXIMATE),
+    Law("expm1_of_log1p", expm1(log1p(x)), x, exactness=APPROXIMATE),
+    Law("expm1_plus_one", expm1(x) + 1.0, exp(x), exactness=APPROXIMATE),
+    # log(e^x + e^y)
+    Law("logaddexp_commutes", logaddexp(x, y), logaddexp(y, x), exactness=EXACT),
+    Law("logaddexp", log(exp(x) + exp(y)), logaddexp(x, y), exactness=APPROXIMATE),
+    Law("logaddexp_by_maximum", maximum(x, y) + log1p(exp(-abs(x - y))), logaddexp(x, y), exactness=REASSOCIATES),
+    Law("logaddexp_of_shifted", logaddexp(x + z, y + z), logaddexp(x, y) + z, exactness=REASSOCIATES),
+    Law("exp_of_logaddexp", exp(logaddexp(x, y)), exp(x) + exp(y), exactness=APPROXIMATE),
+    # roots
     Law("square_of_sqrt", sqrt(x) * sqrt(x), x, exactness=APPROXIMATE),
     Law("sqrt_of_square", sqrt(x * x), abs(x), exactness=APPROXIMATE),
     Law("product_of_sqrt", sqrt(x) * sqrt(y), sqrt(x * y), exactness=APPROXIMATE),
-    Law("power_half", x**0.5, sqrt(x), exactness=APPROXIMATE),
-    Law("abs_of_exp", abs(exp(x)), exp(x), exactness=EXACT),
-    # f(-x) == -f(x) for odd functions, f(-x) == f(x) for even ones; one evaluation then serves both signs
-    *(Law(f"{f}_of_negative", apply(f, -x), -apply(f, x), exactness=REASSOCIATES) for f in ODD),
-    *(Law(f"{f}_of_negative", apply(f, -x), apply(f, x), exactness=REASSOCIATES) for f in EVEN),
+    Law("quotient_of_sqrt", sqrt(x) / sqrt(y), sqrt(x / y), exactness=APPROXIMATE),
+    Law("x_over_sqrt", x / sqrt(x), sqrt(x), exactness=APPROXIMATE),
+    Law("sqrt_over_x", sqrt(x) / x, 1.0 / sqrt(x), exactness=APPROXIMATE),
+    Law("sqrt_of_reciprocal", sqrt(1.0 / x), 1.0 / sqrt(x), exactness=APPROXIMATE),
+    Law("power_half", x**0.5, sqrt(x), exactness=REASSOCIATES),
+    Law("power_minus_half", x**-0.5, 1.0 / sqrt(x), exactness=APPROXIMATE),
+    Law("power_one_and_a_half", x**1.5, x * sqrt(x), exactness=REASSOCIATES),
+    Law("cbrt_of_cube", cbrt(x * x * x), x, exactness=APPROXIMATE),
+    Law("cube_of_cbrt", cbrt(x) * cbrt(x) * cbrt(x), x, exactness=REASSOCIATES),
+    Law("product_of_cbrt", cbrt(x) * cbrt(y), cbrt(x * y), exactness=APPROXIMATE),
+    Law("cbrt_of_negative", cbrt(-x), -cbrt(x), exactness=REASSOCIATES),
+    Law("hypot", sqrt(x * x + y * y), hypot(x, y), exactness=APPROXIMATE),
+    Law("hypot_of_negative", hypot(-x, y), hypot(x, y), exactness=EXACT),
+    Law("hypot_of_abs", hypot(abs(x), y), hypot(x, y), exactness=EXACT),
+    Law("hypot_commutes", hypot(x, y), hypot(y, x), exactness=EXACT),
 ]
 
 # a complex log or root gives the principal one of many values
 LAWS = over_complex(
-    LAWS, APPROXIMATE, log_of_exp=None, log_of_quotient=None, sum_of_log=None, product_of_sqrt=None,
-    sqrt_of_square=None, abs_of_exp=None, cbrt_of_negative=None,
+    LAWS, None, product_of_exp=APPROXIMATE, quotient_of_exp=APPROXIMATE, reciprocal_of_exp=APPROXIMATE,
+    exp_of_log=APPROXIMATE, log1p=APPROXIMATE, expm1=APPROXIMATE, expm1_plus_one=APPROXIMATE,
+    square_of_sqrt=APPROXIMATE, power_half=APPROXIMATE, product_of_exp2=APPROXIMATE, quotient_of_exp2=APPROXIMATE,
+    log_of_sqrt=APPROXIMATE,
 )  # fmt: skip

@@ -7,7 +7,7 @@ In: Python expressions over `tensors(...)`. Out: `Law`, read by `eqfuse.rewrites
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 
 from eqfuse.dtypes import BFLOAT16, Numbers, kind, numbers
 from eqfuse.errors import LawError
+from eqfuse.facts import LARGEST, SMALLEST, Fact
 from eqfuse.ops import TABLE
 from eqfuse.ops.elementwise import UFUNCS
 
@@ -208,18 +209,27 @@ def computed(function: Callable[..., Any], *args: Attr | Term) -> Any:
 class Guard:
     """A condition, said once for both faces: `predicate` judges attribute values and tensor types.
 
-    The e-graph asks it about the types of classes, the generated test about the types of arrays. `known`: the tensors
-    must also be computable when the program is built; `varies`: they must depend on an input that is not; both may be
-    true of any array a test makes. `bound`: the law is true without the guard, which only keeps it from being used
-    where it would lead nowhere.
+    The e-graph asks it about the types of classes, the generated test about the types of arrays. `wanted` is about
+    values: what must be known of the first of `args`, given what is known of the others; the e-graph asks it about
+    derived facts, the test about its arrays. `known`: the tensors must also be computable when the program is built;
+    `varies`: they must depend on an input that is not; `given`: they must be the program's own; any array a test makes
+    may be all of these. `bound`: the law is true without the guard, which only keeps it from being used where it would
+    lead nowhere.
     """
 
     sentence: str
     predicate: Callable[..., bool]
     args: tuple[Attr | Term, ...]
+    wanted: Callable[..., Fact] | None = None
     known: bool = False
     varies: bool = False
+    given: bool = False
     bound: bool = False
+
+    @property
+    def tensors(self) -> tuple[Term, ...]:
+        """Those of `args` that are tensors."""
+        return tuple(a for a in self.args if isinstance(a, Term))
 
 
 def guard(sentence: str, predicate: Callable[..., bool], *args: Attr | Term) -> Guard:
@@ -242,6 +252,75 @@ def varies(*terms: Term) -> Guard:
     return Guard(f"{', '.join(map(str, terms))} varying", lambda *_: True, terms, varies=True, bound=True)
 
 
+def given(*terms: Term) -> Guard:
+    """The guard that these tensors stand in the program itself, so that a law does not meet its own work."""
+    return Guard(f"{', '.join(map(str, terms))} given", lambda *_: True, terms, given=True, bound=True)
+
+
+def positive(term: Term) -> Guard:
+    """The guard that every element is above zero, or NaN."""
+    return _valued(f"{term} positive", Fact(lower=SMALLEST), term)
+
+
+def nonnegative(term: Term) -> Guard:
+    """The guard that every element is +0.0 or above (not -0.0), or NaN."""
+    return _valued(f"{term} nonnegative", Fact(lower=0.0), term)
+
+
+def nonpositive(term: Term) -> Guard:
+    """The guard that every element is -0.0 or below (not +0.0), or NaN."""
+    return _valued(f"{term} nonpositive", Fact(upper=-0.0), term)
+
+
+def nonzero(term: Term) -> Guard:
+    """The guard that no element is a zero; one may be NaN."""
+    return _valued(f"{term} nonzero", Fact(zero=False), term)
+
+
+def between(term: Term, lower: float, upper: float) -> Guard:
+    """The guard that every element is in [lower, upper], or NaN."""
+    return _valued(f"{term} between {lower} and {upper}", Fact(lower, upper), term)
+
+
+def defined(term: Term) -> Guard:
+    """The guard that no element is NaN."""
+    return _valued(f"{term} defined", Fact(nan=False), term)
+
+
+def finite(term: Term) -> Guard:
+    """The guard that no element is NaN or an infinity."""
+    return _valued(f"{term} finite", Fact(-LARGEST, LARGEST, nan=False), term)
+
+
+def symmetric(term: Term) -> Guard:
+    """The guard that exchanging the last two axes changes no bit."""
+    return Guard(f"{term} symmetric", _square, (term,), lambda: Fact(symmetric=True))
+
+
+def at_least(term: Term, other: Term) -> Guard:
+    """The guard that no element of `term` is below any of `other`, +0.0 and -0.0 apart; either may hold NaN."""
+    return Guard(f"{term} at least {other}", lambda *_: True, (term, other), lambda other: other.above)
+
+
+def at_most(term: Term, other: Term) -> Guard:
+    """The guard that no element of `term` is above any of `other`, +0.0 and -0.0 apart; either may hold NaN."""
+    return Guard(f"{term} at most {other}", lambda *_: True, (term, other), lambda other: other.below)
+
+
+def _valued(sentence: str, fact: Fact, term: Term) -> Guard:
+    return Guard(sentence, lambda _: True, (term,), lambda: fact)
+
+
+def _square(t: Any) -> bool:
+    return t.rank >= 2 and t.shape[-1] == t.shape[-2]
+
+
+def ascending(*attributes: Attr) -> Guard:
+    """The guard that these axes or permutations are sorted: such a permutation moves nothing."""
+    sentence = f"{', '.join(a.name for a in attributes)} ascending"
+    return Guard(sentence, lambda *values: all(list(v) == sorted(v) for v in values), attributes)
+
+
 def floating(*terms: Term) -> Guard:
     """The guard that these tensors hold floating-point numbers (integers wrap around, which breaks order and sign)."""
     sentence = f"{', '.join(map(str, terms))} floating"
@@ -252,42 +331,68 @@ def floating(*terms: Term) -> Guard:
 class Law:
     """`lhs` equals `rhs` wherever `when` holds and both have one type.
 
+    A side may be several terms, which are matched together and each become equal to the term at its place on the other
+    side; the matched ones are then different tensors, and of two that may change places the law meets one order only.
     `exactness` is about real numbers. A law is about complex ones only where `complex` says how exact it is there, and
     about float8, and sums of bfloat16 (rounded after every element), only where it keeps every bit. `both`: the law is
-    read in both directions. Raises LawError when a side is ill-formed.
+    read in both directions. `chain`: the operators (and the inverse, if any) whose chains the e-graph gives one order
+    instead of rewriting them by this law (`eqfuse.rewrites.chains`). `grows`: it may be
+    used again on what it makes, for ever. Raises LawError when a side is ill-formed or ill-typed, or grows unsaid.
     """
 
     name: str
-    lhs: Term
-    rhs: Term
+    lhs: Term | tuple[Term, ...]
+    rhs: Term | tuple[Term, ...]
     when: tuple[Guard, ...] = ()
     exactness: Exactness = EXACT
     both: bool = False
     complex: Exactness | None = None
+    chain: tuple[str, ...] | None = None
+    grows: bool = False
     family: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        for side in (self.lhs, self.rhs):
+        for side in (*self.lefts, *self.rights):
             if not isinstance(side, Term):
                 raise LawError(f"law {self.name!r}: {side!r} is not a term")
-        bound = self._bind(self.lhs, self.rhs)
+        if len(self.lefts) != len(self.rights):
+            raise LawError(f"law {self.name!r}: {len(self.lefts)} terms cannot equal {len(self.rights)}")
+        from eqfuse.rewrites.refusals import refuse
+
+        bound = self._bind(self.lefts, self.rights)
         if self.both:
-            self._bind(self.rhs, self.lhs)
+            self._bind(self.rights, self.lefts)
         for g in self.when:
             for value in g.args:
                 if _name(value) not in bound:
                     raise LawError(f"law {self.name!r}: guard {g.sentence!r} is about {value}, which is not matched")
+        refuse(self)
 
-    def _bind(self, lhs: Term, rhs: Term) -> set[tuple[str, str]]:
-        if lhs.op in (VARIABLE, LITERAL):
-            raise LawError(f"law {self.name!r}: the side {lhs} matches every tensor; start it with an operator")
-        bound = set(names(lhs))
-        if any(isinstance(a, Computed) for t in walk(lhs) for a in t.attrs):
-            raise LawError(f"law {self.name!r}: the matched side {lhs} holds a computed value; bind a variable instead")
-        for missing in names(rhs):
-            if missing not in bound:
-                raise LawError(f"law {self.name!r}: the variable {missing[1]!r} of {rhs} is not bound by {lhs}")
+    def _bind(self, lefts: tuple[Term, ...], rights: tuple[Term, ...]) -> set[tuple[str, str]]:
+        for lhs in lefts:
+            if lhs.op in (VARIABLE, LITERAL):
+                raise LawError(f"law {self.name!r}: the side {lhs} matches every tensor; start it with an operator")
+            if any(isinstance(a, Computed) for t in walk(lhs) for a in t.attrs):
+                raise LawError(
+                    f"law {self.name!r}: the matched side {lhs} holds a computed value; bind a variable instead"
+                )
+        bound = {name for lhs in lefts for name in names(lhs)}
+        for rhs in rights:
+            for missing in names(rhs):
+                if missing not in bound:
+                    by = ", ".join(map(str, lefts))
+                    raise LawError(f"law {self.name!r}: the variable {missing[1]!r} of {rhs} is not bound by {by}")
         return bound
+
+    @property
+    def lefts(self) -> tuple[Term, ...]:
+        """The terms of the left side."""
+        return self.lhs if isinstance(self.lhs, tuple) else (self.lhs,)
+
+    @property
+    def rights(self) -> tuple[Term, ...]:
+        """The terms of the right side, each equal to the one at its place on the left."""
+        return self.rhs if isinstance(self.rhs, tuple) else (self.rhs,)
 
     def claims(self, dtypes: Iterable[np.dtype]) -> Exactness | None:
         """How exact the law says it is where tensors of `dtypes` occur; None: it is not about such."""
@@ -300,26 +405,34 @@ class Law:
 
     @cached_property
     def _adds(self) -> bool:
-        return any(t.op in ("sum", "prod", "window_sum") for side in (self.lhs, self.rhs) for t in walk(side))
+        return any(t.op in ("sum", "prod", "window_sum") for side in (*self.lefts, *self.rights) for t in walk(side))
 
     @property
-    def directions(self) -> tuple[tuple[str, Term, Term], ...]:
-        """(rule name, matched side, made side) of each direction."""
-        forward = (self.name, self.lhs, self.rhs)
-        return (forward, (self.name + "~", self.rhs, self.lhs)) if self.both else (forward,)
+    def directions(self) -> tuple[tuple[str, tuple[Term, ...], tuple[Term, ...]], ...]:
+        """(rule name, matched terms, made terms) of each direction."""
+        forward = (self.name, self.lefts, self.rights)
+        return (forward, (self.name + "~", self.rights, self.lefts)) if self.both else (forward,)
 
     def __str__(self) -> str:
         sign = "==" if self.both else "->"
         when = f"  when {' and '.join(g.sentence for g in self.when)}" if self.when else ""
         over = "" if self.complex is None else f", complex {self.complex.name}"
-        return f"{self.name}: {self.lhs} {sign} {self.rhs}{when}  [{self.exactness.name}{over}]"
+        equations = ", ".join(f"{a} {sign} {b}" for a, b in zip(self.lefts, self.rights, strict=True))
+        return f"{self.name}: {equations}{when}  [{self.exactness.name}{over}]"
 
 
 def over_complex(laws: list[Law], exactness: Exactness | None, **otherwise: Exactness | None) -> list[Law]:
     """`laws` with what they do to complex numbers: `exactness`, or what `otherwise` says of a law by its name."""
     if unknown := otherwise.keys() - {law.name for law in laws}:
         raise LawError(f"there is no law {', '.join(sorted(unknown))} here")
-    return [replace(law, complex=otherwise.get(law.name, exactness)) for law in laws]
+    return [restated(law, complex=otherwise.get(law.name, exactness)) for law in laws]
+
+
+def restated(law: Law, **claims: Any) -> Law:
+    """`law` with other claims about the same sides, which need no second look."""
+    other = object.__new__(Law)
+    vars(other).update(vars(law) | claims)
+    return other
 
 
 def _name(value: Attr | Term) -> tuple[str, str]:

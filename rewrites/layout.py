@@ -1,34 +1,63 @@
-"""Laws of views: transposes, reshapes, broadcasts, slices, flips and gathers compose, cancel, and move through work.
+"""Laws of views: transposes, reshapes, broadcasts, slices and flips compose, cancel, and move through work.
 
 In: nothing. Out: `LAWS`. Transposes, reshapes, broadcasts and flips move outwards (towards the result), where they meet
-and cancel; slices and gathers move inwards (towards the inputs), where they save work.
+and cancel; slices move inwards (towards the inputs), where they save work.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
-from eqfuse.ir import TensorType
-from eqfuse.rewrites.law import EXACT, REASSOCIATES, Law, Term, apply, attrs, bounded, computed, guard, tensors
-from eqfuse.rewrites.words import log
+import numpy as np
 
-x, y, z, w, i = tensors("x y z w i")
-p, q, s, t, d, axis = attrs("p q s t d axis")
+from eqfuse.ir import TensorType
+from eqfuse.rewrites.algebra import COMMUTATIVE
+from eqfuse.rewrites.law import (
+    EXACT,
+    REASSOCIATES,
+    Law,
+    Term,
+    apply,
+    attrs,
+    bounded,
+    computed,
+    guard,
+    restated,
+    tensors,
+    walk,
+)
+from eqfuse.rewrites.words import where
+
+x, y, c, w = tensors("x y c w")
+p, q, s, t, d = attrs("p q s t d")
+
+# what NumPy does not do to complex numbers
+OF_REALS = ("cbrt", "floor", "ceil", "trunc", "bitwise_invert", "bitwise_and", "bitwise_or")
 
 Perm = tuple[int, ...]
 Ranges = tuple[tuple[int, int, int], ...]
 
-UNARY = (
+COMMON = (
     "negative", "abs", "sqrt", "exp", "log", "log1p", "expm1", "tanh", "erf", "square", "reciprocal", "sign", "sin",
     "cos", "logical_not",
 )  # fmt: skip
+UNARY = (
+    *COMMON, "cbrt", "exp2", "log2", "log10", "erfc", "tan", "atan", "sinh", "cosh", "floor", "ceil", "trunc", "round",
+    "isnan", "isinf", "isfinite", "bitwise_invert",
+)  # fmt: skip
+WITHOUT_ROUNDING = (
+    "negative", "sqrt", "square", "sign", "logical_not", "floor", "ceil", "trunc", "round", "isnan", "isinf",
+    "isfinite", "bitwise_invert",
+)  # fmt: skip
+ARITHMETIC = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 BINARY = (
     "add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "less", "less_equal", "greater",
-    "greater_equal", "equal",
+    "greater_equal", "equal", "not_equal", "logical_and", "logical_or", "bitwise_and", "bitwise_or",
 )  # fmt: skip
-REDUCTIONS = {"sum": REASSOCIATES, "max": EXACT, "min": EXACT}  # NumPy's order of summation follows the layout
+REDUCTIONS = {"sum": REASSOCIATES, "prod": REASSOCIATES} | dict.fromkeys(("max", "min", "any", "all"), EXACT)
+# (NumPy's order of summation follows the layout)
 
 
 def _compose(p: Perm, q: Perm) -> Perm:
@@ -97,36 +126,102 @@ def _widened(t: TensorType, axes: tuple[int, ...], ranges: Ranges) -> Ranges | N
     return tuple((0, n, 1) if at - t.rank in axes else r for at, (n, r) in enumerate(zip(t.shape, ranges, strict=True)))
 
 
-def _in_first(t: TensorType, axis: int, ranges: Ranges) -> Ranges | None:
-    return ranges if ranges[axis][1] <= t.shape[axis] else None
-
-
-def _in_second(t: TensorType, axis: int, ranges: Ranges) -> Ranges | None:
-    start, stop, step = ranges[axis]
-    if start < (n := t.shape[axis]):
-        return None
-    at = len(ranges) + axis
-    return (*ranges[:at], (start - n, stop - n, step), *ranges[at + 1 :])
-
-
 def _adds_leading_ones(t: TensorType, s: tuple[int, ...]) -> bool:
     return s == (1,) * (len(s) - t.rank) + t.shape
 
 
-def _through_units(t: TensorType, s: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The axes of `t` that are `axes` of its reshape to `s`, which only drops or adds axes of extent 1."""
-    mine, theirs = ([a - len(shape) for a, n in enumerate(shape) if n != 1] for shape in (t.shape, s))
-    if [t.shape[a] for a in mine] != [s[a] for a in theirs]:
+def _blocks(t: tuple[int, ...], s: tuple[int, ...]) -> list[tuple[list[int], list[int]]] | None:
+    """The axes other than 1 of two shapes with equal elements in equal order, in the smallest groups that hold the
+    same elements; counted from the right."""
+    mine, theirs = ([a - len(shape) for a, n in enumerate(shape) if n != 1] for shape in (t, s))
+    blocks = []
+    while mine and theirs:
+        ours: tuple[list[int], list[int]] = [mine.pop(0)], [theirs.pop(0)]
+        while (a := math.prod(t[m] for m in ours[0])) != (b := math.prod(s[m] for m in ours[1])):
+            waiting, group = (mine, ours[0]) if a < b else (theirs, ours[1])
+            if not waiting:
+                return None
+            group.append(waiting.pop(0))
+        blocks.append(ours)
+    return None if mine or theirs else blocks
+
+
+def _through_reshape(t: TensorType, s: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The axes of `t` that are `axes` of its reshape to `s`, which merges or splits none of them with another."""
+    found: list[int] = []
+    for mine, theirs in _blocks(t.shape, s) or ():
+        inside = [a in axes for a in theirs]
+        if any(inside) and not all(inside):
+            return None
+        found += mine if any(inside) else []
+    return tuple(found) or None
+
+
+def _ranges_through_units(t: TensorType, s: tuple[int, ...], ranges: Ranges) -> Ranges | None:
+    """The slice before a reshape to `s` that only drops or adds axes of extent 1."""
+    blocks = _blocks(t.shape, s)
+    kept = all(r == (0, 1, 1) for r, n in zip(ranges, s, strict=True) if n == 1)
+    if blocks is None or not kept or any(len(mine) > 1 or len(theirs) > 1 for mine, theirs in blocks):
         return None
-    return tuple(m for m, u in zip(mine, theirs, strict=True) if u in axes) or None
+    found = [(0, 1, 1)] * t.rank
+    for (mine,), (theirs,) in blocks:
+        found[mine] = ranges[theirs]
+    return tuple(found)
+
+
+def _lengths(ranges: Ranges) -> tuple[int, ...]:
+    return tuple(len(range(*r)) for r in ranges)
+
+
+def _mirrored(t: TensorType, axes: tuple[int, ...], ranges: Ranges) -> Ranges:
+    """The slice before a flip along `axes`."""
+    found = list(ranges)
+    for a in axes:
+        start, _, step = ranges[a]
+        k = len(range(*ranges[a]))
+        found[a] = (t.shape[a] - 1 - start - (k - 1) * step, t.shape[a] - start, step) if k else (0, 0, 1)
+    return tuple(found)
+
+
+def _in_one(p: tuple[int, ...], q: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The axes that two flips reverse together; None when they reverse none."""
+    return tuple(sorted({*p} ^ {*q})) or None
+
+
+def _not_longer_than_one(t: TensorType, axes: tuple[int, ...]) -> bool:
+    return all(t.extent(a) <= 1 for a in axes)
+
+
+def _flipped_before(p: Perm, axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Where the axes `axes` before the transpose `p` stand after it."""
+    return tuple(sorted(inverse(p)[a] - len(p) for a in axes))
+
+
+def _copies(t: TensorType, s: tuple[int, ...], axes: tuple[int, ...]) -> int:
+    """How often a broadcast of `t` to `s` holds each element along `axes`."""
+    return math.prod(s[a] for a in axes if t.extent(a) == 1)
+
+
+def _leading_ones(t: TensorType, s: tuple[int, ...]) -> tuple[int, ...]:
+    return (1,) * (len(s) - t.rank) + t.shape
+
+
+def _permuted(s: tuple[int, ...], p: Perm) -> tuple[int, ...]:
+    return tuple(s[a] for a in p)
+
+
+def _smaller_than(y: TensorType, x: TensorType, s: tuple[int, ...]) -> bool:
+    """Whether x and y broadcast to less than `s`."""
+    return math.prod(np.broadcast_shapes(x.shape, y.shape)) < math.prod(s)
 
 
 def _reduced(s: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(1 if at - len(s) in axes else n for at, n in enumerate(s))
 
 
-def _matrices_and_list(t: TensorType, u: TensorType, i: TensorType) -> bool:
-    return (t.rank, u.rank, i.rank) == (2, 2, 1)
+def _reduced_copies(s: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """`_reduced`, of a broadcast that holds every element."""
+    return _reduced(s, axes) if math.prod(s) else None
 
 
 def _new_columns(s: tuple[int, ...], w: TensorType) -> tuple[int, ...]:
@@ -135,10 +230,6 @@ def _new_columns(s: tuple[int, ...], w: TensorType) -> tuple[int, ...]:
 
 def _scalar(t: TensorType) -> bool:
     return t.rank == 0
-
-
-def _axis_free(t: TensorType, axis: int) -> bool:
-    return t.extent(axis) == 1
 
 
 def unary(op: str) -> Callable[[Any], Term]:
@@ -152,7 +243,9 @@ def _laws_of_unary(op: str) -> list[Law]:
         Law(f"reshape_out_of_{op}", f(x.reshape(s)), f(x).reshape(s), exactness=EXACT),
         Law(f"broadcast_out_of_{op}", f(x.broadcast_to(s)), f(x).broadcast_to(s), exactness=EXACT),
         Law(f"slice_into_{op}", f(x).slice(s), f(x.slice(s)), exactness=EXACT),
-        Law(f"take_into_{op}", f(x).take(i, axis), f(x.take(i, axis)), exactness=EXACT),
+        # NumPy's loops over negative strides are others, which round in their own way
+        Law(f"flip_out_of_{op}", f(x.flip(p)), f(x).flip(p),
+            exactness=EXACT if op in WITHOUT_ROUNDING else REASSOCIATES),
     ]
 
 
@@ -164,9 +257,11 @@ def _laws_of_binary(op: str) -> list[Law]:
         return a.reshape(computed(_aligned, a, p)).transpose(computed(inverse, p))
 
     exactness = REASSOCIATES if op == "power" else EXACT  # NumPy takes short cuts for an exponent that is one number
-    mirrored = op not in ("add", "multiply", "maximum", "minimum")
-    sides = [(lambda a, b: f(a, b), ""), (lambda a, b: f(b, a), "_right")] if mirrored else [(f, "")]
+    sides = [(f, "")] if op in COMMUTATIVE else [(f, ""), (lambda a, b: f(b, a), "_right")]
     laws = [
+        Law(f"broadcast_out_of_{op}", f(x.broadcast_to(s), y.broadcast_to(s)), f(x, y).broadcast_to(s),
+            exactness=exactness),
+        Law(f"flip_out_of_{op}", f(x.flip(p), y.flip(p)), f(x, y).flip(p), exactness=exactness),
         Law(f"transpose_out_of_{op}", f(x.transpose(p), y.transpose(p)), f(x, y).transpose(p), exactness=exactness),
         Law(f"reshape_out_of_{op}", f(x.reshape(s), y.reshape(s)), f(x, y).reshape(s), exactness=exactness),
         Law(f"slice_into_{op}", f(x, y).slice(s),
@@ -185,9 +280,19 @@ def _laws_of_binary(op: str) -> list[Law]:
             Law(f"reshape_over_equal_in_{op}{side}", g(x.reshape(s), y),
                 g(x, y.reshape(computed(_shape, x))).reshape(s),
                 (bounded("x has an axis of extent 1", _has_unit, x),), exactness),
+            Law(f"flip_over_scalar_in_{op}{side}", g(x.flip(p), y), g(x, y).flip(p),
+                (guard("y is a scalar", _scalar, y),), exactness),
+            Law(f"broadcast_after_{op}{side}", g(x.broadcast_to(s), y), g(x, y).broadcast_to(s),
+                (bounded("x and y are smaller together than s", _smaller_than, y, x, s),), exactness),
             Law(f"broadcast_idle_in_{op}{side}", g(x.broadcast_to(s), y), g(x, y), exactness=exactness),
         ]  # fmt: skip
     return laws
+
+
+def of_complex(law: Law) -> Law:
+    """`law` as one of complex numbers too, where its operators are."""
+    met = {t.op for side in (law.lhs, law.rhs) for t in walk(side)}
+    return law if met.intersection(OF_REALS) else restated(law, complex=law.exactness)
 
 
 def _shape(t: TensorType) -> tuple[int, ...]:
@@ -205,10 +310,46 @@ def _laws_of_reduction(op: str) -> list[Law]:
     return [
         Law(f"transpose_out_of_{op}", f(x.transpose(p), q), f(x, computed(_moved_axes, p, q)).transpose(p),
             exactness=REDUCTIONS[op]),
-        Law(f"unit_axes_out_of_{op}", f(x.reshape(s), q),
-            f(x, computed(_through_units, x, s, q)).reshape(computed(_reduced, s, q)), exactness=REDUCTIONS[op]),
+        Law(f"reshape_out_of_{op}", f(x.reshape(s), q),
+            f(x, computed(_through_reshape, x, s, q)).reshape(computed(_reduced, s, q)), exactness=REDUCTIONS[op]),
+        Law(f"flip_out_of_{op}", f(x.flip(p), q), f(x, q).flip(p),
+            exactness=EXACT if op in ("any", "all") else REASSOCIATES),
         Law(f"slice_into_{op}", f(x, q).slice(s), f(x.slice(computed(_widened, x, q, s)), q), exactness=REDUCTIONS[op]),
     ]  # fmt: skip
+
+
+def _laws_of_broadcast_reduction(op: str) -> list[Law]:
+    """Copies along the reduced axes count; along the others they are made after."""
+
+    def f(a: Term) -> Term:
+        return apply(op, a.reshape(computed(_leading_ones, x, s)), attrs=(q,))
+
+    copies = computed(_copies, x, s, q)
+    made = {"sum": lambda a: f(a) * copies, "prod": lambda a: f(a) ** copies}.get(op, f)
+    return [
+        Law(f"broadcast_out_of_{op}", apply(op, x.broadcast_to(s), attrs=(q,)),
+            made(x).broadcast_to(computed(_reduced_copies, s, q)),
+            exactness=EXACT if op in ("any", "all") else REASSOCIATES)
+    ]  # fmt: skip
+
+
+def _laws_of_where() -> list[Law]:
+    """A condition and two values, of which one may be a number."""
+    laws = [
+        Law("slice_into_where", where(c, x, y).slice(s),
+            where(*(a.slice(computed(_ranges_of, a, s)) for a in (c, x, y))), exactness=EXACT),
+        Law("flip_out_of_where", where(c.flip(p), x.flip(p), y.flip(p)), where(c, x, y).flip(p),
+            exactness=EXACT),
+    ]  # fmt: skip
+    for view, moved in (("transpose", lambda a: a.transpose(p)), ("reshape", lambda a: a.reshape(s))):
+        laws += [
+            Law(f"{view}_out_of_where", where(moved(c), moved(x), moved(y)), moved(where(c, x, y)), exactness=EXACT),
+            Law(f"{view}_over_scalar_in_where", where(moved(c), moved(x), y), moved(where(c, x, y)),
+                (guard("y is a scalar", _scalar, y),), EXACT),
+            Law(f"{view}_over_scalar_in_where_right", where(moved(c), y, moved(x)), moved(where(c, y, x)),
+                (guard("y is a scalar", _scalar, y),), EXACT),
+        ]  # fmt: skip
+    return laws
 
 
 _OF_REALS = [
@@ -224,10 +365,19 @@ _OF_REALS = [
     Law("slice_of_slice", x.slice(s).slice(t), x.slice(computed(_nested, s, t)), exactness=EXACT),
     Law("slice_identity", x.slice(s), x, exactness=EXACT),
     Law("flip_of_flip", x.flip(p).flip(p), x, exactness=EXACT),
-    Law("slice_of_concat_first", apply("concat", x, y, attrs=(axis,)).slice(s),
-        x.slice(computed(_in_first, x, axis, s)), exactness=EXACT),
-    Law("slice_of_concat_second", apply("concat", x, y, attrs=(axis,)).slice(s),
-        y.slice(computed(_in_second, x, axis, s)), exactness=EXACT),
+    Law("flip_of_other_flip", x.flip(p).flip(q), x.flip(computed(_in_one, p, q)), exactness=EXACT),
+    Law("flip_idle", x.flip(p), x, (guard("x is not longer than 1 along p", _not_longer_than_one, x, p),), EXACT),
+    Law("flip_before_transpose", x.flip(q).transpose(p), x.transpose(p).flip(computed(_flipped_before, p, q)),
+        exactness=EXACT),
+    Law("slice_of_flip", x.flip(p).slice(s), x.slice(computed(_mirrored, x, p, s)).flip(p), exactness=EXACT),
+    Law("slice_of_broadcast", x.broadcast_to(s).slice(t),
+        x.slice(computed(_ranges_of, x, t)).broadcast_to(computed(_lengths, t)), exactness=EXACT),
+    Law("slice_of_unit_axes", x.reshape(s).slice(t),
+        x.slice(computed(_ranges_through_units, x, s, t)).reshape(computed(_lengths, t)), exactness=EXACT),
+    Law("transpose_of_broadcast", x.broadcast_to(s).transpose(p),
+        x.reshape(computed(_leading_ones, x, s)).transpose(p).broadcast_to(computed(_permuted, s, p)), exactness=EXACT),
+    Law("broadcast_of_leading_ones", x.reshape(s).broadcast_to(t), x.broadcast_to(t),
+        (guard("the reshape only adds leading ones to x", _adds_leading_ones, x, s),), EXACT),
     Law("slice_of_transpose", x.transpose(p).slice(s), x.slice(computed(_before_transpose, p, s)).transpose(p),
         exactness=EXACT),
     # casts
@@ -239,27 +389,18 @@ _OF_REALS = [
     *(law for op in UNARY for law in _laws_of_unary(op)),
     *(law for op in BINARY for law in _laws_of_binary(op)),
     # reductions
+    *_laws_of_where(),
     *(law for op in REDUCTIONS for law in _laws_of_reduction(op)),
+    *(law for op in REDUCTIONS for law in _laws_of_broadcast_reduction(op)),
+    *(Law(f"transpose_out_of_{op}", apply(op, x.transpose(p), attrs=(q,)),
+          apply(op, x, attrs=(computed(_moved_axes, p, q),)).transpose(p), exactness=EXACT)
+      for op in ("argmax", "argmin")),
     # products
     Law("slice_into_product", (x @ w).slice(s), x.slice(computed(_rows, x, s)) @ w.slice(computed(_columns, w, s)),
         exactness=REASSOCIATES),
-    Law("take_rows_of_product", (x @ w).take(i, -2), x.take(i, -2) @ w,
-        (guard("x and w are matrices, i is a list", _matrices_and_list, x, w, i),),
-        REASSOCIATES),
     Law("product_of_merged_rows", x.reshape(s) @ w, (x @ w).reshape(computed(_new_columns, s, w)),
         (bounded("w has no batch axes", lambda w: w.rank == 2, w),), REASSOCIATES),
-    # gathers that pick along an axis
-    Law("pick_from_difference", apply("take_along_axis", x - y, i, attrs=(axis,)),
-        apply("take_along_axis", x, i, attrs=(axis,)) - y,
-        (guard("y has extent 1 on the axis", _axis_free, y, axis),), EXACT),
-    Law("pick_into_negative", apply("take_along_axis", -x, i, attrs=(axis,)),
-        -apply("take_along_axis", x, i, attrs=(axis,)), exactness=EXACT),
-    Law("pick_into_log", apply("take_along_axis", log(x), i, attrs=(axis,)),
-        log(apply("take_along_axis", x, i, attrs=(axis,))), exactness=EXACT),
-    Law("pick_from_quotient", apply("take_along_axis", x / y, i, attrs=(axis,)),
-        apply("take_along_axis", x, i, attrs=(axis,)) / y,
-        (guard("y has extent 1 on the axis", _axis_free, y, axis),), EXACT),
 ]  # fmt: skip
 
 # an index does not look at what it moves
-LAWS = [replace(law, complex=law.exactness) for law in _OF_REALS]
+LAWS = [of_complex(law) for law in _OF_REALS]

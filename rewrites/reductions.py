@@ -1,4 +1,4 @@
-"""Laws of sums, products, maxima and minima over axes (kept with extent 1, counted from the right).
+"""Laws of sums, products, maxima, minima, any, all and argmax over axes (kept with extent 1, counted from the right).
 
 In: nothing. Out: `LAWS`.
 """
@@ -6,8 +6,12 @@ In: nothing. Out: `LAWS`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
+from eqfuse.dtypes import kind
 from eqfuse.ir import Literal, TensorType
+from eqfuse.rewrites.lattice import BETWEEN, FROM_BELOW, MONOTONE
 from eqfuse.rewrites.law import (
     APPROXIMATE,
     EXACT,
@@ -22,11 +26,12 @@ from eqfuse.rewrites.law import (
     guard,
     over_complex,
     tensors,
+    varies,
 )
-from eqfuse.rewrites.words import exp, maximum, minimum, sqrt
+from eqfuse.rewrites.words import exp, function, isnan, log, logical_not, maximum, minimum, sqrt
 
 x, y, s, b = tensors("x y s b")
-p, q, n, m = attrs("p q n m")
+p, q, n, m, axis = attrs("p q n m axis")
 
 Axes = tuple[int, ...]
 
@@ -63,49 +68,167 @@ def constant(value: object) -> Term:
     return apply("const", attrs=(value,))
 
 
-mean = x.sum(p) / constant(n)
-distance = x - mean
+def _wide(t: TensorType, axes: Axes) -> Axes | None:
+    """Those of `axes` along which there is something to reduce, if these are some and not all."""
+    wide = tuple(a for a in axes if t.extent(a) != 1)
+    return wide if wide and wide != axes else None
 
-LAWS = [
-    # merging axes
-    Law("sum_of_sum", x.sum(p).sum(q), x.sum(computed(_union, p, q)), exactness=REASSOCIATES),
-    Law("max_of_max", x.max(p).max(q), x.max(computed(_union, p, q)), exactness=REASSOCIATES),
-    Law("min_of_min", x.min(p).min(q), x.min(computed(_union, p, q)), exactness=REASSOCIATES),
-    Law("sum_over_one", x.sum(p), x, exactness=REASSOCIATES),
-    Law("max_over_one", x.max(p), x, exactness=EXACT),
-    Law("min_over_one", x.min(p), x, exactness=EXACT),
+
+def _constant_along(t: TensorType, axes: Axes) -> bool:
+    return all(t.extent(a) == 1 for a in axes)
+
+
+def _last(t: TensorType, axis: int, ranges: tuple[tuple[int, int, int], ...]) -> bool:
+    n = t.shape[axis]
+    everything = [(0, m, 1) for m in t.shape]
+    everything[axis] = (n - 1, n, 1)
+    return n > 0 and list(ranges) == everything
+
+
+def _is_bool(t: TensorType) -> bool:
+    return kind(t.dtype) == "b"
+
+
+def reduction(op: str) -> Callable[..., Term]:
+    def call(a: Term, axes: Any = p) -> Term:
+        return apply(op, a, attrs=(axes,))
+
+    return call
+
+
+def cumsum(a: Term) -> Term:
+    return apply("cumsum", a, attrs=(axis,))
+
+
+boolean = guard("x is bool", _is_bool, x)
+agree = guard("x and y agree along the axes", _agree_along, x, y, p)
+constant_along = guard("b is constant along the axes", _constant_along, b, p)
+axis_free = guard("s has extent 1 on the axis", lambda s, axis: s.extent(axis) == 1, s, axis)
+mean, mean_of_y = x.sum(p) / constant(n), y.sum(p) / constant(n)
+distance = x - mean
+prod, any_, all_, argmax, argmin = map(reduction, ("prod", "any", "all", "argmax", "argmin"))
+
+REDUCTIONS = {"sum": REASSOCIATES, "prod": REASSOCIATES, "max": EXACT, "min": EXACT, "any": EXACT, "all": EXACT}
+STRICTLY = tuple(f for f in MONOTONE if f not in ("exp", "floor", "ceil", "trunc", "round"))
+BOUNDS = {"less": "max", "less_equal": "max", "greater": "min", "greater_equal": "min"}
+
+
+def _laws_of_axes(op: str) -> list[Law]:
+    f, rounding = reduction(op), op in ("sum", "prod", "max", "min")
+    return [
+        Law(f"{op}_of_{op}", f(f(x, p), q), f(x, computed(_union, p, q)),
+            exactness=REASSOCIATES if rounding else EXACT),
+        Law(f"{op}_over_one", f(x), x, exactness=REASSOCIATES if op == "sum" else EXACT),
+        Law(f"{op}_over_unit_axes", f(x), f(x, computed(_wide, x, p)), exactness=REDUCTIONS[op]),
+    ]  # fmt: skip
+
+
+def _laws_of_monotone(f: str) -> list[Law]:
+    """The largest value of a growing function is its value at the largest."""
+    g = function(f)
+    largest = REASSOCIATES if f in MONOTONE else APPROXIMATE
+    smallest = APPROXIMATE if f in BETWEEN else REASSOCIATES
+    return [
+        Law(f"{f}_out_of_max", g(x).max(p), g(x.max(p)), exactness=largest),
+        Law(f"{f}_out_of_min", g(x).min(p), g(x.min(p)), exactness=smallest),
+    ]
+
+
+def _laws_of_places(op: str) -> list[Law]:
+    """Where the largest or smallest value lies. What grows strictly only moves it by rounding equal what was not."""
+    f, mirrored = reduction(op), reduction("argmin" if op == "argmax" else "argmax")
+    return [
+        Law(f"{op}_of_negative", f(-x), mirrored(x), (floating(x),), EXACT),
+        Law(f"{op}_of_shifted", f(x + b), f(x), (constant_along, floating(x)), APPROXIMATE),
+        Law(f"{op}_of_difference", f(x - b), f(x), (constant_along, floating(x)), APPROXIMATE),
+        Law(f"{op}_of_exp", f(exp(x)), f(x), exactness=REASSOCIATES),
+        *(Law(f"{op}_of_{g}", f(function(g)(x)), f(x), exactness=APPROXIMATE) for g in STRICTLY),
+    ]
+
+
+_OF_SUMS = [
     # hoisting what does not change along the axes: were it to change, the made side would have another type
     Law("scale_out_of_sum", (x * s).sum(p), x.sum(p) * s, exactness=REASSOCIATES),
     Law("divisor_out_of_sum", (x / s).sum(p), x.sum(p) / s, (filled(x),), REASSOCIATES),
-    Law("negative_out_of_sum", (-x).sum(p), -x.sum(p), (floating(x),), REASSOCIATES),
     Law(
         "shift_out_of_mean", (x + b).sum(p) / constant(n), x.sum(p) / constant(n) + b,
         (counts(x),), REASSOCIATES,
     ),
-    Law("sums_meet", x.sum(p) + y.sum(p), (x + y).sum(p),
-        (guard("x and y agree along the axes", _agree_along, x, y, p), floating(x)), REASSOCIATES),
+    Law("scale_out_of_cumsum", cumsum(x * s), cumsum(x) * s, (axis_free,), REASSOCIATES),
+    Law("divisor_out_of_cumsum", cumsum(x / s), cumsum(x) / s, (axis_free,), REASSOCIATES),
+    Law("last_of_cumsum", cumsum(x).slice(m), x.sum(computed(lambda axis: (axis,), axis)),
+        (guard("m takes the last along the axis", _last, x, axis, m),), REASSOCIATES),
+]  # fmt: skip
+
+_OF_REALS = [
+    Law("negative_out_of_sum", (-x).sum(p), -x.sum(p), (floating(x),), REASSOCIATES),
+    Law("negative_out_of_cumsum", cumsum(-x), -cumsum(x), (floating(x),), REASSOCIATES),
+    Law("shift_out_of_sum", (x + b).sum(p), x.sum(p) + b * computed(count, x, p),
+        (filled(x), floating(x), varies(b)),
+        REASSOCIATES),
+    Law("subtrahend_out_of_sum", (x - b).sum(p), x.sum(p) - b * computed(count, x, p),
+        (filled(x), floating(x), varies(b)),
+        REASSOCIATES),
+    Law("minuend_out_of_sum", (b - x).sum(p), b * computed(count, x, p) - x.sum(p),
+        (filled(x), floating(x), varies(b)),
+        REASSOCIATES),
+    # two reductions are one
+    Law("sums_meet", x.sum(p) + y.sum(p), (x + y).sum(p), (agree, floating(x)), REASSOCIATES),
+    Law("sums_meet_in_difference", x.sum(p) - y.sum(p), (x - y).sum(p), (agree, floating(x)), REASSOCIATES),
+    Law("products_meet", prod(x) * prod(y), prod(x * y), (agree, floating(x)), REASSOCIATES),
+    Law("maxima_meet", maximum(x.max(p), y.max(p)), maximum(x, y).max(p), (agree,), REASSOCIATES),
+    Law("minima_meet", minimum(x.min(p), y.min(p)), minimum(x, y).min(p), (agree,), REASSOCIATES),
+    *(Law(f"{f}_meet", apply(f, any_(x), any_(y)), any_(apply(f, x, y)), (agree,), EXACT)
+      for f in ("logical_or", "bitwise_or")),
+    Law("logical_and_meet", apply("logical_and", all_(x), all_(y)), all_(apply("logical_and", x, y)), (agree,), EXACT),
+    Law("bitwise_and_meet", apply("bitwise_and", all_(x), all_(y)), all_(apply("bitwise_and", x, y)),
+        (agree, boolean), EXACT),
     # monotone functions
     Law("shift_out_of_max", (x + b).max(p), x.max(p) + b, (floating(x),), REASSOCIATES),
     Law("shift_out_of_min", (x + b).min(p), x.min(p) + b, (floating(x),), REASSOCIATES),
+    Law("subtrahend_out_of_max", (x - b).max(p), x.max(p) - b, (floating(x),), REASSOCIATES),
+    Law("subtrahend_out_of_min", (x - b).min(p), x.min(p) - b, (floating(x),), REASSOCIATES),
+    Law("minuend_out_of_max", (b - x).max(p), b - x.min(p), (floating(x),), REASSOCIATES),
+    Law("minuend_out_of_min", (b - x).min(p), b - x.max(p), (floating(x),), REASSOCIATES),
     Law("clamp_out_of_max", maximum(x, b).max(p), maximum(x.max(p), b), exactness=REASSOCIATES),
+    Law("clamp_out_of_min", maximum(x, b).min(p), maximum(x.min(p), b), exactness=REASSOCIATES),
+    Law("cap_out_of_max", minimum(x, b).max(p), minimum(x.max(p), b), exactness=REASSOCIATES),
     Law("cap_out_of_min", minimum(x, b).min(p), minimum(x.min(p), b), exactness=REASSOCIATES),
     Law("max_of_negative", (-x).max(p), -x.min(p), (floating(x),), REASSOCIATES),
     Law("min_of_negative", (-x).min(p), -x.max(p), (floating(x),), REASSOCIATES),
-    Law("exp_out_of_max", exp(x).max(p), exp(x.max(p)), exactness=REASSOCIATES),
-    Law("sqrt_out_of_max", sqrt(x).max(p), sqrt(x.max(p)), exactness=APPROXIMATE),
-    Law("argmax_of_negative", apply("argmax", -x, attrs=(p,)), apply("argmin", x, attrs=(p,)), (floating(x),), EXACT),
-    Law("argmin_of_negative", apply("argmin", -x, attrs=(p,)), apply("argmax", x, attrs=(p,)), (floating(x),), EXACT),
+    *(law for f in (*MONOTONE, *FROM_BELOW, *BETWEEN) for law in _laws_of_monotone(f)),
+    *(law for op in ("argmax", "argmin") for law in _laws_of_places(op)),
+    # products
+    Law("product_of_exp_over_axes", prod(exp(x)), exp(x.sum(p)), exactness=APPROXIMATE),
+    Law("log_of_prod", log(prod(x)), log(x).sum(p), exactness=APPROXIMATE),
+    Law("abs_out_of_prod", prod(abs(x)), abs(prod(x)), (floating(x),), REASSOCIATES),
+    Law("sqrt_out_of_prod", prod(sqrt(x)), sqrt(prod(x)), exactness=APPROXIMATE),
+    Law("scale_out_of_prod", prod(x * s), prod(x) * s ** computed(count, x, p), (floating(x),), REASSOCIATES),
+    # log-sum-exp: shifted by anything it is the same, but only shifted by the maximum is it safe
+    Law("log_sum_exp_shift", log(exp(x - b).sum(p)) + b, log(exp(x).sum(p)), exactness=APPROXIMATE),
+    Law("log_sum_exp_of_shifted", log(exp(x + b).sum(p)), log(exp(x).sum(p)) + b, exactness=APPROXIMATE),
     # sum (x - mean)^2 = sum x^2 - n mean^2: cancels badly, so never without being asked for
     Law(
         "one_pass_variance", (distance * distance).sum(p), (x * x).sum(p) - mean * x.sum(p),
         (counts(x),), APPROXIMATE,
     ),
+    Law("one_pass_covariance", (distance * (y - mean_of_y)).sum(p), (x * y).sum(p) - mean * y.sum(p),
+        (counts(x), agree), APPROXIMATE),
+    Law("mean_square_minus_squared_mean", (x * x).sum(p) / constant(n) - mean * mean,
+        (distance * distance).sum(p) / constant(n), (counts(x),), APPROXIMATE),
+    # questions
+    Law("any_of_not", any_(logical_not(x)), logical_not(all_(x)), exactness=EXACT),
+    Law("all_of_not", all_(logical_not(x)), logical_not(any_(x)), exactness=EXACT),
+    *(Law(f"all_{f}", all_(apply(f, x, b)), apply(f, apply(worst, x, attrs=(p,)), b), exactness=EXACT)
+      for f, worst in BOUNDS.items()),
+    Law("any_nan", any_(isnan(x)), isnan(x.max(p)), exactness=EXACT),
+    Law("some_counted", x.sum(p) > 0.0, any_(x), (boolean,), EXACT),
 ]  # fmt: skip
 
 # sums are of complex numbers too; order is not
-LAWS = over_complex(
-    LAWS, REASSOCIATES, max_of_max=None, min_of_min=None, max_over_one=None, min_over_one=None, clamp_out_of_max=None,
-    cap_out_of_min=None, exp_out_of_max=None, sqrt_out_of_max=None, one_pass_variance=None, negative_out_of_sum=None,
-    sums_meet=None, shift_out_of_max=None, shift_out_of_min=None, max_of_negative=None, min_of_negative=None,
-    argmax_of_negative=None, argmin_of_negative=None,
-)  # fmt: skip
+LAWS = [
+    *over_complex([law for op in ("sum", "prod") for law in _laws_of_axes(op)], REASSOCIATES),
+    *(law for op in ("max", "min", "any", "all") for law in _laws_of_axes(op)),
+    *over_complex(_OF_SUMS, REASSOCIATES),
+    *_OF_REALS,
+]

@@ -7,15 +7,18 @@ the made side, and returns what that side needs, or None. A broadcasting mistake
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from eqfuse.dtypes import parts
 from eqfuse.errors import ShapeError
-from eqfuse.ir import Literal, TensorType
+from eqfuse.facts import Fact
+from eqfuse.ir import Literal, Node, TensorType
 from eqfuse.ops import row
 from eqfuse.rewrites.law import LITERAL, VARIABLE, Attr, Computed, Guard, Law, Term, walk
 
@@ -38,22 +41,27 @@ class Rule:
     reads: tuple[tuple[str, int], ...]  # (operator, number of arguments) on the matched side
     makes: tuple[tuple[str, int], ...]
     grows: int  # nodes that a match makes at most
+    pairs: Callable[[Sequence[Node], set[Node]], list[tuple[Node, Node]]] | None = None  # equal nodes, for its relation
 
 
 class Judge:
     """Decides matches of one rule: given the slots of a match, the values its made side needs, or None to decline."""
 
-    def __init__(self, law: Law, lhs: Term, rhs: Term) -> None:
-        self.law, self.lhs, self.rhs = law, lhs, rhs
-        self.slots: list[tuple[str, Any]] = []  # ("type", term) or ("attr", (term, index)), in the order of the call
+    def __init__(self, law: Law, lefts: tuple[Term, ...], rights: tuple[Term, ...]) -> None:
+        self.law, self.lefts, self.rights = law, lefts, rights
+        # ("type", term), ("attr", (term, index)) or ("range", variable), in the order of the call
+        self.slots: list[tuple[str, Any]] = []
 
     def __call__(self, *values: Any) -> tuple | None:
         types: Types = {}
         attributes: dict[Attr, Any] = {}
         of_node: dict[Term, dict[int, Any]] = {}
+        ranges: dict[Term | str, Fact] = {}
         for (what, key), value in zip(self.slots, values, strict=True):
             if what == "type":
                 types[_type_key(key)] = value
+            elif what == "range":
+                ranges[key] = value
             else:
                 term, index = key
                 pattern = term.attrs[index]
@@ -65,9 +73,16 @@ class Judge:
                 elif pattern != value:
                     return None
                 of_node.setdefault(term, {})[index] = value
-        root_attrs = tuple(of_node.get(self.lhs, {}).values())
-        root = row(self.lhs.op).type([types[_type_key(a)] for a in self.lhs.args], root_attrs)
-        return made_values(self.law, self.rhs, types, attributes, root)
+        roots = [
+            row(left.op).type([types[_type_key(a)] for a in left.args], tuple(of_node.get(left, {}).values()))
+            for left in self.lefts
+        ]
+        for g in self.law.when:
+            if g.wanted is not None:
+                subject, *others = (ranges[_type_key(a)] for a in g.tensors)
+                if not subject.within(g.wanted(*others)):
+                    return None
+        return made_values(self.law, self.rights, types, attributes, roots)
 
 
 def _type_key(term: Term) -> Term | str:
@@ -95,17 +110,19 @@ def _values(args: tuple, types: Types, attributes: dict[Attr, Any]) -> Iterator[
         yield attributes[a] if isinstance(a, Attr) else types[a.attrs[0]]
 
 
-def made_values(law: Law, rhs: Term, types: Types, attributes: dict[Attr, Any], root: TensorType) -> tuple | None:
+def made_values(
+    law: Law, rights: tuple[Term, ...], types: Types, attributes: dict[Attr, Any], roots: list[TensorType]
+) -> tuple | None:
     """Per made node its attributes, then its argument types, in the order of `order`; None to decline."""
     if not holds(law.when, types, attributes):
         return None
     made = Made(types, attributes)
     try:
-        if made.type(rhs) != root:
+        if [made.type(rhs) for rhs in rights] != roots:
             return None
     except (ShapeError, Decline):
         return None
-    met = (t.dtype for t in (root, *types.values(), *made.types.values()))
+    met = (t.dtype for t in (*roots, *types.values(), *made.types.values()))
     return None if law.claims(met) is None else tuple(made.values)
 
 
@@ -119,7 +136,7 @@ def number(value: float | bool, dtype: np.dtype) -> Literal:
         raise Decline
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
-        if value != int(value) or not limits.min <= value <= limits.max:
+        if not float(value).is_integer() or not limits.min <= value <= limits.max:
             raise Decline
     return Literal(np.asarray(value).astype(dtype))
 
@@ -174,7 +191,7 @@ class Made:
         return value
 
 
-def order(rhs: Term) -> list[Term]:
+def order(rights: tuple[Term, ...]) -> list[Term]:
     """The made nodes in the order in which `Made` collects their values: operators' literals before the operator."""
     done: list[Term] = []
 
@@ -188,17 +205,35 @@ def order(rhs: Term) -> list[Term]:
                 done.append(arg)
         done.append(term)
 
-    visit(rhs)
+    for rhs in rights:
+        visit(rhs)
     return done
+
+
+def reads(law: Law) -> list[tuple[tuple[str, int], ...]]:
+    """What each of the rules of `law` reads, for less than it takes to compile them."""
+    return [((law.chain[0], 2),)] if law.chain else [_signatures(lefts) for _, lefts, _ in law.directions]
 
 
 def compile_law(law: Law) -> list[Rule]:
     """The rules of `law`, one per direction."""
-    return [_compile(law, name, lhs, rhs) for name, lhs, rhs in law.directions]
+    if law.chain:
+        return [_of_chains(law)]
+    return [_compile(law, *direction) for direction in law.directions]
 
 
-def _compile(law: Law, name: str, lhs: Term, rhs: Term) -> Rule:
-    judge = Judge(law, lhs, rhs)
+def _of_chains(law: Law) -> Rule:
+    """The rule that joins every chain of a program and the same in one order, which the engine relates."""
+    from eqfuse.rewrites.chains import reordered  # which makes laws, which need this file
+
+    text = "(relation pairs{number} (Tensor Tensor))\n"
+    text += f'(rule ((pairs{{number}} px py)) ((union px py)) :ruleset law{{number}} :name "{law.name}")'
+    ops = tuple((op, 2) for op in law.chain or ())
+    return Rule(law.name, law, text, Judge(law, law.lefts, law.rights), ops[:1], ops, 0, partial(reordered, law))
+
+
+def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, ...]) -> Rule:
+    judge = Judge(law, lefts, rights)
     variables: dict[Term | str | Attr, str] = {}
     call: list[str] = []
 
@@ -214,7 +249,7 @@ def _compile(law: Law, name: str, lhs: Term, rhs: Term) -> Rule:
         return fresh(("tensor", _type_key(term)), "x")
 
     atoms = []
-    for term in walk_once(lhs):
+    for term in walk_once(lefts):
         if term.op == VARIABLE:
             continue
         parts = []
@@ -231,30 +266,68 @@ def _compile(law: Law, name: str, lhs: Term, rhs: Term) -> Rule:
         atoms.append(f"(= {at(term)} ({' '.join([op, *parts])}))")
     atoms.reverse()
     for g in law.when:
-        for fact in ("known",) * g.known + ("varies",) * g.varies:
-            atoms += [f"({fact} {at(a)})" for a in g.args if isinstance(a, Term)]
-    atoms.append(f"(varies {at(lhs)})")  # work that runs once, when the program is built, is left alone
+        for fact in ("known",) * g.known + ("varies",) * g.varies + ("given",) * g.given:
+            atoms += [f"({fact} {at(a)})" for a in g.tensors]
+        for a in g.tensors if g.wanted else ():
+            variable = fresh(("range", _type_key(a)), "f")
+            if variable not in call:
+                atoms.append(f"(= {variable} (range {at(a)}))")
+                slot("range", _type_key(a), variable)
+    atoms += [f"(varies {at(lhs)})" for lhs in lefts]  # work that runs once, when it is built, is left alone
+    for i, j in combinations(lefts, 2):
+        atoms.append(f"(!= {at(i)} {at(j)})")
+        if change_places(i, j, law.when, lefts):
+            atoms.append(f"(= {at(i)} (ordering-min {at(i)} {at(j)}))")
     atoms += [f"(= pc (py-call $judge (py-from-int {{number}}) {' '.join(call)}))", "(!= pc (py-from-int 0))"]
-    union = f"(union {at(lhs)} {_made_text(rhs, at, variables)})"
-    text = f'(rule ({" ".join(atoms)}) ({union}) :ruleset law{{number}} :name "{name}")'
-    return Rule(name, law, text, judge, _signatures(lhs), _signatures(rhs), len(order(rhs)))
+    made = _made_texts(rights, at, variables)
+    unions = " ".join(f"(union {at(lhs)} {text})" for lhs, text in zip(lefts, made, strict=True))
+    text = f'(rule ({" ".join(atoms)}) ({unions}) :ruleset law{{number}} :name "{name}")'
+    return Rule(name, law, text, judge, _signatures(lefts), _signatures(rights), len(order(rights)))
 
 
-def _signatures(side: Term) -> tuple[tuple[str, int], ...]:
-    ops = ((t.op if t.op != LITERAL else "const", len(t.args)) for t in walk(side) if t.op != VARIABLE)
+def change_places(a: Term, b: Term, when: tuple[Guard, ...], lefts: tuple[Term, ...]) -> bool:
+    """Whether a renaming of variables makes each of `a` and `b` the other, and leaves the rest and the guards alone."""
+    renamed: dict[Any, Any] = {}
+    if not (_renames(a, b, renamed) and _renames(b, a, renamed)):
+        return False
+    for g in when:
+        keys = [v if isinstance(v, Attr) else _type_key(v) for v in g.args]
+        others = [renamed.get(k, k) for k in keys]
+        each = g.known or g.varies or g.given  # said of each of its tensors
+        if others != keys and not (each and set(others) == set(keys)):
+            return False
+    return all(_renames(t, t, renamed) for t in lefts if t is not a and t is not b)
+
+
+def _renames(a: Any, b: Any, renamed: dict[Any, Any]) -> bool:
+    """Whether `a` becomes `b` by `renamed`, which is extended where it says nothing."""
+    if isinstance(a, Attr):
+        return isinstance(b, Attr) and renamed.setdefault(a, b) == b
+    if not isinstance(a, Term):
+        return bool(a == b)
+    if not isinstance(b, Term) or (a.op, len(a.args)) != (b.op, len(b.args)):
+        return False
+    if a.op == VARIABLE:
+        return bool(renamed.setdefault(_type_key(a), _type_key(b)) == _type_key(b))
+    pairs = zip((*a.args, *a.attrs), (*b.args, *b.attrs), strict=True)
+    return all(_renames(x, y, renamed) for x, y in pairs)
+
+
+def _signatures(side: tuple[Term, ...]) -> tuple[tuple[str, int], ...]:
+    ops = ((t.op if t.op != LITERAL else "const", len(t.args)) for t in walk_once(side) if t.op != VARIABLE)
     return tuple(dict.fromkeys(ops))
 
 
-def walk_once(term: Term) -> list[Term]:
-    """`walk`, each shared term once."""
-    return list(dict.fromkeys(walk(term)))
+def walk_once(side: tuple[Term, ...]) -> list[Term]:
+    """`walk` of each term, shared ones once."""
+    return list(dict.fromkeys(t for term in side for t in walk(term)))
 
 
-def _made_text(rhs: Term, at: Any, variables: dict[Any, str]) -> str:
-    """The made side; what the match holds already is passed on, the rest is fetched from the judge's answer."""
+def _made_texts(rights: tuple[Term, ...], at: Any, variables: dict[Any, str]) -> list[str]:
+    """The made terms; what the match holds already is passed on, the rest is fetched from the judge's answer."""
     position = 0
     texts: dict[Term, str] = {}
-    for term in order(rhs):
+    for term in order(rights):
         keys: list[Any] = [a if isinstance(a, Attr) else None for a in term.attrs]
         keys += [("type", a.attrs[0]) if a.op == VARIABLE else None for a in term.args]
         fetched = [f"(py-call $made pc (py-from-int {position + i}))" for i in range(len(keys))]
@@ -263,4 +336,4 @@ def _made_text(rhs: Term, at: Any, variables: dict[Any, str]) -> str:
         parts += [at(a) if a.op == VARIABLE else texts[a] for a in term.args]
         op = "o_const" if term.op == LITERAL else constructor(term.op, len(term.args))
         texts[term] = f"({' '.join([op, *parts])})"
-    return at(rhs) if rhs.op == VARIABLE else texts[rhs]
+    return [at(rhs) if rhs.op == VARIABLE else texts[rhs] for rhs in rights]

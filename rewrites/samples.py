@@ -12,20 +12,47 @@ from typing import Any
 import numpy as np
 
 from eqfuse.dtypes import TENSORS
+from eqfuse.errors import LawError
 from eqfuse.ir import Literal, TensorType
 from eqfuse.rewrites.rule import Decline
 
 _COUNTS = (1, 2, 3, 4, 6, 8, 9)
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "density": (False, True),
+    "full_matrices": (False, True),
+    "length": _COUNTS,
+    "method": ("linear", "lower", "higher", "nearest"),
+    "n": _COUNTS,
+    "norm": (None, "backward", "ortho", "forward"),
+    "order": ("1", "2", "inf", "fro"),
+    "period": (None, 1.0, 2.0),
+    "range": (None, (0.0, 1.0)),
+    "rank": (1, 2),
+    "right": (False, True),
+    "side": ("left", "right"),
+    "stable": (False, True),
+    "triangle": ("L", "U"),
+    "ufunc": ("add", "multiply", "maximum", "minimum", "logical_or", "bitwise_xor"),
+    "upper": (False, True),
+    "weighted": (False, True),
+}  # by attribute; the others depend on the arguments
+_MODES = {"qr": ("reduced", "complete"), "scatter": ("set", "add", "multiply", "maximum")}
 _DTYPES = (*TENSORS, *map(np.dtype, ("float16", "float32", "float64", "int32", "int64", "bool")))
 
 
 def sample_attr(op: str, name: str, types: list[TensorType], before: tuple, dtype: np.dtype, rng: random.Random) -> Any:
     """A value for attribute `name` of `op`, whose earlier attributes are `before`. Raises Decline where none exists."""
     if op == "const":
-        return Literal(np.asarray(rng.choice(_COUNTS), dtype))
+        return Literal(_constant(rng).astype(dtype))
     if name == "dtype":
         return rng.choice(_DTYPES)
     t = types[0]
+    if op.startswith("histogram") and name in ("bins", "ranges"):
+        return rng.choice((1, 2, 3) if op == "histogram_bin_edges" else ((2,), (3,))) if name == "bins" else (None,)
+    if name in _CHOICES:
+        return rng.choice(_CHOICES[name])
+    if name == "mode":
+        return rng.choice(_MODES.get(op, ("full", "same", "valid")))
     if name == "groups":
         return rng.choice((1, 1, 1, 2))
     if name in ("window", "strides", "padding", "dilations"):
@@ -33,8 +60,10 @@ def sample_attr(op: str, name: str, types: list[TensorType], before: tuple, dtyp
     if name == "shape":
         return _broadcast_shape(t, rng) if op == "broadcast_to" else _reshape_shape(t, rng)
     if t.rank == 0:
-        if op in ("transpose", "slice", "pad"):
+        if name in ("axes", "ranges", "widths", "windows"):
             return ()
+        if name == "slices":
+            return ((),) * len(types[1:])
         raise Decline
     if name == "axis":
         return rng.randrange(-t.rank, 0)
@@ -46,7 +75,29 @@ def sample_attr(op: str, name: str, types: list[TensorType], before: tuple, dtyp
         return tuple(sorted(rng.sample(range(-t.rank, 0), rng.randint(1, t.rank))))
     if name == "ranges":
         return _ranges(t, rng)
-    raise Decline
+    if name == "slices":
+        return tuple(_ranges(t, rng) for _ in types[1:])
+    if name == "widths":
+        return tuple((rng.choice((0, 0, 1, 2)), rng.choice((0, 0, 1))) for _ in t.shape)
+    if name == "windows":
+        axis = rng.randrange(-t.rank, 0)
+        return ((axis, rng.randint(0, t.shape[axis])),)
+    if name == "kth":
+        return (rng.randrange(-t.shape[before[0]], t.shape[before[0]]),) if t.shape[before[0]] else ()
+    raise LawError(f"rewrites/samples.py draws no values of the attribute {name!r} of {op}")
+
+
+def _constant(rng: random.Random) -> np.ndarray:
+    """A number; sometimes an identity matrix, or the filters that leave an image as it is."""
+    form, n = rng.random(), rng.choice((1, 2, 3))
+    if form < 0.7:
+        return np.asarray(rng.choice((*_COUNTS, 0, 0.5, -2)))
+    if form < 0.8:
+        return np.eye(n)
+    kernel = tuple(rng.choice((1, 3)) for _ in range(rng.choice((1, 2))))
+    filters = np.zeros((n, n, *kernel))
+    filters[(range(n), range(n), *(k // 2 for k in kernel))] = 1
+    return filters
 
 
 def _permutation(rank: int, rng: random.Random) -> tuple[int, ...]:
@@ -65,6 +116,8 @@ def _reshape_shape(t: TensorType, rng: random.Random) -> tuple[int, ...]:
 
 
 def _broadcast_shape(t: TensorType, rng: random.Random) -> tuple[int, ...]:
+    if t.rank == 0 and rng.random() < 0.7:
+        return tuple(rng.choice((1, 2, 3)) for _ in range(rng.randint(1, 4)))
     shape = tuple(rng.choice((1, 2, 3)) if n == 1 else n for n in t.shape)
     return (rng.choice((1, 2)), *shape) if rng.random() < 0.3 else shape
 

@@ -26,6 +26,7 @@ from eqfuse.emit.numpy_window import window_kernel
 from eqfuse.emit.panel import cut, panel_of, tile_elements, worth_tiling
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph
+from eqfuse.kinds import kind_named
 from eqfuse.ops import Role, row
 from eqfuse.plan import Kernel
 from eqfuse.threads import pool, scratch
@@ -71,6 +72,9 @@ def emit_kernel(kernel: Kernel, device: Device) -> NumpyKernel:
 
 
 def _source(kind: str, body: Graph, device: Device) -> Source:
+    own = kind_named(kind).numpy
+    if own is not None:
+        return own(body, device)
     if kind in ("library", "view") and not any(n.op in WINDOWED for n in body.nodes):
         return library_kernel(body)
     body = push_views(body)

@@ -35,6 +35,8 @@ def ndarray(value: Any, what: str) -> np.ndarray:
     if isinstance(value, np.ndarray) and type(value) not in PLAIN:
         name = f"{type(value).__module__}.{type(value).__qualname__}"
         raise TraceError(f"{what} is a {name}: its own rules cannot be traced. Pass a plain array: np.asarray(...)")
+    if type(value) is np.ndarray:
+        return value
     try:
         return np.asarray(value)
     except ValueError as error:

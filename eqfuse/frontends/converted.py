@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import TraceError
-from eqfuse.frontends.dispatch import call_function, call_ufunc, holds_tracer
-from eqfuse.frontends.promotion import lift
+from eqfuse.frontends.dispatch import call_function, call_ufunc
+from eqfuse.frontends.promotion import holds_tracer, lift
 from eqfuse.tracer import Tracer, current, lazy
 
 REDUCED = (

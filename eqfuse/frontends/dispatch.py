@@ -15,7 +15,7 @@ import numpy as np
 from eqfuse.errors import TraceError, UnsupportedOp
 from eqfuse.frontends import refused
 from eqfuse.frontends.numpy_masked import MASKED
-from eqfuse.frontends.promotion import defers, elementwise, lift
+from eqfuse.frontends.promotion import defers, elementwise, holds_tracer, lift
 from eqfuse.frontends.registry import FUNCTIONS, METHODS, UFUNCS, title
 from eqfuse.ir import const
 from eqfuse.storage import Access
@@ -97,18 +97,12 @@ def _mapped(tree: Any, change: Callable[[Any], Any]) -> Any:
     return change(tree)
 
 
-def holds_tracer(tree: Any) -> bool:
-    return next(tracers(tree), None) is not None
-
-
 def tracers(tree: Any) -> Iterator[Tracer]:
-    if isinstance(tree, dict):
-        tree = tuple(tree.values())
-    if isinstance(tree, (tuple, list)):
-        for child in tree:
-            yield from tracers(child)
-    elif isinstance(tree, Tracer):
+    if isinstance(tree, Tracer):
         yield tree
+    elif isinstance(tree, (tuple, list, dict)):
+        for child in tree.values() if isinstance(tree, dict) else tree:
+            yield from tracers(child)
 
 
 def _chosen(where: Any, results: Any, out: Any) -> Any:

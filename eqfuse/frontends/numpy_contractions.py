@@ -6,6 +6,7 @@ In: ufunc and array-function calls on tracers. Out: transposes, reshapes and mat
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,14 @@ import opt_einsum
 
 from eqfuse.dtypes import ADDED
 from eqfuse.errors import ShapeError
+from eqfuse.frontends import tidy
 from eqfuse.frontends.numpy_layout import broadcast_to, diagonal, diagonal_view, transpose
 from eqfuse.frontends.numpy_reductions import negative_axes
 from eqfuse.frontends.numpy_reductions import sum as sum_
-from eqfuse.frontends.numpy_ufuncs import to_loop
+from eqfuse.frontends.numpy_ufuncs import loop_nodes
 from eqfuse.frontends.promotion import common, common_dtype, elementwise, lift
 from eqfuse.frontends.registry import implements
-from eqfuse.ir import node
+from eqfuse.ir import Shape, node
 from eqfuse.tracer import Tracer, wrap
 
 
@@ -30,16 +32,16 @@ def matmul(x1: Any, x2: Any, dtype: Any = None) -> Tracer:
         raise ShapeError("matmul: a scalar operand; use * instead")
     if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
         raise ShapeError(f"matmul of {a.shape} and {b.shape}: inner extents {a.shape[-1]} and {b.shape[-2:][0]} differ")
-    left = a.reshape(1, -1) if a.ndim == 1 else a
-    right = b.reshape(-1, 1) if b.ndim == 1 else b
-    nodes, _ = to_loop(np.matmul, (left, right), dtype)
-    made = wrap(node("matmul", (n.node for n in nodes)))
+    left = wrap(tidy.reshape(a.node, (1, *a.shape))) if a.ndim == 1 else a
+    right = wrap(tidy.reshape(b.node, (*b.shape, 1))) if b.ndim == 1 else b
+    nodes, _ = loop_nodes(np.matmul, (left, right), dtype)
+    made = node("matmul", nodes)
     shape = list(made.shape)
     if b.ndim == 1:
         del shape[-1]
     if a.ndim == 1:
         del shape[-1 if b.ndim == 1 else -2]
-    return wrap(made.reshape(shape).node)  # of two vectors, a scalar
+    return wrap(tidy.reshape(made, tuple(shape)))
 
 
 def _product(a: Any, b: Any) -> Tracer:
@@ -131,13 +133,7 @@ def einsum(*operands: Any, optimize: Any = True, dtype: Any = None, casting: str
         raise ShapeError(f"einsum is not defined for {common_dtype(arrays).name}, in NumPy either; use .astype first")
     if dtype is not None:
         arrays = [a.astype(dtype) for a in arrays]
-    try:
-        inputs, output, _ = opt_einsum.parser.parse_einsum_input(
-            (equation, *(a.shape for a in arrays)), shapes=True
-        )  # fmt: skip
-        path, _ = opt_einsum.contract_path(equation, *(a.shape for a in arrays), shapes=True, optimize="auto")
-    except ValueError as error:
-        raise ShapeError(f"einsum {equation!r}: {error}") from None
+    inputs, output, path = _path(equation, *(a.shape for a in arrays))
     if len(arrays) == 1 and dtype is None and set(inputs) == set(output):  # NumPy gives a view, which can be written to
         view, subscript = _without_repeats(arrays[0], inputs)
         return transpose(view, [subscript.index(letter) for letter in output])
@@ -154,6 +150,17 @@ def einsum(*operands: Any, optimize: Any = True, dtype: Any = None, casting: str
         terms.append(_summed(*made, needed))
     ((result, subscript),) = terms
     return wrap(transpose(result, [subscript.index(letter) for letter in output]).node)
+
+
+@lru_cache(1000)
+def _path(equation: str, *shapes: Shape) -> tuple[str, str, list[tuple[int, ...]]]:
+    """The letters of the operands and of the result, and which operands to contract when."""
+    try:
+        inputs, output, _ = opt_einsum.parser.parse_einsum_input((equation, *shapes), shapes=True)
+        path, _ = opt_einsum.contract_path(equation, *shapes, shapes=True, optimize="auto")
+    except ValueError as error:
+        raise ShapeError(f"einsum {equation!r}: {error}") from None
+    return inputs, output, path
 
 
 def _interleaved(operands: tuple) -> tuple:

@@ -25,7 +25,8 @@ def _filled(like: Any, value: Any, dtype: Any, shape: Any) -> Tracer:
     x = lift(like)
     wanted = x.dtype if dtype is None else supported(np.dtype(dtype), "the new array")
     extents = x.shape if shape is None else tuple(shape) if isinstance(shape, Sequence) else (shape,)
-    return wrap(tidy.broadcast_to(tidy.cast(lift(value).node, wanted), extents))
+    source = const(value, wanted) if type(value) is bool else tidy.cast(lift(value).node, wanted)
+    return wrap(tidy.broadcast_to(source, extents))
 
 
 @implements(np.zeros_like)

@@ -47,6 +47,8 @@ def _generalised(ufunc: np.ufunc, product: Callable[[Tracer, Tracer], Tracer], r
             raise ShapeError(f"{title(ufunc)} of shapes {given[0].shape} and {given[1].shape}: an operand lacks axes")
         if chosen:
             given, _ = to_loop(ufunc, tuple(given), **chosen)
+        if axes is None and not keepdims:
+            return product(*given)
         if axes is None:
             axes = [range(-min(rank, x.ndim), 0) for rank, x in zip(ranks, given, strict=False)]
         places = [tuple(a) if np.iterable(a) else (a,) for a in axes]

@@ -21,18 +21,19 @@ from eqfuse.frontends.registry import METHODS, implements
 from eqfuse.frontends.selection import Selection, assigned
 from eqfuse.ir import Shape, TensorType, node
 from eqfuse.ops.elementwise import UFUNCS
-from eqfuse.storage import Access
+from eqfuse.storage import Access, Step
 from eqfuse.tracer import Tracer, lazy, wrap
 
 
 def index(x: Tracer, key: Any) -> Tracer | Selection:
     """``x[key]``: the basic part as views first, then one take for the integer arrays; a traced mask selects."""
     parts = _parts(key)
-    if any(_is_mask(p) and p.known() is None for p in parts) and sum(isinstance(p, Tracer) for p in parts) == 1:
+    traced = [p for p in parts if isinstance(p, Tracer)]
+    if len(traced) == 1 and _is_mask(traced[0]) and traced[0].known() is None:
         view, ((place, mask),) = _basic(x, _expanded(x, parts))
         if place == 0:
             return Selection(wrap(view.node), mask)
-    view, arrays = _basic(x, _expanded(x, [p for part in parts for p in _without_masks(part)]))
+    view, arrays = _viewed(x, parts)
     if arrays:
         return _gather(view, arrays)
     scalar = view.ndim == 0 and Ellipsis not in parts
@@ -44,7 +45,8 @@ def index(x: Tracer, key: Any) -> Tracer | Selection:
 def assign_items(x: Tracer, key: Any, value: Any) -> None:
     """``x[key] = value``."""
     parts = _parts(key)
-    if any(map(_is_mask, parts)) and sum(isinstance(p, Tracer) for p in parts) == 1:
+    traced = [p for p in parts if isinstance(p, Tracer)]
+    if len(traced) == 1 and _is_mask(traced[0]):
         view, ((place, mask),) = _basic(x, _expanded(x, parts))
         rest = view.ndim - place - mask.ndim
         if isinstance(value, Selection):
@@ -54,7 +56,7 @@ def assign_items(x: Tracer, key: Any, value: Any) -> None:
             spread = mask.reshape(mask.shape + (1,) * rest)
             view.assign(elementwise("where", spread, wrap(fitted(value, view.tensor_type)), view))
             return
-    view, arrays = _basic(x, _expanded(x, [p for part in parts for p in _without_masks(part)]))
+    view, arrays = _viewed(x, parts)
     if not arrays:
         view.assign(value)
         return
@@ -63,7 +65,7 @@ def assign_items(x: Tracer, key: Any, value: Any) -> None:
 
 def apply_at(ufunc: str, x: Tracer, key: Any, value: Any) -> None:
     """``ufunc.at(x, key, value)``: unbuffered, so that an element indexed twice changes twice."""
-    view, arrays = _basic(x, _expanded(x, [p for part in _parts(key) for p in _without_masks(part)]))
+    view, arrays = _viewed(x, _parts(key))
     if arrays:
         _scatter(view, arrays, value, ufunc)
     else:
@@ -85,6 +87,13 @@ def _parts(key: Any) -> list[Any]:
         else:
             parts.append(_array_part(part))
     return parts
+
+
+def _viewed(x: Tracer, parts: list[Any]) -> tuple[Tracer, list[tuple[int, Tracer]]]:
+    """As `_basic`, with masks as the integer arrays they stand for."""
+    if Tracer in map(type, parts):
+        parts = [p for part in parts for p in _without_masks(part)]
+    return _basic(x, _expanded(x, parts))
 
 
 def _is_mask(part: Any) -> bool:
@@ -118,33 +127,38 @@ def _without_masks(part: Any) -> list[Any]:
 
 def _expanded(x: Tracer, parts: list[Any]) -> list[Any]:
     """`parts` with one entry per axis of `x` (a mask stands for as many axes as it has), None for new axes."""
-    covered = 0
-    for part in parts:
-        if part is not None and part is not Ellipsis:
+    covered, dots = 0, []
+    for i, part in enumerate(parts):
+        if part is Ellipsis:
+            dots.append(i)
+        elif part is not None:
             covered += part.ndim if _is_mask(part) else 1
-    if covered > x.ndim or sum(part is Ellipsis for part in parts) > 1:
+    if covered > x.ndim or len(dots) > 1:
         raise ShapeError(f"too many indices: {covered} for an array of shape {x.shape}")
-    rest = [slice(None)] * (x.ndim - covered)
-    at = next((i for i, part in enumerate(parts) if part is Ellipsis), None)
-    parts = parts + rest if at is None else parts[:at] + rest + parts[at + 1 :]
-    return _with_scalars_as_arrays(parts)
+    at = dots[0] if dots else len(parts)
+    return _with_scalars_as_arrays([*parts[:at], *[_ALL] * (x.ndim - covered), *parts[at + 1 :]])
 
 
 def _with_scalars_as_arrays(parts: list[Any]) -> list[Any]:
     """Integers apart from integer arrays, by a slice, count among them: the gathered axes then come first."""
-    places = [i for i, part in enumerate(parts) if isinstance(part, (int, Tracer))]
-    apart = places and places != list(range(places[0], places[-1] + 1))
-    if not apart or not any(isinstance(part, Tracer) for part in parts):
+    if Tracer not in map(type, parts):
         return parts
-    return [lift(part) if isinstance(part, int) else part for part in parts]
+    places = [i for i, part in enumerate(parts) if type(part) in (int, Tracer)]
+    apart = places != list(range(places[0], places[-1] + 1))
+    return [lift(part) if apart and type(part) is int else part for part in parts]
+
+
+_ALL = slice(None)
 
 
 def _basic(x: Tracer, parts: list[Any]) -> tuple[Tracer, list[tuple[int, Tracer]]]:
     """The view of `x` that the slices, ints and new axes among `parts` take, and the arrays with their places in it."""
     ranges: list[tuple[int, int, int]] = []
     flipped: list[int] = []
+    kept: list[int] = []  # extents of the ranges
     shape: list[int] = []
     arrays: list[tuple[int, Tracer]] = []
+    whole = x.shape
     for part in parts:
         axis = len(ranges)
         if part is None:
@@ -152,28 +166,42 @@ def _basic(x: Tracer, parts: list[Any]) -> tuple[Tracer, list[tuple[int, Tracer]
         elif isinstance(part, Tracer):
             arrays.append((len(shape), part))
             width = part.ndim if part.dtype.kind == "b" else 1
-            extents = x.shape[axis : axis + width]
+            extents = whole[axis : axis + width]
             if part.dtype.kind == "b" and part.shape != extents:
                 raise ShapeError(f"a mask of shape {part.shape} does not fit the axes of extent {extents} it indexes")
             ranges += [(0, n, 1) for n in extents]
+            kept += extents
             shape += extents
+        elif part is _ALL:
+            ranges.append((0, whole[axis], 1))
+            kept.append(whole[axis])
+            shape.append(whole[axis])
         elif isinstance(part, slice):
-            r = range(*_bounds(part).indices(x.shape[axis]))
+            r = range(*_bounds(part).indices(whole[axis]))
             if r.step < 0:
                 flipped.append(axis - x.ndim)
                 r = r[::-1]
             ranges.append(tidy.canonical(r))
+            kept.append(len(r))
             shape.append(len(r))
         else:
-            at, extent = part, x.shape[axis]
+            at, extent = part, whole[axis]
             if not -extent <= at < extent:
                 raise ShapeError(f"index {at} is out of bounds for axis {axis} with extent {extent}")
             ranges.append((at % extent, at % extent + 1, 1))
-    return x.viewed(("slice", tuple(ranges)), ("flip", tuple(flipped)), ("reshape", tuple(shape))), arrays
+            kept.append(1)
+    steps: list[Step] = [("slice", tuple(ranges))] if ranges != [(0, n, 1) for n in whole] else []
+    if [axis for axis in flipped if kept[axis] > 1]:
+        steps.append(("flip", tuple(flipped)))
+    if shape != kept:
+        steps.append(("squeeze", tuple(shape)))
+    return x.sliced(tuple(shape), steps), arrays
 
 
 def _bounds(part: slice) -> slice:
     bounds = [part.start, part.stop, part.step]
+    if Tracer not in map(type, bounds):
+        return part
     for i, bound in enumerate(bounds):
         if isinstance(bound, Tracer):
             value = bound.known()
@@ -224,7 +252,8 @@ def _selected(x: Tracer, arrays: list[tuple[int, Tracer]]) -> tuple[list[int], i
             inside = within if inside is None else inside & within
             flat = flat * extent + elementwise("where", i < 0, i + extent, i)
         else:
-            flat = flat * extent + value.astype(np.intp) % extent
+            value = value.astype(np.intp)
+            flat = flat * extent + (value % extent if value.min(initial=0) < 0 else value)
     if inside is not None:
         flat = elementwise("where", inside, flat, shape[at])  # out of bounds along one axis stays out of bounds
     return order, at, shape, broadcast_to(flat, broadcast_shape([indices for _, indices in arrays]))

@@ -319,10 +319,10 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tracer:
     if x.ndim == 0:
         raise ShapeError("np.roll of a 0-d array: it has no axis to shift along")
     moves = known(shift, "the shift given to np.roll", "gather with (np.arange(n) - shift) % n")
-    shifts, axes = np.broadcast_arrays(np.atleast_1d(moves), np.atleast_1d(axis))
-    if shifts.ndim != 1:
+    pairs = np.broadcast(moves, axis)
+    if pairs.ndim > 1:
         raise ShapeError("np.roll: shift and axis must be numbers or have one axis")
-    for by, along in zip(shifts.tolist(), axes.tolist(), strict=True):
+    for by, along in pairs:
         (k,) = negative_axes(along, x.ndim)
         n = x.shape[k]
         if n and int(by) % n:
@@ -343,7 +343,7 @@ def diagonal_view(a: Any, offset: int, axis1: int, axis2: int) -> Tracer:
     m, n = x.shape[-2:]
     length = max(0, min(m + min(offset, 0), n - max(offset, 0)))
     start = offset if offset >= 0 else -offset * n
-    chosen = (start, start + (length - 1) * (n + 1) + 1, n + 1) if length else (0, 0, 1)
+    chosen = tidy.canonical(range(start, start + length * (n + 1), n + 1))
     whole = tuple((0, extent, 1) for extent in x.shape[:-2])
     merged = ("flat", (*x.shape[:-2], m * n))  # a step that is a view in every memory order
     return x.viewed(merged, ("slice", (*whole, chosen)))

@@ -32,6 +32,8 @@ def negative_axes(axis: Axis, rank: int) -> tuple[int, ...]:
     """`axis` as NumPy reads it, counted from the right."""
     if axis is None:
         return tuple(range(-rank, 0))
+    if type(axis) is int and -rank <= axis < rank:
+        return (axis if axis < 0 else axis - rank,)
     if any(isinstance(a, Tracer) for a in (axis if isinstance(axis, tuple) else (axis,))):
         raise TraceError("an axis is a traced value: name the argument in static_argnames")
     try:

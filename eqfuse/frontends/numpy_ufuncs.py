@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import supported
 from eqfuse.frontends.promotion import elementwise, lift, operand, promote, with_dtype
 from eqfuse.frontends.registry import METHODS, UFUNCS, title
-from eqfuse.ir import const
+from eqfuse.ir import Node, const
 from eqfuse.ops import elementwise as rows
 from eqfuse.ops.elementwise import dtype_name
 from eqfuse.tracer import Tracer, lazy, wrap
@@ -38,19 +38,30 @@ def _row(name: str, ufunc: np.ufunc) -> Callable[..., Tracer]:
 def to_loop(
     ufunc: np.ufunc, args: tuple, dtype: Any = None, **chosen: Any
 ) -> tuple[list[Tracer], tuple[np.dtype, ...]]:
+    """As `loop_nodes`, the arguments as tracers."""
+    nodes, results = loop_nodes(ufunc, args, dtype, **chosen)
+    return [wrap(n) for n in nodes], results
+
+
+def loop_nodes(
+    ufunc: np.ufunc, args: tuple, dtype: Any = None, **chosen: Any
+) -> tuple[list[Node], tuple[np.dtype, ...]]:
     """`args` cast to the dtypes of the loop that `ufunc` runs for them, and the dtypes of its results."""
     operands = [operand(a) for a in args]
     seen = promote(operands)
     if dtype is not None:
         chosen["signature"] = (*[None] * ufunc.nin, *[np.dtype(dtype)] * ufunc.nout)
+    loop = _loop(ufunc, *seen, **chosen)
+    return [with_dtype(o, d) for o, d in zip(operands, loop, strict=False)], loop[ufunc.nin :]
+
+
+@cache
+def _loop(ufunc: np.ufunc, *seen: Any, **chosen: Any) -> tuple[np.dtype, ...]:
     try:
         loop = ufunc.resolve_dtypes((*seen, *[None] * ufunc.nout), **chosen)
     except TypeError as error:
         raise ShapeError(f"{title(ufunc)} is not defined for {', '.join(map(dtype_name, seen))}: {error}") from None
-    for d in loop:
-        supported(d, f"the loop of {title(ufunc)}")
-    nodes = [wrap(with_dtype(o, d)) for o, d in zip(operands, loop, strict=False)]
-    return nodes, loop[ufunc.nin :]
+    return tuple(supported(d, f"the loop of {title(ufunc)}") for d in loop)
 
 
 def _composition(ufunc: np.ufunc) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -6,11 +6,12 @@ In: what a user gives to an operator, ufunc or function. Out: tracers. Built on 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from eqfuse.dtypes import inexact
+from eqfuse.dtypes import castable, inexact
 from eqfuse.errors import ShapeError
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import plain_array
@@ -20,6 +21,7 @@ from eqfuse.ops.elementwise import dtype_name, loop_dtypes
 from eqfuse.tracer import Tracer, lazy, wrap
 
 _WEAK = {"i": int, "f": float, "c": complex}
+_OURS = (np.ndarray.__array_ufunc__, Tracer.__array_ufunc__)
 _COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
 
@@ -32,8 +34,13 @@ def lift(value: Any) -> Tracer:
     return wrap(const(plain_array(value, "a constant of the traced function")))
 
 
-def holds_tracer(value: Any) -> bool:
-    return isinstance(value, Tracer) or (isinstance(value, (list, tuple)) and any(map(holds_tracer, value)))
+def holds_tracer(tree: Any) -> bool:
+    """Is there a tracer in nested tuples, lists and dicts?"""
+    if isinstance(tree, Tracer):
+        return True
+    if isinstance(tree, dict):
+        tree = tuple(tree.values())
+    return isinstance(tree, (tuple, list)) and any(map(holds_tracer, tree))
 
 
 def operand(value: Any) -> Any:
@@ -60,9 +67,11 @@ def with_dtype(operand: Any, dtype: np.dtype) -> Node:
 def fitted(value: Any, like: TensorType, casting: str = "unsafe") -> Node:
     """`value` as assignment to an array of type `like` takes it: cast, and broadcast."""
     given = operand(value)
-    if isinstance(given, Tracer) and not np.can_cast(given.dtype, like.dtype, casting):  # type: ignore[arg-type]
+    if isinstance(given, Tracer) and not castable(given.dtype, like.dtype, casting):
         raise ShapeError(f"cannot cast {given.dtype} to {like.dtype} by the rule {casting!r}")
     cast = with_dtype(given, like.dtype)
+    if cast.shape == like.shape:
+        return cast
     extra = max(len(cast.shape) - like.rank, 0)
     if cast.shape[:extra] != (1,) * extra or not _broadcasts(cast.shape[extra:], like.shape):
         raise ShapeError(f"could not broadcast a value of shape {cast.shape} into shape {like.shape}")
@@ -76,9 +85,8 @@ def _broadcasts(shape: Shape, to: Shape) -> bool:
 def promote(operands: Sequence[Any]) -> list[Any]:
     """What promotion sees of `operands`; Python scalars among themselves have their default dtypes."""
     seen = [_promotable(o) for o in operands]
-    if any(isinstance(s, np.dtype) for s in seen):
-        return seen
-    return [np.dtype(s) for s in seen]
+    weak = [s for s in seen if type(s) is type]
+    return [np.dtype(s) for s in seen] if len(weak) == len(seen) else seen
 
 
 def apply(op: str, args: Sequence[Any], attrs: tuple) -> Tracer:
@@ -117,7 +125,11 @@ def _decided(name: str, operands: list[Any], out_of_range: int) -> Tracer:
 
 def common_dtype(values: Sequence[Any]) -> np.dtype:
     """The dtype that NumPy promotes `values` to together."""
-    seen = promote([operand(v) for v in values])
+    return _common_dtype(*promote([operand(v) for v in values]))
+
+
+@cache
+def _common_dtype(*seen: Any) -> np.dtype:
     try:
         return np.result_type(*(s if isinstance(s, np.dtype) else s(0) for s in seen))
     except TypeError as error:
@@ -152,8 +164,7 @@ def operator(name: str, left: Any, right: Any) -> Any:
 
 def defers(other: Any) -> bool:
     """Does `other` do the arithmetic with arrays itself, by NumPy's protocol?"""
-    hook = getattr(type(other), "__array_ufunc__", np.ndarray.__array_ufunc__)
-    return hook not in (np.ndarray.__array_ufunc__, Tracer.__array_ufunc__)
+    return getattr(type(other), "__array_ufunc__", _OURS[0]) not in _OURS
 
 
 def _power(base: Tracer, exponent: float) -> Tracer | None:

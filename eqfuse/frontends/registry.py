@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,6 +26,7 @@ def implements(*functions: Callable[..., Any]) -> Callable[[F], F]:
     return register
 
 
+@lru_cache(1000)
 def title(function: Any) -> str:
     """The name a user knows `function` by: ``np.sum``, ``scipy.special.erf``."""
     name = getattr(function, "__name__", repr(function))

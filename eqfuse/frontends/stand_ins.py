@@ -21,9 +21,9 @@ import numpy as np
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import PLAIN, supported
 from eqfuse.frontends.converted import REDUCED, Constant, Joining, ReducingLists, taking_lists
-from eqfuse.frontends.dispatch import holds_tracer, on_values
+from eqfuse.frontends.dispatch import on_values
 from eqfuse.frontends.numpy_random import GENERATORS, TracedGenerator, legacy
-from eqfuse.frontends.promotion import lift
+from eqfuse.frontends.promotion import holds_tracer, lift
 from eqfuse.frontends.registry import FUNCTIONS, implements, title
 from eqfuse.ir import const
 from eqfuse.storage import Access
@@ -35,14 +35,13 @@ _LIBRARIES = {"numpy", "scipy", "eqfuse", *sys.stdlib_module_names} - {"__main__
 # ---- arrays made from nothing
 
 
-def _filled(value: Any, shape: Any, dtype: Any, order: str) -> Tracer:
-    extents = tuple(int(n) for n in shape) if np.ndim(shape) else (int(shape),)
-    source = lift(value)
-    wanted = source.dtype if dtype is None else supported(np.dtype(dtype), "the new array")
+def _filled(value: int, shape: Any, dtype: Any, order: str) -> Tracer:
+    extents = tuple(int(n) for n in shape) if isinstance(shape, (tuple, list)) or np.ndim(shape) else (int(shape),)
+    source = const(value, supported(np.dtype(dtype), "the new array"))
     if order == "F":
-        made = wrap(tidy.broadcast_to(tidy.cast(source.node, wanted), extents[::-1]), Access.WRITABLE)
+        made = wrap(tidy.broadcast_to(source, extents[::-1]), Access.WRITABLE)
         return made.viewed(("transpose", tuple(range(len(extents)))[::-1]))
-    return wrap(tidy.broadcast_to(tidy.cast(source.node, wanted), extents), Access.WRITABLE)
+    return wrap(tidy.broadcast_to(source, extents), Access.WRITABLE)
 
 
 def _zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: None = None, like: None = None) -> Tracer:
@@ -154,12 +153,12 @@ def _stand_in(original: Callable[..., Any], made: Callable[..., Any]) -> Callabl
 
 
 def _called_by_library() -> bool:
-    return _of_library(sys._getframe(2).f_globals.get("__name__"))
+    return _of_library(str(sys._getframe(2).f_globals.get("__name__")))
 
 
-def _of_library(module: Any) -> bool:
-    name = str(module)  # what ef.xp calls, its user calls
-    return _package(name) in _LIBRARIES and not name.startswith("eqfuse.xp")
+@functools.cache
+def _of_library(module: str) -> bool:  # what ef.xp calls, its user calls
+    return _package(module) in _LIBRARIES and not module.startswith("eqfuse.xp")
 
 
 def _package(module: Any) -> str:
@@ -183,13 +182,21 @@ Place = tuple[Namespace, str, Any]  # a namespace, a name in it, and what stands
 
 _lock = threading.Lock()
 _placed: dict[tuple[int, str], list[Any]] = {}  # by namespace and name: the original, and how many traces need it
+_hidden: list[tuple[dict[str, Any], dict[str, Any]]] = []  # NumPy's modules, and what they hold without a trace
+_traces = 0  # how many run now, in all threads
 
 
 @contextmanager
 def stand_ins(roots: Iterable[Any]) -> Iterator[None]:
     """Let the stand-ins be found under every name that `roots` (functions, classes) and what they call can reach."""
+    global _traces
     with _lock:
-        places = [*_everywhere(), *_reached(roots)]
+        places = _reached(roots)
+        if not _traces:
+            for module, replacements in _everywhere():
+                _hidden.append((module, {name: module[name] for name in replacements}))
+                module.update(replacements)
+        _traces += 1
         for namespace, name, replacement in places:
             entry = _placed.setdefault((id(namespace), name), [_get(namespace, name), 0])
             entry[1] += 1
@@ -204,6 +211,10 @@ def stand_ins(roots: Iterable[Any]) -> Iterator[None]:
                 if not entry[1]:
                     _set(namespace, name, entry[0])
                     del _placed[id(namespace), name]
+            _traces -= 1
+            while not _traces and _hidden:
+                module, originals = _hidden.pop()
+                module.update(originals)
 
 
 def _get(namespace: Namespace, name: str) -> Any:
@@ -223,16 +234,14 @@ vars(_ORIGINAL).update(vars(np))
 
 
 @functools.cache
-def _everywhere() -> tuple[Place, ...]:
-    """NumPy's own modules, which any code may import while it runs."""
+def _everywhere() -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """NumPy's own modules, which any code may import while it runs, and what their names stand for then."""
+    made = _stand_ins()
     modules = (vars(np), vars(np.random), vars(np.linalg))
     compiled = [vars(m) for m in vars(np.random).values() if isinstance(m, types.ModuleType) and hasattr(m, "np")]
-    return tuple((module, "np", _ORIGINAL) for module in compiled) + tuple(
-        (module, name, _stand_ins()[id(value)])
-        for module in modules
-        for name, value in module.items()
-        if id(value) in _stand_ins()
-    )
+    return [(module, {"np": _ORIGINAL}) for module in compiled] + [
+        (module, {name: made[id(value)] for name, value in module.items() if id(value) in made}) for module in modules
+    ]
 
 
 @functools.cache
@@ -252,7 +261,7 @@ def _reached(roots: Iterable[Any]) -> list[Place]:
     own = {_package(getattr(_plain(root), "__module__", "")) for root in stack}
 
     def foreign(module: Any) -> bool:
-        return _of_library(module) or (_package(module) not in own and _installed(_package(module)))
+        return _of_library(str(module)) or (_package(module) not in own and _installed(_package(module)))
 
     def meet(namespace: Namespace, name: str, used: set[str]) -> None:
         key = (id(namespace), name)
@@ -280,7 +289,8 @@ def _reached(roots: Iterable[Any]) -> list[Place]:
             continue
         seen.add(id(function))
         if isinstance(function, type):
-            stack += [v for base in function.__mro__ for v in vars(base).values() if callable(_plain(v))]
+            bases = [base for base in function.__mro__ if not foreign(base.__module__)]
+            stack += [v for base in bases for v in vars(base).values() if callable(_plain(v))]
         elif isinstance(function, types.FunctionType):
             used = set(_names(function.__code__))
             for name in used & function.__globals__.keys():

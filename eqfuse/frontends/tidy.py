@@ -68,18 +68,15 @@ def broadcast_to(x: Node, shape: Shape) -> Node:
 
 
 def slice_(x: Node, ranges: Sequence[tuple[int, int, int]]) -> Node:
-    """`x[start:stop:step]` per axis, steps positive; a slice of a slice is one slice of the original."""
+    """`x[start:stop:step]` per axis, ranges canonical; a slice of a slice is one slice of the original."""
     if x.op == "broadcast_to" and x.args[0].shape == ():
         return broadcast_to(x, tuple(len(range(*r)) for r in ranges))
     if x.op == "slice":
         inner: Sequence[tuple[int, int, int]] = x.attrs[0]  # type: ignore[assignment]
-        indices = [range(*i)[slice(*r)] for i, r in zip(inner, ranges, strict=True)]
+        ranges = [canonical(range(*i)[slice(*r)]) for i, r in zip(inner, ranges, strict=True)]
         (x,) = x.args
-    else:
-        indices = [range(*r) for r in ranges]
-    if all(r == range(n) for r, n in zip(indices, x.shape, strict=True)):
-        return x
-    return node("slice", (x,), (tuple(canonical(r) for r in indices),))
+    chosen = tuple(ranges)
+    return x if chosen == tuple([(0, n, 1) for n in x.shape]) else node("slice", (x,), (chosen,))
 
 
 def slice_scatter(base: Node, values: Sequence[Node], ranges: Sequence[tuple[tuple[int, int, int], ...]]) -> Node:
@@ -97,9 +94,8 @@ def slice_scatter(base: Node, values: Sequence[Node], ranges: Sequence[tuple[tup
 
 def canonical(r: range) -> tuple[int, int, int]:
     """The one (start, stop, step) for this set of positions, within the extent."""
-    if len(r) == 0:
-        return (0, 0, 1)
-    return (r[0], r[-1] + 1, r.step if len(r) > 1 else 1)
+    n = len(r)
+    return (r[0], r[-1] + 1, r.step if n > 1 else 1) if n else (0, 0, 1)
 
 
 def flip(x: Node, axes: Sequence[int]) -> Node:

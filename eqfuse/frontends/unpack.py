@@ -15,6 +15,6 @@ def unpack(packed: Node, shapes: Sequence[Shape]) -> list[Tracer]:
     parts, at = [], 0
     for shape in shapes:
         size = math.prod(shape)
-        parts.append(wrap(tidy.reshape(tidy.slice_(packed, [(at, at + size, 1)]), shape)))
+        parts.append(wrap(tidy.reshape(tidy.slice_(packed, [tidy.canonical(range(at, at + size))]), shape)))
         at += size
     return parts

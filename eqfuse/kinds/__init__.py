@@ -1,24 +1,59 @@
 """The lattice of kinds: which bodies one kernel may have.
 
 In: an operator and the states of its arguments. Out: the state of the larger body, or the reason why there is none.
-One module per kind; each accepts, refuses with a reason, or leaves the operator to the next. Prices: `eqfuse/cost.py`.
+One module per kind; each accepts, refuses with a reason, or leaves the operator to the next. `register` adds one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from types import ModuleType
+from collections.abc import Sequence
 
+from eqfuse.cost import Work, roofline
+from eqfuse.errors import EqfuseError
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Node, TensorType
 from eqfuse.kinds import attention, contract, library, map, reduce, row, view, window
+from eqfuse.kinds.kind import Kind
 from eqfuse.kinds.reduce import same_pass
 from eqfuse.kinds.state import Call, State, leaf
 from eqfuse.ops import row as op_row
+from eqfuse.plan import Price
 
-ORDER: tuple[ModuleType, ...] = (view, map, reduce, row, contract, attention, window, library)
-KINDS = tuple(module.__name__.rpartition(".")[2] for module in ORDER)
-ACCEPT: tuple[Callable[[Call], State | str | None], ...] = tuple(module.accept for module in ORDER)
+_OWN = (view, map, reduce, row, contract, attention, window, library)
+KINDS: dict[str, Kind] = {module.KIND.name: module.KIND for module in _OWN}  # in the order in which they are asked
+_REGISTERED: list[Kind] = []
+
+
+def register(kind: Kind) -> None:
+    """Let programs compiled from now on hold kernels of `kind`, which is asked before `library`, the last resort.
+
+    EqfuseError when the name is taken.
+    """
+    if kind.name in KINDS:
+        raise EqfuseError(f"there is a kernel kind {kind.name!r} already; give this one another name")
+    last = KINDS.pop("library")
+    KINDS.update({kind.name: kind, "library": last})
+    _REGISTERED.append(kind)
+
+
+def registered() -> tuple[Kind, ...]:
+    """The kinds that `register` has added."""
+    return tuple(_REGISTERED)
+
+
+def kind_named(name: str) -> Kind:
+    """The kind `name`. EqfuseError when this process has none, as with a saved program whose kind is not registered."""
+    if name not in KINDS:
+        raise EqfuseError(f"no kernel kind is named {name!r} here; eqfuse.kinds.register it before the program is used")
+    return KINDS[name]
+
+
+def price(
+    state: State, read: int, written: int, done: Work, device: Device, arguments: int, itemsize: int = 4
+) -> Price:
+    """What a kernel of `state` costs by its kind's price; `read`, `written` in bytes, `arguments` counts arrays."""
+    kind = KINDS.get(state.kind)  # a leaf is of no kind
+    return (kind.price if kind else roofline)(state, read, written, done, device, arguments, itemsize)
 
 
 def join(
@@ -33,8 +68,8 @@ def join(
     """The state of `op` applied to values of `states`, or why no kernel holds them all. `name` identifies a product."""
     call = Call(op_row(op), attrs, out, tuple(types), tuple(states), device, name)
     reason = ""
-    for accept in ACCEPT:
-        found = accept(call)
+    for kind in KINDS.values():
+        found = kind.accept(call)
         if isinstance(found, State):
             return found
         reason = reason or found or ""
@@ -80,4 +115,17 @@ def classify(body: Graph, device: Device) -> State | str:
     return whole
 
 
-__all__ = ["KINDS", "ORDER", "State", "classify", "join", "leaf", "merge"]
+__all__ = [
+    "KINDS",
+    "Call",
+    "Kind",
+    "State",
+    "classify",
+    "join",
+    "kind_named",
+    "leaf",
+    "merge",
+    "price",
+    "register",
+    "registered",
+]

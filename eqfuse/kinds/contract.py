@@ -6,6 +6,7 @@ epilogue may reduce over it. On a GPU the product is a library call and its cons
 
 from __future__ import annotations
 
+from eqfuse.kinds.kind import Kind
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -56,3 +57,6 @@ def _product(call: Call) -> State | str | None:
     if left.kind == "contract":
         return None
     return f"the result of a kernel of kind {left.kind} is stored before a product reads it"
+
+
+KIND = Kind("contract", accept)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from eqfuse.kinds.kind import Kind
 from eqfuse.kinds.state import Call, State
 
 
@@ -9,3 +10,6 @@ def accept(call: Call) -> State | str | None:
     if all(s.at_leaf for s in call.states):
         return State("library", call.out.shape, call.out.shape)
     return f"{call.row.name} runs as one library call"
+
+
+KIND = Kind("library", accept)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from eqfuse.kinds.kind import Kind
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -25,3 +26,6 @@ def accept(call: Call) -> State | str | None:
             return State("map", shape, shape, dense=True)
         return State("map", shape, shape, dense=False)
     return None
+
+
+KIND = Kind("map", accept)

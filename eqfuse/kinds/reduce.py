@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from eqfuse.kinds.kind import Kind
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -28,3 +29,6 @@ def by_index_on_gpu(call: Call) -> bool:
 def same_pass(a: State, b: State) -> bool:
     """Do both reduce the same axes of the same space?"""
     return a.space == b.space and a.axes == b.axes
+
+
+KIND = Kind("reduce", accept)

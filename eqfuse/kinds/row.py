@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
+from eqfuse.cost import Work, roofline
+from eqfuse.hardware import Device
+from eqfuse.kinds.kind import Kind
 from eqfuse.kinds.reduce import by_index_on_gpu, same_pass
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
+from eqfuse.plan import Price
 
 
 def accept(call: Call) -> State | str | None:
@@ -31,3 +37,13 @@ def accept(call: Call) -> State | str | None:
 
 def _extents(shape: tuple[int, ...]) -> str:
     return "x".join(map(str, shape)) or "a scalar"
+
+
+def price(state: State, read: int, written: int, done: Work, device: Device, arguments: int, itemsize: int) -> Price:
+    """The roofline; on a GPU a row that does not stay on chip is read again by its second pass."""
+    if device.kind == "gpu" and math.prod(state.space[a] for a in state.axes) * 4 > device.max_row:
+        read *= 2
+    return roofline(state, read, written, done, device, arguments, itemsize)
+
+
+KIND = Kind("row", accept, price)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from eqfuse.kinds.kind import Kind
 from eqfuse.kinds.state import Call, State, contiguous, view_strides
 from eqfuse.ops import Role
 
@@ -17,3 +18,6 @@ def accept(call: Call) -> State | str | None:
     shape = call.out.shape
     dense = source.dense and call.row.name == "reshape" and strides == contiguous(shape)
     return State("view", shape, shape, strides=strides, dense=dense or (source.dense and shape == source.shape))
+
+
+KIND = Kind("view", accept)

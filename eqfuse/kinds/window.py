@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from eqfuse.kinds.kind import Kind
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -24,3 +25,6 @@ def accept(call: Call) -> State | str | None:
     if not call.is_a(Role.ELEMENTWISE) or call.out.shape != first.space:
         return "only elementwise work of the same shape can follow a window"
     return State("window", call.out.shape, first.space, products=first.products)
+
+
+KIND = Kind("window", accept)

@@ -5,6 +5,7 @@ In: an operator's name. Out: its `Op` row. Emitters and prices keep their own ta
 
 from __future__ import annotations
 
+from eqfuse.errors import UnsupportedOp
 from eqfuse.ops import (
     contractions,
     elementwise,
@@ -31,8 +32,6 @@ TABLE: dict[str, Op] = {op.name: op for family in FAMILIES for op in family.ROWS
 
 def row(name: str) -> Op:
     """The row of operator `name`; UnsupportedOp when there is none."""
-    from eqfuse.errors import UnsupportedOp
-
     try:
         return TABLE[name]
     except KeyError:

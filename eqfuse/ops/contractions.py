@@ -9,6 +9,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from eqfuse.dtypes import ADDED, moved
 from eqfuse.ir import TensorType
+from eqfuse.ops.elementwise import broadcast_shapes
 from eqfuse.ops.row import Op, Role, Types, need
 
 _PER_TERM = {"c": 8}  # flops of one product added to a sum; 2 where it is not complex
@@ -21,9 +22,9 @@ def _matmul(types: Types, _attrs: tuple) -> TensorType:
     need(a.rank >= 2 and b.rank >= 2, "matmul", types, "both arguments need rank 2 or more")
     need(a.dtype == b.dtype, "matmul", types, "cast both arguments to one dtype first")
     need(a.dtype not in ADDED, "matmul", types, "NumPy multiplies them as float32: cast both arguments first")
-    need(a.shape[-1] == b.shape[-2], "matmul", types, f"inner extents {a.shape[-1]} and {b.shape[-2]} differ")
+    need(a.shape[-1] == b.shape[-2], "matmul", types, "inner extents {} and {} differ", a.shape[-1], b.shape[-2])
     try:
-        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     except ValueError:
         need(False, "matmul", types, f"leading axes {a.shape[:-2]} and {b.shape[:-2]} do not broadcast")
         raise

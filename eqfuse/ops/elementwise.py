@@ -7,7 +7,7 @@ NumPy does inside the call), so laws and kernels never meet an implicit conversi
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -60,14 +60,13 @@ def loop_dtypes(name: str, *dtypes: Any) -> tuple[np.dtype, ...]:
         raise ShapeError(f"{name} is not defined for {', '.join(map(dtype_name, dtypes))}: {error}") from None
 
 
+broadcast_shapes = lru_cache(10_000)(np.broadcast_shapes)
+
+
 def broadcast(op: str, types: Types) -> tuple[int, ...]:
     """The rank-aligned broadcast of the arguments' shapes."""
-    if len(types) == 1:
-        return types[0].shape
-    if len(types) == 2 and types[0].shape == types[1].shape:
-        return types[0].shape
     try:
-        return np.broadcast_shapes(*(t.shape for t in types))
+        return broadcast_shapes(*[t.shape for t in types])
     except ValueError:
         need(False, op, types, "these shapes do not broadcast together; align them from the right")
         raise

@@ -15,8 +15,8 @@ def _type_rule(name: str, result: Callable[[np.dtype], np.dtype], empty: bool) -
     def rule(types: Types, attrs: tuple) -> TensorType:
         need(len(types) == 1, name, types, "it takes one argument")
         (t,), (axes,) = types, attrs
-        need(all(-t.rank <= a < 0 for a in axes), name, types, f"axes {axes} are not all in -{t.rank}..-1")
-        need(list(axes) == sorted(set(axes)), name, types, f"axes {axes} must ascend without repeats")
+        need(all(-t.rank <= a < 0 for a in axes), name, types, "axes {} are not all in -{}..-1", axes, t.rank)
+        need(list(axes) == sorted(set(axes)), name, types, "axes {} must ascend without repeats", axes)
         need(empty or all(t.shape[a] > 0 for a in axes), name, types, "a reduction over nothing has no value")
         shape = tuple(1 if i - t.rank in axes else n for i, n in enumerate(t.shape))
         return TensorType(result(t.dtype), shape)

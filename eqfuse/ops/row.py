@@ -45,10 +45,13 @@ class Op:
     flops: Callable[[Types, TensorType, tuple], int]
 
 
-def need(condition: bool, op: str, types: Types, why: str) -> None:
-    """Raise ShapeError naming the operator and its argument types unless `condition`."""
+def need(condition: bool, op: str, types: Types, why: str, *values: object) -> None:
+    """Raise ShapeError naming the operator and its argument types unless `condition`.
+
+    `values` fill the ``{}`` of `why`: text that is never raised would take longer than the rules themselves.
+    """
     if not condition:
-        raise ShapeError(f"{op}({', '.join(map(str, types))}): {why}")
+        raise ShapeError(f"{op}({', '.join(map(str, types))}): {why.format(*values) if values else why}")
 
 
 def no_flops(_types: Types, _out: TensorType, _attrs: tuple) -> int:

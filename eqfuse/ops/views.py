@@ -13,36 +13,36 @@ from eqfuse.ops.row import Op, Role, Types, need, no_flops
 
 def _transpose(types: Types, attrs: tuple) -> TensorType:
     (t,), (axes,) = types, attrs
-    need(sorted(axes) == list(range(t.rank)), "transpose", types, f"{axes} is not a permutation of its axes")
+    need(sorted(axes) == list(range(t.rank)), "transpose", types, "{} is not a permutation of its axes", axes)
     return TensorType(t.dtype, tuple(t.shape[a] for a in axes))
 
 
 def _reshape(types: Types, attrs: tuple) -> TensorType:
     (t,), (shape,) = types, attrs
-    need(math.prod(shape) == t.size, "reshape", types, f"{t.size} elements do not fill shape {shape}")
+    need(math.prod(shape) == t.size, "reshape", types, "{} elements do not fill shape {}", t.size, shape)
     return TensorType(t.dtype, shape)
 
 
 def _broadcast_to(types: Types, attrs: tuple) -> TensorType:
     (t,), (shape,) = types, attrs
     fits = len(shape) >= t.rank and all(n in (1, m) for n, m in zip(t.shape[::-1], shape[::-1], strict=False))
-    need(fits, "broadcast_to", types, f"it does not broadcast to {shape}")
+    need(fits, "broadcast_to", types, "it does not broadcast to {}", shape)
     return TensorType(t.dtype, shape)
 
 
 def _slice(types: Types, attrs: tuple) -> TensorType:
     """attrs: (start, stop, step) per axis, with 0 <= start <= stop <= extent and step > 0."""
     (t,), (ranges,) = types, attrs
-    need(len(ranges) == t.rank, "slice", types, f"{len(ranges)} ranges for rank {t.rank}")
+    need(len(ranges) == t.rank, "slice", types, "{} ranges for rank {}", len(ranges), t.rank)
     for (start, stop, step), n in zip(ranges, t.shape, strict=True):
-        if not (0 <= start <= stop <= n and step > 0):
-            need(False, "slice", types, f"range {start}:{stop}:{step} leaves extent {n}")
-    return TensorType(t.dtype, tuple(len(range(*r)) for r in ranges))
+        inside = 0 <= start <= stop <= n and step > 0
+        need(inside, "slice", types, "range {}:{}:{} leaves extent {}", start, stop, step, n)
+    return TensorType(t.dtype, tuple([len(range(*r)) for r in ranges]))
 
 
 def _flip(types: Types, attrs: tuple) -> TensorType:
     (t,), (axes,) = types, attrs
-    need(all(-t.rank <= a < 0 for a in axes), "flip", types, f"axes {axes} are not all in -{t.rank}..-1")
+    need(all(-t.rank <= a < 0 for a in axes), "flip", types, "axes {} are not all in -{}..-1", axes, t.rank)
     return t
 
 
@@ -64,6 +64,7 @@ def _agree_except(axis: int, a: TensorType, b: TensorType) -> bool:
 def _concat(types: Types, attrs: tuple) -> TensorType:
     (axis,) = attrs
     first = types[0]
+    need(-first.rank <= axis < 0, "concat", types, f"axis {axis} is not in -{first.rank}..-1")
     for t in types:
         same = t.rank == first.rank and t.dtype == first.dtype and _agree_except(axis, t, first)
         need(same, "concat", types, f"dtypes, ranks and extents other than along axis {axis} must agree")
@@ -76,7 +77,7 @@ def _pad(types: Types, attrs: tuple) -> TensorType:
     (t, value), (widths,) = types, attrs
     scalar = value.shape == () and value.dtype == t.dtype
     need(scalar, "pad", types, "the fill value must be a scalar of the same dtype")
-    need(len(widths) == t.rank and all(w >= 0 for p in widths for w in p), "pad", types, f"bad widths {widths}")
+    need(len(widths) == t.rank and all(w >= 0 for p in widths for w in p), "pad", types, "bad widths {}", widths)
     return TensorType(t.dtype, tuple(n + before + after for n, (before, after) in zip(t.shape, widths, strict=True)))
 
 
@@ -84,7 +85,7 @@ def _take(types: Types, attrs: tuple) -> TensorType:
     """x.take(indices, axis): the axis is replaced by the indices' shape. Negative indices count from the end."""
     (t, indices), (axis,) = types, attrs
     need(indices.dtype.kind in "iu", "take", types, "indices must be integers")
-    need(-t.rank <= axis < 0, "take", types, f"axis {axis} is not in -{t.rank}..-1")
+    need(-t.rank <= axis < 0, "take", types, "axis {} is not in -{}..-1", axis, t.rank)
     at = t.rank + axis
     return TensorType(t.dtype, t.shape[:at] + indices.shape + t.shape[at + 1 :])
 

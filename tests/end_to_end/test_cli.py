@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 import eqfuse.calibrate
+from eqfuse import rewrites
 from eqfuse.cli import main
 from eqfuse.errors import EqfuseError
+from eqfuse.rewrites import checked
 
 
 def test_an_unknown_command_lists_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,3 +46,68 @@ def test_laws_prints_every_law_under_its_family(capsys: pytest.CaptureFixture[st
     assert main(["laws"]) == 0
     printed = capsys.readouterr().out
     assert all(law.name in printed for law in book())
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    code = main(arguments)
+    return code, capsys.readouterr().out
+
+
+@pytest.fixture
+def unchecked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
+
+
+def test_a_checked_law_is_shown_as_such(capsys: pytest.CaptureFixture[str], unchecked: None) -> None:
+    assert "not checked: eqfuse laws check cast_of_widened" in run(capsys, "laws", "cast_of_widened")[1]
+    code, printed = run(capsys, "laws", "check", "casts")
+    assert code == 0
+    assert "cast_of_widened: cast(cast(x, d), e) -> cast(x, e)" in printed
+    assert "2 laws checked in" in printed and "2 hold (0 of them proved over the reals)" in printed
+    (line,) = [line for line in run(capsys, "laws")[1].splitlines() if "cast_of_widened" in line]
+    assert line.split()[:3] == ["casts", "exact", "holds"] and "cast_of_widened: cast(cast(x, d), e)" in line
+    assert line.rstrip().endswith("when d holds every x, and e what d rounds to integers")
+    shown = run(capsys, "laws", "cast_of_widened")[1]
+    assert "guard d holds every x, and e what d rounds to integers: needed" in shown
+    assert "EXACT; over complex numbers EXACT" in shown
+
+
+def test_a_false_law_is_printed_with_its_counterexample_and_the_exit_code_is_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, unchecked: None
+) -> None:
+    (times_one,) = rewrites.select("times_one")
+    false = replace(times_one, rhs=times_one.lhs + 1.0, grows=True)
+    monkeypatch.setattr(checked, "book", lambda: (false,))
+    code, printed = run(capsys, "laws", "check", "times_one")
+    assert code == 1
+    assert "is false:\n  x = float64[] 0.0\n  left side  0.0\n  right side 1.0" in printed
+    assert "1 laws checked" in printed and "1 false" in printed
+
+
+def test_a_refuted_law_that_turns_out_true_is_reported(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, unchecked: None
+) -> None:
+    assert run(capsys, "laws", "check", "exp_of_sum")[0] == 0
+    assert "tempting and false: x = y = 0" in run(capsys, "laws", "exp_of_sum")[1]
+    (times_one,) = rewrites.select("times_one")
+    monkeypatch.setattr(checked, "REFUTED", [(replace(times_one, name="true"), "it was thought false")])
+    code, printed = run(capsys, "laws", "check", "true")
+    assert code == 1 and "it stands among the refuted laws" in printed
+
+
+def test_an_unknown_law_is_an_error_that_names_the_families(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["laws", "csts"], ["laws", "check", "csts"]):
+        assert main(arguments) == 2
+        assert "no law or family is named 'csts'; families: algebra" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_whole_book_is_checked_and_every_refuted_law_is_refuted_again(
+    capsys: pytest.CaptureFixture[str], unchecked: None
+) -> None:
+    code, printed = run(capsys, "laws", "check")
+    assert code == 0, printed
+    laws = len(rewrites.book()) + len(checked.REFUTED)
+    assert f"{laws} laws checked in" in printed and f"{len(checked.REFUTED)} refuted as before" in printed
+    table = run(capsys, "laws")[1].splitlines()
+    assert sum(line.split()[2:3] in (["holds"], ["proved"]) for line in table) == len(rewrites.book())

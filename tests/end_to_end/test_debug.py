@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,19 @@ def test_each_rung_prints_its_part_and_those_below(
     ef.compile(program, ef.spec(1000 + level, np.float32))
     printed = capsys.readouterr().err
     assert [part in printed for part in RUNGS] == [i < level for i in range(5)]
+
+
+def test_the_second_rung_has_the_matches_and_the_time_of_each_law(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("EQFUSE_DEBUG", "2")
+    monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
+    ef.compile(program, ef.spec(3000, np.float32))
+    printed = capsys.readouterr().err
+    assert re.search(r"law factor_of_sum|law known_factor_of_sum", printed)
+    told = [line for line in printed.splitlines() if line.startswith("eqfuse:   law ")]
+    assert told and all(re.fullmatch(r"eqfuse:   law \w+ ×\d+, [\d.]+ (µs|ms|s)", line) for line in told)
+    assert re.search(r"  laws that never matched, [\d.]+ (µs|ms|s)", printed)
 
 
 def test_a_level_that_is_no_number_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -283,6 +283,22 @@ def test_read_only_and_overlapping_arguments_are_refused_before_anything_changes
     np.testing.assert_array_equal(memory, [1, 1, 5, 3, 9, 5])
 
 
+def test_sharing_is_found_between_arguments_whatever_lies_between_them():
+    def add_one(x: Any, between: Any, last: Any) -> None:
+        x += 1
+
+    memory, elsewhere = np.arange(12.0), np.zeros(1)
+    evens, between = memory[::2], memory[1:4:2]
+    ef.jit(add_one)(evens, between, memory[9:10])
+    np.testing.assert_array_equal(memory, [1, 1, 3, 3, 5, 5, 7, 7, 9, 9, 11, 11])
+    for last in (memory[10:11], memory[10:11][::-1]):
+        with pytest.raises(ef.ShapeError, match="shares"):
+            ef.jit(add_one)(evens, between, last)
+        with pytest.raises(ef.ShapeError, match="shares"):
+            ef.jit(add_one)(last, elsewhere, evens)
+    np.testing.assert_array_equal(memory[::2], [1, 3, 5, 7, 9, 11])
+
+
 def test_a_saved_program_changes_its_arguments_too(tmp_path):
     ef.compile(changes_its_argument, X[0], 0.1).save(tmp_path / "p")
     u, plain = X[0].copy(), X[0].copy()

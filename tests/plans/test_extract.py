@@ -34,7 +34,7 @@ def test_every_program_extracted_under_scrambled_prices_equals_the_evaluator(see
     space = saturate(graph)
     for name in ("cpu", "a100"):
         device = scrambled(rng, name)
-        for extractor in EXTRACTORS:
+        for extractor in EXTRACTORS if seed < 8 else (*GREEDY, "flow"):  # "exact" takes its time
             agree(choose(space, device, extractor), graph, arrays)
 
 

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from eqfuse import cache, kinds
+from eqfuse.errors import EqfuseError
 from eqfuse.hardware import DEVICES
 from eqfuse.ir import Graph, Node, TensorType, const, input_node, node
-from eqfuse.kinds import State, classify
+from eqfuse.kinds import Kind, State, classify, kind_named, register
 
 CPU, GPU = DEVICES["cpu"], DEVICES["a100"]
 F32 = np.dtype(np.float32)
@@ -174,3 +176,26 @@ def test_a_second_pass_over_the_same_axes_stays_in_the_kernel(axes):
     count = const(np.float32(3))
     centred = op("subtract", X, op("divide", op("sum", X, attrs=axes), count))
     assert kind(op("divide", op("sum", op("square", centred), attrs=axes), count)) == "row"
+
+
+def test_a_kind_must_have_a_name_of_its_own() -> None:
+    with pytest.raises(EqfuseError, match="already"):
+        register(Kind("map", lambda call: None))
+
+
+def test_a_kernel_of_a_kind_that_is_not_registered_is_refused_by_name() -> None:
+    with pytest.raises(EqfuseError, match=r"no kernel kind is named 'scan'.*register"):
+        kind_named("scan")
+
+
+def test_plans_made_with_a_registered_kind_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = tensor("x", 3)
+    graph = Graph((x,), (op("exp", x),))
+    choices = (graph, CPU, "reassociate", (), "flow", None)
+    plain = cache.key(*choices)
+    monkeypatch.setattr(kinds, "_REGISTERED", [])
+    monkeypatch.setattr(kinds, "KINDS", dict(kinds.KINDS))
+    register(Kind("shy", lambda call: None))
+    assert list(kinds.KINDS)[-2:] == ["shy", "library"]
+    assert plain.path is not None and cache.key(*choices).path is None
+    assert cache.key(*choices).values != plain.values

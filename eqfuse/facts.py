@@ -1,0 +1,177 @@
+"""What is known of a tensor's values: the set of arrays that it may be.
+
+In: bounds, arrays. Out: `Fact`. `eqfuse.ops.ranges` derives one for every operator, the e-graph keeps one for every
+class, a guard of a law asks for one, and the check of that law asks the same one about arrays.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+
+from eqfuse.dtypes import kind, parts
+
+INFINITY = math.inf
+LARGEST = sys.float_info.max
+SMALLEST = math.ulp(0.0)  # no dtype has a positive number below it
+
+
+def order(value: float) -> tuple[float, float]:
+    """The key that puts -0.0 below +0.0."""
+    return (value, math.copysign(1.0, value))
+
+
+@dataclass(frozen=True, eq=False)
+class Fact:
+    """Every element that is not NaN lies in [lower, upper], where -0.0 is below +0.0 and infinities are numbers.
+
+    `nan`: an element may be NaN. `zero`: one may be a zero. `symmetric`: the last two axes may change places. Of
+    complex numbers, each part lies there.
+    """
+
+    lower: float = -INFINITY
+    upper: float = INFINITY
+    nan: bool = True
+    zero: bool = True
+    symmetric: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "zero", self.zero and self.lower <= 0 <= self.upper)
+
+    def _key(self) -> tuple:
+        return order(self.lower), order(self.upper), self.nan, self.zero, self.symmetric
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Fact) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def within(self, wanted: Fact) -> bool:
+        """Whether `wanted` allows every array that this allows."""
+        return (
+            order(wanted.lower) <= order(self.lower)
+            and order(self.upper) <= order(wanted.upper)
+            and self.nan <= wanted.nan
+            and self.zero <= wanted.zero
+            and self.symmetric >= wanted.symmetric
+        )
+
+    def meet(self, other: Fact) -> Fact:
+        """Both hold. Where they contradict each other, as a rounding apart they may, this one."""
+        lower = max(self.lower, other.lower, key=order)
+        upper = min(self.upper, other.upper, key=order)
+        if order(lower) > order(upper):
+            return self
+        return Fact(lower, upper, self.nan and other.nan, self.zero and other.zero, self.symmetric or other.symmetric)
+
+    def join(self, other: Fact) -> Fact:
+        """Each element is as one of them says."""
+        lower = min(self.lower, other.lower, key=order)
+        upper = max(self.upper, other.upper, key=order)
+        return Fact(lower, upper, self.nan or other.nan, self.zero or other.zero)
+
+    @property
+    def above(self) -> Fact:
+        """What is at least as large as any element. Of two zeros of different sign, NumPy's maximum gives either."""
+        mixed = self.upper == 0 and order(self.lower) < (0, 1)
+        return Fact(lower=SMALLEST if mixed else self.upper)
+
+    @property
+    def below(self) -> Fact:
+        """What is at most as large as any element."""
+        mixed = self.lower == 0 and order(self.upper) > (0, -1)
+        return Fact(upper=-SMALLEST if mixed else self.lower)
+
+    @property
+    def infinite(self) -> bool:
+        """May an element be an infinity?"""
+        return self.lower == -INFINITY or self.upper == INFINITY
+
+    def includes(self, array: np.ndarray) -> bool:
+        """Whether `array` is as this says."""
+        if self.symmetric and not _is_symmetric(array):
+            return False
+        if not self.zero and (array == 0).any():
+            return False
+        values = parts(array)
+        if kind(array.dtype) in "fc":
+            values = values.astype(np.float64)
+            if not self.nan and np.isnan(values).any():
+                return False
+            zeros = np.signbit(values[values == 0])
+            if (order(self.lower) == (0, 1) and zeros.any()) or (order(self.upper) == (0, -1) and not zeros.all()):
+                return False
+        return not ((values < self.lower) | (values > self.upper)).any()
+
+    def obeying(self, array: np.ndarray) -> np.ndarray:
+        """An array much like `array` that is as this says, where there is one."""
+        if array.dtype.kind == "c":
+            made = np.array(array)
+            made.real, made.imag = self._clipped(array.real), self._clipped(array.imag)
+        else:
+            made = self._clipped(array)
+        if not self.zero:
+            made = np.where(made == 0, np.ones_like(made), made)
+        if self.symmetric and made.ndim >= 2 and made.shape[-1] == made.shape[-2]:
+            made = np.where(np.tri(made.shape[-1], dtype=bool), made, made.swapaxes(-1, -2))
+        return made
+
+    def _clipped(self, array: np.ndarray) -> np.ndarray:
+        if array.dtype.kind == "b":
+            return array
+        if kind(array.dtype) == "f":
+            strange = np.isnan(array) & (not self.nan)
+            strange |= (array == INFINITY) & (self.upper < INFINITY) | (array == -INFINITY) & (self.lower > -INFINITY)
+            array = np.where(strange, np.ones_like(array), array)
+        if self.lower >= 0:
+            array = np.abs(array)
+        elif self.upper <= 0:
+            array = np.negative(np.abs(array))
+        with np.errstate(over="ignore"):  # a bound beyond the dtype
+            for bound, outside in ((self.lower, array < self.lower), (self.upper, array > self.upper)):
+                if outside.any():
+                    array = np.where(outside, _near(bound, array.dtype), array)
+        return array
+
+
+def of_dtype(dtype: np.dtype) -> Fact:
+    """What the dtype alone says."""
+    if dtype.kind == "b":
+        return Fact(0, 1, nan=False)
+    if dtype.kind in "iu":
+        return Fact(int(np.iinfo(dtype).min), int(np.iinfo(dtype).max), nan=False)
+    return Fact()
+
+
+def of_array(array: np.ndarray) -> Fact:
+    """All that can be said of a constant, but of a complex one only the symmetry."""
+    symmetric = _is_symmetric(array)
+    if array.dtype.kind == "c" or not array.size:
+        return Fact(symmetric=symmetric)
+    values = array.reshape(-1).tolist()
+    numbers = [v for v in values if v == v]
+    lower, upper = (min(numbers, key=order), max(numbers, key=order)) if numbers else (-INFINITY, INFINITY)
+    return Fact(lower, upper, len(numbers) < len(values), 0 in numbers, symmetric)
+
+
+def _is_symmetric(array: np.ndarray) -> bool:
+    if array.ndim < 2 or array.shape[-1] != array.shape[-2]:
+        return False
+    a = parts(array)
+    b = parts(array.swapaxes(-1, -2))
+    same = (a == b) | ((a != a) & (b != b))
+    return bool((same & (np.signbit(a) == np.signbit(b))).all() if kind(array.dtype) in "fc" else same.all())
+
+
+def _near(bound: float, dtype: np.dtype) -> np.generic:
+    """A number of `dtype` at a bound, as far as it has one; not so small that arithmetic loses it."""
+    if abs(bound) == SMALLEST:
+        bound = math.copysign(1.0, bound)
+    if kind(dtype) == "f":
+        return dtype.type(bound)
+    limits = np.iinfo(dtype)
+    return dtype.type(max(limits.min, min(limits.max, bound if math.isinf(bound) else math.ceil(bound))))

@@ -1,0 +1,227 @@
+"""ONNX operators that move data without looking at it: shapes, views, joins, paddings, and arrays made from nothing.
+
+In: rows' calls from `onnx_model`. Out: traced arrays, by NumPy's functions.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from eqfuse.errors import ShapeError, UnsupportedOp
+from eqfuse.frontends.onnx_elementwise import dtype_of
+from eqfuse.frontends.onnx_table import ints, one, operator, value
+from eqfuse.frontends.promotion import lift
+
+np_: Any = np  # NumPy's functions, called on traced arrays
+
+
+# ---- made from nothing
+
+
+@operator("Constant")
+def constant(
+    *,
+    value: np.ndarray | None = None,
+    value_float: float | None = None,
+    value_floats: tuple[float, ...] | None = None,
+    value_int: int | None = None,
+    value_ints: tuple[int, ...] | None = None,
+) -> Any:
+    for numbers, dtype in ((value_float, np.float32), (value_floats, np.float32), (value_int, np.int64)):
+        if numbers is not None:
+            return np.asarray(numbers, dtype)
+    return value if value is not None else np.asarray(value_ints, np.int64)
+
+
+@operator("ConstantOfShape")
+def constant_of_shape(shape: Any, *, value: np.ndarray | None = None) -> Any:
+    fill = np.zeros(1, np.float32) if value is None else value
+    return np_.broadcast_to(lift(fill.reshape(())), ints(shape, "the shape"))
+
+
+@operator("Shape")
+def shape(x: Any, *, start: int = 0, end: int | None = None) -> Any:
+    return np.array(x.shape[start:end], np.int64)
+
+
+@operator("Size")
+def size(x: Any) -> Any:
+    return np.array(x.size, np.int64)
+
+
+@operator("Range")
+def range_(start: Any, limit: Any, delta: Any, *, stash_type: int = 1) -> Any:
+    first, last, step = (value(x, "a bound of the range").reshape(()) for x in (start, limit, delta))
+    count = max(0, math.ceil((last.astype(np.float64) - first.astype(np.float64)) / step.astype(np.float64)))
+    wide = first.dtype if first.dtype.itemsize > 2 or first.dtype.kind in "iu" else np.dtype(np.float32)
+    return (first.astype(wide) + np.arange(count).astype(wide) * step.astype(wide)).astype(first.dtype)
+
+
+@operator("EyeLike")
+def eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
+    rows, columns = x.shape
+    return np.eye(rows, columns, k, x.dtype if dtype is None else dtype_of(dtype))
+
+
+# ---- the same elements in another shape
+
+
+@operator("Reshape", since=5)
+def reshape(x: Any, shape: Any, *, allowzero: int = 0) -> Any:
+    wanted = ints(shape, "the shape")
+    if not allowzero:
+        wanted = tuple(x.shape[a] if n == 0 else n for a, n in enumerate(wanted))
+    return x.reshape(wanted)
+
+
+@operator("Reshape")
+def reshape_by_attribute(x: Any, *, shape: tuple[int, ...]) -> Any:
+    return x.reshape(tuple(x.shape[a] if n == 0 else n for a, n in enumerate(shape)))
+
+
+@operator("Flatten")
+def flatten(x: Any, *, axis: int = 1) -> Any:
+    axis = axis + x.ndim if axis < 0 else axis
+    return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
+
+
+@operator("Squeeze")
+def squeeze(x: Any, given: Any = None, *, axes: tuple[int, ...] | None = None) -> Any:
+    axes = ints(given, "axes") if given is not None else axes
+    return np_.squeeze(x, axes)
+
+
+@operator("Unsqueeze")
+def unsqueeze(x: Any, given: Any = None, *, axes: tuple[int, ...] = ()) -> Any:
+    return np_.expand_dims(x, ints(given, "axes") if given is not None else axes)
+
+
+@operator("Transpose")
+def transpose(x: Any, *, perm: tuple[int, ...] | None = None) -> Any:
+    return np_.transpose(x, perm)
+
+
+@operator("Expand")
+def expand(x: Any, shape: Any) -> Any:
+    return np_.broadcast_to(x, np.broadcast_shapes(x.shape, ints(shape, "the shape")))
+
+
+@operator("Tile", since=6)
+def tile(x: Any, repeats: Any) -> Any:
+    return np_.tile(x, ints(repeats, "repeats"))
+
+
+@operator("DepthToSpace")
+def depth_to_space(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
+    n, c, h, w = x.shape
+    k = blocksize
+    if mode == "DCR":
+        parts = x.reshape(n, k, k, c // k**2, h, w).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        parts = x.reshape(n, c // k**2, k, k, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return parts.reshape(n, c // k**2, h * k, w * k)
+
+
+@operator("SpaceToDepth")
+def space_to_depth(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
+    n, c, h, w = x.shape
+    k = blocksize
+    parts = x.reshape(n, c, h // k, k, w // k, k)
+    order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
+    return parts.transpose(order).reshape(n, c * k**2, h // k, w // k)
+
+
+# ---- parts and joins
+
+
+@operator("Slice", since=10)
+def slice_(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
+    first, last = ints(starts, "starts"), ints(ends, "ends")
+    along = tuple(range(len(first))) if axes is None else ints(axes, "axes")
+    step = (1,) * len(first) if steps is None else ints(steps, "steps")
+    return _sliced(x, first, last, along, step)
+
+
+@operator("Slice")
+def slice_by_attributes(
+    x: Any, *, starts: tuple[int, ...], ends: tuple[int, ...], axes: tuple[int, ...] | None = None
+) -> Any:
+    return _sliced(x, starts, ends, tuple(range(len(starts))) if axes is None else axes, (1,) * len(starts))
+
+
+def _sliced(x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
+    key = [slice(None)] * x.ndim
+    for first, last, axis, step in zip(starts, ends, axes, steps, strict=True):
+        begin, end, step = slice(first, last, step).indices(x.shape[axis])
+        key[axis] = slice(begin, None if end < 0 else end, step)
+    return x[tuple(key)]
+
+
+@operator("Split")
+def split(
+    x: Any, given: Any = None, *, axis: int = 0, split: tuple[int, ...] = (), num_outputs: int | None = None,
+    outputs: int = 1,
+) -> Any:  # fmt: skip
+    sizes = ints(given, "the split") if given is not None else split
+    if not sizes:
+        count = num_outputs or outputs
+        each = -(-x.shape[axis] // count)
+        sizes = tuple(min(each, x.shape[axis] - i * each) for i in range(count))
+    if sum(sizes) != x.shape[axis]:
+        raise ShapeError(f"the parts {sizes} do not add up to the extent {x.shape[axis]} of axis {axis}")
+    return tuple(np_.split(x, np.cumsum(sizes)[:-1].tolist(), axis))
+
+
+@operator("Concat")
+def concat(*xs: Any, axis: int = 1) -> Any:
+    return np_.concatenate(xs, axis)
+
+
+@operator("CenterCropPad")
+def center_crop_pad(x: Any, shape: Any, *, axes: tuple[int, ...] | None = None) -> Any:
+    along = tuple(range(x.ndim)) if axes is None else tuple(a % x.ndim for a in axes)
+    key, widths = [slice(None)] * x.ndim, [(0, 0)] * x.ndim
+    for axis, n in zip(along, ints(shape, "the shape"), strict=True):
+        have = x.shape[axis]
+        if n < have:
+            first = (have - n) // 2
+            key[axis] = slice(first, first + n)
+        else:
+            widths[axis] = ((n - have) // 2, n - have - (n - have) // 2)
+    return np_.pad(x[tuple(key)], widths)
+
+
+_MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": "wrap"}
+
+
+@operator("Pad", since=11)
+def pad(x: Any, pads: Any, fill: Any = None, axes: Any = None, *, mode: str = "constant") -> Any:
+    along = tuple(range(x.ndim)) if axes is None else ints(axes, "axes")
+    return _padded(x, ints(pads, "pads"), along, mode, 0 if fill is None else fill.reshape(()))
+
+
+@operator("Pad", since=2)
+def pad_by_attributes(x: Any, *, pads: tuple[int, ...], mode: str = "constant", value: float = 0.0) -> Any:
+    return _padded(x, pads, tuple(range(x.ndim)), mode, value)
+
+
+def _padded(x: Any, pads: tuple[int, ...], axes: tuple[int, ...], mode: str, fill: Any) -> Any:
+    """Negative widths take elements away, after the others have been added."""
+    if mode not in _MODES:
+        raise UnsupportedOp(f"Pad has no mode {mode!r}")
+    widths = [(0, 0)] * x.ndim
+    for place, axis in enumerate(axes):
+        widths[axis] = (pads[place], pads[place + len(axes)])
+    added = [(max(a, 0), max(b, 0)) for a, b in widths]
+    given = {"constant_values": fill} if mode == "constant" else {}
+    y = np_.pad(x, added, _MODES[mode], **given)
+    return y[tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(widths, y.shape, strict=True))]
+
+
+@operator("Trilu")
+def trilu(x: Any, k: Any = None, *, upper: int = 1) -> Any:
+    diagonal = 0 if k is None else one(k, "k")
+    return np_.triu(x, diagonal) if upper else np_.tril(x, diagonal)

@@ -1,0 +1,148 @@
+"""Laws that rest on what is known of values: idle clamps, signs that are known, roots and logarithms that are defined.
+
+In: nothing. Out: `LAWS`. Their guards ask for facts that `eqfuse.ops.ranges` derives, so that relu of sigmoid is idle
+however the sigmoid is written. A fact is about every form of a value, under "reassociate" up to rounding.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eqfuse.ir import Literal, TensorType
+from eqfuse.ops.ranges import exchanges
+from eqfuse.rewrites.algebra import filled_with, ones
+from eqfuse.rewrites.law import (
+    APPROXIMATE,
+    EXACT,
+    REASSOCIATES,
+    Law,
+    Term,
+    apply,
+    at_least,
+    at_most,
+    attrs,
+    between,
+    defined,
+    finite,
+    floating,
+    guard,
+    known,
+    nonnegative,
+    nonpositive,
+    nonzero,
+    positive,
+    symmetric,
+    tensors,
+)
+from eqfuse.rewrites.logic import OPPOSITE
+from eqfuse.rewrites.words import cos, exp, function, log, logical_not, maximum, minimum, sin, sqrt, tanh, where
+
+x, y, z, w, a, b, c = tensors("x y z w a b c")
+p, d = attrs("p d")
+acos, asin, atanh, isfinite, isnan = map(function, ("acos", "asin", "atanh", "isfinite", "isnan"))
+
+constant_along = guard("c is constant along the axes", lambda c, p: all(c.extent(a) == 1 for a in p), c, p)
+
+
+def zeros(like: TensorType) -> Literal:
+    return Literal(np.zeros((), like.dtype))
+
+
+def _laws_of_places(op: str) -> list[Law]:
+    """Where the largest or smallest value lies; what shifts or scales all alike moves it only by rounding."""
+
+    def f(a: Term) -> Term:
+        return apply(op, a, attrs=(p,))
+
+    return [
+        Law(f"{op}_of_finite_shift", f(x + c), f(x), (constant_along, finite(c), floating(x)), REASSOCIATES),
+        Law(f"{op}_of_finite_difference", f(x - c), f(x), (constant_along, finite(c), floating(x)), REASSOCIATES),
+        Law(f"{op}_of_positive_multiple", f(x * c), f(x),
+            (constant_along, positive(c), finite(c), floating(x)), REASSOCIATES),
+        Law(f"{op}_of_positive_quotient", f(x / c), f(x), (constant_along, positive(c), finite(c)), REASSOCIATES),
+    ]  # fmt: skip
+
+
+LAWS = [
+    # clamps that are idle
+    Law("maximum_with_less", maximum(x, y), x, (at_least(x, y), defined(y)), EXACT),
+    Law("minimum_with_more", minimum(x, y), x, (at_most(x, y), defined(y)), EXACT),
+    # signs that are known
+    Law("abs_of_nonnegative", abs(x), x, (nonnegative(x),), EXACT),
+    Law("abs_of_nonpositive", abs(x), -x, (nonpositive(x),), EXACT),
+    Law("nonnegative_factor_of_abs", abs(x * c), abs(x) * c, (nonnegative(c), floating(c)), EXACT),
+    Law("positive_factor_of_relu", maximum(x * c, 0.0), maximum(x, 0.0) * c,
+        (positive(c), finite(c), floating(c)), REASSOCIATES),
+    Law("positive_divisor_of_relu", maximum(x / c, 0.0), maximum(x, 0.0) / c, (positive(c), finite(c)), REASSOCIATES),
+    Law("positive_factor_of_max", (x * c).max(p), x.max(p) * c, (positive(c), floating(c)), REASSOCIATES),
+    Law("positive_divisor_of_max", (x / c).max(p), x.max(p) / c, (positive(c), finite(c)), REASSOCIATES),
+    Law("positive_factor_of_min", (x * c).min(p), x.min(p) * c, (positive(c), floating(c)), REASSOCIATES),
+    Law("positive_divisor_of_min", (x / c).min(p), x.min(p) / c, (positive(c), finite(c)), REASSOCIATES),
+    # quotients
+    Law("quotient_times_divisor", x / c * c, x, (nonzero(c), finite(c)), REASSOCIATES),
+    Law("product_over_factor", x * c / c, x, (nonzero(c), finite(c)), REASSOCIATES),
+    # roots and logarithms
+    Law("square_of_sqrt_of_nonnegative", sqrt(x) * sqrt(x), x, (nonnegative(x),), REASSOCIATES),
+    Law("product_of_sqrt_of_nonnegative", sqrt(x) * sqrt(y), sqrt(x * y),
+        (nonnegative(x), nonnegative(y)), REASSOCIATES),
+    Law("sqrt_of_square_of_nonnegative", sqrt(x * x), x, (nonnegative(x),), REASSOCIATES),
+    Law("exp_of_log_of_nonnegative", exp(log(x)), x, (nonnegative(x),), REASSOCIATES),
+    # (where the other is negative, both sides are NaN)
+    Law("log_of_nonnegative_times", log(x * y), log(x) + log(y), (nonnegative(x),), REASSOCIATES),
+    Law("log_of_nonnegative_over", log(x / y), log(x) - log(y), (nonnegative(x),), REASSOCIATES),
+    Law("log_over_nonnegative", log(x / y), log(x) - log(y), (nonnegative(y),), REASSOCIATES),
+    Law("sin_of_asin", sin(asin(x)), x, (between(x, -1.0, 1.0),), REASSOCIATES),
+    Law("cos_of_acos", cos(acos(x)), x, (between(x, -1.0, 1.0),), REASSOCIATES),
+    Law("tanh_of_atanh", tanh(atanh(x)), x, (between(x, -1.0, 1.0),), REASSOCIATES),
+    Law("power_of_power_of_positive", (x**a) ** b, x ** (a * b), (known(a, b), positive(x), floating(x)), APPROXIMATE),
+    Law("positive_over_its_sqrt", x / sqrt(x), sqrt(x), (positive(x),), REASSOCIATES),
+    Law("sqrt_of_finite_over_it", sqrt(x) / x, 1.0 / sqrt(x), (finite(x),), REASSOCIATES),
+    Law("sqrt_of_reciprocal_of_nonnegative", sqrt(1.0 / x), 1.0 / sqrt(x), (nonnegative(x),), REASSOCIATES),
+    Law("quotient_of_sqrt_of_nonnegative", sqrt(x) / sqrt(y), sqrt(x / y),
+        (nonnegative(x), nonnegative(y)), REASSOCIATES),
+    Law("power_minus_half_of_nonnegative", x**-0.5, 1.0 / sqrt(x), (nonnegative(x),), REASSOCIATES),
+    # what is finite cancels
+    Law("finite_minus_itself", x - x, filled_with(zeros, x), (finite(x),), EXACT),
+    Law("finite_over_itself", x / x, filled_with(ones, x), (finite(x), nonzero(x)), EXACT),
+    Law("finite_sum_minus_term", x + y - y, x, (finite(y),), REASSOCIATES),
+    Law("finite_difference_plus_term", x - y + y, x, (finite(y),), REASSOCIATES),
+    Law("minus_difference_of_finite", x - (x - y), y, (finite(x),), REASSOCIATES),
+    Law("sin_squared_plus_cos_squared_of_finite", sin(x) * sin(x) + cos(x) * cos(x), filled_with(ones, x),
+        (finite(x),), REASSOCIATES),
+    Law("finite_masked", x * c.cast(d), where(c, x, 0.0), (finite(x),), REASSOCIATES),
+    # rectifiers
+    Law("rectifier_is_maximum", where(x > 0.0, x, x * a), maximum(x, x * a), (between(a, 0.0, 1.0), defined(a)),
+        REASSOCIATES),
+    Law("rectifier_by_parts_of_finite_slope", maximum(x, 0.0) + minimum(x, 0.0) * a, where(x > 0.0, x, x * a),
+        (finite(a),), REASSOCIATES),
+    Law("rectifier_of_finite_slope_at_zero", where(x >= 0.0, x, x * a), where(x > 0.0, x, x * a),
+        (finite(a),), REASSOCIATES),
+    Law("relu_by_abs_of_finite", (x + abs(x)) * 0.5, maximum(x, 0.0), (finite(x),), REASSOCIATES),
+    Law("positive_factor_of_maximum", maximum(x * c, y * c), maximum(x, y) * c,
+        (positive(c), floating(c)), REASSOCIATES),
+    Law("positive_factor_of_minimum", minimum(x * c, y * c), minimum(x, y) * c,
+        (positive(c), floating(c)), REASSOCIATES),
+    Law("positive_factor_into_known_floor", maximum(x, a) * c, maximum(x * c, a * c),
+        (known(a, c), positive(c), floating(c)), REASSOCIATES),
+    Law("positive_factor_into_known_cap", minimum(x, a) * c, minimum(x * c, a * c),
+        (known(a, c), positive(c), floating(c)), REASSOCIATES),
+    # the place of the largest
+    *(law for op in ("argmax", "argmin") for law in _laws_of_places(op)),
+    # order, of differences that are numbers
+    *(Law(f"{op}_of_finite_difference", apply(op, x - y, 0.0), apply(op, x, y), (finite(x), floating(x)), REASSOCIATES)
+      for op in ("less_equal", "greater_equal")),
+    *(Law(f"{op}_of_finite_difference", apply(op, x - y, 0.0), apply(op, x, y), (finite(x),), REASSOCIATES)
+      for op in ("equal", "not_equal")),
+    # choices that are made
+    Law("where_never_less", where(x < y, z, w), w, (at_least(x, y),), EXACT),
+    Law("where_never_more", where(x > y, z, w), w, (at_most(x, y),), EXACT),
+    Law("where_always_at_least", where(x >= y, z, w), z, (at_least(x, y), defined(x), defined(y)), EXACT),
+    Law("where_always_at_most", where(x <= y, z, w), z, (at_most(x, y), defined(x), defined(y)), EXACT),
+    *(Law(f"not_{op}_of_defined", logical_not(apply(op, x, y)), apply(opposite, x, y), (defined(x), defined(y)), EXACT)
+      for op, opposite in OPPOSITE.items()),
+    Law("where_finite", where(isfinite(c), x, y), x, (finite(c),), EXACT),
+    Law("where_nan", where(isnan(c), x, y), y, (defined(c),), EXACT),
+    # symmetric matrices
+    Law("transpose_of_symmetric", x.transpose(p), x,
+        (symmetric(x), guard("p exchanges the matrix axes", exchanges, p)), EXACT),
+]  # fmt: skip

@@ -1,0 +1,99 @@
+"""Sums and products of many terms are equal in every order, at the price of one more form each."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.equality import equality
+from eqfuse.ir import Graph, Node, input_node, node, substitute
+from eqfuse.rewrites import admitted, select
+from eqfuse.rewrites.chains import LAWS, reordered
+
+DEFAULT = admitted(select("all"), "reassociate")
+SHAPES = ((2, 3), (3,), (1, 3), (2, 1), ())
+INVERSE = {"add": "subtract", "multiply": "divide"}
+
+
+def tree(op: str, leaves: list[Node], rng: random.Random) -> Node:
+    """A random bracketing of a random order of `leaves`."""
+    terms = leaves[:]
+    rng.shuffle(terms)
+    while len(terms) > 1:
+        at = rng.randrange(len(terms) - 1)
+        terms[at : at + 2] = [node(op, terms[at : at + 2])]
+    return terms[0]
+
+
+def same(a: Node, b: Node, leaves: list[Node]) -> bool:
+    return equality(Graph(tuple(leaves), (a,)), Graph(tuple(leaves), (b,)), DEFAULT) is not None
+
+
+@pytest.mark.parametrize("op", ["add", "multiply", "maximum", "minimum", "logical_or", "bitwise_xor"])
+@pytest.mark.parametrize("n", [3, 5, 9])
+def test_two_orders_of_the_same_terms_are_proved_equal(op: str, n: int) -> None:
+    rng = random.Random(n)
+    dtype = "int32" if op == "bitwise_xor" else "bool" if op == "logical_or" else "float32"
+    leaves = [input_node(f"x{i}", ef.spec((2, 3), dtype).type) for i in range(n)]
+    for _ in range(3):
+        assert same(tree(op, leaves, rng), tree(op, leaves, rng), leaves)
+
+
+def test_differences_and_quotients_are_terms_too() -> None:
+    def traced(f: Callable[..., Any]) -> Graph:
+        return ef.trace(f, *[ef.spec((4, 5))] * 4)
+
+    for f, g in (
+        (lambda x, y, z, w: (x + y) - (z - w), lambda x, y, z, w: (w - z) + (y + x)),
+        (lambda x, y, z, w: (x / y) * (z / w), lambda x, y, z, w: z * x / y / w),
+    ):
+        a, b = traced(f), traced(g)
+        b = Graph(a.inputs, substitute(b.outputs, dict(zip(b.inputs, a.inputs, strict=True))))
+        assert equality(a, b, DEFAULT) is not None
+
+
+def test_other_terms_are_not_equal() -> None:
+    x, y, z = (input_node(name, ef.spec((3,)).type) for name in "xyz")
+    once, twice = node("add", (node("add", (x, y)), z)), node("add", (node("add", (x, y)), node("add", (y, z))))
+    assert not same(once, twice, [x, y, z])
+
+
+def test_small_terms_meet_before_they_are_broadcast() -> None:
+    program = ef.compile(lambda x, b, c: x + b + c, ef.spec((1000, 1000)), ef.spec(1000), ef.spec(1000))
+    assert program.report.flops == 1_001_000
+    assert program.report.laws_fired["sums_in_one_order"] > 0
+
+
+def test_a_long_sum_grows_by_no_more_than_its_length() -> None:
+    def total(*xs: Any) -> Any:
+        return reduce(np.add, xs)
+
+    specs = [ef.spec((4,) if i % 2 else (8, 4)) for i in range(40)]
+    space = ef.saturate(ef.trace(total, *specs))
+    assert space.stop_reason == "saturated"
+    assert sum(len(c.nodes) for s in space.segments for c in s.classes) <= 4 * len(specs)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_reordering_has_the_same_value(seed: int) -> None:
+    rng = random.Random(seed)
+    values = np.random.default_rng(seed)
+    law = rng.choice(LAWS[:2])
+    op = law.chain[0]  # type: ignore[index]
+    leaves = [input_node(f"x{i}", ef.spec(rng.choice(SHAPES), "float64").type) for i in range(rng.randint(3, 8))]
+    root = tree(op, leaves, rng)
+    if rng.random() < 0.7:
+        root = node(INVERSE[op], (root, node(INVERSE[op], (leaves[0], tree(op, leaves[1:], rng)))))
+    graph = Graph(tuple(leaves), (root,))
+    pairs = reordered(law, [*leaves, *graph.operators], set(leaves[:2]))
+    arrays = [values.uniform(0.5, 2, n.shape) for n in leaves]
+    for n, other in pairs:
+        assert other.type == n.type
+        both = ef.meaning(Graph(tuple(leaves), (n, other)), *arrays)
+        np.testing.assert_allclose(both[0], both[1], rtol=1e-12)

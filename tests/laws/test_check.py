@@ -1,0 +1,293 @@
+"""The check of a law finds what is false of it anywhere, makes the counterexample small, and says what it has shown."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse import ops
+from eqfuse.dtypes import TENSORS
+from eqfuse.errors import LawError, TargetUnavailable
+from eqfuse.ops.row import Op, Role, no_flops
+from eqfuse.rewrites import (
+    APPROXIMATE,
+    EXACT,
+    REASSOCIATES,
+    Law,
+    apply,
+    attrs,
+    book,
+    bounded,
+    checked,
+    floating,
+    guard,
+    smt,
+    tensors,
+)  # fmt: skip
+from eqfuse.rewrites.check import Counterexample
+from eqfuse.rewrites.data import layout_of
+from eqfuse.rewrites.refuted import REFUTED
+from eqfuse.rewrites.words import cos, equal, exp, log, maximum, minimum, sqrt, where
+
+x, y, z, c = tensors("x y z c")
+p, q = attrs("p q")
+
+
+def counterexample(lhs: object, rhs: object, exactness: object = EXACT) -> Counterexample:
+    found = ef.check(Law("false", lhs, rhs, exactness=exactness)).counterexample  # type: ignore[arg-type]
+    assert found is not None
+    return found
+
+
+# a false law gets its smallest counterexample
+
+
+def test_what_is_false_at_rank_four_only_is_found_there() -> None:
+    term = x
+    for _ in range(6):  # a permutation of three axes has order 1, 2 or 3; one of four may have order 4
+        term = term.transpose(p)
+    found = counterexample(term, x)
+    (array,) = found.arrays.values()
+    assert array.ndim == 4 and array.size == 4
+    assert sorted(array.ravel()) == [0, 0, 0, 1]
+
+
+def test_what_is_false_of_one_number_is_found_at_that_number() -> None:
+    found = counterexample(where(equal(x, 1234.0), x + x, x), x)
+    assert found.arrays["x"].shape == () and found.arrays["x"] == 1234
+    assert (found.left, found.right) == (2468, 1234)
+
+
+def test_what_is_false_of_one_pair_of_bytes_is_found() -> None:
+    off = where(equal(x * 100.0 + y, 1741.0), x, y)  # x = 17 and y = 41, and few others
+    found = counterexample(where(equal(off, off), where(equal(x, 17.0), where(equal(y, 41.0), x, y), y), y), y)
+    assert (found.arrays["x"], found.arrays["y"]) == (17, 41)
+
+
+def test_what_is_false_of_subnormal_numbers_only_is_found_there() -> None:
+    (array,) = counterexample(x * 0.5 * 2.0, x).arrays.values()
+    assert array.shape == () and abs(array) == ml_dtypes.finfo(array.dtype).smallest_subnormal
+
+
+def test_what_is_false_of_minus_zero_only_is_found_there() -> None:
+    (array,) = counterexample(x + 0.0, x).arrays.values()
+    assert array.shape == () and array == 0 and np.signbit(array)
+
+
+@pytest.mark.parametrize("exactness", [EXACT, REASSOCIATES, APPROXIMATE])
+def test_what_is_false_beyond_a_bound_is_found_just_beyond_it(exactness: object) -> None:
+    (array,) = counterexample(minimum(maximum(x, -7.0), 7.0), x, exactness).arrays.values()
+    assert array.shape == () and abs(array) == 8
+    (array,) = counterexample(maximum(x, -20.0).sum(p), x.sum(p), exactness).arrays.values()
+    assert array.size == 1 and array.item() == -21
+
+
+def test_what_is_false_of_empty_arrays_only_is_found_there() -> None:
+    found = counterexample((x / y).sum(p), x.sum(p) / y, REASSOCIATES)
+    assert found.arrays["x"].size == 0 and found.arrays["y"].item() == 0
+
+
+def test_what_is_false_of_strided_arrays_only_is_found_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def as_stored(array: np.ndarray) -> np.ndarray:
+        return array.ravel(order="K").reshape(array.shape)
+
+    op = Op("as_stored", Role.VIEW, 1, (), lambda types, _: types[0], as_stored, no_flops)
+    monkeypatch.setitem(ops.TABLE, "as_stored", op)
+    found = counterexample(apply("as_stored", x), x)
+    assert layout_of(found.arrays["x"]) and f"in {layout_of(found.arrays['x'])}" in str(found)
+    assert found.arrays["x"].size == 2 or found.arrays["x"].shape == (2, 2)
+
+
+def test_rounding_alone_refutes_a_law_that_claims_the_same_bits() -> None:
+    for lhs, rhs in (
+        (x + y + z, x + (y + z)),
+        (x / 3.0, x * (1.0 / 3.0)),
+        (x.sum(p).sum(q), x.sum((-2, -1))),
+        ((x @ y) @ z, x @ (y @ z)),
+    ):
+        law = Law("rounds", lhs, rhs, exactness=REASSOCIATES)
+        assert ef.check(law).measured == REASSOCIATES
+        assert not ef.check(replace(law, exactness=EXACT)).ok
+
+
+def test_a_nan_that_gets_lost_refutes_a_law_that_only_reassociates() -> None:
+    law = Law("absorbs", maximum(x, minimum(x, y)), x, exactness=REASSOCIATES)
+    found = ef.check(law).counterexample
+    assert found is not None and np.isnan(found.left) != np.isnan(found.right)
+    assert ef.check(replace(law, exactness=APPROXIMATE)).measured == APPROXIMATE
+
+
+@pytest.mark.parametrize("law", [law for law, _ in REFUTED], ids=[law.name for law, _ in REFUTED])
+def test_no_counterexample_is_larger_than_a_reader_can_take_in(law: Law) -> None:
+    found = ef.check(law).counterexample
+    assert found is not None
+    assert all(a.size <= 4 and not layout_of(a) for a in found.arrays.values()), str(found)
+    values = [v for a in found.arrays.values() for v in a.ravel()]
+    assert sum(v != 0 for v in values) <= 3 and all(abs(v) <= 2 or v != v for v in values), str(found)
+
+
+def test_a_counterexample_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> None:
+    for lhs, rhs in ((x @ y, y @ x), (x.max(p) + y, (x + y).max(p)), (where(c, x, y), where(c, y, x))):
+        found = counterexample(lhs, rhs)
+        exec(found.snippet, {})
+        assert capsys.readouterr().out.split() == f"{found.left} {found.right}".split()
+
+
+def test_a_check_says_the_same_every_time() -> None:
+    for law in (REFUTED[0][0], REFUTED[-1][0], book()[0]):
+        assert str(ef.check(law)) == str(ef.check(law))
+
+
+# what a check tries
+
+
+def test_cases_have_every_rank_and_dtype() -> None:
+    report = ef.check(Law("keeps", apply("negative", -x), x, exactness=EXACT, complex=EXACT), cases=400)
+    assert set(report.ranks) == {0, 1, 2, 3, 4} and min(report.ranks.values()) >= 3
+    assert report.dtypes == set(TENSORS) - {np.dtype(bool)}  # NumPy does not negate truth values
+
+
+def test_every_value_of_small_dtypes_is_tried_and_said() -> None:
+    report = ef.check(Law("keeps", apply("negative", -x), x, exactness=EXACT))
+    assert {s.dtype.name: s.tuples for s in report.sweeps if s.all} == {
+        "int8": 256, "uint8": 256, "int16": 65536, "uint16": 65536, "float16": 65536, "bfloat16": 65536,
+        "float8_e4m3fn": 256, "float8_e5m2": 256,
+    }  # fmt: skip
+    assert "holds on all the values of int8" in str(report)
+    pairs = ef.check(Law("commutes", x * y, y * x, exactness=EXACT))
+    assert {s.dtype.name: s.tuples for s in pairs.sweeps if s.all}["int8"] == 65536
+    assert all(s.tuples > 150_000 for s in pairs.sweeps if not s.all)
+    assert "a dense sample of the values of int16, uint16, float16, bfloat16" in str(pairs)
+
+
+def test_laws_with_axes_are_not_swept() -> None:
+    report = ef.check(Law("over_one", x.max(p), x))
+    assert report.sweeps == () and report.proof is None
+
+
+# what a check says of guards and exactness
+
+
+def test_a_guard_is_needed_idle_or_bounds_growth() -> None:
+    nonempty = guard("x is not empty", lambda t: t.size > 0, x)
+    small = bounded("x is small", lambda t: t.size < 5, x)
+    report = ef.check(Law("guarded", abs(-x), abs(x), (floating(x), nonempty, small)))
+    assert report.ok
+    assert [g.status for g in report.guards] == ["needed", "idle", "bounds growth"]
+    needed = report.guards[0].counterexample
+    assert needed is not None and needed.arrays["x"].dtype.kind in "iu"  # where -x wraps around
+    assert report.remarks == ["no counterexample without the guard that x is not empty"]
+
+
+def test_a_law_that_claims_too_little_is_told_so_and_holds() -> None:
+    report = ef.check(Law("modest", x * 1.0, x, exactness=REASSOCIATES))
+    assert report.ok and report.measured == EXACT
+    assert report.remarks == ["claims REASSOCIATES, measured EXACT"]
+    assert "note: claims REASSOCIATES, measured EXACT" in str(report)
+    assert ef.check(Law("right", x * 1.0, x, exactness=EXACT)).remarks == []
+
+
+def test_a_law_whose_sides_never_fit_was_not_tested() -> None:
+    report = ef.check(Law("never", x @ y, x @ y, (guard("false", lambda t: False, x),)))
+    assert not report.ok and "was not tested" in str(report)
+
+
+def test_a_guard_that_has_no_answer_is_an_error_that_names_the_types() -> None:
+    law = Law("asks", x + x, x * 2.0, (guard("x has three columns", lambda t: t.shape[-1] == 3, x),))
+    with pytest.raises(LawError, match=r"law 'asks': a guard .* raises IndexError: .* for x = \w+\[\]"):
+        ef.check(law)
+
+
+# proofs over the reals
+
+
+@pytest.fixture
+def z3() -> object:
+    return pytest.importorskip("z3", reason="needs z3-solver: pip install 'eqfuse[smt]'")
+
+
+def test_laws_of_real_arithmetic_are_proved(z3: object) -> None:
+    for lhs, rhs in (
+        (x * y + x * z, x * (y + z)),
+        (maximum(x, y) + minimum(x, y), x + y),
+        (where(x < y, x, y), minimum(x, y)),
+        (maximum(exp(x), 0.0), exp(x)),
+        (sqrt(x * x), abs(x)),
+        (cos(x + y), cos(y + x)),
+    ):
+        proof = smt.prove(Law("true", lhs, rhs))
+        assert proof.proved and str(proof) == "proved over the reals"
+
+
+def test_a_proof_says_what_it_assumes(z3: object) -> None:
+    assert str(smt.prove(Law("t", x / y / z, x / (y * z)))) == "proved over the reals where (y * z) is not 0"
+    assert smt.prove(Law("t", sqrt(x) * sqrt(x), x)).where == ("x is not negative",)
+    assert smt.prove(Law("t", x / (exp(y) + 1.0), x / (1.0 + exp(y)))).where == ()
+
+
+def test_nothing_is_proved_that_was_not_shown(z3: object) -> None:
+    for lhs, rhs, why in (
+        (x * x, x, "sides differ at x = "),
+        (exp(x) * exp(y), exp(x + y), "needs more than is known here of exp"),
+        (log(x) + log(-x), x * 5.0, "nothing is such that x is positive and negative(x) is positive"),
+        (apply("bitwise_and", x, y), apply("bitwise_and", y, x), "unsupported: bitwise_and"),
+        (x.sum(p), x.sum(p), "not pointwise"),
+        (x**y, x**y, "exponent y"),
+    ):
+        proof = smt.prove(Law("open", lhs, rhs))
+        assert not proof.proved and why in str(proof) and str(proof).startswith("not proved over the reals")
+
+
+def test_what_is_false_of_real_numbers_is_never_proved(z3: object) -> None:
+    for law, _ in REFUTED:
+        proof = smt.prove(law)
+        assert not proof.proved or law.exactness == EXACT  # such may be false of NaN and zeros alone
+
+
+def test_without_z3_the_error_names_the_extra_and_the_check_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "z3", None)
+    law = Law("one", x * 1.0, x)
+    with pytest.raises(TargetUnavailable, match=r"pip install 'eqfuse\[smt\]'"):
+        smt.prove(law)
+    report = ef.check(law)
+    assert report.ok and "not tried: pip install 'eqfuse[smt]'" in str(report)
+
+
+# what is kept of checks
+
+
+def test_what_was_found_is_kept_until_the_law_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    law = book()[0]
+    (verdict,) = checked.verdicts([law])
+    assert checked.kept()[law.name] == verdict
+    monkeypatch.setattr(checked, "book", lambda: (replace(law, exactness=APPROXIMATE), *book()[1:]))
+    assert law.name not in checked.kept()
+
+
+def test_a_law_changes_with_the_code_of_its_guards() -> None:
+    def law(most: int) -> Law:
+        return Law("guarded", x + x, x * 2.0, (guard("x is small", lambda t: t.size < most, x),))
+
+    assert checked.digest(law(4)) == checked.digest(law(4)) != checked.digest(law(5))
+
+
+def test_a_damaged_list_of_checked_laws_is_set_aside() -> None:
+    list(checked.verdicts([book()[0]]))
+    checked.path().write_text("{")
+    with pytest.warns(UserWarning, match="list of checked laws .* is damaged"):
+        assert checked.kept() == {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert checked.kept() == {}
+
+
+@pytest.mark.slow
+def test_processes_find_what_one_process_finds() -> None:
+    laws = (*book()[:10], REFUTED[0][0])
+    assert [v.text for v in checked.verdicts(laws)] == [str(ef.check(law)) for law in laws]

@@ -1,0 +1,76 @@
+"""How often each law decided a plan: the kept table is what the plans say, and is not read for another book."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from eqfuse import decided, lawbook
+from eqfuse.hardware import device
+from eqfuse.rewrites import admitted, book, select
+from eqfuse.why import rests_on
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decided, "path", lambda: tmp_path / "decided.json")
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_law_counts_once_for_each_program_that_has_a_plan_resting_on_it() -> None:
+    decided.keep({"P": {"a": ["double"], "b": ["double", "lerp"]}, "Q": {"a": ["double"], "b": []}})
+    counts = decided.decided()
+    assert counts is not None
+    assert (counts["double"], counts["lerp"], counts["times_one"]) == (2, 1, 0)
+    assert set(counts) == {law.name for law in book()}
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_the_table_of_another_book_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    decided.keep({"P": {"a": ["double"]}})
+    monkeypatch.setattr(decided, "book", lambda: book()[1:])
+    assert decided.decided() is None
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_the_table_of_laws_has_the_counts_and_says_when_there_are_none(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decided.keep({"P": {"a": ["double", "lerp"]}})
+    lawbook.table()
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"the {len(book()) - 2} that decided no plan are candidates to drop" in printed
+    monkeypatch.setattr(decided, "digest", lambda: "of another book")
+    lawbook.table()
+    assert "not counted for this book" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_kept_table_is_about_laws_and_the_benchmark_programs() -> None:
+    table = decided.read()
+    if table is None:
+        pytest.skip("the book has changed since: run python benches/laws.py --keep")
+    names = {law.name for law in book()}
+    assert set(table) == set(decided.programs())
+    assert {law for found in table.values() for laws in found.values() for law in laws} <= names
+
+
+@pytest.mark.parametrize("name", ["G7", "G19", "G25 constants"])
+def test_the_kept_table_says_what_a_plan_rests_on(name: str) -> None:
+    table = decided.read()
+    if table is None:
+        pytest.skip("the book has changed since: run python benches/laws.py --keep")
+    laws = admitted(select("all"), "reassociate")
+    space = decided.saturate(decided.programs()[name], laws=list(laws))
+    for target in decided.DEVICES:
+        found = rests_on(decided.extract(space, target=device(target)), laws, seconds=60)
+        assert list(found.laws) == table[name][f"{target}, reassociate"]
+
+
+@pytest.mark.slow
+def test_the_kept_table_is_of_this_book_and_complete() -> None:
+    """When this fails: python benches/laws.py --keep."""
+    table: dict[str, dict[str, list[str]]] = {}
+    for program, circumstances, laws in decided.decide():
+        table.setdefault(program, {})[circumstances] = list(laws)
+    assert decided.read() == table

@@ -1,0 +1,130 @@
+"""Growth: every family ends by itself on the benchmark programs, and laws that never end stop at the caps."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.demo_programs import small, transformer
+from eqfuse.egraph import saturate
+from eqfuse.ir import Graph
+from eqfuse.pytree import flatten
+from eqfuse.rewrites import FAMILIES, OPT_IN
+from eqfuse.testing.suite import GRAPHS, Case
+from tests.programs.every import PROGRAMS
+
+ROOM = ef.Budget(seconds=60)
+WHOLE_BOOK = ["all", *sorted(OPT_IN)]
+LARGEST = {"all": 10}  # times the nodes of the program, at any time; of one family 6
+
+
+@functools.cache
+def programs() -> dict[str, Graph]:
+    found = {}
+    for id, case in GRAPHS.items():
+        function, types = case.program(small=True)
+        found[id] = ef.trace(function, *[ef.spec(t.shape, t.dtype) for t in types])
+    for example in small():
+        function, arguments = example.build(np.float32)
+        found[example.name] = ef.trace(function, *arguments)
+    return found
+
+
+@pytest.mark.parametrize("laws", [*FAMILIES, "all"])
+def test_laws_end_by_themselves_on_every_benchmark_program(laws: str) -> None:
+    """Opt-in families too, as long as they are alone."""
+    for name, graph in programs().items():
+        space = saturate(graph, laws=laws, numerics="approximate", budget=ROOM)
+        assert space.stop_reason == "saturated", name
+        for segment in space.segments:
+            assert max(segment.nodes_per_round) <= LARGEST.get(laws, 6) * segment.nodes_per_round[0], name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", sorted({*FAMILIES} - OPT_IN))
+def test_every_family_ends_by_itself_on_programs_as_people_write_them(family: str) -> None:
+    """A slice or a reshape moves one operator a round: layout takes up to 37 of them and 13 times the nodes."""
+    for program in PROGRAMS:
+        arguments, named = program.arguments(program.small)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            graph = ef.trace(program.function, *arguments, static_argnames=program.static, **named)
+        if len(graph.nodes) > 340:
+            continue
+        space = saturate(graph, laws=family, numerics="approximate", budget=ef.Budget(60, nodes=30_000, rounds=64))
+        assert space.stop_reason == "saturated", program.name
+        for segment in space.segments:
+            assert max(segment.nodes_per_round) <= 16 * segment.nodes_per_round[0], program.name
+
+
+def test_twelve_transformer_blocks_saturate_small_under_the_default_book() -> None:
+    function, arguments = transformer(batch=1, tokens=8, width=12, heads=3, blocks=12).build(np.float32)
+    space = saturate(ef.trace(function, *arguments), budget=ROOM)
+    assert space.stop_reason == "saturated"
+    assert all(max(s.nodes_per_round) <= 10 * s.nodes_per_round[0] for s in space.segments)
+
+
+def sum_of_ten(*terms: Any) -> Any:
+    return functools.reduce(operator.add, terms)
+
+
+def product_of_sums(*terms: Any) -> Any:
+    pairs = [a + b for a, b in zip(terms[::2], terms[1::2], strict=True)]
+    return functools.reduce(operator.mul, pairs)
+
+
+def matrix_product_of_sums(*terms: Any) -> Any:
+    pairs = [a + b for a, b in zip(terms[::2], terms[1::2], strict=True)]
+    return functools.reduce(operator.matmul, pairs)
+
+
+ENDLESS = {"associativity": sum_of_ten, "distribution": product_of_sums, "products": matrix_product_of_sums}
+
+
+@pytest.mark.parametrize("nodes", [50, 400])
+@pytest.mark.parametrize("function", ENDLESS.values(), ids=ENDLESS)
+def test_raw_associativity_and_distribution_stop_at_the_cap_and_the_answer_is_right(
+    function: Any, nodes: int
+) -> None:
+    rng = np.random.default_rng(0)
+    terms = [rng.integers(-2, 3, (4, 4)) / 2 for _ in range(10)]
+    budget = ef.Budget(seconds=60, nodes=nodes)
+    graph = ef.trace(function, *terms)
+    (segment,) = saturate(graph, laws=WHOLE_BOOK, budget=budget).segments
+    assert segment.stop_reason == "nodes"
+    assert max(segment.nodes_per_round) <= nodes
+    program = ef.compile(graph, laws=WHOLE_BOOK, budget=budget)
+    assert program.report.stop_reason == "nodes"
+    (got,) = flatten(program(*terms))[0]
+    np.testing.assert_array_equal(got, function(*terms))  # halves: every order gives these bits
+
+
+@pytest.mark.parametrize("case", [GRAPHS[id] for id in ("G5", "G17", "G30")], ids=lambda case: case.id)
+def test_the_whole_book_with_what_is_opt_in_gives_the_right_answer(case: Case) -> None:
+    function, types = case.program(small=True)
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(t.shape).astype(t.dtype) for t in types]
+    program = ef.compile(function, *given, laws=WHOLE_BOOK, budget=ef.Budget(seconds=60, nodes=600))
+    for got, wanted in zip(flatten(program(*given))[0], flatten(function(*given))[0], strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_each_law_is_reported_with_its_matches_and_its_seconds() -> None:
+    report = ef.compile(lambda a, b, c: a @ b + a @ c, *[ef.spec((32, 32), np.float32)] * 3, laws="all").report
+    assert report.laws_fired["common_left_factor"] >= 1
+    assert set(report.laws_fired) <= set(report.law_seconds)
+    assert all(seconds > 0 for seconds in report.law_seconds.values())
+
+
+def test_the_seconds_of_the_laws_are_within_those_of_saturation() -> None:
+    function, arguments = transformer(batch=1, tokens=8, width=12, heads=3).build(np.float32)
+    space = saturate(ef.trace(function, *arguments), budget=ROOM)
+    assert 0 < sum(space.law_seconds.values()) < space.seconds
+    for segment in space.segments:
+        assert set(segment.laws_fired) <= set(segment.law_seconds)

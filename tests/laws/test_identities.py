@@ -1,0 +1,460 @@
+"""Textbook equalities, written as NumPy programs: the book proves both sides equal, and their look-alikes it does not.
+
+Both programs go into one e-graph; they are proved equal when their results end in one class.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eqfuse.egraph import Budget, saturate
+from eqfuse.functions import (
+    conv,
+    elu,
+    erf,
+    erfc,
+    gelu,
+    layer_norm,
+    leaky_relu,
+    log_softmax,
+    logsumexp,
+    relu,
+    relu6,
+    rms_norm,
+    sigmoid,
+    silu,
+    softmax,
+    softplus,
+)
+from eqfuse.trace import spec, trace
+
+F, B, N = np.float32, np.bool_, np.int64
+Row = tuple[Callable[..., Any], Callable[..., Any], list[Any]]
+
+X, Y, R, S = (4, 6), (4, 6), (4, 1), ()
+MASK = spec((4, 6), B)
+WHOLE = spec((4, 6), N)
+HALF = spec((4, 6), np.float16)
+
+
+def spec_of(s: Any) -> Any:
+    return spec(s, F) if isinstance(s, tuple) else s
+
+
+def same_class(
+    left: Callable, right: Callable, arguments: list, laws: Any = "all", numerics: str = "reassociate"
+) -> bool:
+    """Whether both programs' results end in one class; that they do not says nothing before all was tried."""
+    graph = trace(lambda *a: (left(*a), right(*a)), *map(spec_of, arguments))
+    (segment,) = saturate(graph, laws=laws, numerics=numerics, budget=Budget(seconds=60, nodes=4000)).segments
+    met: bool = segment.roots[0] == segment.roots[1]
+    assert met or segment.stop_reason == "saturated", "neither proved nor all tried"
+    return met
+
+
+def mean(x: Any) -> Any:
+    return x.mean(-1, keepdims=True)
+
+
+def total(x: Any) -> Any:
+    return x.sum(-1, keepdims=True)
+
+
+def top(x: Any) -> Any:
+    return x.max(-1, keepdims=True)
+
+
+# bit for bit
+STRICT: dict[str, Row] = {
+    "x - (-y) = x + y": (lambda x, y: x - (-y), lambda x, y: x + y, [X, Y]),
+    "-x · -y = x y": (lambda x, y: -x * -y, lambda x, y: x * y, [X, Y]),
+    "x / -y = -(x / y)": (lambda x, y: x / -y, lambda x, y: -(x / y), [X, Y]),
+    "x⁰ = 1": (lambda x: x**0.0, np.ones_like, [X]),
+    "2 x = x + x": (lambda x: 2 * x, lambda x: x + x, [X]),
+    "|-x| = |x|": (lambda x: np.abs(-x), np.abs, [X]),
+    "||x|| = |x|": (lambda x: np.abs(np.abs(x)), np.abs, [X]),
+    "|x| |y| = |x y|": (lambda x, y: np.abs(x) * np.abs(y), lambda x, y: np.abs(x * y), [X, Y]),
+    "|x| / |y| = |x / y|": (lambda x, y: np.abs(x) / np.abs(y), lambda x, y: np.abs(x / y), [X, Y]),
+    "|x|² = x²": (lambda x: np.square(np.abs(x)), np.square, [X]),
+    "copysign(x, x) = x": (lambda x: np.copysign(x, x), lambda x: x + -0.0, [X]),
+    "floor(floor x) = floor x": (lambda x: np.floor(np.floor(x)), np.floor, [X]),
+    "floor(-x) = -ceil x": (lambda x: np.floor(-x), lambda x: -np.ceil(x), [X]),
+    "round(trunc x) = trunc x": (lambda x: np.rint(np.trunc(x)), np.trunc, [X]),
+    "relu of sigmoid": (lambda x: relu(sigmoid(x)), sigmoid, [X]),
+    "relu of |x|": (lambda x: relu(np.abs(x)), np.abs, [X]),
+    "where(c, x, x) = x": (lambda c, x: np.where(c, x, x), lambda c, x: x + -0.0, [MASK, X]),
+    "where(not c, x, y)": (lambda c, x, y: np.where(~c, x, y), lambda c, x, y: np.where(c, y, x), [MASK, X, Y]),
+    "where inside where": (
+        lambda c, x, y, z: np.where(c, np.where(c, x, y), z), lambda c, x, y, z: np.where(c, x, z), [MASK, X, Y, X]),
+    "where of where is where of and": (
+        lambda c, d, x, y: np.where(c, np.where(d, x, y), y),
+        lambda c, d, x, y: np.where(np.logical_and(c, d), x, y), [MASK, MASK, X, Y]),
+    "where of exponentials": (
+        lambda c, x, y: np.where(c, np.exp(x), np.exp(y)), lambda c, x, y: np.exp(np.where(c, x, y)), [MASK, X, Y]),
+    "De Morgan, and": (lambda c, d: ~c & ~d, lambda c, d: ~(c | d), [MASK, MASK]),
+    "De Morgan, or": (
+        lambda c, d: np.logical_or(np.logical_not(c), np.logical_not(d)),
+        lambda c, d: np.logical_not(np.logical_and(c, d)), [MASK, MASK]),
+    "not not c = c": (lambda c: ~~c, lambda c: c & c, [MASK]),
+    "c and (c or d) = c": (lambda c, d: c & (c | d), lambda c, d: c | (c & d), [MASK, MASK]),
+    "and distributes over or": (lambda c, d, e: (c & d) | (c & e), lambda c, d, e: c & (d | e), [MASK] * 3),
+    "x > y is y < x": (lambda x, y: x > y, lambda x, y: y < x, [X, Y]),
+    "not (x == y)": (lambda x, y: ~(x == y), lambda x, y: x != y, [X, Y]),
+    "not (i < j) of integers": (lambda i, j: ~(i < j), lambda i, j: i >= j, [WHOLE, WHOLE]),
+    "-x < -y is y < x": (lambda x, y: -x < -y, lambda x, y: y < x, [X, Y]),
+    "x ≠ x is isnan": (lambda x: x != x, np.isnan, [X]),
+    "x > 1 and x > 2": (lambda x: (x > 1) & (x > 2), lambda x: x > 2, [X]),
+    "both above": (lambda x, y: (x > 1) & (y > 1), lambda x, y: np.minimum(x, y) > 1, [X, Y]),
+    "all above": (lambda x: (x > 0).all(-1), lambda x: x.min(-1) > 0, [X]),
+    "any of not": (lambda c: np.logical_not(c).any(-1), lambda c: np.logical_not(c.all(-1)), [MASK]),
+    "any NaN": (lambda x: np.isnan(x).any(-1), lambda x: np.isnan(x.max(-1)), [X]),
+    "count > 0 is any": (lambda c: np.count_nonzero(c, axis=-1) > 0, lambda c: c.any(-1), [MASK]),
+    "isfinite": (lambda x: np.logical_or(np.isnan(x), np.isinf(x)), lambda x: np.logical_not(np.isfinite(x)), [X]),
+    "casts there and back": (lambda h: h.astype(F).astype(np.float16), lambda h: h + np.float16(-0.0), [HALF]),
+    "maximum of casts": (
+        lambda h, k: np.maximum(h.astype(F), k.astype(F)), lambda h, k: np.maximum(h, k).astype(F), [HALF, HALF]),
+    "comparison of casts": (lambda h, k: h.astype(F) < k.astype(F), lambda h, k: h < k, [HALF, HALF]),
+    "isnan of a cast": (lambda h: np.isnan(h.astype(F)), np.isnan, [HALF]),
+    "x.T.T = x": (lambda x: np.exp(x.T).T, np.exp, [X]),
+    "flip of flip": (lambda x: np.negative(x[::-1])[::-1], np.negative, [X]),
+    "flip of both axes": (lambda x: np.negative(x[::-1])[:, ::-1], lambda x: -np.flip(x), [X]),
+    "slice of flip": (lambda x: x[::-1][:2], lambda x: x[2:][::-1], [X]),
+    "roll there and back": (lambda x: np.roll(np.roll(x, 1, 0), -1, 0), lambda x: x + -0.0, [X]),
+    "halves joined": (lambda x: np.concatenate([x[:2], x[2:]]), lambda x: x + -0.0, [X]),
+    "slice of what was joined": (lambda x, y: np.concatenate([x, y])[5:7], lambda x, y: y[1:3], [X, Y]),
+    "one of a stack": (lambda x, y: np.stack([x, y, x * 2])[1], lambda x, y: y + -0.0, [X, Y]),
+    "exp of parts": (
+        lambda x, y: np.concatenate([np.exp(x), np.exp(y)]), lambda x, y: np.exp(np.concatenate([x, y])), [X, Y]),
+    "padding cut off": (lambda x: np.pad(x, 1)[1:-1, 1:-1], lambda x: x + -0.0, [X]),
+    "padding twice": (lambda x: np.pad(np.pad(x, 1), 2), lambda x: np.pad(x, 3), [X]),
+    "|x| of padded": (lambda x: np.abs(np.pad(x, 1)), lambda x: np.pad(np.abs(x), 1), [X]),
+    "rows of rows": (lambda x, i, j: x[i][j], lambda x, i, j: x[i[j]], [X, spec((3,), N), spec((2,), N)]),
+    "rows of exp": (lambda x: np.exp(x)[[2, 0]], lambda x: np.exp(x[[2, 0]]), [X]),
+    "rows of a transpose": (lambda x: x.T[[2, 0]], lambda x: x[:, [2, 0]].T, [X]),
+    "max of a reshape": (lambda x: x.reshape(-1).max(), lambda x: x.max(), [X]),
+    "squeeze of unsqueezed": (lambda x: x[None][0], lambda x: x + -0.0, [X]),
+}  # fmt: skip
+
+# equal over the reals
+REASSOCIATE: dict[str, Row] = {
+    "x y + x z = x (y + z)": (lambda x, y, z: x * y + x * z, lambda x, y, z: x * (y + z), [X, Y, X]),
+    "x - x y = x (1 - y)": (lambda x, y: x - x * y, lambda x, y: x * (1 - y), [X, Y]),
+    "x y - x = x (y - 1)": (lambda x, y: x * y - x, lambda x, y: x * (y - 1), [X, Y]),
+    "x / (y / z) = x z / y": (lambda x, y, z: x / (y / z), lambda x, y, z: x * z / y, [X, Y, X]),
+    "1 / (1 / x) = x": (lambda x: 1 / (1 / x), lambda x: x + 0.0, [X]),
+    "1 / (x / y) = y / x": (lambda x, y: 1 / (x / y), lambda x, y: y / x, [X, Y]),
+    "x / y / z = x / (y z)": (lambda x, y, z: x / y / z, lambda x, y, z: x / (y * z), [X, Y, X]),
+    "-x - y = -(x + y)": (lambda x, y: -x - y, lambda x, y: -(x + y), [X, Y]),
+    "x³ = x x x": (lambda x: x**3, lambda x: x * x * x, [X]),
+    "x⁻² = 1 / x²": (lambda x: x**-2.0, lambda x: 1 / (x * x), [X]),
+    "x^½ = √x": (lambda x: np.power(x, F(0.5)), np.sqrt, [X]),
+    "x^1½ = x √x": (lambda x: np.power(x, F(1.5)), lambda x: x * np.sqrt(x), [X]),
+    "log √x = ½ log x": (lambda x: np.log(np.sqrt(x)), lambda x: np.log(x) / 2, [X]),
+    "log (1 / x) = -log x": (lambda x: np.log(1 / x), lambda x: -np.log(x), [X]),
+    "∛x³": (lambda x: np.cbrt(x) * np.cbrt(x) * np.cbrt(x), lambda x: x + 0.0, [X]),
+    "log-add-exp by its maximum": (
+        lambda x, y: np.maximum(x, y) + np.log1p(np.exp(-np.abs(x - y))), np.logaddexp, [X, Y]),
+    "sin(-x) = -sin x": (lambda x: np.sin(-x), lambda x: -np.sin(x), [X]),
+    "cos |x| = cos x": (lambda x: np.cos(np.abs(x)), np.cos, [X]),
+    "sin x / cos x = tan x": (lambda x: np.sin(x) / np.cos(x), np.tan, [X]),
+    "2 sin x cos x = sin 2x": (lambda x: 2 * (np.sin(x) * np.cos(x)), lambda x: np.sin(2 * x), [X]),
+    "cos² - sin² = cos 2x": (lambda x: np.cos(x) ** 2 - np.sin(x) ** 2, lambda x: np.cos(2 * x), [X]),
+    "sin(x + y)": (
+        lambda x, y: np.sin(x) * np.cos(y) + np.cos(x) * np.sin(y), lambda x, y: np.sin(x + y), [X, Y]),
+    "cos(x + y)": (
+        lambda x, y: np.cos(x) * np.cos(y) - np.sin(x) * np.sin(y), lambda x, y: np.cos(x + y), [X, Y]),
+    "tanh x cosh x = sinh x": (lambda x: np.tanh(x) * np.cosh(x), np.sinh, [X]),
+    "max + min = x + y": (lambda x, y: np.maximum(x, y) + np.minimum(x, y), lambda x, y: x + y, [X, Y]),
+    "max - min = |x - y|": (lambda x, y: np.maximum(x, y) - np.minimum(x, y), lambda x, y: np.abs(x - y), [X, Y]),
+    "relu(x) - relu(-x) = x": (lambda x: relu(x) - relu(-x), lambda x: x + 0.0, [X]),
+    "max(-x, -y) = -min(x, y)": (lambda x, y: np.maximum(-x, -y), lambda x, y: -np.minimum(x, y), [X, Y]),
+    "max(exp x, exp y) = exp max(x, y)": (
+        lambda x, y: np.maximum(np.exp(x), np.exp(y)), lambda x, y: np.exp(np.maximum(x, y)), [X, Y]),
+    "clip of clip": (lambda x: np.clip(np.clip(x, -1, 1), 0, 3), lambda x: np.clip(x, 0, 1), [X]),
+    "clip in either order": (lambda x: np.maximum(np.minimum(x, 1), 0), lambda x: np.minimum(np.maximum(x, 0), 1), [X]),
+    "relu of relu": (lambda x: relu(relu(x)), relu, [X]),
+    "relu6 of relu": (lambda x: relu6(relu(x)), relu6, [X]),
+    "sign(x) |x| = x": (lambda x: np.sign(x) * np.abs(x), lambda x: x + 0.0, [X]),
+    "sign(x) x = |x|": (lambda x: np.sign(x) * x, np.abs, [X]),
+    "where(x > 0, x, -x) = |x|": (lambda x: np.where(x > 0, x, -x), np.abs, [X]),
+    "where(x < 0, -x, x) = |x|": (lambda x: np.where(x < 0, -x, x), np.abs, [X]),
+    "sums merge": (lambda x: x.sum(-1).sum(-1), lambda x: x.sum(), [X]),
+    "sum of sums": (lambda x, y: x.sum(-1) + y.sum(-1), lambda x, y: (x + y).sum(-1), [X, Y]),
+    "difference of sums": (lambda x, y: x.sum(-1) - y.sum(-1), lambda x, y: (x - y).sum(-1), [X, Y]),
+    "factor out of a sum": (lambda x, r: (x * r).sum(-1), lambda x, r: x.sum(-1) * r.reshape(4), [X, R]),
+    "shift out of a sum": (lambda x, r: (x + r).sum(-1), lambda x, r: x.sum(-1) + r.reshape(4) * 6, [X, R]),
+    "mean of an affine map": (lambda x: (x * 3 + 2).mean(-1), lambda x: x.mean(-1) * 3 + 2, [X]),
+    "mean of means": (lambda x: x.mean(-1).mean(-1), lambda x: x.mean(), [X]),
+    "max of a shift": (lambda x, r: (x - r).max(-1), lambda x, r: x.max(-1) - r.reshape(4), [X, R]),
+    "max of a difference": (lambda x, r: (r - x).max(-1), lambda x, r: r.reshape(4) - x.min(-1), [X, R]),
+    "max of exp": (lambda x: np.exp(x).max(-1), lambda x: np.exp(x.max(-1)), [X]),
+    "max of tanh": (lambda x: np.tanh(x).max(), lambda x: np.tanh(x.max()), [X]),
+    "max of relu": (lambda x: relu(x).max(-1), lambda x: relu(x.max(-1)), [X]),
+    "max of clip": (lambda x: np.clip(x, 0, 1).max(-1), lambda x: np.clip(x.max(-1), 0, 1), [X]),
+    "two maxima": (
+        lambda x, y: np.maximum(x.max(-1), y.max(-1)), lambda x, y: np.maximum(x, y).max(-1), [X, Y]),
+    "argmax of negative": (lambda x: np.argmax(-x, -1), lambda x: np.argmin(x, -1), [X]),
+    "argmax of exp": (lambda x: np.argmax(np.exp(x), -1), lambda x: np.argmax(x, -1), [X]),
+    "what argmax picks": (
+        lambda x: np.take_along_axis(x, np.argmax(x, -1, keepdims=True), -1), top, [X]),
+    "last of a running sum": (lambda x: np.cumsum(x, -1)[:, -1], lambda x: x.sum(-1), [X]),
+    "running sum of scaled": (lambda x, r: np.cumsum(x * r, -1), lambda x, r: np.cumsum(x, -1) * r, [X, R]),
+    "log of a product of absolutes": (lambda x: np.abs(x).prod(-1), lambda x: np.abs(x.prod(-1)), [X]),
+    "sum of parts": (lambda x, y: np.concatenate([x, y]).sum(0), lambda x, y: x.sum(0) + y.sum(0), [X, Y]),
+    "sum of padded": (lambda x: np.pad(x, 2).sum(), lambda x: x.sum(), [X]),
+    "sum of a flip": (lambda x: x[:, ::-1].sum(-1), lambda x: x.sum(-1), [X]),
+    "sum of a transpose": (lambda x: x.T.sum(0), lambda x: x.sum(-1), [X]),
+    "sum of a broadcast": (lambda x: np.broadcast_to(x, (3, 4, 6)).sum(0), lambda x: x * 3, [X]),
+    "max of tiled": (lambda x: np.broadcast_to(x, (3, 4, 6)).max((0, 2)), lambda x: x.max(-1), [X]),
+    "sum of tiled": (lambda x: np.tile(x, (2, 1)).sum(), lambda x: x.sum() * 2, [X]),
+    "count of a mask": (lambda c: c.astype(F).sum(-1), lambda c: c.sum(-1).astype(F), [MASK]),
+    "padding of a convolution": (
+        lambda x, w: conv(np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))), w), lambda x, w: conv(x, w, padding=1),
+        [(1, 2, 5, 5), (3, 2, 3, 3)]),
+    # the bodies that ONNX gives its functions
+    "ONNX Relu": (lambda x: np.maximum(np.zeros_like(x), x), relu, [X]),
+    "ONNX Clip": (lambda x: np.minimum(np.where(x < 0, 0, x), 6), lambda x: np.minimum(6, np.where(x < 0, 0, x)), [X]),
+    "ONNX LeakyRelu": (lambda x: np.where(x < 0, x * 0.1, x), lambda x: np.where(x >= 0, x, x * 0.1), [X]),
+    "ONNX PRelu": (lambda x, s: np.where(x < 0, x * s, x), lambda x, s: np.where(x >= 0, x, s * x), [X, (6,)]),
+    "ONNX Softsign": (lambda x: x / (1 + np.abs(x)), lambda x: x * (1 / (np.abs(x) + 1)), [X]),
+    "ONNX HardSigmoid": (
+        lambda x: np.maximum(0, np.minimum(1, 0.2 * x + 0.5)), lambda x: np.clip(0.2 * x + 0.5, 0, 1), [X]),
+    "ONNX HardSwish": (
+        lambda x: x * np.maximum(0, np.minimum(1, x / 6 + 0.5)), lambda x: x * np.clip(x / 6 + 0.5, 0, 1), [X]),
+    "ONNX Softmax": (
+        lambda x: (lambda e: e / total(e))(np.exp(-(top(x) - x))), softmax, [X]),
+    "softmax by its reciprocal": (
+        lambda x: np.exp(x - top(x)) * (1 / total(np.exp(x - top(x)))), softmax, [X]),
+    "ONNX LogSoftmax": (
+        lambda x: x - (top(x) + np.log(total(np.exp(x - top(x))))), log_softmax, [X]),
+    "ONNX LayerNormalization": (
+        lambda x: (x - mean(x)) * (1 / np.sqrt(mean((x - mean(x)) ** 2) + 1e-5)), layer_norm, [X]),
+    "ONNX RMSNormalization": (lambda x: x * (1 / np.sqrt(mean(x**2) + 1e-6)), rms_norm, [X]),
+    "ONNX Gelu": (lambda x: 0.5 * x * (1 + erf(math.sqrt(0.5) * x)), gelu, [X]),
+    "ONNX Gelu by tanh": (
+        lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+        lambda x: gelu(x, "tanh"), [X]),
+    "ONNX Swish": (lambda x: x * sigmoid(x), silu, [X]),
+    "ONNX Mish": (lambda x: x * np.tanh(softplus(x)), lambda x: np.tanh(np.logaddexp(0, x)) * x, [X]),
+    "ONNX ReduceL2": (lambda x: np.sqrt(np.square(x).sum(-1)), lambda x: np.sqrt((x * x).sum(-1)), [X]),
+    "ONNX ReduceL1": (lambda x: np.abs(-x).sum(-1), lambda x: np.abs(x).sum(-1), [X]),
+    "softplus without overflow": (lambda x: relu(x) + np.log1p(np.exp(-np.abs(x))), softplus, [X]),
+    "sigmoid without overflow": (
+        lambda x: np.where(x >= 0, 1 / (1 + np.exp(-x)), np.exp(x) / (1 + np.exp(x))), sigmoid, [X]),
+}  # fmt: skip
+
+# equal where nothing overflows, cancels or leaves a function's domain
+APPROXIMATE: dict[str, Row] = {
+    "x + y - y = x": (lambda x, y: x + y - y, lambda x, y: x + 0.0, [X, Y]),
+    "x y / y = x": (lambda x, y: x * y / y, lambda x, y: x + 0.0, [X, Y]),
+    "exp x exp y = exp(x + y)": (lambda x, y: np.exp(x) * np.exp(y), lambda x, y: np.exp(x + y), [X, Y]),
+    "exp(x)² = exp 2x": (lambda x: np.exp(x) ** 2, lambda x: np.exp(2 * x), [X]),
+    "√exp x = exp ½x": (lambda x: np.sqrt(np.exp(x)), lambda x: np.exp(x / 2), [X]),
+    "log exp x = x": (lambda x: np.log(np.exp(x)), lambda x: x + 0.0, [X]),
+    "exp log x = x": (lambda x: np.exp(np.log(x)), lambda x: x + 0.0, [X]),
+    "log x + log y = log x y": (lambda x, y: np.log(x) + np.log(y), lambda x, y: np.log(x * y), [X, Y]),
+    "log₂ x^3 = 3 log₂ x": (lambda x, y: np.log2(x**y), lambda x, y: y * np.log2(x), [X, Y]),
+    "x^a x^b = x^(a + b)": (lambda x: x**1.25 * x**1.25, lambda x: x**2.5, [X]),
+    "exp(y log x) = x^y": (lambda x, y: np.exp(y * np.log(x)), lambda x, y: x**y, [X, Y]),
+    "√x √x = x": (lambda x: np.sqrt(x) * np.sqrt(x), lambda x: x + 0.0, [X]),
+    "√x² = |x|": (lambda x: np.sqrt(x**2), np.abs, [X]),
+    "x^-½ = 1 / √x": (lambda x: np.power(x, F(-0.5)), lambda x: 1 / np.sqrt(x), [X]),
+    "x / √x = √x": (lambda x: x / np.sqrt(x), np.sqrt, [X]),
+    "√(x² + y²) = hypot": (lambda x, y: np.sqrt(x**2 + y**2), np.hypot, [X, Y]),
+    "log(1 + x) = log1p x": (lambda x: np.log(1 + x), np.log1p, [X]),
+    "exp x - 1 = expm1 x": (lambda x: np.exp(x) - 1, np.expm1, [X]),
+    "sin² + cos² = 1": (lambda x: np.sin(x) ** 2 + np.cos(x) ** 2, np.ones_like, [X]),
+    "1 - sin² = cos²": (lambda x: 1 - np.sin(x) ** 2, lambda x: np.cos(x) ** 2, [X]),
+    "cosh² - sinh² = 1": (lambda x: np.cosh(x) ** 2 - np.sinh(x) ** 2, np.ones_like, [X]),
+    "sinh / cosh = tanh": (lambda x: np.sinh(x) / np.cosh(x), np.tanh, [X]),
+    "sinh by exp": (lambda x: (np.exp(x) - np.exp(-x)) / 2, np.sinh, [X]),
+    "cosh by exp": (lambda x: (np.exp(x) + np.exp(-x)) / 2, np.cosh, [X]),
+    "tanh by exp": (
+        lambda x: (np.exp(x) - np.exp(-x)) / (np.exp(x) + np.exp(-x)), np.tanh, [X]),
+    "tanh by exp of 2x": (lambda x: (np.exp(2 * x) - 1) / (np.exp(2 * x) + 1), np.tanh, [X]),
+    "tanh x = 2 sigmoid(2x) - 1": (lambda x: 2 * sigmoid(2 * x) - 1, np.tanh, [X]),
+    "sigmoid x = ½ tanh ½x + ½": (lambda x: np.tanh(x / 2) / 2 + 0.5, sigmoid, [X]),
+    "sin asin x = x": (lambda x: np.sin(np.arcsin(x)), lambda x: x + 0.0, [X]),
+    "exp x / (1 + exp x) = sigmoid x": (lambda x: np.exp(x) / (1 + np.exp(x)), sigmoid, [X]),
+    "1 - sigmoid x = sigmoid(-x)": (lambda x: 1 - sigmoid(x), lambda x: sigmoid(-x), [X]),
+    "softmax of two": (lambda x, y: np.exp(x) / (np.exp(x) + np.exp(y)), lambda x, y: sigmoid(x - y), [X, Y]),
+    "ONNX Softplus": (lambda x: np.log(np.exp(x) + 1), softplus, [X]),
+    "log sigmoid": (lambda x: np.log(sigmoid(x)), lambda x: -softplus(-x), [X]),
+    "softplus x - x = softplus(-x)": (lambda x: softplus(x) - x, lambda x: softplus(-x), [X]),
+    "ONNX Mish by exp": (lambda x: x * np.tanh(np.log1p(np.exp(x))), lambda x: x * np.tanh(softplus(x)), [X]),
+    "ONNX Elu by expm1": (lambda x: np.where(x < 0, 1.0 * (np.exp(x) - 1), x), lambda x: elu(x), [X]),
+    "leaky relu by parts": (lambda x: relu(x) + 0.01 * np.minimum(x, 0), leaky_relu, [X]),
+    "leaky relu of x < 0": (lambda x: np.where(x < 0, 0.01 * x, x), leaky_relu, [X]),
+    "gelu by erfc": (lambda x: 0.5 * x * erfc(-x * math.sqrt(0.5)), gelu, [X]),
+    "relu by |x|": (lambda x: (x + np.abs(x)) / 2, relu, [X]),
+    "maximum by |x - y|": (lambda x, y: (x + y + np.abs(x - y)) / 2, np.maximum, [X, Y]),
+    "relu by where": (lambda x: np.where(x > 0, x, 0), relu, [X]),
+    "mask times x": (lambda c, x: x * c, lambda c, x: np.where(c, x, 0), [MASK, X]),
+    "quotient and remainder": (lambda x, y: x // y * y + x % y, lambda x, y: x + 0.0, [X, Y]),
+    "log-sum-exp": (lambda x: np.log(np.exp(x).sum(-1, keepdims=True)), logsumexp, [X]),
+    "one-pass variance": (lambda x: (x**2).mean(-1) - x.mean(-1) ** 2, lambda x: x.var(-1), [X]),
+    "one-pass covariance": (
+        lambda x, y: ((x - mean(x)) * (y - mean(y))).sum(-1),
+        lambda x, y: (x * y).sum(-1) - x.mean(-1) * y.sum(-1), [X, Y]),
+    "log of a product": (lambda x: np.log(x.prod(-1)), lambda x: np.log(x).sum(-1), [X]),
+    "product of exp": (lambda x: np.exp(x).prod(-1), lambda x: np.exp(x.sum(-1)), [X]),
+    "argmax of a shift": (lambda x: np.argmax(x - top(x), -1), lambda x: np.argmax(x, -1), [X]),
+    "max of log": (lambda x: np.log(x).max(-1), lambda x: np.log(x.max(-1)), [X]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STRICT)
+def test_what_is_equal_bit_for_bit_is_proved_under_strict_numerics(name: str) -> None:
+    assert same_class(*STRICT[name], numerics="strict")
+
+
+@pytest.mark.parametrize("name", REASSOCIATE)
+def test_what_is_equal_over_the_reals_is_proved(name: str) -> None:
+    assert same_class(*REASSOCIATE[name])
+
+
+@pytest.mark.parametrize("name", APPROXIMATE)
+def test_what_overflows_or_cancels_is_proved_only_when_approximation_is_allowed(name: str) -> None:
+    assert same_class(*APPROXIMATE[name], numerics="approximate")
+    assert not same_class(*APPROXIMATE[name])
+
+
+@pytest.mark.parametrize("name", [*STRICT, *REASSOCIATE, *APPROXIMATE])
+def test_the_sides_differ_as_programs_and_agree_as_functions(name: str) -> None:
+    left, right, arguments = {**STRICT, **REASSOCIATE, **APPROXIMATE}[name]
+    assert not same_class(left, right, arguments, laws="none")
+    rng = np.random.default_rng(0)
+    arrays = [sample(spec_of(a), rng) for a in arguments]
+    np.testing.assert_allclose(left(*arrays), right(*arrays), rtol=2e-3, atol=1e-4)
+
+
+def sample(s: Any, rng: np.random.Generator) -> np.ndarray:
+    if s.dtype == B:
+        return rng.random(s.shape) < 0.5
+    return (rng.random(s.shape) * (2 if s.dtype == N else 0.9) + 0.05).astype(s.dtype)
+
+
+# (left, right, arrays on which NumPy itself tells them apart)
+ONE, TWO = np.ones((4, 6), F), np.full((4, 6), 2, F)
+RAMP = np.arange(-12, 12, dtype=F).reshape(4, 6) / 4
+NANS, INFS = np.full((4, 6), np.nan, F), np.full((4, 6), np.inf, F)
+TRUE = np.ones((4, 6), bool)
+AMONG = np.where(np.eye(4, 6) > 0, np.nan, ONE).astype(F)
+
+LOOK_ALIKES: dict[str, tuple[Callable, Callable, list[np.ndarray]]] = {
+    "x - y and y - x": (lambda x, y: x - y, lambda x, y: y - x, [ONE, TWO]),
+    "x - (y - z) and x - y - z": (lambda x, y, z: x - (y - z), lambda x, y, z: x - y - z, [ONE, ONE, ONE]),
+    "x / (y / z) and x / y / z": (lambda x, y, z: x / (y / z), lambda x, y, z: x / y / z, [ONE, ONE, TWO]),
+    "0 x and 0": (lambda x: 0 * x, lambda x: np.zeros_like(x), [NANS]),
+    "x - x and 0": (lambda x: x - x, lambda x: np.zeros_like(x), [INFS]),
+    "x / x and 1": (lambda x: x / x, lambda x: np.ones_like(x), [0 * ONE]),
+    "(x + y)² and x² + y²": (lambda x, y: (x + y) ** 2, lambda x, y: x**2 + y**2, [ONE, ONE]),
+    "√(x + y) and √x + √y": (lambda x, y: np.sqrt(x + y), lambda x, y: np.sqrt(x) + np.sqrt(y), [ONE, ONE]),
+    "√x² and x": (lambda x: np.sqrt(x * x), lambda x: x + 0.0, [-ONE]),
+    "(x²)^½ and x": (lambda x: np.power(np.square(x), F(0.5)), lambda x: x + 0.0, [-ONE]),
+    "√x √x and x": (lambda x: np.sqrt(x) * np.sqrt(x), lambda x: x + 0.0, [-ONE]),
+    "exp(x + y) and exp x + exp y": (lambda x, y: np.exp(x + y), lambda x, y: np.exp(x) + np.exp(y), [ONE, ONE]),
+    "log(x + y) and log x + log y": (lambda x, y: np.log(x + y), lambda x, y: np.log(x) + np.log(y), [ONE, ONE]),
+    "log x y and log x log y": (lambda x, y: np.log(x * y), lambda x, y: np.log(x) * np.log(y), [TWO, TWO]),
+    "log x y and log x + log y of negatives": (
+        lambda x, y: np.log(x * y), lambda x, y: np.log(x) + np.log(y), [-ONE, -ONE]),
+    "exp log x and x": (lambda x: np.exp(np.log(x)), lambda x: x + 0.0, [-ONE]),
+    "sin 2x and 2 sin x": (lambda x: np.sin(2 * x), lambda x: 2 * np.sin(x), [ONE]),
+    "sin(x + y) and sin x + sin y": (lambda x, y: np.sin(x + y), lambda x, y: np.sin(x) + np.sin(y), [ONE, ONE]),
+    "cos(-x) and -cos x": (lambda x: np.cos(-x), lambda x: -np.cos(x), [ONE]),
+    "cos² - sin² and 1": (lambda x: np.cos(x) ** 2 - np.sin(x) ** 2, np.ones_like, [ONE]),
+    "arcsin sin x and x": (lambda x: np.arcsin(np.sin(x)), lambda x: x + 0.0, [2 * TWO]),
+    "tanh(x + y) and tanh x + tanh y": (
+        lambda x, y: np.tanh(x + y), lambda x, y: np.tanh(x) + np.tanh(y), [ONE, ONE]),
+    "1 - sigmoid x and sigmoid x": (lambda x: 1 - sigmoid(x), sigmoid, [ONE]),
+    "relu of a sum": (lambda x, y: relu(x + y), lambda x, y: relu(x) + relu(y), [ONE, -ONE]),
+    "relu of a product": (lambda x, y: relu(x * y), lambda x, y: relu(x) * relu(y), [-ONE, -ONE]),
+    "relu of a multiple": (lambda x: relu(x * -2), lambda x: relu(x) * -2, [-ONE]),
+    "relu and |x|": (relu, np.abs, [-ONE]),
+    "|x + y| and |x| + |y|": (lambda x, y: np.abs(x + y), lambda x, y: np.abs(x) + np.abs(y), [ONE, -ONE]),
+    "max(-x, -y) and -max(x, y)": (lambda x, y: np.maximum(-x, -y), lambda x, y: -np.maximum(x, y), [ONE, TWO]),
+    "max of a multiple": (lambda x: (x * -2).max(-1), lambda x: x.max(-1) * -2, [RAMP]),
+    "max of a square": (lambda x: (x * x).max(-1), lambda x: x.max(-1) ** 2, [RAMP]),
+    "max of a reciprocal": (lambda x: (1 / x).max(-1), lambda x: 1 / x.max(-1), [RAMP + 10]),
+    "max of a sum": (lambda x, y: (x + y).max(-1), lambda x, y: x.max(-1) + y.max(-1), [RAMP, -RAMP]),
+    "clip of clip, bounds apart": (lambda x: np.clip(np.clip(x, 0, 1), 2, 3), lambda x: np.clip(x, 0, 3), [ONE]),
+    "clip with crossed bounds": (
+        lambda x: np.minimum(np.maximum(x, 2), 1), lambda x: np.maximum(np.minimum(x, 1), 2), [ONE]),
+    "relu by where, of NaN": (lambda x: np.where(x > 0, x, 0), relu, [NANS]),
+    "maximum by where, of NaN": (lambda x, y: np.where(x > y, x, y), np.maximum, [NANS, ONE]),
+    "maximum and fmax": (np.maximum, np.fmax, [NANS, ONE]),
+    "not (x < y) and x >= y": (lambda x, y: ~(x < y), lambda x, y: x >= y, [NANS, ONE]),
+    "x == x and true": (lambda x: x == x, lambda x: np.ones((4, 6), bool), [NANS]),
+    "x < y and x <= y": (lambda x, y: x < y, lambda x, y: x <= y, [ONE, ONE]),
+    "x y > 0 and x > 0": (lambda x, y: x * y > 0, lambda x, y: x > 0, [ONE, -ONE]),
+    "any above and maximum above": (lambda x: (x > 0).any(-1), lambda x: x.max(-1) > 0, [AMONG]),
+    "all and any": (lambda c: c.all(-1), lambda c: c.any(-1), [np.eye(4, 6) > 0]),
+    "not all and all not": (lambda c: ~c.all(-1), lambda c: (~c).all(-1), [np.eye(4, 6) > 0]),
+    "xor and or": (np.logical_xor, np.logical_or, [TRUE, TRUE]),
+    "not (c and d) and not c and not d": (lambda c, d: ~(c & d), lambda c, d: ~c & ~d, [TRUE, ~TRUE]),
+    "where with its branches exchanged": (
+        lambda c, x, y: np.where(c, x, y), lambda c, x, y: np.where(c, y, x), [TRUE, ONE, TWO]),
+    "where of or": (
+        lambda c, d, x, y: np.where(c, x, np.where(d, x, y)), lambda c, d, x, y: np.where(c & d, x, y),
+        [TRUE, ~TRUE, ONE, TWO]),
+    "mask times x, of NaN": (lambda c, x: c * x, lambda c, x: np.where(c, x, 0), [~TRUE, NANS]),
+    "sum of a product": (lambda x, y: (x * y).sum(-1), lambda x, y: x.sum(-1) * y.sum(-1), [ONE, ONE]),
+    "sum of quotients": (lambda x, y: (x / y).sum(-1), lambda x, y: x.sum(-1) / y.sum(-1), [ONE, ONE]),
+    "sum of squares": (lambda x: (x * x).sum(-1), lambda x: x.sum(-1) ** 2, [ONE]),
+    "sum of exp": (lambda x: np.exp(x).sum(-1), lambda x: np.exp(x.sum(-1)), [ONE]),
+    "sum of a shift": (lambda x, y: (x + y).sum(-1), lambda x, y: x.sum(-1) + y[:, 0], [ONE, ONE[:, :1]]),
+    "mean of a mean and of a sum": (lambda x: x.mean(-1).sum(), lambda x: x.mean(), [ONE]),
+    "variance and mean square": (lambda x: x.var(-1), lambda x: (x**2).mean(-1), [ONE]),
+    "one-pass variance": (lambda x: (x**2).mean(-1) - x.mean(-1) ** 2, lambda x: x.var(-1), [RAMP + 1e4]),
+    "sample and population variance": (lambda x: x.var(-1), lambda x: x.var(-1, ddof=1), [RAMP]),
+    "log-sum-exp without its maximum": (lambda x: np.log(np.exp(x).sum(-1, keepdims=True)), logsumexp, [100 * ONE]),
+    "softmax without its maximum": (
+        lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True), softmax, [100 * ONE]),
+    "softmax of scaled scores": (lambda x: softmax(2 * x), softmax, [RAMP]),
+    "softplus without care": (lambda x: np.log(1 + np.exp(x)), softplus, [100 * ONE]),
+    "argmax of |x|": (lambda x: np.abs(x).argmax(-1), lambda x: x.argmax(-1), [-RAMP - 5]),
+    "argmax and argmin": (lambda x: x.argmax(-1), lambda x: x.argmin(-1), [RAMP]),
+    "argmax of a shift by rows": (lambda x, y: (x + y).argmax(-1), lambda x, y: x.argmax(-1), [RAMP, -2 * RAMP]),
+    "product of a sum": (lambda x, y: (x + y).prod(-1), lambda x, y: x.prod(-1) + y.prod(-1), [ONE, ONE]),
+    "running sum of a flip": (
+        lambda x: np.cumsum(x[:, ::-1], -1), lambda x: np.cumsum(x, -1)[:, ::-1], [RAMP]),
+    "floor of a sum": (lambda x, y: np.floor(x + y), lambda x, y: np.floor(x) + np.floor(y), [ONE / 2, ONE / 2]),
+    "floor(-x) and -floor x": (lambda x: np.floor(-x), lambda x: -np.floor(x), [ONE / 2]),
+    "round and floor of half more": (np.rint, lambda x: np.floor(x + 0.5), [ONE / 2]),
+    "x // y and floor(x / y)": (lambda x, y: x // y, lambda x, y: np.floor(x / y), [ONE, ONE / 10]),
+    "cast before a sum": (
+        lambda x: x.astype(np.float16).sum(-1), lambda x: x.sum(-1).astype(np.float16), [ONE + 2**-11]),
+    "cast to whole numbers of a sum": (
+        lambda x, y: (x + y).astype(np.int64), lambda x, y: x.astype(np.int64) + y.astype(np.int64),
+        [ONE / 2, ONE / 2]),
+    "casts through a narrow dtype": (lambda x: x.astype(np.float16).astype(F), lambda x: x + 0.0, [ONE / 3]),
+    "transpose and flip": (lambda x: x.T, lambda x: np.rot90(x), [RAMP]),
+    "reshape and transpose": (lambda x: x.reshape(6, 4), lambda x: x.T, [RAMP]),
+    "roll left and right": (lambda x: np.roll(x, 1, 0), lambda x: np.roll(x, -1, 0), [RAMP]),
+    "parts exchanged": (
+        lambda x, y: np.concatenate([x, y]), lambda x, y: np.concatenate([y, x]), [ONE, TWO]),
+    "tile and repeat": (lambda x: np.tile(x, (2, 1)), lambda x: np.repeat(x, 2, 0), [RAMP]),
+    "exp of padded": (lambda x: np.exp(np.pad(x, 1)), lambda x: np.pad(np.exp(x), 1), [ONE]),
+    "max of padded": (lambda x: np.pad(x, 1).max(), lambda x: x.max(), [-ONE]),
+    "sum of padded with ones": (
+        lambda x: np.pad(x, 1, constant_values=1).sum(), lambda x: x.sum(), [ONE]),
+    "gathers exchanged": (lambda x, i, j: x[i][j], lambda x, i, j: x[j][i],
+                          [RAMP, np.array([1, 2, 0]), np.array([0, 2, 1])]),
+    "leaky relu as maximum": (lambda x: np.maximum(x, 2 * x), lambda x: leaky_relu(x, 2.0), [-ONE]),
+    "the two GELUs": (lambda x: gelu(x, "tanh"), gelu, [RAMP]),
+    "layer norm and RMS norm": (layer_norm, rms_norm, [RAMP + 3]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOOK_ALIKES)
+def test_what_numpy_tells_apart_is_not_proved_equal(name: str) -> None:
+    left, right, arrays = LOOK_ALIKES[name]
+    with np.errstate(all="ignore"):
+        values = left(*arrays), right(*arrays)
+    assert not np.allclose(*values, rtol=1e-5, equal_nan=True)
+    assert not same_class(left, right, [spec(a.shape, a.dtype) for a in arrays])

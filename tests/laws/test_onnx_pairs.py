@@ -1,0 +1,111 @@
+"""ONNX's operators and their definitions: a node test `X` and its `X_expanded`, written by others, are one program.
+
+Both are loaded, put into one e-graph and saturated: their outputs end in one class, or, where the book does not reach
+that far, the two programs cost the same. What still differs is in the table, with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+import eqfuse as ef
+from eqfuse.egraph import Budget, saturate_segment
+from eqfuse.errors import EqfuseError
+from eqfuse.frontends.onnx_table import TABLE
+from eqfuse.ir import Graph
+from eqfuse.rewrites import admitted, select
+
+onnx = pytest.importorskip("onnx", reason="the pairs are among the tests of the package onnx")
+
+from tests.frontends.onnx_cases import load, node_cases  # noqa: E402
+
+# by the name of the test: why the two are neither one class nor of one price
+DIFFERENT = {
+    "celu_bfloat16": "the definition rounds to bfloat16 after each step",
+    "center_crop_pad": "padded before it is cropped, or after",
+    "dynamicquantizelinear": "the definition divides by zero for an array of zeros, and reads the rounded zero point",
+    "gelu_tanh": "the definition rounds √(2/π) twice: the constants differ by one unit in the last place",
+    "(less|greater)_equal": "one comparison here, two and their union there",
+    "leakyrelu": "the sign is asked the other way round: x > 0 here, x < 0 there",
+    "mvn": "the definition's one-pass variance",
+    "layer_normalization|group_normalization": "the definition's one-pass variance, over axes merged by a reshape",
+    "nllloss_.*_ii": "the ignored index is masked before the gather here, after it there",
+    "sce": "the definition merges axes, transposes and goes back around the softmax",
+    "rotary_embedding": "the definition splits, joins and transposes in another order",
+    "reduce_log_sum_exp": "the definition overflows: no maximum is taken off",
+    "attention.*(padded_kv|_fp16|float16_mask|rank4_mask|softmax_precision)": "masks of lengths, rounded in between",
+}
+
+
+def pairs() -> list[str]:
+    """The tests whose expansion is a test too, where both load."""
+    cases = node_cases()
+    return [name for name in cases if f"{name}_expanded" in cases and both(name) is not None]
+
+
+def both(name: str) -> tuple[Graph, Graph] | None:
+    """The graphs of a pair, over the same inputs; None where one is refused."""
+    case, expanded = node_cases()[name], node_cases()[f"{name}_expanded"]
+    known: dict = {}
+    try:
+        while True:
+            graph, needed = load(case, known)
+            other, more = load(expanded, needed)
+            if more == known or more.keys() == known.keys():
+                return graph, other
+            known = more
+    except EqfuseError:
+        return None
+
+
+def verdict(name: str) -> str:
+    """"same", "proved", "proved, approximately", "same price" or "different"."""
+    graph, other = both(name) or pytest.fail(f"{name} does not load")
+    if graph.outputs == other.outputs:
+        return "same"
+    inputs = tuple({n.attrs[0]: n for n in (*graph.inputs, *other.inputs)}.values())
+    together = Graph(inputs, (*graph.outputs, *other.outputs))
+    for numerics, found in (("reassociate", "proved"), ("approximate", "proved, approximately")):
+        segment = saturate_segment(together, admitted(select("all"), numerics), Budget(seconds=5))
+        half = len(graph.outputs)
+        if segment.roots[:half] == segment.roots[half:]:
+            return found
+    prices = [ef.compile(g).report.predicted_seconds for g in (graph, other)]
+    return "same price" if prices[0] == pytest.approx(prices[1], rel=1e-6) else "different"
+
+
+def has_row(name: str) -> bool:
+    """Is there a row for the test's operator? Without one its definition is inlined, and the two are trivially one."""
+    return ("", node_cases()[name].operator) in TABLE
+
+
+def judge(names: list[str]) -> Counter[str]:
+    """How often each verdict was reached. Fails for a difference without a reason."""
+    found = {name: verdict(name) for name in names}
+    wrong = [n for n, v in found.items() if v == "different" and not any(re.search(p, n) for p in DIFFERENT)]
+    assert not wrong, f"these differ from their definition: {', '.join(wrong)}"
+    return Counter(v if has_row(n) else "definition inlined" for n, v in found.items())
+
+
+def test_the_first_pair_of_every_operator_is_one_program() -> None:
+    first = {node_cases()[name].operator: name for name in reversed(pairs())}
+    found = judge([name for name in first.values() if has_row(name)])
+    assert found["different"] <= 11, found
+
+
+@pytest.mark.parametrize(
+    "name", ["softmax_example", "logsoftmax_example_1", "rms_normalization_2d_axis0", "gelu_default_1", "hardswish",
+             "mish", "attention_4d", "attention_4d_gqa_causal", "attention_3d_with_past_and_present", "sce_mean_3d"],
+)  # fmt: skip
+def test_well_known_pairs_are_proved(name: str) -> None:
+    assert verdict(f"test_{name}") in ("same", "proved")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_every_pair_is_one_program_or_differs_for_a_reason_of_the_table(part: int) -> None:
+    found = judge(pairs()[part::4])
+    assert found["same"] + found["proved"] + found["proved, approximately"] >= 2 * found["different"]

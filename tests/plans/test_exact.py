@@ -1,0 +1,160 @@
+"""`exact` finds the optimum over the candidates, or says how far from it the plan is at most."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.egraph import saturate
+from eqfuse.extract import binary, choose, exact, flow
+from eqfuse.extract.binary import BinaryProgram, minimise
+from eqfuse.extract.cover import Cover
+from eqfuse.hardware import DEVICES
+from eqfuse.plan import Plan
+from eqfuse.testing.random_graphs import random_graph, scrambled
+from eqfuse.testing.suite import GRAPHS
+
+
+def seconds(plan: Plan) -> float:
+    return sum(k.price.seconds for k in plan.kernels)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_no_heuristic_beats_it_and_its_bound_holds(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    graph, _ = random_graph(rng, operators=12)
+    device = scrambled(rng, ("cpu", "a100")[seed % 2])
+    space = saturate(graph)
+    plan = choose(space, device, "exact")
+    assert plan.bound is not None and plan.bound <= seconds(plan) * (1 + 1e-9)
+    assert seconds(plan) <= seconds(choose(space, device, "flow")) * (1 + 1e-12)
+    assert plan.gap is not None and plan.gap < 1e-4
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_on_small_programs_it_finds_what_trying_every_choice_finds(seed: int) -> None:
+    rng = np.random.default_rng(300 + seed)
+    graph, _ = random_graph(rng, operators=4)
+    device = scrambled(rng, "cpu")
+    for segment in saturate(graph).segments:
+        best, candidates, covers = flow.search(segment, device)
+        columns = exact._columns(candidates, covers)
+        roots = Cover(candidates.grammar, segment.roots).roots
+        found = exact.extract(segment, device)
+        cheapest = _by_trying(columns, roots, candidates.grammar.free)
+        if best.grammar is candidates.grammar:
+            assert found.cost == pytest.approx(cheapest, rel=1e-6)
+        assert found.cost <= cheapest * (1 + 1e-6)
+
+
+def _by_trying(columns: list[exact.Column], roots: tuple[int, ...], free: set[int]) -> float:
+    """The cost of the cheapest cover of `roots`, each class computed once, by depth-first search."""
+    best = math.inf
+
+    def extend(wanted: frozenset[int], chosen: tuple[exact.Column, ...], cost: float) -> None:
+        nonlocal best
+        if cost >= best:
+            return
+        stored = {of for c in chosen if not c.alias for of in c.group.outputs}
+        read = {leaf for c in chosen for leaf in c.group.leaves if leaf not in free}
+        results = stored | {of for c in chosen for of in c.group.outputs}
+        missing = sorted((read - stored) | (wanted - results))
+        if not missing:
+            if not exact._circle(chosen, _Free(free)):  # type: ignore[arg-type]
+                best = cost
+            return
+        for c in columns:
+            fits = missing[0] in c.group.outputs and not (c.alias and missing[0] in read)
+            if fits and not any(of in stored for of in c.group.outputs):
+                extend(wanted, (*chosen, c), cost + c.seconds)
+
+    extend(frozenset(roots), (), 0.0)
+    return best
+
+
+class _Free:
+    def __init__(self, free: set[int]) -> None:
+        self.free = free
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_both_solvers_find_the_same_optimum(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ortools", reason="the extra `exact` (ortools) is not installed")
+    rng = np.random.default_rng(seed)
+    program = _random_program(rng)
+    first = minimise(program, (), 5.0)
+    second = binary._highs(program, 5.0)
+    assert first.chosen is not None and second.chosen is not None
+    costs = [sum(program.costs[v] for v in s.chosen or ()) for s in (first, second)]
+    assert costs[0] == pytest.approx(costs[1], rel=1e-6)
+    assert all(s.bound <= costs[0] * (1 + 1e-6) for s in (first, second))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_binary_program_is_solved_to_what_trying_every_choice_finds(seed: int) -> None:
+    program = _random_program(np.random.default_rng(100 + seed))
+    cheapest = math.inf
+    for choice in itertools.product((0, 1), repeat=len(program.costs)):
+        if all(low <= sum(c * choice[v] for v, c in row.items()) <= high for row, low, high in program.rows):
+            cheapest = min(cheapest, sum(c * x for c, x in zip(program.costs, choice, strict=True)))
+    solution = minimise(program, (), 5.0)
+    assert solution.chosen is not None
+    assert sum(program.costs[v] for v in solution.chosen) == pytest.approx(cheapest, rel=1e-6)
+    assert solution.bound == pytest.approx(cheapest, rel=1e-4)
+
+
+def _random_program(rng: np.random.Generator) -> BinaryProgram:
+    """A cover of twelve things by ten sets, two of which exclude one another; all sets together but one are a cover."""
+    costs = [float(c) for c in rng.uniform(1e-6, 1e-4, 10)]
+    rows = []
+    for _ in range(12):
+        sets = rng.choice(10, 4, replace=False)
+        rows.append((dict.fromkeys(map(int, sets), 1), 1.0, math.inf))
+    return BinaryProgram(costs, [*rows, ({0: 1, 1: 1}, -math.inf, 1.0)])
+
+
+def test_kernels_that_need_one_another_are_not_chosen() -> None:
+    circles = [(1, (2,)), (2, (3,)), (3, (1,))]
+    chosen = [_column(of, reads) for of, reads in circles]
+    assert sorted(exact._circle(chosen, _Free(set()))) == [1, 2, 3]  # type: ignore[arg-type]
+    assert not exact._circle(chosen[:2], _Free({3}))  # type: ignore[arg-type]
+    row, _, most = exact._refused([1, 2, 3], chosen)
+    assert row == {0: 1, 1: 1, 2: 1} and most == 2
+
+
+def _column(of: int, reads: tuple[int, ...]) -> exact.Column:
+    class Kernel:
+        outputs, leaves = (of,), dict.fromkeys(reads, 4)
+
+    return exact.Column(Kernel(), 1.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["G3 k=8", "G24"])
+def test_it_beats_flow_where_several_outputs_are_chosen_together(name: str) -> None:
+    function, types = GRAPHS[name].program(False)
+    graph = ef.trace(function, *(ef.spec(t.shape, t.dtype) for t in types))
+    space = saturate(graph)
+    best, found = (choose(space, DEVICES["a100" if name == "G24" else "cpu"], e) for e in ("exact", "flow"))
+    assert seconds(best) < 0.995 * seconds(found)
+    assert best.gap == pytest.approx(0, abs=1e-5) and found.gap is None
+
+
+def test_the_gap_is_reported_and_explained() -> None:
+    def normalise(x: np.ndarray) -> np.ndarray:
+        return (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)
+
+    program = ef.compile(normalise, ef.spec((512, 512)), extractor="exact")
+    assert program.report.optimality_gap == pytest.approx(0, abs=1e-4)
+    assert "from the optimum" in str(program.explain())
+    assert ef.compile(normalise, ef.spec((512, 512))).report.optimality_gap is None
+
+
+def test_without_any_bound_the_gap_is_infinite_not_zero() -> None:
+    plan = ef.extract(ef.saturate(ef.trace(np.exp, ef.spec((1000, 1000)))), extractor="exact")
+    assert replace(plan, bound=0.0).gap == math.inf
+    assert replace(plan, bound=seconds(plan)).gap == 0
