@@ -162,5 +162,5 @@ LAWS = [
 # parts hold complex numbers too; order is not
 LAWS = over_complex(LAWS, EXACT, **{
     law.name: None if "max" in law.name or "min" in law.name else REASSOCIATES
-    for law in LAWS if law.exactness == REASSOCIATES or law.lhs.op not in ("concat", "slice")
+    for law in LAWS if law.exactness == REASSOCIATES or law.lefts[0].op not in ("concat", "slice")
 })  # fmt: skip

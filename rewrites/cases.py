@@ -203,11 +203,14 @@ class _Draw:
         self.axis_of_parts = rng.randint(-4, -1) if joins else -5
         self.piece: tuple = ()  # a slice, beside which another may stand
         # extents of the parts along that axis, by their place
+        if "part" in used and rng.random() < 0.5:
+            self.ones = 0.0
         self.parts = [rng.choice((0, 1, 1, 2, 2, 3)) for _ in range(8)] if "part" in used else []
 
     def type_of(self, name: str) -> TensorType:
         mine, rng = self.roles.get(name, set()), self.rng
-        rank = self.rank if rng.random() < 0.7 else rng.randrange(self.rank + 1)
+        places = [int(role.split()[1]) for role in mine if role.startswith("part ")]
+        rank = self.rank if places or rng.random() < 0.7 else rng.randrange(self.rank + 1)
         if "matmul" in mine:
             rank = rng.choice((2, 2, 2, 3, 4) if self.rank != 4 else (2, 4))
         elif mine & {"conv", "window"}:
@@ -215,7 +218,6 @@ class _Draw:
         shape = tuple(1 if rng.random() < self.ones else n for n in self.base[4 - rank :])
         if "conv" in mine and rng.random() < 0.2:  # an even number of filters, for groups
             shape = (2 * shape[0], *shape[1:])
-        places = [int(role.split()[1]) for role in mine if role.startswith("part ")]
         if places and rank >= -self.axis_of_parts and rng.random() < 0.8:
             at = rank + self.axis_of_parts
             n = rng.choice(self.parts) if rng.random() < 0.2 else self.parts[places[0]]
