@@ -21,7 +21,7 @@ from timing import medians, with_temporaries
 import eqfuse as ef
 from eqfuse.calibrate import cpu_name
 from eqfuse.demo_programs import Build, convolution, layer_norm, options, softmax, transformer
-from eqfuse.memory import arenas
+from eqfuse.memory import arenas, results
 from eqfuse.pytree import flatten
 from eqfuse.targets import device_for
 from eqfuse.threads import pool, scratch
@@ -183,6 +183,7 @@ def measure(case: Case, seconds: float) -> Row:
 def _forget() -> None:
     """Drop the memory that earlier programs left behind for later ones, so that all of a call's memory is seen."""
     arenas.kept = None
+    results.forget()
     scratch.memory = np.empty(0, np.uint8)
     pool.workers.clear()
 

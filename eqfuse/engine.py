@@ -21,8 +21,8 @@ from eqfuse.dtypes import epsilon, inexact, kind
 from eqfuse.facts import Fact
 from eqfuse.ir import Literal, Node, TensorType, topological
 from eqfuse.ops import TABLE, Role, row
-from eqfuse.ops.ranges import COMMUTE, exchanges, range_of
-from eqfuse.rewrites.law import EXACT
+from eqfuse.ops.ranges import COMMUTE, TWICE, exchanges, range_of
+from eqfuse.rewrites.law import APPROXIMATE, EXACT
 from eqfuse.rewrites.rule import Rule, constructor
 
 _engines: weakref.WeakValueDictionary[int, Engine] = weakref.WeakValueDictionary()
@@ -37,6 +37,7 @@ _HEADER = """
 (relation varies (Tensor))
 (relation given (Tensor))
 (ruleset facts)
+(ruleset ranges)
 """
 
 _CALLED = "__import__('functools').partial(__import__('eqfuse.engine', fromlist=['judge']).{function}, {engine})"
@@ -68,7 +69,7 @@ def derive(engine: int, op: int, *values: int) -> int:
 
 
 def meet(engine: int, old: int, new: int) -> int:
-    """Called by two facts about one class: the number of the fact that both hold."""
+    """Called by two facts about one class: the number of what is known of it then."""
     return _engines[engine].meet(old, new)
 
 
@@ -101,6 +102,7 @@ class Engine:
         self.constructors: dict[str, tuple[str, int, int]] = {}  # name: (op, attributes, arguments)
         self._proofs = 0
         self.facts = self.ranges = False
+        self._begun = self._partial = False
         self._number = next(_numbers)
         _engines[self._number] = self
         self.run(_HEADER)
@@ -189,7 +191,10 @@ class Engine:
         return answer
 
     def meet(self, old: int, new: int) -> int:
-        return self.number(self._objects[old].meet(self._objects[new]))
+        """Of equal values both facts hold. What a law of class APPROXIMATE calls equal may be NaN on one side, where a
+        fact says nothing: once such laws have begun, only what both facts say is kept, and no more is derived."""
+        join = self._partial and self._begun
+        return self.number((Fact.join if join else Fact.meet)(self._objects[old], self._objects[new]))
 
     def mirror(self, axes: int) -> int:
         return self.number(Fact(symmetric=True)) if exchanges(self._objects[axes]) else 0
@@ -262,10 +267,14 @@ class Engine:
         given = " ".join(f"(= pf{i} (range {a}))" for i, a in enumerate(args))
         facts = " ".join(f"pf{i}" for i in range(arity))
         call = f"(py-call $derive (py-from-int {_OPERATORS.index(op)}) {hidden} {facts})"
-        rules = [f"(rule ({term} {given} (= pf {call})) ((set (range pr) pf)) :ruleset facts)"]
+        rules = [f"(rule ({term} {given} (= pf {call})) ((set (range pr) pf)) :ruleset ranges)"]
         if op in COMMUTE:  # with its own transpose it is symmetric
             mirrored = f"(= {args[1]} (o_transpose pp pt {args[0]})) (= pf (py-call $mirror pp))"
-            rules.append(f"(rule ({term} {mirrored} (!= pf (py-from-int 0))) ((set (range pr) pf)) :ruleset facts)")
+            rules.append(f"(rule ({term} {mirrored} (!= pf (py-from-int 0))) ((set (range pr) pf)) :ruleset ranges)")
+        if op in TWICE:
+            once = f"(= pr ({name} pt pt px px)) (= pf (range px))"
+            call = f"(py-call $derive (py-from-int {_OPERATORS.index(TWICE[op])}) pt pf)"
+            rules.append(f"(rule ({once} (= pg {call})) ((set (range pr) pg)) :ruleset ranges)")
         self.run(*rules)
 
     def _fact(self, name: str) -> None:
@@ -317,6 +326,7 @@ class Engine:
             for op, arity in (*rule.reads, *rule.makes):
                 self.declare(op, arity)
         self._snaps = any(rule.law.exactness > EXACT for rule in rules)
+        self._partial = any(rule.law.exactness is APPROXIMATE for rule in rules)
         self.fold_constants()
         if any(g.wanted for rule in rules for g in rule.law.when):
             self.track_ranges()
@@ -352,7 +362,9 @@ class Engine:
         """
         self._room, self._until, self.cut = room, until, None
         if self.facts:
-            self.run("(run-schedule (saturate (run facts)))")
+            ranges = "(run ranges)" if self.ranges and not (self._partial and self._begun) else ""
+            self.run(f"(run-schedule (saturate (run facts) {ranges}))")
+        self._begun = True
         awake = " ".join(f"law{at}" for at, rule in enumerate(self._rules) if rule.name not in resting)
         if awake not in self._rulesets:
             self._rulesets[awake] = f"laws{len(self._rulesets)}"
@@ -396,7 +408,8 @@ class Engine:
     def known_values(self) -> dict[Node, Fact]:
         """What is known of the values of every inserted node, where a law asked."""
         frozen = self._egraph.freeze().functions
-        facts = {r.inputs[0]: self._objects[self._egraph.value_to_pyobject(r.output)] for r in frozen["range"].rows}
+        numbers: dict[Any, Any] = {r.inputs[0]: self._egraph.value_to_pyobject(r.output) for r in frozen["range"].rows}
+        facts = {owner: self._objects[number] for owner, number in numbers.items()}
         return {n: facts[frozen[name].rows[0].output] for n, name in self._names.items()}
 
     def begin_proof(self, declarations: str) -> int:

@@ -31,20 +31,26 @@ def table() -> int:
     console = _console()
     found, counts = checked.kept(), decided()
     shown = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
-    for heading in ("law", "family", "class", "checked"):
+    for heading in ("family", "class", "checked"):
         shown.add_column(heading, no_wrap=True)
     shown.add_column("decided", justify="right", no_wrap=True)
-    shown.add_column("equation", overflow="fold")
+    shown.add_column("law", overflow="fold")
     for family, laws in FAMILIES.items():
         for law in laws:
             count = "" if counts is None else str(counts.get(law.name, 0))
             status = Text(*_status(found.get(law.name)))
-            equation = str(law).removeprefix(f"{law.name}: ").rpartition("  [")[0]
-            shown.add_row(Text(law.name), family, law.exactness.name.lower(), status, count, Text(equation))
+            name = Text.assemble((law.name, "bold"), str(law).removeprefix(law.name).rpartition("  [")[0])
+            shown.add_row(family, law.exactness.name.lower(), status, count, name)
         shown.add_section()
     console.print(shown)
-    console.print(Text(f"{len(book())} laws. {LEGEND}", style="dim"))
+    console.print(Text(f"{len(book())} laws. {LEGEND}; {_idle(counts)}", style="dim"))
     return 0
+
+
+def _idle(counts: dict[str, int] | None) -> str:
+    if counts is None:
+        return "not counted for this book (python benches/laws.py --keep)"
+    return f"the {sum(not n for n in counts.values())} that decided no plan are candidates to drop"
 
 
 def _status(verdict: Verdict | None) -> tuple[str, str]:

@@ -6,13 +6,21 @@ Largest values are placed first, each at the lowest offset that is free for as l
 
 from __future__ import annotations
 
+import math
+import sys
 import threading
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 ALIGNMENT = 64
+SMALL_BYTES = 1 << 10  # values up to this size have a place of their own: sharing saves less than finding it costs
+LEAST_RESULT = 32 << 10  # smaller results are made anew
+KEPT_RESULTS = 128 << 20  # bytes of results that are looked at again, whether or not somebody holds them
+MOST_ALIKE = 16  # results of one size among them
 KEPT_BYTES = 256 << 20  # an arena up to this size is kept for the next call of any program
 
 
@@ -33,7 +41,8 @@ def place(lives: Sequence[Life]) -> tuple[dict[int, int], int]:
     """An offset per value, and the bytes of the whole arena."""
     placed: list[tuple[int, int, Life]] = []  # start, stop
     offsets: dict[int, int] = {}
-    for life in sorted(lives, key=lambda v: (-v.nbytes, v.first, v.value)):
+    large = [life for life in lives if life.nbytes > SMALL_BYTES]
+    for life in sorted(large, key=lambda v: (-v.nbytes, v.first, v.value)):
         start = 0
         for low, high in sorted((s, e) for s, e, other in placed if other.meets(life)):
             if start + life.nbytes <= low:
@@ -42,29 +51,91 @@ def place(lives: Sequence[Life]) -> tuple[dict[int, int], int]:
         end = start + -(-life.nbytes // ALIGNMENT) * ALIGNMENT
         placed.append((start, end, life))
         offsets[life.value] = start
-    return offsets, max((end for _, end, _ in placed), default=0)
+    end = max((end for _, end, _ in placed), default=0)
+    for life in lives:
+        if life.nbytes <= SMALL_BYTES:
+            offsets[life.value] = end
+            end += -(-life.nbytes // ALIGNMENT) * ALIGNMENT
+    return offsets, end
+
+
+class Arena:
+    """Memory for intermediate values, and what programs have bound to it."""
+
+    def __init__(self, nbytes: int) -> None:
+        memory = np.empty(nbytes + ALIGNMENT, np.uint8)
+        self.memory = memory[-memory.ctypes.data % ALIGNMENT :]
+        self.laid: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 class Arenas:
-    """Memory for intermediate values, lent to one call at a time. Keeps the largest arena that came back."""
+    """Arenas, lent to one call at a time. Keeps the largest that came back."""
 
     def __init__(self) -> None:
-        self.kept: np.ndarray | None = None
+        self.kept: Arena | None = None
         self.lock = threading.Lock()
 
-    def take(self, nbytes: int) -> np.ndarray:
+    def take(self, nbytes: int) -> Arena:
         with self.lock:
             kept, self.kept = self.kept, None
-        if kept is not None and kept.size >= nbytes:
-            return kept
-        memory = np.empty(nbytes + ALIGNMENT, np.uint8)
-        return memory[-memory.ctypes.data % ALIGNMENT :]
+        return kept if kept is not None and kept.memory.size >= nbytes else Arena(nbytes)
 
-    def give(self, arena: np.ndarray) -> None:
-        if arena.size <= KEPT_BYTES:
+    def give(self, arena: Arena) -> None:
+        if arena.memory.size <= KEPT_BYTES:
             with self.lock:
-                if self.kept is None or self.kept.size < arena.size:
+                if self.kept is None or self.kept.memory.size < arena.memory.size:
                     self.kept = arena
 
 
+class Results:
+    """Memory for results. Once nobody holds a result or a view of it, the next one of that size is made there: pages
+    that are new to the process cost more than most kernels.
+    """
+
+    def __init__(self) -> None:
+        self.blocks: dict[int, list[np.ndarray]] = {}  # by size, those of the size used last at the end
+        self.nbytes = 0
+        self.lock = threading.Lock()
+
+    def new(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """An array without values."""
+        nbytes = math.prod(shape) * dtype.itemsize
+        if not LEAST_RESULT <= nbytes <= KEPT_RESULTS // 4:
+            return np.empty(shape, dtype)
+        with self.lock:
+            block = self._block(nbytes)
+            start = -block.ctypes.data % ALIGNMENT
+            return block[start : start + nbytes].view(dtype).reshape(shape)
+
+    def _block(self, nbytes: int) -> np.ndarray:
+        blocks = self.blocks[nbytes] = self.blocks.pop(nbytes, [])
+        for i in range(len(blocks)):
+            if _holders(blocks, i) == _NOBODY:
+                return blocks[i]
+        if len(blocks) == MOST_ALIKE:
+            del blocks[0]
+        else:
+            self.nbytes += nbytes
+        blocks.append(np.empty(nbytes + ALIGNMENT, np.uint8))
+        while self.nbytes > KEPT_RESULTS:
+            oldest = next(iter(self.blocks))
+            del self.blocks[oldest][0]
+            self.nbytes -= oldest
+            if not self.blocks[oldest]:
+                del self.blocks[oldest]
+        return blocks[-1]
+
+    def forget(self) -> None:
+        """Keep nothing."""
+        with self.lock:
+            self.blocks, self.nbytes = {}, 0
+
+
+def _holders(blocks: list[np.ndarray], i: int) -> int:
+    return sys.getrefcount(blocks[i])
+
+
+_NOBODY = _holders([np.empty(0)], 0)
+
 arenas = Arenas()
+results = Results()

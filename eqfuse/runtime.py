@@ -10,21 +10,20 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from eqfuse.emit.numpy import NumpyKernel, emit_kernel
-from eqfuse.emit.numpy_library import view_function
+from eqfuse.emit.numpy import emit_kernel
+from eqfuse.emit.numpy_library import with_known_places
+from eqfuse.emit.numpy_program import Call, Routine
 from eqfuse.errors import ShapeError
 from eqfuse.frontends.accepted import ndarray
-from eqfuse.ir import topological
+from eqfuse.layout import layout, updates_in_place, written_in_parts
 from eqfuse.meaning import evaluate
-from eqfuse.memory import Arenas, Life, arenas, place
-from eqfuse.ops import Role, row
+from eqfuse.memory import Arena, arenas
 from eqfuse.plan import Plan
 
 if TYPE_CHECKING:
@@ -33,11 +32,7 @@ if TYPE_CHECKING:
     from eqfuse.rewrites import Law
     from eqfuse.why import Rests
 
-SMALL_BYTES = 1 << 20  # an arena up to this size stays with its program, with the arrays in it ready
-
-Step = tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...], bool]  # function, writes, reads, is it a view?
-BoundStep = tuple[Callable[..., Any], list[Any], list[Any]]  # function, the arrays it writes and those it reads
-Slot = tuple[int, int, int, np.dtype, tuple[int, ...]]  # value, start and stop in the arena, dtype, shape
+SMALL_BYTES = 1 << 20  # an arena up to this size stays with its program
 
 
 class Program:
@@ -52,18 +47,17 @@ class Program:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._expected = [(v, n.dtype, n.shape) for v, n in zip(plan.inputs, plan.graph.inputs, strict=True)]
-        self._fixed: list[Any] = [None] * len(plan.types)
-        self._prepare()
-        self._emitted: list[NumpyKernel | None] = []
+        self._known = _known(plan)
+        kernels = [with_known_places(k, self._known) for k in plan.kernels]
+        self._emitted = [None if k.kind == "view" else emit_kernel(k, plan.device) for k in kernels]
+        rooms = {i: tuple(k.parts.rooms.values()) for i, k in enumerate(self._emitted) if k and k.parts.rooms}
         in_place = updates_in_place(plan)
-        self._steps: list[Step] = []
-        for i, k in enumerate(plan.kernels):
-            if i in in_place:
-                self._steps.append((_itself, k.writes, (in_place[i],), True))
-            self._steps.append(self._step(i))
-        self._fresh, self._outputs, self._slots, self._arena_bytes = layout(plan, in_place)
-        self._ready: list[_Ready] = []  # what calls with a small arena start from, when none uses it
-        self.peak_bytes = self._arena_bytes + max((k.scratch_bytes for k in self._emitted if k), default=0)
+        safe = {i for i, k in enumerate(self._emitted) if k and k.parts.one_ufunc_writes}
+        returned = [i for i, k in enumerate(self._emitted) if k and k.parts.returned]
+        self._layout = layout(plan, in_place, written_in_parts(plan, in_place, safe), returned, rooms)
+        self._routine = Routine(plan, kernels, self._emitted, self._layout, self._known)
+        self._ready: list[Call] = []  # bound to small arenas, while no call uses them
+        self.peak_bytes = self._layout.peak + max((k.scratch_bytes for k in self._emitted if k), default=0)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         signature = self.plan.graph.signature
@@ -88,29 +82,30 @@ class Program:
         """The outputs for `arrays`, one per graph input. Raises ShapeError when they are not what was compiled for."""
         if len(arrays) != len(self._expected):
             raise ShapeError(f"the program has {len(self._expected)} inputs, {len(arrays)} arrays were given")
-        if self._arena_bytes > SMALL_BYTES:
-            arena = arenas.take(self._arena_bytes)
+        given = self._accepted(arrays)
+        if self._layout.nbytes > SMALL_BYTES:
+            arena = arenas.take(self._layout.nbytes)
             try:
-                return self._run(arrays, self._with_arrays(arena), self._steps)
+                bound = arena.laid.get(self)
+                if bound is None:
+                    bound = arena.laid[self] = self._bound(arena)
+                with np.errstate(all="ignore"):
+                    return bound(given)
             finally:
                 arenas.give(arena)
         try:
-            ready = self._ready.pop()
+            bound = self._ready.pop()
         except IndexError:
-            ready = self._bound(self._with_arrays(Arenas().take(self._arena_bytes)))
+            bound = self._bound(Arena(self._layout.nbytes))
         try:
-            return self._run(arrays, ready.values.copy(), ready.steps)
+            with np.errstate(all="ignore"):
+                return bound(given)
         finally:
-            self._ready.append(ready)
+            self._ready.append(bound)
 
     def source(self) -> str:
-        """The emitted source of every kernel, in the order they run."""
-        parts = []
-        for i, (k, emitted) in enumerate(zip(self.plan.kernels, self._emitted, strict=True)):
-            ops = " ".join(n.op for n in k.body.operators)
-            head = f"# kernel {i}, {k.kind}: {value_names(k.writes)} = {ops} of {value_names(k.reads)}\n"
-            parts.append(head + (emitted.source if emitted else "# a view: no data moves\n"))
-        return "\n".join(parts)
+        """The Python function that a call runs, and the kernels it calls."""
+        return self._routine.source
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """Why the program looks as it does, and the laws it rests on; with arguments, each kernel is timed on them too.
@@ -133,17 +128,15 @@ class Program:
         """Median seconds of each kernel that is no view, in order, on these arguments."""
         signature = self.plan.graph.signature
         arrays = args if signature is None else signature.feed(signature.flatten(args, kwargs))
-        taken: list[list[float]] = []
-        for _ in range(6):
-            values = self._with_arrays(Arenas().take(self._arena_bytes))
-            self._bind(arrays, values)
-            taken.append([])
-            with np.errstate(all="ignore"):
-                for step in self._steps:
-                    started = time.perf_counter()
-                    _take(step, values)
-                    if not step[3]:
-                        taken[-1].append(time.perf_counter() - started)
+        given = self._accepted(arrays)
+        clock: list[float] = []
+        run = self._bound(Arena(self._layout.nbytes), lambda: clock.append(time.perf_counter()))
+        taken = []
+        with np.errstate(all="ignore"):
+            for _ in range(6):
+                clock.clear()
+                run(given)
+                taken.append(np.diff(clock))
         return [statistics.median(seconds) for seconds in zip(*taken[1:], strict=True)]
 
     def save(self, path: str | Path) -> None:
@@ -152,51 +145,20 @@ class Program:
 
         save(self.plan, self.report if hasattr(self, "report") else None, self.laws, Path(path))
 
-    def _run(
-        self, arrays: Sequence[Any], values: list[Any], steps: Sequence[Step | BoundStep]
-    ) -> tuple[np.ndarray, ...]:
-        self._bind(arrays, values)
-        with np.errstate(all="ignore"):
-            for step in steps:
-                if len(step) == 3:
-                    step[0](step[1], step[2])
-                else:
-                    _take(step, values)
-        return tuple([np.array(values[v], order="C") if copied else values[v] for v, copied in self._outputs])
-
-    def _bind(self, arrays: Sequence[Any], values: list[Any]) -> None:
-        """Put the arguments, and new arrays for the results, among `values`."""
+    def _accepted(self, arrays: Sequence[Any]) -> Sequence[np.ndarray]:
+        """The arguments, each of the type that was compiled for."""
+        given = []
         for array, (v, dtype, shape) in zip(arrays, self._expected, strict=True):
             if type(array) is not np.ndarray:
                 array = ndarray(array, f"the argument {self._name(v)!r}")
             if array.shape != shape or array.dtype != dtype:
                 self._refuse(v, array)
-            values[v] = array
-        for v, dtype, shape in self._fresh:
-            values[v] = np.empty(shape, dtype)
+            given.append(array)
+        return given
 
-    def _bound(self, values: list[Any]) -> _Ready:
-        """`values` with every view of them taken, and the steps with the arrays that are the same at every call."""
-        changing = {v for v, _, _ in (*self._expected, *self._fresh)}
-        steps: list[Step | BoundStep] = []
-        for step in self._steps:
-            function, writes, reads, is_view = step
-            if not changing.isdisjoint((*writes, *reads)):
-                steps.append(step)
-                if is_view:
-                    changing.update(writes)
-            elif is_view:
-                _take(step, values)
-            else:
-                steps.append((function, [values[v] for v in writes], [values[v] for v in reads]))
-        return _Ready(values, steps)
-
-    def _with_arrays(self, arena: np.ndarray) -> list[Any]:
-        """All values: what is fixed, and the intermediates as arrays in `arena`."""
-        values = self._fixed.copy()
-        for v, start, stop, dtype, shape in self._slots:
-            values[v] = arena[start:stop].view(dtype).reshape(shape)
-        return values
+    def _bound(self, arena: Arena, mark: Callable[[], None] | None = None) -> Call:
+        """The function that calls which use `arena` run."""
+        return self._routine.bound(self._known | self._layout.arrays(arena.memory), mark)
 
     def _refuse(self, value: int, array: np.ndarray) -> NoReturn:
         n = self.plan.graph.inputs[self.plan.inputs.index(value)]
@@ -211,108 +173,12 @@ class Program:
     def _name(self, value: int) -> Any:
         return self.plan.graph.inputs[self.plan.inputs.index(value)].attrs[0]
 
-    def _prepare(self) -> None:
-        """Place the constants, and run what depends on them alone."""
-        for value, literal in self.plan.constants:
-            self._fixed[value] = literal.array
-        for k in self.plan.setup:
-            with np.errstate(all="ignore"):
-                made = evaluate(k.body, [self._fixed[v] for v in k.reads])
-            for v, array in zip(k.writes, made, strict=True):
-                self._fixed[v] = np.array(array, order="C")
 
-    def _step(self, i: int) -> Step:
-        k = self.plan.kernels[i]
-        if k.kind == "view":
-            self._emitted.append(None)
-            return view_function(k.body), k.writes, k.reads, True
-        emitted = emit_kernel(k, self.plan.device)
-        self._emitted.append(emitted)
-        return emitted.run, k.writes, k.reads, False
-
-
-@dataclass(frozen=True)
-class _Ready:
-    """What a call starts from: the values whose memory stays, and the steps to take."""
-
-    values: list[Any]
-    steps: list[Step | BoundStep]
-
-
-def _take(step: Step, values: list[Any]) -> None:
-    function, writes, reads, is_view = step
-    if is_view:
-        values[writes[0]] = function(values[reads[0]])
-    else:
-        function([values[v] for v in writes], [values[v] for v in reads])
-
-
-def value_names(values: Sequence[int]) -> str:
-    """Values of a plan as its printed text names them."""
-    return ", ".join(f"v{v}" for v in values)
-
-
-def _itself(array: np.ndarray) -> np.ndarray:
-    return array
-
-
-def updates_in_place(plan: Plan) -> dict[int, int]:
-    """The kernels that may write their result into the memory of the array they update, and which value that is.
-
-    It must come from another kernel, and nobody may read it later, nor one write of the update after another.
-    """
-    owner = {v: v for v in range(len(plan.types))}
-    last: dict[int, int] = {}
-    made: set[int] = set()
-    for i, k in enumerate(plan.kernels):
-        last.update((owner[v], i) for v in k.reads)
-        if k.kind == "view":
-            owner[k.writes[0]] = owner[k.reads[0]]
-        else:
-            made.update(k.writes)
-    results = {owner[v] for v in plan.outputs}
-    found = {}
-    for i, k in enumerate(plan.kernels):
-        n = k.body.outputs[0]
-        if k.kind != "library" or len(k.writes) != 1 or row(n.op).role is not Role.UPDATE or n.args[0].op != "input":
-            continue
-        base = k.reads[k.body.inputs.index(n.args[0])]
-        others = [owner[v] for v in k.reads if v != base]
-        read_again = len(n.args) > 2 and any(leaf is n.args[0] for a in n.args[1:] for leaf in topological([a]))
-        if base in made and last[base] == i and base not in results and base not in others and not read_again:
-            found[i] = base
-    return found
-
-
-def layout(
-    plan: Plan, in_place: dict[int, int]
-) -> tuple[list[tuple[int, np.dtype, tuple[int, ...]]], list[tuple[int, bool]], list[Slot], int]:
-    """New arrays per call; outputs, and whether each is copied; intermediates in the arena; the size of the arena."""
-    root: dict[int, int] = {}
-    spread: set[int] = set()  # views in which elements share memory: the caller could not write into them
-    first: dict[int, int] = {}
-    last: dict[int, int] = {}
-    for i, k in enumerate(plan.kernels):
-        if k.kind == "view":
-            root[k.writes[0]] = root.get(k.reads[0], k.reads[0])
-            if k.reads[0] in spread or any(n.op in ("broadcast_to", "sliding_window") for n in k.body.nodes):
-                spread.add(k.writes[0])
-            continue
-        if i in in_place:
-            root[k.writes[0]] = root.get(in_place[i], in_place[i])
-        else:
-            first.update(dict.fromkeys(k.writes, i))
-        last.update((root.get(v, v), i) for v in (*k.writes, *k.reads))
-    fresh: dict[int, None] = {}
-    outputs = []
-    for v in plan.outputs:
-        owner = root.get(v, v)
-        copied = owner not in first or owner in fresh or v in spread
-        if owner in first:
-            fresh[owner] = None
-        outputs.append((v, copied))
-    types = plan.types
-    lives = [Life(v, types[v].nbytes, at, last[v]) for v, at in first.items() if v not in fresh]
-    offsets, nbytes = place(lives)
-    slots = [(v, at, at + types[v].nbytes, types[v].dtype, types[v].shape) for v, at in offsets.items()]
-    return [(v, types[v].dtype, types[v].shape) for v in fresh], outputs, slots, nbytes
+def _known(plan: Plan) -> dict[int, np.ndarray]:
+    """The values that depend on constants alone."""
+    known = {v: literal.array for v, literal in plan.constants}
+    with np.errstate(all="ignore"):
+        for k in plan.setup:
+            made = evaluate(k.body, [known[v] for v in k.reads])
+            known |= zip(k.writes, [np.array(array, order="C") for array in made], strict=True)
+    return known

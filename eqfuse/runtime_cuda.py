@@ -20,15 +20,17 @@ from eqfuse.emit.cuda import EMITTED, CudaKernel, emit_kernel
 from eqfuse.emit.cuda_calls import NOT_EMITTED, CudaCalls, emit_calls
 from eqfuse.emit.cuda_ops import PRELUDE
 from eqfuse.emit.numpy_library import view_function
+from eqfuse.emit.numpy_program import value_names
 from eqfuse.errors import ShapeError
 from eqfuse.frontends.accepted import ndarray
 from eqfuse.gpu import Gpu, cupy_gpu, ready
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Node
+from eqfuse.layout import layout
 from eqfuse.meaning import evaluate
 from eqfuse.ops import Role, row
 from eqfuse.plan import Kernel, Plan
-from eqfuse.runtime import Program, layout, value_names
+from eqfuse.runtime import Program
 
 KEPT_BYTES = 64 << 20  # an arena up to this size stays with its program, with the arrays in it ready
 
@@ -60,12 +62,12 @@ class CudaProgram(Program):
         self._gpu = gpu
         self._expected = [(v, n.dtype, n.shape) for v, n in zip(plan.inputs, plan.graph.inputs, strict=True)]
         self._functions = _emit(plan)
-        self._fresh, self._outputs, self._slots, self._arena_bytes = layout(plan, {})
+        self._layout = layout(plan, {}, {}, (), {})
         self._lock = threading.Lock()
         self._loaded: dict[Hashable, _Loaded] = {}  # by device
         self._states: dict[Hashable, list[_State]] = {}  # by device and stream; those that no call uses
         workspaces = [w for f in self._functions if isinstance(f, CudaKernel) for w in f.workspace]
-        self.peak_bytes = self._arena_bytes + sum(dtype.itemsize * n for dtype, n in workspaces)
+        self.peak_bytes = self._layout.nbytes + sum(dtype.itemsize * n for dtype, n in workspaces)
 
     def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """The outputs for `arrays`, one per graph input. Raises ShapeError when they are not what was compiled for."""
@@ -123,12 +125,12 @@ class CudaProgram(Program):
         with np.errstate(all="ignore"):
             for step, workspace in zip(loaded.steps, state.workspaces, strict=True):
                 step(values, workspace)
-        return tuple([values[v].copy(order="C") if copied else values[v] for v, copied in self._outputs])
+        return tuple([values[v].copy(order="C") if copied else values[v] for v, copied in self._layout.outputs])
 
     def _given(self, gpu: Gpu, arrays: Sequence[Any], state: _State) -> Values:
         """The values at the start of a call: the arguments on the device, and memory for everything else."""
         values = state.values.copy()
-        if self._arena_bytes > KEPT_BYTES:
+        if self._layout.nbytes > KEPT_BYTES:
             self._place(gpu, values)
         for array, (v, dtype, shape) in zip(arrays, self._expected, strict=True):
             held = gpu.holds(array)
@@ -136,19 +138,19 @@ class CudaProgram(Program):
             if given.shape != shape or given.dtype != dtype:
                 self._refuse(v, given)
             values[v] = ready(gpu, given) if held else gpu.upload(given)
-        for v, dtype, shape in self._fresh:
-            values[v] = gpu.empty(shape, dtype)
+        for v in self._layout.fresh:
+            values[v] = gpu.empty(self.plan.types[v].shape, self.plan.types[v].dtype)
         return values
 
     def _place(self, gpu: Gpu, values: Values) -> None:
         """The intermediates as arrays in a new arena."""
-        arena = gpu.empty((self._arena_bytes,), np.dtype(np.uint8))
-        for v, start, stop, dtype, shape in self._slots:
-            values[v] = arena[start:stop].view(dtype).reshape(shape)
+        arena = gpu.empty((self._layout.nbytes,), np.dtype(np.uint8))
+        for v, array in self._layout.arrays(arena).items():
+            values[v] = array
 
     def _new_state(self, gpu: Gpu, loaded: _Loaded) -> _State:
         values = loaded.fixed.copy()
-        if self._arena_bytes <= KEPT_BYTES:
+        if self._layout.nbytes <= KEPT_BYTES:
             self._place(gpu, values)
         shapes = [f.workspace if isinstance(f, CudaKernel) else () for f in self._functions]
         return _State(values, [[gpu.upload(np.zeros(n, dtype)) for dtype, n in shape] for shape in shapes])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from eqfuse.egraph import Budget, Saturation, reachable
 from eqfuse.engine import Engine
@@ -46,7 +46,8 @@ class Rests:
         alike: dict[tuple[str, ...], list[int]] = {}
         for number, laws in enumerate(self.kernels):
             alike.setdefault(laws, []).append(number)
-        lines = ["Rests on (with these laws alone a fresh search proves this program, without any one it does not):"]
+        needed = "" if self.doubt else ", without any one it does not"
+        lines = [f"Rests on (with these laws alone a fresh search proves this program{needed}):"]
         for laws, numbers in alike.items():
             more = f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else ""
             kernels = f"kernel{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:SHOWN]))}{more}"
@@ -249,7 +250,7 @@ def _by_kernel(piece: Piece, laws: Sequence[Law], program: list[Law], until: flo
     for reached in reaches:
         its = frozenset(goal for v in reached for goal in goals[v])
         rests.append(list(program))
-        fewest(rests[-1], lambda some, its=its: proofs(some, its))
+        fewest(rests[-1], partial(proofs, goals=its))
     return rests
 
 

@@ -158,7 +158,28 @@ class Grammar:
 
     def inline(self, cut: Cut, values: dict[int, Cut]) -> Cut | str:
         """`cut` with every leaf of `values` computed inside instead of read, or why that is no kernel."""
-        return self.rebuild(cut, lambda c: values.get(c.of) if c.of in c.leaves and not c.parts else None)
+        new: dict[int, Cut] = {}
+        stack = [cut]
+        while stack:
+            c = stack[-1]
+            if not c.parts:
+                new[id(c)] = values.get(c.of, c) if c.of in c.leaves else c
+            if id(c) in new:
+                stack.pop()
+                continue
+            missing = [p for p in c.parts if id(p) not in new and not values.keys().isdisjoint(p.leaves)]
+            if missing:
+                stack.extend(missing)
+                continue
+            parts = tuple([new.get(id(p), p) for p in c.parts])  # what reads none of the leaves stays as it is
+            made: Cut | str = c
+            if any(a is not b for a, b in zip(parts, c.parts, strict=True)):
+                assert c.enode is not None
+                made = self.join(c.of, c.enode, parts)
+                if isinstance(made, str):
+                    return made
+            new[id(c)] = made
+        return new[id(cut)]
 
     def rebuild(self, cut: Cut, swap: Callable[[Cut], Cut | None]) -> Cut | str:
         """`cut` with some of its leaves swapped for other cuts of the same class, joined anew."""

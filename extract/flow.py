@@ -28,7 +28,7 @@ def extract(segment: Segment, device: Device) -> Cover:
 def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Cover]]:
     """The best cover, the candidates that it was chosen from, and the other covers that were met."""
     grammar = Grammar(segment, device)
-    plain = [policy(segment, device) for policy in greedy.POLICIES]
+    plain = greedy.every(segment, device)
     transplants = [t for p in plain if (t := _transplant(p, segment, grammar)) is not None]
     best_greedy = min(transplants, key=lambda c: c.cost, default=None)
     references = _references(best_greedy)

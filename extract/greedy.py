@@ -21,17 +21,17 @@ Policy = Callable[[Cover, Device], None]
 
 def unfused(segment: Segment, device: Device) -> Cover:
     """One kernel per operator; views cost nothing, as in NumPy."""
-    return _run(segment, device, lambda cover, device: None)
+    return _run(segment, device, _nothing)
 
 
 def materialise(segment: Segment, device: Device) -> Cover:
     """Fuse a producer that has one reader."""
-    return _run(segment, device, lambda cover, device: _single_reader(cover, None))
+    return _run(segment, device, _materialise)
 
 
 def depth_limited(segment: Segment, device: Device) -> Cover:
     """As `materialise`, with kernels at most as deep as is customary for the device (features A6.1, A6.2)."""
-    return _run(segment, device, lambda cover, device: _single_reader(cover, device.depth[1]))
+    return _run(segment, device, _depth_limited)
 
 
 def duplicate(segment: Segment, device: Device) -> Cover:
@@ -44,12 +44,17 @@ def priority(segment: Segment, device: Device) -> Cover:
     return _run(segment, device, _priority)
 
 
-POLICIES = (unfused, materialise, duplicate, priority, depth_limited)
+def every(segment: Segment, device: Device) -> list[Cover]:
+    """The plans of all policies: unfused, materialise, duplicate, priority, depth-limited."""
+    start = _start(Grammar(plain(segment), device))
+    return [_carried_out(start.copy(), device, policy) for policy in _POLICIES]
 
 
 def _run(segment: Segment, device: Device, policy: Policy) -> Cover:
-    grammar = Grammar(plain(segment), device)
-    cover = _start(grammar)
+    return _carried_out(_start(Grammar(plain(segment), device)), device, policy)
+
+
+def _carried_out(cover: Cover, device: Device, policy: Policy) -> Cover:
     policy(cover, device)
     cover.groups = cover.single_groups()
     return cover
@@ -139,6 +144,18 @@ def inlined(cover: Cover) -> Cover:
     return fusing.cover
 
 
+def _nothing(cover: Cover, device: Device) -> None:
+    pass
+
+
+def _materialise(cover: Cover, device: Device) -> None:
+    _single_reader(cover, None)
+
+
+def _depth_limited(cover: Cover, device: Device) -> None:
+    _single_reader(cover, device.depth[1])
+
+
 def _single_reader(cover: Cover, deepest: int | None) -> None:
     fusing = _Fusing(cover)
     for of in fusing.order:
@@ -177,7 +194,7 @@ def _traffic(cut: Cut) -> int:
 
 def _priority(cover: Cover, device: Device) -> None:
     fusing = _Fusing(cover)
-    queue: list[tuple[float, int, int]] = []
+    queue: list[tuple[float, int, int, dict[int, Cut]]] = []
     version: dict[int, int] = {}
 
     def offer(of: int) -> None:
@@ -187,16 +204,17 @@ def _priority(cover: Cover, device: Device) -> None:
             saving = sum(cover.choice[r].price.seconds - c.price.seconds for r, c in changed.items())
             saving += cover.choice[of].price.seconds if of not in cover.roots else 0.0
             if saving > 0:
-                heapq.heappush(queue, (-saving, of, version[of]))
+                heapq.heappush(queue, (-saving, of, version[of], changed))
 
     for of in fusing.order:
         offer(of)
     while queue:
-        _, of, made = heapq.heappop(queue)
+        _, of, made, changed = heapq.heappop(queue)
         if made != version[of] or of not in cover.choice:
             continue
-        changed = fusing.fuse(of)
-        assert changed is not None
         for other in sorted(fusing.commit(of, changed)):
             offer(other)
     fusing.finish()
+
+
+_POLICIES: tuple[Policy, ...] = (_nothing, _materialise, _duplicate, _priority, _depth_limited)

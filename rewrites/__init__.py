@@ -12,19 +12,25 @@ from eqfuse.errors import LawError
 from eqfuse.rewrites import (
     activations,
     algebra,
+    blocks,
     casts,
     chains,
+    choices,
     contractions,
     exponentials,
     gathers,
+    grouping,
     joins,
     lattice,
     layout,
     logic,
     networks,
+    quantisation,
     ranges,
     reductions,
+    regrouping,
     rounding,
+    softmax,
     trigonometry,
 )
 from eqfuse.rewrites.law import (
@@ -70,21 +76,28 @@ _BOOK: dict[str, list[Law]] = {
     "activations": activations.LAWS,
     "rounding": rounding.LAWS,
     "lattice": lattice.LAWS,
+    "choices": choices.LAWS,
     "logic": logic.LAWS,
     "ranges": ranges.LAWS,
     "casts": casts.LAWS,
     "reductions": reductions.LAWS,
     "contractions": contractions.LAWS,
     "layout": layout.LAWS,
+    "regrouping": regrouping.LAWS,
     "joins": joins.LAWS,
     "gathers": gathers.LAWS,
     "networks": networks.LAWS,
+    "softmax": softmax.LAWS,
+    "quantisation": quantisation.LAWS,
+    "blocks": blocks.LAWS,
     "distribution": algebra.DISTRIBUTION,
+    "grouping": grouping.LAWS,
+    "expansion": contractions.EXPANSION + networks.EXPANSION,
 }
 FAMILIES: dict[str, tuple[Law, ...]] = {
     family: tuple(restated(law, family=family) for law in laws) for family, laws in _BOOK.items()
 }
-OPT_IN = frozenset({"distribution"})  # can grow without end: only by name
+OPT_IN = frozenset({"distribution", "expansion", "grouping"})  # may grow without end, or seldom pay: only by name
 
 _CLASSES = {"strict": EXACT, "reassociate": REASSOCIATES, "approximate": APPROXIMATE}
 

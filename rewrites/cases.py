@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -196,6 +196,12 @@ class _Draw:
         self.rank = rng.choice((0, 1, 2, 2, 2, 3, 3, 4, 4)) if rank is None else rank
         if rank is None and rng.random() < 0.1:  # long enough for blocks, vectors and another order of adding
             self.rank, self.base = rng.choice((1, 2)), [1, 1, *rng.choices((1, 9, 17, 40), k=2)]
+        used = {role.split()[0] for mine in self.roles.values() for role in mine}
+        self.of_images = "conv" in used
+        self.image_rank = rng.choice((3, 4)) if used & {"conv", "window"} else 0
+        self.axis_of_parts = rng.randint(-4, -1) if "part" in used else -5
+        # extents of the parts along that axis, by their place
+        self.parts = [rng.choice((0, 1, 1, 2, 2, 3)) for _ in range(8)] if "part" in used else []
 
     def type_of(self, name: str) -> TensorType:
         mine, rng = self.roles.get(name, set()), self.rng
@@ -203,18 +209,34 @@ class _Draw:
         if "matmul" in mine:
             rank = rng.choice((2, 2, 2, 3, 4) if self.rank != 4 else (2, 4))
         elif mine & {"conv", "window"}:
-            rank = rng.choice((3, 4))
+            rank = self.image_rank
         elif "scalar" in mine:
             rank = 0
         shape = tuple(1 if rng.random() < self.ones else n for n in self.base[4 - rank :])
+        if "conv" in mine and rng.random() < 0.2:  # an even number of filters, for groups
+            shape = (2 * shape[0], *shape[1:])
+        places = [int(role.split()[1]) for role in mine if role.startswith("part ")]
+        if places and rank >= -self.axis_of_parts and rng.random() < 0.8:
+            at = rank + self.axis_of_parts
+            n = rng.choice(self.parts) if rng.random() < 0.2 else self.parts[places[0]]
+            shape = (*shape[:at], n, *shape[at + 1 :])
         if "condition" in mine:
             return TensorType(np.dtype(bool), shape)
+        if "cast" in mine and rng.random() < 0.3:
+            return TensorType(rng.choice(WHOLE), shape)
         return TensorType(np.dtype(np.int64) if "indices" in mine else self.dtype, shape)
 
     def attribute_of(self, _: Attr, op: str, name: str, types: list[TensorType], before: tuple) -> Any:
+        if op == "concat" and types[0].rank >= -self.axis_of_parts and self.rng.random() < 0.7:
+            return self.axis_of_parts
+        if name == "dtype" and self.rng.random() < 0.3:
+            return self.dtype
+        if op == "broadcast_to" and types[0].rank == 0 and self.of_images:
+            return tuple(self.rng.choice((1, 2, 3)) for _ in range(self.image_rank))
         return sample_attr(op, name, types, before, self.dtype, self.rng)
 
 
+@lru_cache(maxsize=256)
 def roles(law: Law) -> dict[str, set[str]]:
     """What each variable is used as, to draw a fitting rank and dtype."""
     found: dict[str, set[str]] = {}
@@ -223,8 +245,10 @@ def roles(law: Law) -> dict[str, set[str]]:
             if arg.op != VARIABLE:
                 continue
             mine = found.setdefault(arg.attrs[0], set())
-            if term.op == "matmul" or term.op == "conv":
+            if term.op in ("matmul", "conv", "cast"):
                 mine.add(term.op)
+            elif term.op == "concat":
+                mine.add(f"part {at}")
             elif term.op.startswith("window"):
                 mine.add("window")
             elif term.op == "where" and at == 0:

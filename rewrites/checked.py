@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import types
+import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.calibrate import thread_count
+from eqfuse.errors import EqfuseError
 from eqfuse.files import cache_dir, set_aside, write_atomically
 from eqfuse.rewrites import book, smt
 from eqfuse.rewrites.check import check
@@ -51,20 +53,25 @@ def verdicts(laws: Iterable[Law]) -> Iterator[Verdict]:
     names = [law.name for law in laws]
     workers = min(thread_count(), -(-len(names) // AT_ONCE))
     found = []
-    if workers < 2:
-        for name in names:
-            found.append(_verdict(name))
-            yield found[-1]
-    else:
-        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-            for verdict in pool.map(_verdict, names, chunksize=AT_ONCE):
-                found.append(verdict)
-                yield verdict
-    keep(found)
+    try:
+        for verdict in map(_verdict, names) if workers < 2 else _in_processes(names, workers):
+            found.append(verdict)
+            yield verdict
+    finally:  # even where it was interrupted
+        keep(found)
+
+
+def _in_processes(names: list[str], workers: int) -> Iterator[Verdict]:
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        yield from pool.map(_verdict, names, chunksize=AT_ONCE)
 
 
 def _verdict(name: str) -> Verdict:
-    report = check(_named(name))
+    law = _named(name)
+    try:
+        report = check(law)
+    except EqfuseError as error:  # of a guard that has no answer
+        return Verdict(name, UNTESTED, f"{law}\n  cannot be tested: {error}", ())
     status = HOLDS if report.ok else FALSE if report.counterexample is not None else UNTESTED
     if report.ok and report.proof is not None and report.proof.proved:
         status = PROVED
@@ -86,7 +93,11 @@ def keep(found: Iterable[Verdict]) -> None:
     """Store verdicts beside those that are there; what no law of the book has any more is forgotten."""
     verdicts = {**kept(), **{v.law: v for v in found}}
     content = {digest(_named(name)): asdict(verdict) for name, verdict in verdicts.items()}
-    write_atomically(path(), json.dumps(content, ensure_ascii=False, indent=1).encode())
+    try:
+        write_atomically(path(), json.dumps(content, ensure_ascii=False, indent=1).encode())
+    except OSError as error:
+        reason = f"what was checked is not kept: {error}; EQFUSE_CACHE_DIR names another folder"
+        warnings.warn(reason, stacklevel=3)
 
 
 def path() -> Path:

@@ -5,24 +5,31 @@ In: nothing. Out: `LAWS`. A product contracts the last axis of its left operand 
 
 from __future__ import annotations
 
-from eqfuse.ir import TensorType
+import numpy as np
+
+from eqfuse.ir import Literal, TensorType
 from eqfuse.rewrites.law import (
+    APPROXIMATE,
     REASSOCIATES,
     Guard,
     Law,
     Term,
+    apply,
     attrs,
+    bounded,
     computed,
     floating,
+    given,
     guard,
     known,
     over_complex,
     tensors,
 )
+from eqfuse.rewrites.layout import inverse
 
-x, y, z, w, v = tensors("x y z w v")
-r, c, g = tensors("r c g")
-p, q, t = attrs("p q t")
+x, y, z, w, u, v = tensors("x y z w u v")
+r, c, g, b = tensors("r c g b")
+p, q, s, t, n = attrs("p q s t n")
 
 Perm = tuple[int, ...]
 
@@ -41,6 +48,10 @@ def _vector(g: TensorType) -> bool:
 
 def _as_column(g: TensorType) -> tuple[int, int]:
     return (g.shape[-1], 1)
+
+
+def _as_row(g: TensorType) -> tuple[int, int]:
+    return (1, g.shape[-1])
 
 
 def _moves_batch(x: TensorType, y: TensorType, p: Perm) -> bool:
@@ -74,7 +85,37 @@ def _is_diagonal(x: TensorType, y: TensorType, ranges: tuple) -> bool:
     return x.rank == y.rank == 2 and n == y.shape[-1] and ranges == ((0, n * n, n + 1),)
 
 
+def _column(g: TensorType) -> bool:
+    return g.rank >= 2 and g.size == g.shape[-2]
+
+
+def _flat(g: TensorType) -> tuple[int]:
+    return (g.size,)
+
+
+def _sums_all(x: TensorType, y: TensorType, q: tuple[int, ...]) -> bool:
+    return x.rank == y.rank == len(q)
+
+
+def _low_rank(u: TensorType, v: TensorType) -> bool:
+    """The factors are smaller than their product."""
+    return u.shape[-1] * (u.shape[-2] + v.shape[-1]) < u.shape[-2] * v.shape[-1]
+
+
+def _is_identity(value: Literal) -> bool:
+    a = value.array
+    return a.ndim == 2 and a.shape[0] == a.shape[1] and bool((a == np.eye(len(a))).all())
+
+
+def constant(value: object) -> Term:
+    return apply("const", attrs=(value,))
+
+
 _SWAPPED = computed(_swap, y)
+identity = guard("n is an identity matrix", _is_identity, n)
+one_row = guard("g is one row", _vector, g)
+one_column = guard("g is one column", _column, g)
+low_rank = bounded("u @ v has a low rank", _low_rank, u, v)
 
 LAWS = [
     # factors and association
@@ -82,7 +123,25 @@ LAWS = [
     Law("common_right_factor", y @ x + z @ x, (y + z) @ x, exactness=REASSOCIATES),
     Law("common_left_factor_of_difference", x @ y - x @ z, x @ (y - z), exactness=REASSOCIATES),
     Law("common_right_factor_of_difference", y @ x - z @ x, (y - z) @ x, exactness=REASSOCIATES),
+    # n factors have n² / 2 products of neighbours, so both ways come to an end
     Law("associate_products", (x @ y) @ z, x @ (y @ z), exactness=REASSOCIATES, both=True),
+    Law("low_rank_update_on_right", x @ (w + u @ v), x @ w + (x @ u) @ v, (low_rank,), REASSOCIATES),
+    Law("low_rank_update_on_left", (w + u @ v) @ x, w @ x + u @ (v @ x), (low_rank,), REASSOCIATES),
+    Law("known_row_of_shifts_through", (x + g) @ w, x @ w + g.reshape(computed(_as_row, g)) @ w,
+        (one_row, known(g, w)), REASSOCIATES),
+    Law("known_shift_through", (x + b) @ w, x @ w + w.sum((-2,)) * b,
+        (guard("b is a scalar", lambda b: b.rank == 0, b), known(b, w)), REASSOCIATES),
+    # products that are broadcast products or sums
+    Law("outer_product", x @ y, x * y, (guard("one term is contracted", lambda x: x.shape[-1] == 1, x),), REASSOCIATES),
+    Law("product_with_column", x @ y, (x * y.transpose(_SWAPPED)).sum((-1,)), (given(y),), REASSOCIATES),
+    Law("weighted_sum_over_columns", (x * g).sum((-1,)), x @ g.reshape(computed(_as_column, g)),
+        (one_row, given(g)), REASSOCIATES),
+    Law("weighted_sum_of_product", (x * (u @ v)).sum((-2, -1)),
+        ((x @ v.transpose(computed(_swap, v))) * u).sum((-2, -1)), (floating(x), low_rank), REASSOCIATES),
+    Law("transpose_changes_sides", (x * y.transpose(p)).sum(q), (x.transpose(computed(inverse, p)) * y).sum(q),
+        (guard("all is summed", _sums_all, x, y, q),), REASSOCIATES),
+    Law("broadcast_idle_on_left", x.broadcast_to(s) @ y, x @ y, exactness=REASSOCIATES),
+    Law("broadcast_idle_on_right", x @ y.broadcast_to(s), x @ y, exactness=REASSOCIATES),
     # scales that move through a product
     Law("row_scale_through", (x * r) @ w, (x @ w) * r, (row_scale(r),), REASSOCIATES, both=True),
     Law("row_divisor_through", (x / r) @ w, (x @ w) / r, (row_scale(r), filled(x)), REASSOCIATES, both=True),
@@ -90,8 +149,10 @@ LAWS = [
     Law("column_divisor_through", x @ (w / c), (x @ w) / c, (column_scale(c), filled(w)), REASSOCIATES, both=True),
     Law(
         "diagonal_into_right", (x * g) @ w, x @ (g.reshape(computed(_as_column, g)) * w),
-        (guard("g is one row", _vector, g),), REASSOCIATES,
+        (one_row,), REASSOCIATES,
     ),
+    Law("diagonal_into_left", x @ (w * g), (x * g.reshape(computed(_flat, g))) @ w, (one_column, given(g)),
+        REASSOCIATES),
     # behind a product only: applied to every sum, this makes as many values as there are subsets of its constants
     Law("known_scale_of_shifted_product", (x @ w + c) * r, (x @ w) * r + c * r, (known(c, r),), REASSOCIATES),
     Law("negative_out_of_left", (-x) @ w, -(x @ w), exactness=REASSOCIATES),
@@ -125,5 +186,11 @@ LAWS = [
 
 # and of complex numbers
 LAWS = over_complex(
-    LAWS, REASSOCIATES, sum_of_product=None, trace_of_product=None,
+    LAWS, REASSOCIATES, sum_of_product=None, trace_of_product=None, weighted_sum_of_product=None,
 )  # fmt: skip
+
+# x is x @ I, (x @ I) @ I, x @ (I @ I), ...: this never ends
+EXPANSION = over_complex([
+    Law("identity_on_right", x @ constant(n), x, (identity,), APPROXIMATE),  # 0 * inf is NaN
+    Law("identity_on_left", constant(n) @ x, x, (identity,), APPROXIMATE),
+], APPROXIMATE)  # fmt: skip

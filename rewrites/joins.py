@@ -62,14 +62,6 @@ def _of_first(t: TensorType, other: TensorType, axis: int, ranges: Ranges) -> Ra
     return _whole_along(t, axis, ranges, t.shape[axis] + other.shape[axis])
 
 
-def _adjacent(axis: int, s: Ranges, t: Ranges) -> Ranges | None:
-    """The one slice that takes what two take, one after the other."""
-    (start, middle, step), (then, stop, same) = s[axis], t[axis]
-    if _at(s, axis, 0) != _at(t, axis, 0) or (step, same) != (1, 1) or middle != then:
-        return None
-    return _at(s, axis, (start, stop, 1))
-
-
 def _moved(p: Perm, axis: int) -> int:
     return p[axis] - len(p)
 
@@ -156,13 +148,10 @@ def _laws_of_slice(count: int) -> list[Law]:
 _OF_REALS = [
     # concatenation
     Law("concat_of_one", concat(x), x, exactness=EXACT),
-    Law("concat_of_concat_first", concat(concat(x, y), z), concat(x, y, z), exactness=EXACT),
-    Law("concat_of_concat_second", concat(x, concat(y, z)), concat(x, y, z), exactness=EXACT),
-    *(law for count in (2, 3) for law in _laws_of_slice(count)),
+    *(law for count in (2, 3, 4) for law in _laws_of_slice(count)),
     Law("slice_into_parts", concat(x, y).slice(s),
         concat(x.slice(computed(_of_first, x, y, axis, s)), y.slice(computed(_of_first, y, x, axis, s))),
         exactness=EXACT),
-    Law("concat_of_slices", concat(x.slice(s), x.slice(t)), x.slice(computed(_adjacent, axis, s, t)), exactness=EXACT),
     Law("transpose_out_of_concat", concat(x.transpose(p), y.transpose(p)),
         concat(x, y, at=computed(_moved, p, axis)).transpose(p), exactness=EXACT),
     Law("flip_of_parts", concat(x.flip(p), y.flip(p)), concat(x, y).flip(p),

@@ -1,13 +1,22 @@
-"""Laws of convolutions, pooling and normalisation: what is known at build time folds into the weights.
+"""Laws of convolutions and pooling: what is known at build time folds into the weights, and what is a product is one.
 
 In: nothing. Out: `LAWS`. Batch norm is ``(y - mean) / sqrt(var + eps) * scale + shift``; with known statistics the laws
-of `algebra` bring it to ``y * s + t``, and the laws here put `s` into the weights that made `y`.
+of `algebra` bring it to ``y * s + t``, and the laws here put `s` into the weights that made `y`. Images count batch,
+channels, then space; weights output channels, input channels, then space.
 """
 
 from __future__ import annotations
 
-from eqfuse.ir import TensorType
+import math
+from typing import Any
+
+import numpy as np
+
+from eqfuse.ir import Literal, TensorType
+from eqfuse.ops.contractions import window_extents
 from eqfuse.rewrites.law import (
+    APPROXIMATE,
+    EXACT,
     REASSOCIATES,
     Guard,
     Law,
@@ -19,75 +28,330 @@ from eqfuse.rewrites.law import (
     guard,
     known,
     over_complex,
+    positive,
     tensors,
+    varies,
 )
-from eqfuse.rewrites.words import exp, maximum, tanh
+from eqfuse.rewrites.words import maximum, minimum
 
-x, w, s, c = tensors("x w s c")
+x, y, w, v, s, c = tensors("x y w v s c")
+n, q, t, axis, widths = attrs("n q t axis widths")
 strides, padding, dilations, groups, window = attrs("strides padding dilations groups window")
-CONV = (strides, padding, dilations, groups)
-WINDOW = (window, strides, padding)
+strides2, padding2, dilations2, groups2, window2 = attrs("strides2 padding2 dilations2 groups2 window2")
+CONV, CONV2 = (strides, padding, dilations, groups), (strides2, padding2, dilations2, groups2)
+UNGROUPED = (strides, padding, dilations, 1)
+WINDOW, WINDOW2 = (window, strides, padding), (window2, strides2, padding2)
+
+Ints = tuple[int, ...]
+Pairs = tuple[tuple[int, int], ...]
+Ranges = tuple[tuple[int, int, int], ...]
+# functions that never fall: with a least value, without one, of positive numbers only
+BOUNDED = ("exp", "expm1", "tanh", "erf", "atan", "sign")
+UNBOUNDED = ("cbrt", "asinh", "floor", "ceil", "round")
+PARTIAL = ("sqrt", "log", "log1p")
 
 
-def conv(x: Term, w: Term) -> Term:
-    return apply("conv", x, w, attrs=CONV)
+def conv(x: Term, w: Term, geometry: tuple = CONV) -> Term:
+    return apply("conv", x, w, attrs=geometry)
 
 
-def window_max(x: Term) -> Term:
-    return apply("window_max", x, attrs=WINDOW)
+def window_max(x: Term, geometry: tuple = WINDOW) -> Term:
+    return apply("window_max", x, attrs=geometry)
 
 
-def window_sum(x: Term) -> Term:
-    return apply("window_sum", x, attrs=WINDOW)
+def window_sum(x: Term, geometry: tuple = WINDOW) -> Term:
+    return apply("window_sum", x, attrs=geometry)
 
 
-def _output_weights(s: TensorType, w: TensorType) -> tuple[int, ...] | None:
+def constant(value: object) -> Term:
+    return apply("const", attrs=(value,))
+
+
+def _output_weights(s: TensorType, w: TensorType) -> Ints | None:
     """Shape in which the scale `s` of output channels meets the weights [o, c, *kernel]; it fits no other `s`."""
     n = s.extent(1 - w.rank)
     return (n,) + (1,) * (w.rank - 1) if n in (1, w.shape[0]) else None
 
 
-def _input_weights(s: TensorType, x: TensorType) -> tuple[int, ...] | None:
+def _input_weights(s: TensorType, x: TensorType) -> Ints | None:
     n = s.extent(1 - x.rank)
     return (1, n) + (1,) * (x.rank - 2) if n in (1, x.shape[1]) else None
 
 
-def _constant_in_window(c: TensorType, window: tuple[int, ...]) -> bool:
+def _per_channel(s: TensorType) -> Ints:
+    """Shape in which `s`, one per filter, meets the channels of an image."""
+    return s.shape[:1] + (1,) * (s.rank - 2)
+
+
+def _one_per_filter(s: TensorType, w: TensorType) -> bool:
+    return s.rank in (0, w.rank) and s.size == s.extent(-w.rank)
+
+
+def _one_per_image(s: TensorType, x: TensorType) -> bool:
+    return all(s.extent(a) == 1 for a in range(1 - x.rank, 0))
+
+
+def _all_but_first(w: TensorType) -> Ints:
+    return tuple(range(1 - w.rank, 0))
+
+
+def _constant_in_window(c: TensorType, window: Ints) -> bool:
     return all(c.extent(-a) == 1 for a in range(1, len(window) + 1))
-
-
-def _unpadded(padding: tuple[tuple[int, int], ...]) -> bool:
-    return not any(n for pair in padding for n in pair)
 
 
 def constant_in_window(c: Term) -> Guard:
     return guard(f"{c} has extent 1 along the window", _constant_in_window, c, window)
 
 
+def _unpadded(padding: Pairs) -> bool:
+    return all(p == (0, 0) for p in padding)
+
+
+def _everywhere(strides: Ints, padding: Pairs) -> bool:
+    return set(strides) <= {1} and _unpadded(padding)
+
+
+def _matrix(w: TensorType) -> tuple[int, int]:
+    return w.shape[0], math.prod(w.shape[1:])
+
+
+def _rows_of_kernels(w: TensorType) -> tuple[int, int, int]:
+    return w.shape[0], w.shape[1], math.prod(w.shape[2:])
+
+
+def _result(x: TensorType, w: TensorType) -> Ints:
+    return (x.shape[0], w.shape[0], *x.shape[2:])
+
+
+def _one_position(x: TensorType, w: TensorType) -> Ints:
+    return (x.shape[0], w.shape[0], *(1,) * (x.rank - 2))
+
+
+def _as_kernel(w: TensorType, x: TensorType) -> Ints:
+    return (*w.shape, *(1,) * (x.rank - 2))
+
+
+def _merges_space(x: TensorType, w: TensorType, q: Ints, t: Ints) -> bool:
+    """[n, c, *space] is read as [n, c, points], times [o, c], and becomes [n, o, *space]."""
+    merged = x.rank >= 3 and q == _rows_of_kernels(x)
+    return merged and w.rank == 2 and t == _result(x, w)
+
+
+def _kernels_after(v: TensorType, w: TensorType) -> Ints:
+    return (v.shape[0], *w.shape[1:])
+
+
+def _kernels_before(v: TensorType, w: TensorType) -> Ints:
+    return (w.shape[0], v.shape[1], *w.shape[2:])
+
+
+def _inner_padding(padding: Pairs, widths: Pairs, dilations: Ints) -> Pairs | None:
+    """The padding that is left when `widths` are taken off the kernel."""
+    left = [
+        (a - b * d, c - e * d) for (a, c), (b, e), d in zip(padding, widths[2:], dilations, strict=True)
+    ]  # fmt: skip
+    return tuple(left) if all(p >= 0 for pair in left for p in pair) else None
+
+
+def _conv_shape(x: TensorType, s: Ints, strides: Ints, padding: Pairs, dilations: Ints) -> Ints:
+    return (x.shape[0], s[0], *window_extents("conv", (x,), s[2:], strides, padding, dilations))
+
+
+def _is_zero(value: Literal) -> bool:
+    return not value.array.any()
+
+
+def _leaves_images(value: Literal, strides: Ints, padding: Pairs, dilations: Ints) -> bool:
+    """The filters take the middle of their own channel, and nothing else."""
+    w = value.array
+    if w.ndim < 3 or w.shape[0] != w.shape[1] or set(strides) > {1}:
+        return False
+    middle = tuple(before // d for (before, _), d in zip(padding, dilations, strict=True))
+    if any(m * d != before for m, d, (before, _) in zip(middle, dilations, padding, strict=True)):
+        return False
+    if any(m >= k for m, k in zip(middle, w.shape[2:], strict=True)):
+        return False
+    wanted = np.zeros(w.shape, bool)
+    wanted[(range(len(w)), range(len(w)), *middle)] = True
+    return bool((w == wanted).all())
+
+
+def _averages_channels(s: Ints, dilations: Ints) -> bool:
+    return s[1:2] == (1,) and set(dilations) <= {1}
+
+
+def _kernel(s: Ints) -> Ints:
+    return s[2:]
+
+
+def _half(t: TensorType, axis: int, start: int) -> Ranges:
+    n = t.shape[axis] // 2
+    return tuple((start * n, (start + 1) * n, 1) if a == axis else (0, e, 1) for a, e in enumerate(t.shape))
+
+
+def _first_channels(x: TensorType) -> Ranges:
+    return _half(x, 1, 0)
+
+
+def _last_channels(x: TensorType) -> Ranges:
+    return _half(x, 1, 1)
+
+
+def _first_filters(w: TensorType) -> Ranges:
+    return _half(w, 0, 0)
+
+
+def _last_filters(w: TensorType) -> Ranges:
+    return _half(w, 0, 1)
+
+
+def _channels(x: TensorType) -> int:
+    return 1 - x.rank
+
+
+def _composed(window: Ints, strides: Ints, window2: Ints) -> Ints | None:
+    if len(window) != len(window2):
+        return None
+    return tuple(k + (k2 - 1) * s for k, s, k2 in zip(window, strides, window2, strict=True))
+
+
+def _product(strides: Ints, strides2: Ints) -> Ints:
+    return tuple(a * b for a, b in zip(strides, strides2, strict=True))
+
+
+def _no_gaps(window: Ints, strides: Ints, padding: Pairs, padding2: Pairs) -> bool:
+    return _unpadded(padding) and _unpadded(padding2) and all(s <= k for k, s in zip(window, strides, strict=True))
+
+
+def _tiles(window: Ints, strides: Ints, padding: Pairs, padding2: Pairs) -> bool:
+    return _unpadded(padding) and _unpadded(padding2) and window == strides
+
+
+def _holds_all(x: TensorType, window: Ints, padding: Pairs) -> bool:
+    return _unpadded(padding) and x.shape[x.rank - len(window) :] == window
+
+
+def _window_axes(window: Ints) -> Ints:
+    return tuple(range(-len(window), 0))
+
+
+same_shape = guard("x and y have one shape", lambda x, y: x.shape == y.shape, x, y)
+same_weights = guard("v and w have one shape", lambda v, w: v.shape == w.shape, v, w)
 filled = guard("x is not empty", lambda x: x.size > 0, x)  # else a window holds nothing but padding
+everywhere = guard("the windows stand everywhere, unpadded", _everywhere, strides, padding)
+everywhere2 = guard("the second's windows stand everywhere, unpadded", _everywhere, strides2, padding2)
+unpadded = guard("nothing is padded", _unpadded, padding)
+one_group = guard("there is one group", lambda g: g == 1, groups)
+over_all = guard("the window holds everything", _holds_all, x, window, padding)
+point = guard("the window is a point", lambda w: set(w) == {1}, window)
+zero = guard("n is zero", _is_zero, n)
+
+
+def _linear(name: str, f: Any, when: tuple[Guard, ...], a: Term, b: Term) -> list[Law]:
+    """What is linear is done once: f(a) + f(b) is f(a + b), f(a) - f(b) is f(a - b)."""
+    return [
+        Law(f"sum_of_{name}", f(a) + f(b), f(a + b), when, REASSOCIATES),
+        Law(f"difference_of_{name}", f(a) - f(b), f(a - b), when, REASSOCIATES),
+    ]
+
 
 LAWS = [
+    # scales and shifts
     Law("channel_scale_into_conv", conv(x, w) * s, conv(x, w * s.reshape(computed(_output_weights, s, w))),
         (known(w, s),), REASSOCIATES),
     Law("known_scale_of_shifted_conv", (conv(x, w) + c) * s, conv(x, w) * s + c * s, (known(c, s),), REASSOCIATES),
     Law("input_scale_into_conv", conv(x * s, w), conv(x, w * s.reshape(computed(_input_weights, s, x))),
-        (known(w, s), guard("nothing is padded", _unpadded, padding)), REASSOCIATES),  # 0 * inf is NaN
+        (known(w, s), unpadded), REASSOCIATES),  # 0 * inf is NaN
+    Law("scale_of_images_out_of_conv", conv(x * s, w), conv(x, w) * s,
+        (guard("s is one number per image", _one_per_image, s, x),), REASSOCIATES),
+    Law("scale_of_filters_out_of_conv", conv(x, w * s), conv(x, w) * s.reshape(computed(_per_channel, s)),
+        (guard("s is one number per filter", _one_per_filter, s, w), varies(s)), REASSOCIATES),
+    Law("known_shift_through_unpadded_conv", conv(x + s, w),
+        conv(x, w) + (w * s.reshape(computed(_input_weights, s, x))).sum(computed(_all_but_first, w))
+        .reshape(computed(_per_channel, w)),
+        (unpadded, one_group, known(w, s)), REASSOCIATES),
     Law("negative_out_of_conv", conv(-x, w), -conv(x, w), exactness=REASSOCIATES),
-    # pooling
+    # what is linear is done once
+    *_linear("convs_of_two", lambda a: conv(a, w), (same_shape,), x, y),
+    *_linear("convs_by_two", lambda a: conv(x, a), (same_weights,), v, w),
+    # convolutions of convolutions, with one point per kernel; weights meet when the program is built
+    Law("pointwise_after_conv", conv(conv(x, w), v, CONV2),
+        conv(x, (v.reshape(computed(_matrix, v)) @ w.reshape(computed(_matrix, w)))
+             .reshape(computed(_kernels_after, v, w))), (everywhere2, one_group, known(v, w)), REASSOCIATES),
+    Law("pointwise_before_conv", conv(conv(x, v), w, CONV2),
+        conv(x, (v.reshape(computed(_matrix, v)).transpose((1, 0)) @ w.reshape(computed(_rows_of_kernels, w)))
+             .reshape(computed(_kernels_before, v, w)), CONV2), (everywhere, known(v, w)), REASSOCIATES),
+    # convolutions that are products
+    Law("pointwise_conv_is_product", conv(x, w),
+        (w.reshape(computed(_matrix, w)) @ x.reshape(computed(_rows_of_kernels, x)))
+        .reshape(computed(_result, x, w)), (everywhere,), REASSOCIATES),
+    Law("conv_at_one_position_is_product", conv(x, w),
+        (x.reshape(computed(_matrix, x)) @ w.reshape(computed(_matrix, w)).transpose((1, 0)))
+        .reshape(computed(_one_position, x, w)), (unpadded,), REASSOCIATES),
+    # zeros around images and kernels, among weights; 0 * inf is NaN
+    Law("zeros_around_kernel", conv(x, apply("pad", w, 0.0, attrs=(widths,))),
+        conv(x, w, (strides, computed(_inner_padding, padding, widths, dilations), dilations, groups)),
+        exactness=APPROXIMATE),
+    # groups, and channels that are pooled
+    Law("conv_by_one_number", conv(x, constant(n).broadcast_to(q)),
+        window_sum(x, (computed(_kernel, q), strides, padding)) * constant(n),
+        (guard("every channel is filtered alone, closely", _averages_channels, q, dilations),), REASSOCIATES),
+    # order and pooling
     Law("clamp_out_of_window_max", window_max(maximum(x, c)), maximum(window_max(x), c),
         (constant_in_window(c), filled), REASSOCIATES, both=True),
+    Law("cap_out_of_window_max", window_max(minimum(x, c)), minimum(window_max(x), c),
+        (constant_in_window(c),), REASSOCIATES),
     Law("shift_out_of_window_max", window_max(x + c), window_max(x) + c,
         (constant_in_window(c), floating(x)), REASSOCIATES),
-    Law("exp_out_of_window_max", window_max(exp(x)), exp(window_max(x)), (filled,), REASSOCIATES),
-    Law("tanh_out_of_window_max", window_max(tanh(x)), tanh(window_max(x)), (filled,), REASSOCIATES),
+    Law("positive_scale_out_of_window_max", window_max(x * c), window_max(x) * c,
+        (constant_in_window(c), positive(c), floating(x)), REASSOCIATES),
+    Law("positive_divisor_out_of_window_max", window_max(x / c), window_max(x) / c,
+        (constant_in_window(c), positive(c)), REASSOCIATES),
+    *(Law(f"{f}_out_of_window_max", window_max(apply(f, x)), apply(f, window_max(x)), (filled,), REASSOCIATES)
+      for f in BOUNDED),
+    *(Law(f"{f}_out_of_window_max", window_max(apply(f, x)), apply(f, window_max(x)), exactness=REASSOCIATES)
+      for f in UNBOUNDED),
+    *(Law(f"{f}_out_of_window_max", window_max(apply(f, x)), apply(f, window_max(x)), exactness=APPROXIMATE)
+      for f in PARTIAL),
     Law("scale_out_of_window_sum", window_sum(x * c), window_sum(x) * c,
         (constant_in_window(c),), REASSOCIATES),
     Law("divisor_out_of_window_sum", window_sum(x / c), window_sum(x) / c,
         (constant_in_window(c),), REASSOCIATES),
+    Law("negative_out_of_window_sum", window_sum(-x), -window_sum(x), exactness=REASSOCIATES),
+    *_linear("window_sums", window_sum, (same_shape,), x, y),
+    # pooling that is something simpler
+    Law("window_max_twice", window_max(window_max(x), WINDOW2),
+        window_max(x, (computed(_composed, window, strides, window2), computed(_product, strides, strides2), padding)),
+        (guard("the first leaves no gaps, unpadded", _no_gaps, window, strides, padding, padding2),), REASSOCIATES),
+    Law("window_sum_twice", window_sum(window_sum(x), WINDOW2),
+        window_sum(x, (computed(_composed, window, strides, window2), computed(_product, strides, strides2), padding)),
+        (guard("the first tiles the image", _tiles, window, strides, padding, padding2),), REASSOCIATES),
+    Law("window_max_over_all", window_max(x), x.max(computed(_window_axes, window)), (over_all,), EXACT),
+    Law("window_sum_over_all", window_sum(x), x.sum(computed(_window_axes, window)), (over_all,), REASSOCIATES),
+    Law("window_max_of_points", window_max(x), x, (point,), EXACT),
+    Law("window_sum_of_points", window_sum(x), x, (point,), REASSOCIATES),
 ]  # fmt: skip
 
 # sums are of complex numbers too; order is not
 LAWS = over_complex(
-    LAWS, REASSOCIATES, clamp_out_of_window_max=None, exp_out_of_window_max=None, tanh_out_of_window_max=None,
-    shift_out_of_window_max=None,
+    LAWS, REASSOCIATES, zeros_around_kernel=APPROXIMATE,
+    **{law.name: None for law in LAWS if "window_max" in law.name},
 )  # fmt: skip
+
+EXPANSION = [
+    Law("conv_by_zeros", conv(x, constant(n).broadcast_to(q)),
+        constant(n).broadcast_to(computed(_conv_shape, x, q, strides, padding, dilations)), (zero,), APPROXIMATE),
+    Law("product_is_pointwise_conv", (w @ x.reshape(q)).reshape(t),
+        conv(x, w.reshape(computed(_as_kernel, w, x)), (computed(lambda x: (1,) * (x.rank - 2), x),
+             computed(lambda x: ((0, 0),) * (x.rank - 2), x), computed(lambda x: (1,) * (x.rank - 2), x), 1)),
+        (guard("the reshapes merge space and part it again", _merges_space, x, w, q, t),), REASSOCIATES),
+    Law("conv_by_identity", conv(x, constant(n)), x,
+        (guard("n leaves images as they are", _leaves_images, n, strides, padding, dilations),), APPROXIMATE),
+    Law("two_groups_apart", conv(x, w),
+        apply("concat",
+              conv(x.slice(computed(_first_channels, x)), w.slice(computed(_first_filters, w)), UNGROUPED),
+              conv(x.slice(computed(_last_channels, x)), w.slice(computed(_last_filters, w)), UNGROUPED),
+              attrs=(computed(_channels, x),)), exactness=REASSOCIATES),  # types leave no other number of groups
+]  # fmt: skip
+
+EXPANSION = over_complex(EXPANSION, REASSOCIATES, conv_by_identity=APPROXIMATE, conv_by_zeros=APPROXIMATE)

@@ -1,8 +1,7 @@
 """Laws that rest on what is known of values: idle clamps, signs that are known, roots and logarithms that are defined.
 
 In: nothing. Out: `LAWS`. Their guards ask for facts that `eqfuse.ops.ranges` derives, so that relu of sigmoid is idle
-however the sigmoid is written. A fact is about every form of a value: under "reassociate" up to rounding, and under
-"approximate" an equality that holds where it is defined spreads what one form is known to be to all others.
+however the sigmoid is written. A fact is about every form of a value, under "reassociate" up to rounding.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from eqfuse.rewrites.words import (
 )
 
 x, y, z, w, r, c = tensors("x y z w r c")
-p, strides, padding, dilations, groups = attrs("p strides padding dilations groups")
+p, strides, padding, dilations, groups, window = attrs("p strides padding dilations groups window")
 
 
 def argmax(a: Term) -> Term:
@@ -35,6 +35,7 @@ def prod(a: Term) -> Term:
 
 
 CONV = (strides, padding, dilations, groups)
+WINDOW = (window, strides, padding)
 
 
 REFUTED: list[tuple[Law, str]] = [
@@ -103,5 +104,19 @@ REFUTED: list[tuple[Law, str]] = [
     (Law("cos_odd", cos(-x), -cos(x), exactness=APPROXIMATE), "cos 0 is 1"),
     (Law("cancel_exact", x + y - y, x, exactness=EXACT), "y = inf"),
     (Law("half_twice_integer", apply("floor_divide", x, 2) * 2, x, exactness=EXACT), "x = 1"),
+    (
+        Law("whole_shift_out_of_round", apply("round", x) + 1.0, apply("round", x + 1.0), exactness=APPROXIMATE),
+        "halves round to even: 0.5 gives 1 and 2",
+    ),
+    (
+        Law("dequantised_is_exact", apply("round", x / y) * y, x, exactness=APPROXIMATE),
+        "quantised to steps of y, x is off by up to y / 2",
+    ),
+    (Law("round_of_sum", apply("round", x + y), apply("round", x) + apply("round", y), (), APPROXIMATE), "0.5 + 0.5"),
+    (
+        Law("negative_out_of_window_max", apply("window_max", -x, attrs=WINDOW), -apply("window_max", x, attrs=WINDOW)),
+        "the largest of -x is the smallest of x",
+    ),
+    (Law("masked_by_zero", exp(where(c, x, 0.0)), where(c, exp(x), 0.0), exactness=APPROXIMATE), "exp(0) = 1"),
     (Law("commuted_product", x @ y, y @ x, exactness=APPROXIMATE), "matrices do not commute"),
 ]  # fmt: skip

@@ -136,7 +136,7 @@ def number(value: float | bool, dtype: np.dtype) -> Literal:
         raise Decline
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
-        if value != int(value) or not limits.min <= value <= limits.max:
+        if not float(value).is_integer() or not limits.min <= value <= limits.max:
             raise Decline
     return Literal(np.asarray(value).astype(dtype))
 

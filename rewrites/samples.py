@@ -43,7 +43,7 @@ _DTYPES = (*TENSORS, *map(np.dtype, ("float16", "float32", "float64", "int32", "
 def sample_attr(op: str, name: str, types: list[TensorType], before: tuple, dtype: np.dtype, rng: random.Random) -> Any:
     """A value for attribute `name` of `op`, whose earlier attributes are `before`. Raises Decline where none exists."""
     if op == "const":
-        return Literal(np.asarray(rng.choice(_COUNTS), dtype))
+        return Literal(_constant(rng).astype(dtype))
     if name == "dtype":
         return rng.choice(_DTYPES)
     t = types[0]
@@ -87,6 +87,19 @@ def sample_attr(op: str, name: str, types: list[TensorType], before: tuple, dtyp
     raise LawError(f"rewrites/samples.py draws no values of the attribute {name!r} of {op}")
 
 
+def _constant(rng: random.Random) -> np.ndarray:
+    """A number; sometimes an identity matrix, or the filters that leave an image as it is."""
+    form, n = rng.random(), rng.choice((1, 2, 3))
+    if form < 0.7:
+        return np.asarray(rng.choice((*_COUNTS, 0, 0.5, -2)))
+    if form < 0.8:
+        return np.eye(n)
+    kernel = tuple(rng.choice((1, 3)) for _ in range(rng.choice((1, 2))))
+    filters = np.zeros((n, n, *kernel))
+    filters[(range(n), range(n), *(k // 2 for k in kernel))] = 1
+    return filters
+
+
 def _permutation(rank: int, rng: random.Random) -> tuple[int, ...]:
     if rank >= 2 and rng.random() < 0.4:
         return (*range(rank - 2), rank - 1, rank - 2)
@@ -103,6 +116,8 @@ def _reshape_shape(t: TensorType, rng: random.Random) -> tuple[int, ...]:
 
 
 def _broadcast_shape(t: TensorType, rng: random.Random) -> tuple[int, ...]:
+    if t.rank == 0 and rng.random() < 0.7:
+        return tuple(rng.choice((1, 2, 3)) for _ in range(rng.randint(1, 4)))
     shape = tuple(rng.choice((1, 2, 3)) if n == 1 else n for n in t.shape)
     return (rng.choice((1, 2)), *shape) if rng.random() < 0.3 else shape
 

@@ -11,6 +11,8 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -31,13 +33,23 @@ from eqfuse.threads import pool, scratch
 from eqfuse.views import push_views
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NumpyKernel:
-    """`run(outs, ins)` writes the results of `body` into `outs`, which must not overlap `ins`."""
+    """`run(outs, ins)` writes the results of `body` into `outs`, which must not overlap `ins`.
+
+    The `parts` of an inline kernel may stand in a program's function instead.
+    """
 
     source: str
-    run: Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], None]
     scratch_bytes: int  # of all threads together
+    parts: Source
+
+    @cached_property
+    def run(self) -> Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], None]:
+        names = {"__builtins__": {}, **self.parts.names, "share": pool.share, "scratch": scratch.get}
+        exec(compile(self.source, "<eqfuse kernel>", "exec"), names)
+        run: Any = names["run"]
+        return run
 
 
 KEPT = 1024  # kernels that later programs may share; the oldest go first
@@ -51,8 +63,7 @@ def emit_kernel(kernel: Kernel, device: Device) -> NumpyKernel:
     found = _emitted.get(key)
     if found is None:
         source = _source(kernel.kind, kernel.body, device)
-        text, run = source.compile({"share": pool.share, "scratch": scratch.get})
-        found = NumpyKernel(text, run, source.scratch_bytes)
+        found = NumpyKernel(source.text(), source.scratch_bytes, source)
         with _lock:
             _emitted[key] = found
             while len(_emitted) > KEPT:

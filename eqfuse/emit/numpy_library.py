@@ -5,7 +5,8 @@ In: a body of kind library or view. Out: `Source`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,10 @@ import numpy as np
 from eqfuse.emit.numpy_ops import computes
 from eqfuse.emit.numpy_source import Source, named, straight_kernel
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir import Graph, Node, Shape
+from eqfuse.ir import Graph, Node, Shape, const, substitute
 from eqfuse.ops import Role, row
-from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.fft import TRANSFORMS
+from eqfuse.plan import Kernel
 from eqfuse.views import leaf_chain
 
 Ranges = tuple[tuple[int, int, int], ...]
@@ -45,6 +46,8 @@ _INTO: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (f"{name}({{0}}, {{n}}, {{axis}}, {{norm!r}}, o0)", {name: f}) for name, f in TRANSFORMS.items()},
 }  # fmt: skip
 
+_OWN_ARRAY = ("convolve", "correlate")  # NumPy returns a new array without gaps
+
 
 def library_kernel(body: Graph) -> Source:
     """The kernel of a body with one operator on leaves behind views; or with none, which copies."""
@@ -55,14 +58,68 @@ def library_kernel(body: Graph) -> Source:
         return straight_kernel(body)
     (n,) = nodes
     source = Source(body)
+    source.inline = True
     args = [named(source, a) for a in n.args]
     if n.op in _UPDATES:
         _UPDATES[n.op](source, n, args)
+    elif n.op == "take" and n.args[1].op == "const":
+        _take_slices(source, n, args)
+    elif n.op in _OWN_ARRAY and len(body.outputs) == 1:
+        source.names[n.op] = row(n.op).meaning
+        source.returned = f"{n.op}({', '.join([*args, *map(repr, n.attrs)])})"
     else:
         source.line(_call(source, n, args))
     for place in source.writes[1:]:
         source.line(f"copyto({place}, o0)")
     return source
+
+
+def with_known_places(k: Kernel, known: Mapping[int, np.ndarray]) -> Kernel:
+    """`k`; where it takes from places that are known, with these as a constant: they may be a few slices."""
+    n = k.body.outputs[0]
+    if k.kind != "library" or n.op != "take" or n.args[1] not in k.body.inputs:
+        return k
+    at = k.body.inputs.index(n.args[1])
+    places = known.get(k.reads[at])
+    if places is None or not _runs(places, n.args[0].type.extent(n.attrs[0])):  # type: ignore[arg-type]
+        return k
+    outputs = substitute(k.body.outputs, {n.args[1]: const(places)})
+    inputs = tuple(i for i in k.body.inputs if i is not n.args[1])
+    return replace(k, body=Graph(inputs, outputs), reads=tuple(v for i, v in enumerate(k.reads) if i != at))
+
+
+def _runs(places: np.ndarray, extent: int) -> list[tuple[int, int, str]]:
+    """`places` along an axis of `extent` as a few slices: start and stop in the result, and the slice that lies there.
+
+    None when they are many, or no row of valid places.
+    """
+    if places.ndim != 1 or not places.size or places.min() < -extent or places.max() >= extent:
+        return []
+    steps = np.diff(places % extent)
+    if np.count_nonzero(steps[1:] != steps[:-1]) > 2 * _MOST_BOXES:
+        return []
+    runs, start = [], 0
+    while start < places.size:
+        step = int(steps[start]) if start < steps.size else 1
+        other = np.flatnonzero(steps[start:] != step)
+        stop = start + 1 + (int(other[0]) if other.size else steps.size - start)
+        first, last = int(places[start] % extent), int(places[stop - 1] % extent)
+        end = last + 1 if step >= 0 else last - 1 if last else ""
+        runs.append((start, stop, f"{first}:{end}" + (f":{step}" if step not in (0, 1) else "")))
+        start = stop
+    return runs if len(runs) <= _MOST_BOXES else []
+
+
+def _take_slices(source: Source, n: Node, args: list[str]) -> None:
+    """Copy slice by slice where the places are a few slices: `take` goes element by element."""
+    array, places = n.args
+    axis = n.attrs[0]
+    runs = _runs(places.attrs[0].array, array.type.extent(axis))  # type: ignore[attr-defined, arg-type]
+    before = ":, " * (len(array.shape) + axis)  # type: ignore[operator]
+    for start, stop, at in runs:
+        source.line(f"o0[{before}{start}:{stop}] = {args[0]}[{before}{at}]")
+    if not runs:
+        source.line(_call(source, n, args))
 
 
 def _call(source: Source, n: Node, args: list[str]) -> str:
@@ -105,10 +162,8 @@ def scatter(source: Source, n: Node, args: list[str]) -> None:
     if mode == "set":
         source.line(f"o0[{where}] = {values}")
     else:
-        source.names["at"] = UFUNCS[mode].at  # type: ignore[index]
         whole = ", ".join([*["every"] * (len(n.shape) + axis), indices])  # type: ignore[operator]
-        source.names["every"] = slice(None)
-        source.line(f"at(o0, ({whole},), {values})")
+        source.line(f"{mode}.at(o0, ({whole},), {values})")
 
 
 def _index(ranges: Ranges) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.emit.numpy_erf import erf as fast_erf
+from eqfuse.emit.numpy_where import choose
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir import Node
 from eqfuse.ops import Role, row
@@ -25,16 +26,15 @@ JOINS = {
 WINDOWED = ("conv", "window_max", "window_sum")  # small ones run by their meaning
 
 NAMES: dict[str, Any] = {
-    "fast_erf": fast_erf,
-    **UFUNCS, "vecdot": np.vecdot, "matmul": np.matmul, "copyto": np.copyto, "where": np.where,
+    "fast_erf": fast_erf, "choose": choose,
+    **UFUNCS, "vecdot": np.vecdot, "matmul": np.matmul, "dot": np.dot, "copyto": np.copyto, "where": np.where,
     "argmax": np.argmax, "argmin": np.argmin, "complex_array": complex_array,
     "empty": np.empty, "broadcast_to": np.broadcast_to, "flip": np.flip, "ascontiguousarray": np.ascontiguousarray,
-    "divmod": divmod, "min": min, "slice": slice, "range": range, "iter": iter, "one_i1": np.array(1, "i1"),
+    "divmod": divmod, "min": min, "slice": slice, "range": range, "iter": iter, "every": slice(None),
     **{name: row(name).meaning for name in (*WINDOWED, "sliding_window")},
-    "one_i2": np.array(1, "i2"), "one_i4": np.array(1, "i4"), "one_i8": np.array(1, "i8"),
 }  # fmt: skip
 
-BLEND_FROM = 2048  # elements; below, a masked copy is faster than five passes without branches
+CHOOSE_FROM = 2048  # elements; below, a masked copy is faster than looking at the condition first
 
 
 def into(n: Node, args: Sequence[str], out: str, axes: tuple[int, ...] = ()) -> str:
@@ -57,6 +57,14 @@ def into(n: Node, args: Sequence[str], out: str, axes: tuple[int, ...] = ()) -> 
     if n.op in WINDOWED:
         return f"copyto({out}, {n.op}({', '.join([*args, *map(repr, n.attrs)])}))"
     raise UnsupportedOp(f"the NumPy emitter (eqfuse/emit/numpy_ops.py) has no statement for {n.op!r} inside a kernel")
+
+
+def whole_product(n: Node, args: Sequence[str], out: str) -> str:
+    """The product of whole arrays into `out`, which has no gaps. For two matrices ``dot`` takes half the time to call
+    BLAS, and calls it for operands of any strides.
+    """
+    plain = all(len(a.shape) == 2 for a in n.args) and n.dtype.char in "fdFD"
+    return f"{'dot' if plain else 'matmul'}({args[0]}, {args[1]}, {out})"
 
 
 def fresh(n: Node, args: Sequence[str], name: str, dtype: str) -> str:
@@ -83,23 +91,6 @@ def masked_copy(args: Sequence[str], out: str) -> list[str]:
     condition, yes, no = args
     lines = [] if out == no else [f"copyto({out}, {no})"]
     return [*lines, f"copyto({out}, {yes}, where={condition})"]
-
-
-def blend(args: Sequence[str], mask: str, out: str, itemsize: int, keep_no: bool) -> list[str]:
-    """``where`` without branches, bit by bit; every name stands for the integers that hold its bits.
-
-    `mask` is room for one integer per element of the condition. `out` may be the second operand, or, with `keep_no`,
-    the third. A masked copy takes up to ten times as long where the condition is irregular.
-    """
-    condition, yes, no = args
-    turn = f"subtract({mask}, one_i{itemsize}, {mask})" if keep_no else f"negative({mask}, {mask})"
-    return [
-        f"copyto({mask}, {condition}, 'unsafe')",
-        turn,
-        f"bitwise_xor({yes}, {no}, {out})",
-        f"bitwise_and({out}, {mask}, {out})",
-        f"bitwise_xor({out}, {yes if keep_no else no}, {out})",
-    ]
 
 
 def view_text(name: str, view: Node) -> str:

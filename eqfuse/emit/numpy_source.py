@@ -1,6 +1,7 @@
 """Source text of one kernel: lines, the names they use, and straight-line bodies without tiles.
 
 In: nodes. Out: lines of Python over names made here (r: read, o: written, k: constants, a: operands, t: results).
+A kernel is a function of its own, or `inline`: lines that may stand in the function of a whole program.
 """
 
 from __future__ import annotations
@@ -10,9 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.emit.numpy_ops import BLEND_FROM, NAMES, blend, computes, fresh, into, masked_copy, view_text
-from eqfuse.ir import Graph, Node
+from eqfuse.emit.numpy_ops import (
+    CHOOSE_FROM,
+    NAMES,
+    WINDOWED,
+    computes,
+    fresh,
+    into,
+    masked_copy,
+    view_text,
+    whole_product,
+)
+from eqfuse.emit.order import frugal
+from eqfuse.ir import Graph, Node, TensorType
 from eqfuse.ops import Role, row
+from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.views import leaf_chain
 
 
@@ -22,18 +35,18 @@ class Source:
     def __init__(self, body: Graph) -> None:
         self.body = body
         self.names: dict[str, Any] = dict(NAMES)
-        self.lines: list[str] = ["def run(outs, ins):"]
+        self.lines: list[str] = []
         self.reads = {n: f"r{i}" for i, n in enumerate(body.inputs)}
         self.writes = [f"o{i}" for i in range(len(body.outputs))]
         self.scratch_bytes = 0  # of all threads together
+        self.inline = False
+        self.returned: str | None = None  # inline: an expression for the one result, which is an array of its own
+        self.one_ufunc_writes = False  # inline: the last line alone writes, by a ufunc, which minds shared memory
+        self.views: dict[str, Node] = {}  # inline: leaves behind views, taken before the first line
+        self.rooms: dict[str, TensorType] = {}  # inline: arrays that the lines write results into
+        self.constants: dict[str, Node] = {}
         self._consts: dict[Node, str] = {}
         self._made = 0
-        used = set(body.nodes)
-        for i, n in enumerate(body.inputs):
-            if n in used:
-                self.line(f"r{i} = ins[{i}]")
-        for i in range(len(body.outputs)):
-            self.line(f"o{i} = outs[{i}]")
 
     def line(self, text: str, depth: int = 1) -> None:
         self.lines.append("    " * depth + text)
@@ -50,8 +63,9 @@ class Source:
         if n.op != "const":
             return self.reads[n]
         if n not in self._consts:
-            self._consts[n] = f"k{len(self._consts)}"
-            self.names[self._consts[n]] = n.attrs[0].array  # type: ignore[attr-defined]
+            name = self._consts[n] = f"k{len(self._consts)}"
+            self.constants[name] = n
+            self.names[name] = n.attrs[0].array  # type: ignore[attr-defined]
         return self._consts[n]
 
     def view(self, n: Node) -> str:
@@ -66,12 +80,25 @@ class Source:
         self.names[dtype.name] = dtype
         return dtype.name
 
-    def compile(self, names: dict[str, Any]) -> tuple[str, Any]:
-        """The source text and the function it defines."""
-        text = "\n".join(self.lines) + "\n"
-        namespace = {"__builtins__": {}, **self.names, **names}
-        exec(compile(text, "<eqfuse kernel>", "exec"), namespace)
-        return text, namespace["run"]
+    def room(self, t: TensorType) -> str:
+        """An array of type `t` for results; of an inline kernel, memory that the program gives."""
+        name = self.name("t")
+        self.dtype(t.dtype)
+        if self.inline:
+            self.rooms[name] = t
+        else:
+            self.line(f"{name} = empty({t.shape}, {t.dtype.name})")
+        return name
+
+    def text(self) -> str:
+        """The source of the kernel as a function of its own."""
+        used = set(self.body.nodes)
+        head = [f"r{i} = ins[{i}]" for i, n in enumerate(self.body.inputs) if n in used]
+        head += [f"o{i} = outs[{i}]" for i in range(len(self.body.outputs))]
+        head += [f"{name} = {self.view(n)}" for name, n in self.views.items()]
+        head += [f"{name} = empty({t.shape}, {t.dtype.name})" for name, t in self.rooms.items()]
+        last = [f"    copyto(o0, {self.returned})"] if self.returned else []
+        return "\n".join(["def run(outs, ins):", *(f"    {line}" for line in head), *self.lines, *last]) + "\n"
 
 
 def bits(dtype: np.dtype) -> str | None:
@@ -106,22 +133,33 @@ def straight(
         args = [operands[a] for a in n.args]
         out = places.get(n)
         dying = next((a for a in n.args if _reusable(a, n, at, last, owned)), None)
-        blends = n.op == "where" and n.type.size >= BLEND_FROM and bits(n.dtype) is not None
-        if blends and n.shape in (n.args[1].shape, n.args[2].shape):
-            out = _blended(source, n, args, out)
+        as_bits = bits(n.dtype) if n.op == "where" and n.type.size >= CHOOSE_FROM else None
+        if as_bits is not None and n.shape in (n.args[1].shape, n.args[2].shape):
+            out = out or source.room(n.type)
+            room = source.room(TensorType(np.dtype(as_bits), n.args[0].shape))
+            source.line(f"choose({', '.join(args)}, {room}, {out})")
         elif out is not None:
-            for text in masked_copy(args, out) if n.op == "where" else [into(n, args, out, _axes(n))]:
-                source.line(text)
+            source.block(_statements(n, args, out), 1)
         elif dying is not None and row(n.op).role is Role.ELEMENTWISE and n.op not in ("where", "cast"):
             out = operands[dying]
             source.line(into(n, args, out))
             owned.discard(dying)
+        elif source.inline and n.op not in WINDOWED:
+            out = source.room(n.type)
+            source.block(_statements(n, args, out), 1)
         else:
             out = source.name("t")
             source.line(fresh(n, args, out, source.dtype(n.dtype)))
         operands[n] = out
         if n not in places:
             owned.add(n)
+
+
+def _statements(n: Node, args: list[str], out: str) -> list[str]:
+    """Lines that compute `n` into the whole array `out`."""
+    if n.op == "where":
+        return masked_copy(args, out)
+    return [whole_product(n, args, out) if n.op == "matmul" else into(n, args, out, _axes(n))]
 
 
 def _axes(n: Node) -> tuple[int, ...]:
@@ -132,31 +170,12 @@ def _reusable(a: Node, n: Node, at: int, last: dict[Node, int], owned: set[Node]
     return a in owned and last[a] == at and a.type == n.type and a.shape != ()
 
 
-def _blended(source: Source, n: Node, args: list[str], out: str | None) -> str:
-    """``where`` on large arrays, without branches."""
-    as_bits = bits(n.dtype)
-    assert as_bits is not None
-    integers = source.dtype(np.dtype(as_bits))
-    mask, result = source.name("t"), source.name("t")
-    yes, no = (f"{x}.view({integers})" for x in args[1:])
-    if out is None:
-        source.line(f"{result} = empty({n.shape}, {integers})")
-    else:
-        source.line(f"{result} = {out}.view({integers})")
-    source.line(f"{mask} = empty({n.args[0].shape}, {integers})")
-    for text in blend([args[0], yes, no], mask, result, n.dtype.itemsize, False):
-        source.line(text)
-    if out is None:
-        source.line(f"{result} = {result}.view({source.dtype(n.dtype)})")
-        return result
-    return out
-
-
 def straight_kernel(body: Graph) -> Source:
     """A whole body on whole arrays."""
     source = Source(body)
+    source.inline = True
     operands: dict[Node, str] = {}
-    nodes = [n for n in body.nodes if computes(n)]
+    nodes = [n for n in frugal(body) if computes(n)]
     for n in nodes:
         for a in n.args:
             if not computes(a) and a not in operands:
@@ -167,6 +186,7 @@ def straight_kernel(body: Graph) -> Source:
             places.setdefault(o, place)
     straight(source, nodes, operands, places)
     copies(source, body.outputs, operands, places)
+    source.one_ufunc_writes = len(body.outputs) == 1 and body.outputs[0].op in UFUNCS
     return source
 
 
@@ -176,7 +196,7 @@ def named(source: Source, n: Node) -> str:
     if text.isidentifier():
         return text
     name = source.name("a")
-    source.line(f"{name} = {text}")
+    source.views[name] = n
     return name
 
 

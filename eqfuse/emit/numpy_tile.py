@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from eqfuse.emit.numpy_ops import BLEND_FROM, blend, computes, into, masked_copy
+from eqfuse.emit.numpy_ops import CHOOSE_FROM, computes, into, masked_copy
 from eqfuse.emit.numpy_source import Source, bits, last_uses, straight
+from eqfuse.emit.order import frugal
 from eqfuse.emit.panel import Cut, Panel
 from eqfuse.ir import Graph, Node, Shape, const
 from eqfuse.ops import Role, row
@@ -64,7 +65,7 @@ class Stage:
         self.loaded: list[tuple[str, str, Node]] = []  # flipped: tile, array, value; copied column by column
         self.stored: list[tuple[str, str, Node]] = []
         self.known = self._shared(written or {})
-        self.nodes = [n for n in body.nodes if computes(n) and n not in self.known and n not in self.given]
+        self.nodes = [n for n in frugal(body) if computes(n) and n not in self.known and n not in self.given]
         self.outputs = self._written(written)
         self.reads = {n: n.args for n in self.nodes}
         self._dots()
@@ -225,7 +226,7 @@ class Stage:
         return own and slot.output is None and slot.dtypes == {n.dtype}
 
     def _blends(self, n: Node) -> bool:
-        return n.op == "where" and self._elements(n) >= BLEND_FROM and bits(n.dtype) is not None
+        return n.op == "where" and self._elements(n) >= CHOOSE_FROM and bits(n.dtype) is not None
 
     # arrays and their tiles
 
@@ -306,11 +307,7 @@ class Stage:
         if n.op == "where":
             if n not in self.masks:
                 return masked_copy(args, out)
-            integers = np.dtype(bits(n.dtype))
-            mask = self._slot_name(self.masks[n], integers)
-            named = zip((*n.args[1:], n), (*args[1:], out), strict=True)
-            yes, no, result = (self._as_bits(a, text, integers) for a, text in named)
-            return blend([args[0], yes, no], mask, result, n.dtype.itemsize, keep_no=out == args[2])
+            return [f"choose({', '.join(args)}, {self._slot_name(self.masks[n], np.dtype(bits(n.dtype)))}, {out})"]
         if n.op == "erf" and n.dtype == np.float32:
             return [f"fast_erf({args[0]}, {out})"]
         if len(args) == 2 and n.op == "sum":
@@ -320,12 +317,6 @@ class Stage:
             loops = self.cut.loops
             axes = tuple(a - sum(b < a for b in loops) for a in self.panel.kept(n.attrs[0]))  # type: ignore[arg-type]
         return [into(n, args, out, axes)]
-
-    def _as_bits(self, n: Node, text: str, integers: np.dtype) -> str:
-        place = self.place.get(n)
-        if isinstance(place, Slot) and place.output is None:
-            return self._slot_name(place, integers)
-        return f"{text}.view({self.source.dtype(integers)})"
 
     def scratch(self, offset: int, size: str = "size", ragged: bool = False) -> tuple[list[str], list[str], int]:
         """Lines that make this stage's scratch arrays in ``memory`` from `offset`, lines that shorten them to `size`

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from eqfuse.emit.order import frugal
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Node, Shape
 from eqfuse.kinds.state import contiguous
@@ -223,9 +224,10 @@ def tile_elements(body: Graph, device: Device) -> int:
 def _alive(body: Graph) -> int:
     """How many arrays of full size are needed at once, results written over operands that are done."""
     full = max(n.type.size for n in body.nodes)
-    last = {a: n for n in body.nodes for a in n.args}
+    order = frugal(body)
+    last = {a: n for n in order for a in n.args}
     alive = peak = sum(n.op == "input" and n.type.size == full for n in body.nodes)
-    for n in body.nodes:
+    for n in order:
         if n.args and n.type.size == full and row(n.op).role is not Role.VIEW:
             done = sum(last[a] is n and a.type.size == full and bool(a.args) for a in set(n.args))
             peak = max(peak, alive + (done == 0))

@@ -63,7 +63,8 @@ def attention(
     wide = scores if softmax_precision is None else scores.astype(dtype_of(softmax_precision))
     weights = f.softmax(wide)
     if bias is not None:
-        masked = np_.max(bias, -1, keepdims=True) == -math.inf  # such a row attends to nothing
+        never = np.asarray(-math.inf).astype(q.dtype)
+        masked = np_.max(bias, -1, keepdims=True) == never  # such a row attends to nothing
         value = masked.known()
         if value is None or value.any():
             weights = f.where(masked, 0, weights)
@@ -106,8 +107,8 @@ def _bias(q: Any, k: Any, mask: Any, past: int, lengths: Any, causal: int, left:
     if right >= 0:
         parts.append(np_.where(keys - own <= right, zero, never))
     if lengths is not None:
-        inside = np_.where(np.arange(length) < lengths.reshape(-1, 1), zero, never)
-        parts.append(inside.reshape(-1, 1, 1, length))
+        inside = np_.where(np.arange(length) < lengths.reshape(-1, 1), np.float32(0), np.float32(-math.inf))
+        parts.append(inside.reshape(-1, 1, 1, length).astype(q.dtype))
     return lift(sum(parts[1:], parts[0])) if parts else None
 
 

@@ -25,14 +25,14 @@ np_: Any = np  # NumPy's functions, called on traced arrays
 # ---- one argument
 
 
-def _unary(name: str, function: Callable[[Any], Any], since: int = 1) -> None:
+def _of_one(function: Callable[..., Any]) -> Callable[[Any], Any]:
     def row(x: Any) -> Any:
         return function(x)
 
-    operator(name, since=since)(row)
+    return row
 
 
-for _name, _function in {
+_UNARY: dict[str, Callable[..., Any]] = {
     "Abs": np.abs, "Acos": np.arccos, "Acosh": np.arccosh, "Asin": np.arcsin, "Asinh": np.arcsinh, "Atan": np.arctan,
     "Atanh": np.arctanh, "BitwiseNot": np.invert, "Ceil": np.ceil, "Cos": np.cos, "Cosh": np.cosh, "Erf": f.erf,
     "Exp": np.exp, "Floor": np.floor, "Identity": lambda x: x, "IsNaN": np.isnan, "Log": np.log, "Neg": np.negative,
@@ -41,8 +41,9 @@ for _name, _function in {
     "Tanh": np.tanh, "Softsign": lambda x: x / (np.abs(x) + 1),
     "Mish": lambda x: x * np.tanh(f.softplus(x)),
     "HardSwish": lambda x: x * np_.maximum(np_.minimum(x * (1 / 6) + 0.5, 1), 0),
-}.items():  # fmt: skip
-    _unary(_name, _function)
+}  # fmt: skip
+for _name, _function in _UNARY.items():
+    operator(_name)(_of_one(_function))
 
 
 @operator("Elu")
@@ -171,10 +172,11 @@ def power(x: Any, y: Any) -> Any:
     return np_.power(x, y).astype(x.dtype)
 
 
-for _name, _function in {
+_ALIGNED: dict[str, Callable[..., Any]] = {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": div, "Pow": power, "And": np.logical_and,
     "Or": np.logical_or, "Xor": np.logical_xor, "Equal": np.equal, "Greater": np.greater, "Less": np.less,
-}.items():  # fmt: skip
+}  # fmt: skip
+for _name, _function in _ALIGNED.items():
     operator(_name)(_aligned(_function))
 
 

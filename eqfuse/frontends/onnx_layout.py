@@ -62,7 +62,8 @@ def range_(start: Any, limit: Any, delta: Any, *, stash_type: int = 1) -> Any:
 
 @operator("EyeLike")
 def eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
-    return np.eye(*x.shape, k=k, dtype=x.dtype if dtype is None else dtype_of(dtype))
+    rows, columns = x.shape
+    return np.eye(rows, columns, k, x.dtype if dtype is None else dtype_of(dtype))
 
 
 # ---- the same elements in another shape

@@ -113,7 +113,7 @@ class ModelSignature:
 
     @cached_property
     def _several(self) -> Callable[..., Any]:
-        return namedtuple("Outputs", self.outputs, rename=True)  # type: ignore[misc]
+        return namedtuple("Outputs", self.outputs, rename=True)
 
 
 # ---- the file
@@ -389,7 +389,7 @@ class _Scope:
 
         if not onnx.defs.has(n.op_type, domain):
             return None
-        schema = onnx.defs.get_schema(n.op_type, version, domain)
+        schema: Any = onnx.defs.get_schema(n.op_type, version, domain)
         plain = [v for v in schema.function_opset_versions if v <= version]
         if plain:
             return onnx.FunctionProto.FromString(schema.get_function_with_opset_version(max(plain)))

@@ -93,14 +93,14 @@ def group_normalization(
 ) -> Any:
     normal = _by_group(x.astype(dtype_of(stash_type)), num_groups, epsilon).astype(x.dtype)
     flat = normal.reshape(x.shape[0], x.shape[1], -1)
-    return (flat * scale.reshape(-1, 1) + shift.reshape(-1, 1)).reshape(x.shape)
+    return (flat * scale.reshape(1, -1, 1) + shift.reshape(1, -1, 1)).reshape(x.shape)
 
 
 @operator("GroupNormalization", since=18)
 def group_normalization_by_group(x: Any, scale: Any, shift: Any, *, num_groups: int, epsilon: float = 1e-5) -> Any:
     """Version 18 has one scale per group."""
     normal = _by_group(x, num_groups, epsilon)
-    return (normal * scale.reshape(-1, 1) + shift.reshape(-1, 1)).reshape(x.shape)
+    return (normal * scale.reshape(1, -1, 1) + shift.reshape(1, -1, 1)).reshape(x.shape)
 
 
 def _by_group(x: Any, groups: int, epsilon: float) -> Any:

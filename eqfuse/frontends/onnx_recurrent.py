@@ -42,8 +42,12 @@ def _activations(names: Names, default: Names, directions: int, alphas: Numbers,
             raise UnsupportedOp(f"the activation {name!r} of a recurrent layer")
         function, defaults = _ACTIVATIONS[name.lower()]
         numbers = [next(rest, d) for rest, d in zip(given, defaults, strict=False)]
-        found.append(lambda x, function=function, numbers=numbers: function(x, *numbers))
+        found.append(_with(function, numbers))
     return found
+
+
+def _with(function: Callable[..., Any], numbers: list[float]) -> Activation:
+    return lambda x: function(x, *numbers)
 
 
 class _Layer:

@@ -153,8 +153,9 @@ def _of_matrix(function: Callable[..., Any]) -> Callable[..., Any]:
     return row
 
 
-for _name, _function in {"Softmax": softmax, "LogSoftmax": log_softmax, "Hardmax": hardmax}.items():
-    operator(_name)(_of_matrix(_function))
+operator("Softmax")(_of_matrix(softmax))
+operator("LogSoftmax")(_of_matrix(log_softmax))
+operator("Hardmax")(_of_matrix(hardmax))
 
 
 # ---- products

@@ -167,8 +167,8 @@ def max_pool(
     window = _Window(x, kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
     if outputs == 1:
         return window.max(x)
-    order = "F" if storage_order else "C"
-    own = np.arange(math.prod(x.shape[2:])).reshape(x.shape[2:], order=order)
+    places = np.arange(math.prod(x.shape[2:]))
+    own = places.reshape(x.shape[:1:-1]).T if storage_order else places.reshape(x.shape[2:])
     places = np.broadcast_to(own, x.shape) + math.prod(x.shape[2:]) * np.arange(math.prod(x.shape[:2])).reshape(
         *x.shape[:2], *(1,) * (x.ndim - 2)
     )

@@ -29,6 +29,7 @@ _SLACK = 2.0**-8  # no library's exp, log or tanh is off by more than this part 
 
 
 COMMUTE = ("add", "multiply")  # operators that give the same bits when their arguments change places
+TWICE = {"multiply": "square"}  # what an operator is of one tensor twice
 
 
 def range_of(op: str, attrs: tuple, types: Types, facts: Facts) -> Fact:

@@ -65,7 +65,7 @@ def test_a_checked_law_is_shown_as_such(capsys: pytest.CaptureFixture[str], unch
     assert "cast_of_widened: cast(cast(x, d), e) -> cast(x, e)" in printed
     assert "2 laws checked in" in printed and "2 hold (0 of them proved over the reals)" in printed
     (line,) = [line for line in run(capsys, "laws")[1].splitlines() if "cast_of_widened" in line]
-    assert line.split()[:4] == ["cast_of_widened", "casts", "exact", "holds"]
+    assert line.split()[:3] == ["casts", "exact", "holds"] and "cast_of_widened: cast(cast(x, d), e)" in line
     assert line.rstrip().endswith("when d holds every x, and e what d rounds to integers")
     shown = run(capsys, "laws", "cast_of_widened")[1]
     assert "guard d holds every x, and e what d rounds to integers: needed" in shown
@@ -76,7 +76,7 @@ def test_a_false_law_is_printed_with_its_counterexample_and_the_exit_code_is_one
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, unchecked: None
 ) -> None:
     (times_one,) = rewrites.select("times_one")
-    false = replace(times_one, rhs=times_one.lhs + 1.0)
+    false = replace(times_one, rhs=times_one.lhs + 1.0, grows=True)
     monkeypatch.setattr(checked, "book", lambda: (false,))
     code, printed = run(capsys, "laws", "check", "times_one")
     assert code == 1
@@ -110,4 +110,4 @@ def test_the_whole_book_is_checked_and_every_refuted_law_is_refuted_again(
     laws = len(rewrites.book()) + len(checked.REFUTED)
     assert f"{laws} laws checked in" in printed and f"{len(checked.REFUTED)} refuted as before" in printed
     table = run(capsys, "laws")[1].splitlines()
-    assert sum(line.split()[3:4] in (["holds"], ["proved"]) for line in table) == len(rewrites.book())
+    assert sum(line.split()[2:3] in (["holds"], ["proved"]) for line in table) == len(rewrites.book())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eqfuse import decided
+from eqfuse import decided, lawbook
 from eqfuse.hardware import device
 from eqfuse.rewrites import admitted, book, select
 from eqfuse.why import rests_on
@@ -31,6 +31,19 @@ def test_the_table_of_another_book_is_not_read(monkeypatch: pytest.MonkeyPatch) 
     decided.keep({"P": {"a": ["double"]}})
     monkeypatch.setattr(decided, "book", lambda: book()[1:])
     assert decided.decided() is None
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_the_table_of_laws_has_the_counts_and_says_when_there_are_none(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decided.keep({"P": {"a": ["double", "lerp"]}})
+    lawbook.table()
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"the {len(book()) - 2} that decided no plan are candidates to drop" in printed
+    monkeypatch.setattr(decided, "digest", lambda: "of another book")
+    lawbook.table()
+    assert "not counted for this book" in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_kept_table_is_about_laws_and_the_benchmark_programs() -> None:

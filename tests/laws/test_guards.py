@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import eqfuse as ef
 from eqfuse.egraph import saturate
 from eqfuse.facts import Fact, of_array
 from eqfuse.rewrites import (
@@ -73,15 +74,14 @@ def test_what_a_guard_says_of_two_arrays() -> None:
 
 def test_an_array_is_made_to_obey_a_guard() -> None:
     rng = np.random.default_rng(0)
-    for guard in (positive(x), nonnegative(x), nonpositive(x), nonzero(x), between(x, 0.5, 1.0), defined(x), finite(x)):
+    for guard in (positive(x), nonnegative(x), nonzero(x), between(x, 0.0, 1.0), defined(x), finite(x)):
         for dtype in (np.float16, np.float32, np.float64, np.int8, np.uint8):
             array = rng.choice(np.array([-2.0, -0.0, 0.0, 0.5, 3.0, NAN, INF, -INF]), 50)
             with np.errstate(invalid="ignore"):
                 array = array.astype(dtype)
             assert guard.wanted is not None
             made = guard.wanted().obeying(array)
-            possible = not (dtype == np.uint8 and guard.sentence == "x nonpositive" and (made != 0).any())
-            assert made.dtype == dtype and (guard.wanted().includes(made) or not possible), guard.sentence
+            assert made.dtype == dtype and guard.wanted().includes(made), guard.sentence
     matrix = Fact(symmetric=True).obeying(rng.standard_normal((2, 3, 3)))
     np.testing.assert_array_equal(matrix, matrix.swapaxes(1, 2))
 
@@ -140,15 +140,16 @@ def test_idle_work_equals_its_argument(function: Callable, same: Callable, numer
         Law("_", maximum(x, 0.0), x, (nonnegative(x),), EXACT),
         Law("_", minimum(x, 1.0), x, (between(x, -1.0, 1.0),), EXACT),
         Law("_", maximum(x, y), x, (at_least(x, y), defined(y)), EXACT),
-        Law("_", x / y * y, x, (nonzero(y),), REASSOCIATES),
+        Law("_", x / y * y, x, (nonzero(y), finite(y)), REASSOCIATES),
         Law("_", x.transpose(p), x, (ascending(p),), EXACT),
     ],
     ids=str,
 )
 def test_without_its_guard_a_law_has_a_counterexample(law: Law) -> None:
-    assert check(law).ok, check(law)
+    report = check(law)
+    assert report.ok and {g.status for g in report.guards} == {"needed"}, report
     for at in range(len(law.when)):
-        assert any(not check(without_guard(law, at), seed).ok for seed in range(8))
+        assert not check(without_guard(law, at)).ok
 
 
 @pytest.mark.parametrize(
@@ -164,3 +165,11 @@ def test_what_is_derived_of_a_value_that_depends_on_itself_ends(law: Law, functi
     guarded = Law("marked", x * y, y * x, (positive(x),), EXACT)  # (such laws are false, and no reason to hang)
     graph = trace(lambda a: (function(a), a * a), spec((3,)))
     assert saturate(graph, laws=[law, guarded]).laws_fired["_"] >= 1
+
+
+def test_what_is_known_of_one_form_is_not_said_of_another_where_the_first_is_nan() -> None:
+    """exp(log(x)) is x where it is defined, and nonnegative; x is not."""
+    program = ef.compile(lambda a: (np.exp(np.log(a)), np.maximum(a, 0)), np.ones(2), numerics="approximate")
+    np.testing.assert_array_equal(program(np.array([-1.0, 2.0]))[1], [0.0, 2.0])
+    (segment,) = saturate(trace(lambda a: (np.abs(a * a), a * a), spec((3,), F)), numerics="approximate").segments
+    assert segment.roots[0] == segment.roots[1]

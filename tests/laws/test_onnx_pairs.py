@@ -24,19 +24,19 @@ from tests.frontends.onnx_cases import load, node_cases  # noqa: E402
 
 # by the name of the test: why the two are neither one class nor of one price
 DIFFERENT = {
-    "clip": "a comparison and a choice: where(x < low, low, x) is max(x, low) only if `low` is no NaN",
+    "celu_bfloat16": "the definition rounds to bfloat16 after each step",
+    "center_crop_pad": "padded before it is cropped, or after",
     "dynamicquantizelinear": "the definition divides by zero for an array of zeros, and reads the rounded zero point",
     "gelu_tanh": "the definition rounds √(2/π) twice: the constants differ by one unit in the last place",
-    "layer_normalization|group_normalization": "the definition's one-pass variance, over axes merged by a reshape",
-    "(nllloss|sce)_.*_ii": "the ignored index is masked before the gather here, after it there",
-    "sce": "the definition merges axes, transposes and goes back around the softmax",
-    "rotary_embedding": "the definition splits, joins and transposes in another order",
-    "mvn": "the definition's one-pass variance",
     "(less|greater)_equal": "one comparison here, two and their union there",
     "leakyrelu": "the sign is asked the other way round: x > 0 here, x < 0 there",
+    "mvn": "the definition's one-pass variance",
+    "layer_normalization|group_normalization": "the definition's one-pass variance, over axes merged by a reshape",
+    "nllloss_.*_ii": "the ignored index is masked before the gather here, after it there",
+    "sce": "the definition merges axes, transposes and goes back around the softmax",
+    "rotary_embedding": "the definition splits, joins and transposes in another order",
     "reduce_log_sum_exp": "the definition overflows: no maximum is taken off",
-    "attention.*(nonpad|padded_kv|ext_cache|rank4_mask|softmax_precision|bf16)": "masks of lengths, composed otherwise",
-    "center_crop_pad": "padded before it is cropped, or after",
+    "attention.*(padded_kv|_fp16|float16_mask|rank4_mask|softmax_precision)": "masks of lengths, rounded in between",
 }
 
 
@@ -93,21 +93,19 @@ def judge(names: list[str]) -> Counter[str]:
 def test_the_first_pair_of_every_operator_is_one_program() -> None:
     first = {node_cases()[name].operator: name for name in reversed(pairs())}
     found = judge([name for name in first.values() if has_row(name)])
-    assert found["different"] <= 8, found
+    assert found["different"] <= 11, found
 
 
 @pytest.mark.parametrize(
     "name", ["softmax_example", "logsoftmax_example_1", "rms_normalization_2d_axis0", "gelu_default_1", "hardswish",
-             "mish", "attention_4d", "attention_4d_gqa_causal"],
+             "mish", "attention_4d", "attention_4d_gqa_causal", "attention_3d_with_past_and_present", "sce_mean_3d"],
 )  # fmt: skip
 def test_well_known_pairs_are_proved(name: str) -> None:
     assert verdict(f"test_{name}") in ("same", "proved")
 
 
 @pytest.mark.slow
-def test_every_pair_is_one_program_or_differs_for_a_reason_of_the_table() -> None:
-    found = judge(pairs())
-    print(found)
-    assert found.total() >= 350
-    assert found["same"] + found["proved"] + found["proved, approximately"] >= 200
-    assert found["different"] <= 120
+@pytest.mark.parametrize("part", range(4))
+def test_every_pair_is_one_program_or_differs_for_a_reason_of_the_table(part: int) -> None:
+    found = judge(pairs()[part::4])
+    assert found["same"] + found["proved"] + found["proved, approximately"] >= 2 * found["different"]

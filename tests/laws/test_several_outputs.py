@@ -8,28 +8,16 @@ import numpy as np
 import pytest
 
 from eqfuse.egraph import saturate
-from eqfuse.ir import TensorType
-from eqfuse.rewrites import EXACT, REASSOCIATES, Law, Term, apply, computed, given, known, tensors
+from eqfuse.rewrites import EXACT, FAMILIES, REASSOCIATES, Law, given, known, tensors
 from eqfuse.rewrites.check import check
 from eqfuse.rewrites.words import cos, sin
 from eqfuse.trace import spec, trace
 
 F = np.float32
-x, y, a, b, c = tensors("x y a b c")
+x, a, b = tensors("x a b")
 
 
-def columns(x: TensorType, *weights: TensorType) -> tuple:
-    """Where the product with the last of `weights` stands in the product with all of them side by side."""
-    batch = np.broadcast_shapes(x.shape[:-2], weights[0].shape[:-2])
-    start = sum(w.shape[-1] for w in weights[:-1])
-    return (*((0, n, 1) for n in (*batch, x.shape[-2])), (start, start + weights[-1].shape[-1], 1))
-
-
-def shared(*weights: Term) -> Law:
-    """x @ a, x @ b == slices of x @ [a b]"""
-    together = x @ apply("concat", *weights, attrs=(-1,))
-    slices = [together.slice(computed(columns, x, *weights[: at + 1])) for at in range(len(weights))]
-    return Law("shared", tuple(x @ w for w in weights), tuple(slices), (given(*weights),), REASSOCIATES)
+TWO, THREE = (law for law in FAMILIES["grouping"] if law.name.endswith("one_left"))
 
 
 def products(n: int) -> Any:
@@ -40,7 +28,7 @@ def operators(space: Any, op: str) -> int:
     return sum(n.op == op for s in space.segments for k in s.classes for n in k.nodes)
 
 
-@pytest.mark.parametrize("law", [shared(a, b), shared(a, b, c)], ids=["two", "three"])
+@pytest.mark.parametrize("law", [TWO, THREE], ids=["two", "three"])
 def test_all_outputs_are_judged(law: Law) -> None:
     assert check(law).ok, check(law)
     left, right = law.lefts, law.rights
@@ -50,7 +38,7 @@ def test_all_outputs_are_judged(law: Law) -> None:
 
 
 def test_both_outputs_of_a_match_become_equal_to_what_is_made() -> None:
-    space = saturate(products(2), laws=[shared(a, b)])
+    space = saturate(products(2), laws=[TWO])
     (segment,) = space.segments
     for root in segment.roots:
         assert {n.op for n in segment.classes[root].nodes} == {"matmul", "slice"}
@@ -58,7 +46,7 @@ def test_both_outputs_of_a_match_become_equal_to_what_is_made() -> None:
 
 @pytest.mark.parametrize("n, pairs, threes", [(1, 0, 0), (2, 1, 0), (3, 3, 1), (5, 10, 10)])
 def test_each_set_of_products_is_met_once_and_what_is_made_is_not_met(n: int, pairs: int, threes: int) -> None:
-    for law, wanted in ((shared(a, b), pairs), (shared(a, b, c), threes)):
+    for law, wanted in ((TWO, pairs), (THREE, threes)):
         space = saturate(products(n), laws=[law])
         assert space.stop_reason == "saturated"
         assert operators(space, "concat") == wanted and operators(space, "matmul") == n + wanted
@@ -66,7 +54,7 @@ def test_each_set_of_products_is_met_once_and_what_is_made_is_not_met(n: int, pa
 
 def test_a_tensor_is_not_paired_with_itself() -> None:
     graph = trace(lambda x, w: (x @ w, x @ (w + 0.0)), spec((4, 3), F), spec((3, 2), F))
-    space = saturate(graph, laws=["plus_zero", shared(a, b)])
+    space = saturate(graph, laws=["plus_zero", TWO])
     assert operators(space, "concat") <= 1  # before the two are found equal
 
 

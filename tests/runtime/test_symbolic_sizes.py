@@ -239,7 +239,7 @@ def test_the_program_says_its_symbols_ranges_and_what_was_shown() -> None:
     told = str(program.explain(x, w, b))
     assert "Sizes: n = 100, m = 64, carried from n = 100, m = 192: the same node for node" in told
     assert "plan priced at n = 1920, m = 2880, for n in 120..30720, m in 180..46080: the same node for node" in told
-    assert "def run" in program.source()
+    assert "def program" in program.source()
 
 
 def test_the_program_of_one_size_can_be_saved(tmp_path: Any) -> None:

@@ -1,0 +1,70 @@
+"""Laws of reshapes that merge or split whole axes: work on elements does not see them, where it broadcasts alike.
+
+In: nothing. Out: `LAWS`. Such reshapes move outwards, as in `layout`, where they meet and cancel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from eqfuse.ir import TensorType
+from eqfuse.rewrites.algebra import COMMUTATIVE
+from eqfuse.rewrites.law import EXACT, REASSOCIATES, Law, Term, apply, attrs, guard, tensors
+from eqfuse.rewrites.layout import BINARY
+
+x, y = tensors("x y")
+s, t = attrs("s t")
+
+Shape = tuple[int, ...]
+
+
+def _groups(a: Shape, b: Shape) -> list[tuple[list[int], list[int]]]:
+    """The axes longer than 1 of two shapes of equal size, in the smallest groups that hold the same elements."""
+    waiting, others = ([k for k, n in enumerate(shape) if n > 1] for shape in (a, b))
+    groups = []
+    while waiting:
+        mine, theirs = [waiting.pop(0)], [others.pop(0)]
+        while (difference := math.prod(a[k] for k in mine) - math.prod(b[k] for k in theirs)) != 0:
+            if difference < 0:
+                mine.append(waiting.pop(0))
+            else:
+                theirs.append(others.pop(0))
+        groups.append((mine, theirs))
+    return groups
+
+
+def _meets_alike(x: TensorType, s: Shape, y: TensorType, t: Shape) -> bool:
+    """Does each element of `y` reshaped to `t` meet the elements of `x` reshaped to `s` that it meets anyway?"""
+    if y.rank > x.rank or len(t) > len(s) or 0 in (*x.shape, *y.shape):
+        return False
+    small, other = (1,) * (x.rank - y.rank) + y.shape, (1,) * (len(s) - len(t)) + t
+    if any(n not in (1, m) for n, m in zip((*small, *other), (*x.shape, *s), strict=True)):
+        return False
+    return all(
+        _spread(small, x.shape, mine) == _spread(other, s, theirs) is not None for mine, theirs in _groups(x.shape, s)
+    )
+
+
+def _spread(shape: Shape, full: Shape, axes: list[int]) -> bool | None:
+    """Is `shape` 1 along all of `axes` (True), or as long as `full` (False)? None where it is each along some."""
+    kinds = {shape[a] == 1 for a in axes}
+    return None if len(kinds) > 1 else kinds == {True}
+
+
+def _laws(op: str) -> list[Law]:
+    exactness = REASSOCIATES if op == "power" else EXACT  # as in `layout`
+    alike = guard("y meets x alike, reshaped or not", _meets_alike, x, s, y, t)
+
+    def law(side: str, g: Callable[[Any, Any], Term]) -> Law:
+        return Law(f"regrouping_out_of_{op}{side}", g(x.reshape(s), y.reshape(t)), g(x, y).reshape(s),
+                   (alike,), exactness)  # fmt: skip
+
+    left = law("", lambda a, b: apply(op, a, b))
+    return [left] if op in COMMUTATIVE else [left, law("_right", lambda a, b: apply(op, b, a))]
+
+
+# of extents and places alone, so of complex numbers too
+LAWS = [replace(law, complex=law.exactness) for op in BINARY for law in _laws(op)]

@@ -1,0 +1,450 @@
+"""The substitution lists of TASO and TENSAT as equalities of NumPy functions.
+
+Read from the files that those projects published: TENSAT's ``converted.txt`` (120 substitutions, numbered by line),
+``converted_multi.txt`` (13 pairs with two outputs each), the 4 + 2 predefined in ``rewrites.rs``, and the 44 axioms, 3
+lemmas and 2 axioms marked as wrong of TASO's ``verify.py`` (numbered in its order). Written in this project's notation:
+
+* a convolution with the activation mode "relu" is relu of a convolution, which makes some substitutions identities;
+* padding "same" is (k - 1) / 2 zeros on either side; groups are counted from the channels of image and weights;
+* a split is two slices; ``enlarge`` frames a kernel with zeros; ``merge`` joins two groups, zeros between them;
+* the constants ``Iconv``, ``Cpool``, ``Imatmul``, ``Iewmul`` are arrays made by NumPy.
+
+Extents differ wherever an equality lets them, so that a proof does not rest on square shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eqfuse.functions import avg_pool, max_pool, relu
+from eqfuse.functions import conv as convolve
+
+F = np.float32
+
+
+@dataclass(frozen=True)
+class Equality:
+    """Both sides, as functions of arrays of `shapes`. The proof has the `laws`."""
+
+    source: str
+    left: Callable[..., Any]
+    right: Callable[..., Any]
+    shapes: tuple[tuple[int, ...], ...]
+    laws: tuple[str, ...] = ("all",)
+    numerics: str = "reassociate"
+    false: str = ""  # why it does not hold
+    beyond: str = ""  # why it is no equality of programs
+
+
+def conv(x: Any, w: Any, stride: int = 1, valid: bool = False) -> Any:
+    padding = 0 if valid else tuple((k - 1) // 2 for k in w.shape[2:])
+    return convolve(x, w, stride=stride, padding=padding, groups=x.shape[1] // w.shape[1])
+
+
+def conv_relu(x: Any, w: Any, stride: int = 1, valid: bool = False) -> Any:
+    return relu(conv(x, w, stride, valid))
+
+
+def rows(*parts: Any) -> Any:
+    return np.concatenate(parts, axis=0)
+
+
+def columns(*parts: Any) -> Any:
+    """Or channels."""
+    return np.concatenate(parts, axis=1)
+
+
+def split(x: Any, first: Any, axis: int) -> tuple[Any, Any]:
+    """Two pieces of `x`, the first with the extent of `first`."""
+    n = first.shape[axis]
+    return (x[:n], x[n:]) if axis == 0 else (x[:, :n], x[:, n:])
+
+
+def squared(x: Any) -> Any:
+    return conv(x, x)
+
+
+def squared_relu(x: Any) -> Any:
+    return conv_relu(x, x)
+
+
+M23, M33, M34, M43, M45, M56, M44 = (2, 3), (3, 3), (3, 4), (4, 3), (4, 5), (5, 6), (4, 4)
+SAME = (2, 5)
+IMAGE, FILTERS, MORE_FILTERS = (2, 3, 6, 7), (4, 3, 3, 3), (5, 3, 3, 3)
+SQUARE = (2, 3, 3, 5)  # an image batch that is its own filters
+GROWS = ("all", "distribution")
+# one zero is every zero: with all laws its class would grow without end
+ZEROS = ("blocks", "layout", "add_commutes", "plus_zero", "two_groups_apart", "conv_by_zeros")
+
+
+def _single() -> list[Equality]:
+    chains: list[tuple[Any, ...]] = [
+        (1, lambda a, b, c: (a @ b) @ c, lambda a, b, c: a @ (b @ c), M23, M34, M45),
+        (2, lambda a, b, c, d: (a @ b) @ (c @ d), lambda a, b, c, d: (a @ (b @ c)) @ d, M23, M34, M45, M56),
+        (3, lambda a, b, c: rows(b, a @ b) @ c, lambda a, b, c: rows(b @ c, a @ (b @ c)), M23, M34, M45),
+        (4, lambda a, b, c: ((a @ b) @ c) @ c, lambda a, b, c: a @ ((b @ c) @ c), M23, M34, M44),
+        (5, lambda a, b, c, d: (a @ b) @ (c @ d), lambda a, b, c, d: a @ ((b @ c) @ d), M23, M34, M45, M56),
+        (6, lambda a, b, c: a @ b + (a @ b) @ c, lambda a, b, c: a @ (b + b @ c), M23, M34, M44),
+        (8, lambda a, b, c: columns(a @ b, (a @ b) @ c), lambda a, b, c: a @ columns(b, b @ c), M23, M34, M45),
+        (9, lambda a, b, c: (a @ (b @ c)) @ b, lambda a, b, c: a @ (b @ (c @ b)), M23, M34, M43),
+        (10, lambda b, c: (b @ c) @ ((b @ c) @ b), lambda b, c: (b @ (c @ b)) @ (c @ b), M34, M43),
+        (11, lambda a, b, c: (a @ (b @ c)) @ b, lambda a, b, c: (a @ b) @ (c @ b), M23, M34, M43),
+        (12, lambda b, c, d: (b @ (b @ c)) @ d, lambda b, c, d: b @ (b @ (c @ d)), M33, M34, M45),
+        (13, lambda b, c, d: (c @ (b @ c)) @ d, lambda b, c, d: c @ (b @ (c @ d)), M43, M34, M45),
+        (14, lambda b, c, d: (d @ (b @ c)) @ d, lambda b, c, d: d @ (b @ (c @ d)), M34, (4, 2), M23),
+        (15, lambda b, c, d: (c + b @ c) @ d, lambda b, c, d: c @ d + b @ (c @ d), M33, M34, M45),
+        (16, lambda b, c, d: (c @ (b @ c)) @ d, lambda b, c, d: (c @ b) @ (c @ d), M43, M34, M45),
+        (17, lambda b, c, d: (d @ (b @ c)) @ d, lambda b, c, d: (d @ b) @ (c @ d), M34, (4, 2), M23),
+        (18, lambda b, c, d: d @ (b @ (b @ c)), lambda b, c, d: ((d @ b) @ b) @ c, M33, M34, M23),
+        (19, lambda b, c, d: (b @ d) @ (b @ c), lambda b, c, d: b @ ((d @ b) @ c), M34, M45, M43),
+        (20, lambda b, c, d: (c @ d) @ (b @ c), lambda b, c, d: c @ ((d @ b) @ c), (5, 3), M34, M45),
+        (21, lambda b, c, d: d @ (c @ (b @ c)), lambda b, c, d: ((d @ c) @ b) @ c, M43, M34, M23),
+        (22, lambda a, b, c: a @ c + b @ c, lambda a, b, c: (a + b) @ c, M23, M23, M34),
+        (31, lambda a, b, c: a @ b + a @ c, lambda a, b, c: a @ (b + c), M23, M34, M34),
+        (70, lambda a, b, c, d: a @ c + b @ d, lambda a, b, c, d: columns(a, b) @ rows(c, d), M23, (2, 4), M34, M44),
+        (73, lambda a, b, c: columns(a @ b, a @ c), lambda a, b, c: a @ columns(b, c), M23, M34, (3, 5)),
+        (74, lambda a, b, c: rows(a @ c, b @ c), lambda a, b, c: rows(a, b) @ c, M23, M43, M34),
+        (85, lambda a, b, c, d: a @ c + b @ d, lambda a, b, c, d: columns(a, b) @ rows(c, d), M23, (2, 4), M34, M44),
+    ]  # fmt: skip
+    grown: list[tuple[Any, ...]] = [
+        (7, lambda a, b, c: (a + a @ b) @ c, lambda a, b, c: a @ (c + b @ c), M23, M33, M34),
+        (38, lambda a, b, c: a * b + c * (a * b), lambda a, b, c: b * (a + a * c)),
+        (39, lambda a, b, c: c * (b + a * b), lambda a, b, c: b * (c + a * c)),
+        (45, lambda a, b, c: a * b + c * (a * b), lambda a, b, c: a * (b + b * c)),
+        (46, lambda a, b, c: c * (a + a * b), lambda a, b, c: a * (c + b * c)),
+        (50, lambda a, b, c: c * (b + a * b), lambda a, b, c: b * c + a * (b * c)),
+    ]  # fmt: skip
+    ordered: list[tuple[Any, ...]] = [
+        (23, lambda a, b, c: c + (c + (a + b)), lambda a, b, c: (a + c) + (b + c)),
+        (24, lambda a, b, c: c + (a + b), lambda a, b, c: b + (a + c)),
+        (25, lambda a, b, c: (a + b) + (b + c), lambda a, b, c: b + (b + (a + c))),
+        (26, lambda a, b, c: c + (c + (a + b)), lambda a, b, c: b + (c + (a + c))),
+        (27, lambda a, b, c: c + (c + (a + b)), lambda a, b, c: (b + c) + (a + c)),
+        (28, lambda a, b, c: c + (a + b), lambda a, b, c: a + (b + c)),
+        (29, lambda a, b, c: (a + b) + (a + c), lambda a, b, c: a + (a + (b + c))),
+        (30, lambda a, b, c: c + (c + (a + b)), lambda a, b, c: a + (c + (b + c))),
+        (32, lambda a, b, c: squared(c + (a + b)), lambda a, b, c: squared(b + (a + c)), *(SQUARE,) * 3),
+        (33, lambda a, b, c: squared_relu(c + (a + b)), lambda a, b, c: squared_relu(b + (a + c)), *(SQUARE,) * 3),
+        (34, lambda a, b, c: squared(c + (a + b)), lambda a, b, c: squared(a + (b + c)), *(SQUARE,) * 3),
+        (35, lambda a, b, c: squared_relu(c + (a + b)), lambda a, b, c: squared_relu(a + (b + c)), *(SQUARE,) * 3),
+        (41, lambda a, b, c: c * (c * (a * b)), lambda a, b, c: (a * c) * (b * c)),
+        (42, lambda a, b, c: c * (a * b), lambda a, b, c: b * (a * c)),
+        (43, lambda a, b, c: (a * b) * (b * c), lambda a, b, c: b * (b * (a * c))),
+        (44, lambda a, b, c: c * (c * (a * b)), lambda a, b, c: b * (c * (a * c))),
+        (48, lambda a, b, c: c * (c * (a * b)), lambda a, b, c: (b * c) * (a * c)),
+        (49, lambda a, b, c: c * (a * b), lambda a, b, c: a * (b * c)),
+        (51, lambda a, b, c: (a * b) * (a * c), lambda a, b, c: a * (a * (b * c))),
+        (52, lambda a, b, c: c * (c * (a * b)), lambda a, b, c: a * (c * (b * c))),
+        (53, lambda a, b, c: squared(c * (a * b)), lambda a, b, c: squared(b * (a * c)), *(SQUARE,) * 3),
+        (54, lambda a, b, c: squared_relu(c * (a * b)), lambda a, b, c: squared_relu(b * (a * c)), *(SQUARE,) * 3),
+        (55, lambda a, b, c: squared(c * (a * b)), lambda a, b, c: squared(a * (b * c)), *(SQUARE,) * 3),
+        (56, lambda a, b, c: squared_relu(c * (a * b)), lambda a, b, c: squared_relu(a * (b * c)), *(SQUARE,) * 3),
+        *(
+            (n, lambda a, b, c, f=f: f(columns(b, columns(a, c))), lambda a, b, c, f=f: f(columns(a, columns(b, c))),
+             (2, 1, 3, 3), (2, 2, 3, 3), (2, 3, 3, 3))
+            for n, f in ((86, squared), (87, squared_relu))
+        ),
+        *(
+            (n, lambda a, b, c, f=f: f(columns(c, columns(a, b))), lambda a, b, c, f=f: f(columns(b, columns(a, c))),
+             (2, 1, 3, 3), (2, 2, 3, 3), (2, 3, 3, 3))
+            for n, f in ((99, squared), (100, squared_relu))
+        ),
+        *(
+            (n, lambda a, b, c, f=f: f(columns(c, columns(a, b))), lambda a, b, c, f=f: f(columns(a, columns(b, c))),
+             (2, 1, 3, 3), (2, 2, 3, 3), (2, 3, 3, 3))
+            for n, f in ((101, squared), (102, squared_relu))
+        ),
+    ]  # fmt: skip
+    factors: list[tuple[Any, ...]] = [
+        (36, lambda a, b, c: a * (b + c), lambda a, b, c: a * b + a * c),
+        (37, lambda a, b, c: b * (a + c), lambda a, b, c: a * b + b * c),
+        (40, lambda a, b, c: c * (a + b), lambda a, b, c: a * c + b * c),
+        (47, lambda a, b, c: c * (a + b), lambda a, b, c: b * c + a * c),
+        (57, lambda a, b, c: a * (b + c), lambda a, b, c: a * c + a * b),
+        (58, lambda a, b, c: b * (a + c), lambda a, b, c: b * c + a * b),
+    ]  # fmt: skip
+    convolutions: list[tuple[Any, ...]] = [
+        (59, lambda x, v, w: conv(x, v + w), lambda x, v, w: conv(x, v) + conv(x, w), IMAGE, FILTERS, FILTERS),
+        (60, lambda x, y, w: conv(x + y, w), lambda x, y, w: conv(x, w) + conv(y, w), IMAGE, IMAGE, FILTERS),
+        (61, lambda x, v, w: conv(x, v + w), lambda x, v, w: conv(x, w) + conv(x, v), IMAGE, FILTERS, FILTERS),
+        (62, lambda x, y, w: conv(x + y, w), lambda x, y, w: conv(y, w) + conv(x, w), IMAGE, IMAGE, FILTERS),
+        (63, lambda x, w: relu(conv(x, w)), conv_relu, IMAGE, FILTERS),
+        (64, lambda x, v, w: conv_relu(relu(conv(x, v)), w), lambda x, v, w: relu(conv(conv_relu(x, v), w)), IMAGE,
+         FILTERS, (5, 4, 3, 3)),
+        (65, lambda x, y, w: relu(columns(x, conv(y, w))), lambda x, y, w: columns(relu(x), conv_relu(y, w)),
+         (2, 5, 6, 7), IMAGE, FILTERS),
+        (66, lambda x, y, w: relu(rows(x, conv(y, w))), lambda x, y, w: rows(relu(x), conv_relu(y, w)), (5, 4, 6, 7),
+         IMAGE, FILTERS),
+        *(
+            (n, lambda x, y, v, w: conv(x, v) + conv(y, w), lambda x, y, v, w: conv(columns(x, y), columns(v, w)),
+             IMAGE, (2, 5, 6, 7), FILTERS, (4, 5, 3, 3))
+            for n in (91, 98)
+        ),
+        *(
+            (n, lambda x, y, v, w: columns(conv(x, v), conv(y, w)),
+             lambda x, y, v, w: conv(columns(x, y), rows(v, w)), IMAGE, IMAGE, FILTERS, FILTERS)
+            for n in (92, 118)
+        ),
+        *(
+            (n, lambda x, y, v, w: columns(conv_relu(x, v), conv_relu(y, w)),
+             lambda x, y, v, w: conv_relu(columns(x, y), rows(v, w)), IMAGE, IMAGE, FILTERS, FILTERS)
+            for n in (93, 119)
+        ),
+        (107, lambda x, y, w: rows(conv(x, w), conv(y, w)), lambda x, y, w: conv(rows(x, y), w), IMAGE, (3, 3, 6, 7),
+         FILTERS),
+        (108, lambda x, y, w: rows(conv_relu(x, w), conv_relu(y, w)), lambda x, y, w: relu(conv(rows(x, y), w)), IMAGE,
+         (3, 3, 6, 7), FILTERS),
+        (109, lambda x, y, w: rows(conv_relu(x, w), conv_relu(y, w)), lambda x, y, w: conv_relu(rows(x, y), w), IMAGE,
+         (3, 3, 6, 7), FILTERS),
+        (115, lambda x, v, w: columns(conv(x, v), conv(x, w)), lambda x, v, w: conv(x, rows(v, w)), IMAGE, FILTERS,
+         MORE_FILTERS),
+        (116, lambda x, v, w: columns(conv_relu(x, v), conv_relu(x, w)), lambda x, v, w: relu(conv(x, rows(v, w))),
+         IMAGE, FILTERS, MORE_FILTERS),
+        (117, lambda x, v, w: columns(conv_relu(x, v), conv_relu(x, w)), lambda x, v, w: conv_relu(x, rows(v, w)),
+         IMAGE, FILTERS, MORE_FILTERS),
+    ]  # fmt: skip
+    parts: list[tuple[Any, ...]] = [
+        (67, lambda a, b: columns(relu(a), relu(b)), lambda a, b: relu(columns(a, b)), M23, (2, 4)),
+        (75, lambda a, b: rows(relu(a), relu(b)), lambda a, b: relu(rows(a, b)), M23, M43),
+        (78, lambda a, b, c, d: rows(columns(a, b), columns(c, d)), lambda a, b, c, d: columns(rows(a, c), rows(b, d)),
+         M23, (2, 4), (5, 3), (5, 4)),
+        (88, lambda x, y: columns(relu(x), relu(y)), lambda x, y: relu(columns(x, y)), IMAGE, (2, 5, 6, 7)),
+        (110, lambda x, y: rows(relu(x), relu(y)), lambda x, y: relu(rows(x, y)), IMAGE, (3, 3, 6, 7)),
+        (120, lambda a, b, c: rows(columns(a, b), columns(b, c)), lambda a, b, c: columns(rows(a, b), rows(b, c)),
+         IMAGE, IMAGE, IMAGE),
+    ]  # fmt: skip
+
+    def both(numbers: tuple[int, int], left: Any, right: Any, *shapes: tuple[int, ...]) -> None:
+        for n, f in zip(numbers, (np.add, np.multiply), strict=True):
+            parts.append((n, lambda *a, f=f: left(f, *a), lambda *a, f=f: right(f, *a), *shapes))
+
+    for numbers, join, shape in (
+        ((68, 69), columns, SAME), ((89, 90), columns, IMAGE), ((111, 112), rows, IMAGE),
+    ):  # fmt: skip
+        both(numbers, lambda f, a, b, c, j=join: j(f(a, b), f(b, c)), lambda f, a, b, c, j=join: f(j(a, b), j(b, c)),
+             shape, shape, shape)  # fmt: skip
+    for numbers, join, shape in (
+        ((71, 72), columns, SAME), ((94, 95), columns, IMAGE), ((113, 114), rows, IMAGE),
+    ):  # fmt: skip
+        both(numbers, lambda f, a, b, c, j=join: j(f(a, b), f(b, c)), lambda f, a, b, c, j=join: f(j(b, c), j(a, b)),
+             shape, shape, shape)  # fmt: skip
+    unequal = (SAME, SAME, (3, 5), (3, 5))
+    for numbers, right in (
+        ((76, 77), lambda f, a, b, c, d: f(rows(a, c), rows(b, d))),
+        ((79, 80), lambda f, a, b, c, d: f(rows(a, d), rows(b, c))),
+        ((81, 82), lambda f, a, b, c, d: f(rows(b, c), rows(a, d))),
+        ((83, 84), lambda f, a, b, c, d: f(rows(b, d), rows(a, c))),
+    ):
+        both(numbers, lambda f, a, b, c, d: rows(f(a, b), f(c, d)), right, *unequal)
+    both((96, 97), lambda f, a, b, c, d: f(columns(a, b), columns(c, d)),
+         lambda f, a, b, c, d: f(columns(c, b), columns(a, d)), IMAGE, (2, 5, 6, 7), IMAGE, (2, 5, 6, 7))  # fmt: skip
+    for numbers, right in (
+        ((103, 104), lambda f, a, b, c, d: f(rows(a, d), rows(b, c))),
+        ((105, 106), lambda f, a, b, c, d: f(rows(b, c), rows(a, d))),
+    ):
+        both(numbers, lambda f, a, b, c, d: f(rows(a, c), rows(b, d)), right, IMAGE, IMAGE, (3, 3, 6, 7), (3, 3, 6, 7))
+
+    made = [_numbered("substitution", row) for row in (*chains, *ordered, *factors, *convolutions, *parts)]
+    made += [_numbered("substitution", row, GROWS) for row in grown]
+    return sorted(made, key=lambda e: int(e.source.split()[-1]))
+
+
+def _numbered(what: str, row: tuple[Any, ...], laws: tuple[str, ...] = ("all",)) -> Equality:
+    number, left, right, *shapes = row
+    return Equality(f"{what} {number}", left, right, tuple(shapes) or (SAME,) * 3, laws)
+
+
+def _pairs() -> list[Equality]:
+    """Two outputs on either side: shared operands are concatenated, the product is split."""
+    images, filters = (IMAGE, (3, 3, 6, 7), FILTERS), (IMAGE, FILTERS, MORE_FILTERS)
+    made: list[tuple[Any, ...]] = [
+        (1, lambda b, c: ((b @ c) @ b, c @ (b @ c)), lambda b, c: (b @ (c @ b), (c @ b) @ c), M34, M43),
+        *(
+            (n, lambda x, y, v, w: (relu(conv(x, v)), conv_relu(y, w)),
+             lambda x, y, v, w: (conv_relu(x, v), relu(conv(y, w))), IMAGE, (3, 3, 6, 7), FILTERS, MORE_FILTERS)
+            for n in (2, 3)
+        ),
+        (4, lambda a, b: (relu(a), relu(b)), lambda a, b: split(relu(columns(a, b)), a, 1), M23, (2, 4)),
+        (5, lambda a, b, c: (a @ b, a @ c), lambda a, b, c: split(a @ columns(b, c), b, 1), M23, M34, (3, 5)),
+        (6, lambda a, b, c: (a @ c, b @ c), lambda a, b, c: split(rows(a, b) @ c, a, 0), M23, M43, M34),
+        (7, lambda a, b: (relu(a), relu(b)), lambda a, b: split(relu(rows(a, b)), a, 0), M23, M43),
+        (8, lambda x, y: (relu(x), relu(y)), lambda x, y: split(relu(columns(x, y)), x, 1), IMAGE, (2, 5, 6, 7)),
+        (9, lambda x, y, w: (conv(x, w), conv(y, w)), lambda x, y, w: split(conv(rows(x, y), w), x, 0), *images),
+        (10, lambda x, y, w: (relu(conv(x, w)), conv_relu(y, w)),
+         lambda x, y, w: split(conv_relu(rows(x, y), w), x, 0), *images),
+        (11, lambda x, y: (relu(x), relu(y)), lambda x, y: split(relu(rows(x, y)), x, 0), IMAGE, (3, 3, 6, 7)),
+        (12, lambda x, v, w: (conv(x, v), conv(x, w)), lambda x, v, w: _by_filters(conv(x, rows(v, w)), v), *filters),
+        (13, lambda x, v, w: (relu(conv(x, v)), conv_relu(x, w)),
+         lambda x, v, w: _by_filters(conv_relu(x, rows(v, w)), v), *filters),
+    ]  # fmt: skip
+    return [_numbered("pair", row) for row in made]
+
+
+def _by_filters(y: Any, w: Any) -> tuple[Any, Any]:
+    return y[:, : w.shape[0]], y[:, w.shape[0] :]
+
+
+def enlarge(w: Any, extent: int) -> Any:
+    """The kernel in the middle of one of `extent`."""
+    widths = [((extent - k) // 2,) * 2 for k in w.shape[2:]]
+    return np.pad(w, [(0, 0), (0, 0), *widths])
+
+
+def merge(w: Any) -> Any:
+    """Filters of two groups as filters of one."""
+    o, zeros = w.shape[0] // 2, np.zeros((w.shape[0] // 2, *w.shape[1:]), F)
+    return rows(columns(w[:o], zeros), columns(zeros, w[o:]))
+
+
+def _predefined() -> list[Equality]:
+    approximate = {"numerics": "approximate"}  # zeros among the weights lose the NaN of what they meet
+    made = [
+        Equality(f"predefined {n}", lambda x, w, f=f, s=s: f(x, w, s), lambda x, w, f=f, s=s: f(x, merge(w), s),
+                 ((2, 4, 6, 7), (6, 2, 3, 3)), ZEROS, **approximate)  # type: ignore[misc]
+        for n, (f, s) in enumerate(((conv, 1), (conv_relu, 1), (conv, 2), (conv_relu, 2)), 1)
+    ]  # fmt: skip
+    return made + [
+        Equality(f"predefined pair {n}", lambda x, v, w, f=f: (f(x, v), f(x, w)),
+                 lambda x, v, w, f=f: _by_filters(f(x, rows(enlarge(v, 3), w)), v),
+                 (IMAGE, (4, 3, 1, 1), MORE_FILTERS), **approximate)  # type: ignore[misc]
+        for n, f in enumerate((conv, conv_relu), 1)
+    ]  # fmt: skip
+
+
+GEOMETRIES = ((1, False), (2, False), (1, True), (2, True))  # stride, whether nothing is padded
+
+
+def everywhere(f: Callable[..., Any]) -> Callable[..., Any]:
+    """`f` of arrays, stride and padding, for every stride and padding."""
+    return lambda *arrays: tuple(f(*arrays, *geometry) for geometry in GEOMETRIES)
+
+
+def everywhere_activated(f: Callable[..., Any]) -> Callable[..., Any]:
+    """`f` of the convolution with or without relu, arrays, stride and padding."""
+    return lambda *arrays: tuple(f(g, *arrays, *geometry) for g in (conv, conv_relu) for geometry in GEOMETRIES)
+
+
+def average(x: Any, stride: int = 1, valid: bool = False) -> Any:
+    return avg_pool(x, 3, stride=stride, padding=0 if valid else 1)
+
+
+def largest(x: Any, stride: int = 1, valid: bool = False) -> Any:
+    return max_pool(x, 3, stride=stride, padding=0 if valid else 1)
+
+
+def mean_kernel(channels: int) -> np.ndarray:
+    """TASO's Cpool: every channel's own mean."""
+    return np.full((channels, 1, 3, 3), 1 / 9, F)
+
+
+def identity_kernel(channels: int) -> np.ndarray:
+    """TASO's Iconv."""
+    kernel = np.zeros((channels, channels, 3, 3), F)
+    kernel[range(channels), range(channels), 1, 1] = 1
+    return kernel
+
+
+ICONV = identity_kernel(3)
+
+
+def _axioms() -> list[Equality]:
+    three, two, scaled, twice = (SAME,) * 3, (SAME,) * 2, (SAME, ()), (SAME, SAME, ())
+    blocks = (M23, (2, 4), (5, 3), (5, 4))
+    by_channels, by_images = (IMAGE, (2, 5, 6, 7)), (IMAGE, (3, 3, 6, 7))
+    constants = "both sides are constants, which are computed when the program is built and need no law"
+    made: list[tuple[Any, ...]] = [
+        (lambda a, b, c: a + (b + c), lambda a, b, c: (a + b) + c, three),
+        (lambda a, b: a + b, lambda a, b: b + a, two),
+        (lambda a, b, c: a * (b * c), lambda a, b, c: (a * b) * c, three),
+        (lambda a, b: a * b, lambda a, b: b * a, two),
+        (lambda a, b, c: (a + b) * c, lambda a, b, c: a * c + b * c, three),
+        (lambda a, s, t: (a * s) * t, lambda a, s, t: a * (s * t), (SAME, (), ())),
+        (lambda a, b, s: (a + b) * s, lambda a, b, s: a * s + b * s, twice),
+        (lambda a, b, s: (a * b) * s, lambda a, b, s: a * (b * s), twice),
+        (lambda a, s: a.T * s, lambda a, s: (a * s).T, scaled),
+        (lambda a, b, s: (a @ b) * s, lambda a, b, s: a @ (b * s), (M23, M34, ())),
+        (lambda a, b, s: (columns(a, b) * s, rows(b, b) * s),
+         lambda a, b, s: (columns(a * s, b * s), rows(b * s, b * s)), (M23, (2, 4), ())),
+        (everywhere_activated(lambda f, x, w, s, *g: f(x * s, w, *g)),
+         everywhere_activated(lambda f, x, w, s, *g: f(x, w * s, *g)), (IMAGE, FILTERS, ())),
+        (everywhere(lambda x, w, s, *g: conv(x, w, *g) * s), everywhere(lambda x, w, s, *g: conv(x * s, w, *g)),
+         (IMAGE, FILTERS, ())),
+        (everywhere(lambda x, w, *g: relu(conv(x, w, *g))), everywhere(lambda x, w, *g: conv_relu(x, w, *g)),
+         (IMAGE, FILTERS)),
+        (lambda a, b: (relu(columns(a, b)), relu(rows(b, b))),
+         lambda a, b: (columns(relu(a), relu(b)), rows(relu(b), relu(b))), (M23, (2, 4))),
+        (lambda a: relu(a.T), lambda a: relu(a).T, (SAME,)),
+        (everywhere(lambda x, v, w, *g: conv(x, v + w, *g)),
+         everywhere(lambda x, v, w, *g: conv(x, v, *g) + conv(x, w, *g)), (IMAGE, FILTERS, FILTERS)),
+        (everywhere(lambda x, y, w, *g: conv(x + y, w, *g)),
+         everywhere(lambda x, y, w, *g: conv(x, w, *g) + conv(y, w, *g)), (IMAGE, IMAGE, FILTERS)),
+        (everywhere(lambda x, y, v, w, *g: conv(x, v, *g) + conv(y, w, *g)),
+         everywhere(lambda x, y, v, w, *g: conv(columns(x, y), columns(v, w), *g)),
+         (*by_channels, FILTERS, (4, 5, 3, 3))),
+        (lambda a, b, c, d: a @ c + b @ d, lambda a, b, c, d: columns(a, b) @ rows(c, d), (M23, (2, 4), M34, M44)),
+        (lambda a, b, c, d: rows(a + b, c + d), lambda a, b, c, d: rows(a, c) + rows(b, d), (*two, (3, 5), (3, 5))),
+        (lambda a, b, c, d: rows(a * b, c * d), lambda a, b, c, d: rows(a, c) * rows(b, d), (*two, (3, 5), (3, 5))),
+        (everywhere_activated(lambda f, x, y, w, *g: rows(f(x, w, *g), f(y, w, *g))),
+         everywhere_activated(lambda f, x, y, w, *g: f(rows(x, y), w, *g)), (*by_images, FILTERS)),
+        (everywhere_activated(lambda f, x, v, w, *g: columns(f(x, v, *g), f(x, w, *g))),
+         everywhere_activated(lambda f, x, v, w, *g: f(x, rows(v, w), *g)), (IMAGE, FILTERS, MORE_FILTERS)),
+        (lambda a, b, c: a @ (b @ c), lambda a, b, c: (a @ b) @ c, (M23, M34, M45)),
+        (lambda a, b: split(columns(a, b), a, 1)[0], lambda a, b: a, (M23, (2, 4))),
+        (lambda a, b: split(columns(a, b), a, 1)[1], lambda a, b: b, (M23, (2, 4))),
+        (lambda a, b, c: a @ columns(b, c), lambda a, b, c: columns(a @ b, a @ c), (M23, M34, (3, 5))),
+        (lambda a, b, c: a @ (b + c), lambda a, b, c: a @ b + a @ c, (M23, M34, M34)),
+        (lambda a: a.T.T, lambda a: a, (SAME,)),
+        (lambda a, b: (a @ b).T, lambda a, b: b.T @ a.T, (M23, M34)),
+        (lambda a, b: rows(a, b).T, lambda a, b: columns(a.T, b.T), (M23, M43)),
+        (lambda a, b, c, d: rows(columns(a, b), columns(c, d)), lambda a, b, c, d: columns(rows(a, c), rows(b, d)),
+         blocks),
+        (lambda a, b: (a + b).T, lambda a, b: a.T + b.T, two),
+        (lambda a, b: (a * b).T, lambda a, b: a.T * b.T, two),
+        (everywhere(lambda x, y, *g: columns(average(x, *g), average(y, *g))),
+         everywhere(lambda x, y, *g: average(columns(x, y), *g)), by_channels),
+        (everywhere(lambda x, y, *g: rows(largest(x, *g), largest(y, *g))),
+         everywhere(lambda x, y, *g: largest(rows(x, y), *g)), by_images),
+        (everywhere(lambda x, y, *g: columns(largest(x, *g), largest(y, *g))),
+         everywhere(lambda x, y, *g: largest(columns(x, y), *g)), by_channels),
+        (everywhere(lambda x, *g: conv(x, mean_kernel(3), *g)), everywhere(average), (IMAGE,)),
+        (lambda x: conv(x, ICONV), lambda x: x, (IMAGE,), ("conv_by_identity",), "approximate"),
+        (lambda a: a @ np.eye(5, dtype=F), lambda a: a, (SAME,), ("identity_on_right",), "approximate"),
+        (lambda a: a * np.ones(SAME, F), lambda a: a, (SAME,)),
+        (lambda: average(identity_kernel(1)), lambda: mean_kernel(1), (), ("none",), "", constants),
+        (lambda x, w: tuple(f(x, w, s) for f in (conv, conv_relu) for s in (1, 2)),
+         lambda x, w: tuple(f(x, enlarge(w, 3), s) for f in (conv, conv_relu) for s in (1, 2)),
+         (IMAGE, (4, 3, 1, 1)), ("all",), "approximate"),
+    ]  # fmt: skip
+    lemmas: list[tuple[Any, ...]] = [
+        (lambda: np.eye(5, dtype=F).T, lambda: np.eye(5, dtype=F), (), ("none",), "", constants),
+        (lambda a: np.eye(2, dtype=F) @ a, lambda a: a, (SAME,), ("identity_on_left",), "approximate"),
+        (everywhere(lambda x, y, *g: rows(average(x, *g), average(y, *g))),
+         everywhere(lambda x, y, *g: average(rows(x, y), *g)), by_images),
+    ]  # fmt: skip
+    marked_wrong: list[tuple[Any, ...]] = [
+        (lambda a, b, c: (rows(a, rows(b, c)), columns(a, columns(a, b))),
+         lambda a, b, c: (rows(rows(a, b), c), columns(columns(a, a), b)), (SAME, SAME, (3, 5))),
+        (everywhere_activated(lambda f, x, y, v, w, *g: columns(f(x, v, *g), f(y, w, *g))),
+         everywhere_activated(lambda f, x, y, v, w, *g: f(columns(x, y), rows(v, w), *g)),
+         (IMAGE, IMAGE, (3, 3, 3, 3), (5, 3, 3, 3)), ("all",), "reassociate", "",
+         "3 + 5 filters make two groups of 4: the fourth sees the wrong channels"),
+    ]  # fmt: skip
+    return [
+        *(_axiom(f"axiom {n}", *row) for n, row in enumerate(made, 1)),
+        *(_axiom(f"lemma {n}", *row) for n, row in enumerate(lemmas, 1)),
+        *(_axiom(f"axiom marked wrong {n}", *row) for n, row in enumerate(marked_wrong, 1)),
+    ]
+
+
+def _axiom(
+    source: str, left: Any, right: Any, shapes: tuple, laws: tuple[str, ...] = ("all",), numerics: str = "reassociate",
+    beyond: str = "", false: str = "",
+) -> Equality:  # fmt: skip
+    return Equality(source, left, right, shapes, laws, numerics, false, beyond)
+
+
+EQUALITIES = [*_single(), *_pairs(), *_predefined(), *_axioms()]
