@@ -199,7 +199,6 @@ REASSOCIATE: dict[str, Row] = {
     "two maxima": (
         lambda x, y: np.maximum(x.max(-1), y.max(-1)), lambda x, y: np.maximum(x, y).max(-1), [X, Y]),
     "argmax of negative": (lambda x: np.argmax(-x, -1), lambda x: np.argmin(x, -1), [X]),
-    "argmax of exp": (lambda x: np.argmax(np.exp(x), -1), lambda x: np.argmax(x, -1), [X]),
     "what argmax picks": (
         lambda x: np.take_along_axis(x, np.argmax(x, -1, keepdims=True), -1), top, [X]),
     "last of a running sum": (lambda x: np.cumsum(x, -1)[:, -1], lambda x: x.sum(-1), [X]),
@@ -418,6 +417,7 @@ LOOK_ALIKES: dict[str, tuple[Callable, Callable, list[np.ndarray]]] = {
     "softmax of scaled scores": (lambda x: softmax(2 * x), softmax, [RAMP]),
     "softplus without care": (lambda x: np.log(1 + np.exp(x)), softplus, [100 * ONE]),
     "argmax of |x|": (lambda x: np.abs(x).argmax(-1), lambda x: x.argmax(-1), [-RAMP - 5]),
+    "argmax of exp, which overflows": (lambda x: np.exp(x).argmax(-1), lambda x: x.argmax(-1), [100 * RAMP]),
     "argmax and argmin": (lambda x: x.argmax(-1), lambda x: x.argmin(-1), [RAMP]),
     "argmax of a shift by rows": (lambda x, y: (x + y).argmax(-1), lambda x, y: x.argmax(-1), [RAMP, -2 * RAMP]),
     "product of a sum": (lambda x, y: (x + y).prod(-1), lambda x, y: x.prod(-1) + y.prod(-1), [ONE, ONE]),
