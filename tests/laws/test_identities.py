@@ -116,8 +116,6 @@ STRICT: dict[str, Row] = {
     "count > 0 is any": (lambda c: np.count_nonzero(c, axis=-1) > 0, lambda c: c.any(-1), [MASK]),
     "isfinite": (lambda x: np.logical_or(np.isnan(x), np.isinf(x)), lambda x: np.logical_not(np.isfinite(x)), [X]),
     "casts there and back": (lambda h: h.astype(F).astype(np.float16), lambda h: h + np.float16(-0.0), [HALF]),
-    "maximum of casts": (
-        lambda h, k: np.maximum(h.astype(F), k.astype(F)), lambda h, k: np.maximum(h, k).astype(F), [HALF, HALF]),
     "comparison of casts": (lambda h, k: h.astype(F) < k.astype(F), lambda h, k: h < k, [HALF, HALF]),
     "isnan of a cast": (lambda h: np.isnan(h.astype(F)), np.isnan, [HALF]),
     "x.T.T = x": (lambda x: np.exp(x.T).T, np.exp, [X]),
@@ -183,6 +181,8 @@ REASSOCIATE: dict[str, Row] = {
     "sign(x) x = |x|": (lambda x: np.sign(x) * x, np.abs, [X]),
     "where(x > 0, x, -x) = |x|": (lambda x: np.where(x > 0, x, -x), np.abs, [X]),
     "where(x < 0, -x, x) = |x|": (lambda x: np.where(x < 0, -x, x), np.abs, [X]),
+    "maximum of casts": (
+        lambda h, k: np.maximum(h.astype(F), k.astype(F)), lambda h, k: np.maximum(h, k).astype(F), [HALF, HALF]),
     "sums merge": (lambda x: x.sum(-1).sum(-1), lambda x: x.sum(), [X]),
     "sum of sums": (lambda x, y: x.sum(-1) + y.sum(-1), lambda x, y: (x + y).sum(-1), [X, Y]),
     "difference of sums": (lambda x, y: x.sum(-1) - y.sum(-1), lambda x, y: (x - y).sum(-1), [X, Y]),
