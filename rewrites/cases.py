@@ -215,6 +215,8 @@ class _Draw:
             rank = rng.choice((2, 2, 2, 3, 4) if self.rank != 4 else (2, 4))
         elif mine & {"conv", "window"}:
             rank = self.image_rank
+        elif "scalar" in mine:
+            rank = 0
         shape = tuple(1 if rng.random() < self.ones else n for n in self.base[4 - rank :])
         if "conv" in mine and rng.random() < 0.2:  # an even number of filters, for groups
             shape = (2 * shape[0], *shape[1:])
@@ -265,6 +267,8 @@ def roles(law: Law) -> dict[str, set[str]]:
                 mine.add("condition")
             elif term.op.startswith("take") and at == 1:
                 mine.add("indices")
+            elif term.op == "pad" and at == 1:
+                mine.add("scalar")
     return found
 
 
