@@ -173,7 +173,8 @@ def _leaves_images(value: Literal, strides: Ints, padding: Pairs, dilations: Int
     if any(m >= k for m, k in zip(middle, w.shape[2:], strict=True)):
         return False
     wanted = np.zeros(w.shape, bool)
-    wanted[(np.arange(len(w)), np.arange(len(w)), *middle)] = True
+    places: tuple[Any, ...] = (range(len(w)), range(len(w)), *middle)
+    wanted[places] = True
     return bool((w == wanted).all())
 
 

@@ -96,7 +96,8 @@ def _constant(rng: random.Random) -> np.ndarray:
         return np.eye(n)
     kernel = tuple(rng.choice((1, 3)) for _ in range(rng.choice((1, 2))))
     filters = np.zeros((n, n, *kernel))
-    filters[(np.arange(n), np.arange(n), *(k // 2 for k in kernel))] = 1
+    middle: tuple[Any, ...] = (range(n), range(n), *(k // 2 for k in kernel))
+    filters[middle] = 1
     return filters
 
 
