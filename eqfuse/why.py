@@ -29,7 +29,7 @@ Goal = tuple[Node, Node]  # a pair that must be found equal
 
 @dataclass(frozen=True)
 class Rests:
-    """Names of laws. `laws`: with these alone the plan is proved equal to the program, and without any one it is not.
+    """Names of laws. `laws`: with these alone a fresh search reaches the plan, and without any one it does not.
 
     `kernels`: for each kernel that is no view, the same of its results, as functions of values that the program has
     itself. A kernel may also make a value that the program does not have (``x @ w`` of ``(x / r) @ w``): then it rests
@@ -48,7 +48,7 @@ class Rests:
         for number, laws in enumerate(self.kernels):
             alike.setdefault(laws, []).append(number)
         needed = "" if self.doubt else ", without any one it does not"
-        lines = [f"Rests on (with these laws alone a fresh search proves this program{needed}):"]
+        lines = [f"Rests on (with these laws alone a fresh search reaches this program{needed}):"]
         for laws, numbers in alike.items():
             more = f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else ""
             kernels = f"kernel{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:SHOWN]))}{more}"
