@@ -6,13 +6,12 @@ In: nothing. Out: `LAWS`. Such reshapes move outwards, as in `layout`, where the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from eqfuse.ir import TensorType
 from eqfuse.rewrites.algebra import COMMUTATIVE
 from eqfuse.rewrites.law import EXACT, REASSOCIATES, Law, Term, apply, attrs, guard, tensors
-from eqfuse.rewrites.layout import BINARY, axis_groups
+from eqfuse.rewrites.layout import BINARY, axis_groups, of_complex
 
 x, y = tensors("x y")
 s, t = attrs("s t")
@@ -51,5 +50,4 @@ def _laws(op: str) -> list[Law]:
     return [left] if op in COMMUTATIVE else [left, law("_right", lambda a, b: apply(op, b, a))]
 
 
-# of extents and places alone, so of complex numbers too
-LAWS = [replace(law, complex=law.exactness) for op in BINARY for law in _laws(op)]
+LAWS = [of_complex(law) for op in BINARY for law in _laws(op)]
