@@ -250,6 +250,11 @@ class Engine:
         for name in self.constructors:
             self._fact(name)
 
+    def settle(self) -> None:
+        """Fold constants, and merge what is equal because its arguments are, after nodes were added."""
+        if self.facts:
+            self.run("(run-schedule (saturate (run facts)))")
+
     def track_ranges(self) -> None:
         """Derive what is known of every tensor's values."""
         if not self.ranges:

@@ -1,8 +1,9 @@
 """Why: the laws that a plan rests on, as a whole and kernel by kernel, found by proving it again with fewer laws.
 
 In: a `Plan` and the laws it was chosen under. Out: `Rests`. egglog gives no proofs to read, so each question is a fresh
-saturation of the program's segment together with what the plan computes, under some of the laws, until the two are in
-one class. Constants fold in all of them: that is no law. Nor is fusion: a kernel's body is put in place of its result.
+saturation of a segment of the program under some of the laws: is what the plan computes then in the right class? Only
+where all laws do not show that (a plan may have a view at a place no search built) do program and plan start together.
+Constants fold in all of them: that is no law. Nor is fusion: a kernel's body is put in place of its result.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Goal = tuple[Node, Node]  # a pair that must be found equal
 
 @dataclass(frozen=True)
 class Rests:
-    """Names of laws. `laws`: with these alone the plan is proved equal to the program, and without any one it is not.
+    """Names of laws. `laws`: with these alone a fresh search reaches the plan, and without any one it does not.
 
     `kernels`: for each kernel that is no view, the same of its results, as functions of values that the program has
     itself. A kernel may also make a value that the program does not have (``x @ w`` of ``(x / r) @ w``): then it rests
@@ -47,7 +48,7 @@ class Rests:
         for number, laws in enumerate(self.kernels):
             alike.setdefault(laws, []).append(number)
         needed = "" if self.doubt else ", without any one it does not"
-        lines = [f"Rests on (with these laws alone a fresh search proves this program{needed}):"]
+        lines = [f"Rests on (with these laws alone a fresh search reaches this program{needed}):"]
         for laws, numbers in alike.items():
             more = f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else ""
             kernels = f"kernel{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:SHOWN]))}{more}"
@@ -81,7 +82,9 @@ def rests_on(plan: Plan, laws: Sequence[Law], seconds: float = SECONDS) -> Rests
         program = _in_order(laws, found)
         doubt = f"fewer may do: {why}"
     try:
-        rests = {graph: _by_kernel(piece, laws, program, until) for graph, piece in distinct.items()}
+        rests = {
+            graph: _by_kernel(piece, laws, program, until, proofs[graph].together) for graph, piece in distinct.items()
+        }
     except GivenUp as why:
         rests = {graph: [program] * len(piece.kernels) for graph, piece in distinct.items()}
         doubt = doubt or f"of these, a kernel may need fewer: {why}"
@@ -155,10 +158,12 @@ class Proofs:
     without a proof, fewer find none.
     """
 
-    def __init__(self, piece: Piece, goals: Iterable[Goal], laws: Sequence[Law], until: float) -> None:
+    def __init__(
+        self, piece: Piece, goals: Iterable[Goal], laws: Sequence[Law], until: float, together: bool = False
+    ) -> None:
         self._ordered = [(a, b) for a, b in goals if a is not b]
         self.goals = frozenset(self._ordered)
-        self._piece, self._laws, self._until = piece, laws, until
+        self._piece, self._laws, self._until, self.together = piece, laws, until, together
         self._proved: dict[frozenset[str], frozenset[Goal]] = {}
         self._ended: set[frozenset[str]] = set()
 
@@ -183,47 +188,58 @@ class Proofs:
             return []
         fired = self._replay(self._laws)
         if not self(self._laws):
+            self.together = True
+            self._proved.clear()
+            self._ended.clear()
+            fired = self._replay(self._laws)
+        if not self(self._laws):
             raise GivenUp("laws that it was chosen under are missing (a saved program keeps none of the user's own)")
         matched = [law for law in self._laws if law.name in fired]
         return matched if self(matched) else list(self._laws)
 
     def _replay(self, laws: Sequence[Law]) -> set[str]:
         """Find out what `laws` prove. The names of those that matched."""
-        engine, run = self.saturation(laws)
-        names = {(a, b): (engine.name(a), engine.name(b)) for a, b in self._ordered}
-        proved = frozenset[Goal]()
-        for _ in run:
-            if engine.all_equal(names.values()):
-                proved = self.goals
-                break
-        else:
-            if run.reason == "seconds":
-                raise GivenUp(LATE)
-            proved = frozenset(goal for goal, named in names.items() if engine.equal(*named))
+        engine, run = self.saturated(laws)
+        proved = frozenset(goal for goal in self.goals if engine.equal(*map(engine.name, goal)))
+        if proved != self.goals and run.reason == "seconds":
+            raise GivenUp(LATE)
         key = frozenset(law.name for law in laws)
         self._proved[key] = proved
         if run.reason == "saturated":
             self._ended.add(key)
         return set(run.fired)
 
-    def saturation(self, laws: Sequence[Law]) -> tuple[Engine, Saturation]:
-        """A fresh engine that holds the piece and the goals, and the run of `laws` over it."""
+    def saturated(self, laws: Sequence[Law]) -> tuple[Engine, Saturation]:
+        """A fresh engine after `laws` were run on the program, which then meets the plan and the goals.
+
+        Where they stand `together` from the start, it is only until the goals are proved.
+        """
         start = time.perf_counter()
         if start > self._until:
             raise GivenUp(LATE)
         graph = self._piece.graph
         both = Graph(graph.inputs, (*graph.outputs, *self._piece.values.values(), *(a for a, _ in self._ordered)))
+        begun = both if self.together else graph
         engine = Engine()
-        engine.add((*both.inputs, *both.nodes))
+        engine.add((*begun.inputs, *begun.nodes))
         engine.fold_constants()
         default = Budget()
         limits = Budget(self._until - start, default.nodes, default.rounds)
-        return engine, Saturation(engine, reachable(both, laws), limits, start)
+        run = Saturation(engine, reachable(begun, laws), limits, start)
+        names = [(engine.name(a), engine.name(b)) for a, b in self._ordered] if self.together else []
+        for _ in run:
+            if names and engine.all_equal(names):
+                break
+        engine.add((*both.inputs, *both.nodes))
+        engine.settle()
+        return engine, run
 
 
-def _by_kernel(piece: Piece, laws: Sequence[Law], program: list[Law], until: float) -> list[list[Law]]:
+def _by_kernel(
+    piece: Piece, laws: Sequence[Law], program: list[Law], until: float, together: bool
+) -> list[list[Law]]:
     """The laws of `program` that each kernel of `piece` rests on, as `Rests` says."""
-    stands = _stands(piece, program, until)
+    stands = _stands(piece, program, until, together)
     front: dict[int, set[int]] = {}  # by value that the program does not have: those it has that come of it
     reaches: list[set[int]] = [set() for _ in piece.kernels]
     for at, k in reversed(list(enumerate(piece.kernels))):
@@ -243,7 +259,7 @@ def _by_kernel(piece: Piece, laws: Sequence[Law], program: list[Law], until: flo
                 goals[v] = [(n, other) for other in wanted[v]]
             else:
                 made[v] = n
-    proofs = Proofs(piece, (goal for found in goals.values() for goal in found), laws, until)
+    proofs = Proofs(piece, (goal for found in goals.values() for goal in found), laws, until, together)
     if not proofs(program):
         raise GivenUp("the laws of the program do not prove each kernel by itself")
     rests = []
@@ -254,15 +270,13 @@ def _by_kernel(piece: Piece, laws: Sequence[Law], program: list[Law], until: flo
     return rests
 
 
-def _stands(piece: Piece, program: list[Law], until: float) -> dict[int, Node]:
+def _stands(piece: Piece, program: list[Law], until: float, together: bool) -> dict[int, Node]:
     """The node of the program that each value equals under the laws `program`, where there is one."""
     own = dict.fromkeys((*piece.graph.inputs, *piece.graph.nodes))
     first: dict[object, Node] = {}
     class_of: Mapping[Node, object] = {}
     if any(n not in own for n in piece.values.values()):
-        engine, run = Proofs(piece, piece.results, program, until).saturation(program)
-        for _ in run:
-            pass
+        engine, _ = Proofs(piece, (), program, until, together).saturated(program)
         _, class_of = engine.rows()
         for n in (*piece.graph.outputs, *own):
             first.setdefault(class_of[n], n)

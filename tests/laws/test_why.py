@@ -55,7 +55,9 @@ def test_the_named_laws_lead_to_the_plan_and_each_of_them_is_needed(id: str, tar
 
 
 def rests(function: Callable[..., Any], *shapes: tuple[int, ...], **options: Any) -> Any:
-    return ef.compile(function, *[ef.spec(s, F) for s in shapes], target=device("a100"), **options).rests_on
+    program = ef.compile(function, *[ef.spec(s, F) for s in shapes], target=device("a100"), **options)
+    assert program.laws is not None
+    return rests_on(program.plan, program.laws, seconds=60)
 
 
 def test_a_law_stands_at_the_kernel_that_shows_it() -> None:
