@@ -28,14 +28,10 @@ DIFFERENT = {
     "center_crop_pad": "padded before it is cropped, or after",
     "dynamicquantizelinear": "the definition divides by zero for an array of zeros, and reads the rounded zero point",
     "gelu_tanh": "the definition rounds √(2/π) twice: the constants differ by one unit in the last place",
-    "(less|greater)_equal": "one comparison here, two and their union there",
-    "leakyrelu": "the sign is asked the other way round: x > 0 here, x < 0 there",
-    "mvn": "the definition's one-pass variance",
-    "layer_normalization|group_normalization": "the definition's one-pass variance, over axes merged by a reshape",
-    "nllloss_.*_ii": "the ignored index is masked before the gather here, after it there",
-    "sce": "the definition merges axes, transposes and goes back around the softmax",
-    "rotary_embedding": "the definition splits, joins and transposes in another order",
-    "reduce_log_sum_exp": "the definition overflows: no maximum is taken off",
+    "nllloss_.*_ii": "what the ignored index picks is multiplied by zero here, replaced by zero there",
+    "sce_mean_.*_ii": "the search ends before the two orders of summation meet",
+    "rotary_embedding": "where pairs of neighbours turn, the definition joins them in another order",
+    "reduce_log_sum_exp": "the definition takes no maximum off, and so overflows",
     "attention.*(padded_kv|_fp16|float16_mask|rank4_mask|softmax_precision)": "masks of lengths, rounded in between",
 }
 
@@ -69,7 +65,7 @@ def verdict(name: str) -> str:
     inputs = tuple({n.attrs[0]: n for n in (*graph.inputs, *other.inputs)}.values())
     together = Graph(inputs, (*graph.outputs, *other.outputs))
     for numerics, found in (("reassociate", "proved"), ("approximate", "proved, approximately")):
-        segment = saturate_segment(together, admitted(select("all"), numerics), Budget(seconds=5))
+        segment = saturate_segment(together, admitted(select("all"), numerics), Budget(seconds=10))
         half = len(graph.outputs)
         if segment.roots[:half] == segment.roots[half:]:
             return found
@@ -93,7 +89,7 @@ def judge(names: list[str]) -> Counter[str]:
 def test_the_first_pair_of_every_operator_is_one_program() -> None:
     first = {node_cases()[name].operator: name for name in reversed(pairs())}
     found = judge([name for name in first.values() if has_row(name)])
-    assert found["different"] <= 11, found
+    assert found["different"] <= 5, found
 
 
 @pytest.mark.parametrize(
@@ -106,6 +102,6 @@ def test_well_known_pairs_are_proved(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
-def test_every_pair_is_one_program_or_differs_for_a_reason_of_the_table(part: int) -> None:
-    found = judge(pairs()[part::4])
-    assert found["same"] + found["proved"] + found["proved, approximately"] >= 2 * found["different"]
+def test_half_of_the_pairs_are_one_program_or_differ_for_a_reason_of_the_table(part: int) -> None:
+    found = judge(pairs()[part::8])
+    assert found["different"] <= 8 and found["same price"] <= 6, found
