@@ -172,12 +172,13 @@ class Grammar:
                 stack.extend(missing)
                 continue
             parts = tuple([new.get(id(p), p) for p in c.parts])  # what reads none of the leaves stays as it is
-            made: Cut | str = c
-            if any(a is not b for a, b in zip(parts, c.parts, strict=True)):
-                assert c.enode is not None
-                made = self.join(c.of, c.enode, parts)
-                if isinstance(made, str):
-                    return made
+            if all(a is b for a, b in zip(parts, c.parts, strict=True)):
+                new[id(c)] = c
+                continue
+            assert c.enode is not None
+            made = self.join(c.of, c.enode, parts)
+            if isinstance(made, str):
+                return made
             new[id(c)] = made
         return new[id(cut)]
 
