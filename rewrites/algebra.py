@@ -85,7 +85,6 @@ LAWS = [
     Law("product_of_powers", x**a * x**b, x ** (a + b), (known(a, b), floating(x)), APPROXIMATE),
     Law("quotient_of_powers", x**a / x**b, x ** (a - b), (known(a, b),), APPROXIMATE),
     Law("power_times_base", x**a * x, x ** (a + 1.0), (known(a), floating(x)), APPROXIMATE),
-    Law("powers_of_one_exponent", x**z * y**z, (x * y) ** z, exactness=APPROXIMATE),
     Law("reciprocal_of_reciprocal", 1.0 / (1.0 / x), x, exactness=REASSOCIATES),
     Law("reciprocal_of_quotient", 1.0 / (x / y), y / x, exactness=REASSOCIATES),
     Law("over_quotient", x / (y / z), x * z / y, (varies(z),), REASSOCIATES),
@@ -127,12 +126,11 @@ LAWS = [
 # complex numbers have no order, and a product of them rounds in each of its parts
 LAWS = over_complex(
     LAWS, REASSOCIATES, add_commutes=EXACT, minus_zero=EXACT, negative_of_negative=EXACT, plus_negative=EXACT,
-    minus_negative=EXACT, subtract_known=EXACT, subtract_from_known=EXACT, maximum_commutes=None, minimum_commutes=None,
-    power_zero=EXACT, product_of_powers=None, quotient_of_powers=None, power_times_base=None,
-    powers_of_one_exponent=None, reciprocal_of_reciprocal=APPROXIMATE, reciprocal_of_quotient=APPROXIMATE,
-    over_quotient=APPROXIMATE, sum_minus_term=APPROXIMATE, difference_plus_term=APPROXIMATE,
-    minus_difference=APPROXIMATE, cancel_factor=APPROXIMATE, cancel_divisor=APPROXIMATE,
-    common_factor_of_quotient=APPROXIMATE,
+    minus_negative=EXACT, subtract_known=EXACT, subtract_from_known=EXACT, maximum_commutes=None,
+    minimum_commutes=None, power_zero=EXACT, product_of_powers=None, quotient_of_powers=None, power_times_base=None,
+    reciprocal_of_reciprocal=APPROXIMATE, reciprocal_of_quotient=APPROXIMATE, over_quotient=APPROXIMATE,
+    sum_minus_term=APPROXIMATE, difference_plus_term=APPROXIMATE, minus_difference=APPROXIMATE,
+    cancel_factor=APPROXIMATE, cancel_divisor=APPROXIMATE, common_factor_of_quotient=APPROXIMATE,
 )  # fmt: skip
 
 x, y, z, s = tensors("x y z s")

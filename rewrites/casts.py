@@ -64,21 +64,24 @@ holds_x = guard("d holds every x", lambda t, d: holds_all(t.dtype, d), x, d)
 holds_both = guard("d holds every x and y, of one dtype", _holds_both, x, y, d)
 real = guard("x, d floating", lambda t, d: kind(t.dtype) == kind(d) == "f", x, d)
 
-UNARY = ("negative", "abs", "floor", "ceil", "trunc", "round")  # a floating dtype has their results, too
+SIGNS = ("negative", "abs")
+ROUNDINGS = ("floor", "ceil", "trunc", "round")
 ORDER = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
 LATTICE = ("maximum", "minimum")
-PREDICATES = ("isnan", "isinf", "isfinite", "signbit")
+PREDICATES = ("isnan", "isinf", "isfinite")
 
 _OF_REALS = [
     # the narrower numbers are worked on: their results are the wider ones', and move fewer bytes
-    *(Law(f"{f}_of_cast", apply(f, x.cast(d)), apply(f, x).cast(d), (holds_x, real), EXACT) for f in UNARY),
-    *(Law(f"{f}_of_casts", apply(f, x.cast(d), y.cast(d)), apply(f, x, y).cast(d), (holds_both,), EXACT)
+    *(Law(f"{f}_of_cast", apply(f, x.cast(d)), apply(f, x).cast(d), (real,), EXACT) for f in SIGNS),
+    *(Law(f"{f}_of_cast", apply(f, x.cast(d)), apply(f, x).cast(d), (holds_x,), EXACT) for f in ROUNDINGS),
+    *(Law(f"{f}_of_casts", apply(f, x.cast(d), y.cast(d)), apply(f, x, y).cast(d), (holds_both,), REASSOCIATES)
       for f in LATTICE),
     *(Law(f"{f}_of_cast_and_zero", apply(f, x.cast(d), 0.0), apply(f, x, 0.0).cast(d), (holds_x,), REASSOCIATES)
       for f in LATTICE),
     *(Law(f"{f}_of_casts", apply(f, x.cast(d), y.cast(d)), apply(f, x, y), (holds_both,), EXACT) for f in ORDER),
     *(Law(f"{f}_of_cast_and_zero", apply(f, x.cast(d), 0.0), apply(f, x, 0.0), (holds_x,), EXACT) for f in ORDER),
-    *(Law(f"{f}_of_cast", apply(f, x.cast(d)), apply(f, x), (holds_x, real), EXACT) for f in PREDICATES),
+    *(Law(f"{f}_of_cast", apply(f, x.cast(d)), apply(f, x), (holds_x,), EXACT) for f in PREDICATES),
+    Law("signbit_of_cast", apply("signbit", x.cast(d)), apply("signbit", x), exactness=EXACT),
     *(Law(f"cast_out_of_{f}", apply(f, x.cast(d), attrs=(p,)), apply(f, x, attrs=(p,)).cast(d), (keeps_order,),
           REASSOCIATES)
       for f in ("max", "min")),

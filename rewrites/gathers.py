@@ -81,12 +81,12 @@ _OF_REALS = [
     Law("take_into_cast", x.cast(d).take(i, axis), x.take(i, axis).cast(d), exactness=EXACT),
     Law("take_of_take", x.take(i, axis).take(j, axis), x.take(i.take(j, -1), axis), exactness=EXACT),
     Law("take_of_transpose", x.transpose(p).take(i, axis), x.take(i, computed(_moved, p, axis)).transpose(p),
-        (a_list,), EXACT),
+        exactness=EXACT),
     Law("slice_of_take", x.take(i, axis).slice(s),
         x.slice(computed(_but_axis, x, s, axis)).take(i.slice(computed(_list_of, s, axis)), axis), (a_list,), EXACT),
     *(Law(f"take_into_{op}", apply(op, x, attrs=(p,)).take(i, axis), apply(op, x.take(i, axis), attrs=(p,)),
-          (a_list, guard("the axis is not reduced", lambda axis, p: axis not in p, axis, p)),
-          REASSOCIATES if op in ("sum", "prod") else EXACT)
+          (guard("the axis is not reduced", lambda axis, p: axis not in p, axis, p),),
+          EXACT if op in ("any", "all") else REASSOCIATES)
       for op in ("sum", "prod", "max", "min", "any", "all")),
     Law("take_rows_of_product", (x @ w).take(i, -2), x.take(i, -2) @ w,
         (guard("x and w are matrices, i is a list", _matrices_and_list, x, w, i),), REASSOCIATES),

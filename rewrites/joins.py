@@ -107,7 +107,7 @@ def _laws_of_unary(op: str) -> list[Law]:
     f = unary(op)
     return [
         Law(f"{op}_of_parts", concat(f(x), f(y)), f(concat(x, y)), exactness=EXACT),
-        Law(f"{op}_before_padding", f(pad(x, v)), pad(f(x), f(v)), exactness=EXACT),
+        Law(f"{op}_of_padded", f(pad(x, v)), pad(f(x), f(v)), exactness=EXACT),
     ]
 
 
@@ -154,7 +154,7 @@ _OF_REALS = [
         exactness=EXACT),
     Law("transpose_out_of_concat", concat(x.transpose(p), y.transpose(p)),
         concat(x, y, at=computed(_moved, p, axis)).transpose(p), exactness=EXACT),
-    Law("flip_out_of_concat", concat(x.flip(p), y.flip(p)), concat(x, y).flip(p),
+    Law("flip_of_parts", concat(x.flip(p), y.flip(p)), concat(x, y).flip(p),
         (guard("the axis is not flipped", _not_along, axis, p),), EXACT),
     Law("flip_of_swapped_parts", concat(x.flip(p), y.flip(p)), concat(y, x).flip(p),
         (guard("the axis is flipped", _along, axis, p),), EXACT),

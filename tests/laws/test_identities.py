@@ -116,8 +116,6 @@ STRICT: dict[str, Row] = {
     "count > 0 is any": (lambda c: np.count_nonzero(c, axis=-1) > 0, lambda c: c.any(-1), [MASK]),
     "isfinite": (lambda x: np.logical_or(np.isnan(x), np.isinf(x)), lambda x: np.logical_not(np.isfinite(x)), [X]),
     "casts there and back": (lambda h: h.astype(F).astype(np.float16), lambda h: h + np.float16(-0.0), [HALF]),
-    "maximum of casts": (
-        lambda h, k: np.maximum(h.astype(F), k.astype(F)), lambda h, k: np.maximum(h, k).astype(F), [HALF, HALF]),
     "comparison of casts": (lambda h, k: h.astype(F) < k.astype(F), lambda h, k: h < k, [HALF, HALF]),
     "isnan of a cast": (lambda h: np.isnan(h.astype(F)), np.isnan, [HALF]),
     "x.T.T = x": (lambda x: np.exp(x.T).T, np.exp, [X]),
@@ -183,6 +181,8 @@ REASSOCIATE: dict[str, Row] = {
     "sign(x) x = |x|": (lambda x: np.sign(x) * x, np.abs, [X]),
     "where(x > 0, x, -x) = |x|": (lambda x: np.where(x > 0, x, -x), np.abs, [X]),
     "where(x < 0, -x, x) = |x|": (lambda x: np.where(x < 0, -x, x), np.abs, [X]),
+    "maximum of casts": (
+        lambda h, k: np.maximum(h.astype(F), k.astype(F)), lambda h, k: np.maximum(h, k).astype(F), [HALF, HALF]),
     "sums merge": (lambda x: x.sum(-1).sum(-1), lambda x: x.sum(), [X]),
     "sum of sums": (lambda x, y: x.sum(-1) + y.sum(-1), lambda x, y: (x + y).sum(-1), [X, Y]),
     "difference of sums": (lambda x, y: x.sum(-1) - y.sum(-1), lambda x, y: (x - y).sum(-1), [X, Y]),
@@ -199,7 +199,6 @@ REASSOCIATE: dict[str, Row] = {
     "two maxima": (
         lambda x, y: np.maximum(x.max(-1), y.max(-1)), lambda x, y: np.maximum(x, y).max(-1), [X, Y]),
     "argmax of negative": (lambda x: np.argmax(-x, -1), lambda x: np.argmin(x, -1), [X]),
-    "argmax of exp": (lambda x: np.argmax(np.exp(x), -1), lambda x: np.argmax(x, -1), [X]),
     "what argmax picks": (
         lambda x: np.take_along_axis(x, np.argmax(x, -1, keepdims=True), -1), top, [X]),
     "last of a running sum": (lambda x: np.cumsum(x, -1)[:, -1], lambda x: x.sum(-1), [X]),
@@ -418,6 +417,7 @@ LOOK_ALIKES: dict[str, tuple[Callable, Callable, list[np.ndarray]]] = {
     "softmax of scaled scores": (lambda x: softmax(2 * x), softmax, [RAMP]),
     "softplus without care": (lambda x: np.log(1 + np.exp(x)), softplus, [100 * ONE]),
     "argmax of |x|": (lambda x: np.abs(x).argmax(-1), lambda x: x.argmax(-1), [-RAMP - 5]),
+    "argmax of exp, which overflows": (lambda x: np.exp(x).argmax(-1), lambda x: x.argmax(-1), [100 * RAMP]),
     "argmax and argmin": (lambda x: x.argmax(-1), lambda x: x.argmin(-1), [RAMP]),
     "argmax of a shift by rows": (lambda x, y: (x + y).argmax(-1), lambda x, y: x.argmax(-1), [RAMP, -2 * RAMP]),
     "product of a sum": (lambda x, y: (x + y).prod(-1), lambda x, y: x.prod(-1) + y.prod(-1), [ONE, ONE]),
