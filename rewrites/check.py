@@ -23,7 +23,7 @@ from eqfuse.rewrites.exhaust import Sweep, sweeps
 from eqfuse.rewrites.law import EXACT, Exactness, Guard, Law
 from eqfuse.rewrites.shrink import smallest
 
-CASES, TRIES = 100, 6000
+CASES, TRIES = 60, 6000
 RANKS = 5
 LACKING, DATA = 400, 4  # cases that lack a guard, and choices of data for each: some guards leave out little
 NEEDED, IDLE, BOUND = "needed", "idle", "bounds growth"
@@ -146,7 +146,7 @@ def _cases(law: Law, cases: int, rng: random.Random, tally: _Tally) -> Iterator[
             break
         yield drawn(law, rng)
     for rank in range(RANKS):
-        for _ in range(TRIES // 10):
+        for _ in range(TRIES // 4):
             if tally.ranks.get(rank, 0) >= cases // 4 or not tally.cases:
                 break
             yield drawn(law, rng, rank=rank)

@@ -60,10 +60,10 @@ def unchecked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_checked_law_is_shown_as_such(capsys: pytest.CaptureFixture[str], unchecked: None) -> None:
     assert "not checked: eqfuse laws check cast_of_widened" in run(capsys, "laws", "cast_of_widened")[1]
-    code, printed = run(capsys, "laws", "check", "casts")
+    code, printed = run(capsys, "laws", "check", "cast_of_widened")
     assert code == 0
     assert "cast_of_widened: cast(cast(x, d), e) -> cast(x, e)" in printed
-    assert "2 laws checked in" in printed and "2 hold (0 of them proved over the reals)" in printed
+    assert "1 laws checked in" in printed and "1 hold (0 of them proved over the reals)" in printed
     (line,) = [line for line in run(capsys, "laws")[1].splitlines() if "cast_of_widened" in line]
     assert line.split()[:3] == ["casts", "exact", "holds"] and "cast_of_widened: cast(cast(x, d), e)" in line
     assert line.rstrip().endswith("when d holds every x, and e what d rounds to integers")

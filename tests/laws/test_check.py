@@ -204,6 +204,11 @@ def test_every_value_of_small_dtypes_is_tried_and_said() -> None:
     assert "a dense sample of the values of int16, uint16, float16, bfloat16" in str(pairs)
 
 
+def test_dtypes_of_which_numpy_refuses_some_values_are_not_swept() -> None:
+    report = ef.check(Law("powers", x**y, x**y))
+    assert report.ok and {s.dtype.kind for s in report.sweeps} & {"i", "f"} == {"f"}
+
+
 def test_laws_with_axes_are_not_swept() -> None:
     report = ef.check(Law("over_one", x.max(p), x))
     assert report.sweeps == () and report.proof is None
