@@ -134,12 +134,11 @@ def _column(of: int, reads: tuple[int, ...]) -> exact.Column:
     return exact.Column(Kernel(), 1.0)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["G3 k=8", "G24"])
-def test_it_beats_flow_where_several_outputs_are_chosen_together(name: str) -> None:
-    function, types = GRAPHS[name].program(False)
+def test_it_beats_flow_where_several_outputs_are_chosen_together() -> None:
+    function, types = GRAPHS["G3 k=200"].program(False)
     graph = ef.trace(function, *(ef.spec(t.shape, t.dtype) for t in types))
     space = saturate(graph)
-    best, found = (choose(space, DEVICES["a100" if name == "G24" else "cpu"], e) for e in ("exact", "flow"))
+    best, found = (choose(space, DEVICES["cpu"], e) for e in ("exact", "flow"))
     assert seconds(best) < 0.995 * seconds(found)
     assert best.gap == pytest.approx(0, abs=1e-5) and found.gap is None
 
