@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -138,6 +139,7 @@ class Fact:
         return array
 
 
+@cache
 def of_dtype(dtype: np.dtype) -> Fact:
     """What the dtype alone says."""
     if dtype.kind == "b":
@@ -151,7 +153,7 @@ def of_array(array: np.ndarray) -> Fact:
     """All that can be said of a constant, but of a complex one only the symmetry."""
     symmetric = _is_symmetric(array)
     if array.dtype.kind == "c" or not array.size:
-        return Fact(symmetric=symmetric)
+        return replace(of_dtype(array.dtype), symmetric=symmetric)
     values = array.reshape(-1).tolist()
     numbers = [v for v in values if v == v]
     lower, upper = (min(numbers, key=order), max(numbers, key=order)) if numbers else (-INFINITY, INFINITY)
@@ -172,6 +174,6 @@ def _near(bound: float, dtype: np.dtype) -> np.generic:
     if abs(bound) == SMALLEST:
         bound = math.copysign(1.0, bound)
     if kind(dtype) == "f":
-        return dtype.type(bound)
+        return dtype.type(float(bound))
     limits = np.iinfo(dtype)
     return dtype.type(max(limits.min, min(limits.max, bound if math.isinf(bound) else math.ceil(bound))))

@@ -100,7 +100,7 @@ class Results:
     def new(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """An array without values."""
         nbytes = math.prod(shape) * dtype.itemsize
-        if not LEAST_RESULT <= nbytes <= KEPT_RESULTS // 4:
+        if not (_COUNTED and LEAST_RESULT <= nbytes <= KEPT_RESULTS // 4):
             return np.empty(shape, dtype)
         with self.lock:
             block = self._block(nbytes)
@@ -135,6 +135,7 @@ def _holders(blocks: list[np.ndarray], i: int) -> int:
     return sys.getrefcount(blocks[i])
 
 
+_COUNTED = getattr(sys, "_is_gil_enabled", lambda: True)()  # else counts of holders are not exact
 _NOBODY = _holders([np.empty(0)], 0)
 
 arenas = Arenas()

@@ -45,6 +45,7 @@ class Candidates:
         self.cuts: dict[int, list[Cut]] = {}
         self.flow: dict[int, float] = dict.fromkeys(grammar.free, 0.0)
         self._joined: dict[tuple, Cut | None] = {}
+        self._cheapest: dict[int, Cut | None] = {}  # flows no longer change when it is asked for
         self.effort = effort(len(grammar.classes))
         order = _leaf_up(grammar)
         for _ in range(self.effort.sweeps):
@@ -57,13 +58,16 @@ class Candidates:
 
     def cheapest(self, of: int) -> Cut | None:
         """The cut of class `of` with the smallest total, if it has any."""
-        return min(self.cuts.get(of, ()), key=self.total, default=None)
+        if of not in self._cheapest:
+            self._cheapest[of] = min(self.cuts.get(of, ()), key=self.total, default=None)
+        return self._cheapest[of]
 
     def add(self, cut: Cut) -> None:
         """Offer a cut from elsewhere (a greedy plan's kernel)."""
         kept = self.cuts.setdefault(cut.of, [])
         if not any(_same(cut, c) for c in kept):
             kept.append(cut)
+            self._cheapest.pop(cut.of, None)
 
     def _settle(self, of: int) -> None:
         found = list(self.cuts.get(of, ()))

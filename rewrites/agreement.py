@@ -101,7 +101,8 @@ def compare(case: Case, arrays: Arrays) -> Comparison | None:
             finite = np.abs(parts(value[np.isfinite(value)]).astype(np.float64))
             scale = max(scale, float(finite.max(initial=0.0)))
         found = [agreement(left, right, scale) for left, right in pairs]
-        worst = max(range(len(pairs)), key=lambda at: len(Exactness) if found[at] is None else found[at])
+        looseness = [len(Exactness) if class_ is None else int(class_) for class_ in found]
+        worst = looseness.index(max(looseness))
         (left, right), reached = pairs[worst], found[worst]
         by_layout = reached == REASSOCIATES and all(same_bits(*pair) for pair in _along_memory(case, arrays))
         if by_layout:

@@ -22,6 +22,7 @@ from eqfuse.rewrites.law import (
     over_complex,
     tensors,
 )
+from eqfuse.rewrites.words import exp
 
 x, y, z, w, u, s = tensors("x y z w u s")
 p, q, axis, other, d = attrs("p q axis other d")
@@ -50,7 +51,6 @@ def agree(t: Term, u: Term) -> Guard:
 # images count batch, channels, then space; weights output channels, input channels, then space
 images = guard("the axis counts images", lambda x, a: a == -x.rank, x, axis)
 channels = guard("the axis counts channels", lambda x, a: a == 1 - x.rank, x, axis)
-ungrouped = guard("the convolution has one group", lambda g: g == 1, groups)
 
 
 def _first_axis(w: TensorType) -> int:
@@ -107,6 +107,15 @@ def _law_of_binary(op: str) -> Law:
     return Law(f"{op}_part_by_part", f(concat(x, y), concat(z, w)), concat(f(x, z), f(y, w)), (agree(x, z),), EXACT)
 
 
+def _law_of_constant(op: str) -> Law:
+    """The way back from `eqfuse.rewrites.joins`: blocks of exponentials are made apart."""
+
+    def f(a: Any, b: Any) -> Term:
+        return apply(op, a, b)
+
+    return Law(f"{op}_into_parts", f(concat(x, y), s), concat(f(x, s), f(y, s)), exactness=EXACT)
+
+
 def _law_of_window(op: str) -> Law:
     def f(a: Term) -> Term:
         return apply(op, a, attrs=(window, strides, padding))
@@ -126,6 +135,8 @@ LAWS = [
     # work on elements, pooling
     Law("cast_of_parts", concat(x, y).cast(d), concat(x.cast(d), y.cast(d)), exactness=EXACT, both=True),
     *map(_law_of_binary, BINARY),
+    *map(_law_of_constant, ("add", "subtract", "multiply", "divide")),
+    Law("exp_into_parts", exp(concat(x, y)), concat(exp(x), exp(y)), exactness=EXACT),
     *map(_law_of_window, ("window_max", "window_sum")),
     # products: [x; y] z, x [y z], [x z] [y; w], [x y] w
     Law("rows_in_parts", concat(x, y) @ z, concat(x @ z, y @ z), exactness=REASSOCIATES, both=True),
@@ -135,17 +146,17 @@ LAWS = [
         x @ w.slice(computed(_first_rows, w, x)) + y @ w.slice(computed(_last_rows, w, x)), exactness=REASSOCIATES),
     # convolutions: images, filters, channels
     Law("images_in_parts", conv(concat(x, y), w), concat(conv(x, w), conv(y, w)), (images,), REASSOCIATES, both=True),
-    Law("filters_in_parts", conv(x, concat(w, u)), concat(conv(x, w), conv(x, u), axis=computed(_second_axis, w)),
-        (ungrouped,), REASSOCIATES),
-    Law("filters_meet", concat(conv(x, w), conv(x, u)), conv(x, concat(w, u, axis=computed(_first_axis, w))),
-        (ungrouped,), REASSOCIATES),
-    Law("channels_in_parts", conv(concat(x, y), concat(w, u)), conv(x, w) + conv(y, u),
-        (channels, ungrouped), REASSOCIATES),
+    Law("filters_in_parts", conv(x, concat(w, u), 1),
+        concat(conv(x, w, 1), conv(x, u, 1), axis=computed(_second_axis, w)), exactness=REASSOCIATES),
+    Law("filters_meet", concat(conv(x, w, 1), conv(x, u, 1)), conv(x, concat(w, u, axis=computed(_first_axis, w)), 1),
+        exactness=REASSOCIATES),
+    Law("channels_in_parts", conv(concat(x, y), concat(w, u), 1), conv(x, w, 1) + conv(y, u, 1), (channels,),
+        REASSOCIATES),
     Law("filters_in_groups", concat(conv(x, w, groups), conv(y, u, groups)),
         conv(concat(x, y), concat(w, u, axis=computed(_first_axis, w)), computed(lambda g: 2 * g, groups)),
         (guard("as many filters of each", lambda w, u: w.shape[0] == u.shape[0], w, u),), REASSOCIATES),
-    Law("slice_into_conv", conv(x, w).slice(p),
-        conv(x.slice(computed(_of_images, x, p)), w.slice(computed(_of_filters, w, p))), (ungrouped,), REASSOCIATES),
+    Law("slice_into_conv", conv(x, w, 1).slice(p),
+        conv(x.slice(computed(_of_images, x, p)), w.slice(computed(_of_filters, w, p)), 1), exactness=REASSOCIATES),
 ]  # fmt: skip
 
 # parts hold complex numbers too; order is not

@@ -199,7 +199,9 @@ class _Draw:
         used = {role.split()[0] for mine in self.roles.values() for role in mine}
         self.of_images = "conv" in used
         self.image_rank = rng.choice((3, 4)) if used & {"conv", "window"} else 0
-        self.axis_of_parts = rng.randint(-4, -1) if "part" in used else -5
+        joins = any(t.op == "concat" for side in (*law.lefts, *law.rights) for t in walk(side))
+        self.axis_of_parts = rng.randint(-4, -1) if joins else -5
+        self.piece: tuple = ()  # a slice, beside which another may stand
         # extents of the parts along that axis, by their place
         self.parts = [rng.choice((0, 1, 1, 2, 2, 3)) for _ in range(8)] if "part" in used else []
 
@@ -229,11 +231,19 @@ class _Draw:
     def attribute_of(self, _: Attr, op: str, name: str, types: list[TensorType], before: tuple) -> Any:
         if op == "concat" and types[0].rank >= -self.axis_of_parts and self.rng.random() < 0.7:
             return self.axis_of_parts
+        if name == "ranges" and len(self.piece) == types[0].rank >= -self.axis_of_parts and self.rng.random() < 0.5:
+            start, stop, step = self.piece[self.axis_of_parts]
+            after = start + len(range(start, stop, step)) * step
+            at = types[0].rank + self.axis_of_parts
+            return (*self.piece[:at], (min(after, types[0].shape[at]), types[0].shape[at], step), *self.piece[at + 1 :])
         if name == "dtype" and self.rng.random() < 0.3:
             return self.dtype
         if op == "broadcast_to" and types[0].rank == 0 and self.of_images:
             return tuple(self.rng.choice((1, 2, 3)) for _ in range(self.image_rank))
-        return sample_attr(op, name, types, before, self.dtype, self.rng)
+        value = sample_attr(op, name, types, before, self.dtype, self.rng)
+        if name == "ranges":
+            self.piece = value
+        return value
 
 
 @lru_cache(maxsize=256)

@@ -44,7 +44,7 @@ class GuardReport:
         return f"{self.sentence}: {self.status}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CheckReport:
     """What `check` did. `measured` is the strictest exactness class that every case satisfied; None if none did.
 
@@ -98,6 +98,8 @@ class CheckReport:
         lines += [f"  {self.proof}"] * (self.proof is not None)
         lines += [f"  guard {g}" for g in self.guards]
         return "\n".join([*lines, *(f"  note: {r}" for r in self.remarks)])
+
+    __repr__ = __str__
 
 
 def check(law: Law, seed: int = 0, cases: int = CASES) -> CheckReport:

@@ -130,7 +130,7 @@ def _adds_leading_ones(t: TensorType, s: tuple[int, ...]) -> bool:
     return s == (1,) * (len(s) - t.rank) + t.shape
 
 
-def _blocks(t: tuple[int, ...], s: tuple[int, ...]) -> list[tuple[list[int], list[int]]] | None:
+def axis_groups(t: tuple[int, ...], s: tuple[int, ...]) -> list[tuple[list[int], list[int]]] | None:
     """The axes other than 1 of two shapes with equal elements in equal order, in the smallest groups that hold the
     same elements; counted from the right."""
     mine, theirs = ([a - len(shape) for a, n in enumerate(shape) if n != 1] for shape in (t, s))
@@ -149,7 +149,7 @@ def _blocks(t: tuple[int, ...], s: tuple[int, ...]) -> list[tuple[list[int], lis
 def _through_reshape(t: TensorType, s: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...] | None:
     """The axes of `t` that are `axes` of its reshape to `s`, which merges or splits none of them with another."""
     found: list[int] = []
-    for mine, theirs in _blocks(t.shape, s) or ():
+    for mine, theirs in axis_groups(t.shape, s) or ():
         inside = [a in axes for a in theirs]
         if any(inside) and not all(inside):
             return None
@@ -159,7 +159,7 @@ def _through_reshape(t: TensorType, s: tuple[int, ...], axes: tuple[int, ...]) -
 
 def _ranges_through_units(t: TensorType, s: tuple[int, ...], ranges: Ranges) -> Ranges | None:
     """The slice before a reshape to `s` that only drops or adds axes of extent 1."""
-    blocks = _blocks(t.shape, s)
+    blocks = axis_groups(t.shape, s)
     kept = all(r == (0, 1, 1) for r, n in zip(ranges, s, strict=True) if n == 1)
     if blocks is None or not kept or any(len(mine) > 1 or len(theirs) > 1 for mine, theirs in blocks):
         return None

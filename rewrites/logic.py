@@ -155,8 +155,12 @@ _OF_REALS = [
     # choices by order
     Law("where_greater", where(x > y, x, y), maximum(x, y), exactness=APPROXIMATE),
     Law("where_less", where(x < y, x, y), minimum(x, y), exactness=APPROXIMATE),
+    Law("where_greater_other", where(x > y, y, x), minimum(x, y), exactness=APPROXIMATE),
+    Law("where_less_other", where(x < y, y, x), maximum(x, y), exactness=APPROXIMATE),
     Law("where_not_less", where(x >= y, x, y), maximum(x, y), exactness=APPROXIMATE),
     Law("where_not_greater", where(x <= y, x, y), minimum(x, y), exactness=APPROXIMATE),
+    Law("where_not_less_other", where(x >= y, y, x), minimum(x, y), exactness=APPROXIMATE),
+    Law("where_not_greater_other", where(x <= y, y, x), maximum(x, y), exactness=APPROXIMATE),
     Law("where_equal", where(equal(x, y), x, y), y, exactness=REASSOCIATES),  # 0 == -0
     Law("where_not_equal", where(not_equal(x, y), x, y), x, exactness=REASSOCIATES),
     # of a NaN the other branch

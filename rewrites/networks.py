@@ -24,6 +24,7 @@ from eqfuse.rewrites.law import (
     apply,
     attrs,
     computed,
+    finite,
     floating,
     guard,
     known,
@@ -164,7 +165,7 @@ def _is_zero(value: Literal) -> bool:
 def _leaves_images(value: Literal, strides: Ints, padding: Pairs, dilations: Ints) -> bool:
     """The filters take the middle of their own channel, and nothing else."""
     w = value.array
-    if w.ndim < 3 or w.shape[0] != w.shape[1] or set(strides) > {1}:
+    if w.ndim < 3 or w.shape[0] != w.shape[1] or set(strides) != {1}:
         return False
     middle = tuple(before // d for (before, _), d in zip(padding, dilations, strict=True))
     if any(m * d != before for m, d, (before, _) in zip(middle, dilations, padding, strict=True)):
@@ -240,8 +241,8 @@ same_weights = guard("v and w have one shape", lambda v, w: v.shape == w.shape, 
 filled = guard("x is not empty", lambda x: x.size > 0, x)  # else a window holds nothing but padding
 everywhere = guard("the windows stand everywhere, unpadded", _everywhere, strides, padding)
 everywhere2 = guard("the second's windows stand everywhere, unpadded", _everywhere, strides2, padding2)
+one_per_image = guard("s is one number per image", _one_per_image, s, x)
 unpadded = guard("nothing is padded", _unpadded, padding)
-one_group = guard("there is one group", lambda g: g == 1, groups)
 over_all = guard("the window holds everything", _holds_all, x, window, padding)
 point = guard("the window is a point", lambda w: set(w) == {1}, window)
 zero = guard("n is zero", _is_zero, n)
@@ -262,22 +263,22 @@ LAWS = [
     Law("known_scale_of_shifted_conv", (conv(x, w) + c) * s, conv(x, w) * s + c * s, (known(c, s),), REASSOCIATES),
     Law("input_scale_into_conv", conv(x * s, w), conv(x, w * s.reshape(computed(_input_weights, s, x))),
         (known(w, s), unpadded), REASSOCIATES),  # 0 * inf is NaN
-    Law("scale_of_images_out_of_conv", conv(x * s, w), conv(x, w) * s,
-        (guard("s is one number per image", _one_per_image, s, x),), REASSOCIATES),
+    Law("scale_of_images_out_of_conv", conv(x * s, w), conv(x, w) * s, (one_per_image, unpadded), REASSOCIATES),
+    Law("scale_of_images_out_of_padded_conv", conv(x * s, w), conv(x, w) * s, (one_per_image,), APPROXIMATE),
     Law("scale_of_filters_out_of_conv", conv(x, w * s), conv(x, w) * s.reshape(computed(_per_channel, s)),
         (guard("s is one number per filter", _one_per_filter, s, w), varies(s)), REASSOCIATES),
-    Law("known_shift_through_unpadded_conv", conv(x + s, w),
-        conv(x, w) + (w * s.reshape(computed(_input_weights, s, x))).sum(computed(_all_but_first, w))
+    Law("known_shift_through_unpadded_conv", conv(x + s, w, UNGROUPED),
+        conv(x, w, UNGROUPED) + (w * s.reshape(computed(_input_weights, s, x))).sum(computed(_all_but_first, w))
         .reshape(computed(_per_channel, w)),
-        (unpadded, one_group, known(w, s)), REASSOCIATES),
+        (unpadded, known(w, s)), REASSOCIATES),
     Law("negative_out_of_conv", conv(-x, w), -conv(x, w), exactness=REASSOCIATES),
     # what is linear is done once
     *_linear("convs_of_two", lambda a: conv(a, w), (same_shape,), x, y),
     *_linear("convs_by_two", lambda a: conv(x, a), (same_weights,), v, w),
     # convolutions of convolutions, with one point per kernel; weights meet when the program is built
-    Law("pointwise_after_conv", conv(conv(x, w), v, CONV2),
+    Law("pointwise_after_conv", conv(conv(x, w, UNGROUPED), v, CONV2),
         conv(x, (v.reshape(computed(_matrix, v)) @ w.reshape(computed(_matrix, w)))
-             .reshape(computed(_kernels_after, v, w))), (everywhere2, one_group, known(v, w)), REASSOCIATES),
+             .reshape(computed(_kernels_after, v, w)), UNGROUPED), (everywhere2, known(v, w)), REASSOCIATES),
     Law("pointwise_before_conv", conv(conv(x, v), w, CONV2),
         conv(x, (v.reshape(computed(_matrix, v)).transpose((1, 0)) @ w.reshape(computed(_rows_of_kernels, w)))
              .reshape(computed(_kernels_before, v, w)), CONV2), (everywhere, known(v, w)), REASSOCIATES),
@@ -306,7 +307,7 @@ LAWS = [
     Law("positive_scale_out_of_window_max", window_max(x * c), window_max(x) * c,
         (constant_in_window(c), positive(c), floating(x)), REASSOCIATES),
     Law("positive_divisor_out_of_window_max", window_max(x / c), window_max(x) / c,
-        (constant_in_window(c), positive(c)), REASSOCIATES),
+        (constant_in_window(c), positive(c), finite(c)), REASSOCIATES),
     *(Law(f"{f}_out_of_window_max", window_max(apply(f, x)), apply(f, window_max(x)), (filled,), REASSOCIATES)
       for f in BOUNDED),
     *(Law(f"{f}_out_of_window_max", window_max(apply(f, x)), apply(f, window_max(x)), exactness=REASSOCIATES)

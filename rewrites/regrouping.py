@@ -5,35 +5,18 @@ In: nothing. Out: `LAWS`. Such reshapes move outwards, as in `layout`, where the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from eqfuse.ir import TensorType
 from eqfuse.rewrites.algebra import COMMUTATIVE
 from eqfuse.rewrites.law import EXACT, REASSOCIATES, Law, Term, apply, attrs, guard, tensors
-from eqfuse.rewrites.layout import BINARY
+from eqfuse.rewrites.layout import BINARY, axis_groups, of_complex
 
 x, y = tensors("x y")
 s, t = attrs("s t")
 
 Shape = tuple[int, ...]
-
-
-def _groups(a: Shape, b: Shape) -> list[tuple[list[int], list[int]]]:
-    """The axes longer than 1 of two shapes of equal size, in the smallest groups that hold the same elements."""
-    waiting, others = ([k for k, n in enumerate(shape) if n > 1] for shape in (a, b))
-    groups = []
-    while waiting:
-        mine, theirs = [waiting.pop(0)], [others.pop(0)]
-        while (difference := math.prod(a[k] for k in mine) - math.prod(b[k] for k in theirs)) != 0:
-            if difference < 0:
-                mine.append(waiting.pop(0))
-            else:
-                theirs.append(others.pop(0))
-        groups.append((mine, theirs))
-    return groups
 
 
 def _meets_alike(x: TensorType, s: Shape, y: TensorType, t: Shape) -> bool:
@@ -44,7 +27,8 @@ def _meets_alike(x: TensorType, s: Shape, y: TensorType, t: Shape) -> bool:
     if any(n not in (1, m) for n, m in zip((*small, *other), (*x.shape, *s), strict=True)):
         return False
     return all(
-        _spread(small, x.shape, mine) == _spread(other, s, theirs) is not None for mine, theirs in _groups(x.shape, s)
+        _spread(small, x.shape, mine) == _spread(other, s, theirs) is not None
+        for mine, theirs in axis_groups(x.shape, s) or ()
     )
 
 
@@ -66,5 +50,4 @@ def _laws(op: str) -> list[Law]:
     return [left] if op in COMMUTATIVE else [left, law("_right", lambda a, b: apply(op, b, a))]
 
 
-# of extents and places alone, so of complex numbers too
-LAWS = [replace(law, complex=law.exactness) for op in BINARY for law in _laws(op)]
+LAWS = [of_complex(law) for op in BINARY for law in _laws(op)]

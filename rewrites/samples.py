@@ -90,9 +90,9 @@ def sample_attr(op: str, name: str, types: list[TensorType], before: tuple, dtyp
 def _constant(rng: random.Random) -> np.ndarray:
     """A number; sometimes an identity matrix, or the filters that leave an image as it is."""
     form, n = rng.random(), rng.choice((1, 2, 3))
-    if form < 0.7:
+    if form < 0.6:
         return np.asarray(rng.choice((*_COUNTS, 0, 0.5, -2)))
-    if form < 0.8:
+    if form < 0.7:
         return np.eye(n)
     kernel = tuple(rng.choice((1, 3)) for _ in range(rng.choice((1, 2))))
     filters = np.zeros((n, n, *kernel))

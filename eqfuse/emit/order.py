@@ -6,41 +6,47 @@ computed, and kept, before anything of the second.
 
 from __future__ import annotations
 
-import heapq
-
 from eqfuse.emit.numpy_ops import computes
 from eqfuse.ir import Graph, Node
 
 
 def frugal(body: Graph) -> tuple[Node, ...]:
-    """The nodes of `body`, in its own order or in one by depth, whichever keeps fewer values waiting."""
-    if len(body.outputs) == 1 and len(body.operators) < 3:
+    """The nodes of `body`, in its own order or in one that frees early, whichever keeps fewer values waiting."""
+    if len(body.outputs) == 1:
         return body.nodes
-    depth: dict[Node, int] = {}
-    for n in body.nodes:
-        depth[n] = max((depth[a] for a in n.args), default=0) + computes(n)
-    flat = tuple(_by_depth(body, depth))
-    return min((body.nodes, flat), key=lambda nodes: _waiting(nodes, body))
+    return min((body.nodes, tuple(_freeing(body))), key=lambda nodes: _waiting(nodes, body))
 
 
-def _by_depth(body: Graph, depth: dict[Node, int]) -> list[Node]:
-    """Shallow nodes first, but what reads a value last soon after it."""
-    place = {n: i for i, n in enumerate(body.nodes)}
-    missing = {n: len(set(n.args)) for n in body.nodes}
+def _freeing(body: Graph) -> list[Node]:
+    """At each step the node after which fewest elements wait; of these the shallowest."""
+    outputs = set(body.outputs)
+    args = {n: dict.fromkeys(n.args) for n in body.nodes}
     readers: dict[Node, list[Node]] = {n: [] for n in body.nodes}
     for n in body.nodes:
-        for a in set(n.args):
+        for a in args[n]:
             readers[a].append(n)
-    ready = [(depth[n], place[n]) for n in body.nodes if not n.args]
-    heapq.heapify(ready)
+    unread = {n: len(found) for n, found in readers.items()}
+    missing = {n: len(found) for n, found in args.items()}
+    depth: dict[Node, int] = {}
+    for n in body.nodes:
+        depth[n] = max((depth[a] for a in args[n]), default=0) + computes(n)
+
+    def growth(n: Node) -> tuple[int, int]:
+        freed = sum(a.type.size for a in args[n] if unread[a] == 1 and computes(a) and a not in outputs)
+        return n.type.size * computes(n) - freed, depth[n]
+
+    ready = [n for n in body.nodes if not n.args]
     made = []
     while ready:
-        n = body.nodes[heapq.heappop(ready)[1]]
+        n = min(ready, key=growth)
+        ready.remove(n)
         made.append(n)
+        for a in args[n]:
+            unread[a] -= 1
         for reader in readers[n]:
             missing[reader] -= 1
             if not missing[reader]:
-                heapq.heappush(ready, (depth[reader], place[reader]))
+                ready.append(reader)
     return made
 
 

@@ -12,11 +12,9 @@ import numpy as np
 
 from eqfuse import functions as f
 from eqfuse.errors import ShapeError
-from eqfuse.frontends.onnx_elementwise import dtype_of
-from eqfuse.frontends.onnx_table import operator, product
+from eqfuse.frontends.onnx_table import dtype_of, operator, product
 from eqfuse.frontends.promotion import lift
-
-np_: Any = np  # NumPy's functions, called on traced arrays
+from eqfuse.tracer import lazy
 
 
 @operator("Attention", since=23)
@@ -44,15 +42,15 @@ def attention(
     if flat:
         q, k, v = (_heads(x, n) for x, n in ((q, q_num_heads), (k, kv_num_heads), (v, kv_num_heads)))
     if past_key is not None:
-        k, v = np_.concatenate((past_key, k), 2), np_.concatenate((past_value, v), 2)
+        k, v = lazy.concatenate((past_key, k), 2), lazy.concatenate((past_value, v), 2)
     keys, values = k, v
     if q.shape[1] != k.shape[1]:
-        k, v = (np_.repeat(x, q.shape[1] // k.shape[1], 1) for x in (k, v))
+        k, v = (lazy.repeat(x, q.shape[1] // k.shape[1], 1) for x in (k, v))
     factor = np.asarray(math.sqrt(1 / math.sqrt(q.shape[-1]) if scale is None else scale)).astype(q.dtype)
-    scores = product(q * factor, np_.swapaxes(k * factor, -1, -2))
+    scores = product(q * factor, lazy.swapaxes(k * factor, -1, -2))
     shown = scores
     if softcap > 0:
-        scores = np_.tanh(scores / softcap) * softcap
+        scores = lazy.tanh(scores / softcap) * softcap
         shown = scores if qk_matmul_output_mode == 1 else shown
     past = 0 if past_key is None else past_key.shape[2]
     bias = _bias(q, keys, mask, past, lengths, is_causal, left_window_size, right_window_size)
@@ -64,7 +62,7 @@ def attention(
     weights = f.softmax(wide)
     if bias is not None:
         never = np.asarray(-math.inf).astype(q.dtype)
-        masked = np_.max(bias, -1, keepdims=True) == never  # such a row attends to nothing
+        masked = lazy.max(bias, -1, keepdims=True) == never  # such a row attends to nothing
         value = masked.known()
         if value is None or value.any():
             weights = f.where(masked, 0, weights)
@@ -93,7 +91,7 @@ def _bias(q: Any, k: Any, mask: Any, past: int, lengths: Any, causal: int, left:
         bias = f.where(mask, zero, never) if mask.dtype.kind == "b" else mask
         if mask.shape[-1] < length:
             widths = [(0, 0)] * (mask.ndim - 1) + [(0, length - mask.shape[-1])]
-            bias = np_.pad(bias, widths, constant_values=-math.inf)
+            bias = lazy.pad(bias, widths, constant_values=-math.inf)
         parts.append(bias)
     keys: Any = np.arange(length)
     own: Any = np.arange(queries).reshape(-1, 1) + past  # the queries' places among the keys
@@ -101,13 +99,13 @@ def _bias(q: Any, k: Any, mask: Any, past: int, lengths: Any, causal: int, left:
         own = np.arange(queries).reshape(1, 1, -1, 1) + (lengths - queries).reshape(-1, 1, 1, 1)
         keys = keys.reshape(1, 1, 1, -1)
     if causal:
-        parts.append(np_.where(own < keys, never, zero))
+        parts.append(lazy.where(own < keys, never, zero))
     if left >= 0:
-        parts.append(np_.where(own - keys <= left, zero, never))
+        parts.append(lazy.where(own - keys <= left, zero, never))
     if right >= 0:
-        parts.append(np_.where(keys - own <= right, zero, never))
+        parts.append(lazy.where(keys - own <= right, zero, never))
     if lengths is not None:
-        inside = np_.where(np.arange(length) < lengths.reshape(-1, 1), np.float32(0), np.float32(-math.inf))
+        inside = lazy.where(np.arange(length) < lengths.reshape(-1, 1), np.float32(0), np.float32(-math.inf))
         parts.append(inside.reshape(-1, 1, 1, length).astype(q.dtype))
     return lift(sum(parts[1:], parts[0])) if parts else None
 
@@ -130,14 +128,14 @@ def rotary_embedding(
     size = rotary_embedding_dim or x.shape[-1]
     turned, rest = x[..., :size], x[..., size:]
     if positions is not None:
-        cos, sin = np_.take(cos, positions, 0), np_.take(sin, positions, 0)
-    cos, sin = np_.expand_dims(cos, 1), np_.expand_dims(sin, 1)
+        cos, sin = lazy.take(cos, positions, 0), lazy.take(sin, positions, 0)
+    cos, sin = lazy.expand_dims(cos, 1), lazy.expand_dims(sin, 1)
     first = turned[..., 0::2] if interleaved else turned[..., : size // 2]
     second = turned[..., 1::2] if interleaved else turned[..., size // 2 :]
     real, imaginary = cos * first - sin * second, sin * first + cos * second
     if interleaved:
-        turned = np_.stack((real, imaginary), -1).reshape(turned.shape)
+        turned = lazy.stack((real, imaginary), -1).reshape(turned.shape)
     else:
-        turned = np_.concatenate((real, imaginary), -1)
-    y = np_.concatenate((turned, rest), -1) if rest.shape[-1] else turned
+        turned = lazy.concatenate((real, imaginary), -1)
+    y = lazy.concatenate((turned, rest), -1) if rest.shape[-1] else turned
     return y if len(shape) == 4 else y.transpose(0, 2, 1, 3).reshape(shape)

@@ -13,8 +13,8 @@ import numpy as np
 from eqfuse.errors import ShapeError, UnsupportedOp
 from eqfuse.frontends.onnx_table import ints, one, operator
 from eqfuse.frontends.promotion import lift
+from eqfuse.tracer import lazy
 
-np_: Any = np  # NumPy's functions, called on traced arrays
 Body = Callable[..., list[Any]]
 MAX_STEPS = 10_000  # of a loop
 
@@ -41,7 +41,7 @@ def loop(trips: Any = None, condition: Any = None, *states: Any, body: Body, out
     scans = outputs - len(states)
     if not rows and scans:
         raise ShapeError("a Loop without a step puts out nothing, whose shape is not known")
-    return (*now, *(np_.stack([row[i] for row in rows]) for i in range(scans)))
+    return (*now, *(lazy.stack([row[i] for row in rows]) for i in range(scans)))
 
 
 @operator("Scan", since=9)
@@ -54,8 +54,8 @@ def scan(
     now = list(values[:first])
     scanned = []
     for i, x in enumerate(values[first:]):
-        moved = np_.moveaxis(x, scan_input_axes[i] if scan_input_axes else 0, 0)
-        scanned.append(np_.flip(moved, 0) if scan_input_directions and scan_input_directions[i] else moved)
+        moved = lazy.moveaxis(x, scan_input_axes[i] if scan_input_axes else 0, 0)
+        scanned.append(lazy.flip(moved, 0) if scan_input_directions and scan_input_directions[i] else moved)
     rows = []
     for t in range(scanned[0].shape[0]):
         made = body(*now, *(x[t] for x in scanned))
@@ -64,7 +64,7 @@ def scan(
     results = []
     for i, each in enumerate(zip(*rows, strict=True)):
         back = scan_output_directions and scan_output_directions[i]
-        results.append(np_.stack(each[::-1] if back else each, scan_output_axes[i] if scan_output_axes else 0))
+        results.append(lazy.stack(each[::-1] if back else each, scan_output_axes[i] if scan_output_axes else 0))
     return (*now, *results)
 
 
@@ -119,14 +119,14 @@ def sequence_length(xs: list[Any]) -> Any:
 def split_to_sequence(x: Any, given: Any = None, *, axis: int = 0, keepdims: int = 1) -> Any:
     along, n = axis % x.ndim, x.shape[axis]
     if given is None:
-        parts = np_.split(x, n, along)
-        return ([p if keepdims else np_.squeeze(p, along) for p in parts],)
+        parts = lazy.split(x, n, along)
+        return ([p if keepdims else lazy.squeeze(p, along) for p in parts],)
     sizes = ints(given, "the split")
     if given.ndim == 0:
         sizes = (sizes[0],) * (n // sizes[0]) + ((n % sizes[0],) if n % sizes[0] else ())
-    return (list(np_.split(x, np.cumsum(sizes)[:-1].tolist(), along)),)
+    return (list(lazy.split(x, np.cumsum(sizes)[:-1].tolist(), along)),)
 
 
 @operator("ConcatFromSequence")
 def concat_from_sequence(xs: list[Any], *, axis: int, new_axis: int = 0) -> Any:
-    return np_.stack(xs, axis) if new_axis else np_.concatenate(xs, axis)
+    return lazy.stack(xs, axis) if new_axis else lazy.concatenate(xs, axis)

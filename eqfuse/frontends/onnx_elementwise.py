@@ -15,12 +15,9 @@ import numpy as np
 from eqfuse import functions as f
 from eqfuse.dtypes import kind
 from eqfuse.errors import UnsupportedOp
-from eqfuse.frontends.accepted import supported
-from eqfuse.frontends.onnx_table import numbers, one, operator
+from eqfuse.frontends.onnx_table import dtype_of, numbers, one, operator
 from eqfuse.frontends.promotion import lift
-from eqfuse.tracer import Tracer
-
-np_: Any = np  # NumPy's functions, called on traced arrays
+from eqfuse.tracer import Tracer, lazy
 
 # ---- one argument
 
@@ -40,7 +37,7 @@ _UNARY: dict[str, Callable[..., Any]] = {
     "Sign": np.sign, "Sin": np.sin, "Sinh": np.sinh, "Softplus": f.softplus, "Sqrt": np.sqrt, "Tan": np.tan,
     "Tanh": np.tanh, "Softsign": lambda x: x / (np.abs(x) + 1),
     "Mish": lambda x: x * np.tanh(f.softplus(x)),
-    "HardSwish": lambda x: x * np_.maximum(np_.minimum(x * (1 / 6) + 0.5, 1), 0),
+    "HardSwish": lambda x: x * lazy.maximum(lazy.minimum(x * (1 / 6) + 0.5, 1), 0),
 }  # fmt: skip
 for _name, _function in _UNARY.items():
     operator(_name)(_of_one(_function))
@@ -73,7 +70,7 @@ def thresholded_relu(x: Any, *, alpha: float = 1.0) -> Any:
 
 @operator("HardSigmoid", since=6)
 def hard_sigmoid(x: Any, *, alpha: float = 0.2, beta: float = 0.5) -> Any:
-    return np_.maximum(np_.minimum(x * alpha + beta, 1), 0)
+    return lazy.maximum(lazy.minimum(x * alpha + beta, 1), 0)
 
 
 @operator("Gelu")
@@ -101,7 +98,7 @@ def is_inf(x: Any, *, detect_negative: int = 1, detect_positive: int = 1) -> Any
     if detect_negative and detect_positive:
         return np.isinf(x)
     if not detect_negative and not detect_positive:
-        return np_.logical_and(np.isinf(x), False)
+        return lazy.logical_and(np.isinf(x), False)
     return x == (-math.inf if detect_negative else math.inf)
 
 
@@ -154,7 +151,7 @@ def div(a: Any, b: Any) -> Any:
     quotient = a // b
     if kind(a.dtype) == "u":
         return quotient
-    inexact = np_.logical_and(quotient * b != a, np_.logical_xor(a < 0, b < 0))
+    inexact = lazy.logical_and(quotient * b != a, lazy.logical_xor(a < 0, b < 0))
     return quotient + inexact.astype(a.dtype)
 
 
@@ -169,7 +166,7 @@ def power(x: Any, y: Any) -> Any:
     if kind(x.dtype) == "f":
         exponent = y.known() if y.size == 1 and y.ndim <= x.ndim else None
         return x ** (y.astype(x.dtype) if exponent is None else exponent.reshape(-1)[0].item())
-    return np_.power(x, y).astype(x.dtype)
+    return lazy.power(x, y).astype(x.dtype)
 
 
 _ALIGNED: dict[str, Callable[..., Any]] = {
@@ -198,21 +195,21 @@ for _name, _function in {"Sum": np.add, "Max": np.maximum, "Min": np.minimum}.it
 
 @operator("Mean")
 def mean(*xs: Any) -> Any:
-    return reduce(np_.add, xs) / len(xs)
+    return reduce(lazy.add, xs) / len(xs)
 
 
 @operator("Clip", since=11)
 def clip(x: Any, low: Any = None, high: Any = None) -> Any:
     if low is not None:
-        x = np_.maximum(x, low.reshape(()))
-    return x if high is None else np_.minimum(x, high.reshape(()))
+        x = lazy.maximum(x, low.reshape(()))
+    return x if high is None else lazy.minimum(x, high.reshape(()))
 
 
 @operator("Clip", since=1)
 def clip_by_attributes(x: Any, *, min: float | None = None, max: float | None = None) -> Any:
     if min is not None:
-        x = np_.maximum(x, min)
-    return x if max is None else np_.minimum(x, max)
+        x = lazy.maximum(x, min)
+    return x if max is None else lazy.minimum(x, max)
 
 
 @operator("Where")
@@ -220,7 +217,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     value = condition.known()
     if value is not None and value.size and (value.all() or not value.any()):
         shape = np.broadcast_shapes(condition.shape, x.shape, y.shape)
-        return np_.broadcast_to(x if value.all() else y, shape)
+        return lazy.broadcast_to(x if value.all() else y, shape)
     x, y, _ = numbers(x, y, condition)
     return f.where(condition, x, y)
 
@@ -229,25 +226,15 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 def dropout(x: Any, ratio: Any = None, training: Any = None, *, seed: int | None = None, outputs: int = 1) -> Any:
     if training is not None and one(training, "training_mode") and (ratio is None or one(ratio, "ratio")):
         raise UnsupportedOp("Dropout in training draws random numbers: load the model for inference")
-    return (x, np_.ones_like(x, dtype=bool)) if outputs > 1 else x
+    return (x, lazy.ones_like(x, dtype=bool)) if outputs > 1 else x
 
 
 @operator("Dropout", since=7)
 def dropout_by_attribute(x: Any, *, ratio: float = 0.5, outputs: int = 1) -> Any:
-    return (x, np_.ones_like(x, dtype=bool)) if outputs > 1 else x
+    return (x, lazy.ones_like(x, dtype=bool)) if outputs > 1 else x
 
 
 # ---- dtypes
-
-
-def dtype_of(element: int) -> np.dtype:
-    """The dtype of an ONNX element type."""
-    import onnx
-
-    try:
-        return supported(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element)), "the result")
-    except (KeyError, TypeError):
-        raise UnsupportedOp(f"the element type {element} is not a tensor's") from None
 
 
 @operator("Cast", since=6)
@@ -268,7 +255,7 @@ def converted(x: Tracer, dtype: np.dtype, saturate: int = 1) -> Any:
         return x.astype(dtype)
     top = float(ml_dtypes.finfo(dtype).max)
     wide = x if x.dtype.itemsize >= 4 else x.astype(np.float32)
-    return np_.minimum(np_.maximum(wide, -top), top).astype(dtype)
+    return lazy.minimum(lazy.maximum(wide, -top), top).astype(dtype)
 
 
 @operator("BitCast")

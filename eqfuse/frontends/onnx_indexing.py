@@ -12,20 +12,19 @@ import numpy as np
 from eqfuse.errors import UnsupportedOp
 from eqfuse.frontends.onnx_table import one, operator, value
 from eqfuse.frontends.promotion import lift
-
-np_: Any = np  # NumPy's functions, called on traced arrays
+from eqfuse.tracer import lazy
 
 
 @operator("Gather")
 def gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
-    return np_.take(x, indices, axis)
+    return lazy.take(x, indices, axis)
 
 
 @operator("GatherElements")
 def gather_elements(x: Any, indices: Any, *, axis: int = 0) -> Any:
     along = axis % x.ndim
     kept = tuple(slice(None) if a == along else slice(n) for a, n in enumerate(indices.shape))
-    return np_.take_along_axis(x[kept], indices, along)
+    return lazy.take_along_axis(x[kept], indices, along)
 
 
 @operator("GatherND")
@@ -80,16 +79,16 @@ def one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1) -> Any:
     n = int(one(depth, "the depth"))
     along = axis % (indices.ndim + 1)
     places = np.arange(n).reshape((-1,) + (1,) * (indices.ndim - along))
-    wrapped = np_.mod(indices, n) if indices.dtype.kind != "f" else np_.mod(indices.astype(np.int64), n)
-    inside = np_.logical_and(indices >= -n, indices < n)
-    hot = np_.logical_and(np_.expand_dims(wrapped, along) == places, np_.expand_dims(inside, along))
-    return np_.where(hot, values[1], values[0])
+    wrapped = lazy.mod(indices, n) if indices.dtype.kind != "f" else lazy.mod(indices.astype(np.int64), n)
+    inside = lazy.logical_and(indices >= -n, indices < n)
+    hot = lazy.logical_and(lazy.expand_dims(wrapped, along) == places, lazy.expand_dims(inside, along))
+    return lazy.where(hot, values[1], values[0])
 
 
 @operator("Compress")
 def compress(x: Any, condition: Any, *, axis: int | None = None) -> Any:
     (places,) = np.nonzero(value(condition, "the condition"))
-    return np_.take(x.reshape(-1) if axis is None else x, lift(places), 0 if axis is None else axis)
+    return lazy.take(x.reshape(-1) if axis is None else x, lift(places), 0 if axis is None else axis)
 
 
 @operator("ReverseSequence")
@@ -97,7 +96,7 @@ def reverse_sequence(x: Any, lengths: Any, *, batch_axis: int = 1, time_axis: in
     n = x.shape[time_axis]
     steps = np.arange(n).reshape((-1,) + (1,) * (1 - time_axis)) if batch_axis > time_axis else np.arange(n)
     ends = lengths.reshape((1, -1) if batch_axis > time_axis else (-1, 1))
-    order = np_.where(steps < ends, ends - 1 - steps, steps)
-    return np_.take_along_axis(x, order.reshape(order.shape + (1,) * (x.ndim - 2)), time_axis)
+    order = lazy.where(steps < ends, ends - 1 - steps, steps)
+    return lazy.take_along_axis(x, order.reshape(order.shape + (1,) * (x.ndim - 2)), time_axis)
 
 

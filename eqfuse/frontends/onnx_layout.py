@@ -11,12 +11,9 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import ShapeError, UnsupportedOp
-from eqfuse.frontends.onnx_elementwise import dtype_of
-from eqfuse.frontends.onnx_table import ints, one, operator, value
+from eqfuse.frontends.onnx_table import dtype_of, ints, one, operator, value
 from eqfuse.frontends.promotion import lift
-
-np_: Any = np  # NumPy's functions, called on traced arrays
-
+from eqfuse.tracer import lazy
 
 # ---- made from nothing
 
@@ -39,7 +36,7 @@ def constant(
 @operator("ConstantOfShape")
 def constant_of_shape(shape: Any, *, value: np.ndarray | None = None) -> Any:
     fill = np.zeros(1, np.float32) if value is None else value
-    return np_.broadcast_to(lift(fill.reshape(())), ints(shape, "the shape"))
+    return lazy.broadcast_to(lift(fill.reshape(())), ints(shape, "the shape"))
 
 
 @operator("Shape")
@@ -91,27 +88,27 @@ def flatten(x: Any, *, axis: int = 1) -> Any:
 @operator("Squeeze")
 def squeeze(x: Any, given: Any = None, *, axes: tuple[int, ...] | None = None) -> Any:
     axes = ints(given, "axes") if given is not None else axes
-    return np_.squeeze(x, axes)
+    return lazy.squeeze(x, axes)
 
 
 @operator("Unsqueeze")
 def unsqueeze(x: Any, given: Any = None, *, axes: tuple[int, ...] = ()) -> Any:
-    return np_.expand_dims(x, ints(given, "axes") if given is not None else axes)
+    return lazy.expand_dims(x, ints(given, "axes") if given is not None else axes)
 
 
 @operator("Transpose")
 def transpose(x: Any, *, perm: tuple[int, ...] | None = None) -> Any:
-    return np_.transpose(x, perm)
+    return lazy.transpose(x, perm)
 
 
 @operator("Expand")
 def expand(x: Any, shape: Any) -> Any:
-    return np_.broadcast_to(x, np.broadcast_shapes(x.shape, ints(shape, "the shape")))
+    return lazy.broadcast_to(x, np.broadcast_shapes(x.shape, ints(shape, "the shape")))
 
 
 @operator("Tile", since=6)
 def tile(x: Any, repeats: Any) -> Any:
-    return np_.tile(x, ints(repeats, "repeats"))
+    return lazy.tile(x, ints(repeats, "repeats"))
 
 
 @operator("DepthToSpace")
@@ -172,12 +169,12 @@ def split(
         sizes = tuple(min(each, x.shape[axis] - i * each) for i in range(count))
     if sum(sizes) != x.shape[axis]:
         raise ShapeError(f"the parts {sizes} do not add up to the extent {x.shape[axis]} of axis {axis}")
-    return tuple(np_.split(x, np.cumsum(sizes)[:-1].tolist(), axis))
+    return tuple(lazy.split(x, np.cumsum(sizes)[:-1].tolist(), axis))
 
 
 @operator("Concat")
 def concat(*xs: Any, axis: int = 1) -> Any:
-    return np_.concatenate(xs, axis)
+    return lazy.concatenate(xs, axis)
 
 
 @operator("CenterCropPad")
@@ -191,7 +188,7 @@ def center_crop_pad(x: Any, shape: Any, *, axes: tuple[int, ...] | None = None) 
             key[axis] = slice(first, first + n)
         else:
             widths[axis] = ((n - have) // 2, n - have - (n - have) // 2)
-    return np_.pad(x[tuple(key)], widths)
+    return lazy.pad(x[tuple(key)], widths)
 
 
 _MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": "wrap"}
@@ -217,11 +214,11 @@ def _padded(x: Any, pads: tuple[int, ...], axes: tuple[int, ...], mode: str, fil
         widths[axis] = (pads[place], pads[place + len(axes)])
     added = [(max(a, 0), max(b, 0)) for a, b in widths]
     given = {"constant_values": fill} if mode == "constant" else {}
-    y = np_.pad(x, added, _MODES[mode], **given)
+    y = lazy.pad(x, added, _MODES[mode], **given)
     return y[tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(widths, y.shape, strict=True))]
 
 
 @operator("Trilu")
 def trilu(x: Any, k: Any = None, *, upper: int = 1) -> Any:
     diagonal = 0 if k is None else one(k, "k")
-    return np_.triu(x, diagonal) if upper else np_.tril(x, diagonal)
+    return lazy.triu(x, diagonal) if upper else lazy.tril(x, diagonal)

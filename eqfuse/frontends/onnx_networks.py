@@ -12,11 +12,9 @@ import numpy as np
 
 from eqfuse import functions as f
 from eqfuse.errors import UnsupportedOp
-from eqfuse.frontends.onnx_elementwise import dtype_of
-from eqfuse.frontends.onnx_table import operator
+from eqfuse.frontends.onnx_table import dtype_of, operator
 from eqfuse.functions import apply
-
-np_: Any = np  # NumPy's functions, called on traced arrays
+from eqfuse.tracer import lazy
 
 
 def _per_channel(v: Any, x: Any) -> Any:
@@ -32,7 +30,7 @@ def batch_normalization(
     if not training_mode:
         return f.batch_norm(x, mean, variance, scale, shift, epsilon)
     axes = (0, *range(2, x.ndim))
-    now, spread = np_.mean(x, axes), np_.var(x, axes)
+    now, spread = lazy.mean(x, axes), lazy.var(x, axes)
     running = (old * momentum + new * (1 - momentum) for old, new in ((mean, now), (variance, spread)))
     return f.batch_norm(x, now, spread, scale, shift, epsilon), *running
 
@@ -76,9 +74,9 @@ def layer_normalization(
     if outputs == 1:
         return y
     n = math.prod(x.shape[a] for a in axes)
-    mean = np_.sum(wide, axes, keepdims=True) / n
+    mean = lazy.sum(wide, axes, keepdims=True) / n
     centred = wide - mean
-    return y, mean, 1 / np_.sqrt(np_.sum(centred * centred, axes, keepdims=True) / n + epsilon)
+    return y, mean, 1 / lazy.sqrt(lazy.sum(centred * centred, axes, keepdims=True) / n + epsilon)
 
 
 @operator("RMSNormalization", since=23)
@@ -109,15 +107,15 @@ def _by_group(x: Any, groups: int, epsilon: float) -> Any:
 
 @operator("MeanVarianceNormalization", since=9)
 def mean_variance_normalization(x: Any, *, axes: tuple[int, ...] = (0, 2, 3)) -> Any:
-    centred = x - np_.mean(x, axes, keepdims=True)
-    return centred / (np_.sqrt(np_.mean(centred * centred, axes, keepdims=True)) + 1e-9)
+    centred = x - lazy.mean(x, axes, keepdims=True)
+    return centred / (lazy.sqrt(lazy.mean(centred * centred, axes, keepdims=True)) + 1e-9)
 
 
 @operator("LpNormalization")
 def lp_normalization(x: Any, *, axis: int = -1, p: int = 2) -> Any:
     """A vector of zeros stays one."""
-    total = np_.sum(np.abs(x) if p == 1 else x * x, axis, keepdims=True)
-    norm = total if p == 1 else np_.sqrt(total)
+    total = lazy.sum(np.abs(x) if p == 1 else x * x, axis, keepdims=True)
+    norm = total if p == 1 else lazy.sqrt(total)
     return f.where(norm == 0, 0, x / f.where(norm == 0, 1, norm))
 
 
@@ -125,9 +123,9 @@ def lp_normalization(x: Any, *, axis: int = -1, p: int = 2) -> Any:
 def lrn(x: Any, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Any:
     """Divided by what the squares of neighbouring channels sum to."""
     before = (size - 1) // 2
-    squares = np_.moveaxis(x * x, 1, -1)
+    squares = lazy.moveaxis(x * x, 1, -1)
     sums = apply("window_sum", (squares,), ((size,), (1,), ((before, size - 1 - before),)))
-    return x / (np_.moveaxis(sums, -1, 1) * (alpha / size) + bias) ** beta
+    return x / (lazy.moveaxis(sums, -1, 1) * (alpha / size) + bias) ** beta
 
 
 # ---- losses
@@ -140,18 +138,18 @@ def negative_log_likelihood(
     """-x[n, target[n, …], …], times the target's weight."""
     kept = None if ignore_index is None else target != ignore_index
     safe = target if kept is None else f.where(kept, target, 0)
-    loss = -np_.squeeze(np_.take_along_axis(x, np_.expand_dims(safe, 1), 1), 1)
-    weights = None if weight is None else np_.take(weight, safe, 0)
+    loss = -lazy.squeeze(lazy.take_along_axis(x, lazy.expand_dims(safe, 1), 1), 1)
+    weights = None if weight is None else lazy.take(weight, safe, 0)
     if kept is not None:
         weights = kept.astype(x.dtype) if weights is None else f.where(kept, weights, 0)
     if weights is not None:
         loss = loss * weights
     if reduction == "none":
         return loss
-    total = np_.sum(loss)
+    total = lazy.sum(loss)
     if reduction == "sum":
         return total
-    return total / (np_.sum(weights) if weights is not None else math.prod(loss.shape))
+    return total / (lazy.sum(weights) if weights is not None else math.prod(loss.shape))
 
 
 @operator("SoftmaxCrossEntropyLoss")

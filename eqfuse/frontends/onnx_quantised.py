@@ -11,11 +11,10 @@ import numpy as np
 
 from eqfuse.dtypes import kind
 from eqfuse.errors import UnsupportedOp
-from eqfuse.frontends.onnx_elementwise import converted, dtype_of
-from eqfuse.frontends.onnx_table import operator
+from eqfuse.frontends.onnx_elementwise import converted
+from eqfuse.frontends.onnx_table import dtype_of, operator
 from eqfuse.frontends.onnx_windows import Ints, conv
-
-np_: Any = np  # NumPy's functions, called on traced arrays
+from eqfuse.tracer import lazy
 
 
 def _spread(v: Any, x: Any, axis: int, block: int) -> Any:
@@ -25,14 +24,14 @@ def _spread(v: Any, x: Any, axis: int, block: int) -> Any:
     along = axis % x.ndim
     if not block:
         return v.reshape((-1,) + (1,) * (x.ndim - 1 - along))
-    return np_.repeat(v, block, along)[(slice(None),) * along + (slice(x.shape[along]),)]
+    return lazy.repeat(v, block, along)[(slice(None),) * along + (slice(x.shape[along]),)]
 
 
 def _to_integers(x: Any, zero: Any, dtype: np.dtype) -> Any:
     """Rounded, shifted by the zero point, and clipped to what `dtype` holds."""
     limits = np.iinfo(dtype)
-    shifted = np_.rint(x) if zero is None else np_.rint(x) + zero.astype(x.dtype)
-    return np_.minimum(np_.maximum(shifted, limits.min), limits.max).astype(dtype)
+    shifted = lazy.rint(x) if zero is None else lazy.rint(x) + zero.astype(x.dtype)
+    return lazy.minimum(lazy.maximum(shifted, limits.min), limits.max).astype(dtype)
 
 
 @operator("QuantizeLinear")
@@ -61,10 +60,10 @@ def dequantize_linear(
 
 @operator("DynamicQuantizeLinear")
 def dynamic_quantize_linear(x: Any) -> Any:
-    high, low = np_.maximum(np_.max(x), 0), np_.minimum(np_.min(x), 0)
-    scale = np_.where(high == low, 1, high - low).astype(x.dtype) / 255
-    zero = np_.rint(np_.minimum(np_.maximum(-low / scale, 0), 255))
-    y = np_.minimum(np_.maximum(np_.rint(x / scale) + zero, 0), 255)
+    high, low = lazy.maximum(lazy.max(x), 0), lazy.minimum(lazy.min(x), 0)
+    scale = lazy.where(high == low, 1, high - low).astype(x.dtype) / 255
+    zero = lazy.rint(lazy.minimum(lazy.maximum(-low / scale, 0), 255))
+    y = lazy.minimum(lazy.maximum(lazy.rint(x / scale) + zero, 0), 255)
     return y.astype(np.uint8), scale, zero.astype(np.uint8)
 
 

@@ -14,8 +14,8 @@ from eqfuse import functions as f
 from eqfuse.errors import UnsupportedOp
 from eqfuse.frontends.onnx_table import operator
 from eqfuse.frontends.promotion import lift
+from eqfuse.tracer import lazy
 
-np_: Any = np  # NumPy's functions, called on traced arrays
 Activation = Callable[[Any], Any]
 Names = tuple[str, ...]
 Numbers = tuple[float, ...]
@@ -27,8 +27,8 @@ _ACTIVATIONS: dict[str, tuple[Callable[..., Any], Numbers]] = {
     "affine": (lambda x, a, b: x * a + b, (1.0, 0.0)),
     "leakyrelu": (f.leaky_relu, (0.01,)),
     "thresholdedrelu": (lambda x, a: f.where(x > a, x, 0), (1.0,)),
-    "scaledtanh": (lambda x, a, b: np_.tanh(x * b) * a, (1.0, 1.0)),
-    "hardsigmoid": (lambda x, a, b: np_.maximum(np_.minimum(x * a + b, 1), 0), (0.2, 0.5)),
+    "scaledtanh": (lambda x, a, b: lazy.tanh(x * b) * a, (1.0, 1.0)),
+    "hardsigmoid": (lambda x, a, b: lazy.maximum(lazy.minimum(x * a + b, 1), 0), (0.2, 0.5)),
     "elu": (f.elu, (1.0,)),
 }  # fmt: skip
 
@@ -58,7 +58,7 @@ class _Layer:
     ) -> None:
         if direction not in ("forward", "reverse", "bidirectional"):
             raise UnsupportedOp(f"the direction {direction!r} of a recurrent layer")
-        self.x = np_.swapaxes(x, 0, 1) if layout else x  # [step, batch, input]
+        self.x = lazy.swapaxes(x, 0, 1) if layout else x  # [step, batch, input]
         self.directions, self.hidden = r.shape[0], r.shape[-1]
         self.layout, self.lengths, self.clip = layout, lengths, clip
         self.backward = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
@@ -69,10 +69,10 @@ class _Layer:
         """[direction, batch, hidden]"""
         if state is None:
             return lift(np.zeros((self.directions, self.x.shape[1], self.hidden), self.x.dtype))
-        return np_.swapaxes(state, 0, 1) if self.layout else state
+        return lazy.swapaxes(state, 0, 1) if self.layout else state
 
     def clipped(self, x: Any) -> Any:
-        return x if self.clip is None else np_.minimum(np_.maximum(x, -self.clip), self.clip)
+        return x if self.clip is None else lazy.minimum(lazy.maximum(x, -self.clip), self.clip)
 
     def run(self, step: Callable[..., tuple[Any, ...]], *states: Any) -> tuple[Any, ...]:
         """``step(direction, x, *states)`` gives the new states, of which the first is put out."""
@@ -88,17 +88,17 @@ class _Layer:
                     put = f.where(running, put, 0)
                     after = tuple(f.where(running, new, old) for new, old in zip(after, now, strict=True))
                 now, made[t] = after, put
-            outputs.append(np_.stack(made))
+            outputs.append(lazy.stack(made))
             finals.append(now)
-        y = np_.stack(outputs, 1)  # [step, direction, batch, hidden]
-        last = [np_.stack(each) for each in zip(*finals, strict=True)]
+        y = lazy.stack(outputs, 1)  # [step, direction, batch, hidden]
+        last = [lazy.stack(each) for each in zip(*finals, strict=True)]
         if self.layout:
             return y.transpose(2, 0, 1, 3), *(s.transpose(1, 0, 2) for s in last)
         return y, *last
 
     def biases(self, d: int, gates: int) -> list[Any]:
         """The input's biases of direction `d` per gate, then the state's."""
-        return np_.split(self.bias[d], 2 * gates)
+        return lazy.split(self.bias[d], 2 * gates)
 
 
 @operator("RNN", since=7)
@@ -128,8 +128,8 @@ def gru(
 
     def step(d: int, x: Any, h: Any) -> tuple[Any, ...]:
         first, second = act[2 * d : 2 * d + 2]
-        wz, wr, wh = np_.split(w[d], 3)
-        rz, rr, rh = np_.split(r[d], 3)
+        wz, wr, wh = lazy.split(w[d], 3)
+        rz, rr, rh = lazy.split(r[d], 3)
         bz, br, bh, sz, sr, sh = layer.biases(d, 3)
         z = first(layer.clipped(x @ wz.T + h @ rz.T + (bz + sz)))
         reset = first(layer.clipped(x @ wr.T + h @ rr.T + (br + sr)))
@@ -152,9 +152,9 @@ def lstm(
 
     def step(d: int, x: Any, h: Any, c: Any) -> tuple[Any, ...]:
         gate, fresh, shown = act[3 * d : 3 * d + 3]
-        at_input, at_state = np_.split(layer.bias[d], 2)
-        i, o, forget, new = np_.split(x @ w[d].T + h @ r[d].T + (at_input + at_state), 4, -1)
-        pi, po, pf = (0, 0, 0) if peepholes is None else np_.split(peepholes[d], 3)
+        at_input, at_state = lazy.split(layer.bias[d], 2)
+        i, o, forget, new = lazy.split(x @ w[d].T + h @ r[d].T + (at_input + at_state), 4, -1)
+        pi, po, pf = (0, 0, 0) if peepholes is None else lazy.split(peepholes[d], 3)
         into = gate(layer.clipped(i if peepholes is None else i + pi * c))
         keep = 1 - into if input_forget else gate(layer.clipped(forget if peepholes is None else forget + pf * c))
         after = keep * c + into * fresh(layer.clipped(new))

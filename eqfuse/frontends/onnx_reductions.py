@@ -14,35 +14,34 @@ from eqfuse import functions as f
 from eqfuse.dtypes import ADDED, kind, lowest
 from eqfuse.frontends.onnx_table import ints, one, operator, product
 from eqfuse.frontends.promotion import lift
-
-np_: Any = np  # NumPy's functions, called on traced arrays
+from eqfuse.tracer import lazy
 
 
 def _sum(x: Any, axes: tuple[int, ...]) -> Any:
-    return np_.sum(x, axes, keepdims=True, dtype=x.dtype)
+    return lazy.sum(x, axes, keepdims=True, dtype=x.dtype)
 
 
 def _mean(x: Any, axes: tuple[int, ...]) -> Any:
     if kind(x.dtype) in "iu":
         count = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
         return _sum(x, axes) // count
-    return np_.mean(x, axes, keepdims=True)
+    return lazy.mean(x, axes, keepdims=True)
 
 
 def _extreme(name: str) -> Callable[[Any, tuple[int, ...]], Any]:
     def of_axes(x: Any, axes: tuple[int, ...]) -> Any:
         if all(x.shape[a] for a in axes):
-            return getattr(np_, name)(x, axes, keepdims=True)
+            return getattr(lazy, name)(x, axes, keepdims=True)
         least = lowest(x.dtype)
         most = {"b": True, "f": -least}.get(kind(x.dtype)) if kind(x.dtype) in "bf" else np.iinfo(x.dtype).max
-        return getattr(np_, name)(x, axes, keepdims=True, initial=least if name == "max" else most)
+        return getattr(lazy, name)(x, axes, keepdims=True, initial=least if name == "max" else most)
 
     return of_axes
 
 
 def _log_sum_exp(x: Any, axes: tuple[int, ...]) -> Any:
     if not axes or not all(x.shape[a] for a in axes):
-        return np_.log(_sum(np_.exp(x), axes))
+        return lazy.log(_sum(lazy.exp(x), axes))
     return f.logsumexp(x, axes)
 
 
@@ -65,11 +64,11 @@ def _reduction(of_axes: Callable[[Any, tuple[int, ...]], Any]) -> Callable[..., 
 
 for _name, _function in {
     "ReduceSum": _sum, "ReduceMean": _mean, "ReduceMax": _extreme("max"), "ReduceMin": _extreme("min"),
-    "ReduceProd": lambda x, axes: np_.prod(x, axes, keepdims=True, dtype=x.dtype),
+    "ReduceProd": lambda x, axes: lazy.prod(x, axes, keepdims=True, dtype=x.dtype),
     "ReduceL1": lambda x, axes: _sum(np.abs(x), axes),
-    "ReduceL2": lambda x, axes: np_.sqrt(_sum(x * x, axes)),
+    "ReduceL2": lambda x, axes: lazy.sqrt(_sum(x * x, axes)),
     "ReduceSumSquare": lambda x, axes: _sum(x * x, axes),
-    "ReduceLogSum": lambda x, axes: np_.log(_sum(x, axes)),
+    "ReduceLogSum": lambda x, axes: lazy.log(_sum(x, axes)),
     "ReduceLogSumExp": _log_sum_exp,
 }.items():  # fmt: skip
     operator(_name)(_reduction(_function))
@@ -78,9 +77,9 @@ for _name, _function in {
 def _place(name: str) -> Callable[..., Any]:
     def row(x: Any, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Any:
         if select_last_index:
-            found = x.shape[axis] - 1 - getattr(np_, name)(np_.flip(x, axis), axis, keepdims=bool(keepdims))
+            found = x.shape[axis] - 1 - getattr(lazy, name)(lazy.flip(x, axis), axis, keepdims=bool(keepdims))
         else:
-            found = getattr(np_, name)(x, axis, keepdims=bool(keepdims))
+            found = getattr(lazy, name)(x, axis, keepdims=bool(keepdims))
         return found.astype(np.int64)
 
     return row
@@ -93,13 +92,13 @@ operator("ArgMin")(_place("argmin"))
 def _running(name: str) -> Callable[..., Any]:
     def row(x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
         along = one(axis, "the axis") % x.ndim
-        x = np_.flip(x, along) if reverse else x
+        x = lazy.flip(x, along) if reverse else x
         if exclusive:
             first = [(int(a == along), 0) for a in range(x.ndim)]
             kept = tuple(slice(x.shape[a] if a == along else None) for a in range(x.ndim))
-            x = np_.pad(x, first, constant_values=0 if name == "cumsum" else 1)[kept]
-        y = getattr(np_, name)(x, along, dtype=x.dtype)
-        return np_.flip(y, along) if reverse else y
+            x = lazy.pad(x, first, constant_values=0 if name == "cumsum" else 1)[kept]
+        y = getattr(lazy, name)(x, along, dtype=x.dtype)
+        return lazy.flip(y, along) if reverse else y
 
     return row
 
@@ -114,11 +113,11 @@ def top_k(x: Any, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) 
     n, first = x.shape[axis], one(k, "K")
     along = axis % x.ndim
     if largest:  # a stable sort of the flipped array puts the last of equal values first
-        order = n - 1 - np_.flip(np_.argsort(np_.flip(x, along), along, kind="stable"), along)
+        order = n - 1 - lazy.flip(lazy.argsort(lazy.flip(x, along), along, kind="stable"), along)
     else:
-        order = np_.argsort(x, along, kind="stable")
+        order = lazy.argsort(x, along, kind="stable")
     order = order[(slice(None),) * along + (slice(first),)]
-    return np_.take_along_axis(x, order, along), order.astype(np.int64)
+    return lazy.take_along_axis(x, order, along), order.astype(np.int64)
 
 
 @operator("TopK")
@@ -128,7 +127,7 @@ def top_k_by_attribute(x: Any, *, k: int, axis: int = -1) -> Any:
 
 @operator("Hardmax", since=13)
 def hardmax(x: Any, *, axis: int = -1) -> Any:
-    top = np_.argmax(x, axis, keepdims=True)
+    top = lazy.argmax(x, axis, keepdims=True)
     places = np.arange(x.shape[axis]).reshape((-1,) + (1,) * (x.ndim - 1 - axis % x.ndim))
     return (top == places).astype(x.dtype)
 
@@ -191,9 +190,9 @@ def _number(value: float, like: Any) -> float | int:
 def einsum(*xs: Any, equation: str) -> Any:
     dtype = xs[0].dtype
     wide = xs if dtype not in ADDED else [x.astype(np.float32) for x in xs]
-    return np_.einsum("".join(equation.split()), *wide).astype(dtype)
+    return lazy.einsum("".join(equation.split()), *wide).astype(dtype)
 
 
 @operator("Det")
 def det(x: Any) -> Any:
-    return np_.linalg.det(x)
+    return lazy.linalg.det(x)

@@ -17,8 +17,7 @@ from eqfuse.dtypes import kind
 from eqfuse.errors import UnsupportedOp
 from eqfuse.frontends.onnx_table import ints, operator, value
 from eqfuse.frontends.promotion import lift
-
-np_: Any = np  # NumPy's functions, called on traced arrays
+from eqfuse.tracer import lazy
 
 
 @operator("Resize", since=11)
@@ -55,9 +54,9 @@ def resize(
         at = _source(coordinate_transformation_mode, n, m, s, None if region is None else region[place])
         weights = _weights(at, n, s, coefficients, exclude_outside)
         if mode == "nearest":
-            y = np_.take(y, weights.argmax(1), axis)
+            y = lazy.take(y, weights.argmax(1), axis)
         else:
-            y = np_.moveaxis(np_.moveaxis(y, axis, -1) @ weights.T.astype(y.dtype), -1, axis)
+            y = lazy.moveaxis(lazy.moveaxis(y, axis, -1) @ weights.T.astype(y.dtype), -1, axis)
         if region is not None:
             beyond = ((at < 0) | (at > n - 1)).reshape((-1,) + (1,) * (x.ndim - 1 - axis))
             outside = beyond if outside is None else outside | beyond
@@ -65,7 +64,7 @@ def resize(
         y = f.where(lift(outside), extrapolation_value, y)
     if integer and mode != "nearest":
         limits = np.iinfo(x.dtype)
-        y = np_.minimum(np_.maximum(np_.rint(y), limits.min), limits.max)
+        y = lazy.minimum(lazy.maximum(lazy.rint(y), limits.min), limits.max)
     return y.astype(x.dtype)
 
 
@@ -169,37 +168,37 @@ def grid_sample(
         g = grid[..., len(spatial) - 1 - a]
         at = (g + 1) / 2 * (n - 1) if align_corners else ((g + 1) * n - 1) / 2
         low, high = (0.0, n - 1.0) if align_corners else (-0.5, n - 0.5)
-        at = np_.rint(at) if mode == "nearest" else at
+        at = lazy.rint(at) if mode == "nearest" else at
         places.append((_folded(at, n, low, high, padding_mode), n, low, high))
     reach = {"nearest": (0,), "linear": (0, 1), "cubic": (-1, 0, 1, 2)}[mode]
     total: Any = 0
     for corner in itertools.product(reach, repeat=len(places)):
         index: list[Any] = []
-        weight: Any = np_.ones_like(places[0][0])
+        weight: Any = lazy.ones_like(places[0][0])
         for offset, (at, n, low, high) in zip(corner, places, strict=True):
-            floor = at if mode == "nearest" else np_.floor(at)
+            floor = at if mode == "nearest" else lazy.floor(at)
             if mode != "nearest":
-                distance = np_.abs(at - floor - offset)
+                distance = lazy.abs(at - floor - offset)
                 weight = weight * (1 - distance if mode == "linear" else _traced_cubic(distance, offset))
             here = floor + offset
             if padding_mode == "zeros":
-                weight = weight * np_.logical_and(here >= 0, here <= n - 1).astype(x.dtype)
+                weight = weight * lazy.logical_and(here >= 0, here <= n - 1).astype(x.dtype)
             here = _folded(here, n, low, high, padding_mode)
-            index.append(np_.minimum(np_.maximum(here, 0), n - 1).astype(np.int64))
-        total = total + _picked(x, index) * np_.expand_dims(weight, 1)
+            index.append(lazy.minimum(lazy.maximum(here, 0), n - 1).astype(np.int64))
+        total = total + _picked(x, index) * lazy.expand_dims(weight, 1)
     return total
 
 
 def _folded(at: Any, n: int, low: float, high: float, padding: str) -> Any:
     """Places beyond the borders, brought back as the padding mode says."""
     if padding == "border":
-        return np_.minimum(np_.maximum(at, 0), n - 1)
+        return lazy.minimum(lazy.maximum(at, 0), n - 1)
     if padding == "reflection":
         span = high - low
         if span == 0:
             return at * 0
-        turned = np_.mod(at - low, 2 * span)
-        return low + np_.minimum(turned, 2 * span - turned)
+        turned = lazy.mod(at - low, 2 * span)
+        return low + lazy.minimum(turned, 2 * span - turned)
     return at
 
 
@@ -216,6 +215,6 @@ def _picked(x: Any, index: list[Any]) -> Any:
     flat: Any = 0
     for i, n in zip(index, x.shape[2:], strict=True):
         flat = flat * n + i
-    flat = np_.expand_dims(flat.reshape(x.shape[0], -1), 1)
-    spread = np_.broadcast_to(flat, (x.shape[0], x.shape[1], flat.shape[-1]))
-    return np_.take_along_axis(x.reshape(*x.shape[:2], -1), spread, 2).reshape(*x.shape[:2], *out)
+    flat = lazy.expand_dims(flat.reshape(x.shape[0], -1), 1)
+    spread = lazy.broadcast_to(flat, (x.shape[0], x.shape[1], flat.shape[-1]))
+    return lazy.take_along_axis(x.reshape(*x.shape[:2], -1), spread, 2).reshape(*x.shape[:2], *out)

@@ -9,21 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.frontends.onnx_elementwise import dtype_of
-from eqfuse.frontends.onnx_table import one, operator
-
-np_: Any = np  # NumPy's functions, called on traced arrays
+from eqfuse.frontends.onnx_table import dtype_of, one, operator
+from eqfuse.tracer import lazy
 
 
 def _transformed(x: Any, length: int, axis: int, onesided: int, inverse: int) -> Any:
     """`x` has its real and imaginary parts along the last axis, or the real part alone; so has the result."""
     z = x[..., 0] if x.shape[-1] == 1 else x[..., 0] + 1j * x[..., 1]
     if inverse and onesided:
-        return np_.expand_dims(np_.fft.irfft(z, length, axis), -1).astype(x.dtype)
-    y = np_.fft.ifft(z, length, axis) if inverse else np_.fft.fft(z, length, axis)
+        return lazy.expand_dims(lazy.fft.irfft(z, length, axis), -1).astype(x.dtype)
+    y = lazy.fft.ifft(z, length, axis) if inverse else lazy.fft.fft(z, length, axis)
     if onesided:
         y = y[(slice(None),) * axis + (slice(length // 2 + 1),)]
-    return np_.stack((y.real, y.imag), -1).astype(x.dtype)
+    return lazy.stack((y.real, y.imag), -1).astype(x.dtype)
 
 
 @operator("DFT", since=20)
@@ -46,10 +44,10 @@ def stft(x: Any, step: Any, window: Any = None, length: Any = None, *, onesided:
     hop = one(step, "frame_step")
     n = one(length, "frame_length") if length is not None else window.shape[0]
     signal = x[..., 0] if x.shape[-1] == 1 else x[..., 0] + 1j * x[..., 1]
-    frames = np_.lib.stride_tricks.sliding_window_view(signal, n, axis=1)[:, ::hop]
-    y = np_.fft.fft(frames if window is None else frames * window, n, -1)
+    frames = lazy.lib.stride_tricks.sliding_window_view(signal, n, axis=1)[:, ::hop]
+    y = lazy.fft.fft(frames if window is None else frames * window, n, -1)
     y = y[..., : n // 2 + 1] if onesided else y
-    return np_.stack((y.real, y.imag), -1).astype(x.dtype)
+    return lazy.stack((y.real, y.imag), -1).astype(x.dtype)
 
 
 @operator("MelWeightMatrix", since=17)

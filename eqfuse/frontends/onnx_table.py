@@ -17,6 +17,7 @@ import numpy as np
 
 from eqfuse.errors import EqfuseError, TraceError
 from eqfuse.frontends import tidy
+from eqfuse.frontends.accepted import supported
 from eqfuse.frontends.promotion import lift
 from eqfuse.ir import Node, const, topological
 from eqfuse.tracer import Tracer
@@ -100,6 +101,17 @@ def one(x: Any, what: str) -> Any:
     if array.size != 1:
         raise EqfuseError(f"{what} has {array.size} elements instead of one")
     return array.reshape(-1)[0].item()
+
+
+def dtype_of(element: int, what: str = "the result") -> np.dtype:
+    """The dtype of an ONNX element type; TraceError naming `what` where tensors do not have it."""
+    import onnx
+
+    try:
+        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element))
+    except (KeyError, TypeError):
+        raise TraceError(f"{what} has the unknown element type {element}") from None
+    return supported(dtype, what)
 
 
 def uniform(array: np.ndarray) -> Node:

@@ -18,8 +18,8 @@ from eqfuse.errors import ShapeError, UnsupportedOp
 from eqfuse.frontends.onnx_table import ints, operator
 from eqfuse.frontends.promotion import lift
 from eqfuse.functions import apply
+from eqfuse.tracer import lazy
 
-np_: Any = np  # NumPy's functions, called on traced arrays
 Ints = tuple[int, ...]
 Pads = tuple[tuple[int, int], ...]
 
@@ -84,8 +84,8 @@ def conv_transpose(
     crop = tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(widths, x.shape[2:], strict=True))
     if any(a < 0 or b < 0 for a, b in widths):
         x = x[(slice(None), slice(None), *crop)]
-    flipped = np_.flip(w, tuple(range(2, w.ndim)))
-    turned = np_.swapaxes(flipped.reshape(group, w.shape[0] // group, *w.shape[1:]), 1, 2)
+    flipped = lazy.flip(w, tuple(range(2, w.ndim)))
+    turned = lazy.swapaxes(flipped.reshape(group, w.shape[0] // group, *w.shape[1:]), 1, 2)
     turned = turned.reshape(group * w.shape[1], w.shape[0] // group, *w.shape[2:])
     kept = tuple((max(a, 0), max(b, 0)) for a, b in widths)
     return f.conv(x, turned, bias, padding=kept, dilation=dilations, groups=group)
@@ -122,25 +122,25 @@ class _Window:
         )
 
     def padded(self, x: Any, fill: Any) -> Any:
-        return np_.pad(x, ((0, 0), (0, 0), *self.padding), constant_values=fill)
+        return lazy.pad(x, ((0, 0), (0, 0), *self.padding), constant_values=fill)
 
     def views(self, x: Any) -> Any:
         """[n, c, *positions, *window] of a padded array."""
         reach = _reach(self.kernel, self.dilations)
         axes = tuple(range(2, x.ndim))
-        view = np_.lib.stride_tricks.sliding_window_view(x, reach, axis=axes)
+        view = lazy.lib.stride_tricks.sliding_window_view(x, reach, axis=axes)
         steps = [slice(None, None, s) for s in self.strides]
         return view[(slice(None), slice(None), *steps, *(slice(None, None, d) for d in self.dilations))]
 
     def sum(self, x: Any) -> Any:
         if self.plain:
             return apply("window_sum", (x,), (self.kernel, self.strides, self.padding))
-        return np_.sum(self.views(self.padded(x, 0)), tuple(range(-len(self.kernel), 0)), dtype=x.dtype)
+        return lazy.sum(self.views(self.padded(x, 0)), tuple(range(-len(self.kernel), 0)), dtype=x.dtype)
 
     def max(self, x: Any) -> Any:
         if self.plain:
             return apply("window_max", (x,), (self.kernel, self.strides, self.padding))
-        return np_.max(self.views(self.padded(x, lowest(x.dtype))), tuple(range(-len(self.kernel), 0)))
+        return lazy.max(self.views(self.padded(x, lowest(x.dtype))), tuple(range(-len(self.kernel), 0)))
 
     def count(self, extents: Ints, include_pad: int) -> np.ndarray:
         """How many elements each window covers, with or without those of the operator's own padding."""
@@ -174,8 +174,8 @@ def max_pool(
     )
     values, at = window.views(window.padded(x, lowest(x.dtype))), window.views(window.padded(lift(places), 0))
     flat = (*values.shape[: x.ndim], math.prod(kernel_shape))
-    first = np_.argmax(values.reshape(flat), -1, keepdims=True)
-    return window.max(x), np_.take_along_axis(at.reshape(flat), first, -1)[..., 0].astype(np.int64)
+    first = lazy.argmax(values.reshape(flat), -1, keepdims=True)
+    return window.max(x), lazy.take_along_axis(at.reshape(flat), first, -1)[..., 0].astype(np.int64)
 
 
 @operator("AveragePool")
@@ -200,7 +200,7 @@ def lp_pool(
 
 
 def _root(x: Any, p: int) -> Any:
-    return x if p == 1 else np_.sqrt(x) if p == 2 else x ** (1 / p)
+    return x if p == 1 else lazy.sqrt(x) if p == 2 else x ** (1 / p)
 
 
 def _spatial(x: Any) -> Ints:
@@ -209,17 +209,17 @@ def _spatial(x: Any) -> Ints:
 
 @operator("GlobalAveragePool")
 def global_average_pool(x: Any) -> Any:
-    return np_.mean(x, _spatial(x), keepdims=True)
+    return lazy.mean(x, _spatial(x), keepdims=True)
 
 
 @operator("GlobalMaxPool")
 def global_max_pool(x: Any) -> Any:
-    return np_.max(x, _spatial(x), keepdims=True)
+    return lazy.max(x, _spatial(x), keepdims=True)
 
 
 @operator("GlobalLpPool", since=2)
 def global_lp_pool(x: Any, *, p: int = 2) -> Any:
-    return _root(np_.sum(np.abs(x) ** p, _spatial(x), keepdims=True), p)
+    return _root(lazy.sum(np.abs(x) ** p, _spatial(x), keepdims=True), p)
 
 
 @operator("MaxUnpool")
@@ -242,7 +242,7 @@ def max_unpool(
     wanted = ints(output_shape, "the output shape")
     if any(m < n for m, n in zip(wanted, shape, strict=True)):
         raise UnsupportedOp(f"MaxUnpool to {wanted}, which is smaller than {shape}")
-    return np_.pad(y, [(0, m - n) for m, n in zip(wanted, shape, strict=True)])
+    return lazy.pad(y, [(0, m - n) for m, n in zip(wanted, shape, strict=True)])
 
 
 @operator("Col2Im")

@@ -82,15 +82,14 @@ def _do_conv(x: np.ndarray, w: np.ndarray, strides: tuple, padding: tuple, dilat
     k = x.ndim - 2
     view = windows(x, w.shape[2:], strides, padding, dilations, 0)
     filters, channels = w.shape[0] // groups, w.shape[1]
-    parts = [
-        np.tensordot(
-            view[:, g * channels : (g + 1) * channels],
-            w[g * filters : (g + 1) * filters],
-            axes=([1, *range(2 + k, 2 + 2 * k)], list(range(1, 2 + k))),
-        )
-        for g in range(groups)
-    ]
-    return np.moveaxis(np.concatenate(parts, axis=-1), -1, 1)
+    view = np.moveaxis(view, 1, 1 + k)  # [n, *positions, c, *kernel]
+    parts = []
+    for g in range(groups):
+        columns = view[(slice(None),) * (1 + k) + (slice(g * channels, (g + 1) * channels),)]
+        rows = w[g * filters : (g + 1) * filters].reshape(filters, -1)
+        # (not np.dot, which for arrays of one element takes 0 * NaN to be 0)
+        parts.append(columns.reshape(*columns.shape[: 1 + k], rows.shape[1]) @ rows.T)
+    return np.moveaxis(np.concatenate(parts, axis=-1), -1, 1).astype(x.dtype, copy=False)  # bfloat16 as float32
 
 
 ROWS = [

@@ -38,6 +38,7 @@ def range_of(op: str, attrs: tuple, types: Types, facts: Facts) -> Fact:
     rule = RANGES.get(op)
     if out.dtype.kind == "c" and op not in ("const", "transpose"):
         rule = None
+    facts = [of_dtype(t.dtype).meet(f) for f, t in zip(facts, types, strict=True)]  # at first it may be less than that
     found = of_dtype(out.dtype) if rule is None else rule(facts, types, out, attrs)
     if out.dtype in FLOAT8:
         found = replace(found, nan=True)  # float8_e4m3fn has no infinity and overflows to NaN
@@ -270,7 +271,7 @@ def _cast(facts: Facts, types: Types, out: TensorType, _attrs: tuple) -> Fact:
 
 def _has(dtype: np.dtype, value: float) -> bool:
     with np.errstate(over="ignore"):
-        return bool(float(dtype.type(value)) == value)
+        return float(dtype.type(float(value))) == value
 
 
 # functions --------------------------------------------------------------------------------------------------------

@@ -95,3 +95,18 @@ def test_the_calls_of_a_library_operator_on_a_gpu_do_what_it_means(op, args, att
     out = np.zeros(graph.outputs[0].shape, graph.outputs[0].dtype)
     calls.bind(np, scipy.special)(*given, *calls.constants, out)
     np.testing.assert_allclose(out, evaluate(graph, given)[0], rtol=1e-12, atol=1e-12)
+
+
+PLACES = {
+    "reflected": [2, 1, 0, 1, 2, 3, 2], "wrapped": [3, 0, 1, 2, 3, 0], "repeated": [0, 0, 0, 1, 2, 3, 3], "one": [2],
+    "negative": [-1, -2, -3], "stepping": [0, 2, 3, 1], "mixed": [0, 3, 1, 0, 2, 0, 3, 3, 1],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("axis", [-1, -2])
+@pytest.mark.parametrize("name", PLACES)
+def test_known_places_are_taken_whether_they_are_slices_or_not(name, axis):
+    x = read(0, (4, 4, 4), np.float64)
+    source = judge("library", Graph((x,), (node("take", (x, const(PLACES[name])), (axis,)),)))
+    assert "take(" not in source
+

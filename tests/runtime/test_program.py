@@ -10,6 +10,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.ir import Graph, Literal, Node, node
+from eqfuse.memory import results
 from eqfuse.plan import Kernel, Plan
 from eqfuse.runtime import Program
 from tests.kernels.numpy_cases import CPU, PRICE, add, gelu, mul, number, read, reduced, softmax
@@ -117,3 +118,67 @@ def test_source_names_every_kernel():
     assert "# kernel 0, library: v1 = exp of v0" in program.source()
     assert "exp(v0, v1)" in program.source()
     assert "transpose of v1: no data moves" in program.source()
+
+
+def test_memory_of_a_result_is_used_again_only_when_nobody_holds_it_or_a_view():
+    program = Program(one_kernel_per_operator([x := read(0, (100, 200))], node("exp", (x,))))
+    zeros, ones = np.zeros((100, 200), np.float32), np.ones((100, 200), np.float32)
+    held = program(zeros)[0]
+    row = program(zeros)[0][5]
+    for _ in range(20):
+        program(ones)
+    assert (held == 1).all() and (row == 1).all()
+    results.forget()
+    address = program(zeros)[0].ctypes.data
+    assert program(ones)[0].ctypes.data == address
+
+
+def test_a_result_that_is_held_is_not_written_by_other_threads():
+    program = Program(one_kernel_per_operator([x := read(0, (100, 200))], node("negative", (x,))))
+    wrong = []
+
+    def call(i: int) -> None:
+        array = np.full((100, 200), i, np.float32)
+        kept = [program(array)[0] for _ in range(30)]
+        wrong.extend(k for k in kept if (k != -i).any())
+
+    threads = [threading.Thread(target=call, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def scattered(x: Node, value: Node, start: int) -> Node:
+    """`x` with `value` from `start` on."""
+    return node("slice_scatter", (x, value), ((((start, start + value.shape[0], 1),),),))
+
+
+def part(x: Node, start: int, stop: int) -> Node:
+    return node("slice", (x,), (((start, stop, 1),),))
+
+
+def test_what_is_only_copied_into_a_slice_is_written_there():
+    x = read(0, (50,))
+    e = node("exp", (x,))
+    shifted = add(part(e, 0, 40), part(e, 3, 43))  # reads what it overwrites, three elements away
+    plan = one_kernel_per_operator([x], node("negative", (scattered(e, shifted, 2),)))
+    program = Program(plan)
+    assert ", into v1" in program.source()
+    a = np.linspace(-1, 1, 50, dtype=np.float32)
+    for _ in range(2):
+        np.testing.assert_array_equal(program(a)[0], ef.meaning(plan.graph, a)[0])
+
+
+def test_an_array_that_is_read_meanwhile_is_not_overwritten():
+    x = read(0, (50,))
+    e = node("exp", (x,))
+    new = node("negative", (part(x, 0, 10),))
+    later = node("sqrt", (e,))
+    written = scattered(e, new, 5)
+    plan = one_kernel_per_operator([x], add(written, later), later)
+    a = np.linspace(-1, 1, 50, dtype=np.float32)
+    for got, wanted in zip(Program(plan)(a), ef.meaning(plan.graph, a), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+

@@ -1,0 +1,42 @@
+"""``where`` on many elements: whichever way it goes, the result holds the chosen bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eqfuse.emit.numpy_where import choose
+
+N = 5000
+CONDITIONS = {
+    "always": np.ones(N, bool),
+    "never": np.zeros(N, bool),
+    "seldom changing": np.arange(N) // 500 % 2 == 0,
+    "often changing": np.random.default_rng(0).random(N) > 0.5,
+    "with gaps": np.ones(2 * N, bool)[::2],
+    "of one element": np.array([True]),
+}
+
+
+@pytest.mark.parametrize("out", ["elsewhere", "yes", "no"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int16, np.bool_])
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_the_chosen_bits_arrive_wherever_the_result_lies(name, dtype, out):
+    condition = CONDITIONS[name]
+    rng = np.random.default_rng(1)
+    yes, no = (rng.normal(size=N).astype(dtype) for _ in range(2))
+    if dtype == np.float64:
+        yes[3], no[4] = np.nan, -0.0
+    wanted = np.where(condition, yes, no)
+    result = {"elsewhere": np.empty(N, dtype), "yes": yes, "no": no}[out]
+    choose(condition, yes, no, np.empty(condition.shape, f"i{yes.itemsize}"), result)
+    assert result.tobytes() == wanted.tobytes()
+
+
+def test_a_number_may_be_chosen():
+    condition = CONDITIONS["often changing"]
+    x, zero = np.arange(N) * 1.0, np.array(0.0)
+    for yes, no in ((x, zero), (zero, x)):
+        out = np.empty(N)
+        choose(condition, yes, no, np.empty(N, np.int64), out)
+        np.testing.assert_array_equal(out, np.where(condition, yes, no))
