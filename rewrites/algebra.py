@@ -100,8 +100,6 @@ LAWS = [
     Law("x_plus_multiple", x + x * y, x * (y + 1.0), (varies(x),), REASSOCIATES),
     Law("x_minus_multiple", x - x * y, x * (1.0 - y), (varies(x),), REASSOCIATES),
     Law("multiple_minus_x", x * y - x, x * (y - 1.0), (varies(x),), REASSOCIATES),
-    Law("known_multiple_plus_itself", x * a + a, (x + 1.0) * a, (known(a),), REASSOCIATES),
-    Law("known_multiple_minus_itself", x * a - a, (x - 1.0) * a, (known(a),), REASSOCIATES),
     Law("quotient_of_quotient", x / y / z, x / (y * z), exactness=REASSOCIATES),
     # a(1 - w) + b w = a + (b - a) w
     Law("lerp", a * (1.0 - w) + b * w, a + (b - a) * w, exactness=REASSOCIATES, both=True),

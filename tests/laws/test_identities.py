@@ -242,6 +242,9 @@ REASSOCIATE: dict[str, Row] = {
     "ONNX Mish": (lambda x: x * np.tanh(softplus(x)), lambda x: np.tanh(np.logaddexp(0, x)) * x, [X]),
     "ONNX ReduceL2": (lambda x: np.sqrt(np.square(x).sum(-1)), lambda x: np.sqrt((x * x).sum(-1)), [X]),
     "ONNX ReduceL1": (lambda x: np.abs(-x).sum(-1), lambda x: np.abs(x).sum(-1), [X]),
+    "leaky relu by parts": (lambda x: relu(x) + 0.01 * np.minimum(x, 0), leaky_relu, [X]),
+    "leaky relu of x < 0": (lambda x: np.where(x < 0, 0.01 * x, x), leaky_relu, [X]),
+    "leaky relu as a maximum": (lambda x: np.maximum(x, 0.1 * x), lambda x: leaky_relu(x, 0.1), [X]),
     "softplus without overflow": (lambda x: relu(x) + np.log1p(np.exp(-np.abs(x))), softplus, [X]),
     "sigmoid without overflow": (
         lambda x: np.where(x >= 0, 1 / (1 + np.exp(-x)), np.exp(x) / (1 + np.exp(x))), sigmoid, [X]),
@@ -287,8 +290,6 @@ APPROXIMATE: dict[str, Row] = {
     "softplus x - x = softplus(-x)": (lambda x: softplus(x) - x, lambda x: softplus(-x), [X]),
     "ONNX Mish by exp": (lambda x: x * np.tanh(np.log1p(np.exp(x))), lambda x: x * np.tanh(softplus(x)), [X]),
     "ONNX Elu by expm1": (lambda x: np.where(x < 0, 1.0 * (np.exp(x) - 1), x), lambda x: elu(x), [X]),
-    "leaky relu by parts": (lambda x: relu(x) + 0.01 * np.minimum(x, 0), leaky_relu, [X]),
-    "leaky relu of x < 0": (lambda x: np.where(x < 0, 0.01 * x, x), leaky_relu, [X]),
     "gelu by erfc": (lambda x: 0.5 * x * erfc(-x * math.sqrt(0.5)), gelu, [X]),
     "relu by |x|": (lambda x: (x + np.abs(x)) / 2, relu, [X]),
     "maximum by |x - y|": (lambda x, y: (x + y + np.abs(x - y)) / 2, np.maximum, [X, Y]),

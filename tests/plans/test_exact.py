@@ -16,6 +16,7 @@ from eqfuse.extract.binary import BinaryProgram, minimise
 from eqfuse.extract.cover import Cover
 from eqfuse.hardware import DEVICES
 from eqfuse.plan import Plan
+from eqfuse.rewrites import REASSOCIATES, Law, known, tensors
 from eqfuse.testing.random_graphs import random_graph, scrambled
 from eqfuse.testing.suite import GRAPHS
 
@@ -134,12 +135,13 @@ def _column(of: int, reads: tuple[int, ...]) -> exact.Column:
     return exact.Column(Kernel(), 1.0)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["G3 k=8", "G24"])
-def test_it_beats_flow_where_several_outputs_are_chosen_together(name: str) -> None:
-    function, types = GRAPHS[name].program(False)
+def test_it_beats_flow_where_several_outputs_are_chosen_together() -> None:
+    x, a = tensors("x a")
+    misleads = Law("multiple_plus_itself", x * a + a, (x + 1.0) * a, (known(a),), REASSOCIATES)
+    function, types = GRAPHS["G3 k=200"].program(False)
     graph = ef.trace(function, *(ef.spec(t.shape, t.dtype) for t in types))
-    space = saturate(graph)
-    best, found = (choose(space, DEVICES["a100" if name == "G24" else "cpu"], e) for e in ("exact", "flow"))
+    space = saturate(graph, laws=["all", misleads])
+    best, found = (choose(space, DEVICES["cpu"], e) for e in ("exact", "flow"))
     assert seconds(best) < 0.995 * seconds(found)
     assert best.gap == pytest.approx(0, abs=1e-5) and found.gap is None
 
