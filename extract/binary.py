@@ -14,8 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import csr_array
 
 _UNITS = 10**9  # CP-SAT counts in integers: the cost of the hint, in units
 
@@ -78,6 +76,9 @@ def _cp_sat(cp_model: Any, program: BinaryProgram, hint: Sequence[int], seconds:
 
 
 def _highs(program: BinaryProgram, seconds: float, integral: bool = True) -> Solution:
+    from scipy.optimize import Bounds, LinearConstraint, milp  # slow to import, and seldom needed
+    from scipy.sparse import csr_array
+
     scale = 1e3 / max([*program.costs, 1e-12])
     places = [(r, v, c) for r, (coefficients, _, _) in enumerate(program.rows) for v, c in coefficients.items()]
     at, variables, values = (np.array(column) for column in zip(*places, strict=True))

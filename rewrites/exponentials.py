@@ -1,10 +1,11 @@
 """Laws of exp, log, powers and roots.
 
-In: nothing. Out: `LAWS`. Most are APPROXIMATE: they leave out an overflow, or a NaN outside a function's domain.
+In: nothing. Out: `LAWS`. Most are APPROXIMATE: they leave out an overflow.
 """
 
 from __future__ import annotations
 
+from eqfuse.rewrites.domains import domain
 from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, over_complex, tensors
 from eqfuse.rewrites.words import cbrt, exp, expm1, function, hypot, log, log1p, logaddexp, maximum, sqrt
 
@@ -24,7 +25,7 @@ def _laws_of_base(e: str, log: str) -> list[Law]:
         Law(f"power_of_{e}", raised(x) ** a, raised(x * a), exactness=APPROXIMATE),
         Law(f"sqrt_of_{e}", sqrt(raised(x)), raised(x * 0.5), exactness=APPROXIMATE),
         Law(f"{log}_of_{e}", logarithm(raised(x)), x, exactness=APPROXIMATE),
-        Law(f"{e}_of_{log}", raised(logarithm(x)), x, exactness=APPROXIMATE),
+        Law(f"{e}_of_{log}", raised(logarithm(x)), x, domain(log, x), REASSOCIATES),
         Law(f"{e}_of_scaled_{log}", raised(logarithm(x) * y), x**y, exactness=APPROXIMATE),
     ]
 
@@ -32,8 +33,9 @@ def _laws_of_base(e: str, log: str) -> list[Law]:
 def _laws_of_logarithm(f: str) -> list[Law]:
     g = function(f)
     return [
-        Law(f"{f}_of_quotient", g(x / y), g(x) - g(y), exactness=APPROXIMATE),
-        Law(f"sum_of_{f}", g(x) + g(y), g(x * y), exactness=APPROXIMATE),
+        Law(f"{f}_of_quotient", g(x / y), g(x) - g(y), domain(f, x), REASSOCIATES),
+        Law(f"{f}_of_quotient_by_positive", g(x / y), g(x) - g(y), domain(f, y), REASSOCIATES),
+        Law(f"sum_of_{f}", g(x) + g(y), g(x * y), domain(f, x), APPROXIMATE),  # the product may overflow
         Law(f"{f}_of_power", g(x**a), a * g(x), exactness=APPROXIMATE),
         Law(f"{f}_of_reciprocal", g(1.0 / x), -g(x), exactness=REASSOCIATES),
         Law(f"{f}_of_sqrt", g(sqrt(x)), g(x) * 0.5, exactness=REASSOCIATES),
@@ -46,7 +48,7 @@ LAWS = [
     # near zero and one
     Law("log1p", log(x + 1.0), log1p(x), exactness=APPROXIMATE),
     Law("expm1", exp(x) - 1.0, expm1(x), exactness=APPROXIMATE),
-    Law("expm1_of_log1p", expm1(log1p(x)), x, exactness=APPROXIMATE),
+    Law("expm1_of_log1p", expm1(log1p(x)), x, domain("log1p", x), REASSOCIATES),
     Law("expm1_plus_one", expm1(x) + 1.0, exp(x), exactness=APPROXIMATE),
     # log(e^x + e^y)
     Law("logaddexp_commutes", logaddexp(x, y), logaddexp(y, x), exactness=EXACT),
@@ -55,10 +57,10 @@ LAWS = [
     Law("logaddexp_of_shifted", logaddexp(x + z, y + z), logaddexp(x, y) + z, exactness=REASSOCIATES),
     Law("exp_of_logaddexp", exp(logaddexp(x, y)), exp(x) + exp(y), exactness=APPROXIMATE),
     # roots
-    Law("square_of_sqrt", sqrt(x) * sqrt(x), x, exactness=APPROXIMATE),
+    Law("square_of_sqrt", sqrt(x) * sqrt(x), x, domain("sqrt", x), REASSOCIATES),
     Law("sqrt_of_square", sqrt(x * x), abs(x), exactness=APPROXIMATE),
-    Law("product_of_sqrt", sqrt(x) * sqrt(y), sqrt(x * y), exactness=APPROXIMATE),
-    Law("quotient_of_sqrt", sqrt(x) / sqrt(y), sqrt(x / y), exactness=APPROXIMATE),
+    Law("product_of_sqrt", sqrt(x) * sqrt(y), sqrt(x * y), domain("sqrt", x, y), REASSOCIATES),
+    Law("quotient_of_sqrt", sqrt(x) / sqrt(y), sqrt(x / y), domain("sqrt", x, y), REASSOCIATES),
     Law("x_over_sqrt", x / sqrt(x), sqrt(x), exactness=APPROXIMATE),
     Law("sqrt_over_x", sqrt(x) / x, 1.0 / sqrt(x), exactness=APPROXIMATE),
     Law("sqrt_of_reciprocal", sqrt(1.0 / x), 1.0 / sqrt(x), exactness=APPROXIMATE),
@@ -78,7 +80,7 @@ LAWS = [
 # a complex log or root gives the principal one of many values
 LAWS = over_complex(
     LAWS, None, product_of_exp=APPROXIMATE, quotient_of_exp=APPROXIMATE, reciprocal_of_exp=APPROXIMATE,
-    exp_of_log=APPROXIMATE, log1p=APPROXIMATE, expm1=APPROXIMATE, expm1_plus_one=APPROXIMATE,
-    square_of_sqrt=APPROXIMATE, power_half=APPROXIMATE, product_of_exp2=APPROXIMATE, quotient_of_exp2=APPROXIMATE,
+    log1p=APPROXIMATE, expm1=APPROXIMATE, expm1_plus_one=APPROXIMATE,
+    power_half=APPROXIMATE, product_of_exp2=APPROXIMATE, quotient_of_exp2=APPROXIMATE,
     log_of_sqrt=APPROXIMATE,
 )  # fmt: skip

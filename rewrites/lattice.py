@@ -6,25 +6,23 @@ In: nothing. Out: `LAWS`. A NaN passes through minimum and maximum, which rules 
 
 from __future__ import annotations
 
+from eqfuse.rewrites.domains import BETWEEN, FROM_BELOW, domain
 from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, floating, known, tensors
 from eqfuse.rewrites.words import copysign, function, maximum, minimum, sign, sqrt
 
 x, y, z, a, b = tensors("x y z a b")
 
-# growing functions: of every number, and of some
+# growing functions, defined of every number
 MONOTONE = ("exp", "exp2", "expm1", "tanh", "erf", "sinh", "asinh", "atan", "cbrt", "floor", "ceil", "trunc", "round")
-FROM_BELOW = ("sqrt", "log", "log2", "log10", "log1p", "acosh")  # NaN of what is too small
-BETWEEN = ("asin", "atanh")  # NaN on both sides
 
 
 def _laws_of_monotone(f: str) -> list[Law]:
     """One evaluation serves both; the function of the larger is the larger function."""
     g = function(f)
     return [
-        Law(f"maximum_of_{f}", maximum(g(x), g(y)), g(maximum(x, y)),
-            exactness=REASSOCIATES if f in MONOTONE else APPROXIMATE),
+        Law(f"maximum_of_{f}", maximum(g(x), g(y)), g(maximum(x, y)), domain(f, x, y), REASSOCIATES),
         Law(f"minimum_of_{f}", minimum(g(x), g(y)), g(minimum(x, y)),
-            exactness=APPROXIMATE if f in BETWEEN else REASSOCIATES),
+            () if f in FROM_BELOW else domain(f, x, y), REASSOCIATES),  # the smaller of them is outside too
     ]  # fmt: skip
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from eqfuse.ir import Literal, TensorType
 from eqfuse.ops.contractions import window_extents
+from eqfuse.rewrites.domains import domain
 from eqfuse.rewrites.law import (
     APPROXIMATE,
     EXACT,
@@ -313,7 +314,7 @@ LAWS = [
       for f in BOUNDED),
     *(Law(f"{f}_out_of_window_max", window_max(apply(f, x)), apply(f, window_max(x)), exactness=REASSOCIATES)
       for f in UNBOUNDED),
-    *(Law(f"{f}_out_of_window_max", window_max(apply(f, x)), apply(f, window_max(x)), exactness=APPROXIMATE)
+    *(Law(f"{f}_out_of_window_max", window_max(apply(f, x)), apply(f, window_max(x)), domain(f, x), APPROXIMATE)
       for f in PARTIAL),
     Law("scale_out_of_window_sum", window_sum(x * c), window_sum(x) * c,
         (constant_in_window(c),), REASSOCIATES),

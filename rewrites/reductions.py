@@ -11,7 +11,8 @@ from typing import Any
 
 from eqfuse.dtypes import kind
 from eqfuse.ir import Literal, TensorType
-from eqfuse.rewrites.lattice import BETWEEN, FROM_BELOW, MONOTONE
+from eqfuse.rewrites.domains import BETWEEN, FROM_BELOW, domain
+from eqfuse.rewrites.lattice import MONOTONE
 from eqfuse.rewrites.law import (
     APPROXIMATE,
     EXACT,
@@ -125,11 +126,9 @@ def _laws_of_axes(op: str) -> list[Law]:
 def _laws_of_monotone(f: str) -> list[Law]:
     """The largest value of a growing function is its value at the largest."""
     g = function(f)
-    largest = REASSOCIATES if f in MONOTONE else APPROXIMATE
-    smallest = APPROXIMATE if f in BETWEEN else REASSOCIATES
     return [
-        Law(f"{f}_out_of_max", g(x).max(p), g(x.max(p)), exactness=largest),
-        Law(f"{f}_out_of_min", g(x).min(p), g(x.min(p)), exactness=smallest),
+        Law(f"{f}_out_of_max", g(x).max(p), g(x.max(p)), domain(f, x), REASSOCIATES),
+        Law(f"{f}_out_of_min", g(x).min(p), g(x.min(p)), () if f in FROM_BELOW else domain(f, x), REASSOCIATES),
     ]
 
 
@@ -197,9 +196,9 @@ _OF_REALS = [
     *(law for op in ("argmax", "argmin") for law in _laws_of_places(op)),
     # products
     Law("product_of_exp_over_axes", prod(exp(x)), exp(x.sum(p)), exactness=APPROXIMATE),
-    Law("log_of_prod", log(prod(x)), log(x).sum(p), exactness=APPROXIMATE),
+    Law("log_of_prod", log(prod(x)), log(x).sum(p), domain("log", x), APPROXIMATE),
     Law("abs_out_of_prod", prod(abs(x)), abs(prod(x)), (floating(x),), REASSOCIATES),
-    Law("sqrt_out_of_prod", prod(sqrt(x)), sqrt(prod(x)), exactness=APPROXIMATE),
+    Law("sqrt_out_of_prod", prod(sqrt(x)), sqrt(prod(x)), domain("sqrt", x), APPROXIMATE),
     Law("scale_out_of_prod", prod(x * s), prod(x) * s ** computed(count, x, p), exactness=REASSOCIATES),
     # log-sum-exp: shifted by anything it is the same, but only shifted by the maximum is it safe
     Law("log_sum_exp_shift", log(exp(x - b).sum(p)) + b, log(exp(x).sum(p)), exactness=APPROXIMATE),
