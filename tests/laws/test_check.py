@@ -133,7 +133,7 @@ def test_no_counterexample_is_larger_than_a_reader_can_take_in(law: Law) -> None
     assert found is not None
     assert all(a.size <= 4 and not layout_of(a) for a in found.arrays.values()), str(found)
     values = [v for a in found.arrays.values() for v in a.ravel()]
-    assert sum(v != 0 for v in values) <= 3 and all(abs(v) <= 2 or v != v for v in values), str(found)
+    assert sum(v != 0 for v in values) <= 3, str(found)
 
 
 def test_a_counterexample_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> None:
