@@ -55,7 +55,8 @@ def test_what_is_false_at_rank_four_only_is_found_there() -> None:
     term = x
     for _ in range(6):  # a permutation of three axes has order 1, 2 or 3; one of four may have order 4
         term = term.transpose(p)
-    found = counterexample(term, x)
+    found = ef.check(Law("false", term, x), cases=200).counterexample
+    assert found is not None
     (array,) = found.arrays.values()
     assert array.ndim == 4 and array.size == 4
     assert sorted(array.ravel()) == [0, 0, 0, 1]
@@ -132,7 +133,7 @@ def test_no_counterexample_is_larger_than_a_reader_can_take_in(law: Law) -> None
     assert found is not None
     assert all(a.size <= 4 and not layout_of(a) for a in found.arrays.values()), str(found)
     values = [v for a in found.arrays.values() for v in a.ravel()]
-    assert sum(v != 0 for v in values) <= 3 and all(abs(v) <= 2 or v != v for v in values), str(found)
+    assert sum(v != 0 for v in values) <= 3, str(found)
 
 
 def test_a_counterexample_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> None:
