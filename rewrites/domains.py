@@ -11,7 +11,7 @@ import math
 from eqfuse.rewrites.law import Guard, Term, between, nonnegative
 
 FROM_BELOW = {"sqrt": 0.0, "log": 0.0, "log2": 0.0, "log10": 0.0, "log1p": -1.0, "acosh": 1.0}
-BETWEEN = {"asin": (-1.0, 1.0), "atanh": (-1.0, 1.0)}
+BETWEEN = {"asin": (-1.0, 1.0), "acos": (-1.0, 1.0), "atanh": (-1.0, 1.0)}
 
 
 def domain(function: str, *terms: Term) -> tuple[Guard, ...]:

@@ -6,7 +6,7 @@ In: nothing. Out: `LAWS`. A NaN passes through minimum and maximum, which rules 
 
 from __future__ import annotations
 
-from eqfuse.rewrites.domains import BETWEEN, FROM_BELOW, domain
+from eqfuse.rewrites.domains import FROM_BELOW, domain
 from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, floating, known, tensors
 from eqfuse.rewrites.words import copysign, function, maximum, minimum, sign, sqrt
 
@@ -14,6 +14,9 @@ x, y, z, a, b = tensors("x y z a b")
 
 # growing functions, defined of every number
 MONOTONE = ("exp", "exp2", "expm1", "tanh", "erf", "sinh", "asinh", "atan", "cbrt", "floor", "ceil", "trunc", "round")
+
+
+GROWING = (*MONOTONE, *FROM_BELOW, "asin", "atanh")
 
 
 def _laws_of_monotone(f: str) -> list[Law]:
@@ -53,7 +56,7 @@ LAWS = [
     Law("minimum_of_differences", minimum(x - z, y - z), minimum(x, y) - z, (floating(x),), REASSOCIATES),
     Law("maximum_from_one", maximum(z - x, z - y), z - minimum(x, y), (floating(x),), REASSOCIATES),
     Law("minimum_from_one", minimum(z - x, z - y), z - maximum(x, y), (floating(x),), REASSOCIATES),
-    *(law for f in (*MONOTONE, *FROM_BELOW, *BETWEEN) for law in _laws_of_monotone(f)),
+    *(law for f in GROWING for law in _laws_of_monotone(f)),
     Law("maximum_of_negatives", maximum(-x, -y), -minimum(x, y), (floating(x),), REASSOCIATES),
     Law("minimum_of_negatives", minimum(-x, -y), -maximum(x, y), (floating(x),), REASSOCIATES),
     Law("maximum_of_shifted", maximum(x + z, y + z), maximum(x, y) + z, (floating(x),), REASSOCIATES),

@@ -245,6 +245,7 @@ everywhere = guard("the windows stand everywhere, unpadded", _everywhere, stride
 everywhere2 = guard("the second's windows stand everywhere, unpadded", _everywhere, strides2, padding2)
 one_per_image = guard("s is one number per image", _one_per_image, s, x)
 unpadded = guard("nothing is padded", _unpadded, padding)
+unpadded2 = guard("the second is not padded", _unpadded, padding2)  # where only padding is seen, NaN weights are not
 over_all = guard("the window holds everything", _holds_all, x, window, padding)
 point = guard("the window is a point", lambda w: set(w) == {1}, window)
 zero = guard("n is zero", _is_zero, n)
@@ -257,6 +258,12 @@ def _linear(name: str, f: Any, when: tuple[Guard, ...], a: Term, b: Term) -> lis
         Law(f"difference_of_{name}", f(a) - f(b), f(a - b), when, REASSOCIATES),
     ]
 
+
+points_before = (
+    conv(conv(x, v), w, CONV2),
+    conv(x, (v.reshape(computed(_matrix, v)).transpose((1, 0)) @ w.reshape(computed(_rows_of_kernels, w)))
+         .reshape(computed(_kernels_before, v, w)), CONV2),
+)  # fmt: skip
 
 LAWS = [
     # scales and shifts
@@ -281,9 +288,8 @@ LAWS = [
     Law("pointwise_after_conv", conv(conv(x, w, UNGROUPED), v, CONV2),
         conv(x, (v.reshape(computed(_matrix, v)) @ w.reshape(computed(_matrix, w)))
              .reshape(computed(_kernels_after, v, w)), UNGROUPED), (everywhere2, known(v, w)), REASSOCIATES),
-    Law("pointwise_before_conv", conv(conv(x, v), w, CONV2),
-        conv(x, (v.reshape(computed(_matrix, v)).transpose((1, 0)) @ w.reshape(computed(_rows_of_kernels, w)))
-             .reshape(computed(_kernels_before, v, w)), CONV2), (everywhere, known(v, w)), REASSOCIATES),
+    Law("pointwise_before_conv", *points_before, (everywhere, unpadded2, known(v, w)), REASSOCIATES),
+    Law("pointwise_before_padded_conv", *points_before, (everywhere, known(v, w)), APPROXIMATE),
     # convolutions that are products
     Law("pointwise_conv_is_product", conv(x, w),
         (w.reshape(computed(_matrix, w)) @ x.reshape(computed(_rows_of_kernels, x)))

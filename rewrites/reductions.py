@@ -11,8 +11,8 @@ from typing import Any
 
 from eqfuse.dtypes import kind
 from eqfuse.ir import Literal, TensorType
-from eqfuse.rewrites.domains import BETWEEN, FROM_BELOW, domain
-from eqfuse.rewrites.lattice import MONOTONE
+from eqfuse.rewrites.domains import FROM_BELOW, domain
+from eqfuse.rewrites.lattice import GROWING
 from eqfuse.rewrites.law import (
     APPROXIMATE,
     EXACT,
@@ -192,7 +192,7 @@ _OF_REALS = [
     Law("cap_out_of_min", minimum(x, b).min(p), minimum(x.min(p), b), exactness=REASSOCIATES),
     Law("max_of_negative", (-x).max(p), -x.min(p), (floating(x),), REASSOCIATES),
     Law("min_of_negative", (-x).min(p), -x.max(p), (floating(x),), REASSOCIATES),
-    *(law for f in (*MONOTONE, *FROM_BELOW, *BETWEEN) for law in _laws_of_monotone(f)),
+    *(law for f in GROWING for law in _laws_of_monotone(f)),
     *(law for op in ("argmax", "argmin") for law in _laws_of_places(op)),
     # products
     Law("product_of_exp_over_axes", prod(exp(x)), exp(x.sum(p)), exactness=APPROXIMATE),

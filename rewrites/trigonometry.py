@@ -6,7 +6,7 @@ In: nothing. Out: `LAWS`. An infinite angle has no sine, so that `sin² + cos² 
 from __future__ import annotations
 
 from eqfuse.rewrites.algebra import filled_with, ones
-from eqfuse.rewrites.domains import domain
+from eqfuse.rewrites.domains import BETWEEN, domain
 from eqfuse.rewrites.law import APPROXIMATE, REASSOCIATES, Law, apply, over_complex, tensors
 from eqfuse.rewrites.words import cos, cosh, exp, sin, sinh, sqrt, tan, tanh
 
@@ -27,7 +27,8 @@ LAWS = [
     *(Law(f"{f}_of_negative", apply(f, -x), -apply(f, x), exactness=REASSOCIATES) for f in ODD),
     *(Law(f"{f}_of_negative", apply(f, -x), apply(f, x), exactness=REASSOCIATES) for f in EVEN),
     *(Law(f"{f}_of_abs", apply(f, abs(x)), apply(f, x), exactness=REASSOCIATES) for f in EVEN),
-    *(Law(f"{f}_undoes_{g}", apply(f, apply(g, x)), x, domain(g, x), APPROXIMATE) for f, g in INVERSES),
+    *(Law(f"{f}_undoes_{g}", apply(f, apply(g, x)), x, domain(g, x),
+          REASSOCIATES if g in BETWEEN else APPROXIMATE) for f, g in INVERSES),
     # quotients
     Law("sin_over_cos", sin(x) / cos(x), tan(x), exactness=REASSOCIATES),
     Law("tan_times_cos", tan(x) * cos(x), sin(x), exactness=REASSOCIATES),

@@ -140,6 +140,12 @@ STRICT: dict[str, Row] = {
 
 # equal over the reals
 REASSOCIATE: dict[str, Row] = {
+    "exp log |x| = |x|": (lambda x: np.exp(np.log(np.abs(x))), np.abs, [X]),
+    "log |x| + log |y| = log |x| |y|": (
+        lambda x, y: np.log(np.abs(x)) + np.log(np.abs(y)), lambda x, y: np.log(np.abs(x) * np.abs(y)), [X, Y]),
+    "√|x| √|x| = |x|": (lambda x: np.sqrt(np.abs(x)) * np.sqrt(np.abs(x)), np.abs, [X]),
+    "sin asin tanh x = tanh x": (lambda x: np.sin(np.arcsin(np.tanh(x))), np.tanh, [X]),
+    "max of log of exp": (lambda x: np.log1p(np.exp(x)).max(-1), lambda x: np.log1p(np.exp(x).max(-1)), [X]),
     "x y + x z = x (y + z)": (lambda x, y, z: x * y + x * z, lambda x, y, z: x * (y + z), [X, Y, X]),
     "x - x y = x (1 - y)": (lambda x, y: x - x * y, lambda x, y: x * (1 - y), [X, Y]),
     "x y - x = x (y - 1)": (lambda x, y: x * y - x, lambda x, y: x * (y - 1), [X, Y]),
@@ -258,12 +264,9 @@ APPROXIMATE: dict[str, Row] = {
     "exp(x)² = exp 2x": (lambda x: np.exp(x) ** 2, lambda x: np.exp(2 * x), [X]),
     "√exp x = exp ½x": (lambda x: np.sqrt(np.exp(x)), lambda x: np.exp(x / 2), [X]),
     "log exp x = x": (lambda x: np.log(np.exp(x)), lambda x: x + 0.0, [X]),
-    "exp log x = x": (lambda x: np.exp(np.log(x)), lambda x: x + 0.0, [X]),
-    "log x + log y = log x y": (lambda x, y: np.log(x) + np.log(y), lambda x, y: np.log(x * y), [X, Y]),
     "log₂ x^3 = 3 log₂ x": (lambda x, y: np.log2(x**y), lambda x, y: y * np.log2(x), [X, Y]),
     "x^a x^b = x^(a + b)": (lambda x: x**1.25 * x**1.25, lambda x: x**2.5, [X]),
     "exp(y log x) = x^y": (lambda x, y: np.exp(y * np.log(x)), lambda x, y: x**y, [X, Y]),
-    "√x √x = x": (lambda x: np.sqrt(x) * np.sqrt(x), lambda x: x + 0.0, [X]),
     "√x² = |x|": (lambda x: np.sqrt(x**2), np.abs, [X]),
     "x^-½ = 1 / √x": (lambda x: np.power(x, F(-0.5)), lambda x: 1 / np.sqrt(x), [X]),
     "x / √x = √x": (lambda x: x / np.sqrt(x), np.sqrt, [X]),
@@ -281,7 +284,6 @@ APPROXIMATE: dict[str, Row] = {
     "tanh by exp of 2x": (lambda x: (np.exp(2 * x) - 1) / (np.exp(2 * x) + 1), np.tanh, [X]),
     "tanh x = 2 sigmoid(2x) - 1": (lambda x: 2 * sigmoid(2 * x) - 1, np.tanh, [X]),
     "sigmoid x = ½ tanh ½x + ½": (lambda x: np.tanh(x / 2) / 2 + 0.5, sigmoid, [X]),
-    "sin asin x = x": (lambda x: np.sin(np.arcsin(x)), lambda x: x + 0.0, [X]),
     "exp x / (1 + exp x) = sigmoid x": (lambda x: np.exp(x) / (1 + np.exp(x)), sigmoid, [X]),
     "1 - sigmoid x = sigmoid(-x)": (lambda x: 1 - sigmoid(x), lambda x: sigmoid(-x), [X]),
     "softmax of two": (lambda x, y: np.exp(x) / (np.exp(x) + np.exp(y)), lambda x, y: sigmoid(x - y), [X, Y]),
@@ -301,10 +303,10 @@ APPROXIMATE: dict[str, Row] = {
     "one-pass covariance": (
         lambda x, y: ((x - mean(x)) * (y - mean(y))).sum(-1),
         lambda x, y: (x * y).sum(-1) - x.mean(-1) * y.sum(-1), [X, Y]),
-    "log of a product": (lambda x: np.log(x.prod(-1)), lambda x: np.log(x).sum(-1), [X]),
+    "log of a product": (
+        lambda x: np.log(np.abs(x).prod(-1)), lambda x: np.log(np.abs(x)).sum(-1), [X]),
     "product of exp": (lambda x: np.exp(x).prod(-1), lambda x: np.exp(x.sum(-1)), [X]),
     "argmax of a shift": (lambda x: np.argmax(x - top(x), -1), lambda x: np.argmax(x, -1), [X]),
-    "max of log": (lambda x: np.log(x).max(-1), lambda x: np.log(x.max(-1)), [X]),
 }  # fmt: skip
 
 

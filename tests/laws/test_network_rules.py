@@ -163,7 +163,7 @@ FOLDED = {
     "batch norm into the convolution after it": (lambda x: conv(x * PER_CHANNEL + F(2), FILTERS), "conv", IMAGE),
     "points into the convolution before them": (lambda x: conv(conv(x, FILTERS, padding=1), POINTS), "conv", IMAGE),
     "points into the convolution after them": (
-        lambda x: conv(conv(x, MORE_POINTS), NEXT, stride=2, padding=1), "conv", IMAGE),
+        lambda x: conv(conv(x, MORE_POINTS), NEXT, stride=2), "conv", IMAGE),
     "two linear layers": (lambda x: (x @ W) @ W2, "matmul", A),
     "dequantised operand": (lambda x: ((x - F(3)) * F(0.5)) @ W, "matmul", A),
 }  # fmt: skip

@@ -54,8 +54,8 @@ def test_what_is_false_of_complex_numbers_is_never_done_to_them(name, dtype):
 
 def test_a_law_of_real_numbers_that_claims_to_be_of_complex_ones_is_found_out():
     for law in (
-        Law("root", sqrt(x) * sqrt(y), sqrt(x * y), exactness=APPROXIMATE, complex=APPROXIMATE),
-        Law("logs", log(x) + log(y), log(x * y), exactness=APPROXIMATE, complex=APPROXIMATE),
+        Law("root", sqrt(x * x * (x * x)), x * x, exactness=APPROXIMATE, complex=APPROXIMATE),
+        Law("logs", log(exp(x)), x, exactness=APPROXIMATE, complex=APPROXIMATE),
         Law("one", x * 1.0, x, exactness=EXACT, complex=EXACT),
         Law("half", apply("floor_divide", x, 2), x, complex=EXACT),
     ):
