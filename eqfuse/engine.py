@@ -89,6 +89,7 @@ class Engine:
         self._snaps = False
         self.number(None)  # 0 says no
         self._rules: list[Rule] = []
+        self._waiting: list[Rule] = []
         self._rulesets: dict[str, str] = {}  # name of each combination of laws that was run
         self._room: float = 0
         self._until = 0.0
@@ -324,18 +325,33 @@ class Engine:
         return self._names[n]
 
     def load(self, rules: Sequence[Rule]) -> None:
-        """Load laws, and the facts they rest on."""
+        """Take laws, and the facts they rest on. A rule waits until there are operators that it can match: egglog takes
+        longer to read one than most programs take to saturate."""
         if not rules:
             return
-        for rule in rules:
-            for op, arity in (*rule.reads, *rule.makes):
-                self.declare(op, arity)
+        self._waiting += rules
         self._snaps = any(rule.law.exactness > EXACT for rule in rules)
         self._partial = any(rule.law.exactness is APPROXIMATE for rule in rules)
+        self.declare("const", 0)
         self.fold_constants()
-        if any(g.wanted for rule in rules for g in rule.law.when):
+
+    def _wake(self) -> None:
+        """Read the rules whose operators have come up."""
+        functions = self._egraph.freeze().functions
+        present = {
+            (op, n) for name, (op, _, n) in self.constructors.items() if name in functions and functions[name].rows
+        }
+        ready = [rule for rule in self._waiting if present.issuperset(rule.reads)]
+        if not ready:
+            return
+        self._waiting = [rule for rule in self._waiting if not present.issuperset(rule.reads)]
+        for rule in ready:
+            for op, arity in rule.makes:
+                self.declare(op, arity)
+        if not self.ranges and any(g.wanted for rule in ready for g in rule.law.when):
             self.track_ranges()
-        for rule in rules:
+            self.run("(run-schedule (saturate (run facts) (run ranges)))")
+        for rule in ready:
             at = len(self._rules)
             self._rules.append(rule)
             self.run(f"(ruleset law{at})", rule.text.replace("{number}", str(at)))
@@ -369,6 +385,7 @@ class Engine:
         if self.facts:
             ranges = "(run ranges)" if self.ranges and not (self._partial and self._begun) else ""
             self.run(f"(run-schedule (saturate (run facts) {ranges}))")
+        self._wake()
         self._begun = True
         awake = " ".join(f"law{at}" for at, rule in enumerate(self._rules) if rule.name not in resting)
         if awake not in self._rulesets:

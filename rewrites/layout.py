@@ -291,7 +291,7 @@ def _laws_of_binary(op: str) -> list[Law]:
 
 def of_complex(law: Law) -> Law:
     """`law` as one of complex numbers too, where its operators are."""
-    met = {t.op for side in (law.lhs, law.rhs) for t in walk(side)}
+    met = {t.op for side in (*law.lefts, *law.rights) for t in walk(side)}
     return law if met.intersection(OF_REALS) else restated(law, complex=law.exactness)
 
 
