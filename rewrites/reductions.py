@@ -22,6 +22,7 @@ from eqfuse.rewrites.law import (
     Term,
     apply,
     attrs,
+    bounded,
     computed,
     floating,
     guard,
@@ -102,6 +103,7 @@ def cumsum(a: Term) -> Term:
 
 
 boolean = guard("x is bool", _is_bool, x)
+several = bounded("x has several elements along the axes", lambda x, p: any(x.extent(a) != 1 for a in p), x, p)
 agree = guard("x and y agree along the axes", _agree_along, x, y, p)
 constant_along = guard("b is constant along the axes", _constant_along, b, p)
 axis_free = guard("s has extent 1 on the axis", lambda s, axis: s.extent(axis) == 1, s, axis)
@@ -169,9 +171,9 @@ _OF_REALS = [
         (varies(b),),
         REASSOCIATES),
     # two reductions are one
-    Law("sums_meet", x.sum(p) + y.sum(p), (x + y).sum(p), (agree, floating(x)), REASSOCIATES),
-    Law("sums_meet_in_difference", x.sum(p) - y.sum(p), (x - y).sum(p), (agree, floating(x)), REASSOCIATES),
-    Law("products_meet", prod(x) * prod(y), prod(x * y), (agree, floating(x)), APPROXIMATE),
+    Law("sums_meet", x.sum(p) + y.sum(p), (x + y).sum(p), (agree, floating(x), several), REASSOCIATES),
+    Law("sums_meet_in_difference", x.sum(p) - y.sum(p), (x - y).sum(p), (agree, floating(x), several), REASSOCIATES),
+    Law("products_meet", prod(x) * prod(y), prod(x * y), (agree, floating(x), several), APPROXIMATE),
     Law("maxima_meet", maximum(x.max(p), y.max(p)), maximum(x, y).max(p), exactness=REASSOCIATES),
     Law("minima_meet", minimum(x.min(p), y.min(p)), minimum(x, y).min(p), exactness=REASSOCIATES),
     *(Law(f"{f}_meet", apply(f, any_(x), any_(y)), any_(apply(f, x, y)), (agree,), EXACT)
