@@ -71,7 +71,7 @@ def test_random_programs_give_numpys_answer(part: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("numerics", ["strict", "reassociate"])
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(2))
 def test_many_larger_random_programs_give_numpys_answer(part: int, numerics: str) -> None:
     @seeded(100 + part)
     @settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))

@@ -75,8 +75,8 @@ def test_one_compiled_node_test_in_sixty_gives_its_outputs() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
-def test_a_quarter_of_the_compiled_node_tests_give_their_outputs(part: int) -> None:
+@pytest.mark.parametrize("part", range(2))
+def test_an_eighth_of_the_compiled_node_tests_give_their_outputs(part: int) -> None:
     for case in list(node_cases().values())[part::16]:
         compiled(case)
 
@@ -123,7 +123,7 @@ def test_models_of_several_nodes_give_their_outputs(kind: str, passing: int) -> 
 
 # not squeezenet: its weights, all equal, make logits of millions, whose rounding its softmax magnifies
 @pytest.mark.slow
-@pytest.mark.parametrize("net", ["densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "vgg19"])
+@pytest.mark.parametrize("net", ["inception_v1", "resnet50", "shufflenet"])
 def test_a_whole_network_gives_its_output(net: str) -> None:
     graph = ef.from_onnx(DATA / "light" / f"light_{net}.onnx")
     (image,) = graph.inputs
