@@ -114,7 +114,7 @@ class _Writer:
         self.known = {f"v{v}" for v in known}
         self.roots: dict[str, View] = {}  # of views that stay
         self.names = {v: f"v{v}" for v in range(len(plan.types))}
-        self.made = 0
+        self.made = 2  # k0 and k1 are functions
         self.constants: dict[int, str] = {}
         self.called: dict[int, tuple[str, NumpyKernel]] = {}
         self.fresh = set(layout.fresh)
@@ -182,6 +182,8 @@ class _Writer:
             self.stays[names[name]] = number
 
         def ours(found: re.Match[str]) -> str:
+            if found[0] in NAMES:
+                return found[0]
             if found[0] not in names:
                 names[found[0]] = self._name("t")
             return names[found[0]]

@@ -63,7 +63,7 @@ class Source:
         if n.op != "const":
             return self.reads[n]
         if n not in self._consts:
-            name = self._consts[n] = f"k{len(self._consts)}"
+            name = self._consts[n] = f"k{len(self._consts) + 2}"  # k0 and k1 are Bessel's functions
             self.constants[name] = n
             self.names[name] = n.attrs[0].array  # type: ignore[attr-defined]
         return self._consts[n]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.special
 
+import eqfuse as ef
 from eqfuse.emit.cuda_calls import emit_calls
 from eqfuse.hardware import device
 from eqfuse.ir import Graph, const, node
@@ -110,3 +111,10 @@ def test_known_places_are_taken_whether_they_are_slices_or_not(name, axis):
     source = judge("library", Graph((x,), (node("take", (x, const(PLACES[name])), (axis,)),)))
     assert "take(" not in source
 
+
+
+def test_functions_named_like_the_emitters_own_names_are_called() -> None:
+    """Bessel's k0 and k1 stand beside the constants of a kernel and of a program."""
+    x, c = np.linspace(0.1, 3, 20), np.arange(20.0)
+    for f in (scipy.special.k0, lambda x: scipy.special.k1(x) * c + scipy.special.k0(x) * 2.5 + np.sin(x) * c):
+        np.testing.assert_allclose(ef.compile(f, x)(x), f(x), rtol=1e-12)
