@@ -34,6 +34,8 @@ TWICE = {"multiply": "square"}  # what an operator is of one tensor twice
 
 def range_of(op: str, attrs: tuple, types: Types, facts: Facts) -> Fact:
     """What is known of ``op(*arguments, *attrs)``."""
+    if op in TWICE.values() and types[0].dtype.kind == "b":  # NumPy squares no truth values: twice one is that one
+        return of_dtype(types[0].dtype).meet(facts[0])
     out = row(op).type(types, attrs)
     rule = RANGES.get(op)
     if out.dtype.kind == "c" and op not in ("const", "transpose"):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import eqfuse as ef
 from eqfuse.dtypes import BFLOAT16, FLOAT8
 from eqfuse.egraph import reachable
 from eqfuse.engine import Engine
@@ -163,3 +164,9 @@ def test_what_is_known_of_one_side_of_a_law_holds_of_the_other(family: str) -> N
             for n, other in zip(case.graph.outputs, results[half:] + results[:half], strict=True):
                 finite = other[np.isfinite(other)]
                 assert nearly(facts[n]).includes(finite), f"{law}\n{facts[n]} but {finite} of {given}"
+
+
+def test_truth_values_times_themselves_compile() -> None:
+    x = np.array([True, False])
+    program = ef.compile(lambda x: (x * x, np.maximum(x + 0.5, 0)), x)
+    np.testing.assert_array_equal(program(x)[0], x)
