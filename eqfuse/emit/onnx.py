@@ -7,19 +7,21 @@ computed here, and is an initialiser.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eqfuse.dtypes import kind
 from eqfuse.emit import onnx_arrays  # noqa: F401  (fills the table, as onnx_elementwise does)
 from eqfuse.emit.onnx_body import IR_VERSION, OPSET, Body, Value
 from eqfuse.emit.onnx_table import write
 from eqfuse.errors import EqfuseError, TargetUnavailable
 from eqfuse.files import write_atomically
-from eqfuse.ir import Graph, Literal, Node, TensorType
+from eqfuse.ir import Graph, Literal, Node, TensorType, const, substitute
 from eqfuse.meaning import evaluate
 from eqfuse.plan import Kernel, Plan
 
@@ -42,16 +44,17 @@ def to_onnx(plan: Plan, path: str | PathLike[str] | None = None) -> onnx.ModelPr
         raise TargetUnavailable("to_onnx writes models by the package onnx: pip install 'eqfuse[onnx]'") from error
     names = _names(plan)
     known = _known(plan)
+    kernels = [_with_known_integers(k, known) for k in plan.kernels]
     functions: dict[tuple[str, Graph], onnx.FunctionProto] = {}
     nodes = []
-    for i, k in enumerate(plan.kernels):
+    for i, k in enumerate(kernels):
         function = functions.get((k.kind, k.body))
         if function is None:
             function = functions[k.kind, k.body] = _function(f"k{i}_{k.kind}", k)
         reads, writes = ([names[v] for v in values] for values in (k.reads, k.writes))
         nodes.append(onnx.helper.make_node(function.name, reads, writes, f"kernel {i}", domain=DOMAIN))
     nodes += _copies(plan, names)
-    wanted = {v for k in plan.kernels for v in k.reads} | set(plan.outputs)
+    wanted = {v for k in kernels for v in k.reads} | set(plan.outputs)
     if sum(known[v].nbytes for v in wanted & known.keys()) > LARGEST:
         raise EqfuseError("the constants of this program take more than 2 GiB, which one ONNX file cannot hold")
     model = onnx.helper.make_model(
@@ -124,6 +127,18 @@ def _known(plan: Plan) -> dict[int, np.ndarray]:
     return known
 
 
+def _with_known_integers(k: Kernel, known: Mapping[int, np.ndarray]) -> Kernel:
+    """`k` with places and whole exponents that are known as constants: how it is written depends on them."""
+    at = {n: v for n, v in zip(k.body.inputs, k.reads, strict=True) if v in known}
+    asked = (n.args[1] for n in k.body.nodes if n.op in ("scatter", "power"))
+    values = {n: const(known[at[n]]) for n in asked if n in at and kind(n.dtype) in "iu"}
+    if not values:
+        return k
+    left = [(n, v) for n, v in zip(k.body.inputs, k.reads, strict=True) if n not in values]
+    body = Graph(tuple(n for n, _ in left), substitute(k.body.outputs, values))
+    return replace(k, body=body, reads=tuple(v for _, v in left))
+
+
 # ---- names
 
 
@@ -148,11 +163,11 @@ def _output_names(plan: Plan) -> list[str]:
     return _distinct(given, "output", taken)
 
 
-def _distinct(given: Iterable[str], kind: str, taken: Sequence[str] = ()) -> list[str]:
+def _distinct(given: Iterable[str], what: str, taken: Sequence[str] = ()) -> list[str]:
     """`given`, with another name where one is empty, stands twice, or looks like a value's own, ``v3``."""
     found: dict[str, None] = dict.fromkeys(taken)
     for i, name in enumerate(given):
-        name = name if name and not (name[0] == "v" and name[1:].isdigit()) else f"{kind}{i}"
+        name = name if name and not (name[0] == "v" and name[1:].isdigit()) else f"{what}{i}"
         while name in found:
             name += "_"
         found[name] = None

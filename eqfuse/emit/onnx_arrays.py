@@ -14,59 +14,98 @@ import numpy as np
 from eqfuse.dtypes import kind, lowest
 from eqfuse.emit.onnx_body import BOOL, I64, TAKES, Body, Value, carried
 from eqfuse.emit.onnx_elementwise import nan
-from eqfuse.emit.onnx_table import TABLE, Row, row
+from eqfuse.emit.onnx_table import row
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir import Literal, Node
 
 # ---- reductions
 
 
-def _axes(b: Body, n: Node) -> Value:
-    return b.ints(*n.attrs[0])
+@row("sum", "prod")
+def total(b: Body, n: Node, args: Sequence[Value]) -> Value:
+    return _total(b, n.op, b.cast(args[0], n.dtype), n.args[0].shape, n.attrs[0], n.shape)
 
 
-def _total(op: str) -> Row:
-    def write_total(b: Body, n: Node, args: Sequence[Value]) -> Value:
-        x = b.cast(args[0], n.dtype)
-        if not n.attrs[0]:
-            return b.plain("Identity", x)
-        return _reduced(b, op, x, _axes(b, n))
+def _total(
+    b: Body, op: str, x: Value, shape: Sequence[int], axes: Sequence[int], result: Sequence[int]
+) -> Value:
+    """The sum or product of `x` over `axes`, in the shape `result`. onnxruntime adds up whole numbers as float64, but
+    multiplies them, and their matrices, exactly."""
+    if 0 in shape:
+        return _full(b, 0 if op == "sum" else 1, x.dtype, result)
+    if not axes:
+        return b.plain("Identity", x)
+    if kind(x.dtype) == "f":
+        return _reduced(b, "ReduceSum" if op == "sum" else "ReduceProd", x, axes, len(result) == len(shape))
+    rows, count = _rows(b, x, shape, axes)
+    if op == "sum":
+        return _reshaped(b, b("MatMul", rows, b.constant(np.ones((count, 1)), x.dtype)), result)
+    while count > 1:
+        half = count // 2
+        parts = [_columns(b, rows, start, stop) for start, stop in ((0, half), (half, 2 * half), (2 * half, count))]
+        rows = b("Mul", *parts[:2])
+        if count % 2:
+            rows = b.plain("Concat", rows, parts[2], axis=1)
+        count -= half
+    return _reshaped(b, rows, result)
 
-    return write_total
+
+def _rows(b: Body, x: Value, shape: Sequence[int], axes: Sequence[int]) -> tuple[Value, int]:
+    """`x` as a matrix whose rows run over `axes`, and their length."""
+    last = [len(shape) + a for a in axes]
+    order = [i for i in range(len(shape)) if i not in last] + last
+    count = math.prod(shape[a] for a in axes)
+    if order != sorted(order):
+        x = b.plain("Transpose", x, perm=order)
+    return _reshaped(b, x, (math.prod(shape) // count, count)), count
 
 
-def _reduced(b: Body, op: str, x: Value, axes: Value, keepdims: int = 1) -> Value:
+def _columns(b: Body, x: Value, start: int, stop: int) -> Value:
+    return b.plain("Slice", x, b.ints(start), b.ints(stop), b.ints(1), b.ints(1))
+
+
+def _reduced(b: Body, op: str, x: Value, axes: Sequence[int], kept: bool = True) -> Value:
     carrier = carried(op, x.dtype)
-    return b.cast(b.plain(op, b.cast(x, carrier), axes, keepdims=keepdims), x.dtype)
+    return b.cast(b.plain(op, b.cast(x, carrier), b.ints(*axes), keepdims=int(kept)), x.dtype)
 
 
-def _extreme(b: Body, op: str, x: Value, axes: Value, keepdims: int = 1) -> Value:
-    """onnxruntime may pass over NaN, NumPy does not."""
-    made = _reduced(b, op, x, axes, keepdims)
-    if kind(x.dtype) != "f":
-        return made
-    return b.where(_reduced(b, "ReduceMax", nan(b, x), axes, keepdims), b.constant(np.nan, x.dtype), made)
-
-
-TABLE["sum"], TABLE["prod"] = _total("ReduceSum"), _total("ReduceProd")
+def _full(b: Body, value: Any, dtype: np.dtype, shape: Sequence[int]) -> Value:
+    return b.plain("Expand", b.constant(value, dtype), b.ints(*shape))
 
 
 @row("max", "min")
 def extreme(b: Body, n: Node, args: Sequence[Value]) -> Value:
-    if not n.attrs[0]:
-        return b.plain("Identity", args[0])
-    return _extreme(b, "ReduceMax" if n.op == "max" else "ReduceMin", args[0], _axes(b, n))
+    return _extreme(b, n.op == "max", args[0], n.args[0].shape, n.attrs[0], n.shape)
+
+
+def _extreme(
+    b: Body, largest: bool, x: Value, shape: Sequence[int], axes: Sequence[int], result: Sequence[int]
+) -> Value:
+    """The extreme of `x` over `axes`, in the shape `result`. onnxruntime may pass over NaN, NumPy does not; of whole
+    numbers of 64 bits it may compare the lower half."""
+    op = "ReduceMax" if largest else "ReduceMin"
+    if 0 in shape:
+        return _full(b, 0, x.dtype, result)  # of no elements
+    if not axes:
+        return b.plain("Identity", x)
+    if carried(op, x.dtype) == I64:
+        rows, _ = _rows(b, x, shape, axes)
+        options = {"axis": 1, "largest": int(largest), "sorted": 1}
+        best, _ = b.several("TopK", (b.cast(rows, I64), b.ints(1)), (I64, I64), **options)
+        return _reshaped(b, b.cast(best, x.dtype), result)
+    kept = len(result) == len(shape)
+    made = _reduced(b, op, x, axes, kept)
+    if kind(x.dtype) != "f":
+        return made
+    return b.where(_reduced(b, "ReduceMax", nan(b, x), axes, kept), b.constant(np.nan, x.dtype), made)
 
 
 @row("any", "all")
 def truth(b: Body, n: Node, args: Sequence[Value]) -> Value:
-    """By counting, which is defined over nothing too."""
-    x = b.cast(args[0], BOOL)
-    if not n.attrs[0]:
-        return b.plain("Identity", x)
-    counted = b.cast(x if n.op == "any" else b.plain("Not", x), I64)
-    found = b.cast(_reduced(b, "ReduceSum", counted, _axes(b, n)), BOOL)
-    return found if n.op == "any" else b.plain("Not", found)
+    x, axes = b.cast(args[0], BOOL), n.attrs[0]
+    if n.args[0].type.size == 0:
+        return _full(b, n.op == "all", BOOL, n.shape)
+    return _reduced(b, "ReduceMax" if n.op == "any" else "ReduceMin", x, axes) if axes else b.plain("Identity", x)
 
 
 @row("argmax", "argmin")
@@ -78,7 +117,7 @@ def place(b: Body, n: Node, args: Sequence[Value]) -> Value:
         return made
     found = nan(b, x)
     first = b("ArgMax", found, dtype=I64, axis=axis, keepdims=1)
-    return b.where(_reduced(b, "ReduceMax", found, b.ints(axis)), first, made)
+    return b.where(_reduced(b, "ReduceMax", found, (axis,)), first, made)
 
 
 @row("cumsum")
@@ -126,6 +165,7 @@ def reshape(b: Body, n: Node, args: Sequence[Value]) -> Value:
 
 
 def _reshaped(b: Body, x: Value, shape: Sequence[int]) -> Value:
+    """`x` in `shape`."""
     return b.plain("Reshape", x, b.ints(*shape), allowzero=1)
 
 
@@ -201,7 +241,7 @@ def _padded(b: Body, x: Value, widths: Sequence[tuple[int, int]], fill: Value) -
 
 @row("matmul")
 def matmul(b: Body, n: Node, args: Sequence[Value]) -> Value:
-    return b("MatMul", *args)
+    return b("MatMul", *args) if n.args[0].shape[-1] else _full(b, 0, n.dtype, n.shape)
 
 
 @row("conv")
@@ -259,7 +299,7 @@ def window_max(b: Body, n: Node, args: Sequence[Value]) -> Value:
         return b.plain("Identity", x)
     if n.dtype.name not in TAKES["MaxPool"] or len(window) > 3:
         view = _windows(b, x, n.args[0].shape, window, strides, padding, (1,) * len(window), lowest(n.dtype))
-        return _extreme(b, "ReduceMax", view, b.ints(*range(-len(window), 0)), keepdims=0)
+        return _extreme(b, True, view, (*n.shape, *window), range(-len(window), 0), n.shape)
     made = _pooled(b, n, x)
     if kind(n.dtype) != "f":
         return made
@@ -283,7 +323,7 @@ def window_sum(b: Body, n: Node, args: Sequence[Value]) -> Value:
         return b.plain("Identity", x)
     if n.dtype.name not in TAKES["Conv"] or len(window) > 3:
         view = _windows(b, x, n.args[0].shape, window, strides, padding, (1,) * len(window), 0)
-        return _reduced(b, "ReduceSum", view, b.ints(*range(-len(window), 0)), keepdims=0)
+        return _total(b, "sum", view, (*n.shape, *window), range(-len(window), 0), n.shape)
     pads = [before for before, _ in padding] + [after for _, after in padding]
     shape = (math.prod(n.shape[: -len(window)]), 1, *n.args[0].shape[-len(window) :])
     ones = b.constant(np.ones((1, 1, *window)), n.dtype)

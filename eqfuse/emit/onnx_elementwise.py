@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from eqfuse.dtypes import kind
-from eqfuse.emit.onnx_body import BOOL, F32, Body, Value
+from eqfuse.emit.onnx_body import BOOL, F32, U64, Body, Value
 from eqfuse.emit.onnx_table import TABLE, Row, row
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir import Literal, Node
@@ -275,36 +275,48 @@ def _of_integers(b: Body, n: Node, args: Sequence[Value]) -> tuple[Value, Value]
     x, y = args
     zero, one = b.constant(0, n.dtype), b.constant(1, n.dtype)
     by_zero = b("Equal", y, zero, dtype=BOOL)
-    odd = by_zero
-    if n.dtype.kind == "i":
-        minus = b("Equal", y, b.constant(-1, n.dtype), dtype=BOOL)
-        odd = b.plain("Or", by_zero, minus)
-    divisor = b.where(odd, one, y)
-    rest = b("Mod", x, divisor)
-    quotient = b("Div", b("Sub", x, rest), divisor)
-    if n.dtype.kind == "i":
-        quotient = b.where(minus, b("Neg", x), quotient)
-    return b.where(by_zero, zero, quotient), rest
+    if n.dtype.kind == "u":
+        divisor = b.where(by_zero, one, y)
+        return b.where(by_zero, zero, b("Div", x, divisor)), b.where(by_zero, zero, b("Mod", x, divisor))
+    minus = b("Equal", y, b.constant(-1, n.dtype), dtype=BOOL)
+    divisor = b.where(b.plain("Or", by_zero, minus), one, y)
+    rest, quotient = b("Mod", x, divisor), b("Div", x, divisor)
+    differ = b.plain("Xor", b("Less", x, zero, dtype=BOOL), b("Less", y, zero, dtype=BOOL))
+    inexact = b.plain("Not", b("Equal", rest, zero, dtype=BOOL))
+    quotient = b.where(b.plain("And", inexact, differ), b("Sub", quotient, one), quotient)
+    return b.where(by_zero, zero, b.where(minus, b("Neg", x), quotient)), rest
 
 
 def _of_floats(b: Body, x: Value, y: Value) -> tuple[Value, Value]:
     """As NumPy's npy_divmod: the remainder has the sign of the divisor, the quotient is a whole number."""
     zero, one = b.constant(0, x.dtype), b.constant(1, x.dtype)
     rest = b("Mod", x, y, fmod=1)
-    exact = b("Div", b("Sub", x, rest), y)
     differ = b.plain("Xor", b("Less", rest, zero, dtype=BOOL), b("Less", y, zero, dtype=BOOL))
-    nonzero = b.plain("Not", b("Equal", rest, zero, dtype=BOOL))
-    shift = b.plain("And", nonzero, differ)
+    shift = b.plain("And", b.plain("Not", b("Equal", rest, zero, dtype=BOOL)), differ)
+    exact = b("Div", b("Sub", x, rest), y)
     exact = b.where(shift, b("Sub", exact, one), exact)
-    signed_zero = b.where(_below_zero(b, y), b.constant(-0.0, x.dtype), zero)
-    rest = b.where(nonzero, b.where(shift, b("Add", rest, y), rest), signed_zero)
     floor = b("Floor", exact)
     half = b("Greater", b("Sub", exact, floor), b.constant(0.5, x.dtype), dtype=BOOL)
     floor = b.where(half, b("Add", floor, one), floor)
-    ratio = b("Div", x, y)
-    still = b.where(_below_zero(b, ratio), b.constant(-0.0, x.dtype), zero)
-    quotient = b.where(b("Equal", exact, zero, dtype=BOOL), still, floor)
-    return b.where(b("Equal", y, zero, dtype=BOOL), ratio, quotient), rest
+    quotient = b.where(b("Equal", y, zero, dtype=BOOL), b("Div", x, y), floor)
+    return quotient, b.where(shift, b("Add", rest, y), rest)
+
+
+@row("bitwise_left_shift", "bitwise_right_shift")
+def shift(b: Body, n: Node, args: Sequence[Value]) -> Value:
+    """By 64 bits without a sign; what is shifted out is gone, however far (by a negative number: all of it)."""
+    x, by = args
+    negative = b("Less", x, b.constant(0, x.dtype), dtype=BOOL) if n.dtype.kind == "i" else None
+    right = n.op == "bitwise_right_shift"
+    if right and negative:  # ~(~x >> by)
+        x = b.where(negative, b("BitwiseNot", x), x)
+    bits = b.constant(8 * n.dtype.itemsize, U64)
+    wide = b.cast(by, U64)
+    inside = b("Less", wide, bits, dtype=BOOL)
+    amount = b("Min", wide, b.constant(63, U64))
+    made = b.plain("BitShift", b.cast(x, U64), amount, direction="RIGHT" if right else "LEFT")
+    made = b.where(inside, b.cast(made, n.dtype), b.constant(0, n.dtype))
+    return b.where(negative, b("BitwiseNot", made), made) if right and negative else made
 
 
 @row("power")

@@ -31,18 +31,17 @@ def row(*names: str) -> Callable[[F], F]:
 
 def write(b: Body, n: Node, args: Sequence[Value]) -> Value:
     """The value of `n` for `args`. UnsupportedOp names the operator that ONNX cannot express."""
-    row = TABLE.get(n.op)
     try:
-        for t in (*(a.type for a in n.args), n.type):
-            if t.dtype.kind == "c":
-                raise UnsupportedOp("ONNX has no complex numbers")
-        if row is None:
-            why = REFUSED.get(n.op, "the table of ONNX exports (eqfuse/emit/onnx_table.py) has no row for it")
-            raise UnsupportedOp(why)
-        made = row(b, n, args)
+        if any(t.dtype.kind == "c" for t in (*n.args, n)):
+            raise UnsupportedOp("ONNX has no complex numbers")
+        if n.op not in TABLE:
+            missing = "the table of ONNX exports (eqfuse/emit/onnx_table.py) has no row for it"
+            raise UnsupportedOp(REFUSED.get(n.op, missing))
+        made = TABLE[n.op](b, n, args)
     except UnsupportedOp as error:
         types = ", ".join(str(a.type) for a in n.args)
-        raise UnsupportedOp(f"{n.op}({types}) cannot be written as ONNX: {error}") from error
+        error.args = (f"{n.op}({types}) cannot be written as ONNX: {error}",)
+        raise
     assert made.dtype == n.dtype, f"the row {n.op!r} gives {made.dtype}, not {n.dtype}"
     return made
 
@@ -57,5 +56,8 @@ REFUSED = {
     **dict.fromkeys(("cumprod", "accumulate", "reduceat", "fold"), "ONNX has no scan but sums"),
     **dict.fromkeys(("bitcast", "signbit", "copysign", "nextafter", "ldexp", "bitwise_count"),
                     "ONNX of opset 21 cannot read the bits of a number"),
+    **dict.fromkeys(("gcd", "lcm"), "ONNX has no arithmetic of divisors"),
+    **dict.fromkeys(("partition", "argpartition", "lexsort", "searchsorted", "digitize", "isin", "convolve",
+                     "correlate", "interp"), "ONNX has no such operator"),
     "erfc": "ONNX has erf alone, and 1 - erf(x) has no digits left where x is large",
 }  # fmt: skip
