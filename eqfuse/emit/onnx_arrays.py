@@ -244,6 +244,11 @@ def matmul(b: Body, n: Node, args: Sequence[Value]) -> Value:
     return b("MatMul", *args) if n.args[0].shape[-1] else _full(b, 0, n.dtype, n.shape)
 
 
+@row("det")
+def det(b: Body, n: Node, args: Sequence[Value]) -> Value:
+    return b("Det", *args)
+
+
 @row("conv")
 def conv(b: Body, n: Node, args: Sequence[Value]) -> Value:
     x, w = args

@@ -37,6 +37,7 @@ _KERNELS = {
     **dict.fromkeys(("ReduceSum", "ReduceProd", "CumSum"), f"int32 int64 {_F}"),
     **dict.fromkeys(("ReduceMax", "ReduceMin"), _MAX),
     **dict.fromkeys(("ArgMax", "ArgMin"), _MAX.removeprefix("bool ")),
+    "Det": "float32",
     "Neg": f"int8 int16 int32 int64 {_F}",
     "Equal": f"bool {_NUMBERS}",
     "Where": f"int8 int32 int64 uint8 uint32 {_F}",

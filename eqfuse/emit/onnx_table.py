@@ -49,7 +49,7 @@ def write(b: Body, n: Node, args: Sequence[Value]) -> Value:
 # ---- what ONNX cannot express
 
 REFUSED = {
-    **dict.fromkeys((op.name for op in linalg.ROWS), "ONNX has no solvers and no decompositions"),
+    **dict.fromkeys({op.name for op in linalg.ROWS} - {"det"}, "ONNX has no solvers and no decompositions"),
     **dict.fromkeys((op.name for op in fft.ROWS), "ONNX has no complex numbers"),
     **dict.fromkeys((op.name for op in statistics.ROWS), "ONNX has no order statistics and no histograms"),
     **dict.fromkeys(SPECIAL, "ONNX has no special functions but erf"),

@@ -111,6 +111,7 @@ ATTRIBUTES: dict[str, list[tuple[list[Any], tuple]]] = {  # arguments, by shape 
     "take_along_axis": [([(4, 9), const(np.arange(-4, 4).reshape(4, 2))], (-1,))],
     "concat": [([(4, 9), (1, 9), (0, 9)], (-2,))],
     "pad": [([(4, 9), ()], (((1, 0), (0, 2)),)), ([(), ()], ((),))],
+    "det": [([(2, 3, 3)], ())],
     "matmul": [([(2, 3, 4), (4, 5)], ()), ([(1, 3, 4), (6, 4, 1)], ()), ([(3, 0), (0, 2)], ())],
     "conv": [([IMAGE, (6, 2, 3, 2)], ((2, 1), ((1, 0), (0, 1)), (1, 2), 2)),
              ([(2, 3, 9), (2, 3, 4)], ((1,), ((0, 0),), (1,), 1))],
@@ -124,7 +125,7 @@ ATTRIBUTES: dict[str, list[tuple[list[Any], tuple]]] = {  # arguments, by shape 
                 *(([(4, 9), const([1, 1, 0]), (3, 9)], (-2, mode)) for mode in ("add", "multiply", "maximum"))],
 }  # fmt: skip
 REFUSED_DTYPES = {  # where onnxruntime 1.31 has no kernel that is exact
-    **dict.fromkeys(("asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "erf"), "float64"),
+    **dict.fromkeys(("det", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "erf"), "float64"),
     "reciprocal": "int8 int16 int32 int64 uint8 uint16 uint32 uint64",
     "power": "int8 int16 int32 int64 uint8 uint16 uint32 uint64",  # but for constant exponents
     "scatter": "float16 float32 float64",  # maximum
