@@ -42,11 +42,10 @@ def _total(
         return _reshaped(b, b("MatMul", rows, b.constant(np.ones((count, 1)), x.dtype)), result)
     while count > 1:
         half = count // 2
-        parts = [_columns(b, rows, start, stop) for start, stop in ((0, half), (half, 2 * half), (2 * half, count))]
-        rows = b("Mul", *parts[:2])
-        if count % 2:
-            rows = b.plain("Concat", rows, parts[2], axis=1)
-        count -= half
+        paired = b("Mul", _columns(b, rows, 0, half), _columns(b, rows, half, 2 * half))
+        odd = count % 2
+        rows = b.plain("Concat", paired, _columns(b, rows, count - 1, count), axis=1) if odd else paired
+        count = half + odd
     return _reshaped(b, rows, result)
 
 

@@ -1,7 +1,8 @@
 """How the elementwise operators are written in ONNX.
 
 In: a node whose arguments are values of a `Body`. Out: the value of the node. The rows keep to what the evaluator means
-where ONNX or onnxruntime leave it open: a division by zero, NaN, signs of zero.
+where ONNX or onnxruntime leave it open: a division by zero, the least integer over -1, NaN. Only the sign of a zero may
+be lost: onnxruntime's Where does not keep it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from eqfuse.dtypes import kind
-from eqfuse.emit.onnx_body import BOOL, F32, U64, Body, Value
+from eqfuse.emit.onnx_body import BOOL, F32, I64, U64, Body, Value
 from eqfuse.emit.onnx_table import TABLE, Row, row
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir import Literal, Node
@@ -43,11 +44,21 @@ def _of_bools(op: str, logical: str) -> Row:
 
 
 for _name, (_op, _logical) in {
-    "add": ("Add", "Or"), "multiply": ("Mul", "And"), "maximum": ("Max", "Or"), "minimum": ("Min", "And"),
-    "bitwise_and": ("BitwiseAnd", "And"), "bitwise_or": ("BitwiseOr", "Or"), "bitwise_xor": ("BitwiseXor", "Xor"),
-    "bitwise_invert": ("BitwiseNot", "Not"),
+    "add": ("Add", "Or"), "multiply": ("Mul", "And"), "bitwise_and": ("BitwiseAnd", "And"),
+    "bitwise_or": ("BitwiseOr", "Or"), "bitwise_xor": ("BitwiseXor", "Xor"), "bitwise_invert": ("BitwiseNot", "Not"),
 }.items():  # fmt: skip
     TABLE[_name] = _of_bools(_op, _logical)
+
+
+@row("maximum", "minimum")
+def extreme(b: Body, n: Node, args: Sequence[Value]) -> Value:
+    """By comparison in int64, of which onnxruntime's Max and Min may compare the lower half."""
+    largest = n.op in ("maximum", "fmax")
+    if n.dtype == BOOL:
+        return b.plain("Or" if largest else "And", *args)
+    if n.dtype == I64:
+        return b.where(b("Greater" if largest else "Less", *args, dtype=BOOL), *args)
+    return b("Max" if largest else "Min", *args)
 
 
 def _comparison(op: str) -> Row:
@@ -108,6 +119,10 @@ def square(b: Body, n: Node, args: Sequence[Value]) -> Value:
 @row("sign")
 def sign(b: Body, n: Node, args: Sequence[Value]) -> Value:
     (x,) = args
+    if x.dtype == I64:  # of which onnxruntime's Sign may look at the lower half
+        zero = b.constant(0, I64)
+        below = b.cast(b("Less", x, zero, dtype=BOOL), I64)
+        return b("Sub", b.cast(b("Greater", x, zero, dtype=BOOL), I64), below)
     return b.where(nan(b, x), x, b("Sign", x)) if kind(x.dtype) == "f" else b("Sign", x)
 
 
@@ -158,7 +173,7 @@ def _never(b: Body, x: Value) -> Value:
 @row("fmax", "fmin")
 def of_numbers(b: Body, n: Node, args: Sequence[Value]) -> Value:
     x, y = args
-    made = TABLE["maximum" if n.op == "fmax" else "minimum"](b, n, args)
+    made = extreme(b, n, args)
     return b.where(nan(b, x), y, b.where(nan(b, y), x, made)) if kind(x.dtype) == "f" else made
 
 
