@@ -115,7 +115,7 @@ class Engine:
         return _CALLED.format(function=function, engine=self._number)
 
     def judge(self, rule: int, values: tuple[int, ...]) -> int:
-        before = self._clock or time.perf_counter()
+        before = self._clock or time.thread_time()
         key = (rule, *values)
         answer = self._judged.get(key)
         if answer is None:
@@ -125,7 +125,7 @@ class Engine:
                 answer = len(self.answers)
                 self.answers.append(tuple(map(self.number, values_made)))
             self._judged[key] = answer
-        now = self._clock = time.perf_counter()
+        now = self._clock = time.thread_time()
         name = self._rules[rule].name
         self.seconds[name] = self.seconds.get(name, 0.0) + now - before
         return answer if answer and self._admits(self._rules[rule].grows, now) else 0
@@ -396,9 +396,9 @@ class Engine:
         if awake not in self._rulesets:
             self._rulesets[awake] = f"laws{len(self._rulesets)}"
             self.run(f"(unstable-combined-ruleset {self._rulesets[awake]} {awake})")
-        self.seconds, self._clock, started = {}, None, time.perf_counter()
+        self.seconds, self._clock, started = {}, None, time.thread_time()
         report = self.run(f"(run {self._rulesets[awake]} 1)")[0].report
-        left = time.perf_counter() - started - sum(self.seconds.values())
+        left = time.thread_time() - started - sum(self.seconds.values())
         matches = sum(report.num_matches_per_rule.values())
         for name, count in report.num_matches_per_rule.items():
             if count:
