@@ -31,8 +31,8 @@ _MANY_MATCHES = 1000  # of one law in one round, or as many as there are nodes
 class Budget:
     """Limits of saturation: seconds over the whole program, nodes and rounds per distinct segment.
 
-    Seconds are of this thread's processor time, so that a busy machine plans as an idle one does. They and nodes also end
-    a round that has begun: matches beyond them are declined.
+    Seconds are of this thread's processor time, so that a busy machine plans as an idle one does. Seconds and nodes
+    also end a round that has begun: matches beyond them are declined.
     """
 
     seconds: float = 3.0
