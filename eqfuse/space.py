@@ -16,6 +16,7 @@ from eqfuse.segments import Use
 
 if TYPE_CHECKING:
     from eqfuse.engine import Engine
+    from eqfuse.rewrites import Law
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class Segment:
     seconds: float
     nodes_per_round: tuple[int, ...]
     _engine: Engine | None = field(repr=False, compare=False)  # None where no law was applied
+    laws: tuple[Law, ...] = field(default=(), repr=False, compare=False)  # those admitted
 
     @property
     def n_nodes(self) -> int:

@@ -7,7 +7,7 @@ other kernel has just written. A merge that would close a circle through a third
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from eqfuse.extract.cover import WORTH, Cover, Group, producers_first
 from eqfuse.extract.cuts import Cut, Grammar, Works
@@ -17,9 +17,9 @@ NEIGHBOURS = 24  # groups around one shared read that are tried with one another
 EFFORT = 20_000  # operators of the kernels tried, after which no further pair is: long programs of one shape
 
 
-def merge(cover: Cover) -> None:
-    """Merge the pair with the largest saving until none saves anything."""
-    pool = _Pool(cover)
+def merge(cover: Cover, allowed: Callable[[Group], bool] = lambda made: True) -> None:
+    """Merge the pair with the largest saving until none whose result is `allowed` saves anything."""
+    pool = _Pool(cover, allowed)
     queue: list[tuple[float, int, int, Group]] = []
     for pair in pool.pairs(pool.alive):
         pool.offer(queue, *pair)
@@ -36,8 +36,8 @@ def merge(cover: Cover) -> None:
 class _Pool:
     """The kernels that are left, by number, and which of them make and read each class."""
 
-    def __init__(self, cover: Cover) -> None:
-        self.cover = cover
+    def __init__(self, cover: Cover, allowed: Callable[[Group], bool]) -> None:
+        self.cover, self.allowed = cover, allowed
         self.alive: dict[int, Group] = {}
         self.maker: dict[int, int] = {}
         self.readers: dict[int, dict[int, None]] = {}
@@ -78,7 +78,7 @@ class _Pool:
             return
         self.tried += sum(len(cut.works) for number in (a, b) for cut in self.alive[number].cuts)
         made = self._together(self.alive[a], self.alive[b])
-        if made is not None:
+        if made is not None and self.allowed(made):
             saving = self.alive[a].price.seconds + self.alive[b].price.seconds - made.price.seconds
             if saving > WORTH:
                 heapq.heappush(queue, (-saving, a, b, made))
