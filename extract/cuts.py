@@ -81,6 +81,7 @@ class Grammar:
         self.free = {i for i, c in enumerate(segment.classes) if c.known} | set(segment.inputs)
         self._leaves: dict[int, Cut] = {}
         self._works: Works = {}
+        self._joined: dict[tuple, Cut | str] = {}
 
     def leaf(self, of: int) -> Cut:
         """Class `of` read from memory, or written into the kernel when it is a scalar constant."""
@@ -96,7 +97,14 @@ class Grammar:
         return found
 
     def join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
-        """The cut that applies `enode` to `parts`, or why no kernel can hold it."""
+        """The cut that applies `enode` to `parts`, the same object each time, or why no kernel can hold it."""
+        key = (of, enode, parts)
+        found = self._joined.get(key)
+        if found is None:
+            found = self._joined[key] = self._join(of, enode, parts)
+        return found
+
+    def _join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
         classes = self.classes
         out = classes[of].type
         types = [classes[a].type for a in enode.args]
