@@ -1,4 +1,4 @@
-"""The arms of the ablation between plain greedy fusion and `flow`: one of algebra and fusion searched without the other.
+"""Arms of an ablation: algebra and fusion each searched without the other, where `flow` searches both together.
 
 Promise: none. In: a saturated `Segment`, a `Device`. Out: a `Cover`.
 """
@@ -21,4 +21,4 @@ def fusion_only(segment: Segment, device: Device) -> Cover:
 def algebra_first(segment: Segment, device: Device) -> Cover:
     """The cheapest program of the space with every operator priced alone, then the best of the greedy fusers on it."""
     program = cheapest(segment, device)
-    return min(greedy.baselines(program, device), key=lambda cover: cover.cost)
+    return min(greedy.plans(program, device), key=lambda cover: cover.cost)

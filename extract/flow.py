@@ -14,6 +14,7 @@ from eqfuse.extract.cuts import Cut, Grammar, below
 from eqfuse.extract.enumerate import Candidates
 from eqfuse.extract.improve import improve
 from eqfuse.extract.merge import merge
+from eqfuse.extract.plain import plain
 from eqfuse.extract.simplify import simplified
 from eqfuse.hardware import Device
 from eqfuse.rewrites import COMMUTATIVE
@@ -31,19 +32,19 @@ def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Co
     """The best cover, the candidates that it was chosen from, and the other covers that were met."""
     grammar = Grammar(segment, device)
     simpler = simplified(segment)
-    programs = [segment] if simpler.graph.outputs == segment.graph.outputs else [segment, simpler]
-    plain = [cover for program in programs for cover in greedy.starts(program, device)]
-    transplants = [t for p in plain if (t := transplant(p, segment, grammar)) is not None]
+    programs = [Grammar(plain(s), device) for s in ([segment] if simpler is segment else [segment, simpler])]
+    written = [cover for program in programs for cover in greedy.starts(program)]
+    transplants = [t for p in written if (t := transplant(p, segment, grammar)) is not None]
     candidates, starts = area_flow(grammar, transplants)
     finished = []
     for start in _distinct(starts):
         improve(start, candidates)
         merge(start)
         finished.append(start)
-    for cover in plain:
+    for cover in written:
         finished += [cover, _merged(cover)]
-    finished += [cover for program in programs for cover in greedy.baselines(program, device)]
-    for cover in (*plain[:1], *transplants[:1]):
+    finished += [cover for program in programs for cover in greedy.one_level(program)]
+    for cover in (*written[:1], *transplants[:1]):
         finished.append(_merged(greedy.inlined(cover)))
     return min(finished, key=lambda c: c.cost), candidates, finished
 

@@ -20,6 +20,9 @@ class OneReduction(Grammar):
     is realised).
     """
 
+    def __init__(self, grammar: Grammar) -> None:
+        vars(self).update(vars(grammar))  # joins made once serve both
+
     def join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
         made = super().join(of, enode, parts)
         if isinstance(made, str):

@@ -38,68 +38,87 @@ def unfused(segment: Segment, device: Device) -> Cover:
 def materialise(segment: Segment, device: Device) -> Cover:
     """Fuse a producer that one kernel reads; what several read is stored, at best as one more output.
 
-    After NNC (tensorexpr_fuser.cpp: a value that others use too leaves its group as an extra output), Bohrium (fuser.cpp:
+    After NNC (tensorexpr_fuser.cpp: what others use too leaves its group as an extra output), Bohrium (fuser.cpp:
     nothing is computed twice, instructions of one shape share a block) and features A3.5.
     """
-    cover = _start(OneReduction(plain(segment), device))
-    _single_reader(cover, None)
-    return _merged(cover, _pointwise)
-
-
-def depth_limited(segment: Segment, device: Device) -> Cover:
-    """As `materialise`, with kernels at most as deep as the upper bound of the device's custom (features A6.1, A6.2)."""
-    deepest = device.depth[1]
-    cover = _start(OneReduction(plain(segment), device))
-    _single_reader(cover, deepest)
-    return _merged(cover, lambda made: _pointwise(made) and max(map(_depth, made.cuts)) <= deepest)
+    return _materialise(Grammar(plain(segment), device))
 
 
 def duplicate(segment: Segment, device: Device) -> Cover:
-    """Clone pointwise producers into all their readers where no more bytes move; fuse the others where one kernel reads.
+    """Clone pointwise producers into all readers where no more bytes move; fuse the others where one kernel reads.
 
-    After XLA before priority fusion: FusionMerger (into all users or none, bytes must not grow), instruction fusion, then
-    multi-output fusion of siblings and of a producer with its consumer.
+    After XLA before priority fusion: FusionMerger (into all users or none, bytes must not grow), instruction fusion,
+    then multi-output fusion of siblings and of a producer with its consumer.
     """
-    cover = _start(OneReduction(plain(segment), device))
-    _duplicate(cover)
-    return _merged(cover)
+    return _duplicate(Grammar(plain(segment), device))
 
 
 def priority(segment: Segment, device: Device) -> Cover:
     """Repeatedly fuse the producer whose fusion into all its readers saves the most predicted time.
 
-    After XLA's priority_fusion.cc (time unfused less time fused over all users, never where that is negative), with what
-    Inductor's kernels may hold: persistent reductions, prologues and epilogues of products. Then several outputs, as in
-    XLA's multi-output fusion and Inductor's scores of shared reads.
+    After XLA's priority_fusion.cc (time unfused less time fused over all users, never where that is negative), with
+    what Inductor's kernels may hold: persistent reductions, prologues and epilogues of products. Then several outputs,
+    as in XLA's multi-output fusion and Inductor's scores of shared reads.
     """
     cover = _start(Grammar(plain(segment), device))
-    _priority(cover)
+    _by_saving(cover)
     return _merged(cover)
 
 
-def baselines(segment: Segment, device: Device) -> list[Cover]:
-    """The plans of the four fusers, in the order of `GREEDY`."""
+def depth_limited(segment: Segment, device: Device) -> Cover:
+    """As `materialise`, with kernels no deeper than the upper bound of the device's custom (features A6.1, A6.2)."""
+    return _depth_limited(Grammar(plain(segment), device))
+
+
+FUSERS = (materialise, duplicate, priority, depth_limited)
+
+
+def plans(segment: Segment, device: Device) -> list[Cover]:
+    """The plans of the fusers, in the order of `GREEDY`."""
     return [fuser(segment, device) for fuser in FUSERS]
 
 
-def starts(segment: Segment, device: Device) -> list[Cover]:
-    """What each policy makes of kernels that may hold all that the emitters can: starts for a search."""
-    grammar = Grammar(plain(segment), device)
+def starts(grammar: Grammar) -> list[Cover]:
+    """What the policies make of kernels that may hold all that the emitters can, before several outputs."""
+    deepest = grammar.device.depth[1]
     policies: tuple[Callable[[Cover], None], ...] = (
         lambda cover: None,
         lambda cover: _single_reader(cover, None),
-        _duplicate,
-        _priority,
-        lambda cover: _single_reader(cover, device.depth[1]),
+        _cloning,
+        _by_saving,
+        lambda cover: _single_reader(cover, deepest),
     )
-    start = _start(grammar)
     found = []
     for policy in policies:
-        cover = start.copy()
+        cover = _start(grammar)
         policy(cover)
         cover.groups = cover.single_groups()
         found.append(cover)
     return found
+
+
+def one_level(grammar: Grammar) -> list[Cover]:
+    """The plans of the fusers that `starts`, when merged, do not give: materialise, duplicate, depth-limited."""
+    return [_materialise(grammar), _duplicate(grammar), _depth_limited(grammar)]
+
+
+def _materialise(grammar: Grammar) -> Cover:
+    cover = _start(OneReduction(grammar))
+    _single_reader(cover, None)
+    return _merged(cover, _pointwise)
+
+
+def _duplicate(grammar: Grammar) -> Cover:
+    cover = _start(OneReduction(grammar))
+    _cloning(cover)
+    return _merged(cover)
+
+
+def _depth_limited(grammar: Grammar) -> Cover:
+    deepest = grammar.device.depth[1]
+    cover = _start(OneReduction(grammar))
+    _single_reader(cover, deepest)
+    return _merged(cover, lambda made: _pointwise(made) and max(map(_depth, made.cuts)) <= deepest)
 
 
 def _pointwise(made: Group) -> bool:
@@ -217,7 +236,7 @@ def _depth(cut: Cut) -> int:
     return depth[id(cut)]
 
 
-def _duplicate(cover: Cover) -> None:
+def _cloning(cover: Cover) -> None:
     fusing = _Fusing(cover)
     for of in fusing.order:
         if of in cover.roots or cover.choice[of].state.kind != "map":
@@ -235,7 +254,7 @@ def _traffic(cut: Cut) -> int:
     return cut.price.bytes_read + cut.price.bytes_written
 
 
-def _priority(cover: Cover) -> None:
+def _by_saving(cover: Cover) -> None:
     fusing = _Fusing(cover)
     queue: list[tuple[float, int, int, dict[int, Cut]]] = []
     version: dict[int, int] = {}
@@ -258,6 +277,3 @@ def _priority(cover: Cover) -> None:
         for other in sorted(fusing.commit(of, changed)):
             offer(other)
     fusing.finish()
-
-
-FUSERS = (materialise, duplicate, priority, depth_limited)

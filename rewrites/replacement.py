@@ -8,7 +8,7 @@ topological order wins where matches overlap. Next stop: `extract/`, whose basel
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -20,46 +20,48 @@ from eqfuse.rewrites.rule import Rule, compile_law, literal_matches, order, term
 Bound = dict[Any, Any]  # the node or attribute value that stands for each variable, and the node for each inner term
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What matches are judged by, of one graph: nodes computed when the program is built, and who reads each node."""
+class Written:
+    """A graph, and what its matches are judged by."""
 
-    graph: Graph
-    known: frozenset[Node]
-    readers: dict[Node, list[Node]]
-
-    @classmethod
-    def of(cls, graph: Graph) -> Facts:
-        known: set[Node] = set()
-        readers: dict[Node, list[Node]] = {n: [] for n in (*graph.inputs, *graph.nodes)}
-        for n in (*graph.inputs, *graph.nodes):
-            if n.op == "const" or (n.op == "input" and n.attrs[2]) or (n.args and known.issuperset(n.args)):
-                known.add(n)
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.known: set[Node] = set()  # what is computed when the program is built
+        self.readers: dict[Node, list[Node]] = {}
+        self.at: dict[str, list[Node]] = {}  # the nodes of each operator that run at every call, arguments first
+        for n in dict.fromkeys((*graph.inputs, *graph.nodes)):
+            if self.is_known(n):
+                self.known.add(n)
+            elif n.args:
+                self.at.setdefault(n.op, []).append(n)
+            self.readers[n] = []
             for a in n.args:
-                readers[a].append(n)
-        return cls(graph, frozenset(known), readers)
+                self.readers[a].append(n)
+
+    def is_known(self, n: Node) -> bool:
+        """Is `n`, over nodes of the graph, computed when the program is built?"""
+        if n.op in ("const", "input"):
+            return n.op == "const" or bool(n.attrs[2])
+        return n in self.known or (n not in self.readers and all(map(self.is_known, n.args)))
 
 
-def replaced(graph: Graph, law: Law, commutes: Collection[str], backwards: bool = False) -> Graph:
-    """`graph` after one sweep of `law`, read from right to left if `backwards`.
+def replaced(written: Written, law: Law, commutes: Collection[str], backwards: bool = False) -> Graph:
+    """The graph after one sweep of `law`, read from right to left if `backwards`.
 
     `commutes`: the operators whose two arguments a match may find in either order. A match counts that leaves no more
     operators and no more flops than there were, of those that run at every call and that nothing else reads; read both
     ways, a law must save flops.
     """
     rule = _rules(law)[backwards]
-    facts = Facts.of(graph)
     found: dict[Node, Bound] = {}
     taken: set[Node] = set()
-    for n in graph.nodes:
-        if n in facts.known or n in taken:
-            continue
+    for n in written.at.get(rule.judge.lefts[0].op, ()):
         for bound in _matches([(rule.judge.lefts[0], n)], {}, commutes):
             inner = _inner(rule, bound)
-            if taken.isdisjoint(inner) and _guarded(rule, bound, facts) and _saves(rule, bound, facts, law.both):
+            if taken.isdisjoint(inner) and _guarded(rule, bound, written) and _saves(rule, bound, written, law.both):
                 found[n] = bound
                 taken.update(inner)
                 break
+    graph = written.graph
     if not found:
         return graph
     new: dict[Node, Node] = {n: n for n in graph.inputs}
@@ -120,13 +122,13 @@ def _inner(rule: Rule, bound: Bound) -> list[Node]:
     return [bound[t] for t in terms if t.op not in (VARIABLE, LITERAL) and bound[t].op != "const"]
 
 
-def _guarded(rule: Rule, bound: Bound, facts: Facts) -> bool:
+def _guarded(rule: Rule, bound: Bound, written: Written) -> bool:
     """Do the guards hold that are about the graph? (The judge asks the others.)"""
     for g in rule.law.when:
         nodes = [bound[term_key(t)] for t in g.tensors]
-        if g.known and not facts.known.issuperset(nodes):
+        if g.known and not written.known.issuperset(nodes):
             return False
-        if g.varies and not facts.known.isdisjoint(nodes):
+        if g.varies and not written.known.isdisjoint(nodes):
             return False
     return True  # what is `given` stands in the graph, as all that is matched
 
@@ -154,28 +156,24 @@ def _made(rule: Rule, bound: Bound) -> Node | None:
     return bound[term_key(root)] if root.op == VARIABLE else made[root]
 
 
-def _saves(rule: Rule, bound: Bound, facts: Facts, strictly: bool) -> bool:
+def _saves(rule: Rule, bound: Bound, written: Written, strictly: bool) -> bool:
     root = bound[rule.judge.lefts[0]]
     made = _made(rule, bound)
     if made is None or made is root:
         return False
     gone = {root}
     for n in reversed(_inner(rule, bound)):  # readers first
-        if n not in facts.graph.outputs and gone.issuperset(facts.readers[n]):
+        if n not in written.graph.outputs and gone.issuperset(written.readers[n]):
             gone.add(n)
     added: dict[Node, None] = {}
     stack = [made]
     while stack:
         n = stack.pop()
-        if n not in facts.readers and n not in added and not _is_known(n, facts):
+        if n not in written.readers and n not in added and not written.is_known(n):
             added[n] = None
             stack.extend(n.args)
     (before, work_before), (after, work_after) = _work(gone), _work(tuple(added))
     return after <= before and work_after <= work_before and not (strictly and work_after == work_before)
-
-
-def _is_known(n: Node, facts: Facts) -> bool:
-    return n.op == "const" or n in facts.known or (bool(n.args) and all(_is_known(a, facts) for a in n.args))
 
 
 def _work(nodes: Collection[Node]) -> tuple[int, int]:
