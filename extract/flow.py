@@ -1,4 +1,4 @@
-"""flow: area flow, exact area with compound moves, merging; from every greedy plan as well.
+"""flow: area flow, exact area with compound moves, merging and regrouping; from every greedy plan as well.
 
 Promise: never worse in predicted time than the best greedy plan, merged or not; no bound on the gap to the optimum.
 In: a saturated `Segment`, a `Device`. Out: a `Cover`. The recipe is technology mapping with choices.
@@ -15,6 +15,7 @@ from eqfuse.extract.enumerate import Candidates
 from eqfuse.extract.improve import improve
 from eqfuse.extract.merge import merge
 from eqfuse.extract.plain import plain
+from eqfuse.extract.regroup import regroup
 from eqfuse.extract.simplify import simplified
 from eqfuse.hardware import Device
 from eqfuse.rewrites import COMMUTATIVE
@@ -46,6 +47,9 @@ def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Co
     finished += [cover for program in programs for cover in greedy.one_level(program)]
     for cover in (*written[:1], *transplants[:1]):
         finished.append(_merged(greedy.inlined(cover)))
+    best = min((c for c in finished if c.grammar is grammar), key=lambda c: c.cost, default=None)
+    if best is not None:
+        regroup(best, candidates)
     return min(finished, key=lambda c: c.cost), candidates, finished
 
 

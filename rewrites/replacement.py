@@ -47,9 +47,10 @@ class Written:
 def replaced(written: Written, law: Law, commutes: Collection[str], backwards: bool = False) -> Graph:
     """The graph after one sweep of `law`, read from right to left if `backwards`.
 
-    `commutes`: the operators whose two arguments a match may find in either order. A match counts that leaves no more
-    operators and no more flops than there were, of those that run at every call and that nothing else reads; read both
-    ways, a law must save flops.
+    `commutes`: the operators whose two arguments a match may find in either order. What is computed when the program is
+    built is one constant, whatever it is computed from. A match counts that leaves no more operators and no more flops
+    than there were, of those that run at every call and that nothing else reads; a law that is read both ways must
+    save flops.
     """
     rule = _rules(law)[backwards]
     found: dict[Node, Bound] = {}
@@ -57,7 +58,8 @@ def replaced(written: Written, law: Law, commutes: Collection[str], backwards: b
     for n in written.at.get(rule.judge.lefts[0].op, ()):
         for bound in _matches([(rule.judge.lefts[0], n)], {}, commutes):
             inner = _inner(rule, bound)
-            if taken.isdisjoint(inner) and _guarded(rule, bound, written) and _saves(rule, bound, written, law.both):
+            apart = taken.isdisjoint(inner) and written.known.isdisjoint(inner)
+            if apart and _guarded(rule, bound, written) and _saves(rule, bound, written, law.both):
                 found[n] = bound
                 taken.update(inner)
                 break
