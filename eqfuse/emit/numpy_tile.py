@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from eqfuse.emit.numpy_bounds import clipped, repeated
-from eqfuse.emit.numpy_ops import CHOOSE_FROM, computes, into, masked_copy
 from eqfuse.emit.numpy_erf import room_bytes
+from eqfuse.emit.numpy_ops import CHOOSE_FROM, computes, into, masked_copy
 from eqfuse.emit.numpy_source import Source, bits, last_uses, straight
 from eqfuse.emit.numpy_temporaries import buffers, for_blas, lies_apart, temporaries
 from eqfuse.emit.order import frugal
