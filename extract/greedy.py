@@ -241,6 +241,8 @@ def _cloning(cover: Cover) -> None:
     for of in fusing.order:
         if of in cover.roots or cover.choice[of].state.kind != "map":
             continue
+        if any(cover.choice[r].state.kind == "view" for r in fusing.readers[of]):
+            continue  # XLA: the consumer is a lone bitcast
         changed = fusing.fuse(of)
         if changed is not None:
             before = _traffic(cover.choice[of]) + sum(_traffic(cover.choice[c]) for c in changed)
