@@ -58,7 +58,7 @@ class Segment:
     seconds: float
     nodes_per_round: tuple[int, ...]
     _engine: Engine | None = field(repr=False, compare=False)  # None where no law was applied
-    laws: tuple[Law, ...] = field(default=(), repr=False, compare=False)  # those admitted
+    laws: tuple[Law, ...] = field(default=(), repr=False, compare=False)  # that were admitted
 
     @property
     def n_nodes(self) -> int:

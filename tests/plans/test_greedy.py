@@ -218,6 +218,12 @@ def test_the_pass_keeps_to_the_numerics_of_the_space():
     assert ops(program(space(lambda x: (x * 1.0) + 0.0, (64,), numerics="strict"))) == ["add"], "-0.0 + 0.0 is 0.0"
 
 
+def test_the_pass_is_the_same_for_a_space_that_was_saved_and_loaded(tmp_path):
+    found = space(lambda a, b, v: (a * 1 @ b) @ v, (256, 256), (256, 256), (256, 1))
+    found.save(tmp_path / "space.json")
+    assert program(ef.load_space(tmp_path / "space.json")) == program(found) != found.segments[0].graph
+
+
 def test_without_laws_the_pass_does_nothing():
     (segment,) = space(lambda x: (x * 1).T.T, (64, 32), laws="none").segments
     assert simplified(segment) is segment
