@@ -11,7 +11,7 @@ import itertools
 import math
 import time
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -339,6 +339,10 @@ class Engine:
     def laws(self) -> list[str]:
         """Names of the laws that were loaded."""
         return list(dict.fromkeys(rule.law.name for rule in (*self._rules, *self._waiting)))
+
+    def others(self, laws: Collection[str]) -> frozenset[str]:
+        """Names of the rules of all laws but `laws`."""
+        return frozenset(rule.name for rule in (*self._rules, *self._waiting) if rule.law.name not in laws)
 
     def _wake(self) -> None:
         """Read the rules whose operators have come up."""

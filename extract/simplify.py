@@ -6,11 +6,9 @@ Common subexpressions are one node already, and constants are folded when the pr
 
 from __future__ import annotations
 
-from eqfuse.errors import EqfuseError
 from eqfuse.extract.plain import rewritten
-from eqfuse.ir import Graph
-from eqfuse.proof import prove
-from eqfuse.rewrites.replacement import Written, replaceable, replaced
+from eqfuse.proof import Steps
+from eqfuse.rewrites.replacement import Written, replaceable, replaced, replacements
 from eqfuse.space import Segment
 
 SWEEPS = 25  # over the whole list; hlo_pass_fix.h stops there too
@@ -47,27 +45,24 @@ PASS = (
 def simplified(segment: Segment) -> Segment:
     """`segment` with its program rewritten by the laws of `PASS` that were admitted when it was saturated.
 
-    A sweep that the e-graph does not find equal, because its budget ended before, is not made.
+    A step that the e-graph does not find equal, because its budget ended before, is not taken.
     """
     laws = {law.name: law for law in segment.laws if replaceable(law)}
     chosen = [(law, name.endswith("~")) for name in PASS if (law := laws.get(name.removesuffix("~"))) is not None]
+    if not chosen:
+        return segment
     commutes = {law.name.removesuffix("_commutes") for law in segment.laws if law.name.endswith("_commutes")}
-    written = Written(segment.graph)
+    steps, written = Steps(segment), Written(segment.graph)
     for _ in range(SWEEPS):
         before = written
         for law, backwards in chosen:
-            graph = replaced(written, law, commutes, backwards)
-            if graph.outputs != written.graph.outputs and _proved(segment, graph):
+            found = list(replacements(written, law, commutes, backwards).items())
+            held = steps.hold(found, by={law.name, *(f"{op}_commutes" for op in commutes)}) if found else []
+            taken = {old: made for (old, made), holds in zip(found, held, strict=True) if holds}
+            if taken:
+                graph, new = replaced(written.graph, taken)
+                steps.take(new)
                 written = Written(graph)
         if written is before:
             break
     return segment if written.graph is segment.graph else rewritten(segment, written.graph)
-
-
-def _proved(segment: Segment, graph: Graph) -> bool:
-    inputs, outputs = range(len(graph.inputs)), range(-len(graph.outputs), 0)
-    try:
-        prove(segment, [(graph, inputs, outputs)], inputs, outputs)
-    except EqfuseError:
-        return False
-    return True

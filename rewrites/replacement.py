@@ -7,7 +7,7 @@ topological order wins where matches overlap. Next stop: `extract/`, whose basel
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -44,8 +44,8 @@ class Written:
         return n in self.known or (n not in self.readers and all(map(self.is_known, n.args)))
 
 
-def replaced(written: Written, law: Law, commutes: Collection[str], backwards: bool = False) -> Graph:
-    """The graph after one sweep of `law`, read from right to left if `backwards`.
+def replacements(written: Written, law: Law, commutes: Collection[str], backwards: bool = False) -> dict[Node, Node]:
+    """What `law`, read from right to left if `backwards`, makes of nodes of the graph: for each, what takes its place.
 
     `commutes`: the operators whose two arguments a match may find in either order. What is computed when the program is
     built is one constant, whatever it is computed from. A match counts that leaves no more operators and no more flops
@@ -53,30 +53,32 @@ def replaced(written: Written, law: Law, commutes: Collection[str], backwards: b
     save flops.
     """
     rule = _rules(law)[backwards]
-    found: dict[Node, Bound] = {}
+    found: dict[Node, Node] = {}
     taken: set[Node] = set()
     for n in written.at.get(rule.judge.lefts[0].op, ()):
         for bound in _matches([(rule.judge.lefts[0], n)], {}, commutes):
             inner = _inner(rule, bound)
             apart = taken.isdisjoint(inner) and written.known.isdisjoint(inner)
-            if apart and _guarded(rule, bound, written) and _saves(rule, bound, written, law.both):
-                found[n] = bound
+            made = _made(rule, bound) if apart and _guarded(rule, bound, written) else None
+            if made is not None and made is not n and _saves(inner, made, written, law.both):
+                found[n] = made
                 taken.update(inner)
                 break
-    graph = written.graph
-    if not found:
-        return graph
+    return found
+
+
+def replaced(graph: Graph, by: Mapping[Node, Node]) -> tuple[Graph, dict[Node, Node]]:
+    """`graph` with some of its nodes replaced `by` others over its nodes, and what became of each node."""
     new: dict[Node, Node] = {n: n for n in graph.inputs}
+
+    def renewed(n: Node) -> Node:
+        if n in new or not n.args:
+            return new.get(n, n)
+        return node(n.op, map(renewed, n.args), n.attrs)
+
     for n in graph.nodes:
-        if n in found:
-            made = _made(rule, {key: new.get(v, v) if isinstance(v, Node) else v for key, v in found[n].items()})
-            assert made is not None, "the judge looks at types, which are the same"
-            new[n] = made
-        elif n.args:
-            new[n] = node(n.op, (new[a] for a in n.args), n.attrs)
-        else:
-            new[n] = n
-    return replace(graph, outputs=tuple(new[o] for o in graph.outputs))
+        new[n] = renewed(by.get(n, n))
+    return replace(graph, outputs=tuple(new[o] for o in graph.outputs)), new
 
 
 def replaceable(law: Law) -> bool:
@@ -158,13 +160,10 @@ def _made(rule: Rule, bound: Bound) -> Node | None:
     return bound[term_key(root)] if root.op == VARIABLE else made[root]
 
 
-def _saves(rule: Rule, bound: Bound, written: Written, strictly: bool) -> bool:
-    root = bound[rule.judge.lefts[0]]
-    made = _made(rule, bound)
-    if made is None or made is root:
-        return False
+def _saves(inner: list[Node], made: Node, written: Written, strictly: bool) -> bool:
+    root, *below = inner[::-1]  # readers first
     gone = {root}
-    for n in reversed(_inner(rule, bound)):  # readers first
+    for n in below:
         if n not in written.graph.outputs and gone.issuperset(written.readers[n]):
             gone.add(n)
     added: dict[Node, None] = {}
