@@ -454,6 +454,11 @@ class Engine:
         """Whether the two expressions stand in one class now."""
         return self.all_equal([(a, b)])
 
+    def same(self, pairs: Iterable[tuple[str, str]]) -> list[bool]:
+        """Which of the pairs of globals stand in one class now: for many of them at once."""
+        frozen = self._egraph.freeze().functions
+        return [bool(frozen[a].rows[0].output == frozen[b].rows[0].output) for a, b in pairs]
+
     def all_equal(self, pairs: Iterable[tuple[str, str]]) -> bool:
         """Whether the two expressions of every pair stand in one class now."""
         try:

@@ -112,12 +112,12 @@ class Steps:
         engine.run_once(lines)
         engine.settle()
         others = engine.others(by)
-        held = [engine.equal(*pair) for pair in pairs]
+        held = engine.same(pairs)
         for _ in range(_MORE_ROUNDS):
             if all(held):
                 break
             engine.round(resting=others)
-            held = [known or engine.equal(*pair) for known, pair in zip(held, pairs, strict=True)]
+            held = engine.same(pairs)
         return held
 
     def take(self, new: Mapping[Node, Node]) -> None:
