@@ -79,6 +79,7 @@ def saturate_segment(graph: Graph, laws: Sequence[Law], budget: Budget) -> Segme
         time.thread_time() - start,
         tuple(run.sizes),
         engine,
+        tuple(laws),
     )
 
 

@@ -11,7 +11,7 @@ import itertools
 import math
 import time
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -340,6 +340,10 @@ class Engine:
         """Names of the laws that were loaded."""
         return list(dict.fromkeys(rule.law.name for rule in (*self._rules, *self._waiting)))
 
+    def others(self, laws: Collection[str]) -> frozenset[str]:
+        """Names of the rules of all laws but `laws`."""
+        return frozenset(rule.name for rule in (*self._rules, *self._waiting) if rule.law.name not in laws)
+
     def _wake(self) -> None:
         """Read the rules whose operators have come up."""
         functions = self._egraph.freeze().functions
@@ -449,6 +453,11 @@ class Engine:
     def equal(self, a: str, b: str) -> bool:
         """Whether the two expressions stand in one class now."""
         return self.all_equal([(a, b)])
+
+    def same(self, pairs: Iterable[tuple[str, str]]) -> list[bool]:
+        """Which of the pairs of globals stand in one class now: for many of them at once."""
+        frozen = self._egraph.freeze().functions
+        return [bool(frozen[a].rows[0].output == frozen[b].rows[0].output) for a, b in pairs]
 
     def all_equal(self, pairs: Iterable[tuple[str, str]]) -> bool:
         """Whether the two expressions of every pair stand in one class now."""
