@@ -4,6 +4,7 @@ from eqfuse import xp
 from eqfuse.compiler import compile, extract
 from eqfuse.egraph import Budget, saturate
 from eqfuse.emit import emit
+from eqfuse.emit.onnx import to_onnx
 from eqfuse.errors import EqfuseError, LawError, ShapeError, TargetUnavailable, TraceError, UnsupportedOp
 from eqfuse.frontends.onnx_model import from_onnx
 from eqfuse.functions import (
@@ -51,5 +52,5 @@ __all__ = [
     "UnsupportedOp", "avg_pool", "batch_norm", "check", "compile", "conv", "elu", "emit", "erf", "erfc", "exp",
     "extract", "from_onnx", "gelu", "jit", "layer_norm", "leaky_relu", "load", "load_space", "log", "log_softmax",
     "logsumexp", "max_pool", "maximum", "meaning", "minimum", "parse", "relu", "relu6", "rms_norm", "saturate",
-    "sigmoid", "silu", "softmax", "softplus", "spec", "sqrt", "tanh", "trace", "where", "xp",
+    "sigmoid", "silu", "softmax", "softplus", "spec", "sqrt", "tanh", "to_onnx", "trace", "where", "xp",
 ]  # fmt: skip
