@@ -377,7 +377,7 @@ def _cpu(
 
 
 # Memory: H200 copy 0.896, QuACK 0.897 of the published bandwidth. The rest: gpu.md 4.7 and 5, "Model constants".
-USUAL = Reached(0.90, 2.5, 0.80, 0.70, 0.75, 2.5e-6, 5e-6, True, "data sheets times usual efficiencies, 2026-11")
+USUAL = Reached(0.90, 2.5, 0.80, 0.70, 0.80, 2.5e-6, 5e-6, True, "data sheets times usual efficiencies, 2026-11")
 TEXTBOOK = Reached(1.0, 1.0, 1.0, 1.0, 1.0, 1e-6, 1e-6, False, "data sheets, 2026-11")
 
 

@@ -100,7 +100,10 @@ class Grammar:
         classes = self.classes
         out = classes[of].type
         types = [classes[a].type for a in enode.args]
-        state = join(enode.op, enode.attrs, out, types, [p.state for p in parts], self.device, (of, enode))
+        name: tuple = (of, enode)  # of a product; a tiled kernel on a GPU holds one derivation of it
+        if self.device.kind == "gpu" and parts and parts[0].works:
+            name = (of, enode, frozenset(parts[0].works))
+        state = join(enode.op, enode.attrs, out, types, [p.state for p in parts], self.device, name)
         if isinstance(state, str):
             return state
         leaves: dict[int, int] = {}

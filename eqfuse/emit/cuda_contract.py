@@ -110,7 +110,8 @@ class _Writer:
             "}",
             *epilogue,
         ]
-        return Code(lines, (self.product.batch * down * across, 1), (self.threads, 1), (), 0, 0, resident=2)
+        resident = 2 if all(self._width(x) > 1 for x in (left, right)) else 1  # single elements take more registers
+        return Code(lines, (self.product.batch * down * across, 1), (self.threads, 1), (), 0, 0, resident)
 
     def _multiply(self, turned: tuple[bool, bool]) -> Multiply:
         if self.tensor:

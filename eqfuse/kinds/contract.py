@@ -75,7 +75,7 @@ def _on_gpu(call: Call, done: State) -> State | str | None:
         return done if left.at_leaf else f"a product of {call.out.dtype.name} is a library call on this device"
     product = product_of(call.row.name, call.attrs, call.types, call.out, call.device)
     if left.at_leaf:
-        return replace(done, product=product, fused=product.gathered)
+        return replace(done, product=product, fused=product.windows)
     if left.kind == "map":
         return replace(done, product=product, fused=True)
     return f"the result of a kernel of kind {left.kind} is stored before a product reads it"

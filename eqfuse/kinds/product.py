@@ -42,52 +42,56 @@ class Tile:
 # Smaller tiles load more per operation: 8x8 results a thread read 16 values per 64 multiplications, 4x4 read 8 per 16.
 # Boehm's kernels 4 and 5 (8 and 64 results a thread) reach 36 and 69 % of cuBLAS.
 TILES = {
-    "float32": (Tile(128, 128, 16, (8, 8), 1.0), Tile(128, 64, 16, (8, 4), 0.8), Tile(64, 64, 16, (4, 4), 0.65),
-                Tile(32, 32, 16, (4, 4), 0.4)),
+    "float32": (Tile(128, 128, 16, (8, 8), 1.0), Tile(128, 64, 16, (8, 4), 0.8), Tile(64, 128, 16, (4, 8), 0.8),
+                Tile(64, 64, 16, (4, 4), 0.65), Tile(32, 32, 16, (4, 4), 0.4)),
     "float64": (Tile(64, 64, 8, (4, 4), 1.0), Tile(32, 32, 8, (4, 4), 0.6)),
-    "tensor": (Tile(128, 128, 32, (64, 32), 1.0), Tile(128, 64, 32, (32, 32), 0.8), Tile(64, 64, 32, (32, 32), 0.65)),
+    "tensor": (Tile(128, 128, 32, (64, 32), 1.0), Tile(128, 64, 32, (32, 32), 0.8), Tile(64, 128, 32, (32, 32), 0.8),
+               Tile(64, 64, 32, (32, 32), 0.65)),
 }  # fmt: skip
-GATHERED = 0.7  # share of its rate that a convolution keeps: a dozen integer operations place each element of a window
+PLACING = 20  # integer operations that find one element of a window and whether it is padding, counted in the text
+UNALIGNED = 0.5  # share of its rate that a product keeps on tensor cores where rows do not start at multiples of 8
 TENSOR_CORES = 80  # the compute capability from which on mma.m16n8k16 takes both 16-bit types
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """`batch` products [rows, depth] x [depth, columns]. `loaded`: elements that the operand which may have a prologue
-    supplies to one row (convolution) or column (matrix product) of tiles. `library`: seconds of the work as it is
-    priced for a library call."""
+    """`batch` products [rows, depth] x [depth, columns]. `windows`: the right one has windows of images, an element of
+    which takes `placing` integer operations to find. `library`: seconds of the work as priced for a library call."""
 
     dtype: str
     batch: int
     rows: int
     columns: int
     depth: int
-    gathered: bool
+    windows: bool
+    placing: int
     library: float
 
     def again(self, size: int, device: Device) -> float:
         """How often a prologue on an operand of `size` elements is computed for each of them."""
-        tile = tile_for(self, device)
-        if self.gathered:
-            loads = self.columns * self.depth * -(-self.rows // tile.rows)
-        else:
-            loads = self.rows * self.depth * -(-self.columns // tile.columns)
-        return self.batch * loads / max(size, 1)
+        return self.loads(tile_for(self, device)) / max(size, 1)
+
+    def loads(self, tile: Tile) -> int:
+        """Elements loaded of the operand that may have a prologue: the windows, or the left one of two matrices."""
+        if self.windows:
+            return self.batch * self.columns * self.depth * -(-self.rows // tile.rows)
+        return self.batch * self.rows * self.depth * -(-self.columns // tile.columns)
 
 
 def product_of(op: str, attrs: tuple, types: Sequence[TensorType], out: TensorType, device: Device) -> Product:
     """The extents of a matmul or conv. What a right operand without batch multiplies is one tall matrix."""
     name, library = out.dtype.name, work(op, attrs, out, types, device).seconds
     if op == "conv":
-        filters, groups = types[1].shape[0], attrs[3]
-        places = out.size // max(filters, 1)
-        depth = math.prod(types[1].shape[1:])
-        return Product(name, groups, filters // groups, places, depth, True, library)
+        strides, padding, _, groups = attrs
+        filters, _, *window = types[1].shape
+        plain = math.prod(window) == math.prod(strides) == 1 and not any(map(any, padding))
+        places, depth = out.size // max(filters, 1), math.prod(types[1].shape[1:])
+        return Product(name, groups, filters // groups, places, depth, True, 0 if plain else PLACING, library)
     *_, rows, depth = types[0].shape
     batch = math.prod(out.shape[:-2])
     if math.prod(types[1].shape[:-2]) == 1:
         batch, rows = 1, batch * rows
-    return Product(name, batch, rows, out.shape[-1], depth, False, library)
+    return Product(name, batch, rows, out.shape[-1], depth, False, 0, library)
 
 
 def on_tensor_cores(dtype: str, device: Device) -> bool:
@@ -121,10 +125,12 @@ def _seconds(product: Product, tile: Tile, device: Device) -> float:
     rate = device.tiled_rate(product.dtype)
     if not device.multiprocessors:
         return 2 * product.batch * product.rows * product.columns * product.depth / rate
-    share = tile.share * (GATHERED if product.gathered else 1)
+    aligned = math.gcd(product.depth, product.columns) % 4 == 0
+    share = tile.share * (1 if aligned or not on_tensor_cores(product.dtype, device) else UNALIGNED)
+    placing = product.placing * product.loads(tile) / device.scalar_rate("int32")
     turns = -(-product.batch * down * across // device.multiprocessors)
     deep = -(-product.depth // tile.depth) * tile.depth
-    return turns * 2 * tile.rows * tile.columns * deep * device.multiprocessors / (rate * share)
+    return turns * 2 * tile.rows * tile.columns * deep * device.multiprocessors / (rate * share) + placing
 
 
 def is_tiled(body: Graph) -> bool:
