@@ -8,7 +8,6 @@ import pytest
 from eqfuse.ir import node
 from tests.kernels.numpy_cases import add, body, cast, judge, number, read, reduced
 
-
 CASES = [
     *[(op, dtype) for op in ("sum", "prod", "max", "min") for dtype in ("float32", "int32", "float16")],
     ("sum", "complex64"), ("prod", "float64"), ("max", "bool"), ("any", "bool"), ("all", "bool"),
