@@ -24,6 +24,7 @@ from eqfuse.emit.numpy_ops import (
     view_text,
     whole_product,
 )
+from eqfuse.emit.numpy_temporaries import buffers, lies_apart, temporaries
 from eqfuse.emit.order import frugal
 from eqfuse.ir import Graph, Node, TensorType
 from eqfuse.ops import Role, row
@@ -40,7 +41,10 @@ class Source:
         self.lines: list[str] = []
         self.reads = {n: f"r{i}" for i, n in enumerate(body.inputs)}
         self.writes = [f"o{i}" for i in range(len(body.outputs))]
-        self.scratch_bytes = 0  # of all threads together
+        self.scratch_bytes = 0  # that each of its threads keeps
+        self.threads = 1  # that work at once
+        self.made_bytes = 0  # arrays that it makes and holds until it is done
+        self.passing_bytes = 0  # the most that one statement makes and drops
         self.inline = False
         self.returned: str | None = None  # inline: an expression for the one result, which is an array of its own
         self.one_ufunc_writes = False  # inline: the last line alone writes, by a ufunc, which minds shared memory
@@ -82,6 +86,15 @@ class Source:
         self.names[dtype.name] = dtype
         return dtype.name
 
+    def passes(self, nbytes: int) -> None:
+        """Count `nbytes` that one statement makes and drops."""
+        self.passing_bytes = max(self.passing_bytes, nbytes)
+
+    @property
+    def temporary_bytes(self) -> int:
+        """What it allocates beside rooms and scratch memory, all threads together."""
+        return self.made_bytes + self.passing_bytes * self.threads
+
     def room(self, t: TensorType) -> str:
         """An array of type `t` for results; of an inline kernel, memory that the program gives."""
         name = self.name("t")
@@ -89,6 +102,7 @@ class Source:
         if self.inline:
             self.rooms[name] = t
         else:
+            self.made_bytes += t.nbytes
             self.line(f"{name} = empty({t.shape}, {t.dtype.name})")
         return name
 
@@ -149,6 +163,7 @@ def straight(
     for at, n in enumerate(nodes):
         read = reads[n] if reads[n] != n.args else repeated(n, n.shape[-1] if n.shape else 0)
         args = [operands.get(a) or source.leaf(a) for a in read]
+        passing = temporaries(n) + buffers(n, n.type.size, lies_apart)
         out = places.get(n)
         dying = next((a for a in read if _reusable(a, n, at, last, owned)), None)
         as_bits = bits(n.dtype) if n.op == "where" and n.type.size >= CHOOSE_FROM else None
@@ -168,7 +183,10 @@ def straight(
             source.block(_statements(n, read, args, out), 1)
         else:
             out = source.name("t")
+            source.made_bytes += n.type.nbytes
+            passing -= n.type.nbytes * (n.op in WINDOWED)
             source.line(fresh(n, args, out, source.dtype(n.dtype)))
+        source.passes(passing)
         operands[n] = out
         left = [a for a in dict.fromkeys(read) if a in owned and last[a] == at]
         free += [operands[a] for a in left if operands[a] in rooms]

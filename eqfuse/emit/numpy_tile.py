@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from eqfuse.emit.numpy_bounds import clipped, repeated
+from eqfuse.emit.numpy_erf import room_bytes
 from eqfuse.emit.numpy_ops import CHOOSE_FROM, computes, into, masked_copy
 from eqfuse.emit.numpy_source import Source, bits, last_uses, straight
+from eqfuse.emit.numpy_temporaries import buffers, for_blas, lies_apart, temporaries
 from eqfuse.emit.order import frugal
 from eqfuse.emit.panel import Cut, Panel
 from eqfuse.ir import Graph, Node, Shape, const
@@ -270,7 +272,8 @@ class Stage:
     def _array(self, n: Node, right: bool) -> str:
         dims = self.panel.dims(n.shape)
         text = self.known.get(n) or self.source.view(n)
-        if right and not _for_blas(n):
+        if right and not for_blas(n):  # NumPy would multiply without BLAS
+            self.source.made_bytes += n.type.nbytes
             text = f"ascontiguousarray({text})"
         text = self._shaped(text, dims, n.shape)
         if not text.isidentifier():
@@ -321,7 +324,11 @@ class Stage:
                 return masked_copy(args, out)
             return [f"choose({', '.join(args)}, {self._slot_name(self.masks[n], np.dtype(bits(n.dtype)))}, {out})"]
         if n.op == "erf" and n.dtype == np.float32:
+            self.source.passes(room_bytes(self._elements(n)))
             return [f"fast_erf({args[0]}, {out})"]
+        if n.op != "matmul":
+            share = self._elements(n.args[0]) / max(n.args[0].type.size, 1)
+            self.source.passes(int(temporaries(n) * share) + buffers(n, self._elements(n), self._lies_apart))
         if len(args) == 2 and n.op == "sum":
             return [f"vecdot({args[0]}, {args[1]}, {out}[..., 0])"]
         axes: tuple[int, ...] = ()
@@ -329,6 +336,13 @@ class Stage:
             loops = self.cut.loops
             axes = tuple(a - sum(b < a for b in loops) for a in self.panel.kept(n.attrs[0]))  # type: ignore[arg-type]
         return [into(n, args, out, axes)]
+
+    def _lies_apart(self, n: Node) -> bool:
+        """Has the tile of `n` gaps in memory? Scratch arrays have none while they are as long as the block."""
+        if isinstance(self.place.get(n), Slot):
+            return False
+        within = any(self.panel.dims(n.shape)[a] > 1 for a in range(self.cut.axis) if a not in self.cut.loops)
+        return within or n in self.given or lies_apart(n)
 
     def scratch(self, offset: int, size: str = "size", ragged: bool = False) -> tuple[list[str], list[str], int]:
         """Lines that make this stage's scratch arrays in ``memory`` from `offset`, lines that shorten them to `size`
@@ -387,13 +401,6 @@ class Stage:
     def _columns(self, text: str, depth: int) -> None:
         self.source.line(f"for q in range({self.panel.extents[0]}):", depth)
         self.source.line(text, depth + 1)
-
-
-def _for_blas(n: Node) -> bool:
-    """Can BLAS read `n`, a leaf behind its views, as a matrix? Otherwise NumPy would multiply without BLAS."""
-    leaf, chain = leaf_chain(n)
-    strides = strides_after(leaf.type, chain)
-    return strides is None or 1 in strides[-2:]
 
 
 def turn(panel: Panel, cut: Cut) -> list[str]:
