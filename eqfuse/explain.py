@@ -14,7 +14,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from eqfuse.cost import Work, work
+from eqfuse.cost import total, work
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Node, input_node, substitute
 from eqfuse.kinds import State, classify, price
@@ -168,7 +168,7 @@ def _reason(plan: Plan, producer: Kernel, consumer: Kernel, writer: dict[int, Ke
 
 def _price(body: Graph, state: State, device: Device) -> Price:
     works = [work(n.op, n.attrs, n.type, [a.type for a in n.args], device) for n in body.operators]
-    done = Work(sum(w.flops for w in works), sum(w.seconds for w in works), sum(w.calls for w in works))
+    done = total(works)
     read, written = (sum(n.type.nbytes for n in nodes) for nodes in (body.inputs, body.outputs))
     return price(state, read, written, done, device, len(body.inputs) + len(body.outputs))
 
