@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from eqfuse.cost import Work, work
+from eqfuse.cost import Work, total, work
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Literal, Node, TensorType, const, input_node, node
 from eqfuse.kinds import State, join, leaf, price
@@ -167,22 +167,10 @@ class Grammar:
 
     def price(self, state: State, leaves: dict[int, int], works: Works, outputs: tuple[TensorType, ...]) -> Price:
         """The price of a kernel of `state` that reads `leaves`, does `works` and writes `outputs`."""
-        flops, seconds, calls, final = 0, 0.0, 0, 0
-        reduced = _size(state.reduced) if state.kind == "reduce" else -1
-        for w in works.values():
-            flops += w.flops
-            seconds += w.seconds
-            if w.calls and w.flops <= reduced:  # the epilogue of a reduction runs once, not once a tile
-                final += w.calls
-            else:
-                calls += w.calls
-        done = Work(flops, seconds, calls)
+        done = total(works.values(), _size(state.reduced) if state.kind == "reduce" else -1)
         written = sum(t.nbytes for t in outputs)
         arguments, itemsize = len(leaves) + len(outputs), outputs[0].dtype.itemsize
-        found = price(state, sum(leaves.values()), written, done, self.device, arguments, itemsize)
-        if not final or self.device.kind == "gpu":
-            return found
-        return replace(found, seconds=found.seconds + final * self.device.call_seconds)
+        return price(state, sum(leaves.values()), written, done, self.device, arguments, itemsize)
 
     def inline(self, cut: Cut, values: dict[int, Cut]) -> Cut | str:
         """`cut` with every leaf of `values` computed inside instead of read, or why that is no kernel."""
