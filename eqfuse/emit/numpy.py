@@ -49,7 +49,7 @@ class NumpyKernel:
         """The memory that it takes."""
         parts = self.parts
         rooms = sum(-(-t.nbytes // ALIGNMENT) * ALIGNMENT for t in parts.rooms.values())
-        return Needs(rooms, parts.scratch_bytes, parts.threads, parts.temporary_bytes)
+        return Needs(rooms, parts.scratch_bytes, parts.threads, parts.temporary_bytes, parts.held_bytes)
 
     @cached_property
     def run(self) -> Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], None]:

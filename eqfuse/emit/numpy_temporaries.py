@@ -43,6 +43,12 @@ def lies_apart(n: Node) -> bool:
     return strides_after(leaf.type, chain) not in (None, contiguous(n.shape))
 
 
+def copied(n: Node) -> int:
+    """Bytes that NumPy copies to take the views of the leaf `n`: 0 unless a reshape needs another order."""
+    leaf, chain = leaf_chain(n)
+    return n.type.nbytes if leaf.op != "const" and strides_after(leaf.type, chain) is None else 0
+
+
 def for_blas(n: Node) -> bool:
     """Can BLAS read `n`, a leaf behind its views, as a matrix?"""
     leaf, chain = leaf_chain(n)
