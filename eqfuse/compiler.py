@@ -53,9 +53,9 @@ def compile(
     Keywords that are not among these options are the function's own, as in `trace`.
     `target`: "numpy", "cpu", "cuda", "cuda:h100" and other profile names, or an `ef.Device`. `numerics`: "strict",
     "reassociate" or "approximate", the most a law may do to rounding. `laws`: "all", "none", a family, or a list of
-    laws and families. `memory_limit`: bytes that a call may hold beside its arguments and results, kept by computing
-    values again where that adds least time; MemoryLimitError where that cannot be. `verify` runs the program once on random inputs and raises EqfuseError unless it agrees with the
-    evaluator.
+    laws and families. `memory_limit`: bytes that a call may hold beside its arguments and results, which costs time:
+    values are computed again, where that adds least; MemoryLimitError where no such plan was found. `verify` runs the
+    program once on random inputs and raises EqfuseError unless it agrees with the evaluator.
     """
     options: dict[str, Any] = {
         "target": target, "numerics": numerics, "laws": laws, "extractor": extractor, "budget": budget,

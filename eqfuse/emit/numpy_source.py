@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.emit.numpy_bounds import clipped, repeated
 from eqfuse.emit.numpy_ops import (
     CHOOSE_FROM,
     NAMES,
@@ -142,18 +143,35 @@ def straight(
     `operands` names the values at hand and receives the new ones; `places` names the arrays that results must end in;
     what is `kept` is read again later.
     """
-    last = last_uses([n.args for n in nodes], [*places, *source.body.outputs, *kept])
+    wanted = [*places, *source.body.outputs, *kept]
+    reads = clipped(nodes, wanted)
+    nodes = list(reads)
+    last = last_uses([*reads.values()], wanted)
     owned: set[Node] = set()
+    rooms: dict[str, TensorType] = {}
+    free: list[str] = []  # rooms; the one left last, which is still in cache, is taken first
+
+    def room(t: TensorType) -> str:
+        name = next((r for r in reversed(free) if rooms[r] == t), None)
+        if name is None:
+            name = source.room(t)
+            rooms[name] = t
+        else:
+            free.remove(name)
+        return name
+
     for at, n in enumerate(nodes):
-        args = [operands[a] for a in n.args]
+        read = reads[n] if reads[n] != n.args else repeated(n, n.shape[-1] if n.shape else 0)
+        args = [operands.get(a) or source.leaf(a) for a in read]
         passing = temporaries(n) + buffers(n, n.type.size, lies_apart)
         out = places.get(n)
-        dying = next((a for a in n.args if _reusable(a, n, at, last, owned)), None)
+        dying = next((a for a in read if _reusable(a, n, at, last, owned)), None)
         as_bits = bits(n.dtype) if n.op == "where" and n.type.size >= CHOOSE_FROM else None
         if as_bits is not None and n.shape in (n.args[1].shape, n.args[2].shape):
-            out = out or source.room(n.type)
-            room = source.room(TensorType(np.dtype(as_bits), n.args[0].shape))
-            source.line(f"choose({', '.join(args)}, {room}, {out})")
+            out = out or room(n.type)
+            mask = room(TensorType(np.dtype(as_bits), n.args[0].shape))
+            source.line(f"choose({', '.join(args)}, {mask}, {out})")
+            free.append(mask)
         elif out is not None:
             source.block(_statements(n, args, out), 1)
         elif dying is not None and row(n.op).role is Role.ELEMENTWISE and n.op not in ("where", "cast"):
@@ -161,7 +179,7 @@ def straight(
             source.line(into(n, args, out))
             owned.discard(dying)
         elif source.inline and n.op not in WINDOWED:
-            out = source.room(n.type)
+            out = room(n.type)
             source.block(_statements(n, args, out), 1)
         else:
             out = source.name("t")
@@ -170,6 +188,9 @@ def straight(
             source.line(fresh(n, args, out, source.dtype(n.dtype)))
         source.passes(passing)
         operands[n] = out
+        left = [a for a in dict.fromkeys(read) if a in owned and last[a] == at]
+        free += [operands[a] for a in left if operands[a] in rooms]
+        owned.difference_update(left)
         if n not in places:
             owned.add(n)
 

@@ -138,7 +138,8 @@ def _padded(n: Node, padding: object) -> int:
 
 
 _CALLS: dict[str, Callable[[Node], int]] = {
-    "matmul": _product, "take": _take, "argmax": _argmax, "argmin": _argmax, "conv": _conv, "window_max": _window, "window_sum": _window,
+    "matmul": _product, "take": _take, "argmax": _argmax, "argmin": _argmax,
+    "conv": _conv, "window_max": _window, "window_sum": _window,
     **dict.fromkeys((
         "argsort", "argpartition", "lexsort", "searchsorted", "digitize", "bincount", "inv", "solve", "cholesky", "det",
         "slogdet", "svdvals", "eigvalsh", "histogram_bin_edges", "pad", "convolve", "correlate",

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from eqfuse.emit.numpy_ops import CHOOSE_FROM, computes, into, masked_copy
+from eqfuse.emit.numpy_bounds import clipped, repeated
 from eqfuse.emit.numpy_erf import room_bytes
+from eqfuse.emit.numpy_ops import CHOOSE_FROM, computes, into, masked_copy
 from eqfuse.emit.numpy_source import Source, bits, last_uses, straight
 from eqfuse.emit.numpy_temporaries import buffers, copied, for_blas, lies_apart, temporaries
 from eqfuse.emit.order import frugal
@@ -69,7 +70,11 @@ class Stage:
         self.known = self._shared(written or {})
         self.nodes = [n for n in frugal(body) if computes(n) and n not in self.known and n not in self.given]
         self.outputs = self._written(written)
-        self.reads = {n: n.args for n in self.nodes}
+        self.reads = clipped(self.nodes, {*body.outputs, *self.outputs})
+        self.nodes = list(self.reads)
+        for n in self.nodes:
+            if self.reads[n] == n.args:
+                self.reads[n] = repeated(n, self._row(n))
         self._dots()
         self.last = last_uses([self.reads[n] for n in self.nodes], body.outputs)
         self.slots: list[Slot] = []
@@ -149,7 +154,7 @@ class Stage:
         third of the time of a reduction, and a product that only the sum reads is never stored."""
         for n in [n for n in self.nodes if n.op == "sum" and self._is_dot(n)]:
             (a,) = n.args
-            lonely = sum(a in m.args for m in self.nodes) == 1 and a not in self.body.outputs
+            lonely = sum(a in self.reads[m] for m in self.nodes) == 1 and a not in self.body.outputs
             factors = a.op == "multiply" and all(f.shape == a.shape and self._runs(f) for f in a.args)
             if factors and lonely and a in self.reads and self.reads[a] == a.args:
                 self.reads[n] = a.args
@@ -182,6 +187,11 @@ class Stage:
     def tile_shape(self, n: Node) -> TileShape:
         dims = self.panel.dims(n.shape)
         return tuple(None if a == self.cut.axis and d > 1 else d for a, d in enumerate(dims) if a not in self.cut.loops)
+
+    def _row(self, n: Node) -> int:
+        """How long a row of the tile of `n` is."""
+        shape = self.tile_shape(n)
+        return 0 if not shape else self.cut.block if shape[-1] is None else shape[-1]
 
     def _elements(self, n: Node) -> int:
         return math.prod(self.cut.block if d is None else d for d in self.tile_shape(n))
@@ -240,8 +250,10 @@ class Stage:
         if computes(a) and a not in self.known:
             place = self.place[a]
             return place if isinstance(place, str) else self._slot_name(place, a.dtype)
-        if self.reads[n] is not n.args and a.op == "const":
-            return self.source.leaf(a)
+        if a not in n.args and a.op == "const" and a.type.size > 1:
+            row_of_it = self.source.leaf(a)
+            shape = self.tile_shape(n)
+            return row_of_it if shape[-1] is not None else f"{row_of_it}[:{self.span[1]} - {self.span[0]}]"
         right = n.op == "matmul" and i == 1
         scalar = row(n.op).role is Role.ELEMENTWISE and a.type.size == 1
         key = (a, right, scalar)
