@@ -43,7 +43,7 @@ def within(space: Space, covers: list[Cover], device: Device, limit: Limit, prov
     for level in sorted({s.peak for every in found for s in every}, reverse=True):
         chosen = [_of_peak(every, level) for every in found]
         for cover, schedule in zip(covers, chosen, strict=True):
-            cover.groups = schedule.steps
+            cover.groups = tuple(step.group for step in schedule.steps)
         peak = limit.peak(assemble(space, covers, device, proved=False))
         if peak <= limit.nbytes:
             return assemble(space, covers, device, proved)
@@ -78,4 +78,4 @@ def _schedules(space: Space, at: int, cover: Cover, device: Device, limit: Limit
         return limit.needs(Kernel(group.state.kind, body, reads, group.outputs, group.price), device)
 
     held = Held(grammar, own.roots, frozenset(inputs), results, needs)
-    return schedules(Schedule(held, cover.groups), Candidates(grammar, dict(cover.refs)))
+    return schedules(Schedule(held, [held.step(g) for g in cover.groups]), Candidates(grammar, dict(cover.refs)))

@@ -31,80 +31,98 @@ class Stretch:
         return steps if self.stays else self.reads[-1] if self.reads else self.first
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Step:
+    """A kernel of a schedule: the computed classes it `reads` and `writes`, and what it `needs` beside them."""
+
+    group: Group
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    needs: Needs
+
+    @property
+    def is_view(self) -> bool:
+        return self.group.state.kind == "view"
+
+
 class Held:
     """What takes memory in a segment: all that is computed, but for results of the program, and the `inputs` that other
-    segments compute."""
+    segments compute. `needs` tells what a kernel takes beside what it reads and writes."""
 
     def __init__(
         self, grammar: Grammar, roots: Sequence[int], inputs: frozenset[int], results: frozenset[int],
         needs: Callable[[Group], Needs],
     ) -> None:  # fmt: skip
         self.grammar, self.roots, self.inputs, self.results = grammar, roots, inputs, results
-        self._emitted = needs
-        self._needs: dict[int, tuple[Group, Needs]] = {}
+        self.nbytes = [-(-c.type.nbytes // ALIGNMENT) * ALIGNMENT for c in grammar.classes]
+        self._needs = needs
+        self._steps: dict[tuple[int, ...], tuple[tuple[Cut, ...], Step | None]] = {}
 
-    def nbytes(self, of: int) -> int:
-        return -(-self.grammar.classes[of].type.nbytes // ALIGNMENT) * ALIGNMENT
+    def step(self, group: Group) -> Step:
+        free = self.grammar.free - self.inputs
+        return Step(group, tuple(c for c in group.leaves if c not in free), group.outputs, self._needs(group))
 
-    def needs(self, group: Group) -> Needs:
-        found = self._needs.get(id(group))
-        if found is None:
-            found = self._needs[id(group)] = group, self._emitted(group)
-        return found[1]
+    def together(self, cuts: tuple[Cut, ...]) -> Step | None:
+        """One kernel that computes `cuts`, if there is one."""
+        key = tuple(map(id, cuts))
+        if key not in self._steps:
+            found = alone(cuts[0]) if len(cuts) == 1 else group(self.grammar, cuts)
+            possible = found is not None and found.price.seconds < math.inf
+            self._steps[key] = cuts, self.step(found) if found is not None and possible else None
+        return self._steps[key][1]
 
 
 class Schedule:
     """`steps` in order. ValueError where one reads what no step before it computes."""
 
-    def __init__(self, held: Held, steps: Sequence[Group]) -> None:
+    def __init__(self, held: Held, steps: Sequence[Step]) -> None:
         self.held, self.steps = held, tuple(steps)
-        self.seconds = sum(g.price.seconds for g in self.steps)
+        self.seconds = sum([s.group.price.seconds for s in self.steps])
         self.stretches = self._stretches()
-        alive = [0] * (len(self.steps) + 1)
+        count = len(self.steps)
+        change = [0] * (count + 2)
+        small = 0
         for s in self.stretches:
             if s.nbytes > SMALL_BYTES:
-                alive[max(s.first, 0)] += s.nbytes
-                last = s.last(len(self.steps))
-                if last < len(self.steps):
-                    alive[last + 1] -= s.nbytes
-        for i in range(1, len(alive)):
-            alive[i] += alive[i - 1]
-        small = sum(s.nbytes for s in self.stretches if s.nbytes <= SMALL_BYTES)
-        self.arena = [small + now + held.needs(g).rooms for g, now in zip(self.steps, alive, strict=False)]
+                change[max(s.first, 0)] += s.nbytes
+                change[s.last(count) + 1] -= s.nbytes
+            else:
+                small += s.nbytes
+        self.arena: list[int] = []
+        for s, more in zip(self.steps, change, strict=False):
+            small += more
+            self.arena.append(small + s.needs.rooms)
 
     def _stretches(self) -> list[Stretch]:
-        held, free = self.held, self.held.grammar.free
-        now: dict[int, Stretch] = {c: Stretch(c, -1, held.nbytes(c), []) for c in sorted(held.inputs)}
+        nbytes, inputs = self.held.nbytes, self.held.inputs
+        now: dict[int, Stretch] = {c: Stretch(c, -1, nbytes[c], []) for c in sorted(inputs)}
         found = list(now.values())
         seen_through: dict[int, Stretch | None] = {}  # views of roots: whose memory they are
         for i, step in enumerate(self.steps):
-            for leaf in step.leaves:
-                if leaf in now:
-                    now[leaf].reads.append(i)
-                elif leaf not in free:
-                    raise ValueError(f"step {i} reads class {leaf}, which no step before it computes")
-            for c in step.outputs:
-                now[c] = Stretch(c, i, held.nbytes(c), [])
-                if step.state.kind == "view":
-                    now[c].nbytes = 0
-                    (base,) = step.leaves
-                    seen_through[c] = now.get(base)
-                found.append(now[c])
+            for c in step.reads:
+                if c not in now:
+                    raise ValueError(f"step {i} reads class {c}, which no step before it computes")
+                now[c].reads.append(i)
+            for c in step.writes:
+                made = now[c] = Stretch(c, i, nbytes[c], [])
+                found.append(made)
+                if step.is_view:
+                    made.nbytes = 0
+                    seen_through[c] = now[step.reads[0]] if step.reads else None
         for root in self.held.roots:
-            if root in free:
-                continue
-            if root not in now:
+            if root in now:
+                owner = seen_through.get(root) or now[root]
+                if root in self.held.results:
+                    owner.nbytes = 0  # the caller's, not the arena's
+                owner.stays = now[root].stays = True
+            elif root not in self.held.grammar.free:
                 raise ValueError(f"no step computes the root {root}")
-            owner = seen_through.get(root, now[root]) or now[root]
-            if root in self.held.results:
-                owner.nbytes = 0  # the caller's, not the arena's
-            owner.stays = now[root].stays = True
         return found
 
     @cached_property
     def outside(self) -> int:
         """Bytes outside the arena."""
-        return outside_bytes([self.held.needs(g) for g in self.steps])
+        return outside_bytes([s.needs for s in self.steps])
 
     @cached_property
     def peak(self) -> int:
@@ -114,7 +132,7 @@ class Schedule:
     def excess(self, level: int) -> int:
         """By how much the steps hold more than `level`, summed over steps."""
         room = level - self.outside
-        return sum(now - room for now in self.arena if now > room)
+        return sum([now - room for now in self.arena if now > room])
 
     def at(self, step: int) -> list[Stretch]:
         """The values that take memory at `step`, those first that wait longest to be read."""
@@ -125,21 +143,13 @@ class Schedule:
     def without_unread(self) -> Schedule:
         """Without the outputs, and the kernels, that nobody reads."""
         unread = {(s.first, s.of) for s in self.stretches if not s.reads and not s.stays and s.first >= 0}
-        if not unread:
-            return self
         steps = []
         for i, step in enumerate(self.steps):
-            kept = tuple(c for c in step.cuts if (i, c.of) not in unread)
-            if len(kept) == len(step.cuts):
+            kept = tuple(c for c in step.group.cuts if (i, c.of) not in unread) if unread else step.group.cuts
+            if len(kept) == len(step.group.cuts):
                 steps.append(step)
             elif kept:
-                steps.append(together(self.held.grammar, kept) or step)
+                steps.append(self.held.together(kept) or step)
         if len(steps) == len(self.steps) and all(a is b for a, b in zip(steps, self.steps, strict=True)):
             return self
         return Schedule(self.held, steps).without_unread()
-
-
-def together(grammar: Grammar, cuts: tuple[Cut, ...]) -> Group | None:
-    """One kernel that computes `cuts`, if there is one."""
-    found = alone(cuts[0]) if len(cuts) == 1 else group(grammar, cuts)
-    return found if found is not None and found.price.seconds < math.inf else None

@@ -90,7 +90,7 @@ def _nanmedian(n: Node) -> int:
     """Rows of less than 600 are sorted as masked arrays."""
     axes = n.attrs[0]
     length = math.prod(n.args[0].type.extent(a) for a in axes)  # type: ignore[attr-defined]
-    return int(_operand(n) * (3.5 if length < 600 else 1))
+    return int(_operand(n) * (3.8 if length < 600 else 1))
 
 
 def _by_rows(n: Node) -> int:

@@ -20,8 +20,8 @@ from eqfuse.threads import pool, scratch
 def call_bytes(program: Program, arrays: Sequence[Any]) -> int:
     """The most that calls of `program` hold beside its arguments and results.
 
-    Memory that earlier programs left behind for later ones is dropped first, but for that of the results (up to a size;
-    see `memory.Results`). A few kilobytes of it are Python's own objects.
+    Memory that earlier programs left behind is dropped first, but for that of results, where `memory.Results` keeps it:
+    it must be of 32 KiB to 32 MiB each. Some kilobytes are Python's own objects.
     """
     program.run(arrays)
     arenas.kept = None

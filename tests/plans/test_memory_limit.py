@@ -19,7 +19,7 @@ from eqfuse.testing.random_graphs import random_graph, run_plan
 from eqfuse.testing.traced_memory import call_bytes
 
 SHARES = (0.9, 0.8, 0.7, 0.6, 0.5)
-SHORT = ef.Budget(seconds=5, nodes=1500, rounds=4)
+SHORT = ef.Budget(seconds=5, nodes=400, rounds=2)
 PYTHON = 48 << 10  # bytes of Python's own objects in a call
 
 Network = tuple[Callable[..., Any], tuple[np.ndarray, ...]]
@@ -52,11 +52,12 @@ def perceptron(layers: int = 5, rows: int = 256, width: int = 96) -> Network:
     return step, (normal(rng, rows, width), normal(rng, rows, width), *weights)
 
 
-def attention_block(batch: int = 2, length: int = 64, width: int = 96, heads: int = 4) -> Network:
+def attention_block(batch: int = 2, length: int = 256, width: int = 96, heads: int = 4) -> Network:
     """A transformer block (attention, SiLU perceptron, residuals) and its gradients."""
     rng = np.random.default_rng(0)
     rows, each = batch * length, width // heads
-    weights = [normal(rng, width, width) for _ in range(4)] + [normal(rng, width, 4 * width), normal(rng, 4 * width, width)]
+    shapes = [(width, width)] * 4 + [(width, 4 * width), (4 * width, width)]
+    weights = [normal(rng, *shape) for shape in shapes]
 
     def split(t: Any) -> Any:
         return t.reshape(batch, length, heads, each).transpose(0, 2, 1, 3)
@@ -146,7 +147,7 @@ def test_results_do_not_change_under_a_limit(name: str) -> None:  # A5.3
 def test_a_call_holds_no_more_than_the_limit(name: str) -> None:  # A5.3
     for limit in reachable(name):
         program = compiled(name, limit)
-        assert program.report.peak_bytes == program.peak_bytes <= limit == pytest.approx(program.report.memory_limit, 1)
+        assert program.report.peak_bytes == program.peak_bytes <= program.report.memory_limit == int(limit)
         assert call_bytes(program, NETWORKS[name]()[1]) <= limit + PYTHON
 
 
@@ -169,10 +170,9 @@ def test_a_refusal_gives_the_least_peak_which_can_be_had(name: str) -> None:
 
 
 def test_what_is_computed_again_is_fused_again() -> None:  # A5.3
-    before = sum(k.body.operators.__len__() for k in free("perceptron").plan.kernels)
-    program = compiled("perceptron", 0.5 * free("perceptron").peak_bytes)
-    again = sum(k.body.operators.__len__() for k in program.plan.kernels) - before
-    assert again > len(program.plan.kernels) - len(free("perceptron").plan.kernels) >= 0
+    plans = [free("perceptron").plan, compiled("perceptron", 0.5 * free("perceptron").peak_bytes).plan]
+    operators, kernels = ([sum(map(count, p.kernels)) for p in plans] for count in (lambda k: len(k.body.operators), lambda _: 1))
+    assert operators[1] - operators[0] > 2 * (kernels[1] - kernels[0]) >= 0
 
 
 def test_without_a_limit_or_with_a_loose_one_the_plan_is_the_same() -> None:
