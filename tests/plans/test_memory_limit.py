@@ -52,7 +52,7 @@ def perceptron(layers: int = 5, rows: int = 256, width: int = 96) -> Network:
     return step, (normal(rng, rows, width), normal(rng, rows, width), *weights)
 
 
-def attention_block(batch: int = 2, length: int = 256, width: int = 96, heads: int = 4) -> Network:
+def attention_block(batch: int = 2, length: int = 128, width: int = 96, heads: int = 4) -> Network:
     """A transformer block (attention, SiLU perceptron, residuals) and its gradients."""
     rng = np.random.default_rng(0)
     rows, each = batch * length, width // heads
