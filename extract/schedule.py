@@ -89,9 +89,9 @@ class Schedule:
             else:
                 small += s.nbytes
         self.arena: list[int] = []
-        for s, more in zip(self.steps, change, strict=False):
+        for step, more in zip(self.steps, change, strict=False):
             small += more
-            self.arena.append(small + s.needs.rooms)
+            self.arena.append(small + step.needs.rooms)
 
     def _stretches(self) -> list[Stretch]:
         nbytes, inputs = self.held.nbytes, self.held.inputs
