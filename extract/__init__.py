@@ -11,6 +11,7 @@ from eqfuse.errors import TargetUnavailable
 from eqfuse.extract import arms, exact, flow, greedy
 from eqfuse.extract.assemble import assemble
 from eqfuse.extract.cover import Cover
+from eqfuse.extract.limit import Limit, within
 from eqfuse.extract.simplify import simplified
 from eqfuse.hardware import Device
 from eqfuse.plan import Plan
@@ -35,14 +36,20 @@ EXTRACTORS: dict[str, Extractor] = {
 }
 
 
-def choose(space: Space, device: Device, extractor: str = "flow", proved: bool = True) -> Plan:
+def choose(
+    space: Space, device: Device, extractor: str = "flow", proved: bool = True, limit: Limit | None = None
+) -> Plan:
     """The plan that `extractor` chooses from `space` for `device`; each distinct segment is solved once.
 
     A plan that will not run, such as the baseline of a report, need not be `proved` equal to the program. Raises
-    TargetUnavailable for an unknown extractor, EqfuseError when egglog cannot prove the plan.
+    TargetUnavailable for an unknown extractor, EqfuseError when egglog cannot prove the plan, MemoryLimitError when no
+    plan within the `limit` was found.
     """
     algorithm = named(extractor)
-    return assemble(space, [algorithm(segment, device) for segment in space.segments], device, proved)
+    covers = [algorithm(segment, device) for segment in space.segments]
+    if limit is not None:
+        return within(space, covers, device, limit, proved)
+    return assemble(space, covers, device, proved)
 
 
 def named(extractor: str) -> Extractor:
@@ -52,4 +59,4 @@ def named(extractor: str) -> Extractor:
     return EXTRACTORS[extractor]
 
 
-__all__ = ["EXTRACTORS", "Cover", "choose", "named"]
+__all__ = ["EXTRACTORS", "Cover", "Limit", "choose", "named"]
