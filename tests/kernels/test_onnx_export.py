@@ -346,7 +346,7 @@ def test_a_plan_for_a_gpu_is_written_too() -> None:
 def test_constants_that_no_file_can_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     w = np.ones((6, 6), np.float32)
     plan = ef.compile(lambda a: a @ w, ef.spec((4, 6), np.float32)).plan
-    monkeypatch.setattr("eqfuse.emit.onnx.LARGEST", 100)
+    monkeypatch.setattr(sys.modules["eqfuse.emit.onnx"], "LARGEST", 100)
     with pytest.raises(ef.EqfuseError, match="more than 2 GiB"):
         ef.to_onnx(plan)
 
