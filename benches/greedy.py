@@ -114,6 +114,13 @@ def _factors(by: Mapping[str, float]) -> dict[str, float]:
     return {g: geometric_mean([f for id, f in by.items() if SUBJECTS[id].group == g]) for g in groups}
 
 
+def _json(predicted: Sequence[Predicted], measured: Sequence[Measurement], found: dict[str, Any]) -> str:
+    times = [asdict(m) | {"sizes": SUBJECTS[m.id].sizes, "factor": m.factor, "same": m.same} for m in measured]
+    whole: dict[str, Any] = {"date": str(date.today()), "machine": machine(), "summary": found}
+    whole |= {"predicted": [p.to_json() for p in predicted], "measured": times}
+    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="eqfuse bench greedy", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--predict", action="store_true", help="predictions only, nothing is timed")
@@ -125,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console(width=None if sys.stdout.isatty() else 170)
     subjects, on = selected(options.names), devices()
     console.print(machine(), highlight=False)
-    predicted = []
+    predicted: list[Predicted] = []
     with tables.waiting(console) as say:
         for subject in subjects:
             say(f"predicting {subject.id}")
@@ -144,11 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = summary(predicted, measured)
     console.print(tables.summary(found), highlight=False)
     if options.json:
-        rows = [p.to_json() for p in predicted]
-        times = [asdict(m) | {"sizes": SUBJECTS[m.id].sizes, "factor": m.factor, "same": m.same} for m in measured]
-        whole = {"date": str(date.today()), "machine": machine(), "predicted": rows, "measured": times}
-        whole["summary"] = found
-        options.json.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        options.json.write_text(_json(predicted, measured, found), encoding="utf-8")
     if options.plots:
         from eqfuse.benches.plots import draw
 

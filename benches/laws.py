@@ -27,9 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for law, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         print(f"{count:4} {law}")
     print("\nlaws that decided nothing here, candidates to drop:")
-    for family, laws in FAMILIES.items():
-        idle = [law.name for law in laws if law.name not in counts]
-        print(f"  {family}, {len(idle)} of {len(laws)}{' (opt-in)' if family in OPT_IN else ''}: {', '.join(idle)}")
+    for family, members in FAMILIES.items():
+        idle = [law.name for law in members if law.name not in counts]
+        print(f"  {family}, {len(idle)} of {len(members)}{' (opt-in)' if family in OPT_IN else ''}: {', '.join(idle)}")
     if options.keep:
         keep(table)
 
