@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, TypeVar
 
 from eqfuse.cost import Work, work
 from eqfuse.hardware import Device
@@ -22,6 +23,7 @@ from eqfuse.space import ENode, Segment
 LARGEST = 512  # operators in one kernel; more neither compile nor fit registers
 
 
+Found = TypeVar("Found")
 Works = dict[tuple[int, ENode], Work]
 
 
@@ -81,6 +83,8 @@ class Grammar:
         self.free = {i for i, c in enumerate(segment.classes) if c.known} | set(segment.inputs)
         self._leaves: dict[int, Cut] = {}
         self._works: Works = {}
+        self._joined: dict[tuple, Cut | str] = {}
+        self._known: dict[tuple, Any] = {}
 
     def leaf(self, of: int) -> Cut:
         """Class `of` read from memory, or written into the kernel when it is a scalar constant."""
@@ -96,7 +100,22 @@ class Grammar:
         return found
 
     def join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
-        """The cut that applies `enode` to `parts`, or why no kernel can hold it."""
+        """The cut that applies `enode` to `parts`, the same object each time, or why no kernel can hold it."""
+        key = (of, enode, parts)
+        found = self._joined.get(key)
+        if found is None:
+            found = self._joined[key] = self._join(of, enode, parts)
+        return found
+
+    def once(self, made: Callable[..., Found], *cuts: tuple[Cut, ...]) -> Found:
+        """What `made` makes of these cuts, the same object each time."""
+        key = (made, *cuts)
+        if key not in self._known:
+            self._known[key] = made(self, *cuts)
+        found: Found = self._known[key]
+        return found
+
+    def _join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
         classes = self.classes
         out = classes[of].type
         types = [classes[a].type for a in enode.args]

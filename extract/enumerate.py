@@ -44,7 +44,6 @@ class Candidates:
         self.references = references
         self.cuts: dict[int, list[Cut]] = {}
         self.flow: dict[int, float] = dict.fromkeys(grammar.free, 0.0)
-        self._joined: dict[tuple, Cut | None] = {}
         self._cheapest: dict[int, Cut | None] = {}  # flows no longer change when it is asked for
         self.effort = effort(len(grammar.classes))
         order = _leaf_up(grammar)
@@ -88,13 +87,9 @@ class Candidates:
             max(offers, key=len).pop()  # the offer whose flow is worst, of the argument with the most
         for chosen in product(*offers):
             by_class = dict(zip(distinct, chosen, strict=True))
-            key = (of, enode, chosen)
-            if key not in self._joined:
-                made = self.grammar.join(of, enode, tuple(by_class[a] for a in enode.args))
-                self._joined[key] = made if isinstance(made, Cut) and made.price.seconds < math.inf else None
-            cut = self._joined[key]
-            if cut is not None:
-                yield cut
+            made = self.grammar.join(of, enode, tuple(by_class[a] for a in enode.args))
+            if isinstance(made, Cut) and made.price.seconds < math.inf:
+                yield made
 
     def _offers(self, of: int) -> list[Cut]:
         readable = of in self.flow or of in self.grammar.scalars
