@@ -78,6 +78,7 @@ def saturate_segment(graph: Graph, laws: Sequence[Law], budget: Budget) -> Segme
         time.perf_counter() - start,
         tuple(run.sizes),
         engine,
+        tuple(laws),
     )
 
 

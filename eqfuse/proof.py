@@ -76,6 +76,7 @@ def prove(
         if number % _BATCH == 0:
             engine.run(_FUSE)  # so that the next bodies meet the classes that exist: no long cascades of merges
     engine.run(_FUSE)
+    engine.settle()
     goals = [(engine.name(n), terms[key]) for n, key in zip(segment.graph.outputs, roots, strict=True)]
     for attempt in range(_MORE_ROUNDS + 1):
         if all(engine.equal(wanted, got) for wanted, got in goals):
