@@ -23,7 +23,7 @@ from eqfuse.errors import ShapeError
 from eqfuse.frontends.accepted import ndarray
 from eqfuse.layout import layout, updates_in_place, written_in_parts
 from eqfuse.meaning import evaluate
-from eqfuse.memory import Arena, arenas
+from eqfuse.memory import Arena, arenas, outside_bytes
 from eqfuse.plan import Plan
 
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ SMALL_BYTES = 1 << 20  # an arena up to this size stays with its program
 class Program:
     """A compiled program. `program(*args)` takes and returns what the traced function does.
 
-    `peak_bytes` is the memory of one call beside its arguments and results: the arena and the kernels' scratch.
+    `peak_bytes` is the most memory that one call holds beside its arguments, its results and the program's constants:
+    the arena, the scratch memory that threads keep, and what NumPy's routines allocate on the way. Workspaces inside
+    C libraries (LAPACK, BLAS, sorting) and Python's own objects are not counted.
     """
 
     make_report: Callable[[], Report]  # where the report is made when it is first asked for
@@ -57,7 +59,7 @@ class Program:
         self._layout = layout(plan, in_place, written_in_parts(plan, in_place, safe), returned, rooms)
         self._routine = Routine(plan, kernels, self._emitted, self._layout, self._known)
         self._ready: list[Call] = []  # bound to small arenas, while no call uses them
-        self.peak_bytes = self._layout.peak + max((k.scratch_bytes for k in self._emitted if k), default=0)
+        self.peak_bytes = self._layout.peak + outside_bytes([k.needs for k in self._emitted if k])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         signature = self.plan.graph.signature
@@ -144,6 +146,12 @@ class Program:
         from eqfuse.saved import save
 
         save(self.plan, self.report if hasattr(self, "report") else None, self.laws, Path(path))
+
+    def to_onnx(self, path: str | Path) -> None:
+        """Write the program to the file `path` as an ONNX model in which every kernel is a local function."""
+        from eqfuse.emit.onnx import to_onnx
+
+        to_onnx(self.plan, path)
 
     def _accepted(self, arrays: Sequence[Any]) -> Sequence[np.ndarray]:
         """The arguments, each of the type that was compiled for."""

@@ -29,14 +29,14 @@ def segments(graph: Graph) -> tuple[list[Graph], list[Use]]:
     distinct: dict[Graph, int] = {}
     uses = []
     for outputs, boundary in _pieces(graph):
-        piece, inputs = _canonical(outputs, boundary)
+        piece, inputs = canonical(outputs, boundary)
         uses.append(Use(distinct.setdefault(piece, len(distinct)), inputs, outputs))
     return list(distinct), uses
 
 
 def whole(graph: Graph) -> tuple[list[Graph], list[Use]]:
     """`graph` as one segment."""
-    piece, inputs = _canonical(graph.outputs, set())
+    piece, inputs = canonical(graph.outputs, set())
     return [piece], [Use(0, inputs, graph.outputs)]
 
 
@@ -90,7 +90,7 @@ def _known(graph: Graph) -> set[Node]:
     return known
 
 
-def _canonical(outputs: tuple[Node, ...], boundary: set[Node]) -> tuple[Graph, tuple[Node, ...]]:
+def canonical(outputs: tuple[Node, ...], boundary: set[Node]) -> tuple[Graph, tuple[Node, ...]]:
     """The piece with its inputs numbered in order of first use, and large constants turned into known inputs."""
     new: dict[Node, Node] = {}
     inputs: list[Node] = []
