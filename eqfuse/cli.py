@@ -1,8 +1,9 @@
-"""The command line: `eqfuse demo`, `eqfuse optimize model.onnx`, `eqfuse laws [check] [name …]`, `eqfuse calibrate`."""
+"""The command line: `eqfuse demo`, `optimize MODEL`, `laws [check] [NAME …]`, `calibrate`, `bench NAME …`."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -10,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from eqfuse.errors import EqfuseError
+
+BENCHES = ("greedy", "speed", "compile", "laws", "kernels", "programs")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,6 +62,11 @@ def _parser() -> argparse.ArgumentParser:
     calibrate = commands.add_parser("calibrate", help="measure this CPU, so that predictions fit it")
     calibrate.add_argument("--quick", action="store_true", help="a rough measurement, in 0.3 s instead of 20 s")
     calibrate.set_defaults(run=_calibrate)
+
+    bench = commands.add_parser("bench", help="the benchmarks: greedy, speed, compile, laws, kernels, programs")
+    bench.add_argument("name", choices=BENCHES)
+    bench.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="its own options; --help lists them")
+    bench.set_defaults(run=_bench)
     return parser
 
 
@@ -114,3 +122,7 @@ def _calibrate(options: argparse.Namespace) -> int:
     print(calibrate(quick=options.quick))
     print(f"kept in {profile_path()}")
     return 0
+
+
+def _bench(options: argparse.Namespace) -> int:
+    return importlib.import_module(f"eqfuse.benches.{options.name}").main(options.rest) or 0

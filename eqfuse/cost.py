@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from eqfuse.kinds.state import State
 
 OVERLAP = 0.95  # gpu_performance_model.cc: exec = compute + memory - 0.95 min(compute, memory)
+LINE = 64  # bytes of a cache line
 LIVE = 4  # arrays over the kernel's space of which a tile keeps its part in cache
 
 
@@ -139,6 +140,13 @@ def tiles_pay(done: Work, moved: int, device: Device) -> bool:
     tiles = (done.calls + done.once) * device.call_seconds * (1 + moved / device.tile_bytes) / device.threads
     tiled = WAKE * device.dispatch_seconds + max(done.seconds, moved / device.bandwidth(moved)) + tiles
     return done.whole > CLEARLY * tiled
+
+
+def gathered(op: str, attrs: tuple, source: TensorType, out: TensorType) -> int:
+    """Bytes of its source that a gather touches: runs of neighbours, each a cache line at least."""
+    (axis,) = attrs
+    run = source.dtype.itemsize * (math.prod(source.shape[axis:][1:]) if op == "take" else 1)
+    return out.nbytes // run * max(run, LINE) if run else 0
 
 
 def roofline(

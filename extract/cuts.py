@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from eqfuse.cost import Work, total, work
+from eqfuse.cost import Work, gathered, total, work
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Literal, Node, TensorType, const, input_node, node
 from eqfuse.kinds import State, join, leaf, price
@@ -136,8 +136,12 @@ class Grammar:
             inside |= part.inside
         if of in leaves or any(of in p.inside for p in parts):
             return "it would need its own result"
-        if row(enode.op).role is Role.VIEW and state.at_leaf:
+        role = row(enode.op).role
+        if role is Role.VIEW and state.at_leaf:
             leaves = {c: min(size, out.nbytes) for c, size in leaves.items()}
+        if role is Role.GATHER and parts[0].leaves:
+            touched = gathered(enode.op, enode.attrs, types[0], out)
+            leaves |= {c: min(leaves[c], touched) for c in parts[0].leaves if c not in parts[1].leaves}
         key = (of, enode)
         own = self._works.get(key)
         if own is None:
