@@ -50,7 +50,7 @@ def of_blocks() -> Space:
 # ---- there and back
 
 
-@pytest.mark.parametrize("name", ["G6", "G13", "G17", "G24", "G25 constants", "G28"])
+@pytest.mark.parametrize("name", ["G6", "G17", "G24"])
 def test_a_space_of_the_suite_comes_back_as_it_was(name: str) -> None:
     space = of_suite(name)
     again = read(write(space, CPU))
@@ -72,7 +72,7 @@ def test_segments_that_stand_in_several_places_and_large_constants_come_back(tmp
     np.testing.assert_allclose(got["result"], blocks(x)["result"], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(s, marks=pytest.mark.slow) for s in range(3, 20))])
 def test_a_random_space_gives_the_same_plan_after_a_journey(seed: int) -> None:
     graph, _ = random_graph(np.random.default_rng(seed))
     space = ef.saturate(graph, budget=SHORT)
@@ -102,6 +102,7 @@ print(write(ef.saturate(ef.trace(lambda x: np.exp(x - x.max()).sum() / 3, ef.spe
 """
 
 
+@pytest.mark.slow
 def test_two_processes_write_the_same_bytes() -> None:
     texts = {subprocess.run([sys.executable, "-c", PRINT], capture_output=True, check=True).stdout for _ in range(2)}
     assert len(texts) == 1 and next(iter(texts)).startswith(b"{")
@@ -141,7 +142,7 @@ def bottom_up(data: dict[str, Any]) -> dict[str, str]:
     return {c: name for c, (_, name) in best.items()}
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_what_anothers_extractor_chooses_means_the_program(seed: int) -> None:
     graph, arrays = random_graph(np.random.default_rng(seed))
     space = ef.saturate(graph, budget=SHORT)
@@ -166,7 +167,7 @@ def test_what_anothers_extractor_chooses_means_the_program(seed: int) -> None:
 
 
 def test_without_laws_the_costs_add_up_to_the_unfused_plan() -> None:
-    for name in ("G1", "G13", "G16", "G26"):
+    for name in ("G1", "G16", "G26"):
         space = of_suite(name, laws="none")
         total = sum(n["cost"] for n in json.loads(write(space, CPU))["nodes"].values())
         plan = ef.extract(space, CPU, "unfused")
