@@ -49,7 +49,7 @@ DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, Assertion
 
 def save(space: Space, device: Device, path: Path) -> None:
     """Write `space` to `path`, in one step, its nodes priced for `device`."""
-    write_atomically(path, write(space, device).encode())
+    write_atomically(path, write(space, device).encode(), private=False)
 
 
 def load_space(path: str | Path) -> Space:
