@@ -4,6 +4,7 @@ from eqfuse import xp
 from eqfuse.compiler import compile, extract
 from eqfuse.egraph import Budget, saturate
 from eqfuse.emit import emit
+from eqfuse.emit.onnx import to_onnx
 from eqfuse.errors import (
     EqfuseError,
     LawError,
@@ -59,6 +60,6 @@ __all__ = [
     "TargetUnavailable", "TraceError", "UnsupportedOp", "avg_pool", "batch_norm", "check", "compile", "conv", "elu",
     "emit", "erf", "erfc", "exp", "extract", "from_onnx", "gelu", "jit", "layer_norm", "leaky_relu", "load",
     "load_space", "log", "log_softmax", "logsumexp", "max_pool", "maximum", "meaning", "minimum", "parse", "relu",
-    "relu6", "rms_norm", "saturate", "sigmoid", "silu", "softmax", "softplus", "spec", "sqrt", "tanh", "trace", "where",
-    "xp",
+    "relu6", "rms_norm", "saturate", "sigmoid", "silu", "softmax", "softplus", "spec", "sqrt", "tanh", "to_onnx",
+    "trace", "where", "xp",
 ]  # fmt: skip

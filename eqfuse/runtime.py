@@ -147,6 +147,12 @@ class Program:
 
         save(self.plan, self.report if hasattr(self, "report") else None, self.laws, Path(path))
 
+    def to_onnx(self, path: str | Path) -> None:
+        """Write the program to the file `path` as an ONNX model in which every kernel is a local function."""
+        from eqfuse.emit.onnx import to_onnx
+
+        to_onnx(self.plan, path)
+
     def _accepted(self, arrays: Sequence[Any]) -> Sequence[np.ndarray]:
         """The arguments, each of the type that was compiled for."""
         given = []

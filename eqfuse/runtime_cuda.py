@@ -26,6 +26,7 @@ from eqfuse.frontends.accepted import ndarray
 from eqfuse.gpu import Gpu, cupy_gpu, ready
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Node
+from eqfuse.kinds.product import is_tiled
 from eqfuse.layout import layout
 from eqfuse.meaning import evaluate
 from eqfuse.memory import Needs
@@ -187,6 +188,8 @@ def _emit_one(kernel: Kernel, device: Device) -> CudaKernel | CudaCalls | None:
     if kernel.kind == "view":
         return None
     emitted = all(n.op not in NOT_EMITTED and _emitted(n) for n in kernel.body.operators)
+    if kernel.kind == "contract":
+        emitted &= is_tiled(kernel.body)
     if kernel.kind in EMITTED and emitted:
         return emit_kernel(kernel, device)
     return emit_calls(kernel, device)
@@ -202,7 +205,7 @@ def _workspace_bytes(emitted: CudaKernel | CudaCalls | None) -> int:
 
 
 def _emitted(n: Node) -> bool:
-    return row(n.op).role is Role.VIEW or cuda_ops.emits(n.op, [a.dtype for a in n.args])
+    return row(n.op).role in (Role.VIEW, Role.CONTRACTION) or cuda_ops.emits(n.op, [a.dtype for a in n.args])
 
 
 def _known(plan: Plan) -> dict[int, np.ndarray]:

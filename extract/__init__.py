@@ -8,22 +8,31 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from eqfuse.errors import TargetUnavailable
-from eqfuse.extract import exact, flow, greedy
+from eqfuse.extract import arms, exact, flow, greedy
 from eqfuse.extract.assemble import assemble
 from eqfuse.extract.cover import Cover
 from eqfuse.extract.limit import Limit, within
+from eqfuse.extract.simplify import simplified
 from eqfuse.hardware import Device
 from eqfuse.plan import Plan
 from eqfuse.space import Segment, Space
 
-EXTRACTORS: dict[str, Callable[[Segment, Device], Cover]] = {
+Extractor = Callable[[Segment, Device], Cover]
+_FUSERS: dict[str, Extractor] = dict(zip(greedy.GREEDY, greedy.FUSERS, strict=True))
+
+
+def _after_algebra(fuser: Extractor) -> Extractor:
+    return lambda segment, device: fuser(simplified(segment), device)
+
+
+EXTRACTORS: dict[str, Extractor] = {
     "flow": flow.extract,
     "exact": exact.extract,
+    "fusion-only": arms.fusion_only,
+    "algebra-first": arms.algebra_first,
     "unfused": greedy.unfused,
-    "greedy-materialise": greedy.materialise,
-    "greedy-duplicate": greedy.duplicate,
-    "greedy-priority": greedy.priority,
-    "greedy-depth": greedy.depth_limited,
+    **_FUSERS,
+    **{f"{name}+algebra": _after_algebra(fuser) for name, fuser in _FUSERS.items()},
 }
 
 
@@ -43,7 +52,7 @@ def choose(
     return assemble(space, covers, device, proved)
 
 
-def named(extractor: str) -> Callable[[Segment, Device], Cover]:
+def named(extractor: str) -> Extractor:
     """The algorithm called `extractor`. Raises TargetUnavailable where there is none."""
     if not isinstance(extractor, str) or extractor not in EXTRACTORS:
         raise TargetUnavailable(f"no extractor {extractor!r}; there are {', '.join(EXTRACTORS)}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from eqfuse.cost import Work, work
+from eqfuse.cost import Work, gathered, total, work
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Literal, Node, TensorType, const, input_node, node
 from eqfuse.kinds import State, join, leaf, price
@@ -119,7 +119,10 @@ class Grammar:
         classes = self.classes
         out = classes[of].type
         types = [classes[a].type for a in enode.args]
-        state = join(enode.op, enode.attrs, out, types, [p.state for p in parts], self.device, (of, enode))
+        name: tuple = (of, enode)  # of a product; a tiled kernel on a GPU holds one derivation of it
+        if self.device.kind == "gpu" and parts and parts[0].works:
+            name = (of, enode, frozenset(parts[0].works))
+        state = join(enode.op, enode.attrs, out, types, [p.state for p in parts], self.device, name)
         if isinstance(state, str):
             return state
         leaves: dict[int, int] = {}
@@ -129,12 +132,16 @@ class Grammar:
             for c, size in part.leaves.items():
                 if size > leaves.get(c, -1):
                     leaves[c] = size
-            works.update(self._executed(part, state))
+            works.update(self._executed(part, state, enode.op))
             inside |= part.inside
         if of in leaves or any(of in p.inside for p in parts):
             return "it would need its own result"
-        if row(enode.op).role is Role.VIEW and state.at_leaf:
+        role = row(enode.op).role
+        if role is Role.VIEW and state.at_leaf:
             leaves = {c: min(size, out.nbytes) for c, size in leaves.items()}
+        if role is Role.GATHER and parts[0].leaves:
+            touched = gathered(enode.op, enode.attrs, types[0], out)
+            leaves |= {c: min(leaves[c], touched) for c in parts[0].leaves if c not in parts[1].leaves}
         key = (of, enode)
         own = self._works.get(key)
         if own is None:
@@ -148,32 +155,26 @@ class Grammar:
         state = replace(cut.state, kind="map") if cut.state.kind == "view" else cut.state  # a stored view is a copy
         return self.price(state, cut.leaves, cut.works, (self.classes[cut.of].type,))
 
-    def _executed(self, part: Cut, into: State) -> Works:
-        """The part's work inside a larger body: a GPU thread computes a broadcast map once per element it serves."""
+    def _executed(self, part: Cut, into: State, op: str) -> Works:
+        """The part's work inside a larger body: a GPU thread computes a broadcast map once per element it serves, and a
+        block of a tiled product the prologue of what it loads."""
         size, space = _size(part.state.shape), _size(into.space)
-        if self.device.kind != "gpu" or part.state.kind != "map" or into.kind != "map" or not 0 < size < space:
+        if self.device.kind != "gpu" or part.state.kind != "map" or not size:
             return part.works
-        times = space / size
+        if row(op).role is Role.CONTRACTION and into.product is not None:
+            times = into.product.again(size, self.device)
+        elif into.kind in ("map", "contract") and size < space:
+            times = space / size
+        else:
+            return part.works
         return {k: Work(int(w.flops * times), w.seconds * times, w.calls) for k, w in part.works.items()}
 
     def price(self, state: State, leaves: dict[int, int], works: Works, outputs: tuple[TensorType, ...]) -> Price:
         """The price of a kernel of `state` that reads `leaves`, does `works` and writes `outputs`."""
-        flops, seconds, calls, final = 0, 0.0, 0, 0
-        reduced = _size(state.reduced) if state.kind == "reduce" else -1
-        for w in works.values():
-            flops += w.flops
-            seconds += w.seconds
-            if w.calls and w.flops <= reduced:  # the epilogue of a reduction runs once, not once a tile
-                final += w.calls
-            else:
-                calls += w.calls
-        done = Work(flops, seconds, calls)
+        done = total(works.values(), _size(state.reduced) if state.kind == "reduce" else -1)
         written = sum(t.nbytes for t in outputs)
         arguments, itemsize = len(leaves) + len(outputs), outputs[0].dtype.itemsize
-        found = price(state, sum(leaves.values()), written, done, self.device, arguments, itemsize)
-        if not final or self.device.kind == "gpu":
-            return found
-        return replace(found, seconds=found.seconds + final * self.device.call_seconds)
+        return price(state, sum(leaves.values()), written, done, self.device, arguments, itemsize)
 
     def inline(self, cut: Cut, values: dict[int, Cut]) -> Cut | str:
         """`cut` with every leaf of `values` computed inside instead of read, or why that is no kernel."""

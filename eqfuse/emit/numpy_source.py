@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.emit.numpy_bounds import clipped, repeated
+from eqfuse.emit.numpy_narrow import by_columns
 from eqfuse.emit.numpy_ops import (
     CHOOSE_FROM,
     NAMES,
@@ -173,14 +174,14 @@ def straight(
             source.line(f"choose({', '.join(args)}, {mask}, {out})")
             free.append(mask)
         elif out is not None:
-            source.block(_statements(n, args, out), 1)
+            source.block(_statements(n, read, args, out), 1)
         elif dying is not None and row(n.op).role is Role.ELEMENTWISE and n.op not in ("where", "cast"):
             out = operands[dying]
-            source.line(into(n, args, out))
+            source.block(_statements(n, read, args, out), 1)
             owned.discard(dying)
         elif source.inline and n.op not in WINDOWED:
             out = room(n.type)
-            source.block(_statements(n, args, out), 1)
+            source.block(_statements(n, read, args, out), 1)
         else:
             out = source.name("t")
             source.made_bytes += n.type.nbytes
@@ -195,11 +196,13 @@ def straight(
             owned.add(n)
 
 
-def _statements(n: Node, args: list[str], out: str) -> list[str]:
-    """Lines that compute `n` into the whole array `out`."""
+def _statements(n: Node, read: Sequence[Node], args: list[str], out: str) -> list[str]:
+    """Lines that compute `n` of `read` into the whole array `out`."""
     if n.op == "where":
         return masked_copy(args, out)
-    return [whole_product(n, args, out) if n.op == "matmul" else into(n, args, out, _axes(n))]
+    if n.op == "matmul":
+        return [whole_product(n, args, out)]
+    return by_columns(n, read, args, out) or [into(n, args, out, _axes(n))]
 
 
 def _axes(n: Node) -> tuple[int, ...]:
