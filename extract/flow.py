@@ -33,9 +33,9 @@ def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Co
     best_greedy = min(transplants, key=lambda c: c.cost, default=None)
     references = _references(best_greedy)
     starts: list[Cover] = list(transplants)
-    candidates = None
+    candidates: Candidates | None = None
     for _ in range(PASSES):
-        candidates = Candidates(grammar, references)
+        candidates = Candidates(grammar, references, candidates)
         for start in transplants:
             for cut in start.choice.values():
                 candidates.add(cut)

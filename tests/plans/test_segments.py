@@ -29,7 +29,7 @@ def run(graph: Graph, array: np.ndarray) -> np.ndarray:
     pieces, uses = segments(graph)
     values = {graph.inputs[0]: array}
     for use in uses:
-        given = [values[n] if n in values else n.attrs[0].array for n in use.inputs]
+        given = [values[n] if n in values else n.attrs[0].array if n.op == "const" else taken(n, values) for n in use.inputs]
         values.update(zip(use.outputs, evaluate(pieces[use.segment], given), strict=True))
     return values[graph.outputs[0]]
 
