@@ -41,14 +41,15 @@ from eqfuse.meaning import meaning
 from eqfuse.rewrites.check import check
 from eqfuse.runtime import Program
 from eqfuse.saved import load
+from eqfuse.space_json import load_space
 from eqfuse.trace import spec, trace
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Budget", "Device", "EqfuseError", "Graph", "LawError", "Program", "ShapeError", "TargetUnavailable",
-    "TraceError", "UnsupportedOp", "avg_pool", "batch_norm", "check", "compile", "conv", "elu", "emit", "erf", "erfc",
-    "exp", "extract", "from_onnx", "gelu", "jit", "layer_norm", "leaky_relu", "load", "log", "log_softmax", "logsumexp",
-    "max_pool", "maximum", "meaning", "minimum", "parse", "relu", "relu6", "rms_norm", "saturate", "sigmoid", "silu",
-    "softmax", "softplus", "spec", "sqrt", "tanh", "trace", "where", "xp",
+    "Budget", "Device", "EqfuseError", "Graph", "LawError", "Program", "ShapeError", "TargetUnavailable", "TraceError",
+    "UnsupportedOp", "avg_pool", "batch_norm", "check", "compile", "conv", "elu", "emit", "erf", "erfc", "exp",
+    "extract", "from_onnx", "gelu", "jit", "layer_norm", "leaky_relu", "load", "load_space", "log", "log_softmax",
+    "logsumexp", "max_pool", "maximum", "meaning", "minimum", "parse", "relu", "relu6", "rms_norm", "saturate",
+    "sigmoid", "silu", "softmax", "softplus", "spec", "sqrt", "tanh", "trace", "where", "xp",
 ]  # fmt: skip

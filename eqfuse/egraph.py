@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 
 from eqfuse.engine import Engine
 from eqfuse.errors import LawError
-from eqfuse.ir import Graph, Literal, Node, TensorType
+from eqfuse.ir import Graph, Literal, Node, TensorType, input_node, node
 from eqfuse.ops import row
 from eqfuse.rewrites import COMMUTATIVE, Law, admitted, select
 from eqfuse.rewrites.rule import Rule, compile_law, reads
@@ -198,13 +198,52 @@ def freeze(engine: Engine, graph: Graph) -> tuple[tuple[EClass, ...], dict[Node,
         nodes = sorted(_without_mirrors(owner, members[owner], original), key=key)
         ordered.append((owner, nodes))
         stack.extend(a for _, _, args in reversed(nodes) for a in reversed(args) if a not in number)
-    known = _known([[(op, attrs, [number[a] for a in args]) for op, attrs, args in nodes] for _, nodes in ordered])
+    numbered = [[(op, attrs, [number[a] for a in args]) for op, attrs, args in nodes] for _, nodes in ordered]
+    known = known_classes(numbered)
     types = _types(ordered, {of_node[n]: n.type for n in (*graph.inputs, *graph.nodes)})
     classes = tuple(
         EClass(types[owner], tuple(ENode(op, tuple(number[a] for a in args), attrs) for op, attrs, args in nodes), k)
         for (owner, nodes), k in zip(ordered, known, strict=True)
     )
     return classes, {n: number[c] for n, c in of_node.items() if c in number}
+
+
+def thaw(
+    graph: Graph, classes: Sequence[EClass], origin: Mapping[Node, int], laws: Sequence[Law]
+) -> Engine:
+    """The e-graph that `classes` froze: equal is what stands in one class, on the word of whoever made them.
+
+    Raises ShapeError or LawError where a node does not fit its class, or a class has no value.
+    """
+    engine = Engine()
+    engine.add((*graph.inputs, *graph.nodes))
+    engine.load(reachable(graph, laws))
+    names: dict[int, str] = {}
+    lines = []
+    for n, c in origin.items():
+        lines.append(f"(union {names.setdefault(c, engine.name(n))} {engine.name(n)})")
+    stands = [input_node(f"class {i}", c.type) for i, c in enumerate(classes)]
+    waiting = [(i, enode) for i, c in enumerate(classes) for enode in c.nodes]
+    while waiting:
+        missing = []
+        for i, enode in waiting:
+            if not all(a in names for a in enode.args):
+                missing.append((i, enode))
+                continue
+            n = node(enode.op, (stands[a] for a in enode.args), enode.attrs)
+            if n.type != classes[i].type:
+                raise LawError(f"class {i} is {classes[i].type}, its node {enode.op} gives {n.type}")
+            term = engine.term(n, [names[a] for a in enode.args])
+            if i in names:
+                lines.append(f"(union {names[i]} {term})")
+            else:
+                names[i] = f"$class{i}"
+                lines.append(f"(let {names[i]} {term})")
+        if len(missing) == len(waiting):
+            raise LawError(f"class {missing[0][0]} has only nodes that need themselves")
+        waiting = missing
+    engine.run_once(lines)
+    return engine
 
 
 def _without_mirrors(owner: Any, nodes: list, original: set) -> list:
@@ -239,7 +278,8 @@ def _labels(members: dict[Any, list[tuple[str, tuple, tuple]]]) -> dict[Any, int
     return labels
 
 
-def _known(classes: list[list[tuple[str, tuple, list[int]]]]) -> list[bool]:
+def known_classes(classes: list[list[tuple[str, tuple, list[int]]]]) -> list[bool]:
+    """Which classes can be computed when the program is built."""
     known = [False] * len(classes)
     changed = True
     while changed:

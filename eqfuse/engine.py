@@ -335,6 +335,11 @@ class Engine:
         self.declare("const", 0)
         self.fold_constants()
 
+    @property
+    def laws(self) -> list[str]:
+        """Names of the laws that were loaded."""
+        return list(dict.fromkeys(rule.law.name for rule in (*self._rules, *self._waiting)))
+
     def _wake(self) -> None:
         """Read the rules whose operators have come up."""
         functions = self._egraph.freeze().functions

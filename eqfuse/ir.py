@@ -244,7 +244,7 @@ class Graph:
                 assert isinstance(n.attrs[0], Literal)
                 call = literal(n.attrs[0])
             else:
-                call = ", ".join([*(names[a] for a in n.args), *map(_attr_text, n.attrs)])
+                call = ", ".join([*(names[a] for a in n.args), *map(attr_text, n.attrs)])
             lines.append(f"    {names[n]} = {n.op}({call})  # {n.type}")
         lines.append(f"    return ({''.join(names[o] + ', ' for o in self.outputs)})")
         return "\n".join(lines)
@@ -253,7 +253,8 @@ class Graph:
         return {"text/plain": str(self)}
 
 
-def _attr_text(value: object) -> str:
+def attr_text(value: object) -> str:
+    """An attribute as Python text that `attr` reads."""
     return f'dtype("{value.name}")' if isinstance(value, np.dtype) else repr(value)
 
 
@@ -281,14 +282,15 @@ def parse(text: str) -> Graph:
                 made = node("const", (), (literal_from_text(*map(ast.literal_eval, call.args)),))
             else:
                 args = [values[a.id] for a in call.args if isinstance(a, ast.Name)]
-                made = node(call.func.id, args, [_attr(a) for a in call.args if not isinstance(a, ast.Name)])
+                made = node(call.func.id, args, [attr(a) for a in call.args if not isinstance(a, ast.Name)])
             values[target.id] = made
     except (AssertionError, SyntaxError, ValueError, KeyError, TypeError) as error:
         raise EqfuseError(f"this is not the text of a graph: {error!r}") from error
     raise EqfuseError("this is not the text of a graph: it returns nothing")
 
 
-def _attr(text: ast.expr) -> Any:
+def attr(text: ast.expr) -> Any:
+    """Inverse of `attr_text`. ValueError where the text is no plain value."""
     if isinstance(text, ast.Call):
         return np.dtype(ast.literal_eval(text.args[0]))
     return ast.literal_eval(text)

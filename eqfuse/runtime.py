@@ -19,12 +19,14 @@ import numpy as np
 from eqfuse.emit.numpy import emit_kernel
 from eqfuse.emit.numpy_library import with_known_places
 from eqfuse.emit.numpy_program import Call, Routine
+from eqfuse.emit.numpy_source import Source
 from eqfuse.errors import ShapeError
 from eqfuse.frontends.accepted import ndarray
 from eqfuse.layout import layout, updates_in_place, written_in_parts
 from eqfuse.meaning import evaluate
 from eqfuse.memory import Arena, arenas
 from eqfuse.plan import Plan
+from eqfuse.threads import KEPT_BYTES
 
 if TYPE_CHECKING:
     from eqfuse.explain import Explanation
@@ -38,7 +40,9 @@ SMALL_BYTES = 1 << 20  # an arena up to this size stays with its program
 class Program:
     """A compiled program. `program(*args)` takes and returns what the traced function does.
 
-    `peak_bytes` is the memory of one call beside its arguments and results: the arena and the kernels' scratch.
+    `peak_bytes` is the most memory that one call holds beside its arguments, its results and the program's constants:
+    the arena, the scratch memory that threads keep, and what NumPy's routines allocate on the way. Workspaces inside
+    C libraries (LAPACK, BLAS, sorting) and Python's own objects are not counted.
     """
 
     make_report: Callable[[], Report]  # where the report is made when it is first asked for
@@ -57,7 +61,7 @@ class Program:
         self._layout = layout(plan, in_place, written_in_parts(plan, in_place, safe), returned, rooms)
         self._routine = Routine(plan, kernels, self._emitted, self._layout, self._known)
         self._ready: list[Call] = []  # bound to small arenas, while no call uses them
-        self.peak_bytes = self._layout.peak + max((k.scratch_bytes for k in self._emitted if k), default=0)
+        self.peak_bytes = self._layout.peak + outside_bytes([k.parts for k in self._emitted if k])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         signature = self.plan.graph.signature
@@ -172,6 +176,16 @@ class Program:
 
     def _name(self, value: int) -> Any:
         return self.plan.graph.inputs[self.plan.inputs.index(value)].attrs[0]
+
+
+def outside_bytes(kernels: Sequence[Source]) -> int:
+    """The most that `kernels`, run one after another, take outside the arena: scratch memory, which threads keep up to
+    a size, and what is made and dropped."""
+    stays = [k for k in kernels if k.scratch_bytes <= KEPT_BYTES]
+    most = max((k.threads for k in stays), default=0)
+    kept = sum(max(k.scratch_bytes for k in stays if k.threads > t) for t in range(most))
+    passing = ((k.scratch_bytes > KEPT_BYTES) * k.scratch_bytes * k.threads + k.temporary_bytes for k in kernels)
+    return kept + max(passing, default=0)
 
 
 def _known(plan: Plan) -> dict[int, np.ndarray]:

@@ -6,15 +6,12 @@ The file is a zip of JSON and .npy members. Reading a foreign one runs nothing a
 
 from __future__ import annotations
 
-import inspect
 import io
 import json
 import zipfile
 import zlib
-from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,24 +19,20 @@ from eqfuse.dtypes import ADDED
 from eqfuse.emit import emit
 from eqfuse.errors import EqfuseError
 from eqfuse.files import write_atomically
-from eqfuse.frontends.onnx_model import ModelSignature
 from eqfuse.ir import Graph, Literal, Node, Signature, const, input_node, parse, substitute
 from eqfuse.plan import Plan
 from eqfuse.plan_text import read, read_report, write, write_report
-from eqfuse.pytree import LEAF, NUMBER, SCALAR, Static, Structure
 from eqfuse.report import Report
 from eqfuse.rewrites import Law, admitted, book
 from eqfuse.runtime import Program
-from eqfuse.trace import CallSignature
+from eqfuse.signature_text import read_signature, write_signature
 
 FORMAT = 2
 SMALL_BYTES = 64  # constants up to this size are written into the graph's text
-CONTAINERS = {"tuple": tuple, "list": list, "dict": dict, "OrderedDict": OrderedDict}
 DAMAGE = (
     zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueError, KeyError, TypeError, IndexError,
     AttributeError, RecursionError,
 )  # fmt: skip
-SCALARS = (str, int, float, bool, type(None))
 
 
 def save(plan: Plan, report: Report | None, laws: Sequence[Law] | None, path: Path) -> None:
@@ -48,14 +41,12 @@ def save(plan: Plan, report: Report | None, laws: Sequence[Law] | None, path: Pa
     Of the `laws` it was chosen under the names are kept, and of a user's own ones nothing: they are code.
     """
     graph, large = _without_large_constants(plan.graph)
-    signature = plan.graph.signature
     header = {
         "format": FORMAT,
         "graph": str(graph),
         "large": len(large),
         "plan": write(plan),
-        "signature": _signature(signature) if isinstance(signature, CallSignature) else None,
-        "model": [signature.inputs, signature.outputs] if isinstance(signature, ModelSignature) else None,
+        **write_signature(plan.graph.signature),
         "report": write_report(report) if report is not None else None,
         "laws": _names(laws, report) if laws is not None and report is not None else None,
     }
@@ -81,9 +72,7 @@ def load(path: str | Path) -> Program:
             for i in range(header["large"]):
                 with archive.open(f"constant{i}.npy") as member:
                     arrays.append(np.lib.format.read_array(member, allow_pickle=False))
-        names = header["model"]
-        signature = ModelSignature(*map(tuple, names)) if names else _call_signature(header["signature"])
-        graph = _with_constants(parse(header["graph"]), arrays, signature)
+        graph = _with_constants(parse(header["graph"]), arrays, read_signature(header))
         program = emit(read(header["plan"], graph))
         if header["report"] is not None:
             program.report = read_report(header["report"])
@@ -120,65 +109,3 @@ def _with_constants(graph: Graph, arrays: list[np.ndarray], signature: Signature
     stands = graph.inputs[own:]
     values = {n: const(a.view(n.dtype).reshape(n.shape)) for n, a in zip(stands, arrays, strict=True)}
     return Graph(graph.inputs[:own], substitute(graph.outputs, values), signature)
-
-
-def _signature(signature: CallSignature) -> dict[str, Any]:
-    parameters = signature.parameters
-    if signature.draws:
-        raise EqfuseError(
-            "a program that draws random numbers cannot be saved (a saved program holds no generators): draw outside "
-            "the function and pass the numbers"
-        )
-    return {
-        "parameters": None if parameters is None else [
-            (p.name, p.kind.name, p.default is not p.empty) for p in parameters.parameters.values()
-        ],
-        "static": sorted(signature.static),
-        "arguments": _structure(signature.arguments),
-        "results": _structure(signature.results),
-        "sources": signature.sources,
-        "written": signature.written,
-        "ordered": signature.ordered,
-    }  # fmt: skip
-
-
-def _call_signature(data: dict[str, Any] | None) -> CallSignature | None:
-    if data is None:
-        return None
-    parameters = None
-    if data["parameters"] is not None:
-        parameters = inspect.Signature(
-            [
-                inspect.Parameter(
-                    name, getattr(inspect.Parameter, kind), default=None if optional else inspect.Parameter.empty
-                )
-                for name, kind, optional in data["parameters"]
-            ]
-        )
-    static = frozenset(data["static"])
-    sources, written, ordered = (tuple(map(int, data[name])) for name in ("sources", "written", "ordered"))
-    arguments, results = _tree(data["arguments"]), _tree(data["results"])
-    return CallSignature(parameters, static, arguments, results, sources, written, ordered, (), ())
-
-
-def _structure(s: Structure) -> Any:
-    """`s` as JSON: null or what it is given back as for a leaf, [container, keys, children], or ["static", value]."""
-    if s.kind is None:
-        return s.keys[0] if s.keys else None
-    if s.kind is Static and isinstance(s.keys[0], SCALARS):
-        return ["static", s.keys[0]]
-    if s.kind in CONTAINERS.values() and all(isinstance(k, SCALARS) for k in s.keys):
-        return [s.kind.__name__, list(s.keys), [_structure(child) for child in s.children]]
-    name = getattr(s.kind, "__qualname__", s.kind)
-    raise EqfuseError(
-        f"arguments or results nested in {name} cannot be saved (a saved program holds no classes): use tuples, lists "
-        "and dicts with plain keys"
-    )
-
-
-def _tree(data: Any) -> Structure:
-    if data is None or isinstance(data, str):
-        return {None: LEAF, "scalar": SCALAR, "number": NUMBER}[data]
-    if data[0] == "static":
-        return Structure(Static, (data[1],))
-    return Structure(CONTAINERS[data[0]], tuple(data[1]), tuple(_tree(child) for child in data[2]))

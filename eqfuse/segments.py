@@ -65,7 +65,7 @@ def _distinct(pieces: list[tuple[tuple[Node, ...], set[Node]]], sliced: bool) ->
     distinct: dict[Graph, int] = {}
     uses = []
     for outputs, boundary in pieces:
-        piece, inputs = _canonical(outputs, boundary, sliced)
+        piece, inputs = canonical(outputs, boundary, sliced)
         uses.append(Use(distinct.setdefault(piece, len(distinct)), inputs, outputs))
     return list(distinct), uses
 
@@ -132,22 +132,27 @@ class _Order:
     def _places(self, start: int, later: dict[Node, int], parted: list[bool]) -> Iterator[int]:
         """Operators behind which there may be a cut, if the last one was before operator `start`."""
         heavy: set[Node] = set()  # values made since that take more than pointwise work to compute again
+        multiplied: set[Node] = set()  # and those with a product in that work
         loose: Counter[int] = Counter()  # how many values must not cross a cut before each position
         open_ = 0
         for at, n in enumerate(self.operators[start:], start):
-            if row(n.op).role is not Role.ELEMENTWISE or any(a in heavy for a in self.reads[n]):
+            role = row(n.op).role
+            if role in _PRODUCTS or any(a in multiplied for a in self.reads[n]):
+                multiplied.add(n)
+            if role is not Role.ELEMENTWISE or any(a in heavy for a in self.reads[n]):
                 heavy.add(n)
             open_ -= loose.pop(at, 0)
-            until = self._loose_until(n, n in heavy, later)
+            until = self._loose_until(n, n in heavy, n in multiplied, later)
             if until > at:
                 loose[until] += 1
                 open_ += 1
-            if any(later[r] >> at & 1 for r in self.readers[n]):
-                heavy.discard(n)  # it is in memory
+            if n in self.results or any(later[r] >> at & 1 for r in self.readers[n]):  # it is in memory
+                heavy.discard(n)
+                multiplied.discard(n)
             if not open_ and not parted[at] and at - start + 1 >= SEGMENT_OPERATORS <= len(self.operators) - 1 - at:
                 yield at
 
-    def _loose_until(self, n: Node, heavy: bool, later: dict[Node, int]) -> int:
+    def _loose_until(self, n: Node, heavy: bool, multiplied: bool, later: dict[Node, int]) -> int:
         """The last position before which no cut is free, as `n` may be no array in memory there, or its kernel may
         compute a reader too."""
         readers, at = self.readers[n], self.position[n]
@@ -155,9 +160,9 @@ class _Order:
         late = [r for r in readers if later[r] >> at & 1]
         called = any(row(r.op).role in _CALLS for r in (n, *apart))
         stored = called or n in self.results or (heavy and bool(late))
-        if not stored and heavy:  # two products may be one kernel, as in attention, with `n` between them
-            apart = [r for r in apart if not (r.op == "matmul" and r.args[0] is n)]
-            stored = bool(apart)
+        if not stored and multiplied:  # two products may be one kernel, as in attention, with `n` between them
+            apart = [r for r in apart if not (r.op == "matmul" and self.source[r.args[0]] is n)]
+        stored = stored or (heavy and bool(apart))
         if stored or len(apart) == len(readers):
             return max((self.position[r] for r in readers if r not in apart and r not in late), default=-1)
         return self.last[n]
@@ -227,7 +232,7 @@ def _known(graph: Graph) -> set[Node]:
     return known
 
 
-def _canonical(outputs: tuple[Node, ...], boundary: set[Node], sliced: bool) -> tuple[Graph, tuple[Node, ...]]:
+def canonical(outputs: tuple[Node, ...], boundary: set[Node], sliced: bool = False) -> tuple[Graph, tuple[Node, ...]]:
     """The piece with its inputs numbered in order of first use, and large constants turned into known inputs.
 
     If `sliced`, slices of what comes from elsewhere are inputs too.

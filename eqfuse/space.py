@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eqfuse.ir import Graph, Node, TensorType
@@ -16,6 +17,7 @@ from eqfuse.segments import Use
 
 if TYPE_CHECKING:
     from eqfuse.engine import Engine
+    from eqfuse.hardware import Device
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,14 @@ class Space:
         for s in self.segments:
             total.update(s.law_seconds)
         return dict(sorted(total.items()))
+
+    def save(self, path: str | Path, target: str | Device = "cpu") -> None:
+        """Write the space to the file `path`, in egraph-serialize's JSON: what extraction-gym reads. `ef.load_space`
+        reads it. A node costs the seconds of a kernel of its own on `target`."""
+        from eqfuse.space_json import save
+        from eqfuse.targets import device_for
+
+        save(self, device_for(target), Path(path))
 
     def __str__(self) -> str:
         fired = ", ".join(f"{name} ×{count}" for name, count in self.laws_fired.items()) or "none"

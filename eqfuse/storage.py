@@ -126,7 +126,7 @@ class Storage:
                     "a write through a reshape: whether it is a view here depends on how NumPy laid out a transposed "
                     "array. Copy before the reshape (x.copy()), or write through the array itself"
                 )
-            elif row(n.op).role in (Role.ELEMENTWISE, Role.REDUCTION, Role.VIEW):
+            elif row(n.op).role is not Role.CONTRACTION:  # products lie in C order, others may not
                 stack += [a for a in n.args if a not in seen]
                 seen.update(n.args)
         return inputs

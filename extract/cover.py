@@ -99,21 +99,33 @@ class Cover:
         much as what changes; nothing changes when the answer is False.
         """
         start = self.cost
-        found = all(self._swap(u, cut, fresh) for u, cut in changed.items() if u in self.choice)
-        if found and self.cost < start - WORTH and self._acyclic(self._undo):
-            self._undo.clear()
-            self._undo_refs.clear()
+        if self.move(changed, fresh) and self.cost < start - WORTH and self._acyclic(self._undo):
+            self.keep()
             return True
+        self.undo()
+        self.cost = start
+        return False
+
+    def move(self, changed: dict[int, Cut], fresh: Callable[[int], Cut | None]) -> bool:
+        """`attempt` without the judgement, to be followed by `keep` or `undo`; False where `fresh` has no cut."""
+        return all(self._swap(u, cut, fresh) for u, cut in changed.items() if u in self.choice)
+
+    def touched(self) -> list[int]:
+        """What the move changed: classes computed otherwise, stored or dropped, and results read more or less often."""
+        return [*self._undo, *(c for c in self._undo_refs if c in self.roots and c not in self._undo)]
+
+    def keep(self) -> None:
+        self._undo.clear()
+        self._undo_refs.clear()
+
+    def undo(self) -> None:
         for c, old in self._undo.items():
             if old is None:
-                del self.choice[c]
+                self.choice.pop(c, None)
             else:
                 self.choice[c] = old
         self.refs.update(self._undo_refs)
-        self._undo.clear()
-        self._undo_refs.clear()
-        self.cost = start
-        return False
+        self.keep()
 
     def _set(self, of: int, cut: Cut | None) -> None:
         old = self.choice.get(of)
@@ -194,9 +206,9 @@ class Cover:
         return found
 
     def single_groups(self) -> tuple[Group, ...]:
-        return tuple(self._alone(self.choice[c]) for c in self.order())
+        return tuple(self.alone_or_alias(self.choice[c]) for c in self.order())
 
-    def _alone(self, cut: Cut) -> Group:
+    def alone_or_alias(self, cut: Cut) -> Group:
         if self.is_alias(cut.of):
             return Group((cut,), cut.state, cut.leaves, Price(0.0, 0, 0, 0, "memory"))
         return alone(cut)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from eqfuse.cost import Work, work
-from eqfuse.extract.ledger import Ledger, Works, count, together
+from eqfuse.extract.ledger import Ledger, Works, count, union
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Literal, Node, TensorType, const, input_node, node
 from eqfuse.kinds import State, join, leaf, price
@@ -20,6 +21,9 @@ from eqfuse.plan import Price
 from eqfuse.space import ENode, Segment
 
 LARGEST = 512  # operators in one kernel; more neither compile nor fit registers
+
+
+Found = TypeVar("Found")
 
 
 @dataclass(eq=False, slots=True)
@@ -88,6 +92,8 @@ class Grammar:
         self._states: dict[tuple, State | str] = {}
         self._known: dict[State, State] = {}
         self._ledger = Ledger()
+        self._joined: dict[tuple, Cut | str] = {}
+        self._once: dict[tuple, Any] = {}
 
     def leaf(self, of: int) -> Cut:
         """Class `of` read from memory, or written into the kernel when it is a scalar constant."""
@@ -103,7 +109,22 @@ class Grammar:
         return found
 
     def join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
-        """The cut that applies `enode` to `parts`, or why no kernel can hold it."""
+        """The cut that applies `enode` to `parts`, the same object each time, or why no kernel can hold it."""
+        key = (of, enode, parts)
+        found = self._joined.get(key)
+        if found is None:
+            found = self._joined[key] = self._join(of, enode, parts)
+        return found
+
+    def once(self, made: Callable[..., Found], *cuts: tuple[Cut, ...]) -> Found:
+        """What `made` makes of these cuts, the same object each time."""
+        key = (made, *cuts)
+        if key not in self._once:
+            self._once[key] = made(self, *cuts)
+        found: Found = self._once[key]
+        return found
+
+    def _join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
         number = self._ledger.number(of, enode, lambda: self._work(of, enode))
         key = (number, *[id(p.state) for p in parts])
         state = self._states.get(key)
@@ -122,7 +143,7 @@ class Grammar:
             return "it would need its own result"
         if state.at_leaf and row(enode.op).role is Role.VIEW:
             leaves = {c: min(size, self._sizes[of]) for c, size in leaves.items()}
-        works = together([*[self._executed(part, state) for part in parts], {1.0: 1 << number}])
+        works = union([*[self._executed(part, state) for part in parts], {1.0: 1 << number}])
         if count(works) > LARGEST:
             return f"a kernel of more than {LARGEST} operators"
         return Cut(of, enode, parts, state, leaves, works, inside | 1 << of, self._stored)

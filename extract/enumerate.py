@@ -36,14 +36,13 @@ def effort(classes: int) -> Effort:
 
 
 class Candidates:
-    """The cuts of every class and their area flows, in seconds. What the pass `before` joined is not joined anew."""
+    """The cuts of every class and their area flows, in seconds. `before`: the pass before, over the same grammar."""
 
     def __init__(self, grammar: Grammar, references: dict[int, int], before: Candidates | None = None) -> None:
         self.grammar = grammar
         self.references = references
         self.cuts: dict[int, list[Cut]] = {}
         self.flow: dict[int, float] = dict.fromkeys(grammar.free, 0.0)
-        self._joined: dict[tuple, Cut | None] = before._joined if before else {}
         self._cheapest: dict[int, Cut | None] = {}  # flows no longer change when it is asked for
         self.effort = effort(len(grammar.classes))
         self._order: list[int] = before._order if before else _leaf_up(grammar)
@@ -70,16 +69,16 @@ class Candidates:
 
     def _settle(self, of: int) -> None:
         found = list(self.cuts.get(of, ()))
-        for at, enode in enumerate(self.grammar.classes[of].nodes):
+        for enode in self.grammar.classes[of].nodes:
             if enode.args and of not in enode.args:
-                found += self._joins(of, at, enode)
+                found += self._joins(of, enode)
         if not found:
             return
         self.cuts[of] = self._keep(found)
         self.flow[of] = min(map(self.total, self.cuts[of])) / max(1, self.references.get(of, 1))
 
-    def _joins(self, of: int, at: int, enode: ENode) -> list[Cut]:
-        """The cuts that node `at` of class `of` makes of those offered for its arguments."""
+    def _joins(self, of: int, enode: ENode) -> list[Cut]:
+        """The cuts that `enode` makes of those offered for its arguments."""
         distinct = tuple(dict.fromkeys(enode.args))
         offers = [self._offers(a) for a in distinct]
         if not all(offers):
@@ -87,15 +86,11 @@ class Candidates:
         while math.prod(map(len, offers)) > MOST_JOINS:
             max(offers, key=len).pop()  # the offer whose flow is worst, of the argument with the most
         places = [distinct.index(a) for a in enode.args]
-        joined, found = self._joined, []
+        found = []
         for chosen in product(*offers):
-            key = (of, at, *chosen)
-            if key not in joined:
-                made = self.grammar.join(of, enode, tuple([chosen[i] for i in places]))
-                joined[key] = made if isinstance(made, Cut) and made.price.seconds < math.inf else None
-            cut = joined[key]
-            if cut is not None:
-                found.append(cut)
+            made = self.grammar.join(of, enode, tuple([chosen[i] for i in places]))
+            if isinstance(made, Cut) and made.price.seconds < math.inf:
+                found.append(made)
         return found
 
     def _offers(self, of: int) -> list[Cut]:

@@ -1,4 +1,4 @@
-"""flow: area flow, exact area with compound moves, merging; from every greedy plan as well.
+"""flow: area flow, exact area with compound moves, merging and regrouping; from every greedy plan as well.
 
 Promise: never worse in predicted time than the best greedy plan, merged or not; no bound on the gap to the optimum.
 In: a saturated `Segment`, a `Device`. Out: a `Cover`. The recipe is technology mapping with choices.
@@ -14,6 +14,7 @@ from eqfuse.extract.cuts import Cut, Grammar, below
 from eqfuse.extract.enumerate import Candidates
 from eqfuse.extract.improve import improve
 from eqfuse.extract.merge import merge
+from eqfuse.extract.regroup import regroup
 from eqfuse.hardware import Device
 from eqfuse.space import ENode, Segment
 
@@ -53,6 +54,9 @@ def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Co
         finished += [cover, _merged(cover)]
     for cover in (*plain[:1], *transplants[:1]):
         finished.append(_merged(greedy.inlined(cover)))
+    best = min((c for c in finished if c.grammar is grammar), key=lambda c: c.cost, default=None)
+    if best is not None:
+        regroup(best, candidates)
     return min(finished, key=lambda c: c.cost), candidates, finished
 
 

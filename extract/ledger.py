@@ -29,7 +29,7 @@ def bits(mask: int) -> list[int]:
     return found[::-1]
 
 
-def together(sets: Iterable[Works]) -> Works:
+def union(sets: Iterable[Works]) -> Works:
     """The operators of all `sets`; one that stands in several runs as often as the last of them says."""
     found: Works = {}
     for works in sets:

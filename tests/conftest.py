@@ -1,7 +1,8 @@
 """A cache folder per run of pytest, and golden files: emitted text kept beside the tests that emit it.
 
 The process that starts the run makes the folder; its workers inherit it, and so share what takes long to make (the
-profile of the CPU, compiled emulator kernels). `pytest --update-golden` renews the golden files.
+profile of the CPU, compiled emulator kernels). `pytest --update-golden` renews the golden files. Random examples are
+the same in every run; with EQFUSE_EXPLORE=1 each run draws new ones, which is how new faults are found.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("ci", derandomize=True, database=None)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+from tests.drawing import EXPLORING
+
+settings.register_profile("alike", derandomize=True, database=None)
+if not EXPLORING:
+    settings.load_profile("alike")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

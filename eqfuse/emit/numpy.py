@@ -41,7 +41,6 @@ class NumpyKernel:
     """
 
     source: str
-    scratch_bytes: int  # of all threads together
     parts: Source
 
     @cached_property
@@ -63,7 +62,7 @@ def emit_kernel(kernel: Kernel, device: Device) -> NumpyKernel:
     found = _emitted.get(key)
     if found is None:
         source = _source(kernel.kind, kernel.body, device)
-        found = NumpyKernel(source.text(), source.scratch_bytes, source)
+        found = NumpyKernel(source.text(), source)
         with _lock:
             _emitted[key] = found
             while len(_emitted) > KEPT:

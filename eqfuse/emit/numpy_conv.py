@@ -54,7 +54,7 @@ def conv_kernel(body: Graph, conv: Node, device: Device) -> Source:
     last.write(3)
     source.line(f"share(tiles, {cut.count}, {device.threads}, True)")
     last.second_copies()
-    source.scratch_bytes = nbytes * min(device.threads, cut.count)
+    source.scratch_bytes, source.threads = nbytes, min(device.threads, cut.count)
     return source
 
 

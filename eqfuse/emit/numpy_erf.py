@@ -10,6 +10,7 @@ import numpy as np
 import scipy.special
 
 CHUNK = 1 << 14  # elements: three float64 arrays of this size stay in a core's cache
+ROOMS = 3
 _TOP = [np.array(c) for c in (
     2.123732201653183437883853912353515625e-06, 2.8619795921258628368377685546875e-04,
     3.6580483429133892059326171875e-03,
@@ -23,13 +24,19 @@ _FAR = np.array(3.87)  # beyond, the result is 1 in float32
 _MINUS_FAR = -_FAR
 
 
+def room_bytes(size: int) -> int:
+    """What `erf` allocates for `size` elements."""
+    casting = min(np.getbufsize(), size)
+    return 8 * (ROOMS * min(CHUNK, size) + casting) if size >= CHUNK // 4 else 0
+
+
 def erf(x: np.ndarray, out: np.ndarray) -> None:
     """erf(x) into `out`, which may be `x` itself."""
     if x.dtype != np.float32 or x.size < CHUNK // 4 or not (x.flags.c_contiguous and out.flags.c_contiguous):
         scipy.special.erf(x, out)
         return
     flat, result = x.reshape(-1), out.reshape(-1)
-    room = np.empty((3, min(CHUNK, flat.size)))
+    room = np.empty((ROOMS, min(CHUNK, flat.size)))
     for start in range(0, flat.size, CHUNK):
         piece = flat[start : start + CHUNK]
         wide, squared, sums = room[:, : piece.size]

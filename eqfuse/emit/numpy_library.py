@@ -13,6 +13,7 @@ import numpy as np
 
 from eqfuse.emit.numpy_ops import computes
 from eqfuse.emit.numpy_source import Source, named, straight_kernel
+from eqfuse.emit.numpy_temporaries import temporaries
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir import Graph, Node, Shape, const, substitute
 from eqfuse.ops import Role, row
@@ -123,6 +124,7 @@ def _take_slices(source: Source, n: Node, args: list[str]) -> None:
 
 
 def _call(source: Source, n: Node, args: list[str]) -> str:
+    source.passes(temporaries(n))
     if n.op == "concat":
         source.names["concatenate"] = np.concatenate
         return f"concatenate(({', '.join(args)},), {n.attrs[0]}, o0)"

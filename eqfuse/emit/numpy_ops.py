@@ -26,7 +26,7 @@ JOINS = {
 WINDOWED = ("conv", "window_max", "window_sum")  # small ones run by their meaning
 
 NAMES: dict[str, Any] = {
-    "fast_erf": fast_erf, "choose": choose,
+    "fast_erf": fast_erf, "choose": choose, "clip": np._core.umath.clip,  # type: ignore[attr-defined]
     **UFUNCS, "vecdot": np.vecdot, "matmul": np.matmul, "dot": np.dot, "copyto": np.copyto, "where": np.where,
     "argmax": np.argmax, "argmin": np.argmin, "complex_array": complex_array,
     "empty": np.empty, "broadcast_to": np.broadcast_to, "flip": np.flip, "ascontiguousarray": np.ascontiguousarray,
@@ -39,6 +39,8 @@ CHOOSE_FROM = 2048  # elements; below, a masked copy is faster than looking at t
 
 def into(n: Node, args: Sequence[str], out: str, axes: tuple[int, ...] = ()) -> str:
     """The statement that computes `n` of `args` into the array `out`. `axes`: those reduced, from the left."""
+    if n.op == "minimum" and len(args) == 3:
+        return f"clip({', '.join(args)}, {out})"
     if n.op in UFUNCS:
         keyword = "out=" if n.op in ("maximum", "minimum") else ""  # NumPy wants no third positional argument there
         return f"{n.op}({', '.join(args)}, {keyword}{out})"
@@ -69,6 +71,8 @@ def whole_product(n: Node, args: Sequence[str], out: str) -> str:
 
 def fresh(n: Node, args: Sequence[str], name: str, dtype: str) -> str:
     """The statement that computes `n` of `args` into a new array `name`; `dtype` names the result's dtype."""
+    if n.op == "minimum" and len(args) == 3:
+        return f"{name} = clip({', '.join(args)})"
     if n.op in UFUNCS or n.op in ("where", "matmul"):
         return f"{name} = {n.op}({', '.join(args)})"
     if n.op == "cast":

@@ -29,5 +29,5 @@ def panel_kernel(body: Graph, panel: Panel, cut: Cut, threads: int) -> Source:
     stage.write(3)
     source.line(f"share(tiles, {cut.count}, {threads}, {stage.multiplies})")
     stage.second_copies()
-    source.scratch_bytes = nbytes * min(threads, cut.count)
+    source.scratch_bytes, source.threads = nbytes, min(threads, cut.count)
     return source

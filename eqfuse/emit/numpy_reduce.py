@@ -87,7 +87,9 @@ def reduce_kernel(body: Graph, reductions: list[Node], panel: Panel, target: int
         source.line(f"{JOINS[n.op]}(q{k}[turn], z{k}, out=q{k}[turn])", 5)
     source.line(f"share(tiles, {parts}, {threads}, {stage.multiplies})")
     _epilogue(source, body, reductions, names)
-    source.scratch_bytes = nbytes * min(threads, parts)
+    source.scratch_bytes, source.threads = nbytes, min(threads, parts)
+    # partial results of all parts, of the one at hand, and joined
+    source.made_bytes += sum(n.type.nbytes * (parts + source.threads + 1) for n in reductions)
     return source
 
 

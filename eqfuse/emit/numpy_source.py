@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.emit.numpy_bounds import clipped, repeated
 from eqfuse.emit.numpy_ops import (
     CHOOSE_FROM,
     NAMES,
@@ -22,6 +23,7 @@ from eqfuse.emit.numpy_ops import (
     view_text,
     whole_product,
 )
+from eqfuse.emit.numpy_temporaries import buffers, lies_apart, temporaries
 from eqfuse.emit.order import frugal
 from eqfuse.ir import Graph, Node, TensorType
 from eqfuse.ops import Role, row
@@ -38,7 +40,10 @@ class Source:
         self.lines: list[str] = []
         self.reads = {n: f"r{i}" for i, n in enumerate(body.inputs)}
         self.writes = [f"o{i}" for i in range(len(body.outputs))]
-        self.scratch_bytes = 0  # of all threads together
+        self.scratch_bytes = 0  # that each of its threads keeps
+        self.threads = 1  # that work at once
+        self.made_bytes = 0  # arrays that it makes and holds until it is done
+        self.passing_bytes = 0  # the most that one statement makes and drops
         self.inline = False
         self.returned: str | None = None  # inline: an expression for the one result, which is an array of its own
         self.one_ufunc_writes = False  # inline: the last line alone writes, by a ufunc, which minds shared memory
@@ -80,6 +85,15 @@ class Source:
         self.names[dtype.name] = dtype
         return dtype.name
 
+    def passes(self, nbytes: int) -> None:
+        """Count `nbytes` that one statement makes and drops."""
+        self.passing_bytes = max(self.passing_bytes, nbytes)
+
+    @property
+    def temporary_bytes(self) -> int:
+        """What it allocates beside rooms and scratch memory, all threads together."""
+        return self.made_bytes + self.passing_bytes * self.threads
+
     def room(self, t: TensorType) -> str:
         """An array of type `t` for results; of an inline kernel, memory that the program gives."""
         name = self.name("t")
@@ -87,6 +101,7 @@ class Source:
         if self.inline:
             self.rooms[name] = t
         else:
+            self.made_bytes += t.nbytes
             self.line(f"{name} = empty({t.shape}, {t.dtype.name})")
         return name
 
@@ -127,17 +142,35 @@ def straight(
     `operands` names the values at hand and receives the new ones; `places` names the arrays that results must end in;
     what is `kept` is read again later.
     """
-    last = last_uses([n.args for n in nodes], [*places, *source.body.outputs, *kept])
+    wanted = [*places, *source.body.outputs, *kept]
+    reads = clipped(nodes, wanted)
+    nodes = list(reads)
+    last = last_uses([*reads.values()], wanted)
     owned: set[Node] = set()
+    rooms: dict[str, TensorType] = {}
+    free: list[str] = []  # rooms; the one left last, which is still in cache, is taken first
+
+    def room(t: TensorType) -> str:
+        name = next((r for r in reversed(free) if rooms[r] == t), None)
+        if name is None:
+            name = source.room(t)
+            rooms[name] = t
+        else:
+            free.remove(name)
+        return name
+
     for at, n in enumerate(nodes):
-        args = [operands[a] for a in n.args]
+        read = reads[n] if reads[n] != n.args else repeated(n, n.shape[-1] if n.shape else 0)
+        args = [operands.get(a) or source.leaf(a) for a in read]
+        passing = temporaries(n) + buffers(n, n.type.size, lies_apart)
         out = places.get(n)
-        dying = next((a for a in n.args if _reusable(a, n, at, last, owned)), None)
+        dying = next((a for a in read if _reusable(a, n, at, last, owned)), None)
         as_bits = bits(n.dtype) if n.op == "where" and n.type.size >= CHOOSE_FROM else None
         if as_bits is not None and n.shape in (n.args[1].shape, n.args[2].shape):
-            out = out or source.room(n.type)
-            room = source.room(TensorType(np.dtype(as_bits), n.args[0].shape))
-            source.line(f"choose({', '.join(args)}, {room}, {out})")
+            out = out or room(n.type)
+            mask = room(TensorType(np.dtype(as_bits), n.args[0].shape))
+            source.line(f"choose({', '.join(args)}, {mask}, {out})")
+            free.append(mask)
         elif out is not None:
             source.block(_statements(n, args, out), 1)
         elif dying is not None and row(n.op).role is Role.ELEMENTWISE and n.op not in ("where", "cast"):
@@ -145,12 +178,18 @@ def straight(
             source.line(into(n, args, out))
             owned.discard(dying)
         elif source.inline and n.op not in WINDOWED:
-            out = source.room(n.type)
+            out = room(n.type)
             source.block(_statements(n, args, out), 1)
         else:
             out = source.name("t")
+            source.made_bytes += n.type.nbytes
+            passing -= n.type.nbytes * (n.op in WINDOWED)
             source.line(fresh(n, args, out, source.dtype(n.dtype)))
+        source.passes(passing)
         operands[n] = out
+        left = [a for a in dict.fromkeys(read) if a in owned and last[a] == at]
+        free += [operands[a] for a in left if operands[a] in rooms]
+        owned.difference_update(left)
         if n not in places:
             owned.add(n)
 

@@ -13,8 +13,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from eqfuse.emit.numpy_bounds import clipped, repeated
+from eqfuse.emit.numpy_erf import room_bytes
 from eqfuse.emit.numpy_ops import CHOOSE_FROM, computes, into, masked_copy
 from eqfuse.emit.numpy_source import Source, bits, last_uses, straight
+from eqfuse.emit.numpy_temporaries import buffers, for_blas, lies_apart, temporaries
 from eqfuse.emit.order import frugal
 from eqfuse.emit.panel import Cut, Panel
 from eqfuse.ir import Graph, Node, Shape, const
@@ -67,7 +70,11 @@ class Stage:
         self.known = self._shared(written or {})
         self.nodes = [n for n in frugal(body) if computes(n) and n not in self.known and n not in self.given]
         self.outputs = self._written(written)
-        self.reads = {n: n.args for n in self.nodes}
+        self.reads = clipped(self.nodes, {*body.outputs, *self.outputs})
+        self.nodes = list(self.reads)
+        for n in self.nodes:
+            if self.reads[n] == n.args:
+                self.reads[n] = repeated(n, self._row(n))
         self._dots()
         self.last = last_uses([self.reads[n] for n in self.nodes], body.outputs)
         self.slots: list[Slot] = []
@@ -147,7 +154,7 @@ class Stage:
         third of the time of a reduction, and a product that only the sum reads is never stored."""
         for n in [n for n in self.nodes if n.op == "sum" and self._is_dot(n)]:
             (a,) = n.args
-            lonely = sum(a in m.args for m in self.nodes) == 1 and a not in self.body.outputs
+            lonely = sum(a in self.reads[m] for m in self.nodes) == 1 and a not in self.body.outputs
             factors = a.op == "multiply" and all(f.shape == a.shape and self._runs(f) for f in a.args)
             if factors and lonely and a in self.reads and self.reads[a] == a.args:
                 self.reads[n] = a.args
@@ -180,6 +187,11 @@ class Stage:
     def tile_shape(self, n: Node) -> TileShape:
         dims = self.panel.dims(n.shape)
         return tuple(None if a == self.cut.axis and d > 1 else d for a, d in enumerate(dims) if a not in self.cut.loops)
+
+    def _row(self, n: Node) -> int:
+        """How long a row of the tile of `n` is."""
+        shape = self.tile_shape(n)
+        return 0 if not shape else self.cut.block if shape[-1] is None else shape[-1]
 
     def _elements(self, n: Node) -> int:
         return math.prod(self.cut.block if d is None else d for d in self.tile_shape(n))
@@ -238,8 +250,10 @@ class Stage:
         if computes(a) and a not in self.known:
             place = self.place[a]
             return place if isinstance(place, str) else self._slot_name(place, a.dtype)
-        if self.reads[n] is not n.args and a.op == "const":
-            return self.source.leaf(a)
+        if a not in n.args and a.op == "const" and a.type.size > 1:
+            row_of_it = self.source.leaf(a)
+            shape = self.tile_shape(n)
+            return row_of_it if shape[-1] is not None else f"{row_of_it}[:{self.span[1]} - {self.span[0]}]"
         right = n.op == "matmul" and i == 1
         scalar = row(n.op).role is Role.ELEMENTWISE and a.type.size == 1
         key = (a, right, scalar)
@@ -258,7 +272,8 @@ class Stage:
     def _array(self, n: Node, right: bool) -> str:
         dims = self.panel.dims(n.shape)
         text = self.known.get(n) or self.source.view(n)
-        if right and not _for_blas(n):
+        if right and not for_blas(n):  # NumPy would multiply without BLAS
+            self.source.made_bytes += n.type.nbytes
             text = f"ascontiguousarray({text})"
         text = self._shaped(text, dims, n.shape)
         if not text.isidentifier():
@@ -309,7 +324,11 @@ class Stage:
                 return masked_copy(args, out)
             return [f"choose({', '.join(args)}, {self._slot_name(self.masks[n], np.dtype(bits(n.dtype)))}, {out})"]
         if n.op == "erf" and n.dtype == np.float32:
+            self.source.passes(room_bytes(self._elements(n)))
             return [f"fast_erf({args[0]}, {out})"]
+        if n.op != "matmul":
+            share = self._elements(n.args[0]) / max(n.args[0].type.size, 1)
+            self.source.passes(int(temporaries(n) * share) + buffers(n, self._elements(n), self._lies_apart))
         if len(args) == 2 and n.op == "sum":
             return [f"vecdot({args[0]}, {args[1]}, {out}[..., 0])"]
         axes: tuple[int, ...] = ()
@@ -317,6 +336,13 @@ class Stage:
             loops = self.cut.loops
             axes = tuple(a - sum(b < a for b in loops) for a in self.panel.kept(n.attrs[0]))  # type: ignore[arg-type]
         return [into(n, args, out, axes)]
+
+    def _lies_apart(self, n: Node) -> bool:
+        """Has the tile of `n` gaps in memory? Scratch arrays have none while they are as long as the block."""
+        if isinstance(self.place.get(n), Slot):
+            return False
+        within = any(self.panel.dims(n.shape)[a] > 1 for a in range(self.cut.axis) if a not in self.cut.loops)
+        return within or n in self.given or lies_apart(n)
 
     def scratch(self, offset: int, size: str = "size", ragged: bool = False) -> tuple[list[str], list[str], int]:
         """Lines that make this stage's scratch arrays in ``memory`` from `offset`, lines that shorten them to `size`
@@ -375,13 +401,6 @@ class Stage:
     def _columns(self, text: str, depth: int) -> None:
         self.source.line(f"for q in range({self.panel.extents[0]}):", depth)
         self.source.line(text, depth + 1)
-
-
-def _for_blas(n: Node) -> bool:
-    """Can BLAS read `n`, a leaf behind its views, as a matrix? Otherwise NumPy would multiply without BLAS."""
-    leaf, chain = leaf_chain(n)
-    strides = strides_after(leaf.type, chain)
-    return strides is None or 1 in strides[-2:]
 
 
 def turn(panel: Panel, cut: Cut) -> list[str]:

@@ -9,6 +9,7 @@ import math
 
 from eqfuse.emit.numpy_halo import Slide, after, array, before, inner, row_bounds
 from eqfuse.emit.numpy_source import Source
+from eqfuse.emit.numpy_temporaries import BUFFER
 from eqfuse.emit.numpy_tile import Stage, turn
 from eqfuse.emit.panel import Cut, Panel, lead_groups, tile_elements
 from eqfuse.hardware import Device
@@ -89,7 +90,8 @@ def window_kernel(body: Graph, n: Node, device: Device) -> Source:
     last.write(3)
     source.line(f"share(tiles, {cut.count}, {device.threads}, False)")
     last.second_copies()
-    source.scratch_bytes = nbytes * min(device.threads, cut.count)
+    source.passes(3 * BUFFER * n.dtype.itemsize)  # the shifted slices have gaps
+    source.scratch_bytes, source.threads = nbytes, min(device.threads, cut.count)
     return source
 
 

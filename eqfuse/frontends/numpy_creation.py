@@ -150,7 +150,8 @@ def clip(
     if low is None or high is None:
         return elementwise("minimum" if low is None else "maximum", x, high if low is None else low)
     loop = to_loop(np._core.umath.clip, (x, low, high))[1][0]  # type: ignore[attr-defined]
-    return elementwise("minimum", elementwise("maximum", x.astype(loop), low), high)
+    # of two zeros, NumPy's clip takes the array's, and its maximum and minimum the second
+    return elementwise("minimum", high, elementwise("maximum", low, x.astype(loop)))
 
 
 @implements(np.real)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, note, seed, settings
+from hypothesis import HealthCheck, given, note, settings
 
 import eqfuse as ef
 from eqfuse.testing.programs import RandomProgram, programs
+from tests.drawing import drawn_alike
 
 SHORT = ef.Budget(seconds=0.5, nodes=500, rounds=5)
 EXAMPLES = 150  # times eight parts: 1,200 in the usual run
@@ -53,14 +52,9 @@ def tolerance(program: RandomProgram, arguments: tuple, wanted: np.ndarray, exac
     return 8 * float(own) + 128 * float(np.finfo(coarsest).eps) * program.scale
 
 
-def seeded(part: int) -> Callable[[Any], Any]:
-    """In CI each part draws the same programs every time; elsewhere new ones, which is where new faults are found."""
-    return seed(part) if os.environ.get("CI") else lambda test: test
-
-
 @pytest.mark.parametrize("part", range(8))
 def test_random_programs_give_numpys_answer(part: int) -> None:
-    @seeded(part)
+    @drawn_alike(part)
     @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
     @given(programs())
     def run(program: RandomProgram) -> None:
@@ -73,7 +67,7 @@ def test_random_programs_give_numpys_answer(part: int) -> None:
 @pytest.mark.parametrize("numerics", ["strict", "reassociate"])
 @pytest.mark.parametrize("part", range(2))
 def test_many_larger_random_programs_give_numpys_answer(part: int, numerics: str) -> None:
-    @seeded(100 + part)
+    @drawn_alike(100 + part)
     @settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
     @given(programs(steps=30))
     def run(program: RandomProgram) -> None:

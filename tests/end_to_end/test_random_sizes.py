@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, note, settings
 
 import eqfuse as ef
 from eqfuse.testing.programs import RandomProgram, programs
-from tests.end_to_end.test_random_programs import SHORT, seeded, tolerance
+from tests.drawing import drawn_alike
+from tests.end_to_end.test_random_programs import SHORT, tolerance
 
 EXTENTS = ({2: 2, 3: 3, 5: 5}, {2: 4, 3: 6, 5: 9}, {2: 7, 3: 4, 5: 3}, {2: 1, 3: 2, 5: 6}, {2: 3, 3: 2, 5: 0})
 NUMPYS = (ValueError, IndexError)  # what does not fit at another size
@@ -56,7 +57,7 @@ def compare_at_all_sizes(program: RandomProgram) -> None:
 
 @pytest.mark.parametrize("part", range(2))
 def test_random_programs_give_numpys_answer_at_every_size(part: int) -> None:
-    @seeded(200 + part)
+    @drawn_alike(200 + part)
     @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
     @given(programs())
     def run(program: RandomProgram) -> None:
@@ -68,7 +69,7 @@ def test_random_programs_give_numpys_answer_at_every_size(part: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(1))
 def test_many_larger_random_programs_give_numpys_answer_at_every_size(part: int) -> None:
-    @seeded(300 + part)
+    @drawn_alike(300 + part)
     @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
     @given(programs(steps=30))
     def run(program: RandomProgram) -> None:

@@ -255,6 +255,16 @@ def test_a_change_through_a_reshape_asks_for_memory_in_order():
     with pytest.raises(ef.ShapeError, match="ascontiguousarray"):
         ef.jit(change)(np.asfortranarray(X))
 
+    def of_a_result(x: Any) -> Any:
+        y = np.sort(x, axis=0)
+        flat = y.T.ravel()
+        y[::-1] = y
+        return flat.copy()
+
+    agrees(of_a_result, X)
+    with pytest.raises(ef.EqfuseError):
+        ef.jit(of_a_result)(np.asfortranarray(X))
+
     def unclear(x: Any) -> Any:
         y = x.T + 1
         y.reshape(-1)[3] = 5.0

@@ -5,19 +5,19 @@ The default run draws a few hundred, `pytest -m slow` several thousand. A failur
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, note, seed, settings
+from hypothesis import HealthCheck, Phase, given, note, settings
 
 import eqfuse as ef
 from eqfuse.errors import EqfuseError
 from eqfuse.meaning import meaning
 from eqfuse.testing.statements import REFUSED, Statements, random_statements, smallest, statements
+from tests.drawing import drawn_alike
 
 SHORT = ef.Budget(seconds=0.5, nodes=500, rounds=5)
 Results = list[np.ndarray]
@@ -120,9 +120,7 @@ def fails(program: Statements, check: Callable[[Statements], None]) -> bool:
 
 
 def every(strategy: Any, examples: int, part: int, check: Callable[[Statements], None]) -> None:
-    """In CI each part draws the same programs every time; elsewhere new ones, which is where new faults are found."""
-
-    @seed(part) if os.environ.get("CI") else lambda test: test
+    @drawn_alike(part)
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
     @given(strategy)
     def draw(program: Statements) -> None:

@@ -101,6 +101,7 @@ def judge(kind: str, graph: Graph, arrays: Sequence[np.ndarray] | None = None, d
         got = run(kind, graph, arrays, device)
     source = emit_kernel(kernel(kind, graph), device).source
     exact = all(n.op in EXACT or row(n.op).role in (Role.ELEMENTWISE, Role.LEAF, Role.VIEW) for n in graph.nodes)
+    exact = exact and all(n.dtype.kind != "c" for n in graph.nodes)  # NumPy rounds x *= y of one element another way
     for g, w in zip(got, wanted, strict=True):
         assert g.dtype == w.dtype and g.shape == w.shape
         if exact or dtypes.kind(w.dtype) not in "fc":

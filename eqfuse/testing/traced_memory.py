@@ -1,0 +1,39 @@
+"""How much memory a call really takes, by `tracemalloc`: what `Program.peak_bytes` promises.
+
+In: a program and its arguments. Out: bytes.
+"""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from eqfuse.memory import arenas
+from eqfuse.runtime import Program
+from eqfuse.threads import pool, scratch
+
+
+def call_bytes(program: Program, arrays: Sequence[Any]) -> int:
+    """The most that calls of `program` hold beside its arguments and results.
+
+    Memory that earlier programs left behind for later ones is dropped first, but for that of the results (up to a size;
+    see `memory.Results`). A few kilobytes of it are Python's own objects.
+    """
+    program.run(arrays)
+    arenas.kept = None
+    program._ready.clear()
+    scratch.memory = np.empty(0, np.uint8)
+    pool.workers.clear()
+    pool.share(list, 64, program.plan.device.threads, False)  # new threads, without scratch memory
+    gc.collect()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for _ in range(2):  # in the second call threads hold what the first one made
+        program.run(arrays)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return peak - before
