@@ -33,7 +33,8 @@ ELEMENTS = 16384  # per measured call: three float32 arrays fill 192 KiB, a usua
 
 # Operators without a call of their own: the one they are priced as.
 SAME_AS = {
-    "window_max": "maximum", "window_sum": "add", "take_along_axis": "take", "scatter": "take",
+    "window_max": "maximum", "window_sum": "add", "take_along_axis": "take",
+    "cumprod": "cumsum", "accumulate": "cumsum",
     "concat": "cast", "pad": "cast", "slice_scatter": "cast", "bitcast": "cast",
     "real": "cast", "imag": "cast", "complex": "cast",
 }  # fmt: skip
@@ -143,11 +144,11 @@ def measure(quick: bool) -> Device:
         name=cpu_name(), kind="cpu", arch=platform.machine(), threads=threads,
         launch_seconds=launch, call_seconds=call, dispatch_seconds=dispatch,
         levels=all_levels, thread_levels=near,
-        flops=flops,
+        flops=flops, tiled_flops=(),
         scalar_flops=tuple((dtype, threads / s) for dtype, s in seconds["add"]),
         elements=tuple((op, tuple((d, s / threads) for d, s in row)) for op, row in sorted(seconds.items())),
         l1_bytes=found.l1, l2_bytes=found.l2, shared_bytes=found.l1, max_row=int(0.7 * found.l2),
-        max_arguments=DEVICES["cpu"].max_arguments, depth=DEVICES["cpu"].depth,
+        max_arguments=DEVICES["cpu"].max_arguments, multiprocessors=0, depth=DEVICES["cpu"].depth,
         reads=f"{'quick' if quick else 'full'} measurement, {date.today()}, NumPy {np.__version__}",
     )  # fmt: skip
 
@@ -205,6 +206,8 @@ def _call(op: str, dtype: np.dtype) -> Callable[[], Any]:
         case "cast", _:
             target = np.float32 if dtype == np.float64 else np.float64
             return partial(np.copyto, np.empty(ELEMENTS, target), x, casting="unsafe")
+        case "scatter", _:
+            return partial(meaning, x, np.random.default_rng(0).permutation(ELEMENTS), x, -1, "add")
         case "take", _:
             return partial(np.take, x, np.random.default_rng(0).permutation(ELEMENTS))
         case _, Role.REDUCTION:

@@ -258,6 +258,7 @@ def _segment_from(data: dict[str, Any], classes: tuple[EClass, ...]) -> Segment:
     _expect(inputs == tuple(origin.get(n, -1) for n in graph.inputs), "its inputs stand in other classes")
     _expect(roots == tuple(origin[n] for n in graph.outputs), "its results stand in other classes")
     laws = {law.name: law for law in book()}
+    loaded = tuple(laws[name] for name in data["laws"] if name in laws)
     return Segment(
         graph,
         classes,
@@ -270,7 +271,8 @@ def _segment_from(data: dict[str, Any], classes: tuple[EClass, ...]) -> Segment:
         {},
         0.0,
         tuple(data["nodes_per_round"]),
-        thaw(graph, classes, origin, [laws[name] for name in data["laws"] if name in laws]),
+        thaw(graph, classes, origin, loaded),
+        loaded,
     )
 
 

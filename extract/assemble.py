@@ -99,7 +99,12 @@ def _steps(segment: Segment, cover: Cover, proved: bool) -> tuple[list[_Step], l
 
 
 def _known_step(segment: Segment, of: int) -> _Step:
-    """The smallest derivation of a class that depends on constants alone."""
+    body, reads = known_body(segment, of)
+    return _Step("setup", body, reads, (of,), _FREE)
+
+
+def known_body(segment: Segment, of: int) -> tuple[Graph, tuple[int, ...]]:
+    """The smallest derivation of a class that depends on constants alone, and the classes it reads."""
     inputs = set(segment.inputs)
     size: dict[int, int] = dict.fromkeys((c for c in inputs if segment.classes[c].known), 1)
     best: dict[int, int] = {}
@@ -134,4 +139,4 @@ def _known_step(segment: Segment, of: int) -> _Step:
             made[c] = const(literal.array)
         else:
             made[c] = node(enode.op, (made[a] for a in enode.args), enode.attrs)
-    return _Step("setup", Graph(tuple(reads.values()), (made[of],)), tuple(reads), (of,), _FREE)
+    return Graph(tuple(reads.values()), (made[of],)), tuple(reads)

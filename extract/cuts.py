@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from eqfuse.cost import Work, work
+from eqfuse.cost import Work, gathered, work
 from eqfuse.extract.ledger import Ledger, Works, count, union
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Literal, Node, TensorType, const, input_node, node
@@ -42,6 +42,7 @@ class Cut:
     leaves: dict[int, int]
     works: Works
     inside: int
+    size: int  # operators that run
     priced: Callable[[Cut], Price]
     _price: Price | None = field(default=None, init=False)
 
@@ -103,7 +104,7 @@ class Grammar:
             scalar = of in self.scalars
             found = Cut(
                 of, self.scalars.get(of), (), self._known_as(leaf(t.shape)), {} if scalar else {of: t.nbytes}, {}, 0,
-                _nothing,
+                0, _nothing,
             )  # fmt: skip
             self._leaves[of] = found
         return found
@@ -126,10 +127,13 @@ class Grammar:
 
     def _join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
         number = self._ledger.number(of, enode, lambda: self._work(of, enode))
-        key = (number, *[id(p.state) for p in parts])
+        name: tuple = (of, enode)  # of a product; a tiled kernel on a GPU holds one derivation of it
+        if self.device.kind == "gpu" and parts and parts[0].works:
+            name = (of, enode, *sorted(parts[0].works.values()))
+        key = (number, name[2:], *[id(p.state) for p in parts])
         state = self._states.get(key)
         if state is None:
-            state = self._states[key] = self._state(of, enode, parts)
+            state = self._states[key] = self._state(of, enode, parts, name)
         if isinstance(state, str):
             return state
         leaves: dict[int, int] = {}
@@ -141,17 +145,22 @@ class Grammar:
             inside |= part.inside
         if of in leaves or inside >> of & 1:
             return "it would need its own result"
-        if state.at_leaf and row(enode.op).role is Role.VIEW:
+        role = row(enode.op).role
+        if role is Role.VIEW and state.at_leaf:
             leaves = {c: min(size, self._sizes[of]) for c, size in leaves.items()}
-        works = union([*[self._executed(part, state) for part in parts], {1.0: 1 << number}])
-        if count(works) > LARGEST:
+        if role is Role.GATHER and parts[0].leaves:
+            touched = gathered(enode.op, enode.attrs, self.classes[enode.args[0]].type, self.classes[of].type)
+            leaves |= {c: min(leaves[c], touched) for c in parts[0].leaves if c not in parts[1].leaves}
+        works = union([*[self._executed(part, state, enode.op) for part in parts], {1.0: 1 << number}])
+        size = count(works)
+        if size > LARGEST:
             return f"a kernel of more than {LARGEST} operators"
-        return Cut(of, enode, parts, state, leaves, works, inside | 1 << of, self._stored)
+        return Cut(of, enode, parts, state, leaves, works, inside | 1 << of, size, self._stored)
 
-    def _state(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> State | str:
+    def _state(self, of: int, enode: ENode, parts: tuple[Cut, ...], name: tuple) -> State | str:
         """The state of `enode` applied to `parts`. Equal states are one object, so that few are ever derived."""
         out, types = self.classes[of].type, [self.classes[a].type for a in enode.args]
-        found = join(enode.op, enode.attrs, out, types, [p.state for p in parts], self.device, (of, enode))
+        found = join(enode.op, enode.attrs, out, types, [p.state for p in parts], self.device, name)
         return found if isinstance(found, str) else self._known_as(found)
 
     def _known_as(self, state: State) -> State:
@@ -165,25 +174,26 @@ class Grammar:
         state = replace(cut.state, kind="map") if cut.state.kind == "view" else cut.state  # a stored view is a copy
         return self.price(state, cut.leaves, cut.works, (self.classes[cut.of].type,))
 
-    def _executed(self, part: Cut, into: State) -> Works:
-        """The part's work inside a larger body: a GPU thread computes a broadcast map once per element it serves."""
-        if self.device.kind != "gpu" or part.state.kind != "map" or into.kind != "map":
-            return part.works
+    def _executed(self, part: Cut, into: State, op: str) -> Works:
+        """The part's work inside a larger body: a GPU thread computes a broadcast map once per element it serves, and a
+        block of a tiled product the prologue of what it loads."""
         size, space = _size(part.state.shape), _size(into.space)
-        if not 0 < size < space:
+        if self.device.kind != "gpu" or part.state.kind != "map" or not size:
             return part.works
-        return {times * space / size: mask for times, mask in part.works.items()}
+        if row(op).role is Role.CONTRACTION and into.product is not None:
+            times = into.product.again(size, self.device)
+        elif into.kind in ("map", "contract") and size < space:
+            times = space / size
+        else:
+            return part.works
+        return {ran * times: mask for ran, mask in part.works.items()}
 
     def price(self, state: State, leaves: dict[int, int], works: Works, outputs: tuple[TensorType, ...]) -> Price:
         """The price of a kernel of `state` that reads `leaves`, does `works` and writes `outputs`."""
-        reduced = _size(state.reduced) if state.kind == "reduce" else -1
-        done, final = self._ledger.total(works, reduced)  # the epilogue of a reduction runs once, not once a tile
+        done = self._ledger.total(works, _size(state.reduced) if state.kind == "reduce" else -1)
         written = sum(t.nbytes for t in outputs)
         arguments, itemsize = len(leaves) + len(outputs), outputs[0].dtype.itemsize
-        found = price(state, sum(leaves.values()), written, done, self.device, arguments, itemsize)
-        if not final or self.device.kind == "gpu":
-            return found
-        return replace(found, seconds=found.seconds + final * self.device.call_seconds)
+        return price(state, sum(leaves.values()), written, done, self.device, arguments, itemsize)
 
     def inline(self, cut: Cut, values: dict[int, Cut]) -> Cut | str:
         """`cut` with every leaf of `values` computed inside instead of read, or why that is no kernel."""

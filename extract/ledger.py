@@ -51,7 +51,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[int, ENode], int] = {}
-        self._table = np.zeros((64, 3))  # flops, seconds, calls
+        self._table = np.zeros((64, 4))  # flops, seconds, calls, seconds of calls on whole arrays
 
     def number(self, of: int, enode: ENode, made: Callable[[], Work]) -> int:
         """The number of the operator `enode` of class `of`, which costs what `made` says."""
@@ -61,18 +61,19 @@ class Ledger:
             if at == len(self._table):
                 self._table = np.concatenate([self._table, np.zeros_like(self._table)])
             work = made()
-            self._table[at] = work.flops, work.seconds, work.calls
+            self._table[at] = work.flops, work.seconds, work.calls, work.whole
         return at
 
-    def total(self, works: Works, small: float) -> tuple[Work, int]:
-        """The work of a kernel that runs `works`, but for calls of operators of at most `small` flops; and those."""
-        flops, seconds, calls, others = 0, 0.0, 0, 0
+    def total(self, works: Works, reduced: int) -> Work:
+        """The work of a kernel. `reduced`: elements of a reduction's result; what is done to as few runs once."""
+        flops, seconds, calls, whole, once = 0, 0.0, 0, 0.0, 0
         for times, mask in works.items():
             rows = self._table[bits(mask)]
             sums = rows.sum(axis=0).tolist()
-            few = int(rows[rows[:, 0] * times <= small, 2].sum()) if small >= 0 else 0
+            few = int(rows[rows[:, 0] * times <= reduced, 2].sum()) if reduced >= 0 else 0
             flops += int(sums[0] * times)
             seconds += sums[1] * times
             calls += int(sums[2]) - few
-            others += few
-        return Work(flops, seconds, calls), others
+            whole += sums[3]
+            once += few
+        return Work(flops, seconds, calls, whole, once)

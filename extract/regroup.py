@@ -15,6 +15,7 @@ from eqfuse.extract.greedy import fuse
 from eqfuse.extract.merge import Pool
 
 EFFORT = 20_000  # kernels looked at, all moves together, for each kernel of the cover
+MOST_EFFORT = 1_000_000  # and in all: seconds, however large the program
 ROUNDS = 3
 
 
@@ -41,7 +42,7 @@ class _Grouped:
         self.candidates = candidates
         self.grammar = cover.grammar
         self.cover = Cover(cover.grammar, cover.roots)
-        self.left = EFFORT * len(cover.groups)
+        self.left = min(EFFORT * len(cover.groups), MOST_EFFORT)
         self.pool = Pool(cover.grammar, cover.roots, cover.groups)
         self._settled()
 

@@ -20,15 +20,17 @@ BINARY = ("add", "multiply", "subtract", "maximum", "minimum")
 EXTENTS = (1, 2, 3, 4)
 
 
-def random_graph(rng: np.random.Generator, operators: int = 12) -> tuple[Graph, list[np.ndarray]]:
+def random_graph(
+    rng: np.random.Generator, operators: int = 12, extents: tuple[int, ...] = EXTENTS
+) -> tuple[Graph, list[np.ndarray]]:
     """A float64 program of about `operators` operators over three matrices, a row, a column and a constant matrix."""
-    m, n = (int(rng.choice(EXTENTS)) for _ in range(2))
+    m, n = (int(rng.choice(extents)) for _ in range(2))
     shapes = [(m, n), (m, n), (n, m), (1, n), (m, 1)]
     inputs = [input_node(f"x{i}", TensorType(F64, shape)) for i, shape in enumerate(shapes)]
     values: list[Node] = [*inputs, const(np.float64(rng.integers(1, 4))), const(rng.integers(-2, 3, (m, n)) / 2)]
     while len(values) < operators + len(inputs) + 2:
         made = _step(rng, values)
-        if made is not None and made.type.size <= 256:
+        if made is not None and made.type.size <= 16 * max(extents) ** 2:
             values.append(made)
     computed = values[len(inputs) + 2 :]
     outputs = [computed[-1], *(computed[int(rng.integers(len(computed)))] for _ in range(int(rng.integers(3))))]
