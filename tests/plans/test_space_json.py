@@ -21,6 +21,7 @@ from eqfuse.space import Space
 from eqfuse.space_json import _op, load_space, read, write
 from eqfuse.testing.random_graphs import random_graph
 from eqfuse.testing.suite import GRAPHS
+from tests.plans.test_segments import network, recurrent
 
 CPU = DEVICES["cpu"]
 SHORT = ef.Budget(seconds=1.0, nodes=1000, rounds=6)
@@ -29,22 +30,6 @@ SHORT = ef.Budget(seconds=1.0, nodes=1000, rounds=6)
 def of_suite(name: str, laws: Any = "all") -> Space:
     function, types = GRAPHS[name].program(small=True)
     return ef.saturate(ef.trace(function, *[ef.spec(t.shape, t.dtype) for t in types]), laws=laws, budget=SHORT)
-
-
-def blocks(x: Any) -> Any:
-    w = np.random.default_rng(0).standard_normal((6, 6)).astype(np.float32)
-    for _ in range(3):
-        y = x
-        for _ in range(6):
-            y = np.tanh(y * 0.5 + 1) - y / 3
-        x = x @ w + (y @ w) * 0.25
-    return {"result": x}
-
-
-def of_blocks() -> Space:
-    space = ef.saturate(ef.trace(blocks, ef.spec((4, 6), np.float32)), budget=SHORT)
-    assert len(space.uses) > len(space.segments), "a segment stands in several places"
-    return space
 
 
 # ---- there and back
@@ -62,14 +47,21 @@ def test_a_space_of_the_suite_comes_back_as_it_was(name: str) -> None:
         assert ef.extract(again, target) == ef.extract(space, target)
 
 
-def test_segments_that_stand_in_several_places_and_large_constants_come_back(tmp_path: Path) -> None:
-    space = of_blocks()
+@pytest.mark.parametrize(
+    "graph", [network(3), pytest.param(recurrent(12, 4, 8), marks=pytest.mark.slow)], ids=["layers", "steps"]
+)
+def test_segments_that_stand_in_several_places_and_large_constants_come_back(graph: Graph, tmp_path: Path) -> None:
+    space = ef.saturate(graph, budget=SHORT)
+    assert len(space.uses) > len(space.segments)
     space.save(tmp_path / "space.json")
     again = ef.load_space(tmp_path / "space.json")
-    assert ef.extract(again) == ef.extract(space)
-    x = np.random.default_rng(1).standard_normal((4, 6)).astype(np.float32)
-    got = ef.emit(ef.extract(again))(x)  # nested as the function returns it
-    np.testing.assert_allclose(got["result"], blocks(x)["result"], rtol=1e-5, atol=1e-6)
+    assert again.uses == space.uses and ef.extract(again) == ef.extract(space)
+
+
+def test_arguments_and_results_nest_as_before() -> None:
+    graph = ef.trace(lambda p: {"sum": (p["a"] + p["b"]).sum()}, {"a": np.ones(3), "b": np.arange(3.0)})
+    program = ef.emit(ef.extract(read(write(ef.saturate(graph), CPU))))
+    assert program({"a": np.ones(3), "b": np.arange(3.0)}) == {"sum": 6.0}
 
 
 @pytest.mark.parametrize("seed", [*range(3), *(pytest.param(s, marks=pytest.mark.slow) for s in range(3, 20))])
