@@ -108,10 +108,9 @@ def _of_value(
 
 def _made_later(now: Schedule, value: Stretch) -> Iterator[list[Step]]:
     """The kernel of `value` right before the first that reads what it makes."""
-    made = {s.of for s in now.stretches if s.first == value.first}
     first = min((s.reads[0] for s in now.stretches if s.first == value.first and s.reads), default=len(now.steps))
     steps = list(now.steps)
-    if first > value.first + 1 and made:
+    if first > value.first + 1:
         yield [*steps[: value.first], *steps[value.first + 1 : first], steps[value.first], *steps[first:]]
 
 
@@ -196,11 +195,10 @@ def _derivations(
 
     The first derivation reads what is alive anyway (classes `here`), and computes again what is not.
     """
-    grammar = now.held.grammar
-    done = {c for step in now.steps[:before] for c in step.writes} | grammar.free
+    done = {c for step in now.steps[:before] for c in step.writes} | now.held.grammar.free
     own = _cut_of(now, value.of, before)
     cuts = [own] if own is not None else []
-    chain = _chain(now, value.of, before, here, set(), candidates)
+    chain = _chain(now, value.of, before, here, set())
     if chain:
         yield chain
     for cut in [*cuts, *candidates.cuts.get(value.of, ())]:
@@ -219,11 +217,8 @@ def _cut_of(now: Schedule, of: int, before: int) -> Cut | None:
     return None
 
 
-def _chain(
-    now: Schedule, of: int, before: int, here: set[int], on_the_way: set[int], candidates: Candidates
-) -> list[Step]:
-    """Kernels that compute class `of` from what is alive `here`; fused where that costs no time. Empty: there are none.
-    """
+def _chain(now: Schedule, of: int, before: int, here: set[int], on_the_way: set[int]) -> list[Step]:
+    """Kernels that compute class `of` from what is alive `here`; fused where that costs no time. None: an empty list."""
     grammar = now.held.grammar
     cut = _cut_of(now, of, before)
     groups: list[Step] = []
@@ -238,7 +233,7 @@ def _chain(
         if not isinstance(fused, str) and fused.price.seconds <= cut.price.seconds + own.price.seconds:
             cut = fused
             continue
-        more = _chain(now, dead[0], before, here, on_the_way, candidates)
+        more = _chain(now, dead[0], before, here, on_the_way)
         if not more or len(groups) + len(more) > DEEP:
             return []
         groups += more

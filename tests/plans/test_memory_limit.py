@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.hardware import DEVICES
 from eqfuse.pytree import flatten
 from eqfuse.runtime import Program
 from eqfuse.testing.random_graphs import random_graph, run_plan
@@ -20,6 +21,7 @@ from eqfuse.testing.traced_memory import call_bytes
 
 SHARES = (0.8, 0.6)
 SHORT = ef.Budget(seconds=5, nodes=400, rounds=2)
+CPU = DEVICES["cpu"]  # prices that are the same everywhere
 PYTHON = 48 << 10  # bytes of Python's own objects in a call
 
 Network = tuple[Callable[..., Any], tuple[np.ndarray, ...]]
@@ -113,7 +115,7 @@ ALL = [*MOST, pytest.param("attention block", marks=pytest.mark.slow)]
 
 def compiled(name: str, limit: float | None = None) -> Program:
     function, arguments = NETWORKS[name]()  # (found in the cache where it was compiled before)
-    return ef.compile(function, *arguments, budget=SHORT, memory_limit=limit)
+    return ef.compile(function, *arguments, target=CPU, budget=SHORT, memory_limit=limit)
 
 
 @cache
@@ -191,7 +193,7 @@ def test_plans_under_a_limit_are_the_same_in_every_run() -> None:
     function, arguments = chain()
     space = ef.saturate(ef.trace(function, *arguments), budget=SHORT)
     limit = 0.6 * free("chain").peak_bytes
-    assert str(ef.extract(space, memory_limit=limit)) == str(ef.extract(space, memory_limit=limit))
+    assert str(ef.extract(space, CPU, memory_limit=limit)) == str(ef.extract(space, CPU, memory_limit=limit))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -200,10 +202,10 @@ def test_random_programs_mean_the_same_within_any_limit(seed: int) -> None:
     wanted = ef.meaning(graph, *arrays)
     space = ef.saturate(graph, budget=SHORT)
     with pytest.raises(ef.MemoryLimitError) as refused:
-        ef.extract(space, memory_limit=0)
-    peak = ef.emit(ef.extract(space)).peak_bytes
+        ef.extract(space, CPU, memory_limit=0)
+    peak = ef.emit(ef.extract(space, CPU)).peak_bytes
     for limit in (refused.value.least, (refused.value.least + peak) // 2):
-        plan = ef.extract(space, memory_limit=limit)
+        plan = ef.extract(space, CPU, memory_limit=limit)
         assert ef.emit(plan).peak_bytes <= limit
         for got, w in zip(run_plan(plan, arrays), wanted, strict=True):
             np.testing.assert_allclose(got, w, rtol=1e-9, atol=1e-9)
@@ -212,7 +214,7 @@ def test_random_programs_mean_the_same_within_any_limit(seed: int) -> None:
 def test_a_jitted_function_keeps_the_limit() -> None:
     function, arguments = chain()
     limit = 0.7 * free("chain").peak_bytes
-    jitted = ef.jit(memory_limit=limit, budget=SHORT)(function)
+    jitted = ef.jit(target=CPU, memory_limit=limit, budget=SHORT)(function)
     np.testing.assert_allclose(jitted(*arguments), function(*arguments), rtol=1e-9)
     assert jitted.program(*arguments).peak_bytes <= limit
 
