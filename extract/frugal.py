@@ -218,7 +218,7 @@ def _cut_of(now: Schedule, of: int, before: int) -> Cut | None:
 
 
 def _chain(now: Schedule, of: int, before: int, here: set[int], on_the_way: set[int]) -> list[Step]:
-    """Kernels that compute class `of` from what is alive `here`; fused where that costs no time. None: an empty list."""
+    """Kernels that compute class `of` from what is alive `here`; fused where that costs no time. Empty: no way."""
     grammar = now.held.grammar
     cut = _cut_of(now, of, before)
     groups: list[Step] = []
