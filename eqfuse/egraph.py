@@ -32,12 +32,14 @@ class Budget:
     """Limits of saturation: seconds over the whole program, nodes and rounds per distinct segment.
 
     Seconds are of this thread's processor time, so that a busy machine plans as an idle one does. Seconds and nodes
-    also end a round that has begun: matches beyond them are declined.
+    also end a round that has begun: matches beyond them are declined. `optimum`: seconds of one core that the
+    extractor "exact" may take for each distinct segment, beside those of "flow".
     """
 
     seconds: float = 3.0
     nodes: int = 20_000
     rounds: int = 16
+    optimum: float = 10.0
 
 
 def saturate(graph: Graph, laws: Any = "all", numerics: str = "reassociate", budget: Budget | None = None) -> Space:
