@@ -33,7 +33,8 @@ ELEMENTS = 16384  # per measured call: three float32 arrays fill 192 KiB, a usua
 
 # Operators without a call of their own: the one they are priced as.
 SAME_AS = {
-    "window_max": "maximum", "window_sum": "add", "take_along_axis": "take", "scatter": "take",
+    "window_max": "maximum", "window_sum": "add", "take_along_axis": "take",
+    "cumprod": "cumsum", "accumulate": "cumsum",
     "concat": "cast", "pad": "cast", "slice_scatter": "cast", "bitcast": "cast",
     "real": "cast", "imag": "cast", "complex": "cast",
 }  # fmt: skip
@@ -205,6 +206,8 @@ def _call(op: str, dtype: np.dtype) -> Callable[[], Any]:
         case "cast", _:
             target = np.float32 if dtype == np.float64 else np.float64
             return partial(np.copyto, np.empty(ELEMENTS, target), x, casting="unsafe")
+        case "scatter", _:
+            return partial(meaning, x, np.random.default_rng(0).permutation(ELEMENTS), x, -1, "add")
         case "take", _:
             return partial(np.take, x, np.random.default_rng(0).permutation(ELEMENTS))
         case _, Role.REDUCTION:

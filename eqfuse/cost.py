@@ -10,7 +10,7 @@ otherwise. Next stop: `eqfuse/kinds/`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,19 +23,30 @@ if TYPE_CHECKING:
     from eqfuse.kinds.state import State
 
 OVERLAP = 0.95  # gpu_performance_model.cc: exec = compute + memory - 0.95 min(compute, memory)
+LINE = 64  # bytes of a cache line
 LIVE = 4  # arrays over the kernel's space of which a tile keeps its part in cache
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Arithmetic of one operator: flops, seconds at full rate, calls (operators that touch data), operand elements."""
+    """Arithmetic of operators: flops, seconds at full rate, calls (operators that touch data), of which `once` are
+    made once a kernel and not once a tile; `whole`: seconds by NumPy calls on whole arrays, one after another.
+    """
 
     flops: int
     seconds: float
     calls: int
+    whole: float = 0.0
+    once: int = 0
 
 
 _NOTHING = Work(0, 0.0, 0)
+CLEARLY = 1.3  # predicted gain from which on tiles and threads are used
+WAKE = 4  # times the cost of handing work to threads that are awake: those of a program called now and then are not
+SLIDING = 30  # NumPy reduces a sliding view element by element: a 2x2 max-pool of 51 MB took 195 ms, by panels 6
+# rows that NumPy begins in the time of a call: of an elementwise operator, of a sum, of another reduction
+ROWS, SUMS, EXTREMES = 140, 40, 17
+JOINED = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 
 
 def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device) -> Work:
@@ -50,7 +61,7 @@ def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], de
         if op == "conv":
             gathered = flops // (2 * max(types[1].shape[0], 1))  # im2col writes one element per product of one filter
             seconds += gathered * device.element_seconds("add", dtype)
-        return Work(flops, seconds, 1)
+        return Work(flops, seconds, 1, _whole(out, types, seconds, device))
     if described.role is Role.WINDOW:
         touched = out.size * math.prod(attrs[0])
     elif described.role in (Role.REDUCTION, Role.LIBRARY):
@@ -59,7 +70,83 @@ def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], de
             touched = max(touched, flops)
     else:
         touched = out.size
-    return Work(flops, touched * device.element_seconds(op, dtype), 1)
+    if described.role is Role.REDUCTION and device.kind == "cpu" and -1 not in attrs[0]:
+        op = JOINED.get(op, op)  # one row after another is joined to the result
+    seconds = touched * device.element_seconds(op, dtype)
+    if op == "scatter":  # a copy, and then one value after another
+        each = "take" if attrs[1] == "set" else op
+        seconds = touched * device.element_seconds("cast", dtype) + types[2].size * device.element_seconds(each, dtype)
+    whole = _whole(out, types, seconds * (SLIDING if described.role is Role.WINDOW else 1), device)
+    if described.role is Role.REDUCTION:
+        whole += _rows_reduced(op, attrs, types[0]) * device.call_seconds
+    elif described.role is Role.ELEMENTWISE:
+        whole += _rows(out, types) * device.call_seconds
+    return Work(flops, seconds, 1, whole)
+
+
+def _whole(out: TensorType, types: Sequence[TensorType], seconds: float, device: Device) -> float:
+    """Seconds of a NumPy call of one operator, on one thread, on arrays that come from the memory they fit in."""
+    if device.kind == "gpu":
+        return 0.0
+    touched = out.nbytes + sum(t.nbytes for t in types)
+    return device.call_seconds + max(seconds * device.threads, touched / device.single.bandwidth(touched))
+
+
+def _rows(out: TensorType, types: Sequence[TensorType]) -> float:
+    """What it takes NumPy to begin the rows of an elementwise operator, in calls: a row ends where one operand varies
+    along an axis and not along the next. Short ones it walks by columns (`eqfuse/emit/numpy_narrow.py`).
+    """
+    inner, last = 1, None
+    for axis in range(-1, -len(out.shape) - 1, -1):
+        extent = out.shape[axis]
+        if extent > 1:
+            varies = [t.extent(axis) > 1 for t in types if t.size > 1]
+            if last is not None and varies != last:
+                break
+            inner, last = inner * extent, varies
+    rows = out.size // max(inner, 1)
+    return 0.0 if rows <= 1 else min(rows / ROWS, 2.0 * inner if inner <= 4 else math.inf)
+
+
+def _rows_reduced(op: str, attrs: tuple, x: TensorType) -> float:
+    """The same for a reduction."""
+    axes, width = attrs[0], x.extent(-1)
+    if (-1 in axes) == (-2 in axes) or width == 0:
+        return 0.0
+    of_sum = op == "sum"
+    by_columns = 2.0 * width if width <= (10 if of_sum else 16) else math.inf
+    return min(x.size / width / (SUMS if of_sum else EXTREMES), by_columns)
+
+
+def total(works: Iterable[Work], reduced: int = -1) -> Work:
+    """The work of a kernel. `reduced`: elements of a reduction's result; what is done to as few runs once."""
+    flops, seconds, calls, whole, once = 0, 0.0, 0, 0.0, 0
+    for w in works:
+        flops += w.flops
+        seconds += w.seconds
+        whole += w.whole
+        if w.calls and w.flops <= reduced:
+            once += w.calls
+        else:
+            calls += w.calls
+    return Work(flops, seconds, calls, whole, once)
+
+
+def tiles_pay(done: Work, moved: int, device: Device) -> bool:
+    """Are tiles on several threads clearly faster than one NumPy call after another on whole arrays?
+
+    `moved`: bytes that the kernel reads and writes.
+    """
+    tiles = (done.calls + done.once) * device.call_seconds * (1 + moved / device.tile_bytes) / device.threads
+    tiled = WAKE * device.dispatch_seconds + max(done.seconds, moved / device.bandwidth(moved)) + tiles
+    return done.whole > CLEARLY * tiled
+
+
+def gathered(op: str, attrs: tuple, source: TensorType, out: TensorType) -> int:
+    """Bytes of its source that a gather touches: runs of neighbours, each a cache line at least."""
+    (axis,) = attrs
+    run = source.dtype.itemsize * (math.prod(source.shape[axis:][1:]) if op == "take" else 1)
+    return out.nbytes // run * max(run, LINE) if run else 0
 
 
 def roofline(
@@ -76,15 +163,24 @@ def roofline(
     traffic = read + written
     if device.kind == "gpu":
         return _gpu(read, written, done, device)
-    single = device.single
-    calls = done.calls * device.call_seconds
     # between the kernel that writes a value and the one that reads it lies the traffic of both: hence 2 x
-    alone = calls + _overlapped(traffic / single.bandwidth(2 * traffic), done.seconds * device.threads)
     memory = traffic / device.bandwidth(2 * traffic)
-    tiles = max(1, math.ceil(LIVE * itemsize * math.prod(state.space) / device.tile_bytes))
-    tiled = device.dispatch_seconds + calls * tiles / device.threads + _overlapped(memory, done.seconds)
-    seconds = device.launch_seconds + (alone if state.kind == "library" else min(alone, tiled))
+    if not _tiled(state, done) or not tiles_pay(done, traffic, device):
+        seconds = max(done.whole, traffic / device.single.bandwidth(2 * traffic))
+    else:
+        tiles = max(1, math.ceil(LIVE * itemsize * math.prod(state.space) / device.tile_bytes))
+        seconds = device.dispatch_seconds + (done.calls * tiles / device.threads + done.once) * device.call_seconds
+        seconds += _overlapped(memory, done.seconds)
+    seconds += device.launch_seconds
     return Price(seconds, read, written, done.flops, _bound(seconds, memory, done.seconds))
+
+
+def _tiled(state: State, done: Work) -> bool:
+    """Can the NumPy emitter cut a kernel of `state` into tiles?"""
+    if state.kind == "row":  # one row alone is not cut
+        return math.prod(state.reduced) > 1
+    # one thread reads as fast as memory gives
+    return state.kind != "library" and not (state.kind == "reduce" and done.calls + done.once == 1)
 
 
 def _overlapped(memory: float, compute: float) -> float:

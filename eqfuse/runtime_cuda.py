@@ -29,6 +29,7 @@ from eqfuse.ir import Graph, Node
 from eqfuse.kinds.product import is_tiled
 from eqfuse.layout import layout
 from eqfuse.meaning import evaluate
+from eqfuse.memory import Needs
 from eqfuse.ops import Role, row
 from eqfuse.plan import Kernel, Plan
 from eqfuse.runtime import Program
@@ -67,8 +68,7 @@ class CudaProgram(Program):
         self._lock = threading.Lock()
         self._loaded: dict[Hashable, _Loaded] = {}  # by device
         self._states: dict[Hashable, list[_State]] = {}  # by device and stream; those that no call uses
-        workspaces = [w for f in self._functions if isinstance(f, CudaKernel) for w in f.workspace]
-        self.peak_bytes = self._layout.nbytes + sum(dtype.itemsize * n for dtype, n in workspaces)
+        self.peak_bytes = self._layout.nbytes + sum(map(_workspace_bytes, self._functions))
 
     def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """The outputs for `arrays`, one per graph input. Raises ShapeError when they are not what was compiled for."""
@@ -193,6 +193,15 @@ def _emit_one(kernel: Kernel, device: Device) -> CudaKernel | CudaCalls | None:
     if kernel.kind in EMITTED and emitted:
         return emit_kernel(kernel, device)
     return emit_calls(kernel, device)
+
+
+def kernel_needs(kernel: Kernel, device: Device) -> Needs:
+    """The memory of the device that `kernel` takes: its workspace. What CuPy's library calls allocate is not known."""
+    return Needs(held=_workspace_bytes(_emit_one(kernel, device)))
+
+
+def _workspace_bytes(emitted: CudaKernel | CudaCalls | None) -> int:
+    return sum(dtype.itemsize * n for dtype, n in emitted.workspace) if isinstance(emitted, CudaKernel) else 0
 
 
 def _emitted(n: Node) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.emit.numpy_bounds import clipped, repeated
+from eqfuse.emit.numpy_narrow import by_columns
 from eqfuse.emit.numpy_ops import (
     CHOOSE_FROM,
     NAMES,
@@ -23,7 +24,7 @@ from eqfuse.emit.numpy_ops import (
     view_text,
     whole_product,
 )
-from eqfuse.emit.numpy_temporaries import buffers, lies_apart, temporaries
+from eqfuse.emit.numpy_temporaries import buffers, copied, lies_apart, temporaries
 from eqfuse.emit.order import frugal
 from eqfuse.ir import Graph, Node, TensorType
 from eqfuse.ops import Role, row
@@ -44,6 +45,7 @@ class Source:
         self.threads = 1  # that work at once
         self.made_bytes = 0  # arrays that it makes and holds until it is done
         self.passing_bytes = 0  # the most that one statement makes and drops
+        self.held_bytes = 0  # copies behind views, which a program's function holds until it returns
         self.inline = False
         self.returned: str | None = None  # inline: an expression for the one result, which is an array of its own
         self.one_ufunc_writes = False  # inline: the last line alone writes, by a ufunc, which minds shared memory
@@ -166,20 +168,20 @@ def straight(
         out = places.get(n)
         dying = next((a for a in read if _reusable(a, n, at, last, owned)), None)
         as_bits = bits(n.dtype) if n.op == "where" and n.type.size >= CHOOSE_FROM else None
-        if as_bits is not None and n.shape in (n.args[1].shape, n.args[2].shape):
+        if as_bits is not None and n.shape in [a.shape for a in n.args]:
             out = out or room(n.type)
             mask = room(TensorType(np.dtype(as_bits), n.args[0].shape))
             source.line(f"choose({', '.join(args)}, {mask}, {out})")
             free.append(mask)
         elif out is not None:
-            source.block(_statements(n, args, out), 1)
+            source.block(_statements(n, read, args, out), 1)
         elif dying is not None and row(n.op).role is Role.ELEMENTWISE and n.op not in ("where", "cast"):
             out = operands[dying]
-            source.line(into(n, args, out))
+            source.block(_statements(n, read, args, out), 1)
             owned.discard(dying)
         elif source.inline and n.op not in WINDOWED:
             out = room(n.type)
-            source.block(_statements(n, args, out), 1)
+            source.block(_statements(n, read, args, out), 1)
         else:
             out = source.name("t")
             source.made_bytes += n.type.nbytes
@@ -194,11 +196,13 @@ def straight(
             owned.add(n)
 
 
-def _statements(n: Node, args: list[str], out: str) -> list[str]:
-    """Lines that compute `n` into the whole array `out`."""
+def _statements(n: Node, read: Sequence[Node], args: list[str], out: str) -> list[str]:
+    """Lines that compute `n` of `read` into the whole array `out`."""
     if n.op == "where":
         return masked_copy(args, out)
-    return [whole_product(n, args, out) if n.op == "matmul" else into(n, args, out, _axes(n))]
+    if n.op == "matmul":
+        return [whole_product(n, args, out)]
+    return by_columns(n, read, args, out, _axes(n)) or [into(n, args, out, _axes(n))]
 
 
 def _axes(n: Node) -> tuple[int, ...]:
@@ -235,6 +239,7 @@ def named(source: Source, n: Node) -> str:
     if text.isidentifier():
         return text
     name = source.name("a")
+    source.held_bytes += copied(n)
     source.views[name] = n
     return name
 
@@ -242,5 +247,12 @@ def named(source: Source, n: Node) -> str:
 def copies(source: Source, outputs: Sequence[Node], operands: dict[Node, str], places: dict[Node, str]) -> None:
     """Fill the outputs that no statement has written: values read as they are, and second copies."""
     for o, place in zip(outputs, source.writes, strict=True):
-        if places.get(o) != place:
-            source.line(f"copyto({place}, {operands.get(o) or source.view(o)})")
+        if o in operands and places.get(o) != place:
+            source.line(f"copyto({place}, {operands[o]})")
+        elif places.get(o) != place:
+            base = o
+            while base.op == "reshape" and copied(base):
+                base = base.args[0]  # the reshape of the place, which has no gaps, is a view
+            at = place if base is o else f"{place}.reshape({base.shape})"
+            source.passes(copied(base))
+            source.line(f"copyto({at}, {source.view(base)})")

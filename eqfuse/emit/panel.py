@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from eqfuse.cost import Work, tiles_pay, total, work
 from eqfuse.emit.order import frugal
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Node, Shape
@@ -20,7 +21,6 @@ from eqfuse.views import leaf_chain, strides_after
 PRODUCT_ROWS = 128  # a product of fewer rows spends its time repacking the right operand; twice that from DEEP on
 DEEP = 256  # length of the sums from which on the product, not the work around it, decides
 PRODUCT_BYTES = 8 << 20  # ... but a panel of that many rows is no larger than this
-CLEARLY = 1.3  # predicted gain from which on tiles and threads are used
 SHORT = 24  # elements of a row, up to which a tile holds its rows as columns
 NARROW = 64  # elements along the innermost axis; less wastes cache lines
 
@@ -215,7 +215,7 @@ def tile_elements(body: Graph, device: Device) -> int:
     if device.threads == 1 or any(row(n.op).role is Role.CONTRACTION for n in body.operators):
         return max(1, fitting)
     working = [n for n in body.operators if row(n.op).role is not Role.VIEW and n.type.size > 1]
-    seconds = sum(_seconds(n, device) * device.threads for n in working)
+    seconds = sum(_work(n, device).seconds * device.threads for n in working)
     elements = sum(max(n.type.size, *(a.type.size for a in n.args)) for n in working)
     lasting = int(LASTING * elements / seconds) if seconds else 0
     return max(1, fitting, lasting)
@@ -236,37 +236,15 @@ def _alive(body: Graph) -> int:
 
 
 LASTING = 3e-6  # seconds of a call, alone, from which on two threads gain: calls a third as long ran no faster on two
-WAKE = 4  # times the cost of handing work to threads that are awake: those of a program called now and then are not
-SLIDING = 30  # NumPy reduces a sliding view element by element: a 2x2 max-pool of 51 MB took 195 ms, by panels 6
-
 
 def worth_tiling(body: Graph, device: Device) -> bool:
     """Are tiles on several threads clearly faster than one NumPy call after another on whole arrays?"""
     working = [n for n in body.operators if row(n.op).role is not Role.VIEW]
     if len(working) == 1 and row(working[0].op).role is Role.REDUCTION:
         return False  # one thread already reads as fast as memory gives
-    single = device.single
-    whole = shared = 0.0
-    for n in working:
-        seconds = _seconds(n, device)
-        touched = n.type.nbytes + sum(a.type.nbytes for a in n.args)
-        shared += seconds
-        alone = seconds * device.threads * (SLIDING if row(n.op).role is Role.WINDOW else 1)
-        whole += max(alone, touched / single.bandwidth(touched)) + device.call_seconds
     moved = sum(v.type.nbytes for v in (*body.inputs, *body.outputs))
-    tiles = len(working) * device.call_seconds * (1 + moved / device.tile_bytes) / device.threads
-    tiled = WAKE * device.dispatch_seconds + max(shared, moved / device.bandwidth(moved)) + tiles
-    return whole > CLEARLY * tiled
+    return tiles_pay(total(_work(n, device) for n in working), moved, device)
 
 
-def _seconds(n: Node, device: Device) -> float:
-    """What one operator costs, all threads at work on arrays in cache."""
-    described = row(n.op)
-    types = [a.type for a in n.args]
-    dtype = (n.dtype if n.op == "where" else n.args[0].dtype).name
-    if described.role is Role.CONTRACTION:
-        return described.flops(types, n.type, n.attrs) / device.contraction_flops(dtype)
-    size = max(n.type.size, *(t.size for t in types)) if described.role is Role.REDUCTION else n.type.size
-    if described.role is Role.WINDOW:
-        size *= math.prod(n.attrs[0])  # type: ignore[call-overload]
-    return size * device.element_seconds(n.op, dtype)
+def _work(n: Node, device: Device) -> Work:
+    return work(n.op, n.attrs, n.type, [a.type for a in n.args], device)

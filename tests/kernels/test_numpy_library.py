@@ -21,7 +21,8 @@ RANGE = (-2.0, 2.0)
 CASES = {
     "bitcast": [((X,), (np.dtype(np.int64),))],
     "slice_scatter": [((X, read(0, X.shape, X.dtype)), ((tuple((0, n, 1) for n in X.shape),),))],
-    "scatter": [((V, const([n, 1]), read(0, (2,), V.dtype)), (-1, mode)) for n, mode in ((0, "set"), (1, "add"))],
+    "scatter": [((V, const([n, 1]), read(0, (2,), V.dtype)), (-1, mode)) for n, mode in ((0, "set"), (1, "add"))]
+    + [((T, const([4, 1, 4]), read(0, (3, 3), T.dtype)), (-2, mode)) for mode in ("add", "maximum")],
     "cumsum": [((X,), (-2,))], "cumprod": [((X,), (-1,))],
     "accumulate": [((X,), ("maximum", -2))], "reduceat": [((V, const([0, 5, 2])), ("add", -1))],
     "fold": [((X,), ("fmax", (-3, -1))), ((X,), ("subtract", (-1,)))],
