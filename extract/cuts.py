@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from eqfuse.cost import Work, total, work
+from eqfuse.cost import LINE, Work, total, work
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Literal, Node, TensorType, const, input_node, node
 from eqfuse.kinds import State, join, leaf, price
@@ -82,7 +82,7 @@ class Grammar:
         self.scalars: dict[int, ENode] = {i: n for i, n in constants if self.classes[i].type.size == 1}
         self.free = {i for i, c in enumerate(segment.classes) if c.known} | set(segment.inputs)
         self._leaves: dict[int, Cut] = {}
-        self._works: Works = {}
+        self._works: dict[tuple[int, ENode, int], Work] = {}
         self._joined: dict[tuple, Cut | str] = {}
         self._known: dict[tuple, Any] = {}
 
@@ -136,9 +136,10 @@ class Grammar:
         if row(enode.op).role is Role.VIEW and state.at_leaf:
             leaves = {c: min(size, out.nbytes) for c, size in leaves.items()}
         key = (of, enode)
-        own = self._works.get(key)
+        apart = sum(_apart(p.state, t) for p, t in zip(parts, types, strict=True))
+        own = self._works.get((*key, apart))
         if own is None:
-            own = self._works[key] = work(enode.op, enode.attrs, out, types, self.device)
+            own = self._works[*key, apart] = work(enode.op, enode.attrs, out, types, self.device, apart)
         works[key] = own
         if len(works) > LARGEST:
             return f"a kernel of more than {LARGEST} operators"
@@ -227,6 +228,14 @@ class Grammar:
 
 def _nothing(_: Cut) -> Price:
     return Price(0.0, 0, 0, 0, "memory")
+
+
+def _apart(state: State, t: TensorType) -> int:
+    """How many elements of an array in memory are read far from the one before: all, where it is a transposed view."""
+    if state.strides is None:
+        return 0
+    step = next((abs(s) for n, s in zip(state.shape[::-1], state.strides[::-1], strict=True) if n > 1), 0)
+    return t.size if step * t.dtype.itemsize >= LINE else 0
 
 
 def _size(shape: tuple[int, ...]) -> int:
