@@ -1,6 +1,6 @@
 """Cold compile time of 1, 3, 6 and 12 transformer blocks, stage by stage, each in a fresh process with an empty cache.
 
-Run: python benches/compile.py [--rounds N] [--json FILE]. Imports and the one-time estimate of the CPU's profile stand
+Run: eqfuse bench compile [--rounds N] [--json FILE]. Imports and the one-time estimate of the CPU's profile stand
 apart: they do not grow with the program. Then the saturation of the 12 blocks under the laws of the default, and under
 the whole book: opt-in families expand without end, so there the caps decide.
 """
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,13 +88,13 @@ def cold(*task: str) -> Any:
     return json.loads(done.stdout)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="eqfuse bench compile", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--saturations", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--rounds", type=int, default=3, help="processes per depth; medians are shown")
     parser.add_argument("--json", type=Path, help="also write the medians to this file")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.one:
         print(json.dumps(one(options.one)))
         return

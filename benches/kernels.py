@@ -2,14 +2,14 @@
 
 Each takes turns of a pause, one untimed and a few timed calls, so that it finds the machine as it leaves it itself.
 
-Run: python benches/kernels.py [name…]. The exit status tells whether every answer was right.
+Run: eqfuse bench kernels [name…]. The exit status tells whether every answer was right.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -212,7 +212,8 @@ def bench(case: Case, device: Device) -> tuple[float, float]:
     return float(np.median(times[0])), float(np.median(times[1]))
 
 
-def main(chosen: list[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
+    chosen = sys.argv[1:] if arguments is None else arguments
     device = device_for("numpy")
     print(f"{'kernel':32} {'NumPy ms':>10} {'eqfuse ms':>10} {'ratio':>7} {'wanted':>7}")
     for case in cases():
@@ -227,4 +228,4 @@ def main(chosen: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

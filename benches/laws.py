@@ -1,6 +1,6 @@
 """How often each law decides a plan, over the adversarial suite and the demo's programs on two devices.
 
-Run: python benches/laws.py [--keep]. `--keep` stores the table that `eqfuse laws` shows (rewrites/decided.json): do so
+Run: eqfuse bench laws [--keep]. `--keep` stores the table that `eqfuse laws` shows (rewrites/decided.json): do so
 when the book has changed.
 """
 
@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Sequence
 
 from eqfuse.decided import decide, keep
 from eqfuse.rewrites import FAMILIES, OPT_IN
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="eqfuse bench laws", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--keep", action="store_true", help="store the table in rewrites/decided.json")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     table: dict[str, dict[str, tuple[str, ...]]] = {}
     for program, circumstances, laws in decide():
         table.setdefault(program, {})[circumstances] = laws
@@ -26,9 +27,9 @@ def main() -> None:
     for law, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         print(f"{count:4} {law}")
     print("\nlaws that decided nothing here, candidates to drop:")
-    for family, laws in FAMILIES.items():
-        idle = [law.name for law in laws if law.name not in counts]
-        print(f"  {family}, {len(idle)} of {len(laws)}{' (opt-in)' if family in OPT_IN else ''}: {', '.join(idle)}")
+    for family, members in FAMILIES.items():
+        idle = [law.name for law in members if law.name not in counts]
+        print(f"  {family}, {len(idle)} of {len(members)}{' (opt-in)' if family in OPT_IN else ''}: {', '.join(idle)}")
     if options.keep:
         keep(table)
 

@@ -1,6 +1,6 @@
 """The programs of tests/programs, plain NumPy against ef.jit: answers checked first, then both timed in turn.
 
-Run: python benches/programs.py [--quick] [--json FILE] [name…]. The exit status tells whether every answer was right.
+Run: eqfuse bench programs [--quick] [--json FILE] [name…]. The exit status tells whether every answer was right.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ import importlib
 import json
 import sys
 import time
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from timing import medians
 
 import eqfuse as ef
+from eqfuse.benches.timing import medians
 from eqfuse.pytree import flatten
 
 SLACK, CALL = 1.05, 20e-6  # how much slower than plain NumPy a program may be, and what one call may cost beside that
@@ -75,11 +76,11 @@ def measure(program: Any, seconds: float) -> Row:
         raise SystemExit(f"{program.name}: differs from plain NumPy by {error:.1e} of the largest value")
     with np.errstate(all="ignore"):
         mine, theirs = deepcopy((args, kwargs)), deepcopy((args, kwargs))
-        taken = medians(
+        plain, taken = medians(
             [lambda: program.function(*theirs[0], **theirs[1]), lambda: jitted(*mine[0], **mine[1])], seconds
         )
     kernels = len(jitted.program(*args, **kwargs).report.kernels)
-    return Row(program.name, *taken, first_call, tracing, len(graph.nodes), kernels, error)
+    return Row(program.name, plain, taken, first_call, tracing, len(graph.nodes), kernels, error)
 
 
 def _call(function: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
@@ -108,13 +109,16 @@ def _error(found: list[Any], expected: list[Any]) -> float:
     return worst
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="eqfuse bench programs", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="shorter runs")
     parser.add_argument("--json", type=Path, help="also write the rows to this file")
     parser.add_argument("names", nargs="*", help="only programs with one of these in their name")
-    options = parser.parse_args()
-    programs = importlib.import_module("tests.programs.every").PROGRAMS
+    options = parser.parse_args(arguments)
+    try:
+        programs = importlib.import_module("tests.programs.every").PROGRAMS
+    except ModuleNotFoundError:
+        raise ef.EqfuseError("the programs are those of tests/programs: run this in a checkout of eqfuse") from None
     print(HEADING)
     rows, failed = [], []
     for program in programs:

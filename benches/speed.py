@@ -1,13 +1,13 @@
 """Whole programs: plain NumPy against eqfuse, answers checked first, then both timed in turn on equal threads.
 
-Run: python benches/speed.py [--quick] [--json FILE] [name…]. The exit status tells whether every answer was right.
+Run: eqfuse bench speed [--quick] [--json FILE] [name…]. The exit status tells whether every answer was right.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,15 +15,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
-from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
-from timing import medians, with_temporaries
 
 import eqfuse as ef
-from eqfuse.calibrate import cpu_name
+from eqfuse.benches.timing import machine, medians, with_temporaries
 from eqfuse.demo_programs import Build, convolution, layer_norm, options, softmax, transformer
 from eqfuse.memory import arenas, results
 from eqfuse.pytree import flatten
-from eqfuse.targets import device_for
 from eqfuse.threads import pool, scratch
 
 SLACK, CALL = 1.05, 20e-6  # how much slower than plain NumPy a program may be, and what one call may cost beside that
@@ -195,18 +192,12 @@ def _error(result: Any, exact: list[np.ndarray]) -> float:
     return worst
 
 
-def machine() -> str:
-    """Where and on how many threads this runs."""
-    blas = ", ".join(f"{i['internal_api']} {i['num_threads']} threads" for i in threadpool_info())
-    return f"{cpu_name()}, eqfuse {device_for('numpy').threads} threads, {blas}, NumPy {np.__version__}"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="eqfuse bench speed", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="smaller arrays, shorter runs")
     parser.add_argument("--json", type=Path, help="also write the rows to this file")
     parser.add_argument("names", nargs="*", help="only programs with one of these in their name")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     print(f"{machine()}\n{HEADING}")
     rows = []
     for case in cases(options.quick):

@@ -1,4 +1,4 @@
-"""How the benchmarks measure: versions in turn with medians, and peak temporary memory."""
+"""How the benchmarks measure: versions in turn with medians, peak temporary memory, and on which machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ import tracemalloc
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
+
+from eqfuse.calibrate import cpu_name
 from eqfuse.pytree import flatten
+from eqfuse.targets import device_for
 
 PAUSE = 0.05  # seconds before a turn of long calls: BLAS threads of the version before spin on and would take a core
 WARM = 0.03  # seconds of untimed calls that follow, since sleeping threads come back on whichever core is awake
@@ -56,3 +61,9 @@ def with_temporaries(run: Callable[[], Any]) -> tuple[Any, int]:
     finally:
         tracemalloc.stop()
     return result, max(0, peak - sum(a.nbytes for a in flatten(result)[0]))
+
+
+def machine() -> str:
+    """Where and on how many threads this runs."""
+    blas = ", ".join(f"{i['internal_api']} {i['num_threads']} threads" for i in threadpool_info())
+    return f"{cpu_name()}, eqfuse {device_for('numpy').threads} threads, {blas}, NumPy {np.__version__}"

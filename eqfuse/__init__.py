@@ -4,7 +4,16 @@ from eqfuse import xp
 from eqfuse.compiler import compile, extract
 from eqfuse.egraph import Budget, saturate
 from eqfuse.emit import emit
-from eqfuse.errors import EqfuseError, LawError, ShapeError, TargetUnavailable, TraceError, UnsupportedOp
+from eqfuse.emit.onnx import to_onnx
+from eqfuse.errors import (
+    EqfuseError,
+    LawError,
+    MemoryLimitError,
+    ShapeError,
+    TargetUnavailable,
+    TraceError,
+    UnsupportedOp,
+)
 from eqfuse.frontends.onnx_model import from_onnx
 from eqfuse.functions import (
     avg_pool,
@@ -47,9 +56,10 @@ from eqfuse.trace import spec, trace
 __version__ = "0.1.0"
 
 __all__ = [
-    "Budget", "Device", "EqfuseError", "Graph", "LawError", "Program", "ShapeError", "TargetUnavailable", "TraceError",
-    "UnsupportedOp", "avg_pool", "batch_norm", "check", "compile", "conv", "elu", "emit", "erf", "erfc", "exp",
-    "extract", "from_onnx", "gelu", "jit", "layer_norm", "leaky_relu", "load", "load_space", "log", "log_softmax",
-    "logsumexp", "max_pool", "maximum", "meaning", "minimum", "parse", "relu", "relu6", "rms_norm", "saturate",
-    "sigmoid", "silu", "softmax", "softplus", "spec", "sqrt", "tanh", "trace", "where", "xp",
+    "Budget", "Device", "EqfuseError", "Graph", "LawError", "MemoryLimitError", "Program", "ShapeError",
+    "TargetUnavailable", "TraceError", "UnsupportedOp", "avg_pool", "batch_norm", "check", "compile", "conv", "elu",
+    "emit", "erf", "erfc", "exp", "extract", "from_onnx", "gelu", "jit", "layer_norm", "leaky_relu", "load",
+    "load_space", "log", "log_softmax", "logsumexp", "max_pool", "maximum", "meaning", "minimum", "parse", "relu",
+    "relu6", "rms_norm", "saturate", "sigmoid", "silu", "softmax", "softplus", "spec", "sqrt", "tanh", "to_onnx",
+    "trace", "where", "xp",
 ]  # fmt: skip

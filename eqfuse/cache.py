@@ -45,15 +45,18 @@ class Key:
     path: Path | None
 
 
-def key(graph: Graph, device: Device, numerics: str, laws: tuple[Law, ...], extractor: str, budget: Any) -> Key:
+def key(
+    graph: Graph, device: Device, numerics: str, laws: tuple[Law, ...], extractor: str, budget: Any,
+    memory_limit: int | None,
+) -> Key:  # fmt: skip
     """The key of the plan that these choices lead to."""
     names = tuple(law.name for law in laws)
     path = None
     kinds = registered()
     if not kinds and set(laws) <= set(admitted(book(), numerics)):
-        text = repr((_code(), graph.key, device.to_json(), numerics, names, extractor, budget))
+        text = repr((_code(), graph.key, device.to_json(), numerics, names, extractor, budget, memory_limit))
         path = cache_dir() / "plans" / f"{hashlib.blake2b(text.encode(), digest_size=20).hexdigest()}{SUFFIX}"
-    return Key((graph.key, device, numerics, laws, kinds, extractor, budget), path)
+    return Key((graph.key, device, numerics, laws, kinds, extractor, budget, memory_limit), path)
 
 
 @cache

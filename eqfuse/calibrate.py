@@ -145,11 +145,11 @@ def measure(quick: bool) -> Device:
         name=cpu_name(), kind="cpu", arch=platform.machine(), threads=threads,
         launch_seconds=launch, call_seconds=call, dispatch_seconds=dispatch,
         levels=all_levels, thread_levels=near,
-        flops=flops,
+        flops=flops, tiled_flops=(),
         scalar_flops=tuple((dtype, threads / s) for dtype, s in seconds["add"]),
         elements=tuple((op, tuple((d, s / threads) for d, s in row)) for op, row in sorted(seconds.items())),
         l1_bytes=found.l1, l2_bytes=found.l2, shared_bytes=found.l1, max_row=int(0.7 * found.l2),
-        max_arguments=DEVICES["cpu"].max_arguments, depth=DEVICES["cpu"].depth,
+        max_arguments=DEVICES["cpu"].max_arguments, multiprocessors=0, depth=DEVICES["cpu"].depth,
         reads=f"{'quick' if quick else 'full'} measurement, {date.today()}, NumPy {np.__version__}",
     )  # fmt: skip
 

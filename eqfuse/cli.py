@@ -1,14 +1,18 @@
-"""The command line: `eqfuse demo`, `eqfuse laws [check] [name …]`, `eqfuse calibrate`."""
+"""The command line: `eqfuse demo`, `optimize MODEL`, `laws [check] [NAME …]`, `calibrate`, `bench NAME …`."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from eqfuse.errors import EqfuseError
+
+BENCHES = ("greedy", "speed", "compile", "laws", "kernels", "programs")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,6 +37,20 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--quick", action="store_true", help="small sizes: a few seconds")
     demo.set_defaults(run=_demo)
 
+    optimize = commands.add_parser(
+        "optimize", help="fuse an ONNX model",
+        description="Compile an ONNX model for this CPU and print its kernels. With -o, write the fused model, in "
+        "which every kernel is a local function: onnxruntime and other tools run it.",
+    )  # fmt: skip
+    optimize.add_argument("model", type=Path, metavar="MODEL.onnx")
+    optimize.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the fused model to FILE, .onnx")
+    optimize.add_argument("--explain", action="store_true", help="print why kernels were not fused, and the laws used")
+    optimize.add_argument(
+        "--size", action="append", default=[], metavar="NAME=N",
+        help="a number for a symbolic size of the model, or, N,M,…, the whole shape of an input; may be repeated",
+    )  # fmt: skip
+    optimize.set_defaults(run=_optimize)
+
     laws = commands.add_parser(
         "laws", help="the law book; `laws check` tests every law", usage="eqfuse laws [check] [NAME ...]",
         description="Without names: the book as a table. With names of laws or families: each law whole. `check` tests "
@@ -44,6 +62,11 @@ def _parser() -> argparse.ArgumentParser:
     calibrate = commands.add_parser("calibrate", help="measure this CPU, so that predictions fit it")
     calibrate.add_argument("--quick", action="store_true", help="a rough measurement, in 0.3 s instead of 20 s")
     calibrate.set_defaults(run=_calibrate)
+
+    bench = commands.add_parser("bench", help="the benchmarks: greedy, speed, compile, laws, kernels, programs")
+    bench.add_argument("name", choices=BENCHES)
+    bench.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="its own options; --help lists them")
+    bench.set_defaults(run=_bench)
     return parser
 
 
@@ -52,6 +75,37 @@ def _demo(options: argparse.Namespace) -> int:
 
     demo(html=options.html, quick=options.quick)
     return 0
+
+
+def _optimize(options: argparse.Namespace) -> int:
+    from eqfuse.compiler import compile_graph
+    from eqfuse.explain import explain
+    from eqfuse.frontends.onnx_model import from_onnx
+
+    if options.output is not None and options.output.suffix != ".onnx":
+        raise EqfuseError(f"the fused model is an ONNX file: give -o a name that ends in .onnx, not {options.output}")
+    program = compile_graph(from_onnx(options.model, **dict(map(_size, options.size))))
+    shown = program.explain() if options.explain else replace(explain(program.report, program.plan), not_fused=())
+    print(shown, end="")
+    if options.output is not None:
+        try:
+            program.to_onnx(options.output)
+        except OSError as error:
+            raise EqfuseError(f"{options.output} cannot be written: {error}") from error
+        print(f"written to {options.output}")
+    return 0
+
+
+def _size(text: str) -> tuple[str, int | tuple[int, ...]]:
+    """Name and number of ``batch=8``; of ``x=8,3,224,224`` the shape."""
+    name, _, numbers = text.partition("=")
+    try:
+        sizes = tuple(int(n) for n in numbers.split(",") if n)
+    except ValueError:
+        sizes = ()
+    if not name or not sizes:
+        raise EqfuseError(f"--size takes NAME=N or NAME=N,M,…, not {text!r}")
+    return name, sizes if "," in numbers else sizes[0]
 
 
 def _laws(options: argparse.Namespace) -> int:
@@ -68,3 +122,7 @@ def _calibrate(options: argparse.Namespace) -> int:
     print(calibrate(quick=options.quick))
     print(f"kept in {profile_path()}")
     return 0
+
+
+def _bench(options: argparse.Namespace) -> int:
+    return importlib.import_module(f"eqfuse.benches.{options.name}").main(options.rest) or 0

@@ -16,12 +16,13 @@ from eqfuse import cache, debug
 from eqfuse.calls import Call
 from eqfuse.dtypes import epsilon, kind, parts
 from eqfuse.egraph import Budget, saturate
-from eqfuse.emit import emit
+from eqfuse.emit import emit, needs
 from eqfuse.errors import EqfuseError
-from eqfuse.extract import choose, named
+from eqfuse.extract import Limit, choose, named
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, check
 from eqfuse.meaning import evaluate
+from eqfuse.memory import limit_of
 from eqfuse.plan import Plan
 from eqfuse.pytree import flatten
 from eqfuse.report import make_report
@@ -41,6 +42,7 @@ def compile(
     laws: Any = "all",
     extractor: str = "flow",
     budget: Budget | None = None,
+    memory_limit: float | None = None,
     verify: bool = False,
     static_argnames: str | Iterable[str] = (),
     **example_kwargs: Any,
@@ -51,18 +53,21 @@ def compile(
     Keywords that are not among these options are the function's own, as in `trace`.
     `target`: "numpy", "cpu", "cuda", "cuda:h100" and other profile names, or an `ef.Device`. `numerics`: "strict",
     "reassociate" or "approximate", the most a law may do to rounding. `laws`: "all", "none", a family, or a list of
-    laws and families. `verify` runs the program once on random inputs and raises EqfuseError unless it agrees with the
-    evaluator.
+    laws and families. `memory_limit`: bytes that a call may hold beside its arguments and results, which costs time:
+    values are computed again, where that adds least; MemoryLimitError where no such plan was found. `verify` runs the
+    program once on random inputs and raises EqfuseError unless it agrees with the evaluator.
     """
     options: dict[str, Any] = {
         "target": target, "numerics": numerics, "laws": laws, "extractor": extractor, "budget": budget,
-        "verify": verify,
+        "memory_limit": memory_limit, "verify": verify,
     }  # fmt: skip
     if isinstance(fn_or_graph, Graph):
         return compile_graph(fn_or_graph, **options)
     if any(isinstance(leaf, SymbolicSpec) for leaf in flatten((example_args, example_kwargs))[0]):
         from eqfuse.dynamic import SymbolicProgram
 
+        if memory_limit is not None:
+            raise EqfuseError("memory_limit holds for one size of the arguments: give specs without symbols")
         call = Call(fn_or_graph, static_names(static_argnames), example_args, example_kwargs)
         return SymbolicProgram(call, options)
     graph = trace(fn_or_graph, *example_args, static_argnames=static_argnames, **example_kwargs)
@@ -77,17 +82,19 @@ def compile_graph(
     laws: Any = "all",
     extractor: str = "flow",
     budget: Budget | None = None,
+    memory_limit: float | None = None,
     verify: bool = False,
 ) -> Program:
     """`compile` for a graph that is already traced."""
     device = device_for(target)
     chosen = admitted(select(laws), numerics)
     named(extractor)  # refused before the search
-    key = cache.key(graph, device, numerics, chosen, extractor, budget)
+    limit = limit_of(memory_limit)
+    key = cache.key(graph, device, numerics, chosen, extractor, budget, limit)
     started = time.perf_counter()
     found = cache.find(key, graph)
     if found is None:
-        program = _build(check(graph), device, numerics, chosen, extractor, budget)
+        program = _build(check(graph), device, numerics, chosen, extractor, budget, limit)
         cache.keep(key, program.plan, program.report)
     else:
         plan, report = found
@@ -97,14 +104,21 @@ def compile_graph(
     return verified(program) if verify else program
 
 
-def extract(space: Space, target: str | Device = "cpu", extractor: str = "flow") -> Plan:
-    """The cheapest plan in `space` for `target` that `extractor` finds."""
-    return choose(space, device_for(target), extractor)
+def extract(
+    space: Space, target: str | Device = "cpu", extractor: str = "flow", memory_limit: float | None = None
+) -> Plan:
+    """The cheapest plan in `space` for `target` that `extractor` finds, with calls that hold `memory_limit` at most."""
+    return choose(space, device_for(target), extractor, limit=_limit(limit_of(memory_limit)))
+
+
+def _limit(nbytes: int | None) -> Limit | None:
+    return None if nbytes is None else Limit(nbytes, needs, lambda plan: emit(plan).peak_bytes)
 
 
 def _build(
-    graph: Graph, device: Device, numerics: str, laws: tuple[Law, ...], extractor: str, budget: Budget | None
-) -> Program:
+    graph: Graph, device: Device, numerics: str, laws: tuple[Law, ...], extractor: str, budget: Budget | None,
+    memory_limit: int | None,
+) -> Program:  # fmt: skip
     seconds: dict[str, float] = {}
     started = time.perf_counter()
 
@@ -116,14 +130,14 @@ def _build(
     space = saturate(graph, laws=list(laws), numerics=numerics, budget=budget)
     lap("saturate")
     debug.show_space(space)
-    plan = choose(space, device, extractor)
+    plan = choose(space, device, extractor, limit=_limit(memory_limit))
     lap("extract")
     debug.show_plan(plan)
     unfused = choose(space, device, "unfused", proved=False)
     program = emit(plan)
     lap("emit")
     debug.show_source(program.source)
-    program.report = make_report(plan, unfused, space, seconds, program.peak_bytes, numerics)
+    program.report = make_report(plan, unfused, space, seconds, program.peak_bytes, numerics, memory_limit)
     return program
 
 

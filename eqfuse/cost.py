@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from eqfuse.kinds.state import State
 
 OVERLAP = 0.95  # gpu_performance_model.cc: exec = compute + memory - 0.95 min(compute, memory)
+LINE = 64  # bytes of a cache line
 LIVE = 4  # arrays over the kernel's space of which a tile keeps its part in cache
 
 
@@ -45,7 +46,6 @@ WAKE = 4  # times the cost of handing work to threads that are awake: those of a
 SLIDING = 30  # NumPy reduces a sliding view element by element: a 2x2 max-pool of 51 MB took 195 ms, by panels 6
 # rows that NumPy begins in the time of a call: of an elementwise operator, of a sum, of another reduction
 ROWS, SUMS, EXTREMES = 140, 40, 17
-LINE = 64  # bytes
 PRODUCTS, NUMBERS = 40, 600  # small matrices of a stack, and operations on them, that take as long as a call
 MICRO = 16, 8, 16  # rows, terms of a sum and columns that BLAS computes at once, whether or not they are there
 UNPACKED = ("take", "take_along_axis", "scatter", "cumsum", "searchsorted", "digitize")  # one element after another
@@ -168,6 +168,13 @@ def tiles_pay(done: Work, moved: int, device: Device) -> bool:
     tiles = (done.calls + done.once) * device.call_seconds * (1 + moved / device.tile_bytes) / device.threads
     tiled = WAKE * device.dispatch_seconds + max(done.seconds, moved / device.bandwidth(moved)) + tiles
     return done.whole > CLEARLY * tiled
+
+
+def gathered(op: str, attrs: tuple, source: TensorType, out: TensorType) -> int:
+    """Bytes of its source that a gather touches: runs of neighbours, each a cache line at least."""
+    (axis,) = attrs
+    run = source.dtype.itemsize * (math.prod(source.shape[axis:][1:]) if op == "take" else 1)
+    return out.nbytes // run * max(run, LINE) if run else 0
 
 
 def roofline(

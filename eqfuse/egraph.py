@@ -31,7 +31,8 @@ _MANY_MATCHES = 1000  # of one law in one round, or as many as there are nodes
 class Budget:
     """Limits of saturation: seconds over the whole program, nodes and rounds per distinct segment.
 
-    Seconds and nodes also end a round that has begun: matches beyond them are declined.
+    Seconds are of this thread's processor time, so that a busy machine plans as an idle one does. Seconds and nodes
+    also end a round that has begun: matches beyond them are declined.
     """
 
     seconds: float = 3.0
@@ -58,7 +59,7 @@ def saturate(graph: Graph, laws: Any = "all", numerics: str = "reassociate", bud
 
 def saturate_segment(graph: Graph, laws: Sequence[Law], budget: Budget) -> Segment:
     """Saturate one graph on its own."""
-    start = time.perf_counter()
+    start = time.thread_time()
     engine = Engine()
     engine.add((*graph.inputs, *graph.nodes))
     run = Saturation(engine, reachable(graph, laws), budget, start)
@@ -75,9 +76,10 @@ def saturate_segment(graph: Graph, laws: Sequence[Law], budget: Budget) -> Segme
         len(run.sizes) - 1,
         dict(sorted(run.fired.items())),
         dict(sorted(run.seconds.items())),
-        time.perf_counter() - start,
+        time.thread_time() - start,
         tuple(run.sizes),
         engine,
+        tuple(laws),
     )
 
 
@@ -100,7 +102,7 @@ class Saturation:
     def __iter__(self) -> Iterator[None]:
         engine, budget, sizes, back_off = self._engine, self._budget, self.sizes, BackOff()
         while len(sizes) <= budget.rounds:
-            if time.perf_counter() - self._start > budget.seconds:
+            if time.thread_time() - self._start > budget.seconds:
                 self.reason = "seconds"
                 return
             if sizes[-1] > budget.nodes:

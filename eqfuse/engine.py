@@ -11,7 +11,7 @@ import itertools
 import math
 import time
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -115,7 +115,7 @@ class Engine:
         return _CALLED.format(function=function, engine=self._number)
 
     def judge(self, rule: int, values: tuple[int, ...]) -> int:
-        before = self._clock or time.perf_counter()
+        before = self._clock or time.thread_time()
         key = (rule, *values)
         answer = self._judged.get(key)
         if answer is None:
@@ -125,7 +125,7 @@ class Engine:
                 answer = len(self.answers)
                 self.answers.append(tuple(map(self.number, values_made)))
             self._judged[key] = answer
-        now = self._clock = time.perf_counter()
+        now = self._clock = time.thread_time()
         name = self._rules[rule].name
         self.seconds[name] = self.seconds.get(name, 0.0) + now - before
         return answer if answer and self._admits(self._rules[rule].grows, now) else 0
@@ -340,6 +340,10 @@ class Engine:
         """Names of the laws that were loaded."""
         return list(dict.fromkeys(rule.law.name for rule in (*self._rules, *self._waiting)))
 
+    def others(self, laws: Collection[str]) -> frozenset[str]:
+        """Names of the rules of all laws but `laws`."""
+        return frozenset(rule.name for rule in (*self._rules, *self._waiting) if rule.law.name not in laws)
+
     def _wake(self) -> None:
         """Read the rules whose operators have come up."""
         functions = self._egraph.freeze().functions
@@ -396,9 +400,9 @@ class Engine:
         if awake not in self._rulesets:
             self._rulesets[awake] = f"laws{len(self._rulesets)}"
             self.run(f"(unstable-combined-ruleset {self._rulesets[awake]} {awake})")
-        self.seconds, self._clock, started = {}, None, time.perf_counter()
+        self.seconds, self._clock, started = {}, None, time.thread_time()
         report = self.run(f"(run {self._rulesets[awake]} 1)")[0].report
-        left = time.perf_counter() - started - sum(self.seconds.values())
+        left = time.thread_time() - started - sum(self.seconds.values())
         matches = sum(report.num_matches_per_rule.values())
         for name, count in report.num_matches_per_rule.items():
             if count:
@@ -449,6 +453,11 @@ class Engine:
     def equal(self, a: str, b: str) -> bool:
         """Whether the two expressions stand in one class now."""
         return self.all_equal([(a, b)])
+
+    def same(self, pairs: Iterable[tuple[str, str]]) -> list[bool]:
+        """Which of the pairs of globals stand in one class now: for many of them at once."""
+        frozen = self._egraph.freeze().functions
+        return [bool(frozen[a].rows[0].output == frozen[b].rows[0].output) for a, b in pairs]
 
     def all_equal(self, pairs: Iterable[tuple[str, str]]) -> bool:
         """Whether the two expressions of every pair stand in one class now."""

@@ -63,5 +63,13 @@ class LawError(EqfuseError):
     """A rewrite law is ill-formed, unknown, or changed the type of the program it was applied to."""
 
 
+class MemoryLimitError(EqfuseError):
+    """No plan that was found keeps a call's memory under the limit. `least`: the bytes with which one was found."""
+
+    def __init__(self, message: str, least: int) -> None:
+        super().__init__(message)
+        self.least = least
+
+
 class TargetUnavailable(EqfuseError):
     """A target, device, extractor or optional package that does not exist here."""

@@ -14,11 +14,10 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from eqfuse.cost import total, work
-from eqfuse.hardware import Device
+from eqfuse.extract.given import priced
 from eqfuse.ir import Graph, Node, input_node, substitute
-from eqfuse.kinds import State, classify, price
-from eqfuse.plan import Kernel, Plan, Price
+from eqfuse.kinds import classify
+from eqfuse.plan import Kernel, Plan
 from eqfuse.report import Report, running
 from eqfuse.why import Rests
 
@@ -162,15 +161,11 @@ def _reason(plan: Plan, producer: Kernel, consumer: Kernel, writer: dict[int, Ke
     state = classify(body, plan.device)
     if isinstance(state, str):
         return f"others read the first one's result too, and {state}"
-    together, apart = _price(body, state, plan.device).seconds, producer.price.seconds + consumer.price.seconds
+    found = priced(body, plan.device)
+    if isinstance(found, str):
+        return found
+    together, apart = found[1].seconds, producer.price.seconds + consumer.price.seconds
     return f"one {state.kind} kernel could hold both: predicted {duration(together)}, against {duration(apart)} apart"
-
-
-def _price(body: Graph, state: State, device: Device) -> Price:
-    works = [work(n.op, n.attrs, n.type, [a.type for a in n.args], device) for n in body.operators]
-    done = total(works)
-    read, written = (sum(n.type.nbytes for n in nodes) for nodes in (body.inputs, body.outputs))
-    return price(state, read, written, done, device, len(body.inputs) + len(body.outputs))
 
 
 def _needed_elsewhere(plan: Plan, producer: Kernel, consumer: Kernel, writer: dict[int, Kernel]) -> list[int]:

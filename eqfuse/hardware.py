@@ -45,6 +45,7 @@ class Device:
     levels: Levels  # (capacity, bytes/s read + written) from near to far; the last one is main memory
     thread_levels: Levels  # the same for one thread
     flops: Rates  # contractions, by dtype
+    tiled_flops: Rates  # those that a kernel of our own computes with other work around them (GPU)
     scalar_flops: Rates  # elementwise multiply or add, by dtype
     elements: Elements  # seconds per element in cache, by operator, then by dtype of the values it works on
     l1_bytes: int  # per core (GPU: shared memory per SM)
@@ -52,11 +53,13 @@ class Device:
     shared_bytes: int  # fast memory one kernel may claim: shared memory per block; level-1 cache of a core
     max_row: int  # bytes of the longest row that is read once and kept on chip
     max_arguments: int  # arrays of one kernel, results included
+    multiprocessors: int  # of a GPU, for waves of blocks; 0: waves and tiles are not modelled
     depth: tuple[int, int]  # customary range for a fusion-depth limit; used by the depth-limited baseline only
     reads: str  # sources and date of the figures
 
     def __post_init__(self) -> None:
         numbers = [self.launch_seconds, self.call_seconds, *_rates(self.levels), *_rates(self.flops)]
+        numbers += _rates(self.tiled_flops)
         numbers += [*_rates(self.scalar_flops), *(s for _, row in self.elements for s in _rates(row))]
         sound = all(isinstance(n, (int, float)) and 0 <= n < float("inf") for n in numbers)
         if self.kind not in ("cpu", "gpu") or self.threads < 1 or not self.levels or not sound:
@@ -65,7 +68,8 @@ class Device:
     @cached_property
     def _tables(self) -> dict[str, dict[str, float]]:
         tables = {op: dict(row) for op, row in self.elements}
-        return tables | {"<flops>": dict(self.flops), "<scalar_flops>": dict(self.scalar_flops)}
+        rates = {"<flops>": self.flops, "<tiled_flops>": self.tiled_flops, "<scalar_flops>": self.scalar_flops}
+        return tables | {name: dict(row) for name, row in rates.items()}
 
     def element_seconds(self, op: str, dtype: str) -> float:
         """Seconds per element of an operator running out of cache, all threads at work. 0 for views and leaves.
@@ -77,6 +81,10 @@ class Device:
     def contraction_flops(self, dtype: str) -> float:
         """Multiplications + additions of real numbers per second of a large matrix product, which may be complex."""
         return self._look_up("<flops>", _PART.get(dtype, dtype), -1)
+
+    def tiled_rate(self, dtype: str) -> float:
+        """The same for a large product that shares its kernel with elementwise work."""
+        return self._look_up("<tiled_flops>", dtype, -1)
 
     def scalar_rate(self, dtype: str) -> float:
         """Elementwise additions or multiplications per second, operands in cache."""
@@ -290,6 +298,11 @@ _DOUBLE: dict[int, tuple[float, float]] = {
 }  # fmt: skip
 
 
+# The rate of our own tiled product over the library's where both use tensor cores, by compute capability; the sources
+# are in kinds/product.py. Not measured: lower where mma.sync, operands staged in registers, lags behind the hardware.
+_MMA = {80: 0.6, 86: 0.7, 89: 0.7, 90: 0.4, 100: 0.2}
+
+
 class Reached(NamedTuple):
     """What share of the published figures a kernel sees."""
 
@@ -297,6 +310,7 @@ class Reached(NamedTuple):
     l2: float  # bandwidth of data that stays in half of L2, as a multiple of the memory's; 1: no such level
     tensor: float
     fp32: float
+    tiled: float  # rate of a tiled float32 product of our own over the library's; 1: alike, for every type
     launch_seconds: float
     host_seconds: float  # per launch, where the host is the limit
     functions: bool  # whether an exp costs more than an add
@@ -313,6 +327,10 @@ def _gpu(name: str, reached: Reached) -> Device:
     product = {"float32": fp32, "float64": fp32 * double_product, "int32": fp32 / 2, "int64": fp32 / 4}
     product["float16"] = reached.tensor * sheet.fp16 * 1e12
     product["bfloat16"] = reached.tensor * sheet.bf16 * 1e12 or fp32
+    tiled = {"float32": reached.tiled * fp32, "float64": reached.tiled * fp32 * double}
+    for dtype in ("float16", "bfloat16"):  # without mma.m16n8k16, as float32
+        share = _MMA.get(sheet.cc, 0.0) if reached.tiled < 1 else float(sheet.cc in _MMA)
+        tiled[dtype] = share * product[dtype] or tiled["float32"]
     l2 = int(sheet.l2 * 1e6)
     levels: Levels = ((int(sheet.memory * 1e9), memory),)
     if reached.l2 > 1:
@@ -322,12 +340,13 @@ def _gpu(name: str, reached: Reached) -> Device:
         name=name, kind="gpu", arch=f"sm_{sheet.cc}", threads=1,
         launch_seconds=reached.launch_seconds, call_seconds=reached.host_seconds, dispatch_seconds=0.0,
         levels=levels, thread_levels=levels,
-        flops=tuple(product.items()),
+        flops=tuple(product.items()), tiled_flops=tuple(tiled.items()),
         scalar_flops=tuple((dtype, fp32 * share) for dtype, share in scalar.items()),
         elements=tuple((op, tuple((d, n / (fp32 * share)) for d, share in scalar.items())) for op, n in costs.items()),
         l1_bytes=sheet.shared_sm * 1024, l2_bytes=l2, shared_bytes=sheet.shared_block * 1024,
         max_row=max(48 * 1024 * 4, sheet.shared_block * 1024),  # 48K floats in registers, or a block's shared memory
         max_arguments=96,  # as XLA's MaxOperandsAndOutputsPerFusion; a launch takes 4 KB of parameters
+        multiprocessors=sheet.sms if reached.tiled < 1 else 0,
         depth=(4, 6), reads=reached.reads,
     )  # fmt: skip
 
@@ -346,19 +365,20 @@ def _cpu(
         launch_seconds=1e-6, call_seconds=1e-6, dispatch_seconds=2e-5,
         levels=((threads << 20, near * threads), (16 << 20, middle), (8 << 30, far)),
         thread_levels=((1 << 20, near), (16 << 20, middle / 2), (8 << 30, far / 2)),
-        flops=tuple((dtype, threads * rate / slow) for dtype, rate in product.items()),
+        flops=tuple((dtype, threads * rate / slow) for dtype, rate in product.items()), tiled_flops=(),
         scalar_flops=tuple((dtype, threads / (0.1 * ns)) for dtype, ns in seconds.items()),
         elements=tuple(
             (op, tuple((d, g.cpu_ns * s / threads) for d, s in seconds.items())) for g in GROUPS for op in g.ops.split()
         ),
         l1_bytes=32 << 10, l2_bytes=1 << 20, shared_bytes=32 << 10, max_row=int(0.7 * (1 << 20)), max_arguments=128,
-        depth=depth, reads="round figures for a current core; `eqfuse calibrate` measures the real one",
+        multiprocessors=0, depth=depth,
+        reads="round figures for a current core; `eqfuse calibrate` measures the real one",
     )  # fmt: skip
 
 
 # Memory: H200 copy 0.896, QuACK 0.897 of the published bandwidth. The rest: gpu.md 4.7 and 5, "Model constants".
-USUAL = Reached(0.90, 2.5, 0.80, 0.70, 2.5e-6, 5e-6, True, "data sheets times usual efficiencies, 2026-11")
-TEXTBOOK = Reached(1.0, 1.0, 1.0, 1.0, 1e-6, 1e-6, False, "data sheets, 2026-11")
+USUAL = Reached(0.90, 2.5, 0.80, 0.70, 0.80, 2.5e-6, 5e-6, True, "data sheets times usual efficiencies, 2026-11")
+TEXTBOOK = Reached(1.0, 1.0, 1.0, 1.0, 1.0, 1e-6, 1e-6, False, "data sheets, 2026-11")
 
 
 def datasheet(name: str) -> Device:

@@ -16,8 +16,9 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 import numpy as np
 
 from eqfuse.calls import Call
-from eqfuse.errors import TraceError, user_level
+from eqfuse.errors import EqfuseError, TraceError, user_level
 from eqfuse.groups import Dynamic, Group
+from eqfuse.memory import limit_of
 from eqfuse.pytree import LEAF, flatten, unflatten
 from eqfuse.trace import SCALARS, Spec, as_array, input_names, parameters_of, split_static, static_names
 from eqfuse.tracer import Tracer
@@ -192,6 +193,7 @@ def jit(
     laws: Any = ...,
     extractor: str = ...,
     budget: Any = ...,
+    memory_limit: float | None = ...,
     verify: bool = ...,
 ) -> Jitted[P, R]: ...
 
@@ -206,6 +208,7 @@ def jit(
     laws: Any = ...,
     extractor: str = ...,
     budget: Any = ...,
+    memory_limit: float | None = ...,
     verify: bool = ...,
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 
@@ -221,6 +224,7 @@ def jit(
     laws: Any = "all",
     extractor: str = "flow",
     budget: Any = None,
+    memory_limit: float | None = None,
     verify: bool = False,
 ) -> Any:
     """Compile `fn` when it is first called with new shapes or dtypes; use as ``@ef.jit`` or ``@ef.jit(target=...)``.
@@ -231,10 +235,14 @@ def jit(
     """
     options = {
         "target": target, "numerics": numerics, "laws": laws, "extractor": extractor, "budget": budget,
-        "verify": verify,
+        "memory_limit": memory_limit, "verify": verify,
     }  # fmt: skip
     if not isinstance(dynamic, (bool, Mapping)):
         raise TraceError(f"dynamic is {dynamic!r}: it takes True, or a shape by argument, as in {{'x': ('n', 64)}}")
+
+    if memory_limit is not None and dynamic:
+        raise EqfuseError("memory_limit holds for one size of the arguments: leave out dynamic")
+    limit_of(memory_limit)
 
     def decorate(function: Callable[..., Any]) -> Jitted[..., Any]:
         return Jitted(function, static_argnames, dynamic, options)

@@ -16,12 +16,47 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse import threads
+from eqfuse.errors import EqfuseError
+
 ALIGNMENT = 64
 SMALL_BYTES = 1 << 10  # values up to this size have a place of their own: sharing saves less than finding it costs
 LEAST_RESULT = 32 << 10  # smaller results are made anew
 KEPT_RESULTS = 128 << 20  # bytes of results that are looked at again, whether or not somebody holds them
 MOST_ALIKE = 16  # results of one size among them
 KEPT_BYTES = 256 << 20  # an arena up to this size is kept for the next call of any program
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Bytes that a kernel takes beside what it reads and writes: `rooms` in the arena while it runs, `scratch` memory
+    for each of its `threads`, what it makes and drops in `passing`, and what it has `held` since the first call.
+    """
+
+    rooms: int = 0
+    scratch: int = 0
+    threads: int = 1
+    passing: int = 0
+    held: int = 0
+
+
+def outside_bytes(kernels: Sequence[Needs]) -> int:
+    """The most that `kernels`, run one after another, take outside the arena. Threads keep scratch up to a size."""
+    stays = [k for k in kernels if k.scratch <= threads.KEPT_BYTES]
+    most = max((k.threads for k in stays), default=0)
+    kept = sum(max(k.scratch for k in stays if k.threads > t) for t in range(most))
+    drops = (k.passing + (k.scratch > threads.KEPT_BYTES) * k.scratch * k.threads for k in kernels)
+    return kept + max(drops, default=0) + sum(k.held for k in kernels)
+
+
+def limit_of(given: Any) -> int | None:
+    """A limit as the user gave it, in whole bytes. EqfuseError where it is none."""
+    if given is None:
+        return None
+    number = isinstance(given, (int, float, np.integer, np.floating)) and not isinstance(given, bool)
+    if not number or not 0 <= given < math.inf:
+        raise EqfuseError(f"memory_limit is {given!r}: give a number of bytes, such as 64 * 2**20, or None")
+    return int(given)
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ cannot be taken back, because in egglog 13.2 a global bound again after ``(pop)`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 
 from eqfuse.errors import EqfuseError
-from eqfuse.ir import Graph, Literal, node
+from eqfuse.ir import Graph, Literal, Node, node
 from eqfuse.space import Segment
 
 Key = Hashable
@@ -76,6 +76,7 @@ def prove(
         if number % _BATCH == 0:
             engine.run(_FUSE)  # so that the next bodies meet the classes that exist: no long cascades of merges
     engine.run(_FUSE)
+    engine.settle()
     goals = [(engine.name(n), terms[key]) for n, key in zip(segment.graph.outputs, roots, strict=True)]
     for attempt in range(_MORE_ROUNDS + 1):
         if all(engine.equal(wanted, got) for wanted, got in goals):
@@ -88,3 +89,46 @@ def prove(
         f"the plan is not proved: output {wrong} of the segment is not equal to what its kernels compute; "
         "this is a fault in eqfuse, please report it with the printed graph and plan"
     )
+
+
+class Steps:
+    """Rewriting one law after another, each step found equal by the e-graph of a `Segment` where it is taken.
+
+    What stands on a replaced value stands on its class, which stays the same: nothing is proved twice.
+    """
+
+    def __init__(self, segment: Segment) -> None:
+        engine = segment._engine
+        assert engine is not None, "nothing was saturated"
+        self._engine = engine
+        self._number = engine.begin_proof(_FUSION)
+        self._names = {n: engine.name(n) for n in (*segment.graph.inputs, *segment.graph.nodes)}
+
+    def hold(self, equations: Sequence[tuple[Node, Node]], by: Collection[str]) -> list[bool]:
+        """Which of `equations` the e-graph finds, by what it holds or by the laws `by` in a few rounds more."""
+        engine = self._engine
+        lines: list[str] = []
+        pairs = [(self._name(a, lines), self._name(b, lines)) for a, b in equations]
+        engine.run_once(lines)
+        engine.settle()
+        others = engine.others(by)
+        held = engine.same(pairs)
+        for _ in range(_MORE_ROUNDS):
+            if all(held):
+                break
+            engine.round(resting=others)
+            held = engine.same(pairs)
+        return held
+
+    def take(self, new: Mapping[Node, Node]) -> None:
+        """From now on each node of the program is the one it is mapped to."""
+        for old, made in new.items():
+            if old in self._names:  # or else it came with a step, on what that step replaced: a term of its own
+                self._names.setdefault(made, self._names[old])
+
+    def _name(self, n: Node, lines: list[str]) -> str:
+        if n not in self._names:
+            term = self._engine.term(n, [self._name(a, lines) for a in n.args])
+            self._names[n] = f"$step{self._number}_{len(self._names)}"
+            lines.append(f"(let {self._names[n]} {term})")
+        return self._names[n]

@@ -72,6 +72,7 @@ class Report:
     unfused_kernels: int
     unfused_bytes_moved: int
     unfused_seconds: float
+    memory_limit: int | None = None  # bytes, as asked for
     sizes: str = ""  # of symbols: which, and how the plan came to serve them
 
 
@@ -82,6 +83,7 @@ def make_report(
     seconds: Mapping[str, float],
     peak_bytes: int,
     numerics: str,
+    memory_limit: int | None = None,
 ) -> Report:
     """The report of `plan`; `seconds` by stage of compilation."""
     return Report(
@@ -94,6 +96,7 @@ def make_report(
         law_seconds=space.law_seconds,
         optimality_gap=plan.gap,
         seconds=dict(seconds),
+        memory_limit=memory_limit,
     )
 
 

@@ -19,14 +19,12 @@ import numpy as np
 from eqfuse.emit.numpy import emit_kernel
 from eqfuse.emit.numpy_library import with_known_places
 from eqfuse.emit.numpy_program import Call, Routine
-from eqfuse.emit.numpy_source import Source
 from eqfuse.errors import ShapeError
 from eqfuse.frontends.accepted import ndarray
 from eqfuse.layout import layout, updates_in_place, written_in_parts
 from eqfuse.meaning import evaluate
-from eqfuse.memory import Arena, arenas
+from eqfuse.memory import Arena, arenas, outside_bytes
 from eqfuse.plan import Plan
-from eqfuse.threads import KEPT_BYTES
 
 if TYPE_CHECKING:
     from eqfuse.explain import Explanation
@@ -61,7 +59,7 @@ class Program:
         self._layout = layout(plan, in_place, written_in_parts(plan, in_place, safe), returned, rooms)
         self._routine = Routine(plan, kernels, self._emitted, self._layout, self._known)
         self._ready: list[Call] = []  # bound to small arenas, while no call uses them
-        self.peak_bytes = self._layout.peak + outside_bytes([k.parts for k in self._emitted if k])
+        self.peak_bytes = self._layout.peak + outside_bytes([k.needs for k in self._emitted if k])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         signature = self.plan.graph.signature
@@ -149,6 +147,12 @@ class Program:
 
         save(self.plan, self.report if hasattr(self, "report") else None, self.laws, Path(path))
 
+    def to_onnx(self, path: str | Path) -> None:
+        """Write the program to the file `path` as an ONNX model in which every kernel is a local function."""
+        from eqfuse.emit.onnx import to_onnx
+
+        to_onnx(self.plan, path)
+
     def _accepted(self, arrays: Sequence[Any]) -> Sequence[np.ndarray]:
         """The arguments, each of the type that was compiled for."""
         given = []
@@ -178,19 +182,9 @@ class Program:
         return self.plan.graph.inputs[self.plan.inputs.index(value)].attrs[0]
 
 
-def outside_bytes(kernels: Sequence[Source]) -> int:
-    """The most that `kernels`, run one after another, take outside the arena: scratch memory, which threads keep up to
-    a size, and what is made and dropped."""
-    stays = [k for k in kernels if k.scratch_bytes <= KEPT_BYTES]
-    most = max((k.threads for k in stays), default=0)
-    kept = sum(max(k.scratch_bytes for k in stays if k.threads > t) for t in range(most))
-    passing = ((k.scratch_bytes > KEPT_BYTES) * k.scratch_bytes * k.threads + k.temporary_bytes for k in kernels)
-    return kept + max(passing, default=0)
-
-
 def _known(plan: Plan) -> dict[int, np.ndarray]:
     """The values that depend on constants alone."""
-    known = {v: literal.array for v, literal in plan.constants}
+    known = {v: np.asarray(literal.array, order="C") for v, literal in plan.constants}  # else calls may copy them
     with np.errstate(all="ignore"):
         for k in plan.setup:
             made = evaluate(k.body, [known[v] for v in k.reads])

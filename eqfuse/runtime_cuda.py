@@ -26,8 +26,10 @@ from eqfuse.frontends.accepted import ndarray
 from eqfuse.gpu import Gpu, cupy_gpu, ready
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Node
+from eqfuse.kinds.product import is_tiled
 from eqfuse.layout import layout
 from eqfuse.meaning import evaluate
+from eqfuse.memory import Needs
 from eqfuse.ops import Role, row
 from eqfuse.plan import Kernel, Plan
 from eqfuse.runtime import Program
@@ -66,8 +68,7 @@ class CudaProgram(Program):
         self._lock = threading.Lock()
         self._loaded: dict[Hashable, _Loaded] = {}  # by device
         self._states: dict[Hashable, list[_State]] = {}  # by device and stream; those that no call uses
-        workspaces = [w for f in self._functions if isinstance(f, CudaKernel) for w in f.workspace]
-        self.peak_bytes = self._layout.nbytes + sum(dtype.itemsize * n for dtype, n in workspaces)
+        self.peak_bytes = self._layout.nbytes + sum(map(_workspace_bytes, self._functions))
 
     def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """The outputs for `arrays`, one per graph input. Raises ShapeError when they are not what was compiled for."""
@@ -187,13 +188,24 @@ def _emit_one(kernel: Kernel, device: Device) -> CudaKernel | CudaCalls | None:
     if kernel.kind == "view":
         return None
     emitted = all(n.op not in NOT_EMITTED and _emitted(n) for n in kernel.body.operators)
+    if kernel.kind == "contract":
+        emitted &= is_tiled(kernel.body, device)
     if kernel.kind in EMITTED and emitted:
         return emit_kernel(kernel, device)
     return emit_calls(kernel, device)
 
 
+def kernel_needs(kernel: Kernel, device: Device) -> Needs:
+    """The memory of the device that `kernel` takes: its workspace. What CuPy's library calls allocate is not known."""
+    return Needs(held=_workspace_bytes(_emit_one(kernel, device)))
+
+
+def _workspace_bytes(emitted: CudaKernel | CudaCalls | None) -> int:
+    return sum(dtype.itemsize * n for dtype, n in emitted.workspace) if isinstance(emitted, CudaKernel) else 0
+
+
 def _emitted(n: Node) -> bool:
-    return row(n.op).role is Role.VIEW or cuda_ops.emits(n.op, [a.dtype for a in n.args])
+    return row(n.op).role in (Role.VIEW, Role.CONTRACTION) or cuda_ops.emits(n.op, [a.dtype for a in n.args])
 
 
 def _known(plan: Plan) -> dict[int, np.ndarray]:

@@ -21,10 +21,9 @@ SCALARS = (str, int, float, bool, type(None))
 
 def write_signature(signature: Signature | None) -> dict[str, Any]:
     """`signature` as what JSON holds. EqfuseError where it nests in a user's class, or draws random numbers."""
-    call, model = isinstance(signature, CallSignature), isinstance(signature, ModelSignature)
     return {
-        "signature": _call(signature) if call else None,
-        "model": [signature.inputs, signature.outputs] if model else None,
+        "signature": _call(signature) if isinstance(signature, CallSignature) else None,
+        "model": [signature.inputs, signature.outputs] if isinstance(signature, ModelSignature) else None,
     }
 
 

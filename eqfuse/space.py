@@ -18,6 +18,7 @@ from eqfuse.segments import Use
 if TYPE_CHECKING:
     from eqfuse.engine import Engine
     from eqfuse.hardware import Device
+    from eqfuse.rewrites import Law
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Segment:
     seconds: float
     nodes_per_round: tuple[int, ...]
     _engine: Engine | None = field(repr=False, compare=False)  # None where no law was applied
+    laws: tuple[Law, ...] = field(default=(), repr=False, compare=False)  # that were admitted
 
     @property
     def n_nodes(self) -> int:

@@ -126,6 +126,8 @@ class Scratch(threading.local):
     def get(self, nbytes: int) -> np.ndarray:
         """At least `nbytes` bytes, aligned to a cache line."""
         if self.memory.size < nbytes:
+            if nbytes <= KEPT_BYTES:
+                self.memory = np.empty(0, np.uint8)  # else the old and the new would lie side by side
             memory = np.empty(nbytes + 64, np.uint8)
             memory = memory[-memory.ctypes.data % 64 :]
             if nbytes > KEPT_BYTES:

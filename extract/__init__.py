@@ -8,39 +8,55 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from eqfuse.errors import TargetUnavailable
-from eqfuse.extract import exact, flow, greedy
+from eqfuse.extract import arms, exact, flow, greedy
 from eqfuse.extract.assemble import assemble
 from eqfuse.extract.cover import Cover
+from eqfuse.extract.limit import Limit, within
+from eqfuse.extract.simplify import simplified
 from eqfuse.hardware import Device
 from eqfuse.plan import Plan
 from eqfuse.space import Segment, Space
 
-EXTRACTORS: dict[str, Callable[[Segment, Device], Cover]] = {
+Extractor = Callable[[Segment, Device], Cover]
+_FUSERS: dict[str, Extractor] = dict(zip(greedy.GREEDY, greedy.FUSERS, strict=True))
+
+
+def _after_algebra(fuser: Extractor) -> Extractor:
+    return lambda segment, device: fuser(simplified(segment), device)
+
+
+EXTRACTORS: dict[str, Extractor] = {
     "flow": flow.extract,
     "exact": exact.extract,
+    "fusion-only": arms.fusion_only,
+    "algebra-first": arms.algebra_first,
     "unfused": greedy.unfused,
-    "greedy-materialise": greedy.materialise,
-    "greedy-duplicate": greedy.duplicate,
-    "greedy-priority": greedy.priority,
-    "greedy-depth": greedy.depth_limited,
+    **_FUSERS,
+    **{f"{name}+algebra": _after_algebra(fuser) for name, fuser in _FUSERS.items()},
 }
 
 
-def choose(space: Space, device: Device, extractor: str = "flow", proved: bool = True) -> Plan:
+def choose(
+    space: Space, device: Device, extractor: str = "flow", proved: bool = True, limit: Limit | None = None
+) -> Plan:
     """The plan that `extractor` chooses from `space` for `device`; each distinct segment is solved once.
 
     A plan that will not run, such as the baseline of a report, need not be `proved` equal to the program. Raises
-    TargetUnavailable for an unknown extractor, EqfuseError when egglog cannot prove the plan.
+    TargetUnavailable for an unknown extractor, EqfuseError when egglog cannot prove the plan, MemoryLimitError when no
+    plan within the `limit` was found.
     """
     algorithm = named(extractor)
-    return assemble(space, [algorithm(segment, device) for segment in space.segments], device, proved)
+    covers = [algorithm(segment, device) for segment in space.segments]
+    if limit is not None:
+        return within(space, covers, device, limit, proved)
+    return assemble(space, covers, device, proved)
 
 
-def named(extractor: str) -> Callable[[Segment, Device], Cover]:
+def named(extractor: str) -> Extractor:
     """The algorithm called `extractor`. Raises TargetUnavailable where there is none."""
     if not isinstance(extractor, str) or extractor not in EXTRACTORS:
         raise TargetUnavailable(f"no extractor {extractor!r}; there are {', '.join(EXTRACTORS)}")
     return EXTRACTORS[extractor]
 
 
-__all__ = ["EXTRACTORS", "Cover", "choose", "named"]
+__all__ = ["EXTRACTORS", "Cover", "Limit", "choose", "named"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,11 @@ class BinaryProgram:
 
     costs: list[float]
     rows: list[tuple[dict[int, int], float, float]] = field(default_factory=list)
+
+    def allows(self, chosen: Sequence[int]) -> bool:
+        """Does the choice keep within every row?"""
+        ones = set(chosen)
+        return all(low <= sum(c for v, c in row.items() if v in ones) <= high for row, low, high in self.rows)
 
 
 @dataclass(frozen=True)
@@ -40,13 +45,70 @@ def minimise(program: BinaryProgram, hint: Sequence[int], seconds: float) -> Sol
     """The cheapest choice, or the best found in about `seconds` of one core. `hint`: variables of a good choice."""
     if not program.rows:
         return Solution((), 0.0, 0.0)
+    relaxation = relaxed(program, seconds)
+    known = sum(program.costs[v] for v in hint) if program.allows(hint) else math.inf
+    kept = _worth_trying(program, hint, relaxation, known)
+    smaller, number = _only(program, kept), {v: i for i, v in enumerate(kept)}
     try:
         from ortools.sat.python import cp_model
     except ImportError:
-        return _highs(program, seconds)
-    relaxed = _highs(program, seconds, integral=False)
-    found = _cp_sat(cp_model, program, hint, seconds)
-    return replace(found, bound=max(found.bound, relaxed.bound))
+        found = _highs(smaller, seconds)
+    else:
+        found = _cp_sat(cp_model, smaller, [number[v] for v in hint], seconds)
+    chosen = None if found.chosen is None else tuple(kept[i] for i in found.chosen)
+    if known < math.inf and (chosen is None or sum(program.costs[v] for v in chosen) > known):
+        chosen = tuple(sorted(hint))
+    return Solution(chosen, max(min(found.bound, known), relaxation.bound), found.spent + relaxation.spent)
+
+
+def _worth_trying(program: BinaryProgram, hint: Sequence[int], relaxation: Relaxation, known: float) -> list[int]:
+    """The variables that may be 1 in a choice cheaper than `known`: what one adds to the relaxation is its cost less
+    what the rows pay for it (fixing by reduced cost, after Dantzig, Fulkerson and Johnson)."""
+    if relaxation.prices is None:
+        return list(range(len(program.costs)))
+    adds = list(program.costs)
+    for (coefficients, _, _), price in zip(program.rows, relaxation.prices, strict=True):
+        for v, c in coefficients.items():
+            adds[v] -= c * price
+    needed = set(hint)
+    return [v for v, more in enumerate(adds) if v in needed or relaxation.bound + more <= known]
+
+
+def _only(program: BinaryProgram, kept: Sequence[int]) -> BinaryProgram:
+    """The program of the variables `kept`, all others being 0."""
+    number = {v: i for i, v in enumerate(kept)}
+    rows = [({number[v]: c for v, c in row.items() if v in number}, low, high) for row, low, high in program.rows]
+    return BinaryProgram([program.costs[v] for v in kept], [(r, low, high) for r, low, high in rows if r])
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """The optimum over fractions: a bound, and what each row pays for one more of its limit (negative: charges), None
+    where it was not found in time; `spent` as in `Solution`."""
+
+    bound: float
+    prices: tuple[float, ...] | None
+    spent: float
+
+
+def relaxed(program: BinaryProgram, seconds: float) -> Relaxation:
+    """The linear relaxation, by HiGHS through scipy."""
+    if not program.rows:
+        return Relaxation(0.0, (), 0.0)
+    from scipy.optimize import linprog  # slow to import, and seldom needed
+
+    scale = 1e3 / max([*program.costs, 1e-12])
+    signs = np.array([-1.0 if low > -math.inf else 1.0 for _, low, _ in program.rows])
+    limits = [-low if low > -math.inf else high for _, low, high in program.rows]
+    result = linprog(
+        np.array(program.costs) * scale, _matrix(program) * signs[:, None], limits, method="highs-ds",
+        options={"time_limit": max(seconds, 0.1)},
+    )  # fmt: skip
+    spent = 1e-8 * result.nit * (len(program.costs) + len(program.rows))
+    if result.status != 0:
+        return Relaxation(0.0, None, spent)
+    prices = tuple(float(p) for p in result.ineqlin.marginals * signs / scale)
+    return Relaxation(max(0.0, (result.fun - 1e-6 * abs(result.fun)) / scale), prices, spent)  # the solver's tolerance
 
 
 def _cp_sat(cp_model: Any, program: BinaryProgram, hint: Sequence[int], seconds: float) -> Solution:
@@ -66,6 +128,7 @@ def _cp_sat(cp_model: Any, program: BinaryProgram, hint: Sequence[int], seconds:
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 0
+    solver.parameters.linearization_level = 2  # without every row in its relaxation it proves next to nothing here
     solver.parameters.max_deterministic_time = seconds
     status = solver.solve(model)
     found = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
@@ -75,21 +138,26 @@ def _cp_sat(cp_model: Any, program: BinaryProgram, hint: Sequence[int], seconds:
     return Solution(chosen, bound, solver.response_proto.deterministic_time)
 
 
-def _highs(program: BinaryProgram, seconds: float, integral: bool = True) -> Solution:
-    from scipy.optimize import Bounds, LinearConstraint, milp  # slow to import, and seldom needed
+def _matrix(program: BinaryProgram) -> Any:
     from scipy.sparse import csr_array
 
-    scale = 1e3 / max([*program.costs, 1e-12])
     places = [(r, v, c) for r, (coefficients, _, _) in enumerate(program.rows) for v, c in coefficients.items()]
     at, variables, values = (np.array(column) for column in zip(*places, strict=True))
-    matrix = csr_array((values, (at, variables)), shape=(len(program.rows), len(program.costs)))
+    return csr_array((values, (at, variables)), shape=(len(program.rows), len(program.costs)))
+
+
+def _highs(program: BinaryProgram, seconds: float) -> Solution:
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    scale = 1e3 / max([*program.costs, 1e-12])
+    matrix = _matrix(program)
     limits = LinearConstraint(matrix, [low for _, low, _ in program.rows], [high for _, _, high in program.rows])
     started = time.perf_counter()
     result = milp(
-        np.array(program.costs) * scale, integrality=np.full(len(program.costs), integral), bounds=Bounds(0, 1),
+        np.array(program.costs) * scale, integrality=np.ones(len(program.costs)), bounds=Bounds(0, 1),
         constraints=limits, options={"time_limit": seconds, "mip_rel_gap": 1e-9},
     )  # fmt: skip
-    chosen = None if result.x is None or not integral else tuple(int(v) for v in np.flatnonzero(result.x > 0.5))
-    bound = result.mip_dual_bound if integral else result.fun
+    chosen = None if result.x is None else tuple(int(v) for v in np.flatnonzero(result.x > 0.5))
+    bound = result.mip_dual_bound
     bound = 0.0 if bound is None else bound - 1e-6 * abs(bound)  # the solver's own tolerance
     return Solution(chosen, max(0.0, bound / scale), time.perf_counter() - started)

@@ -14,8 +14,11 @@ from eqfuse.extract.cuts import Cut, Grammar, below
 from eqfuse.extract.enumerate import Candidates
 from eqfuse.extract.improve import improve
 from eqfuse.extract.merge import merge
+from eqfuse.extract.plain import plain
 from eqfuse.extract.regroup import regroup
+from eqfuse.extract.simplify import simplified
 from eqfuse.hardware import Device
+from eqfuse.rewrites import COMMUTATIVE
 from eqfuse.space import ENode, Segment
 
 PASSES = 2  # area-flow passes with the reference counts of the cover before
@@ -29,35 +32,43 @@ def extract(segment: Segment, device: Device) -> Cover:
 def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Cover]]:
     """The best cover, the candidates that it was chosen from, and the other covers that were met."""
     grammar = Grammar(segment, device)
-    plain = greedy.every(segment, device)
-    transplants = [t for p in plain if (t := _transplant(p, segment, grammar)) is not None]
-    best_greedy = min(transplants, key=lambda c: c.cost, default=None)
-    references = _references(best_greedy)
-    starts: list[Cover] = list(transplants)
-    candidates = None
-    for _ in range(PASSES):
-        candidates = Candidates(grammar, references)
-        for start in transplants:
-            for cut in start.choice.values():
-                candidates.add(cut)
-        cover = _cheapest(candidates)
-        if cover is not None:
-            starts.append(cover)
-            references = _references(cover)
-    assert candidates is not None
+    simpler = simplified(segment)
+    programs = [Grammar(plain(s), device) for s in ([segment] if simpler is segment else [segment, simpler])]
+    written = [cover for program in programs for cover in greedy.starts(program)]
+    transplants = [t for p in written if (t := transplant(p, segment, grammar)) is not None]
+    candidates, starts = area_flow(grammar, transplants)
     finished = []
     for start in _distinct(starts):
         improve(start, candidates)
         merge(start)
         finished.append(start)
-    for cover in plain:
+    for cover in written:
         finished += [cover, _merged(cover)]
-    for cover in (*plain[:1], *transplants[:1]):
+    finished += [cover for program in programs for cover in greedy.one_level(program)]
+    for cover in (*written[:1], *transplants[:1]):
         finished.append(_merged(greedy.inlined(cover)))
     best = min((c for c in finished if c.grammar is grammar), key=lambda c: c.cost, default=None)
     if best is not None:
         regroup(best, candidates)
     return min(finished, key=lambda c: c.cost), candidates, finished
+
+
+def area_flow(grammar: Grammar, starts: list[Cover]) -> tuple[Candidates, list[Cover]]:
+    """The candidates of the last pass, those of `starts` among them, and `starts` with the cover of each pass."""
+    references = _references(min(starts, key=lambda c: c.cost, default=None))
+    found = list(starts)
+    candidates: Candidates | None = None
+    for _ in range(PASSES):
+        candidates = Candidates(grammar, references, candidates)
+        for start in starts:
+            for cut in start.choice.values():
+                candidates.add(cut)
+        cover = _cheapest(candidates)
+        if cover is not None:
+            found.append(cover)
+            references = _references(cover)
+    assert candidates is not None
+    return candidates, found
 
 
 def _merged(cover: Cover) -> Cover:
@@ -126,9 +137,9 @@ def _loop(cover: Cover, choice: dict[int, Cut]) -> list[int] | None:
     return None
 
 
-def _transplant(cover: Cover, segment: Segment, grammar: Grammar) -> Cover | None:
+def transplant(cover: Cover, segment: Segment, grammar: Grammar) -> Cover | None:
     """A greedy plan over the classes of the saturated segment; None when classes merged or vanished under it."""
-    number = {i: segment.origin[n] for n, i in cover.grammar.segment.origin.items() if n in segment.origin}
+    number = _numbers(cover.grammar.segment, segment)
     moved: dict[int, Cut] = {}
     choice: dict[int, Cut] = {}
     for old in below(cover.choice[c] for c in cover.order()):
@@ -153,3 +164,19 @@ def _transplant(cover: Cover, segment: Segment, grammar: Grammar) -> Cover | Non
             choice[number[c]] = moved[id(cut)]
     new = Cover(grammar, segment.roots)
     return new if new.take(choice) else None
+
+
+def _numbers(program: Segment, segment: Segment) -> dict[int, int]:
+    """The class of `segment` for each class of a program that it holds, where there is one."""
+    owner = {enode: i for i, c in enumerate(segment.classes) for enode in c.nodes}
+    number: dict[int, int] = {}
+    for n, i in program.origin.items():
+        if n in segment.origin:
+            number[i] = segment.origin[n]
+        elif all(program.origin[a] in number for a in n.args):
+            args = tuple(number[program.origin[a]] for a in n.args)
+            orders = (args, args[::-1]) if n.op in COMMUTATIVE else (args,)
+            found = next((owner[e] for order in orders if (e := ENode(n.op, order, n.attrs)) in owner), None)
+            if found is not None:
+                number[i] = found
+    return number

@@ -1,62 +1,132 @@
 """Greedy fusion, as real systems do it: fuse a producer into all its readers, never undo, no algebra.
 
-Promise: none. Each works on the program as it was written (one node per class), with the same kinds and prices as
-`flow`. `materialise` follows NNC and Bohrium (one reader only), `duplicate` XLA's FusionMerger (pointwise producers are
-cloned), `priority` XLA's priority fusion and Inductor's scores, `depth_limited` the fusion-depth thresholds.
+Promise: none. Each works on the program as it is written (one node per class), with the prices and emitters of `flow`.
+What it is a copy of is said where it is defined; the sources are those of the file named or of the system's own pages.
+
+    name          fuses                                  reductions in a kernel   several outputs
+    materialise   what one kernel reads                  one level                pointwise kernels of one shape
+    duplicate     pointwise work into every reader       one level                whatever shares a read or an edge
+    priority      what saves most, into every reader     rows of several passes   whatever shares a read or an edge
+    depth         as materialise, no deeper than K       one level                as materialise
+
+A report against greedy fusion is a report against the cheapest of the four, and against each. Results of the program
+are kept out of other kernels, unless as one of several outputs: XLA's root tuple and Inductor's realised buffers do so.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable
 
-from eqfuse.extract.cover import Cover
+from eqfuse.extract.cover import Cover, Group
 from eqfuse.extract.cuts import Cut, Grammar, below
+from eqfuse.extract.grammars import OneReduction
+from eqfuse.extract.merge import merge
 from eqfuse.extract.plain import plain
 from eqfuse.hardware import Device
 from eqfuse.space import Segment
 
-Policy = Callable[[Cover, Device], None]
+GREEDY = ("greedy-materialise", "greedy-duplicate", "greedy-priority", "greedy-depth")  # as `extract` calls them
 
 
 def unfused(segment: Segment, device: Device) -> Cover:
     """One kernel per operator; views cost nothing, as in NumPy."""
-    return _run(segment, device, _nothing)
+    return _start(Grammar(plain(segment), device))
 
 
 def materialise(segment: Segment, device: Device) -> Cover:
-    """Fuse a producer that has one reader."""
-    return _run(segment, device, _materialise)
+    """Fuse a producer that one kernel reads; what several read is stored, at best as one more output.
 
-
-def depth_limited(segment: Segment, device: Device) -> Cover:
-    """As `materialise`, with kernels at most as deep as is customary for the device (features A6.1, A6.2)."""
-    return _run(segment, device, _depth_limited)
+    After NNC (tensorexpr_fuser.cpp: what others use too leaves its group as an extra output), Bohrium (fuser.cpp:
+    nothing is computed twice, instructions of one shape share a block) and features A3.5.
+    """
+    return _materialise(Grammar(plain(segment), device))
 
 
 def duplicate(segment: Segment, device: Device) -> Cover:
-    """Clone pointwise producers into every reader; fuse the others where there is one reader."""
-    return _run(segment, device, _duplicate)
+    """Clone pointwise producers into all readers where no more bytes move; fuse the others where one kernel reads.
+
+    After XLA before priority fusion: FusionMerger (into all users or none, bytes must not grow), instruction fusion,
+    then multi-output fusion of siblings and of a producer with its consumer.
+    """
+    return _duplicate(Grammar(plain(segment), device))
 
 
 def priority(segment: Segment, device: Device) -> Cover:
-    """Repeatedly fuse the producer whose fusion into all its readers saves the most predicted time."""
-    return _run(segment, device, _priority)
+    """Repeatedly fuse the producer whose fusion into all its readers saves the most predicted time.
+
+    After XLA's priority_fusion.cc (time unfused less time fused over all users, never where that is negative), with
+    what Inductor's kernels may hold: persistent reductions, prologues and epilogues of products. Then several outputs,
+    as in XLA's multi-output fusion and Inductor's scores of shared reads.
+    """
+    cover = _start(Grammar(plain(segment), device))
+    _by_saving(cover)
+    return _merged(cover)
 
 
-def every(segment: Segment, device: Device) -> list[Cover]:
-    """The plans of all policies: unfused, materialise, duplicate, priority, depth-limited."""
-    start = _start(Grammar(plain(segment), device))
-    return [_carried_out(start.copy(), device, policy) for policy in _POLICIES]
+def depth_limited(segment: Segment, device: Device) -> Cover:
+    """As `materialise`, with kernels no deeper than the upper bound of the device's custom (features A6.1, A6.2)."""
+    return _depth_limited(Grammar(plain(segment), device))
 
 
-def _run(segment: Segment, device: Device, policy: Policy) -> Cover:
-    return _carried_out(_start(Grammar(plain(segment), device)), device, policy)
+FUSERS = (materialise, duplicate, priority, depth_limited)
 
 
-def _carried_out(cover: Cover, device: Device, policy: Policy) -> Cover:
-    policy(cover, device)
-    cover.groups = cover.single_groups()
+def plans(segment: Segment, device: Device) -> list[Cover]:
+    """The plans of the fusers, in the order of `GREEDY`."""
+    return [fuser(segment, device) for fuser in FUSERS]
+
+
+def starts(grammar: Grammar) -> list[Cover]:
+    """What the policies make of kernels that may hold all that the emitters can, before several outputs."""
+    deepest = grammar.device.depth[1]
+    policies: tuple[Callable[[Cover], None], ...] = (
+        lambda cover: None,
+        lambda cover: _single_reader(cover, None),
+        _cloning,
+        _by_saving,
+        lambda cover: _single_reader(cover, deepest),
+    )
+    found = []
+    for policy in policies:
+        cover = _start(grammar)
+        policy(cover)
+        cover.groups = cover.single_groups()
+        found.append(cover)
+    return found
+
+
+def one_level(grammar: Grammar) -> list[Cover]:
+    """The plans of the fusers that `starts`, when merged, do not give: materialise, duplicate, depth-limited."""
+    return [_materialise(grammar), _duplicate(grammar), _depth_limited(grammar)]
+
+
+def _materialise(grammar: Grammar) -> Cover:
+    cover = _start(OneReduction(grammar))
+    _single_reader(cover, None)
+    return _merged(cover, _pointwise)
+
+
+def _duplicate(grammar: Grammar) -> Cover:
+    cover = _start(OneReduction(grammar))
+    _cloning(cover)
+    return _merged(cover)
+
+
+def _depth_limited(grammar: Grammar) -> Cover:
+    deepest = grammar.device.depth[1]
+    cover = _start(OneReduction(grammar))
+    _single_reader(cover, deepest)
+    return _merged(cover, lambda made: _pointwise(made) and max(map(_depth, made.cuts)) <= deepest)
+
+
+def _pointwise(made: Group) -> bool:
+    return made.state.kind == "map"
+
+
+def _merged(cover: Cover, allowed: Callable[[Group], bool] = lambda made: True) -> Cover:
+    merge(cover, allowed)
     return cover
 
 
@@ -77,6 +147,7 @@ def _start(grammar: Grammar) -> Cover:
         choice[of] = made
     cover = Cover(grammar, grammar.segment.roots)
     assert cover.take(choice)
+    cover.groups = cover.single_groups()
     return cover
 
 
@@ -106,10 +177,13 @@ class _Fusing:
             self.readers[leaf][c] = None
 
     def fuse(self, of: int) -> dict[int, Cut] | None:
-        """What fusing `of` into all its readers would change, or None."""
+        """What fusing `of` into all its readers would change; None where a kernel cannot hold it, or the device it."""
         if not self.readers[of] or self.cover.choice[of].state.at_leaf:
             return None
-        return fuse(self.cover, of, list(self.readers[of]))
+        changed = fuse(self.cover, of, list(self.readers[of]))
+        if changed is not None and any(cut.price.seconds == math.inf for cut in changed.values()):
+            return None
+        return changed
 
     def commit(self, of: int, changed: dict[int, Cut]) -> set[int]:
         """Carry the change out. Returns the classes whose own fusion now looks different."""
@@ -144,18 +218,6 @@ def inlined(cover: Cover) -> Cover:
     return fusing.cover
 
 
-def _nothing(cover: Cover, device: Device) -> None:
-    pass
-
-
-def _materialise(cover: Cover, device: Device) -> None:
-    _single_reader(cover, None)
-
-
-def _depth_limited(cover: Cover, device: Device) -> None:
-    _single_reader(cover, device.depth[1])
-
-
 def _single_reader(cover: Cover, deepest: int | None) -> None:
     fusing = _Fusing(cover)
     for of in fusing.order:
@@ -174,11 +236,13 @@ def _depth(cut: Cut) -> int:
     return depth[id(cut)]
 
 
-def _duplicate(cover: Cover, device: Device) -> None:
+def _cloning(cover: Cover) -> None:
     fusing = _Fusing(cover)
     for of in fusing.order:
-        if cover.choice[of].state.kind != "map":
+        if of in cover.roots or cover.choice[of].state.kind != "map":
             continue
+        if any(cover.choice[r].state.kind == "view" for r in fusing.readers[of]):
+            continue  # XLA: the consumer is a lone bitcast
         changed = fusing.fuse(of)
         if changed is not None:
             before = _traffic(cover.choice[of]) + sum(_traffic(cover.choice[c]) for c in changed)
@@ -192,17 +256,17 @@ def _traffic(cut: Cut) -> int:
     return cut.price.bytes_read + cut.price.bytes_written
 
 
-def _priority(cover: Cover, device: Device) -> None:
+def _by_saving(cover: Cover) -> None:
     fusing = _Fusing(cover)
     queue: list[tuple[float, int, int, dict[int, Cut]]] = []
     version: dict[int, int] = {}
 
     def offer(of: int) -> None:
         version[of] = version.get(of, 0) + 1
-        changed = fusing.fuse(of)
+        changed = None if of in cover.roots else fusing.fuse(of)
         if changed is not None:
             saving = sum(cover.choice[r].price.seconds - c.price.seconds for r, c in changed.items())
-            saving += cover.choice[of].price.seconds if of not in cover.roots else 0.0
+            saving += cover.choice[of].price.seconds
             if saving > 0:
                 heapq.heappush(queue, (-saving, of, version[of], changed))
 
@@ -215,6 +279,3 @@ def _priority(cover: Cover, device: Device) -> None:
         for other in sorted(fusing.commit(of, changed)):
             offer(other)
     fusing.finish()
-
-
-_POLICIES: tuple[Policy, ...] = (_nothing, _materialise, _duplicate, _priority, _depth_limited)

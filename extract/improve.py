@@ -10,6 +10,7 @@ from eqfuse.extract.cover import WORTH, Cover
 from eqfuse.extract.cuts import Cut
 from eqfuse.extract.enumerate import Candidates
 from eqfuse.extract.greedy import fuse
+from eqfuse.extract.ledger import bits
 
 ROUNDS = 4
 
@@ -20,6 +21,7 @@ def improve(cover: Cover, candidates: Candidates) -> None:
         before = cover.cost
         _other_cuts(cover, candidates)
         _store_or_inline(cover, candidates)
+        _share(cover, candidates)
         if cover.cost > before - WORTH:
             return
 
@@ -36,10 +38,10 @@ def _other_cuts(cover: Cover, candidates: Candidates) -> None:
 def _store_or_inline(cover: Cover, candidates: Candidates) -> None:
     users_of: dict[int, list[int]] = {}
     for u, cut in cover.choice.items():
-        for c in cut.inside:
+        for c in bits(cut.inside):
             users_of.setdefault(c, []).append(u)
     for of in sorted(users_of):
-        users = [u for u in users_of[of] if u != of and u in cover.choice and of in cover.choice[u].inside]
+        users = [u for u in users_of[of] if u != of and u in cover.choice and cover.choice[u].computes(of)]
         changed = {u: best for u in users if (best := _best(candidates, u, reads=of)) is not None}
         if users and len(changed) == len(users):
             cover.attempt(changed, candidates.cheapest)
@@ -52,7 +54,22 @@ def _store_or_inline(cover: Cover, candidates: Candidates) -> None:
                 cover.attempt(inlined, candidates.cheapest)
 
 
+def _share(cover: Cover, candidates: Candidates) -> None:
+    """Store a class that nothing reads yet for all kernels that could read it: one product instead of several."""
+    free = cover.grammar.free
+    users_of: dict[int, dict[int, None]] = {}
+    for u in cover.choice:
+        for cut in candidates.cuts.get(u, ()):
+            for leaf in cut.leaves:
+                if leaf not in cover.choice and leaf not in free:
+                    users_of.setdefault(leaf, {})[u] = None
+    for of, users in sorted(users_of.items()):
+        changed = {u: best for u in users if u in cover.choice and (best := _best(candidates, u, reads=of)) is not None}
+        if len(changed) > 1:
+            cover.attempt(changed, candidates.cheapest)
+
+
 def _best(candidates: Candidates, user: int, reads: int) -> Cut | None:
     """The user's cheapest cut that reads class `reads` instead of computing it."""
-    fitting = [c for c in candidates.cuts.get(user, ()) if reads in c.leaves and reads not in c.inside]
+    fitting = [c for c in candidates.cuts.get(user, ()) if reads in c.leaves and not c.computes(reads)]
     return min(fitting, key=candidates.total, default=None)

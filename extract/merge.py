@@ -7,19 +7,20 @@ other kernel has just written. A merge that would close a circle through a third
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from eqfuse.extract.cover import WORTH, Cover, Group, producers_first
-from eqfuse.extract.cuts import Cut, Grammar, Works
+from eqfuse.extract.cuts import Cut, Grammar
+from eqfuse.extract.ledger import union
 from eqfuse.kinds import merge as merge_states
 
 NEIGHBOURS = 24  # groups around one shared read that are tried with one another
 EFFORT = 20_000  # operators of the kernels tried, after which no further pair is: long programs of one shape
 
 
-def merge(cover: Cover) -> None:
-    """Merge the pair with the largest saving until none saves anything."""
-    pool = Pool(cover.grammar, cover.roots, cover.single_groups())
+def merge(cover: Cover, allowed: Callable[[Group], bool] = lambda made: True) -> None:
+    """Merge the pair with the largest saving until none whose result is `allowed` saves anything."""
+    pool = Pool(cover.grammar, cover.roots, cover.single_groups(), allowed)
     pool.settle(list(pool.alive))
     cover.groups = pool.ordered()
     cover.cost = sum(g.price.seconds for g in cover.groups)
@@ -28,9 +29,16 @@ def merge(cover: Cover) -> None:
 class Pool:
     """The kernels that are left, by number, and which of them make and read each class; what was done can be undone."""
 
-    def __init__(self, grammar: Grammar, roots: tuple[int, ...], groups: Iterable[Group]) -> None:
+    def __init__(
+        self,
+        grammar: Grammar,
+        roots: tuple[int, ...],
+        groups: Iterable[Group],
+        allowed: Callable[[Group], bool] = lambda made: True,
+    ) -> None:
         self.grammar = grammar
         self.roots = roots
+        self.allowed = allowed
         self.alive: dict[int, Group] = {}
         self.maker: dict[int, int] = {}
         self.readers: dict[int, dict[int, None]] = {}
@@ -124,9 +132,9 @@ class Pool:
     def _offer(self, queue: list[tuple[float, int, int, Group]], a: int, b: int) -> None:
         if self.tried > EFFORT:
             return
-        self.tried += sum(len(cut.works) for number in (a, b) for cut in self.alive[number].cuts)
+        self.tried += sum(cut.size for number in (a, b) for cut in self.alive[number].cuts)
         made = self._together(a, b)
-        if made is not None:
+        if made is not None and self.allowed(made):
             saving = self.alive[a].price.seconds + self.alive[b].price.seconds - made.price.seconds
             if saving > WORTH:
                 heapq.heappush(queue, (-saving, a, b, made))
@@ -198,7 +206,6 @@ def together(grammar: Grammar, a: tuple[Cut, ...], b: tuple[Cut, ...], kept: tup
 def group(grammar: Grammar, cuts: tuple[Cut, ...]) -> Group | None:
     state = cuts[0].state
     leaves: dict[int, int] = {}
-    works: Works = {}
     for cut in cuts:
         if cut is not cuts[0]:
             joined = merge_states(state, cut.state)
@@ -207,8 +214,8 @@ def group(grammar: Grammar, cuts: tuple[Cut, ...]) -> Group | None:
             state = joined
         for c, size in cut.leaves.items():
             leaves[c] = max(size, leaves.get(c, 0))
-        works |= cut.works
     if any(c.of in leaves for c in cuts):
         return None
     outputs = tuple(grammar.classes[c.of].type for c in cuts)
+    works = union(cut.works for cut in cuts)
     return Group(cuts, state, leaves, grammar.price(state, leaves, works, outputs))

@@ -15,7 +15,14 @@ from eqfuse.space import EClass, ENode, Segment
 def plain(segment: Segment) -> Segment:
     """`segment` without its laws. Classes are numbered in topological order."""
     written = as_written(segment.graph)
-    return replace(segment, classes=written.classes, inputs=written.inputs, roots=written.roots, origin=written.origin)
+    return replace(
+        segment, classes=written.classes, inputs=written.inputs, roots=written.roots, origin=written.origin, laws=()
+    )
+
+
+def rewritten(segment: Segment, graph: Graph) -> Segment:
+    """`segment` with `graph`, which its e-graph holds equal to its own, as what was written."""
+    return replace(segment, graph=graph)
 
 
 def as_written(graph: Graph) -> Segment:

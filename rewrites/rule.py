@@ -59,7 +59,7 @@ class Judge:
         ranges: dict[Term | str, Fact] = {}
         for (what, key), value in zip(self.slots, values, strict=True):
             if what == "type":
-                types[_type_key(key)] = value
+                types[term_key(key)] = value
             elif what == "range":
                 ranges[key] = value
             else:
@@ -74,18 +74,18 @@ class Judge:
                     return None
                 of_node.setdefault(term, {})[index] = value
         roots = [
-            row(left.op).type([types[_type_key(a)] for a in left.args], tuple(of_node.get(left, {}).values()))
+            row(left.op).type([types[term_key(a)] for a in left.args], tuple(of_node.get(left, {}).values()))
             for left in self.lefts
         ]
         for g in self.law.when:
             if g.wanted is not None:
-                subject, *others = (ranges[_type_key(a)] for a in g.tensors)
+                subject, *others = (ranges[term_key(a)] for a in g.tensors)
                 if not subject.within(g.wanted(*others)):
                     return None
         return made_values(self.law, self.rights, types, attributes, roots)
 
 
-def _type_key(term: Term) -> Term | str:
+def term_key(term: Term) -> Term | str:
     return term.attrs[0] if term.op == VARIABLE else term
 
 
@@ -246,7 +246,7 @@ def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, .
             judge.slots.append((what, key))
 
     def at(term: Term) -> str:
-        return fresh(("tensor", _type_key(term)), "x")
+        return fresh(("tensor", term_key(term)), "x")
 
     atoms = []
     for term in walk_once(lefts):
@@ -258,7 +258,7 @@ def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, .
             parts.append(variable)
             slot("attr", (term, index), variable)
         for arg in term.args:
-            variable = fresh(("type", _type_key(arg)), "t")
+            variable = fresh(("type", term_key(arg)), "t")
             parts.append(variable)
             slot("type", arg, variable)
         parts += [at(arg) for arg in term.args]
@@ -269,10 +269,10 @@ def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, .
         for fact in ("known",) * g.known + ("varies",) * g.varies + ("given",) * g.given:
             atoms += [f"({fact} {at(a)})" for a in g.tensors]
         for a in g.tensors if g.wanted else ():
-            variable = fresh(("range", _type_key(a)), "f")
+            variable = fresh(("range", term_key(a)), "f")
             if variable not in call:
                 atoms.append(f"(= {variable} (range {at(a)}))")
-                slot("range", _type_key(a), variable)
+                slot("range", term_key(a), variable)
     atoms += [f"(varies {at(lhs)})" for lhs in lefts]  # work that runs once, when it is built, is left alone
     for i, j in combinations(lefts, 2):
         atoms.append(f"(!= {at(i)} {at(j)})")
@@ -291,7 +291,7 @@ def change_places(a: Term, b: Term, when: tuple[Guard, ...], lefts: tuple[Term, 
     if not (_renames(a, b, renamed) and _renames(b, a, renamed)):
         return False
     for g in when:
-        keys = [v if isinstance(v, Attr) else _type_key(v) for v in g.args]
+        keys = [v if isinstance(v, Attr) else term_key(v) for v in g.args]
         others = [renamed.get(k, k) for k in keys]
         each = g.known or g.varies or g.given  # said of each of its tensors
         if others != keys and not (each and set(others) == set(keys)):
@@ -308,7 +308,7 @@ def _renames(a: Any, b: Any, renamed: dict[Any, Any]) -> bool:
     if not isinstance(b, Term) or (a.op, len(a.args)) != (b.op, len(b.args)):
         return False
     if a.op == VARIABLE:
-        return bool(renamed.setdefault(_type_key(a), _type_key(b)) == _type_key(b))
+        return bool(renamed.setdefault(term_key(a), term_key(b)) == term_key(b))
     pairs = zip((*a.args, *a.attrs), (*b.args, *b.attrs), strict=True)
     return all(_renames(x, y, renamed) for x, y in pairs)
 

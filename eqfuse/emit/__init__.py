@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from eqfuse.plan import Plan
+    from eqfuse.hardware import Device
+    from eqfuse.memory import Needs
+    from eqfuse.plan import Kernel, Plan
     from eqfuse.runtime import Program
 
 
@@ -18,3 +20,14 @@ def emit(plan: Plan) -> Program:
     from eqfuse.runtime import Program
 
     return Program(plan)
+
+
+def needs(kernel: Kernel, device: Device) -> Needs:
+    """The memory that `kernel` takes on `device` beside what it reads and writes."""
+    if device.kind == "gpu":
+        from eqfuse.runtime_cuda import kernel_needs
+
+        return kernel_needs(kernel, device)
+    from eqfuse.emit.numpy import emit_kernel
+
+    return emit_kernel(kernel, device).needs

@@ -1,5 +1,6 @@
-"""CUDA kernels. In: a planned kernel of kind map, row or reduce. Out: `CudaKernel`, readable CUDA text with the rule by
-which it is launched through `cupy.RawModule`, or on the CPU through `eqfuse.testing.cudasim`. Next stop: `runtime`.
+"""CUDA kernels. In: a planned kernel of kind map, row, reduce or contract. Out: `CudaKernel`, readable CUDA text with
+the rule by which it is launched through `cupy.RawModule`, or on the CPU through `eqfuse.testing.cudasim`. Next stop:
+`runtime_cuda`.
 
 Arrays are C-contiguous and start at multiples of 16 bytes (the runtime copies those that do not).
 """
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.emit import cuda_ops, cuda_row
+from eqfuse.emit import cuda_contract, cuda_ops, cuda_row
 from eqfuse.emit.cuda_element import Elements, Indices, Parameters
 from eqfuse.errors import UnsupportedOp
 from eqfuse.hardware import Device
@@ -23,7 +24,7 @@ from eqfuse.plan import Kernel
 
 THREADS = 256
 MOST_BLOCKS = 132 * 8 * 16  # sixteen waves of the largest device; a thread then takes more than one turn
-EMITTED = ("map", "row", "reduce")
+EMITTED = ("map", "row", "reduce", "contract")
 
 
 @dataclass(frozen=True)
@@ -49,18 +50,21 @@ def emit_kernel(kernel: Kernel, device: Device) -> CudaKernel:
     if kernel.kind not in EMITTED:
         raise UnsupportedOp(
             f"the cuda target ({device.name}) emits kernels of kind {', '.join(EMITTED)}, not {kernel.kind}; "
-            "single products run as library calls"
+            "what is left runs as library calls"
         )
     parameters = Parameters(kernel.body)
-    code = _emit_map(kernel.body, parameters) if kernel.kind == "map" else cuda_row.emit(kernel.body, parameters)
+    if kernel.kind == "contract":
+        code = cuda_contract.emit(kernel.body, parameters, device)
+    else:
+        code = (_emit_map if kernel.kind == "map" else cuda_row.emit)(kernel.body, parameters)
     declarations = parameters.declarations()
     for j, dtype in enumerate(code.parts):
         declarations.append(f"{cuda_ops.stored(dtype)}* parts{j}")
     if code.parts:
         declarations.append("unsigned* arrived")
     name = f"{kernel.kind}_{hashlib.blake2b(str(kernel.body).encode(), digest_size=6).hexdigest()}"
-    threads = math.prod(code.block)
-    source = f'extern "C" __global__ void __launch_bounds__({threads}) {name}(\n    '
+    bounds = f"{math.prod(code.block)}" + (f", {code.resident}" if code.resident > 1 else "")
+    source = f'extern "C" __global__ void __launch_bounds__({bounds}) {name}(\n    '
     source += ",\n    ".join(declarations) + ") {\n" + "".join(f"    {line}\n" for line in code.lines) + "}\n"
     workspace = [(dtype, code.part_size) for dtype in code.parts]
     if code.parts:

@@ -16,7 +16,6 @@ from eqfuse.ir import Graph, Literal, Node, Shape
 from eqfuse.ops import Role, row
 
 Index = tuple[str, ...]
-_CHANGES = re.compile(r"\b(i|v|col|t\d+)\b")  # what differs from one element to the next; s… and row stay
 
 
 @dataclass
@@ -103,6 +102,8 @@ class Elements:
     """Writes the statements that compute single elements: those that stay the same along a row into `outer`, the
     others into `inner`. Both are lists the caller replaces from pass to pass."""
 
+    changes = re.compile(r"\b(i|v|col|t\d+)\b")  # what differs from one element to the next; s… and row stay
+
     def __init__(self, parameters: Parameters, indices: Indices) -> None:
         self.parameters = parameters
         self.indices = indices
@@ -128,7 +129,7 @@ class Elements:
 
     def name(self, n: Node, index: Index, text: str) -> str:
         """A new variable for `n[index]`, in the outermost place where `text` is known."""
-        varies = _CHANGES.search(text) is not None
+        varies = self.changes.search(text) is not None
         name = f"{'t' if varies else 's'}{self.count}"
         self.count += 1
         (self.inner if varies else self.outer).append(f"{cuda_ops.computed(n.dtype)} {name} = {text};")

@@ -118,6 +118,26 @@ template <class T> static __device__ __forceinline__ eqf_complex<T> eqf_exp(eqf_
 template <class T> static __device__ __forceinline__ eqf_complex<T> eqf_shuffle(eqf_complex<T> z, int step) {
     return {__shfl_xor_sync(0xffffffffu, z.re, step), __shfl_xor_sync(0xffffffffu, z.im, step)};
 }
+#ifndef EQF_ON_CPU  // the emulator has these two of its own
+template <bool turned> static __device__ __forceinline__ void eqf_ldmatrix(unsigned* d, const void* row) {
+    const unsigned at = (unsigned)__cvta_generic_to_shared(row);
+    if (turned)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(at));
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(at));
+}
+template <class T> static __device__ __forceinline__ void eqf_mma(float* d, const unsigned* a, const unsigned* b);
+#define EQF_MMA(T, word)                                                                                      \
+    template <> __device__ __forceinline__ void eqf_mma<T>(float* d, const unsigned* a, const unsigned* b) {  \
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." word "." word ".f32 "                           \
+                     "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                        \
+                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                         \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                     \
+    }
+EQF_MMA(__half, "f16") EQF_MMA(__nv_bfloat16, "bf16")
+#endif
 """
 
 # The special functions that CUDA's math library has; {s} is "f" for float and "" for double.

@@ -24,7 +24,8 @@ ENOUGH_BLOCKS = 256  # fewer than this, and a reduction is split over several bl
 @dataclass(frozen=True)
 class Code:
     """The inside of a function and how it is launched. `parts`: dtypes of the partial results that split blocks leave,
-    one per reduction, `splits` × rows elements each; `groups`: how many counters they need."""
+    one per reduction, `splits` × rows elements each; `groups`: how many counters they need. `resident`: blocks that
+    registers should leave room for on a multiprocessor."""
 
     lines: list[str]
     grid: tuple[int, int]
@@ -32,6 +33,7 @@ class Code:
     parts: tuple[np.dtype, ...]
     part_size: int
     groups: int
+    resident: int = 1
 
 
 @dataclass(frozen=True)

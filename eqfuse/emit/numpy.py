@@ -27,6 +27,7 @@ from eqfuse.emit.panel import cut, panel_of, tile_elements, worth_tiling
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph
 from eqfuse.kinds import kind_named
+from eqfuse.memory import ALIGNMENT, Needs
 from eqfuse.ops import Role, row
 from eqfuse.plan import Kernel
 from eqfuse.threads import pool, scratch
@@ -42,6 +43,13 @@ class NumpyKernel:
 
     source: str
     parts: Source
+
+    @property
+    def needs(self) -> Needs:
+        """The memory that it takes."""
+        parts = self.parts
+        rooms = sum(-(-t.nbytes // ALIGNMENT) * ALIGNMENT for t in parts.rooms.values())
+        return Needs(rooms, parts.scratch_bytes, parts.threads, parts.temporary_bytes, parts.held_bytes)
 
     @cached_property
     def run(self) -> Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], None]:

@@ -24,7 +24,7 @@ from eqfuse.emit.numpy_ops import (
     view_text,
     whole_product,
 )
-from eqfuse.emit.numpy_temporaries import buffers, lies_apart, temporaries
+from eqfuse.emit.numpy_temporaries import buffers, copied, lies_apart, temporaries
 from eqfuse.emit.order import frugal
 from eqfuse.ir import Graph, Node, TensorType
 from eqfuse.ops import Role, row
@@ -45,6 +45,7 @@ class Source:
         self.threads = 1  # that work at once
         self.made_bytes = 0  # arrays that it makes and holds until it is done
         self.passing_bytes = 0  # the most that one statement makes and drops
+        self.held_bytes = 0  # copies behind views, which a program's function holds until it returns
         self.inline = False
         self.returned: str | None = None  # inline: an expression for the one result, which is an array of its own
         self.one_ufunc_writes = False  # inline: the last line alone writes, by a ufunc, which minds shared memory
@@ -238,6 +239,7 @@ def named(source: Source, n: Node) -> str:
     if text.isidentifier():
         return text
     name = source.name("a")
+    source.held_bytes += copied(n)
     source.views[name] = n
     return name
 
@@ -245,5 +247,12 @@ def named(source: Source, n: Node) -> str:
 def copies(source: Source, outputs: Sequence[Node], operands: dict[Node, str], places: dict[Node, str]) -> None:
     """Fill the outputs that no statement has written: values read as they are, and second copies."""
     for o, place in zip(outputs, source.writes, strict=True):
-        if places.get(o) != place:
-            source.line(f"copyto({place}, {operands.get(o) or source.view(o)})")
+        if o in operands and places.get(o) != place:
+            source.line(f"copyto({place}, {operands[o]})")
+        elif places.get(o) != place:
+            base = o
+            while base.op == "reshape" and copied(base):
+                base = base.args[0]  # the reshape of the place, which has no gaps, is a view
+            at = place if base is o else f"{place}.reshape({base.shape})"
+            source.passes(copied(base))
+            source.line(f"copyto({at}, {source.view(base)})")

@@ -18,7 +18,7 @@ from eqfuse.emit.numpy_erf import room_bytes
 from eqfuse.emit.numpy_narrow import by_columns
 from eqfuse.emit.numpy_ops import CHOOSE_FROM, computes, into, masked_copy
 from eqfuse.emit.numpy_source import Source, bits, last_uses, straight
-from eqfuse.emit.numpy_temporaries import buffers, for_blas, lies_apart, temporaries
+from eqfuse.emit.numpy_temporaries import buffers, copied, for_blas, lies_apart, temporaries
 from eqfuse.emit.order import frugal
 from eqfuse.emit.panel import Cut, Panel
 from eqfuse.ir import Graph, Node, Shape, const
@@ -276,6 +276,7 @@ class Stage:
     def _array(self, n: Node, right: bool) -> str:
         dims = self.panel.dims(n.shape)
         text = self.known.get(n) or self.source.view(n)
+        self.source.made_bytes += 0 if n in self.known else copied(n)
         if right and not for_blas(n):  # NumPy would multiply without BLAS
             self.source.made_bytes += n.type.nbytes
             text = f"ascontiguousarray({text})"

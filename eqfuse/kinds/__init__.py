@@ -7,6 +7,7 @@ One module per kind; each accepts, refuses with a reason, or leaves the operator
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from eqfuse.cost import Work, roofline
 from eqfuse.errors import EqfuseError
@@ -91,7 +92,7 @@ def merge(a: State, b: State) -> State | str:
         return State(kind, a.space, a.space, axes=anchors[0].axes)
     if kinds == {"contract"} and a.products == b.products:
         axes = max(a.axes, b.axes, key=len)
-        return State("contract", a.space, a.space, axes=axes, products=a.products, panel=a.panel)
+        return replace(a, shape=a.space, axes=axes, fused=a.product is not None)
     return f"kernels of kind {a.kind} and {b.kind} do not merge"
 
 

@@ -1,14 +1,21 @@
 """contract: one matrix product or convolution. Operands as views, a prologue on the left operand, an epilogue.
 
 On a CPU the product is computed by panels of whole rows, so the prologue may be a row kernel over the last axis and the
-epilogue may reduce over it. On a GPU the product is a library call and its consumers fuse among themselves.
+epilogue may reduce over it. On a GPU a lone matrix product is a library call; with elementwise work around it, it is a
+tiled kernel of our own (`kinds/product`). A lone convolution is whichever is cheaper.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from eqfuse.cost import Work, roofline
+from eqfuse.hardware import Device
 from eqfuse.kinds.kind import Kind
+from eqfuse.kinds.product import call_is_dearer, multiplied, product_of, seconds
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
+from eqfuse.plan import Price
 
 
 def accept(call: Call) -> State | str | None:
@@ -17,9 +24,10 @@ def accept(call: Call) -> State | str | None:
     anchors = call.anchors
     if not anchors or not all(a.kind == "contract" for a in anchors):
         return None
-    if call.device.kind == "gpu":
-        return "the product is a library call on this device"
     first = anchors[0]
+    on_gpu = call.device.kind == "gpu"
+    if on_gpu and first.product is None:
+        return "the product is a library call on this device"
     if any(a.products != first.products for a in anchors):
         return "it needs two different products"
     if call.is_a(Role.ELEMENTWISE):
@@ -27,11 +35,13 @@ def accept(call: Call) -> State | str | None:
         reduced = State("contract", (), first.space, axes=axes).reduced
         if call.out.shape != first.space and (not axes or call.out.shape != reduced):
             return "the epilogue of a product works on the product's own elements"
-        return State("contract", call.out.shape, first.space, axes=axes, products=first.products, panel=first.panel)
+        return replace(first, shape=call.out.shape, axes=axes, fused=on_gpu)
     if call.is_a(Role.REDUCTION):
+        if on_gpu:
+            return "a reduction of a product is a kernel of its own on this device"
         if not first.panel or call.attrs[0] != (-1,) or first.shape != first.space:
             return "only a reduction over whole rows of a matrix product can follow it in one kernel"
-        return State("contract", call.out.shape, first.space, axes=(-1,), products=first.products, panel=True)
+        return replace(first, shape=call.out.shape, axes=(-1,))
     if call.is_a(Role.VIEW):
         return "a view of a product is taken by its reader"
     return None
@@ -43,10 +53,10 @@ def _product(call: Call) -> State | str | None:
         return "the right operand of a product is read from memory"
     matmul = call.row.name == "matmul"
     done = State("contract", call.out.shape, call.out.shape, products=(call.name,), panel=matmul)
+    if call.device.kind == "gpu":
+        return _on_gpu(call, replace(done, panel=False))
     if left.at_leaf:
         return done
-    if call.device.kind == "gpu":
-        return "the product is a library call on this device"
     if matmul and call.types[0].shape[:-2] != call.out.shape[:-2]:
         return "the left operand would be computed once per batch entry"
     if left.kind == "map":
@@ -59,4 +69,27 @@ def _product(call: Call) -> State | str | None:
     return f"the result of a kernel of kind {left.kind} is stored before a product reads it"
 
 
-KIND = Kind("contract", accept)
+def _on_gpu(call: Call, done: State) -> State | str | None:
+    left = call.states[0]
+    if not multiplied(call.out.dtype.name):
+        return done if left.at_leaf else f"a product of {call.out.dtype.name} is a library call on this device"
+    product = product_of(call.row.name, call.attrs, call.types, call.out, call.device)
+    if left.at_leaf:
+        return replace(done, product=product, fused=call_is_dearer(product, call.device))
+    if left.kind == "map":
+        return replace(done, product=product, fused=True)
+    return f"the result of a kernel of kind {left.kind} is stored before a product reads it"
+
+
+def price(state: State, read: int, written: int, done: Work, device: Device, arguments: int, itemsize: int) -> Price:
+    """The roofline; with the rate, the tiles and the waves of the template where the body is more than a call."""
+    if state.product is None:
+        return roofline(state, read, written, done, device, arguments, itemsize)
+    if state.fused:
+        done = replace(done, seconds=done.seconds - state.product.library + seconds(state.product, device))
+    else:
+        read += state.product.unrolled
+    return roofline(state, read, written, done, device, arguments, itemsize)
+
+
+KIND = Kind("contract", accept, price)

@@ -11,6 +11,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from eqfuse.hardware import Device
 from eqfuse.ir import Shape, TensorType
+from eqfuse.kinds.product import Product
 from eqfuse.ops import Op, Role
 
 
@@ -22,7 +23,8 @@ class State:
     for leaves and views of leaves) says how the value lies in memory. `dense`: every array the value needs lies in
     memory in the value's own element order, so a reshape can be taken on the leaves. `products` names the products
     the body holds. `panel`: each row of `space` is computed whole, so a reduction over the last axis may follow.
-    `held`: elements of each row that stay on chip between two products.
+    `held`: elements of each row that stay on chip between two products. `product`: on a GPU, what the template for
+    products would compute; `fused`: it does so, as there is more in the body than a library call takes.
     """
 
     kind: str
@@ -34,6 +36,8 @@ class State:
     products: tuple[object, ...] = ()
     panel: bool = False
     held: int = 0
+    product: Product | None = None
+    fused: bool = False
 
     @property
     def at_leaf(self) -> bool:

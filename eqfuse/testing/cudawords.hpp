@@ -193,12 +193,40 @@ template <class T> T shfl_xor(int line, unsigned mask, T v, int with, int width 
     unsigned lane = here() % 32, base = lane & ~unsigned(width - 1), source = lane ^ unsigned(with);
     return exchange(mask, v, source, source < base + width, line);
 }
+
+// Tensor cores, in the layouts of PTX: a lane's registers hold pairs of 16-bit numbers.
+template <bool turned> void ldmatrix(unsigned* d, const void* row, int line = __builtin_LINE()) {
+    if ((size_t)row % 16) fail("ldmatrix on line %d: a row does not start at a multiple of 16 bytes", line);
+    unsigned first = meet(0xffffffffu, (unsigned long long)row, line), lane = here() % 32;
+    auto element = [&](unsigned matrix, unsigned row, unsigned column) -> unsigned {
+        return ((const unsigned short*)snap[first + matrix * 8 + row])[column];
+    };
+    for (unsigned j = 0; j < 4; j++) {
+        unsigned r = lane / 4, c = lane % 4 * 2;
+        d[j] = turned ? element(j, c, r) | element(j, c + 1, r) << 16 : element(j, r, c) | element(j, r, c + 1) << 16;
+    }
+}
+template <class T> void mma(float* d, const unsigned* a, const unsigned* b, int line = __builtin_LINE()) {
+    unsigned all[3][64];
+    const unsigned long long own[] = {a[0] | (unsigned long long)a[1] << 32, a[2] | (unsigned long long)a[3] << 32,
+                                      b[0] | (unsigned long long)b[1] << 32};
+    for (int j = 0; j < 3; j++) memcpy(all[j], &snap[meet(0xffffffffu, own[j], line)], sizeof all[j]);
+    auto number = [](unsigned pair, unsigned k) { return float(bits_as<T>((unsigned short)(pair >> k % 2 * 16))); };
+    unsigned lane = here() % 32;
+    for (unsigned j = 0; j < 4; j++) {
+        unsigned r = lane / 4, c = lane % 4 * 2 + j % 2;  // the upper rows are in the odd registers
+        for (unsigned k = 0; k < 16; k++)
+            d[j] += number(all[k / 8][(r * 4 + k % 8 / 2) * 2 + j / 2], k) * number(all[2][(c * 4 + k % 8 / 2) * 2 + k / 8], k);
+    }
+}
 static inline unsigned mask_or_all(unsigned mask = 0xffffffffu) { return mask; }
 }  // namespace eqf
 #define __shfl_sync(...) eqf::shfl(__LINE__, __VA_ARGS__)
 #define __shfl_up_sync(...) eqf::shfl_up(__LINE__, __VA_ARGS__)
 #define __shfl_down_sync(...) eqf::shfl_down(__LINE__, __VA_ARGS__)
 #define __shfl_xor_sync(...) eqf::shfl_xor(__LINE__, __VA_ARGS__)
+#define eqf_ldmatrix eqf::ldmatrix
+#define eqf_mma eqf::mma
 #define __ballot_sync(mask, p) eqf::ballot(mask, (p) != 0, __LINE__)
 #define __any_sync(mask, p) int(eqf::ballot(mask, (p) != 0, __LINE__) != 0)
 #define __all_sync(mask, p) int(eqf::ballot(mask, (p) == 0, __LINE__) == 0)

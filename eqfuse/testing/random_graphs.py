@@ -20,15 +20,17 @@ BINARY = ("add", "multiply", "subtract", "maximum", "minimum")
 EXTENTS = (1, 2, 3, 4)
 
 
-def random_graph(rng: np.random.Generator, operators: int = 12) -> tuple[Graph, list[np.ndarray]]:
+def random_graph(
+    rng: np.random.Generator, operators: int = 12, extents: tuple[int, ...] = EXTENTS
+) -> tuple[Graph, list[np.ndarray]]:
     """A float64 program of about `operators` operators over three matrices, a row, a column and a constant matrix."""
-    m, n = (int(rng.choice(EXTENTS)) for _ in range(2))
+    m, n = (int(rng.choice(extents)) for _ in range(2))
     shapes = [(m, n), (m, n), (n, m), (1, n), (m, 1)]
     inputs = [input_node(f"x{i}", TensorType(F64, shape)) for i, shape in enumerate(shapes)]
     values: list[Node] = [*inputs, const(np.float64(rng.integers(1, 4))), const(rng.integers(-2, 3, (m, n)) / 2)]
     while len(values) < operators + len(inputs) + 2:
         made = _step(rng, values)
-        if made is not None and made.type.size <= 256:
+        if made is not None and made.type.size <= 16 * max(extents) ** 2:
             values.append(made)
     computed = values[len(inputs) + 2 :]
     outputs = [computed[-1], *(computed[int(rng.integers(len(computed)))] for _ in range(int(rng.integers(3))))]
@@ -36,10 +38,29 @@ def random_graph(rng: np.random.Generator, operators: int = 12) -> tuple[Graph, 
     return graph, [rng.uniform(-1, 1, n.shape) for n in graph.inputs]
 
 
-def _step(rng: np.random.Generator, values: list[Node]) -> Node | None:
+def irregular_graph(rng: np.random.Generator, operators: int, extent: int = 512) -> Graph:
+    """A float32 program of so many operators in which nothing repeats and everything reaches a result."""
+    f32 = np.dtype(np.float32)
+    shapes = [(extent, extent)] * 4 + [(1, extent), (extent, 1), (1, 1)]
+    inputs = tuple(input_node(f"x{i}", TensorType(f32, shape)) for i, shape in enumerate(shapes))
+    values: list[Node] = [*inputs, const(np.float32(0.5)), const(np.float32(3))]
+    unread: dict[Node, None] = {}
+    while len(values) < operators + len(inputs) + 2:
+        first = list(unread)[int(rng.integers(len(unread)))] if len(unread) > 6 else None
+        made = _step(rng, values[-200:], first)
+        if made is not None and made not in unread and made not in values[-200:]:
+            for a in made.args:
+                unread.pop(a, None)
+            values.append(made)
+            unread[made] = None
+    return Graph(inputs, tuple(unread))
+
+
+def _step(rng: np.random.Generator, values: list[Node], first: Node | None = None) -> Node | None:
     # late values are likelier, so that chains grow and early values keep several readers
     weights = np.arange(1, len(values) + 1) / (len(values) * (len(values) + 1) / 2)
     x, y = (values[int(rng.choice(len(values), p=weights))] for _ in range(2))
+    x = first or x
     choice = int(rng.integers(10))
     if choice < 3:
         return node(str(rng.choice(UNARY)), (x,))
@@ -73,6 +94,7 @@ def scrambled(rng: np.random.Generator, name: str = "cpu") -> Device:
         levels=tuple((capacity, 1 / rate()) for capacity, _ in real.levels),
         thread_levels=tuple((capacity, 1 / rate()) for capacity, _ in real.thread_levels),
         flops=tuple((dtype, 1 / rate()) for dtype, _ in real.flops),
+        tiled_flops=tuple((dtype, 1 / rate()) for dtype, _ in real.tiled_flops),
         elements=tuple((op, tuple((dtype, rate()) for dtype, _ in row)) for op, row in real.elements),
     )
 

@@ -47,12 +47,16 @@ def graph(id: str, full: dict, small: dict, better: str, exactness: str = "E", f
     return add
 
 
+def floats(bits: int, *shape: int) -> TensorType:
+    return TensorType(np.dtype(f"float{bits}"), shape)
+
+
 def f32(*shape: int) -> TensorType:
-    return TensorType(np.dtype(np.float32), shape)
+    return floats(32, *shape)
 
 
 def f16(*shape: int) -> TensorType:
-    return TensorType(np.dtype(np.float16), shape)
+    return floats(16, *shape)
 
 
 def weight(*shape: int, seed: int = 0) -> np.ndarray:
@@ -102,8 +106,8 @@ def chain_with_three_readers(n: int, k: int) -> Program:
 
 @graph("G4 N=4096", {"m": 4096, "k": 4096, "n": 4096}, {"m": 4, "k": 6, "n": 8}, "store gelu(x)", factor=2.09)
 @graph("G4 N=64", {"m": 4096, "k": 4096, "n": 64}, {"m": 4, "k": 6, "n": 2}, "gelu as a prologue", factor=1.47)
-def gelu_before_a_product(m: int, k: int, n: int) -> Program:
-    return lambda x, w: gelu(x) @ w, [f16(m, k), f16(k, n)]
+def gelu_before_a_product(m: int, k: int, n: int, bits: int = 16) -> Program:
+    return lambda x, w: gelu(x) @ w, [floats(bits, m, k), floats(bits, k, n)]
 
 
 @graph("G5", {"m": 8192, "n": 1024}, {"m": 4, "n": 6}, "bias joins the pointwise kernel", "R", 1.02)
@@ -163,12 +167,12 @@ def three_projections(m: int, n: int) -> Program:
 
 
 @graph("G13", {"m": 4096, "k": 4096, "n": 11008}, {"m": 4, "k": 6, "n": 8}, "one product, epilogue", "E*", 1.06)
-def gated_unit(m: int, k: int, n: int) -> Program:
+def gated_unit(m: int, k: int, n: int, bits: int = 16) -> Program:
     def program(x: Any, w1: Any, w2: Any) -> Any:
         a = x @ w1
         return a / (1 + np.exp(-a)) * (x @ w2)
 
-    return program, [f16(m, k), f16(k, n), f16(k, n)]
+    return program, [floats(bits, m, k), floats(bits, k, n), floats(bits, k, n)]
 
 
 @graph("G14", {"n": 8192}, {"n": 6}, "one kernel per row", factor=2.00)

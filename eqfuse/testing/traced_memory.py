@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,15 +20,15 @@ from eqfuse.threads import pool, scratch
 def call_bytes(program: Program, arrays: Sequence[Any]) -> int:
     """The most that calls of `program` hold beside its arguments and results.
 
-    Memory that earlier programs left behind for later ones is dropped first, but for that of the results (up to a size;
-    see `memory.Results`). A few kilobytes of it are Python's own objects.
+    Memory that earlier programs left behind is dropped first, but for that of results, where `memory.Results` keeps it:
+    it must be of 32 KiB to 32 MiB each. Some kilobytes are Python's own objects.
     """
     program.run(arrays)
     arenas.kept = None
     program._ready.clear()
     scratch.memory = np.empty(0, np.uint8)
     pool.workers.clear()
-    pool.share(list, 64, program.plan.device.threads, False)  # new threads, without scratch memory
+    pool.share(_idle, 64, program.plan.device.threads, False)  # new threads, without scratch memory
     gc.collect()
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
@@ -37,3 +37,8 @@ def call_bytes(program: Program, arrays: Sequence[Any]) -> int:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return peak - before
+
+
+def _idle(tiles: Iterator[int]) -> None:
+    for _ in tiles:
+        pass

@@ -13,7 +13,7 @@ from eqfuse.testing.programs import RandomProgram, programs
 from tests.drawing import drawn_alike
 
 SHORT = ef.Budget(seconds=0.5, nodes=500, rounds=5)
-EXAMPLES = 150  # times eight parts: 1,200 in the usual run
+EXAMPLES = 60  # times eight parts: 480 in the usual run
 
 
 @pytest.fixture(scope="module", autouse=True)

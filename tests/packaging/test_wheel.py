@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("eqfuse", "rewrites", "extract")
+PACKAGES = ("eqfuse", "benches", "extract", "rewrites")
 SHIPPED = (".py", ".hpp", "py.typed")
 
 

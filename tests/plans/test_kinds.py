@@ -134,10 +134,24 @@ def test_attention_may_divide_by_the_row_sums_after_the_second_product():
     assert kind(op("divide", op("matmul", e, v), op("sum", e, attrs=ROWS))) == "attention"
 
 
-def test_on_a_gpu_a_product_is_a_library_call_that_nothing_joins():
-    product = op("matmul", X, tensor("w", 16, 4))
+def test_on_a_gpu_a_product_takes_elementwise_work_on_both_sides():
+    """A2.5, A2.6"""
+    product = op("matmul", op("tanh", X), tensor("w", 16, 4))
+    assert kind(op("maximum", op("add", product, tensor("b", 4)), const(np.float32(0))), device=GPU) == "contract"
+
+
+def test_on_a_gpu_reductions_before_and_after_a_product_are_kernels_of_their_own():
+    w = tensor("w", 16, 4)
+    assert "kernel of its own" in refusal(op("sum", op("matmul", X, w), attrs=ROWS), device=GPU)
+    assert "is stored before" in refusal(op("matmul", softmax(X), w), device=GPU)
+
+
+def test_on_a_gpu_a_product_of_integers_is_a_library_call_that_nothing_joins():
+    a, b = (input_node(n, TensorType(np.dtype(np.int32), (4, 4))) for n in "ab")
+    product = op("matmul", a, b)
     assert kind(product, device=GPU) == "contract"
-    assert "library call" in refusal(op("exp", product), device=GPU)
+    assert "library call" in refusal(op("negative", product), device=GPU)
+    assert "library call" in refusal(op("matmul", op("negative", a), b), device=GPU)
 
 
 def test_a_convolution_takes_its_bias_and_relu():

@@ -1,0 +1,164 @@
+"""Joint choice of algebra, fusion and recomputation against greedy fusion: by prediction, and on this CPU's clock.
+
+Run: eqfuse bench greedy [--predict] [--quick] [--json FILE] [--plots DIR] [name…], where a name is a graph, or one of
+suite, controls and networks. Arms, on one price and one emitter: greedy (the best of four fusers, no algebra); greedy +
+pass (the same behind a fixed-order algebraic pass); algebra only (cheapest operators first, then the best greedy
+fusion); fusion only (our extraction of the program as written); joint. The exit status tells whether the joint choice
+was never dearer by prediction and every answer right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from eqfuse.benches import tables
+from eqfuse.benches.arms import Choices, choices, space_of
+from eqfuse.benches.measured import Measurement, agreement, geometric_mean, measure
+from eqfuse.benches.shortfalls import verdict
+from eqfuse.benches.subjects import SUBJECTS, Subject
+from eqfuse.benches.timing import machine
+from eqfuse.errors import EqfuseError
+from eqfuse.hardware import Device, datasheet, device
+from eqfuse.targets import device_for
+
+TEXTBOOK = "A100, textbook"  # the device of docs/adversarial-suite.md
+SECONDS = 1.5  # of timing, for one program
+SLOWER = 1.03  # how much slower than the best greedy plan a joint one may be
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """One program on one device. `saturation`: seconds, of the one space all its devices and arms share.
+
+    `verdict`: against what docs/adversarial-suite.md predicts at full size on its own device.
+    """
+
+    subject: Subject
+    device: str
+    operators: int
+    nodes: int
+    saturation: float
+    found: Choices
+    verdict: str
+
+    def to_json(self) -> dict[str, Any]:
+        arms = {
+            name: {"extractor": c.extractor, "seconds": c.seconds, "kernels": c.kernels, "search_seconds": c.search}
+            for name, c in self.found.arms().items()
+        }
+        return {
+            "id": self.subject.id, "group": self.subject.group, "device": self.device, "operators": self.operators,
+            "egraph_nodes": self.nodes, "saturation_seconds": self.saturation, "arms": arms,
+            "extractors": {name: c.seconds for name, c in self.found.by.items()},
+            "factor": self.found.factor, "gap": self.found.gap, "verdict": self.verdict,
+        }  # fmt: skip
+
+
+def devices() -> dict[str, Device]:
+    return {TEXTBOOK: datasheet("a100"), "A100": device("a100"), "H200": device("h200"), "this CPU": device_for("cpu")}
+
+
+def predictions(subject: Subject, on: dict[str, Device], quick: bool = False) -> Iterator[Predicted]:
+    """What every arm is predicted to take, at full size; with `quick` at a small one, and without the optimum."""
+    graph = subject.small() if quick else subject.full()
+    space = space_of(graph)
+    for name, where in on.items():
+        found = choices(space, where, exact=not quick)
+        judged = verdict(subject.id, found) if name == TEXTBOOK and not quick else ""
+        yield Predicted(subject, name, len(graph.operators), space.n_nodes, space.seconds, found, judged)
+
+
+def selected(names: Sequence[str]) -> list[Subject]:
+    """The subjects with one of `names` as their name or group; all for none. EqfuseError for an unknown name."""
+    known = {s.id for s in SUBJECTS.values()} | {s.group for s in SUBJECTS.values()}
+    if unknown := [n for n in names if n not in known]:
+        raise EqfuseError(f"no graph or group is named {unknown[0]!r}; there are {', '.join(sorted(known))}")
+    return [s for s in SUBJECTS.values() if not names or {s.id, s.group} & set(names)]
+
+
+def summary(predicted: Sequence[Predicted], measured: Sequence[Measurement]) -> dict[str, Any]:
+    """The figures that the comparison is judged by."""
+    found: dict[str, Any] = {"devices": {}}
+    for name in dict.fromkeys(p.device for p in predicted):
+        rows = [p for p in predicted if p.device == name]
+        gaps = {p.subject.id: p.found.gap for p in rows if p.found.gap is not None}
+        worst = max(gaps, key=gaps.__getitem__, default=None)
+        found["devices"][name] = {
+            "rows": len(rows),
+            "dearer_than_greedy": [p.subject.id for p in rows if p.found.factor < 1 - 1e-9],
+            "factors": _factors({p.subject.id: p.found.factor for p in rows}),
+            "largest_gap": None if worst is None else {"id": worst, "gap": gaps[worst], "of": len(gaps)},
+        }
+    if measured:
+        found["measured"] = {
+            "rows": len(measured),
+            "factors": _factors({m.id: m.factor for m in measured}),
+            "slower_than_greedy": {m.id: m.factor for m in measured if m.factor * SLOWER < 1},
+            "agreement": asdict(agreement(measured)),
+        }
+    return found
+
+
+def _factors(by: Mapping[str, float]) -> dict[str, float]:
+    """Geometric means by group."""
+    groups = dict.fromkeys(SUBJECTS[id].group for id in by)
+    return {g: geometric_mean([f for id, f in by.items() if SUBJECTS[id].group == g]) for g in groups}
+
+
+def _json(predicted: Sequence[Predicted], measured: Sequence[Measurement], found: dict[str, Any]) -> str:
+    times = [asdict(m) | {"sizes": SUBJECTS[m.id].sizes, "factor": m.factor, "same": m.same} for m in measured]
+    whole: dict[str, Any] = {"date": str(date.today()), "machine": machine(), "summary": found}
+    whole |= {"predicted": [p.to_json() for p in predicted], "measured": times}
+    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="eqfuse bench greedy", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--predict", action="store_true", help="predictions only, nothing is timed")
+    parser.add_argument("--quick", action="store_true", help="small sizes and short runs, no optimum: a smoke test")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all rows to FILE")
+    parser.add_argument("--plots", type=Path, metavar="DIR", help="also draw the rows into DIR (extra `plot`)")
+    parser.add_argument("names", nargs="*", metavar="name", help="a graph (G7, NasRNN …), suite, controls or networks")
+    options = parser.parse_args(arguments)
+    console = Console(width=None if sys.stdout.isatty() else 170)
+    subjects, on = selected(options.names), devices()
+    console.print(machine(), highlight=False)
+    predicted: list[Predicted] = []
+    with tables.waiting(console) as say:
+        for subject in subjects:
+            say(f"predicting {subject.id}")
+            predicted += predictions(subject, on, options.quick)
+    for name in on:
+        console.print(tables.predicted(name, [p for p in predicted if p.device == name]))
+    console.print(tables.searched([p for p in predicted if p.device == "A100"]))
+    measured = []
+    if not options.predict:
+        with tables.waiting(console) as say:
+            for subject in subjects:
+                say(f"measuring {subject.id}")
+                graph = subject.small() if options.quick else subject.fits()
+                measured.append(measure(subject.id, graph, 0.1 if options.quick else SECONDS))
+        console.print(tables.measured(measured))
+    found = summary(predicted, measured)
+    console.print(tables.summary(found), highlight=False)
+    if options.json:
+        options.json.write_text(_json(predicted, measured, found), encoding="utf-8")
+    if options.plots:
+        from eqfuse.benches.plots import draw
+
+        for path in draw(options.plots, predicted, measured):
+            console.print(f"drawn: {path}", highlight=False)
+    return int(any(d["dearer_than_greedy"] for d in found["devices"].values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""The arms on the clock: every distinct plan of a program, answers checked first, then all of them timed in turn.
+
+In: a graph that fits this machine. Out: predicted and measured seconds of its plans, and how well these
+agree in rank.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from eqfuse.benches.arms import ARMS, Choice, choices, space_of
+from eqfuse.benches.same import kernels_of
+from eqfuse.benches.timing import medians
+from eqfuse.emit import emit
+from eqfuse.errors import EqfuseError
+from eqfuse.ir import Graph
+from eqfuse.meaning import evaluate
+from eqfuse.targets import device_for
+
+APART = 1.1  # predicted times that differ by less are not asked to be in the right order
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One distinct plan. `extractors`: all that chose these kernels."""
+
+    extractors: tuple[str, ...]
+    kernels: int
+    predicted: float
+    measured: float
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One program. `arms`: which of `plans` each arm's best one is."""
+
+    id: str
+    plans: tuple[Timed, ...]
+    arms: Mapping[str, int]
+
+    def seconds(self, arm: str) -> float:
+        return self.plans[self.arms[arm]].measured
+
+    @property
+    def same(self) -> bool:
+        """Are the best greedy plan and the joint one the same kernels?"""
+        return self.arms["greedy"] == self.arms["joint"]
+
+    @property
+    def factor(self) -> float:
+        """Time of the best greedy plan, by prediction, over that of the joint one; 1 for the same kernels."""
+        return 1.0 if self.same else self.seconds("greedy") / self.seconds("joint")
+
+
+def measure(id: str, graph: Graph, seconds: float) -> Measurement:
+    """Time the plans of `graph` for this CPU, for about `seconds`. EqfuseError when one gives a wrong answer."""
+    found = choices(space_of(graph), device_for("cpu"))
+    distinct: dict[tuple[str, ...], list[Choice]] = {}
+    for choice in found.by.values():
+        distinct.setdefault(kernels_of(choice.plan), []).append(choice)
+    arrays = arguments(graph)
+    wanted = evaluate(graph, arrays)
+    programs = []
+    for same in distinct.values():
+        program = emit(same[0].plan)
+        _check(id, same[0].extractor, program.run(arrays), wanted)
+        programs.append(program)
+    del wanted
+    taken = medians([partial(p.run, arrays) for p in programs], seconds, least=3)
+    plans = tuple(
+        Timed(tuple(c.extractor for c in same), same[0].kernels, same[0].seconds, t)
+        for same, t in zip(distinct.values(), taken, strict=True)
+    )
+    return Measurement(id, plans, {arm: _place(plans, found.arm(arm)) for arm in ARMS})
+
+
+def _place(plans: Sequence[Timed], choice: Choice) -> int:
+    return next(i for i, plan in enumerate(plans) if choice.extractor in plan.extractors)
+
+
+def arguments(graph: Graph, seed: int = 0) -> list[np.ndarray]:
+    """Random arrays for the inputs: normal numbers, small whole ones where integers are wanted."""
+    rng = np.random.default_rng(seed)
+    return [
+        rng.standard_normal(n.shape, np.float32).astype(n.dtype) if n.dtype.kind == "f"
+        else rng.integers(0, 8, n.shape).astype(n.dtype)
+        for n in graph.inputs
+    ]  # fmt: skip
+
+
+def _check(id: str, extractor: str, got: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> None:
+    for g, w in zip(got, wanted, strict=True):
+        near = 1e3 * float(np.finfo(w.dtype).eps) * max(1.0, float(np.abs(w).max(initial=0)))
+        if (g.dtype, g.shape) != (w.dtype, w.shape) or not np.allclose(g, w, rtol=0, atol=near, equal_nan=True):
+            raise EqfuseError(f"{id}, {extractor}: the answer is not the evaluator's")
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How well predicted times rank measured ones.
+
+    `spearman`: over all plans of all programs. `pairs`: plans of one program that are predicted clearly
+    apart; `right`: of these, in the order that was measured. `error`: how many times a prediction is off, either way,
+    in geometric mean.
+    """
+
+    plans: int
+    spearman: float
+    pairs: int
+    right: int
+    error: float
+
+
+def agreement(rows: Sequence[Measurement]) -> Agreement:
+    plans = [p for row in rows for p in row.plans]
+    pairs = [
+        (a.measured < b.measured) == (a.predicted < b.predicted)
+        for row in rows
+        for a, b in combinations(row.plans, 2)
+        if max(a.predicted, b.predicted) > APART * min(a.predicted, b.predicted)
+    ]
+    rank = spearmanr([p.predicted for p in plans], [p.measured for p in plans]).statistic
+    off = [abs(math.log(p.measured / p.predicted)) for p in plans]
+    return Agreement(len(plans), float(rank), len(pairs), sum(pairs), math.exp(sum(off) / len(off)))
+
+
+def geometric_mean(factors: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, factors)) / len(factors))
+
+

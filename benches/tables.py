@@ -1,0 +1,124 @@
+"""How the comparison with greedy fusion is printed: tables by device, of search times, and of what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from eqfuse.benches.arms import ARMS
+from eqfuse.benches.measured import Measurement
+from eqfuse.benches.subjects import SUBJECTS
+from eqfuse.explain import duration
+from eqfuse.testing.suite import GRAPHS
+
+if TYPE_CHECKING:
+    from eqfuse.benches.greedy import Predicted
+
+NOTE = """\
+Comparable: the graphs, and what is timed: from the graph to the chosen program. Not comparable: the machines; TASO \
+and TENSAT price operators by times measured before on one GPU, eqfuse whole kernels by a model; they choose among \
+operators, eqfuse among operators, kernels and what is computed twice; equal layers are searched once here. Theirs are \
+the seconds published with TENSAT, which has none for the corrected BERT, for transformers and for Mirage's kernels."""
+
+
+@contextmanager
+def waiting(console: Console) -> Iterator[Callable[[str], None]]:
+    """A line that tells what is being done, on a terminal only."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("starting", total=None)
+        yield lambda step: progress.update(task, description=step)
+
+
+def _table(title: str, headings: Sequence[str], left: Sequence[str] = ()) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), title=Text(f"\n{title}", style="bold"))
+    table.title_justify = "left"
+    for i, heading in enumerate(headings):
+        justify = "left" if not i or heading in left else "right"
+        table.add_column(heading, justify=justify, no_wrap=heading not in left)  # type: ignore[arg-type]
+    return table
+
+
+def predicted(device: str, rows: Sequence[Predicted]) -> Table:
+    """Predicted times of all arms, at full size."""
+    textbook = any(row.verdict for row in rows)
+    headings = ["", "operators", *ARMS, "which", "×", *(["wanted"] if textbook else []), "gap", "search"]
+    table = _table(f"predicted on {device}", [*headings, *(["verdict"] if textbook else [])], ("which", "verdict"))
+    for row in rows:
+        found, id = row.found, row.subject.id
+        gap = "" if found.gap is None else f"{100 * found.gap:.2f} %"
+        joint = found.arm("joint")
+        cells = [id, str(row.operators), *(duration(found.arm(name).seconds) for name in ARMS)]
+        cells += [found.arm("greedy").extractor.removeprefix("greedy-"), f"{found.factor:.2f}"]
+        if textbook:
+            cells.append(f"{GRAPHS[id].factor:.2f}" if id in GRAPHS else "")
+        cells += [gap, f"{row.saturation + joint.search:.2f} s"]
+        table.add_row(*cells, *([row.verdict] if textbook else []))
+    return table
+
+
+def searched(rows: Sequence[Predicted]) -> Table | str:
+    """Seconds of search, beside those of TASO and TENSAT."""
+    rows = [row for row in rows if row.subject.group == "networks"]
+    if not rows:
+        return ""
+    headings = ("", "operators", "e-graph nodes", "saturation", "extraction", "eqfuse", "TENSAT", "TASO")
+    table = _table("search, seconds", headings)
+    for row in rows:
+        extraction = row.found.arm("joint").search
+        times = [row.saturation, extraction, row.saturation + extraction]
+        theirs = row.subject.searched
+        cells = [f"{t:.2f}" for t in times] + (["", ""] if theirs is None else [f"{theirs[1]:g}", f"{theirs[0]:g}"])
+        table.add_row(row.subject.id, f"{row.operators:,}", f"{row.nodes:,}", *cells)
+    table.caption, table.caption_justify = Text(NOTE), "left"
+    return table
+
+
+def measured(rows: Sequence[Measurement]) -> Table:
+    """Medians on this CPU. "same": that arm's plan runs the same kernels as the joint one."""
+    table = _table("measured on this CPU", ("", *ARMS, "×", "predicted ×", "plans", "sizes"), ("sizes",))
+    for row in rows:
+        joint = row.arms["joint"]
+        cells = [
+            "same" if place == joint and name != "joint" else duration(row.plans[place].measured)
+            for name, place in row.arms.items()
+        ]
+        greedy = row.plans[row.arms["greedy"]]
+        factor = "same plan" if row.same else f"{row.factor:.2f}"
+        wanted = "" if row.same else f"{greedy.predicted / row.plans[joint].predicted:.2f}"
+        table.add_row(row.id, *cells, factor, wanted, str(len(row.plans)), SUBJECTS[row.id].sizes)
+    return table
+
+
+def summary(found: dict[str, Any]) -> str:
+    """The figures that the comparison is judged by, a line each."""
+    lines = [""]
+    for name, row in found["devices"].items():
+        dearer = ", ".join(row["dearer_than_greedy"]) or "none"
+        line = f"{name}: joint dearer than the best greedy: {dearer} of {row['rows']}"
+        line += f"; greedy over joint, geometric means: {_means(row['factors'])}"
+        if gap := row["largest_gap"]:
+            line += f"; largest gap to the optimum {100 * gap['gap']:.2f} % ({gap['id']}) of {gap['of']} programs"
+        lines.append(line)
+    if row := found.get("measured"):
+        a = row["agreement"]
+        slower = ", ".join(f"{id} {factor:.2f}" for id, factor in row["slower_than_greedy"].items()) or "none"
+        lines += [
+            f"measured: greedy over joint, geometric means: {_means(row['factors'])}, wanted over the suite ≥ 1.3; "
+            f"slower than the best greedy by more than 3 %: {slower}",
+            f"predicted against measured: Spearman {a['spearman']:.3f} over {a['plans']} plans, wanted ≥ 0.9; "
+            f"{a['right']} of {a['pairs']} pairs of plans of one program in the right order; off by a factor of "
+            f"{a['error']:.2f} in geometric mean",
+        ]
+    return "\n".join(lines)
+
+
+def _means(factors: Mapping[str, float]) -> str:
+    return ", ".join(f"{group} {mean:.2f}" for group, mean in factors.items())

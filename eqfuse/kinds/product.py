@@ -1,0 +1,155 @@
+"""What the tiled product of the CUDA target costs: which tile it takes, how full its waves are, what it loads again.
+
+In: a product's or a convolution's extents, a GPU. Out: `Tile`, seconds. `kinds/contract` prices with it and
+`emit/cuda_contract` emits the same tile.
+
+A convolution is the product of its filters [filters, channels x window] and the windows [channels x window, places].
+
+How near the template comes to the library (`Device.tiled_flops`) is taken from what others measured, not from a run of
+this one. float32, 8x8 results a thread, 16-byte loads, two buffers: 78 % of cuBLAS (A6000, S. Boehm, "How to optimize a
+CUDA matmul kernel", kernel 6; 94 % with warp tiles), 85-90 % (L20, CUDA-Learn-Notes sgemm). Tensor cores through
+`mma.sync`, operands staged in registers: 66-69 % of cuBLAS with one buffer, 92 % with two and asynchronous copies (L20,
+CUDA-Learn-Notes hgemm, 4096x8192x1024); `mma.sync` itself reaches 62-65 % of Hopper's peak.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from eqfuse.cost import work
+from eqfuse.hardware import Device
+from eqfuse.ir import Graph, TensorType
+from eqfuse.ops import Role, row
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """What one block computes: rows x columns of the result, `depth` terms at a time. `part`: rows and columns of one
+    thread (of one warp on tensor cores). `share`: its rate over that of the first tile in the list."""
+
+    rows: int
+    columns: int
+    depth: int
+    part: tuple[int, int]
+    share: float
+
+    def threads(self, tensor: bool) -> int:
+        return self.rows * self.columns // math.prod(self.part) * (32 if tensor else 1)
+
+
+# Smaller tiles load more per operation: 8x8 results a thread read 16 values per 64 multiplications, 4x4 read 8 per 16.
+# Boehm's kernels 4 and 5 (8 and 64 results a thread) reach 36 and 69 % of cuBLAS.
+TILES = {
+    "float32": (Tile(128, 128, 16, (8, 8), 1.0), Tile(128, 64, 16, (8, 4), 0.8), Tile(64, 128, 16, (4, 8), 0.8),
+                Tile(64, 64, 16, (4, 4), 0.65), Tile(32, 32, 16, (4, 4), 0.4)),
+    "float64": (Tile(64, 64, 8, (4, 4), 1.0), Tile(32, 32, 8, (4, 4), 0.6)),
+    "tensor": (Tile(128, 128, 32, (64, 32), 1.0), Tile(128, 64, 32, (32, 32), 0.8), Tile(64, 128, 32, (32, 32), 0.8),
+               Tile(64, 64, 32, (32, 32), 0.65)),
+}  # fmt: skip
+PLACING = 20  # integer operations that find one element of a window and whether it is padding, counted in the text
+UNALIGNED = 0.5  # share of its rate that a product keeps on tensor cores where rows do not start at multiples of 8
+TENSOR_CORES = 80  # the compute capability from which on mma.m16n8k16 takes both 16-bit types
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """`batch` products [rows, depth] x [depth, columns]. `windows`: the right one has windows of images, an element of
+    which takes `placing` integer operations to find. `library`: seconds of the work as priced for a library call, and
+    `unrolled` bytes that one moves beside what is read and written: CuPy has no convolution, so the windows are stored
+    and read, and their product is copied twice to lie as asked."""
+
+    dtype: str
+    batch: int
+    rows: int
+    columns: int
+    depth: int
+    windows: bool
+    placing: int
+    library: float
+    unrolled: int = 0
+
+    def again(self, size: int, device: Device) -> float:
+        """How often a prologue on an operand of `size` elements is computed for each of them."""
+        return self.loads(tile_for(self, device)) / max(size, 1)
+
+    def loads(self, tile: Tile) -> int:
+        """Elements loaded of the operand that may have a prologue: the windows, or the left one of two matrices."""
+        if self.windows:
+            return self.batch * self.columns * self.depth * -(-self.rows // tile.rows)
+        return self.batch * self.rows * self.depth * -(-self.columns // tile.columns)
+
+
+def product_of(op: str, attrs: tuple, types: Sequence[TensorType], out: TensorType, device: Device) -> Product:
+    """The extents of a matmul or conv. What a right operand without batch multiplies is one tall matrix."""
+    name, library = out.dtype.name, work(op, attrs, out, types, device).seconds
+    if op == "conv":
+        strides, padding, _, groups = attrs
+        filters, _, *window = types[1].shape
+        plain = math.prod(window) == math.prod(strides) == 1 and not any(map(any, padding))
+        places, depth = out.size // max(filters, 1), math.prod(types[1].shape[1:])
+        unrolled = out.dtype.itemsize * (2 * groups * places * depth + 4 * out.size)
+        return Product(name, groups, filters // groups, places, depth, True, 0 if plain else PLACING, library, unrolled)
+    *_, rows, depth = types[0].shape
+    batch = math.prod(out.shape[:-2])
+    if math.prod(types[1].shape[:-2]) == 1:
+        batch, rows = 1, batch * rows
+    return Product(name, batch, rows, out.shape[-1], depth, False, 0, library)
+
+
+def on_tensor_cores(dtype: str, device: Device) -> bool:
+    return dtype in ("float16", "bfloat16") and int(device.arch.removeprefix("sm_")) >= TENSOR_CORES
+
+
+def multiplied(dtype: str) -> bool:
+    """Has the template a form for this type? (NumPy has no matmul of bfloat16; convolutions may be of it.)"""
+    return dtype in ("float32", "float64", "float16", "bfloat16")
+
+
+def tile_for(product: Product, device: Device) -> Tile:
+    """The tile that takes the least time; the largest where all take the same."""
+    return min(_tiles(product, device), key=lambda tile: _seconds(product, tile, device))
+
+
+def seconds(product: Product, device: Device) -> float:
+    """The multiplications of the tiled product, without what is fused into it."""
+    return min(_seconds(product, tile, device) for tile in _tiles(product, device))
+
+
+def _tiles(product: Product, device: Device) -> tuple[Tile, ...]:
+    if on_tensor_cores(product.dtype, device):
+        return TILES["tensor"]
+    return TILES["float64" if product.dtype == "float64" else "float32"]
+
+
+def _seconds(product: Product, tile: Tile, device: Device) -> float:
+    """Whole tiles, in whole waves over the multiprocessors; a device that has none listed is a plain roofline."""
+    down, across = -(-product.rows // tile.rows), -(-product.columns // tile.columns)
+    rate = device.tiled_rate(product.dtype)
+    if not device.multiprocessors:
+        return 2 * product.batch * product.rows * product.columns * product.depth / rate
+    aligned = math.gcd(product.depth, product.columns) % 4 == 0
+    share = tile.share * (1 if aligned or not on_tensor_cores(product.dtype, device) else UNALIGNED)
+    placing = product.placing * product.loads(tile) / device.scalar_rate("int32")
+    turns = -(-product.batch * down * across // device.multiprocessors)
+    deep = -(-product.depth // tile.depth) * tile.depth
+    return turns * 2 * tile.rows * tile.columns * deep * device.multiprocessors / (rate * share) + placing
+
+
+def call_is_dearer(product: Product, device: Device) -> bool:
+    """Does the template compute a convolution by itself faster than library calls? (It never does a matrix product.)"""
+    call = product.library + product.unrolled / device.memory_bytes_per_second
+    return product.windows and seconds(product, device) < call
+
+
+def is_tiled(body: Graph, device: Device) -> bool:
+    """Does the template compute `body`, rather than library calls? One with more in it than a product always is, if the
+    template has a form for its type."""
+    working = [n for n in body.operators if row(n.op).role is not Role.VIEW]
+    lone = working[0]
+    if not all(multiplied(n.dtype.name) for n in working if row(n.op).role is Role.CONTRACTION):
+        return False
+    if len(working) > 1 or lone not in body.outputs:
+        return True
+    return call_is_dearer(product_of(lone.op, lone.attrs, [a.type for a in lone.args], lone.type, device), device)

@@ -1,0 +1,24 @@
+"""Arms of an ablation: algebra and fusion each searched without the other, where `flow` searches both together.
+
+Promise: none. In: a saturated `Segment`, a `Device`. Out: a `Cover`.
+"""
+
+from __future__ import annotations
+
+from eqfuse.extract import flow, greedy
+from eqfuse.extract.cover import Cover
+from eqfuse.extract.operators import cheapest
+from eqfuse.extract.plain import plain
+from eqfuse.hardware import Device
+from eqfuse.space import Segment
+
+
+def fusion_only(segment: Segment, device: Device) -> Cover:
+    """`flow` over the program as it is written: no laws."""
+    return flow.extract(plain(segment), device)
+
+
+def algebra_first(segment: Segment, device: Device) -> Cover:
+    """The cheapest program of the space with every operator priced alone, then the best of the greedy fusers on it."""
+    program = cheapest(segment, device)
+    return min(greedy.plans(program, device), key=lambda cover: cover.cost)

@@ -1,0 +1,54 @@
+"""Algebra without fusion: the cheapest program of a Space when every operator is a kernel of its own.
+
+In: a saturated `Segment`, a `Device`. Out: the segment with that program as what was written; a fuser then fuses it. So
+do TASO and TENSAT choose, whose prices are sums over operators, before a compiler fuses what they chose.
+"""
+
+from __future__ import annotations
+
+from eqfuse.extract import greedy
+from eqfuse.extract.assemble import known_body
+from eqfuse.extract.cover import Cover
+from eqfuse.extract.cuts import below
+from eqfuse.extract.flow import area_flow, transplant
+from eqfuse.extract.grammars import OneOperator
+from eqfuse.extract.improve import improve
+from eqfuse.extract.plain import rewritten
+from eqfuse.hardware import Device
+from eqfuse.ir import Graph, Node, node
+from eqfuse.space import Segment
+
+
+def cheapest(segment: Segment, device: Device) -> Segment:
+    """`segment` with its cheapest unfused program, as far as area flow and local moves find it."""
+    grammar = OneOperator(segment, device)
+    written = transplant(greedy.unfused(segment, device), segment, grammar)
+    candidates, starts = area_flow(grammar, [written] if written else [])
+    for start in starts:
+        improve(start, candidates)
+    return rewritten(segment, _program(min(starts, key=lambda cover: cover.cost), segment)) if starts else segment
+
+
+def _program(cover: Cover, segment: Segment) -> Graph:
+    """What `cover` computes, as a graph with the inputs of the segment's own."""
+    value: dict[int, Node] = {c: n for c, n in zip(segment.inputs, segment.graph.inputs, strict=True) if c >= 0}
+
+    def known(of: int) -> Node:
+        if of not in value:
+            body, reads = known_body(segment, of)
+            made = dict(zip(body.inputs, map(known, reads), strict=True))
+            for n in body.nodes:
+                if n not in made:
+                    made[n] = node(n.op, (made[a] for a in n.args), n.attrs) if n.args else n
+            value[of] = made[body.outputs[0]]
+        return value[of]
+
+    for of in cover.order():
+        made: dict[int, Node] = {}
+        for cut in below([cover.choice[of]]):
+            if cut.enode is None:
+                made[id(cut)] = known(cut.of)
+            else:
+                made[id(cut)] = node(cut.enode.op, (made[id(p)] for p in cut.parts), cut.enode.attrs)
+        value[of] = made[id(cover.choice[of])]
+    return Graph(segment.graph.inputs, tuple(map(known, segment.roots)))

@@ -1,0 +1,274 @@
+"""Tiled products of the CUDA target, judged by the evaluator: on the emulator under three schedules that must agree in
+every bit, through NVRTC for two architectures, and on a GPU where there is one."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from eqfuse.emit.cuda import CudaKernel, emit_kernel, module_source
+from eqfuse.errors import UnsupportedOp
+from eqfuse.hardware import datasheet, device
+from eqfuse.ir import Graph, Node, TensorType, const, input_node, node
+from eqfuse.kinds import product
+from eqfuse.meaning import evaluate
+from eqfuse.plan import Kernel, Price
+from eqfuse.testing import cudasim, nvrtc
+
+NO_PRICE = Price(0.0, 0, 0, 0, "memory")
+BF16 = np.dtype(ml_dtypes.bfloat16)
+emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+compiled = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
+
+
+def given(name: str, dtype: object, *shape: int) -> Node:
+    return input_node(name, TensorType(np.dtype(dtype), shape))
+
+
+def number(x: Node, value: float) -> Node:
+    return const(np.asarray(value, x.dtype))
+
+
+def turned(x: Node) -> Node:
+    return node("transpose", (x,), ((*range(x.type.rank - 2), x.type.rank - 1, x.type.rank - 2),))
+
+
+def relu(x: Node) -> Node:
+    return node("maximum", (x, number(x, 0)))
+
+
+def gelu(x: Node) -> Node:
+    cube = node("multiply", (number(x, 0.044715), node("multiply", (x, node("square", (x,))))))
+    inner = node("multiply", (number(x, 0.79788456), node("add", (x, cube))))
+    half, rest = node("multiply", (number(x, 0.5), x)), node("add", (number(x, 1), node("tanh", (inner,))))
+    return node("multiply", (half, rest))
+
+
+def linear(dtype: object, m: int, k: int, n: int) -> tuple[Node, ...]:
+    x, w, b = given("x", dtype, m, k), given("w", dtype, k, n), given("b", dtype, n)
+    return (relu(node("add", (node("matmul", (x, w)), b))),)
+
+
+def both_sides(dtype: object, m: int, k: int, n: int) -> tuple[Node, ...]:
+    """A prologue of two arrays, row scales and a residual after it, and the product itself."""
+    x, w, g = given("x", dtype, m, k), given("w", dtype, k, n), given("g", dtype, k)
+    y = node("matmul", (node("add", (gelu(x), g)), w))
+    return (node("add", (node("multiply", (y, given("s", dtype, m, 1))), given("r", dtype, m, n))), y)
+
+
+def of_transposed(dtype: object, m: int, k: int, n: int) -> tuple[Node, ...]:
+    x, w = turned(given("x", dtype, k, m)), turned(given("w", dtype, n, k))
+    return (node("negative", (node("matmul", (x, w)),)),)
+
+
+def widened(m: int, k: int, n: int) -> tuple[Node, ...]:
+    x, w = given("x", "f2", m, k), given("w", "f2", k, n)
+    wide = node("cast", (node("matmul", (x, w)),), (np.dtype("f4"),))
+    return (node("add", (wide, given("r", "f4", m, n))),)
+
+
+def batched(left: tuple[int, ...], right: tuple[int, ...], *bias: int) -> tuple[Node, ...]:
+    y = node("matmul", (node("abs", (given("x", "f4", *left),)), given("w", "f4", *right)))
+    return (node("add", (y, given("b", "f4", *bias))),)
+
+
+def of_views() -> tuple[Node, ...]:
+    x, w = given("x", "f4", 11, 40), given("w", "f4", 3, 20)
+    part = node("slice", (x,), (((1, 11, 2), (4, 24, 1)),))
+    flipped = node("flip", (node("broadcast_to", (w,), ((2, 3, 20),)),), ((-2,),))
+    return (relu(node("matmul", (part, turned(flipped)))),)
+
+
+def of_constants() -> tuple[Node, ...]:
+    x = given("x", "f4", 6, 20)
+    w, b = (np.arange(n, dtype="f4") / n - 0.5 for n in (160, 8))
+    return (node("add", (node("matmul", (x, const(w.reshape(20, 8)))), const(b))),)
+
+
+def convolution(dtype: object, images: tuple[int, ...], filters: tuple[int, ...], strides: tuple, padding: tuple,
+                dilations: tuple, groups: int = 1) -> tuple[Node, ...]:  # fmt: skip
+    x, w = given("x", dtype, *images), given("w", dtype, *filters)
+    b = given("b", dtype, filters[0], *(1,) * len(strides))
+    y = node("conv", (node("add", (x, number(x, 1))), w), (strides, padding, dilations, groups))
+    return (relu(node("add", (y, b))),)
+
+
+Build = Callable[[], tuple[Node, ...]]
+SAME, NONE, ONES = ((1, 1), (1, 1)), ((0, 0), (0, 0)), (1, 1, 1)
+CASES: dict[str, Build] = {
+    "bias and relu": lambda: linear("f4", 45, 37, 70),
+    "bias and relu, 16 bytes at a time": lambda: linear("f4", 40, 36, 72),
+    "work on both sides, two results": lambda: both_sides("f4", 40, 20, 36),
+    "transposed operands": lambda: of_transposed("f4", 36, 20, 40),
+    "one element": lambda: linear("f4", 1, 1, 1),
+    "no terms": lambda: linear("f4", 5, 0, 7),
+    "double precision": lambda: both_sides("f8", 37, 19, 34),
+    "half precision": lambda: linear("f2", 70, 48, 72),
+    "half precision, odd extents": lambda: linear("f2", 33, 37, 65),
+    "half precision, both sides": lambda: both_sides("f2", 40, 40, 36),
+    "half precision, transposed": lambda: of_transposed("f2", 72, 48, 80),
+    "half precision into float": lambda: widened(20, 24, 18),
+    "batches": lambda: batched((3, 2, 20, 8), (2, 8, 16), 2, 1, 1),
+    "a batch of one": lambda: batched((1, 20, 8), (1, 8, 16), 1, 1),
+    "batches broadcast from the left": lambda: batched((20, 8), (3, 2, 8, 5), 3, 1, 1, 5),
+    "one right operand for a batch": lambda: batched((3, 5, 20, 8), (1, 8, 16), 3, 1, 20, 1),
+    "views of operands": of_views,
+    "operands that are constants": of_constants,
+    "convolution": lambda: convolution("f4", (2, 3, 9, 10), (4, 3, 3, 3), (1, 1), SAME, (1, 1)),
+    "convolution with strides": lambda: convolution("f4", (2, 3, 9, 9), (4, 3, 3, 2), (2, 1), ((2, 0), (0, 2)), (2, 1)),
+    "convolution in groups": lambda: convolution("f4", (2, 6, 8, 8), (4, 3, 3, 3), (1, 1), SAME, (1, 1), 2),
+    "convolution of one element": lambda: convolution("f4", (3, 16, 4, 4), (24, 16, 1, 1), (1, 1), NONE, (1, 1)),
+    "convolution in half precision": lambda: convolution("f2", (2, 6, 8, 8), (4, 3, 3, 3), (1, 1), SAME, (1, 1), 2),
+    "convolution in bfloat16": lambda: convolution(BF16, (2, 3, 6, 8), (4, 3, 3, 3), (1, 1), SAME, (1, 1)),
+    "convolution of a line": lambda: convolution("f4", (2, 3, 17), (4, 3, 5), (2,), ((2, 2),), (1,)),
+    "convolution of a volume": lambda: convolution("f4", (1, 2, 5, 6, 4), (3, 2, 2, 3, 1), ONES, (*SAME, (0, 0)), ONES),
+}  # fmt: skip
+ALL = pytest.mark.parametrize("case", CASES)
+
+
+def kernel_of(outputs: tuple[Node, ...]) -> Kernel:
+    inputs = tuple(dict.fromkeys(n for n in Graph((), outputs).nodes if n.op == "input"))
+    return Kernel("contract", Graph(inputs, outputs), tuple(range(len(inputs))), tuple(range(len(outputs))), NO_PRICE)
+
+
+@functools.cache
+def emitted(case: str) -> tuple[Kernel, CudaKernel]:
+    kernel = kernel_of(CASES[case]())
+    return kernel, emit_kernel(kernel, device("a100"))
+
+
+@functools.cache
+def module() -> str:
+    """One text with all cases: the compiler reads its headers once."""
+    return module_source(list(dict.fromkeys(emitted(case)[1].source for case in CASES)))
+
+
+def inputs_of(kernel: Kernel) -> list[np.ndarray]:
+    """Random numbers; halves where two roundings would differ from one."""
+    rng = np.random.default_rng(len(kernel.body.nodes))
+    normal = [rng.standard_normal(n.shape) for n in kernel.body.inputs]
+    return [np.asarray(np.round(2 * a) / 2 if n.dtype.itemsize == 2 else a).astype(n.dtype)
+            for a, n in zip(normal, kernel.body.inputs, strict=True)]  # fmt: skip
+
+
+def run_emulated(kernel: Kernel, cuda: CudaKernel, code: str, arrays: list[np.ndarray], seed: int) -> list[np.ndarray]:
+    writes = [np.empty(o.shape, o.dtype) for o in kernel.body.outputs]
+    for array in writes:
+        array.reshape(-1).view(np.uint8).fill(0xFF)
+    function = cudasim.CpuRawKernel(code, cuda.name)
+    function(cuda.grid, cuda.block, cuda.arguments(writes, arrays, cuda.constants, []), seed=seed)
+    return writes
+
+
+def judge(kernel: Kernel, got: list[np.ndarray], arrays: list[np.ndarray]) -> None:
+    for found, want in zip(got, evaluate(kernel.body, arrays), strict=True):
+        close = 1e-2 if want.dtype == BF16 else {2: 2e-3, 4: 3e-6, 8: 1e-14}[want.dtype.itemsize]
+        if kernel.body.inputs[0].dtype == np.float16:
+            close = 2e-3
+        found, want = found.astype(np.float64), want.astype(np.float64)
+        np.testing.assert_allclose(found, want, rtol=close, atol=4 * close * max(1.0, np.abs(want).max(initial=0)))
+
+
+@emulated
+@ALL
+def test_the_emulated_product_equals_the_evaluator_bit_for_bit_under_every_schedule(case: str) -> None:
+    kernel, cuda = emitted(case)
+    arrays = inputs_of(kernel)
+    runs = [run_emulated(kernel, cuda, module(), arrays, seed) for seed in range(3)]
+    judge(kernel, runs[0], arrays)
+    for other in runs[1:]:
+        assert all(a.tobytes() == b.tobytes() for a, b in zip(runs[0], other, strict=True))
+
+
+@emulated
+def test_every_tile_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    for kind, dtype in (("float32", "f4"), ("float64", "f8"), ("tensor", "f2")):
+        kernel = kernel_of(both_sides(dtype, 132, 40, 136))
+        for tile in product.TILES[kind]:
+            with monkeypatch.context() as patch:
+                patch.setitem(product.TILES, kind, (tile,))
+                cuda = emit_kernel(kernel, device("a100"))
+            name = f"{cuda.name}_{tile.rows}_{tile.columns}"
+            made.append((kernel, replace(cuda, name=name, source=cuda.source.replace(cuda.name, name))))
+    code = module_source([cuda.source for _, cuda in made])
+    for kernel, cuda in made:
+        arrays = inputs_of(kernel)
+        judge(kernel, run_emulated(kernel, cuda, code, arrays, 2), arrays)
+
+
+LARGE: dict[str, Build] = {
+    "float": lambda: both_sides("f4", 8192, 1024, 1024),
+    "few columns": lambda: both_sides("f4", 65536, 1024, 64),
+    "small": lambda: both_sides("f4", 128, 256, 128),
+    "double": lambda: both_sides("f8", 4096, 1024, 1024),
+    "half": lambda: both_sides("f2", 8192, 1024, 1024),
+    "half of few columns": lambda: both_sides("f2", 65536, 1024, 64),
+    "half transposed": lambda: of_transposed("f2", 1024, 1024, 256),
+    "convolution": lambda: convolution("f4", (64, 32, 56, 56), (64, 32, 3, 3), (1, 1), SAME, (1, 1)),
+    "bfloat16 convolution": lambda: convolution(BF16, (64, 32, 56, 56), (64, 32, 3, 3), (1, 1), SAME, (1, 1)),
+}
+
+
+@compiled
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_products_of_usual_sizes_compile_without_spilling_a_register(arch: str) -> None:
+    sources = [emit_kernel(kernel_of(build()), device("a100")).source for build in LARGE.values()]
+    for name, uses in nvrtc.compile_cuda(module_source(sources), arch).resources.items():
+        assert uses.spill_bytes == 0 and uses.stack_bytes == 0 and uses.shared_bytes <= 48 << 10, (name, uses)
+
+
+@pytest.mark.gpu
+@ALL
+def test_the_product_on_a_gpu_equals_the_evaluator(case: str) -> None:
+    cupy = pytest.importorskip("cupy")
+    kernel, cuda = emitted(case)
+    run_on_gpu(cupy, kernel, cuda)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", LARGE)
+def test_a_large_product_on_a_gpu_equals_the_evaluator(case: str) -> None:
+    cupy = pytest.importorskip("cupy")
+    kernel = kernel_of(LARGE[case]())
+    run_on_gpu(cupy, kernel, emit_kernel(kernel, device("a100")))
+
+
+def run_on_gpu(cupy: object, kernel: Kernel, cuda: CudaKernel) -> None:
+    code = module_source([cuda.source])
+    function = cupy.RawModule(code=code, options=("-std=c++17",)).get_function(cuda.name)  # type: ignore[attr-defined]
+    arrays = inputs_of(kernel)
+    on_device = [cupy.asarray(a) for a in arrays]  # type: ignore[attr-defined]
+    constants = [cupy.asarray(c) if isinstance(c, np.ndarray) else c for c in cuda.constants]  # type: ignore[attr-defined]
+    writes = [cupy.full(o.shape, np.nan, o.dtype) for o in kernel.body.outputs]  # type: ignore[attr-defined]
+    function(cuda.grid, cuda.block, cuda.arguments(writes, on_device, constants, []))
+    judge(kernel, [cupy.asnumpy(w) for w in writes], arrays)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("case", ["bias and relu, 16 bytes at a time", "half precision, both sides"])
+def test_the_text_of_a_product_reads_as_kept(case: str, golden: Callable[[str, str], None]) -> None:
+    golden("product_" + case.replace(",", "").replace(" ", "_") + ".cu", emitted(case)[1].source)
+
+
+def test_an_operand_is_read_along_the_axis_that_memory_has_side_by_side() -> None:
+    assert "r0v = *(const Vec<float, 4>*)(r0 + i_);" in emitted("transposed operands")[1].source
+    assert "k * 36 + m_" in emitted("transposed operands")[1].source
+    assert "m * 36 + k_" in emitted("bias and relu, 16 bytes at a time")[1].source
+
+
+def test_half_precision_is_multiplied_on_tensor_cores_where_the_device_has_them() -> None:
+    kernel = kernel_of(linear("f2", 64, 64, 64))
+    assert "eqf_mma<__half>" in emit_kernel(kernel, device("h100")).source
+    assert "eqf_mma" not in emit_kernel(kernel, device("v100")).source
+
+
+def test_two_products_in_one_kernel_are_refused_by_name() -> None:
+    x = given("x", "f4", 4, 4)
+    y = node("matmul", (x, x))
+    with pytest.raises(UnsupportedOp, match="one product, not 2"):
+        emit_kernel(kernel_of((node("add", (y, node("matmul", (x, node("exp", (x,)))))),)), datasheet("a100"))

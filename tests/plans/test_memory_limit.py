@@ -1,0 +1,240 @@
+"""A limit of memory: calls stay under it, results stay the same, and what it costs is as little as was found.
+
+The networks are one step of training each, forward and backward by hand: activations wait to be read in reverse order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.pytree import flatten
+from eqfuse.runtime import Program
+from eqfuse.testing.random_graphs import random_graph, run_plan
+from eqfuse.testing.traced_memory import call_bytes
+
+SHARES = (0.8, 0.6)
+SHORT = ef.Budget(seconds=5, nodes=400, rounds=2)
+PYTHON = 48 << 10  # bytes of Python's own objects in a call
+
+Network = tuple[Callable[..., Any], tuple[np.ndarray, ...]]
+
+
+def normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return (rng.normal(size=shape) / np.sqrt(shape[0])).astype(np.float32)
+
+
+def perceptron(layers: int = 4, rows: int = 256, width: int = 96) -> Network:
+    """Loss and gradients of a perceptron with SiLU."""
+    rng = np.random.default_rng(0)
+    weights = [normal(rng, width, width) for _ in range(layers)]
+
+    def step(x: Any, y: Any, *weights: Any) -> Any:
+        h, stored = x, []
+        for w in weights:
+            z = h @ w
+            stored.append((w, h, z))
+            h = z / (1 + np.exp(-z))
+        loss, g = ((h - y) ** 2).sum(), 2 * (h - y)
+        gradients = []
+        for w, h, z in reversed(stored):
+            s = 1 / (1 + np.exp(-z))
+            g = g * (s * (1 + z * (1 - s)))
+            gradients.append(h.T @ g)
+            g = g @ w.T
+        return loss, gradients
+
+    return step, (normal(rng, rows, width), normal(rng, rows, width), *weights)
+
+
+def attention_block(batch: int = 2, length: int = 128, width: int = 96, heads: int = 4) -> Network:
+    """A transformer block (attention, SiLU perceptron, residuals) and its gradients."""
+    rng = np.random.default_rng(0)
+    rows, each = batch * length, width // heads
+    shapes = [(width, width)] * 4 + [(width, 4 * width), (4 * width, width)]
+    weights = [normal(rng, *shape) for shape in shapes]
+
+    def split(t: Any) -> Any:
+        return t.reshape(batch, length, heads, each).transpose(0, 2, 1, 3)
+
+    def joined(t: Any) -> Any:
+        return t.transpose(0, 2, 1, 3).reshape(rows, width)
+
+    def step(x: Any, g: Any, wq: Any, wk: Any, wv: Any, wo: Any, w1: Any, w2: Any) -> Any:
+        q, k, v = split(x @ wq), split(x @ wk), split(x @ wv)
+        e = q @ k.transpose(0, 1, 3, 2) * np.float32(each**-0.5)
+        e = np.exp(e - e.max(-1, keepdims=True))
+        p = e / e.sum(-1, keepdims=True)
+        o = joined(p @ v)
+        y = x + o @ wo
+        z = y @ w1
+        s = 1 / (1 + np.exp(-z))
+        h = z * s
+        dh, dw2 = g @ w2.T, h.T @ g
+        dz = dh * (s * (1 + z * (1 - s)))
+        dy, dw1 = g + dz @ w1.T, y.T @ dz
+        do, dwo = split(dy @ wo.T), o.T @ dy
+        dv, dp = p.transpose(0, 1, 3, 2) @ do, do @ v.transpose(0, 1, 3, 2)
+        ds = p * (dp - (dp * p).sum(-1, keepdims=True)) * np.float32(each**-0.5)
+        dq, dk, dv = joined(ds @ k), joined(ds.transpose(0, 1, 3, 2) @ q), joined(dv)
+        dx = dy + dq @ wq.T + dk @ wk.T + dv @ wv.T
+        return y + h @ w2, dx, x.T @ dq, x.T @ dk, x.T @ dv, dwo, dw1, dw2
+
+    return step, (normal(rng, rows, width), normal(rng, rows, width), *weights)
+
+
+def chain(rows: int = 400, width: int = 250) -> Network:
+    """Running sums, which nothing fuses with, read again in reverse order."""
+    x = np.random.default_rng(0).normal(size=(rows, width))
+
+    def function(x: Any) -> Any:
+        made = [x]
+        for i in range(4):
+            made.append(np.cumsum(np.tanh(made[-1]), axis=i % 2))
+        total = made[-1]
+        for m in reversed(made):
+            total = np.cumsum(total * m, axis=0) / 100
+        return total
+
+    return function, (x,)
+
+
+NETWORKS: dict[str, Callable[[], Network]] = {
+    "chain": chain, "perceptron": perceptron, "attention block": attention_block,
+}  # fmt: skip
+MOST = ["chain", "perceptron"]
+ALL = [*MOST, pytest.param("attention block", marks=pytest.mark.slow)]
+
+
+def compiled(name: str, limit: float | None = None) -> Program:
+    function, arguments = NETWORKS[name]()  # (found in the cache where it was compiled before)
+    return ef.compile(function, *arguments, budget=SHORT, memory_limit=limit)
+
+
+@cache
+def free(name: str) -> Program:
+    return compiled(name)
+
+
+@cache
+def least(name: str) -> int:
+    with pytest.raises(ef.MemoryLimitError) as refused:
+        compiled(name, 0)
+    return refused.value.least
+
+
+def limits(name: str, shares: Sequence[float] = SHARES) -> list[float]:
+    """Shares of the peak without a limit, but for those that cannot be had."""
+    found = [share * free(name).peak_bytes for share in shares]
+    return [limit for limit in found if limit >= least(name)]
+
+
+def results(program: Program, name: str) -> list[np.ndarray]:
+    return flatten(program(*NETWORKS[name]()[1]))[0]
+
+
+def judge(name: str, shares: Sequence[float]) -> None:
+    """Under each limit: the same results, no more memory than it says, and no less time than under a looser one."""
+    wanted = results(free(name), name)
+    before = 0.0
+    for limit in limits(name, shares):
+        program = compiled(name, limit)
+        for got, w in zip(results(program, name), wanted, strict=True):
+            np.testing.assert_allclose(got, w, rtol=1e-4, atol=1e-5 * np.abs(w).max())
+        assert program.report.peak_bytes == program.peak_bytes <= program.report.memory_limit == int(limit)
+        assert call_bytes(program, NETWORKS[name]()[1]) <= limit + PYTHON
+        assert program.report.predicted_seconds >= before
+        before = program.report.predicted_seconds
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_under_a_limit_calls_hold_less_for_more_time_and_the_same_results(name: str) -> None:  # A5.3
+    judge(name, SHARES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_same_under_many_limits(name: str) -> None:  # A5.3
+    judge(name, [0.05 * n for n in range(20, 5, -1)])
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_training_steps_can_do_with_six_tenths_of_their_memory(name: str) -> None:  # A5.3, A5.4
+    assert least(name) <= 0.6 * free(name).peak_bytes
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_refusal_gives_the_least_peak_which_can_be_had(name: str) -> None:
+    with pytest.raises(ef.MemoryLimitError, match=f"memory_limit={least(name)} or more"):
+        compiled(name, least(name) - 1)
+    assert compiled(name, least(name)).peak_bytes == least(name)
+
+
+def test_what_is_computed_again_is_fused_again() -> None:  # A5.3
+    plans = [free("perceptron").plan, compiled("perceptron", 0.6 * free("perceptron").peak_bytes).plan]
+    kernels = [len(plan.kernels) for plan in plans]
+    operators = [sum(len(k.body.operators) for k in plan.kernels) for plan in plans]
+    assert operators[1] - operators[0] > 2 * (kernels[1] - kernels[0]) >= 0
+
+
+def test_without_a_limit_or_with_a_loose_one_the_plan_is_the_same() -> None:
+    loose = compiled("chain", 1e12)
+    assert str(loose.plan) == str(free("chain").plan)
+
+
+def test_plans_under_a_limit_are_the_same_in_every_run() -> None:
+    function, arguments = chain()
+    space = ef.saturate(ef.trace(function, *arguments), budget=SHORT)
+    limit = 0.6 * free("chain").peak_bytes
+    assert str(ef.extract(space, memory_limit=limit)) == str(ef.extract(space, memory_limit=limit))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_programs_mean_the_same_within_any_limit(seed: int) -> None:
+    graph, arrays = random_graph(np.random.default_rng(seed), 30, (40, 60))
+    wanted = ef.meaning(graph, *arrays)
+    space = ef.saturate(graph, budget=SHORT)
+    with pytest.raises(ef.MemoryLimitError) as refused:
+        ef.extract(space, memory_limit=0)
+    peak = ef.emit(ef.extract(space)).peak_bytes
+    for limit in (refused.value.least, (refused.value.least + peak) // 2):
+        plan = ef.extract(space, memory_limit=limit)
+        assert ef.emit(plan).peak_bytes <= limit
+        for got, w in zip(run_plan(plan, arrays), wanted, strict=True):
+            np.testing.assert_allclose(got, w, rtol=1e-9, atol=1e-9)
+
+
+def test_a_jitted_function_keeps_the_limit() -> None:
+    function, arguments = chain()
+    limit = 0.7 * free("chain").peak_bytes
+    jitted = ef.jit(memory_limit=limit, budget=SHORT)(function)
+    np.testing.assert_allclose(jitted(*arguments), function(*arguments), rtol=1e-9)
+    assert jitted.program(*arguments).peak_bytes <= limit
+
+
+def test_a_saved_program_keeps_its_limit(tmp_path: Any) -> None:
+    program = compiled("chain", 0.7 * free("chain").peak_bytes)
+    program.save(tmp_path / "program")
+    loaded = ef.load(tmp_path / "program")
+    assert str(loaded.plan) == str(program.plan)
+    assert (loaded.peak_bytes, loaded.report.memory_limit) == (program.peak_bytes, program.report.memory_limit)
+
+
+@pytest.mark.parametrize("limit", [-1, "1GB", True, float("nan"), float("inf"), [1], 1j])
+def test_what_is_no_number_of_bytes_is_refused(limit: Any) -> None:
+    with pytest.raises(ef.EqfuseError, match="give a number of bytes"):
+        ef.compile(np.tanh, np.ones(3), memory_limit=limit)
+    with pytest.raises(ef.EqfuseError, match="give a number of bytes"):
+        ef.jit(np.tanh, memory_limit=limit)
+
+
+def test_a_limit_is_for_one_size() -> None:
+    with pytest.raises(ef.EqfuseError, match="one size"):
+        ef.compile(np.tanh, ef.spec(("n", 64), np.float32), memory_limit=1 << 20)
+    with pytest.raises(ef.EqfuseError, match="one size"):
+        ef.jit(np.tanh, dynamic=True, memory_limit=1 << 20)

@@ -1,0 +1,62 @@
+"""Published networks: right answers, and plans never dearer than greedy fusion's, small or shallow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.benches.arms import choices, space_of
+from eqfuse.benches.measured import arguments
+from eqfuse.hardware import device
+from eqfuse.ir import Graph
+from eqfuse.meaning import evaluate
+from eqfuse.testing.network import Network, built, traced
+from eqfuse.testing.networks import NETWORKS
+
+DEEP = ("BERT", "GPT-2 small", "Llama blocks", "NasNet-A", "ResNet-50", "ResNeXt-50")
+every_network = pytest.mark.parametrize(
+    "network", [pytest.param(n, id=n.id, marks=[pytest.mark.slow] * (n.id in DEEP)) for n in NETWORKS.values()]
+)
+
+
+@every_network
+def test_the_answer_is_the_evaluators(network: Network) -> None:
+    graph = built(network, network.small)
+    given = arguments(graph)
+    for got, wanted in zip(ef.compile(graph).run(given), evaluate(graph, given), strict=True):
+        assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
+        assert float(np.abs(wanted).max()) > 1e-3  # weights keep values alive
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=2e-5 * max(1.0, float(np.abs(wanted).max())))
+
+
+def test_a_network_means_the_same_with_weights_as_inputs_and_as_constants() -> None:
+    network = NETWORKS["NasRNN"]
+    open_, closed = traced(network, network.small), built(network, network.small)
+    assert [n.attrs[2] for n in open_.inputs] == [False] * 2 + [True] * 33  # two steps, 16 weights each, and the state
+    assert len(closed.inputs) == 2
+    assert [n.op for n in open_.operators] == [n.op for n in closed.operators]
+
+
+FEW: dict[str, dict[str, Any]] = {
+    "NasRNN": {"length": 1}, "BERT of TENSAT": {"layers": 2}, "BERT": {"layers": 1},
+    "GPT-2 small": {"layers": 1}, "Llama blocks": {"layers": 1}, "ResNet-50": {"blocks": (1, 1)},
+    "ResNeXt-50": {"blocks": (1, 1)}, "NasNet-A": {"stages": 1, "cells": 1},
+}  # fmt: skip
+
+
+def shallow(network: Network) -> Graph:
+    """Full width, few layers."""
+    return traced(network, network.full | FEW.get(network.id, {}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+def test_the_plan_is_never_dearer_than_the_best_greedy_one_with_or_without_algebra(network: Network) -> None:
+    space = space_of(shallow(network))
+    for name in ("a100", "h200"):
+        found = choices(space, device(name))
+        joint = found.arm("joint").seconds
+        assert all(joint <= choice.seconds * (1 + 1e-9) for choice in found.by.values())
