@@ -21,6 +21,7 @@ def improve(cover: Cover, candidates: Candidates) -> None:
         before = cover.cost
         _other_cuts(cover, candidates)
         _store_or_inline(cover, candidates)
+        _share(cover, candidates)
         if cover.cost > before - WORTH:
             return
 
@@ -51,6 +52,21 @@ def _store_or_inline(cover: Cover, candidates: Candidates) -> None:
             inlined = fuse(cover, of, readers)
             if inlined is not None:
                 cover.attempt(inlined, candidates.cheapest)
+
+
+def _share(cover: Cover, candidates: Candidates) -> None:
+    """Store a class that nothing reads yet for all kernels that could read it: one product instead of several."""
+    free = cover.grammar.free
+    users_of: dict[int, dict[int, None]] = {}
+    for u in cover.choice:
+        for cut in candidates.cuts.get(u, ()):
+            for leaf in cut.leaves:
+                if leaf not in cover.choice and leaf not in free:
+                    users_of.setdefault(leaf, {})[u] = None
+    for of, users in sorted(users_of.items()):
+        changed = {u: best for u in users if u in cover.choice and (best := _best(candidates, u, reads=of)) is not None}
+        if len(changed) > 1:
+            cover.attempt(changed, candidates.cheapest)
 
 
 def _best(candidates: Candidates, user: int, reads: int) -> Cut | None:

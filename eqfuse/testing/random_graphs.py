@@ -94,6 +94,7 @@ def scrambled(rng: np.random.Generator, name: str = "cpu") -> Device:
         levels=tuple((capacity, 1 / rate()) for capacity, _ in real.levels),
         thread_levels=tuple((capacity, 1 / rate()) for capacity, _ in real.thread_levels),
         flops=tuple((dtype, 1 / rate()) for dtype, _ in real.flops),
+        tiled_flops=tuple((dtype, 1 / rate()) for dtype, _ in real.tiled_flops),
         elements=tuple((op, tuple((dtype, rate()) for dtype, _ in row)) for op, row in real.elements),
     )
 
