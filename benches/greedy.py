@@ -129,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--plots", type=Path, metavar="DIR", help="also draw the rows into DIR (extra `plot`)")
     parser.add_argument("names", nargs="*", metavar="name", help="a graph (G7, NasRNN …), suite, controls or networks")
     options = parser.parse_args(arguments)
-    console = Console(width=None if sys.stdout.isatty() else 170)
+    console = Console(width=None if sys.stdout.isatty() else 190)
     subjects, on = selected(options.names), devices()
     console.print(machine(), highlight=False)
     predicted: list[Predicted] = []

@@ -21,6 +21,10 @@ from eqfuse.testing.suite import GRAPHS
 if TYPE_CHECKING:
     from eqfuse.benches.greedy import Predicted
 
+GREEDY_NOTE = """\
+×: greedy over joint; over each: materialise/duplicate/priority/depth over joint. wanted: what the document predicts \
+over fusers of one reduction a kernel that fuse nothing before a product. Here priority does both, as Inductor does, \
+and duplicate writes several results, as XLA does: where that reaches the better plan, nothing more is to be gained."""
 NOTE = """\
 Comparable: the graphs, and what is timed: from the graph to the chosen program. Not comparable: the machines; TASO \
 and TENSAT price operators by times measured before on one GPU, eqfuse whole kernels by a model; they choose among \
@@ -49,14 +53,16 @@ def _table(title: str, headings: Sequence[str], left: Sequence[str] = ()) -> Tab
 def predicted(device: str, rows: Sequence[Predicted]) -> Table:
     """Predicted times of all arms, at full size."""
     textbook = any(row.verdict for row in rows)
-    headings = ["", "operators", *ARMS, "which", "×", *(["wanted"] if textbook else []), "gap", "search"]
+    headings = ["", "operators", *ARMS, "which", "×", "over each", *(["wanted"] if textbook else []), "gap", "search"]
     table = _table(f"predicted on {device}", [*headings, *(["verdict"] if textbook else [])], ("which", "verdict"))
+    table.caption, table.caption_justify = Text(GREEDY_NOTE if textbook else ""), "left"
     for row in rows:
         found, id = row.found, row.subject.id
         gap = "" if found.gap is None else f"{100 * found.gap:.2f} %"
         joint = found.arm("joint")
         cells = [id, str(row.operators), *(duration(found.arm(name).seconds) for name in ARMS)]
         cells += [found.arm("greedy").extractor.removeprefix("greedy-"), f"{found.factor:.2f}"]
+        cells.append("/".join(f"{found.by[name].seconds / joint.seconds:.3g}" for name in ARMS["greedy"]))
         if textbook:
             cells.append(f"{GRAPHS[id].factor:.2f}" if id in GRAPHS else "")
         cells += [gap, f"{row.saturation + joint.search:.2f} s"]
