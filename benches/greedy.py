@@ -21,7 +21,7 @@ from typing import Any
 from rich.console import Console
 
 from eqfuse.benches import tables
-from eqfuse.benches.arms import Choices, choices, space_of
+from eqfuse.benches.arms import ARMS, Choices, choices, space_of
 from eqfuse.benches.measured import Measurement, agreement, geometric_mean, measure
 from eqfuse.benches.shortfalls import verdict
 from eqfuse.benches.subjects import SUBJECTS, Subject
@@ -95,13 +95,13 @@ def summary(predicted: Sequence[Predicted], measured: Sequence[Measurement]) -> 
         found["devices"][name] = {
             "rows": len(rows),
             "dearer_than_greedy": [p.subject.id for p in rows if p.found.factor < 1 - 1e-9],
-            "factors": _factors({p.subject.id: p.found.factor for p in rows}),
+            "factors": {arm: _factors({p.subject.id: p.found.over(arm) for p in rows}) for arm in ARMS},
             "largest_gap": None if worst is None else {"id": worst, "gap": gaps[worst], "of": len(gaps)},
         }
     if measured:
         found["measured"] = {
             "rows": len(measured),
-            "factors": _factors({m.id: m.factor for m in measured}),
+            "factors": {arm: _factors({m.id: m.over(arm) for m in measured}) for arm in ARMS},
             "slower_than_greedy": {m.id: m.factor for m in measured if m.factor * SLOWER < 1},
             "agreement": asdict(agreement(measured)),
         }
@@ -109,7 +109,7 @@ def summary(predicted: Sequence[Predicted], measured: Sequence[Measurement]) -> 
 
 
 def _factors(by: Mapping[str, float]) -> dict[str, float]:
-    """Geometric means by group."""
+    """Geometric means by group of how many times faster than the best greedy plans the rows are."""
     groups = dict.fromkeys(SUBJECTS[id].group for id in by)
     return {g: geometric_mean([f for id, f in by.items() if SUBJECTS[id].group == g]) for g in groups}
 
