@@ -291,7 +291,7 @@ def parse(text: str) -> Graph:
 
 def attr(text: ast.expr) -> Any:
     """Inverse of `attr_text`. ValueError where the text is no plain value."""
-    if isinstance(text, ast.Call):
+    if isinstance(text, ast.Call) and isinstance(text.func, ast.Name) and text.func.id == "dtype":
         return np.dtype(ast.literal_eval(text.args[0]))
     return ast.literal_eval(text)
 

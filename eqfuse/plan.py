@@ -51,8 +51,8 @@ class Plan:
     `types[v]` is the type of value v. `inputs` numbers the graph's inputs in order; `constants` gives the values known
     when the program is built; `setup` kernels depend on those alone and run once, then; `kernels` run at every call.
     A kernel of kind ``view`` moves no data: its one output shares the memory of its one read. `waists` are the values
-    at which the graph was cut into segments, in order. `bound`: seconds that no choice among the extractor's candidates
-    can beat by prediction, where that is known.
+    that pass between the segments into which the graph was cut (`segments.seams`). `bound`: seconds that no choice
+    among the extractor's candidates can beat by prediction, where that is known.
     """
 
     graph: Graph

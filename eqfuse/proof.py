@@ -123,7 +123,8 @@ class Steps:
     def take(self, new: Mapping[Node, Node]) -> None:
         """From now on each node of the program is the one it is mapped to."""
         for old, made in new.items():
-            self._names.setdefault(made, self._names[old])
+            if old in self._names:  # or else it came with a step, on what that step replaced: a term of its own
+                self._names.setdefault(made, self._names[old])
 
     def _name(self, n: Node, lines: list[str]) -> str:
         if n not in self._names:

@@ -184,7 +184,7 @@ class Program:
 
 def _known(plan: Plan) -> dict[int, np.ndarray]:
     """The values that depend on constants alone."""
-    known = {v: literal.array for v, literal in plan.constants}
+    known = {v: np.asarray(literal.array, order="C") for v, literal in plan.constants}  # else calls may copy them
     with np.errstate(all="ignore"):
         for k in plan.setup:
             made = evaluate(k.body, [known[v] for v in k.reads])

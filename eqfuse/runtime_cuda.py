@@ -189,7 +189,7 @@ def _emit_one(kernel: Kernel, device: Device) -> CudaKernel | CudaCalls | None:
         return None
     emitted = all(n.op not in NOT_EMITTED and _emitted(n) for n in kernel.body.operators)
     if kernel.kind == "contract":
-        emitted &= is_tiled(kernel.body)
+        emitted &= is_tiled(kernel.body, device)
     if kernel.kind in EMITTED and emitted:
         return emit_kernel(kernel, device)
     return emit_calls(kernel, device)

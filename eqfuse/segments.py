@@ -1,23 +1,33 @@
-"""Cut a graph at its waists, so that each distinct piece is saturated and mapped once.
+"""Cut a graph where nothing is lost, so that each distinct piece is saturated and mapped once.
 
 In: a `Graph`. Out: the distinct pieces, and where each is used. Next stop: `egraph.saturate`.
-A waist is a point where one computed tensor carries everything that comes after it. The cut is taken where fusion has
-least to lose: behind a tensor that is stored anyway because several operators, or only products, read it.
+The cut is taken where every tensor that crosses it is stored anyway, however many there are, and where it does not part
+operators that one kernel could compute together. Repeated layers and the steps of an unrolled loop then are one piece.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 
-from eqfuse.ir import Graph, Literal, Node, input_node, node
+from eqfuse.ir import Graph, Literal, Node, input_node, node, topological
 from eqfuse.ops import Role, row
 
 SEGMENT_OPERATORS = 24  # fewer are not worth a segment of their own
+NEAR = 200  # operators apart that two readers of a value may be and still be computed together
+_PRODUCTS = {Role.CONTRACTION, Role.WINDOW}
+_CALLS = {Role.UPDATE, Role.LIBRARY}  # kernels of their own
+_POINTWISE = {Role.ELEMENTWISE, Role.REDUCTION}
 
 
 @dataclass(frozen=True)
 class Use:
-    """One place where a distinct segment stands: the original nodes behind its inputs and outputs, in order."""
+    """One place where a distinct segment stands: the original nodes behind its inputs and outputs, in order.
+
+    An input is an input of the graph, a large constant, an output of a use before, or a view of one of these.
+    """
 
     segment: int
     inputs: tuple[Node, ...]
@@ -26,59 +36,191 @@ class Use:
 
 def segments(graph: Graph) -> tuple[list[Graph], list[Use]]:
     """The distinct segments of `graph` in order of first use, and all uses in the order they run."""
-    distinct: dict[Graph, int] = {}
-    uses = []
-    for outputs, boundary in _pieces(graph):
-        piece, inputs = canonical(outputs, boundary)
-        uses.append(Use(distinct.setdefault(piece, len(distinct)), inputs, outputs))
-    return list(distinct), uses
+    pieces = _pieces(graph)
+    plain = _distinct(pieces, False)
+    if len(plain[0]) == 1:
+        return plain
+    sliced = _distinct(pieces, True)  # the steps of a loop differ in what they take of an array
+    return sliced if len(sliced[0]) < len(plain[0]) else plain
 
 
 def whole(graph: Graph) -> tuple[list[Graph], list[Use]]:
     """`graph` as one segment."""
-    piece, inputs = canonical(graph.outputs, set())
-    return [piece], [Use(0, inputs, graph.outputs)]
+    return _distinct([(graph.outputs, set())], False)
+
+
+def seams(graph: Graph, uses: list[Use] | tuple[Use, ...]) -> tuple[Node, ...]:
+    """What passes from one use to another, in order: neither inputs of the graph, nor results, nor constants."""
+    found = dict.fromkeys(n for u in uses for n in (*u.inputs, *u.outputs) if n.op not in ("input", "const"))
+    return tuple(n for n in found if n not in graph.outputs)
+
+
+def slice_of(n: Node) -> Node:
+    """What `n` is a slice of, reshaped perhaps; `n` itself if it is none."""
+    base = n.args[0] if n.op == "reshape" else n
+    return base.args[0] if base.op == "slice" else n
+
+
+def _distinct(pieces: list[tuple[tuple[Node, ...], set[Node]]], sliced: bool) -> tuple[list[Graph], list[Use]]:
+    distinct: dict[Graph, int] = {}
+    uses = []
+    for outputs, boundary in pieces:
+        piece, inputs = canonical(outputs, boundary, sliced)
+        uses.append(Use(distinct.setdefault(piece, len(distinct)), inputs, outputs))
+    return list(distinct), uses
 
 
 def _pieces(graph: Graph) -> list[tuple[tuple[Node, ...], set[Node]]]:
     """(outputs, nodes to stop at) of each piece."""
-    known = _known(graph)
-    last_use: dict[Node, int] = dict.fromkeys(graph.outputs, len(graph.nodes))
-    readers: dict[Node, list[Node]] = {}
-    for at, n in enumerate(graph.nodes):
-        for a in n.args:
-            last_use[a] = max(last_use.get(a, 0), at)
-            readers.setdefault(a, []).append(n)
-    outputs = set(graph.outputs)
-    live: set[Node] = set()
-    cuts: list[Node] = []
-    operators = 0
-    total = sum(n not in known for n in graph.operators)
-    for at, n in enumerate(graph.nodes):
-        if n in known or n.op == "input":
-            continue
-        live.add(n)
-        live.difference_update([a for a in n.args if last_use[a] == at])
-        operators += 1
-        total -= 1
-        long_enough = operators >= SEGMENT_OPERATORS <= total
-        if long_enough and live == {n} and n not in outputs and _stored_anyway(n, readers[n]):
-            cuts.append(n)
-            operators = 0
+    at = _Order(graph)
     boundary: set[Node] = set()
     pieces: list[tuple[tuple[Node, ...], set[Node]]] = []
-    for cut in cuts:
-        pieces.append(((cut,), set(boundary)))
-        boundary = boundary | {cut}
-    pieces.append((graph.outputs, boundary))
-    return pieces
+    for crossing in at.cuts():
+        pieces.append((crossing, set(boundary)))
+        boundary.update(crossing)
+    left = tuple(o for o in graph.outputs if o not in boundary)
+    return [*pieces, (left, boundary)] if left or not pieces else pieces
 
 
-def _stored_anyway(n: Node, readers: list[Node]) -> bool:
-    if row(n.op).role is Role.VIEW:
-        return False
-    products = all(row(r.op).role in (Role.CONTRACTION, Role.WINDOW, Role.UPDATE, Role.LIBRARY) for r in readers)
-    return products or len(readers) > 1
+class _Order:
+    """The operators of a graph in the order in which it is cut, and who reads what. Views are their readers'."""
+
+    def __init__(self, graph: Graph) -> None:
+        known = _known(graph)
+        nodes = [n for n in _scheduled(graph) if n not in known]
+        self.source: dict[Node, Node] = {}
+        for n in nodes:
+            self.source[n] = self.source[n.args[0]] if row(n.op).role is Role.VIEW else n
+        self.operators = [n for n in nodes if self.source[n] is n and n.op != "input"]
+        self.position = {n: at for at, n in enumerate(self.operators)}
+        self.reads = {
+            n: list(dict.fromkeys(self.source[a] for a in n.args if a in self.source)) for n in self.operators
+        }
+        self.readers: dict[Node, list[Node]] = {n: [] for n in nodes if self.source[n] is n}
+        for n, reads in self.reads.items():
+            for a in reads:
+                self.readers[a].append(n)
+        self.results = {self.source[o] for o in graph.outputs if o in self.source}
+        self.last = {n: self.position[readers[-1]] if readers else -1 for n, readers in self.readers.items()}
+        self.last.update(dict.fromkeys(self.results, len(self.operators)))
+
+    def cuts(self) -> Iterator[tuple[Node, ...]]:
+        """The values that newly cross each cut. Of the places for one, that is taken which the fewest values cross."""
+        above = self._above()
+        later, parted = self._later(above), self._parted(above)
+        live = self._live()
+        start = 0
+        while len(self.operators) - start >= 2 * SEGMENT_OPERATORS:
+            places = self._places(start, later, parted)
+            end = next(places, None)
+            if end is None:
+                return
+            while (other := next(places, len(live))) < start + 2 * SEGMENT_OPERATORS:
+                end = min(other, end, key=live.__getitem__)  # the later of equals
+            yield tuple(n for n in self.operators[start : end + 1] if self.last[n] > end)
+            start = end + 1
+
+    def _live(self) -> list[int]:
+        """How many values made by then are read behind each operator."""
+        change = [0] * (len(self.operators) + 1)
+        for at, n in enumerate(self.operators):
+            if self.readers[n]:
+                change[at] += 1
+                change[self.position[self.readers[n][-1]]] -= 1
+        return list(accumulate(change))
+
+    def _places(self, start: int, later: dict[Node, int], parted: list[bool]) -> Iterator[int]:
+        """Operators behind which there may be a cut, if the last one was before operator `start`."""
+        heavy: set[Node] = set()  # values made since that take more than pointwise work to compute again
+        multiplied: set[Node] = set()  # and those with a product in that work
+        loose: Counter[int] = Counter()  # how many values must not cross a cut before each position
+        open_ = 0
+        for at, n in enumerate(self.operators[start:], start):
+            role = row(n.op).role
+            if role in _PRODUCTS or any(a in multiplied for a in self.reads[n]):
+                multiplied.add(n)
+            if role is not Role.ELEMENTWISE or any(a in heavy for a in self.reads[n]):
+                heavy.add(n)
+            open_ -= loose.pop(at, 0)
+            until = self._loose_until(n, n in heavy, n in multiplied, later)
+            if until > at:
+                loose[until] += 1
+                open_ += 1
+            if n in self.results or any(later[r] >> at & 1 for r in self.readers[n]):  # it is in memory
+                heavy.discard(n)
+                multiplied.discard(n)
+            if not open_ and not parted[at] and at - start + 1 >= SEGMENT_OPERATORS <= len(self.operators) - 1 - at:
+                yield at
+
+    def _loose_until(self, n: Node, heavy: bool, multiplied: bool, later: dict[Node, int]) -> int:
+        """The last position before which no cut is free, as `n` may be no array in memory there, or its kernel may
+        compute a reader too."""
+        readers, at = self.readers[n], self.position[n]
+        apart = [r for r in readers if row(r.op).role in _PRODUCTS | _CALLS]
+        late = [r for r in readers if later[r] >> at & 1]
+        called = any(row(r.op).role in _CALLS for r in (n, *apart))
+        stored = called or n in self.results or (heavy and bool(late))
+        if not stored and multiplied:  # two products may be one kernel, as in attention, with `n` between them
+            apart = [r for r in apart if not (r.op == "matmul" and self.source[r.args[0]] is n)]
+        stored = stored or (heavy and bool(apart))
+        if stored or len(apart) == len(readers):
+            return max((self.position[r] for r in readers if r not in apart and r not in late), default=-1)
+        return self.last[n]
+
+    def _above(self) -> dict[Node, int]:
+        """Of each operator those that it depends on and itself, a bit for each."""
+        above: dict[Node, int] = {}
+        for n, reads in self.reads.items():
+            above[n] = 1 << self.position[n]
+            for a in reads:
+                above[n] |= above.get(a, 0)
+        return above
+
+    def _later(self, above: dict[Node, int]) -> dict[Node, int]:
+        """Of each operator those with a product or a call between, which must have run first, or run before all uses
+        of its result."""
+        later: dict[Node, int] = {}
+        for n, reads in self.reads.items():
+            later[n] = 0
+            for a in reads:
+                if a in above:
+                    called = row(a.op).role in _PRODUCTS | _CALLS
+                    later[n] |= later[a] | (above[a] ^ (1 << self.position[a]) if called else 0)
+        for n in reversed(self.operators):
+            if row(n.op).role is Role.ELEMENTWISE and n not in self.results and self.readers[n]:
+                common = -1
+                for r in self.readers[n]:
+                    common &= later[r]
+                later[n] |= common
+        return later
+
+    def _parted(self, above: dict[Node, int]) -> list[bool]:
+        """Would a cut behind each operator part two readers of one value that one kernel could compute together?"""
+        change = [0] * (len(self.operators) + 1)
+        for value, readers in self.readers.items():
+            if value.type.size == 1:
+                continue
+            for i, a in enumerate(readers):
+                for b in readers[i + 1 :]:
+                    if self.position[b] - self.position[a] > NEAR:
+                        break
+                    if _alike(a, b) and not above[b] >> self.position[a] & 1:
+                        change[self.position[a]] += 1
+                        change[self.position[b]] -= 1
+        return [n > 0 for n in accumulate(change)]
+
+
+def _alike(a: Node, b: Node) -> bool:
+    """Could one kernel compute both readers of a value, read once?"""
+    if row(a.op).role in _POINTWISE and row(b.op).role in _POINTWISE:
+        return max(a.type.size, *(x.type.size for x in a.args)) == max(b.type.size, *(x.type.size for x in b.args))
+    return a.op == b.op and row(a.op).role is Role.CONTRACTION and a.args[0] is b.args[0]
+
+
+def _scheduled(graph: Graph) -> list[Node]:
+    """The nodes of `graph`, arguments first, and writes into arrays late, since they link the steps of a loop."""
+    written = [a for n in graph.nodes if row(n.op).role is Role.UPDATE for a in n.args[1:]]
+    return topological((*written, *graph.outputs))
 
 
 def _known(graph: Graph) -> set[Node]:
@@ -90,8 +232,11 @@ def _known(graph: Graph) -> set[Node]:
     return known
 
 
-def canonical(outputs: tuple[Node, ...], boundary: set[Node]) -> tuple[Graph, tuple[Node, ...]]:
-    """The piece with its inputs numbered in order of first use, and large constants turned into known inputs."""
+def canonical(outputs: tuple[Node, ...], boundary: set[Node], sliced: bool = False) -> tuple[Graph, tuple[Node, ...]]:
+    """The piece with its inputs numbered in order of first use, and large constants turned into known inputs.
+
+    If `sliced`, slices of what comes from elsewhere are inputs too.
+    """
     new: dict[Node, Node] = {}
     inputs: list[Node] = []
     stack = list(reversed(outputs))
@@ -102,7 +247,9 @@ def canonical(outputs: tuple[Node, ...], boundary: set[Node]) -> tuple[Graph, tu
             continue
         literal = n.attrs[0] if n.op == "const" else None
         large = isinstance(literal, Literal) and n.type.size > 1
-        if n in boundary or n.op == "input" or large:
+        base = slice_of(n) if sliced else n
+        given = n in boundary or n.op == "input"
+        if given or large or (base is not n and (base in boundary or (base.op == "input" and not base.attrs[2]))):
             known = large or (n.op == "input" and n.attrs[2])
             new[n] = input_node(f"i{len(inputs)}", n.type, bool(known))
             inputs.append(n)

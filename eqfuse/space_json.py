@@ -2,8 +2,8 @@
 
 In: a `Space`. Out: a file that others' extractors read; and from it, the same `Space`. The distinct segments lie side
 by side in one e-graph. An operator stands with its attributes, ``sum((-1,))``, a class with its type; what the format
-has no word for lies under the key ``eqfuse``, which its readers pass over (egraph-serialize 0.1 to 0.3 deny no field,
-and take strings about a class). The bytes depend on the space and the device alone: times of the search are not kept.
+has no word for lies under the key ``eqfuse``, which its readers pass over (its structs deny no unknown field; about a
+class they take strings alone). The bytes depend on the space and the device alone: times of the search are not kept.
 Types, cuts and the program's own nodes are checked on reading; that a class's nodes are equal is taken as the file
 says. Reading runs nothing.
 """
@@ -61,7 +61,8 @@ def load_space(path: str | Path) -> Space:
     try:
         return read(text)
     except EqfuseError as error:
-        raise EqfuseError(f"{path}: {error}") from error
+        error.args = (f"{path} cannot be loaded: {error}",)
+        raise
 
 
 # ---- writing
@@ -192,9 +193,10 @@ def _read(what: str, make: Callable[[], Any]) -> Any:
     try:
         return make()
     except EqfuseError as error:
-        raise EqfuseError(f"{what} of this space is damaged: {error}") from error
+        error.args = (f"{what}: {error}",)
+        raise
     except DAMAGE as error:
-        raise EqfuseError(f"{what} of this space is damaged: {type(error).__name__}: {error}") from error
+        raise EqfuseError(f"{what}: {type(error).__name__}: {error}") from error
 
 
 def _expect(condition: bool, why: str) -> None:

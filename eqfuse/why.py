@@ -19,7 +19,7 @@ from eqfuse.ir import Graph, Literal, Node, node
 from eqfuse.plan import Kernel, Plan
 from eqfuse.report import running
 from eqfuse.rewrites import Law
-from eqfuse.segments import Use, segments, whole
+from eqfuse.segments import Use, seams, segments, whole
 
 SECONDS = 5.0
 LATE = "the time for it ran out (eqfuse.why.rests_on takes as long as it is told)"
@@ -287,16 +287,18 @@ def _stands(piece: Piece, program: list[Law], until: float, together: bool) -> d
 def _pieces(plan: Plan) -> list[Piece]:
     """The uses of segments in `plan`, in the order they run."""
     _, uses = found = segments(plan.graph)
-    if len(uses) != len(plan.waists) + 1:
+    between = seams(plan.graph, uses)
+    if len(between) != len(plan.waists):
         _, uses = found = whole(plan.graph)
+        between = ()
     value: dict[Node, int] = dict(zip(plan.graph.inputs, plan.inputs, strict=True))
-    value |= zip((u.outputs[0] for u in uses[:-1]), plan.waists, strict=True)
+    value |= zip(plan.graph.outputs, plan.outputs, strict=True)
+    value |= zip(between, plan.waists, strict=False)
     stored = {literal: v for v, literal in plan.constants}
     writer = {v: k for k in (*plan.setup, *plan.kernels) for v in k.writes}
-    roots = [(v,) for v in plan.waists[: len(uses) - 1]] + [plan.outputs]
     return [
-        _piece(found[0][use.segment], use, values, value, stored, writer, plan)
-        for use, values in zip(uses, roots, strict=True)
+        _piece(found[0][use.segment], use, tuple(value[o] for o in use.outputs), value, stored, writer, plan)
+        for use in uses
     ]
 
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from eqfuse.extract.cover import Cover
 from eqfuse.hardware import Device
-from eqfuse.ir import Graph, Literal, Node, TensorType, const, input_node, node
+from eqfuse.ir import Graph, Literal, Node, TensorType, const, input_node, node, substitute
 from eqfuse.plan import Kernel, Plan, Price
 from eqfuse.proof import prove
+from eqfuse.segments import seams, slice_of
 from eqfuse.space import Segment, Space
 
 _FREE = Price(0.0, 0, 0, 0, "memory")
@@ -46,11 +47,14 @@ def assemble(space: Space, covers: list[Cover], device: Device, proved: bool) ->
         segment, cover = covers[use.segment].grammar.segment, covers[use.segment]
         at: dict[int, int] = {}
         for class_id, n in zip(segment.inputs, use.inputs, strict=True):
-            if n not in value:  # a large constant
+            if n not in value and n.op == "const":
                 value[n] = number(n.type)
                 literal = n.attrs[0]
                 assert isinstance(literal, Literal)
                 constants.append((value[n], literal))
+            elif n not in value:
+                value[n] = number(n.type)
+                kernels.append(_slice(n, value))
             at[class_id] = value[n]
         once, steps = solved[use.segment]
         for step, into in [*((s, setup) for s in once), *((s, kernels) for s in steps)]:
@@ -61,9 +65,16 @@ def assemble(space: Space, covers: list[Cover], device: Device, proved: bool) ->
             value[n] = at[class_id]
     return Plan(
         graph, device, tuple(types), tuple(value[n] for n in graph.inputs), tuple(constants), tuple(setup),
-        tuple(kernels), tuple(value[o] for o in graph.outputs), tuple(value[u.outputs[0]] for u in space.uses[:-1]),
+        tuple(kernels), tuple(value[o] for o in graph.outputs), tuple(value[n] for n in seams(graph, space.uses)),
         _bound(space, covers),
     )  # fmt: skip
+
+
+def _slice(n: Node, value: dict[Node, int]) -> Kernel:
+    """The view `n` of a value, for the segment that reads it."""
+    base = slice_of(n)
+    read = input_node("r0", base.type)
+    return Kernel("view", Graph((read,), substitute((n,), {base: read})), (value[base],), (value[n],), _FREE)
 
 
 def _bound(space: Space, covers: list[Cover]) -> float | None:

@@ -141,7 +141,7 @@ class Columns:
                     around |= {o for out in g.outputs for o in near.get(out, ())} | g.leaves.keys() & offered.keys()
                     for other in [one for o in sorted(around - set(g.outputs)) for one in offered[o]]:
                         for made in self._joined(g, other) if g.state.space == other.state.space else ():
-                            work += PAIR_SECONDS + OPERATOR_SECONDS * sum(len(cut.works) for cut in made.cuts)
+                            work += PAIR_SECONDS + OPERATOR_SECONDS * sum(cut.size for cut in made.cuts)
                             value = profit(made)
                             if value > gain:
                                 gain, grown = value, made

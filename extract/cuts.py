@@ -8,11 +8,11 @@ of one class may stand in it without harm, and a leaf that is read stays read ev
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from eqfuse.cost import Work, gathered, total, work
+from eqfuse.cost import Work, gathered, work
+from eqfuse.extract.ledger import Ledger, Works, count, union
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Literal, Node, TensorType, const, input_node, node
 from eqfuse.kinds import State, join, leaf, price
@@ -24,16 +24,15 @@ LARGEST = 512  # operators in one kernel; more neither compile nor fit registers
 
 
 Found = TypeVar("Found")
-Works = dict[tuple[int, ENode], Work]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Cut:
     """A candidate kernel for class `of`: `enode` applied to the values of `parts`; a leaf when `enode` is None.
 
     A view of a leaf is priced as the copy it is when another kernel reads it from memory; most readers take it in.
-    `leaves` maps each class read from memory to the bytes read of it; `works` maps each (class, enode) computed to its
-    `Work`; `inside` holds the classes computed.
+    `leaves` maps each class read from memory to the bytes read of it; `works` are the operators that run, `inside` the
+    classes computed (a bit each). Never changed once made.
     """
 
     of: int
@@ -42,13 +41,21 @@ class Cut:
     state: State
     leaves: dict[int, int]
     works: Works
-    inside: frozenset[int]
+    inside: int
+    size: int  # operators that run
     priced: Callable[[Cut], Price]
+    _price: Price | None = field(default=None, init=False)
 
-    @cached_property
+    @property
     def price(self) -> Price:
         """Found when it is asked for: most cuts are steps on the way to a larger one."""
-        return self.priced(self)
+        if self._price is None:
+            self._price = self.priced(self)
+        return self._price
+
+    def computes(self, of: int) -> bool:
+        """Is class `of` computed inside, or the result?"""
+        return bool(self.inside >> of & 1)
 
     def __repr__(self) -> str:
         reads = ", ".join(map(str, sorted(self.leaves)))
@@ -82,9 +89,12 @@ class Grammar:
         self.scalars: dict[int, ENode] = {i: n for i, n in constants if self.classes[i].type.size == 1}
         self.free = {i for i, c in enumerate(segment.classes) if c.known} | set(segment.inputs)
         self._leaves: dict[int, Cut] = {}
-        self._works: Works = {}
+        self._sizes = [c.type.nbytes for c in segment.classes]
+        self._states: dict[tuple, State | str] = {}
+        self._known: dict[State, State] = {}
+        self._ledger = Ledger()
         self._joined: dict[tuple, Cut | str] = {}
-        self._known: dict[tuple, Any] = {}
+        self._once: dict[tuple, Any] = {}
 
     def leaf(self, of: int) -> Cut:
         """Class `of` read from memory, or written into the kernel when it is a scalar constant."""
@@ -93,8 +103,8 @@ class Grammar:
             t = self.classes[of].type
             scalar = of in self.scalars
             found = Cut(
-                of, self.scalars.get(of), (), leaf(t.shape), {} if scalar else {of: t.nbytes}, {}, frozenset(),
-                _nothing,
+                of, self.scalars.get(of), (), self._known_as(leaf(t.shape)), {} if scalar else {of: t.nbytes}, {}, 0,
+                0, _nothing,
             )  # fmt: skip
             self._leaves[of] = found
         return found
@@ -110,46 +120,55 @@ class Grammar:
     def once(self, made: Callable[..., Found], *cuts: tuple[Cut, ...]) -> Found:
         """What `made` makes of these cuts, the same object each time."""
         key = (made, *cuts)
-        if key not in self._known:
-            self._known[key] = made(self, *cuts)
-        found: Found = self._known[key]
+        if key not in self._once:
+            self._once[key] = made(self, *cuts)
+        found: Found = self._once[key]
         return found
 
     def _join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
-        classes = self.classes
-        out = classes[of].type
-        types = [classes[a].type for a in enode.args]
+        number = self._ledger.number(of, enode, lambda: self._work(of, enode))
         name: tuple = (of, enode)  # of a product; a tiled kernel on a GPU holds one derivation of it
         if self.device.kind == "gpu" and parts and parts[0].works:
-            name = (of, enode, frozenset(parts[0].works))
-        state = join(enode.op, enode.attrs, out, types, [p.state for p in parts], self.device, name)
+            name = (of, enode, *sorted(parts[0].works.values()))
+        key = (number, name[2:], *[id(p.state) for p in parts])
+        state = self._states.get(key)
+        if state is None:
+            state = self._states[key] = self._state(of, enode, parts, name)
         if isinstance(state, str):
             return state
         leaves: dict[int, int] = {}
-        works: Works = {}
-        inside: set[int] = {of}
+        inside = 0
         for part in parts:
             for c, size in part.leaves.items():
                 if size > leaves.get(c, -1):
                     leaves[c] = size
-            works.update(self._executed(part, state, enode.op))
             inside |= part.inside
-        if of in leaves or any(of in p.inside for p in parts):
+        if of in leaves or inside >> of & 1:
             return "it would need its own result"
         role = row(enode.op).role
         if role is Role.VIEW and state.at_leaf:
-            leaves = {c: min(size, out.nbytes) for c, size in leaves.items()}
+            leaves = {c: min(size, self._sizes[of]) for c, size in leaves.items()}
         if role is Role.GATHER and parts[0].leaves:
-            touched = gathered(enode.op, enode.attrs, types[0], out)
+            touched = gathered(enode.op, enode.attrs, self.classes[enode.args[0]].type, self.classes[of].type)
             leaves |= {c: min(leaves[c], touched) for c in parts[0].leaves if c not in parts[1].leaves}
-        key = (of, enode)
-        own = self._works.get(key)
-        if own is None:
-            own = self._works[key] = work(enode.op, enode.attrs, out, types, self.device)
-        works[key] = own
-        if len(works) > LARGEST:
+        works = union([*[self._executed(part, state, enode.op) for part in parts], {1.0: 1 << number}])
+        size = count(works)
+        if size > LARGEST:
             return f"a kernel of more than {LARGEST} operators"
-        return Cut(of, enode, parts, state, leaves, works, frozenset(inside), self._stored)
+        return Cut(of, enode, parts, state, leaves, works, inside | 1 << of, size, self._stored)
+
+    def _state(self, of: int, enode: ENode, parts: tuple[Cut, ...], name: tuple) -> State | str:
+        """The state of `enode` applied to `parts`. Equal states are one object, so that few are ever derived."""
+        out, types = self.classes[of].type, [self.classes[a].type for a in enode.args]
+        found = join(enode.op, enode.attrs, out, types, [p.state for p in parts], self.device, name)
+        return found if isinstance(found, str) else self._known_as(found)
+
+    def _known_as(self, state: State) -> State:
+        return self._known.setdefault(state, state)
+
+    def _work(self, of: int, enode: ENode) -> Work:
+        types = [self.classes[a].type for a in enode.args]
+        return work(enode.op, enode.attrs, self.classes[of].type, types, self.device)
 
     def _stored(self, cut: Cut) -> Price:
         state = replace(cut.state, kind="map") if cut.state.kind == "view" else cut.state  # a stored view is a copy
@@ -167,11 +186,11 @@ class Grammar:
             times = space / size
         else:
             return part.works
-        return {k: Work(int(w.flops * times), w.seconds * times, w.calls) for k, w in part.works.items()}
+        return {ran * times: mask for ran, mask in part.works.items()}
 
     def price(self, state: State, leaves: dict[int, int], works: Works, outputs: tuple[TensorType, ...]) -> Price:
         """The price of a kernel of `state` that reads `leaves`, does `works` and writes `outputs`."""
-        done = total(works.values(), _size(state.reduced) if state.kind == "reduce" else -1)
+        done = self._ledger.total(works, _size(state.reduced) if state.kind == "reduce" else -1)
         written = sum(t.nbytes for t in outputs)
         arguments, itemsize = len(leaves) + len(outputs), outputs[0].dtype.itemsize
         return price(state, sum(leaves.values()), written, done, self.device, arguments, itemsize)

@@ -9,7 +9,6 @@ plus the flows of what it reads, shared among its readers. Two rankings are kept
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
 
@@ -37,18 +36,18 @@ def effort(classes: int) -> Effort:
 
 
 class Candidates:
-    """The cuts of every class and their area flows, in seconds."""
+    """The cuts of every class and their area flows, in seconds. `before`: the pass before, over the same grammar."""
 
-    def __init__(self, grammar: Grammar, references: dict[int, int]) -> None:
+    def __init__(self, grammar: Grammar, references: dict[int, int], before: Candidates | None = None) -> None:
         self.grammar = grammar
         self.references = references
         self.cuts: dict[int, list[Cut]] = {}
         self.flow: dict[int, float] = dict.fromkeys(grammar.free, 0.0)
         self._cheapest: dict[int, Cut | None] = {}  # flows no longer change when it is asked for
         self.effort = effort(len(grammar.classes))
-        order = _leaf_up(grammar)
+        self._order: list[int] = before._order if before else _leaf_up(grammar)
         for _ in range(self.effort.sweeps):
-            for of in order:
+            for of in self._order:
                 self._settle(of)
 
     def total(self, cut: Cut) -> float:
@@ -78,18 +77,21 @@ class Candidates:
         self.cuts[of] = self._keep(found)
         self.flow[of] = min(map(self.total, self.cuts[of])) / max(1, self.references.get(of, 1))
 
-    def _joins(self, of: int, enode: ENode) -> Iterable[Cut]:
+    def _joins(self, of: int, enode: ENode) -> list[Cut]:
+        """The cuts that `enode` makes of those offered for its arguments."""
         distinct = tuple(dict.fromkeys(enode.args))
         offers = [self._offers(a) for a in distinct]
         if not all(offers):
-            return
+            return []
         while math.prod(map(len, offers)) > MOST_JOINS:
             max(offers, key=len).pop()  # the offer whose flow is worst, of the argument with the most
+        places = [distinct.index(a) for a in enode.args]
+        found = []
         for chosen in product(*offers):
-            by_class = dict(zip(distinct, chosen, strict=True))
-            made = self.grammar.join(of, enode, tuple(by_class[a] for a in enode.args))
+            made = self.grammar.join(of, enode, tuple([chosen[i] for i in places]))
             if isinstance(made, Cut) and made.price.seconds < math.inf:
-                yield made
+                found.append(made)
+        return found
 
     def _offers(self, of: int) -> list[Cut]:
         readable = of in self.flow or of in self.grammar.scalars
@@ -127,26 +129,27 @@ class Candidates:
 
 
 def _same(a: Cut, b: Cut) -> bool:
-    return a.leaves == b.leaves and a.works.keys() == b.works.keys()
+    return a.leaves == b.leaves and a.works == b.works
 
 
 def _leaf_up(grammar: Grammar) -> list[int]:
     """Classes in an order in which, for at least one node of each, the arguments come first."""
     classes = grammar.classes
     rank: dict[int, int] = dict.fromkeys([*grammar.free, *grammar.scalars], 0)
-    waiting: dict[int, list[tuple[int, ENode]]] = {}
-    for i, c in enumerate(classes):
-        for enode in c.nodes:
-            for a in dict.fromkeys(enode.args):
-                waiting.setdefault(a, []).append((i, enode))
-    missing = {(i, e): len(set(e.args)) for i, c in enumerate(classes) for e in c.nodes if e.args}
+    nodes = [(i, n) for i, c in enumerate(classes) for n in c.nodes if n.args]
+    missing = [len(set(n.args)) for _, n in nodes]
+    waiting: dict[int, list[int]] = {}
+    for at, (_, enode) in enumerate(nodes):
+        for a in dict.fromkeys(enode.args):
+            waiting.setdefault(a, []).append(at)
     queue = sorted(rank)
     while queue:
         later = []
         for a in queue:
-            for i, enode in waiting.get(a, ()):
-                missing[i, enode] -= 1
-                if missing[i, enode] == 0 and i not in rank:
+            for at in waiting.get(a, ()):
+                missing[at] -= 1
+                i, enode = nodes[at]
+                if missing[at] == 0 and i not in rank:
                     rank[i] = 1 + max(rank[x] for x in enode.args)
                     later.append(i)
         queue = sorted(later)

@@ -57,8 +57,9 @@ def area_flow(grammar: Grammar, starts: list[Cover]) -> tuple[Candidates, list[C
     """The candidates of the last pass, those of `starts` among them, and `starts` with the cover of each pass."""
     references = _references(min(starts, key=lambda c: c.cost, default=None))
     found = list(starts)
+    candidates: Candidates | None = None
     for _ in range(PASSES):
-        candidates = Candidates(grammar, references)
+        candidates = Candidates(grammar, references, candidates)
         for start in starts:
             for cut in start.choice.values():
                 candidates.add(cut)
@@ -66,6 +67,7 @@ def area_flow(grammar: Grammar, starts: list[Cover]) -> tuple[Candidates, list[C
         if cover is not None:
             found.append(cover)
             references = _references(cover)
+    assert candidates is not None
     return candidates, found
 
 

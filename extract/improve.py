@@ -10,6 +10,7 @@ from eqfuse.extract.cover import WORTH, Cover
 from eqfuse.extract.cuts import Cut
 from eqfuse.extract.enumerate import Candidates
 from eqfuse.extract.greedy import fuse
+from eqfuse.extract.ledger import bits
 
 ROUNDS = 4
 
@@ -37,10 +38,10 @@ def _other_cuts(cover: Cover, candidates: Candidates) -> None:
 def _store_or_inline(cover: Cover, candidates: Candidates) -> None:
     users_of: dict[int, list[int]] = {}
     for u, cut in cover.choice.items():
-        for c in cut.inside:
+        for c in bits(cut.inside):
             users_of.setdefault(c, []).append(u)
     for of in sorted(users_of):
-        users = [u for u in users_of[of] if u != of and u in cover.choice and of in cover.choice[u].inside]
+        users = [u for u in users_of[of] if u != of and u in cover.choice and cover.choice[u].computes(of)]
         changed = {u: best for u in users if (best := _best(candidates, u, reads=of)) is not None}
         if users and len(changed) == len(users):
             cover.attempt(changed, candidates.cheapest)
@@ -70,5 +71,5 @@ def _share(cover: Cover, candidates: Candidates) -> None:
 
 def _best(candidates: Candidates, user: int, reads: int) -> Cut | None:
     """The user's cheapest cut that reads class `reads` instead of computing it."""
-    fitting = [c for c in candidates.cuts.get(user, ()) if reads in c.leaves and reads not in c.inside]
+    fitting = [c for c in candidates.cuts.get(user, ()) if reads in c.leaves and not c.computes(reads)]
     return min(fitting, key=candidates.total, default=None)

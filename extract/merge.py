@@ -10,7 +10,8 @@ import heapq
 from collections.abc import Callable, Iterable
 
 from eqfuse.extract.cover import WORTH, Cover, Group, producers_first
-from eqfuse.extract.cuts import Cut, Grammar, Works
+from eqfuse.extract.cuts import Cut, Grammar
+from eqfuse.extract.ledger import union
 from eqfuse.kinds import merge as merge_states
 
 NEIGHBOURS = 24  # groups around one shared read that are tried with one another
@@ -131,7 +132,7 @@ class Pool:
     def _offer(self, queue: list[tuple[float, int, int, Group]], a: int, b: int) -> None:
         if self.tried > EFFORT:
             return
-        self.tried += sum(len(cut.works) for number in (a, b) for cut in self.alive[number].cuts)
+        self.tried += sum(cut.size for number in (a, b) for cut in self.alive[number].cuts)
         made = self._together(a, b)
         if made is not None and self.allowed(made):
             saving = self.alive[a].price.seconds + self.alive[b].price.seconds - made.price.seconds
@@ -205,7 +206,6 @@ def together(grammar: Grammar, a: tuple[Cut, ...], b: tuple[Cut, ...], kept: tup
 def group(grammar: Grammar, cuts: tuple[Cut, ...]) -> Group | None:
     state = cuts[0].state
     leaves: dict[int, int] = {}
-    works: Works = {}
     for cut in cuts:
         if cut is not cuts[0]:
             joined = merge_states(state, cut.state)
@@ -214,8 +214,8 @@ def group(grammar: Grammar, cuts: tuple[Cut, ...]) -> Group | None:
             state = joined
         for c, size in cut.leaves.items():
             leaves[c] = max(size, leaves.get(c, 0))
-        works |= cut.works
     if any(c.of in leaves for c in cuts):
         return None
     outputs = tuple(grammar.classes[c.of].type for c in cuts)
+    works = union(cut.works for cut in cuts)
     return Group(cuts, state, leaves, grammar.price(state, leaves, works, outputs))

@@ -15,6 +15,7 @@ from eqfuse.extract.greedy import fuse
 from eqfuse.extract.merge import Pool
 
 EFFORT = 20_000  # kernels looked at, all moves together, for each kernel of the cover
+MOST_EFFORT = 1_000_000  # and in all: seconds, however large the program
 ROUNDS = 3
 
 
@@ -41,7 +42,7 @@ class _Grouped:
         self.candidates = candidates
         self.grammar = cover.grammar
         self.cover = Cover(cover.grammar, cover.roots)
-        self.left = EFFORT * len(cover.groups)
+        self.left = min(EFFORT * len(cover.groups), MOST_EFFORT)
         self.pool = Pool(cover.grammar, cover.roots, cover.groups)
         self._settled()
 
@@ -59,7 +60,7 @@ class _Grouped:
         """Store a value that the kernel of `of` computes on the way, for all kernels that compute it."""
         for inner in list(below([self.choice[of]])) if of in self.choice else ():
             if of in self.choice and inner.of not in self.choice and not inner.state.at_leaf:
-                users = [u for u, cut in self.choice.items() if inner.of in cut.inside]
+                users = [u for u, cut in self.choice.items() if cut.computes(inner.of)]
                 changed = {u: made for u in users if (made := self._reading(inner.of, self.choice[u])) is not None}
                 self._attempt(changed, inner)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from eqfuse.emit import cuda_ops
 from eqfuse.emit.cuda_element import Elements, Index, Indices, Parameters
@@ -75,7 +76,7 @@ class _Writer:
         self.tensor = products.on_tensor_cores(self.product.dtype, device)
         self.threads = self.tile.threads(self.tensor)
         self.elements = _Sums(parameters, node)
-        sizes = [n.type.size for n in (*body.inputs, *body.outputs, node)]
+        sizes = [n.type.size for n in (*body.inputs, *body.outputs, *node.args)]
         self.integer = "long long" if max(sizes) >= 2**31 else "int"
         self.limits = {"m": self.product.rows, "n": self.product.columns, "k": self.product.depth}
         self.extents = {"m": self.tile.rows, "n": self.tile.columns, "k": self.tile.depth}
@@ -93,7 +94,7 @@ class _Writer:
         lines = [
             *self._where(down, across),
             *multiply.declarations,
-            *(f"Vec<{multiply.stored}, {self._width(x)}> next_{name}[{self._turns(x)}];" for name, x, _ in operands),
+            *(f"Vec<{multiply.stored}, {x.neighbours}> next_{name}[{self._turns(x)}];" for name, x, _ in operands),
             *self.elements.outer,
             f"for (int step = -1, ahead = 0; step * {deep} < {depth}; step++, ahead += {deep}) {{",
             "    const int now = step & 1;",
@@ -110,7 +111,7 @@ class _Writer:
             "}",
             *epilogue,
         ]
-        resident = 2 if all(self._width(x) > 1 for x in (left, right)) else 1  # single elements take more registers
+        resident = 2 if all(x.neighbours > 1 for x in (left, right)) else 1  # single elements take more registers
         return Code(lines, (self.product.batch * down * across, 1), (self.threads, 1), (), 0, 0, resident)
 
     def _multiply(self, turned: tuple[bool, bool]) -> Multiply:
@@ -130,8 +131,13 @@ class _Writer:
         ]
 
     def _best(self, choices: Sequence[Matrix]) -> Matrix:
-        """The way round in which most bytes of the operand's arrays are neighbours; of equals, the first."""
-        return max(choices, key=lambda matrix: sum(a.nbytes for a in self._in_order(matrix)))
+        """The way round in which most bytes of the operand's arrays are neighbours, of equals the first; `neighbours`
+        now counts what is read at once: 16 bytes of the widest array, as far as they divide a run."""
+        best = max(choices, key=lambda matrix: sum(a.nbytes for a in self._in_order(matrix)))
+        arrays = self._in_order(best)
+        kept = self.node.dtype if self.tensor else cuda_ops.computed_dtype(self.node.dtype)
+        widest = max(kept.itemsize, *(a.dtype.itemsize for a in arrays)) if arrays else 16
+        return replace(best, neighbours=math.gcd(16 // widest, best.neighbours))
 
     def _in_order(self, matrix: Matrix) -> list[TensorType]:
         """The arrays of which neighbours are read at once."""
@@ -147,20 +153,12 @@ class _Writer:
         array = parameters.constants[place].array
         return TensorType(array.dtype, array.shape)
 
-    def _width(self, matrix: Matrix) -> int:
-        """Elements that are read at once, 16 bytes of the widest array."""
-        arrays = self._in_order(matrix)
-        if not arrays:
-            return 1
-        kept = self.node.dtype if self.tensor else cuda_ops.computed_dtype(self.node.dtype)
-        return math.gcd(16 // max(kept.itemsize, *(a.dtype.itemsize for a in arrays)), matrix.neighbours)
-
     def _turns(self, matrix: Matrix) -> int:
-        return self.extents[matrix.slow] * self.extents[matrix.fast] // self._width(matrix) // self.threads
+        return self.extents[matrix.slow] * self.extents[matrix.fast] // matrix.neighbours // self.threads
 
     def _each(self, matrix: Matrix, body: list[str]) -> list[str]:
         """`body` for each run of neighbours that this thread moves: `slow`, `fast` in the tile, number `u`."""
-        width = self._width(matrix)
+        width = matrix.neighbours
         across = self.extents[matrix.fast] // width
         return [
             "#pragma unroll",
@@ -173,7 +171,7 @@ class _Writer:
 
     def _load(self, name: str, matrix: Matrix, stored: str) -> list[str]:
         """The operand's next tile into `next_…`; zeros outside of the matrix."""
-        width, e, into = self._width(matrix), self.elements, f"next_{name}[u]"
+        width, e, into = matrix.neighbours, self.elements, f"next_{name}[u]"
         e.start(matrix.known, width)
         text = e.stored(matrix.node, matrix.index) if self.tensor else e.value(matrix.node, matrix.index)
         start = {"m": "row", "n": "column", "k": "ahead"}
@@ -214,7 +212,7 @@ class _Writer:
 
     def _keep(self, name: str, matrix: Matrix, turned: bool, stored: str) -> list[str]:
         """`next_…` into the buffer that is not being multiplied."""
-        width, buffer = self._width(matrix), f"{name}[now ^ 1]"
+        width, buffer = matrix.neighbours, f"{name}[now ^ 1]"
         along = turned == (matrix.fast == "k")
         if width == 1:
             place = "[slow][fast]" if along else "[fast][slow]"

@@ -1,17 +1,18 @@
 """Narrow arrays: columns one by one where rows are short, because NumPy takes 3 ns to begin a row of an elementwise
 operator, 11 of a sum and 25 of a maximum (60,000 x 2 float64: 0.67 ms to add the rows or the columns, 0.03 by columns).
 
-In: a statement on whole arrays. Out: its lines, a loop over the last axis; None where NumPy walks long runs anyhow.
+In: a statement on whole arrays or a tile. Out: its lines, a loop over the last axis; None where NumPy walks long runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from eqfuse.emit.numpy_ops import JOINS, computes, into
-from eqfuse.ir import Node
+from eqfuse.ir import Node, Shape
 from eqfuse.kinds.state import contiguous
 from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import UFUNCS
@@ -22,35 +23,43 @@ ELEMENTWISE, SUMMED, OTHERS = 4, 10, 16  # elements of a row up to which columns
 FEW, FEW_FROM = 3, 8 << 20  # the same for arrays of so many bytes: every column passes through the cache
 
 
-def by_columns(n: Node, read: Sequence[Node], args: Sequence[str], out: str) -> list[str] | None:
-    """Lines that compute `n`, whose operands `read` are named `args`, into the whole array `out`."""
-    wide = read[0] if row(n.op).role is Role.REDUCTION else n
-    if len(wide.shape) < 2 or wide.shape[-1] < 2 or wide.type.size < LEAST_ROWS * wide.shape[-1]:
+def by_columns(
+    n: Node,
+    read: Sequence[Node],
+    args: Sequence[str],
+    out: str,
+    axes: tuple[int, ...] = (),
+    shape: Callable[[Node], Shape] = lambda a: a.shape,
+) -> list[str] | None:
+    """Lines that compute `n`, whose operands `read` are named `args`, into the array `out`.
+
+    `axes`: those reduced; `shape`: that of a value where it is computed, which may be a tile's.
+    """
+    reduces = row(n.op).role is Role.REDUCTION
+    extents = shape(read[0] if reduces else n)
+    if len(extents) < 2 or extents[-1] < 2 or math.prod(extents[:-1]) < LEAST_ROWS:
         return None
-    width = wide.shape[-1]
-    most = FEW if wide.type.nbytes > FEW_FROM else ELEMENTWISE if wide is n else SUMMED if n.op == "sum" else OTHERS
+    width, size = extents[-1], math.prod(extents) * n.dtype.itemsize
+    most = FEW if size > FEW_FROM else ELEMENTWISE if not reduces else SUMMED if n.op == "sum" else OTHERS
     if width > most:
         return None
-    if wide is n:
+    if not reduces:
         if n.op not in UFUNCS or all(_is_run(a, n) for a in read):
             return None
-        columns = [name if a.type.size == 1 else f"{name}[..., {'0' if a.shape[-1] == 1 else 'q'}]"
+        columns = [name if a.type.size == 1 else f"{name}[..., {'0' if shape(a)[-1] == 1 else 'q'}]"
                    for a, name in zip(read, args, strict=True)]  # fmt: skip
         return [f"for q in range({width}):", "    " + into(n, columns, f"{out}[..., q]")]
-    plain = wide.dtype == n.dtype and n.dtype.kind in "biufc" and n.dtype != np.float16  # which is added in float32
+    plain = read[0].dtype == n.dtype and n.dtype.kind in "biufc" and n.dtype != np.float16  # which adds in float32
     if n.op not in JOINS or not plain:
         return None
-    axes: tuple[int, ...] = n.attrs[0]  # type: ignore[assignment]
-    if axes == (-1,):
+    from_right = tuple(a - len(extents) if a >= 0 else a for a in axes)
+    if from_right == (-1,):
         joined = f"    {JOINS[n.op]}({out}[..., 0], {args[0]}[..., q], out={out}[..., 0])"
         return [f"copyto({out}[..., 0], {args[0]}[..., 0])", f"for q in range(1, {width}):", joined]
-    if -1 in axes or -2 not in axes or wide.shape[-2] < LEAST_ROWS:
+    if -1 in from_right or -2 not in from_right or extents[-2] < LEAST_ROWS:
         return None
-    return [f"for q in range({width}):", "    " + into(n, [f"{args[0]}[..., q]"], f"{out}[..., q]", _shifted(axes))]
-
-
-def _shifted(axes: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(a + 1 for a in axes)
+    left = tuple(a + 1 for a in from_right)
+    return [f"for q in range({width}):", "    " + into(n, [f"{args[0]}[..., q]"], f"{out}[..., q]", left)]
 
 
 def _is_run(a: Node, n: Node) -> bool:

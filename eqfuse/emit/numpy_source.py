@@ -168,7 +168,7 @@ def straight(
         out = places.get(n)
         dying = next((a for a in read if _reusable(a, n, at, last, owned)), None)
         as_bits = bits(n.dtype) if n.op == "where" and n.type.size >= CHOOSE_FROM else None
-        if as_bits is not None and n.shape in (n.args[1].shape, n.args[2].shape):
+        if as_bits is not None and n.shape in [a.shape for a in n.args]:
             out = out or room(n.type)
             mask = room(TensorType(np.dtype(as_bits), n.args[0].shape))
             source.line(f"choose({', '.join(args)}, {mask}, {out})")
@@ -202,7 +202,7 @@ def _statements(n: Node, read: Sequence[Node], args: list[str], out: str) -> lis
         return masked_copy(args, out)
     if n.op == "matmul":
         return [whole_product(n, args, out)]
-    return by_columns(n, read, args, out) or [into(n, args, out, _axes(n))]
+    return by_columns(n, read, args, out, _axes(n)) or [into(n, args, out, _axes(n))]
 
 
 def _axes(n: Node) -> tuple[int, ...]:

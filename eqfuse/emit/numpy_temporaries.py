@@ -77,13 +77,11 @@ def _take(n: Node) -> int:
 
 def _argmax(n: Node) -> int:
     """Another axis than the last is brought to the end."""
-    (axis,) = n.attrs[0]  # type: ignore[misc]
-    return 0 if axis == -1 else _operand(n)
+    return 0 if n.attrs[0] == (-1,) else _operand(n)
 
 
 def _nanargmax(n: Node) -> int:
-    (axis,) = n.attrs[0]  # type: ignore[misc]
-    return _operand(n) + n.args[0].type.size + (0 if axis == -1 else _operand(n))
+    return _operand(n) + n.args[0].type.size + _argmax(n)
 
 
 def _nanmedian(n: Node) -> int:

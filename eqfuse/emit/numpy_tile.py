@@ -15,6 +15,7 @@ import numpy as np
 
 from eqfuse.emit.numpy_bounds import clipped, repeated
 from eqfuse.emit.numpy_erf import room_bytes
+from eqfuse.emit.numpy_narrow import by_columns
 from eqfuse.emit.numpy_ops import CHOOSE_FROM, computes, into, masked_copy
 from eqfuse.emit.numpy_source import Source, bits, last_uses, straight
 from eqfuse.emit.numpy_temporaries import buffers, copied, for_blas, lies_apart, temporaries
@@ -190,11 +191,14 @@ class Stage:
 
     def _row(self, n: Node) -> int:
         """How long a row of the tile of `n` is."""
-        shape = self.tile_shape(n)
-        return 0 if not shape else self.cut.block if shape[-1] is None else shape[-1]
+        extents = self._extents(n)
+        return extents[-1] if extents else 0
+
+    def _extents(self, n: Node) -> Shape:
+        return tuple(self.cut.block if d is None else d for d in self.tile_shape(n))
 
     def _elements(self, n: Node) -> int:
-        return math.prod(self.cut.block if d is None else d for d in self.tile_shape(n))
+        return math.prod(self._extents(n))
 
     def _assign(self, at: int, n: Node) -> None:
         slot_of = {a: s for a in self.reads[n] if isinstance(s := self.place.get(a), Slot)}
@@ -336,7 +340,7 @@ class Stage:
         if row(n.op).role is Role.REDUCTION:
             loops = self.cut.loops
             axes = tuple(a - sum(b < a for b in loops) for a in self.panel.kept(n.attrs[0]))  # type: ignore[arg-type]
-        return [into(n, args, out, axes)]
+        return by_columns(n, self.reads[n], args, out, axes, self._extents) or [into(n, args, out, axes)]
 
     def _lies_apart(self, n: Node) -> bool:
         """Has the tile of `n` gaps in memory? Scratch arrays have none while they are as long as the block."""

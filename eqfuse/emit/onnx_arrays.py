@@ -18,12 +18,16 @@ from eqfuse.emit.onnx_table import row
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir import Literal, Node
 
+Ints = Sequence[int]
+Pads = Sequence[tuple[int, int]]
+Range = tuple[int, int, int]
+
 # ---- reductions
 
 
 @row("sum", "prod")
-def total(b: Body, n: Node, args: Sequence[Value]) -> Value:
-    return _total(b, n.op, b.cast(args[0], n.dtype), n.args[0].shape, n.attrs[0], n.shape)
+def total(b: Body, n: Node, args: Sequence[Value], axes: Ints) -> Value:
+    return _total(b, n.op, b.cast(args[0], n.dtype), n.args[0].shape, axes, n.shape)
 
 
 def _total(
@@ -73,8 +77,8 @@ def _full(b: Body, value: Any, dtype: np.dtype, shape: Sequence[int]) -> Value:
 
 
 @row("max", "min")
-def extreme(b: Body, n: Node, args: Sequence[Value]) -> Value:
-    return _extreme(b, n.op == "max", args[0], n.args[0].shape, n.attrs[0], n.shape)
+def extreme(b: Body, n: Node, args: Sequence[Value], axes: Ints) -> Value:
+    return _extreme(b, n.op == "max", args[0], n.args[0].shape, axes, n.shape)
 
 
 def _extreme(
@@ -100,16 +104,16 @@ def _extreme(
 
 
 @row("any", "all")
-def truth(b: Body, n: Node, args: Sequence[Value]) -> Value:
-    x, axes = b.cast(args[0], BOOL), n.attrs[0]
+def truth(b: Body, n: Node, args: Sequence[Value], axes: Ints) -> Value:
+    x = b.cast(args[0], BOOL)
     if n.args[0].type.size == 0:
         return _full(b, n.op == "all", BOOL, n.shape)
     return _reduced(b, "ReduceMax" if n.op == "any" else "ReduceMin", x, axes) if axes else b.plain("Identity", x)
 
 
 @row("argmax", "argmin")
-def place(b: Body, n: Node, args: Sequence[Value]) -> Value:
-    (x,), axis = args, n.attrs[0][0]
+def place(b: Body, n: Node, args: Sequence[Value], axes: Ints) -> Value:
+    (x,), (axis,) = args, axes
     op = "ArgMax" if n.op == "argmax" else "ArgMin"
     made = b(op, x, dtype=I64, axis=axis, keepdims=1)
     if kind(x.dtype) != "f":
@@ -120,16 +124,16 @@ def place(b: Body, n: Node, args: Sequence[Value]) -> Value:
 
 
 @row("cumsum")
-def cumsum(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def cumsum(b: Body, n: Node, args: Sequence[Value], axis: int) -> Value:
     carrier = carried("CumSum", n.dtype)
     x = b.cast(b.cast(args[0], n.dtype), carrier)
-    return b.cast(b.plain("CumSum", x, b.constant(n.attrs[0], I64)), n.dtype)
+    return b.cast(b.plain("CumSum", x, b.constant(axis, I64)), n.dtype)
 
 
 @row("sort", "argsort")
-def sort(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def sort(b: Body, n: Node, args: Sequence[Value], axis: int, stable: bool) -> Value:
     """Least first, NaN last, equal values in their order."""
-    (x,), axis = args, n.attrs[0]
+    (x,) = args
     count = n.args[0].shape[axis]
     carrier = carried("TopK", x.dtype)
     x = b.cast(x, carrier)
@@ -154,13 +158,13 @@ def sort(b: Body, n: Node, args: Sequence[Value]) -> Value:
 
 
 @row("transpose")
-def transpose(b: Body, n: Node, args: Sequence[Value]) -> Value:
-    return b.plain("Transpose", args[0], perm=list(n.attrs[0]))
+def transpose(b: Body, n: Node, args: Sequence[Value], axes: Ints) -> Value:
+    return b.plain("Transpose", args[0], perm=list(axes))
 
 
 @row("reshape")
-def reshape(b: Body, n: Node, args: Sequence[Value]) -> Value:
-    return _reshaped(b, args[0], n.attrs[0])
+def reshape(b: Body, n: Node, args: Sequence[Value], shape: Ints) -> Value:
+    return _reshaped(b, args[0], shape)
 
 
 def _reshaped(b: Body, x: Value, shape: Sequence[int]) -> Value:
@@ -169,14 +173,14 @@ def _reshaped(b: Body, x: Value, shape: Sequence[int]) -> Value:
 
 
 @row("broadcast_to")
-def broadcast_to(b: Body, n: Node, args: Sequence[Value]) -> Value:
-    return b.plain("Expand", args[0], b.ints(*n.shape))
+def broadcast_to(b: Body, n: Node, args: Sequence[Value], shape: Ints) -> Value:
+    return b.plain("Expand", args[0], b.ints(*shape))
 
 
 @row("slice")
-def slice_(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def slice_(b: Body, n: Node, args: Sequence[Value], ranges: Sequence[Range]) -> Value:
     cuts = [
-        (axis, *r) for axis, (r, e) in enumerate(zip(n.attrs[0], n.args[0].shape, strict=True)) if r != (0, e, 1)
+        (axis, *r) for axis, (r, e) in enumerate(zip(ranges, n.args[0].shape, strict=True)) if r != (0, e, 1)
     ]
     if not cuts:
         return b.plain("Identity", args[0])
@@ -185,8 +189,7 @@ def slice_(b: Body, n: Node, args: Sequence[Value]) -> Value:
 
 
 @row("flip")
-def flip(b: Body, n: Node, args: Sequence[Value]) -> Value:
-    axes = n.attrs[0]
+def flip(b: Body, n: Node, args: Sequence[Value], axes: Ints) -> Value:
     starts, stops, steps = ([value] * len(axes) for value in (-1, -(1 << 62), -1))
     if not axes:
         return b.plain("Identity", args[0])
@@ -194,10 +197,10 @@ def flip(b: Body, n: Node, args: Sequence[Value]) -> Value:
 
 
 @row("sliding_window")
-def sliding_window(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def sliding_window(b: Body, n: Node, args: Sequence[Value], windows: Sequence[tuple[int, int]]) -> Value:
     (x,), rank = args, n.args[0].type.rank
     extents, order = list(n.args[0].shape), list(range(rank))
-    for axis, width in n.attrs[0]:
+    for axis, width in windows:
         at = rank + axis
         extents[at] -= width - 1
         x = _gathered(b, x, np.add.outer(np.arange(extents[at]), np.arange(width)), order.index(at))
@@ -210,23 +213,23 @@ def _gathered(b: Body, x: Value, places: np.ndarray, axis: int) -> Value:
 
 
 @row("take")
-def take(b: Body, n: Node, args: Sequence[Value]) -> Value:
-    return b.plain("Gather", args[0], b.cast(args[1], I64), axis=n.attrs[0])
+def take(b: Body, n: Node, args: Sequence[Value], axis: int) -> Value:
+    return b.plain("Gather", args[0], b.cast(args[1], I64), axis=axis)
 
 
 @row("take_along_axis")
-def take_along_axis(b: Body, n: Node, args: Sequence[Value]) -> Value:
-    return b.plain("GatherElements", args[0], b.cast(args[1], I64), axis=n.attrs[0])
+def take_along_axis(b: Body, n: Node, args: Sequence[Value], axis: int) -> Value:
+    return b.plain("GatherElements", args[0], b.cast(args[1], I64), axis=axis)
 
 
 @row("concat")
-def concat(b: Body, n: Node, args: Sequence[Value]) -> Value:
-    return b.plain("Concat", *args, axis=n.attrs[0])
+def concat(b: Body, n: Node, args: Sequence[Value], axis: int) -> Value:
+    return b.plain("Concat", *args, axis=axis)
 
 
 @row("pad")
-def pad(b: Body, n: Node, args: Sequence[Value]) -> Value:
-    return _padded(b, args[0], n.attrs[0], args[1]) if n.type.rank else b.plain("Identity", args[0])
+def pad(b: Body, n: Node, args: Sequence[Value], widths: Sequence[tuple[int, int]]) -> Value:
+    return _padded(b, args[0], widths, args[1]) if n.type.rank else b.plain("Identity", args[0])
 
 
 def _padded(b: Body, x: Value, widths: Sequence[tuple[int, int]], fill: Value) -> Value:
@@ -249,21 +252,21 @@ def det(b: Body, n: Node, args: Sequence[Value]) -> Value:
 
 
 @row("conv")
-def conv(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def conv(
+    b: Body, n: Node, args: Sequence[Value], strides: Ints, padding: Pads, dilations: Ints, groups: int
+) -> Value:
     x, w = args
-    strides, padding, dilations, groups = n.attrs
     if n.dtype.name in ("float16", "float32"):
         pads = [before for before, _ in padding] + [after for _, after in padding]
         return b.plain("Conv", x, w, strides=strides, pads=pads, dilations=dilations, group=groups)
-    return _conv_by_products(b, n, x, w)
+    view = _windows(b, x, n.args[0].shape, n.args[1].shape[2:], strides, padding, dilations, 0)
+    return _conv_by_products(b, n, view, w, groups)
 
 
-def _conv_by_products(b: Body, n: Node, x: Value, w: Value) -> Value:
-    """What onnxruntime has no Conv for: windows, then one product per group."""
-    strides, padding, dilations, groups = n.attrs
+def _conv_by_products(b: Body, n: Node, view: Value, w: Value, groups: int) -> Value:
+    """What onnxruntime has no Conv for: one product per group, of windows and filters."""
     (batch, channels, *_), (filters, per_group, *window) = n.args[0].shape, n.args[1].shape
     k, positions = len(window), n.shape[2:]
-    view = _windows(b, x, n.args[0].shape, window, strides, padding, dilations, 0)
     at = range(2, 2 + k)
     view = b.plain("Transpose", view, perm=[1, 0, *at, *range(2 + k, 2 + 2 * k)])
     terms = per_group * math.prod(window)
@@ -280,7 +283,7 @@ def _conv_by_products(b: Body, n: Node, x: Value, w: Value) -> Value:
 
 def _windows(
     b: Body, x: Value, shape: Sequence[int], window: Sequence[int], strides: Sequence[int],
-    padding: Sequence[tuple[int, int]], dilations: Sequence[int], fill: Any,
+    padding: Pads, dilations: Sequence[int], fill: Any,
 ) -> Value:  # fmt: skip
     """[..., *positions, *window] of the windows over the trailing axes of padded `x`."""
     k, lead = len(window), len(shape) - len(window)
@@ -295,24 +298,22 @@ def _windows(
 
 
 @row("window_max")
-def window_max(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def window_max(b: Body, n: Node, args: Sequence[Value], window: Ints, strides: Ints, padding: Pads) -> Value:
     """onnxruntime may pass over NaN, NumPy does not."""
     (x,) = args
-    window, strides, padding = n.attrs
     if not window:
         return b.plain("Identity", x)
     if n.dtype.name not in TAKES["MaxPool"] or len(window) > 3:
         view = _windows(b, x, n.args[0].shape, window, strides, padding, (1,) * len(window), lowest(n.dtype))
         return _extreme(b, True, view, (*n.shape, *window), range(-len(window), 0), n.shape)
-    made = _pooled(b, n, x)
+    made = _pooled(b, n, x, window, strides, padding)
     if kind(n.dtype) != "f":
         return made
-    found = b.cast(_pooled(b, n, b.cast(nan(b, x), np.dtype(np.uint8))), BOOL)
+    found = b.cast(_pooled(b, n, b.cast(nan(b, x), np.dtype(np.uint8)), window, strides, padding), BOOL)
     return b.where(found, b.constant(np.nan, n.dtype), made)
 
 
-def _pooled(b: Body, n: Node, x: Value) -> Value:
-    window, strides, padding = n.attrs
+def _pooled(b: Body, n: Node, x: Value, window: Ints, strides: Ints, padding: Pads) -> Value:
     pads = [before for before, _ in padding] + [after for _, after in padding]
     shape = (math.prod(n.shape[: -len(window)]), 1, *n.args[0].shape[-len(window) :])
     made = b.plain("MaxPool", _reshaped(b, x, shape), kernel_shape=window, strides=strides, pads=pads)
@@ -320,9 +321,8 @@ def _pooled(b: Body, n: Node, x: Value) -> Value:
 
 
 @row("window_sum")
-def window_sum(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def window_sum(b: Body, n: Node, args: Sequence[Value], window: Ints, strides: Ints, padding: Pads) -> Value:
     (x,) = args
-    window, strides, padding = n.attrs
     if not window:
         return b.plain("Identity", x)
     if n.dtype.name not in TAKES["Conv"] or len(window) > 3:
@@ -338,15 +338,15 @@ def window_sum(b: Body, n: Node, args: Sequence[Value]) -> Value:
 
 
 @row("slice_scatter")
-def slice_scatter(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def slice_scatter(b: Body, n: Node, args: Sequence[Value], slices: Sequence[Sequence[Range]]) -> Value:
     base, *values = args
-    for value, ranges in zip(values, n.attrs[0], strict=True):
+    for value, ranges in zip(values, slices, strict=True):
         base = _written(b, base, value, n.shape, ranges, 0)
     return base if values else b.plain("Identity", base)
 
 
 def _written(
-    b: Body, base: Value, value: Value, shape: Sequence[int], ranges: Sequence[tuple[int, int, int]], axis: int
+    b: Body, base: Value, value: Value, shape: Sequence[int], ranges: Sequence[Range], axis: int
 ) -> Value:
     """`base` with its slice by the `ranges` from `axis` on replaced, one axis after the other."""
     while axis < len(shape) and ranges[axis] == (0, shape[axis], 1):
@@ -366,8 +366,8 @@ _REDUCTIONS = {"add": "add", "multiply": "mul", "maximum": "max", "minimum": "mi
 
 
 @row("scatter")
-def scatter(b: Body, n: Node, args: Sequence[Value]) -> Value:
-    (x, indices, values), (axis, mode) = args, n.attrs
+def scatter(b: Body, n: Node, args: Sequence[Value], axis: int, mode: str) -> Value:
+    x, indices, values = args
     if mode == "set" and not _distinct(n.args[1], n.shape[axis]):
         raise UnsupportedOp("ONNX leaves open which of several values lands in one place: the places must be constants")
     if mode != "set" and (mode not in _REDUCTIONS or (kind(n.dtype) == "f" and mode in ("maximum", "minimum"))):

@@ -43,11 +43,11 @@ def _of_bools(op: str, logical: str) -> Row:
     return write_either
 
 
-for _name, (_op, _logical) in {
+for _name, (_op, _bools) in {
     "add": ("Add", "Or"), "multiply": ("Mul", "And"), "bitwise_and": ("BitwiseAnd", "And"),
     "bitwise_or": ("BitwiseOr", "Or"), "bitwise_xor": ("BitwiseXor", "Xor"), "bitwise_invert": ("BitwiseNot", "Not"),
 }.items():  # fmt: skip
-    TABLE[_name] = _of_bools(_op, _logical)
+    TABLE[_name] = _of_bools(_op, _bools)
 
 
 @row("maximum", "minimum")
@@ -97,8 +97,8 @@ def where(b: Body, n: Node, args: Sequence[Value]) -> Value:
 
 
 @row("cast")
-def cast(b: Body, n: Node, args: Sequence[Value]) -> Value:
-    return b.plain("Identity", args[0]) if args[0].dtype == n.dtype else b.cast(args[0], n.dtype)
+def cast(b: Body, n: Node, args: Sequence[Value], dtype: np.dtype) -> Value:
+    return b.plain("Identity", args[0]) if args[0].dtype == dtype else b.cast(args[0], dtype)
 
 
 @row("abs")
@@ -261,11 +261,11 @@ def _atan2(b: Body, y: Value, x: Value) -> Value:
     return b.where(_below_zero(b, y), b("Neg", t), t)
 
 
-for _name, _function in {
+_WIDE: dict[str, Callable[..., Value]] = {
     "exp2": _exp2, "log2": _logarithm(2), "log10": _logarithm(10), "cbrt": _cbrt, "expm1": _expm1, "log1p": _log1p,
     "logaddexp": _logaddexp, "hypot": _hypot, "atan2": _atan2,
-}.items():  # fmt: skip
-    TABLE[_name] = _wide(_function)
+}  # fmt: skip
+TABLE.update({name: _wide(function) for name, function in _WIDE.items()})
 
 
 # ---- division and powers

@@ -14,7 +14,7 @@ from eqfuse.ir import Node
 from eqfuse.ops import fft, linalg, statistics
 from eqfuse.ops.special import SPECIAL
 
-Row = Callable[[Body, Node, Sequence[Value]], Value]
+Row = Callable[..., Value]  # of a body, a node, the values of its arguments, and its attributes
 F = TypeVar("F", bound=Row)
 TABLE: dict[str, Row] = {}
 
@@ -37,7 +37,7 @@ def write(b: Body, n: Node, args: Sequence[Value]) -> Value:
         if n.op not in TABLE:
             missing = "the table of ONNX exports (eqfuse/emit/onnx_table.py) has no row for it"
             raise UnsupportedOp(REFUSED.get(n.op, missing))
-        made = TABLE[n.op](b, n, args)
+        made = TABLE[n.op](b, n, args, *n.attrs)
     except UnsupportedOp as error:
         types = ", ".join(str(a.type) for a in n.args)
         error.args = (f"{n.op}({types}) cannot be written as ONNX: {error}",)

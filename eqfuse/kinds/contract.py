@@ -1,8 +1,8 @@
 """contract: one matrix product or convolution. Operands as views, a prologue on the left operand, an epilogue.
 
 On a CPU the product is computed by panels of whole rows, so the prologue may be a row kernel over the last axis and the
-epilogue may reduce over it. On a GPU a lone matrix product is a library call; with elementwise work around it, and for
-every convolution, it is a tiled kernel of our own (`kinds/product`), where the price of both is compared.
+epilogue may reduce over it. On a GPU a lone matrix product is a library call; with elementwise work around it, it is a
+tiled kernel of our own (`kinds/product`). A lone convolution is whichever is cheaper.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 from eqfuse.cost import Work, roofline
 from eqfuse.hardware import Device
 from eqfuse.kinds.kind import Kind
-from eqfuse.kinds.product import multiplied, product_of, seconds
+from eqfuse.kinds.product import call_is_dearer, multiplied, product_of, seconds
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 from eqfuse.plan import Price
@@ -75,7 +75,7 @@ def _on_gpu(call: Call, done: State) -> State | str | None:
         return done if left.at_leaf else f"a product of {call.out.dtype.name} is a library call on this device"
     product = product_of(call.row.name, call.attrs, call.types, call.out, call.device)
     if left.at_leaf:
-        return replace(done, product=product, fused=product.windows)
+        return replace(done, product=product, fused=call_is_dearer(product, call.device))
     if left.kind == "map":
         return replace(done, product=product, fused=True)
     return f"the result of a kernel of kind {left.kind} is stored before a product reads it"
@@ -83,8 +83,12 @@ def _on_gpu(call: Call, done: State) -> State | str | None:
 
 def price(state: State, read: int, written: int, done: Work, device: Device, arguments: int, itemsize: int) -> Price:
     """The roofline; with the rate, the tiles and the waves of the template where the body is more than a call."""
-    if state.fused and state.product is not None:
+    if state.product is None:
+        return roofline(state, read, written, done, device, arguments, itemsize)
+    if state.fused:
         done = replace(done, seconds=done.seconds - state.product.library + seconds(state.product, device))
+    else:
+        read += state.product.unrolled
     return roofline(state, read, written, done, device, arguments, itemsize)
 
 

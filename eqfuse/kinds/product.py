@@ -56,7 +56,9 @@ TENSOR_CORES = 80  # the compute capability from which on mma.m16n8k16 takes bot
 @dataclass(frozen=True, slots=True)
 class Product:
     """`batch` products [rows, depth] x [depth, columns]. `windows`: the right one has windows of images, an element of
-    which takes `placing` integer operations to find. `library`: seconds of the work as priced for a library call."""
+    which takes `placing` integer operations to find. `library`: seconds of the work as priced for a library call, and
+    `unrolled` bytes that one moves beside what is read and written: CuPy has no convolution, so the windows are stored
+    and read, and their product is copied twice to lie as asked."""
 
     dtype: str
     batch: int
@@ -66,6 +68,7 @@ class Product:
     windows: bool
     placing: int
     library: float
+    unrolled: int = 0
 
     def again(self, size: int, device: Device) -> float:
         """How often a prologue on an operand of `size` elements is computed for each of them."""
@@ -86,7 +89,8 @@ def product_of(op: str, attrs: tuple, types: Sequence[TensorType], out: TensorTy
         filters, _, *window = types[1].shape
         plain = math.prod(window) == math.prod(strides) == 1 and not any(map(any, padding))
         places, depth = out.size // max(filters, 1), math.prod(types[1].shape[1:])
-        return Product(name, groups, filters // groups, places, depth, True, 0 if plain else PLACING, library)
+        unrolled = out.dtype.itemsize * (2 * groups * places * depth + 4 * out.size)
+        return Product(name, groups, filters // groups, places, depth, True, 0 if plain else PLACING, library, unrolled)
     *_, rows, depth = types[0].shape
     batch = math.prod(out.shape[:-2])
     if math.prod(types[1].shape[:-2]) == 1:
@@ -133,9 +137,19 @@ def _seconds(product: Product, tile: Tile, device: Device) -> float:
     return turns * 2 * tile.rows * tile.columns * deep * device.multiprocessors / (rate * share) + placing
 
 
-def is_tiled(body: Graph) -> bool:
-    """Does the template compute `body`, rather than a library call? That is, is there more in it than the product of
-    two matrices, and has the template a form for their type?"""
+def call_is_dearer(product: Product, device: Device) -> bool:
+    """Does the template compute a convolution by itself faster than library calls? (It never does a matrix product.)"""
+    call = product.library + product.unrolled / device.memory_bytes_per_second
+    return product.windows and seconds(product, device) < call
+
+
+def is_tiled(body: Graph, device: Device) -> bool:
+    """Does the template compute `body`, rather than library calls? One with more in it than a product always is, if the
+    template has a form for its type."""
     working = [n for n in body.operators if row(n.op).role is not Role.VIEW]
-    (dtype,) = {n.dtype.name for n in working if row(n.op).role is Role.CONTRACTION}
-    return multiplied(dtype) and (len(working) > 1 or working[0].op == "conv" or working[0] not in body.outputs)
+    lone = working[0]
+    if not all(multiplied(n.dtype.name) for n in working if row(n.op).role is Role.CONTRACTION):
+        return False
+    if len(working) > 1 or lone not in body.outputs:
+        return True
+    return call_is_dearer(product_of(lone.op, lone.attrs, [a.type for a in lone.args], lone.type, device), device)

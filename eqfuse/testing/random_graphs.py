@@ -38,10 +38,29 @@ def random_graph(
     return graph, [rng.uniform(-1, 1, n.shape) for n in graph.inputs]
 
 
-def _step(rng: np.random.Generator, values: list[Node]) -> Node | None:
+def irregular_graph(rng: np.random.Generator, operators: int, extent: int = 512) -> Graph:
+    """A float32 program of so many operators in which nothing repeats and everything reaches a result."""
+    f32 = np.dtype(np.float32)
+    shapes = [(extent, extent)] * 4 + [(1, extent), (extent, 1), (1, 1)]
+    inputs = tuple(input_node(f"x{i}", TensorType(f32, shape)) for i, shape in enumerate(shapes))
+    values: list[Node] = [*inputs, const(np.float32(0.5)), const(np.float32(3))]
+    unread: dict[Node, None] = {}
+    while len(values) < operators + len(inputs) + 2:
+        first = list(unread)[int(rng.integers(len(unread)))] if len(unread) > 6 else None
+        made = _step(rng, values[-200:], first)
+        if made is not None and made not in unread and made not in values[-200:]:
+            for a in made.args:
+                unread.pop(a, None)
+            values.append(made)
+            unread[made] = None
+    return Graph(inputs, tuple(unread))
+
+
+def _step(rng: np.random.Generator, values: list[Node], first: Node | None = None) -> Node | None:
     # late values are likelier, so that chains grow and early values keep several readers
     weights = np.arange(1, len(values) + 1) / (len(values) * (len(values) + 1) / 2)
     x, y = (values[int(rng.choice(len(values), p=weights))] for _ in range(2))
+    x = first or x
     choice = int(rng.integers(10))
     if choice < 3:
         return node(str(rng.choice(UNARY)), (x,))
@@ -75,6 +94,7 @@ def scrambled(rng: np.random.Generator, name: str = "cpu") -> Device:
         levels=tuple((capacity, 1 / rate()) for capacity, _ in real.levels),
         thread_levels=tuple((capacity, 1 / rate()) for capacity, _ in real.thread_levels),
         flops=tuple((dtype, 1 / rate()) for dtype, _ in real.flops),
+        tiled_flops=tuple((dtype, 1 / rate()) for dtype, _ in real.tiled_flops),
         elements=tuple((op, tuple((dtype, rate()) for dtype, _ in row)) for op, row in real.elements),
     )
 

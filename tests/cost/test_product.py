@@ -11,7 +11,7 @@ from eqfuse.extract.given import priced
 from eqfuse.functions import conv
 from eqfuse.hardware import DEVICES, Device, datasheet
 from eqfuse.ir import TensorType
-from eqfuse.kinds.product import Product, product_of, seconds, tile_for
+from eqfuse.kinds.product import Product, is_tiled, product_of, seconds, tile_for
 from eqfuse.testing.suite import GRAPHS
 from eqfuse.trace import spec, trace
 from tests.plans.test_fusion import kinds, plan
@@ -99,4 +99,16 @@ def test_a_prologue_is_fused_where_few_columns_read_it_and_stored_where_many_do(
 def test_a_convolution_and_all_that_follows_elementwise_are_one_kernel_on_a_gpu() -> None:
     """A2.7, G17"""
     function, types = GRAPHS["G17"].program(small=False)
-    assert kinds(plan(function, *(t.shape for t in types), device=A100)) == ["contract"]
+    for device in (SHEET, DEVICES["h100"]):
+        assert kinds(plan(function, *(t.shape for t in types), device=device)) == ["contract"]
+
+
+def test_a_lone_convolution_is_whichever_is_cheaper() -> None:
+    """Library calls store the windows, which costs most where they are many and the product is small."""
+    wide, deep = (((64, 64, 56, 56), (256, 64, 1, 1)), ((32, 256, 14, 14), (256, 256, 3, 3)))
+    dearer = []
+    for shapes in (wide, deep):
+        graph = trace(conv, *(spec(s, "float32") for s in shapes))
+        assert is_tiled(graph, DEVICES["h100"]) == (priced(graph, DEVICES["h100"])[0].fused)  # type: ignore[union-attr]
+        dearer.append(is_tiled(graph, DEVICES["h100"]))
+    assert dearer == [True, False]

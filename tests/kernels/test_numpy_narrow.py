@@ -51,3 +51,11 @@ def test_wide_few_and_one_dimensional_arrays_are_taken_whole():
 def test_a_cast_beside_a_sum_of_columns_keeps_its_dtype():
     x = read(0, (500, 2), np.int64)
     judge("reduce", body([x], reduced("sum", cast(x, np.float64), -2)))
+
+
+def test_tiles_are_taken_by_columns_too():
+    x, row, lengths = read(0, (60_000, 1, 3)), read(1, (4, 3)), read(2, (60_000, 4, 1))
+    apart = node("subtract", (x, row))
+    far = reduced("sum", node("exp", (node("multiply", (apart, lengths)),)))
+    source = judge("reduce", body([x, row, lengths], far))
+    assert "share(" in source and source.count("for q in range(3):") == 2 and "for q in range(1, 3):" in source

@@ -229,7 +229,7 @@ def test_without_laws_the_pass_does_nothing():
     assert simplified(segment) is segment
 
 
-@pytest.mark.parametrize("id", CONTROLS.keys() - {"N11"})
+@pytest.mark.parametrize("id", [id for id in CONTROLS if id != "N11"])
 def test_the_negative_controls_hold_for_the_pass(id):
     """N1 to N10: what must not be rewritten is not, on small arrays with the evaluator as judge."""
     function, types = CONTROLS[id].program(small=True)
