@@ -99,11 +99,13 @@ def summary(predicted: Sequence[Predicted], measured: Sequence[Measurement]) -> 
             "largest_gap": None if worst is None else {"id": worst, "gap": gaps[worst], "of": len(gaps)},
         }
     if measured:
+        networks = [m for m in measured if SUBJECTS[m.id].group == "networks"]
+        ranked = {"suite and controls": [m for m in measured if m not in networks], "networks": networks}
         found["measured"] = {
             "rows": len(measured),
             "factors": {arm: _factors({m.id: m.over(arm) for m in measured}) for arm in ARMS},
             "slower_than_greedy": {m.id: m.factor for m in measured if m.factor * SLOWER < 1},
-            "agreement": asdict(agreement(measured)),
+            "agreement": {name: asdict(agreement(rows)) for name, rows in ranked.items() if rows},
         }
     return found
 

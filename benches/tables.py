@@ -114,15 +114,17 @@ def summary(found: dict[str, Any]) -> str:
             worst = f"{100 * gap['gap']:.2f} % ({gap['id']})"
             lines.append(f"  largest gap to the optimum: {worst}, of {gap['of']} programs")
     if row := found.get("measured"):
-        a = row["agreement"]
         slower = ", ".join(f"{id} {factor:.2f}" for id, factor in row["slower_than_greedy"].items()) or "none"
         lines += [
             f"measured: slower than the best greedy by more than 3 %: {slower} of {row['rows']}",
             "  wanted over the suite: joint ≥ 1.3",
             *_means(row["factors"]),
-            f"predicted against measured: Spearman {a['spearman']:.3f} over {a['plans']} plans, wanted ≥ 0.9; "
-            f"{a['right']} of {a['pairs']} pairs of plans of one program in the right order; off by a factor of "
-            f"{a['error']:.2f} in geometric mean",
+            *(
+                f"predicted against measured, {name}: Spearman {a['spearman']:.3f} over {a['plans']} plans, wanted "
+                f"≥ 0.9; {a['right']} of {a['pairs']} pairs of plans of one program in the right order; off by "
+                f"{a['error']:.2f}× in geometric mean"
+                for name, a in row["agreement"].items()
+            ),
         ]
     return "\n".join(lines)
 
