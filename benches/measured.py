@@ -39,7 +39,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One program. `arms`: which of `plans` each arm's best one is."""
+    """One program. `arms`: which of `plans` is the fastest here of those that each arm offers."""
 
     id: str
     plans: tuple[Timed, ...]
@@ -50,11 +50,11 @@ class Measurement:
 
     @property
     def same(self) -> bool:
-        """Are the best greedy plan and the joint one the same kernels?"""
+        """Are the fastest greedy plan and the joint one the same kernels?"""
         return self.arms["greedy"] == self.arms["joint"]
 
     def over(self, arm: str) -> float:
-        """Measured time of the greedy plan that is predicted best over that of an arm; 1 for the same kernels."""
+        """Time of the fastest greedy plan over that of an arm; 1 for the same kernels."""
         return self.seconds("greedy") / self.seconds(arm)
 
     @property
@@ -81,11 +81,12 @@ def measure(id: str, graph: Graph, seconds: float) -> Measurement:
         Timed(tuple(c.extractor for c in same), same[0].kernels, same[0].seconds, t)
         for same, t in zip(distinct.values(), taken, strict=True)
     )
-    return Measurement(id, plans, {arm: _place(plans, found.arm(arm)) for arm in ARMS})
+    return Measurement(id, plans, {arm: _fastest(plans, extractors) for arm, extractors in ARMS.items()})
 
 
-def _place(plans: Sequence[Timed], choice: Choice) -> int:
-    return next(i for i, plan in enumerate(plans) if choice.extractor in plan.extractors)
+def _fastest(plans: Sequence[Timed], extractors: Sequence[str]) -> int:
+    offered = [i for i, plan in enumerate(plans) if set(plan.extractors) & set(extractors)]
+    return min(offered, key=lambda i: plans[i].measured)
 
 
 def arguments(graph: Graph, seed: int = 0) -> list[np.ndarray]:

@@ -88,7 +88,7 @@ def searched(rows: Sequence[Predicted]) -> Table | str:
 
 
 def measured(rows: Sequence[Measurement]) -> Table:
-    """Medians on this CPU. "same": that arm's plan runs the same kernels as the joint one."""
+    """Medians on this CPU, of each arm's fastest plan. "same": it runs the same kernels as the joint one."""
     table = _table("measured on this CPU", ("", *ARMS, "×", "predicted ×", "plans", "sizes"), ("sizes",))
     for row in rows:
         joint = row.arms["joint"]
@@ -116,7 +116,7 @@ def summary(found: dict[str, Any]) -> str:
     if row := found.get("measured"):
         slower = ", ".join(f"{id} {factor:.2f}" for id, factor in row["slower_than_greedy"].items()) or "none"
         lines += [
-            f"measured: slower than the best greedy by more than 3 %: {slower} of {row['rows']}",
+            f"measured: slower than the fastest greedy plan by more than 3 %: {slower} of {row['rows']}",
             "  wanted over the suite: joint ≥ 1.3",
             *_means(row["factors"]),
             *(

@@ -83,3 +83,10 @@ def test_equal_kernels_are_emitted_once():
         return body([x], reduced("sum", mul(x, x)))
 
     assert emit_kernel(kernel("reduce", graph()), CPU) is emit_kernel(kernel("reduce", graph()), CPU)
+
+
+@pytest.mark.parametrize("squared", [lambda x: mul(x, x), lambda x: node("square", (x,))], ids=["multiply", "square"])
+def test_a_sum_of_squares_is_one_dot_product_however_it_is_written(squared):
+    x = read(0, (3000, 500))
+    source = judge("reduce", body([x], reduced("sum", squared(x), -1)))
+    assert "vecdot" in source and "square" not in source and "multiply" not in source
