@@ -181,8 +181,7 @@ def test_the_pass_catches_the_easy_variants(function, left):
 
 def test_the_pass_folds_batch_norm_into_the_weights_of_a_convolution():
     """G17: ConvBNFusion"""
-    found = kernels(case("G17"), "greedy-priority+algebra")
-    assert [op for k in found for op in operators(k)] == ["conv", "add", "maximum"]
+    assert [operators(k) for k in kernels(case("G17"), "greedy-priority+algebra")] == [["conv", "add", "maximum"]]
 
 
 def test_the_pass_reassociates_a_chain_of_products_where_that_saves_flops():
@@ -203,11 +202,12 @@ def test_the_pass_leaves_a_product_whose_inner_product_is_a_result_too():
 
 @pytest.mark.parametrize("id", ["G7", "G8", "G19", "G20", "G21", "G23"])
 def test_the_pass_misses_what_needs_search(id):
-    """G8: the scale between the products is in the way; the others trade one form for another."""
+    """G8: the scale between the products is in the way; the others trade one form for another, or have no law there.
+    What is left of G10 and G25 is 1 %, as a product takes the scale before it and the sum after it."""
     found = case(id)
     best = min(seconds(choose(found, GPU, name)) for name in WITH_ALGEBRA)
     assert best == pytest.approx(min(seconds(choose(found, GPU, name)) for name in GREEDY), rel=1e-3)
-    assert seconds(choose(found, GPU, "flow")) < 0.99 * best
+    assert seconds(choose(found, GPU, "flow")) < 0.995 * best
 
 
 def test_the_pass_keeps_to_the_numerics_of_the_space():
