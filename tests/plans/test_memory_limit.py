@@ -141,8 +141,10 @@ def test_random_programs_mean_the_same_within_any_limit(seed: int) -> None:
     peak = ef.emit(ef.extract(space, CPU)).peak_bytes
     for limit in (refused.value.least, (refused.value.least + peak) // 2):
         plan = ef.extract(space, CPU, memory_limit=limit)
-        assert ef.emit(plan).peak_bytes <= limit
-        for got, w in zip(run_plan(plan, arrays), wanted, strict=True):
+        program = ef.emit(plan)
+        assert program.peak_bytes <= limit
+        for planned, got, w in zip(run_plan(plan, arrays), program.run(arrays), wanted, strict=True):
+            np.testing.assert_allclose(planned, w, rtol=1e-9, atol=1e-9)
             np.testing.assert_allclose(got, w, rtol=1e-9, atol=1e-9)
 
 
