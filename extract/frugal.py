@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from eqfuse.extract.cuts import Cut
+from eqfuse.extract.cuts import Cut, below
 from eqfuse.extract.enumerate import Candidates
 from eqfuse.extract.schedule import Schedule, Step, Stretch
 
@@ -103,6 +103,8 @@ def _of_value(
         return
     if later and full not in value.reads:
         yield from _again(now, candidates, value, later, here)
+    if later and waits:
+        yield from _stored_before(now, value, full)
     yield from _inside(now, candidates, value, [i for i in value.reads if i >= full], here)
 
 
@@ -129,6 +131,33 @@ def _again(
     steps = list(now.steps)
     for groups in _derivations(now, candidates, value, later[0], here):
         yield [*steps[: later[0]], *groups, *steps[later[0] :]]
+
+
+def _stored_before(now: Schedule, value: Stretch, full: int) -> Iterator[list[Step]]:
+    """What `value` and others of its kernel are computed from is stored instead of them: of the outputs of a product
+    and its epilogue, the product. They are computed from it again when they are read next."""
+    held, grammar = now.held, now.held.grammar
+    step = now.steps[value.first]
+    waiting = {s.of: s for s in now.stretches if s.first == value.first and s.last > full and full not in s.reads}
+    for anchor in below(c for c in step.group.cuts if c.of == value.of):
+        if anchor.enode is None or anchor.of in step.writes or anchor.state.pointwise:
+            continue
+        if not all(part.state.pointwise for part in anchor.parts):
+            continue
+        whole = held.together((*step.group.cuts, anchor))
+        if whole is None:
+            continue
+        inserted: dict[int, list[Step]] = {}
+        for cut in step.group.cuts:
+            if cut.of in waiting and any(part.of == anchor.of for part in below([cut])):
+                leaf = grammar.leaf(anchor.of)
+                rest = grammar.rebuild(cut, lambda c, z=anchor.of, leaf=leaf: leaf if c.of == z else None)  # type: ignore[misc]
+                made = None if isinstance(rest, str) else held.together((rest,))
+                if made is not None:
+                    inserted.setdefault(min(i for i in waiting[cut.of].reads if i > full), []).append(made)
+        steps = [s for i, s in enumerate(now.steps) for s in (*inserted.get(i, ()), whole if i == value.first else s)]
+        if inserted:
+            yield steps
 
 
 def _inside(
