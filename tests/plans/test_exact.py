@@ -11,7 +11,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.egraph import saturate
-from eqfuse.extract import binary, choose, exact, flow
+from eqfuse.extract import area, binary, choose, exact, flow
 from eqfuse.extract.binary import BinaryProgram, minimise
 from eqfuse.extract.columns import Column, Columns
 from eqfuse.extract.cover import Cover
@@ -150,7 +150,7 @@ def test_kernels_of_several_outputs_are_found_without_the_help_of_the_search(
     best, candidates, _ = flow.search(segment, device)
 
     def unmerged(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Cover]]:
-        cover = flow._cheapest(candidates)
+        cover = area._cheapest(candidates)
         assert cover is not None
         cover.groups = cover.single_groups()
         return cover, candidates, [cover]
