@@ -65,7 +65,8 @@ def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], de
     if described.role is Role.CONTRACTION:
         seconds = flops / device.contraction_flops(dtype)
         if op == "conv":
-            gathered = flops // (2 * max(types[1].shape[0], 1))  # im2col writes one element per product of one filter
+            *_, groups = attrs  # im2col writes one element per product of one filter of each group
+            gathered = flops * groups // (2 * max(types[1].shape[0], 1))
             seconds += gathered * device.element_seconds("add", dtype)
         elif device.kind == "cpu":
             by_numbers = flops * device.call_seconds / NUMBERS / device.threads  # NumPy's own loop, for the smallest

@@ -92,6 +92,8 @@ class Grammar:
         self._sizes = [c.type.nbytes for c in segment.classes]
         self._states: dict[tuple, State | str] = {}
         self._known: dict[State, State] = {}
+        self._like: dict[int, int] = {}
+        self._sorts: dict[tuple, int] = {}
         self._ledger = Ledger()
         self._joined: dict[tuple, Cut | str] = {}
         self._once: dict[tuple, Any] = {}
@@ -131,7 +133,7 @@ class Grammar:
         name: tuple = (of, enode)  # of a product; a tiled kernel on a GPU holds one derivation of it
         if self.device.kind == "gpu" and parts and parts[0].works:
             name = (of, enode, *sorted(parts[0].works.values()))
-        key = (number, name[2:], *[id(p.state) for p in parts])
+        key = (self._alike(number, of, enode), name[2:], *[id(p.state) for p in parts])
         state = self._states.get(key)
         if state is None:
             state = self._states[key] = self._state(of, enode, parts, name)
@@ -163,6 +165,16 @@ class Grammar:
         out, types = self.classes[of].type, [self.classes[a].type for a in enode.args]
         found = join(enode.op, enode.attrs, out, types, [p.state for p in parts], self.device, name)
         return found if isinstance(found, str) else self._known_as(found)
+
+    def _alike(self, number: int, of: int, enode: ENode) -> int:
+        """A number that operators share whose states are the same over the same arguments; products share none."""
+        found = self._like.get(number)
+        if found is None:
+            types = [self.classes[a].type for a in enode.args]
+            product = number if row(enode.op).role is Role.CONTRACTION else None
+            sort = (enode.op, enode.attrs, self.classes[of].type, *types, product)
+            found = self._like[number] = self._sorts.setdefault(sort, len(self._sorts))
+        return found
 
     def _known_as(self, state: State) -> State:
         return self._known.setdefault(state, state)

@@ -14,7 +14,7 @@ from eqfuse.extract.enumerate import Candidates
 from eqfuse.extract.greedy import fuse
 from eqfuse.extract.merge import Pool
 
-EFFORT = 20_000  # kernels looked at, all moves together, for each kernel of the cover
+EFFORT = 20_000  # kernels looked at and operators joined, all moves together, for each kernel of the cover
 MOST_EFFORT = 1_000_000  # and in all: seconds, however large the program
 ROUNDS = 3
 
@@ -59,6 +59,8 @@ class _Grouped:
     def store(self, of: int) -> None:
         """Store a value that the kernel of `of` computes on the way, for all kernels that compute it."""
         for inner in list(below([self.choice[of]])) if of in self.choice else ():
+            if self.left <= 0:
+                return
             if of in self.choice and inner.of not in self.choice and not inner.state.at_leaf:
                 users = [u for u, cut in self.choice.items() if cut.computes(inner.of)]
                 changed = {u: made for u in users if (made := self._reading(inner.of, self.choice[u])) is not None}
@@ -67,6 +69,7 @@ class _Grouped:
     def _reading(self, of: int, user: Cut) -> Cut | None:
         """The user's kernel with class `of` read instead of computed."""
         leaf = self.grammar.leaf(of)
+        self.left -= user.size
         made = self.grammar.rebuild(user, lambda c: leaf if c.of == of else None)
         return None if isinstance(made, str) or made.price.seconds == math.inf else made
 
