@@ -56,10 +56,13 @@ class Choices:
     def arms(self) -> dict[str, Choice]:
         return {name: self.arm(name) for name in ARMS}
 
+    def over(self, arm: str) -> float:
+        """Predicted time of the best greedy plan over that of an arm."""
+        return self.arm("greedy").seconds / self.arm(arm).seconds
+
     @property
     def factor(self) -> float:
-        """Predicted time of the best greedy plan over that of the joint choice."""
-        return self.arm("greedy").seconds / self.arm("joint").seconds
+        return self.over("joint")
 
 
 def space_of(graph: Graph, numerics: str = "reassociate", quick: bool = False) -> Space:

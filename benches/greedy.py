@@ -21,7 +21,7 @@ from typing import Any
 from rich.console import Console
 
 from eqfuse.benches import tables
-from eqfuse.benches.arms import Choices, choices, space_of
+from eqfuse.benches.arms import ARMS, Choices, choices, space_of
 from eqfuse.benches.measured import Measurement, agreement, geometric_mean, measure
 from eqfuse.benches.shortfalls import verdict
 from eqfuse.benches.subjects import SUBJECTS, Subject
@@ -95,21 +95,23 @@ def summary(predicted: Sequence[Predicted], measured: Sequence[Measurement]) -> 
         found["devices"][name] = {
             "rows": len(rows),
             "dearer_than_greedy": [p.subject.id for p in rows if p.found.factor < 1 - 1e-9],
-            "factors": _factors({p.subject.id: p.found.factor for p in rows}),
+            "factors": {arm: _factors({p.subject.id: p.found.over(arm) for p in rows}) for arm in ARMS},
             "largest_gap": None if worst is None else {"id": worst, "gap": gaps[worst], "of": len(gaps)},
         }
     if measured:
+        networks = [m for m in measured if SUBJECTS[m.id].group == "networks"]
+        ranked = {"suite and controls": [m for m in measured if m not in networks], "networks": networks}
         found["measured"] = {
             "rows": len(measured),
-            "factors": _factors({m.id: m.factor for m in measured}),
+            "factors": {arm: _factors({m.id: m.over(arm) for m in measured}) for arm in ARMS},
             "slower_than_greedy": {m.id: m.factor for m in measured if m.factor * SLOWER < 1},
-            "agreement": asdict(agreement(measured)),
+            "agreement": {name: asdict(agreement(rows)) for name, rows in ranked.items() if rows},
         }
     return found
 
 
 def _factors(by: Mapping[str, float]) -> dict[str, float]:
-    """Geometric means by group."""
+    """Geometric means by group of how many times faster than the best greedy plans the rows are."""
     groups = dict.fromkeys(SUBJECTS[id].group for id in by)
     return {g: geometric_mean([f for id, f in by.items() if SUBJECTS[id].group == g]) for g in groups}
 
@@ -129,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--plots", type=Path, metavar="DIR", help="also draw the rows into DIR (extra `plot`)")
     parser.add_argument("names", nargs="*", metavar="name", help="a graph (G7, NasRNN …), suite, controls or networks")
     options = parser.parse_args(arguments)
-    console = Console(width=None if sys.stdout.isatty() else 170)
+    console = Console(width=None if sys.stdout.isatty() else 190)
     subjects, on = selected(options.names), devices()
     console.print(machine(), highlight=False)
     predicted: list[Predicted] = []

@@ -53,10 +53,13 @@ class Measurement:
         """Are the best greedy plan and the joint one the same kernels?"""
         return self.arms["greedy"] == self.arms["joint"]
 
+    def over(self, arm: str) -> float:
+        """Measured time of the greedy plan that is predicted best over that of an arm; 1 for the same kernels."""
+        return self.seconds("greedy") / self.seconds(arm)
+
     @property
     def factor(self) -> float:
-        """Time of the best greedy plan, by prediction, over that of the joint one; 1 for the same kernels."""
-        return 1.0 if self.same else self.seconds("greedy") / self.seconds("joint")
+        return self.over("joint")
 
 
 def measure(id: str, graph: Graph, seconds: float) -> Measurement:

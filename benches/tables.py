@@ -21,6 +21,10 @@ from eqfuse.testing.suite import GRAPHS
 if TYPE_CHECKING:
     from eqfuse.benches.greedy import Predicted
 
+GREEDY_NOTE = """\
+×: greedy over joint; over each: materialise/duplicate/priority/depth over joint. wanted: what the document predicts \
+over fusers of one reduction a kernel that fuse nothing before a product. Here priority does both, as Inductor does, \
+and duplicate writes several results, as XLA does: where that reaches the better plan, nothing more is to be gained."""
 NOTE = """\
 Comparable: the graphs, and what is timed: from the graph to the chosen program. Not comparable: the machines; TASO \
 and TENSAT price operators by times measured before on one GPU, eqfuse whole kernels by a model; they choose among \
@@ -49,14 +53,16 @@ def _table(title: str, headings: Sequence[str], left: Sequence[str] = ()) -> Tab
 def predicted(device: str, rows: Sequence[Predicted]) -> Table:
     """Predicted times of all arms, at full size."""
     textbook = any(row.verdict for row in rows)
-    headings = ["", "operators", *ARMS, "which", "×", *(["wanted"] if textbook else []), "gap", "search"]
+    headings = ["", "operators", *ARMS, "which", "×", "over each", *(["wanted"] if textbook else []), "gap", "search"]
     table = _table(f"predicted on {device}", [*headings, *(["verdict"] if textbook else [])], ("which", "verdict"))
+    table.caption, table.caption_justify = Text(GREEDY_NOTE if textbook else ""), "left"
     for row in rows:
         found, id = row.found, row.subject.id
         gap = "" if found.gap is None else f"{100 * found.gap:.2f} %"
         joint = found.arm("joint")
         cells = [id, str(row.operators), *(duration(found.arm(name).seconds) for name in ARMS)]
         cells += [found.arm("greedy").extractor.removeprefix("greedy-"), f"{found.factor:.2f}"]
+        cells.append("/".join(f"{found.by[name].seconds / joint.seconds:.3g}" for name in ARMS["greedy"]))
         if textbook:
             cells.append(f"{GRAPHS[id].factor:.2f}" if id in GRAPHS else "")
         cells += [gap, f"{row.saturation + joint.search:.2f} s"]
@@ -103,22 +109,27 @@ def summary(found: dict[str, Any]) -> str:
     for name, row in found["devices"].items():
         dearer = ", ".join(row["dearer_than_greedy"]) or "none"
         line = f"{name}: joint dearer than the best greedy: {dearer} of {row['rows']}"
-        line += f"; greedy over joint, geometric means: {_means(row['factors'])}"
+        lines += [line, *_means(row["factors"])]
         if gap := row["largest_gap"]:
-            line += f"; largest gap to the optimum {100 * gap['gap']:.2f} % ({gap['id']}) of {gap['of']} programs"
-        lines.append(line)
+            worst = f"{100 * gap['gap']:.2f} % ({gap['id']})"
+            lines.append(f"  largest gap to the optimum: {worst}, of {gap['of']} programs")
     if row := found.get("measured"):
-        a = row["agreement"]
         slower = ", ".join(f"{id} {factor:.2f}" for id, factor in row["slower_than_greedy"].items()) or "none"
         lines += [
-            f"measured: greedy over joint, geometric means: {_means(row['factors'])}, wanted over the suite ≥ 1.3; "
-            f"slower than the best greedy by more than 3 %: {slower}",
-            f"predicted against measured: Spearman {a['spearman']:.3f} over {a['plans']} plans, wanted ≥ 0.9; "
-            f"{a['right']} of {a['pairs']} pairs of plans of one program in the right order; off by a factor of "
-            f"{a['error']:.2f} in geometric mean",
+            f"measured: slower than the best greedy by more than 3 %: {slower} of {row['rows']}",
+            "  wanted over the suite: joint ≥ 1.3",
+            *_means(row["factors"]),
+            *(
+                f"predicted against measured, {name}: Spearman {a['spearman']:.3f} over {a['plans']} plans, wanted "
+                f"≥ 0.9; {a['right']} of {a['pairs']} pairs of plans of one program in the right order; off by "
+                f"{a['error']:.2f}× in geometric mean"
+                for name, a in row["agreement"].items()
+            ),
         ]
     return "\n".join(lines)
 
 
-def _means(factors: Mapping[str, float]) -> str:
-    return ", ".join(f"{group} {mean:.2f}" for group, mean in factors.items())
+def _means(factors: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """By group: how many times faster than the best greedy plan each arm is, in geometric mean."""
+    groups = next(iter(factors.values()))
+    return [f"  {g}, times faster: " + ", ".join(f"{arm} {by[g]:.2f}" for arm, by in factors.items()) for g in groups]

@@ -27,6 +27,7 @@ from eqfuse.hardware import DEVICES, GROUPS, Device, Levels, Rates
 from eqfuse.ops import TABLE, Role
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.special import SPECIAL
+from eqfuse.threads import one_blas_thread
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int64")
 ELEMENTS = 16384  # per measured call: three float32 arrays fill 192 KiB, a usual tile
@@ -34,14 +35,15 @@ ELEMENTS = 16384  # per measured call: three float32 arrays fill 192 KiB, a usua
 # Operators without a call of their own: the one they are priced as.
 SAME_AS = {
     "window_max": "maximum", "window_sum": "add", "take_along_axis": "take",
-    "cumprod": "cumsum", "accumulate": "cumsum",
+    "cumprod": "cumsum", "accumulate": "cumsum", "digitize": "searchsorted",
     "concat": "cast", "pad": "cast", "slice_scatter": "cast", "bitcast": "cast",
     "real": "cast", "imag": "cast", "complex": "cast",
 }  # fmt: skip
 # Operators priced in proportion to one that is measured, as the generic table has them: they are many, and slow.
-_MEASURED_CALLS = ("cumsum", "sort")
+_MEASURED_CALLS = ("cumsum", "sort", "searchsorted")
+_USUAL = {op: group.cpu_ns for group in GROUPS for op in group.ops.split()}
 _IN_PROPORTION = dict.fromkeys(SPECIAL, "erf") | {
-    name: "sort"
+    name: "sort" if _USUAL[name] >= _USUAL["sort"] / 10 else "add"
     for name, op in TABLE.items()
     if op.role is Role.LIBRARY and name not in SAME_AS and name not in _MEASURED_CALLS
 }
@@ -134,9 +136,8 @@ def measure(quick: bool) -> Device:
         flops = tuple((dtype, _product(dtype, quick)) for dtype in DTYPES)
     for op, as_op in SAME_AS.items():
         seconds[op] = seconds[as_op]
-    usual = {op: g.cpu_ns for g in GROUPS for op in g.ops.split()}
     for op, other in _IN_PROPORTION.items():
-        seconds[op] = tuple((dtype, s * usual[op] / usual[other]) for dtype, s in seconds[other])
+        seconds[op] = tuple((dtype, s * _USUAL[op] / _USUAL[other]) for dtype, s in seconds[other])
     for op in _FREE:
         seconds[op] = tuple((dtype, 0.0) for dtype in DTYPES)
     near, all_levels, dispatch = _memory(found, threads, quick)
@@ -208,6 +209,8 @@ def _call(op: str, dtype: np.dtype) -> Callable[[], Any]:
             return partial(np.copyto, np.empty(ELEMENTS, target), x, casting="unsafe")
         case "scatter", _:
             return partial(meaning, x, np.random.default_rng(0).permutation(ELEMENTS), x, -1, "add")
+        case "searchsorted", _:
+            return partial(meaning, np.sort(x)[::16].copy(), x, "left")
         case "take", _:
             return partial(np.take, x, np.random.default_rng(0).permutation(ELEMENTS))
         case _, Role.REDUCTION:
@@ -228,12 +231,16 @@ def _values(dtype: np.dtype) -> np.ndarray:
 
 
 def _product(dtype: str, quick: bool) -> float:
-    """Operations per second of a square matrix product, BLAS threads at work."""
+    """Operations per second of a square matrix product on every thread, as in a kernel's tiles.
+
+    Measured on one: BLAS threads wait for each other, on a machine with other work up to fifty times as long.
+    """
     blas = dtype in ("float32", "float64")
     n = (512 if quick else 1024) if blas else (32 if quick else 128)
     a = np.ones((n, n), np.dtype(dtype))
-    enough = 0.03 if blas else 2e-3  # BLAS threads need some calls to wake up
-    return 2 * n**3 / _seconds(partial(np.matmul, a, a, out=np.empty_like(a)), enough if quick else 0.3)
+    stop_after = (0.01 if blas else 2e-3) if quick else 0.3
+    with one_blas_thread:
+        return thread_count() * 2 * n**3 / _seconds(partial(np.matmul, a, a, out=np.empty_like(a)), stop_after)
 
 
 def _memory(found: Caches, threads: int, quick: bool) -> tuple[Levels, Levels, float]:

@@ -105,10 +105,18 @@ def compile_graph(
 
 
 def extract(
-    space: Space, target: str | Device = "cpu", extractor: str = "flow", memory_limit: float | None = None
+    space: Space,
+    target: str | Device = "cpu",
+    extractor: str = "flow",
+    memory_limit: float | None = None,
+    budget: Budget | None = None,
 ) -> Plan:
-    """The cheapest plan in `space` for `target` that `extractor` finds, with calls that hold `memory_limit` at most."""
-    return choose(space, device_for(target), extractor, limit=_limit(limit_of(memory_limit)))
+    """The cheapest plan in `space` for `target` that `extractor` finds, with calls that hold `memory_limit` at most.
+
+    The extractor "exact" finds it within `budget.optimum`.
+    """
+    seconds = (budget or Budget()).optimum
+    return choose(space, device_for(target), extractor, limit=_limit(limit_of(memory_limit)), seconds=seconds)
 
 
 def _limit(nbytes: int | None) -> Limit | None:
@@ -130,7 +138,7 @@ def _build(
     space = saturate(graph, laws=list(laws), numerics=numerics, budget=budget)
     lap("saturate")
     debug.show_space(space)
-    plan = choose(space, device, extractor, limit=_limit(memory_limit))
+    plan = choose(space, device, extractor, limit=_limit(memory_limit), seconds=(budget or Budget()).optimum)
     lap("extract")
     debug.show_plan(plan)
     unfused = choose(space, device, "unfused", proved=False)

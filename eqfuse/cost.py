@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from eqfuse.hardware import Device
+from eqfuse.hardware import PRICED_AS, Device
 from eqfuse.ir import TensorType
 from eqfuse.ops import Role, row
 from eqfuse.plan import Price
@@ -46,11 +46,17 @@ WAKE = 4  # times the cost of handing work to threads that are awake: those of a
 SLIDING = 30  # NumPy reduces a sliding view element by element: a 2x2 max-pool of 51 MB took 195 ms, by panels 6
 # rows that NumPy begins in the time of a call: of an elementwise operator, of a sum, of another reduction
 ROWS, SUMS, EXTREMES = 140, 40, 17
+PRODUCTS, NUMBERS = 40, 600  # small matrices of a stack, and operations on them, that take as long as a call
+MICRO = 16, 8, 16  # rows, terms of a sum and columns that BLAS computes at once, whether or not they are there
+UNPACKED = ("take", "take_along_axis", "scatter", "cumsum", "searchsorted", "digitize")  # one element after another
 JOINED = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 
 
-def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device) -> Work:
-    """What one application of `op` costs to compute, all threads at work."""
+def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device, apart: int = 0) -> Work:
+    """What one application of `op` costs to compute, all threads at work.
+
+    `apart`: elements of its operands that lie a cache line or more from the one before.
+    """
     described = row(op)
     if described.role in (Role.LEAF, Role.VIEW):
         return _NOTHING
@@ -59,8 +65,15 @@ def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], de
     if described.role is Role.CONTRACTION:
         seconds = flops / device.contraction_flops(dtype)
         if op == "conv":
-            gathered = flops // (2 * max(types[1].shape[0], 1))  # im2col writes one element per product of one filter
+            *_, groups = attrs  # im2col writes one element per product of one filter of each group
+            gathered = flops * groups // (2 * max(types[1].shape[0], 1))
             seconds += gathered * device.element_seconds("add", dtype)
+        elif device.kind == "cpu":
+            by_numbers = flops * device.call_seconds / NUMBERS / device.threads  # NumPy's own loop, for the smallest
+            seconds = min(seconds * _padded(types), seconds + by_numbers)
+            matrices = math.prod(out.shape[:-2])
+            if matrices > 1:  # one call of BLAS, or of that loop, for each
+                seconds += matrices * device.call_seconds / PRODUCTS / device.threads
         return Work(flops, seconds, 1, _whole(out, types, seconds, device))
     if described.role is Role.WINDOW:
         touched = out.size * math.prod(attrs[0])
@@ -73,9 +86,13 @@ def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], de
     if described.role is Role.REDUCTION and device.kind == "cpu" and -1 not in attrs[0]:
         op = JOINED.get(op, op)  # one row after another is joined to the result
     seconds = touched * device.element_seconds(op, dtype)
+    if op in UNPACKED and dtype in PRICED_AS and device.kind == "cpu":  # small integers are no faster
+        seconds = touched * device.element_seconds(op, PRICED_AS[dtype][0])
     if op == "scatter":  # a copy, and then one value after another
         each = "take" if attrs[1] == "set" else op
         seconds = touched * device.element_seconds("cast", dtype) + types[2].size * device.element_seconds(each, dtype)
+    if device.kind == "cpu":
+        seconds += apart * LINE / device.bandwidth(apart * LINE)
     whole = _whole(out, types, seconds * (SLIDING if described.role is Role.WINDOW else 1), device)
     if described.role is Role.REDUCTION:
         whole += _rows_reduced(op, attrs, types[0]) * device.call_seconds
@@ -110,12 +127,24 @@ def _rows(out: TensorType, types: Sequence[TensorType]) -> float:
 
 def _rows_reduced(op: str, attrs: tuple, x: TensorType) -> float:
     """The same for a reduction."""
-    axes, width = attrs[0], x.extent(-1)
-    if (-1 in axes) == (-2 in axes) or width == 0:
+    axes, run = attrs[0], 1
+    for axis in range(-1, -len(x.shape) - 1, -1):
+        if (axis in axes) != (-1 in axes) and x.extent(axis) > 1:
+            break
+        run *= x.extent(axis)
+    if run in (0, x.size):
         return 0.0
     of_sum = op == "sum"
-    by_columns = 2.0 * width if width <= (10 if of_sum else 16) else math.inf
-    return min(x.size / width / (SUMS if of_sum else EXTREMES), by_columns)
+    by_columns = 2.0 * run if run == x.extent(-1) <= (10 if of_sum else 16) else math.inf
+    return min(x.size / run / (SUMS if of_sum else EXTREMES), by_columns)
+
+
+def _padded(types: Sequence[TensorType]) -> float:
+    """How many times the products of a matrix product BLAS computes. A vector it reads as fast as memory gives."""
+    sizes = types[0].extent(-2), types[0].extent(-1), types[1].extent(-1)
+    if 1 in sizes:
+        return 1.0
+    return math.prod(max(least / max(n, 1), 1) for n, least in zip(sizes, MICRO, strict=True))
 
 
 def total(works: Iterable[Work], reduced: int = -1) -> Work:

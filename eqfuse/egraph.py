@@ -32,12 +32,14 @@ class Budget:
     """Limits of saturation: seconds over the whole program, nodes and rounds per distinct segment.
 
     Seconds are of this thread's processor time, so that a busy machine plans as an idle one does. Seconds and nodes
-    also end a round that has begun: matches beyond them are declined.
+    also end a round that has begun: matches beyond them are declined. `optimum`: seconds of one core that the
+    extractor "exact" may take for each distinct segment, beside those of "flow".
     """
 
     seconds: float = 3.0
     nodes: int = 20_000
     rounds: int = 16
+    optimum: float = 10.0
 
 
 def saturate(graph: Graph, laws: Any = "all", numerics: str = "reassociate", budget: Budget | None = None) -> Space:
@@ -220,27 +222,22 @@ def thaw(
     engine = Engine()
     engine.add((*graph.inputs, *graph.nodes))
     engine.load(reachable(graph, laws))
-    names: dict[int, str] = {}
-    lines = []
-    for n, c in origin.items():
-        lines.append(f"(union {names.setdefault(c, engine.name(n))} {engine.name(n)})")
+    engine.run("(constructor class (i64) Tensor)")  # a name for each class: globals would be a table each
+    lines = [f"(union (class {c}) {engine.name(n)})" for n, c in origin.items()]
     stands = [input_node(f"class {i}", c.type) for i, c in enumerate(classes)]
+    reached: set[int] = set()
     waiting = [(i, enode) for i, c in enumerate(classes) for enode in c.nodes]
     while waiting:
         missing = []
         for i, enode in waiting:
-            if not all(a in names for a in enode.args):
+            if not reached.issuperset(enode.args):
                 missing.append((i, enode))
                 continue
             n = node(enode.op, (stands[a] for a in enode.args), enode.attrs)
             if n.type != classes[i].type:
                 raise LawError(f"class {i} is {classes[i].type}, its node {enode.op} gives {n.type}")
-            term = engine.term(n, [names[a] for a in enode.args])
-            if i in names:
-                lines.append(f"(union {names[i]} {term})")
-            else:
-                names[i] = f"$class{i}"
-                lines.append(f"(let {names[i]} {term})")
+            reached.add(i)
+            lines.append(f"(union (class {i}) {engine.term(n, [f'(class {a})' for a in enode.args])})")
         if len(missing) == len(waiting):
             raise LawError(f"class {missing[0][0]} has only nodes that need themselves")
         waiting = missing

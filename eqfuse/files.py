@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 import warnings
 from pathlib import Path
 
@@ -15,17 +15,21 @@ def cache_dir() -> Path:
     return Path(os.environ.get("EQFUSE_CACHE_DIR") or platformdirs.user_cache_dir("eqfuse", appauthor=False))
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write `data` to `path` so that a reader sees the old file or the new one, never a part. Raises OSError."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
-        try:
+def write_atomically(path: Path, data: bytes, private: bool = True) -> None:
+    """Write `data` to `path` so that a reader sees the old file or the new one, never a part. Raises OSError.
+
+    A `private` file only its user may read; of others the umask decides.
+    """
+    path.parent.mkdir(mode=0o700 if private else 0o777, parents=True, exist_ok=True)
+    part = path.with_name(f"{secrets.token_hex(8)}.tmp")
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        with open(os.open(part, flags, 0o600 if private else 0o666), "wb") as file:
             file.write(data)
-            file.close()
-            os.replace(file.name, path)
-        except OSError:
-            os.unlink(file.name)
-            raise
+        os.replace(part, path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
 
 
 def set_aside(path: Path, what: str, error: Exception, stacklevel: int = 3) -> None:

@@ -56,7 +56,7 @@ def save(plan: Plan, report: Report | None, laws: Sequence[Law] | None, path: Pa
         for i, literal in enumerate(large):
             with archive.open(f"constant{i}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, _plain(literal.array), allow_pickle=False)
-    write_atomically(path, data.getvalue())
+    write_atomically(path, data.getvalue(), private=False)
 
 
 def load(path: str | Path) -> Program:

@@ -39,7 +39,7 @@ from eqfuse.ir import (
     tensor_type,
 )
 from eqfuse.rewrites import COMMUTATIVE, book
-from eqfuse.segments import Use, canonical
+from eqfuse.segments import Use, canonical, slice_of
 from eqfuse.signature_text import read_signature, write_signature
 from eqfuse.space import EClass, ENode, Segment, Space
 
@@ -49,7 +49,7 @@ DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, Assertion
 
 def save(space: Space, device: Device, path: Path) -> None:
     """Write `space` to `path`, in one step, its nodes priced for `device`."""
-    write_atomically(path, write(space, device).encode())
+    write_atomically(path, write(space, device).encode(), private=False)
 
 
 def load_space(path: str | Path) -> Space:
@@ -289,9 +289,12 @@ def _holds(found: EClass, n: Node, origin: dict[Node, int]) -> bool:
 def _uses(data: Sequence[Any], graph: Graph, segments: Sequence[Segment]) -> tuple[Use, ...]:
     every = _all_nodes(graph)
     uses = tuple(Use(int(s), tuple(every[i] for i in ins), tuple(every[i] for i in outs)) for s, ins, outs in data)
+    made = set(graph.inputs)
     for number, use in enumerate(uses):
+        given = (n for n in use.inputs if n.op != "const" and n not in made and slice_of(n) not in made)
+        _expect(next(given, None) is None, f"use {number} reads what no use before it makes")
         cut = canonical(use.outputs, set(use.inputs))
         _expect(cut == (segments[use.segment].graph, use.inputs), f"use {number} is no place where its segment stands")
-    made = {n for use in uses for n in use.outputs} | set(graph.inputs)
+        made.update(use.outputs)
     _expect(made.issuperset(graph.outputs), "some result of the program is in no segment")
     return uses

@@ -6,6 +6,7 @@ In: a `Space`, a device and the name of an algorithm. Out: a `Plan`. Next stop: 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from eqfuse.errors import TargetUnavailable
 from eqfuse.extract import arms, exact, flow, greedy
@@ -37,15 +38,22 @@ EXTRACTORS: dict[str, Extractor] = {
 
 
 def choose(
-    space: Space, device: Device, extractor: str = "flow", proved: bool = True, limit: Limit | None = None
+    space: Space,
+    device: Device,
+    extractor: str = "flow",
+    proved: bool = True,
+    limit: Limit | None = None,
+    seconds: float = exact.SECONDS,
 ) -> Plan:
     """The plan that `extractor` chooses from `space` for `device`; each distinct segment is solved once.
+
+    `seconds` of one core are for "exact" to spend on each, beside what "flow" takes.
 
     A plan that will not run, such as the baseline of a report, need not be `proved` equal to the program. Raises
     TargetUnavailable for an unknown extractor, EqfuseError when egglog cannot prove the plan, MemoryLimitError when no
     plan within the `limit` was found.
     """
-    algorithm = named(extractor)
+    algorithm = partial(exact.extract, seconds=seconds) if extractor == "exact" else named(extractor)
     covers = [algorithm(segment, device) for segment in space.segments]
     if limit is not None:
         return within(space, covers, device, limit, proved)

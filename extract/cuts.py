@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from eqfuse.cost import Work, gathered, work
+from eqfuse.cost import LINE, Work, gathered, work
 from eqfuse.extract.ledger import Ledger, Works, count, union
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Literal, Node, TensorType, const, input_node, node
@@ -128,7 +128,8 @@ class Grammar:
         return found
 
     def _join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
-        number = self._ledger.number(of, enode, lambda: self._work(of, enode))
+        apart = sum(_apart(p.state, self.classes[a].type) for p, a in zip(parts, enode.args, strict=True))
+        number = self._ledger.number((of, enode, apart), lambda: self._work(of, enode, apart))
         name: tuple = (of, enode)  # of a product; a tiled kernel on a GPU holds one derivation of it
         if self.device.kind == "gpu" and parts and parts[0].works:
             name = (of, enode, *sorted(parts[0].works.values()))
@@ -178,9 +179,9 @@ class Grammar:
     def _known_as(self, state: State) -> State:
         return self._known.setdefault(state, state)
 
-    def _work(self, of: int, enode: ENode) -> Work:
+    def _work(self, of: int, enode: ENode, apart: int) -> Work:
         types = [self.classes[a].type for a in enode.args]
-        return work(enode.op, enode.attrs, self.classes[of].type, types, self.device)
+        return work(enode.op, enode.attrs, self.classes[of].type, types, self.device, apart)
 
     def _stored(self, cut: Cut) -> Price:
         state = replace(cut.state, kind="map") if cut.state.kind == "view" else cut.state  # a stored view is a copy
@@ -271,6 +272,14 @@ class Grammar:
 
 def _nothing(_: Cut) -> Price:
     return Price(0.0, 0, 0, 0, "memory")
+
+
+def _apart(state: State, t: TensorType) -> int:
+    """How many elements of an array in memory are read far from the one before: all, where it is a transposed view."""
+    if state.strides is None:
+        return 0
+    step = next((abs(s) for n, s in zip(state.shape[::-1], state.strides[::-1], strict=True) if n > 1), 0)
+    return t.size if step * t.dtype.itemsize >= LINE else 0
 
 
 def _size(shape: tuple[int, ...]) -> int:

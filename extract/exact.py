@@ -24,20 +24,20 @@ GROWING = 0.4  # of them for finding more kernels
 ROUNDS = 200  # of refusing circles
 
 
-def extract(segment: Segment, device: Device) -> Cover:
-    """The cheapest cover, or the best of the search and `flow`, with a bound."""
+def extract(segment: Segment, device: Device, seconds: float = SECONDS) -> Cover:
+    """The cheapest cover, or the best of the search and `flow`, with a bound; the search for it takes `seconds`."""
     best, candidates, covers = search(segment, device)
     grammar = candidates.grammar
     roots = Cover(grammar, grammar.segment.roots).roots
     found = Columns(candidates, covers, roots)
-    left, bound = SECONDS - found.grow(SECONDS * GROWING), 0.0
+    left, bound = seconds - found.grow(seconds * GROWING), 0.0
     columns = found.all
     program, _ = found.program()
     start = min((c for c in covers if c.grammar is grammar), key=lambda c: c.cost, default=None)
     hint = found.places(start.groups if start else ())
     while left > 0:
         solution = minimise(program, hint, left)
-        left -= max(solution.spent, SECONDS / ROUNDS)
+        left -= max(solution.spent, seconds / ROUNDS)
         bound = max(bound, solution.bound)
         if solution.chosen is None:
             break

@@ -44,13 +44,12 @@ def _lowered(now: Schedule, level: int, candidates: Candidates, effort: int) -> 
             effort -= len(steps)
             try:
                 moved = Schedule(now.held, steps).without_unread()
-            except ValueError:
+            except ValueError:  # a step would read what is not computed by then
                 continue
             left = moved.excess(level)
-            if left < excess:
-                rate = (excess - left) / max(moved.seconds - now.seconds, INSTANT)
-                if rate > best_rate:
-                    best, best_rate, best_excess = moved, rate, left
+            rate = (excess - left) / max(moved.seconds - now.seconds, INSTANT)
+            if rate > best_rate:
+                best, best_rate, best_excess = moved, rate, left
         if best is None:
             break
         now, excess = best, best_excess
@@ -76,35 +75,42 @@ def _cheaper(now: Schedule, level: int) -> Schedule:
 
 
 def _moves(now: Schedule, candidates: Candidates) -> Iterator[list[Step]]:
-    """Other steps, each by one move at the step that holds most."""
+    """Other steps, each by one move: with values at the step that holds most, with its kernel, and with the kernel that
+    takes most beside the arena."""
     full = max(range(len(now.steps)), key=lambda i: (now.arena[i], -i))
-    alive = now.at(full)
-    for value in alive[:WAITING]:
-        later = [i for i in value.reads if i > full]
-        if value.first >= 0 and full not in value.reads and value.first != full:
-            yield from _made_later(now, value)
-        if later and value.first != full and full not in value.reads:
-            yield from _read_earlier(now, value, later[0])
-        if value.of in now.held.grammar.free:
-            continue
-        here = {s.of for s in alive}
-        if later and full not in value.reads:
-            yield from _again(now, candidates, value, later, here)
-        if value.first >= 0:
-            yield from _inside(now, candidates, value, [i for i in value.reads if i >= full], here)
-    yield from _otherwise(now, candidates, full)
     outside = [s.needs.scratch * s.needs.threads + s.needs.passing + s.needs.held for s in now.steps]
     greedy = max(range(len(outside)), key=lambda i: (outside[i], -i))
+    alive = now.at(full)
+    here = {s.of for s in alive}
+    for value in alive[:WAITING]:
+        yield from _of_value(now, candidates, value, full, here)
+    yield from _otherwise(now, candidates, full)
     if outside[greedy] and greedy != full:
         yield from _otherwise(now, candidates, greedy)
 
 
+def _of_value(
+    now: Schedule, candidates: Candidates, value: Stretch, full: int, here: set[int]
+) -> Iterator[list[Step]]:
+    """Moves that keep `value` from step `full`."""
+    later = [i for i in value.reads if i > full]
+    waits = full not in value.reads and value.first != full
+    if waits and value.first >= 0:
+        yield from _made_later(now, value)
+    if waits and later:
+        yield from _read_earlier(now, value, later[0])
+    if value.first < 0:
+        return
+    if later and full not in value.reads:
+        yield from _again(now, candidates, value, later, here)
+    yield from _inside(now, candidates, value, [i for i in value.reads if i >= full], here)
+
+
 def _made_later(now: Schedule, value: Stretch) -> Iterator[list[Step]]:
     """The kernel of `value` right before the first that reads what it makes."""
-    made = {s.of for s in now.stretches if s.first == value.first}
     first = min((s.reads[0] for s in now.stretches if s.first == value.first and s.reads), default=len(now.steps))
     steps = list(now.steps)
-    if first > value.first + 1 and made:
+    if first > value.first + 1:
         yield [*steps[: value.first], *steps[value.first + 1 : first], steps[value.first], *steps[first:]]
 
 
@@ -189,11 +195,10 @@ def _derivations(
 
     The first derivation reads what is alive anyway (classes `here`), and computes again what is not.
     """
-    grammar = now.held.grammar
-    done = {c for step in now.steps[:before] for c in step.writes} | grammar.free
+    done = {c for step in now.steps[:before] for c in step.writes} | now.held.grammar.free
     own = _cut_of(now, value.of, before)
     cuts = [own] if own is not None else []
-    chain = _chain(now, value.of, before, here, set(), candidates)
+    chain = _chain(now, value.of, before, here, set())
     if chain:
         yield chain
     for cut in [*cuts, *candidates.cuts.get(value.of, ())]:
@@ -212,11 +217,8 @@ def _cut_of(now: Schedule, of: int, before: int) -> Cut | None:
     return None
 
 
-def _chain(
-    now: Schedule, of: int, before: int, here: set[int], on_the_way: set[int], candidates: Candidates
-) -> list[Step]:
-    """Kernels that compute class `of` from what is alive `here`; fused where that costs no time. Empty: there are none.
-    """
+def _chain(now: Schedule, of: int, before: int, here: set[int], on_the_way: set[int]) -> list[Step]:
+    """Kernels that compute class `of` from what is alive `here`; fused where that costs no time. Empty: no way."""
     grammar = now.held.grammar
     cut = _cut_of(now, of, before)
     groups: list[Step] = []
@@ -231,7 +233,7 @@ def _chain(
         if not isinstance(fused, str) and fused.price.seconds <= cut.price.seconds + own.price.seconds:
             cut = fused
             continue
-        more = _chain(now, dead[0], before, here, on_the_way, candidates)
+        more = _chain(now, dead[0], before, here, on_the_way)
         if not more or len(groups) + len(more) > DEEP:
             return []
         groups += more

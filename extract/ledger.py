@@ -50,14 +50,14 @@ class Ledger:
     """Operators of one segment, by class and node, numbered in the order in which they are entered."""
 
     def __init__(self) -> None:
-        self._numbers: dict[tuple[int, ENode], int] = {}
+        self._numbers: dict[tuple[int, ENode, int], int] = {}
         self._table = np.zeros((64, 4))  # flops, seconds, calls, seconds of calls on whole arrays
 
-    def number(self, of: int, enode: ENode, made: Callable[[], Work]) -> int:
-        """The number of the operator `enode` of class `of`, which costs what `made` says."""
-        at = self._numbers.get((of, enode))
+    def number(self, of: tuple[int, ENode, int], made: Callable[[], Work]) -> int:
+        """The number of an operator, which costs what `made` says: class, node, elements that it reads apart."""
+        at = self._numbers.get(of)
         if at is None:
-            at = self._numbers[of, enode] = len(self._numbers)
+            at = self._numbers[of] = len(self._numbers)
             if at == len(self._table):
                 self._table = np.concatenate([self._table, np.zeros_like(self._table)])
             work = made()

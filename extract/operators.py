@@ -7,10 +7,10 @@ do TASO and TENSAT choose, whose prices are sums over operators, before a compil
 from __future__ import annotations
 
 from eqfuse.extract import greedy
+from eqfuse.extract.area import area_flow, transplant
 from eqfuse.extract.assemble import known_body
 from eqfuse.extract.cover import Cover
 from eqfuse.extract.cuts import below
-from eqfuse.extract.flow import area_flow, transplant
 from eqfuse.extract.grammars import OneOperator
 from eqfuse.extract.improve import improve
 from eqfuse.extract.plain import rewritten

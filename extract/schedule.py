@@ -17,18 +17,16 @@ from eqfuse.extract.merge import group
 from eqfuse.memory import ALIGNMENT, SMALL_BYTES, Needs, outside_bytes
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Stretch:
-    """A value of class `of`, made by step `first` and read by the steps `reads`; `nbytes` of the arena are its own."""
+    """A value of class `of`, made by step `first`, read by the steps `reads` and kept until step `last`; `nbytes` of
+    the arena are its own."""
 
     of: int
     first: int
     nbytes: int
+    last: int
     reads: list[int]
-    stays: bool = False  # until the segment is done
-
-    def last(self, steps: int) -> int:
-        return steps if self.stays else self.reads[-1] if self.reads else self.first
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -39,10 +37,7 @@ class Step:
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     needs: Needs
-
-    @property
-    def is_view(self) -> bool:
-        return self.group.state.kind == "view"
+    is_view: bool
 
 
 class Held:
@@ -60,7 +55,8 @@ class Held:
 
     def step(self, group: Group) -> Step:
         free = self.grammar.free - self.inputs
-        return Step(group, tuple(c for c in group.leaves if c not in free), group.outputs, self._needs(group))
+        reads = tuple(c for c in group.leaves if c not in free)
+        return Step(group, reads, group.outputs, self._needs(group), group.state.kind == "view")
 
     def together(self, cuts: tuple[Cut, ...]) -> Step | None:
         """One kernel that computes `cuts`, if there is one."""
@@ -79,13 +75,12 @@ class Schedule:
         self.held, self.steps = held, tuple(steps)
         self.seconds = sum([s.group.price.seconds for s in self.steps])
         self.stretches = self._stretches()
-        count = len(self.steps)
-        change = [0] * (count + 2)
+        change = [0] * (len(self.steps) + 2)
         small = 0
         for s in self.stretches:
             if s.nbytes > SMALL_BYTES:
-                change[max(s.first, 0)] += s.nbytes
-                change[s.last(count) + 1] -= s.nbytes
+                change[s.first if s.first > 0 else 0] += s.nbytes
+                change[s.last + 1] -= s.nbytes
             else:
                 small += s.nbytes
         self.arena: list[int] = []
@@ -95,16 +90,18 @@ class Schedule:
 
     def _stretches(self) -> list[Stretch]:
         nbytes, inputs = self.held.nbytes, self.held.inputs
-        now: dict[int, Stretch] = {c: Stretch(c, -1, nbytes[c], []) for c in sorted(inputs)}
+        now: dict[int, Stretch] = {c: Stretch(c, -1, nbytes[c], 0, []) for c in sorted(inputs)}
         found = list(now.values())
         seen_through: dict[int, Stretch | None] = {}  # views of roots: whose memory they are
         for i, step in enumerate(self.steps):
             for c in step.reads:
                 if c not in now:
                     raise ValueError(f"step {i} reads class {c}, which no step before it computes")
-                now[c].reads.append(i)
+                read = now[c]
+                read.reads.append(i)
+                read.last = i
             for c in step.writes:
-                made = now[c] = Stretch(c, i, nbytes[c], [])
+                made = now[c] = Stretch(c, i, nbytes[c], i, [])
                 found.append(made)
                 if step.is_view:
                     made.nbytes = 0
@@ -114,7 +111,7 @@ class Schedule:
                 owner = seen_through.get(root) or now[root]
                 if root in self.held.results:
                     owner.nbytes = 0  # the caller's, not the arena's
-                owner.stays = now[root].stays = True
+                owner.last = now[root].last = len(self.steps)
             elif root not in self.held.grammar.free:
                 raise ValueError(f"no step computes the root {root}")
         return found
@@ -136,20 +133,19 @@ class Schedule:
 
     def at(self, step: int) -> list[Stretch]:
         """The values that take memory at `step`, those first that wait longest to be read."""
-        n = len(self.steps)
-        alive = [s for s in self.stretches if s.nbytes > SMALL_BYTES and s.first <= step <= s.last(n)]
-        return sorted(alive, key=lambda s: (-s.nbytes * (s.last(n) - s.first), s.first, s.of))
+        alive = [s for s in self.stretches if s.nbytes > SMALL_BYTES and s.first <= step <= s.last]
+        return sorted(alive, key=lambda s: (-s.nbytes * (s.last - s.first), s.first, s.of))
 
     def without_unread(self) -> Schedule:
         """Without the outputs, and the kernels, that nobody reads."""
-        unread = {(s.first, s.of) for s in self.stretches if not s.reads and not s.stays and s.first >= 0}
-        steps = []
-        for i, step in enumerate(self.steps):
-            kept = tuple(c for c in step.group.cuts if (i, c.of) not in unread) if unread else step.group.cuts
-            if len(kept) == len(step.group.cuts):
-                steps.append(step)
-            elif kept:
-                steps.append(self.held.together(kept) or step)
-        if len(steps) == len(self.steps) and all(a is b for a, b in zip(steps, self.steps, strict=True)):
+        unread: dict[int, set[int]] = {}
+        for s in self.stretches:
+            if not s.reads and s.last == s.first:
+                unread.setdefault(s.first, set()).add(s.of)
+        steps: list[Step | None] = list(self.steps)
+        for i, classes in unread.items():
+            kept = tuple(c for c in self.steps[i].group.cuts if c.of not in classes)
+            steps[i] = (self.held.together(kept) or self.steps[i]) if kept else None
+        if all(a is b for a, b in zip(steps, self.steps, strict=True)):
             return self
-        return Schedule(self.held, steps).without_unread()
+        return Schedule(self.held, [s for s in steps if s is not None]).without_unread()

@@ -80,7 +80,9 @@ class Indices:
         return tuple(index)
 
     def know(self, index: Index, shape: Shape, flat: str) -> None:
-        self.flats[_significant(index, shape)] = flat
+        significant = _significant(index, shape)
+        if significant:  # the place in an array of one element is 0, which varies with nothing
+            self.flats[significant] = flat
 
     def join(self, index: Index, shape: Shape) -> str:
         key = _significant(index, shape)

@@ -39,7 +39,7 @@ class _Matmul:
         batch, indices = node.shape[:-2], Indices()
         if product.rows == node.shape[-2]:
             self.at = (*indices.split("z", batch), "m")
-            self.known: Known = ((self.at[:-1], batch, "z"),) if product.batch > 1 else ()
+            self.known: Known = ((self.at[:-1], batch, "z"),)
         else:
             self.at = indices.split("m", node.shape[:-1])
             self.known = ((self.at, node.shape[:-1], "m"),)

@@ -74,7 +74,7 @@ def to_onnx(plan: Plan, path: str | PathLike[str] | None = None) -> onnx.ModelPr
     onnx.helper.set_model_props(model, _props(device=plan.device.name, predicted_seconds=seconds))
     onnx.checker.check_model(model, full_check=True)
     if path is not None:
-        write_atomically(Path(path), model.SerializeToString(deterministic=True))
+        write_atomically(Path(path), model.SerializeToString(deterministic=True), private=False)
     return model
 
 

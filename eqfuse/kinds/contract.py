@@ -82,14 +82,19 @@ def _on_gpu(call: Call, done: State) -> State | str | None:
 
 
 def price(state: State, read: int, written: int, done: Work, device: Device, arguments: int, itemsize: int) -> Price:
-    """The roofline; with the rate, the tiles and the waves of the template where the body is more than a call."""
-    if state.product is None:
-        return roofline(state, read, written, done, device, arguments, itemsize)
-    if state.fused:
-        done = replace(done, seconds=done.seconds - state.product.library + seconds(state.product, device))
-    else:
-        read += state.product.unrolled
-    return roofline(state, read, written, done, device, arguments, itemsize)
+    """The roofline; with the rate, the tiles and the waves of the template where the body is more than a call, and
+    after what a convolution by library calls moves before and after the product."""
+    product = state.product
+    if product is not None and state.fused:
+        done = replace(done, seconds=done.seconds - product.library + seconds(product, device))
+    found = roofline(state, read, written, done, device, arguments, itemsize)
+    if product is None or state.fused or not product.unrolled:
+        return found
+    moved = product.unrolled // 2
+    return replace(
+        found, seconds=found.seconds + product.unrolled / device.memory_bytes_per_second,
+        bytes_read=read + moved, bytes_written=written + moved,
+    )  # fmt: skip
 
 
 KIND = Kind("contract", accept, price)

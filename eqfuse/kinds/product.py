@@ -9,7 +9,8 @@ How near the template comes to the library (`Device.tiled_flops`) is taken from 
 this one. float32, 8x8 results a thread, 16-byte loads, two buffers: 78 % of cuBLAS (A6000, S. Boehm, "How to optimize a
 CUDA matmul kernel", kernel 6; 94 % with warp tiles), 85-90 % (L20, CUDA-Learn-Notes sgemm). Tensor cores through
 `mma.sync`, operands staged in registers: 66-69 % of cuBLAS with one buffer, 92 % with two and asynchronous copies (L20,
-CUDA-Learn-Notes hgemm, 4096x8192x1024); `mma.sync` itself reaches 62-65 % of Hopper's peak.
+CUDA-Learn-Notes hgemm, 4096x8192x1024); `mma.sync` itself reaches 62-65 % of Hopper's peak. A library call is priced at
+its full rate whatever its size, as cuBLAS splits long sums among blocks and the template does not.
 """
 
 from __future__ import annotations

@@ -21,9 +21,12 @@ EXTENTS = (1, 2, 3, 4)
 
 
 def random_graph(
-    rng: np.random.Generator, operators: int = 12, extents: tuple[int, ...] = EXTENTS
+    rng: np.random.Generator, operators: int = 12, extents: tuple[int, ...] = EXTENTS, all_results: bool = False
 ) -> tuple[Graph, list[np.ndarray]]:
-    """A float64 program of about `operators` operators over three matrices, a row, a column and a constant matrix."""
+    """A float64 program of about `operators` operators over three matrices, a row, a column and a constant matrix.
+
+    Its results are the last value and a few others; or `all_results`, every value that no operator reads.
+    """
     m, n = (int(rng.choice(extents)) for _ in range(2))
     shapes = [(m, n), (m, n), (n, m), (1, n), (m, 1)]
     inputs = [input_node(f"x{i}", TensorType(F64, shape)) for i, shape in enumerate(shapes)]
@@ -34,6 +37,9 @@ def random_graph(
             values.append(made)
     computed = values[len(inputs) + 2 :]
     outputs = [computed[-1], *(computed[int(rng.integers(len(computed)))] for _ in range(int(rng.integers(3))))]
+    if all_results:
+        read = {a for v in values for a in v.args}
+        outputs = [v for v in computed if v not in read]
     graph = Graph(tuple(inputs), tuple(dict.fromkeys(outputs)))
     return graph, [rng.uniform(-1, 1, n.shape) for n in graph.inputs]
 

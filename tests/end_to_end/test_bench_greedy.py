@@ -40,7 +40,8 @@ def test_two_graphs_are_predicted_measured_and_written(tmp_path: Path, capsys: p
     assert all(plan["measured"] > 0 < plan["predicted"] for row in (g7, n9) for plan in row["plans"])
     assert not g7["same"] and g7["plans"][g7["arms"]["joint"]]["kernels"] == 2  # B + C, and one product instead of two
     assert n9["same"] and n9["factor"] == 1
-    assert found["summary"]["measured"]["agreement"]["plans"] == len(g7["plans"]) + len(n9["plans"])
+    compared = found["summary"]["measured"]["agreement"]["suite and controls"]
+    assert compared["plans"] == len(g7["plans"]) + len(n9["plans"])
 
 
 def test_an_unknown_graph_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:

@@ -202,6 +202,54 @@ def test_every_tile_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         judge(kernel, run_emulated(kernel, cuda, code, arrays, 2), arrays)
 
 
+def random_product(rng: np.random.Generator) -> tuple[Node, ...]:
+    """A product of operands of random sizes, batches and views, with random work around it."""
+    dtype = np.dtype(str(rng.choice(["f2", "f4", "f8"])))
+    m, k, n = (int(rng.choice((1, 2, 3, 5, 8, 16, 20, 33, 70))) for _ in range(3))
+    batch = ((), (2,), (3, 2))[int(rng.integers(3))]
+    names = (f"x{i}" for i in range(99))
+
+    def operand(rows: int, columns: int) -> Node:
+        shape = batch[int(rng.integers(len(batch) + 1)) :]
+        way = rng.random()
+        if way < 0.3:
+            return turned(given(next(names), dtype, *shape, columns, rows))
+        if way < 0.5:
+            x = given(next(names), dtype, *shape, rows + 2, 2 * columns)
+            whole = tuple((0, e, 1) for e in shape)
+            return node("slice", (x,), ((*whole, (1, rows + 1, 1), (0, 2 * columns, 2)),))
+        return given(next(names), dtype, *shape, rows, columns)
+
+    x = operand(m, k)
+    if rng.random() < 0.6:
+        x = node(str(rng.choice(["tanh", "negative", "abs"])), (x,))
+    if rng.random() < 0.3:
+        x = node("add", (x, given(next(names), dtype, *((k,), (m, 1), (1,))[int(rng.integers(3))])))
+    y = node("matmul", (x, operand(k, n)))
+    found = []
+    for _ in range(int(rng.integers(1, 3))):
+        z = y
+        for _ in range(int(rng.integers(3))):
+            shape = ((n,), (m, 1), y.shape, (*y.shape[:-2], 1, 1))[int(rng.integers(4))]
+            z = node(str(rng.choice(["add", "multiply", "maximum"])), (z, given(next(names), dtype, *shape)))
+        found.append(z)
+    return tuple(dict.fromkeys(found))
+
+
+@emulated
+@pytest.mark.slow
+def test_random_products_equal_the_evaluator() -> None:
+    rng = np.random.default_rng(0)
+    kernels = [kernel_of(random_product(rng)) for _ in range(80)]
+    devices = [device(str(rng.choice(["a100", "v100"]))) for _ in kernels]
+    made = [emit_kernel(kernel, on) for kernel, on in zip(kernels, devices, strict=True)]
+    made = [replace(c, name=f"f{i}", source=c.source.replace(c.name, f"f{i}")) for i, c in enumerate(made)]
+    code = module_source([cuda.source for cuda in made])
+    for i, (kernel, cuda) in enumerate(zip(kernels, made, strict=True)):
+        arrays = inputs_of(kernel)
+        judge(kernel, run_emulated(kernel, cuda, code, arrays, i % 3), arrays)
+
+
 LARGE: dict[str, Build] = {
     "float": lambda: both_sides("f4", 8192, 1024, 1024),
     "few columns": lambda: both_sides("f4", 65536, 1024, 64),

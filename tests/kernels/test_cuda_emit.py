@@ -60,6 +60,13 @@ def layer_norm(rows: int, columns: int) -> tuple[Node, ...]:
     return (y, mean, root)
 
 
+def one_column() -> tuple[Node, ...]:
+    """Rows of one element, and an array of one element: neither is at the place of the other."""
+    x, least = given("f4", 3, 1), given("f4", 1, 1)
+    total = node("sum", (x,), ((-1,),))
+    return (node("square", (node("maximum", (total, least)),)), node("add", (total, node("square", (x,)))))
+
+
 def summed(op: str, dtype: str, axes: tuple[int, ...], *shape: int) -> tuple[Node, ...]:
     return (node(op, (given(dtype, *shape),), (axes,)),)
 
@@ -124,6 +131,7 @@ CASES: dict[str, tuple[str, Callable[[], tuple[Node, ...]]]] = {
     "softmax in double precision": ("row", lambda: softmax("f8", 3, 2000)),
     "layer norm, three results": ("row", lambda: layer_norm(8, 1536)),
     "row of one element": ("row", lambda: softmax("f4", 5, 1)),
+    "rows of one element and a scalar": ("reduce", one_column),
     "row sums": ("reduce", lambda: summed("sum", "f4", (-1,), 70, 300)),
     "column sums, split": ("reduce", lambda: summed("sum", "f4", (-2,), 5000, 70)),
     "full sum, split": ("reduce", lambda: summed("sum", "f4", (-1,), 100_000)),

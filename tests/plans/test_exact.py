@@ -11,13 +11,14 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.egraph import saturate
-from eqfuse.extract import binary, choose, exact, flow
+from eqfuse.extract import area, binary, choose, exact, flow
 from eqfuse.extract.binary import BinaryProgram, minimise
 from eqfuse.extract.columns import Column, Columns
 from eqfuse.extract.cover import Cover
-from eqfuse.hardware import DEVICES
+from eqfuse.extract.enumerate import Candidates
+from eqfuse.hardware import Device, datasheet
 from eqfuse.plan import Plan
-from eqfuse.rewrites import REASSOCIATES, Law, known, tensors
+from eqfuse.space import Segment
 from eqfuse.testing.random_graphs import random_graph, scrambled
 from eqfuse.testing.suite import GRAPHS
 
@@ -138,17 +139,27 @@ def _column(of: int, reads: tuple[int, ...]) -> Column:
     return Column(Kernel(), 1.0)  # type: ignore[arg-type]
 
 
-def test_it_finds_what_the_search_misses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here several outputs must be chosen together, which the search finds by regrouping."""
-    monkeypatch.setattr(flow, "regroup", lambda cover, candidates: None)
-    x, a = tensors("x a")
-    misleads = Law("multiple_plus_itself", x * a + a, (x + 1.0) * a, (known(a),), REASSOCIATES)
-    function, types = GRAPHS["G3 k=200"].program(False)
-    graph = ef.trace(function, *(ef.spec(t.shape, t.dtype) for t in types))
-    space = saturate(graph, laws=["all", misleads])
-    best, found = (choose(space, DEVICES["cpu"], e) for e in ("exact", "flow"))
-    assert seconds(best) < 0.995 * seconds(found)
-    assert best.gap == pytest.approx(0, abs=1e-5) and found.gap is None
+@pytest.mark.parametrize("id", ["G27", "G28"])
+def test_kernels_of_several_outputs_are_found_without_the_help_of_the_search(
+    id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G28 is one kernel of three results."""
+    device = datasheet("a100")
+    function, types = GRAPHS[id].program(False)
+    (segment,) = saturate(ef.trace(function, *(ef.spec(t.shape, t.dtype) for t in types))).segments
+    best, candidates, _ = flow.search(segment, device)
+
+    def unmerged(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Cover]]:
+        cover = area._cheapest(candidates)
+        assert cover is not None
+        cover.groups = cover.single_groups()
+        return cover, candidates, [cover]
+
+    start = unmerged(segment, device)[0].cost
+    monkeypatch.setattr(exact, "search", unmerged)
+    found = exact.extract(segment, device)
+    assert found.cost == pytest.approx(best.cost, rel=1e-6)
+    assert found.cost < 0.9 * start and max(len(g.cuts) for g in found.groups) > 1
 
 
 def test_the_gap_is_reported_and_explained() -> None:
@@ -165,3 +176,12 @@ def test_without_any_bound_the_gap_is_infinite_not_zero() -> None:
     plan = ef.extract(ef.saturate(ef.trace(np.exp, ef.spec((1000, 1000)))), extractor="exact")
     assert replace(plan, bound=0.0).gap == math.inf
     assert replace(plan, bound=seconds(plan)).gap == 0
+
+
+def test_its_time_is_part_of_the_budget_and_without_any_it_gives_the_plan_of_flow() -> None:
+    x, budget = ef.spec((512, 512)), ef.Budget(optimum=0.0)
+    plans = [ef.compile(np.exp, x, extractor=e, budget=budget).plan for e in ("exact", "flow")]
+    assert str(plans[0]) == str(plans[1]) and plans[0].gap == math.inf
+    space = ef.saturate(ef.trace(np.exp, x))
+    assert ef.extract(space, extractor="exact", budget=budget).gap == math.inf
+    assert ef.extract(space, extractor="exact").gap == pytest.approx(0, abs=1e-5)

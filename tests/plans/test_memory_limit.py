@@ -13,80 +13,17 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.hardware import DEVICES
 from eqfuse.pytree import flatten
 from eqfuse.runtime import Program
 from eqfuse.testing.random_graphs import random_graph, run_plan
 from eqfuse.testing.traced_memory import call_bytes
+from eqfuse.testing.training_steps import Network, attention_block, perceptron
 
 SHARES = (0.8, 0.6)
 SHORT = ef.Budget(seconds=5, nodes=400, rounds=2)
+CPU = DEVICES["cpu"]  # prices that are the same everywhere
 PYTHON = 48 << 10  # bytes of Python's own objects in a call
-
-Network = tuple[Callable[..., Any], tuple[np.ndarray, ...]]
-
-
-def normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    return (rng.normal(size=shape) / np.sqrt(shape[0])).astype(np.float32)
-
-
-def perceptron(layers: int = 4, rows: int = 256, width: int = 96) -> Network:
-    """Loss and gradients of a perceptron with SiLU."""
-    rng = np.random.default_rng(0)
-    weights = [normal(rng, width, width) for _ in range(layers)]
-
-    def step(x: Any, y: Any, *weights: Any) -> Any:
-        h, stored = x, []
-        for w in weights:
-            z = h @ w
-            stored.append((w, h, z))
-            h = z / (1 + np.exp(-z))
-        loss, g = ((h - y) ** 2).sum(), 2 * (h - y)
-        gradients = []
-        for w, h, z in reversed(stored):
-            s = 1 / (1 + np.exp(-z))
-            g = g * (s * (1 + z * (1 - s)))
-            gradients.append(h.T @ g)
-            g = g @ w.T
-        return loss, gradients
-
-    return step, (normal(rng, rows, width), normal(rng, rows, width), *weights)
-
-
-def attention_block(batch: int = 2, length: int = 128, width: int = 96, heads: int = 4) -> Network:
-    """A transformer block (attention, SiLU perceptron, residuals) and its gradients."""
-    rng = np.random.default_rng(0)
-    rows, each = batch * length, width // heads
-    shapes = [(width, width)] * 4 + [(width, 4 * width), (4 * width, width)]
-    weights = [normal(rng, *shape) for shape in shapes]
-
-    def split(t: Any) -> Any:
-        return t.reshape(batch, length, heads, each).transpose(0, 2, 1, 3)
-
-    def joined(t: Any) -> Any:
-        return t.transpose(0, 2, 1, 3).reshape(rows, width)
-
-    def step(x: Any, g: Any, wq: Any, wk: Any, wv: Any, wo: Any, w1: Any, w2: Any) -> Any:
-        q, k, v = split(x @ wq), split(x @ wk), split(x @ wv)
-        e = q @ k.transpose(0, 1, 3, 2) * np.float32(each**-0.5)
-        e = np.exp(e - e.max(-1, keepdims=True))
-        p = e / e.sum(-1, keepdims=True)
-        o = joined(p @ v)
-        y = x + o @ wo
-        z = y @ w1
-        s = 1 / (1 + np.exp(-z))
-        h = z * s
-        dh, dw2 = g @ w2.T, h.T @ g
-        dz = dh * (s * (1 + z * (1 - s)))
-        dy, dw1 = g + dz @ w1.T, y.T @ dz
-        do, dwo = split(dy @ wo.T), o.T @ dy
-        dv, dp = p.transpose(0, 1, 3, 2) @ do, do @ v.transpose(0, 1, 3, 2)
-        ds = p * (dp - (dp * p).sum(-1, keepdims=True)) * np.float32(each**-0.5)
-        dq, dk, dv = joined(ds @ k), joined(ds.transpose(0, 1, 3, 2) @ q), joined(dv)
-        dx = dy + dq @ wq.T + dk @ wk.T + dv @ wv.T
-        return y + h @ w2, dx, x.T @ dq, x.T @ dk, x.T @ dv, dwo, dw1, dw2
-
-    return step, (normal(rng, rows, width), normal(rng, rows, width), *weights)
-
 
 def chain(rows: int = 400, width: int = 250) -> Network:
     """Running sums, which nothing fuses with, read again in reverse order."""
@@ -113,7 +50,7 @@ ALL = [*MOST, pytest.param("attention block", marks=pytest.mark.slow)]
 
 def compiled(name: str, limit: float | None = None) -> Program:
     function, arguments = NETWORKS[name]()  # (found in the cache where it was compiled before)
-    return ef.compile(function, *arguments, budget=SHORT, memory_limit=limit)
+    return ef.compile(function, *arguments, target=CPU, budget=SHORT, memory_limit=limit)
 
 
 @cache
@@ -191,7 +128,7 @@ def test_plans_under_a_limit_are_the_same_in_every_run() -> None:
     function, arguments = chain()
     space = ef.saturate(ef.trace(function, *arguments), budget=SHORT)
     limit = 0.6 * free("chain").peak_bytes
-    assert str(ef.extract(space, memory_limit=limit)) == str(ef.extract(space, memory_limit=limit))
+    assert str(ef.extract(space, CPU, memory_limit=limit)) == str(ef.extract(space, CPU, memory_limit=limit))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -200,10 +137,10 @@ def test_random_programs_mean_the_same_within_any_limit(seed: int) -> None:
     wanted = ef.meaning(graph, *arrays)
     space = ef.saturate(graph, budget=SHORT)
     with pytest.raises(ef.MemoryLimitError) as refused:
-        ef.extract(space, memory_limit=0)
-    peak = ef.emit(ef.extract(space)).peak_bytes
+        ef.extract(space, CPU, memory_limit=0)
+    peak = ef.emit(ef.extract(space, CPU)).peak_bytes
     for limit in (refused.value.least, (refused.value.least + peak) // 2):
-        plan = ef.extract(space, memory_limit=limit)
+        plan = ef.extract(space, CPU, memory_limit=limit)
         assert ef.emit(plan).peak_bytes <= limit
         for got, w in zip(run_plan(plan, arrays), wanted, strict=True):
             np.testing.assert_allclose(got, w, rtol=1e-9, atol=1e-9)
@@ -212,7 +149,7 @@ def test_random_programs_mean_the_same_within_any_limit(seed: int) -> None:
 def test_a_jitted_function_keeps_the_limit() -> None:
     function, arguments = chain()
     limit = 0.7 * free("chain").peak_bytes
-    jitted = ef.jit(memory_limit=limit, budget=SHORT)(function)
+    jitted = ef.jit(target=CPU, memory_limit=limit, budget=SHORT)(function)
     np.testing.assert_allclose(jitted(*arguments), function(*arguments), rtol=1e-9)
     assert jitted.program(*arguments).peak_bytes <= limit
 

@@ -21,6 +21,7 @@ from eqfuse.space import Space
 from eqfuse.space_json import _op, load_space, read, write
 from eqfuse.testing.random_graphs import random_graph
 from eqfuse.testing.suite import GRAPHS
+from tests.plans.test_segments import network, recurrent
 
 CPU = DEVICES["cpu"]
 SHORT = ef.Budget(seconds=1.0, nodes=1000, rounds=6)
@@ -31,26 +32,10 @@ def of_suite(name: str, laws: Any = "all") -> Space:
     return ef.saturate(ef.trace(function, *[ef.spec(t.shape, t.dtype) for t in types]), laws=laws, budget=SHORT)
 
 
-def blocks(x: Any) -> Any:
-    w = np.random.default_rng(0).standard_normal((6, 6)).astype(np.float32)
-    for _ in range(3):
-        y = x
-        for _ in range(6):
-            y = np.tanh(y * 0.5 + 1) - y / 3
-        x = x @ w + (y @ w) * 0.25
-    return {"result": x}
-
-
-def of_blocks() -> Space:
-    space = ef.saturate(ef.trace(blocks, ef.spec((4, 6), np.float32)), budget=SHORT)
-    assert len(space.uses) > len(space.segments), "a segment stands in several places"
-    return space
-
-
 # ---- there and back
 
 
-@pytest.mark.parametrize("name", ["G6", "G13", "G17", "G24", "G25 constants", "G28"])
+@pytest.mark.parametrize("name", ["G6", "G17", "G24"])
 def test_a_space_of_the_suite_comes_back_as_it_was(name: str) -> None:
     space = of_suite(name)
     again = read(write(space, CPU))
@@ -62,17 +47,24 @@ def test_a_space_of_the_suite_comes_back_as_it_was(name: str) -> None:
         assert ef.extract(again, target) == ef.extract(space, target)
 
 
-def test_segments_that_stand_in_several_places_and_large_constants_come_back(tmp_path: Path) -> None:
-    space = of_blocks()
+@pytest.mark.parametrize(
+    "graph", [network(3), pytest.param(recurrent(12, 4, 8), marks=pytest.mark.slow)], ids=["layers", "steps"]
+)
+def test_segments_that_stand_in_several_places_and_large_constants_come_back(graph: Graph, tmp_path: Path) -> None:
+    space = ef.saturate(graph, budget=SHORT)
+    assert len(space.uses) > len(space.segments)
     space.save(tmp_path / "space.json")
     again = ef.load_space(tmp_path / "space.json")
-    assert ef.extract(again) == ef.extract(space)
-    x = np.random.default_rng(1).standard_normal((4, 6)).astype(np.float32)
-    got = ef.emit(ef.extract(again))(x)  # nested as the function returns it
-    np.testing.assert_allclose(got["result"], blocks(x)["result"], rtol=1e-5, atol=1e-6)
+    assert again.uses == space.uses and ef.extract(again) == ef.extract(space)
 
 
-@pytest.mark.parametrize("seed", range(12))
+def test_arguments_and_results_nest_as_before() -> None:
+    graph = ef.trace(lambda p: {"sum": (p["a"] + p["b"]).sum()}, {"a": np.ones(3), "b": np.arange(3.0)})
+    program = ef.emit(ef.extract(read(write(ef.saturate(graph), CPU))))
+    assert program({"a": np.ones(3), "b": np.arange(3.0)}) == {"sum": 6.0}
+
+
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(s, marks=pytest.mark.slow) for s in range(3, 20))])
 def test_a_random_space_gives_the_same_plan_after_a_journey(seed: int) -> None:
     graph, _ = random_graph(np.random.default_rng(seed))
     space = ef.saturate(graph, budget=SHORT)
@@ -102,6 +94,7 @@ print(write(ef.saturate(ef.trace(lambda x: np.exp(x - x.max()).sum() / 3, ef.spe
 """
 
 
+@pytest.mark.slow
 def test_two_processes_write_the_same_bytes() -> None:
     texts = {subprocess.run([sys.executable, "-c", PRINT], capture_output=True, check=True).stdout for _ in range(2)}
     assert len(texts) == 1 and next(iter(texts)).startswith(b"{")
@@ -141,7 +134,7 @@ def bottom_up(data: dict[str, Any]) -> dict[str, str]:
     return {c: name for c, (_, name) in best.items()}
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_what_anothers_extractor_chooses_means_the_program(seed: int) -> None:
     graph, arrays = random_graph(np.random.default_rng(seed))
     space = ef.saturate(graph, budget=SHORT)
@@ -166,7 +159,7 @@ def test_what_anothers_extractor_chooses_means_the_program(seed: int) -> None:
 
 
 def test_without_laws_the_costs_add_up_to_the_unfused_plan() -> None:
-    for name in ("G1", "G13", "G16", "G26"):
+    for name in ("G1", "G16", "G26"):
         space = of_suite(name, laws="none")
         total = sum(n["cost"] for n in json.loads(write(space, CPU))["nodes"].values())
         plan = ef.extract(space, CPU, "unfused")

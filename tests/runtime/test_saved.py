@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import zipfile
 
 import numpy as np
@@ -44,6 +46,16 @@ def test_arguments_and_results_nest_as_before(tmp_path):
     got = load(tmp_path / "p.eqfuse")(params=params, x=x)
     assert got["z"][1] is None
     np.testing.assert_array_equal(got["y"], f(params, x)["y"])
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files have other permissions here")
+def test_a_saved_program_is_readable_as_the_umask_says(tmp_path):
+    before = os.umask(0o022)
+    try:
+        program().save(tmp_path / "p.eqfuse")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "p.eqfuse").stat().st_mode) == 0o644
 
 
 @pytest.mark.parametrize("damage", ["empty", "text", "other zip", "cut"])

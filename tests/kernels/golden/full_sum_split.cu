@@ -38,5 +38,5 @@ extern "C" __global__ void __launch_bounds__(1024) reduce_13448642c8ac(
     __threadfence();
     a0_0 = (float)0;
     for (int j = 0; j < 12; j++) a0_0 = a0_0 + __ldcg(&parts0[(size_t)j * 1 + row]);
-    if (live && lane == 0) w0[row] = a0_0;
+    if (live && lane == 0) w0[0] = a0_0;
 }

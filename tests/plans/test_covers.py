@@ -1,0 +1,100 @@
+"""Covers are sound, whoever chose them: results computed, reads stored, nothing in a circle, prices added up."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from eqfuse.egraph import Budget, saturate
+from eqfuse.extract import EXTRACTORS, choose, exact, flow
+from eqfuse.extract.columns import Columns
+from eqfuse.extract.cover import Cover
+from eqfuse.hardware import Device
+from eqfuse.space import Segment
+from eqfuse.testing.random_graphs import random_graph, run_plan, scrambled
+
+SHORT = Budget(nodes=300, rounds=4)
+
+def spaces(seed: int, operators: int) -> tuple[list[Segment], Device]:
+    """Random programs of many results, which kernels of several outputs may share, and random prices."""
+    rng = np.random.default_rng(seed)
+    graph, _ = random_graph(rng, operators, all_results=True)
+    return list(saturate(graph, budget=SHORT).segments), scrambled(rng, ("cpu", "a100")[seed % 2])
+
+
+def assert_sound(cover: Cover) -> None:
+    written = set(cover.grammar.free)
+    for group in cover.groups:
+        assert group.leaves.keys() <= written, "a kernel reads what has not been written"
+        assert not group.leaves.keys() & set(group.outputs)
+        written |= set(group.outputs)
+    assert set(cover.grammar.segment.roots) <= written
+    assert cover.cost == pytest.approx(sum(g.price.seconds for g in cover.groups), rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("extractor", ["flow", "exact"])
+def test_results_are_computed_reads_are_stored_and_nothing_is_in_a_circle(extractor: str, seed: int) -> None:
+    segments, device = spaces(seed, 10)
+    for segment in segments:
+        assert_sound(EXTRACTORS[extractor](segment, device))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_regrouping_never_makes_a_cover_dearer_and_keeps_it_sound(seed: int) -> None:
+    segments, device = spaces(40 + seed, 14)
+    for segment in segments:
+        _, candidates, covers = flow.search(segment, device)
+        for cover in covers:
+            if cover.grammar is candidates.grammar and cover.groups:
+                before = cover.cost
+                flow.regroup(cover, candidates)
+                assert cover.cost <= before
+                assert_sound(cover)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_kernel_of_the_search_is_a_candidate_of_exact(seed: int) -> None:
+    """Else its bound would say nothing of what `flow` chose."""
+    segments, device = spaces(60 + seed, 12)
+    for segment in segments:
+        best, candidates, covers = flow.search(segment, device)
+        if best.grammar is candidates.grammar:
+            columns = Columns(candidates, covers, Cover(best.grammar, segment.roots).roots)
+            assert len(columns.places(best.groups)) == len(best.groups)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_without_ortools_the_same_optimum_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    segments, device = spaces(20 + seed, 8)
+    found = [exact.extract(segment, device) for segment in segments]
+    monkeypatch.setitem(sys.modules, "ortools", None)
+    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
+    for segment, cover in zip(segments, found, strict=True):
+        other = exact.extract(segment, device)
+        assert other.cost == pytest.approx(cover.cost, rel=1e-6)
+        assert other.bound == pytest.approx(cover.bound, rel=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_programs_of_many_results_equal_the_evaluator_under_scrambled_prices(seed: int) -> None:
+    rng = np.random.default_rng(80 + seed)
+    graph, arrays = random_graph(rng, operators=16, all_results=True)
+    plan = choose(saturate(graph, budget=SHORT), scrambled(rng, ("a100", "cpu")[seed % 2]), "flow")
+    wanted = run_plan(choose(saturate(graph, laws="none"), plan.device, "unfused"), arrays)
+    for got, value in zip(run_plan(plan, arrays), wanted, strict=True):
+        np.testing.assert_allclose(got, value, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("extractor", ["flow", "exact"])
+def test_the_same_plan_comes_twice(extractor: str) -> None:
+    """Byte for byte."""
+    texts = []
+    for _ in range(2):
+        rng = np.random.default_rng(7)
+        graph, _ = random_graph(rng, 14, all_results=True)
+        plan = choose(saturate(graph, budget=SHORT), scrambled(rng, "cpu"), extractor)
+        texts.append("\n".join([str(plan), *(f"{k.reads} {k.writes} {k.price} {k.body}" for k in plan.kernels)]))
+    assert texts[0] == texts[1]
