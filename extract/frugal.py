@@ -23,12 +23,18 @@ EFFORT = 2_000_000  # steps of the schedules tried, after which no smaller peak 
 
 
 def schedules(start: Schedule, candidates: Candidates) -> list[Schedule]:
-    """`start`, and others of falling peaks down to the least that was found."""
-    found = [start]
-    now, effort = start, EFFORT
+    """`start`, and others of falling peaks down to the least that was found, by two descents: storing what results are
+    computed from costs least at first, and then stands in the way of smaller peaks."""
+    return [start, *_descent(start, candidates, True), *_descent(start, candidates, False)]
+
+
+def _descent(start: Schedule, candidates: Candidates, before: bool) -> list[Schedule]:
+    """Schedules of falling peaks. `before`: with moves that store what results are computed from."""
+    found: list[Schedule] = []
+    now, effort = start, EFFORT // 2
     while now.peak and effort > 0:
         level = int(now.peak * FINER)
-        lower, effort = _lowered(now, level, candidates, effort)
+        lower, effort = _lowered(now, level, candidates, before, effort)
         if lower.peak >= now.peak:
             break
         now = _cheaper(lower, max(level, lower.peak))
@@ -36,12 +42,14 @@ def schedules(start: Schedule, candidates: Candidates) -> list[Schedule]:
     return found
 
 
-def _lowered(now: Schedule, level: int, candidates: Candidates, effort: int) -> tuple[Schedule, int]:
+def _lowered(
+    now: Schedule, level: int, candidates: Candidates, before: bool, effort: int
+) -> tuple[Schedule, int]:
     """`now` with moves until it holds no more than `level`, or none lessens the excess; and the effort that is left."""
     excess = now.excess(level)
     while excess and effort > 0:
         best, best_rate, best_excess = None, 0.0, excess
-        for steps in _moves(now, candidates):
+        for steps in _moves(now, candidates, before):
             effort -= len(steps)
             try:
                 moved = Schedule(now.held, steps).without_unread()
@@ -74,7 +82,7 @@ def _cheaper(now: Schedule, level: int) -> Schedule:
     return now
 
 
-def _moves(now: Schedule, candidates: Candidates) -> Iterator[list[Step]]:
+def _moves(now: Schedule, candidates: Candidates, before: bool) -> Iterator[list[Step]]:
     """Other steps, each by one move: with values at the step that holds most, with its kernel, and with the kernel that
     takes most beside the arena."""
     full = max(range(len(now.steps)), key=lambda i: (now.arena[i], -i))
@@ -84,6 +92,8 @@ def _moves(now: Schedule, candidates: Candidates) -> Iterator[list[Step]]:
     here = {s.of for s in alive}
     for value in alive[:WAITING]:
         yield from _of_value(now, candidates, value, full, here)
+        if before and value.first >= 0:
+            yield from _stored_before(now, value, full)
     yield from _otherwise(now, candidates, full)
     if outside[greedy] and greedy != full:
         yield from _otherwise(now, candidates, greedy)
@@ -103,8 +113,6 @@ def _of_value(
         return
     if later and full not in value.reads:
         yield from _again(now, candidates, value, later, here)
-    if later and waits:
-        yield from _stored_before(now, value, full)
     yield from _inside(now, candidates, value, [i for i in value.reads if i >= full], here)
 
 
@@ -137,6 +145,8 @@ def _stored_before(now: Schedule, value: Stretch, full: int) -> Iterator[list[St
     """What `value` and others of its kernel are computed from is stored instead of them: of the outputs of a product
     and its epilogue, the product. They are computed from it again when they are read next."""
     held, grammar = now.held, now.held.grammar
+    if full in value.reads or value.first == full:
+        return
     step = now.steps[value.first]
     waiting = {s.of: s for s in now.stretches if s.first == value.first and s.last > full and full not in s.reads}
     for anchor in below(c for c in step.group.cuts if c.of == value.of):
