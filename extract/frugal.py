@@ -8,6 +8,7 @@ read it, or be made later, or used up earlier; the move that frees most per seco
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from eqfuse.extract.cuts import Cut
@@ -57,20 +58,19 @@ def _lowered(now: Schedule, level: int, candidates: Candidates, effort: int) -> 
 
 
 def _cheaper(now: Schedule, level: int) -> Schedule:
-    """`now` without the recomputation that `level` does not need after all."""
-    kept = True
-    while kept:
-        kept = False
-        made = [c for step in now.steps for c in step.writes]
-        twice = [i for i, step in enumerate(now.steps) if any(made.count(c) > 1 for c in step.writes)]
-        for i in sorted(twice, key=lambda i: (-now.steps[i].group.price.seconds, i)):
-            try:
-                less = Schedule(now.held, now.steps[:i] + now.steps[i + 1 :]).without_unread()
-            except ValueError:
-                continue
-            if less.peak <= level and less.seconds < now.seconds:
-                now, kept = less, True
-                break
+    """`now` without the recomputation that `level` does not need after all, dearest first."""
+    made = Counter(c for step in now.steps for c in step.writes)
+    twice = [step for step in now.steps if any(made[c] > 1 for c in step.writes)]
+    for step in sorted(twice, key=lambda step: -step.group.price.seconds):
+        if step not in now.steps:
+            continue
+        at = now.steps.index(step)
+        try:
+            less = Schedule(now.held, now.steps[:at] + now.steps[at + 1 :]).without_unread()
+        except ValueError:  # it is read before it is computed again
+            continue
+        if less.peak <= level:
+            now = less
     return now
 
 
