@@ -22,6 +22,18 @@ def test_an_unknown_command_lists_the_known_ones(capsys: pytest.CaptureFixture[s
     assert all(name in message for name in ("demo", "laws", "calibrate"))
 
 
+def test_bench_without_a_name_lists_the_benchmarks_which_have_their_own_help(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cases = ((["bench"], 2, "greedy,speed,compile"), (["bench", "greedy", "--help"], 0, "--predict"))
+    for arguments, code, told in cases:
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        assert stop.value.code == code
+        printed = capsys.readouterr()
+        assert told in printed.out + printed.err
+
+
 def test_no_command_shows_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main([])
