@@ -12,7 +12,7 @@ from pathlib import Path
 
 from eqfuse.errors import EqfuseError
 
-BENCHES = ("greedy", "speed", "compile", "laws", "kernels", "programs", "memory")
+BENCHES = ("greedy", "speed", "compile", "laws", "kernels", "programs", "memory", "scale")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     calibrate.add_argument("--quick", action="store_true", help="a rough measurement, in 0.3 s instead of 20 s")
     calibrate.set_defaults(run=_calibrate)
 
-    bench = commands.add_parser("bench", help="the benchmarks: greedy, speed, compile, laws, kernels, programs, memory")
+    bench = commands.add_parser("bench", help="the benchmarks, by name")
     bench.add_argument("name", choices=BENCHES)
     bench.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="its own options; --help lists them")
     bench.set_defaults(run=_bench)

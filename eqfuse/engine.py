@@ -302,13 +302,17 @@ class Engine:
         self.run(*rules)
 
     def add(self, nodes: Iterable[Node]) -> None:
-        """Insert `nodes` (arguments first), each bound to the global that `name` gives."""
+        """Insert `nodes` (arguments first), each bound to the global that `name` gives.
+
+        No global's name ends in a digit: egglog 13.2 makes names of its own by appending digits, and in a large e-graph
+        read the global ``$x17`` as ``$x171``.
+        """
         lines = []
         for n in nodes:
             if n in self._names:
                 continue
             term = self.term(n, [self._names[a] for a in n.args])
-            name = self._names[n] = f"$node{len(self._names)}"
+            name = self._names[n] = f"$node{len(self._names)}_"
             lines.append(f"(let {name} {term})")
             if n.op == "input":
                 lines.append(f"({'known' if n.attrs[2] else 'varies'} {name})")

@@ -98,7 +98,8 @@ class Explanation:
             "Against one kernel per operator:",
             f"  {r.unfused_kernels} → {r.n_kernels} kernels, fusion rate {100 * r.fusion_rate:.0f} %",
             f"  {quantity(r.unfused_bytes_moved, 'B')} → {quantity(r.bytes_moved, 'B')} moved, "
-            f"memory saving {100 * r.memory_saving:.0f} %; temporaries {quantity(r.peak_bytes, 'B')}",
+            f"memory saving {100 * r.memory_saving:.0f} %; temporaries {quantity(r.peak_bytes, 'B')}"
+            + ("" if r.memory_limit is None else f" of at most {quantity(r.memory_limit, 'B')}"),
             f"  {duration(r.unfused_seconds)} → {duration(r.predicted_seconds)} predicted, "
             f"speed-up {r.speedup:.2f}× (time ratio {r.time_ratio:.2f})",
             f"Search: {r.egraph_nodes:,} e-graph nodes, stopped: {r.stop_reason}{gap}",

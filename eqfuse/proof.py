@@ -60,17 +60,17 @@ def prove(
             if n not in names:
                 names[n] = engine.term(n, [names[a] for a in n.args])
                 if uses[n] > 1 or len(names[n]) > _LONG:
-                    lines.append(f"(let $proof{proof}_{number}_body{at} {names[n]})")
-                    names[n] = f"$proof{proof}_{number}_body{at}"
+                    lines.append(f"(let $proof{proof}_{number}_body{at}_ {names[n]})")
+                    names[n] = f"$proof{proof}_{number}_body{at}_"
         bodies = "(none)"
         for output in reversed(body.outputs):
             bodies = f"(with {names[output]} {bodies})"
         kernel = f"(run {bodies})"
         if len(writes) > 1:
-            lines.append(f"(let $proof{proof}_{number}_kernel {kernel})")
-            kernel = f"$proof{proof}_{number}_kernel"
+            lines.append(f"(let $proof{proof}_{number}_kernel_ {kernel})")
+            kernel = f"$proof{proof}_{number}_kernel_"
         for at, key in enumerate(writes):
-            terms[key] = f"$proof{proof}_{number}_value{at}"
+            terms[key] = f"$proof{proof}_{number}_value{at}_"
             lines.append(f"(let {terms[key]} (read {at} {kernel}))")
         engine.run_once(lines)
         if number % _BATCH == 0:
@@ -129,6 +129,6 @@ class Steps:
     def _name(self, n: Node, lines: list[str]) -> str:
         if n not in self._names:
             term = self._engine.term(n, [self._name(a, lines) for a in n.args])
-            self._names[n] = f"$step{self._number}_{len(self._names)}"
+            self._names[n] = f"$step{self._number}_{len(self._names)}_"
             lines.append(f"(let {self._names[n]} {term})")
         return self._names[n]

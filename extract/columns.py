@@ -140,8 +140,10 @@ class Columns:
                     around = {o for leaf in g.leaves for o in near.get(leaf, ())}
                     around |= {o for out in g.outputs for o in near.get(out, ())} | g.leaves.keys() & offered.keys()
                     for other in [one for o in sorted(around - set(g.outputs)) for one in offered[o]]:
-                        for made in self._joined(g, other) if g.state.space == other.state.space else ():
-                            work += PAIR_SECONDS + OPERATOR_SECONDS * sum(cut.size for cut in made.cuts)
+                        if g.state.space != other.state.space:
+                            continue
+                        work += PAIR_SECONDS + OPERATOR_SECONDS * sum(c.size for c in (*g.cuts, *other.cuts))
+                        for made in self._joined(g, other):
                             value = profit(made)
                             if value > gain:
                                 gain, grown = value, made

@@ -1,7 +1,7 @@
 """flow: area flow, exact area with compound moves, merging and regrouping; from every greedy plan as well.
 
-Promise: never worse in predicted time than the best greedy plan, merged or not, of the program as written, simplified,
-or cheapest operator by operator; no bound on the gap to the optimum.
+Promise: never worse in predicted time than the best greedy plan, merged or not, of the program as written or simplified
+(of a small one, of the one whose operators cost least as well); no bound on the gap to the optimum.
 In: a saturated `Segment`, a `Device`. Out: a `Cover`. The recipe is technology mapping with choices.
 """
 
@@ -21,6 +21,8 @@ from eqfuse.extract.simplify import simplified
 from eqfuse.hardware import Device
 from eqfuse.space import Segment
 
+FEW = 500  # classes, up to which the program whose operators cost least is a start as well
+
 
 def extract(segment: Segment, device: Device) -> Cover:
     """The best cover over all starts: area flow from each pass, every greedy plan, and the greedy plans as they are."""
@@ -30,7 +32,10 @@ def extract(segment: Segment, device: Device) -> Cover:
 def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Cover]]:
     """The best cover, the candidates that it was chosen from, and the other covers that were met."""
     grammar = Grammar(segment, device)
-    equal = {s.graph.outputs: s for s in (segment, simplified(segment), cheapest(segment, device))}
+    equal = {s.graph.outputs: s for s in (segment, simplified(segment))}
+    if len(segment.classes) <= FEW:
+        found = cheapest(segment, device)
+        equal.setdefault(found.graph.outputs, found)
     programs = [Grammar(plain(s), device) for s in equal.values()]
     written = [cover for program in programs for cover in greedy.starts(program)]
     transplants = [t for p in written if (t := transplant(p, segment, grammar)) is not None]

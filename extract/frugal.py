@@ -8,9 +8,10 @@ read it, or be made later, or used up earlier; the move that frees most per seco
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from eqfuse.extract.cuts import Cut
+from eqfuse.extract.cuts import Cut, below
 from eqfuse.extract.enumerate import Candidates
 from eqfuse.extract.schedule import Schedule, Step, Stretch
 
@@ -22,12 +23,18 @@ EFFORT = 2_000_000  # steps of the schedules tried, after which no smaller peak 
 
 
 def schedules(start: Schedule, candidates: Candidates) -> list[Schedule]:
-    """`start`, and others of falling peaks down to the least that was found."""
-    found = [start]
-    now, effort = start, EFFORT
+    """`start`, and others of falling peaks down to the least that was found, by two descents: storing what results are
+    computed from costs least at first, and then stands in the way of smaller peaks."""
+    return [start, *_descent(start, candidates, True), *_descent(start, candidates, False)]
+
+
+def _descent(start: Schedule, candidates: Candidates, before: bool) -> list[Schedule]:
+    """Schedules of falling peaks. `before`: with moves that store what results are computed from."""
+    found: list[Schedule] = []
+    now, effort = start, EFFORT // 2
     while now.peak and effort > 0:
         level = int(now.peak * FINER)
-        lower, effort = _lowered(now, level, candidates, effort)
+        lower, effort = _lowered(now, level, candidates, before, effort)
         if lower.peak >= now.peak:
             break
         now = _cheaper(lower, max(level, lower.peak))
@@ -35,12 +42,14 @@ def schedules(start: Schedule, candidates: Candidates) -> list[Schedule]:
     return found
 
 
-def _lowered(now: Schedule, level: int, candidates: Candidates, effort: int) -> tuple[Schedule, int]:
+def _lowered(
+    now: Schedule, level: int, candidates: Candidates, before: bool, effort: int
+) -> tuple[Schedule, int]:
     """`now` with moves until it holds no more than `level`, or none lessens the excess; and the effort that is left."""
     excess = now.excess(level)
     while excess and effort > 0:
         best, best_rate, best_excess = None, 0.0, excess
-        for steps in _moves(now, candidates):
+        for steps in _moves(now, candidates, before):
             effort -= len(steps)
             try:
                 moved = Schedule(now.held, steps).without_unread()
@@ -57,24 +66,23 @@ def _lowered(now: Schedule, level: int, candidates: Candidates, effort: int) -> 
 
 
 def _cheaper(now: Schedule, level: int) -> Schedule:
-    """`now` without the recomputation that `level` does not need after all."""
-    kept = True
-    while kept:
-        kept = False
-        made = [c for step in now.steps for c in step.writes]
-        twice = [i for i, step in enumerate(now.steps) if any(made.count(c) > 1 for c in step.writes)]
-        for i in sorted(twice, key=lambda i: (-now.steps[i].group.price.seconds, i)):
-            try:
-                less = Schedule(now.held, now.steps[:i] + now.steps[i + 1 :]).without_unread()
-            except ValueError:
-                continue
-            if less.peak <= level and less.seconds < now.seconds:
-                now, kept = less, True
-                break
+    """`now` without the recomputation that `level` does not need after all, dearest first."""
+    made = Counter(c for step in now.steps for c in step.writes)
+    twice = [step for step in now.steps if any(made[c] > 1 for c in step.writes)]
+    for step in sorted(twice, key=lambda step: -step.group.price.seconds):
+        if step not in now.steps:
+            continue
+        at = now.steps.index(step)
+        try:
+            less = Schedule(now.held, now.steps[:at] + now.steps[at + 1 :]).without_unread()
+        except ValueError:  # it is read before it is computed again
+            continue
+        if less.peak <= level:
+            now = less
     return now
 
 
-def _moves(now: Schedule, candidates: Candidates) -> Iterator[list[Step]]:
+def _moves(now: Schedule, candidates: Candidates, before: bool) -> Iterator[list[Step]]:
     """Other steps, each by one move: with values at the step that holds most, with its kernel, and with the kernel that
     takes most beside the arena."""
     full = max(range(len(now.steps)), key=lambda i: (now.arena[i], -i))
@@ -84,6 +92,8 @@ def _moves(now: Schedule, candidates: Candidates) -> Iterator[list[Step]]:
     here = {s.of for s in alive}
     for value in alive[:WAITING]:
         yield from _of_value(now, candidates, value, full, here)
+        if before and value.first >= 0:
+            yield from _stored_before(now, value, full)
     yield from _otherwise(now, candidates, full)
     if outside[greedy] and greedy != full:
         yield from _otherwise(now, candidates, greedy)
@@ -129,6 +139,35 @@ def _again(
     steps = list(now.steps)
     for groups in _derivations(now, candidates, value, later[0], here):
         yield [*steps[: later[0]], *groups, *steps[later[0] :]]
+
+
+def _stored_before(now: Schedule, value: Stretch, full: int) -> Iterator[list[Step]]:
+    """What `value` and others of its kernel are computed from is stored instead of them: of the outputs of a product
+    and its epilogue, the product. They are computed from it again when they are read next."""
+    held, grammar = now.held, now.held.grammar
+    if full in value.reads or value.first == full:
+        return
+    step = now.steps[value.first]
+    waiting = {s.of: s for s in now.stretches if s.first == value.first and s.last > full and full not in s.reads}
+    for anchor in below(c for c in step.group.cuts if c.of == value.of):
+        if anchor.enode is None or anchor.of in step.writes or anchor.state.pointwise:
+            continue
+        if not all(part.state.pointwise for part in anchor.parts):
+            continue
+        whole = held.together((*step.group.cuts, anchor))
+        if whole is None:
+            continue
+        inserted: dict[int, list[Step]] = {}
+        for cut in step.group.cuts:
+            if cut.of in waiting and any(part.of == anchor.of for part in below([cut])):
+                leaf = grammar.leaf(anchor.of)
+                rest = grammar.rebuild(cut, lambda c, z=anchor.of, leaf=leaf: leaf if c.of == z else None)  # type: ignore[misc]
+                made = None if isinstance(rest, str) else held.together((rest,))
+                if made is not None:
+                    inserted.setdefault(min(i for i in waiting[cut.of].reads if i > full), []).append(made)
+        steps = [s for i, s in enumerate(now.steps) for s in (*inserted.get(i, ()), whole if i == value.first else s)]
+        if inserted:
+            yield steps
 
 
 def _inside(

@@ -22,6 +22,8 @@ from eqfuse.memory import Needs
 from eqfuse.plan import Kernel, Plan
 from eqfuse.space import Space
 
+AMISS = 2  # times what a schedule's peak is said to be too high at most: values written in place, or in parts
+
 
 @dataclass(frozen=True)
 class Limit:
@@ -40,7 +42,8 @@ def within(space: Space, covers: list[Cover], device: Device, limit: Limit, prov
     if least <= limit.nbytes:
         return assemble(space, covers, device, proved)
     found = [_schedules(space, at, cover, device, limit) for at, cover in enumerate(covers)]
-    for level in sorted({s.peak for every in found for s in every}, reverse=True):
+    levels = sorted({s.peak for every in found for s in every}, reverse=True)
+    for level in [level for level in levels if level <= AMISS * max(limit.nbytes, levels[-1])]:
         chosen = [_of_peak(every, level) for every in found]
         for cover, schedule in zip(covers, chosen, strict=True):
             cover.groups = tuple(step.group for step in schedule.steps)

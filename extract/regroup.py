@@ -100,7 +100,8 @@ class _Grouped:
         pool.tried = 0
         if cover.move(changed, lambda c: stored if stored and c == stored.of else self.candidates.cheapest(c)):
             loose = cover.touched()
-            for number in sorted({pool.maker[of] for of in loose if of in pool.maker} | ({apart} - {None})):
+            hit = {pool.maker[of] for of in loose if of in pool.maker} | (set() if apart is None else {apart})
+            for number in sorted(hit):
                 loose += pool.alive[number].outputs
                 pool.drop(number)
             loose = [of for of in dict.fromkeys(loose) if of in cover.choice]

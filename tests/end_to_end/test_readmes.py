@@ -24,7 +24,7 @@ def test_every_block_of_python_runs_and_prints_what_is_shown(readme: str, tmp_pa
     assert blocks
     script = tmp_path / "blocks.py"
     script.write_text("".join(f"{code}\nprint({MARK!r})\n" for code, _ in blocks))
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for (code, shown), printed in zip(blocks, done.stdout.split(f"{MARK}\n"), strict=False):
         if shown and not any(word in shown for word in OF_THIS_MACHINE):

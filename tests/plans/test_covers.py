@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eqfuse.egraph import Budget, saturate
-from eqfuse.extract import EXTRACTORS, choose, exact, flow
+from eqfuse.extract import EXTRACTORS, choose, exact, flow, greedy
 from eqfuse.extract.columns import Columns
 from eqfuse.extract.cover import Cover
 from eqfuse.hardware import Device
@@ -53,6 +53,14 @@ def test_regrouping_never_makes_a_cover_dearer_and_keeps_it_sound(seed: int) -> 
                 flow.regroup(cover, candidates)
                 assert cover.cost <= before
                 assert_sound(cover)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_flow_is_never_worse_than_greedy_on_programs_of_many_results(seed: int) -> None:
+    segments, device = spaces(120 + seed, 14)
+    for segment in segments:
+        best = min(cover.cost for cover in greedy.plans(segment, device))
+        assert flow.extract(segment, device).cost <= best * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -205,7 +205,7 @@ def test_a_kernel_of_a_kind_that_is_not_registered_is_refused_by_name() -> None:
 def test_plans_made_with_a_registered_kind_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     x = tensor("x", 3)
     graph = Graph((x,), (op("exp", x),))
-    choices = (graph, CPU, "reassociate", (), "flow", None)
+    choices = (graph, CPU, "reassociate", (), "flow", None, None)
     plain = cache.key(*choices)
     monkeypatch.setattr(kinds, "_REGISTERED", [])
     monkeypatch.setattr(kinds, "KINDS", dict(kinds.KINDS))

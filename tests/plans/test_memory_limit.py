@@ -97,7 +97,7 @@ def test_under_a_limit_calls_hold_less_for_more_time_and_the_same_results(name: 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_same_under_many_limits(name: str) -> None:  # A5.3
-    judge(name, [0.05 * n for n in range(20, 5, -1)])
+    judge(name, [0.1 * n for n in range(10, 2, -1)])
 
 
 @pytest.mark.parametrize("name", MOST)
@@ -141,8 +141,10 @@ def test_random_programs_mean_the_same_within_any_limit(seed: int) -> None:
     peak = ef.emit(ef.extract(space, CPU)).peak_bytes
     for limit in (refused.value.least, (refused.value.least + peak) // 2):
         plan = ef.extract(space, CPU, memory_limit=limit)
-        assert ef.emit(plan).peak_bytes <= limit
-        for got, w in zip(run_plan(plan, arrays), wanted, strict=True):
+        program = ef.emit(plan)
+        assert program.peak_bytes <= limit
+        for planned, got, w in zip(run_plan(plan, arrays), program.run(arrays), wanted, strict=True):
+            np.testing.assert_allclose(planned, w, rtol=1e-9, atol=1e-9)
             np.testing.assert_allclose(got, w, rtol=1e-9, atol=1e-9)
 
 
