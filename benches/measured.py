@@ -76,7 +76,7 @@ def measure(id: str, graph: Graph, seconds: float) -> Measurement:
         _check(id, same[0].extractor, program.run(arrays), wanted)
         programs.append(program)
     del wanted
-    taken = medians([partial(p.run, arrays) for p in programs], seconds, least=3)
+    taken = medians([partial(p.run, arrays) for p in programs], seconds)
     plans = tuple(
         Timed(tuple(c.extractor for c in same), same[0].kernels, same[0].seconds, t)
         for same, t in zip(distinct.values(), taken, strict=True)
