@@ -65,6 +65,8 @@ LAWS = [
     # clamps that are idle
     Law("maximum_with_less", maximum(x, y), x, (at_least(x, y), defined(y)), EXACT),
     Law("minimum_with_more", minimum(x, y), x, (at_most(x, y), defined(y)), EXACT),
+    Law("maximum_of_less_with", maximum(y, x), x, (at_least(x, y), defined(y)), EXACT),
+    Law("minimum_of_more_with", minimum(y, x), x, (at_most(x, y), defined(y)), EXACT),
     # signs that are known
     Law("abs_of_nonnegative", abs(x), x, (nonnegative(x),), EXACT),
     Law("abs_of_nonpositive", abs(x), -x, (nonpositive(x),), EXACT),

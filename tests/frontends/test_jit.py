@@ -68,6 +68,7 @@ def test_options_reach_the_compiler(compiled):
         "extractor": "exact",
         "budget": None,
         "verify": True,
+        "memory_limit": None,
     }
     assert compiled[0][1] == wanted
 

@@ -12,6 +12,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.equality import equality
+from eqfuse.hardware import DEVICES
 from eqfuse.ir import Graph, Node, input_node, node, substitute
 from eqfuse.rewrites import admitted, select
 from eqfuse.rewrites.chains import LAWS, reordered
@@ -65,7 +66,8 @@ def test_other_terms_are_not_equal() -> None:
 
 
 def test_small_terms_meet_before_they_are_broadcast() -> None:
-    program = ef.compile(lambda x, b, c: x + b + c, ef.spec((1000, 1000)), ef.spec(1000), ef.spec(1000))
+    specs = ef.spec((1000, 1000)), ef.spec(1000), ef.spec(1000)
+    program = ef.compile(lambda x, b, c: x + b + c, *specs, target=DEVICES["cpu"])
     assert program.report.flops == 1_001_000
     assert program.report.laws_fired["sums_in_one_order"] > 0
 
