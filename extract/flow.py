@@ -33,7 +33,7 @@ def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Co
     """The best cover, the candidates that it was chosen from, and the other covers that were met."""
     grammar = Grammar(segment, device)
     equal = {s.graph.outputs: s for s in (segment, simplified(segment))}
-    if len(segment.classes) <= FEW:
+    if len(segment.classes) <= FEW and any(len(c.nodes) > 1 for c in segment.classes):
         found = cheapest(segment, device)
         equal.setdefault(found.graph.outputs, found)
     programs = [Grammar(plain(s), device) for s in equal.values()]
@@ -45,7 +45,7 @@ def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Co
         improve(start, candidates)
         merge(start)
         finished.append(start)
-    for cover in written:
+    for cover in _distinct(written):
         finished += [cover, _merged(cover)]
     finished += [cover for program in programs for cover in greedy.one_level(program)]
     for cover in (*written[:1], *transplants[:1]):
@@ -63,8 +63,8 @@ def _merged(cover: Cover) -> Cover:
 
 
 def _distinct(covers: list[Cover]) -> list[Cover]:
-    """Covers without repeats of the same price and stored classes, cheapest first."""
+    """Covers without repeats of the same price and stored classes of one program, cheapest first."""
     found: dict[tuple, Cover] = {}
     for cover in sorted(covers, key=lambda c: c.cost):
-        found.setdefault((tuple(sorted(cover.choice)), round(cover.cost * 1e12)), cover)
+        found.setdefault((id(cover.grammar), tuple(sorted(cover.choice)), round(cover.cost * 1e12)), cover)
     return list(found.values())

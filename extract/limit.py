@@ -1,9 +1,9 @@
 """Plans within a limit of memory: what to store, what to compute again, and when.
 
 In: a `Space`, the covers chosen for its segments, and a `Limit`. Out: the plan of least predicted time, among those
-found, whose calls stay within the limit. Segments meet at waists, where one value is alive, so each keeps the limit by
-itself; the peak of the whole is asked of the emitter. Schedules do not depend on the limit: a tighter one never gives a
-faster plan, and the least peak of a refusal is one that can be had.
+found, whose calls stay within the limit. Each segment is made to keep the limit by itself; the peak of the whole, with
+what crosses from one segment to others, is asked of the emitter. Schedules do not depend on the limit: a tighter one
+never gives a faster plan, and the least peak of a refusal is one that can be had.
 """
 
 from __future__ import annotations

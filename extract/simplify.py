@@ -40,6 +40,7 @@ PASS = (
     # reassociate_matmul.py, ONNX Runtime's MatmulTransposeFusion. A~ is A read from right to left.
     "transpose_of_product", "associate_products", "associate_products~",
 )
+_NAMES = frozenset(name.removesuffix("~") for name in PASS)
 
 
 def simplified(segment: Segment) -> Segment:
@@ -47,17 +48,21 @@ def simplified(segment: Segment) -> Segment:
 
     A step that the e-graph does not find equal, because its budget ended before, is not taken.
     """
-    laws = {law.name: law for law in segment.laws if replaceable(law)}
+    laws = {law.name: law for law in segment.laws if law.name in _NAMES and replaceable(law)}
     chosen = [(law, name.endswith("~")) for name in PASS if (law := laws.get(name.removesuffix("~"))) is not None]
     if not chosen:
         return segment
     commutes = {law.name.removesuffix("_commutes") for law in segment.laws if law.name.endswith("_commutes")}
-    steps, written = Steps(segment), Written(segment.graph)
+    steps: Steps | None = None
+    written = Written(segment.graph)
     for _ in range(SWEEPS):
         before = written
         for law, backwards in chosen:
             found = list(replacements(written, law, commutes, backwards).items())
-            held = steps.hold(found, by={law.name, *(f"{op}_commutes" for op in commutes)}) if found else []
+            if not found:
+                continue
+            steps = steps or Steps(segment)
+            held = steps.hold(found, by={law.name, *(f"{op}_commutes" for op in commutes)})
             taken = {old: made for (old, made), holds in zip(found, held, strict=True) if holds}
             if taken:
                 graph, new = replaced(written.graph, taken)

@@ -7,6 +7,7 @@ the same in every run; with EQFUSE_EXPLORE=1 each run draws new ones, which is h
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from collections.abc import Callable
@@ -24,6 +25,11 @@ if not EXPLORING:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files with what is emitted now")
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()  # ten thousand tests, which no later collection need look at
 
 
 def pytest_configure(config: pytest.Config) -> None:

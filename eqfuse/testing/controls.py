@@ -61,6 +61,6 @@ CONTROLS: dict[str, Case] = {
         Case("N8", _half_precision_linear, {"m": 8192, "n": 1024}, {"m": 4, "n": 6}, "no truncation added", "R"),
         Case("N9", _strided_residual, {"n": 4096}, _N, "right values"),
         Case("N10", _attention, {"h": 4, "s": 64, "d": 16}, {"h": 2, "s": 8, "d": 2}, "one plan in every process"),
-        Case("N11", _long_chain, {"n": 1 << 20, "k": 5000}, {"n": 5, "k": 500}, "budget honoured"),
+        Case("N11", _long_chain, {"n": 1 << 20, "k": 5000}, {"n": 5, "k": 200}, "budget honoured"),
     )
 }

@@ -15,7 +15,7 @@ from tests.programs.program import Arguments, Program
 
 LONG = {
     "polymer", "kalman", "markov_chain", "bilateral", "iir", "implied_volatility", "binomial_tree", "heston",
-    "yield_curve", "point_in_polygon", "mandelbrot", "convex_distance",
+    "yield_curve", "point_in_polygon", "mandelbrot", "convex_distance", "reaction_diffusion", "wave", "advection",
 }  # fmt: skip
 SHORT = ef.Budget(seconds=0.5, nodes=500, rounds=5)
 

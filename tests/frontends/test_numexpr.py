@@ -78,8 +78,10 @@ def compiled_agrees(expressions: list[str], dtype: str, numerics: str) -> None:
         np.testing.assert_allclose(g[finite], w[finite], rtol=rtol, atol=rtol, err_msg=expression)
 
 
-@pytest.mark.parametrize("numerics", NUMERICS)
-@pytest.mark.parametrize("dtype", ("float64", "complex128"))
+@pytest.mark.parametrize(
+    ("dtype", "numerics"),
+    [("float64", n) for n in NUMERICS] + [pytest.param("complex128", n, marks=pytest.mark.slow) for n in NUMERICS],
+)
 @pytest.mark.parametrize("section", SECTIONS)
 def test_a_section_compiled_as_one_program_gives_numpys_numbers(section: str, dtype: str, numerics: str) -> None:
     compiled_agrees([text for text in SECTIONS[section] if defined(text, dtype)], dtype, numerics)

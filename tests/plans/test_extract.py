@@ -38,7 +38,10 @@ def test_every_program_extracted_under_scrambled_prices_equals_the_evaluator(see
             agree(choose(space, device, extractor), graph, arrays)
 
 
-@pytest.mark.parametrize("seed", range(40))
+SEEDS = [pytest.param(s, marks=pytest.mark.slow if s % 3 != 1 else ()) for s in range(40)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("device", ["cpu", "h100"])
 def test_flow_is_never_worse_than_the_best_greedy_plan(seed, device):
     graph, _ = random_graph(np.random.default_rng(1000 + seed), operators=16)

@@ -44,7 +44,7 @@ def chain(rows: int = 400, width: int = 250) -> Network:
 NETWORKS: dict[str, Callable[[], Network]] = {
     "chain": chain, "perceptron": perceptron, "attention block": attention_block,
 }  # fmt: skip
-MOST = ["chain", "perceptron"]
+MOST = ["chain", pytest.param("perceptron", marks=pytest.mark.slow)]
 ALL = [*MOST, pytest.param("attention block", marks=pytest.mark.slow)]
 
 

@@ -296,6 +296,7 @@ def test_a_program_without_inputs() -> None:
         np.testing.assert_equal(ef.compile(fn)(), fn())
 
 
+@pytest.mark.slow
 def test_a_program_with_two_hundred_outputs_and_one_with_two_hundred_inputs() -> None:
     x = RNG.normal(size=7)
     many = ef.jit(lambda x: [np.sin(x * i) for i in range(200)])(x)
