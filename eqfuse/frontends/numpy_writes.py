@@ -69,6 +69,8 @@ def _masked(array: Any, mask: Any, values: Any, function: str) -> tuple[Tracer, 
 @implements(np.put)
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     x, at = _written(a, "np.put"), lift(ind).reshape(-1)
+    if x.scalar:
+        return  # NumPy writes into a copy of it
     new = wrap(with_dtype(operand(v), x.dtype))
     if mode == "wrap":
         at = at % x.size

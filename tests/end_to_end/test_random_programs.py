@@ -68,7 +68,7 @@ def test_random_programs_give_numpys_answer(part: int) -> None:
 @pytest.mark.parametrize("part", range(2))
 def test_many_larger_random_programs_give_numpys_answer(part: int, numerics: str) -> None:
     @drawn_alike(100 + part)
-    @settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
     @given(programs(steps=30))
     def run(program: RandomProgram) -> None:
         compare_with_numpy(program, numerics=numerics)

@@ -274,6 +274,15 @@ def test_a_change_through_a_reshape_asks_for_memory_in_order():
         ef.trace(unclear, X)
 
 
+def test_a_scalar_that_is_put_into_stays_what_it_is_as_in_numpy():
+    def change(x: Any) -> Any:
+        total = np.inner(x[0], x[0])
+        np.put(total, [0, -1], 3)
+        return total
+
+    agrees(change, X.copy())
+
+
 def test_read_only_and_overlapping_arguments_are_refused_before_anything_changes():
     step = ef.jit(changes_its_argument)
     fixed = X[0].copy()

@@ -184,7 +184,7 @@ def compiled(fn: Callable[..., Any], *args: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_compiled_function_agrees(name):
-    for dtype in ("float32", "uint8", "int64"):
+    for dtype in ("float32", "int64"):
         for shape in ((2, 3), (3, 3), (4,), (2, 3, 4)):
             x = sample(shape, dtype)
             compared = [agrees(case, x, exact=name in EXACT, run=compiled) for case in CASES[name]]
