@@ -74,7 +74,9 @@ def vdot(a: Any, b: Any, /) -> Tracer:
 @implements(np.inner)
 def inner(a: Any, b: Any, /) -> Tracer:
     a, b = lift(a), lift(b)
-    return elementwise("multiply", a, b) if a.ndim == 0 or b.ndim == 0 else tensordot(a, b, ([-1], [-1]))
+    if a.ndim == 0 or b.ndim == 0:
+        return elementwise("multiply", a, b)
+    return wrap(tensordot(a, b, ([-1], [-1])).node)  # of vectors a scalar, where tensordot gives an array
 
 
 @implements(np.outer)

@@ -16,11 +16,11 @@ from eqfuse.frontends.numpy_layout import expand_dims, moveaxis, squeeze
 from eqfuse.frontends.numpy_ufuncs import to_loop
 from eqfuse.frontends.promotion import lift
 from eqfuse.frontends.registry import UFUNCS, title
-from eqfuse.tracer import Tracer
+from eqfuse.tracer import Tracer, wrap
 
 
 def _vecdot(a: Tracer, b: Tracer) -> Tracer:
-    return squeeze(matmul(expand_dims(conjugate(a), -2), expand_dims(b, -1)), (-2, -1))
+    return wrap(squeeze(matmul(expand_dims(conjugate(a), -2), expand_dims(b, -1)), (-2, -1)).node)
 
 
 def _matvec(a: Tracer, b: Tracer) -> Tracer:
