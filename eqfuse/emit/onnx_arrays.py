@@ -314,10 +314,16 @@ def window_max(b: Body, n: Node, args: Sequence[Value], window: Ints, strides: I
 
 
 def _pooled(b: Body, n: Node, x: Value, window: Ints, strides: Ints, padding: Pads) -> Value:
-    pads = [before for before, _ in padding] + [after for _, after in padding]
-    shape = (math.prod(n.shape[: -len(window)]), 1, *n.args[0].shape[-len(window) :])
+    pads, shape = _images(n, padding)
     made = b.plain("MaxPool", _reshaped(b, x, shape), kernel_shape=window, strides=strides, pads=pads)
     return _reshaped(b, made, n.shape)
+
+
+def _images(n: Node, padding: Pads) -> tuple[list[int], tuple[int, ...]]:
+    """ONNX's pads, and the operand's shape as images of one channel."""
+    k = len(padding)
+    pads = [before for before, _ in padding] + [after for _, after in padding]
+    return pads, (math.prod(n.shape[:-k]), 1, *n.args[0].shape[-k:])
 
 
 @row("window_sum")
@@ -328,8 +334,7 @@ def window_sum(b: Body, n: Node, args: Sequence[Value], window: Ints, strides: I
     if n.dtype.name not in TAKES["Conv"] or len(window) > 3:
         view = _windows(b, x, n.args[0].shape, window, strides, padding, (1,) * len(window), 0)
         return _total(b, "sum", view, (*n.shape, *window), range(-len(window), 0), n.shape)
-    pads = [before for before, _ in padding] + [after for _, after in padding]
-    shape = (math.prod(n.shape[: -len(window)]), 1, *n.args[0].shape[-len(window) :])
+    pads, shape = _images(n, padding)
     ones = b.constant(np.ones((1, 1, *window)), n.dtype)
     return _reshaped(b, b.plain("Conv", _reshaped(b, x, shape), ones, strides=strides, pads=pads), n.shape)
 
