@@ -49,17 +49,19 @@ ROWS, SUMS, EXTREMES = 140, 40, 17
 PRODUCTS, NUMBERS = 40, 600  # small matrices of a stack, and operations on them, that take as long as a call
 MICRO = 16, 8, 16  # rows, terms of a sum and columns that BLAS computes at once, whether or not they are there
 UNPACKED = ("take", "take_along_axis", "scatter", "cumsum", "searchsorted", "digitize")  # one element after another
+ALONE = 8  # times as long as by blocks
+_AS_WIDE = {1: "int8", 2: "float16", 4: "float32", 8: "float64", 16: "complex128"}
 JOINED = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 
 
 def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device, apart: int = 0) -> Work:
     """What one application of `op` costs to compute, all threads at work.
 
-    `apart`: elements of its operands that lie a cache line or more from the one before.
+    `apart`: elements of its operands that lie a cache line or more from the one before; of a view, those it copies.
     """
     described = row(op)
     if described.role in (Role.LEAF, Role.VIEW):
-        return _NOTHING
+        return turned(apart, types[0].dtype.itemsize, device) if apart and device.kind == "cpu" else _NOTHING
     flops = described.flops(types, out, attrs)
     dtype = types[0].dtype.name if op != "where" else out.dtype.name
     if described.role is Role.CONTRACTION:
@@ -70,8 +72,10 @@ def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], de
             seconds += gathered * device.element_seconds("add", dtype)
         elif device.kind == "cpu":
             by_numbers = flops * device.call_seconds / NUMBERS / device.threads  # NumPy's own loop, for the smallest
-            seconds = min(seconds * _padded(types), seconds + by_numbers)
-            matrices = math.prod(out.shape[:-2])
+            one = math.prod(types[1].shape[:-2]) == 1  # matrix on the right: the stack on the left is its rows
+            rows = math.prod(types[0].shape[:-1]) if one else types[0].extent(-2)
+            seconds = min(seconds * _padded(rows, types), seconds + by_numbers)
+            matrices = 1 if one else math.prod(out.shape[:-2])
             if matrices > 1:  # one call of BLAS, or of that loop, for each
                 seconds += matrices * device.call_seconds / PRODUCTS / device.threads
         return Work(flops, seconds, 1, _whole(out, types, seconds, device))
@@ -139,9 +143,9 @@ def _rows_reduced(op: str, attrs: tuple, x: TensorType) -> float:
     return min(x.size / run / (SUMS if of_sum else EXTREMES), by_columns)
 
 
-def _padded(types: Sequence[TensorType]) -> float:
+def _padded(rows: int, types: Sequence[TensorType]) -> float:
     """How many times the products of a matrix product BLAS computes. A vector it reads as fast as memory gives."""
-    sizes = types[0].extent(-2), types[0].extent(-1), types[1].extent(-1)
+    sizes = rows, types[0].extent(-1), types[1].extent(-1)
     if 1 in sizes:
         return 1.0
     return math.prod(max(least / max(n, 1), 1) for n, least in zip(sizes, MICRO, strict=True))
@@ -159,6 +163,14 @@ def total(works: Iterable[Work], reduced: int = -1) -> Work:
         else:
             calls += w.calls
     return Work(flops, seconds, calls, whole, once)
+
+
+def turned(elements: int, itemsize: int, device: Device) -> Work:
+    """What it takes to read an array across the axis that it lies along: by blocks, or by NumPy alone, which takes a
+    cache line for every element once these are too many for a cache (`eqfuse/emit/numpy_turn.py`)."""
+    seconds = elements * device.element_seconds("transpose", _AS_WIDE.get(itemsize, "float64"))
+    alone = ALONE if elements * itemsize > device.l2_bytes else 2
+    return Work(0, seconds, 0, seconds * device.threads * alone)
 
 
 def tiles_pay(done: Work, moved: int, device: Device) -> bool:
@@ -192,6 +204,9 @@ def roofline(
     traffic = read + written
     if device.kind == "gpu":
         return _gpu(read, written, done, device)
+    lone = state.kind == "reduce" and done.calls + done.once == 1  # NumPy takes the axes in the order in which they lie
+    if not lone and (across := state.across(itemsize)):
+        done = total([done, *[turned(math.prod(state.space), itemsize, device)] * across])
     # between the kernel that writes a value and the one that reads it lies the traffic of both: hence 2 x
     memory = traffic / device.bandwidth(2 * traffic)
     if not _tiled(state, done) or not tiles_pay(done, traffic, device):

@@ -16,6 +16,7 @@ from eqfuse.extract.ledger import Ledger, Works, count, union
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Literal, Node, TensorType, const, input_node, node
 from eqfuse.kinds import State, join, leaf, price
+from eqfuse.kinds.state import view_strides
 from eqfuse.ops import Role, row
 from eqfuse.plan import Price
 from eqfuse.space import ENode, Segment
@@ -128,7 +129,7 @@ class Grammar:
         return found
 
     def _join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
-        apart = sum(_apart(p.state, self.classes[a].type) for p, a in zip(parts, enode.args, strict=True))
+        apart = sum(_apart(p.state, self.classes[a].type, enode) for p, a in zip(parts, enode.args, strict=True))
         number = self._ledger.number((of, enode, apart), lambda: self._work(of, enode, apart))
         name: tuple = (of, enode)  # of a product; a tiled kernel on a GPU holds one derivation of it
         if self.device.kind == "gpu" and parts and parts[0].works:
@@ -274,9 +275,19 @@ def _nothing(_: Cut) -> Price:
     return Price(0.0, 0, 0, 0, "memory")
 
 
-def _apart(state: State, t: TensorType) -> int:
-    """How many elements of an array in memory are read far from the one before: all, where it is a transposed view."""
+def _apart(state: State, t: TensorType, reader: ENode) -> int:
+    """How many elements of an array in memory `reader` reads one by one, far from the one before.
+
+    Not those of an array that lies along another axis: its kernel copies it by blocks, as its state says.
+    """
     if state.strides is None:
+        return 0
+    role = row(reader.op).role
+    across = state.across(t.dtype.itemsize) > 0
+    if role is Role.VIEW:
+        copies = reader.op == "reshape" and view_strides("reshape", reader.attrs, state.shape, state.strides) is None
+        return t.size if across and copies else 0
+    if across and role in (Role.ELEMENTWISE, Role.REDUCTION):
         return 0
     step = next((abs(s) for n, s in zip(state.shape[::-1], state.strides[::-1], strict=True) if n > 1), 0)
     return t.size if step * t.dtype.itemsize >= LINE else 0
