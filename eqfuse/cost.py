@@ -2,9 +2,10 @@
 
 In: what a kernel body is (its kind's `State`), does (`Work`) and moves, on a `Device`. Out: `Price`, seconds and bytes.
     seconds = launch + max(bytes / bandwidth of the level they fit in, sum of elements x seconds per element)
-plus a twentieth of the smaller, which does not quite hide under the larger. After Williams, Waterman, Patterson,
-"Roofline" (CACM 2009), with one rate per function: an exp is not an add. A kind that knows more may price its kernels
-otherwise. Next stop: `eqfuse/kinds/`.
+plus a twentieth of the smaller, which does not quite hide under the larger; on a CPU, where a thread waits for what it
+reads, its own share of the memory time is added to its work. After Williams, Waterman, Patterson, "Roofline" (CACM
+2009), with one rate per function: an exp is not an add. A kind that knows more may price its kernels otherwise. Next
+stop: `eqfuse/kinds/`.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ class Work:
 
 _NOTHING = Work(0, 0.0, 0)
 CLEARLY = 1.3  # predicted gain from which on tiles and threads are used
+# seconds of a call, alone, from which on two threads gain: a fifth of that, on two, takes as long as on one
+LASTING = 2e-5
+LOCK = 4  # times as long as alone a call takes in a tile: threads wait for Python's lock between calls
 WAKE = 4  # times the cost of handing work to threads that are awake: those of a program called now and then are not
 SLIDING = 30  # NumPy reduces a sliding view element by element: a 2x2 max-pool of 51 MB took 195 ms, by panels 6
 # rows that NumPy begins in the time of a call: of an elementwise operator, of a sum, of another reduction
@@ -74,7 +78,10 @@ def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], de
             by_numbers = flops * device.call_seconds / NUMBERS / device.threads  # NumPy's own loop, for the smallest
             one = math.prod(types[1].shape[:-2]) == 1  # matrix on the right: the stack on the left is its rows
             rows = math.prod(types[0].shape[:-1]) if one else types[0].extent(-2)
-            seconds = min(seconds * _padded(rows, types), seconds + by_numbers)
+            seconds *= _padded(rows, types)
+            if rows > 1 < types[1].extent(-1):  # BLAS copies the left operand, which few columns do not make up for
+                seconds += types[0].size * device.element_seconds("transpose", dtype)
+            seconds = min(seconds, flops / device.contraction_flops(dtype) + by_numbers)
             matrices = 1 if one else math.prod(out.shape[:-2])
             if matrices > 1:  # one call of BLAS, or of that loop, for each
                 seconds += matrices * device.call_seconds / PRODUCTS / device.threads
@@ -213,8 +220,13 @@ def roofline(
         seconds = max(done.whole, traffic / device.single.bandwidth(2 * traffic))
     else:
         tiles = max(1, math.ceil(LIVE * itemsize * math.prod(state.space) / device.tile_bytes))
-        seconds = device.dispatch_seconds + (done.calls * tiles / device.threads + done.once) * device.call_seconds
-        seconds += _overlapped(memory, done.seconds)
+        calls = done.calls * tiles
+        if device.threads > 1:  # tiles are larger where calls would be short
+            calls = LOCK * min(calls, max(2 * done.calls, done.seconds * device.threads / LASTING))
+        seconds = device.dispatch_seconds + (calls / device.threads + done.once) * device.call_seconds
+        # a call waits for what it reads from memory; only the tiles of other threads go on meanwhile
+        alone = traffic / device.single.bandwidth(2 * traffic) / device.threads
+        seconds += max(memory, done.seconds + alone)
     seconds += device.launch_seconds
     return Price(seconds, read, written, done.flops, _bound(seconds, memory, done.seconds))
 

@@ -103,14 +103,14 @@ def _panels(body: Graph, device: Device) -> Source:
     products = [n for n in body.operators if row(n.op).role is Role.CONTRACTION]
     values = [n for n in body.nodes if row(n.op).role is not Role.LEAF]
     whole = [a for a, w in enumerate(panel.whole) if w]
-    row_elements = max(math.prod(panel.dims(n.shape)[a] for a in whole) for n in values)
+    depth = max((n.args[0].shape[-1] for n in products), default=0)  # the rows of a left operand pass the cache too
+    row_elements = max(depth, *(math.prod(panel.dims(n.shape)[a] for a in whole) for n in values))
     target = tile_elements(body, device)
     reductions = reductions_last(body)
     if reductions and not products and worth_it(panel, target, device.threads):
         return reduce_kernel(body, reductions, panel, target, device.threads)
     if panel.short_rows() and not products:
         panel = panel.flip()
-    depth = max((n.args[0].shape[-1] for n in products), default=0)
     chosen = cut(panel, row_elements, target, device.threads, depth, grain(body))
     if chosen is None or chosen.count == 1:
         return straight_kernel(body)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eqfuse.cost import LINE, Work, tiles_pay, total, turned, work
+from eqfuse.cost import LASTING, LINE, Work, tiles_pay, total, turned, work
 from eqfuse.emit.numpy_temporaries import unreshaped
 from eqfuse.emit.numpy_turn import run_axis
 from eqfuse.emit.order import frugal
@@ -215,7 +215,7 @@ def tile_elements(body: Graph, device: Device) -> int:
     But no fewer than make a call last: threads that make short calls wait for Python's lock more than they work.
     """
     itemsize = max((n.dtype.itemsize for n in body.nodes if n.type.size > 1), default=1)
-    fitting = device.tile_bytes // (max(3, _alive(body)) * itemsize)
+    fitting = device.tile_bytes // (max(2, _alive(body)) * itemsize)
     if device.threads == 1 or any(row(n.op).role is Role.CONTRACTION for n in body.operators):
         return max(1, fitting)
     working = [n for n in body.operators if row(n.op).role is not Role.VIEW and n.type.size > 1]
@@ -239,7 +239,6 @@ def _alive(body: Graph) -> int:
     return peak
 
 
-LASTING = 3e-6  # seconds of a call, alone, from which on two threads gain: calls a third as long ran no faster on two
 
 def _working(body: Graph) -> list[Node]:
     return [n for n in body.operators if row(n.op).role is not Role.VIEW]
