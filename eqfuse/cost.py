@@ -45,7 +45,7 @@ _NOTHING = Work(0, 0.0, 0)
 CLEARLY = 1.3  # predicted gain from which on tiles and threads are used
 # seconds of a call, alone, from which on two threads gain: a fifth of that, on two, takes as long as on one
 LASTING = 2e-5
-LOCK = 4  # times as long as alone a call takes in a tile: threads wait for Python's lock between calls
+LOCK = 2  # times as long as alone a call takes in a tile: threads wait for Python's lock between calls
 WAKE = 4  # times the cost of handing work to threads that are awake: those of a program called now and then are not
 SLIDING = 30  # NumPy reduces a sliding view element by element: a 2x2 max-pool of 51 MB took 195 ms, by panels 6
 # rows that NumPy begins in the time of a call: of an elementwise operator, of a sum, of another reduction
