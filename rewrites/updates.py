@@ -6,13 +6,26 @@ read looks past what it does not see, and of two updates in a row one is left.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from eqfuse.ir import TensorType
 from eqfuse.ops.updates import apart
 from eqfuse.rewrites.joins import Widths, pad
-from eqfuse.rewrites.law import EXACT, REASSOCIATES, Exactness, Law, Term, apply, attrs, computed, guard, tensors
+from eqfuse.rewrites.law import (
+    EXACT,
+    REASSOCIATES,
+    Exactness,
+    Law,
+    Term,
+    apply,
+    attrs,
+    bounded,
+    computed,
+    guard,
+    tensors,
+)
 from eqfuse.rewrites.layout import Ranges, of_complex
 
 x, y, v, w, u, c = tensors("x y v w u c")
@@ -47,6 +60,10 @@ def _alike(a: TensorType, b: TensorType, widths: Widths) -> bool:
 
 def _apart(slices: Slices, ranges: Ranges) -> bool:
     return all(apart(ranges, written) for written in slices)
+
+
+def _most(x: TensorType, ranges: Ranges) -> bool:
+    return 2 * math.prod(len(range(*r)) for r in ranges) > x.size
 
 
 def _within(inner: Ranges, outer: Ranges) -> Ranges | None:
@@ -96,6 +113,13 @@ def _laws_of(count: int) -> list[Law]:
     ]  # fmt: skip
 
 
+def _law_of_reader(count: int) -> Law:
+    """Who reads most of an array may read what it becomes, which is read anyway."""
+    updated = update(x, *(v, w)[:count])
+    return Law(f"slice_after_{count}_updates", (updated, x.slice(r)), (updated, updated.slice(r)),
+        (guard("nothing written is seen", _apart, s, r), bounded("most is seen", _most, x, r)), EXACT)  # fmt: skip
+
+
 def _law_of_meeting(first: int, then: int) -> Law:
     values = (v, w, u, y)[: first + then]
     return Law(
@@ -117,6 +141,7 @@ _OF_REALS = [
     Law("update_of_constant_is_pad", update(c.broadcast_to(r), v), pad(v, c, computed(_around, v, r, s)),
         exactness=EXACT),
     *(law for count in (1, 2, 3) for law in _laws_of(count)),
+    *map(_law_of_reader, (1, 2)),
     *(_law_of_meeting(first, then) for first, then in ((1, 1), (1, 2), (2, 1), (1, 3), (2, 2), (3, 1))),
     _law_of_added("add", REASSOCIATES),  # -0.0 + 0.0 is 0.0
     _law_of_added("subtract", EXACT),
