@@ -45,7 +45,7 @@ class Work:
 _NOTHING = Work(0, 0.0, 0)
 CLEARLY = 1.3  # predicted gain from which on tiles and threads are used
 # seconds of a call, alone, from which on two threads gain: a fifth of that, on two, takes as long as on one
-LASTING = 2e-5
+LASTING = 1.5e-5
 LOCK = 2  # times as long as alone a call takes in a tile: threads wait for Python's lock between calls
 WAKE = 4  # times the cost of handing work to threads that are awake: those of a program called now and then are not
 SLIDING = 30  # NumPy reduces a sliding view element by element: a 2x2 max-pool of 51 MB took 195 ms, by panels 6
@@ -234,7 +234,7 @@ def roofline(
         seconds = device.dispatch_seconds + (calls / device.threads + done.once) * device.call_seconds
         # a call waits for what it reads from memory; only the tiles of other threads go on meanwhile
         alone = traffic / device.single.bandwidth(2 * traffic) / device.threads
-        seconds += max(memory, done.seconds + alone)
+        seconds += max(_overlapped(memory, done.seconds), done.seconds + alone)
     seconds += device.launch_seconds
     return Price(seconds, read, written, done.flops, _bound(seconds, memory, done.seconds))
 

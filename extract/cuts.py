@@ -151,7 +151,8 @@ class Grammar:
             return "it would need its own result"
         role = row(enode.op).role
         if role is Role.VIEW and state.at_leaf:
-            leaves = {c: min(size, self._sizes[of]) for c, size in leaves.items()}
+            touched = self._sizes[of] * (_spread(state, self.classes[of].type) if self.device.kind == "cpu" else 1)
+            leaves = {c: min(size, touched) for c, size in leaves.items()}
         if role in (Role.GATHER, Role.UPDATE) and parts[0].leaves:
             touched = touches(enode.op, enode.attrs, self.classes[enode.args[0]].type, self.classes[of].type)
             alone = [c for c in parts[0].leaves if not any(c in other.leaves for other in parts[1:])]
@@ -292,6 +293,13 @@ def _apart(state: State, t: TensorType, reader: ENode) -> int:
         return 0
     step = next((abs(s) for n, s in zip(state.shape[::-1], state.strides[::-1], strict=True) if n > 1), 0)
     return t.size if step * t.dtype.itemsize >= LINE else 0
+
+
+def _spread(state: State, t: TensorType) -> int:
+    """How many times its own bytes the cache lines of a view are: neighbours may be some elements apart."""
+    assert state.strides is not None
+    steps = [abs(s) for n, s in zip(state.shape, state.strides, strict=True) if n > 1 and s]
+    return min(min(steps, default=1), max(1, LINE // t.dtype.itemsize))
 
 
 def _size(shape: tuple[int, ...]) -> int:
