@@ -284,15 +284,15 @@ def _apart(state: State, t: TensorType, reader: ENode) -> int:
     """
     if state.strides is None:
         return 0
+    step = next((abs(s) for n, s in zip(state.shape[::-1], state.strides[::-1], strict=True) if n > 1), 0)
+    if step * t.dtype.itemsize < LINE:
+        return 0
     role = row(reader.op).role
     across = state.across(t.dtype.itemsize) > 0
     if role is Role.VIEW:
         copies = reader.op == "reshape" and view_strides("reshape", reader.attrs, state.shape, state.strides) is None
         return t.size if across and copies else 0
-    if across and role in (Role.ELEMENTWISE, Role.REDUCTION):
-        return 0
-    step = next((abs(s) for n, s in zip(state.shape[::-1], state.strides[::-1], strict=True) if n > 1), 0)
-    return t.size if step * t.dtype.itemsize >= LINE else 0
+    return 0 if across and role in (Role.ELEMENTWISE, Role.REDUCTION) else t.size
 
 
 def _spread(state: State, t: TensorType) -> int:
