@@ -228,7 +228,7 @@ def roofline(
         seconds = max(done.whole, traffic / device.single.bandwidth(2 * traffic))
     else:
         tiles = max(1, math.ceil(LIVE * itemsize * math.prod(state.space) / device.tile_bytes))
-        calls = done.calls * tiles
+        calls: float = done.calls * tiles
         if device.threads > 1:  # tiles are larger where calls would be short
             calls = LOCK * min(calls, max(2 * done.calls, done.seconds * device.threads / LASTING))
         seconds = device.dispatch_seconds + (calls / device.threads + done.once) * device.call_seconds

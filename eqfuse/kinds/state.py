@@ -108,7 +108,7 @@ def runs_of(call: Call) -> tuple[int, ...]:
         if math.prod(shape) > math.prod(before.shape) or not before.runs:
             return ()
         if call.row.name == "transpose":
-            order: tuple[int, ...] = call.attrs[0]  # type: ignore[assignment]
+            order: tuple[int, ...] = call.attrs[0]
             return tuple(sorted(order.index(len(shape) + a) - len(shape) for a in before.runs))
         if call.row.name == "reshape":
             return (_last(shape),) if before.runs == (_last(before.shape),) else ()
