@@ -182,13 +182,19 @@ def turned(elements: int, itemsize: int, device: Device) -> Work:
     return Work(0, seconds, 0, seconds * device.threads * alone)
 
 
+def _least_tiles(device: Device) -> int:
+    """The fewest that a kernel is cut into: one thread may be late."""
+    return 2 * device.threads if device.threads > 1 else 1
+
+
 def tiles_pay(done: Work, moved: int, device: Device) -> bool:
     """Are tiles on several threads clearly faster than one NumPy call after another on whole arrays?
 
     `moved`: bytes that the kernel reads and writes.
     """
-    tiles = (done.calls + done.once) * device.call_seconds * (1 + moved / device.tile_bytes) / device.threads
-    tiled = WAKE * device.dispatch_seconds + max(done.seconds, moved / device.bandwidth(moved)) + tiles
+    tiles = max(_least_tiles(device), 1 + moved / device.tile_bytes)
+    calls = (done.calls * tiles / device.threads + done.once) * device.call_seconds
+    tiled = WAKE * device.dispatch_seconds + max(done.seconds, moved / device.bandwidth(moved)) + calls
     return done.whole > CLEARLY * tiled
 
 
@@ -227,10 +233,10 @@ def roofline(
     if not _tiled(state, done) or not tiles_pay(done, traffic, device):
         seconds = max(done.whole, traffic / device.single.bandwidth(2 * traffic))
     else:
-        tiles = max(1, math.ceil(LIVE * itemsize * math.prod(state.space) / device.tile_bytes))
+        tiles = max(_least_tiles(device), math.ceil(LIVE * itemsize * math.prod(state.space) / device.tile_bytes))
         calls: float = done.calls * tiles
         if device.threads > 1:  # tiles are larger where calls would be short
-            calls = LOCK * min(calls, max(2 * done.calls, done.seconds * device.threads / LASTING))
+            calls = LOCK * min(calls, max(done.calls * _least_tiles(device), done.seconds * device.threads / LASTING))
         seconds = device.dispatch_seconds + (calls / device.threads + done.once) * device.call_seconds
         # a call waits for what it reads from memory; only the tiles of other threads go on meanwhile
         alone = traffic / device.single.bandwidth(2 * traffic) / device.threads
