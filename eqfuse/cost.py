@@ -233,10 +233,11 @@ def roofline(
     if not _tiled(state, done) or not tiles_pay(done, traffic, device):
         seconds = max(done.whole, traffic / device.single.bandwidth(2 * traffic))
     else:
-        tiles = max(_least_tiles(device), math.ceil(LIVE * itemsize * math.prod(state.space) / device.tile_bytes))
+        least = 1 if state.products else _least_tiles(device)  # few rows of a product are not cut
+        tiles = max(least, math.ceil(LIVE * itemsize * math.prod(state.space) / device.tile_bytes))
         calls: float = done.calls * tiles
         if device.threads > 1:  # tiles are larger where calls would be short
-            calls = LOCK * min(calls, max(done.calls * _least_tiles(device), done.seconds * device.threads / LASTING))
+            calls = LOCK * min(calls, max(done.calls * least, done.seconds * device.threads / LASTING))
         seconds = device.dispatch_seconds + (calls / device.threads + done.once) * device.call_seconds
         # a call waits for what it reads from memory; only the tiles of other threads go on meanwhile
         alone = traffic / device.single.bandwidth(2 * traffic) / device.threads
