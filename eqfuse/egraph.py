@@ -17,9 +17,10 @@ import numpy as np
 
 from eqfuse.engine import Engine
 from eqfuse.errors import LawError
-from eqfuse.ir import Graph, Literal, Node, TensorType, input_node, node
+from eqfuse.ir import Graph, Literal, Node, TensorType, input_node, node, topological
 from eqfuse.ops import row
 from eqfuse.rewrites import COMMUTATIVE, Law, admitted, select
+from eqfuse.rewrites.grouping import PARTS, grouped
 from eqfuse.rewrites.rule import Rule, compile_law, reads
 from eqfuse.segments import segments
 from eqfuse.space import EClass, ENode, Segment, Space
@@ -67,6 +68,7 @@ def saturate_segment(graph: Graph, laws: Sequence[Law], budget: Budget) -> Segme
     run = Saturation(engine, reachable(graph, laws), budget, start)
     for _ in run:
         pass
+    _group(engine, graph, laws)
     classes, origin = freeze(engine, graph)
     return Segment(
         graph,
@@ -83,6 +85,19 @@ def saturate_segment(graph: Graph, laws: Sequence[Law], budget: Budget) -> Segme
         engine,
         tuple(laws),
     )
+
+
+def _group(engine: Engine, graph: Graph, laws: Sequence[Law]) -> None:
+    """What shares an operand, done at once, as one more choice: parts of it are found equal by a few laws of the book,
+    and no others are applied to it."""
+    parts = grouped(graph.nodes, engine._known())
+    if not parts:
+        return
+    engine.load([rule for law in laws if law.name in PARTS for rule in _rules(law, known=True)])
+    engine.add(topological(parts))
+    resting = engine.others(PARTS)
+    while engine.round(resting=resting).updated:
+        pass
 
 
 class Saturation:
@@ -153,8 +168,8 @@ class BackOff:
 
 
 @lru_cache(maxsize=8192)
-def _rules(law: Law) -> tuple[Rule, ...]:
-    return tuple(compile_law(law))
+def _rules(law: Law, known: bool = False) -> tuple[Rule, ...]:
+    return tuple(compile_law(law, known))
 
 
 @lru_cache(maxsize=8192)

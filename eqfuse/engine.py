@@ -334,8 +334,8 @@ class Engine:
         if not rules:
             return
         self._waiting += rules
-        self._snaps = any(rule.law.exactness > EXACT for rule in rules)
-        self._partial = any(rule.law.exactness is APPROXIMATE for rule in rules)
+        self._snaps |= any(rule.law.exactness > EXACT for rule in rules)
+        self._partial |= any(rule.law.exactness is APPROXIMATE for rule in rules)
         self.declare("const", 0)
         self.fold_constants()
 
