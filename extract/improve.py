@@ -22,6 +22,7 @@ def improve(cover: Cover, candidates: Candidates) -> None:
         _other_cuts(cover, candidates)
         _store_or_inline(cover, candidates)
         _share(cover, candidates)
+        _take_parts(cover, candidates)
         if cover.cost > before - WORTH:
             return
 
@@ -66,6 +67,24 @@ def _share(cover: Cover, candidates: Candidates) -> None:
     for of, users in sorted(users_of.items()):
         changed = {u: best for u in users if u in cover.choice and (best := _best(candidates, u, reads=of)) is not None}
         if len(changed) > 1:
+            cover.attempt(changed, candidates.cheapest)
+
+
+def _take_parts(cover: Cover, candidates: Candidates) -> None:
+    """Store a class for all kernels that need what are views of it, each computed by itself so far: one product, of
+    which the others are the columns."""
+    grammar = cover.grammar
+    parts_of: dict[int, dict[int, Cut]] = {}
+    for of in {c: None for cut in cover.choice.values() for c in bits(cut.inside)}:
+        for cut in candidates.cuts.get(of, ()):
+            if cut.state.kind == "view":
+                (whole,) = cut.leaves
+                if whole not in cover.choice and whole not in grammar.free:
+                    parts_of.setdefault(whole, {})[of] = cut
+    for _, parts in sorted(parts_of.items()):
+        if len(parts) > 1:
+            taken = {u: grammar.rebuild(cut, lambda c: parts.get(c.of)) for u, cut in cover.choice.items()}
+            changed = {u: cut for u, cut in taken.items() if isinstance(cut, Cut) and cut is not cover.choice[u]}
             cover.attempt(changed, candidates.cheapest)
 
 
