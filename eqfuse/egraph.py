@@ -20,8 +20,8 @@ from eqfuse.errors import LawError
 from eqfuse.ir import Graph, Literal, Node, TensorType, input_node, node, topological
 from eqfuse.ops import row
 from eqfuse.rewrites import COMMUTATIVE, Law, admitted, select
-from eqfuse.rewrites.grouping import PARTS, grouped
 from eqfuse.rewrites.rule import Rule, compile_law, reads
+from eqfuse.rewrites.side_by_side import PARTS, parts
 from eqfuse.segments import segments
 from eqfuse.space import EClass, ENode, Segment, Space
 
@@ -68,7 +68,7 @@ def saturate_segment(graph: Graph, laws: Sequence[Law], budget: Budget) -> Segme
     run = Saturation(engine, reachable(graph, laws), budget, start)
     for _ in run:
         pass
-    _group(engine, graph, laws)
+    _side_by_side(run, engine, graph, laws)
     classes, origin = freeze(engine, graph)
     return Segment(
         graph,
@@ -87,17 +87,14 @@ def saturate_segment(graph: Graph, laws: Sequence[Law], budget: Budget) -> Segme
     )
 
 
-def _group(engine: Engine, graph: Graph, laws: Sequence[Law]) -> None:
-    """What shares an operand, done at once, as one more choice: parts of it are found equal by a few laws of the book,
-    and no others are applied to it."""
-    parts = grouped(graph.nodes, engine._known())
-    if not parts:
-        return
-    engine.load([rule for law in laws if law.name in PARTS for rule in _rules(law, known=True)])
-    engine.add(topological(parts))
-    resting = engine.others(PARTS)
-    while engine.round(resting=resting).updated:
-        pass
+def _side_by_side(run: Saturation, engine: Engine, graph: Graph, laws: Sequence[Law]) -> None:
+    """Offer what shares an operand as parts of one product. Only the laws that find them equal are applied to it: it is
+    one more choice, from which no others grow."""
+    rules = [rule for law in laws if law.name in PARTS for rule in _rules(law, known=True)]
+    made = parts(graph.nodes, engine.known()) if rules else []
+    if made:
+        engine.add(topological(made))
+        run.finish(rules)
 
 
 class Saturation:
@@ -127,12 +124,8 @@ class Saturation:
                 return
             resting = back_off.resting(len(sizes))
             report = engine.round(budget.nodes - sizes[-1], self._start + budget.seconds, resting)
-            for name, count in report.num_matches_per_rule.items():
-                if name in self._law_of and count:
-                    self.fired[self._law_of[name]] += count
-                    back_off.note(name, count, len(sizes), sizes[-1])
-            for name, seconds in engine.seconds.items():
-                self.seconds[self._law_of[name]] += seconds
+            for name, count in self._count(report).items():
+                back_off.note(name, count, len(sizes), sizes[-1])
             sizes.append(engine.size)
             yield
             if engine.cut:
@@ -143,6 +136,26 @@ class Saturation:
                     self.reason = "saturated"
                     return
                 back_off.wake()
+
+    def finish(self, rules: Sequence[Rule]) -> None:
+        """Apply the laws of `rules` to what was added since, until nothing changes, and no others."""
+        self._engine.load(rules)
+        self._law_of |= {rule.name: rule.law.name for rule in rules}
+        resting = self._engine.others({rule.law.name for rule in rules})
+        for _ in range(self._budget.rounds):
+            report = self._engine.round(until=self._start + self._budget.seconds, resting=resting)
+            self._count(report)
+            if not report.updated:
+                return
+
+    def _count(self, report: Any) -> dict[str, int]:
+        """The matches of each rule in a round, which are counted for its law."""
+        matches = {name: n for name, n in report.num_matches_per_rule.items() if name in self._law_of and n}
+        for name, count in matches.items():
+            self.fired[self._law_of[name]] += count
+        for name, seconds in self._engine.seconds.items():
+            self.seconds[self._law_of[name]] += seconds
+        return matches
 
 
 class BackOff:

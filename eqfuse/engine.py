@@ -369,14 +369,14 @@ class Engine:
             self._rules.append(rule)
             self.run(f"(ruleset law{at})", rule.text.replace("{number}", str(at)))
             if rule.pairs:
-                self._relate(f"pairs{at}", rule.pairs(list(self._names), self._known()))
+                self._relate(f"pairs{at}", rule.pairs(list(self._names), self.known()))
 
     def _relate(self, relation: str, pairs: Sequence[tuple[Node, Node]]) -> None:
         """Insert the second node of every pair, and relate it to the first."""
         self.add(topological([other for _, other in pairs]))
         self.run_once([f"({relation} {self.name(n)} {self.name(other)})" for n, other in pairs])
 
-    def _known(self) -> set[Node]:
+    def known(self) -> set[Node]:
         """The nodes inserted so far that are computed when the program is built."""
         known: set[Node] = set()
         for n in self._names:

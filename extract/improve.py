@@ -83,9 +83,10 @@ def _take_parts(cover: Cover, candidates: Candidates) -> None:
                     parts_of.setdefault(whole, {})[of] = cut
     for _, parts in sorted(parts_of.items()):
         if len(parts) > 1:
-            taken = {u: grammar.rebuild(cut, lambda c: parts.get(c.of)) for u, cut in cover.choice.items()}
-            changed = {u: cut for u, cut in taken.items() if isinstance(cut, Cut) and cut is not cover.choice[u]}
-            cover.attempt(changed, candidates.cheapest)
+            mask = sum(1 << of for of in parts)
+            users = [u for u, cut in cover.choice.items() if cut.inside & mask or not parts.keys().isdisjoint(cut.leaves)]
+            taken = {u: grammar.rebuild(cover.choice[u], lambda c: parts.get(c.of)) for u in users}
+            cover.attempt({u: cut for u, cut in taken.items() if isinstance(cut, Cut)}, candidates.cheapest)
 
 
 def _best(candidates: Candidates, user: int, reads: int) -> Cut | None:

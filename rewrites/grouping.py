@@ -7,11 +7,11 @@ puts inputs side by side is seldom worth the launch it saves, unless they are kn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
-from eqfuse.ir import Node, TensorType, node
+from eqfuse.ir import TensorType
 from eqfuse.ops import row
 from eqfuse.rewrites.law import REASSOCIATES, Law, Term, apply, attrs, computed, given, guard, over_complex, tensors
 
@@ -107,47 +107,3 @@ LAWS = over_complex(
     ],
     REASSOCIATES,
 )  # fmt: skip
-
-
-# What finds each part of a product side by side equal to the product it stands for.
-PARTS = ("slice_into_product", "slice_into_conv", "slice_identity",
-         *(f"slice_of_part_{at + 1}_of_{n}" for n in (2, 3, 4) for at in range(n)))  # fmt: skip
-
-
-def grouped(nodes: Sequence[Node], known: Container[Node]) -> list[Node]:
-    """For every product or convolution of `nodes` that shares an operand with others: its part of all of them at once."""
-    groups: dict[tuple, list[Node]] = {}
-    for n in nodes:
-        if n in known or n.op not in ("matmul", "conv"):
-            continue
-        left, right = n.args
-        if n.op == "matmul":
-            if right.type.rank > 1: 
-                groups.setdefault((n.op, -1, left, right.shape[:-1], right in known), []).append(n)
-            if left.type.rank > 1:
-                groups.setdefault((n.op, -2, right, left.shape[:-2], left.shape[-1], left in known), []).append(n)
-        elif n.attrs[-1] == 1:
-            groups.setdefault((n.op, -right.type.rank, left, n.attrs, right.shape[1:], right in known), []).append(n)
-    return [part for (op, axis, *_), members in groups.items() if len(members) > 1 for part in _parts(op, axis, members)]
-
-
-def _parts(op: str, axis: int, members: list[Node]) -> list[Node]:
-    at = 0 if op == "matmul" and axis == -2 else 1
-    made = [n.args[at] for n in members]
-    while len(made) > 1:
-        made = [_concat(made[i : i + 4], axis) for i in range(0, len(made), 4)]
-    args = list(members[0].args)
-    args[at] = made[0]
-    whole = node(op, args, members[0].attrs)
-    along = whole.type.rank + axis if op == "matmul" else 1
-    found, start = [], 0
-    for n in members:
-        stop = start + n.shape[along]
-        ranges = tuple((start, stop, 1) if a == along else (0, e, 1) for a, e in enumerate(whole.shape))
-        found.append(node("slice", (whole,), (ranges,)))
-        start = stop
-    return found
-
-
-def _concat(parts: list[Node], axis: int) -> Node:
-    return node("concat", parts, (axis,)) if len(parts) > 1 else parts[0]
