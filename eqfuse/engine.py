@@ -348,16 +348,16 @@ class Engine:
         """Names of the rules of all laws but `laws`."""
         return frozenset(rule.name for rule in (*self._rules, *self._waiting) if rule.law.name not in laws)
 
-    def _wake(self) -> None:
-        """Read the rules whose operators have come up."""
+    def _wake(self, resting: Collection[str]) -> None:
+        """Read the rules whose operators have come up, unless they are `resting`."""
         functions = self._egraph.freeze().functions
         present = {
             (op, n) for name, (op, _, n) in self.constructors.items() if name in functions and functions[name].rows
         }
-        ready = [rule for rule in self._waiting if present.issuperset(rule.reads)]
+        ready = [rule for rule in self._waiting if rule.name not in resting and present.issuperset(rule.reads)]
         if not ready:
             return
-        self._waiting = [rule for rule in self._waiting if not present.issuperset(rule.reads)]
+        self._waiting = [rule for rule in self._waiting if rule not in ready]
         for rule in ready:
             for op, arity in rule.makes:
                 self.declare(op, arity)
@@ -398,7 +398,7 @@ class Engine:
         if self.facts:
             ranges = "(run ranges)" if self.ranges and not (self._partial and self._begun) else ""
             self.run(f"(run-schedule (saturate (run facts) {ranges}))")
-        self._wake()
+        self._wake(resting)
         self._begun = True
         awake = " ".join(f"law{at}" for at, rule in enumerate(self._rules) if rule.name not in resting)
         if awake not in self._rulesets:

@@ -90,6 +90,7 @@ class Grammar:
         self.free = {i for i, c in enumerate(segment.classes) if c.known} | set(segment.inputs)
         self._leaves: dict[int, Cut] = {}
         self._sizes = [c.type.nbytes for c in segment.classes]
+        self._views: dict[int, dict[int, int]] = {}  # of an array, those that are smaller than it: their bytes
         self._states: dict[tuple, State | str] = {}
         self._known: dict[State, State] = {}
         self._like: dict[int, int] = {}
@@ -151,6 +152,9 @@ class Grammar:
         role = row(enode.op).role
         if role is Role.VIEW and state.at_leaf:
             leaves = {c: min(size, self._sizes[of]) for c, size in leaves.items()}
+            for c, size in leaves.items():
+                if size < self._sizes[c] == parts[0].leaves[c]:
+                    self._views.setdefault(c, {})[of] = size
         if role is Role.GATHER and parts[0].leaves:
             touched = gathered(enode.op, enode.attrs, self.classes[enode.args[0]].type, self.classes[of].type)
             leaves |= {c: min(leaves[c], touched) for c in parts[0].leaves if c not in parts[1].leaves}
@@ -185,7 +189,7 @@ class Grammar:
 
     def _stored(self, cut: Cut) -> Price:
         state = replace(cut.state, kind="map") if cut.state.kind == "view" else cut.state  # a stored view is a copy
-        return self.price(state, cut.leaves, cut.works, (self.classes[cut.of].type,))
+        return self.price(state, cut.leaves, cut.inside, cut.works, (self.classes[cut.of].type,))
 
     def _executed(self, part: Cut, into: State, op: str) -> Works:
         """The part's work inside a larger body: a GPU thread computes a broadcast map once per element it serves, and a
@@ -201,12 +205,22 @@ class Grammar:
             return part.works
         return {ran * times: mask for ran, mask in part.works.items()}
 
-    def price(self, state: State, leaves: dict[int, int], works: Works, outputs: tuple[TensorType, ...]) -> Price:
+    def price(
+        self, state: State, leaves: dict[int, int], inside: int, works: Works, outputs: tuple[TensorType, ...]
+    ) -> Price:
         """The price of a kernel of `state` that reads `leaves`, does `works` and writes `outputs`."""
         done = self._ledger.total(works, _size(state.reduced) if state.kind == "reduce" else -1)
         written = sum(t.nbytes for t in outputs)
         arguments, itemsize = len(leaves) + len(outputs), outputs[0].dtype.itemsize
-        return price(state, sum(leaves.values()), written, done, self.device, arguments, itemsize)
+        return price(state, self._read(leaves, inside), written, done, self.device, arguments, itemsize)
+
+    def _read(self, leaves: dict[int, int], inside: int) -> int:
+        """The bytes read of `leaves`: of an array that is read as several views, those of all, up to the whole."""
+        read = sum(leaves.values())
+        for c in self._views.keys() & leaves:
+            views = sum(size for of, size in self._views[c].items() if inside >> of & 1)
+            read += max(0, min(views, self._sizes[c]) - leaves[c])
+        return read
 
     def inline(self, cut: Cut, values: dict[int, Cut]) -> Cut | str:
         """`cut` with every leaf of `values` computed inside instead of read, or why that is no kernel."""

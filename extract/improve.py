@@ -1,7 +1,8 @@
 """Exact area: local moves on a cover, priced by what they really change.
 
 In: a `Cover` and `Candidates`. Out: the same cover, never dearer. Moves: another cut for one class; store a class for
-all kernels that compute it; compute a class inside all kernels that read it. Single moves stick; the last two unstick.
+all kernels that compute it, or that need parts of it; compute a class inside all kernels that read it. Single moves
+stick; the others unstick.
 """
 
 from __future__ import annotations
@@ -71,21 +72,12 @@ def _share(cover: Cover, candidates: Candidates) -> None:
 
 
 def _take_parts(cover: Cover, candidates: Candidates) -> None:
-    """Store a class for all kernels that need what are views of it, each computed by itself so far: one product, of
-    which the others are the columns."""
-    grammar = cover.grammar
-    parts_of: dict[int, dict[int, Cut]] = {}
-    for of in {c: None for cut in cover.choice.values() for c in bits(cut.inside)}:
-        for cut in candidates.cuts.get(of, ()):
-            if cut.state.kind == "view":
-                (whole,) = cut.leaves
-                if whole not in cover.choice and whole not in grammar.free:
-                    parts_of.setdefault(whole, {})[of] = cut
-    for _, parts in sorted(parts_of.items()):
-        if len(parts) > 1:
+    """Store a class for all kernels that need parts of it, which were computed one by one: one product for several."""
+    for whole, parts in candidates.parts.items():
+        if whole not in cover.choice:
             mask = sum(1 << of for of in parts)
             users = [u for u, cut in cover.choice.items() if cut.inside & mask or not parts.keys().isdisjoint(cut.leaves)]
-            taken = {u: grammar.rebuild(cover.choice[u], lambda c: parts.get(c.of)) for u in users}
+            taken = {u: cover.grammar.rebuild(cover.choice[u], lambda c: parts.get(c.of)) for u in users}
             cover.attempt({u: cut for u, cut in taken.items() if isinstance(cut, Cut)}, candidates.cheapest)
 
 
