@@ -90,7 +90,7 @@ def saturate_segment(graph: Graph, laws: Sequence[Law], budget: Budget) -> Segme
 def _side_by_side(run: Saturation, engine: Engine, graph: Graph, laws: Sequence[Law]) -> None:
     """Offer what shares an operand as parts of one product. Only the laws that find them equal are applied to it: it is
     one more choice, from which no others grow."""
-    rules = [rule for law in laws if law.name in PARTS for rule in _rules(law, known=True)]
+    rules = [rule for law in laws if law.name in PARTS for rule in _rules(law)]
     made = parts(graph.nodes, engine.known()) if rules else []
     if made:
         engine.add(topological(made))
@@ -139,7 +139,7 @@ class Saturation:
 
     def finish(self, rules: Sequence[Rule]) -> None:
         """Apply the laws of `rules` to what was added since, until nothing changes, and no others."""
-        self._engine.load(rules)
+        self._engine.load([rule for rule in rules if rule.name not in self._law_of])
         self._law_of |= {rule.name: rule.law.name for rule in rules}
         resting = self._engine.others({rule.law.name for rule in rules})
         for _ in range(self._budget.rounds):
@@ -181,8 +181,8 @@ class BackOff:
 
 
 @lru_cache(maxsize=8192)
-def _rules(law: Law, known: bool = False) -> tuple[Rule, ...]:
-    return tuple(compile_law(law, known))
+def _rules(law: Law) -> tuple[Rule, ...]:
+    return tuple(compile_law(law))
 
 
 @lru_cache(maxsize=8192)

@@ -215,11 +215,11 @@ def reads(law: Law) -> list[tuple[tuple[str, int], ...]]:
     return [((law.chain[0], 2),)] if law.chain else [_signatures(lefts) for _, lefts, _ in law.directions]
 
 
-def compile_law(law: Law, known: bool = False) -> list[Rule]:
-    """The rules of `law`, one per direction; with `known` they also match work that runs once, when it is built."""
+def compile_law(law: Law) -> list[Rule]:
+    """The rules of `law`, one per direction."""
     if law.chain:
         return [_of_chains(law)]
-    return [_compile(law, *direction, known) for direction in law.directions]
+    return [_compile(law, *direction) for direction in law.directions]
 
 
 def _of_chains(law: Law) -> Rule:
@@ -232,7 +232,7 @@ def _of_chains(law: Law) -> Rule:
     return Rule(law.name, law, text, Judge(law, law.lefts, law.rights), ops[:1], ops, 0, partial(reordered, law))
 
 
-def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, ...], known: bool) -> Rule:
+def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, ...]) -> Rule:
     judge = Judge(law, lefts, rights)
     variables: dict[Term | str | Attr, str] = {}
     call: list[str] = []
@@ -273,7 +273,7 @@ def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, .
             if variable not in call:
                 atoms.append(f"(= {variable} (range {at(a)}))")
                 slot("range", term_key(a), variable)
-    if not known:
+    if not law.everywhere:
         atoms += [f"(varies {at(lhs)})" for lhs in lefts]
     for i, j in combinations(lefts, 2):
         atoms.append(f"(!= {at(i)} {at(j)})")
