@@ -76,8 +76,8 @@ class Candidates:
         for of, cuts in sorted(self.cuts.items()):
             for cut in cuts:
                 if cut.state.kind == "view" and self.grammar.free.isdisjoint(cut.leaves):
-                    (whole,) = cut.leaves
-                    found.setdefault(whole, {})[of] = cut
+                    for whole in cut.leaves:
+                        found.setdefault(whole, {})[of] = cut
         return {whole: cuts for whole, cuts in found.items() if len(cuts) > 1}
 
     def untangled(self) -> dict[int, int]:

@@ -7,6 +7,8 @@ stick; the others unstick.
 
 from __future__ import annotations
 
+from functools import partial
+
 from eqfuse.extract.cover import WORTH, Cover
 from eqfuse.extract.cuts import Cut
 from eqfuse.extract.enumerate import Candidates
@@ -74,11 +76,19 @@ def _share(cover: Cover, candidates: Candidates) -> None:
 def _take_parts(cover: Cover, candidates: Candidates) -> None:
     """Store a class for all kernels that need parts of it, which were computed one by one: one product for several."""
     for whole, parts in candidates.parts.items():
-        if whole not in cover.choice:
-            mask = sum(1 << of for of in parts)
-            users = [u for u, cut in cover.choice.items() if cut.inside & mask or not parts.keys().isdisjoint(cut.leaves)]
-            taken = {u: cover.grammar.rebuild(cover.choice[u], lambda c: parts.get(c.of)) for u in users}
-            cover.attempt({u: cut for u, cut in taken.items() if isinstance(cut, Cut)}, candidates.cheapest)
+        if whole in cover.choice:
+            continue
+        changed = {}
+        for user, cut in cover.choice.items():
+            if not parts.keys().isdisjoint(cut.leaves) or any(map(cut.computes, parts)):
+                taken = cover.grammar.rebuild(cut, partial(_part, parts))
+                if isinstance(taken, Cut):
+                    changed[user] = taken
+        cover.attempt(changed, candidates.cheapest)
+
+
+def _part(parts: dict[int, Cut], cut: Cut) -> Cut | None:
+    return parts.get(cut.of)
 
 
 def _best(candidates: Candidates, user: int, reads: int) -> Cut | None:
