@@ -91,9 +91,9 @@ def _side_by_side(run: Saturation, engine: Engine, graph: Graph, laws: Sequence[
     """Offer what shares an operand as parts of one product. Only the laws that find them equal are applied to it: it is
     one more choice, from which no others grow."""
     rules = [rule for law in laws if law.name in PARTS for rule in _rules(law)]
-    made = parts(graph.nodes, engine.known()) if rules else []
-    if made:
-        engine.add(topological(made))
+    groups = parts(graph.nodes, engine.known()) if rules else []
+    if groups:
+        engine.add(topological([part for group in groups for part in group.values()]))
         run.finish(rules)
 
 

@@ -18,8 +18,8 @@ PARTS = (
 )  # fmt: skip
 
 
-def parts(nodes: Sequence[Node], known: Collection[Node]) -> list[Node]:
-    """The part of one large product for each of `nodes` (arguments first) that shares an operand with others.
+def parts(nodes: Sequence[Node], known: Collection[Node]) -> list[dict[Node, Node]]:
+    """For every group of `nodes` (arguments first) that share an operand: the part of one large product that each is.
 
     `known`: those that are computed when the program is built. Anything else would be put side by side at every call:
     that is offered where it moves fewer bytes than reading the shared operand again and again.
@@ -37,7 +37,7 @@ def parts(nodes: Sequence[Node], known: Collection[Node]) -> list[Node]:
             if copied >= (len(members) - 1) * shared.type.nbytes:
                 continue
         if len(members) > 1:
-            found += _parts(members, own, axis)
+            found.append(_parts(members, own, axis))
     return found
 
 
@@ -63,19 +63,19 @@ def _independent(nodes: Sequence[Node], members: Sequence[Node], own: int) -> li
     return kept
 
 
-def _parts(members: Sequence[Node], own: int, axis: int) -> list[Node]:
+def _parts(members: Sequence[Node], own: int, axis: int) -> dict[Node, Node]:
     beside = [n.args[own] for n in members]
     while len(beside) > 1:
         beside = [_concat(beside[at : at + FEW], axis) for at in range(0, len(beside), FEW)]
     first = members[0]
     whole = node(first.op, (first.args[0], beside[0]) if own else (beside[0], first.args[1]), first.attrs)
     along = 1 if first.op == "conv" else whole.type.rank + axis  # filters are the channels of the result
-    found, start = [], 0
+    found, start = {}, 0
     for n in members:
         stop = start + n.shape[along]
         ranges = [(0, extent, 1) for extent in whole.shape]
         ranges[along] = (start, stop, 1)
-        found.append(node("slice", (whole,), (tuple(ranges),)))
+        found[n] = node("slice", (whole,), (tuple(ranges),))
         start = stop
     return found
 
