@@ -32,13 +32,14 @@ _MANY_MATCHES = 1000  # of one law in one round, or as many as there are nodes
 class Budget:
     """Limits of saturation: seconds over the whole program, nodes and rounds per distinct segment.
 
-    Seconds are of this thread's processor time, so that a busy machine plans as an idle one does. Seconds and nodes
-    also end a round that has begun: matches beyond them are declined. `optimum`: seconds of one core that the
-    extractor "exact" may take for each distinct segment, beside those of "flow".
+    Seconds are of this thread's processor time, so that a busy machine plans as an idle one does. Where no number of
+    nodes is given it is four times those of the segment, and 2,000 for a small one: what comes later decides next to
+    nothing. Seconds and nodes also end a round that has begun: matches beyond them are declined. `optimum`: seconds of
+    one core that the extractor "exact" may take for each distinct segment, beside those of "flow".
     """
 
     seconds: float = 3.0
-    nodes: int = 20_000
+    nodes: int | None = None
     rounds: int = 16
     optimum: float = 10.0
 
@@ -107,6 +108,7 @@ class Saturation:
     def __init__(self, engine: Engine, rules: Sequence[Rule], budget: Budget, start: float) -> None:
         engine.load(rules)
         self._engine, self._budget, self._start = engine, budget, start
+        self._most = max(2000, 4 * engine.size) if budget.nodes is None else budget.nodes
         self._law_of = {rule.name: rule.law.name for rule in rules}
         self.fired: Counter[str] = Counter()
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -119,11 +121,11 @@ class Saturation:
             if time.thread_time() - self._start > budget.seconds:
                 self.reason = "seconds"
                 return
-            if sizes[-1] > budget.nodes:
+            if sizes[-1] > self._most:
                 self.reason = "nodes"
                 return
             resting = back_off.resting(len(sizes))
-            report = engine.round(budget.nodes - sizes[-1], self._start + budget.seconds, resting)
+            report = engine.round(self._most - sizes[-1], self._start + budget.seconds, resting)
             for name, count in self._count(report).items():
                 back_off.note(name, count, len(sizes), sizes[-1])
             sizes.append(engine.size)

@@ -9,8 +9,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from eqfuse.answers import Fold
 from eqfuse.egraph import reachable
-from eqfuse.engine import Engine, Fold
+from eqfuse.engine import Engine
 from eqfuse.ir import Graph, Node, input_node, substitute
 from eqfuse.rewrites import Law
 

@@ -26,11 +26,12 @@ _FUSION = """
 (constructor with (Tensor Bodies) Bodies)
 (constructor run (Bodies) Kernel)
 (constructor read (i64 Kernel) Tensor)
+(function kernel (i64) Kernel :merge old)
 (ruleset fusion)
 (rewrite (read 0 (run (with pt pbs))) pt :ruleset fusion)
 (rewrite (read pi (run (with pt pbs))) (read (- pi 1) (run pbs)) :when ((> pi 0)) :ruleset fusion)
 """
-_LONG = 400  # characters of an expression before it gets a name; each name is a table of egglog's
+_LONG = 400  # characters of an expression before it gets a name
 _BATCH = 40  # kernels between two runs of the fusion law
 _FUSE = "(run-schedule (saturate (run fusion)))"
 
@@ -49,30 +50,27 @@ def prove(
     """
     engine = segment._engine
     assert engine is not None, "nothing was saturated"
-    proof = engine.begin_proof(_FUSION)
+    engine.begin_proof(_FUSION)
     terms = {key: engine.name(n) for key, n in zip(inputs, segment.graph.inputs, strict=True)}
     for key, literal in (constants or {}).items():
         terms[key] = engine.term(node("const", (), (literal,)), ())
     for number, (body, reads, writes) in enumerate(kernels):
-        lines = []
+        lines: list[str] = []
         names = {n: terms[key] for n, key in zip(body.inputs, reads, strict=True)}
         uses = Counter(a for n in body.nodes for a in n.args)
-        for at, n in enumerate(body.nodes):
+        for n in body.nodes:
             if n not in names:
                 names[n] = engine.term(n, [names[a] for a in n.args])
                 if uses[n] > 1 or len(names[n]) > _LONG:
-                    lines.append(f"(let $proof{proof}_{number}_body{at}_ {names[n]})")
-                    names[n] = f"$proof{proof}_{number}_body{at}_"
+                    names[n] = engine.bind(names[n], lines)
         bodies = "(none)"
         for output in reversed(body.outputs):
             bodies = f"(with {names[output]} {bodies})"
         kernel = f"(run {bodies})"
         if len(writes) > 1:
-            lines.append(f"(let $proof{proof}_{number}_kernel_ {kernel})")
-            kernel = f"$proof{proof}_{number}_kernel_"
+            kernel = engine.bind(kernel, lines, "kernel")
         for at, key in enumerate(writes):
-            terms[key] = f"$proof{proof}_{number}_value{at}_"
-            lines.append(f"(let {terms[key]} (read {at} {kernel}))")
+            terms[key] = engine.bind(f"(read {at} {kernel})", lines)
         engine.run_once(lines)
         if number % _BATCH == 0:
             engine.run(_FUSE)  # so that the next bodies meet the classes that exist: no long cascades of merges
@@ -102,7 +100,7 @@ class Steps:
         engine = segment._engine
         assert engine is not None, "nothing was saturated"
         self._engine = engine
-        self._number = engine.begin_proof(_FUSION)
+        engine.begin_proof(_FUSION)
         self._names = {n: engine.name(n) for n in (*segment.graph.inputs, *segment.graph.nodes)}
 
     def hold(self, equations: Sequence[tuple[Node, Node]], by: Collection[str]) -> list[bool]:
@@ -130,6 +128,5 @@ class Steps:
     def _name(self, n: Node, lines: list[str]) -> str:
         if n not in self._names:
             term = self._engine.term(n, [self._name(a, lines) for a in n.args])
-            self._names[n] = f"$step{self._number}_{len(self._names)}_"
-            lines.append(f"(let {self._names[n]} {term})")
+            self._names[n] = self._engine.bind(term, lines)
         return self._names[n]

@@ -98,6 +98,7 @@ class Grammar:
         self._ledger = Ledger()
         self._joined: dict[tuple, Cut | str] = {}
         self._once: dict[tuple, Any] = {}
+        self._inlined: dict[tuple[Cut, ...], Cut | str] = {}
 
     def leaf(self, of: int) -> Cut:
         """Class `of` read from memory, or written into the kernel when it is a scalar constant."""
@@ -129,7 +130,10 @@ class Grammar:
         return found
 
     def _join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
-        apart = sum(_apart(p.state, self.classes[a].type) for p, a in zip(parts, enode.args, strict=True))
+        apart = 0
+        for part, arg in zip(parts, enode.args, strict=True):
+            if part.state.strides is not None:
+                apart += _apart(part.state, self.classes[arg].type)
         number = self._ledger.number((of, enode, apart), lambda: self._work(of, enode, apart))
         name: tuple = (of, enode)  # of a product; a tiled kernel on a GPU holds one derivation of it
         if self.device.kind == "gpu" and parts and parts[0].works:
@@ -143,9 +147,12 @@ class Grammar:
         leaves: dict[int, int] = {}
         inside = 0
         for part in parts:
-            for c, size in part.leaves.items():
-                if size > leaves.get(c, -1):
-                    leaves[c] = size
+            if not leaves:
+                leaves = dict(part.leaves)
+            else:
+                for c, size in part.leaves.items():
+                    if size > leaves.get(c, -1):
+                        leaves[c] = size
             inside |= part.inside
         if of in leaves or inside >> of & 1:
             return "it would need its own result"
@@ -195,8 +202,10 @@ class Grammar:
     def _executed(self, part: Cut, into: State, op: str) -> Works:
         """The part's work inside a larger body: a GPU thread computes a broadcast map once per element it serves, and a
         block of a tiled product the prologue of what it loads."""
+        if self.device.kind != "gpu" or part.state.kind != "map":
+            return part.works
         size, space = _size(part.state.shape), _size(into.space)
-        if self.device.kind != "gpu" or part.state.kind != "map" or not size:
+        if not size:
             return part.works
         if row(op).role is Role.CONTRACTION and into.product is not None:
             times = into.product.again(size, self.device)
@@ -225,47 +234,47 @@ class Grammar:
 
     def inline(self, cut: Cut, values: dict[int, Cut]) -> Cut | str:
         """`cut` with every leaf of `values` computed inside instead of read, or why that is no kernel."""
-        new: dict[int, Cut] = {}
+        inlined = {c: value for c, value in values.items() if c in cut.leaves}
+        key = (cut, *inlined.values())
+        found = self._inlined.get(key)
+        if found is None:
+            found = self._inlined[key] = self._rejoined(
+                cut,
+                lambda c: not inlined.keys().isdisjoint(c.leaves),
+                lambda c: None if c.parts else inlined.get(c.of),
+            )
+        return found
+
+    def reading(self, cut: Cut, of: int) -> Cut | str:
+        """`cut` with class `of` read from memory instead of computed, or why that is no kernel."""
+        leaf = self.leaf(of)
+        return self._rejoined(cut, lambda c: c.computes(of), lambda c: leaf if c.of == of else None)
+
+    def _rejoined(self, cut: Cut, touched: Callable[[Cut], bool], swap: Callable[[Cut], Cut | None]) -> Cut | str:
+        """`cut` joined anew with some of its derivation swapped for other cuts of the same class; what is not `touched`
+        holds none of them."""
+        new: dict[Cut, Cut] = {}
         stack = [cut]
         while stack:
             c = stack[-1]
-            if not c.parts:
-                new[id(c)] = values.get(c.of, c) if c.of in c.leaves else c
-            if id(c) in new:
+            if c in new:
                 stack.pop()
                 continue
-            missing = [p for p in c.parts if id(p) not in new and not values.keys().isdisjoint(p.leaves)]
+            other = swap(c)
+            if other is not None or not c.parts:
+                new[c] = other or c
+                continue
+            missing = [p for p in c.parts if p not in new and touched(p)]
             if missing:
                 stack.extend(missing)
                 continue
-            parts = tuple([new.get(id(p), p) for p in c.parts])  # what reads none of the leaves stays as it is
-            if all(a is b for a, b in zip(parts, c.parts, strict=True)):
-                new[id(c)] = c
-                continue
+            parts = tuple([new.get(p, p) for p in c.parts])  # what is not touched stays as it is
             assert c.enode is not None
-            made = self.join(c.of, c.enode, parts)
+            made = self.join(c.of, c.enode, parts) if parts != c.parts else c
             if isinstance(made, str):
                 return made
-            new[id(c)] = made
-        return new[id(cut)]
-
-    def rebuild(self, cut: Cut, swap: Callable[[Cut], Cut | None]) -> Cut | str:
-        """`cut` with some of its leaves swapped for other cuts of the same class, joined anew."""
-        new: dict[int, Cut] = {}
-        for c in below([cut]):
-            other = swap(c)
-            parts = tuple(new[id(p)] for p in c.parts)
-            if other is not None:
-                new[id(c)] = other
-            elif all(a is b for a, b in zip(parts, c.parts, strict=True)):
-                new[id(c)] = c
-            else:
-                assert c.enode is not None
-                made = self.join(c.of, c.enode, parts)
-                if isinstance(made, str):
-                    return made
-                new[id(c)] = made
-        return new[id(cut)]
+            new[c] = made
+        return new[cut]
 
     def body(self, cuts: tuple[Cut, ...]) -> tuple[Graph, tuple[int, ...]]:
         """The body graph of a kernel that computes `cuts`, and the classes it reads, in the order of its inputs."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from eqfuse.extract import greedy
 from eqfuse.extract.area import area_flow, transplant
 from eqfuse.extract.cover import Cover
-from eqfuse.extract.cuts import Grammar
+from eqfuse.extract.cuts import Cut, Grammar
 from eqfuse.extract.enumerate import Candidates
 from eqfuse.extract.improve import improve
 from eqfuse.extract.merge import merge
@@ -21,6 +21,7 @@ from eqfuse.extract.simplify import simplified
 from eqfuse.hardware import Device
 from eqfuse.space import Segment
 
+MANY = 150  # operators, from which on not every greedy plan is a start
 FEW = 500  # classes, up to which the program whose operators cost least is a start as well
 
 
@@ -37,14 +38,16 @@ def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Co
         found = cheapest(segment, device)
         equal.setdefault(found.graph.outputs, found)
     programs = [Grammar(plain(s), device) for s in equal.values()]
-    written = [cover for program in programs for cover in greedy.starts(program)]
+    written = [cover for program in programs for cover in _worthwhile(greedy.starts(program))]
     transplants = [t for p in written if (t := transplant(p, segment, grammar)) is not None]
     candidates, starts = area_flow(grammar, transplants)
-    finished = []
+    improved: dict[frozenset[Cut], Cover] = {}  # most starts come to the same
     for start in _distinct(starts):
         improve(start, candidates)
-        merge(start)
-        finished.append(start)
+        improved.setdefault(frozenset(start.choice.values()), start)
+    finished = list(improved.values())
+    for cover in finished:
+        merge(cover)
     for cover in _distinct(written):
         finished += [cover, _merged(cover)]
     finished += [cover for program in programs for cover in greedy.one_level(program)]
@@ -54,6 +57,14 @@ def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Co
     if best is not None:
         regroup(best, candidates)
     return min(finished, key=lambda c: c.cost), candidates, finished
+
+
+def _worthwhile(covers: list[Cover]) -> list[Cover]:
+    """All greedy plans of a small program; of a large one that of fusing by saving, as it is one to be beaten, and the
+    cheapest."""
+    if len(covers[0].choice) <= MANY:
+        return covers
+    return list(dict.fromkeys((covers[greedy.BY_SAVING], min(covers, key=lambda c: c.cost))))
 
 
 def _merged(cover: Cover) -> Cover:

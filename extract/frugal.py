@@ -160,8 +160,7 @@ def _stored_before(now: Schedule, value: Stretch, full: int) -> Iterator[list[St
         inserted: dict[int, list[Step]] = {}
         for cut in step.group.cuts:
             if cut.of in waiting and any(part.of == anchor.of for part in below([cut])):
-                leaf = grammar.leaf(anchor.of)
-                rest = grammar.rebuild(cut, lambda c, z=anchor.of, leaf=leaf: leaf if c.of == z else None)  # type: ignore[misc]
+                rest = grammar.reading(cut, anchor.of)
                 made = None if isinstance(rest, str) else held.together((rest,))
                 if made is not None:
                     inserted.setdefault(min(i for i in waiting[cut.of].reads if i > full), []).append(made)

@@ -22,7 +22,7 @@ class OneReduction(Grammar):
 
     def __init__(self, grammar: Grammar) -> None:
         vars(self).update(vars(grammar))  # joins made once serve both
-        self._once = {}
+        self._once, self._inlined = {}, {}
 
     def join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
         made = super().join(of, enode, parts)

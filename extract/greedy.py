@@ -27,6 +27,7 @@ from eqfuse.extract.plain import plain
 from eqfuse.hardware import Device
 from eqfuse.space import Segment
 
+BY_SAVING = 3  # which of `starts` is `priority`
 GREEDY = ("greedy-materialise", "greedy-duplicate", "greedy-priority", "greedy-depth")  # as `extract` calls them
 
 

@@ -68,9 +68,8 @@ class _Grouped:
 
     def _reading(self, of: int, user: Cut) -> Cut | None:
         """The user's kernel with class `of` read instead of computed."""
-        leaf = self.grammar.leaf(of)
         self.left -= user.size
-        made = self.grammar.rebuild(user, lambda c: leaf if c.of == of else None)
+        made = self.grammar.reading(user, of)
         return None if isinstance(made, str) or made.price.seconds == math.inf else made
 
     def inline(self, of: int) -> None:

@@ -273,6 +273,7 @@ def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, .
             if variable not in call:
                 atoms.append(f"(= {variable} (range {at(a)}))")
                 slot("range", term_key(a), variable)
+    atoms += [f"(!= {at(term)} {at(arg)})" for term, arg in _idle(lefts)]
     if not law.everywhere:
         atoms += [f"(varies {at(lhs)})" for lhs in lefts]
     for i, j in combinations(lefts, 2):
@@ -284,6 +285,13 @@ def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, .
     unions = " ".join(f"(union {at(lhs)} {text})" for lhs, text in zip(lefts, made, strict=True))
     text = f'(rule ({" ".join(atoms)}) ({unions}) :ruleset law{{number}} :name "{name}")'
     return Rule(name, law, text, judge, _signatures(lefts), _signatures(rights), len(order(rights)))
+
+
+def _idle(lefts: tuple[Term, ...]) -> list[tuple[Term, Term]]:
+    """Every operator with each of its arguments. Where the two are equal, as with ``x * 1``, what a rule makes is a
+    longer way to what is there already, which other rules make longer still, without end."""
+    pairs = [(term, arg) for term in walk_once(lefts) for arg in term.args if arg.op != LITERAL]
+    return list({(term_key(a), term_key(b)): (a, b) for a, b in pairs}.values())
 
 
 def change_places(a: Term, b: Term, when: tuple[Guard, ...], lefts: tuple[Term, ...]) -> bool:

@@ -19,7 +19,7 @@ from eqfuse.rewrites import FAMILIES, OPT_IN
 from eqfuse.testing.suite import GRAPHS, Case
 from tests.programs.every import PROGRAMS
 
-ROOM = ef.Budget(seconds=60)
+ROOM = ef.Budget(seconds=60, nodes=20_000)
 WHOLE_BOOK = ["all", *sorted(OPT_IN)]
 LARGEST = {"all": 10, "grouping": 10}  # times the nodes of the program, at any time; of one family 6
 

@@ -162,7 +162,7 @@ def test_the_space_is_the_same_in_two_processes_with_different_hash_seeds() -> N
 
 def test_twelve_blocks_saturate_in_few_distinct_segments() -> None:
     function, arguments = transformer(batch=1, tokens=8, width=12, heads=3, blocks=12).build(np.float32)
-    space = saturate(trace(function, *arguments), budget=Budget(seconds=60))
+    space = saturate(trace(function, *arguments), budget=Budget(seconds=60, nodes=20_000))
     assert space.stop_reason == "saturated"
     assert len(space.segments) < len(space.uses)
 
@@ -233,7 +233,7 @@ def test_a_law_rests_longer_each_time_and_may_then_match_more_often() -> None:
 
 def test_resting_laws_do_not_count_as_saturation() -> None:
     graph = trace(functools.partial(functools.reduce, operator.matmul), [spec((8, 8), F)] * 14)
-    (segment,) = saturate(graph, laws="contractions", budget=Budget(seconds=60)).segments
+    (segment,) = saturate(graph, laws="contractions", budget=Budget(seconds=60, nodes=20_000)).segments
     n = 14
     assert segment.stop_reason == "saturated"
     assert segment.n_nodes == n + (n**3 - n) // 6  # every split of every interval of factors
@@ -242,7 +242,7 @@ def test_resting_laws_do_not_count_as_saturation() -> None:
 @pytest.mark.parametrize("operators", [250, 500])
 def test_long_pointwise_chains_saturate(operators: int) -> None:  # N11
     graph = trace(lambda a: chain(a, operators), spec((8, 8), F))
-    space = saturate(graph, budget=Budget(seconds=60))
+    space = saturate(graph, budget=Budget(seconds=60, nodes=20_000))
     assert space.stop_reason == "saturated"
     assert space.n_nodes < 2 * len(graph.nodes)
 
@@ -252,7 +252,7 @@ def test_long_pointwise_chains_saturate(operators: int) -> None:  # N11
 )
 def test_default_laws_stay_small_on_long_chains(function: Any, arguments: int) -> None:
     graph = trace(function, *[spec((8, 8), F)] * arguments)
-    space = saturate(graph, budget=Budget(seconds=60))
+    space = saturate(graph, budget=Budget(seconds=60, nodes=20_000))
     assert space.n_nodes < 25 * len(graph.nodes)
 
 
