@@ -250,6 +250,14 @@ class Grammar:
         leaf = self.leaf(of)
         return self._rejoined(cut, lambda c: c.computes(of), lambda c: leaf if c.of == of else None)
 
+    def taking(self, cut: Cut, others: dict[int, Cut]) -> Cut | str:
+        """`cut` with every class of `others` that it reads or computes derived as they say, or why there is none."""
+
+        def touched(c: Cut) -> bool:
+            return not others.keys().isdisjoint(c.leaves) or any(map(c.computes, others))
+
+        return self._rejoined(cut, touched, lambda c: others.get(c.of)) if touched(cut) else cut
+
     def _rejoined(self, cut: Cut, touched: Callable[[Cut], bool], swap: Callable[[Cut], Cut | None]) -> Cut | str:
         """`cut` joined anew with some of its derivation swapped for other cuts of the same class; what is not `touched`
         holds none of them."""

@@ -7,8 +7,6 @@ stick; the others unstick.
 
 from __future__ import annotations
 
-from functools import partial
-
 from eqfuse.extract.cover import WORTH, Cover
 from eqfuse.extract.cuts import Cut
 from eqfuse.extract.enumerate import Candidates
@@ -76,19 +74,10 @@ def _share(cover: Cover, candidates: Candidates) -> None:
 def _take_parts(cover: Cover, candidates: Candidates) -> None:
     """Store a class for all kernels that need parts of it, which were computed one by one: one product for several."""
     for whole, parts in candidates.parts.items():
-        if whole in cover.choice:
-            continue
-        changed = {}
-        for user, cut in cover.choice.items():
-            if not parts.keys().isdisjoint(cut.leaves) or any(map(cut.computes, parts)):
-                taken = cover.grammar.rebuild(cut, partial(_part, parts))
-                if isinstance(taken, Cut):
-                    changed[user] = taken
-        cover.attempt(changed, candidates.cheapest)
-
-
-def _part(parts: dict[int, Cut], cut: Cut) -> Cut | None:
-    return parts.get(cut.of)
+        if whole not in cover.choice:
+            taken = {user: cover.grammar.taking(cut, parts) for user, cut in cover.choice.items()}
+            changed = {u: cut for u, cut in taken.items() if isinstance(cut, Cut) and cut is not cover.choice[u]}
+            cover.attempt(changed, candidates.cheapest)
 
 
 def _best(candidates: Candidates, user: int, reads: int) -> Cut | None:
