@@ -18,12 +18,12 @@ ROUNDS = 4
 
 def improve(cover: Cover, candidates: Candidates) -> None:
     """Apply moves until none helps, at most ROUNDS times over all classes."""
-    _take_parts(cover, candidates)
     for _ in range(ROUNDS):
         before = cover.cost
         _other_cuts(cover, candidates)
         _store_or_inline(cover, candidates)
         _share(cover, candidates)
+        _take_parts(cover, candidates)
         if cover.cost > before - WORTH:
             return
 
