@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from eqfuse.hardware import PRICED_AS, Device
 from eqfuse.ir import TensorType
 from eqfuse.ops import Role, row
+from eqfuse.ops.updates import uncovered
 from eqfuse.plan import Price
 
 if TYPE_CHECKING:
@@ -93,7 +94,8 @@ def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], de
         seconds = touched * device.element_seconds("cast", dtype) + types[2].size * device.element_seconds(each, dtype)
     if device.kind == "cpu":
         seconds += apart * LINE / device.bandwidth(apart * LINE)
-    whole = _whole(out, types, seconds * (SLIDING if described.role is Role.WINDOW else 1), device)
+    moved = types[1:] if op == "slice_scatter" else types  # of the array it updates it copies what no write covers
+    whole = _whole(out, moved, seconds * (SLIDING if described.role is Role.WINDOW else 1), device)
     if described.role is Role.REDUCTION:
         whole += _rows_reduced(op, attrs, types[0]) * device.call_seconds
     elif described.role is Role.ELEMENTWISE:
@@ -171,8 +173,14 @@ def tiles_pay(done: Work, moved: int, device: Device) -> bool:
     return done.whole > CLEARLY * tiled
 
 
-def gathered(op: str, attrs: tuple, source: TensorType, out: TensorType) -> int:
-    """Bytes of its source that a gather touches: runs of neighbours, each a cache line at least."""
+def touches(op: str, attrs: tuple, source: TensorType, out: TensorType) -> int:
+    """Bytes of its first argument that a gather or an update reads: runs of neighbours, each a cache line at least, or
+    what no write replaces."""
+    if op == "scatter":
+        return source.nbytes
+    if op == "slice_scatter":
+        kept = uncovered(source.shape, attrs[0])
+        return sum(math.prod(len(range(*r)) for r in ranges) for ranges in kept) * source.dtype.itemsize
     (axis,) = attrs
     run = source.dtype.itemsize * (math.prod(source.shape[axis:][1:]) if op == "take" else 1)
     return out.nbytes // run * max(run, LINE) if run else 0

@@ -21,10 +21,11 @@ from eqfuse.emit.numpy_library import with_known_places
 from eqfuse.emit.numpy_program import Call, Routine
 from eqfuse.errors import ShapeError
 from eqfuse.frontends.accepted import ndarray
-from eqfuse.layout import layout, updates_in_place, written_in_parts
+from eqfuse.layout import layout
 from eqfuse.meaning import evaluate
 from eqfuse.memory import Arena, arenas, outside_bytes
 from eqfuse.plan import Plan
+from eqfuse.updates import updates
 
 if TYPE_CHECKING:
     from eqfuse.explain import Explanation
@@ -53,10 +54,13 @@ class Program:
         kernels = [with_known_places(k, self._known) for k in plan.kernels]
         self._emitted = [None if k.kind == "view" else emit_kernel(k, plan.device) for k in kernels]
         rooms = {i: tuple(k.parts.rooms.values()) for i, k in enumerate(self._emitted) if k and k.parts.rooms}
-        in_place = updates_in_place(plan)
-        safe = {i for i, k in enumerate(self._emitted) if k and k.parts.one_ufunc_writes}
+        shared = {i for i, k in enumerate(self._emitted) if k and k.parts.one_ufunc_writes}
+        gaps = {i for i, k in enumerate(self._emitted) if k and k.parts.writes_gaps}
         returned = [i for i, k in enumerate(self._emitted) if k and k.parts.returned]
-        self._layout = layout(plan, in_place, written_in_parts(plan, in_place, safe), returned, rooms)
+        placed = updates(plan, gaps | shared, shared)
+        for i in gaps.intersection(part.maker for part in placed.parts.values()):
+            self._emitted[i] = emit_kernel(kernels[i], plan.device, gaps=True)
+        self._layout = layout(plan, placed, returned, rooms)
         self._routine = Routine(plan, kernels, self._emitted, self._layout, self._known)
         self._ready: list[Call] = []  # bound to small arenas, while no call uses them
         self.peak_bytes = self._layout.peak + outside_bytes([k.needs for k in self._emitted if k])

@@ -33,6 +33,7 @@ from eqfuse.memory import Needs
 from eqfuse.ops import Role, row
 from eqfuse.plan import Kernel, Plan
 from eqfuse.runtime import Program
+from eqfuse.updates import Updates
 
 KEPT_BYTES = 64 << 20  # an arena up to this size stays with its program, with the arrays in it ready
 
@@ -64,7 +65,7 @@ class CudaProgram(Program):
         self._gpu = gpu
         self._expected = [(v, n.dtype, n.shape) for v, n in zip(plan.inputs, plan.graph.inputs, strict=True)]
         self._functions = _emit(plan)
-        self._layout = layout(plan, {}, {}, (), {})
+        self._layout = layout(plan, Updates({}, {}), (), {})
         self._lock = threading.Lock()
         self._loaded: dict[Hashable, _Loaded] = {}  # by device
         self._states: dict[Hashable, list[_State]] = {}  # by device and stream; those that no call uses

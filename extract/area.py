@@ -6,6 +6,7 @@ In: a `Grammar`, covers to start from. Out: `Candidates`, covers. After ABC's `i
 from __future__ import annotations
 
 import math
+from graphlib import CycleError, TopologicalSorter
 
 from eqfuse.extract.cover import Cover
 from eqfuse.extract.cuts import Cut, Grammar, below
@@ -40,50 +41,39 @@ def _references(cover: Cover | None) -> dict[int, int]:
 
 def _cheapest(candidates: Candidates) -> Cover | None:
     """A cover from the roots by the cheapest cut of each class that does not depend on what is being covered."""
-    grammar = candidates.grammar
-    cover = Cover(grammar, grammar.segment.roots)
-    banned: dict[int, set[int]] = {}
-    for _ in range(64):
-        choice: dict[int, Cut] = {}
-        stack = list(cover.roots)
-        while stack:
-            of = stack.pop()
-            if of in choice:
-                continue
-            usable = [c for c in candidates.cuts.get(of, ()) if id(c) not in banned.get(of, ())]
-            if not usable:
-                return None
-            choice[of] = min(usable, key=lambda c: candidates.total(c) - c.price.seconds + cover.seconds(of, c))
-            stack.extend(cover.reads(choice[of]))
-        loop = _loop(cover, choice)
-        if loop is None:
-            return cover if cover.take(choice) else None
-        dearest = max(loop, key=lambda c: (candidates.total(choice[c]), c))
-        banned.setdefault(dearest, set()).add(id(choice[dearest]))
-    return None
+    cover = Cover(candidates.grammar, candidates.grammar.segment.roots)
+    choice = _chosen(cover, candidates, None)
+    if choice is not None and _is_circular(cover, choice):
+        choice = _chosen(cover, candidates, candidates.untangled())
+    return cover if choice is not None and cover.take(choice) else None
 
 
-def _loop(cover: Cover, choice: dict[int, Cut]) -> list[int] | None:
-    """Classes of `choice` that read one another in a circle, or None."""
-    done: set[int] = set()
-    for root in choice:
-        path: list[int] = []
-        on_path: set[int] = set()
-        stack: list[tuple[int, bool]] = [(root, False)]
-        while stack:
-            of, leave = stack.pop()
-            if leave:
-                path.pop()
-                on_path.discard(of)
-                done.add(of)
-            elif of in on_path:
-                return path[path.index(of) :]
-            elif of not in done:
-                path.append(of)
-                on_path.add(of)
-                stack.append((of, True))
-                stack.extend((leaf, False) for leaf in cover.reads(choice[of]))
-    return None
+def _chosen(cover: Cover, candidates: Candidates, rank: dict[int, int] | None) -> dict[int, Cut] | None:
+    """The cheapest cut of each class that is needed; of those that read classes of lower `rank`, if that is given."""
+    choice: dict[int, Cut] = {}
+    stack = list(cover.roots)
+    while stack:
+        of = stack.pop()
+        if of in choice:
+            continue
+        usable = candidates.cuts.get(of, [])
+        if rank is not None:
+            usable = [c for c in usable if all(rank.get(a, math.inf) < rank.get(of, -1) for a in cover.reads(c))]
+        if not usable:
+            return None
+        choice[of] = min(usable, key=lambda c: candidates.total(c) - c.price.seconds + cover.seconds(of, c))
+        stack.extend(cover.reads(choice[of]))
+    return choice
+
+
+def _is_circular(cover: Cover, choice: dict[int, Cut]) -> bool:
+    """Do classes of `choice` read one another in a circle?"""
+    sorter = TopologicalSorter({of: cover.reads(cut) for of, cut in choice.items()})
+    try:
+        sorter.prepare()
+    except CycleError:
+        return True
+    return False
 
 
 def transplant(cover: Cover, segment: Segment, grammar: Grammar) -> Cover | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from eqfuse.cost import LINE, Work, gathered, work
+from eqfuse.cost import LINE, Work, touches, work
 from eqfuse.extract.ledger import Ledger, Works, count, union
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Literal, Node, TensorType, const, input_node, node
@@ -158,9 +158,10 @@ class Grammar:
         role = row(enode.op).role
         if role is Role.VIEW and state.at_leaf:
             leaves = {c: min(size, self._sizes[of]) for c, size in leaves.items()}
-        if role is Role.GATHER and parts[0].leaves:
-            touched = gathered(enode.op, enode.attrs, self.classes[enode.args[0]].type, self.classes[of].type)
-            leaves |= {c: min(leaves[c], touched) for c in parts[0].leaves if c not in parts[1].leaves}
+        if role in (Role.GATHER, Role.UPDATE) and parts[0].leaves:
+            touched = touches(enode.op, enode.attrs, self.classes[enode.args[0]].type, self.classes[of].type)
+            alone = [c for c in parts[0].leaves if not any(c in other.leaves for other in parts[1:])]
+            leaves |= {c: min(leaves[c], touched) for c in alone}
         works = union([*[self._executed(part, state, enode.op) for part in parts], {1.0: 1 << number}])
         size = count(works)
         if size > LARGEST:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from itertools import product
 
 from eqfuse.extract.cuts import Cut, Grammar
@@ -66,6 +67,37 @@ class Candidates:
         if not any(_same(cut, c) for c in kept):
             kept.append(cut)
             self._cheapest.pop(cut.of, None)
+
+    def untangled(self) -> dict[int, int]:
+        """Settle the flows one after another, the least first (Dijkstra, 1959), and give each class's place in
+        that order: no flow rests upon itself then, as it may where equal classes are computed from each other."""
+        flow: dict[int, float] = dict.fromkeys(self.grammar.free, 0.0)
+        rank: dict[int, int] = {}
+        cuts = [cut for kept in self.cuts.values() for cut in kept]
+        missing = [sum(c not in flow for c in cut.leaves) for cut in cuts]
+        readers: dict[int, list[int]] = {}
+        for at, cut in enumerate(cuts):
+            for c in cut.leaves:
+                readers.setdefault(c, []).append(at)
+        ready = [at for at, n in enumerate(missing) if n == 0]
+        queue: list[tuple[float, int]] = []
+        while ready or queue:
+            for at in ready:
+                cut = cuts[at]
+                total = cut.price.seconds + sum(flow[c] for c in cut.leaves)
+                heappush(queue, (total / max(1, self.references.get(cut.of, 1)), cut.of))
+            ready = []
+            settled, of = heappop(queue)
+            if of in flow:
+                continue
+            flow[of], rank[of] = settled, len(rank)
+            for at in readers.get(of, ()):
+                missing[at] -= 1
+                if missing[at] == 0:
+                    ready.append(at)
+        self.flow = flow
+        self._cheapest.clear()
+        return rank
 
     def _settle(self, of: int) -> None:
         found = list(self.cuts.get(of, ()))

@@ -31,6 +31,7 @@ from eqfuse.rewrites import (
     rounding,
     softmax,
     trigonometry,
+    updates,
 )
 from eqfuse.rewrites.law import (
     APPROXIMATE,
@@ -83,6 +84,7 @@ _BOOK: dict[str, list[Law]] = {
     "layout": layout.LAWS,
     "regrouping": regrouping.LAWS,
     "joins": joins.LAWS,
+    "updates": updates.LAWS,
     "gathers": gathers.LAWS,
     "networks": networks.LAWS,
     "softmax": softmax.LAWS,

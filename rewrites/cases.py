@@ -224,6 +224,8 @@ class _Draw:
             at = rank + self.axis_of_parts
             n = rng.choice(self.parts) if rng.random() < 0.2 else self.parts[places[0]]
             shape = (*shape[:at], n, *shape[at + 1 :])
+        if "piece" in mine:
+            shape = tuple(n if rng.random() < 0.5 else rng.randint(0 if n == 0 else 1, n) for n in shape)
         if "condition" in mine:
             return TensorType(np.dtype(bool), shape)
         if "cast" in mine and rng.random() < 0.3:
@@ -269,6 +271,8 @@ def roles(law: Law) -> dict[str, set[str]]:
                 mine.add("indices")
             elif term.op == "pad" and at == 1:
                 mine.add("scalar")
+            elif term.op == "slice_scatter" and at > 0:
+                mine.add("piece")
     return found
 
 

@@ -76,7 +76,7 @@ def sample_attr(op: str, name: str, types: list[TensorType], before: tuple, dtyp
     if name == "ranges":
         return _ranges(t, rng)
     if name == "slices":
-        return tuple(_ranges(t, rng) for _ in types[1:])
+        return tuple(_ranges_for(value, t, rng) for value in types[1:])
     if name == "widths":
         return tuple((rng.choice((0, 0, 1, 2)), rng.choice((0, 0, 1))) for _ in t.shape)
     if name == "windows":
@@ -132,6 +132,21 @@ def _ranges(t: TensorType, rng: random.Random) -> tuple[tuple[int, int, int], ..
         start = 0 if rng.random() < 0.6 else rng.randint(0, extent)
         stop = extent if rng.random() < 0.6 else rng.randint(start, extent)
         ranges.append((start, stop, 1 if rng.random() < 0.7 else 2))
+    return tuple(ranges)
+
+
+def _ranges_for(value: TensorType, t: TensorType, rng: random.Random) -> tuple[tuple[int, int, int], ...]:
+    """A slice of `t` that holds `value`."""
+    if value.rank != t.rank:
+        raise Decline
+    ranges = []
+    for n, extent in zip(value.shape, t.shape, strict=True):
+        step = 2 if 1 < n <= (extent + 1) // 2 and rng.random() < 0.3 else 1
+        room = extent - (max(0, n - 1) * step + (n > 0))
+        if room < 0:
+            raise Decline
+        start = rng.randint(0, room) if n else 0
+        ranges.append((start, start + (n - 1) * step + 1 if n else 0, step))
     return tuple(ranges)
 
 

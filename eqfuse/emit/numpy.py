@@ -60,16 +60,19 @@ class NumpyKernel:
 
 
 KEPT = 1024  # kernels that later programs may share; the oldest go first
-_emitted: dict[tuple[str, str, Device], NumpyKernel] = {}
+_emitted: dict[tuple[str, str, Device, bool], NumpyKernel] = {}
 _lock = threading.Lock()
 
 
-def emit_kernel(kernel: Kernel, device: Device) -> NumpyKernel:
-    """The NumPy function of `kernel`; equal kernels share one. UnsupportedOp when the body has no NumPy form."""
-    key = (kernel.kind, kernel.body.key, device)
+def emit_kernel(kernel: Kernel, device: Device, gaps: bool = False) -> NumpyKernel:
+    """The NumPy function of `kernel`; equal kernels share one. UnsupportedOp when the body has no NumPy form.
+
+    `gaps`: its result will have gaps between its rows, where NumPy is slower, so that it writes each element once.
+    """
+    key = (kernel.kind, kernel.body.key, device, gaps)
     found = _emitted.get(key)
     if found is None:
-        source = _source(kernel.kind, kernel.body, device)
+        source = _source(kernel.kind, kernel.body, device, gaps)
         found = NumpyKernel(source.text(), source)
         with _lock:
             _emitted[key] = found
@@ -78,7 +81,7 @@ def emit_kernel(kernel: Kernel, device: Device) -> NumpyKernel:
     return found
 
 
-def _source(kind: str, body: Graph, device: Device) -> Source:
+def _source(kind: str, body: Graph, device: Device, gaps: bool) -> Source:
     own = kind_named(kind).numpy
     if own is not None:
         return own(body, device)
@@ -87,10 +90,10 @@ def _source(kind: str, body: Graph, device: Device) -> Source:
     body = push_views(body)
     if not worth_tiling(body, device) or not all(o.type.size for o in body.outputs):
         return straight_kernel(body)
-    return _panels(body, device)
+    return _panels(body, device, gaps)
 
 
-def _panels(body: Graph, device: Device) -> Source:
+def _panels(body: Graph, device: Device, gaps: bool) -> Source:
     for n in body.operators:
         if n.op == "conv":
             return conv_kernel(body, n, device)
@@ -110,4 +113,4 @@ def _panels(body: Graph, device: Device) -> Source:
     chosen = cut(panel, row_elements, target, device.threads, max((n.args[0].shape[-1] for n in products), default=0))
     if chosen is None or chosen.count == 1:
         return straight_kernel(body)
-    return panel_kernel(body, panel, chosen, device.threads)
+    return panel_kernel(body, panel, chosen, device.threads, gaps)

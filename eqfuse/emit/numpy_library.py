@@ -5,7 +5,7 @@ In: a body of kind library or view. Out: `Source`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,14 +15,12 @@ from eqfuse.emit.numpy_ops import computes
 from eqfuse.emit.numpy_source import Source, named, straight_kernel
 from eqfuse.emit.numpy_temporaries import temporaries
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir import Graph, Node, Shape, const, substitute
+from eqfuse.ir import Graph, Node, const, substitute
 from eqfuse.ops import Role, row
 from eqfuse.ops.fft import TRANSFORMS
+from eqfuse.ops.updates import Ranges, uncovered
 from eqfuse.plan import Kernel
 from eqfuse.views import leaf_chain
-
-Ranges = tuple[tuple[int, int, int], ...]
-_MOST_BOXES = 16  # copied one by one; beyond, the whole array in one call
 
 
 def _fill_sorted(out: np.ndarray, x: np.ndarray, axis: int, stable: bool) -> None:
@@ -47,6 +45,7 @@ _INTO: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (f"{name}({{0}}, {{n}}, {{axis}}, {{norm!r}}, o0)", {name: f}) for name, f in TRANSFORMS.items()},
 }  # fmt: skip
 
+_MOST_RUNS = 16  # of known places, copied one by one; beyond, as indices
 _OWN_ARRAY = ("convolve", "correlate")  # NumPy returns a new array without gaps
 
 
@@ -97,7 +96,7 @@ def _runs(places: np.ndarray, extent: int) -> list[tuple[int, int, str]]:
     if places.ndim != 1 or not places.size or places.min() < -extent or places.max() >= extent:
         return []
     steps = np.diff(places % extent)
-    if np.count_nonzero(steps[1:] != steps[:-1]) > 2 * _MOST_BOXES:
+    if np.count_nonzero(steps[1:] != steps[:-1]) > 2 * _MOST_RUNS:
         return []
     runs, start = [], 0
     while start < places.size:
@@ -108,7 +107,7 @@ def _runs(places: np.ndarray, extent: int) -> list[tuple[int, int, str]]:
         end = last + 1 if step >= 0 else last - 1 if last else ""
         runs.append((start, stop, f"{first}:{end}" + (f":{step}" if step not in (0, 1) else "")))
         start = stop
-    return runs if len(runs) <= _MOST_BOXES else []
+    return runs if len(runs) <= _MOST_RUNS else []
 
 
 def _take_slices(source: Source, n: Node, args: list[str]) -> None:
@@ -144,12 +143,11 @@ def slice_scatter(source: Source, n: Node, args: list[str]) -> None:
     """Copy what no write covers, then write the values in turn."""
     base, *values = args
     (slices,) = n.attrs
-    kept = _uncovered(n.shape, slices)  # type: ignore[arg-type]
-    if kept:
-        source.line(f"if o0 is not {base}:")
+    kept = uncovered(n.shape, slices)  # type: ignore[arg-type]
     for ranges in kept:
         at = _index(ranges) if n.shape else ""
-        source.line(f"copyto(o0{at}, {base}{at})", 2)
+        source.line(f"copyto(o0{at}, {base}{at})")
+    source.keeping = len(kept)
     for value, ranges in zip(values, slices, strict=True):  # type: ignore[call-overload]
         source.line(f"o0{_index(ranges)} = {value}")
 
@@ -162,8 +160,8 @@ def scatter(source: Source, n: Node, args: list[str]) -> None:
     base, indices, values = args
     axis, mode = n.attrs
     where = ", ".join([*[":"] * (len(n.shape) + axis), indices])  # type: ignore[operator]
-    source.line(f"if o0 is not {base}:")
-    source.line(f"copyto(o0, {base})", 2)
+    source.line(f"copyto(o0, {base})")
+    source.keeping = 1
     if mode == "set":
         source.line(f"o0[{where}] = {values}")
     elif len(n.shape) == 2 and axis == -2 and n.shape[1] <= MOST_COLUMNS:
@@ -176,30 +174,6 @@ def scatter(source: Source, n: Node, args: list[str]) -> None:
 
 def _index(ranges: Ranges) -> str:
     return f"[{', '.join(f'{start}:{stop}:{step}' if step > 1 else f'{start}:{stop}' for start, stop, step in ranges)}]"
-
-
-def _uncovered(shape: Shape, slices: Sequence[Ranges]) -> list[Ranges]:
-    """Slices that together are what `slices` leave of an array; the whole of it where they are many."""
-    whole = tuple((0, extent, 1) for extent in shape)
-    boxes = [whole]
-    for cut in slices:
-        if all(step == 1 for _, _, step in cut):
-            boxes = [part for box in boxes for part in _without(box, cut)]
-        if len(boxes) > _MOST_BOXES:
-            return [whole]
-    return boxes
-
-
-def _without(box: Ranges, cut: Ranges) -> list[Ranges]:
-    """What remains of `box` without `cut`: at most two slabs per axis."""
-    met = [(max(a, c), min(b, d)) for (a, b, _), (c, d, _) in zip(box, cut, strict=True)]
-    if any(start >= stop for start, stop in met):
-        return [box]
-    parts = []
-    for axis, ((start, stop, _), (first, last)) in enumerate(zip(box, met, strict=True)):
-        around = [(a, b, 1) for a, b in met[:axis]], box[axis + 1 :]
-        parts += [(*around[0], (a, b, 1), *around[1]) for a, b in ((start, first), (last, stop)) if a < b]
-    return parts
 
 
 _UPDATES: dict[str, Callable[[Source, Node, list[str]], None]] = {"slice_scatter": slice_scatter, "scatter": scatter}

@@ -11,10 +11,10 @@ from eqfuse.emit.panel import Cut, Panel
 from eqfuse.ir import Graph
 
 
-def panel_kernel(body: Graph, panel: Panel, cut: Cut, threads: int) -> Source:
+def panel_kernel(body: Graph, panel: Panel, cut: Cut, threads: int, gaps: bool) -> Source:
     """The whole kernel: arrays behind their views, values that all tiles share, then the tiles."""
     source = Source(body)
-    stage = Stage(source, body, panel, cut)
+    stage = Stage(source, body, panel, cut, gaps=gaps)
     made, shorter, nbytes = stage.scratch(0)
     source.line("def tiles(turns):")
     if made:
@@ -30,4 +30,5 @@ def panel_kernel(body: Graph, panel: Panel, cut: Cut, threads: int) -> Source:
     source.line(f"share(tiles, {cut.count}, {threads}, {stage.multiplies})")
     stage.second_copies()
     source.scratch_bytes, source.threads = nbytes, min(threads, cut.count)
+    source.writes_gaps = stage.writes_gaps
     return source

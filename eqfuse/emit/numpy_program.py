@@ -118,7 +118,10 @@ class _Writer:
         self.constants: dict[int, str] = {}
         self.called: dict[int, tuple[str, NumpyKernel]] = {}
         self.fresh = set(layout.fresh)
-        self.written = {part.user for part in layout.parts.values()}
+        self.in_place, self.in_parts = layout.updates.in_place, layout.updates.parts
+        self.written: dict[int, set[int]] = {}  # values that lie where an update would copy them, by kernel
+        for part in self.in_parts.values():
+            self.written.setdefault(part.user, set()).add(part.at)
         self.views: dict[View, str] = {}
         self.parts = [self._part(i, *both) for i, both in enumerate(zip(kernels, emitted, strict=True))]
 
@@ -135,11 +138,11 @@ class _Writer:
         if emitted is None:
             name, base = self.names[k.writes[0]], self.names[k.reads[0]]
             return _Part(f"{head}: no data moves", self._view(name, base, leaf_chain(k.body.outputs[0])[1]), True)
-        if i in self.layout.in_place:
-            self.names[k.writes[0]] = self.names[self.layout.in_place[i]]
+        if i in self.in_place:
+            self.names[k.writes[0]] = self.names[self.in_place[i]]
             head += f", in its memory ({self.names[k.writes[0]]})"
         lines = []
-        part = self.layout.parts.get(k.writes[0])
+        part = self.in_parts.get(k.writes[0])
         if part is not None:
             lines += self._fresh(part.of)
             lines += self._view(f"v{k.writes[0]}", self.names[part.of], (part.slice,))
@@ -151,8 +154,11 @@ class _Writer:
             own = emitted.parts.lines
             if emitted.parts.returned:
                 own = [*own, f"    o0 = {emitted.parts.returned}"]
-            if i in self.written:  # the last line copies the value
-                own = [] if i in self.layout.in_place else own[:-1]
+            if i in self.in_place:
+                own = own[emitted.parts.keeping :]
+            if i in self.written:  # each value is copied by a line at the end
+                first = len(own) - (len(k.body.outputs[0].args) - 1)
+                own = [line for at, line in enumerate(own) if at - first not in self.written[i]]
             return _Part(head, lines + self._inline(i, emitted.parts, own, reads, writes), False)
         name, _ = self.called.setdefault(id(emitted), (f"kernel{len(self.called)}", emitted))
         self.globals[name] = emitted.run

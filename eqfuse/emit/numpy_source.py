@@ -48,6 +48,8 @@ class Source:
         self.held_bytes = 0  # copies behind views, which a program's function holds until it returns
         self.inline = False
         self.returned: str | None = None  # inline: an expression for the one result, which is an array of its own
+        self.keeping = 0  # of an update: its first lines, which copy what it does not replace
+        self.writes_gaps = False  # may its result have gaps between its elements?
         self.one_ufunc_writes = False  # inline: the last line alone writes, by a ufunc, which minds shared memory
         self.views: dict[str, Node] = {}  # inline: leaves behind views, taken before the first line
         self.rooms: dict[str, TensorType] = {}  # inline: arrays that the lines write results into
@@ -164,6 +166,9 @@ def straight(
     for at, n in enumerate(nodes):
         read = reads[n] if reads[n] != n.args else repeated(n, n.shape[-1] if n.shape else 0)
         args = [operands.get(a) or source.leaf(a) for a in read]
+        if n not in wanted and _is_part(n, reads):
+            operands[n] = f"{args[0]}.{n.op}"
+            continue
         passing = temporaries(n) + buffers(n, n.type.size, lies_apart)
         out = places.get(n)
         dying = next((a for a in read if _reusable(a, n, at, last, owned)), None)
@@ -194,6 +199,13 @@ def straight(
         owned.difference_update(left)
         if n not in places:
             owned.add(n)
+
+
+def _is_part(n: Node, reads: dict[Node, tuple[Node, ...]]) -> bool:
+    """Is `n` the real or imaginary part of a complex array at hand, for one reader? No copy is made of it."""
+    (whole, *more) = n.args or (n,)
+    alone = n.op in ("real", "imag") and whole.dtype.kind == "c" and not more and whole not in reads
+    return alone and sum(args.count(n) for args in reads.values()) == 1
 
 
 def _statements(n: Node, read: Sequence[Node], args: list[str], out: str) -> list[str]:

@@ -47,7 +47,7 @@ class Stage:
     """The lines of one stage. `letter` starts its names; `span` names the bounds of its block.
 
     `given` names tiles that an earlier stage has made; `written` names tiles that outputs go into, where they are not
-    simply slices of the arrays to write.
+    simply slices of the arrays to write; `gaps`: the rows of the output are apart, no place to work in.
     """
 
     def __init__(
@@ -60,8 +60,9 @@ class Stage:
         span: tuple[str, str] = ("i", "j"),
         given: dict[Node, str] | None = None,
         written: dict[Node, str] | None = None,
+        gaps: bool = False,
     ) -> None:
-        self.source, self.body, self.panel, self.cut = source, body, panel, cut
+        self.source, self.body, self.panel, self.cut, self.gaps = source, body, panel, cut, gaps
         self.letter, self.span = letter, span
         self.given = given or {}
         self.slices: list[tuple[str, str, Shape, bool]] = []  # tile, array, dims, right operand?
@@ -89,6 +90,12 @@ class Stage:
             text for n, args in zip(self.nodes, self.operands, strict=True) for text in self._text(n, args)
         ]
         self.statements += [f"copyto({y}, {self.given[o]})" for o, y in self.outputs.items() if o in self.given]
+
+    @property
+    def writes_gaps(self) -> bool:
+        """May the one output have gaps? A reshape of it would be a copy."""
+        (*more, o) = self.body.outputs
+        return not more and o in self.outputs and self._shaped("o0", self.panel.dims(o.shape), o.shape) == "o0"
 
     @property
     def multiplies(self) -> bool:
@@ -240,7 +247,7 @@ class Stage:
         """Only one tile may write each element of an output before its value is final."""
         dims = self.panel.dims(n.shape)
         own = all(dims[a] == self.panel.extents[a] for a in (*self.cut.loops, self.cut.axis))
-        return own and slot.output is None and slot.dtypes == {n.dtype}
+        return own and not self.gaps and slot.output is None and slot.dtypes == {n.dtype}
 
     def _blends(self, n: Node) -> bool:
         return n.op == "where" and self._elements(n) >= CHOOSE_FROM and bits(n.dtype) is not None

@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from eqfuse.ir import TensorType
+from eqfuse.ir import Shape, TensorType
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.row import Op, Role, Types, need, no_flops
 
 MODES = ("set", *(name for name, ufunc in UFUNCS.items() if ufunc.nin == 2))
+
+Ranges = tuple[tuple[int, int, int], ...]
+_MOST_BOXES = 16  # that are kept apart; beyond, all of the array
+
+
+def apart(a: Ranges, b: Ranges) -> bool:
+    """Do the boxes around two slices of an array share no element?"""
+    return any(first[1] <= second[0] or second[1] <= first[0] for first, second in zip(a, b, strict=True))
+
+
+def uncovered(shape: Shape, slices: Sequence[Ranges]) -> list[Ranges]:
+    """Slices that together are what `slices` leave of an array; the whole of it where they are many."""
+    whole = tuple((0, extent, 1) for extent in shape)
+    boxes = [whole]
+    for cut in slices:
+        if all(step == 1 for _, _, step in cut):
+            boxes = [part for box in boxes for part in _without(box, cut)]
+        if len(boxes) > _MOST_BOXES:
+            return [whole]
+    return boxes
+
+
+def _without(box: Ranges, cut: Ranges) -> list[Ranges]:
+    """What remains of `box` without `cut`: at most two slabs per axis."""
+    met = [(max(a, c), min(b, d)) for (a, b, _), (c, d, _) in zip(box, cut, strict=True)]
+    if any(start >= stop for start, stop in met):
+        return [box]
+    parts = []
+    for axis, ((start, stop, _), (first, last)) in enumerate(zip(box, met, strict=True)):
+        around = [(a, b, 1) for a, b in met[:axis]], box[axis + 1 :]
+        parts += [(*around[0], (a, b, 1), *around[1]) for a, b in ((start, first), (last, stop)) if a < b]
+    return parts
 
 
 def _slice_scatter(types: Types, attrs: tuple) -> TensorType:

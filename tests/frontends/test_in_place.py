@@ -10,7 +10,7 @@ import pytest
 from numpy import empty as new_buffer
 
 import eqfuse as ef
-from eqfuse.runtime import updates_in_place
+from eqfuse.updates import updates as updates_of
 
 X = np.arange(12.0).reshape(3, 4) - 4
 OUTSIDE = np.arange(4.0)
@@ -365,7 +365,7 @@ def test_a_loop_of_updates_writes_into_one_buffer():
     np.testing.assert_allclose(program(x), steps(x), rtol=1e-14)
     updates = [k for k in program.plan.kernels if any(n.op in ("slice_scatter", "scatter") for n in k.body.operators)]
     assert len(updates) >= 5
-    assert len(updates_in_place(program.plan)) >= len(updates) // 2
+    assert len(updates_of(program.plan).in_place) >= len(updates) // 2
     np.testing.assert_array_equal(x, np.arange(400_000.0).reshape(400, 1000))
 
 
@@ -422,3 +422,55 @@ def test_asarray_of_an_array_of_rank_0_is_the_array_itself() -> None:
     x, y = np.array(3), np.array(3)
     assert [np.asarray(v).item() for v in ef.jit(program)(y)] == [np.asarray(v).item() for v in program(x)] == [2, 2, 7]
     assert y == x
+
+
+def test_a_stencil_with_its_border_is_one_pass_and_a_few_edges():
+    def diffuse(u: Any) -> Any:
+        for _ in range(3):
+            change = np.zeros_like(u)
+            change[1:-1, 1:-1] = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4 * u[1:-1, 1:-1]
+            u = u + 0.1 * change
+            u[0, :] = 1.0
+            u[:, 0] = u[:, 1]
+            u[:, -1] = u[:, -2]
+        return u
+
+    x = np.random.default_rng(0).standard_normal((700, 703))
+    program = ef.compile(diffuse, x)
+    np.testing.assert_allclose(program(x), diffuse(x), rtol=1e-12)
+    inside = [k for k in program.plan.kernels if k.kind == "map"]
+    assert len(inside) == 3, program.plan
+    placed = program._layout.updates
+    assert len(placed.parts) == 3  # the inside is written where it stays
+    assert len(placed.in_place) == 3  # the columns are written beside it
+
+
+def left_of_what_changes(x: Any) -> Any:
+    u = x * 2.0
+    left, both = u[:, :2], u[:, :3]
+    seen = left + 0.5
+    u[:, 3] = 7.0
+    return u, seen, both.sum(axis=1), left * seen
+
+
+def over_what_changes(x: Any) -> Any:
+    u = x * 2.0
+    v = u + 0.0
+    v[:, 3] = 7.0
+    return v, u[:, 1:] + v[:, 1:], u[::2, 3]
+
+
+def two_writes_that_overlap(x: Any) -> Any:
+    u = np.empty_like(x)
+    u[1:] = np.sqrt(np.abs(x[1:])) + x[1:]
+    u[:2] = x[:2] * 3
+    w = u * 1.0
+    w[1:, 1:] = u[:-1, :-1] - w[1:, 1:]
+    w[0, 0] = w[2, 2]
+    return w, u
+
+
+@pytest.mark.parametrize("rows", (3, 600))
+@pytest.mark.parametrize("fn", (left_of_what_changes, over_what_changes, two_writes_that_overlap))
+def test_who_reads_an_array_before_it_changes_sees_what_was_there(fn: Callable[..., Any], rows: int):
+    agrees(fn, np.random.default_rng(1).standard_normal((rows, 4)))

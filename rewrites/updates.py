@@ -1,0 +1,150 @@
+"""Laws of arrays with parts replaced: buffers filled by slices, borders written after the inside, reads of both.
+
+In: nothing. Out: `LAWS`. An update copies what it does not replace, so that what follows is done on the part alone, a
+read looks past what it does not see, and of two updates in a row one is left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from eqfuse.ir import TensorType
+from eqfuse.ops.updates import apart
+from eqfuse.rewrites.joins import Widths, pad
+from eqfuse.rewrites.law import (
+    EXACT,
+    REASSOCIATES,
+    Exactness,
+    Law,
+    Term,
+    apply,
+    attrs,
+    bounded,
+    computed,
+    guard,
+    tensors,
+)
+from eqfuse.rewrites.layout import Ranges, of_complex
+
+x, y, v, w, u, c = tensors("x y v w u c")
+r, s, t, widths = attrs("r s t widths")
+
+Slices = tuple[Ranges, ...]
+
+
+def update(a: Term, *values: Term, slices: Any = s) -> Term:
+    return apply("slice_scatter", a, *values, attrs=(slices,))
+
+
+def _around(t: TensorType, shape: tuple[int, ...], slices: Slices) -> Widths | None:
+    """How far the one slice stays from each end; None where it skips elements or has none."""
+    (ranges,) = slices
+    whole = t.size and all(step == 1 for _, _, step in ranges)
+    return tuple((start, n - stop) for (start, stop, _), n in zip(ranges, shape, strict=True)) if whole else None
+
+
+def _between(t: TensorType, widths: Widths) -> Ranges:
+    """The slice of a padded array that holds `t`."""
+    return tuple((before, before + n, 1) for n, (before, _) in zip(t.shape, widths, strict=True))
+
+
+def _one_between(t: TensorType, widths: Widths) -> Slices:
+    return (_between(t, widths),)
+
+
+def _alike(a: TensorType, b: TensorType, widths: Widths) -> bool:
+    return a.shape == tuple(n + before + after for n, (before, after) in zip(b.shape, widths, strict=True))
+
+
+def _apart(slices: Slices, ranges: Ranges) -> bool:
+    return all(apart(ranges, written) for written in slices)
+
+
+def _most(x: TensorType, ranges: Ranges) -> bool:
+    return 2 * math.prod(len(range(*r)) for r in ranges) > x.size
+
+
+def _within(inner: Ranges, outer: Ranges) -> Ranges | None:
+    """The slice `inner` as one of what the slice `outer` holds; None where it holds more."""
+    found = []
+    for (start, stop, step), (first, end, by) in zip(inner, outer, strict=True):
+        positions, base = range(start, stop, step), range(first, end, by)
+        if not positions:
+            found.append((0, 0, 1))
+            continue
+        if positions[0] not in base or positions[-1] not in base or (len(positions) > 1 and step % by):
+            return None
+        jump = step // by if len(positions) > 1 else 1
+        found.append((base.index(positions[0]), base.index(positions[-1]) + 1, jump))
+    return tuple(found)
+
+
+def _seen(at: int) -> Callable[[Slices, Ranges], Ranges | None]:
+    """The slice of value `at` that a slice of the update is; None where it sees anything else."""
+
+    def seen(slices: Slices, ranges: Ranges) -> Ranges | None:
+        hidden = not _apart(slices[at + 1 :], ranges)
+        return None if hidden else _within(ranges, slices[at])
+
+    return seen
+
+
+def _hidden(slices: Slices, later: Slices) -> bool:
+    """Does one later write cover the one before?"""
+    return any(_within(slices[0], ranges) is not None for ranges in later)
+
+
+def _in_turn(slices: Slices, later: Slices) -> Slices:
+    return (*slices, *later)
+
+
+def _laws_of(count: int) -> list[Law]:
+    values = (v, w, u)[:count]
+    updated = update(x, *values)
+    return [
+        Law(f"slice_beside_{count}_updates", updated.slice(r), x.slice(r),
+            (guard("nothing written is seen", _apart, s, r),), EXACT),
+        *(Law(f"slice_of_update_{at + 1}_of_{count}", updated.slice(r), value.slice(computed(_seen(at), s, r)),
+              exactness=EXACT) for at, value in enumerate(values)),
+        Law(f"update_under_{count}_updates", update(update(x, y), *values, slices=t), update(x, *values, slices=t),
+            (guard("the later writes hide the first", _hidden, s, t),), EXACT),
+    ]  # fmt: skip
+
+
+def _law_of_reader(count: int) -> Law:
+    """Who reads most of an array may read what it becomes, which is read anyway."""
+    updated = update(x, *(v, w)[:count])
+    return Law(f"slice_after_{count}_updates", (updated, x.slice(r)), (updated, updated.slice(r)),
+        (guard("nothing written is seen", _apart, s, r), bounded("most is seen", _most, x, r)), EXACT)  # fmt: skip
+
+
+def _law_of_meeting(first: int, then: int) -> Law:
+    values = (v, w, u, y)[: first + then]
+    return Law(
+        f"{first}_and_{then}_updates_meet",
+        update(update(x, *values[:first]), *values[first:], slices=t),
+        update(x, *values, slices=computed(_in_turn, s, t)),
+        exactness=EXACT,
+    )
+
+
+def _law_of_added(op: str, exactness: Exactness) -> Law:
+    inside = x.slice(computed(_between, v, widths))
+    return Law(f"{op}_of_padded_is_update", apply(op, x, pad(v, 0.0)),
+        update(x, apply(op, inside, v), slices=computed(_one_between, v, widths)),
+        (guard("x has the padded shape", _alike, x, v, widths),), exactness)  # fmt: skip
+
+
+_OF_REALS = [
+    Law("update_of_constant_is_pad", update(c.broadcast_to(r), v), pad(v, c, computed(_around, v, r, s)),
+        exactness=EXACT),
+    *(law for count in (1, 2, 3) for law in _laws_of(count)),
+    *map(_law_of_reader, (1, 2)),
+    *(_law_of_meeting(first, then) for first, then in ((1, 1), (1, 2), (2, 1), (1, 3), (2, 2), (3, 1))),
+    _law_of_added("add", REASSOCIATES),  # -0.0 + 0.0 is 0.0
+    _law_of_added("subtract", EXACT),
+]  # fmt: skip
+
+LAWS = list(map(of_complex, _OF_REALS))
