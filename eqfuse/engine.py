@@ -161,7 +161,7 @@ class Engine:
 
     def add(self, nodes: Iterable[Node]) -> None:
         """Insert `nodes` (arguments first), each under the name that `name` gives."""
-        lines = []
+        lines: list[str] = []
         for n in nodes:
             if n in self._names:
                 continue
