@@ -109,7 +109,7 @@ def test_a_plan_of_many_kernels_is_proved() -> None:
     prove(segment, kernels, [key[n] for n in graph.inputs], [key[n] for n in graph.outputs])
 
 
-def test_no_name_in_the_e_graph_ends_in_a_digit() -> None:
+def test_no_global_of_the_e_graph_ends_in_a_digit() -> None:
     """egglog may read a global as another whose name is its own with digits behind it."""
     segment = program()
     engine = segment._engine
@@ -117,4 +117,4 @@ def test_no_name_in_the_e_graph_ends_in_a_digit() -> None:
     graph = segment.graph
     prove(segment, [(Graph(graph.inputs, graph.outputs), ["a", "w", "b"], ["y", "s"])], ["a", "w", "b"], ["y", "s"])
     names = [name for name in engine._egraph.freeze().functions if name.startswith("$")]
-    assert len(names) > 8 and not [name for name in names if name[-1].isdigit()]
+    assert not [name for name in names if name[-1].isdigit()]
