@@ -33,7 +33,7 @@ class Budget:
     """Limits of saturation: seconds over the whole program, nodes and rounds per distinct segment.
 
     Seconds are of this thread's processor time, so that a busy machine plans as an idle one does. Where no number of
-    nodes is given it is four times those of the segment, and 2,000 for a small one: what comes later decides next to
+    nodes is given it is four times those of the segment, and 4,000 for a small one: what comes later decides next to
     nothing. Seconds and nodes also end a round that has begun: matches beyond them are declined. `optimum`: seconds of
     one core that the extractor "exact" may take for each distinct segment, beside those of "flow".
     """
@@ -108,7 +108,7 @@ class Saturation:
     def __init__(self, engine: Engine, rules: Sequence[Rule], budget: Budget, start: float) -> None:
         engine.load(rules)
         self._engine, self._budget, self._start = engine, budget, start
-        self._most = max(2000, 4 * engine.size) if budget.nodes is None else budget.nodes
+        self._most = max(4000, 4 * engine.size) if budget.nodes is None else budget.nodes
         self._law_of = {rule.name: rule.law.name for rule in rules}
         self.fired: Counter[str] = Counter()
         self.seconds: defaultdict[str, float] = defaultdict(float)
