@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import ml_dtypes  # noqa: F401  (registers bfloat16 with NumPy)
 import numpy as np
 
+from eqfuse.emit.numpy_turn import ROOM, turned
 from eqfuse.errors import TargetUnavailable, UnsupportedOp
 from eqfuse.files import cache_dir, set_aside, write_atomically
 from eqfuse.hardware import DEVICES, GROUPS, Device, Levels, Rates
@@ -30,6 +31,7 @@ from eqfuse.ops.special import SPECIAL
 from eqfuse.threads import one_blas_thread
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int64")
+TURNED = 512  # rows and columns of the array that is transposed
 ELEMENTS = 16384  # per measured call: three float32 arrays fill 192 KiB, a usual tile
 
 # Operators without a call of their own: the one they are priced as.
@@ -72,8 +74,8 @@ def load() -> Device:
 
 
 def profile_path() -> Path:
-    """Where this CPU's profile lives. The name changes with the CPU, its thread count, and the table of operators."""
-    key = f"{cpu_name()}|{thread_count()}|{sorted(TABLE)}|{list(Device.__dataclass_fields__)}"
+    """Where this CPU's profile lives. The name changes with the CPU, its thread count, and what is measured."""
+    key = f"{cpu_name()}|{thread_count()}|{sorted(TABLE)}|{sorted(_FREE)}|{list(Device.__dataclass_fields__)}"
     return cache_dir() / "devices" / f"cpu-{hashlib.sha256(key.encode()).hexdigest()[:12]}.json"
 
 
@@ -138,6 +140,7 @@ def measure(quick: bool) -> Device:
         seconds[op] = seconds[as_op]
     for op, other in _IN_PROPORTION.items():
         seconds[op] = tuple((dtype, s * _USUAL[op] / _USUAL[other]) for dtype, s in seconds[other])
+    seconds["transpose"] = tuple((dtype, _transposed(np.dtype(dtype), stop_after)) for dtype in DTYPES)
     for op in _FREE:
         seconds[op] = tuple((dtype, 0.0) for dtype in DTYPES)
     near, all_levels, dispatch = _memory(found, threads, quick)
@@ -174,7 +177,7 @@ def _smallest_kernel(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def _measured_ops() -> Iterator[str]:
     """Every operator that computes, except products and those priced as another."""
-    unmeasured = _FREE | set(SAME_AS) | set(_IN_PROPORTION)
+    unmeasured = _FREE | {"transpose"} | set(SAME_AS) | set(_IN_PROPORTION)
     yield from (name for name, op in TABLE.items() if op.role is not Role.CONTRACTION and name not in unmeasured)
 
 
@@ -228,6 +231,13 @@ def _values(dtype: np.dtype) -> np.ndarray:
     random = np.random.default_rng(0)
     integers = dtype.kind == "i"
     return (random.integers(1, 9, ELEMENTS) if integers else random.uniform(0.1, 0.9, ELEMENTS)).astype(dtype)
+
+
+def _transposed(dtype: np.dtype, stop_after: float) -> float:
+    """Seconds per element of reading an array across the axis it lies along, by blocks, on one thread."""
+    x = np.zeros((TURNED, TURNED), dtype)
+    call = partial(turned, np.empty_like(x), x.T, np.empty(ROOM, np.uint8))
+    return _seconds(call, stop_after) / x.size
 
 
 def _product(dtype: str, quick: bool) -> float:

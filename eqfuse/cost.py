@@ -2,9 +2,10 @@
 
 In: what a kernel body is (its kind's `State`), does (`Work`) and moves, on a `Device`. Out: `Price`, seconds and bytes.
     seconds = launch + max(bytes / bandwidth of the level they fit in, sum of elements x seconds per element)
-plus a twentieth of the smaller, which does not quite hide under the larger. After Williams, Waterman, Patterson,
-"Roofline" (CACM 2009), with one rate per function: an exp is not an add. A kind that knows more may price its kernels
-otherwise. Next stop: `eqfuse/kinds/`.
+plus a twentieth of the smaller, which does not quite hide under the larger; on a CPU, where a thread waits for what it
+reads, its own share of the memory time is added to its work. After Williams, Waterman, Patterson, "Roofline" (CACM
+2009), with one rate per function: an exp is not an add. A kind that knows more may price its kernels otherwise. Next
+stop: `eqfuse/kinds/`.
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ class Work:
 
 _NOTHING = Work(0, 0.0, 0)
 CLEARLY = 1.3  # predicted gain from which on tiles and threads are used
+# seconds of a call, alone, from which on two threads gain: a fifth of that, on two, takes as long as on one
+LASTING = 1.5e-5
+LOCK = 2  # times as long as alone a call takes in a tile: threads wait for Python's lock between calls
 WAKE = 4  # times the cost of handing work to threads that are awake: those of a program called now and then are not
 SLIDING = 30  # NumPy reduces a sliding view element by element: a 2x2 max-pool of 51 MB took 195 ms, by panels 6
 # rows that NumPy begins in the time of a call: of an elementwise operator, of a sum, of another reduction
@@ -50,17 +54,19 @@ ROWS, SUMS, EXTREMES = 140, 40, 17
 PRODUCTS, NUMBERS = 40, 600  # small matrices of a stack, and operations on them, that take as long as a call
 MICRO = 16, 8, 16  # rows, terms of a sum and columns that BLAS computes at once, whether or not they are there
 UNPACKED = ("take", "take_along_axis", "scatter", "cumsum", "searchsorted", "digitize")  # one element after another
+ALONE = 8  # times as long as by blocks
+_AS_WIDE = {1: "int8", 2: "float16", 4: "float32", 8: "float64", 16: "complex128"}
 JOINED = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 
 
 def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device, apart: int = 0) -> Work:
     """What one application of `op` costs to compute, all threads at work.
 
-    `apart`: elements of its operands that lie a cache line or more from the one before.
+    `apart`: elements of its operands that lie a cache line or more from the one before; of a view, those it copies.
     """
     described = row(op)
     if described.role in (Role.LEAF, Role.VIEW):
-        return _NOTHING
+        return turned(apart, types[0].dtype.itemsize, device) if apart and device.kind == "cpu" else _NOTHING
     flops = described.flops(types, out, attrs)
     dtype = types[0].dtype.name if op != "where" else out.dtype.name
     if described.role is Role.CONTRACTION:
@@ -71,8 +77,13 @@ def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], de
             seconds += gathered * device.element_seconds("add", dtype)
         elif device.kind == "cpu":
             by_numbers = flops * device.call_seconds / NUMBERS / device.threads  # NumPy's own loop, for the smallest
-            seconds = min(seconds * _padded(types), seconds + by_numbers)
-            matrices = math.prod(out.shape[:-2])
+            one = math.prod(types[1].shape[:-2]) == 1  # matrix on the right: the stack on the left is its rows
+            rows = math.prod(types[0].shape[:-1]) if one else types[0].extent(-2)
+            seconds *= _padded(rows, types)
+            if rows > 1 < types[1].extent(-1):  # BLAS copies the left operand, which few columns do not make up for
+                seconds += types[0].size * device.element_seconds("transpose", dtype)
+            seconds = min(seconds, flops / device.contraction_flops(dtype) + by_numbers)
+            matrices = 1 if one else math.prod(out.shape[:-2])
             if matrices > 1:  # one call of BLAS, or of that loop, for each
                 seconds += matrices * device.call_seconds / PRODUCTS / device.threads
         return Work(flops, seconds, 1, _whole(out, types, seconds, device))
@@ -141,9 +152,9 @@ def _rows_reduced(op: str, attrs: tuple, x: TensorType) -> float:
     return min(x.size / run / (SUMS if of_sum else EXTREMES), by_columns)
 
 
-def _padded(types: Sequence[TensorType]) -> float:
+def _padded(rows: int, types: Sequence[TensorType]) -> float:
     """How many times the products of a matrix product BLAS computes. A vector it reads as fast as memory gives."""
-    sizes = types[0].extent(-2), types[0].extent(-1), types[1].extent(-1)
+    sizes = rows, types[0].extent(-1), types[1].extent(-1)
     if 1 in sizes:
         return 1.0
     return math.prod(max(least / max(n, 1), 1) for n, least in zip(sizes, MICRO, strict=True))
@@ -163,13 +174,27 @@ def total(works: Iterable[Work], reduced: int = -1) -> Work:
     return Work(flops, seconds, calls, whole, once)
 
 
+def turned(elements: int, itemsize: int, device: Device) -> Work:
+    """What it takes to read an array across the axis that it lies along: by blocks, or by NumPy alone, which takes a
+    cache line for every element once these are too many for a cache (`eqfuse/emit/numpy_turn.py`)."""
+    seconds = elements * device.element_seconds("transpose", _AS_WIDE.get(itemsize, "float64"))
+    alone = ALONE if elements * itemsize > device.l2_bytes else 2
+    return Work(0, seconds, 0, seconds * device.threads * alone)
+
+
+def _least_tiles(device: Device) -> int:
+    """The fewest that a kernel is cut into: one thread may be late."""
+    return 2 * device.threads if device.threads > 1 else 1
+
+
 def tiles_pay(done: Work, moved: int, device: Device) -> bool:
     """Are tiles on several threads clearly faster than one NumPy call after another on whole arrays?
 
     `moved`: bytes that the kernel reads and writes.
     """
-    tiles = (done.calls + done.once) * device.call_seconds * (1 + moved / device.tile_bytes) / device.threads
-    tiled = WAKE * device.dispatch_seconds + max(done.seconds, moved / device.bandwidth(moved)) + tiles
+    tiles = max(_least_tiles(device), 1 + moved / device.tile_bytes)
+    calls = (done.calls * tiles / device.threads + done.once) * device.call_seconds
+    tiled = WAKE * device.dispatch_seconds + max(done.seconds, moved / device.bandwidth(moved)) + calls
     return done.whole > CLEARLY * tiled
 
 
@@ -200,14 +225,22 @@ def roofline(
     traffic = read + written
     if device.kind == "gpu":
         return _gpu(read, written, done, device)
+    lone = state.kind == "reduce" and done.calls + done.once == 1  # NumPy takes the axes in the order in which they lie
+    if not lone and (across := state.across(itemsize)):
+        done = total([done, *[turned(math.prod(state.space), itemsize, device)] * across])
     # between the kernel that writes a value and the one that reads it lies the traffic of both: hence 2 x
     memory = traffic / device.bandwidth(2 * traffic)
     if not _tiled(state, done) or not tiles_pay(done, traffic, device):
         seconds = max(done.whole, traffic / device.single.bandwidth(2 * traffic))
     else:
-        tiles = max(1, math.ceil(LIVE * itemsize * math.prod(state.space) / device.tile_bytes))
-        seconds = device.dispatch_seconds + (done.calls * tiles / device.threads + done.once) * device.call_seconds
-        seconds += _overlapped(memory, done.seconds)
+        tiles = max(_least_tiles(device), math.ceil(LIVE * itemsize * math.prod(state.space) / device.tile_bytes))
+        calls: float = done.calls * tiles
+        if device.threads > 1:  # tiles are larger where calls would be short
+            calls = LOCK * min(calls, max(done.calls * _least_tiles(device), done.seconds * device.threads / LASTING))
+        seconds = device.dispatch_seconds + (calls / device.threads + done.once) * device.call_seconds
+        # a call waits for what it reads from memory; only the tiles of other threads go on meanwhile
+        alone = traffic / device.single.bandwidth(2 * traffic) / device.threads
+        seconds += max(_overlapped(memory, done.seconds), done.seconds + alone)
     seconds += device.launch_seconds
     return Price(seconds, read, written, done.flops, _bound(seconds, memory, done.seconds))
 

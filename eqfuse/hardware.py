@@ -192,7 +192,8 @@ class Group(NamedTuple):
 
 
 GROUPS = (
-    Group("input const transpose reshape broadcast_to slice flip sliding_window", 0, 0),
+    Group("input const reshape broadcast_to slice flip sliding_window", 0, 0),
+    Group("transpose", 0, 0.6),  # where the array is copied
     Group("add subtract multiply negative abs square sign floor ceil trunc round copysign signbit", 1, 0.1),
     Group("maximum minimum fmax fmin where cast real imag complex conj concat pad slice_scatter bitcast", 1, 0.1),
     Group("window_max window_sum", 1, 0.1),

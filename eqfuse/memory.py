@@ -135,7 +135,7 @@ class Results:
     def new(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """An array without values."""
         nbytes = math.prod(shape) * dtype.itemsize
-        if not (_COUNTED and LEAST_RESULT <= nbytes <= KEPT_RESULTS // 4):
+        if not (_COUNTED and LEAST_RESULT <= nbytes <= KEPT_RESULTS // 2):
             return np.empty(shape, dtype)
         with self.lock:
             block = self._block(nbytes)

@@ -16,6 +16,7 @@ from eqfuse.extract.ledger import Ledger, Works, count, union
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Literal, Node, TensorType, const, input_node, node
 from eqfuse.kinds import State, join, leaf, price
+from eqfuse.kinds.state import view_strides
 from eqfuse.ops import Role, row
 from eqfuse.plan import Price
 from eqfuse.space import ENode, Segment
@@ -133,7 +134,7 @@ class Grammar:
         apart = 0
         for part, arg in zip(parts, enode.args, strict=True):
             if part.state.strides is not None:
-                apart += _apart(part.state, self.classes[arg].type)
+                apart += _apart(part.state, self.classes[arg].type, enode)
         number = self._ledger.number((of, enode, apart), lambda: self._work(of, enode, apart))
         name: tuple = (of, enode)  # of a product; a tiled kernel on a GPU holds one derivation of it
         if self.device.kind == "gpu" and parts and parts[0].works:
@@ -158,7 +159,8 @@ class Grammar:
             return "it would need its own result"
         role = row(enode.op).role
         if role is Role.VIEW and state.at_leaf:
-            leaves = {c: min(size, self._sizes[of]) for c, size in leaves.items()}
+            touched = self._sizes[of] * (_spread(state, self.classes[of].type) if self.device.kind == "cpu" else 1)
+            leaves = {c: min(size, touched) for c, size in leaves.items()}
             for c, size in leaves.items():
                 if size < self._sizes[c] == parts[0].leaves[c]:
                     self._views.setdefault(c, {})[of] = size
@@ -306,12 +308,28 @@ def _nothing(_: Cut) -> Price:
     return Price(0.0, 0, 0, 0, "memory")
 
 
-def _apart(state: State, t: TensorType) -> int:
-    """How many elements of an array in memory are read far from the one before: all, where it is a transposed view."""
-    if state.strides is None:
-        return 0
+def _apart(state: State, t: TensorType, reader: ENode) -> int:
+    """How many elements of an array in memory `reader` reads one by one, far from the one before.
+
+    Not those of an array that lies along another axis: its kernel copies it by blocks, as its state says.
+    """
+    assert state.strides is not None
     step = next((abs(s) for n, s in zip(state.shape[::-1], state.strides[::-1], strict=True) if n > 1), 0)
-    return t.size if step * t.dtype.itemsize >= LINE else 0
+    if step * t.dtype.itemsize < LINE:
+        return 0
+    role = row(reader.op).role
+    across = state.across(t.dtype.itemsize) > 0
+    if role is Role.VIEW:
+        copies = reader.op == "reshape" and view_strides("reshape", reader.attrs, state.shape, state.strides) is None
+        return t.size if across and copies else 0
+    return 0 if across and role in (Role.ELEMENTWISE, Role.REDUCTION) else t.size
+
+
+def _spread(state: State, t: TensorType) -> int:
+    """How many times its own bytes the cache lines of a view are: neighbours may be some elements apart."""
+    assert state.strides is not None
+    steps = [abs(s) for n, s in zip(state.shape, state.strides, strict=True) if n > 1 and s]
+    return min(min(steps, default=1), max(1, LINE // t.dtype.itemsize))
 
 
 def _size(shape: tuple[int, ...]) -> int:

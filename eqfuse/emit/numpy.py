@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from eqfuse.emit.numpy_conv import conv_kernel
-from eqfuse.emit.numpy_library import library_kernel
-from eqfuse.emit.numpy_ops import WINDOWED
+from eqfuse.emit.numpy_library import library_kernel, turning_kernel
+from eqfuse.emit.numpy_ops import WINDOWED, computes
 from eqfuse.emit.numpy_panel import panel_kernel
 from eqfuse.emit.numpy_reduce import reduce_kernel, reductions_last, worth_it
 from eqfuse.emit.numpy_source import Source, straight_kernel
 from eqfuse.emit.numpy_window import window_kernel
-from eqfuse.emit.panel import cut, panel_of, tile_elements, worth_tiling
+from eqfuse.emit.panel import cut, grain, panel_of, tile_elements, worth_tiling
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph
 from eqfuse.kinds import kind_named
@@ -85,11 +85,14 @@ def _source(kind: str, body: Graph, device: Device, gaps: bool) -> Source:
     own = kind_named(kind).numpy
     if own is not None:
         return own(body, device)
-    if kind in ("library", "view") and not any(n.op in WINDOWED for n in body.nodes):
+    computed = any(computes(n) for n in body.nodes)
+    if kind in ("library", "view") and computed and not any(n.op in WINDOWED for n in body.nodes):
         return library_kernel(body)
     body = push_views(body)
     if not worth_tiling(body, device) or not all(o.type.size for o in body.outputs):
         return straight_kernel(body)
+    if not computed:
+        return turning_kernel(body, device)
     return _panels(body, device, gaps)
 
 
@@ -103,14 +106,15 @@ def _panels(body: Graph, device: Device, gaps: bool) -> Source:
     products = [n for n in body.operators if row(n.op).role is Role.CONTRACTION]
     values = [n for n in body.nodes if row(n.op).role is not Role.LEAF]
     whole = [a for a, w in enumerate(panel.whole) if w]
-    row_elements = max(math.prod(panel.dims(n.shape)[a] for a in whole) for n in values)
+    depth = max((n.args[0].shape[-1] for n in products), default=0)  # the rows of a left operand pass the cache too
+    row_elements = max(depth, *(math.prod(panel.dims(n.shape)[a] for a in whole) for n in values))
     target = tile_elements(body, device)
     reductions = reductions_last(body)
     if reductions and not products and worth_it(panel, target, device.threads):
         return reduce_kernel(body, reductions, panel, target, device.threads)
     if panel.short_rows() and not products:
         panel = panel.flip()
-    chosen = cut(panel, row_elements, target, device.threads, max((n.args[0].shape[-1] for n in products), default=0))
+    chosen = cut(panel, row_elements, target, device.threads, depth, grain(body))
     if chosen is None or chosen.count == 1:
         return straight_kernel(body)
     return panel_kernel(body, panel, chosen, device.threads, gaps)

@@ -13,8 +13,10 @@ import numpy as np
 
 from eqfuse.emit.numpy_ops import computes
 from eqfuse.emit.numpy_source import Source, named, straight_kernel
-from eqfuse.emit.numpy_temporaries import temporaries
+from eqfuse.emit.numpy_temporaries import copied, temporaries, unreshaped
+from eqfuse.emit.numpy_turn import ROOM, run_axis
 from eqfuse.errors import UnsupportedOp
+from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Node, const, substitute
 from eqfuse.ops import Role, row
 from eqfuse.ops.fft import TRANSFORMS
@@ -71,6 +73,27 @@ def library_kernel(body: Graph) -> Source:
         source.line(_call(source, n, args))
     for place in source.writes[1:]:
         source.line(f"copyto({place}, o0)")
+    return source
+
+
+def turning_kernel(body: Graph, device: Device) -> Source:
+    """The kernel of a body without operators that copies arrays across the axes they lie along, on all threads."""
+    source = Source(body)
+    for o, place in zip(body.outputs, source.writes, strict=True):
+        base = unreshaped(o)
+        at = place if base is o else f"{place}.reshape({base.shape})"
+        if run_axis(base) is None:
+            source.passes(copied(base))
+            source.line(f"copyto({at}, {source.view(base)})")
+            continue
+        source.line(f"x = {source.view(base)}")
+        source.line(f"y = {at}")
+        source.line("def tiles(turns):")
+        source.line(f"room = scratch({ROOM})", 2)
+        source.line("for turn in turns:", 2)
+        source.line("turned(y, x, room, turn)", 3)
+        source.line(f"share(tiles, pieces(x), {device.threads}, False)")
+        source.scratch_bytes, source.threads = ROOM, device.threads
     return source
 
 

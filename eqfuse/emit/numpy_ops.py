@@ -6,15 +6,17 @@ Users' names and constants never reach this text: operands are names that the em
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from eqfuse.emit.numpy_erf import erf as fast_erf
+from eqfuse.emit.numpy_turn import pieces, turned
 from eqfuse.emit.numpy_where import choose
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir import Node
+from eqfuse.ir import Node, Shape
 from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import UFUNCS, complex_array
 
@@ -26,7 +28,7 @@ JOINS = {
 WINDOWED = ("conv", "window_max", "window_sum")  # small ones run by their meaning
 
 NAMES: dict[str, Any] = {
-    "fast_erf": fast_erf, "choose": choose, "clip": np._core.umath.clip,  # type: ignore[attr-defined]
+    "fast_erf": fast_erf, "choose": choose, "turned": turned, "pieces": pieces, "clip": np._core.umath.clip,  # type: ignore[attr-defined]
     **UFUNCS, "vecdot": np.vecdot, "matmul": np.matmul, "dot": np.dot, "copyto": np.copyto, "where": np.where,
     "argmax": np.argmax, "argmin": np.argmin, "complex_array": complex_array,
     "empty": np.empty, "broadcast_to": np.broadcast_to, "flip": np.flip, "ascontiguousarray": np.ascontiguousarray,
@@ -63,10 +65,27 @@ def into(n: Node, args: Sequence[str], out: str, axes: tuple[int, ...] = ()) -> 
 
 def whole_product(n: Node, args: Sequence[str], out: str) -> str:
     """The product of whole arrays into `out`, which has no gaps. For two matrices ``dot`` takes half the time to call
-    BLAS, and calls it for operands of any strides.
+    BLAS, and calls it for operands of any strides. A stack times one matrix is one product: ``matmul`` would read that
+    matrix for each of the stack.
     """
-    plain = all(len(a.shape) == 2 for a in n.args) and n.dtype.char in "fdFD"
-    return f"{'dot' if plain else 'matmul'}({args[0]}, {args[1]}, {out})"
+    left, right = args
+    if n.dtype.char not in "fdFD" or not one_product(n):
+        return f"matmul({left}, {right}, {out})"
+    if len(n.args[0].shape) > 2:
+        left, out = f"{left}.reshape({folded(n.args[0])})", f"{out}.reshape({folded(n)})"
+    if len(n.args[1].shape) > 2:
+        right = f"{right}.reshape({folded(n.args[1])})"
+    return f"dot({left}, {right}, {out})"
+
+
+def one_product(n: Node) -> bool:
+    """Is the matrix product `n` one of two matrices, the leading axes of its left operand taken as rows?"""
+    return math.prod(n.args[1].shape[:-2]) == 1 and n.shape[:-1] == n.args[0].shape[:-1] and n.type.size > 0
+
+
+def folded(n: Node) -> Shape:
+    """The shape of `n` as one matrix."""
+    return (math.prod(n.shape[:-1]), n.shape[-1])
 
 
 def fresh(n: Node, args: Sequence[str], name: str, dtype: str) -> str:

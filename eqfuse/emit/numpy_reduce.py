@@ -13,7 +13,7 @@ from eqfuse.dtypes import ADDED
 from eqfuse.emit.numpy_ops import JOINS, computes
 from eqfuse.emit.numpy_source import Source, copies, straight
 from eqfuse.emit.numpy_tile import Stage
-from eqfuse.emit.panel import Cut, Panel
+from eqfuse.emit.panel import Cut, Panel, grain
 from eqfuse.ir import Graph, Node, input_node, substitute
 from eqfuse.ops import Role, row
 
@@ -21,7 +21,8 @@ PARTS_PER_THREAD = 4
 
 
 def reductions_last(body: Graph) -> list[Node] | None:
-    """The reductions of a body in which nothing of full size depends on one; None for any other body.
+    """The reductions of a body in which nothing of full size depends on one; None for any other body. What does not
+    depend on one may be a result too.
 
     And None where cutting would show: NumPy rounds a sum of bfloat16 or float8 after every element, from first to last.
     """
@@ -38,7 +39,8 @@ def reductions_last(body: Graph) -> list[Node] | None:
             if n.shape != found[0].shape:
                 return None
             after.add(n)
-    return found if all(o in after for o in body.outputs) else None
+    space = found[0].args[0].shape
+    return found if all(o in after or (computes(o) and o.shape == space) for o in body.outputs) else None
 
 
 def worth_it(panel: Panel, target: int, threads: int) -> bool:
@@ -55,15 +57,19 @@ def reduce_kernel(body: Graph, reductions: list[Node], panel: Panel, target: int
     axis = panel.whole.index(True)
     extent = panel.extents[axis]
     block = max(1, min(extent, target // max(1, math.prod(panel.extents) // extent)))
+    block = min(extent, -(-block // grain(body)) * grain(body))
     parts = min(PARTS_PER_THREAD * threads, math.ceil(extent / block))
     chunk = math.ceil(extent / parts)
     parts, block = math.ceil(extent / chunk), min(block, chunk)
     source = Source(body)
     panel = replace(panel, whole=tuple(a != axis for a in range(len(panel.whole))))
-    graph = Graph(body.inputs, tuple(reductions))
+    full = [o for o in dict.fromkeys(body.outputs) if o not in reductions and o.shape == reductions[0].args[0].shape]
+    graph = Graph(body.inputs, (*reductions, *full))
     names = {n: f"q{k}" for k, n in enumerate(reductions)}
     cut = Cut((), axis, block, parts, parts)
-    stage = Stage(source, graph, panel, cut, written={n: f"z{k}" for k, n in enumerate(reductions)})
+    tiles = {n: f"z{k}" for k, n in enumerate(reductions)} | {o: f"y{k}" for k, o in enumerate(full)}
+    stage = Stage(source, graph, panel, cut, written=tiles)
+    stage.write_into({o: source.writes[body.outputs.index(o)] for o in full})
     sizes = {n: panel.dims(n.shape) for n in reductions}
     for k, n in enumerate(reductions):
         source.line(f"q{k} = empty({(parts, *sizes[n])}, {source.dtype(n.dtype)})")
@@ -86,27 +92,32 @@ def reduce_kernel(body: Graph, reductions: list[Node], panel: Panel, target: int
     for k, n in enumerate(reductions):
         source.line(f"{JOINS[n.op]}(q{k}[turn], z{k}, out=q{k}[turn])", 5)
     source.line(f"share(tiles, {parts}, {threads}, {stage.multiplies})")
-    _epilogue(source, body, reductions, names)
+    _epilogue(source, body, reductions, full, names)
     source.scratch_bytes, source.threads = nbytes, min(threads, parts)
     # partial results of all parts, of the one at hand, and joined
     source.made_bytes += sum(n.type.nbytes * (parts + source.threads + 1) for n in reductions)
     return source
 
 
-def _epilogue(source: Source, body: Graph, reductions: list[Node], names: dict[Node, str]) -> None:
+def _epilogue(
+    source: Source, body: Graph, reductions: list[Node], full: list[Node], names: dict[Node, str]
+) -> None:
     """Lines that join the partial results and do what follows them, on whole (small) arrays."""
     stands = {n: input_node(f"reduced {k}", n.type) for k, n in enumerate(reductions)}
+    written = {o: input_node(f"written {k}", o.type) for k, o in enumerate(full)}
     operands: dict[Node, str] = {}
+    for o, stand in written.items():
+        operands[stand] = source.writes[body.outputs.index(o)]
     for n, stand in stands.items():
         operands[stand] = f"{names[n]}_all"
         source.line(f"{names[n]}_all = {JOINS[n.op]}.reduce({names[n]}, 0).reshape({n.shape})")
-    outputs = substitute(body.outputs, stands)
+    outputs = substitute(body.outputs, stands | written)
     rest = Graph(body.inputs, outputs)
     nodes = [n for n in rest.nodes if computes(n)]
     for a in (a for n in nodes for a in n.args):
         if not computes(a) and a not in operands:
             operands[a] = f"({source.view(a)})"
-    places: dict[Node, str] = {}
+    places: dict[Node, str] = {stand: operands[stand] for stand in written.values()}
     for o, place in zip(outputs, source.writes, strict=True):
         if computes(o):
             places.setdefault(o, place)

@@ -24,7 +24,7 @@ from eqfuse.emit.numpy_ops import (
     view_text,
     whole_product,
 )
-from eqfuse.emit.numpy_temporaries import buffers, copied, lies_apart, temporaries
+from eqfuse.emit.numpy_temporaries import buffers, copied, lies_apart, temporaries, unreshaped
 from eqfuse.emit.order import frugal
 from eqfuse.ir import Graph, Node, TensorType
 from eqfuse.ops import Role, row
@@ -262,9 +262,7 @@ def copies(source: Source, outputs: Sequence[Node], operands: dict[Node, str], p
         if o in operands and places.get(o) != place:
             source.line(f"copyto({place}, {operands[o]})")
         elif places.get(o) != place:
-            base = o
-            while base.op == "reshape" and copied(base):
-                base = base.args[0]  # the reshape of the place, which has no gaps, is a view
+            base = unreshaped(o)
             at = place if base is o else f"{place}.reshape({base.shape})"
             source.passes(copied(base))
             source.line(f"copyto({at}, {source.view(base)})")

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from eqfuse.ir import Node
+from eqfuse.emit.numpy_ops import folded, one_product
+from eqfuse.ir import Node, node
 from eqfuse.kinds.state import contiguous
 from eqfuse.ops import Role, row
 from eqfuse.views import leaf_chain, strides_after
@@ -49,6 +50,14 @@ def copied(n: Node) -> int:
     return n.type.nbytes if leaf.op != "const" and strides_after(leaf.type, chain) is None else 0
 
 
+def unreshaped(n: Node) -> Node:
+    """The leaf `n` behind its views without the reshapes at the end that copy: those of the place it is copied to,
+    which has no gaps, are views."""
+    while n.op == "reshape" and copied(n):
+        n = n.args[0]
+    return n
+
+
 def for_blas(n: Node) -> bool:
     """Can BLAS read `n`, a leaf behind its views, as a matrix?"""
     leaf, chain = leaf_chain(n)
@@ -57,9 +66,11 @@ def for_blas(n: Node) -> bool:
 
 
 def _product(n: Node) -> int:
-    """``np.dot``, which `numpy_ops.whole_product` calls, copies matrices that BLAS cannot read."""
-    plain = all(len(a.shape) == 2 for a in n.args) and n.dtype.char in "fdFD"
-    return sum(a.type.nbytes for a in n.args if not for_blas(a)) if plain else 0
+    """``np.dot``, which `numpy_ops.whole_product` calls, copies matrices that BLAS cannot read; and so does folding."""
+    if n.dtype.char not in "fdFD" or not one_product(n):
+        return 0
+    matrices = [a if len(a.shape) == 2 else node("reshape", (a,), (folded(a),)) for a in n.args]
+    return sum(max(copied(m), 0 if for_blas(m) else m.type.nbytes) for m in matrices)
 
 
 def _result(n: Node) -> int:

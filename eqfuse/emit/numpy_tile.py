@@ -19,12 +19,14 @@ from eqfuse.emit.numpy_narrow import by_columns
 from eqfuse.emit.numpy_ops import CHOOSE_FROM, computes, into, masked_copy
 from eqfuse.emit.numpy_source import Source, bits, last_uses, straight
 from eqfuse.emit.numpy_temporaries import buffers, copied, for_blas, lies_apart, temporaries
+from eqfuse.emit.numpy_turn import ROOM, run_axis
 from eqfuse.emit.order import frugal
 from eqfuse.emit.panel import Cut, Panel
 from eqfuse.ir import Graph, Node, Shape, const
 from eqfuse.ops import Role, row
 from eqfuse.views import leaf_chain, strides_after
 
+SHORT_RUN = 4096  # bytes
 DOT_FROM, DOT_TO = 32, 8192  # lengths that are summed as dot products; OpenBLAS splits longer ones among threads
 
 TileShape = tuple[int | None, ...]  # None: the block, which is shorter in the last tile
@@ -66,7 +68,8 @@ class Stage:
         self.letter, self.span = letter, span
         self.given = given or {}
         self.slices: list[tuple[str, str, Shape, bool]] = []  # tile, array, dims, right operand?
-        self.named: dict[tuple[Node, bool, bool], str] = {}
+        self.copied: list[tuple[str, str, Node, bool]] = []  # into scratch: tile, slice, value, transposed?
+        self.named: dict[tuple[Node, bool, bool, bool], str] = {}
         self.loaded: list[tuple[str, str, Node]] = []  # flipped: tile, array, value; copied column by column
         self.stored: list[tuple[str, str, Node]] = []
         self.known = self._shared(written or {})
@@ -87,7 +90,7 @@ class Stage:
             self._assign(at, n)
         self.operands = [[self._operand(n, i) for i in range(len(self.reads[n]))] for n in self.nodes]
         self.statements = [
-            text for n, args in zip(self.nodes, self.operands, strict=True) for text in self._text(n, args)
+            text for n, args in zip(self.nodes, self.operands, strict=True) for text in self._lines(n, args)
         ]
         self.statements += [f"copyto({y}, {self.given[o]})" for o, y in self.outputs.items() if o in self.given]
 
@@ -148,6 +151,16 @@ class Stage:
             elif o not in outputs and self.known.get(o) != self.source.writes[k]:
                 self.source.line(f"copyto(o{k}, {self.known.get(o) or self.source.view(o)})")
         return outputs
+
+    def write_into(self, arrays: dict[Node, str]) -> None:
+        """Let the tiles of these outputs be slices of `arrays`."""
+        for o, name in arrays.items():
+            dims = self.panel.dims(o.shape)
+            array = self._shaped(name, dims, o.shape)
+            if array != name:
+                self.source.line(f"b{name[1:]} = {array}")
+                array = f"b{name[1:]}"
+            self.slices.append((self.outputs[o], array, dims, False))
 
     def second_copies(self) -> None:
         """Lines after the last tile: outputs that are written twice."""
@@ -216,9 +229,10 @@ class Stage:
             self.masks[n] = self._slot(self.tile_shape(n.args[0]), np.dtype(bits(n.dtype)))
         reused = next((slot_of[a] for a in dying if self._may_overwrite(n, a, blended)), None)
         output = self.outputs.get(n)
-        if output is not None:
+        scattered = output is not None and self._scattered(n)
+        if output is not None and not (scattered and self._times_read(n)):
             self.place[n] = output
-            if reused is not None and self._may_be_output(reused, n):
+            if reused is not None and not scattered and self._may_be_output(reused, n):
                 reused.output = output
         else:
             self.place[n] = reused or self._slot(self.tile_shape(n), n.dtype)
@@ -268,9 +282,10 @@ class Stage:
             return row_of_it if shape[-1] is not None else f"{row_of_it}[:{self.span[1]} - {self.span[0]}]"
         right = n.op == "matmul" and i == 1
         scalar = row(n.op).role is Role.ELEMENTWISE and a.type.size == 1
-        key = (a, right, scalar)
+        as_lies = n.op == "matmul"  # BLAS reads either order
+        key = (a, right, scalar, as_lies)
         if key not in self.named:
-            self.named[key] = self._scalar(a) if scalar else self._array(a, right)
+            self.named[key] = self._scalar(a) if scalar else self._array(a, right, as_lies)
         return self.named[key]
 
     def _scalar(self, n: Node) -> str:
@@ -281,7 +296,7 @@ class Stage:
         self.source.line(f"{name} = {text}.reshape(())")
         return name
 
-    def _array(self, n: Node, right: bool) -> str:
+    def _array(self, n: Node, right: bool, as_lies: bool) -> str:
         dims = self.panel.dims(n.shape)
         text = self.known.get(n) or self.source.view(n)
         self.source.made_bytes += 0 if n in self.known else copied(n)
@@ -300,7 +315,29 @@ class Stage:
             self.loaded.append((tile, text, n))
             return tile
         self.slices.append((tile, text, dims, right))
-        return tile
+        turns = self._turns(n)
+        if as_lies or not (turns or (self._scattered(n) and self._times_read(n) > 1)):
+            return tile
+        self.copied.append((f"{self.letter}c{len(self.copied)}", tile, n, turns))
+        return self.copied[-1][0]
+
+    def _turns(self, n: Node) -> bool:
+        """Is `n` an array that a tile reads across the axis it lies along?"""
+        along = run_axis(n)
+        if along is None or self.panel.flipped:
+            return False
+        return not set(self.panel.kept([along])) & set(self.cut.loops)
+
+    def _scattered(self, n: Node) -> bool:
+        """Does a tile of `n`, an array of the panel's axes, consist of short rows far from each other? In memory like
+        that caches hold little: rows some power of two apart share a few sets."""
+        dims = self.panel.dims(n.shape)
+        inside = [d for a, d in enumerate(dims) if a < self.cut.axis and a not in self.cut.loops]
+        run = math.prod(self._extents(n)[len(inside) :]) * n.dtype.itemsize
+        return math.prod(inside) > 1 and not self.panel.flipped and run < SHORT_RUN
+
+    def _times_read(self, n: Node) -> int:
+        return sum(n in read for read in self.reads.values())
 
     def _shape(self, dims: Shape) -> Shape:
         """`dims` without the looped axes along which the value does not vary."""
@@ -329,9 +366,14 @@ class Stage:
         slot.dtypes.add(dtype)
         return f"{self.letter}s{self.slots.index(slot)}_{self.source.dtype(dtype)}"
 
-    def _text(self, n: Node, args: Sequence[str]) -> list[str]:
+    def _lines(self, n: Node, args: Sequence[str]) -> list[str]:
+        """The statements of `n`, and the copy of an output that is computed in scratch memory."""
         place = self.place[n]
         out = place if isinstance(place, str) else self._slot_name(place, n.dtype)
+        lines = self._text(n, args, out)
+        return [*lines, f"copyto({self.outputs[n]}, {out})"] if out != self.outputs.get(n, out) else lines
+
+    def _text(self, n: Node, args: Sequence[str], out: str) -> list[str]:
         if n.op == "where":
             if n not in self.masks:
                 return masked_copy(args, out)
@@ -378,6 +420,19 @@ class Stage:
                 else:
                     made.append(f"{name} = {whole}")
             offset += -(-nbytes // 64) * 64
+        for tile, _, n, _ in self.copied:
+            nbytes = self._elements(n) * n.dtype.itemsize
+            room = f"memory[{offset}:{offset + nbytes}].view({self.source.dtype(n.dtype)}).reshape({self._extents(n)})"
+            if None in self.tile_shape(n) and ragged:
+                made.append(f"w{tile} = {room}")
+                index = ", ".join(f":{size}" if d is None else ":" for d in self.tile_shape(n))
+                shorter.append(f"{tile} = w{tile}[{index}]")
+            else:
+                made.append(f"{tile} = {room}")
+            offset += -(-nbytes // 64) * 64
+        if any(turns for *_, turns in self.copied):
+            made.append(f"{self.letter}room = memory[{offset}:{offset + ROOM}]")
+            offset += ROOM
         for tile, _, n in (*self.loaded, *self.stored):
             shape = (self.panel.extents[0], block)
             nbytes = math.prod(shape) * n.dtype.itemsize
@@ -406,6 +461,9 @@ class Stage:
             self.source.line(f"{tile} = {array}[{', '.join(parts)}]" if parts else f"{tile} = {array}", depth)
         for tile, array, _ in self.loaded:
             self._columns(f"copyto({tile}[q], {array}[q, {low}:{high}])", depth)
+        for tile, array, _, turns in self.copied:
+            copy = f"turned({tile}, {array}, {self.letter}room)" if turns else f"copyto({tile}, {array})"
+            self.source.line(copy, depth)
         for text in self.statements:
             self.source.line(text, depth)
         for tile, array, _ in self.stored:

@@ -10,7 +10,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eqfuse.cost import Work, tiles_pay, total, work
+from eqfuse.cost import LASTING, LINE, Work, tiles_pay, total, turned, work
+from eqfuse.emit.numpy_temporaries import unreshaped
+from eqfuse.emit.numpy_turn import run_axis
 from eqfuse.emit.order import frugal
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Node, Shape
@@ -161,10 +163,11 @@ def _as_one(i: int, j: int, space: Shape, entry: Strided) -> bool:
     return shape[i] == space[i] and shape[j] == space[j] and strides[i] == strides[j] * space[j]
 
 
-def cut(panel: Panel, row_elements: int, target: int, threads: int, depth: int) -> Cut | None:
+def cut(panel: Panel, row_elements: int, target: int, threads: int, depth: int, grain: int = 1) -> Cut | None:
     """Tiles of about `target` elements, enough of them for `threads`; None when no axis can be cut.
 
     `row_elements`: elements of the largest value along the whole axes. `depth`: length of the sums of a product, or 0.
+    `grain`: a block is a multiple of it, where the axis is that long.
     """
     axes = panel.cuttable()
     if not axes:
@@ -189,6 +192,7 @@ def cut(panel: Panel, row_elements: int, target: int, threads: int, depth: int) 
     block = math.ceil(extent / blocks)
     if axis == len(panel.extents) - 1 and block > NARROW:
         block = -(-block // NARROW) * NARROW
+    block = min(extent, -(-block // grain) * grain)
     blocks = math.ceil(extent / block)
     return Cut(tuple(axes[:at]), axis, block, blocks, blocks * outer)
 
@@ -211,7 +215,7 @@ def tile_elements(body: Graph, device: Device) -> int:
     But no fewer than make a call last: threads that make short calls wait for Python's lock more than they work.
     """
     itemsize = max((n.dtype.itemsize for n in body.nodes if n.type.size > 1), default=1)
-    fitting = device.tile_bytes // (max(3, _alive(body)) * itemsize)
+    fitting = device.tile_bytes // (max(2, _alive(body)) * itemsize)
     if device.threads == 1 or any(row(n.op).role is Role.CONTRACTION for n in body.operators):
         return max(1, fitting)
     working = [n for n in body.operators if row(n.op).role is not Role.VIEW and n.type.size > 1]
@@ -235,15 +239,27 @@ def _alive(body: Graph) -> int:
     return peak
 
 
-LASTING = 3e-6  # seconds of a call, alone, from which on two threads gain: calls a third as long ran no faster on two
+
+def _working(body: Graph) -> list[Node]:
+    return [n for n in body.operators if row(n.op).role is not Role.VIEW]
+
+
+def grain(body: Graph) -> int:
+    """Elements that blocks are a multiple of: those of a cache line, where an array is read across its lines."""
+    across = [a for n in _working(body) if n.op != "matmul" for a in n.args if run_axis(a) is not None]
+    return max((LINE // a.dtype.itemsize for a in across), default=1)
+
 
 def worth_tiling(body: Graph, device: Device) -> bool:
     """Are tiles on several threads clearly faster than one NumPy call after another on whole arrays?"""
-    working = [n for n in body.operators if row(n.op).role is not Role.VIEW]
+    working = _working(body)
     if len(working) == 1 and row(working[0].op).role is Role.REDUCTION:
         return False  # one thread already reads as fast as memory gives
     moved = sum(v.type.nbytes for v in (*body.inputs, *body.outputs))
-    return tiles_pay(total(_work(n, device) for n in working), moved, device)
+    read = dict.fromkeys([*(a for n in working if n.op != "matmul" for a in n.args), *map(unreshaped, body.outputs)])
+    across = [a.type for a in read if run_axis(a) is not None]
+    turns = [turned(t.size, t.dtype.itemsize, device) for t in across]
+    return tiles_pay(total([*(_work(n, device) for n in working), *turns]), moved, device)
 
 
 def _work(n: Node, device: Device) -> Work:

@@ -16,7 +16,7 @@ from eqfuse.ir import Graph, Node, TensorType
 from eqfuse.kinds import attention, contract, library, map, reduce, row, view, window
 from eqfuse.kinds.kind import Kind
 from eqfuse.kinds.reduce import same_pass
-from eqfuse.kinds.state import Call, State, leaf
+from eqfuse.kinds.state import Call, State, leaf, runs_of
 from eqfuse.ops import row as op_row
 from eqfuse.plan import Price
 
@@ -72,7 +72,8 @@ def join(
     for kind in KINDS.values():
         found = kind.accept(call)
         if isinstance(found, State):
-            return found
+            runs = runs_of(call)
+            return found if found.runs == runs else replace(found, runs=runs)
         reason = reason or found or ""
     return reason
 
@@ -82,14 +83,15 @@ def merge(a: State, b: State) -> State | str:
     kinds = {a.kind, b.kind}
     if a.space != b.space:
         return "their iteration spaces differ"
+    runs = tuple(sorted({*a.runs, *b.runs}))
     if kinds == {"map"}:
-        return State("map", a.shape, a.space)
+        return State("map", a.shape, a.space, runs=runs)
     if kinds <= {"map", "row", "reduce"}:
         anchors = [s for s in (a, b) if s.kind != "map"]
         if not same_pass(anchors[0], anchors[-1]):
             return "they reduce different axes"
         kind = "reduce" if kinds == {"reduce"} else "row"
-        return State(kind, a.space, a.space, axes=anchors[0].axes)
+        return State(kind, a.space, a.space, axes=anchors[0].axes, runs=runs)
     if kinds == {"contract"} and a.products == b.products:
         axes = max(a.axes, b.axes, key=len)
         return replace(a, shape=a.space, axes=axes, fused=a.product is not None)

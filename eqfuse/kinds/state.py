@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from eqfuse.cost import LINE
 from eqfuse.hardware import Device
 from eqfuse.ir import Shape, TensorType
 from eqfuse.kinds.product import Product
@@ -24,7 +25,8 @@ class State:
     memory in the value's own element order, so a reshape can be taken on the leaves. `products` names the products
     the body holds. `panel`: each row of `space` is computed whole, so a reduction over the last axis may follow.
     `held`: elements of each row that stay on chip between two products. `product`: on a GPU, what the template for
-    products would compute; `fused`: it does so, as there is more in the body than a library call takes.
+    products would compute; `fused`: it does so, as there is more in the body than a library call takes. `runs`: the
+    axes (negative) along which arrays as large as the value lie in memory.
     """
 
     kind: str
@@ -38,6 +40,7 @@ class State:
     held: int = 0
     product: Product | None = None
     fused: bool = False
+    runs: tuple[int, ...] = ()
 
     @property
     def at_leaf(self) -> bool:
@@ -53,6 +56,10 @@ class State:
         """The shape of a value after the kernel's reduction."""
         n = len(self.space)
         return tuple(1 if i - n in self.axes else e for i, e in enumerate(self.space))
+
+    def across(self, itemsize: int) -> int:
+        """How many axes arrays lie along that the kernel reads across, a cache line for an element or two."""
+        return sum(a != _last(self.space) and self.space[a] * itemsize >= LINE for a in self.runs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +93,31 @@ def contiguous(shape: Shape) -> tuple[int, ...]:
 
 def leaf(shape: Shape) -> State:
     """A value read from memory, where it lies in C order."""
-    return State("leaf", shape, shape, strides=contiguous(shape), dense=True)
+    return State("leaf", shape, shape, strides=contiguous(shape), dense=True, runs=(_last(shape),) if shape else ())
+
+
+def _last(shape: Shape) -> int:
+    """The last axis that has more than one index, or -1."""
+    return next((a for a in range(-1, -len(shape) - 1, -1) if shape[a] > 1), -1)
+
+
+def runs_of(call: Call) -> tuple[int, ...]:
+    """`State.runs` after one more operator."""
+    shape, before = call.out.shape, call.states[0]
+    if call.is_a(Role.VIEW):
+        if math.prod(shape) > math.prod(before.shape) or not before.runs:
+            return ()
+        if call.row.name == "transpose":
+            order: tuple[int, ...] = call.attrs[0]
+            return tuple(sorted(order.index(len(shape) + a) - len(shape) for a in before.runs))
+        if call.row.name == "reshape":
+            return (_last(shape),) if before.runs == (_last(before.shape),) else ()
+        return before.runs
+    if call.is_a(Role.ELEMENTWISE):
+        size = math.prod(call.anchors[0].space if call.anchors else shape)
+        whole = [s for s in call.states if not s.pointwise or math.prod(s.shape) == size]
+        return tuple(sorted({a for s in whole for a in s.runs}))
+    return before.runs if call.is_a(Role.REDUCTION) else ()
 
 
 @lru_cache(maxsize=4096)

@@ -1,0 +1,86 @@
+"""What reading across the axis that an array lies along costs on a CPU: a copy by blocks where the kernel needs one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.cost import turned, work
+from eqfuse.hardware import DEVICES, datasheet
+from eqfuse.ir import TensorType
+
+CPU = DEVICES["cpu"]
+N = 2048
+
+
+def seconds(function: Callable[..., Any], *shapes: tuple[int, ...], device: Any = CPU) -> float:
+    """Predicted for `function` as written."""
+    graph = ef.trace(function, *[ef.spec(shape, np.float32) for shape in shapes])
+    plan = ef.extract(ef.saturate(graph, laws="none"), target=device, extractor="greedy-priority")
+    return sum(k.price.seconds for k in plan.kernels)
+
+
+def busy(x: Any) -> Any:
+    """Work enough that memory does not decide."""
+    return np.tanh(np.tanh(np.tanh(x)))
+
+
+PLAIN = seconds(lambda x, y: busy(x + y), (N, N), (N, N))
+TURN = turned(N * N, 4, CPU).seconds
+
+
+def test_a_transposed_operand_costs_its_copy_by_blocks():
+    dearer = seconds(lambda x, y: busy(x.T + y), (N, N), (N, N)) - PLAIN
+    assert dearer == pytest.approx(TURN, rel=0.3)
+
+
+def test_so_does_one_that_is_transposed_after_the_work():
+    assert seconds(lambda x, y: busy(x + y).T + y, (N, N), (N, N)) > PLAIN + TURN
+
+
+def test_two_transposes_cost_nothing():
+    there_and_back = seconds(lambda x, y: busy(x.T + y.T).T * 1, (N, N), (N, N))
+    assert there_and_back < PLAIN + TURN / 2
+
+
+def test_a_copy_of_a_transposed_array_costs_more_than_its_bytes():
+    copies = seconds(lambda x: x.T.reshape(-1), (N, N))
+    assert copies > N * N * 8 / CPU.single.memory_bytes_per_second
+
+
+def test_swapped_axes_before_long_rows_cost_nothing():
+    swapped = seconds(lambda x, y: x.transpose(0, 2, 1, 3) * y, (8, 512, 8, 64), (8, 8, 512, 64))
+    plain = seconds(lambda x, y: x * y, (8, 8, 512, 64), (8, 8, 512, 64))
+    assert swapped == pytest.approx(plain, rel=0.05)
+
+
+def test_a_lone_sum_of_a_transposed_array_costs_no_copy():
+    """NumPy walks the axes in the order in which they lie."""
+    assert seconds(lambda x: x.T.sum(), (N, N)) == pytest.approx(seconds(lambda x: x.sum(), (N, N)), rel=0.05)
+
+
+def test_a_gpu_stages_transposed_tiles_and_is_charged_nothing():
+    a100 = datasheet("a100")
+    plain = seconds(lambda x, y: busy(x + y), (N, N), (N, N), device=a100)
+    assert seconds(lambda x, y: busy(x.T + y), (N, N), (N, N), device=a100) == plain
+
+
+def test_a_stack_times_one_matrix_costs_what_the_folded_product_does():
+    def product(*left: int) -> float:
+        types = [TensorType(np.dtype(np.float32), s) for s in (left, (512, 256))]
+        return work("matmul", (), TensorType(np.dtype(np.float32), (*left[:-1], 256)), types, CPU).seconds
+
+    assert product(64, 2, 512) == product(128, 512)
+
+
+def test_few_columns_cost_more_for_each_product():
+    def rate(columns: int) -> float:
+        types = [TensorType(np.dtype(np.float32), s) for s in ((4096, 1024), (1024, columns))]
+        done = work("matmul", (), TensorType(np.dtype(np.float32), (4096, columns)), types, CPU)
+        return done.flops / done.seconds
+
+    assert rate(64) < 0.9 * rate(2048)
