@@ -24,9 +24,7 @@ BETTER: Mapping[str, float] = {
 ROUNDING = 1.03  # our price adds a twentieth of the shorter of memory and arithmetic; the document's does not
 
 # Rows whose plan is dearer than the document's better one. A test refuses a reason that is no longer needed.
-REASONS: Mapping[str, str] = {
-    "G12": "one product for three saves two launches and two reads of x: the laws that make one are opt-in (grouping)",
-}
+REASONS: Mapping[str, str] = {}
 
 
 def verdict(id: str, found: Choices) -> str:

@@ -17,10 +17,11 @@ import numpy as np
 
 from eqfuse.engine import Engine
 from eqfuse.errors import LawError
-from eqfuse.ir import Graph, Literal, Node, TensorType, input_node, node
+from eqfuse.ir import Graph, Literal, Node, TensorType, input_node, node, topological
 from eqfuse.ops import row
 from eqfuse.rewrites import COMMUTATIVE, Law, admitted, select
 from eqfuse.rewrites.rule import Rule, compile_law, reads
+from eqfuse.rewrites.side_by_side import PARTS, parts
 from eqfuse.segments import segments
 from eqfuse.space import EClass, ENode, Segment, Space
 
@@ -32,7 +33,7 @@ class Budget:
     """Limits of saturation: seconds over the whole program, nodes and rounds per distinct segment.
 
     Seconds are of this thread's processor time, so that a busy machine plans as an idle one does. Where no number of
-    nodes is given it is four times those of the segment, and 2,000 for a small one: what comes later decides next to
+    nodes is given it is four times those of the segment, and 4,000 for a small one: what comes later decides next to
     nothing. Seconds and nodes also end a round that has begun: matches beyond them are declined. `optimum`: seconds of
     one core that the extractor "exact" may take for each distinct segment, beside those of "flow".
     """
@@ -68,6 +69,7 @@ def saturate_segment(graph: Graph, laws: Sequence[Law], budget: Budget) -> Segme
     run = Saturation(engine, reachable(graph, laws), budget, start)
     for _ in run:
         pass
+    _side_by_side(run, engine, graph, laws)
     classes, origin = freeze(engine, graph)
     return Segment(
         graph,
@@ -86,6 +88,16 @@ def saturate_segment(graph: Graph, laws: Sequence[Law], budget: Budget) -> Segme
     )
 
 
+def _side_by_side(run: Saturation, engine: Engine, graph: Graph, laws: Sequence[Law]) -> None:
+    """Offer what shares an operand as parts of one product. Only the laws that find them equal are applied to it: it is
+    one more choice, from which no others grow."""
+    rules = [rule for law in laws if law.name in PARTS for rule in _rules(law)]
+    groups = parts(graph.nodes, engine.known()) if rules else []
+    if groups:
+        engine.add(topological([part for group in groups for part in group.values()]))
+        run.finish(rules)
+
+
 class Saturation:
     """Rounds of `rules` over `engine`, one per step of an iteration, until nothing changes or `budget` ends them.
 
@@ -96,7 +108,7 @@ class Saturation:
     def __init__(self, engine: Engine, rules: Sequence[Rule], budget: Budget, start: float) -> None:
         engine.load(rules)
         self._engine, self._budget, self._start = engine, budget, start
-        self._most = max(2000, 4 * engine.size) if budget.nodes is None else budget.nodes
+        self._most = max(4000, 4 * engine.size) if budget.nodes is None else budget.nodes
         self._law_of = {rule.name: rule.law.name for rule in rules}
         self.fired: Counter[str] = Counter()
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -114,12 +126,8 @@ class Saturation:
                 return
             resting = back_off.resting(len(sizes))
             report = engine.round(self._most - sizes[-1], self._start + budget.seconds, resting)
-            for name, count in report.num_matches_per_rule.items():
-                if name in self._law_of and count:
-                    self.fired[self._law_of[name]] += count
-                    back_off.note(name, count, len(sizes), sizes[-1])
-            for name, seconds in engine.seconds.items():
-                self.seconds[self._law_of[name]] += seconds
+            for name, count in self._count(report).items():
+                back_off.note(name, count, len(sizes), sizes[-1])
             sizes.append(engine.size)
             yield
             if engine.cut:
@@ -130,6 +138,26 @@ class Saturation:
                     self.reason = "saturated"
                     return
                 back_off.wake()
+
+    def finish(self, rules: Sequence[Rule]) -> None:
+        """Apply the laws of `rules` to what was added since, until nothing changes, and no others."""
+        self._engine.load([rule for rule in rules if rule.name not in self._law_of])
+        self._law_of |= {rule.name: rule.law.name for rule in rules}
+        resting = self._engine.others({rule.law.name for rule in rules})
+        for _ in range(self._budget.rounds):
+            report = self._engine.round(until=self._start + self._budget.seconds, resting=resting)
+            self._count(report)
+            if not report.updated:
+                return
+
+    def _count(self, report: Any) -> dict[str, int]:
+        """The matches of each rule in a round, which are counted for its law."""
+        matches = {name: n for name, n in report.num_matches_per_rule.items() if name in self._law_of and n}
+        for name, count in matches.items():
+            self.fired[self._law_of[name]] += count
+        for name, seconds in self._engine.seconds.items():
+            self.seconds[self._law_of[name]] += seconds
+        return matches
 
 
 class BackOff:

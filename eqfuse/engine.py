@@ -161,7 +161,7 @@ class Engine:
 
     def add(self, nodes: Iterable[Node]) -> None:
         """Insert `nodes` (arguments first), each under the name that `name` gives."""
-        lines = []
+        lines: list[str] = []
         for n in nodes:
             if n in self._names:
                 continue
@@ -196,8 +196,8 @@ class Engine:
         if not rules:
             return
         self._waiting += rules
-        self._answers.snaps = any(rule.law.exactness > EXACT for rule in rules)
-        self._answers.partial = any(rule.law.exactness is APPROXIMATE for rule in rules)
+        self._answers.snaps |= any(rule.law.exactness > EXACT for rule in rules)
+        self._answers.partial |= any(rule.law.exactness is APPROXIMATE for rule in rules)
         self.declare("const", 0)
         self.fold_constants()
 
@@ -210,16 +210,16 @@ class Engine:
         """Names of the rules of all laws but `laws`."""
         return frozenset(rule.name for rule in (*self._rules, *self._waiting) if rule.law.name not in laws)
 
-    def _wake(self) -> None:
-        """Read the rules whose operators have come up."""
+    def _wake(self, resting: Collection[str]) -> None:
+        """Read the rules whose operators have come up, unless they are `resting`."""
         functions = self._egraph.freeze().functions
         present = {
             (op, n) for name, (op, _, n) in self.constructors.items() if name in functions and functions[name].rows
         }
-        ready = [rule for rule in self._waiting if present.issuperset(rule.reads)]
+        ready = [rule for rule in self._waiting if rule.name not in resting and present.issuperset(rule.reads)]
         if not ready:
             return
-        self._waiting = [rule for rule in self._waiting if not present.issuperset(rule.reads)]
+        self._waiting = [rule for rule in self._waiting if rule not in ready]
         for rule in ready:
             for op, arity in rule.makes:
                 self.declare(op, arity)
@@ -231,14 +231,14 @@ class Engine:
             self._rules.append(rule)
             self.run(f"(ruleset law{at})", rule.text.replace("{number}", str(at)))
             if rule.pairs:
-                self._relate(f"pairs{at}", rule.pairs(list(self._names), self._known()))
+                self._relate(f"pairs{at}", rule.pairs(list(self._names), self.known()))
 
     def _relate(self, relation: str, pairs: Sequence[tuple[Node, Node]]) -> None:
         """Insert the second node of every pair, and relate it to the first."""
         self.add(topological([other for _, other in pairs]))
         self.run_once([f"({relation} {self.name(n)} {self.name(other)})" for n, other in pairs])
 
-    def _known(self) -> set[Node]:
+    def known(self) -> set[Node]:
         """The nodes inserted so far that are computed when the program is built."""
         known: set[Node] = set()
         for n in self._names:
@@ -260,7 +260,7 @@ class Engine:
         if self.facts:
             ranges = "(run ranges)" if self.ranges and not self._answers.joins else ""
             self.run(f"(run-schedule (saturate (run facts) {ranges}))")
-        self._wake()
+        self._wake(resting)
         self._answers.begun = True
         awake = " ".join(f"law{at}" for at, rule in enumerate(self._rules) if rule.name not in resting)
         if awake not in self._rulesets:

@@ -3,8 +3,7 @@
 In: a `Segment` and the kernels chosen for it. Out: nothing, or EqfuseError. A kernel is a term ``run(bodies)``, what it
 stored is ``read(i, run(bodies))``, and fusion is one law: reading what a kernel has just written is the value itself.
 Terms of earlier proofs stay in the e-graph under names of their own, equal only to what they are equal to anyway: they
-cannot be taken back, because in egglog 13.2 a global bound again after ``(pop)`` may be read as the value of another
-(perhaps for the reason that `Engine.add` gives).
+cannot be taken back, because in egglog 13.2 a name bound again after ``(pop)`` may be read as the value of another.
 """
 
 from __future__ import annotations

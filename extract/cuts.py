@@ -91,6 +91,7 @@ class Grammar:
         self.free = {i for i, c in enumerate(segment.classes) if c.known} | set(segment.inputs)
         self._leaves: dict[int, Cut] = {}
         self._sizes = [c.type.nbytes for c in segment.classes]
+        self._views: dict[int, dict[int, int]] = {}  # of an array, those that are smaller than it: their bytes
         self._states: dict[tuple, State | str] = {}
         self._known: dict[State, State] = {}
         self._like: dict[int, int] = {}
@@ -160,6 +161,9 @@ class Grammar:
         if role is Role.VIEW and state.at_leaf:
             touched = self._sizes[of] * (_spread(state, self.classes[of].type) if self.device.kind == "cpu" else 1)
             leaves = {c: min(size, touched) for c, size in leaves.items()}
+            for c, size in leaves.items():
+                if size < self._sizes[c] == parts[0].leaves[c]:
+                    self._views.setdefault(c, {})[of] = size
         if role in (Role.GATHER, Role.UPDATE) and parts[0].leaves:
             touched = touches(enode.op, enode.attrs, self.classes[enode.args[0]].type, self.classes[of].type)
             alone = [c for c in parts[0].leaves if not any(c in other.leaves for other in parts[1:])]
@@ -195,7 +199,7 @@ class Grammar:
 
     def _stored(self, cut: Cut) -> Price:
         state = replace(cut.state, kind="map") if cut.state.kind == "view" else cut.state  # a stored view is a copy
-        return self.price(state, cut.leaves, cut.works, (self.classes[cut.of].type,))
+        return self.price(state, cut.leaves, cut.inside, cut.works, (self.classes[cut.of].type,))
 
     def _executed(self, part: Cut, into: State, op: str) -> Works:
         """The part's work inside a larger body: a GPU thread computes a broadcast map once per element it serves, and a
@@ -213,12 +217,22 @@ class Grammar:
             return part.works
         return {ran * times: mask for ran, mask in part.works.items()}
 
-    def price(self, state: State, leaves: dict[int, int], works: Works, outputs: tuple[TensorType, ...]) -> Price:
+    def price(
+        self, state: State, leaves: dict[int, int], inside: int, works: Works, outputs: tuple[TensorType, ...]
+    ) -> Price:
         """The price of a kernel of `state` that reads `leaves`, does `works` and writes `outputs`."""
         done = self._ledger.total(works, _size(state.reduced) if state.kind == "reduce" else -1)
         written = sum(t.nbytes for t in outputs)
         arguments, itemsize = len(leaves) + len(outputs), outputs[0].dtype.itemsize
-        return price(state, sum(leaves.values()), written, done, self.device, arguments, itemsize)
+        return price(state, self._read(leaves, inside), written, done, self.device, arguments, itemsize)
+
+    def _read(self, leaves: dict[int, int], inside: int) -> int:
+        """The bytes read of `leaves`: of an array that is read as several views, those of all, up to the whole."""
+        read = sum(leaves.values())
+        for c in self._views.keys() & leaves:
+            views = sum(size for of, size in self._views[c].items() if inside >> of & 1)
+            read += max(0, min(views, self._sizes[c]) - leaves[c])
+        return read
 
     def inline(self, cut: Cut, values: dict[int, Cut]) -> Cut | str:
         """`cut` with every leaf of `values` computed inside instead of read, or why that is no kernel."""
@@ -237,6 +251,14 @@ class Grammar:
         """`cut` with class `of` read from memory instead of computed, or why that is no kernel."""
         leaf = self.leaf(of)
         return self._rejoined(cut, lambda c: c.computes(of), lambda c: leaf if c.of == of else None)
+
+    def taking(self, cut: Cut, others: dict[int, Cut]) -> Cut | str:
+        """`cut` with every class of `others` that it reads or computes derived as they say, or why there is none."""
+
+        def touched(c: Cut) -> bool:
+            return not others.keys().isdisjoint(c.leaves) or any(map(c.computes, others))
+
+        return self._rejoined(cut, touched, lambda c: others.get(c.of)) if touched(cut) else cut
 
     def _rejoined(self, cut: Cut, touched: Callable[[Cut], bool], swap: Callable[[Cut], Cut | None]) -> Cut | str:
         """`cut` joined anew with some of its derivation swapped for other cuts of the same class; what is not `touched`

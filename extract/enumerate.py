@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import heappop, heappush
 from itertools import product
 
@@ -67,6 +68,17 @@ class Candidates:
         if not any(_same(cut, c) for c in kept):
             kept.append(cut)
             self._cheapest.pop(cut.of, None)
+
+    @cached_property
+    def parts(self) -> dict[int, dict[int, Cut]]:
+        """Computed classes of which several others are views, and the cuts that are those views."""
+        found: dict[int, dict[int, Cut]] = {}
+        for of, cuts in sorted(self.cuts.items()):
+            for cut in cuts:
+                if cut.state.kind == "view" and self.grammar.free.isdisjoint(cut.leaves):
+                    for whole in cut.leaves:
+                        found.setdefault(whole, {})[of] = cut
+        return {whole: cuts for whole, cuts in found.items() if len(cuts) > 1}
 
     def untangled(self) -> dict[int, int]:
         """Settle the flows one after another, the least first (Dijkstra, 1959), and give each class's place in

@@ -1,7 +1,8 @@
 """Exact area: local moves on a cover, priced by what they really change.
 
 In: a `Cover` and `Candidates`. Out: the same cover, never dearer. Moves: another cut for one class; store a class for
-all kernels that compute it; compute a class inside all kernels that read it. Single moves stick; the last two unstick.
+all kernels that compute it, or that need parts of it; compute a class inside all kernels that read it. Single moves
+stick; the others unstick.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ def improve(cover: Cover, candidates: Candidates) -> None:
         _other_cuts(cover, candidates)
         _store_or_inline(cover, candidates)
         _share(cover, candidates)
+        _take_parts(cover, candidates)
         if cover.cost > before - WORTH:
             return
 
@@ -66,6 +68,15 @@ def _share(cover: Cover, candidates: Candidates) -> None:
     for of, users in sorted(users_of.items()):
         changed = {u: best for u in users if u in cover.choice and (best := _best(candidates, u, reads=of)) is not None}
         if len(changed) > 1:
+            cover.attempt(changed, candidates.cheapest)
+
+
+def _take_parts(cover: Cover, candidates: Candidates) -> None:
+    """Store a class for all kernels that need parts of it, which were computed one by one: one product for several."""
+    for whole, parts in candidates.parts.items():
+        if whole not in cover.choice:
+            taken = {user: cover.grammar.taking(cut, parts) for user, cut in cover.choice.items()}
+            changed = {u: cut for u, cut in taken.items() if isinstance(cut, Cut) and cut is not cover.choice[u]}
             cover.attempt(changed, candidates.cheapest)
 
 

@@ -206,6 +206,7 @@ def together(grammar: Grammar, a: tuple[Cut, ...], b: tuple[Cut, ...], kept: tup
 def group(grammar: Grammar, cuts: tuple[Cut, ...]) -> Group | None:
     state = cuts[0].state
     leaves: dict[int, int] = {}
+    inside = 0
     for cut in cuts:
         if cut is not cuts[0]:
             joined = merge_states(state, cut.state)
@@ -214,8 +215,9 @@ def group(grammar: Grammar, cuts: tuple[Cut, ...]) -> Group | None:
             state = joined
         for c, size in cut.leaves.items():
             leaves[c] = max(size, leaves.get(c, 0))
+        inside |= cut.inside
     if any(c.of in leaves for c in cuts):
         return None
     outputs = tuple(grammar.classes[c.of].type for c in cuts)
     works = union(cut.works for cut in cuts)
-    return Group(cuts, state, leaves, grammar.price(state, leaves, works, outputs))
+    return Group(cuts, state, leaves, grammar.price(state, leaves, inside, works, outputs))

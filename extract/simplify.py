@@ -1,14 +1,19 @@
 """The algebraic pass of other systems: laws of the book in a fixed order, each wherever it matches, never undone.
 
 In: a saturated `Segment`. Out: the same with another `graph`, which the e-graph has found equal; fusers then fuse that.
+Last, XLA's DotMerger: products of one operand become one, if they are independent and small.
 Common subexpressions are one node already, and constants are folded when the program is built. Next stop: `greedy`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 from eqfuse.extract.plain import rewritten
+from eqfuse.ir import Node
 from eqfuse.proof import Steps
 from eqfuse.rewrites.replacement import Written, replaceable, replaced, replacements
+from eqfuse.rewrites.side_by_side import PARTS, parts
 from eqfuse.space import Segment
 
 SWEEPS = 25  # over the whole list; hlo_pass_fix.h stops there too
@@ -41,10 +46,12 @@ PASS = (
     "transpose_of_product", "associate_products", "associate_products~",
 )
 _NAMES = frozenset(name.removesuffix("~") for name in PASS)
+MERGED = 32 << 20  # bytes of a product that XLA's DotMerger merges with others of one operand (its default)
 
 
 def simplified(segment: Segment) -> Segment:
-    """`segment` with its program rewritten by the laws of `PASS` that were admitted when it was saturated.
+    """`segment` with its program rewritten by the laws of `PASS` that were admitted when it was saturated, and then
+    with products that share an operand merged.
 
     A step that the e-graph does not find equal, because its budget ended before, is not taken.
     """
@@ -53,21 +60,43 @@ def simplified(segment: Segment) -> Segment:
     if not chosen:
         return segment
     commutes = {law.name.removesuffix("_commutes") for law in segment.laws if law.name.endswith("_commutes")}
-    steps: Steps | None = None
-    written = Written(segment.graph)
+    program = _Program(segment)
     for _ in range(SWEEPS):
-        before = written
+        before = program.written
         for law, backwards in chosen:
-            found = list(replacements(written, law, commutes, backwards).items())
-            if not found:
-                continue
-            steps = steps or Steps(segment)
-            held = steps.hold(found, by={law.name, *(f"{op}_commutes" for op in commutes)})
-            taken = {old: made for (old, made), holds in zip(found, held, strict=True) if holds}
-            if taken:
-                graph, new = replaced(written.graph, taken)
-                steps.take(new)
-                written = Written(graph)
-        if written is before:
+            found = replacements(program.written, law, commutes, backwards)
+            program.take(found, {law.name, *(f"{op}_commutes" for op in commutes)})
+        if program.written is before:
             break
-    return segment if written.graph is segment.graph else rewritten(segment, written.graph)
+    merged: dict[Node, Node] = {}
+    for group in parts(program.written.graph.nodes, program.written.known):
+        if merged.keys().isdisjoint(group) and all(_bytes(n) <= MERGED for n in group):
+            merged |= group
+    program.take(merged, PARTS)
+    graph = program.written.graph
+    return segment if graph is segment.graph else rewritten(segment, graph)
+
+
+class _Program:
+    """A program that is rewritten step by step."""
+
+    def __init__(self, segment: Segment) -> None:
+        self.written = Written(segment.graph)
+        self._segment = segment
+        self._steps: Steps | None = None
+
+    def take(self, found: Mapping[Node, Node], by: Collection[str]) -> None:
+        """Replace nodes by what was `found` for them, where the laws `by` hold it equal."""
+        if not found:
+            return
+        self._steps = self._steps or Steps(self._segment)
+        held = self._steps.hold(list(found.items()), by)
+        taken = {old: made for (old, made), holds in zip(found.items(), held, strict=True) if holds}
+        if taken:
+            graph, new = replaced(self.written.graph, taken)
+            self._steps.take(new)
+            self.written = Written(graph)
+
+
+def _bytes(n: Node) -> int:
+    return n.type.nbytes + sum(a.type.nbytes for a in n.args)

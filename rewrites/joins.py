@@ -140,7 +140,7 @@ def _laws_of_slice(count: int) -> list[Law]:
     parts = (x, y, z, w)[:count]
     return [
         Law(f"slice_of_part_{at + 1}_of_{count}", concat(*parts).slice(s),
-            part.slice(computed(_part(at, count), *parts, axis, s)), exactness=EXACT)
+            part.slice(computed(_part(at, count), *parts, axis, s)), exactness=EXACT, everywhere=True)
         for at, part in enumerate(parts)
     ]  # fmt: skip
 

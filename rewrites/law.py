@@ -337,7 +337,8 @@ class Law:
     about float8, and sums of bfloat16 (rounded after every element), only where it keeps every bit. `both`: the law is
     read in both directions. `chain`: the operators (and the inverse, if any) whose chains the e-graph gives one order
     instead of rewriting them by this law (`eqfuse.rewrites.chains`). `grows`: it may be
-    used again on what it makes, for ever. Raises LawError when a side is ill-formed or ill-typed, or grows unsaid.
+    used again on what it makes, for ever. `everywhere`: it is applied to work that runs once, when a program is built,
+    too, which other laws leave alone. Raises LawError when a side is ill-formed or ill-typed, or grows unsaid.
     """
 
     name: str
@@ -349,6 +350,7 @@ class Law:
     complex: Exactness | None = None
     chain: tuple[str, ...] | None = None
     grows: bool = False
+    everywhere: bool = False
     family: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:

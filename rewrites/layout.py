@@ -363,7 +363,7 @@ _OF_REALS = [
     Law("broadcast_of_broadcast", x.broadcast_to(s).broadcast_to(t), x.broadcast_to(t), exactness=EXACT),
     Law("broadcast_identity", x.broadcast_to(s), x, exactness=EXACT),
     Law("slice_of_slice", x.slice(s).slice(t), x.slice(computed(_nested, s, t)), exactness=EXACT),
-    Law("slice_identity", x.slice(s), x, exactness=EXACT),
+    Law("slice_identity", x.slice(s), x, exactness=EXACT, everywhere=True),
     Law("flip_of_flip", x.flip(p).flip(p), x, exactness=EXACT),
     Law("flip_of_other_flip", x.flip(p).flip(q), x.flip(computed(_in_one, p, q)), exactness=EXACT),
     Law("flip_idle", x.flip(p), x, (guard("x is not longer than 1 along p", _not_longer_than_one, x, p),), EXACT),

@@ -274,7 +274,8 @@ def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, .
                 atoms.append(f"(= {variable} (range {at(a)}))")
                 slot("range", term_key(a), variable)
     atoms += [f"(!= {at(term)} {at(arg)})" for term, arg in _idle(lefts)]
-    atoms += [f"(varies {at(lhs)})" for lhs in lefts]  # work that runs once, when it is built, is left alone
+    if not law.everywhere:
+        atoms += [f"(varies {at(lhs)})" for lhs in lefts]
     for i, j in combinations(lefts, 2):
         atoms.append(f"(!= {at(i)} {at(j)})")
         if change_places(i, j, law.when, lefts):

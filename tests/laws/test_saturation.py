@@ -239,6 +239,25 @@ def test_resting_laws_do_not_count_as_saturation() -> None:
     assert segment.n_nodes == n + (n**3 - n) // 6  # every split of every interval of factors
 
 
+def test_a_search_grows_to_four_times_the_program_unless_a_number_of_nodes_is_given() -> None:
+    graph = trace(functools.partial(functools.reduce, operator.matmul), [spec((8, 8), F)] * 14)
+    (small,) = saturate(graph, laws="contractions").segments
+    assert small.stop_reason == "nodes" and max(small.nodes_per_round) <= 4000
+    long = trace(functools.partial(functools.reduce, operator.matmul), [spec((8, 8), F)] * 1200)
+    (large,) = saturate(long, laws="contractions", budget=Budget(seconds=60)).segments
+    assert large.stop_reason == "nodes" and 4000 < max(large.nodes_per_round) <= 4 * 2399
+
+
+def test_what_is_equal_to_its_own_argument_is_not_rewritten_without_end() -> None:
+    known = np.linspace(1.0, 2.0, 8192, dtype=np.float32)  # too large to be folded with the 1 before it is met
+
+    def twice_idle(x: Any) -> Any:
+        return x * np.float32(1.0) * known * np.float32(1.0) + x
+
+    (segment,) = saturate(trace(twice_idle, spec((8192,), F))).segments
+    assert segment.stop_reason == "saturated" and segment.n_nodes < 30
+
+
 @pytest.mark.parametrize("operators", [250, 500])
 def test_long_pointwise_chains_saturate(operators: int) -> None:  # N11
     graph = trace(lambda a: chain(a, operators), spec((8, 8), F))
