@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from eqfuse.emit.numpy_bounds import clipped, repeated
 from eqfuse.emit.numpy_erf import room_bytes
 from eqfuse.emit.numpy_narrow import by_columns
 from eqfuse.emit.numpy_ops import CHOOSE_FROM, computes, into, masked_copy
+from eqfuse.emit.numpy_scratch import Rooms, Slot, Slots, TileShape
 from eqfuse.emit.numpy_source import Source, bits, last_uses, straight
 from eqfuse.emit.numpy_temporaries import buffers, copied, for_blas, lies_apart, temporaries
 from eqfuse.emit.numpy_turn import ROOM, run_axis
@@ -28,21 +28,6 @@ from eqfuse.views import leaf_chain, strides_after
 
 SHORT_RUN = 4096  # bytes
 DOT_FROM, DOT_TO = 32, 8192  # lengths that are summed as dot products; OpenBLAS splits longer ones among threads
-
-TileShape = tuple[int | None, ...]  # None: the block, which is shorter in the last tile
-
-
-@dataclass(eq=False)
-class Slot:
-    """Scratch memory for values of one shape and item size, one at a time. `output`: it is that output's own tile."""
-
-    shape: TileShape
-    dtypes: set[np.dtype] = field(default_factory=set)
-    output: str | None = None
-
-    @property
-    def itemsize(self) -> int:
-        return next(iter(self.dtypes)).itemsize
 
 
 class Stage:
@@ -82,8 +67,7 @@ class Stage:
                 self.reads[n] = repeated(n, self._row(n))
         self._dots()
         self.last = last_uses([self.reads[n] for n in self.nodes], body.outputs)
-        self.slots: list[Slot] = []
-        self.free: list[Slot] = []
+        self.slots = Slots(source, letter)
         self.place: dict[Node, Slot | str] = {}
         self.masks: dict[Node, Slot] = {}
         for at, n in enumerate(self.nodes):
@@ -226,7 +210,7 @@ class Stage:
         dying = [a for a in dict.fromkeys(self.reads[n]) if a in slot_of and self.last[a] == at]
         blended = self._blends(n)
         if blended:
-            self.masks[n] = self._slot(self.tile_shape(n.args[0]), np.dtype(bits(n.dtype)))
+            self.masks[n] = self.slots.take(self.tile_shape(n.args[0]), np.dtype(bits(n.dtype)))
         reused = next((slot_of[a] for a in dying if self._may_overwrite(n, a, blended)), None)
         output = self.outputs.get(n)
         scattered = output is not None and self._scattered(n)
@@ -235,9 +219,9 @@ class Stage:
             if reused is not None and not scattered and self._may_be_output(reused, n):
                 reused.output = output
         else:
-            self.place[n] = reused or self._slot(self.tile_shape(n), n.dtype)
+            self.place[n] = reused or self.slots.take(self.tile_shape(n), n.dtype)
         done = [slot_of[a] for a in dying] + ([self.masks[n]] if blended else [])
-        self.free += [s for s in done if s is not self.place[n] and s.output is None]
+        self.slots.give(s for s in done if s is not self.place[n])
 
     def _may_overwrite(self, n: Node, a: Node, blended: bool) -> bool:
         """May the result of `n` take the memory of its dying argument `a`?"""
@@ -247,15 +231,6 @@ class Stage:
             condition, yes, no = n.args
             return a is not condition and yes is not no and (blended or a is no)
         return n.op != "cast"
-
-    def _slot(self, shape: TileShape, dtype: np.dtype) -> Slot:
-        for slot in self.free:
-            if slot.shape == shape and slot.itemsize == dtype.itemsize:
-                self.free.remove(slot)
-                slot.dtypes.add(dtype)
-                return slot
-        self.slots.append(Slot(shape, {dtype}))
-        return self.slots[-1]
 
     def _may_be_output(self, slot: Slot, n: Node) -> bool:
         """Only one tile may write each element of an output before its value is final."""
@@ -275,7 +250,7 @@ class Stage:
             return self.given[a]
         if computes(a) and a not in self.known:
             place = self.place[a]
-            return place if isinstance(place, str) else self._slot_name(place, a.dtype)
+            return place if isinstance(place, str) else self.slots.name(place, a.dtype)
         if a not in n.args and a.op == "const" and a.type.size > 1:
             row_of_it = self.source.leaf(a)
             shape = self.tile_shape(n)
@@ -360,16 +335,10 @@ class Stage:
 
     # text
 
-    def _slot_name(self, slot: Slot, dtype: np.dtype) -> str:
-        if slot.output is not None:
-            return slot.output
-        slot.dtypes.add(dtype)
-        return f"{self.letter}s{self.slots.index(slot)}_{self.source.dtype(dtype)}"
-
     def _lines(self, n: Node, args: Sequence[str]) -> list[str]:
         """The statements of `n`, and the copy of an output that is computed in scratch memory."""
         place = self.place[n]
-        out = place if isinstance(place, str) else self._slot_name(place, n.dtype)
+        out = place if isinstance(place, str) else self.slots.name(place, n.dtype)
         lines = self._text(n, args, out)
         return [*lines, f"copyto({self.outputs[n]}, {out})"] if out != self.outputs.get(n, out) else lines
 
@@ -377,7 +346,7 @@ class Stage:
         if n.op == "where":
             if n not in self.masks:
                 return masked_copy(args, out)
-            return [f"choose({', '.join(args)}, {self._slot_name(self.masks[n], np.dtype(bits(n.dtype)))}, {out})"]
+            return [f"choose({', '.join(args)}, {self.slots.name(self.masks[n], np.dtype(bits(n.dtype)))}, {out})"]
         if n.op == "erf" and n.dtype == np.float32:
             self.source.passes(room_bytes(self._elements(n)))
             return [f"fast_erf({args[0]}, {out})"]
@@ -402,46 +371,16 @@ class Stage:
     def scratch(self, offset: int, size: str = "size", ragged: bool = False) -> tuple[list[str], list[str], int]:
         """Lines that make this stage's scratch arrays in ``memory`` from `offset`, lines that shorten them to `size`
         indices of the block (where the last block is shorter, or `ragged` says so), and the offset after them."""
-        block = self.cut.block
         ragged = ragged or self.cut.ragged(self.panel.extents[self.cut.axis])
-        made, shorter = [], []
-        for slot in self.slots:
-            if slot.output is not None:
-                continue
-            shape = tuple(block if d is None else d for d in slot.shape)
-            nbytes = math.prod(shape) * slot.itemsize
-            for dtype in sorted(slot.dtypes, key=lambda d: d.name):
-                name = self._slot_name(slot, dtype)
-                whole = f"memory[{offset}:{offset + nbytes}].view({self.source.dtype(dtype)}).reshape({shape})"
-                if None in slot.shape and ragged:
-                    made.append(f"w{name} = {whole}")
-                    index = ", ".join(f":{size}" if d is None else ":" for d in slot.shape)
-                    shorter.append(f"{name} = w{name}[{index}]")
-                else:
-                    made.append(f"{name} = {whole}")
-            offset += -(-nbytes // 64) * 64
+        rooms = Rooms(self.source, self.cut.block, offset, size, ragged)
+        self.slots.make(rooms)
         for tile, _, n, _ in self.copied:
-            nbytes = self._elements(n) * n.dtype.itemsize
-            room = f"memory[{offset}:{offset + nbytes}].view({self.source.dtype(n.dtype)}).reshape({self._extents(n)})"
-            if None in self.tile_shape(n) and ragged:
-                made.append(f"w{tile} = {room}")
-                index = ", ".join(f":{size}" if d is None else ":" for d in self.tile_shape(n))
-                shorter.append(f"{tile} = w{tile}[{index}]")
-            else:
-                made.append(f"{tile} = {room}")
-            offset += -(-nbytes // 64) * 64
+            rooms.array({tile: n.dtype}, self.tile_shape(n))
         if any(turns for *_, turns in self.copied):
-            made.append(f"{self.letter}room = memory[{offset}:{offset + ROOM}]")
-            offset += ROOM
+            rooms.bytes(f"{self.letter}room", ROOM)
         for tile, _, n in (*self.loaded, *self.stored):
-            shape = (self.panel.extents[0], block)
-            nbytes = math.prod(shape) * n.dtype.itemsize
-            room = f"memory[{offset}:{offset + nbytes}].view({self.source.dtype(n.dtype)})"
-            made.append(f"w{tile} = {room}.reshape({shape})")
-            made += [] if ragged else [f"{tile} = w{tile}"]
-            shorter += [f"{tile} = w{tile}[:, :{size}]"] if ragged else []
-            offset += -(-nbytes // 64) * 64
-        return made, shorter, offset
+            rooms.array({tile: n.dtype}, (self.panel.extents[0], None))
+        return rooms.made, rooms.shorter, rooms.offset
 
     def write(self, depth: int) -> None:
         """The statements of one tile."""
