@@ -13,7 +13,7 @@ from eqfuse.testing.programs import RandomProgram, programs
 from tests.drawing import drawn_alike
 
 SHORT = ef.Budget(seconds=0.5, nodes=500, rounds=5)
-EXAMPLES = 40  # times eight parts: 320 in the usual run
+EXAMPLES = 25  # times eight parts: 200 in the usual run
 
 
 @pytest.fixture(scope="module", autouse=True)

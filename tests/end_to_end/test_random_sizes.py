@@ -58,7 +58,7 @@ def compare_at_all_sizes(program: RandomProgram) -> None:
 @pytest.mark.parametrize("part", range(2))
 def test_random_programs_give_numpys_answer_at_every_size(part: int) -> None:
     @drawn_alike(200 + part)
-    @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
     @given(programs())
     def run(program: RandomProgram) -> None:
         compare_at_all_sizes(program)

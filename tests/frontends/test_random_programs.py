@@ -167,11 +167,11 @@ def test_a_random_program_traced_means_what_numpy_computes(part: int) -> None:
 
 @pytest.mark.parametrize("part", range(2))
 def test_a_random_program_of_small_numbers_gives_numpys_answer(part: int) -> None:
-    every(statements(wild=False), 40, 10 + part, lambda p: compiled(p, budget=SHORT))
+    every(statements(wild=False), 20, 10 + part, lambda p: compiled(p, budget=SHORT))
 
 
 def test_a_random_program_compiled_strictly_gives_numpys_infinities_too() -> None:
-    every(statements(), 40, 20, lambda p: compiled(p, numerics="strict", budget=SHORT))
+    every(statements(), 20, 20, lambda p: compiled(p, numerics="strict", budget=SHORT))
 
 
 @pytest.mark.slow

@@ -148,6 +148,7 @@ def test_a_plan_that_was_carried_to_another_size_rests_on_laws_too() -> None:
     assert program.at(n=90).rests_on.laws == ("common_left_factor",)  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_equal_blocks_of_a_deep_program_are_looked_at_once_and_all_named() -> None:
     from eqfuse.demo_programs import transformer
 
