@@ -203,9 +203,11 @@ def straight(
 
 def _is_part(n: Node, reads: dict[Node, tuple[Node, ...]]) -> bool:
     """Is `n` the real or imaginary part of a complex array at hand, for one reader? No copy is made of it."""
-    (whole, *more) = n.args or (n,)
-    alone = n.op in ("real", "imag") and whole.dtype.kind == "c" and not more and whole not in reads
-    return alone and sum(args.count(n) for args in reads.values()) == 1
+    if n.op not in ("real", "imag"):
+        return False
+    (whole,) = n.args
+    at_hand = whole.dtype.kind == "c" and whole not in reads
+    return at_hand and sum(args.count(n) for args in reads.values()) == 1
 
 
 def _statements(n: Node, read: Sequence[Node], args: list[str], out: str) -> list[str]:

@@ -239,7 +239,6 @@ def _alive(body: Graph) -> int:
     return peak
 
 
-
 def _working(body: Graph) -> list[Node]:
     return [n for n in body.operators if row(n.op).role is not Role.VIEW]
 

@@ -222,21 +222,29 @@ STACKS = {
 }
 
 
-# what cutting still costs: products of several steps are not put side by side; and of the residual stack the search of
-# the piece does not find that the mean of a convolution is one of means
+STEPS = "products of several steps are not put side by side, as steps are one segment"
+MEANS = "the search of the piece does not find that the mean of a convolution is one of means"
 DEARER = {
-    ("recurrent", "a100"): 1.07, ("small recurrent", "cpu"): 1.034, ("small recurrent", "a100"): 1.052,
-    ("residual", "cpu"): 1.007,
-}  # fmt: skip
+    ("recurrent", "a100"): f"6.9 %: {STEPS}",
+    ("small recurrent", "cpu"): f"3.3 %: {STEPS}",
+    ("small recurrent", "a100"): f"5.1 %: {STEPS}",
+    ("residual", "cpu"): f"0.7 %: {MEANS}",
+}
+
+
+def stacks():
+    for name in STACKS:
+        for device in ("cpu", "a100"):
+            reason = DEARER.get((name, device))
+            yield pytest.param(name, device, marks=[pytest.mark.xfail(strict=True, reason=reason)] if reason else [])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("device", ["cpu", "a100"])
-@pytest.mark.parametrize("name", STACKS)
-def test_segments_of_large_stacks_cost_hardly_more_than_the_whole(name, device):
+@pytest.mark.parametrize(("name", "device"), stacks())
+def test_segments_of_large_stacks_cost_no_more_than_the_whole(name, device):
     graph = STACKS[name]()
     assert len(segments(graph)[1]) > 1
-    assert seconds(graph, device, segments) <= DEARER.get((name, device), LOST) * seconds(graph, device, whole)
+    assert seconds(graph, device, segments) <= LOST * seconds(graph, device, whole)
 
 
 @pytest.mark.slow
