@@ -52,7 +52,7 @@ class Device:
     l2_bytes: int  # per core (GPU: of the device)
     shared_bytes: int  # fast memory one kernel may claim: shared memory per block; level-1 cache of a core
     max_row: int  # bytes of the longest row that is read once and kept on chip
-    max_arguments: int  # arrays of one kernel, results included
+    max_arguments: int  # arrays of one fused kernel, results included
     multiprocessors: int  # of a GPU, for waves of blocks; 0: waves and tiles are not modelled
     depth: tuple[int, int]  # customary range for a fusion-depth limit; used by the depth-limited baseline only
     reads: str  # sources and date of the figures

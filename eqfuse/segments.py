@@ -3,17 +3,20 @@
 In: a `Graph`. Out: the distinct pieces, and where each is used. Next stop: `egraph.saturate`.
 The cut is taken where every tensor that crosses it is stored anyway, however many there are, and where it does not part
 operators that one kernel could compute together. Repeated layers and the steps of an unrolled loop then are one piece.
+Products that share an operand, as those of a loop's inputs do, run together before the steps that read them.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from eqfuse.ir import Graph, Literal, Node, input_node, node, topological
 from eqfuse.ops import Role, row
+from eqfuse.rewrites.side_by_side import Group, groups
 
 SEGMENT_OPERATORS = 24  # fewer are not worth a segment of their own
 NEAR = 200  # operators apart that two readers of a value may be and still be computed together
@@ -37,16 +40,16 @@ class Use:
 def segments(graph: Graph) -> tuple[list[Graph], list[Use]]:
     """The distinct segments of `graph` in order of first use, and all uses in the order they run."""
     pieces = _pieces(graph)
-    plain = _distinct(pieces, False)
+    plain = _distinct(pieces, sliced=False)
     if len(plain[0]) == 1:
         return plain
-    sliced = _distinct(pieces, True)  # the steps of a loop differ in what they take of an array
+    sliced = _distinct(pieces, sliced=True)  # the steps of a loop differ in what they take of an array
     return sliced if len(sliced[0]) < len(plain[0]) else plain
 
 
 def whole(graph: Graph) -> tuple[list[Graph], list[Use]]:
     """`graph` as one segment."""
-    return _distinct([(graph.outputs, set())], False)
+    return _distinct([_Piece(graph.outputs, frozenset())], sliced=False)
 
 
 def seams(graph: Graph, uses: list[Use] | tuple[Use, ...]) -> tuple[Node, ...]:
@@ -61,33 +64,59 @@ def slice_of(n: Node) -> Node:
     return base.args[0] if base.op == "slice" else n
 
 
-def _distinct(pieces: list[tuple[tuple[Node, ...], set[Node]]], sliced: bool) -> tuple[list[Graph], list[Use]]:
+@dataclass(frozen=True)
+class _Piece:
+    """What to compute, and the nodes to stop at. `gathers`: it holds products of the same slices, put side by side."""
+
+    outputs: tuple[Node, ...]
+    boundary: frozenset[Node]
+    gathers: bool = False
+
+
+def _distinct(pieces: list[_Piece], sliced: bool) -> tuple[list[Graph], list[Use]]:
     distinct: dict[Graph, int] = {}
     uses = []
-    for outputs, boundary in pieces:
-        piece, inputs = canonical(outputs, boundary, sliced)
-        uses.append(Use(distinct.setdefault(piece, len(distinct)), inputs, outputs))
+    for piece in pieces:
+        segment, inputs = canonical(piece.outputs, piece.boundary, sliced and not piece.gathers)
+        uses.append(Use(distinct.setdefault(segment, len(distinct)), inputs, piece.outputs))
     return list(distinct), uses
 
 
-def _pieces(graph: Graph) -> list[tuple[tuple[Node, ...], set[Node]]]:
-    """(outputs, nodes to stop at) of each piece."""
-    at = _Order(graph)
+def _pieces(graph: Graph) -> list[_Piece]:
+    """Pieces of `graph`. Products that share an operand and would be in several of them are run together first."""
+    order = _Order(graph)
+    ends = order.ends()
+    parted = [
+        g for g in groups(order.nodes, order.known)
+        if len({bisect_left(ends, order.position[m]) for m in g.members}) > 1
+    ]  # fmt: skip
+    if parted:
+        order = _Order(graph, parted)
+        ends = order.ends()
+    pieces: list[_Piece] = []
     boundary: set[Node] = set()
-    pieces: list[tuple[tuple[Node, ...], set[Node]]] = []
-    for crossing in at.cuts():
-        pieces.append((crossing, set(boundary)))
+    start = 0
+    for end in ends:
+        made = order.operators[start : end + 1]
+        crossing = tuple(n for n in made if order.last[n] > end)
+        pieces.append(_Piece(crossing, frozenset(boundary), not order.together.isdisjoint(made)))
         boundary.update(crossing)
+        start = end + 1
     left = tuple(o for o in graph.outputs if o not in boundary)
-    return [*pieces, (left, boundary)] if left or not pieces else pieces
+    return [*pieces, _Piece(left, frozenset(boundary))] if left or not pieces else pieces
 
 
 class _Order:
-    """The operators of a graph in the order in which it is cut, and who reads what. Views are their readers'."""
+    """The operators of a graph in the order in which it is cut, and who reads what. Views are their readers'.
 
-    def __init__(self, graph: Graph) -> None:
-        known = _known(graph)
-        nodes = [n for n in _scheduled(graph) if n not in known]
+    The members of each of `groups` stand together, and are stored.
+    """
+
+    def __init__(self, graph: Graph, groups: Sequence[Group] = ()) -> None:
+        self.groups = groups
+        self.together = {m for g in groups for m in g.members}
+        self.known = _known(graph)
+        nodes = self.nodes = [n for n in _scheduled(graph, groups) if n not in self.known]
         self.source: dict[Node, Node] = {}
         for n in nodes:
             self.source[n] = self.source[n.args[0]] if row(n.op).role is Role.VIEW else n
@@ -104,21 +133,23 @@ class _Order:
         self.last = {n: self.position[readers[-1]] if readers else -1 for n, readers in self.readers.items()}
         self.last.update(dict.fromkeys(self.results, len(self.operators)))
 
-    def cuts(self) -> Iterator[tuple[Node, ...]]:
-        """The values that newly cross each cut. Of the places for one, that is taken which the fewest values cross."""
+    def ends(self) -> list[int]:
+        """The operators behind which to cut. Of the places for a cut that is taken which the fewest values cross."""
         above = self._above()
         later, parted = self._later(above), self._parted(above)
         live = self._live()
+        found: list[int] = []
         start = 0
         while len(self.operators) - start >= 2 * SEGMENT_OPERATORS:
             places = self._places(start, later, parted)
             end = next(places, None)
             if end is None:
-                return
+                break
             while (other := next(places, len(live))) < start + 2 * SEGMENT_OPERATORS:
                 end = min(other, end, key=live.__getitem__)  # the later of equals
-            yield tuple(n for n in self.operators[start : end + 1] if self.last[n] > end)
+            found.append(end)
             start = end + 1
+        return found
 
     def _live(self) -> list[int]:
         """How many values made by then are read behind each operator."""
@@ -146,7 +177,8 @@ class _Order:
             if until > at:
                 loose[until] += 1
                 open_ += 1
-            if n in self.results or any(later[r] >> at & 1 for r in self.readers[n]):  # it is in memory
+            in_memory = n in self.results or n in self.together
+            if in_memory or any(later[r] >> at & 1 for r in self.readers[n]):
                 heavy.discard(n)
                 multiplied.discard(n)
             if not open_ and not parted[at] and at - start + 1 >= SEGMENT_OPERATORS <= len(self.operators) - 1 - at:
@@ -155,6 +187,8 @@ class _Order:
     def _loose_until(self, n: Node, heavy: bool, multiplied: bool, later: dict[Node, int]) -> int:
         """The last position before which no cut is free, as `n` may be no array in memory there, or its kernel may
         compute a reader too."""
+        if n in self.together:
+            return -1
         readers, at = self.readers[n], self.position[n]
         apart = [r for r in readers if row(r.op).role in _PRODUCTS | _CALLS]
         late = [r for r in readers if later[r] >> at & 1]
@@ -195,7 +229,7 @@ class _Order:
         return later
 
     def _parted(self, above: dict[Node, int]) -> list[bool]:
-        """Would a cut behind each operator part two readers of one value that one kernel could compute together?"""
+        """Would a cut behind each operator part a group, or two readers of a value that one kernel could compute?"""
         change = [0] * (len(self.operators) + 1)
         for value, readers in self.readers.items():
             if value.type.size == 1:
@@ -207,6 +241,10 @@ class _Order:
                     if _alike(a, b) and not above[b] >> self.position[a] & 1:
                         change[self.position[a]] += 1
                         change[self.position[b]] -= 1
+        for group in self.groups:
+            places = [self.position[m] for m in group.members]
+            change[min(places)] += 1
+            change[max(places)] -= 1
         return [n > 0 for n in accumulate(change)]
 
 
@@ -217,10 +255,11 @@ def _alike(a: Node, b: Node) -> bool:
     return a.op == b.op and row(a.op).role is Role.CONTRACTION and a.args[0] is b.args[0]
 
 
-def _scheduled(graph: Graph) -> list[Node]:
-    """The nodes of `graph`, arguments first, and writes into arrays late, since they link the steps of a loop."""
+def _scheduled(graph: Graph, groups: Sequence[Group]) -> list[Node]:
+    """The nodes of `graph`, arguments first: `groups`, then writes into arrays late, as they link a loop's steps."""
+    first = [m for g in groups for m in g.members]
     written = [a for n in graph.nodes if row(n.op).role is Role.UPDATE for a in n.args[1:]]
-    return topological((*written, *graph.outputs))
+    return topological((*first, *written, *graph.outputs))
 
 
 def _known(graph: Graph) -> set[Node]:
@@ -232,7 +271,9 @@ def _known(graph: Graph) -> set[Node]:
     return known
 
 
-def canonical(outputs: tuple[Node, ...], boundary: set[Node], sliced: bool = False) -> tuple[Graph, tuple[Node, ...]]:
+def canonical(
+    outputs: tuple[Node, ...], boundary: Collection[Node], sliced: bool = False
+) -> tuple[Graph, tuple[Node, ...]]:
     """The piece with its inputs numbered in order of first use, and large constants turned into known inputs.
 
     If `sliced`, slices of what comes from elsewhere are inputs too.

@@ -48,6 +48,7 @@ class Candidates:
         self._cheapest: dict[int, Cut | None] = {}  # flows no longer change when it is asked for
         self.effort = effort(len(grammar.classes))
         self._order: list[int] = before._order if before else _leaf_up(grammar)
+        self._base: list[int] = before._base if before else _reshaped(grammar)
         for _ in range(self.effort.sweeps):
             for of in self._order:
                 self._settle(of)
@@ -145,7 +146,7 @@ class Candidates:
         return read + self.cuts.get(of, [])[: self.effort.offered]
 
     def _keep(self, found: list[Cut]) -> list[Cut]:
-        """The best of each kind, then the best by flow and by own price in turn."""
+        """The best of each kind, then the best by flow and by own price in turn; of those alike the first alone."""
         totals = {id(c): self.total(c) for c in found}
         by_flow = sorted(found, key=lambda c: (totals[id(c)], c.price.seconds, len(c.leaves)))
         by_price = sorted(found, key=lambda c: (c.price.seconds, totals[id(c)], len(c.leaves)))
@@ -153,7 +154,7 @@ class Candidates:
         seen: set[tuple] = set()
 
         def take(cut: Cut) -> bool:
-            mark = (cut.state.kind, tuple(cut.leaves), cut.price.seconds)
+            mark = (cut.state.kind, cut.state.space, tuple([self._base[c] for c in cut.leaves]))
             if mark in seen or totals[id(cut)] == math.inf:
                 return False
             seen.add(mark)
@@ -174,6 +175,23 @@ class Candidates:
 
 def _same(a: Cut, b: Cut) -> bool:
     return a.leaves == b.leaves and a.works == b.works
+
+
+def _reshaped(grammar: Grammar) -> list[int]:
+    """Of every class the first of those that hold the same elements in the same order."""
+    base = list(range(len(grammar.classes)))
+
+    def find(c: int) -> int:
+        while base[c] != c:
+            c = base[c]
+        return c
+
+    for of, eclass in enumerate(grammar.classes):
+        for enode in eclass.nodes:
+            if enode.op == "reshape":
+                first, second = sorted((find(of), find(enode.args[0])))
+                base[second] = first
+    return [find(c) for c in base]
 
 
 def _leaf_up(grammar: Grammar) -> list[int]:

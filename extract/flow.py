@@ -21,6 +21,7 @@ from eqfuse.extract.simplify import simplified
 from eqfuse.hardware import Device
 from eqfuse.space import Segment
 
+REGROUPED = 3  # of the cheapest covers
 MANY = 150  # operators, from which on not every greedy plan is a start
 FEW = 500  # classes, up to which the program whose operators cost least is a start as well
 
@@ -53,9 +54,8 @@ def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Co
     finished += [cover for program in programs for cover in greedy.one_level(program)]
     for cover in (*written[:1], *transplants[:1]):
         finished.append(_merged(greedy.inlined(cover)))
-    best = min((c for c in finished if c.grammar is grammar), key=lambda c: c.cost, default=None)
-    if best is not None:
-        regroup(best, candidates)
+    for cover in [c for c in _distinct(finished) if c.grammar is grammar][:REGROUPED]:
+        regroup(cover, candidates)
     return min(finished, key=lambda c: c.cost), candidates, finished
 
 

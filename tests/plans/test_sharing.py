@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,22 @@ def test_operands_that_are_not_known_are_put_side_by_side_where_that_moves_less(
 
     assert products(plan_of(both, (1 << 16, 512), (512, 8), (512, 8))) == [(1 << 16, 16)]
     assert products(plan_of(both, (8, 512), (512, 4096), (512, 4096))) == [(8, 4096)] * 2
+
+
+@pytest.mark.parametrize("steps", [3, 40])
+def test_rows_of_one_array_that_meet_one_matrix_are_not_copied_together(steps: int) -> None:
+    def recurrent(xs: Any, w: Any, u: Any) -> Any:
+        h = np.zeros((16, 128), F)
+        for t in range(steps):
+            h = np.tanh(xs[t] @ w + h @ u)
+        return (h,)
+
+    shapes = (steps, 16, 128), (128, 128), (128, 128)
+    plan = plan_of(recurrent, *shapes)
+    assert products(plan).count((16, 128)) == steps  # of the state
+    assert max(math.prod(shape) for shape in products(plan)) == steps * 16 * 128
+    assert "concat" not in {n.op for k in plan.kernels for n in k.body.operators}
+    agrees(recurrent, *shapes)
 
 
 def test_strict_numerics_and_no_laws_leave_every_product_alone() -> None:

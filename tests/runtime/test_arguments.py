@@ -305,6 +305,12 @@ def test_a_program_with_two_hundred_outputs_and_one_with_two_hundred_inputs() ->
     np.testing.assert_allclose(ef.jit(lambda *xs: sum(np.cos(x) for x in xs))(*arrays), np.cos(arrays).sum(0))
 
 
+def test_more_arrays_are_put_together_than_a_fused_kernel_may_read() -> None:
+    arrays = list(RNG.normal(size=(300, 7)))
+    np.testing.assert_array_equal(ef.jit(lambda *xs: np.concatenate(xs) + 1)(*arrays), np.concatenate(arrays) + 1)
+    np.testing.assert_allclose(ef.jit(lambda *xs: np.stack(xs).sum(0))(*arrays), np.sum(arrays, 0))
+
+
 def test_arguments_that_nothing_reads_are_still_checked() -> None:
     program = ef.compile(lambda x, y: x + 1, np.ones(3), np.ones(4), target="numpy")
     np.testing.assert_array_equal(program(np.ones(3), np.ones(4)), np.full(3, 2.0))
