@@ -1,4 +1,4 @@
-"""The arms on the clock: every distinct plan of a program, answers checked first, then all of them timed in turn.
+"""The arms on the clock: every distinct plan of a program, answers checked first, then all timed in turn, twice.
 
 In: a graph that fits this machine. Out: predicted and measured seconds of its plans, and how well these
 agree in rank.
@@ -39,7 +39,10 @@ class Timed:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One program. `arms`: which of `plans` is the fastest here of those that each arm offers."""
+    """One program. `arms`: which of `plans` is the fastest here of those that each arm offers.
+
+    That is decided by rounds of their own: of several medians the least is too small, and would flatter its arm.
+    """
 
     id: str
     plans: tuple[Timed, ...]
@@ -76,17 +79,14 @@ def measure(id: str, graph: Graph, seconds: float) -> Measurement:
         _check(id, same[0].extractor, program.run(arrays), wanted)
         programs.append(program)
     del wanted
-    taken = medians([partial(p.run, arrays) for p in programs], seconds)
+    runs = [partial(p.run, arrays) for p in programs]
+    before, taken = (medians(runs, seconds / 2) for _ in range(2))
     plans = tuple(
         Timed(tuple(c.extractor for c in same), same[0].kernels, same[0].seconds, t)
         for same, t in zip(distinct.values(), taken, strict=True)
     )
-    return Measurement(id, plans, {arm: _fastest(plans, extractors) for arm, extractors in ARMS.items()})
-
-
-def _fastest(plans: Sequence[Timed], extractors: Sequence[str]) -> int:
-    offered = [i for i, plan in enumerate(plans) if set(plan.extractors) & set(extractors)]
-    return min(offered, key=lambda i: plans[i].measured)
+    offered = {arm: [i for i, p in enumerate(plans) if set(p.extractors) & set(by)] for arm, by in ARMS.items()}
+    return Measurement(id, plans, {arm: min(at, key=before.__getitem__) for arm, at in offered.items()})
 
 
 def arguments(graph: Graph, seed: int = 0) -> list[np.ndarray]:

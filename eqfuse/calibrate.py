@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import ml_dtypes  # noqa: F401  (registers bfloat16 with NumPy)
 import numpy as np
 
+from eqfuse.emit.numpy_ops import JOINS
 from eqfuse.emit.numpy_turn import ROOM, turned
 from eqfuse.errors import TargetUnavailable, UnsupportedOp
 from eqfuse.files import cache_dir, set_aside, write_atomically
@@ -216,6 +217,8 @@ def _call(op: str, dtype: np.dtype) -> Callable[[], Any]:
             return partial(meaning, np.sort(x)[::16].copy(), x, "left")
         case "take", _:
             return partial(np.take, x, np.random.default_rng(0).permutation(ELEMENTS))
+        case _, Role.REDUCTION if op in JOINS:  # as kernels call it
+            return partial(UFUNCS[JOINS[op]].reduce, rows, -1, None, meaning(rows, (-1,)), True)
         case _, Role.REDUCTION:
             return partial(meaning, rows, (-1,))
         case "cumsum", _:
@@ -257,11 +260,14 @@ def _memory(found: Caches, threads: int, quick: bool) -> tuple[Levels, Levels, f
     """Copy bandwidth by level for one thread and for all, and the cost of handing work to the thread pool.
 
     A level-2 cache belongs to its core, so all cores together have the sum. No far level is faster than a nearer one.
+    Of a large level-3 cache smaller parts are measured too: other machines on the same processor may hold the rest.
     """
     memory = DEVICES["cpu"].levels[-1][0]
     if hasattr(os, "sysconf"):
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     capacities = [found.l2] + ([found.l3] if found.l3 > found.l2 * threads else []) + [memory]
+    while not quick and len(capacities) > 2 and 16 * capacities[0] * threads < capacities[1]:
+        capacities.insert(1, capacities[1] // 4)
     far = min(2 * found.l3, 256 << 20) if quick else min(4 * found.l3, 1 << 30)
     far = max(far, 64 << 20)
     sizes = [min(capacity, far) // 2 for capacity in capacities[:-1]] + [far]

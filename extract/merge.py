@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable
 
-from eqfuse.extract.cover import WORTH, Cover, Group, producers_first
+from eqfuse.extract.cover import WORTH, Cover, Group, alone, producers_first
 from eqfuse.extract.cuts import Cut, Grammar
 from eqfuse.extract.ledger import union
 from eqfuse.kinds import merge as merge_states
@@ -204,6 +204,8 @@ def together(grammar: Grammar, a: tuple[Cut, ...], b: tuple[Cut, ...], kept: tup
 
 
 def group(grammar: Grammar, cuts: tuple[Cut, ...]) -> Group | None:
+    if len(cuts) == 1:
+        return alone(cuts[0])
     state = cuts[0].state
     leaves: dict[int, int] = {}
     inside = 0

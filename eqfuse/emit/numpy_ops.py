@@ -28,7 +28,8 @@ JOINS = {
 WINDOWED = ("conv", "window_max", "window_sum")  # small ones run by their meaning
 
 NAMES: dict[str, Any] = {
-    "fast_erf": fast_erf, "choose": choose, "turned": turned, "pieces": pieces, "clip": np._core.umath.clip,  # type: ignore[attr-defined]
+    "fast_erf": fast_erf, "choose": choose, "turned": turned, "pieces": pieces,
+    "clip": np._core.umath.clip, "einsum": np._core.multiarray.c_einsum,  # type: ignore[attr-defined]
     **UFUNCS, "vecdot": np.vecdot, "matmul": np.matmul, "dot": np.dot, "copyto": np.copyto, "where": np.where,
     "argmax": np.argmax, "argmin": np.argmin, "complex_array": complex_array,
     "empty": np.empty, "broadcast_to": np.broadcast_to, "flip": np.flip, "ascontiguousarray": np.ascontiguousarray,

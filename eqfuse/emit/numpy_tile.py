@@ -27,6 +27,7 @@ from eqfuse.ops import Role, row
 from eqfuse.views import leaf_chain, strides_after
 
 SHORT_RUN = 4096  # bytes
+HELD_ROWS = 500  # up to which NumPy 2's generalised ufuncs do not let go of Python's lock
 DOT_FROM, DOT_TO = 32, 8192  # lengths that are summed as dot products; OpenBLAS splits longer ones among threads
 
 
@@ -354,12 +355,22 @@ class Stage:
             share = self._elements(n.args[0]) / max(n.args[0].type.size, 1)
             self.source.passes(int(temporaries(n) * share) + buffers(n, self._elements(n), self._lies_apart))
         if len(args) == 2 and n.op == "sum":
-            return [f"vecdot({args[0]}, {args[1]}, {out}[..., 0])"]
+            return [self._dot(n, args, out)]
         axes: tuple[int, ...] = ()
         if row(n.op).role is Role.REDUCTION:
             loops = self.cut.loops
             axes = tuple(a - sum(b < a for b in loops) for a in self.panel.kept(n.attrs[0]))  # type: ignore[arg-type]
         return by_columns(n, self.reads[n], args, out, axes, self._extents) or [into(n, args, out, axes)]
+
+    def _dot(self, n: Node, args: Sequence[str], out: str) -> str:
+        """The sum of products. While `vecdot` computes a few rows it keeps Python's lock, and other threads wait until
+        these have come from memory; `einsum` gives it away, and is slower where they are in cache."""
+        cached = computes(self.reads[n][0])
+        if cached or self._elements(n) > HELD_ROWS or self._row(n.args[0]) > DOT_TO:
+            return f"vecdot({args[0]}, {args[1]}, {out}[..., 0])"
+        if self.reads[n][1].op == "const":
+            return f"einsum('...i->...', {args[0]}, out={out}[..., 0])"
+        return f"einsum('...i,...i->...', {args[0]}, {args[1]}, out={out}[..., 0])"
 
     def _lies_apart(self, n: Node) -> bool:
         """Has the tile of `n` gaps in memory? Scratch arrays have none while they are as long as the block."""

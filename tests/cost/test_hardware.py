@@ -163,6 +163,12 @@ def test_a_full_calibration_takes_at_most_twenty_seconds() -> None:
     assert not [op for op in PRICED if op not in dict(full.elements)]
 
 
+@pytest.mark.slow
+def test_parts_of_a_large_cache_have_their_own_bandwidth() -> None:
+    one, every, _ = calibrate._memory(calibrate.Caches(32 << 10, 1 << 20, 32 << 20), 1, quick=False)
+    assert [capacity >> 20 for capacity, _ in one][:3] == [capacity >> 20 for capacity, _ in every][:3] == [1, 8, 32]
+
+
 def test_the_profile_is_measured_once_and_kept(cache: Path) -> None:
     first = this_cpu()
     calibrate._load.cache_clear()  # as a new process

@@ -89,4 +89,12 @@ def test_equal_kernels_are_emitted_once():
 def test_a_sum_of_squares_is_one_dot_product_however_it_is_written(squared):
     x = read(0, (3000, 500))
     source = judge("reduce", body([x], reduced("sum", squared(x), -1)))
-    assert "vecdot" in source and "square" not in source and "multiply" not in source
+    assert "einsum" in source and "square" not in source and "multiply" not in source
+
+
+def test_rows_in_cache_are_summed_by_blas_and_rows_from_memory_without_pythons_lock():
+    x = read(0, (3000, 500))
+    y = node("tanh", (x,))
+    source = judge("reduce", body([x], reduced("sum", mul(y, y), -1)))
+    assert "vecdot" in source and "einsum" not in source
+    assert "einsum('...i->...'" in judge("reduce", body([x], reduced("sum", x, -1), reduced("max", x, -1)))

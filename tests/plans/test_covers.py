@@ -7,11 +7,14 @@ import sys
 import numpy as np
 import pytest
 
+import eqfuse as ef
 from eqfuse.egraph import Budget, saturate
 from eqfuse.extract import EXTRACTORS, choose, exact, flow, greedy
 from eqfuse.extract.columns import Columns
 from eqfuse.extract.cover import Cover
-from eqfuse.hardware import Device
+from eqfuse.extract.cuts import Cut, Grammar
+from eqfuse.extract.merge import together
+from eqfuse.hardware import DEVICES, Device
 from eqfuse.space import Segment
 from eqfuse.testing.random_graphs import random_graph, run_plan, scrambled
 
@@ -31,6 +34,8 @@ def assert_sound(cover: Cover) -> None:
         assert not group.leaves.keys() & set(group.outputs)
         written |= set(group.outputs)
     assert set(cover.grammar.segment.roots) <= written
+    taken = {of for group in cover.groups for of in group.leaves}
+    assert not any(g.price.seconds == 0 and taken & set(g.outputs) for g in cover.groups), "a copy costs nothing"
     assert cover.cost == pytest.approx(sum(g.price.seconds for g in cover.groups), rel=1e-9)
 
 
@@ -106,3 +111,18 @@ def test_the_same_plan_comes_twice(extractor: str) -> None:
         plan = choose(saturate(graph, budget=SHORT), scrambled(rng, "cpu"), extractor)
         texts.append("\n".join([str(plan), *(f"{k.reads} {k.writes} {k.price} {k.body}" for k in plan.kernels)]))
     assert texts[0] == texts[1]
+
+
+def test_a_copy_of_a_view_that_takes_another_in_is_a_copy_still() -> None:
+    graph = ef.trace(lambda x: np.cumsum(x[:, ::2].T, 0), ef.spec((64, 64), np.float32))
+    (segment,) = ef.saturate(graph, laws="none").segments
+    grammar = Grammar(segment, DEVICES["cpu"])
+    sliced, turned = (segment.origin[n] for n in segment.graph.operators[:2])
+    first, second = (
+        grammar.join(of, segment.classes[of].nodes[0], (grammar.leaf(segment.classes[of].nodes[0].args[0]),))
+        for of in (sliced, turned)
+    )
+    assert isinstance(first, Cut) and isinstance(second, Cut)
+    made = together(grammar, (first,), (second,), ())
+    assert made is not None and made.outputs == (turned,)
+    assert made.state.kind == "map" and made.price.seconds > 0
