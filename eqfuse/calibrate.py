@@ -218,7 +218,7 @@ def _call(op: str, dtype: np.dtype) -> Callable[[], Any]:
         case "take", _:
             return partial(np.take, x, np.random.default_rng(0).permutation(ELEMENTS))
         case _, Role.REDUCTION if op in JOINS:  # as kernels call it
-            return partial(UFUNCS[JOINS[op]].reduce, rows, -1, None, meaning(rows, (-1,)), True)
+            return partial(UFUNCS[JOINS[op]].reduce, rows, axis=-1, out=meaning(rows, (-1,)), keepdims=True)
         case _, Role.REDUCTION:
             return partial(meaning, rows, (-1,))
         case "cumsum", _:
