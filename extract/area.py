@@ -58,17 +58,17 @@ def _chosen(cover: Cover, candidates: Candidates, rank: dict[int, int] | None) -
             continue
         usable = candidates.cuts.get(of, [])
         if rank is not None:
-            usable = [c for c in usable if all(rank.get(a, math.inf) < rank.get(of, -1) for a in cover.reads(c))]
+            usable = [c for c in usable if all(rank.get(a, math.inf) < rank.get(of, -1) for a in c.reads)]
         if not usable:
             return None
         choice[of] = min(usable, key=lambda c: candidates.total(c) - c.price.seconds + cover.seconds(of, c))
-        stack.extend(cover.reads(choice[of]))
+        stack.extend(choice[of].reads)
     return choice
 
 
 def _is_circular(cover: Cover, choice: dict[int, Cut]) -> bool:
     """Do classes of `choice` read one another in a circle?"""
-    sorter = TopologicalSorter({of: cover.reads(cut) for of, cut in choice.items()})
+    sorter = TopologicalSorter({of: cut.reads for of, cut in choice.items()})
     try:
         sorter.prepare()
     except CycleError:

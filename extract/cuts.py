@@ -8,7 +8,8 @@ of one class may stand in it without harm, and a leaf that is read stays read ev
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 from eqfuse.cost import LINE, Work, touches, work
@@ -27,13 +28,13 @@ LARGEST = 512  # operators in one kernel; more neither compile nor fit registers
 Found = TypeVar("Found")
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class Cut:
     """A candidate kernel for class `of`: `enode` applied to the values of `parts`; a leaf when `enode` is None.
 
     A view of a leaf is priced as the copy it is when another kernel reads it from memory; most readers take it in.
-    `leaves` maps each class read from memory to the bytes read of it; `works` are the operators that run, `inside` the
-    classes computed (a bit each). Never changed once made.
+    `leaves` maps each class read from memory to the bytes read of it, and `reads` are those of them that a kernel has
+    to compute; `works` are the operators that run, `inside` the classes computed (a bit each). Never changed once made.
     """
 
     of: int
@@ -41,18 +42,21 @@ class Cut:
     parts: tuple[Cut, ...]
     state: State
     leaves: dict[int, int]
+    reads: tuple[int, ...]
     works: Works
     inside: int
     size: int  # operators that run
     priced: Callable[[Cut], Price]
-    _price: Price | None = field(default=None, init=False)
 
-    @property
+    @cached_property
     def price(self) -> Price:
         """Found when it is asked for: most cuts are steps on the way to a larger one."""
-        if self._price is None:
-            self._price = self.priced(self)
-        return self._price
+        return self.priced(self)
+
+    @cached_property
+    def stored(self) -> State:
+        """The state of the kernel that computes this alone: a view that is stored is a copy."""
+        return replace(self.state, kind="map") if self.state.kind == "view" else self.state
 
     def computes(self, of: int) -> bool:
         """Is class `of` computed inside, or the result?"""
@@ -108,8 +112,8 @@ class Grammar:
             t = self.classes[of].type
             scalar = of in self.scalars
             found = Cut(
-                of, self.scalars.get(of), (), self._known_as(leaf(t.shape)), {} if scalar else {of: t.nbytes}, {}, 0,
-                0, _nothing,
+                of, self.scalars.get(of), (), self._known_as(leaf(t.shape)), {} if scalar else {of: t.nbytes},
+                () if of in self.free else (of,), {}, 0, 0, _nothing,
             )  # fmt: skip
             self._leaves[of] = found
         return found
@@ -172,7 +176,8 @@ class Grammar:
         size = count(works)
         if size > LARGEST:
             return f"a kernel of more than {LARGEST} operators"
-        return Cut(of, enode, parts, state, leaves, works, inside | 1 << of, size, self._stored)
+        reads = tuple([c for c in leaves if c not in self.free])
+        return Cut(of, enode, parts, state, leaves, reads, works, inside | 1 << of, size, self._stored)
 
     def _state(self, of: int, enode: ENode, parts: tuple[Cut, ...], name: tuple) -> State | str:
         """The state of `enode` applied to `parts`. Equal states are one object, so that few are ever derived."""
@@ -198,8 +203,7 @@ class Grammar:
         return work(enode.op, enode.attrs, self.classes[of].type, types, self.device, apart)
 
     def _stored(self, cut: Cut) -> Price:
-        state = replace(cut.state, kind="map") if cut.state.kind == "view" else cut.state  # a stored view is a copy
-        return self.price(state, cut.leaves, cut.inside, cut.works, (self.classes[cut.of].type,))
+        return self.price(cut.stored, cut.leaves, cut.inside, cut.works, (self.classes[cut.of].type,))
 
     def _executed(self, part: Cut, into: State, op: str) -> Works:
         """The part's work inside a larger body: a GPU thread computes a broadcast map once per element it serves, and a

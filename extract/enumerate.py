@@ -55,7 +55,7 @@ class Candidates:
 
     def total(self, cut: Cut) -> float:
         """The cut's price plus the flows of what it reads."""
-        return cut.price.seconds + sum(self.flow.get(c, math.inf) for c in cut.leaves)
+        return cut.price.seconds + sum([self.flow.get(c, math.inf) for c in cut.reads])
 
     def cheapest(self, of: int) -> Cut | None:
         """The cut of class `of` with the smallest total, if it has any."""
@@ -117,10 +117,8 @@ class Candidates:
         for enode in self.grammar.classes[of].nodes:
             if enode.args and of not in enode.args:
                 found += self._joins(of, enode)
-        if not found:
-            return
-        self.cuts[of] = self._keep(found)
-        self.flow[of] = min(map(self.total, self.cuts[of])) / max(1, self.references.get(of, 1))
+        if found:
+            self._keep(of, found)
 
     def _joins(self, of: int, enode: ENode) -> list[Cut]:
         """The cuts that `enode` makes of those offered for its arguments."""
@@ -145,17 +143,17 @@ class Candidates:
             return read
         return read + self.cuts.get(of, [])[: self.effort.offered]
 
-    def _keep(self, found: list[Cut]) -> list[Cut]:
+    def _keep(self, of: int, found: list[Cut]) -> None:
         """The best of each kind, then the best by flow and by own price in turn; of those alike the first alone."""
-        totals = {id(c): self.total(c) for c in found}
-        by_flow = sorted(found, key=lambda c: (totals[id(c)], c.price.seconds, len(c.leaves)))
-        by_price = sorted(found, key=lambda c: (c.price.seconds, totals[id(c)], len(c.leaves)))
+        totals = {c: self.total(c) for c in found}
+        by_flow = sorted(totals, key=lambda c: (totals[c], c.price.seconds, len(c.leaves)))
+        by_price = sorted(by_flow, key=lambda c: c.price.seconds)
         kept: list[Cut] = []
         seen: set[tuple] = set()
 
         def take(cut: Cut) -> bool:
             mark = (cut.state.kind, cut.state.space, tuple([self._base[c] for c in cut.leaves]))
-            if mark in seen or totals[id(cut)] == math.inf:
+            if mark in seen or totals[cut] == math.inf:
                 return False
             seen.add(mark)
             kept.append(cut)
@@ -170,7 +168,8 @@ class Candidates:
             for ranking in list(ranked):
                 if not any(take(c) for c in ranking):  # `any` stops at the first one taken
                     ranked.remove(ranking)
-        return sorted(kept, key=lambda c: totals[id(c)])
+        self.cuts[of] = sorted(kept, key=lambda c: totals[c])
+        self.flow[of] = totals[self.cuts[of][0]] / max(1, self.references.get(of, 1))
 
 
 def _same(a: Cut, b: Cut) -> bool:

@@ -174,7 +174,7 @@ class _Fusing:
             self._note(c)
 
     def _note(self, c: int) -> None:
-        for leaf in self.cover.reads(self.cover.choice[c]):
+        for leaf in self.cover.choice[c].reads:
             self.readers[leaf][c] = None
 
     def fuse(self, of: int) -> dict[int, Cut] | None:
@@ -190,13 +190,13 @@ class _Fusing:
         """Carry the change out. Returns the classes whose own fusion now looks different."""
         choice = self.cover.choice
         for reader, cut in changed.items():
-            for leaf in self.cover.reads(choice[reader]):
+            for leaf in choice[reader].reads:
                 self.readers[leaf].pop(reader, None)
             choice[reader] = cut
             self._note(reader)
-        touched = {leaf for cut in changed.values() for leaf in self.cover.reads(cut)} | set(changed)
+        touched = {leaf for cut in changed.values() for leaf in cut.reads} | set(changed)
         if of not in self.cover.roots:
-            for leaf in self.cover.reads(choice.pop(of)):
+            for leaf in choice.pop(of).reads:
                 self.readers[leaf].pop(of, None)
                 touched.add(leaf)
         return touched & choice.keys()

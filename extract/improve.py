@@ -7,7 +7,7 @@ stick; the others unstick.
 
 from __future__ import annotations
 
-from eqfuse.extract.cover import WORTH, Cover
+from eqfuse.extract.cover import Cover
 from eqfuse.extract.cuts import Cut
 from eqfuse.extract.enumerate import Candidates
 from eqfuse.extract.greedy import fuse
@@ -18,14 +18,12 @@ ROUNDS = 4
 
 def improve(cover: Cover, candidates: Candidates) -> None:
     """Apply moves until none helps, at most ROUNDS times over all classes."""
+    tried: dict[object, float] = {}  # the cost of the cover when each kind of move was last begun
     for _ in range(ROUNDS):
-        before = cover.cost
-        _other_cuts(cover, candidates)
-        _store_or_inline(cover, candidates)
-        _share(cover, candidates)
-        _take_parts(cover, candidates)
-        if cover.cost > before - WORTH:
-            return
+        for moves in (_other_cuts, _store_or_inline, _share, _take_parts):
+            if tried.get(moves) != cover.cost:  # or else nothing has changed since
+                tried[moves] = cover.cost
+                moves(cover, candidates)
 
 
 def _other_cuts(cover: Cover, candidates: Candidates) -> None:
