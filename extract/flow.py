@@ -8,11 +8,11 @@ In: a saturated `Segment`, a `Device`. Out: a `Cover`. The recipe is technology 
 from __future__ import annotations
 
 from eqfuse.extract import greedy
-from eqfuse.extract.area import area_flow, transplant
+from eqfuse.extract.area import area_flow, transplants
 from eqfuse.extract.cover import Cover
-from eqfuse.extract.cuts import Cut, Grammar
+from eqfuse.extract.cuts import Grammar
 from eqfuse.extract.enumerate import Candidates
-from eqfuse.extract.improve import improve
+from eqfuse.extract.improve import State, improve
 from eqfuse.extract.merge import merge
 from eqfuse.extract.operators import cheapest
 from eqfuse.extract.plain import plain
@@ -39,20 +39,16 @@ def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Co
         found = cheapest(segment, device)
         equal.setdefault(found.graph.outputs, found)
     programs = [Grammar(plain(s), device) for s in equal.values()]
-    written = [cover for program in programs for cover in _worthwhile(greedy.starts(program))]
-    transplants = [t for p in written if (t := transplant(p, segment, grammar)) is not None]
-    candidates, starts = area_flow(grammar, transplants)
-    improved: dict[frozenset[Cut], Cover] = {}  # most starts come to the same
-    for start in _distinct(starts):
-        improve(start, candidates)
-        improved.setdefault(frozenset(start.choice.values()), start)
-    finished = list(improved.values())
+    written = [_distinct(_worthwhile(greedy.starts(program))) for program in programs]
+    candidates, starts = area_flow(grammar, [t for plans in written for t in transplants(plans, grammar)])
+    met: set[State] = set()  # most starts come to the same
+    finished = [start for start in _distinct(starts) if improve(start, candidates, met)]
     for cover in finished:
         merge(cover)
-    for cover in _distinct(written):
-        finished += [cover, _merged(cover)]
+    finished += [_merged(cover) for plans in written for cover in plans]
     finished += [cover for program in programs for cover in greedy.one_level(program)]
-    for cover in (*written[:1], *transplants[:1]):
+    unfused = greedy.start(programs[0])
+    for cover in (unfused, *transplants([unfused], grammar)):
         finished.append(_merged(greedy.inlined(cover)))
     for cover in [c for c in _distinct(finished) if c.grammar is grammar][:REGROUPED]:
         regroup(cover, candidates)
@@ -77,5 +73,6 @@ def _distinct(covers: list[Cover]) -> list[Cover]:
     """Covers without repeats of the same price and stored classes of one program, cheapest first."""
     found: dict[tuple, Cover] = {}
     for cover in sorted(covers, key=lambda c: c.cost):
-        found.setdefault((id(cover.grammar), tuple(sorted(cover.choice)), round(cover.cost * 1e12)), cover)
+        stored = [of for group in cover.groups for of in group.outputs] or cover.choice
+        found.setdefault((id(cover.grammar), tuple(sorted(stored)), round(cover.cost * 1e12)), cover)
     return list(found.values())

@@ -33,7 +33,7 @@ GREEDY = ("greedy-materialise", "greedy-duplicate", "greedy-priority", "greedy-d
 
 def unfused(segment: Segment, device: Device) -> Cover:
     """One kernel per operator; views cost nothing, as in NumPy."""
-    return _start(Grammar(plain(segment), device))
+    return start(Grammar(plain(segment), device))
 
 
 def materialise(segment: Segment, device: Device) -> Cover:
@@ -42,7 +42,7 @@ def materialise(segment: Segment, device: Device) -> Cover:
     After NNC (tensorexpr_fuser.cpp: what others use too leaves its group as an extra output), Bohrium (fuser.cpp:
     nothing is computed twice, instructions of one shape share a block) and features A3.5.
     """
-    return _materialise(Grammar(plain(segment), device))
+    return _materialise(_unfused(segment, device))
 
 
 def duplicate(segment: Segment, device: Device) -> Cover:
@@ -51,7 +51,7 @@ def duplicate(segment: Segment, device: Device) -> Cover:
     After XLA before priority fusion: FusionMerger (into all users or none, bytes must not grow), instruction fusion,
     then multi-output fusion of siblings and of a producer with its consumer.
     """
-    return _duplicate(Grammar(plain(segment), device))
+    return _duplicate(_unfused(segment, device))
 
 
 def priority(segment: Segment, device: Device) -> Cover:
@@ -61,14 +61,14 @@ def priority(segment: Segment, device: Device) -> Cover:
     what Inductor's kernels may hold: persistent reductions, prologues and epilogues of products. Then several outputs,
     as in XLA's multi-output fusion and Inductor's scores of shared reads.
     """
-    cover = _start(Grammar(plain(segment), device))
+    cover = start(Grammar(plain(segment), device))
     _by_saving(cover)
     return _merged(cover)
 
 
 def depth_limited(segment: Segment, device: Device) -> Cover:
     """As `materialise`, with kernels no deeper than the upper bound of the device's custom (features A6.1, A6.2)."""
-    return _depth_limited(Grammar(plain(segment), device))
+    return _depth_limited(_unfused(segment, device))
 
 
 FUSERS = (materialise, duplicate, priority, depth_limited)
@@ -89,35 +89,35 @@ def starts(grammar: Grammar) -> list[Cover]:
         _by_saving,
         lambda cover: _single_reader(cover, deepest),
     )
-    found = []
-    for policy in policies:
-        cover = _start(grammar)
+    unfused = start(grammar)
+    found = [unfused.copy() for _ in policies]
+    for policy, cover in zip(policies, found, strict=True):
         policy(cover)
-        cover.groups = cover.single_groups()
-        found.append(cover)
     return found
 
 
 def one_level(grammar: Grammar) -> list[Cover]:
     """The plans of the fusers that `starts`, when merged, do not give: materialise, duplicate, depth-limited."""
-    return [_materialise(grammar), _duplicate(grammar), _depth_limited(grammar)]
+    unfused = start(OneReduction(grammar))
+    return [_materialise(unfused.copy()), _duplicate(unfused.copy()), _depth_limited(unfused)]
 
 
-def _materialise(grammar: Grammar) -> Cover:
-    cover = _start(OneReduction(grammar))
+def _unfused(segment: Segment, device: Device) -> Cover:
+    return start(OneReduction(Grammar(plain(segment), device)))
+
+
+def _materialise(cover: Cover) -> Cover:
     _single_reader(cover, None)
     return _merged(cover, _pointwise)
 
 
-def _duplicate(grammar: Grammar) -> Cover:
-    cover = _start(OneReduction(grammar))
+def _duplicate(cover: Cover) -> Cover:
     _cloning(cover)
     return _merged(cover)
 
 
-def _depth_limited(grammar: Grammar) -> Cover:
-    deepest = grammar.device.depth[1]
-    cover = _start(OneReduction(grammar))
+def _depth_limited(cover: Cover) -> Cover:
+    deepest = cover.grammar.device.depth[1]
     _single_reader(cover, deepest)
     return _merged(cover, lambda made: _pointwise(made) and max(map(_depth, made.cuts)) <= deepest)
 
@@ -131,7 +131,7 @@ def _merged(cover: Cover, allowed: Callable[[Group], bool] = lambda made: True) 
     return cover
 
 
-def _start(grammar: Grammar) -> Cover:
+def start(grammar: Grammar) -> Cover:
     """Every operator a kernel of its own, reading through views."""
     choice: dict[int, Cut] = {}
     for of in range(len(grammar.classes)):

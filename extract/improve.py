@@ -7,6 +7,8 @@ stick; the others unstick.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from eqfuse.extract.cover import Cover
 from eqfuse.extract.cuts import Cut
 from eqfuse.extract.enumerate import Candidates
@@ -15,15 +17,27 @@ from eqfuse.extract.ledger import bits
 
 ROUNDS = 4
 
+Moves = Callable[[Cover, Candidates], None]
+State = tuple[Moves, frozenset[Cut]]  # a cover about to be changed
 
-def improve(cover: Cover, candidates: Candidates) -> None:
-    """Apply moves until none helps, at most ROUNDS times over all classes."""
-    tried: dict[object, float] = {}  # the cost of the cover when each kind of move was last begun
+
+def improve(cover: Cover, candidates: Candidates, met: set[State]) -> bool:
+    """Apply moves until none helps, at most ROUNDS times over all classes.
+
+    `met`: where other covers came by, to which is added where this one does. False where it comes to one of these, as
+    it would end as the other did.
+    """
+    own: set[State] = set()
     for _ in range(ROUNDS):
         for moves in (_other_cuts, _store_or_inline, _share, _take_parts):
-            if tried.get(moves) != cover.cost:  # or else nothing has changed since
-                tried[moves] = cover.cost
+            state = moves, frozenset(cover.choice.values())
+            if state in met:
+                return False
+            if state not in own:  # or else nothing has changed since they were tried
+                own.add(state)
                 moves(cover, candidates)
+    met |= own
+    return True
 
 
 def _other_cuts(cover: Cover, candidates: Candidates) -> None:
