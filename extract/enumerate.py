@@ -49,6 +49,7 @@ class Candidates:
         self.effort = effort(len(grammar.classes))
         self._order: list[int] = before._order if before else _leaf_up(grammar)
         self._base: list[int] = before._base if before else _reshaped(grammar)
+        self._made: dict[tuple, list[Cut]] = before._made if before else {}  # of the cuts that are offered
         for _ in range(self.effort.sweeps):
             for of in self._order:
                 self._settle(of)
@@ -116,25 +117,27 @@ class Candidates:
         found = list(self.cuts.get(of, ()))
         for enode in self.grammar.classes[of].nodes:
             if enode.args and of not in enode.args:
-                found += self._joins(of, enode)
+                offers = self._offered(enode)
+                key = (of, id(enode), offers)
+                if key not in self._made:
+                    self._made[key] = self._joins(of, enode, offers)
+                found += self._made[key]
         if found:
             self._keep(of, found)
 
-    def _joins(self, of: int, enode: ENode) -> list[Cut]:
+    def _offered(self, enode: ENode) -> tuple[tuple[Cut, ...], ...]:
+        """Cuts of each argument of `enode`, few enough that all can be joined with one another."""
+        offers = {a: self._offers(a) for a in enode.args}
+        while math.prod(map(len, offers.values())) > MOST_JOINS:
+            max(offers.values(), key=len).pop()  # the one whose flow is worst, of the argument with the most
+        return tuple([tuple(offered) for offered in offers.values()])
+
+    def _joins(self, of: int, enode: ENode, offers: tuple[tuple[Cut, ...], ...]) -> list[Cut]:
         """The cuts that `enode` makes of those offered for its arguments."""
         distinct = tuple(dict.fromkeys(enode.args))
-        offers = [self._offers(a) for a in distinct]
-        if not all(offers):
-            return []
-        while math.prod(map(len, offers)) > MOST_JOINS:
-            max(offers, key=len).pop()  # the offer whose flow is worst, of the argument with the most
         places = [distinct.index(a) for a in enode.args]
-        found = []
-        for chosen in product(*offers):
-            made = self.grammar.join(of, enode, tuple([chosen[i] for i in places]))
-            if isinstance(made, Cut) and made.price.seconds < math.inf:
-                found.append(made)
-        return found
+        joined = (self.grammar.join(of, enode, tuple([chosen[i] for i in places])) for chosen in product(*offers))
+        return [made for made in joined if isinstance(made, Cut) and made.price.seconds < math.inf]
 
     def _offers(self, of: int) -> list[Cut]:
         readable = of in self.flow or of in self.grammar.scalars
