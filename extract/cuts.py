@@ -8,6 +8,7 @@ of one class may stand in it without harm, and a leaf that is read stays read ev
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -104,6 +105,12 @@ class Grammar:
         self._joined: dict[tuple, Cut | str] = {}
         self._once: dict[tuple, Any] = {}
         self._inlined: dict[tuple[Cut, ...], Cut | str] = {}
+
+    def of(self, segment: Segment) -> Grammar:
+        """The grammar of another program in the same classes: what was made for one serves both."""
+        other = copy(self)
+        other.segment = segment
+        return other
 
     def leaf(self, of: int) -> Cut:
         """Class `of` read from memory, or written into the kernel when it is a scalar constant."""

@@ -15,7 +15,7 @@ from eqfuse.extract.enumerate import Candidates
 from eqfuse.extract.improve import State, improve
 from eqfuse.extract.merge import merge
 from eqfuse.extract.operators import cheapest
-from eqfuse.extract.plain import plain
+from eqfuse.extract.plain import plains
 from eqfuse.extract.regroup import regroup
 from eqfuse.extract.simplify import simplified
 from eqfuse.hardware import Device
@@ -36,17 +36,19 @@ def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Co
     grammar = Grammar(segment, device)
     equal = {s.graph.outputs: s for s in (segment, simplified(segment))}
     if len(segment.classes) <= FEW and any(len(c.nodes) > 1 for c in segment.classes):
-        found = cheapest(segment, device)
+        found = cheapest(grammar)
         equal.setdefault(found.graph.outputs, found)
-    programs = [Grammar(plain(s), device) for s in equal.values()]
-    written = [_distinct(_worthwhile(greedy.starts(program))) for program in programs]
-    candidates, starts = area_flow(grammar, [t for plans in written for t in transplants(plans, grammar)])
+    written = plains(tuple(equal.values()))
+    shared = Grammar(written[0], device)
+    programs = [shared.of(program) for program in written]
+    plans = [plan for program in programs for plan in _distinct(_worthwhile(greedy.starts(program)))]
+    candidates, starts = area_flow(grammar, transplants(plans, grammar))
     met: set[State] = set()  # most starts come to the same
     finished = [start for start in _distinct(starts) if improve(start, candidates, met)]
     for cover in finished:
         merge(cover)
-    finished += [_merged(cover) for plans in written for cover in plans]
-    finished += [cover for program in programs for cover in greedy.one_level(program)]
+    finished += [_merged(cover) for cover in plans]
+    finished += greedy.one_level(programs)
     unfused = greedy.start(programs[0])
     for cover in (unfused, *transplants([unfused], grammar)):
         finished.append(_merged(greedy.inlined(cover)))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from eqfuse.extract.cover import Cover, Group
 from eqfuse.extract.cuts import Cut, Grammar, below
@@ -96,10 +96,14 @@ def starts(grammar: Grammar) -> list[Cover]:
     return found
 
 
-def one_level(grammar: Grammar) -> list[Cover]:
-    """The plans of the fusers that `starts`, when merged, do not give: materialise, duplicate, depth-limited."""
-    unfused = start(OneReduction(grammar))
-    return [_materialise(unfused.copy()), _duplicate(unfused.copy()), _depth_limited(unfused)]
+def one_level(programs: Sequence[Grammar]) -> list[Cover]:
+    """The plans of the fusers that `starts`, when merged, do not give: materialise, duplicate, depth-limited.
+
+    The programs are of the same classes.
+    """
+    fewer = OneReduction(programs[0])
+    unfused = [start(fewer.of(program.segment)) for program in programs]
+    return [fuser(cover.copy()) for cover in unfused for fuser in (_materialise, _duplicate, _depth_limited)]
 
 
 def _unfused(segment: Segment, device: Device) -> Cover:
@@ -259,6 +263,7 @@ def _traffic(cut: Cut) -> int:
 
 def _by_saving(cover: Cover) -> None:
     fusing = _Fusing(cover)
+    place = {of: at for at, of in enumerate(fusing.order)}  # decides between equal savings, however classes are numbered
     queue: list[tuple[float, int, int, dict[int, Cut]]] = []
     version: dict[int, int] = {}
 
@@ -269,12 +274,13 @@ def _by_saving(cover: Cover) -> None:
             saving = sum(cover.choice[r].price.seconds - c.price.seconds for r, c in changed.items())
             saving += cover.choice[of].price.seconds
             if saving > 0:
-                heapq.heappush(queue, (-saving, of, version[of], changed))
+                heapq.heappush(queue, (-saving, place[of], version[of], changed))
 
     for of in fusing.order:
         offer(of)
     while queue:
-        _, of, made, changed = heapq.heappop(queue)
+        _, at, made, changed = heapq.heappop(queue)
+        of = fusing.order[at]
         if made != version[of] or of not in cover.choice:
             continue
         for other in sorted(fusing.commit(of, changed)):

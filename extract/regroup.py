@@ -22,15 +22,16 @@ ROUNDS = 3
 def regroup(cover: Cover, candidates: Candidates) -> None:
     """Apply moves until none helps, or the effort is spent."""
     state = _Grouped(cover, candidates)
+    in_vain: set[int] = set()  # classes tried since a move last helped
     for _ in range(ROUNDS):
-        before = state.pool.seconds
         for of in sorted(state.cover.choice, reverse=True):
-            state.other_cuts(of)
-            state.store(of)
-            state.inline(of)
-            state.apart(of)
-        if state.pool.seconds > before - WORTH or state.left <= 0:
-            break
+            if of not in in_vain:
+                before = state.pool.seconds
+                state.other_cuts(of)
+                state.store(of)
+                state.inline(of)
+                state.apart(of)
+                in_vain = {*in_vain, of} if state.pool.seconds > before - WORTH else set()
     cover.groups = state.pool.ordered()
     cover.cost = sum(g.price.seconds for g in cover.groups)
 
