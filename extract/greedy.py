@@ -19,7 +19,7 @@ import heapq
 import math
 from collections.abc import Callable, Sequence
 
-from eqfuse.extract.cover import Cover, Group
+from eqfuse.extract.cover import Cover, Group, producers_first
 from eqfuse.extract.cuts import Cut, Grammar, below
 from eqfuse.extract.grammars import OneReduction
 from eqfuse.extract.merge import merge
@@ -138,9 +138,8 @@ def _merged(cover: Cover, allowed: Callable[[Group], bool] = lambda made: True) 
 def start(grammar: Grammar) -> Cover:
     """Every operator a kernel of its own, reading through views."""
     choice: dict[int, Cut] = {}
-    for of in range(len(grammar.classes)):
-        if of in grammar.free:
-            continue
+    roots = [r for r in grammar.segment.roots if r not in grammar.free]
+    for of in producers_first(roots, lambda of: [a for a in grammar.classes[of].nodes[0].args if a not in grammar.free]):
         (enode,) = grammar.classes[of].nodes
         parts = tuple(
             choice[a] if a in choice and choice[a].state.kind == "view" else grammar.leaf(a) for a in enode.args
