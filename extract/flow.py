@@ -41,13 +41,15 @@ def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Co
     written = plains(tuple(equal.values()))
     shared = Grammar(written[0], device)
     programs = [shared.of(program) for program in written]
-    plans = [plan for program in programs for plan in _distinct(_worthwhile(greedy.starts(program)))]
+    every = [greedy.starts(program) for program in programs]
+    beaten = [p[greedy.BY_SAVING] for p in every]
+    plans = [plan for p in every for plan in _distinct(_worthwhile(p))]
     candidates, starts = area_flow(grammar, transplants(plans, grammar))
     met: set[State] = set()  # most starts come to the same
     finished = [start for start in _distinct(starts) if improve(start, candidates, met)]
     for cover in finished:
         merge(cover)
-    finished += [_merged(cover) for cover in plans]
+    finished += [_merged(cover) for cover in beaten]
     finished += greedy.one_level(programs)
     unfused = greedy.start(programs[0])
     for cover in (unfused, *transplants([unfused], grammar)):
