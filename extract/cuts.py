@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from eqfuse.cost import LINE, Work, touches, work
@@ -29,7 +28,7 @@ LARGEST = 512  # operators in one kernel; more neither compile nor fit registers
 Found = TypeVar("Found")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Cut:
     """A candidate kernel for class `of`: `enode` applied to the values of `parts`; a leaf when `enode` is None.
 
@@ -48,13 +47,16 @@ class Cut:
     inside: int
     size: int  # operators that run
     priced: Callable[[Cut], Price]
+    _price: Price | None = field(default=None, init=False)
 
-    @cached_property
+    @property
     def price(self) -> Price:
         """Found when it is asked for: most cuts are steps on the way to a larger one."""
-        return self.priced(self)
+        if self._price is None:
+            self._price = self.priced(self)
+        return self._price
 
-    @cached_property
+    @property
     def stored(self) -> State:
         """The state of the kernel that computes this alone: a view that is stored is a copy."""
         return replace(self.state, kind="map") if self.state.kind == "view" else self.state
