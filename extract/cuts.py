@@ -107,6 +107,7 @@ class Grammar:
         self._joined: dict[tuple, Cut | str] = {}
         self._once: dict[tuple, Any] = {}
         self._inlined: dict[tuple[Cut, ...], Cut | str] = {}
+        self._reading: dict[tuple[Cut, int], Cut | str] = {}
 
     def of(self, segment: Segment) -> Grammar:
         """The grammar of another program in the same classes: what was made for one serves both."""
@@ -263,7 +264,11 @@ class Grammar:
     def reading(self, cut: Cut, of: int) -> Cut | str:
         """`cut` with class `of` read from memory instead of computed, or why that is no kernel."""
         leaf = self.leaf(of)
-        return self._rejoined(cut, lambda c: c.computes(of), lambda c: leaf if c.of == of else None)
+        found = self._reading.get((cut, of))
+        if found is None:
+            found = self._rejoined(cut, lambda c: c.computes(of), lambda c: leaf if c.of == of else None)
+            self._reading[cut, of] = found
+        return found
 
     def taking(self, cut: Cut, others: dict[int, Cut]) -> Cut | str:
         """`cut` with every class of `others` that it reads or computes derived as they say, or why there is none."""

@@ -51,8 +51,8 @@ class Candidates:
         self._base: list[int] = before._base if before else _reshaped(grammar)
         self._made: dict[tuple, list[Cut]] = before._made if before else {}  # of the cuts that are offered
         for _ in range(self.effort.sweeps):
-            for of in self._order:
-                self._settle(of)
+            if not any([self._settle(of) for of in self._order]):
+                break
 
     def total(self, cut: Cut) -> float:
         """The cut's price plus the flows of what it reads."""
@@ -113,7 +113,8 @@ class Candidates:
         self._cheapest.clear()
         return rank
 
-    def _settle(self, of: int) -> None:
+    def _settle(self, of: int) -> bool:
+        """Choose the cuts of a class anew. Is anything about it different?"""
         found = list(self.cuts.get(of, ()))
         for enode in self.grammar.classes[of].nodes:
             if enode.args and of not in enode.args:
@@ -122,8 +123,7 @@ class Candidates:
                 if key not in self._made:
                     self._made[key] = self._joins(of, enode, offers)
                 found += self._made[key]
-        if found:
-            self._keep(of, found)
+        return bool(found) and self._keep(of, found)
 
     def _offered(self, enode: ENode) -> tuple[tuple[Cut, ...], ...]:
         """Cuts of each argument of `enode`, few enough that all can be joined with one another."""
@@ -146,8 +146,11 @@ class Candidates:
             return read
         return read + self.cuts.get(of, [])[: self.effort.offered]
 
-    def _keep(self, of: int, found: list[Cut]) -> None:
-        """The best of each kind, then the best by flow and by own price in turn; of those alike the first alone."""
+    def _keep(self, of: int, found: list[Cut]) -> bool:
+        """The best of each kind, then the best by flow and by own price in turn; of those alike the first alone.
+
+        Are they others than before, or is their flow another?
+        """
         totals = {c: self.total(c) for c in found}
         by_flow = sorted(totals, key=lambda c: (totals[c], c.price.seconds, len(c.leaves)))
         by_price = sorted(by_flow, key=lambda c: c.price.seconds)
@@ -171,8 +174,10 @@ class Candidates:
             for ranking in list(ranked):
                 if not any(take(c) for c in ranking):  # `any` stops at the first one taken
                     ranked.remove(ranking)
+        before = self.cuts.get(of), self.flow.get(of)
         self.cuts[of] = sorted(kept, key=lambda c: totals[c])
         self.flow[of] = totals[self.cuts[of][0]] / max(1, self.references.get(of, 1))
+        return before != (self.cuts[of], self.flow[of])
 
 
 def _same(a: Cut, b: Cut) -> bool:

@@ -15,7 +15,7 @@ class _Fewer(Grammar):
 
     def __init__(self, grammar: Grammar) -> None:
         vars(self).update(vars(grammar))  # joins made once serve both
-        self._once, self._inlined = {}, {}
+        self._once, self._inlined, self._reading = {}, {}, {}
 
 
 class OneReduction(_Fewer):
