@@ -87,9 +87,9 @@ def below(cuts: Iterable[Cut]) -> Iterator[Cut]:
 
 
 class Grammar:
-    """Makes cuts over one segment for one device."""
+    """Makes cuts over one segment for one device. States are shared with another grammar that it is `like`."""
 
-    def __init__(self, segment: Segment, device: Device) -> None:
+    def __init__(self, segment: Segment, device: Device, like: Grammar | None = None) -> None:
         self.segment = segment
         self.device = device
         self.classes = segment.classes
@@ -99,10 +99,10 @@ class Grammar:
         self._leaves: dict[int, Cut] = {}
         self._sizes = [c.type.nbytes for c in segment.classes]
         self._views: dict[int, dict[int, int]] = {}  # of an array, those that are smaller than it: their bytes
-        self._states: dict[tuple, State | str] = {}
-        self._known: dict[State, State] = {}
+        self._states: dict[tuple, State | str] = like._states if like else {}
+        self._known: dict[State, State] = like._known if like else {}
+        self._sorts: dict[tuple, int] = like._sorts if like else {}
         self._like: dict[int, int] = {}
-        self._sorts: dict[tuple, int] = {}
         self._ledger = Ledger()
         self._joined: dict[tuple, Cut | str] = {}
         self._once: dict[tuple, Any] = {}
@@ -200,7 +200,7 @@ class Grammar:
         found = self._like.get(number)
         if found is None:
             types = [self.classes[a].type for a in enode.args]
-            product = number if row(enode.op).role is Role.CONTRACTION else None
+            product = (of, enode) if row(enode.op).role is Role.CONTRACTION else None
             sort = (enode.op, enode.attrs, self.classes[of].type, *types, product)
             found = self._like[number] = self._sorts.setdefault(sort, len(self._sorts))
         return found

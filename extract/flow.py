@@ -39,7 +39,7 @@ def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Co
         found = cheapest(grammar)
         equal.setdefault(found.graph.outputs, found)
     written = plains(tuple(equal.values()))
-    shared = Grammar(written[0], device)
+    shared = Grammar(written[0], device, like=grammar)
     programs = [shared.of(program) for program in written]
     every = [greedy.starts(program) for program in programs]
     beaten = [p[greedy.BY_SAVING] for p in every]
