@@ -125,7 +125,7 @@ class Cover:
                 for c in old.reads:
                     if c not in cut.leaves:
                         unread[c] = unread.get(c, 0) + 1
-        return dearer > -WORTH and all([self.refs[c] > times for c, times in unread.items()])
+        return dearer > -WORTH and all(self.refs[c] > times for c, times in unread.items())
 
     def move(self, changed: dict[int, Cut], fresh: Callable[[int], Cut | None]) -> bool:
         """`attempt` without the judgement, to be followed by `keep` or `undo`; False where `fresh` has no cut."""

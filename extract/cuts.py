@@ -145,13 +145,13 @@ class Grammar:
         return found
 
     def _join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
-        apart = 0
+        apart, on_gpu = 0, self.device.kind == "gpu"
         for part, arg in zip(parts, enode.args, strict=True):
             if part.state.strides is not None:
                 apart += _apart(part.state, self.classes[arg].type, enode)
         number = self._ledger.number((of, enode, apart), lambda: self._work(of, enode, apart))
         name: tuple = (of, enode)  # of a product; a tiled kernel on a GPU holds one derivation of it
-        if self.device.kind == "gpu" and parts and parts[0].works:
+        if on_gpu and parts and parts[0].works:
             name = (of, enode, *sorted(parts[0].works.values()))
         key = (self._alike(number, of, enode), name[2:], *[id(p.state) for p in parts])
         state = self._states.get(key)
@@ -173,7 +173,7 @@ class Grammar:
             return "it would need its own result"
         role = row(enode.op).role
         if role is Role.VIEW and state.at_leaf:
-            touched = self._sizes[of] * (_spread(state, self.classes[of].type) if self.device.kind == "cpu" else 1)
+            touched = self._sizes[of] * (1 if on_gpu else _spread(state, self.classes[of].type))
             leaves = {c: min(size, touched) for c, size in leaves.items()}
             for c, size in leaves.items():
                 if size < self._sizes[c] == parts[0].leaves[c]:
@@ -182,7 +182,8 @@ class Grammar:
             touched = touches(enode.op, enode.attrs, self.classes[enode.args[0]].type, self.classes[of].type)
             alone = [c for c in parts[0].leaves if not any(c in other.leaves for other in parts[1:])]
             leaves |= {c: min(leaves[c], touched) for c in alone}
-        works = union([*[self._executed(part, state, enode.op) for part in parts], {1.0: 1 << number}])
+        executed = [self._executed(part, state, enode.op) if on_gpu else part.works for part in parts]
+        works = union([*executed, {1.0: 1 << number}])
         size = count(works)
         if size > LARGEST:
             return f"a kernel of more than {LARGEST} operators"
@@ -216,9 +217,9 @@ class Grammar:
         return self.price(cut.stored, cut.leaves, cut.inside, cut.works, (self.classes[cut.of].type,))
 
     def _executed(self, part: Cut, into: State, op: str) -> Works:
-        """The part's work inside a larger body: a GPU thread computes a broadcast map once per element it serves, and a
-        block of a tiled product the prologue of what it loads."""
-        if self.device.kind != "gpu" or part.state.kind != "map":
+        """The part's work inside a larger body on a GPU: a thread computes a broadcast map once per element it serves,
+        and a block of a tiled product the prologue of what it loads."""
+        if part.state.kind != "map":
             return part.works
         size, space = _size(part.state.shape), _size(into.space)
         if not size:

@@ -51,7 +51,8 @@ class Candidates:
         self._base: list[int] = before._base if before else _reshaped(grammar)
         self._made: dict[tuple, list[Cut]] = before._made if before else {}  # of the cuts that are offered
         for _ in range(self.effort.sweeps):
-            if not any([self._settle(of) for of in self._order]):
+            changed = [self._settle(of) for of in self._order]
+            if not any(changed):
                 break
 
     def total(self, cut: Cut) -> float:

@@ -138,9 +138,10 @@ def _merged(cover: Cover, allowed: Callable[[Group], bool] = lambda made: True) 
 def start(grammar: Grammar) -> Cover:
     """Every operator a kernel of its own, reading through views."""
     choice: dict[int, Cut] = {}
-    roots = [r for r in grammar.segment.roots if r not in grammar.free]
-    for of in producers_first(roots, lambda of: [a for a in grammar.classes[of].nodes[0].args if a not in grammar.free]):
-        (enode,) = grammar.classes[of].nodes
+    cover = Cover(grammar, grammar.segment.roots)
+    nodes = [c.nodes[0] for c in grammar.classes]  # there is one each
+    for of in producers_first(cover.roots, lambda of: [a for a in nodes[of].args if a not in grammar.free]):
+        enode = nodes[of]
         parts = tuple(
             choice[a] if a in choice and choice[a].state.kind == "view" else grammar.leaf(a) for a in enode.args
         )
@@ -149,7 +150,6 @@ def start(grammar: Grammar) -> Cover:
             made = grammar.join(of, enode, tuple(grammar.leaf(a) for a in enode.args))
         assert isinstance(made, Cut), made
         choice[of] = made
-    cover = Cover(grammar, grammar.segment.roots)
     assert cover.take(choice)
     cover.groups = cover.single_groups()
     return cover
@@ -262,7 +262,7 @@ def _traffic(cut: Cut) -> int:
 
 def _by_saving(cover: Cover) -> None:
     fusing = _Fusing(cover)
-    place = {of: at for at, of in enumerate(fusing.order)}  # decides between equal savings, however classes are numbered
+    place = {of: at for at, of in enumerate(fusing.order)}  # what comes first goes first where as much is saved
     queue: list[tuple[float, int, int, dict[int, Cut]]] = []
     version: dict[int, int] = {}
 

@@ -65,11 +65,16 @@ class Ledger:
         """The work of a kernel. `reduced`: elements of a reduction's result; what is done to as few runs once."""
         flops, seconds, calls, whole, once = 0, 0.0, 0, 0.0, 0
         for times, mask in works.items():
-            ran = [self._works[at] for at in bits(mask)]
-            few = sum([w.calls for w in ran if w.flops * times <= reduced])
-            flops += int(sum([w.flops for w in ran]) * times)
-            seconds += sum([w.seconds for w in ran]) * times
-            calls += sum([w.calls for w in ran]) - few
-            whole += sum([w.whole for w in ran])
-            once += few
+            each_flops, each_seconds = 0, 0.0
+            for at in bits(mask):
+                work = self._works[at]
+                each_flops += work.flops
+                each_seconds += work.seconds
+                whole += work.whole
+                if work.flops * times <= reduced:
+                    once += work.calls
+                else:
+                    calls += work.calls
+            flops += int(each_flops * times)
+            seconds += each_seconds * times
         return Work(flops, seconds, calls, whole, once)

@@ -1,7 +1,7 @@
 """Algebra without fusion: the cheapest program of a Space when every operator is a kernel of its own.
 
-In: the `Grammar` of a saturated segment. Out: the segment with that program as what was written; a fuser then fuses it. So
-do TASO and TENSAT choose, whose prices are sums over operators, before a compiler fuses what they chose.
+In: the `Grammar` of a saturated segment. Out: the segment with that program as what was written; a fuser then fuses it.
+So do TASO and TENSAT choose, whose prices are sums over operators, before a compiler fuses what they chose.
 """
 
 from __future__ import annotations
