@@ -1,7 +1,8 @@
 """flow: area flow, exact area with compound moves, merging and regrouping; from every greedy plan as well.
 
-Promise: never worse in predicted time than the best greedy plan, merged or not, of the program as written or simplified
-(of a small one, of the one whose operators cost least as well); no bound on the gap to the optimum.
+Promise: never worse in predicted time than the best plan of the fusers of `greedy.py` for the program as written or
+simplified (of a small one, for the one whose operators cost least as well), nor than a kernel per operator; no bound on
+the gap to the optimum.
 In: a saturated `Segment`, a `Device`. Out: a `Cover`. The recipe is technology mapping with choices.
 """
 
@@ -27,7 +28,7 @@ FEW = 500  # classes, up to which the program whose operators cost least is a st
 
 
 def extract(segment: Segment, device: Device) -> Cover:
-    """The best cover over all starts: area flow from each pass, every greedy plan, and the greedy plans as they are."""
+    """The best cover over all starts: area flow from each pass, each greedy plan, and the fusers' plans as they are."""
     return search(segment, device)[0]
 
 
@@ -38,20 +39,19 @@ def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Co
     if len(segment.classes) <= FEW and any(len(c.nodes) > 1 for c in segment.classes):
         found = cheapest(grammar)
         equal.setdefault(found.graph.outputs, found)
-    written = plains(tuple(equal.values()))
-    shared = Grammar(written[0], device, like=grammar)
-    programs = [shared.of(program) for program in written]
-    every = [greedy.starts(program) for program in programs]
-    beaten = [p[greedy.BY_SAVING] for p in every]
-    plans = [plan for p in every for plan in _distinct(_worthwhile(p))]
-    candidates, starts = area_flow(grammar, transplants(plans, grammar))
+    segments = plains(tuple(equal.values()))
+    shared = Grammar(segments[0], device, like=grammar)
+    programs = [shared.of(program) for program in segments]
+    plans = [greedy.starts(program) for program in programs]
+    unfused, by_saving = plans[0][0], [of_program[greedy.BY_SAVING] for of_program in plans]
+    written = [plan for of_program in plans for plan in _distinct(_worthwhile(of_program))]
+    candidates, starts = area_flow(grammar, transplants(written, grammar))
     met: set[State] = set()  # most starts come to the same
     finished = [start for start in _distinct(starts) if improve(start, candidates, met)]
     for cover in finished:
         merge(cover)
-    finished += [_merged(cover) for cover in beaten]
+    finished += [_merged(cover) for cover in (unfused, *by_saving)]
     finished += greedy.one_level(programs)
-    unfused = greedy.start(programs[0])
     for cover in (unfused, *transplants([unfused], grammar)):
         finished.append(_merged(greedy.inlined(cover)))
     for cover in [c for c in _distinct(finished) if c.grammar is grammar][:REGROUPED]:
