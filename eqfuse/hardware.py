@@ -103,7 +103,10 @@ class Device:
 
     def bandwidth(self, working_set: int) -> float:
         """Bytes per second, read plus written, over data of `working_set` bytes that is used again and again."""
-        return next((rate for capacity, rate in self.levels if working_set <= capacity), self.levels[-1][1])
+        for capacity, rate in self.levels:
+            if working_set <= capacity:
+                return rate
+        return self.levels[-1][1]
 
     @property
     def memory_bytes_per_second(self) -> float:

@@ -6,6 +6,7 @@ In: a `Grammar`, covers to start from. Out: `Candidates`, covers. After ABC's `i
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from eqfuse.extract.cover import Cover
@@ -58,17 +59,17 @@ def _chosen(cover: Cover, candidates: Candidates, rank: dict[int, int] | None) -
             continue
         usable = candidates.cuts.get(of, [])
         if rank is not None:
-            usable = [c for c in usable if all(rank.get(a, math.inf) < rank.get(of, -1) for a in cover.reads(c))]
+            usable = [c for c in usable if all(rank.get(a, math.inf) < rank.get(of, -1) for a in c.reads)]
         if not usable:
             return None
         choice[of] = min(usable, key=lambda c: candidates.total(c) - c.price.seconds + cover.seconds(of, c))
-        stack.extend(cover.reads(choice[of]))
+        stack.extend(choice[of].reads)
     return choice
 
 
 def _is_circular(cover: Cover, choice: dict[int, Cut]) -> bool:
     """Do classes of `choice` read one another in a circle?"""
-    sorter = TopologicalSorter({of: cover.reads(cut) for of, cut in choice.items()})
+    sorter = TopologicalSorter({of: cut.reads for of, cut in choice.items()})
     try:
         sorter.prepare()
     except CycleError:
@@ -76,33 +77,36 @@ def _is_circular(cover: Cover, choice: dict[int, Cut]) -> bool:
     return False
 
 
-def transplant(cover: Cover, segment: Segment, grammar: Grammar) -> Cover | None:
-    """A greedy plan over the classes of the saturated segment; None when classes merged or vanished under it."""
-    number = _numbers(cover.grammar.segment, segment)
-    moved: dict[int, Cut] = {}
-    choice: dict[int, Cut] = {}
-    for old in below(cover.choice[c] for c in cover.order()):
-        if old.of not in number or not all(a in number for a in (old.enode.args if old.enode else ())):
-            return None
-        of = number[old.of]
-        if not old.parts:
-            moved[id(old)] = grammar.leaf(of)
-            continue
-        assert old.enode is not None
-        enode = ENode(old.enode.op, tuple(number[a] for a in old.enode.args), old.enode.attrs)
-        parts = tuple(moved[id(p)] for p in old.parts)
-        if of in grammar.free or of in grammar.scalars:
-            moved[id(old)] = grammar.leaf(of)  # a law found that this is known
-            continue
-        made = grammar.join(of, enode, parts)
-        if isinstance(made, str) or made.price.seconds == math.inf:
-            return None
-        moved[id(old)] = made
-    for c, cut in cover.choice.items():
-        if number[c] not in grammar.free:
-            choice[number[c]] = moved[id(cut)]
-    new = Cover(grammar, segment.roots)
-    return new if new.take(choice) else None
+def transplants(covers: Sequence[Cover], grammar: Grammar) -> list[Cover]:
+    """Plans of one program over the classes of the saturated segment, but for those under which classes merged or
+    vanished."""
+    number = _numbers(covers[0].grammar.segment, grammar.segment)
+    moved: dict[Cut, Cut] = {}
+    found = []
+    for cover in covers:
+        for cut in below(cover.choice[c] for c in cover.order()):
+            made = moved.get(cut) or _moved(cut, moved, number, grammar)
+            if made is None:
+                break
+            moved[cut] = made
+        else:
+            choice = {moved[cut].of: moved[cut] for cut in cover.choice.values()}
+            new = Cover(grammar, grammar.segment.roots)
+            if all(cut.price.seconds < math.inf for cut in choice.values()) and new.take(choice):
+                found.append(new)
+    return found
+
+
+def _moved(cut: Cut, moved: dict[Cut, Cut], number: dict[int, int], grammar: Grammar) -> Cut | None:
+    """`cut` over the classes of `grammar`, as the cuts that it is made of were moved before it."""
+    of = number.get(cut.of)
+    parts = tuple([moved[p] for p in cut.parts])
+    if of is None:
+        return None
+    if cut.enode is None or not parts or of in grammar.free:  # a law may have found that it is known
+        return grammar.leaf(of)
+    made = grammar.join(of, ENode(cut.enode.op, tuple([p.of for p in parts]), cut.enode.attrs), parts)
+    return None if isinstance(made, str) else made
 
 
 def _numbers(program: Segment, segment: Segment) -> dict[int, int]:

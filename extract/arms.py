@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from eqfuse.extract import flow, greedy
 from eqfuse.extract.cover import Cover
+from eqfuse.extract.cuts import Grammar
 from eqfuse.extract.operators import cheapest
 from eqfuse.extract.plain import plain
 from eqfuse.hardware import Device
@@ -20,5 +21,5 @@ def fusion_only(segment: Segment, device: Device) -> Cover:
 
 def algebra_first(segment: Segment, device: Device) -> Cover:
     """The cheapest program of the space with every operator priced alone, then the best of the greedy fusers on it."""
-    program = cheapest(segment, device)
+    program = cheapest(Grammar(segment, device))
     return min(greedy.plans(program, device), key=lambda cover: cover.cost)

@@ -7,7 +7,8 @@ de-referencing what it drops and referencing what it needs. `Group` is a kernel 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
 from eqfuse.extract.cuts import Cut, Grammar
 from eqfuse.kinds import State
@@ -16,7 +17,7 @@ from eqfuse.plan import Price
 WORTH = 1e-12  # seconds; smaller gains are rounding
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Group:
     """One kernel of the final choice: `cuts` compute its outputs together."""
 
@@ -25,9 +26,14 @@ class Group:
     leaves: dict[int, int]
     price: Price
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[int, ...]:
-        return tuple(c.of for c in self.cuts)
+        return tuple([c.of for c in self.cuts])
+
+    @cached_property
+    def size(self) -> int:
+        """Operators that run."""
+        return sum([c.size for c in self.cuts])
 
 
 def producers_first(starts: Iterable[int], needs: Callable[[int], Sequence[int]]) -> list[int]:
@@ -80,10 +86,9 @@ class Cover:
                         return False
                     self.choice[following] = cut
                     self.cost += self.seconds(following, cut)
-                    reads = self.reads(cut)
-                    for leaf in reads:
+                    for leaf in cut.reads:
                         self.refs[leaf] = self.refs.get(leaf, 0) + 1
-                    stack.append((following, reads[::-1]))
+                    stack.append((following, list(reversed(cut.reads))))
                 rest = stack[-1][1]
                 while rest and rest[-1] in finished:
                     rest.pop()
@@ -99,12 +104,28 @@ class Cover:
         much as what changes; nothing changes when the answer is False.
         """
         start = self.cost
+        if self._saves_nothing(changed):
+            return False
         if self.move(changed, fresh) and self.cost < start - WORTH and self._acyclic(self._undo):
             self.keep()
             return True
         self.undo()
         self.cost = start
         return False
+
+    def _saves_nothing(self, changed: dict[int, Cut]) -> bool:
+        """Are the other cuts no cheaper, all told, and is whatever they no longer read still read by others? What else
+        a move changes makes it dearer."""
+        dearer = 0.0
+        unread: dict[int, int] = {}
+        for of, cut in changed.items():
+            old = self.choice.get(of)
+            if old is not None:
+                dearer += self.seconds(of, cut) - self.seconds(of, old)
+                for c in old.reads:
+                    if c not in cut.leaves:
+                        unread[c] = unread.get(c, 0) + 1
+        return dearer > -WORTH and all(self.refs[c] > times for c, times in unread.items())
 
     def move(self, changed: dict[int, Cut], fresh: Callable[[int], Cut | None]) -> bool:
         """`attempt` without the judgement, to be followed by `keep` or `undo`; False where `fresh` has no cut."""
@@ -147,7 +168,7 @@ class Cover:
     def _swap(self, of: int, cut: Cut, fresh: Callable[[int], Cut | None]) -> bool:
         old = self.choice[of]
         self._set(of, cut)
-        needed = list(self.reads(cut))
+        needed = list(cut.reads)
         while needed:
             c = needed.pop()
             if self._count(c, 1) > 1 or c in self.choice:
@@ -156,20 +177,20 @@ class Cover:
             if made is None:
                 return False
             self._set(c, made)
-            needed.extend(self.reads(made))
-        unread = list(self.reads(old))
+            needed.extend(made.reads)
+        unread = list(old.reads)
         while unread:
             c = unread.pop()
             if self._count(c, -1) == 0 and c in self.choice and c not in self.roots:
                 dropped = self.choice[c]
                 self._set(c, None)
-                unread.extend(self.reads(dropped))
+                unread.extend(dropped.reads)
         return True
 
     def _acyclic(self, touched: Iterable[int]) -> bool:
         """Does none of the classes that were changed or newly stored depend on itself?"""
         for start in touched:
-            stack = list(self.reads(self.choice[start])) if start in self.choice else []
+            stack = list(self.choice[start].reads) if start in self.choice else []
             seen: set[int] = set()
             while stack:
                 c = stack.pop()
@@ -177,7 +198,7 @@ class Cover:
                     return False
                 if c not in seen:
                     seen.add(c)
-                    stack.extend(self.reads(self.choice[c]))
+                    stack.extend(self.choice[c].reads)
         return True
 
     def seconds(self, of: int, cut: Cut) -> float:
@@ -188,14 +209,9 @@ class Cover:
         """Is the root `of` just a view, and not read by another kernel, which would need it copied?"""
         return of in self.roots and self.choice[of].state.kind == "view" and self.refs[of] == 1
 
-    def reads(self, cut: Cut) -> list[int]:
-        """The computed classes that `cut` reads."""
-        free = self.grammar.free
-        return [c for c in cut.leaves if c not in free]
-
     def order(self) -> list[int]:
         """Stored classes, producers first."""
-        return producers_first(self.roots, lambda c: self.reads(self.choice[c]))
+        return producers_first(self.roots, lambda c: self.choice[c].reads)
 
     def readers(self) -> dict[int, list[int]]:
         """The stored classes whose kernels read each class."""
@@ -215,6 +231,5 @@ class Cover:
 
 
 def alone(cut: Cut) -> Group:
-    """The kernel that computes `cut` and stores it; a view that is stored is a copy."""
-    state = replace(cut.state, kind="map") if cut.state.kind == "view" else cut.state
-    return Group((cut,), state, cut.leaves, cut.price)
+    """The kernel that computes `cut` and stores it."""
+    return Group((cut,), cut.stored, cut.leaves, cut.price)

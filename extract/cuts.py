@@ -8,6 +8,7 @@ of one class may stand in it without harm, and a leaf that is read stays read ev
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -32,8 +33,8 @@ class Cut:
     """A candidate kernel for class `of`: `enode` applied to the values of `parts`; a leaf when `enode` is None.
 
     A view of a leaf is priced as the copy it is when another kernel reads it from memory; most readers take it in.
-    `leaves` maps each class read from memory to the bytes read of it; `works` are the operators that run, `inside` the
-    classes computed (a bit each). Never changed once made.
+    `leaves` maps each class read from memory to the bytes read of it, and `reads` are those of them that a kernel has
+    to compute; `works` are the operators that run, `inside` the classes computed (a bit each). Never changed once made.
     """
 
     of: int
@@ -41,6 +42,7 @@ class Cut:
     parts: tuple[Cut, ...]
     state: State
     leaves: dict[int, int]
+    reads: tuple[int, ...]
     works: Works
     inside: int
     size: int  # operators that run
@@ -53,6 +55,11 @@ class Cut:
         if self._price is None:
             self._price = self.priced(self)
         return self._price
+
+    @property
+    def stored(self) -> State:
+        """The state of the kernel that computes this alone: a view that is stored is a copy."""
+        return replace(self.state, kind="map") if self.state.kind == "view" else self.state
 
     def computes(self, of: int) -> bool:
         """Is class `of` computed inside, or the result?"""
@@ -80,9 +87,9 @@ def below(cuts: Iterable[Cut]) -> Iterator[Cut]:
 
 
 class Grammar:
-    """Makes cuts over one segment for one device."""
+    """Makes cuts over one segment for one device. States are shared with another grammar that it is `like`."""
 
-    def __init__(self, segment: Segment, device: Device) -> None:
+    def __init__(self, segment: Segment, device: Device, like: Grammar | None = None) -> None:
         self.segment = segment
         self.device = device
         self.classes = segment.classes
@@ -92,14 +99,21 @@ class Grammar:
         self._leaves: dict[int, Cut] = {}
         self._sizes = [c.type.nbytes for c in segment.classes]
         self._views: dict[int, dict[int, int]] = {}  # of an array, those that are smaller than it: their bytes
-        self._states: dict[tuple, State | str] = {}
-        self._known: dict[State, State] = {}
+        self._states: dict[tuple, State | str] = like._states if like else {}
+        self._known: dict[State, State] = like._known if like else {}
+        self._sorts: dict[tuple, int] = like._sorts if like else {}
         self._like: dict[int, int] = {}
-        self._sorts: dict[tuple, int] = {}
         self._ledger = Ledger()
         self._joined: dict[tuple, Cut | str] = {}
         self._once: dict[tuple, Any] = {}
         self._inlined: dict[tuple[Cut, ...], Cut | str] = {}
+        self._reading: dict[tuple[Cut, int], Cut | str] = {}
+
+    def of(self, segment: Segment) -> Grammar:
+        """The grammar of another program in the same classes: what was made for one serves both."""
+        other = copy(self)
+        other.segment = segment
+        return other
 
     def leaf(self, of: int) -> Cut:
         """Class `of` read from memory, or written into the kernel when it is a scalar constant."""
@@ -108,8 +122,8 @@ class Grammar:
             t = self.classes[of].type
             scalar = of in self.scalars
             found = Cut(
-                of, self.scalars.get(of), (), self._known_as(leaf(t.shape)), {} if scalar else {of: t.nbytes}, {}, 0,
-                0, _nothing,
+                of, self.scalars.get(of), (), self._known_as(leaf(t.shape)), {} if scalar else {of: t.nbytes},
+                () if of in self.free else (of,), {}, 0, 0, _nothing,
             )  # fmt: skip
             self._leaves[of] = found
         return found
@@ -131,13 +145,13 @@ class Grammar:
         return found
 
     def _join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
-        apart = 0
+        apart, on_gpu = 0, self.device.kind == "gpu"
         for part, arg in zip(parts, enode.args, strict=True):
             if part.state.strides is not None:
                 apart += _apart(part.state, self.classes[arg].type, enode)
         number = self._ledger.number((of, enode, apart), lambda: self._work(of, enode, apart))
         name: tuple = (of, enode)  # of a product; a tiled kernel on a GPU holds one derivation of it
-        if self.device.kind == "gpu" and parts and parts[0].works:
+        if on_gpu and parts and parts[0].works:
             name = (of, enode, *sorted(parts[0].works.values()))
         key = (self._alike(number, of, enode), name[2:], *[id(p.state) for p in parts])
         state = self._states.get(key)
@@ -159,7 +173,7 @@ class Grammar:
             return "it would need its own result"
         role = row(enode.op).role
         if role is Role.VIEW and state.at_leaf:
-            touched = self._sizes[of] * (_spread(state, self.classes[of].type) if self.device.kind == "cpu" else 1)
+            touched = self._sizes[of] * (1 if on_gpu else _spread(state, self.classes[of].type))
             leaves = {c: min(size, touched) for c, size in leaves.items()}
             for c, size in leaves.items():
                 if size < self._sizes[c] == parts[0].leaves[c]:
@@ -168,11 +182,13 @@ class Grammar:
             touched = touches(enode.op, enode.attrs, self.classes[enode.args[0]].type, self.classes[of].type)
             alone = [c for c in parts[0].leaves if not any(c in other.leaves for other in parts[1:])]
             leaves |= {c: min(leaves[c], touched) for c in alone}
-        works = union([*[self._executed(part, state, enode.op) for part in parts], {1.0: 1 << number}])
+        executed = [self._executed(part, state, enode.op) if on_gpu else part.works for part in parts]
+        works = union([*executed, {1.0: 1 << number}])
         size = count(works)
         if size > LARGEST:
             return f"a kernel of more than {LARGEST} operators"
-        return Cut(of, enode, parts, state, leaves, works, inside | 1 << of, size, self._stored)
+        reads = tuple([c for c in leaves if c not in self.free])
+        return Cut(of, enode, parts, state, leaves, reads, works, inside | 1 << of, size, self._stored)
 
     def _state(self, of: int, enode: ENode, parts: tuple[Cut, ...], name: tuple) -> State | str:
         """The state of `enode` applied to `parts`. Equal states are one object, so that few are ever derived."""
@@ -185,7 +201,7 @@ class Grammar:
         found = self._like.get(number)
         if found is None:
             types = [self.classes[a].type for a in enode.args]
-            product = number if row(enode.op).role is Role.CONTRACTION else None
+            product = (of, enode) if row(enode.op).role is Role.CONTRACTION else None
             sort = (enode.op, enode.attrs, self.classes[of].type, *types, product)
             found = self._like[number] = self._sorts.setdefault(sort, len(self._sorts))
         return found
@@ -198,13 +214,12 @@ class Grammar:
         return work(enode.op, enode.attrs, self.classes[of].type, types, self.device, apart)
 
     def _stored(self, cut: Cut) -> Price:
-        state = replace(cut.state, kind="map") if cut.state.kind == "view" else cut.state  # a stored view is a copy
-        return self.price(state, cut.leaves, cut.inside, cut.works, (self.classes[cut.of].type,))
+        return self.price(cut.stored, cut.leaves, cut.inside, cut.works, (self.classes[cut.of].type,))
 
     def _executed(self, part: Cut, into: State, op: str) -> Works:
-        """The part's work inside a larger body: a GPU thread computes a broadcast map once per element it serves, and a
-        block of a tiled product the prologue of what it loads."""
-        if self.device.kind != "gpu" or part.state.kind != "map":
+        """The part's work inside a larger body on a GPU: a thread computes a broadcast map once per element it serves,
+        and a block of a tiled product the prologue of what it loads."""
+        if part.state.kind != "map":
             return part.works
         size, space = _size(part.state.shape), _size(into.space)
         if not size:
@@ -250,7 +265,11 @@ class Grammar:
     def reading(self, cut: Cut, of: int) -> Cut | str:
         """`cut` with class `of` read from memory instead of computed, or why that is no kernel."""
         leaf = self.leaf(of)
-        return self._rejoined(cut, lambda c: c.computes(of), lambda c: leaf if c.of == of else None)
+        found = self._reading.get((cut, of))
+        if found is None:
+            found = self._rejoined(cut, lambda c: c.computes(of), lambda c: leaf if c.of == of else None)
+            self._reading[cut, of] = found
+        return found
 
     def taking(self, cut: Cut, others: dict[int, Cut]) -> Cut | str:
         """`cut` with every class of `others` that it reads or computes derived as they say, or why there is none."""

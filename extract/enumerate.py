@@ -49,13 +49,15 @@ class Candidates:
         self.effort = effort(len(grammar.classes))
         self._order: list[int] = before._order if before else _leaf_up(grammar)
         self._base: list[int] = before._base if before else _reshaped(grammar)
+        self._made: dict[tuple, list[Cut]] = before._made if before else {}  # of the cuts that are offered
         for _ in range(self.effort.sweeps):
-            for of in self._order:
-                self._settle(of)
+            changed = [self._settle(of) for of in self._order]
+            if not any(changed):
+                break
 
     def total(self, cut: Cut) -> float:
         """The cut's price plus the flows of what it reads."""
-        return cut.price.seconds + sum(self.flow.get(c, math.inf) for c in cut.leaves)
+        return cut.price.seconds + sum([self.flow.get(c, math.inf) for c in cut.reads])
 
     def cheapest(self, of: int) -> Cut | None:
         """The cut of class `of` with the smallest total, if it has any."""
@@ -112,31 +114,31 @@ class Candidates:
         self._cheapest.clear()
         return rank
 
-    def _settle(self, of: int) -> None:
+    def _settle(self, of: int) -> bool:
+        """Choose the cuts of a class anew. Is anything about it different?"""
         found = list(self.cuts.get(of, ()))
         for enode in self.grammar.classes[of].nodes:
             if enode.args and of not in enode.args:
-                found += self._joins(of, enode)
-        if not found:
-            return
-        self.cuts[of] = self._keep(found)
-        self.flow[of] = min(map(self.total, self.cuts[of])) / max(1, self.references.get(of, 1))
+                offers = self._offered(enode)
+                key = (of, id(enode), offers)
+                if key not in self._made:
+                    self._made[key] = self._joins(of, enode, offers)
+                found += self._made[key]
+        return bool(found) and self._keep(of, found)
 
-    def _joins(self, of: int, enode: ENode) -> list[Cut]:
+    def _offered(self, enode: ENode) -> tuple[tuple[Cut, ...], ...]:
+        """Cuts of each argument of `enode`, few enough that all can be joined with one another."""
+        offers = {a: self._offers(a) for a in enode.args}
+        while math.prod(map(len, offers.values())) > MOST_JOINS:
+            max(offers.values(), key=len).pop()  # the one whose flow is worst, of the argument with the most
+        return tuple([tuple(offered) for offered in offers.values()])
+
+    def _joins(self, of: int, enode: ENode, offers: tuple[tuple[Cut, ...], ...]) -> list[Cut]:
         """The cuts that `enode` makes of those offered for its arguments."""
         distinct = tuple(dict.fromkeys(enode.args))
-        offers = [self._offers(a) for a in distinct]
-        if not all(offers):
-            return []
-        while math.prod(map(len, offers)) > MOST_JOINS:
-            max(offers, key=len).pop()  # the offer whose flow is worst, of the argument with the most
         places = [distinct.index(a) for a in enode.args]
-        found = []
-        for chosen in product(*offers):
-            made = self.grammar.join(of, enode, tuple([chosen[i] for i in places]))
-            if isinstance(made, Cut) and made.price.seconds < math.inf:
-                found.append(made)
-        return found
+        joined = (self.grammar.join(of, enode, tuple([chosen[i] for i in places])) for chosen in product(*offers))
+        return [made for made in joined if isinstance(made, Cut) and made.price.seconds < math.inf]
 
     def _offers(self, of: int) -> list[Cut]:
         readable = of in self.flow or of in self.grammar.scalars
@@ -145,17 +147,20 @@ class Candidates:
             return read
         return read + self.cuts.get(of, [])[: self.effort.offered]
 
-    def _keep(self, found: list[Cut]) -> list[Cut]:
-        """The best of each kind, then the best by flow and by own price in turn; of those alike the first alone."""
-        totals = {id(c): self.total(c) for c in found}
-        by_flow = sorted(found, key=lambda c: (totals[id(c)], c.price.seconds, len(c.leaves)))
-        by_price = sorted(found, key=lambda c: (c.price.seconds, totals[id(c)], len(c.leaves)))
+    def _keep(self, of: int, found: list[Cut]) -> bool:
+        """The best of each kind, then the best by flow and by own price in turn; of those alike the first alone.
+
+        Are they others than before, or is their flow another?
+        """
+        totals = {c: self.total(c) for c in found}
+        by_flow = sorted(totals, key=lambda c: (totals[c], c.price.seconds, len(c.leaves)))
+        by_price = sorted(by_flow, key=lambda c: c.price.seconds)
         kept: list[Cut] = []
         seen: set[tuple] = set()
 
         def take(cut: Cut) -> bool:
             mark = (cut.state.kind, cut.state.space, tuple([self._base[c] for c in cut.leaves]))
-            if mark in seen or totals[id(cut)] == math.inf:
+            if mark in seen or totals[cut] == math.inf:
                 return False
             seen.add(mark)
             kept.append(cut)
@@ -170,7 +175,10 @@ class Candidates:
             for ranking in list(ranked):
                 if not any(take(c) for c in ranking):  # `any` stops at the first one taken
                     ranked.remove(ranking)
-        return sorted(kept, key=lambda c: totals[id(c)])
+        before = self.cuts.get(of), self.flow.get(of)
+        self.cuts[of] = sorted(kept, key=lambda c: totals[c])
+        self.flow[of] = totals[self.cuts[of][0]] / max(1, self.references.get(of, 1))
+        return before != (self.cuts[of], self.flow[of])
 
 
 def _same(a: Cut, b: Cut) -> bool:

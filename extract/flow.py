@@ -1,21 +1,22 @@
 """flow: area flow, exact area with compound moves, merging and regrouping; from every greedy plan as well.
 
-Promise: never worse in predicted time than the best greedy plan, merged or not, of the program as written or simplified
-(of a small one, of the one whose operators cost least as well); no bound on the gap to the optimum.
+Promise: never worse in predicted time than the best plan of the fusers of `greedy.py` for the program as written or
+simplified (of a small one, for the one whose operators cost least as well), nor than a kernel per operator; no bound on
+the gap to the optimum.
 In: a saturated `Segment`, a `Device`. Out: a `Cover`. The recipe is technology mapping with choices.
 """
 
 from __future__ import annotations
 
 from eqfuse.extract import greedy
-from eqfuse.extract.area import area_flow, transplant
+from eqfuse.extract.area import area_flow, transplants
 from eqfuse.extract.cover import Cover
-from eqfuse.extract.cuts import Cut, Grammar
+from eqfuse.extract.cuts import Grammar
 from eqfuse.extract.enumerate import Candidates
-from eqfuse.extract.improve import improve
+from eqfuse.extract.improve import State, improve
 from eqfuse.extract.merge import merge
 from eqfuse.extract.operators import cheapest
-from eqfuse.extract.plain import plain
+from eqfuse.extract.plain import plains
 from eqfuse.extract.regroup import regroup
 from eqfuse.extract.simplify import simplified
 from eqfuse.hardware import Device
@@ -27,7 +28,7 @@ FEW = 500  # classes, up to which the program whose operators cost least is a st
 
 
 def extract(segment: Segment, device: Device) -> Cover:
-    """The best cover over all starts: area flow from each pass, every greedy plan, and the greedy plans as they are."""
+    """The best cover over all starts: area flow from each pass, each greedy plan, and the fusers' plans as they are."""
     return search(segment, device)[0]
 
 
@@ -36,23 +37,22 @@ def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Co
     grammar = Grammar(segment, device)
     equal = {s.graph.outputs: s for s in (segment, simplified(segment))}
     if len(segment.classes) <= FEW and any(len(c.nodes) > 1 for c in segment.classes):
-        found = cheapest(segment, device)
+        found = cheapest(grammar)
         equal.setdefault(found.graph.outputs, found)
-    programs = [Grammar(plain(s), device) for s in equal.values()]
-    written = [cover for program in programs for cover in _worthwhile(greedy.starts(program))]
-    transplants = [t for p in written if (t := transplant(p, segment, grammar)) is not None]
-    candidates, starts = area_flow(grammar, transplants)
-    improved: dict[frozenset[Cut], Cover] = {}  # most starts come to the same
-    for start in _distinct(starts):
-        improve(start, candidates)
-        improved.setdefault(frozenset(start.choice.values()), start)
-    finished = list(improved.values())
+    segments = plains(tuple(equal.values()))
+    shared = Grammar(segments[0], device, like=grammar)
+    programs = [shared.of(program) for program in segments]
+    plans = [greedy.starts(program) for program in programs]
+    unfused, by_saving = plans[0][0], [of_program[greedy.BY_SAVING] for of_program in plans]
+    written = [plan for of_program in plans for plan in _distinct(_worthwhile(of_program))]
+    candidates, starts = area_flow(grammar, transplants(written, grammar))
+    met: set[State] = set()  # most starts come to the same
+    finished = [start for start in _distinct(starts) if improve(start, candidates, met)]
     for cover in finished:
         merge(cover)
-    for cover in _distinct(written):
-        finished += [cover, _merged(cover)]
-    finished += [cover for program in programs for cover in greedy.one_level(program)]
-    for cover in (*written[:1], *transplants[:1]):
+    finished += [_merged(cover) for cover in (unfused, *by_saving)]
+    finished += greedy.one_level(programs)
+    for cover in (unfused, *transplants([unfused], grammar)):
         finished.append(_merged(greedy.inlined(cover)))
     for cover in [c for c in _distinct(finished) if c.grammar is grammar][:REGROUPED]:
         regroup(cover, candidates)
@@ -77,5 +77,6 @@ def _distinct(covers: list[Cover]) -> list[Cover]:
     """Covers without repeats of the same price and stored classes of one program, cheapest first."""
     found: dict[tuple, Cover] = {}
     for cover in sorted(covers, key=lambda c: c.cost):
-        found.setdefault((id(cover.grammar), tuple(sorted(cover.choice)), round(cover.cost * 1e12)), cover)
+        stored = [of for group in cover.groups for of in group.outputs] or cover.choice
+        found.setdefault((id(cover.grammar), tuple(sorted(stored)), round(cover.cost * 1e12)), cover)
     return list(found.values())

@@ -1,6 +1,6 @@
 """Smaller grammars: what one kernel may hold in other systems, and where nothing is fused.
 
-In: a `Segment` and a `Device`, as for `Grammar`. Out: fewer `Cut`s, priced alike.
+In: a `Grammar`. Out: fewer of its `Cut`s, priced alike.
 """
 
 from __future__ import annotations
@@ -10,7 +10,15 @@ from eqfuse.ops import Role, row
 from eqfuse.space import ENode
 
 
-class OneReduction(Grammar):
+class _Fewer(Grammar):
+    """A grammar that refuses some of what another makes."""
+
+    def __init__(self, grammar: Grammar) -> None:
+        vars(self).update(vars(grammar))  # joins made once serve both
+        self._once, self._inlined, self._reading = {}, {}, {}
+
+
+class OneReduction(_Fewer):
     """Kernels with one level of reductions or one product, and pointwise work around it.
 
     What a reduction gives may be finished in its own shape; what reads it at full size is another kernel. A product
@@ -19,10 +27,6 @@ class OneReduction(Grammar):
     consumer), Bohrium (nothing reads a sweep's output in the same block) and tinygrad (a REDUCE that feeds a broadcast
     is realised).
     """
-
-    def __init__(self, grammar: Grammar) -> None:
-        vars(self).update(vars(grammar))  # joins made once serve both
-        self._once, self._inlined = {}, {}
 
     def join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
         made = super().join(of, enode, parts)
@@ -36,7 +40,7 @@ class OneReduction(Grammar):
         return made
 
 
-class OneOperator(Grammar):
+class OneOperator(_Fewer):
     """Kernels of one operator; views of what they read cost nothing."""
 
     def join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from eqfuse.extract.cover import Cover, Group
+from eqfuse.extract.cover import Cover, Group, producers_first
 from eqfuse.extract.cuts import Cut, Grammar, below
 from eqfuse.extract.grammars import OneReduction
 from eqfuse.extract.merge import merge
@@ -33,7 +33,7 @@ GREEDY = ("greedy-materialise", "greedy-duplicate", "greedy-priority", "greedy-d
 
 def unfused(segment: Segment, device: Device) -> Cover:
     """One kernel per operator; views cost nothing, as in NumPy."""
-    return _start(Grammar(plain(segment), device))
+    return start(Grammar(plain(segment), device))
 
 
 def materialise(segment: Segment, device: Device) -> Cover:
@@ -42,7 +42,7 @@ def materialise(segment: Segment, device: Device) -> Cover:
     After NNC (tensorexpr_fuser.cpp: what others use too leaves its group as an extra output), Bohrium (fuser.cpp:
     nothing is computed twice, instructions of one shape share a block) and features A3.5.
     """
-    return _materialise(Grammar(plain(segment), device))
+    return _materialise(_unfused(segment, device))
 
 
 def duplicate(segment: Segment, device: Device) -> Cover:
@@ -51,7 +51,7 @@ def duplicate(segment: Segment, device: Device) -> Cover:
     After XLA before priority fusion: FusionMerger (into all users or none, bytes must not grow), instruction fusion,
     then multi-output fusion of siblings and of a producer with its consumer.
     """
-    return _duplicate(Grammar(plain(segment), device))
+    return _duplicate(_unfused(segment, device))
 
 
 def priority(segment: Segment, device: Device) -> Cover:
@@ -61,14 +61,14 @@ def priority(segment: Segment, device: Device) -> Cover:
     what Inductor's kernels may hold: persistent reductions, prologues and epilogues of products. Then several outputs,
     as in XLA's multi-output fusion and Inductor's scores of shared reads.
     """
-    cover = _start(Grammar(plain(segment), device))
+    cover = start(Grammar(plain(segment), device))
     _by_saving(cover)
     return _merged(cover)
 
 
 def depth_limited(segment: Segment, device: Device) -> Cover:
     """As `materialise`, with kernels no deeper than the upper bound of the device's custom (features A6.1, A6.2)."""
-    return _depth_limited(Grammar(plain(segment), device))
+    return _depth_limited(_unfused(segment, device))
 
 
 FUSERS = (materialise, duplicate, priority, depth_limited)
@@ -89,35 +89,39 @@ def starts(grammar: Grammar) -> list[Cover]:
         _by_saving,
         lambda cover: _single_reader(cover, deepest),
     )
-    found = []
-    for policy in policies:
-        cover = _start(grammar)
+    unfused = start(grammar)
+    found = [unfused.copy() for _ in policies]
+    for policy, cover in zip(policies, found, strict=True):
         policy(cover)
-        cover.groups = cover.single_groups()
-        found.append(cover)
     return found
 
 
-def one_level(grammar: Grammar) -> list[Cover]:
-    """The plans of the fusers that `starts`, when merged, do not give: materialise, duplicate, depth-limited."""
-    return [_materialise(grammar), _duplicate(grammar), _depth_limited(grammar)]
+def one_level(programs: Sequence[Grammar]) -> list[Cover]:
+    """The plans of the fusers that `starts`, when merged, do not give: materialise, duplicate, depth-limited.
+
+    The programs are of the same classes.
+    """
+    fewer = OneReduction(programs[0])
+    unfused = [start(fewer.of(program.segment)) for program in programs]
+    return [fuser(cover.copy()) for cover in unfused for fuser in (_materialise, _duplicate, _depth_limited)]
 
 
-def _materialise(grammar: Grammar) -> Cover:
-    cover = _start(OneReduction(grammar))
+def _unfused(segment: Segment, device: Device) -> Cover:
+    return start(OneReduction(Grammar(plain(segment), device)))
+
+
+def _materialise(cover: Cover) -> Cover:
     _single_reader(cover, None)
     return _merged(cover, _pointwise)
 
 
-def _duplicate(grammar: Grammar) -> Cover:
-    cover = _start(OneReduction(grammar))
+def _duplicate(cover: Cover) -> Cover:
     _cloning(cover)
     return _merged(cover)
 
 
-def _depth_limited(grammar: Grammar) -> Cover:
-    deepest = grammar.device.depth[1]
-    cover = _start(OneReduction(grammar))
+def _depth_limited(cover: Cover) -> Cover:
+    deepest = cover.grammar.device.depth[1]
     _single_reader(cover, deepest)
     return _merged(cover, lambda made: _pointwise(made) and max(map(_depth, made.cuts)) <= deepest)
 
@@ -131,13 +135,13 @@ def _merged(cover: Cover, allowed: Callable[[Group], bool] = lambda made: True) 
     return cover
 
 
-def _start(grammar: Grammar) -> Cover:
+def start(grammar: Grammar) -> Cover:
     """Every operator a kernel of its own, reading through views."""
     choice: dict[int, Cut] = {}
-    for of in range(len(grammar.classes)):
-        if of in grammar.free:
-            continue
-        (enode,) = grammar.classes[of].nodes
+    cover = Cover(grammar, grammar.segment.roots)
+    nodes = [c.nodes[0] for c in grammar.classes]  # there is one each
+    for of in producers_first(cover.roots, lambda of: [a for a in nodes[of].args if a not in grammar.free]):
+        enode = nodes[of]
         parts = tuple(
             choice[a] if a in choice and choice[a].state.kind == "view" else grammar.leaf(a) for a in enode.args
         )
@@ -146,7 +150,6 @@ def _start(grammar: Grammar) -> Cover:
             made = grammar.join(of, enode, tuple(grammar.leaf(a) for a in enode.args))
         assert isinstance(made, Cut), made
         choice[of] = made
-    cover = Cover(grammar, grammar.segment.roots)
     assert cover.take(choice)
     cover.groups = cover.single_groups()
     return cover
@@ -174,7 +177,7 @@ class _Fusing:
             self._note(c)
 
     def _note(self, c: int) -> None:
-        for leaf in self.cover.reads(self.cover.choice[c]):
+        for leaf in self.cover.choice[c].reads:
             self.readers[leaf][c] = None
 
     def fuse(self, of: int) -> dict[int, Cut] | None:
@@ -190,13 +193,13 @@ class _Fusing:
         """Carry the change out. Returns the classes whose own fusion now looks different."""
         choice = self.cover.choice
         for reader, cut in changed.items():
-            for leaf in self.cover.reads(choice[reader]):
+            for leaf in choice[reader].reads:
                 self.readers[leaf].pop(reader, None)
             choice[reader] = cut
             self._note(reader)
-        touched = {leaf for cut in changed.values() for leaf in self.cover.reads(cut)} | set(changed)
+        touched = {leaf for cut in changed.values() for leaf in cut.reads} | set(changed)
         if of not in self.cover.roots:
-            for leaf in self.cover.reads(choice.pop(of)):
+            for leaf in choice.pop(of).reads:
                 self.readers[leaf].pop(of, None)
                 touched.add(leaf)
         return touched & choice.keys()
@@ -259,6 +262,7 @@ def _traffic(cut: Cut) -> int:
 
 def _by_saving(cover: Cover) -> None:
     fusing = _Fusing(cover)
+    place = {of: at for at, of in enumerate(fusing.order)}  # what comes first goes first where as much is saved
     queue: list[tuple[float, int, int, dict[int, Cut]]] = []
     version: dict[int, int] = {}
 
@@ -269,12 +273,13 @@ def _by_saving(cover: Cover) -> None:
             saving = sum(cover.choice[r].price.seconds - c.price.seconds for r, c in changed.items())
             saving += cover.choice[of].price.seconds
             if saving > 0:
-                heapq.heappush(queue, (-saving, of, version[of], changed))
+                heapq.heappush(queue, (-saving, place[of], version[of], changed))
 
     for of in fusing.order:
         offer(of)
     while queue:
-        _, of, made, changed = heapq.heappop(queue)
+        _, at, made, changed = heapq.heappop(queue)
+        of = fusing.order[at]
         if made != version[of] or of not in cover.choice:
             continue
         for other in sorted(fusing.commit(of, changed)):

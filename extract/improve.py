@@ -7,7 +7,9 @@ stick; the others unstick.
 
 from __future__ import annotations
 
-from eqfuse.extract.cover import WORTH, Cover
+from collections.abc import Callable
+
+from eqfuse.extract.cover import Cover
 from eqfuse.extract.cuts import Cut
 from eqfuse.extract.enumerate import Candidates
 from eqfuse.extract.greedy import fuse
@@ -15,17 +17,27 @@ from eqfuse.extract.ledger import bits
 
 ROUNDS = 4
 
+Moves = Callable[[Cover, Candidates], None]
+State = tuple[Moves, frozenset[Cut]]  # a cover about to be changed
 
-def improve(cover: Cover, candidates: Candidates) -> None:
-    """Apply moves until none helps, at most ROUNDS times over all classes."""
+
+def improve(cover: Cover, candidates: Candidates, met: set[State]) -> bool:
+    """Apply moves until none helps, at most ROUNDS times over all classes.
+
+    `met`: where other covers came by, to which is added where this one does. False where it comes to one of these, as
+    it would end as the other did.
+    """
+    own: set[State] = set()
     for _ in range(ROUNDS):
-        before = cover.cost
-        _other_cuts(cover, candidates)
-        _store_or_inline(cover, candidates)
-        _share(cover, candidates)
-        _take_parts(cover, candidates)
-        if cover.cost > before - WORTH:
-            return
+        for moves in (_other_cuts, _store_or_inline, _share, _take_parts):
+            state = moves, frozenset(cover.choice.values())
+            if state in met:
+                return False
+            if state not in own:  # or else nothing has changed since they were tried
+                own.add(state)
+                moves(cover, candidates)
+    met |= own
+    return True
 
 
 def _other_cuts(cover: Cover, candidates: Candidates) -> None:

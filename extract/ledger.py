@@ -51,29 +51,30 @@ class Ledger:
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[int, ENode, int], int] = {}
-        self._table = np.zeros((64, 4))  # flops, seconds, calls, seconds of calls on whole arrays
+        self._works: list[Work] = []
 
     def number(self, of: tuple[int, ENode, int], made: Callable[[], Work]) -> int:
         """The number of an operator, which costs what `made` says: class, node, elements that it reads apart."""
         at = self._numbers.get(of)
         if at is None:
             at = self._numbers[of] = len(self._numbers)
-            if at == len(self._table):
-                self._table = np.concatenate([self._table, np.zeros_like(self._table)])
-            work = made()
-            self._table[at] = work.flops, work.seconds, work.calls, work.whole
+            self._works.append(made())
         return at
 
     def total(self, works: Works, reduced: int) -> Work:
         """The work of a kernel. `reduced`: elements of a reduction's result; what is done to as few runs once."""
         flops, seconds, calls, whole, once = 0, 0.0, 0, 0.0, 0
         for times, mask in works.items():
-            rows = self._table[bits(mask)]
-            sums = rows.sum(axis=0).tolist()
-            few = int(rows[rows[:, 0] * times <= reduced, 2].sum()) if reduced >= 0 else 0
-            flops += int(sums[0] * times)
-            seconds += sums[1] * times
-            calls += int(sums[2]) - few
-            whole += sums[3]
-            once += few
+            each_flops, each_seconds = 0, 0.0
+            for at in bits(mask):
+                work = self._works[at]
+                each_flops += work.flops
+                each_seconds += work.seconds
+                whole += work.whole
+                if work.flops * times <= reduced:
+                    once += work.calls
+                else:
+                    calls += work.calls
+            flops += int(each_flops * times)
+            seconds += each_seconds * times
         return Work(flops, seconds, calls, whole, once)

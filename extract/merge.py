@@ -132,7 +132,7 @@ class Pool:
     def _offer(self, queue: list[tuple[float, int, int, Group]], a: int, b: int) -> None:
         if self.tried > EFFORT:
             return
-        self.tried += sum(cut.size for number in (a, b) for cut in self.alive[number].cuts)
+        self.tried += self.alive[a].size + self.alive[b].size
         made = self._together(a, b)
         if made is not None and self.allowed(made):
             saving = self.alive[a].price.seconds + self.alive[b].price.seconds - made.price.seconds
@@ -220,6 +220,6 @@ def group(grammar: Grammar, cuts: tuple[Cut, ...]) -> Group | None:
         inside |= cut.inside
     if any(c.of in leaves for c in cuts):
         return None
-    outputs = tuple(grammar.classes[c.of].type for c in cuts)
+    outputs = tuple([grammar.classes[c.of].type for c in cuts])
     works = union(cut.works for cut in cuts)
     return Group(cuts, state, leaves, grammar.price(state, leaves, inside, works, outputs))

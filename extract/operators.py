@@ -1,31 +1,30 @@
 """Algebra without fusion: the cheapest program of a Space when every operator is a kernel of its own.
 
-In: a saturated `Segment`, a `Device`. Out: the segment with that program as what was written; a fuser then fuses it. So
-do TASO and TENSAT choose, whose prices are sums over operators, before a compiler fuses what they chose.
+In: the `Grammar` of a saturated segment. Out: the segment with that program as what was written; a fuser then fuses it.
+So do TASO and TENSAT choose, whose prices are sums over operators, before a compiler fuses what they chose.
 """
 
 from __future__ import annotations
 
 from eqfuse.extract import greedy
-from eqfuse.extract.area import area_flow, transplant
+from eqfuse.extract.area import area_flow, transplants
 from eqfuse.extract.assemble import known_body
 from eqfuse.extract.cover import Cover
-from eqfuse.extract.cuts import below
+from eqfuse.extract.cuts import Grammar, below
 from eqfuse.extract.grammars import OneOperator
-from eqfuse.extract.improve import improve
+from eqfuse.extract.improve import State, improve
 from eqfuse.extract.plain import rewritten
-from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Node, node
 from eqfuse.space import Segment
 
 
-def cheapest(segment: Segment, device: Device) -> Segment:
-    """`segment` with its cheapest unfused program, as far as area flow and local moves find it."""
-    grammar = OneOperator(segment, device)
-    written = transplant(greedy.unfused(segment, device), segment, grammar)
-    candidates, starts = area_flow(grammar, [written] if written else [])
+def cheapest(grammar: Grammar) -> Segment:
+    """The segment with its cheapest unfused program, as far as area flow and local moves find it."""
+    segment, fewer = grammar.segment, OneOperator(grammar)
+    candidates, starts = area_flow(fewer, transplants([greedy.unfused(segment, grammar.device)], fewer))
+    met: set[State] = set()
     for start in starts:
-        improve(start, candidates)
+        improve(start, candidates, met)
     return rewritten(segment, _program(min(starts, key=lambda cover: cover.cost), segment)) if starts else segment
 
 

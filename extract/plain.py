@@ -6,6 +6,7 @@ given kernels come from it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from eqfuse.ir import Graph, Node
@@ -14,10 +15,20 @@ from eqfuse.space import EClass, ENode, Segment
 
 def plain(segment: Segment) -> Segment:
     """`segment` without its laws. Classes are numbered in topological order."""
-    written = as_written(segment.graph)
-    return replace(
-        segment, classes=written.classes, inputs=written.inputs, roots=written.roots, origin=written.origin, laws=()
-    )
+    return plains([segment])[0]
+
+
+def plains(segments: Sequence[Segment]) -> list[Segment]:
+    """`plain` of several programs over the same inputs, in the same classes: what they have in common is there once."""
+    outputs = tuple(o for s in segments for o in s.graph.outputs)
+    written = as_written(Graph(segments[0].graph.inputs, outputs))
+    return [
+        replace(
+            s, classes=written.classes, inputs=written.inputs, roots=tuple(written.origin[o] for o in s.graph.outputs),
+            origin=written.origin, laws=(),
+        )
+        for s in segments
+    ]  # fmt: skip
 
 
 def rewritten(segment: Segment, graph: Graph) -> Segment:

@@ -23,14 +23,13 @@ def regroup(cover: Cover, candidates: Candidates) -> None:
     """Apply moves until none helps, or the effort is spent."""
     state = _Grouped(cover, candidates)
     for _ in range(ROUNDS):
-        before = state.pool.seconds
         for of in sorted(state.cover.choice, reverse=True):
-            state.other_cuts(of)
-            state.store(of)
-            state.inline(of)
-            state.apart(of)
-        if state.pool.seconds > before - WORTH or state.left <= 0:
-            break
+            if of not in state.in_vain:
+                state.in_vain.add(of)
+                state.other_cuts(of)
+                state.store(of)
+                state.inline(of)
+                state.apart(of)
     cover.groups = state.pool.ordered()
     cover.cost = sum(g.price.seconds for g in cover.groups)
 
@@ -42,6 +41,7 @@ class _Grouped:
         self.candidates = candidates
         self.grammar = cover.grammar
         self.cover = Cover(cover.grammar, cover.roots)
+        self.in_vain: set[int | Cut] = set()  # classes, and cuts to be stored, that were tried since a move last helped
         self.left = min(EFFORT * len(cover.groups), MOST_EFFORT)
         self.pool = Pool(cover.grammar, cover.roots, cover.groups)
         self._settled()
@@ -50,6 +50,7 @@ class _Grouped:
         self.pool = Pool(self.grammar, self.cover.roots, self.pool.ordered())
         taken = self.cover.take({c.of: c for g in self.pool.alive.values() for c in g.cuts})
         assert taken
+        self.in_vain.clear()
 
     def other_cuts(self, of: int) -> None:
         for cut in self.candidates.cuts.get(of, ()):
@@ -61,7 +62,10 @@ class _Grouped:
         for inner in list(below([self.choice[of]])) if of in self.choice else ():
             if self.left <= 0:
                 return
-            if of in self.choice and inner.of not in self.choice and not inner.state.at_leaf:
+            if inner in self.in_vain or inner.state.at_leaf:
+                continue
+            if of in self.choice and inner.of not in self.choice:
+                self.in_vain.add(inner)
                 users = [u for u, cut in self.choice.items() if cut.computes(inner.of)]
                 changed = {u: made for u in users if (made := self._reading(inner.of, self.choice[u])) is not None}
                 self._attempt(changed, inner)

@@ -59,7 +59,8 @@ class State:
 
     def across(self, itemsize: int) -> int:
         """How many axes arrays lie along that the kernel reads across, a cache line for an element or two."""
-        return sum(a != _last(self.space) and self.space[a] * itemsize >= LINE for a in self.runs)
+        last = _last(self.space)
+        return sum([a != last and self.space[a] * itemsize >= LINE for a in self.runs])
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,10 @@ def leaf(shape: Shape) -> State:
 
 def _last(shape: Shape) -> int:
     """The last axis that has more than one index, or -1."""
-    return next((a for a in range(-1, -len(shape) - 1, -1) if shape[a] > 1), -1)
+    for a in range(-1, -len(shape) - 1, -1):
+        if shape[a] > 1:
+            return a
+    return -1
 
 
 def runs_of(call: Call) -> tuple[int, ...]:

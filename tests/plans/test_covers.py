@@ -9,11 +9,14 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.egraph import Budget, saturate
-from eqfuse.extract import EXTRACTORS, choose, exact, flow, greedy
+from eqfuse.extract import EXTRACTORS, choose, exact, flow, greedy, operators
+from eqfuse.extract.area import area_flow, transplants
 from eqfuse.extract.columns import Columns
-from eqfuse.extract.cover import Cover
+from eqfuse.extract.cover import WORTH, Cover
 from eqfuse.extract.cuts import Cut, Grammar
+from eqfuse.extract.improve import improve
 from eqfuse.extract.merge import together
+from eqfuse.extract.plain import plain, plains
 from eqfuse.hardware import DEVICES, Device
 from eqfuse.space import Segment
 from eqfuse.testing.random_graphs import random_graph, run_plan, scrambled
@@ -58,6 +61,52 @@ def test_regrouping_never_makes_a_cover_dearer_and_keeps_it_sound(seed: int) -> 
                 flow.regroup(cover, candidates)
                 assert cover.cost <= before
                 assert_sound(cover)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_move_is_refused_unmade_only_where_it_would_not_pay(seed: int) -> None:
+    segments, device = spaces(200 + seed, 14)
+    refused = 0
+    for segment in segments:
+        grammar = Grammar(segment, device)
+        candidates, starts = area_flow(grammar, [])
+        for cover in starts:
+            for of, cuts in candidates.cuts.items():
+                for cut in cuts if of in cover.choice else ():
+                    before = cover.cost
+                    if cover._saves_nothing({of: cut}):
+                        refused += 1
+                        assert not cover.move({of: cut}, candidates.cheapest) or cover.cost > before - 2 * WORTH
+                        cover.undo()
+                        cover.cost = before
+    assert refused
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_start_that_is_left_would_have_ended_where_another_did(seed: int) -> None:
+    segments, device = spaces(220 + seed, 14)
+    for segment in segments:
+        grammar = Grammar(segment, device)
+        candidates, starts = area_flow(grammar, transplants(greedy.starts(Grammar(plain(segment), device)), grammar))
+        alone, met = [s.copy() for s in starts], set()
+        for cover in alone:
+            improve(cover, candidates, set())
+        kept = [cover for cover in starts if improve(cover, candidates, met)]
+        assert {frozenset(c.choice.values()) for c in kept} == {frozenset(c.choice.values()) for c in alone}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_programs_in_the_same_classes_fuse_as_each_does_alone(seed: int) -> None:
+    segments, device = spaces(240 + seed, 14)
+    for segment in segments:
+        programs = [segment, operators.cheapest(Grammar(segment, device))]
+        written = plains(programs)
+        shared = Grammar(written[0], device)
+        for program, in_both in zip(programs, written, strict=True):
+            alone = greedy.starts(Grammar(plain(program), device))
+            beside = greedy.starts(shared.of(in_both))
+            assert [len(c.choice) for c in beside] == [len(c.choice) for c in alone]
+            assert [c.cost for c in beside] == pytest.approx([c.cost for c in alone], rel=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(5))
