@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from eqfuse.errors import TargetUnavailable, UnsupportedOp
@@ -102,10 +103,15 @@ class Device:
         return row[base] * (factor if sense > 0 else 1 / factor)
 
     def bandwidth(self, working_set: int) -> float:
-        """Bytes per second, read plus written, over data of `working_set` bytes that is used again and again."""
-        for capacity, rate in self.levels:
+        """Bytes per second, read plus written, over data of `working_set` bytes that is used again and again.
+
+        Between the capacity of a level and twice that, ever more of it comes from the next.
+        """
+        for (capacity, rate), (next_capacity, farther) in pairwise(self.levels):
             if working_set <= capacity:
                 return rate
+            if working_set < min(2 * capacity, next_capacity):
+                return 1 / (1 / rate + (working_set / capacity - 1) * (1 / farther - 1 / rate))
         return self.levels[-1][1]
 
     @property

@@ -125,6 +125,16 @@ def test_a_dtype_without_a_row_is_priced_by_its_width() -> None:
     assert cpu.contraction_flops("complex64") == cpu.contraction_flops("float32")  # its flops are counted as real ones
 
 
+def test_what_just_exceeds_a_cache_comes_from_it_for_the_most_part() -> None:
+    gpu = device("a100")
+    (capacity, near), (_, far) = gpu.levels
+    assert gpu.bandwidth(capacity) == near and gpu.bandwidth(2 * capacity) == far
+    assert 1 / gpu.bandwidth(capacity * 3 // 2) == pytest.approx((1 / near + 1 / far) / 2)
+    sizes = range(1 << 20, 4 * capacity, 1 << 20)
+    taken = [size / gpu.bandwidth(size) for size in sizes]
+    assert taken == sorted(taken)
+
+
 def test_unknown_names_are_refused_by_name() -> None:
     with pytest.raises(TargetUnavailable, match=r"'k80'.*v100.*h100"):
         device("k80")
