@@ -339,7 +339,7 @@ def test_a_program_over_mixed_dtypes_agrees_with_numpy(drawn):
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(mixed())
 def test_many_programs_over_mixed_dtypes_agree_with_numpy(drawn):
     agrees_whole(*drawn)

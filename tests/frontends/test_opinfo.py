@@ -76,9 +76,11 @@ def _of_arrays(ref: Callable[..., Any], arguments: list, arrays: list[int], name
     return reference
 
 
-def verdict(op: Any, dtype: str, check: Callable[..., None]) -> str | None:
-    """None when every sample passes `check`, else what went wrong first."""
+def verdict(op: Any, dtype: str, check: Callable[..., None], step: int = 1) -> str | None:
+    """None when every sample, or one in `step`, passes `check`, else what went wrong first."""
     for i, (reference, arrays) in enumerate(samples(op, dtype)):
+        if i % step:
+            continue
         try:
             check(reference, *arrays)
         except (EqfuseError, ValueError, TypeError) as error:
@@ -89,13 +91,13 @@ def verdict(op: Any, dtype: str, check: Callable[..., None]) -> str | None:
     return None
 
 
-def judge(table: list[Any], kind: str, dtype: str, check: Callable[..., None]) -> None:
+def judge(table: list[Any], kind: str, dtype: str, check: Callable[..., None], step: int = 1) -> None:
     wrong = []
     for op in table:
         if type(op).__name__ != kind or not supports(op, dtype):
             continue
         reason = UNTRACEABLE.get(title(op)) or UNTRACEABLE.get(f"{title(op)} {dtype}")
-        found = verdict(op, dtype, check)
+        found = verdict(op, dtype, check, 1 if reason else step)
         if reason is None and found is not None:
             wrong.append(f"{title(op)}: {found}")
         elif reason is not None and (found is None or not found.startswith("refused")):
@@ -142,4 +144,5 @@ def compiled(reference: Callable[..., Any], *arrays: np.ndarray) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_compiled_reference_gives_numpys_numbers(table: list[Any], kind: str, dtype: str) -> None:
-    judge(table, kind, dtype, compiled)
+    """One sample in two: all of them are traced above."""
+    judge(table, kind, dtype, compiled, step=2)

@@ -189,4 +189,4 @@ def test_many_random_programs_of_small_numbers_give_numpys_answer(part: int) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(2))
 def test_many_random_programs_compiled_strictly_give_numpys_infinities_too(part: int) -> None:
-    every(statements(), 150, 300 + part, lambda p: compiled(p, numerics="strict", budget=SHORT))
+    every(statements(), 100, 300 + part, lambda p: compiled(p, numerics="strict", budget=SHORT))
