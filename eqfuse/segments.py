@@ -109,14 +109,14 @@ def _pieces(graph: Graph) -> list[_Piece]:
 class _Order:
     """The operators of a graph in the order in which it is cut, and who reads what. Views are their readers'.
 
-    The members of each of `groups` stand together, and are stored.
+    The members of each group of `gathered` stand together, and are stored.
     """
 
-    def __init__(self, graph: Graph, groups: Sequence[Group] = ()) -> None:
-        self.groups = groups
-        self.together = {m for g in groups for m in g.members}
+    def __init__(self, graph: Graph, gathered: Sequence[Group] = ()) -> None:
+        self.gathered = gathered
+        self.together = {m for g in gathered for m in g.members}
         self.known = _known(graph)
-        nodes = self.nodes = [n for n in _scheduled(graph, groups) if n not in self.known]
+        nodes = self.nodes = [n for n in _scheduled(graph, gathered) if n not in self.known]
         self.source: dict[Node, Node] = {}
         for n in nodes:
             self.source[n] = self.source[n.args[0]] if row(n.op).role is Role.VIEW else n
@@ -241,7 +241,7 @@ class _Order:
                     if _alike(a, b) and not above[b] >> self.position[a] & 1:
                         change[self.position[a]] += 1
                         change[self.position[b]] -= 1
-        for group in self.groups:
+        for group in self.gathered:
             places = [self.position[m] for m in group.members]
             change[min(places)] += 1
             change[max(places)] -= 1
@@ -255,9 +255,9 @@ def _alike(a: Node, b: Node) -> bool:
     return a.op == b.op and row(a.op).role is Role.CONTRACTION and a.args[0] is b.args[0]
 
 
-def _scheduled(graph: Graph, groups: Sequence[Group]) -> list[Node]:
-    """The nodes of `graph`, arguments first: `groups`, then writes into arrays late, as they link a loop's steps."""
-    first = [m for g in groups for m in g.members]
+def _scheduled(graph: Graph, gathered: Sequence[Group]) -> list[Node]:
+    """The nodes of `graph`, arguments first: `gathered`, then writes into arrays late, as they link a loop's steps."""
+    first = [m for g in gathered for m in g.members]
     written = [a for n in graph.nodes if row(n.op).role is Role.UPDATE for a in n.args[1:]]
     return topological((*first, *written, *graph.outputs))
 

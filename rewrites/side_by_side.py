@@ -48,10 +48,11 @@ def groups(nodes: Sequence[Node], known: Collection[Node]) -> list[Group]:
             for own, axis, alike in _ways(n):
                 sharing.setdefault((own, axis, n.args[1 - own], n.attrs, *alike, n.args[own] in known), []).append(n)
     found = []
+    place = {n: at for at, n in enumerate(nodes)}
     for (own, axis, shared, *_, constant), members in sharing.items():
         base = None
         if not constant:
-            members = _independent(nodes, members, own)
+            members = _independent(nodes[place[members[0]] : place[members[-1]] + 1], members, own)
             base = _base(members) if own == 0 and shared.type.rank == 2 else None
         if not constant and base is None:
             copied = 2 * sum(n.args[own].type.nbytes for n in members)
@@ -72,7 +73,8 @@ def _ways(n: Node) -> list[tuple[int, int, tuple]]:
 
 
 def _independent(nodes: Sequence[Node], members: Sequence[Node], own: int) -> list[Node]:
-    """Those of `members` whose own operand needs none of the others kept."""
+    """Those of `members` whose own operand needs none of the others kept. `nodes`: from the first to the last of them,
+    so that finding the groups of many equal layers takes no longer for each."""
     kept: list[Node] = []
     needs: set[Node] = set()
     among = set(members)

@@ -27,7 +27,7 @@ from eqfuse.ops import Role, row
 from eqfuse.views import leaf_chain, strides_after
 
 SHORT_RUN = 4096  # bytes
-HELD_ROWS = 500  # up to which NumPy 2's generalised ufuncs do not let go of Python's lock
+HELD_ROWS = 500  # up to which `vecdot` does not let go of Python's lock (measured with NumPy 2.4)
 DOT_FROM, DOT_TO = 32, 8192  # lengths that are summed as dot products; OpenBLAS splits longer ones among threads
 
 
