@@ -1,4 +1,5 @@
-"""The arms on the clock: every distinct plan of a program, answers checked first, then all timed in turn, twice.
+"""The arms on the clock: every distinct plan of a program, answers checked first, then all timed in turn, and the joint
+one against the fastest greedy ones call by call.
 
 In: a graph that fits this machine. Out: predicted and measured seconds of its plans, and how well these
 agree in rank.
@@ -17,7 +18,7 @@ from scipy.stats import spearmanr
 
 from eqfuse.benches.arms import ARMS, Choice, choices, space_of
 from eqfuse.benches.same import kernels_of
-from eqfuse.benches.timing import medians
+from eqfuse.benches.timing import Ratio, duel, medians, uses_blas
 from eqfuse.emit import emit
 from eqfuse.errors import EqfuseError
 from eqfuse.ir import Graph
@@ -25,6 +26,8 @@ from eqfuse.meaning import evaluate
 from eqfuse.targets import device_for
 
 APART = 1.1  # predicted times that differ by less are not asked to be in the right order
+SAME = Ratio(1.0, 1.0, 1.0)
+CONTENDER = 1.15  # times the fastest greedy plan's median up to which another may be the fastest
 
 
 @dataclass(frozen=True)
@@ -39,14 +42,16 @@ class Timed:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One program. `arms`: which of `plans` is the fastest here of those that each arm offers.
+    """One program. `arms`: which of `plans` is the fastest here of those that each arm offers; of greedy ones within
+    CONTENDER the one that does best against the joint plan.
 
-    That is decided by rounds of their own: of several medians the least is too small, and would flatter its arm.
+    `joint`: how many times as long the fastest greedy plan takes as the joint one; 1 for the same kernels.
     """
 
     id: str
     plans: tuple[Timed, ...]
     arms: Mapping[str, int]
+    joint: Ratio
 
     def seconds(self, arm: str) -> float:
         return self.plans[self.arms[arm]].measured
@@ -58,15 +63,18 @@ class Measurement:
 
     def over(self, arm: str) -> float:
         """Time of the fastest greedy plan over that of an arm; 1 for the same kernels."""
-        return self.seconds("greedy") / self.seconds(arm)
+        return self.factor if arm == "joint" else self.seconds("greedy") / self.seconds(arm)
 
     @property
     def factor(self) -> float:
-        return self.over("joint")
+        return self.joint.times
 
 
 def measure(id: str, graph: Graph, seconds: float) -> Measurement:
-    """Time the plans of `graph` for this CPU, for about `seconds`. EqfuseError when one gives a wrong answer."""
+    """Time the plans of `graph` for this CPU: all for about `seconds`, and each pair for twice that at most.
+
+    EqfuseError when one gives a wrong answer.
+    """
     found = choices(space_of(graph), device_for("cpu"))
     distinct: dict[tuple[str, ...], list[Choice]] = {}
     for choice in found.by.values():
@@ -80,13 +88,23 @@ def measure(id: str, graph: Graph, seconds: float) -> Measurement:
         programs.append(program)
     del wanted
     runs = [partial(p.run, arrays) for p in programs]
-    before, taken = (medians(runs, seconds / 2) for _ in range(2))
+    taken = medians(runs, seconds)
     plans = tuple(
         Timed(tuple(c.extractor for c in same), same[0].kernels, same[0].seconds, t)
         for same, t in zip(distinct.values(), taken, strict=True)
     )
     offered = {arm: [i for i, p in enumerate(plans) if set(p.extractors) & set(by)] for arm, by in ARMS.items()}
-    return Measurement(id, plans, {arm: min(at, key=before.__getitem__) for arm, at in offered.items()})
+    arms = {arm: min(at, key=taken.__getitem__) for arm, at in offered.items()}
+    joint = arms["joint"]
+    contenders = [i for i in offered["greedy"] if taken[i] < CONTENDER * taken[arms["greedy"]]]
+    rested = uses_blas(graph)
+
+    def renew() -> None:
+        arrays[:] = [a.copy() for a in arrays]
+
+    against = {i: SAME if i == joint else duel(runs[i], runs[joint], 2 * seconds, rested, renew) for i in contenders}
+    arms["greedy"] = min(contenders, key=lambda i: against[i].times)
+    return Measurement(id, plans, arms, against[arms["greedy"]])
 
 
 def arguments(graph: Graph, seed: int = 0) -> list[np.ndarray]:

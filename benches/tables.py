@@ -88,8 +88,12 @@ def searched(rows: Sequence[Predicted]) -> Table | str:
 
 
 def measured(rows: Sequence[Measurement]) -> Table:
-    """Medians on this CPU, of each arm's fastest plan. "same": it runs the same kernels as the joint one."""
-    table = _table("measured on this CPU", ("", *ARMS, "×", "predicted ×", "plans", "sizes"), ("sizes",))
+    """Medians on this CPU, of each arm's fastest plan. "same": it runs the same kernels as the joint one.
+
+    ×: call by call against the fastest greedy plan, which the quotient of two medians is not.
+    """
+    headings = ("", *ARMS, "×", "95 of 100", "predicted ×", "plans", "sizes")
+    table = _table("measured on this CPU", headings, ("sizes",))
     for row in rows:
         joint = row.arms["joint"]
         cells = [
@@ -98,8 +102,9 @@ def measured(rows: Sequence[Measurement]) -> Table:
         ]
         greedy = row.plans[row.arms["greedy"]]
         factor = "same plan" if row.same else f"{row.factor:.2f}"
+        known = "" if row.same else f"{row.joint.low:.2f}–{row.joint.high:.2f}"
         wanted = "" if row.same else f"{greedy.predicted / row.plans[joint].predicted:.2f}"
-        table.add_row(row.id, *cells, factor, wanted, str(len(row.plans)), SUBJECTS[row.id].sizes)
+        table.add_row(row.id, *cells, factor, known, wanted, str(len(row.plans)), SUBJECTS[row.id].sizes)
     return table
 
 

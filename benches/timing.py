@@ -1,23 +1,100 @@
-"""How the benchmarks measure: versions in turn with medians, peak temporary memory, and on which machine."""
+"""How the benchmarks measure: versions in turn with medians, two of them call by call, peak temporary memory, and on
+which machine."""
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
 from eqfuse.calibrate import cpu_name
+from eqfuse.ir import Graph
+from eqfuse.ops import Role, row
 from eqfuse.pytree import flatten
 from eqfuse.targets import device_for
 
 PAUSE = 0.05  # seconds before a turn of long calls: BLAS threads of the version before spin on and would take a core
 WARM = 0.03  # seconds of untimed calls that follow, since sleeping threads come back on whichever core is awake
 LONG = 1e-3  # seconds from which a call is timed alone; shorter ones in batches of about this length
+
+CLOSE = 0.01  # a ratio is known well enough when its interval reaches no further than this, either way
+PAIRS, BLOCKS = 4, 8  # pairs in a block, which gives one figure; the fewest blocks that say anything
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times as long one version takes as another; `low` and `high` hold that 95 times in 100."""
+
+    times: float
+    low: float
+    high: float
+
+
+def duel(
+    first: Callable[[], Any], second: Callable[[], Any], seconds: float, rested: bool = False,
+    renew: Callable[[], Any] = lambda: None,
+) -> Ratio:  # fmt: skip
+    """How many times as long `first` takes as `second`: of pairs of turns, one right behind the other.
+
+    A machine's speed drifts by a third within a second, and medians of turns far apart by a tenth; neighbours share the
+    drift. What is left depends on where in memory the arguments lie, which `renew` changes between blocks of pairs: a
+    block's figure is its median, and the ratio that of all blocks. Ends when it is known to CLOSE, or after `seconds`.
+    `rested`: every turn follows a pause, see PAUSE. The interval is that of order statistics (Conover, Practical
+    Nonparametric Statistics, 3.2).
+    """
+    batch = max(map(_batch, (first, second)))
+    logs: list[float] = []
+    begun = time.perf_counter()
+    while len(logs) < BLOCKS or time.perf_counter() - begun < seconds:
+        renew()
+        first(), second()
+        logs.append(statistics.median(_pair(first, second, batch, rested, i) for i in range(PAIRS)))
+        found = _middle(logs)
+        if len(logs) >= BLOCKS and found.high - found.low < 2 * CLOSE * found.times:
+            break
+    return _middle(logs)
+
+
+def _pair(first: Callable[[], Any], second: Callable[[], Any], batch: int, rested: bool, i: int) -> float:
+    """The logarithm of how many times as long `first` takes; which goes first depends on `i`."""
+    taken = [_turn(run, batch, rested) for run in ((first, second) if i % 2 else (second, first))]
+    return math.log(taken[0] / taken[1]) * (1 if i % 2 else -1)
+
+
+def _turn(run: Callable[[], Any], batch: int, rested: bool) -> float:
+    """Seconds of a call."""
+    if rested:
+        _rest(run)
+    started = time.perf_counter()
+    for _ in range(batch):
+        run()
+    return (time.perf_counter() - started) / batch
+
+
+def uses_blas(graph: Graph) -> bool:
+    """Does a program start threads of BLAS, so that its versions are to be timed `rested`?"""
+    return any(row(n.op).role in (Role.CONTRACTION, Role.LIBRARY) for n in graph.nodes)
+
+
+def _middle(logs: Sequence[float]) -> Ratio:
+    ordered, n = sorted(logs), len(logs)
+    away = math.ceil(1.96 * math.sqrt(n) / 2)
+    ends = statistics.median(ordered), ordered[max(0, n // 2 - away)], ordered[min(n - 1, n // 2 + away)]
+    return Ratio(*map(math.exp, ends))
+
+
+def _rest(run: Callable[[], Any]) -> None:
+    time.sleep(PAUSE)
+    warm = time.perf_counter() + WARM
+    while time.perf_counter() < warm:
+        run()
 
 
 def medians(runs: Sequence[Callable[[], Any]], seconds: float, least: int = 5, most: int = 25) -> list[float]:
@@ -30,10 +107,7 @@ def medians(runs: Sequence[Callable[[], Any]], seconds: float, least: int = 5, m
             break
         for samples, run, batch in zip(taken, runs, batches, strict=True):
             if batch == 1:
-                time.sleep(PAUSE)
-                warm = time.perf_counter() + WARM
-                while time.perf_counter() < warm:
-                    run()
+                _rest(run)
             for _ in range(3):
                 started = time.perf_counter()
                 for _ in range(batch):
