@@ -17,6 +17,7 @@ import numpy as np
 
 from eqfuse.engine import Engine
 from eqfuse.errors import LawError
+from eqfuse.garbage import uncollected
 from eqfuse.ir import Graph, Literal, Node, TensorType, input_node, node, topological
 from eqfuse.ops import row
 from eqfuse.rewrites import COMMUTATIVE, Law, admitted, select
@@ -44,6 +45,7 @@ class Budget:
     optimum: float = 10.0
 
 
+@uncollected()
 def saturate(graph: Graph, laws: Any = "all", numerics: str = "reassociate", budget: Budget | None = None) -> Space:
     """Every program the laws make of `graph`, as far as `budget` reaches; what was found by then is always returned.
 

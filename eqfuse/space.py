@@ -28,6 +28,13 @@ class ENode:
     op: str
     args: tuple[int, ...]
     attrs: tuple[Hashable, ...]
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.op, self.args, self.attrs)))
+
+    def __hash__(self) -> int:
+        return self._hash  # an extractor asks for it at every join
 
 
 @dataclass(frozen=True, slots=True)

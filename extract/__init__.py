@@ -14,6 +14,7 @@ from eqfuse.extract.assemble import assemble
 from eqfuse.extract.cover import Cover
 from eqfuse.extract.limit import Limit, within
 from eqfuse.extract.simplify import simplified
+from eqfuse.garbage import uncollected
 from eqfuse.hardware import Device
 from eqfuse.plan import Plan
 from eqfuse.space import Segment, Space
@@ -37,6 +38,7 @@ EXTRACTORS: dict[str, Extractor] = {
 }
 
 
+@uncollected()
 def choose(
     space: Space,
     device: Device,

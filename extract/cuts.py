@@ -165,9 +165,10 @@ class Grammar:
             if not leaves:
                 leaves = dict(part.leaves)
             else:
-                for c, size in part.leaves.items():
-                    if size > leaves.get(c, -1):
-                        leaves[c] = size
+                most = leaves | part.leaves
+                for c in leaves.keys() & part.leaves:
+                    most[c] = max(leaves[c], most[c])
+                leaves = most
             inside |= part.inside
         if of in leaves or inside >> of & 1:
             return "it would need its own result"

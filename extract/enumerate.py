@@ -37,6 +37,13 @@ def effort(classes: int) -> Effort:
     return Effort(5, 2, 1) if classes <= 2000 else Effort(3, 1, 1)
 
 
+class _Flows(dict[int, float]):
+    """Area flows; a class that cannot be computed costs infinity."""
+
+    def __missing__(self, of: int) -> float:
+        return math.inf
+
+
 class Candidates:
     """The cuts of every class and their area flows, in seconds. `before`: the pass before, over the same grammar."""
 
@@ -44,7 +51,7 @@ class Candidates:
         self.grammar = grammar
         self.references = references
         self.cuts: dict[int, list[Cut]] = {}
-        self.flow: dict[int, float] = dict.fromkeys(grammar.free, 0.0)
+        self.flow: dict[int, float] = _Flows.fromkeys(grammar.free, 0.0)
         self._cheapest: dict[int, Cut | None] = {}  # flows no longer change when it is asked for
         self.effort = effort(len(grammar.classes))
         self._order: list[int] = before._order if before else _leaf_up(grammar)
@@ -57,7 +64,7 @@ class Candidates:
 
     def total(self, cut: Cut) -> float:
         """The cut's price plus the flows of what it reads."""
-        return cut.price.seconds + sum([self.flow.get(c, math.inf) for c in cut.reads])
+        return cut.price.seconds + sum(map(self.flow.__getitem__, cut.reads))
 
     def cheapest(self, of: int) -> Cut | None:
         """The cut of class `of` with the smallest total, if it has any."""
@@ -86,7 +93,7 @@ class Candidates:
     def untangled(self) -> dict[int, int]:
         """Settle the flows one after another, the least first (Dijkstra, 1959), and give each class's place in
         that order: no flow rests upon itself then, as it may where equal classes are computed from each other."""
-        flow: dict[int, float] = dict.fromkeys(self.grammar.free, 0.0)
+        flow: dict[int, float] = _Flows.fromkeys(self.grammar.free, 0.0)
         rank: dict[int, int] = {}
         cuts = [cut for kept in self.cuts.values() for cut in kept]
         missing = [sum(c not in flow for c in cut.leaves) for cut in cuts]
@@ -152,14 +159,15 @@ class Candidates:
 
         Are they others than before, or is their flow another?
         """
-        totals = {c: self.total(c) for c in found}
-        by_flow = sorted(totals, key=lambda c: (totals[c], c.price.seconds, len(c.leaves)))
-        by_price = sorted(by_flow, key=lambda c: c.price.seconds)
+        price = {c: c.price.seconds for c in found}
+        totals = {c: self.total(c) for c in price}
+        by_flow = sorted(price, key=lambda c: (totals[c], price[c], len(c.leaves)))
+        by_price = sorted(by_flow, key=price.__getitem__)
         kept: list[Cut] = []
         seen: set[tuple] = set()
 
         def take(cut: Cut) -> bool:
-            mark = (cut.state.kind, cut.state.space, tuple([self._base[c] for c in cut.leaves]))
+            mark = (cut.state.kind, cut.state.space, tuple(map(self._base.__getitem__, cut.leaves)))
             if mark in seen or totals[cut] == math.inf:
                 return False
             seen.add(mark)

@@ -41,18 +41,18 @@ def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Co
         equal.setdefault(found.graph.outputs, found)
     segments = plains(tuple(equal.values()))
     shared = Grammar(segments[0], device, like=grammar)
-    programs = [shared.of(program) for program in segments]
-    plans = [greedy.starts(program) for program in programs]
-    unfused, by_saving = plans[0][0], [of_program[greedy.BY_SAVING] for of_program in plans]
+    unfused = [greedy.start(shared.of(program)) for program in segments]
+    plans = [greedy.starts(cover) for cover in unfused]
+    by_saving = [of_program[greedy.BY_SAVING] for of_program in plans]
     written = [plan for of_program in plans for plan in _distinct(_worthwhile(of_program))]
     candidates, starts = area_flow(grammar, transplants(written, grammar))
     met: set[State] = set()  # most starts come to the same
     finished = [start for start in _distinct(starts) if improve(start, candidates, met)]
     for cover in finished:
         merge(cover)
-    finished += [_merged(cover) for cover in (unfused, *by_saving)]
-    finished += greedy.one_level(programs)
-    for cover in (unfused, *transplants([unfused], grammar)):
+    finished += [_merged(cover) for cover in (unfused[0], *by_saving)]
+    finished += greedy.one_level(unfused)
+    for cover in (unfused[0], *transplants(unfused[:1], grammar)):
         finished.append(_merged(greedy.inlined(cover)))
     for cover in [c for c in _distinct(finished) if c.grammar is grammar][:REGROUPED]:
         regroup(cover, candidates)

@@ -79,31 +79,33 @@ def plans(segment: Segment, device: Device) -> list[Cover]:
     return [fuser(segment, device) for fuser in FUSERS]
 
 
-def starts(grammar: Grammar) -> list[Cover]:
+def starts(unfused: Cover) -> list[Cover]:
     """What the policies make of kernels that may hold all that the emitters can, before several outputs."""
-    deepest = grammar.device.depth[1]
     policies: tuple[Callable[[Cover], None], ...] = (
         lambda cover: None,
         lambda cover: _single_reader(cover, None),
         _cloning,
         _by_saving,
-        lambda cover: _single_reader(cover, deepest),
     )
-    unfused = start(grammar)
     found = [unfused.copy() for _ in policies]
     for policy, cover in zip(policies, found, strict=True):
         policy(cover)
     return found
 
 
-def one_level(programs: Sequence[Grammar]) -> list[Cover]:
+def one_level(unfused: Sequence[Cover]) -> list[Cover]:
     """The plans of the fusers that `starts`, when merged, do not give: materialise, duplicate, depth-limited.
 
-    The programs are of the same classes.
+    `unfused`: programs of the same classes.
     """
-    fewer = OneReduction(programs[0])
-    unfused = [start(fewer.of(program.segment)) for program in programs]
-    return [fuser(cover.copy()) for cover in unfused for fuser in (_materialise, _duplicate, _depth_limited)]
+    fewer = OneReduction(unfused[0].grammar)
+    found = []
+    for cover in unfused:
+        for fuser in (_materialise, _duplicate, _depth_limited):
+            new = Cover(fewer.of(cover.grammar.segment), cover.roots)
+            assert new.take(cover.choice)
+            found.append(fuser(new))
+    return found
 
 
 def _unfused(segment: Segment, device: Device) -> Cover:

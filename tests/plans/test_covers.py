@@ -87,7 +87,8 @@ def test_a_start_that_is_left_would_have_ended_where_another_did(seed: int) -> N
     segments, device = spaces(220 + seed, 14)
     for segment in segments:
         grammar = Grammar(segment, device)
-        candidates, starts = area_flow(grammar, transplants(greedy.starts(Grammar(plain(segment), device)), grammar))
+        written = greedy.starts(greedy.start(Grammar(plain(segment), device)))
+        candidates, starts = area_flow(grammar, transplants(written, grammar))
         alone, met = [s.copy() for s in starts], set()
         for cover in alone:
             improve(cover, candidates, set())
@@ -103,8 +104,8 @@ def test_programs_in_the_same_classes_fuse_as_each_does_alone(seed: int) -> None
         written = plains(programs)
         shared = Grammar(written[0], device)
         for program, in_both in zip(programs, written, strict=True):
-            alone = greedy.starts(Grammar(plain(program), device))
-            beside = greedy.starts(shared.of(in_both))
+            alone = greedy.starts(greedy.start(Grammar(plain(program), device)))
+            beside = greedy.starts(greedy.start(shared.of(in_both)))
             assert [len(c.choice) for c in beside] == [len(c.choice) for c in alone]
             assert [c.cost for c in beside] == pytest.approx([c.cost for c in alone], rel=1e-12)
 
