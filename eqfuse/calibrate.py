@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import ml_dtypes  # noqa: F401  (registers bfloat16 with NumPy)
 import numpy as np
 
+from eqfuse.cost import BLAS
 from eqfuse.emit.numpy_ops import JOINS
 from eqfuse.emit.numpy_turn import ROOM, turned
 from eqfuse.errors import TargetUnavailable, UnsupportedOp
@@ -76,7 +77,7 @@ def load() -> Device:
 
 def profile_path() -> Path:
     """Where this CPU's profile lives. The name changes with the CPU, its thread count, and what is measured."""
-    key = f"{cpu_name()}|{thread_count()}|{sorted(TABLE)}|{sorted(_FREE)}|{list(Device.__dataclass_fields__)}"
+    key = f"{cpu_name()}|{thread_count()}|{sorted(_USUAL)}|{sorted(_FREE)}|{list(Device.__dataclass_fields__)}"
     return cache_dir() / "devices" / f"cpu-{hashlib.sha256(key.encode()).hexdigest()[:12]}.json"
 
 
@@ -141,6 +142,7 @@ def measure(quick: bool) -> Device:
         seconds[op] = seconds[as_op]
     for op, other in _IN_PROPORTION.items():
         seconds[op] = tuple((dtype, s * _USUAL[op] / _USUAL[other]) for dtype, s in seconds[other])
+    seconds["vecdot"] = tuple((dtype, _dotted(np.dtype(dtype), stop_after)) for dtype in BLAS)
     seconds["transpose"] = tuple((dtype, _transposed(np.dtype(dtype), stop_after)) for dtype in DTYPES)
     for op in _FREE:
         seconds[op] = tuple((dtype, 0.0) for dtype in DTYPES)
@@ -243,12 +245,18 @@ def _transposed(dtype: np.dtype, stop_after: float) -> float:
     return _seconds(call, stop_after) / x.size
 
 
+def _dotted(dtype: np.dtype, stop_after: float) -> float:
+    """Seconds per element of the dot products of rows with ones, on one thread."""
+    rows = _values(dtype).reshape(16, -1)
+    return _seconds(partial(np.vecdot, rows, np.ones_like(rows[0]), np.empty(16, dtype)), stop_after) / rows.size
+
+
 def _product(dtype: str, quick: bool) -> float:
     """Operations per second of a square matrix product on every thread, as in a kernel's tiles.
 
     Measured on one: BLAS threads wait for each other, on a machine with other work up to fifty times as long.
     """
-    blas = dtype in ("float32", "float64")
+    blas = dtype in BLAS
     n = (512 if quick else 1024) if blas else (32 if quick else 128)
     a = np.ones((n, n), np.dtype(dtype))
     stop_after = (0.01 if blas else 2e-3) if quick else 0.3

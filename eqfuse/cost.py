@@ -57,6 +57,8 @@ UNPACKED = ("take", "take_along_axis", "scatter", "cumsum", "searchsorted", "dig
 ALONE = 8  # times as long as by blocks
 _AS_WIDE = {1: "int8", 2: "float16", 4: "float32", 8: "float64", 16: "complex128"}
 JOINED = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
+BLAS = ("float32", "float64")
+DOT_FROM, DOT_TO = 32, 8192  # lengths that a tile sums as dot products; OpenBLAS splits longer ones among threads
 
 
 def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device, apart: int = 0) -> Work:
@@ -95,7 +97,8 @@ def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], de
             touched = max(touched, flops)
     else:
         touched = out.size
-    if described.role is Role.REDUCTION and device.kind == "cpu" and -1 not in attrs[0]:
+    by_columns = described.role is Role.REDUCTION and device.kind == "cpu" and -1 not in attrs[0]
+    if by_columns:
         op = JOINED.get(op, op)  # one row after another is joined to the result
     seconds = touched * device.element_seconds(op, dtype)
     if op in UNPACKED and dtype in PRICED_AS and device.kind == "cpu":  # small integers are no faster
@@ -107,11 +110,21 @@ def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], de
         seconds += apart * LINE / device.bandwidth(apart * LINE)
     moved = types[1:] if op == "slice_scatter" else types  # of the array it updates it copies what no write covers
     whole = _whole(out, moved, seconds * (SLIDING if described.role is Role.WINDOW else 1), device)
+    if by_columns:  # a thread waits for each row anew
+        whole += min(seconds * device.threads, types[0].nbytes / device.single.bandwidth(types[0].nbytes))
+    elif op == "sum" and device.kind == "cpu" and _is_dot(attrs[0], types[0]):
+        seconds = touched * device.element_seconds("vecdot", dtype)
     if described.role is Role.REDUCTION:
         whole += _rows_reduced(op, attrs, types[0]) * device.call_seconds
     elif described.role is Role.ELEMENTWISE:
         whole += _rows(out, types) * device.call_seconds
     return Work(flops, seconds, 1, whole)
+
+
+def _is_dot(axes: Sequence[int], x: TensorType) -> bool:
+    """Does a tile sum `x` over `axes` as dot products of its rows with ones? NumPy itself takes three times as long."""
+    run = math.prod(x.extent(a) for a in axes)
+    return tuple(axes) == tuple(range(-len(axes), 0)) and x.dtype.name in BLAS and DOT_FROM <= run <= DOT_TO
 
 
 def _whole(out: TensorType, types: Sequence[TensorType], seconds: float, device: Device) -> float:
@@ -225,12 +238,14 @@ def roofline(
     traffic = read + written
     if device.kind == "gpu":
         return _gpu(read, written, done, device)
-    lone = state.kind == "reduce" and done.calls + done.once == 1  # NumPy takes the axes in the order in which they lie
-    if not lone and (across := state.across(itemsize)):
+    across = state.across(itemsize)
+    # alone, a reduction takes the axes in the order in which they lie
+    tiled = _tiled(state) and not (across and state.kind == "reduce" and done.calls + done.once == 1)
+    if tiled and across:
         done = total([done, *[turned(math.prod(state.space), itemsize, device)] * across])
     # between the kernel that writes a value and the one that reads it lies the traffic of both: hence 2 x
     memory = traffic / device.bandwidth(2 * traffic)
-    if not _tiled(state, done) or not tiles_pay(done, traffic, device):
+    if not tiled or not tiles_pay(done, traffic, device):
         seconds = max(done.whole, traffic / device.single.bandwidth(2 * traffic))
     else:
         least = 1 if state.products else _least_tiles(device)  # few rows of a product are not cut
@@ -246,12 +261,9 @@ def roofline(
     return Price(seconds, read, written, done.flops, _bound(seconds, memory, done.seconds))
 
 
-def _tiled(state: State, done: Work) -> bool:
-    """Can the NumPy emitter cut a kernel of `state` into tiles?"""
-    if state.kind == "row":  # one row alone is not cut
-        return math.prod(state.reduced) > 1
-    # one thread reads as fast as memory gives
-    return state.kind != "library" and not (state.kind == "reduce" and done.calls + done.once == 1)
+def _tiled(state: State) -> bool:
+    """Can the NumPy emitter cut a kernel of `state` into tiles? One row alone it does not."""
+    return math.prod(state.reduced) > 1 if state.kind == "row" else state.kind != "library"
 
 
 def _overlapped(memory: float, compute: float) -> float:

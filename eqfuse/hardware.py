@@ -107,12 +107,21 @@ class Device:
 
         Between the capacity of a level and twice that, ever more of it comes from the next.
         """
-        for (capacity, rate), (next_capacity, farther) in pairwise(self.levels):
+        for capacity, end, rate, pace, slope in self._bands:
             if working_set <= capacity:
                 return rate
-            if working_set < min(2 * capacity, next_capacity):
-                return 1 / (1 / rate + (working_set / capacity - 1) * (1 / farther - 1 / rate))
+            if working_set < end:
+                return 1 / (pace + (working_set / capacity - 1) * slope)
         return self.levels[-1][1]
+
+    @cached_property
+    def _bands(self) -> list[tuple[int, int, float, float, float]]:
+        """Of each level but the last: its capacity, how far it is still felt, its rate, seconds a byte, and how these
+        grow with each capacity more."""
+        return [
+            (capacity, min(2 * capacity, beyond), rate, 1 / rate, 1 / farther - 1 / rate)
+            for (capacity, rate), (beyond, farther) in pairwise(self.levels)
+        ]
 
     @property
     def memory_bytes_per_second(self) -> float:
@@ -203,6 +212,7 @@ class Group(NamedTuple):
 GROUPS = (
     Group("input const reshape broadcast_to slice flip sliding_window", 0, 0),
     Group("transpose", 0, 0.6),  # where the array is copied
+    Group("vecdot", 1, 0.06),  # where a sum over rows is one
     Group("add subtract multiply negative abs square sign floor ceil trunc round copysign signbit", 1, 0.1),
     Group("maximum minimum fmax fmin where cast real imag complex conj concat pad slice_scatter bitcast", 1, 0.1),
     Group("window_max window_sum", 1, 0.1),

@@ -46,7 +46,10 @@ def reductions_last(body: Graph) -> list[Node] | None:
 def worth_it(panel: Panel, target: int, threads: int) -> bool:
     """Would tiles of the other axes be too few, or narrow columns of a tall array?"""
     others = math.prod(panel.extents[a] for a in panel.cuttable())
-    along = panel.extents[panel.whole.index(True)]
+    axis = panel.whole.index(True)
+    along, before = panel.extents[axis], math.prod(panel.extents[:axis])
+    if before >= PARTS_PER_THREAD * threads:
+        return False
     if along < 8 * threads or others > target // 2:
         return False
     return not panel.whole[-1] or others < 4 * threads

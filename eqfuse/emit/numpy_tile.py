@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from eqfuse.cost import BLAS, DOT_FROM, DOT_TO
 from eqfuse.emit.numpy_bounds import clipped, repeated
 from eqfuse.emit.numpy_erf import room_bytes
 from eqfuse.emit.numpy_narrow import by_columns
@@ -28,7 +29,6 @@ from eqfuse.views import leaf_chain, strides_after
 
 SHORT_RUN = 4096  # bytes
 HELD_ROWS = 500  # up to which `vecdot` does not let go of Python's lock (measured with NumPy 2.4)
-DOT_FROM, DOT_TO = 32, 8192  # lengths that are summed as dot products; OpenBLAS splits longer ones among threads
 
 
 class Stage:
@@ -67,6 +67,7 @@ class Stage:
             if self.reads[n] == n.args:
                 self.reads[n] = repeated(n, self._row(n))
         self._dots()
+        self.nodes.sort(key=lambda n: not self._multiplies_memory(n))
         self.last = last_uses([self.reads[n] for n in self.nodes], body.outputs)
         self.slots = Slots(source, letter)
         self.place: dict[Node, Slot | str] = {}
@@ -170,12 +171,19 @@ class Stage:
                 length = self.panel.dims(a.shape)[-1]
                 self.reads[n] = (a, const(np.ones(length, n.dtype)))
 
+    def _multiplies_memory(self, n: Node) -> bool:
+        """Is `n` a sum of products of arrays in memory? The first pass over an array waits for it, so it had better be
+        the one that computes most: 2.4 ms for 2.9 where the sum, the largest and the sum of squares of rows are one
+        kernel."""
+        factors = self.reads[n]
+        return n.op == "sum" and len(factors) == 2 and not any(a.op == "const" or computes(a) for a in factors)
+
     def _is_dot(self, n: Node) -> bool:
         last = len(self.panel.extents) - 1
         length = self.panel.dims(n.args[0].shape)[last]
         lengths = DOT_FROM <= length <= DOT_TO or self.cut.axis == last
         return (
-            n.dtype in (np.float32, np.float64)
+            n.dtype.name in BLAS
             and self.panel.kept(n.attrs[0]) == (last,)  # type: ignore[arg-type]
             and lengths
             and self._runs(n.args[0])

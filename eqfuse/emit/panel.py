@@ -252,11 +252,11 @@ def grain(body: Graph) -> int:
 def worth_tiling(body: Graph, device: Device) -> bool:
     """Are tiles on several threads clearly faster than one NumPy call after another on whole arrays?"""
     working = _working(body)
-    if len(working) == 1 and row(working[0].op).role is Role.REDUCTION:
-        return False  # one thread already reads as fast as memory gives
     moved = sum(v.type.nbytes for v in (*body.inputs, *body.outputs))
     read = dict.fromkeys([*(a for n in working if n.op != "matmul" for a in n.args), *map(unreshaped, body.outputs)])
     across = [a.type for a in read if run_axis(a) is not None]
+    if across and len(working) == 1 and row(working[0].op).role is Role.REDUCTION:
+        return False  # NumPy takes the axes in the order in which they lie
     turns = [turned(t.size, t.dtype.itemsize, device) for t in across]
     return tiles_pay(total([*(_work(n, device) for n in working), *turns]), moved, device)
 

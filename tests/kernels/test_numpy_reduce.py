@@ -98,3 +98,30 @@ def test_rows_in_cache_are_summed_by_blas_and_rows_from_memory_without_pythons_l
     source = judge("reduce", body([x], reduced("sum", mul(y, y), -1)))
     assert "vecdot" in source and "einsum" not in source
     assert "einsum('...i->...'" in judge("reduce", body([x], reduced("sum", x, -1), reduced("max", x, -1)))
+
+
+@pytest.mark.parametrize("shape,axes", SUMS)
+@pytest.mark.parametrize("op", ["sum", "max", "prod", "any", "argmin"])
+def test_a_reduction_alone(op, shape, axes, device):
+    x = read(0, shape)
+    judge("reduce", body([x], reduced(op, x, *(axes[:1] if op == "argmin" else axes))), device=device)
+
+
+@pytest.mark.parametrize("axes", [(-1,), (-2,), (-3, -1), (-3, -2, -1)])
+def test_a_large_reduction_alone_is_shared_among_threads(axes):
+    x = read(0, (40, 300, 500))
+    assert "share(tiles" in judge("reduce", body([x], reduced("max", x, *axes)))
+    assert "share(tiles" not in judge("reduce", body([x], reduced("max", node("transpose", (x,), ((2, 1, 0),)), *axes)))
+
+
+def test_outer_axes_are_cut_before_a_reduced_one():
+    """So there are no partial results to join."""
+    x = read(0, (40, 300, 500))
+    assert "z0" not in judge("reduce", body([x], reduced("sum", x, -2)))
+    assert "z0" in judge("reduce", body([read(0, (2, 6000, 500))], reduced("sum", read(0, (2, 6000, 500)), -2)))
+
+
+def test_of_passes_over_memory_the_one_that_multiplies_is_first():
+    x, y = read(0, (3000, 500)), read(1, (3000, 500))
+    source = judge("reduce", body([x, y], reduced("sum", x, -1), reduced("max", x, -1), reduced("sum", mul(x, y), -1)))
+    assert source.index("...i,...i->...") < source.index("einsum('...i->...'") < source.index("maximum.reduce")

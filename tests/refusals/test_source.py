@@ -127,7 +127,8 @@ def test_numpy_source_holds_names_and_whole_numbers_alone(shape: tuple[int, int]
     program = ef.compile(normalised, ef.spec(shape), ef.spec((shape[1], shape[1])), target="numpy")
     nodes = nodes_of(program.source())
     assert not [n for n in nodes if isinstance(n, ast.Import | ast.ImportFrom | ast.JoinedStr | ast.Lambda)]
-    constants = [n.value for n in nodes if isinstance(n, ast.Constant)]
+    einsums = ("...i->...", "...i,...i->...")  # sums of rows, the same in every kernel
+    constants = [n.value for n in nodes if isinstance(n, ast.Constant) and n.value not in einsums]
     assert all(value is None or value is ... or isinstance(value, int) for value in constants), constants
     names = {n.id for n in nodes if isinstance(n, ast.Name)}
     assert all(re.fullmatch(r"[a-z][a-z0-9_]*", name) and not keyword.iskeyword(name) for name in names)
