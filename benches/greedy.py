@@ -107,7 +107,7 @@ def summary(predicted: Sequence[Predicted], measured: Sequence[Measurement]) -> 
         found["measured"] = {
             "rows": len(measured),
             "factors": {arm: _factors({m.id: m.over(arm) for m in measured}) for arm in ARMS},
-            "slower_than_greedy": {m.id: m.factor for m in measured if m.factor * SLOWER < 1},
+            "slower_than_greedy": {m.id: asdict(m.joint) for m in measured if m.factor * SLOWER < 1},
             "agreement": {name: asdict(agreement(rows)) for name, rows in ranked.items() if rows},
         }
     return found

@@ -119,7 +119,8 @@ def summary(found: dict[str, Any]) -> str:
             worst = f"{100 * gap['gap']:.2f} % ({gap['id']})"
             lines.append(f"  largest gap to the optimum: {worst}, of {gap['of']} programs")
     if row := found.get("measured"):
-        slower = ", ".join(f"{id} {factor:.2f}" for id, factor in row["slower_than_greedy"].items()) or "none"
+        ratios = row["slower_than_greedy"].items()
+        slower = ", ".join(f"{id} {r['times']:.2f} ({r['low']:.2f}–{r['high']:.2f})" for id, r in ratios) or "none"
         lines += [
             f"measured: slower than the fastest greedy plan by more than 3 %: {slower} of {row['rows']}",
             "  wanted over the suite: joint ≥ 1.3",

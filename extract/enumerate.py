@@ -57,6 +57,9 @@ class Candidates:
         self._order: list[int] = before._order if before else _leaf_up(grammar)
         self._base: list[int] = before._base if before else _reshaped(grammar)
         self._made: dict[tuple, list[Cut]] = before._made if before else {}  # of the cuts that are offered
+        self._now = 0  # classes that were looked at
+        self._changed: dict[int, int] = dict.fromkeys(range(len(grammar.classes)), 0)  # when each did last
+        self._settled: dict[int, tuple[int, set[int]]] = {}  # when each was, and from which other classes
         for _ in range(self.effort.sweeps):
             changed = [self._settle(of) for of in self._order]
             if not any(changed):
@@ -122,16 +125,27 @@ class Candidates:
         return rank
 
     def _settle(self, of: int) -> bool:
-        """Choose the cuts of a class anew. Is anything about it different?"""
+        """Choose the cuts of a class anew, if what they are made from has changed. Is anything about it different?"""
+        self._now += 1
+        if of in self._settled:
+            at, others = self._settled[of]
+            if max(map(self._changed.__getitem__, others), default=0) < at:
+                return False
         found = list(self.cuts.get(of, ()))
+        others = set()
         for enode in self.grammar.classes[of].nodes:
             if enode.args and of not in enode.args:
+                others.update(enode.args)
                 offers = self._offered(enode)
                 key = (of, id(enode), offers)
                 if key not in self._made:
                     self._made[key] = self._joins(of, enode, offers)
                 found += self._made[key]
-        return bool(found) and self._keep(of, found)
+        self._settled[of] = self._now, others.union(*[cut.leaves for cut in found])
+        different = bool(found) and self._keep(of, found)
+        if different:
+            self._changed[of] = self._now
+        return different
 
     def _offered(self, enode: ENode) -> tuple[tuple[Cut, ...], ...]:
         """Cuts of each argument of `enode`, few enough that all can be joined with one another."""
