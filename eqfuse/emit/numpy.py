@@ -110,7 +110,8 @@ def _panels(body: Graph, device: Device, gaps: bool) -> Source:
     row_elements = max(depth, *(math.prod(panel.dims(n.shape)[a] for a in whole) for n in values))
     target = tile_elements(body, device)
     reductions = reductions_last(body)
-    if reductions and not products and worth_it(panel, target, device.threads):
+    alone = sum(map(computes, body.nodes)) == 1
+    if reductions and not products and worth_it(panel, target, device.threads, alone):
         return reduce_kernel(body, reductions, panel, target, device.threads)
     if panel.short_rows() and not products:
         panel = panel.flip()

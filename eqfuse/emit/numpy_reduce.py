@@ -43,12 +43,15 @@ def reductions_last(body: Graph) -> list[Node] | None:
     return found if all(o in after or (computes(o) and o.shape == space) for o in body.outputs) else None
 
 
-def worth_it(panel: Panel, target: int, threads: int) -> bool:
-    """Would tiles of the other axes be too few, or narrow columns of a tall array?"""
+def worth_it(panel: Panel, target: int, threads: int, alone: bool) -> bool:
+    """Would tiles of the other axes be too few, or narrow columns of a tall array, or too large for a cache?
+
+    `alone`: a reduction that nothing is computed for, whose tiles need no cache.
+    """
     others = math.prod(panel.extents[a] for a in panel.cuttable())
     axis = panel.whole.index(True)
-    along, before = panel.extents[axis], math.prod(panel.extents[:axis])
-    if before >= PARTS_PER_THREAD * threads:
+    along, outer, tile = panel.extents[axis], math.prod(panel.extents[:axis]), math.prod(panel.extents[axis:])
+    if outer >= PARTS_PER_THREAD * threads and (alone or tile <= target):
         return False
     if along < 8 * threads or others > target // 2:
         return False

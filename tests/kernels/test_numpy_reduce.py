@@ -125,3 +125,10 @@ def test_of_passes_over_memory_the_one_that_multiplies_is_first():
     x, y = read(0, (3000, 500)), read(1, (3000, 500))
     source = judge("reduce", body([x, y], reduced("sum", x, -1), reduced("max", x, -1), reduced("sum", mul(x, y), -1)))
     assert source.index("...i,...i->...") < source.index("einsum('...i->...'") < source.index("maximum.reduce")
+
+
+def test_work_before_a_reduction_of_long_columns_keeps_its_tiles_in_cache():
+    """Cut along outer axes alone, tiles of 4000×200 took twice as long; a reduction alone keeps nothing in cache."""
+    x = read(0, (40, 4000, 200))
+    assert "z0" in judge("reduce", body([x], reduced("sum", node("tanh", (x,)), -2)))
+    assert "z0" not in judge("reduce", body([x], reduced("sum", x, -2)))
