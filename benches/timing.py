@@ -52,14 +52,14 @@ def duel(
     batch = max(map(_batch, (first, second)))
     logs: list[float] = []
     begun = time.perf_counter()
-    while len(logs) < BLOCKS or time.perf_counter() - begun < seconds:
+    while True:
         renew()
         first(), second()
         logs.append(statistics.median(_pair(first, second, batch, rested, i) for i in range(PAIRS)))
         found = _middle(logs)
-        if len(logs) >= BLOCKS and found.high - found.low < 2 * CLOSE * found.times:
-            break
-    return _middle(logs)
+        known = found.high - found.low < 2 * CLOSE * found.times
+        if len(logs) >= BLOCKS and (known or time.perf_counter() - begun >= seconds):
+            return found
 
 
 def _pair(first: Callable[[], Any], second: Callable[[], Any], batch: int, rested: bool, i: int) -> float:
@@ -72,15 +72,7 @@ def _turn(run: Callable[[], Any], batch: int, rested: bool) -> float:
     """Seconds of a call."""
     if rested:
         _rest(run)
-    started = time.perf_counter()
-    for _ in range(batch):
-        run()
-    return (time.perf_counter() - started) / batch
-
-
-def uses_blas(graph: Graph) -> bool:
-    """Does a program start threads of BLAS, so that its versions are to be timed `rested`?"""
-    return any(row(n.op).role in (Role.CONTRACTION, Role.LIBRARY) for n in graph.nodes)
+    return _seconds(run, batch)
 
 
 def _middle(logs: Sequence[float]) -> Ratio:
@@ -108,12 +100,16 @@ def medians(runs: Sequence[Callable[[], Any]], seconds: float, least: int = 5, m
         for samples, run, batch in zip(taken, runs, batches, strict=True):
             if batch == 1:
                 _rest(run)
-            for _ in range(3):
-                started = time.perf_counter()
-                for _ in range(batch):
-                    run()
-                samples.append((time.perf_counter() - started) / batch)
+            samples += [_seconds(run, batch) for _ in range(3)]
     return [statistics.median(samples) for samples in taken]
+
+
+def _seconds(run: Callable[[], Any], batch: int) -> float:
+    """Seconds of a call, over `batch` of them."""
+    started = time.perf_counter()
+    for _ in range(batch):
+        run()
+    return (time.perf_counter() - started) / batch
 
 
 def _batch(run: Callable[[], Any]) -> int:
@@ -124,6 +120,11 @@ def _batch(run: Callable[[], Any]) -> int:
         run()
         best = min(best, time.perf_counter() - started)
     return 1 if best > LONG else max(1, round(LONG / best))
+
+
+def uses_blas(graph: Graph) -> bool:
+    """Does a program start threads of BLAS, so that its versions are to be timed `rested`?"""
+    return any(row(n.op).role in (Role.CONTRACTION, Role.LIBRARY) for n in graph.nodes)
 
 
 def with_temporaries(run: Callable[[], Any]) -> tuple[Any, int]:
