@@ -75,6 +75,7 @@ class Answers:
         self.snaps = False
         self.partial = self.begun = False  # whether there are laws of class APPROXIMATE, and whether laws were applied
         self.cut: str | None = None  # the limit at which the last round began to decline matches
+        self.declined: set[int] = set()  # the rules that lost matches to a limit
         self.seconds: dict[str, float] = {}  # what the last round spent on each rule
         self._room: float = 0
         self._until = 0.0
@@ -124,7 +125,10 @@ class Answers:
         now = self._clock = time.thread_time()
         name = self.rules[rule].name
         self.seconds[name] = self.seconds.get(name, 0.0) + now - before
-        return answer if answer and self._admits(self.rules[rule].grows, now) else 0
+        if answer and not self._admits(self.rules[rule].grows, now):
+            self.declined.add(rule)
+            return 0
+        return answer
 
     def _admits(self, grows: int, now: float) -> bool:
         """Whether the round still has room and time for a match that makes `grows` nodes."""

@@ -35,8 +35,9 @@ class Budget:
 
     Seconds are of this thread's processor time, so that a busy machine plans as an idle one does. Where no number of
     nodes is given it is four times those of the segment, and 4,000 for a small one: what comes later decides next to
-    nothing. Seconds and nodes also end a round that has begun: matches beyond them are declined. `optimum`: seconds of
-    one core that the extractor "exact" may take for each distinct segment, beside those of "flow".
+    nothing. Seconds and nodes also end a round that has begun: matches beyond them are declined. Products that share an
+    operand are merged after that, in milliseconds. `optimum`: seconds of one core that the extractor "exact" may take
+    for each distinct segment, beside those of "flow".
     """
 
     seconds: float = 3.0
@@ -142,12 +143,12 @@ class Saturation:
                 back_off.wake()
 
     def finish(self, rules: Sequence[Rule]) -> None:
-        """Apply the laws of `rules` to what was added since, until nothing changes, and no others."""
+        """Apply `rules`, and no others, to what was added since, until nothing changes: late as it may be."""
         self._engine.load([rule for rule in rules if rule.name not in self._law_of])
         self._law_of |= {rule.name: rule.law.name for rule in rules}
         resting = self._engine.others({rule.law.name for rule in rules})
         for _ in range(self._budget.rounds):
-            report = self._engine.round(until=self._start + self._budget.seconds, resting=resting)
+            report = self._engine.round(resting=resting)
             self._count(report)
             if not report.updated:
                 return

@@ -46,6 +46,7 @@ class Engine:
         self._egraph = bindings.EGraph()
         self._answers = Answers()
         self._rules = self._answers.rules  # that egglog has read
+        self._current: dict[str, int] = {}  # the number of each
         self._waiting: list[Rule] = []
         self._rulesets: dict[str, str] = {}  # name of each combination of laws that was run
         self._names: dict[Node, str] = {}
@@ -227,11 +228,24 @@ class Engine:
             self.track_ranges()
             self.run("(run-schedule (saturate (run facts) (run ranges)))")
         for rule in ready:
-            at = len(self._rules)
-            self._rules.append(rule)
-            self.run(f"(ruleset law{at})", rule.text.replace("{number}", str(at)))
+            at = self._read(rule)
             if rule.pairs:
                 self._relate(f"pairs{at}", rule.pairs(list(self._names), self.known()))
+
+    def _read(self, rule: Rule) -> int:
+        """Let egglog read `rule`, under the next number."""
+        at = self._current[rule.name] = len(self._rules)
+        self._rules.append(rule)
+        self.run(f"(ruleset law{at})", rule.text.replace("{number}", str(at)))
+        return at
+
+    def _offer_again(self, resting: Collection[str]) -> None:
+        """Read anew the rules that lost matches to the limits of a round, unless they are `resting`: egglog does not
+        come back to what was declined."""
+        for at in sorted(self._answers.declined):
+            if self._rules[at].name not in resting:
+                self._answers.declined.remove(at)
+                self._read(self._rules[at])
 
     def _relate(self, relation: str, pairs: Sequence[tuple[Node, Node]]) -> None:
         """Insert the second node of every pair, and relate it to the first."""
@@ -250,7 +264,8 @@ class Engine:
         """Facts to their fixpoint, then one round of the rules that are not `resting`. The run report.
 
         Once the matches may have made more than `room` nodes, or the clock has passed `until`, the others are declined
-        and `cut` says why: egglog itself cannot be interrupted. What a resting rule misses now it matches later.
+        and `cut` says why: egglog itself cannot be interrupted. What they were, or what a resting rule misses now, is
+        matched by a later round.
 
         egglog does not time its rules, so `seconds` is read off the calls of the judges, which come rule by rule: a
         rule is charged the time since the call before, for its search and its judge. The rest of the round, before the
@@ -260,9 +275,10 @@ class Engine:
         if self.facts:
             ranges = "(run ranges)" if self.ranges and not self._answers.joins else ""
             self.run(f"(run-schedule (saturate (run facts) {ranges}))")
+        self._offer_again(resting)
         self._wake(resting)
         self._answers.begun = True
-        awake = " ".join(f"law{at}" for at, rule in enumerate(self._rules) if rule.name not in resting)
+        awake = " ".join(f"law{at}" for name, at in self._current.items() if name not in resting)
         if awake not in self._rulesets:
             self._rulesets[awake] = f"laws{len(self._rulesets)}"
             self.run(f"(unstable-combined-ruleset {self._rulesets[awake]} {awake})")

@@ -208,6 +208,27 @@ def test_the_clock_also_ends_a_round_that_has_begun() -> None:
     assert engine.cut == "seconds" and engine.size == len(graph.nodes)
 
 
+@pytest.mark.parametrize("limit", [{"until": 0.0}, {"room": 0}], ids=["clock", "nodes"])
+def test_a_match_that_a_limit_declined_is_offered_again(limit: dict[str, float]) -> None:
+    whole, cut = (Engine() for _ in range(2))
+    for engine in (whole, cut):
+        engine.add(trace(sum_of, *[spec((8, 8), F)] * 6).nodes)
+        engine.load(reachable(trace(sum_of, *[spec((8, 8), F)] * 6), select(["add_commutes", "associate_sum"])))
+    cut.round(**limit)
+    assert cut.cut is not None
+    for engine in (whole, cut):
+        while engine.round().updated:
+            pass
+    assert cut.size == whole.size > 100
+
+
+def test_products_of_one_operand_are_merged_whatever_the_clock_says() -> None:
+    graph = trace(lambda x, v, w: (x @ v) + (x @ w), spec((64, 8), F), *[spec((8, 8), F)] * 2)
+    (segment,) = saturate(graph, budget=Budget(seconds=0.0)).segments
+    assert segment.stop_reason == "seconds"
+    assert any(n.op == "matmul" and c.type.shape == (64, 16) for c in segment.classes for n in c.nodes)
+
+
 def test_a_law_that_rests_matches_later_what_it_missed() -> None:
     graph = trace(sum_of, *[spec((8, 8), F)] * 4)
     engine = Engine()
