@@ -172,9 +172,11 @@ class Family:
     def _planned(self, sizes: Sizes, graph: Graph) -> Planned:
         """The plan of `graph`, the function at `sizes`, by the whole road."""
         program = compile_graph(graph, **self.options)
-        fired = [law for law in self._laws() if law.name in program.report.laws_fired]
+        report, laws = program.report, self._laws()
+        if report.stop_reason in ("saturated", "rounds"):  # or else proofs may have matched what the search did not
+            laws = tuple(law for law in laws if law.name in report.laws_fired)
         try:
-            return Planned(sizes, program, Carrier(program.plan, fired))
+            return Planned(sizes, program, Carrier(program.plan, laws))
         except NotCarried as why:
             return Planned(sizes, program, None, str(why))
 

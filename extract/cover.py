@@ -7,8 +7,7 @@ de-referencing what it drops and referencing what it needs. `Group` is a kernel 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 from eqfuse.extract.cuts import Cut, Grammar
 from eqfuse.kinds import State
@@ -17,23 +16,20 @@ from eqfuse.plan import Price
 WORTH = 1e-12  # seconds; smaller gains are rounding
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Group:
-    """One kernel of the final choice: `cuts` compute its outputs together."""
+    """One kernel of the final choice: `cuts` compute its `outputs` together; `size` operators run. Never changed."""
 
     cuts: tuple[Cut, ...]
     state: State
     leaves: dict[int, int]
     price: Price
+    outputs: tuple[int, ...] = field(init=False)
+    size: int = field(init=False)
 
-    @cached_property
-    def outputs(self) -> tuple[int, ...]:
-        return tuple([c.of for c in self.cuts])
-
-    @cached_property
-    def size(self) -> int:
-        """Operators that run."""
-        return sum([c.size for c in self.cuts])
+    def __post_init__(self) -> None:
+        self.outputs = tuple([c.of for c in self.cuts])
+        self.size = sum([c.size for c in self.cuts])
 
 
 def producers_first(starts: Iterable[int], needs: Callable[[int], Sequence[int]]) -> list[int]:

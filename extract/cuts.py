@@ -7,16 +7,18 @@ of one class may stand in it without harm, and a leaf that is read stays read ev
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from eqfuse.cost import LINE, Work, touches, work
-from eqfuse.extract.ledger import Ledger, Works, count, union
+from eqfuse.cost import LINE, touches
+from eqfuse.extract.ledger import Works, count, union
+from eqfuse.extract.prices import Prices
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Literal, Node, TensorType, const, input_node, node
-from eqfuse.kinds import State, join, leaf, price
+from eqfuse.kinds import State, join, leaf
 from eqfuse.kinds.state import view_strides
 from eqfuse.ops import Role, row
 from eqfuse.plan import Price
@@ -96,14 +98,12 @@ class Grammar:
         constants = ((i, n) for i, c in enumerate(segment.classes) for n in c.nodes if n.op == "const")
         self.scalars: dict[int, ENode] = {i: n for i, n in constants if self.classes[i].type.size == 1}
         self.free = {i for i, c in enumerate(segment.classes) if c.known} | set(segment.inputs)
+        self.prices = Prices(segment.classes, device)
         self._leaves: dict[int, Cut] = {}
-        self._sizes = [c.type.nbytes for c in segment.classes]
-        self._views: dict[int, dict[int, int]] = {}  # of an array, those that are smaller than it: their bytes
         self._states: dict[tuple, State | str] = like._states if like else {}
         self._known: dict[State, State] = like._known if like else {}
         self._sorts: dict[tuple, int] = like._sorts if like else {}
         self._like: dict[int, int] = {}
-        self._ledger = Ledger()
         self._joined: dict[tuple, Cut | str] = {}
         self._once: dict[tuple, Any] = {}
         self._inlined: dict[tuple[Cut, ...], Cut | str] = {}
@@ -149,7 +149,7 @@ class Grammar:
         for part, arg in zip(parts, enode.args, strict=True):
             if part.state.strides is not None:
                 apart += _apart(part.state, self.classes[arg].type, enode)
-        number = self._ledger.number((of, enode, apart), lambda: self._work(of, enode, apart))
+        number = self.prices.number(of, enode, apart)
         name: tuple = (of, enode)  # of a product; a tiled kernel on a GPU holds one derivation of it
         if on_gpu and parts and parts[0].works:
             name = (of, enode, *sorted(parts[0].works.values()))
@@ -174,11 +174,9 @@ class Grammar:
             return "it would need its own result"
         role = row(enode.op).role
         if role is Role.VIEW and state.at_leaf:
-            touched = self._sizes[of] * (1 if on_gpu else _spread(state, self.classes[of].type))
+            touched = self.prices.sizes[of] * (1 if on_gpu else _spread(state, self.classes[of].type))
             leaves = {c: min(size, touched) for c, size in leaves.items()}
-            for c, size in leaves.items():
-                if size < self._sizes[c] == parts[0].leaves[c]:
-                    self._views.setdefault(c, {})[of] = size
+            self.prices.note_view(of, parts[0].leaves, leaves)
         if role in (Role.GATHER, Role.UPDATE) and parts[0].leaves:
             touched = touches(enode.op, enode.attrs, self.classes[enode.args[0]].type, self.classes[of].type)
             alone = [c for c in parts[0].leaves if not any(c in other.leaves for other in parts[1:])]
@@ -189,7 +187,7 @@ class Grammar:
         if size > LARGEST:
             return f"a kernel of more than {LARGEST} operators"
         reads = tuple([c for c in leaves if c not in self.free])
-        return Cut(of, enode, parts, state, leaves, reads, works, inside | 1 << of, size, self._stored)
+        return Cut(of, enode, parts, state, leaves, reads, works, inside | 1 << of, size, self.prices.alone)
 
     def _state(self, of: int, enode: ENode, parts: tuple[Cut, ...], name: tuple) -> State | str:
         """The state of `enode` applied to `parts`. Equal states are one object, so that few are ever derived."""
@@ -210,19 +208,12 @@ class Grammar:
     def _known_as(self, state: State) -> State:
         return self._known.setdefault(state, state)
 
-    def _work(self, of: int, enode: ENode, apart: int) -> Work:
-        types = [self.classes[a].type for a in enode.args]
-        return work(enode.op, enode.attrs, self.classes[of].type, types, self.device, apart)
-
-    def _stored(self, cut: Cut) -> Price:
-        return self.price(cut.stored, cut.leaves, cut.inside, cut.works, (self.classes[cut.of].type,))
-
     def _executed(self, part: Cut, into: State, op: str) -> Works:
         """The part's work inside a larger body on a GPU: a thread computes a broadcast map once per element it serves,
         and a block of a tiled product the prologue of what it loads."""
         if part.state.kind != "map":
             return part.works
-        size, space = _size(part.state.shape), _size(into.space)
+        size, space = math.prod(part.state.shape), math.prod(into.space)
         if not size:
             return part.works
         if row(op).role is Role.CONTRACTION and into.product is not None:
@@ -232,23 +223,6 @@ class Grammar:
         else:
             return part.works
         return {ran * times: mask for ran, mask in part.works.items()}
-
-    def price(
-        self, state: State, leaves: dict[int, int], inside: int, works: Works, outputs: tuple[TensorType, ...]
-    ) -> Price:
-        """The price of a kernel of `state` that reads `leaves`, does `works` and writes `outputs`."""
-        done = self._ledger.total(works, _size(state.reduced) if state.kind == "reduce" else -1)
-        written = sum(t.nbytes for t in outputs)
-        arguments, itemsize = len(leaves) + len(outputs), outputs[0].dtype.itemsize
-        return price(state, self._read(leaves, inside), written, done, self.device, arguments, itemsize)
-
-    def _read(self, leaves: dict[int, int], inside: int) -> int:
-        """The bytes read of `leaves`: of an array that is read as several views, those of all, up to the whole."""
-        read = sum(leaves.values())
-        for c in self._views.keys() & leaves:
-            views = sum(size for of, size in self._views[c].items() if inside >> of & 1)
-            read += max(0, min(views, self._sizes[c]) - leaves[c])
-        return read
 
     def inline(self, cut: Cut, values: dict[int, Cut]) -> Cut | str:
         """`cut` with every leaf of `values` computed inside instead of read, or why that is no kernel."""
@@ -334,6 +308,8 @@ def _apart(state: State, t: TensorType, reader: ENode) -> int:
     Not those of an array that lies along another axis: its kernel copies it by blocks, as its state says.
     """
     assert state.strides is not None
+    if state.strides[-1:] == (1,) and state.shape[-1] > 1:  # so do most lie
+        return 0
     step = next((abs(s) for n, s in zip(state.shape[::-1], state.strides[::-1], strict=True) if n > 1), 0)
     if step * t.dtype.itemsize < LINE:
         return 0
@@ -350,10 +326,3 @@ def _spread(state: State, t: TensorType) -> int:
     assert state.strides is not None
     steps = [abs(s) for n, s in zip(state.shape, state.strides, strict=True) if n > 1 and s]
     return min(min(steps, default=1), max(1, LINE // t.dtype.itemsize))
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    size = 1
-    for n in shape:
-        size *= n
-    return size

@@ -25,7 +25,7 @@ from eqfuse.extract.grammars import OneReduction
 from eqfuse.extract.merge import merge
 from eqfuse.extract.plain import plain
 from eqfuse.hardware import Device
-from eqfuse.space import Segment
+from eqfuse.space import ENode, Segment
 
 BY_SAVING = 3  # which of `starts` is `priority`
 GREEDY = ("greedy-materialise", "greedy-duplicate", "greedy-priority", "greedy-depth")  # as `extract` calls them
@@ -138,10 +138,14 @@ def _merged(cover: Cover, allowed: Callable[[Group], bool] = lambda made: True) 
 
 
 def start(grammar: Grammar) -> Cover:
-    """Every operator a kernel of its own, reading through views."""
+    """Every operator of the program a kernel of its own, reading through views; the first of those in one class."""
     choice: dict[int, Cut] = {}
     cover = Cover(grammar, grammar.segment.roots)
-    nodes = [c.nodes[0] for c in grammar.classes]  # there is one each
+    nodes: dict[int, ENode] = {}
+    number = grammar.segment.origin
+    for n in grammar.segment.graph.nodes:
+        if number[n] not in nodes:
+            nodes[number[n]] = ENode(n.op, tuple([number[a] for a in n.args]), n.attrs)
     for of in producers_first(cover.roots, lambda of: [a for a in nodes[of].args if a not in grammar.free]):
         enode = nodes[of]
         parts = tuple(

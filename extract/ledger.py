@@ -43,7 +43,7 @@ def union(sets: Iterable[Works]) -> Works:
 
 def count(works: Works) -> int:
     """How many operators `works` holds."""
-    return sum(mask.bit_count() for mask in works.values())
+    return sum([mask.bit_count() for mask in works.values()])
 
 
 class Ledger:

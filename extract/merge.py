@@ -222,4 +222,4 @@ def group(grammar: Grammar, cuts: tuple[Cut, ...]) -> Group | None:
         return None
     outputs = tuple([grammar.classes[c.of].type for c in cuts])
     works = union(cut.works for cut in cuts)
-    return Group(cuts, state, leaves, grammar.price(state, leaves, inside, works, outputs))
+    return Group(cuts, state, leaves, grammar.prices.kernel(state, leaves, inside, works, outputs))

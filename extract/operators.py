@@ -7,13 +7,13 @@ So do TASO and TENSAT choose, whose prices are sums over operators, before a com
 from __future__ import annotations
 
 from eqfuse.extract import greedy
-from eqfuse.extract.area import area_flow, transplants
+from eqfuse.extract.area import area_flow
 from eqfuse.extract.assemble import known_body
 from eqfuse.extract.cover import Cover
 from eqfuse.extract.cuts import Grammar, below
 from eqfuse.extract.grammars import OneOperator
 from eqfuse.extract.improve import State, improve
-from eqfuse.extract.plain import plain, rewritten
+from eqfuse.extract.plain import rewritten
 from eqfuse.ir import Graph, Node, node
 from eqfuse.space import Segment
 
@@ -21,8 +21,7 @@ from eqfuse.space import Segment
 def cheapest(grammar: Grammar) -> Segment:
     """The segment with its cheapest unfused program, as far as area flow and local moves find it."""
     segment, fewer = grammar.segment, OneOperator(grammar)
-    written = greedy.start(Grammar(plain(segment), grammar.device, like=grammar))
-    candidates, starts = area_flow(fewer, transplants([written], fewer))
+    candidates, starts = area_flow(fewer, [greedy.start(fewer)])
     met: set[State] = set()
     for start in starts:
         improve(start, candidates, met)

@@ -59,6 +59,8 @@ class State:
 
     def across(self, itemsize: int) -> int:
         """How many axes arrays lie along that the kernel reads across, a cache line for an element or two."""
+        if self.runs in ((), (-1,)):  # so do most
+            return 0
         last = _last(self.space)
         return sum([a != last and self.space[a] * itemsize >= LINE for a in self.runs])
 

@@ -17,6 +17,7 @@ from eqfuse.rewrites import admitted, select
 from eqfuse.segments import segments, whole
 from eqfuse.space import Space
 from eqfuse.testing.random_graphs import irregular_graph, run_plan
+from eqfuse.why import rests_on
 
 F64 = np.dtype(np.float64)
 BUDGET = ef.Budget(60, 4000, 6)
@@ -241,8 +242,9 @@ def test_products_of_a_loops_inputs_run_together_before_its_steps():
 
 @pytest.mark.slow
 def test_a_program_cut_at_several_values_says_what_each_kernel_rests_on():
-    rests = ef.compile(recurrent(8, 2, 3), target="numpy", budget=BUDGET).rests_on
-    assert rests and "not proved" not in rests.doubt
+    program = ef.compile(recurrent(8, 2, 3), target="numpy", budget=BUDGET)
+    assert program.laws is not None
+    assert "not proved" not in rests_on(program.plan, program.laws, seconds=60).doubt
 
 
 @pytest.mark.slow

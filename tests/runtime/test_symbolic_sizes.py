@@ -149,7 +149,7 @@ def test_a_loop_over_the_size_is_compiled_anew_with_one_warning() -> None:
             total = total * 0.5 + x[row]
         return total
 
-    program = ef.compile(f, ef.spec(("n", 3), np.float32), budget=ef.Budget(seconds=0.2, nodes=300))
+    program = ef.compile(f, ef.spec(("n", 3), np.float32), budget=ef.Budget(seconds=60, nodes=300, rounds=4))
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         for n in range(1, 13):
@@ -201,6 +201,18 @@ def test_a_wrong_guess_is_never_believed(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(carry.Correspondence, "compute", lambda *_: None)
     with pytest.raises(NotCarried, match="does not prove"):
         carrier.at(ef.trace(batch_norm, ef.spec((70, 5), np.float32)))
+
+
+def test_a_plan_found_after_the_clock_ended_the_search_is_carried_too() -> None:
+    """It rests on laws that the search never came to: the algebraic pass took them, and the proof of the plan."""
+
+    def centred(x: Any) -> Any:
+        return (x - x.mean(0)) @ np.eye(4, 3, dtype=np.float32)
+
+    program = ef.compile(centred, ef.spec(("n", 4), np.float32), budget=ef.Budget(seconds=0.0))
+    for n in (960, 70, 3):
+        agrees(program, centred, normal(n, 4))
+    assert program._family.anew == 0 and program._family.plans[0].program.report.stop_reason == "seconds"
 
 
 def test_a_plan_is_not_carried_to_another_function() -> None:
