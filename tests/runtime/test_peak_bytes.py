@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.emit.numpy import emit_kernel
+from eqfuse.garbage import uncollected
 from eqfuse.ir import Graph, Node, const, node, topological
 from eqfuse.testing.traced_memory import call_bytes
 from tests.kernels.numpy_cases import CPU, kernel, read
@@ -81,11 +81,11 @@ def traced(call: Callable[[], None]) -> int:
 def _traced(call: Callable[[], None]) -> int:
     with np.errstate(all="ignore"):
         call()
-        gc.collect()
-        tracemalloc.start()
-        before, _ = tracemalloc.get_traced_memory()
-        call()
-        _, peak = tracemalloc.get_traced_memory()
+        with uncollected():
+            tracemalloc.start()
+            before, _ = tracemalloc.get_traced_memory()
+            call()
+            _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return peak - before
 
