@@ -94,7 +94,7 @@ def saturate_segment(graph: Graph, laws: Sequence[Law], budget: Budget) -> Segme
 def _side_by_side(run: Saturation, engine: Engine, graph: Graph, laws: Sequence[Law]) -> None:
     """Offer what shares an operand as parts of one product. Only the laws that find them equal are applied to it: it is
     one more choice, from which no others grow."""
-    rules = [rule for law in laws if law.name in PARTS for rule in _rules(law)]
+    rules = [rule for law in laws if law.name in PARTS for rule in compile_law(law)]
     groups = parts(graph.nodes, engine.known()) if rules else []
     if groups:
         engine.add(topological([part for group in groups for part in group.values()]))
@@ -185,25 +185,15 @@ class BackOff:
         self._until.clear()
 
 
-@lru_cache(maxsize=8192)
-def _rules(law: Law) -> tuple[Rule, ...]:
-    return tuple(compile_law(law))
-
-
-@lru_cache(maxsize=8192)
-def _reads(law: Law) -> list[tuple[tuple[str, int], ...]]:
-    return reads(law)
-
-
 def reachable(graph: Graph, laws: Iterable[Law]) -> list[Rule]:
     """The rules whose matched side can occur, given the operators of `graph` and what other rules make."""
     present = {(n.op, len(n.args)) for n in graph.nodes}
-    waiting = {(law, at): wanted for law in laws for at, wanted in enumerate(_reads(law))}
+    waiting = {(law, at): wanted for law in laws for at, wanted in enumerate(reads(law))}
     order = {place: i for i, place in enumerate(waiting)}
     loaded: dict[int, Rule] = {}
     while ready := [place for place, wanted in waiting.items() if present.issuperset(wanted)]:
         for law, at in ready:
-            rule = loaded[order[law, at]] = _rules(law)[at]
+            rule = loaded[order[law, at]] = compile_law(law)[at]
             present.update(rule.makes)
             del waiting[law, at]
     return [loaded[i] for i in sorted(loaded)]

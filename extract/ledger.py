@@ -5,12 +5,11 @@ In: operators with their `Work`. Out: the work of a whole kernel. Masks make joi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 
 from eqfuse.cost import Work
-from eqfuse.space import ENode
 
 Works = dict[float, int]  # how often operators run for each element they compute: the mask of those that do
 _MANY = 40  # set bits beyond which NumPy is faster than a loop
@@ -34,8 +33,8 @@ def union(sets: Iterable[Works]) -> Works:
     found: Works = {}
     for works in sets:
         for times, mask in works.items():
-            for other in found:
-                if other != times:
+            if len(found) > 1 or times not in found:
+                for other in found:
                     found[other] &= ~mask
             found[times] = found.get(times, 0) | mask
     return found
@@ -47,19 +46,15 @@ def count(works: Works) -> int:
 
 
 class Ledger:
-    """Operators of one segment, by class and node, numbered in the order in which they are entered."""
+    """The work of operators, numbered in the order in which they are entered."""
 
     def __init__(self) -> None:
-        self._numbers: dict[tuple[int, ENode, int], int] = {}
         self._works: list[Work] = []
 
-    def number(self, of: tuple[int, ENode, int], made: Callable[[], Work]) -> int:
-        """The number of an operator, which costs what `made` says: class, node, elements that it reads apart."""
-        at = self._numbers.get(of)
-        if at is None:
-            at = self._numbers[of] = len(self._numbers)
-            self._works.append(made())
-        return at
+    def enter(self, work: Work) -> int:
+        """The number of one more operator, which costs `work`."""
+        self._works.append(work)
+        return len(self._works) - 1
 
     def total(self, works: Works, reduced: int) -> Work:
         """The work of a kernel. `reduced`: elements of a reduction's result; what is done to as few runs once."""

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from eqfuse.cost import Work, work
+from eqfuse.cost import work
 from eqfuse.extract.ledger import Ledger, Works
 from eqfuse.hardware import Device
 from eqfuse.ir import TensorType
@@ -28,16 +28,19 @@ class Prices:
     def __init__(self, classes: Sequence[EClass], device: Device) -> None:
         self._classes, self._device = classes, device
         self._ledger = Ledger()
+        self._numbers: dict[tuple[int, ENode, int], int] = {}
         self.sizes = [c.type.nbytes for c in classes]  # bytes
         self._views: dict[int, dict[int, int]] = {}  # of an array, those that are smaller than it: their bytes
 
     def number(self, of: int, enode: ENode, apart: int) -> int:
         """The number of an operator that computes class `of`, and reads `apart` elements far from one another."""
-        return self._ledger.number((of, enode, apart), lambda: self._work(of, enode, apart))
-
-    def _work(self, of: int, enode: ENode, apart: int) -> Work:
-        types = [self._classes[a].type for a in enode.args]
-        return work(enode.op, enode.attrs, self._classes[of].type, types, self._device, apart)
+        key = (of, enode, apart)
+        found = self._numbers.get(key)
+        if found is None:
+            types = [self._classes[a].type for a in enode.args]
+            done = work(enode.op, enode.attrs, self._classes[of].type, types, self._device, apart)
+            found = self._numbers[key] = self._ledger.enter(done)
+        return found
 
     def note_view(self, of: int, whole: Mapping[int, int], read: Mapping[int, int]) -> None:
         """Class `of` is a view that needs the bytes `read` of arrays, of which its argument needs those in `whole`."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from eqfuse.ir import Graph, Node, node
@@ -52,11 +51,15 @@ def replacements(written: Written, law: Law, commutes: Collection[str], backward
     than there were, of those that run at every call and that nothing else reads; a law that is read both ways must
     save flops.
     """
-    rule = _rules(law)[backwards]
+    _, (wanted,), _ = law.directions[backwards]
+    nodes = written.at.get(wanted.op)
+    if not nodes:
+        return {}
+    rule = compile_law(law)[backwards]
     found: dict[Node, Node] = {}
     taken: set[Node] = set()
-    for n in written.at.get(rule.judge.lefts[0].op, ()):
-        for bound in _matches([(rule.judge.lefts[0], n)], {}, commutes):
+    for n in nodes:
+        for bound in _matches([(wanted, n)], {}, commutes):
             inner = _inner(rule, bound)
             apart = taken.isdisjoint(inner) and written.known.isdisjoint(inner)
             made = _made(rule, bound) if apart and _guarded(rule, bound, written) else None
@@ -84,11 +87,6 @@ def replaced(graph: Graph, by: Mapping[Node, Node]) -> tuple[Graph, dict[Node, N
 def replaceable(law: Law) -> bool:
     """Can `law` be used so? One term at a time, and no facts about values, which only the e-graph derives."""
     return len(law.lefts) == 1 and law.chain is None and not any(g.wanted for g in law.when)
-
-
-@lru_cache(maxsize=1024)
-def _rules(law: Law) -> list[Rule]:
-    return compile_law(law)
 
 
 def _matches(wanted: list[tuple[Term, Node]], bound: Bound, commutes: Collection[str]) -> Iterator[Bound]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import combinations
 from typing import Any
 
@@ -210,16 +210,18 @@ def order(rights: tuple[Term, ...]) -> list[Term]:
     return done
 
 
+@lru_cache(maxsize=8192)
 def reads(law: Law) -> list[tuple[tuple[str, int], ...]]:
     """What each of the rules of `law` reads, for less than it takes to compile them."""
     return [((law.chain[0], 2),)] if law.chain else [_signatures(lefts) for _, lefts, _ in law.directions]
 
 
-def compile_law(law: Law) -> list[Rule]:
+@lru_cache(maxsize=8192)
+def compile_law(law: Law) -> tuple[Rule, ...]:
     """The rules of `law`, one per direction."""
     if law.chain:
-        return [_of_chains(law)]
-    return [_compile(law, *direction) for direction in law.directions]
+        return (_of_chains(law),)
+    return tuple([_compile(law, *direction) for direction in law.directions])
 
 
 def _of_chains(law: Law) -> Rule:
