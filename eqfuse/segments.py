@@ -2,7 +2,8 @@
 
 In: a `Graph`. Out: the distinct pieces, and where each is used. Next stop: `egraph.saturate`.
 The cut is taken where every tensor that crosses it is stored anyway, however many there are, and where it does not part
-operators that one kernel could compute together. Repeated layers and the steps of an unrolled loop then are one piece.
+operators that one kernel could compute together. Repeated layers and the steps of an unrolled loop then are one piece,
+and what only the first or the last of them has is another.
 Products that share an operand, as those of a loop's inputs do, run together before the steps that read them.
 """
 
@@ -12,7 +13,8 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import cached_property
+from itertools import accumulate, takewhile
 
 from eqfuse.ir import Graph, Literal, Node, input_node, node, topological
 from eqfuse.ops import Role, row
@@ -39,12 +41,15 @@ class Use:
 
 def segments(graph: Graph) -> tuple[list[Graph], list[Use]]:
     """The distinct segments of `graph` in order of first use, and all uses in the order they run."""
-    pieces = _pieces(graph)
-    plain = _distinct(pieces, sliced=False)
-    if len(plain[0]) == 1:
-        return plain
-    sliced = _distinct(pieces, sliced=True)  # the steps of a loop differ in what they take of an array
-    return sliced if len(sliced[0]) < len(plain[0]) else plain
+    order = _ordered(graph)
+    pieces = order.pieces(order.ends())
+    found, sliced = _distinct(pieces, sliced=False), False
+    if len(found[0]) == 1:
+        return found
+    by_slices = _distinct(pieces, sliced=True)  # the steps of a loop differ in what they take of an array
+    if len(by_slices[0]) < len(found[0]):
+        found, sliced = by_slices, True
+    return _finer(order, pieces, found, sliced)
 
 
 def whole(graph: Graph) -> tuple[list[Graph], list[Use]]:
@@ -66,10 +71,12 @@ def slice_of(n: Node) -> Node:
 
 @dataclass(frozen=True)
 class _Piece:
-    """What to compute, and the nodes to stop at. `gathers`: it holds products of the same slices, put side by side."""
+    """What to compute, the nodes to stop at, and the operators between. `gathers`: it holds products that run together
+    before what reads them."""
 
     outputs: tuple[Node, ...]
     boundary: frozenset[Node]
+    operators: tuple[Node, ...] = ()
     gathers: bool = False
 
 
@@ -82,28 +89,38 @@ def _distinct(pieces: list[_Piece], sliced: bool) -> tuple[list[Graph], list[Use
     return list(distinct), uses
 
 
-def _pieces(graph: Graph) -> list[_Piece]:
-    """Pieces of `graph`. Products that share an operand and would be in several of them are run together first."""
+def _finer(
+    order: _Order, pieces: list[_Piece], found: tuple[list[Graph], list[Use]], sliced: bool
+) -> tuple[list[Graph], list[Use]]:
+    """`found`, with a piece that stands once cut in two where one of the parts is another piece: the first layer, with
+    what is done but once before it, and the last."""
+    graphs, uses = found
+    times = Counter(use.segment for use in uses)
+    sizes = {len(piece.operators) for piece in pieces}
+    distinct: dict[Graph, int] = {}
+    finer = []
+    for piece, use in zip(pieces, uses, strict=True):
+        made = [(graphs[use.segment], use.inputs, use.outputs)]
+        for at in order.places_in(piece, sizes) if times[use.segment] == 1 else ():
+            parts = order.parted(piece, at)
+            cut = [(*canonical(p.outputs, p.boundary, sliced and not p.gathers), p.outputs) for p in parts]
+            if any(graph in graphs for graph, *_ in cut):
+                made = cut
+                break
+        for graph, inputs, outputs in made:
+            finer.append(Use(distinct.setdefault(graph, len(distinct)), inputs, outputs))
+    return list(distinct), finer
+
+
+def _ordered(graph: Graph) -> _Order:
+    """The operators of `graph`. Products that share an operand and would be in several pieces run together first."""
     order = _Order(graph)
     ends = order.ends()
     parted = [
         g for g in groups(order.nodes, order.known)
         if len({bisect_left(ends, order.position[m]) for m in g.members}) > 1
     ]  # fmt: skip
-    if parted:
-        order = _Order(graph, parted)
-        ends = order.ends()
-    pieces: list[_Piece] = []
-    boundary: set[Node] = set()
-    start = 0
-    for end in ends:
-        made = order.operators[start : end + 1]
-        crossing = tuple(n for n in made if order.last[n] > end)
-        pieces.append(_Piece(crossing, frozenset(boundary), not order.together.isdisjoint(made)))
-        boundary.update(crossing)
-        start = end + 1
-    left = tuple(o for o in graph.outputs if o not in boundary)
-    return [*pieces, _Piece(left, frozenset(boundary))] if left or not pieces else pieces
+    return _Order(graph, parted) if parted else order
 
 
 class _Order:
@@ -129,27 +146,61 @@ class _Order:
         for n, reads in self.reads.items():
             for a in reads:
                 self.readers[a].append(n)
+        self.outputs = graph.outputs
         self.results = {self.source[o] for o in graph.outputs if o in self.source}
         self.last = {n: self.position[readers[-1]] if readers else -1 for n, readers in self.readers.items()}
         self.last.update(dict.fromkeys(self.results, len(self.operators)))
 
     def ends(self) -> list[int]:
         """The operators behind which to cut. Of the places for a cut that is taken which the fewest values cross."""
-        above = self._above()
-        later, parted = self._later(above), self._parted(above)
-        live = self._live()
+        live, count = self._live(), len(self.operators)
         found: list[int] = []
         start = 0
-        while len(self.operators) - start >= 2 * SEGMENT_OPERATORS:
-            places = self._places(start, later, parted)
+        while count - start >= 2 * SEGMENT_OPERATORS:
+            places = (at for at in self.places(start) if at - start + 1 >= SEGMENT_OPERATORS <= count - 1 - at)
             end = next(places, None)
             if end is None:
                 break
-            while (other := next(places, len(live))) < start + 2 * SEGMENT_OPERATORS:
+            while (other := next(places, count)) < start + 2 * SEGMENT_OPERATORS:
                 end = min(other, end, key=live.__getitem__)  # the later of equals
             found.append(end)
             start = end + 1
         return found
+
+    def pieces(self, ends: Sequence[int]) -> list[_Piece]:
+        """The program cut behind each of `ends`."""
+        found: list[_Piece] = []
+        boundary: set[Node] = set()
+        start = 0
+        for end in ends:
+            made = self.operators[start : end + 1]
+            found.append(self._piece(self._crossing(made, end), boundary, made))
+            boundary.update(found[-1].outputs)
+            start = end + 1
+        left = tuple(o for o in self.outputs if o not in boundary)
+        return [*found, self._piece(left, boundary, self.operators[start:])] if left or not found else found
+
+    def places_in(self, piece: _Piece, sizes: Collection[int]) -> Iterator[int]:
+        """Operators behind which `piece` may be cut in two, so that a part has one of these numbers of operators."""
+        count = len(piece.operators)
+        start = self.position[piece.operators[0]] if count else 0
+        for at in takewhile(lambda at: at < start + count - 1, self.places(start)):
+            if at - start + 1 in sizes or start + count - 1 - at in sizes:
+                yield at
+
+    def parted(self, piece: _Piece, at: int) -> tuple[_Piece, _Piece]:
+        """`piece` cut behind the operator at position `at`."""
+        count = at - self.position[piece.operators[0]] + 1
+        first, second = piece.operators[:count], piece.operators[count:]
+        crossing = self._crossing(first, at)
+        left = tuple(o for o in piece.outputs if o not in crossing)
+        return self._piece(crossing, piece.boundary, first), self._piece(left, {*piece.boundary, *crossing}, second)
+
+    def _crossing(self, made: Sequence[Node], end: int) -> tuple[Node, ...]:
+        return tuple(n for n in made if self.last[n] > end)
+
+    def _piece(self, outputs: tuple[Node, ...], boundary: Collection[Node], made: Sequence[Node]) -> _Piece:
+        return _Piece(outputs, frozenset(boundary), tuple(made), not self.together.isdisjoint(made))
 
     def _live(self) -> list[int]:
         """How many values made by then are read behind each operator."""
@@ -160,8 +211,9 @@ class _Order:
                 change[self.position[self.readers[n][-1]]] -= 1
         return list(accumulate(change))
 
-    def _places(self, start: int, later: dict[Node, int], parted: list[bool]) -> Iterator[int]:
+    def places(self, start: int) -> Iterator[int]:
         """Operators behind which there may be a cut, if the last one was before operator `start`."""
+        later, parted = self._later, self._parted
         heavy: set[Node] = set()  # values made since that take more than pointwise work to compute again
         multiplied: set[Node] = set()  # and those with a product in that work
         loose: Counter[int] = Counter()  # how many values must not cross a cut before each position
@@ -173,7 +225,7 @@ class _Order:
             if role is not Role.ELEMENTWISE or any(a in heavy for a in self.reads[n]):
                 heavy.add(n)
             open_ -= loose.pop(at, 0)
-            until = self._loose_until(n, n in heavy, n in multiplied, later)
+            until = self._loose_until(n, n in heavy, n in multiplied)
             if until > at:
                 loose[until] += 1
                 open_ += 1
@@ -181,17 +233,17 @@ class _Order:
             if in_memory or any(later[r] >> at & 1 for r in self.readers[n]):
                 heavy.discard(n)
                 multiplied.discard(n)
-            if not open_ and not parted[at] and at - start + 1 >= SEGMENT_OPERATORS <= len(self.operators) - 1 - at:
+            if not open_ and not parted[at]:
                 yield at
 
-    def _loose_until(self, n: Node, heavy: bool, multiplied: bool, later: dict[Node, int]) -> int:
+    def _loose_until(self, n: Node, heavy: bool, multiplied: bool) -> int:
         """The last position before which no cut is free, as `n` may be no array in memory there, or its kernel may
         compute a reader too."""
         if n in self.together:
             return -1
         readers, at = self.readers[n], self.position[n]
         apart = [r for r in readers if row(r.op).role in _PRODUCTS | _CALLS]
-        late = [r for r in readers if later[r] >> at & 1]
+        late = [r for r in readers if self._later[r] >> at & 1]
         called = any(row(r.op).role in _CALLS for r in (n, *apart))
         stored = called or n in self.results or (heavy and bool(late))
         if not stored and multiplied:  # two products may be one kernel, as in attention, with `n` between them
@@ -201,6 +253,7 @@ class _Order:
             return max((self.position[r] for r in readers if r not in apart and r not in late), default=-1)
         return self.last[n]
 
+    @cached_property
     def _above(self) -> dict[Node, int]:
         """Of each operator those that it depends on and itself, a bit for each."""
         above: dict[Node, int] = {}
@@ -210,10 +263,11 @@ class _Order:
                 above[n] |= above.get(a, 0)
         return above
 
-    def _later(self, above: dict[Node, int]) -> dict[Node, int]:
+    @cached_property
+    def _later(self) -> dict[Node, int]:
         """Of each operator those with a product or a call between, which must have run first, or run before all uses
         of its result."""
-        later: dict[Node, int] = {}
+        above, later = self._above, dict[Node, int]()
         for n, reads in self.reads.items():
             later[n] = 0
             for a in reads:
@@ -228,8 +282,10 @@ class _Order:
                 later[n] |= common
         return later
 
-    def _parted(self, above: dict[Node, int]) -> list[bool]:
+    @cached_property
+    def _parted(self) -> list[bool]:
         """Would a cut behind each operator part a group, or two readers of a value that one kernel could compute?"""
+        above = self._above
         change = [0] * (len(self.operators) + 1)
         for value, readers in self.readers.items():
             if value.type.size == 1:

@@ -138,6 +138,12 @@ def test_equal_layers_with_different_weights_are_one_segment():
     assert len(pieces) == 1
 
 
+def test_what_only_the_first_layer_has_before_it_is_a_segment_of_its_own():
+    pieces, uses = segments(transformer(4, 64, 64, True))
+    assert [use.segment for use in uses] == [0, 1, 1, 1, 2]  # a norm; attention, perceptron and a norm; without a norm
+    assert [sum(n.op == "matmul" for n in piece.operators) for piece in pieces] == [0, 8, 8]
+
+
 def test_the_steps_of_a_loop_over_an_array_are_one_segment_though_several_values_pass_between_them():
     pieces, uses = segments(recurrent(12, 4, 8))
     assert len(uses) >= 6
