@@ -46,7 +46,7 @@ class Engine:
         self._egraph = bindings.EGraph()
         self._answers = Answers()
         self._rules = self._answers.rules  # that egglog has read
-        self._current: dict[str, int] = {}  # the number of each
+        self._current: dict[str, int] = {}  # the number under which each was read last
         self._waiting: list[Rule] = []
         self._rulesets: dict[str, str] = {}  # name of each combination of laws that was run
         self._names: dict[Node, str] = {}
@@ -264,8 +264,8 @@ class Engine:
         """Facts to their fixpoint, then one round of the rules that are not `resting`. The run report.
 
         Once the matches may have made more than `room` nodes, or the clock has passed `until`, the others are declined
-        and `cut` says why: egglog itself cannot be interrupted. What they were, or what a resting rule misses now, is
-        matched by a later round.
+        and `cut` says why: egglog itself cannot be interrupted. A later round offers them again, as it does what a
+        resting rule misses now.
 
         egglog does not time its rules, so `seconds` is read off the calls of the judges, which come rule by rule: a
         rule is charged the time since the call before, for its search and its judge. The rest of the round, before the
