@@ -173,7 +173,7 @@ class Family:
         """The plan of `graph`, the function at `sizes`, by the whole road."""
         program = compile_graph(graph, **self.options)
         report, laws = program.report, self._laws()
-        if report.stop_reason in ("saturated", "rounds"):  # or else proofs may have matched what the search did not
+        if report.stop_reason == "saturated":  # or else proofs may have matched what the search did not
             laws = tuple(law for law in laws if law.name in report.laws_fired)
         try:
             return Planned(sizes, program, Carrier(program.plan, laws))

@@ -42,7 +42,7 @@ class Use:
 def segments(graph: Graph) -> tuple[list[Graph], list[Use]]:
     """The distinct segments of `graph` in order of first use, and all uses in the order they run."""
     order = _ordered(graph)
-    pieces = order.pieces(order.ends())
+    pieces = order.pieces(order.ends)
     found, sliced = _distinct(pieces, sliced=False), False
     if len(found[0]) == 1:
         return found
@@ -96,15 +96,15 @@ def _finer(
     what is done but once before it, and the last."""
     graphs, uses = found
     times = Counter(use.segment for use in uses)
-    sizes = {len(piece.operators) for piece in pieces}
+    known, sizes = {*graphs}, {len(piece.operators) for piece in pieces}
     distinct: dict[Graph, int] = {}
     finer = []
     for piece, use in zip(pieces, uses, strict=True):
         made = [(graphs[use.segment], use.inputs, use.outputs)]
         for at in order.places_in(piece, sizes) if times[use.segment] == 1 else ():
-            parts = order.parted(piece, at)
+            parts = order.parts(piece, at)
             cut = [(*canonical(p.outputs, p.boundary, sliced and not p.gathers), p.outputs) for p in parts]
-            if any(graph in graphs for graph, *_ in cut):
+            if any(graph in known for graph, *_ in cut):
                 made = cut
                 break
         for graph, inputs, outputs in made:
@@ -115,10 +115,9 @@ def _finer(
 def _ordered(graph: Graph) -> _Order:
     """The operators of `graph`. Products that share an operand and would be in several pieces run together first."""
     order = _Order(graph)
-    ends = order.ends()
     parted = [
         g for g in groups(order.nodes, order.known)
-        if len({bisect_left(ends, order.position[m]) for m in g.members}) > 1
+        if len({bisect_left(order.ends, order.position[m]) for m in g.members}) > 1
     ]  # fmt: skip
     return _Order(graph, parted) if parted else order
 
@@ -151,6 +150,7 @@ class _Order:
         self.last = {n: self.position[readers[-1]] if readers else -1 for n, readers in self.readers.items()}
         self.last.update(dict.fromkeys(self.results, len(self.operators)))
 
+    @cached_property
     def ends(self) -> list[int]:
         """The operators behind which to cut. Of the places for a cut that is taken which the fewest values cross."""
         live, count = self._live(), len(self.operators)
@@ -188,7 +188,7 @@ class _Order:
             if at - start + 1 in sizes or start + count - 1 - at in sizes:
                 yield at
 
-    def parted(self, piece: _Piece, at: int) -> tuple[_Piece, _Piece]:
+    def parts(self, piece: _Piece, at: int) -> tuple[_Piece, _Piece]:
         """`piece` cut behind the operator at position `at`."""
         count = at - self.position[piece.operators[0]] + 1
         first, second = piece.operators[:count], piece.operators[count:]

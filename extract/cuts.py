@@ -48,14 +48,14 @@ class Cut:
     works: Works
     inside: int
     size: int  # operators that run
-    priced: Callable[[Cut], Price]
+    prices: Prices
     _price: Price | None = field(default=None, init=False)
 
     @property
     def price(self) -> Price:
         """Found when it is asked for: most cuts are steps on the way to a larger one."""
         if self._price is None:
-            self._price = self.priced(self)
+            self._price = self.prices.alone(self.of, self.stored, self.leaves, self.inside, self.works)
         return self._price
 
     @property
@@ -123,7 +123,7 @@ class Grammar:
             scalar = of in self.scalars
             found = Cut(
                 of, self.scalars.get(of), (), self._known_as(leaf(t.shape)), {} if scalar else {of: t.nbytes},
-                () if of in self.free else (of,), {}, 0, 0, _nothing,
+                () if of in self.free else (of,), {}, 0, 0, self.prices,
             )  # fmt: skip
             self._leaves[of] = found
         return found
@@ -187,7 +187,7 @@ class Grammar:
         if size > LARGEST:
             return f"a kernel of more than {LARGEST} operators"
         reads = tuple([c for c in leaves if c not in self.free])
-        return Cut(of, enode, parts, state, leaves, reads, works, inside | 1 << of, size, self.prices.alone)
+        return Cut(of, enode, parts, state, leaves, reads, works, inside | 1 << of, size, self.prices)
 
     def _state(self, of: int, enode: ENode, parts: tuple[Cut, ...], name: tuple) -> State | str:
         """The state of `enode` applied to `parts`. Equal states are one object, so that few are ever derived."""
@@ -296,10 +296,6 @@ class Grammar:
             else:
                 nodes[id(c)] = node(c.enode.op, (nodes[id(p)] for p in c.parts), c.enode.attrs)
         return Graph(tuple(reads.values()), tuple(nodes[id(c)] for c in cuts)), tuple(reads)
-
-
-def _nothing(_: Cut) -> Price:
-    return Price(0.0, 0, 0, 0, "memory")
 
 
 def _apart(state: State, t: TensorType, reader: ENode) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from eqfuse.cost import work
 from eqfuse.extract.ledger import Ledger, Works
@@ -17,9 +16,6 @@ from eqfuse.ir import TensorType
 from eqfuse.kinds import State, price
 from eqfuse.plan import Price
 from eqfuse.space import EClass, ENode
-
-if TYPE_CHECKING:
-    from eqfuse.extract.cuts import Cut
 
 
 class Prices:
@@ -48,9 +44,9 @@ class Prices:
             if size < self.sizes[c] == whole[c]:
                 self._views.setdefault(c, {})[of] = size
 
-    def alone(self, cut: Cut) -> Price:
-        """The price of a kernel that computes `cut` and stores it."""
-        return self.kernel(cut.stored, cut.leaves, cut.inside, cut.works, (self._classes[cut.of].type,))
+    def alone(self, of: int, state: State, leaves: dict[int, int], inside: int, works: Works) -> Price:
+        """The price of a kernel that computes class `of` and stores it; nothing for what is read."""
+        return self.kernel(state, leaves, inside, works, (self._classes[of].type,))
 
     def kernel(
         self, state: State, leaves: dict[int, int], inside: int, works: Works, outputs: tuple[TensorType, ...]

@@ -210,10 +210,11 @@ def test_the_clock_also_ends_a_round_that_has_begun() -> None:
 
 @pytest.mark.parametrize("limit", [{"until": 0.0}, {"room": 0}], ids=["clock", "nodes"])
 def test_a_match_that_a_limit_declined_is_offered_again(limit: dict[str, float]) -> None:
+    graph = trace(sum_of, *[spec((8, 8), F)] * 6)
     whole, cut = (Engine() for _ in range(2))
     for engine in (whole, cut):
-        engine.add(trace(sum_of, *[spec((8, 8), F)] * 6).nodes)
-        engine.load(reachable(trace(sum_of, *[spec((8, 8), F)] * 6), select(["add_commutes", "associate_sum"])))
+        engine.add(graph.nodes)
+        engine.load(reachable(graph, select(["add_commutes", "associate_sum"])))
     cut.round(**limit)
     assert cut.cut is not None
     for engine in (whole, cut):
