@@ -65,7 +65,7 @@ def _terms(root: Node, chain: tuple[str, ...]) -> Terms:
     stack = [(root, False)]
     while stack and len(terms) <= LONGEST:
         n, inverse = stack.pop()
-        if n.op in chain and n.dtype == root.dtype:
+        if n.op in chain and all(a.dtype == root.dtype for a in n.args):  # not where truth is taken of numbers
             right = inverse != (n.op != chain[0])
             stack += [(n.args[1], right), (n.args[0], inverse)]
         else:

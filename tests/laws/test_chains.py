@@ -99,3 +99,15 @@ def test_every_reordering_has_the_same_value(seed: int) -> None:
         assert other.type == n.type
         both = ef.meaning(Graph(tuple(leaves), (n, other)), *arrays)
         np.testing.assert_allclose(both[0], both[1], rtol=1e-12)
+
+
+def test_the_truth_of_numbers_is_a_term_like_any_other() -> None:
+    """``logical_and`` of numbers is one of their truth values, which cannot be taken apart."""
+    x, y, mask = np.array([0.0, 1.0, np.nan]), np.array([2.0, 0.0, 1.0]), np.array([True, True, False])
+
+    def both(x: np.ndarray, y: np.ndarray, mask: np.ndarray) -> tuple:
+        either = np.logical_and(np.logical_or(mask, y > 0), np.logical_and(x, y))
+        return either, np.logical_and(mask, np.logical_and(np.logical_and(x, y), y > 0))
+
+    for got, wanted in zip(ef.compile(both, x, y, mask)(x, y, mask), both(x, y, mask), strict=True):
+        np.testing.assert_array_equal(got, wanted)
