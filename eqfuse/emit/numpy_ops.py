@@ -80,8 +80,12 @@ def whole_product(n: Node, args: Sequence[str], out: str) -> str:
 
 
 def one_product(n: Node) -> bool:
-    """Is the matrix product `n` one of two matrices, the leading axes of its left operand taken as rows?"""
-    return math.prod(n.args[1].shape[:-2]) == 1 and n.shape[:-1] == n.args[0].shape[:-1] and n.type.size > 0
+    """Is the matrix product `n` one of two matrices, the leading axes of its left operand taken as rows?
+
+    (A matrix of one element is none: ``dot`` scales the other by it, and takes 0 * NaN to be 0.)
+    """
+    of_matrices = math.prod(n.args[1].shape[:-2]) == 1 and n.shape[:-1] == n.args[0].shape[:-1]
+    return of_matrices and n.type.size > 0 and all(a.type.size > 1 for a in n.args)
 
 
 def folded(n: Node) -> Shape:

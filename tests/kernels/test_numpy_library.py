@@ -119,3 +119,11 @@ def test_functions_named_like_the_emitters_own_names_are_called() -> None:
     x, c = np.linspace(0.1, 3, 20), np.arange(20.0)
     for f in (scipy.special.k0, lambda x: scipy.special.k1(x) * c + scipy.special.k0(x) * 2.5 + np.sin(x) * c):
         np.testing.assert_allclose(ef.compile(f, x)(x), f(x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("shapes", [((17, 1), (1, 1)), ((1, 1), (1, 5)), ((2, 3, 1), (1, 1)), ((1, 1), (1, 1))])
+def test_a_product_with_a_single_number_keeps_nan(shapes):
+    for values in ((np.inf, 0.0), (0.0, np.inf), (np.nan, 0.0), (0.0, np.nan)):
+        arrays = [np.full(shape, value) for shape, value in zip(shapes, values, strict=True)]
+        with np.errstate(all="ignore"):
+            assert np.isnan(ef.compile(np.matmul, *arrays)(*arrays)).all()
