@@ -117,7 +117,7 @@ def runs_of(call: Call) -> tuple[int, ...]:
             order: tuple[int, ...] = call.attrs[0]
             return tuple(sorted(order.index(len(shape) + a) - len(shape) for a in before.runs))
         if call.row.name == "reshape":
-            return (_last(shape),) if before.runs == (_last(before.shape),) else ()
+            return (_last(shape),) if shape and before.runs == (_last(before.shape),) else ()
         return before.runs
     if call.is_a(Role.ELEMENTWISE):
         size = math.prod(call.anchors[0].space if call.anchors else shape)

@@ -192,6 +192,12 @@ def test_a_second_pass_over_the_same_axes_stays_in_the_kernel(axes):
     assert kind(op("divide", op("sum", op("square", centred), attrs=axes), count)) == "row"
 
 
+def test_a_scalar_made_by_a_reshape_is_seen_through_any_view() -> None:
+    scalar = op("reshape", tensor("x", 1), attrs=((),))
+    for op_name, attrs in (("transpose", ((),)), ("reshape", ((1, 1),)), ("broadcast_to", ((3,),)), ("flip", ((),))):
+        assert kind(op("exp", op(op_name, scalar, attrs=attrs))) == "map"
+
+
 def test_a_kind_must_have_a_name_of_its_own() -> None:
     with pytest.raises(EqfuseError, match="already"):
         register(Kind("map", lambda call: None))
