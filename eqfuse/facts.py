@@ -27,7 +27,8 @@ def order(value: float) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class Fact:
-    """Every element that is not NaN lies in [lower, upper], where -0.0 is below +0.0 and infinities are numbers.
+    """Every element that is not NaN lies in [lower, upper], where -0.0 is below +0.0 and infinities are numbers. (There
+    is none where `lower` is above `upper`.)
 
     `nan`: an element may be NaN. `zero`: one may be a zero. `symmetric`: the last two axes may change places. Of
     complex numbers, each part lies there.
@@ -94,19 +95,22 @@ class Fact:
 
     def includes(self, array: np.ndarray) -> bool:
         """Whether `array` is as this says."""
-        if self.symmetric and not _is_symmetric(array):
-            return False
-        if not self.zero and (array == 0).any():
-            return False
+        return bool(self.allows(array).all()) and not (self.symmetric and not _is_symmetric(array))
+
+    def allows(self, array: np.ndarray) -> np.ndarray:
+        """Which elements are as this says, the symmetry apart."""
+        found = self.zero | (array != 0)
         values = parts(array)
-        if kind(array.dtype) in "fc":
+        if kind(array.dtype) not in "fc":
+            return found & (values >= self.lower) & (values <= self.upper)
+        with np.errstate(invalid="ignore"):  # of a signalling NaN
             values = values.astype(np.float64)
-            if not self.nan and np.isnan(values).any():
-                return False
-            zeros = np.signbit(values[values == 0])
-            if (order(self.lower) == (0, 1) and zeros.any()) or (order(self.upper) == (0, -1) and not zeros.all()):
-                return False
-        return not ((values < self.lower) | (values > self.upper)).any()
+        minus, zeros = np.signbit(values), values == 0
+        inside = (values >= self.lower) & (values <= self.upper)
+        inside &= ~(zeros & minus) | (order(self.lower) <= (0, -1))
+        inside &= ~(zeros & ~minus) | (order(self.upper) >= (0, 1))
+        inside |= np.isnan(values) & self.nan
+        return found & (inside.all(-1) if array.dtype.kind == "c" else inside)
 
     def obeying(self, array: np.ndarray) -> np.ndarray:
         """An array much like `array` that is as this says, where there is one."""
@@ -156,7 +160,7 @@ def of_array(array: np.ndarray) -> Fact:
         return replace(of_dtype(array.dtype), symmetric=symmetric)
     values = array.reshape(-1).tolist()
     numbers = [v for v in values if v == v]
-    lower, upper = (min(numbers, key=order), max(numbers, key=order)) if numbers else (-INFINITY, INFINITY)
+    lower, upper = (min(numbers, key=order), max(numbers, key=order)) if numbers else (INFINITY, -INFINITY)
     return Fact(lower, upper, len(numbers) < len(values), 0 in numbers, symmetric)
 
 
@@ -165,8 +169,10 @@ def _is_symmetric(array: np.ndarray) -> bool:
         return False
     a = parts(array)
     b = parts(array.swapaxes(-1, -2))
-    same = (a == b) | ((a != a) & (b != b))
-    return bool((same & (np.signbit(a) == np.signbit(b))).all() if kind(array.dtype) in "fc" else same.all())
+    same = a == b
+    if kind(array.dtype) in "fc":
+        same = same & (np.signbit(a) == np.signbit(b)) | (a != a) & (b != b)
+    return bool(same.all())
 
 
 def _near(bound: float, dtype: np.dtype) -> np.generic:

@@ -17,7 +17,7 @@ import ml_dtypes
 import numpy as np
 
 from eqfuse.dtypes import FLOAT8, epsilon, kind
-from eqfuse.facts import INFINITY, Fact, of_array, of_dtype, order
+from eqfuse.facts import INFINITY, SMALLEST, Fact, of_array, of_dtype, order
 from eqfuse.ir import TensorType
 from eqfuse.ops import row
 from eqfuse.ops.row import Role, Types
@@ -77,7 +77,7 @@ def _down(value: float, dtype: np.dtype) -> float:
     if abs(value) < tiny:
         return 0.0 if value > 0 else -tiny
     mantissa, exponent = math.frexp(max(-most, min(most, value)))
-    found = math.ldexp(math.floor(mantissa * 8), exponent - 3)
+    found = _number(lambda: math.ldexp(math.floor(mantissa * 8), exponent - 3), -INFINITY)  # no sum of three bits less
     return -INFINITY if found < -most or value < -most else found
 
 
@@ -151,11 +151,11 @@ def _multiply(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fa
 
 
 def _quotient(x: float, y: float) -> list[float]:
+    """x / y; where that is undefined (a NaN, noted apart), the ends of what numbers near x and y give."""
+    sign = math.copysign(1.0, x) * math.copysign(1.0, y)
     if (x == 0 and y == 0) or (math.isinf(x) and math.isinf(y)):
-        return []
-    if y == 0:
-        return [math.copysign(INFINITY, math.copysign(1.0, x) * math.copysign(1.0, y))]
-    return [_number(lambda: x / y, math.copysign(INFINITY, x) * math.copysign(1.0, y))]
+        return [sign * 0.0, sign * INFINITY]
+    return [sign * INFINITY if y == 0 else _number(lambda: x / y, sign * INFINITY)]
 
 
 def _divide(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
@@ -163,7 +163,7 @@ def _divide(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact
     nan = a.nan or b.nan or (a.zero and b.zero) or (a.infinite and b.infinite)
     one_sign = order(b.lower) >= (0, 1) or order(b.upper) <= (0, -1)
     corners = [q for x in (a.lower, a.upper) for y in (b.lower, b.upper) for q in _quotient(x, y)]
-    return _hull(corners, out, nan) if one_sign and corners else Fact(nan=nan)
+    return _hull(corners, out, nan) if one_sign else Fact(nan=nan)
 
 
 def _reciprocal(facts: Facts, types: Types, out: TensorType, attrs: tuple) -> Fact:
@@ -248,6 +248,11 @@ def _element(facts: Facts, _types: Types, _out: TensorType, _attrs: tuple) -> Fa
     """Every element of the result is one of the first argument's."""
     a = facts[0]
     return Fact(a.lower, a.upper, a.nan, a.zero)
+
+
+def _window_max(facts: Facts, types: Types, out: TensorType, attrs: tuple) -> Fact:
+    """Windows over nothing hold padding alone, which is as small as the dtype has it."""
+    return _element(facts, types, out, attrs) if types[0].size else of_dtype(out.dtype)
 
 
 def _transpose(facts: Facts, types: Types, out: TensorType, attrs: tuple) -> Fact:
@@ -364,11 +369,12 @@ def _sum(facts: Facts, types: Types, out: TensorType, _attrs: tuple) -> Fact:
 
 
 def _prod(facts: Facts, types: Types, out: TensorType, _attrs: tuple) -> Fact:
+    """In any order. Products of some elements may vanish where those of others overflow."""
     a = facts[0]
     if kind(out.dtype) != "f" or order(a.lower) < (0, 1):
         return of_dtype(out.dtype)
     bounded = a.upper <= 1 and _count(types, out) > 0
-    return Fact(0.0, 1.0 if bounded else INFINITY, a.nan or (a.zero and a.upper > 1))
+    return Fact(0.0, 1.0 if bounded else INFINITY, a.nan or (a.lower < 1 < a.upper))
 
 
 def _running_sum(facts: Facts, types: Types, out: TensorType, _attrs: tuple) -> Fact:
@@ -400,8 +406,8 @@ def _const(_facts: Facts, _types: Types, _out: TensorType, attrs: tuple) -> Fact
 
 
 _INDEX_MAPS = (
-    "reshape", "broadcast_to", "slice", "flip", "sliding_window", "take", "take_along_axis", "max", "min",
-    "window_max", "sort", "partition",
+    "reshape", "broadcast_to", "slice", "flip", "sliding_window", "take", "take_along_axis", "max", "min", "sort",
+    "partition",
 )  # fmt: skip
 
 RANGES: dict[str, Rule] = {
@@ -411,7 +417,8 @@ RANGES: dict[str, Rule] = {
     "maximum": _maximum, "minimum": _minimum, "fmax": _passing_nan(_maximum), "fmin": _passing_nan(_minimum),
     "where": _where, "cast": _cast,
     "floor": _rounding(np.floor), "ceil": _rounding(np.ceil), "trunc": _rounding(np.trunc), "round": _rounding(np.rint),
-    "exp": _monotone(math.exp, 0.0), "exp2": _monotone(lambda v: 2.0**v, 0.0), "expm1": _monotone(math.expm1, -1.0),
+    "exp": _monotone(lambda v: math.exp(v) or SMALLEST, 0.0), "exp2": _monotone(lambda v: 2.0**v or SMALLEST, 0.0),
+    "expm1": _monotone(math.expm1, -1.0),
     "log": _monotone(math.log, start=0.0), "log2": _monotone(math.log2, start=0.0),
     "log10": _monotone(math.log10, start=0.0), "log1p": _monotone(math.log1p, start=-1.0),
     "tanh": _monotone(math.tanh, -1.0, 1.0), "erf": _monotone(math.erf, -1.0, 1.0), "erfc": _always(0.0, 2.0),
@@ -419,7 +426,7 @@ RANGES: dict[str, Rule] = {
     "sin": _always(-1.0, 1.0, at_infinity=True), "cos": _always(-1.0, 1.0, at_infinity=True),
     "cosh": _always(0.875, INFINITY), "hypot": _always(0.0, INFINITY), "log_expit": _always(-INFINITY, 0.0),
     "transpose": _transpose, **dict.fromkeys(_INDEX_MAPS, _element),
-    "concat": _any_of, "pad": _any_of,
+    "concat": _any_of, "pad": _any_of, "window_max": _window_max,
     "sum": _sum, "prod": _prod, "cumsum": _running_sum, "matmul": _matmul, "conv": _conv, "window_sum": _window_sum,
     "argmax": _index, "argmin": _index, "argsort": _index,
 }  # fmt: skip

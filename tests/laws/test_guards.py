@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ from eqfuse.rewrites import (
     at_most,
     attrs,
     between,
+    book,
     defined,
     finite,
     nonnegative,
@@ -30,9 +32,13 @@ from eqfuse.rewrites import (
     symmetric,
     tensors,
 )
+from eqfuse.rewrites.agreement import compare
+from eqfuse.rewrites.cases import drawn
 from eqfuse.rewrites.check import check, without_guard
+from eqfuse.rewrites.data import obeyed
 from eqfuse.rewrites.words import maximum, minimum
 from eqfuse.trace import spec, trace
+from tests.laws.corners import drawn_fact, satisfying
 
 F = np.float32
 x, y, z = tensors("x y z")
@@ -84,6 +90,31 @@ def test_an_array_is_made_to_obey_a_guard() -> None:
             assert made.dtype == dtype and guard.wanted().includes(made), guard.sentence
     matrix = Fact(symmetric=True).obeying(rng.standard_normal((2, 3, 3)))
     np.testing.assert_array_equal(matrix, matrix.swapaxes(1, 2))
+
+
+ABOUT_VALUES = [law for law in book() if any(g.wanted for g in law.when)]
+
+
+@pytest.mark.parametrize("law", ABOUT_VALUES, ids=lambda law: law.name)
+def test_where_the_egraph_lets_a_law_through_its_arrays_are_as_the_guards_say(law: Law) -> None:
+    """Facts from which both faces are asked; a law that claims the same bits then gives them."""
+    rng, met = random.Random(law.name), 0
+    for _ in range(6000):
+        case = drawn(law, rng)
+        if case is None or case.complex or any(t.size == 0 for t in case.types.values()):
+            continue
+        facts = {name: drawn_fact(t.dtype, rng, t.extent(-1) == t.extent(-2) > 1) for name, t in case.types.items()}
+        asked = [(g, [facts[t.attrs[0]] for t in g.tensors]) for g in law.when if g.wanted is not None]
+        if not all(subject.within(g.wanted(*others)) for g, (subject, *others) in asked if g.wanted is not None):
+            continue
+        arrays = {name: satisfying(facts[name], t, rng) for name, t in case.types.items()}
+        assert obeyed(case, arrays), f"{law}\n{facts} but {arrays}"
+        met += 1
+        found = compare(case, arrays) if law.exactness is EXACT else None
+        assert found is None or found.holds, f"{law}\n{facts}\n{found.counterexample}"
+        if met == 300:
+            break
+    assert met > 10
 
 
 GUARDED = {
