@@ -87,7 +87,8 @@ class Comparison:
 
 
 def compare(case: Case, arrays: Arrays) -> Comparison | None:
-    """Evaluate both sides; None where a guard refuses these data, or NumPy does (2 ** -1 in integers)."""
+    """Evaluate both sides; None where a guard refuses these data, NumPy does (2 ** -1 in integers), or a NaN's bits are
+    read."""
     with np.errstate(all="ignore"):
         if not obeyed(case, arrays):
             return None
@@ -95,7 +96,10 @@ def compare(case: Case, arrays: Arrays) -> Comparison | None:
             values = evaluate(case.steps, tuple(arrays.values()))
         except (IndexError, ValueError):
             return None
-        pairs = case.pairs(dict(zip(case.steps.outputs, values, strict=True)))
+        by_node = dict(zip(case.steps.outputs, values, strict=True))
+        if any(np.isnan(read).any() for read in case.read_bits(by_node)):
+            return None
+        pairs = case.pairs(by_node)
         scale = 1.0
         for value in values:
             finite = np.abs(parts(value[np.isfinite(value)]).astype(np.float64))

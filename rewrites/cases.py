@@ -27,6 +27,7 @@ FLOATS = tuple(map(np.dtype, ("float32", "float64", "float16", BFLOAT16)))
 WHOLE = tuple(d for d in TENSORS if d.kind in "biu")
 COMPLEX = tuple(map(np.dtype, ("complex64", "complex128")))
 
+READ_BITS = frozenset({"signbit", "copysign", "bitcast"})  # of their last argument
 _ERRORS = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
 
 # of an attribute variable: (it, operator, name of the attribute there, types of the arguments, attributes before it)
@@ -94,6 +95,12 @@ class Case:
         """Each term of the left side with the one that it equals, as `values` has them."""
         outputs, n = self.graph.outputs, len(self.graph.outputs) // 2
         return [(values[left], values[right]) for left, right in zip(outputs[:n], outputs[n:], strict=True)]
+
+    def read_bits(self, values: Mapping[Node, np.ndarray]) -> Iterator[np.ndarray]:
+        """What is read bit by bit: nobody promises the bits of a NaN there, its sign included."""
+        for n in self.graph.nodes:
+            if n.op in READ_BITS and kind(n.args[-1].dtype) in "fc":
+                yield values[n.args[-1]]
 
     @cached_property
     def complex(self) -> bool:

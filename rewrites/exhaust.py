@@ -70,6 +70,8 @@ def _differ(case: Case, arrays: Arrays, how: Callable[..., np.ndarray] | None = 
     with np.errstate(all="ignore"):
         allowed = _allowed(case, arrays)
         values = dict(zip(case.steps.outputs, evaluate(case.steps, tuple(arrays.values())), strict=True))
+        for read in case.read_bits(values):
+            allowed &= ~np.isnan(read)
         differ = np.zeros(allowed.shape, bool)
         for left, right in case.pairs(values):
             differ |= ~same_elements(left, right) if how is None else how(case, arrays, values, left, right)

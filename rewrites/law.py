@@ -24,7 +24,7 @@ from eqfuse.ops.elementwise import UFUNCS
 class Exactness(IntEnum):
     """What a law does to floating point, from the safest to the loosest."""
 
-    EXACT = 0  # the same bits, NaN, infinities and signed zeros included
+    EXACT = 0  # the same bits, infinities and signed zeros included, and NaN at the same places
     REASSOCIATES = 1  # equal over the reals: finite results differ by rounding only
     APPROXIMATE = 2  # may lose a NaN or an infinity, or needs a range
 

@@ -16,6 +16,7 @@ from eqfuse.ir import Graph, Node
 from eqfuse.ops import row
 from eqfuse.ops.contractions import windows
 from eqfuse.rewrites.agreement import same_elements
+from eqfuse.rewrites.cases import READ_BITS
 from tests.laws.corners import REFUSALS
 
 # elementwise operators that round correctly, or not at all: the same bits on every machine, in every memory layout
@@ -122,10 +123,8 @@ def _run(graph: Graph, arrays: list[np.ndarray], rng: random.Random | None) -> l
 def undefined(op: str, arrays: list[np.ndarray], result: np.ndarray) -> np.ndarray:
     """Which elements of the operator's result depend on what is no number: the sign of a NaN, a cast of what does not
     fit."""
-    if op in ("signbit", "copysign"):
+    if op in READ_BITS and kind(arrays[-1].dtype) == "f":
         return np.broadcast_to(np.isnan(arrays[-1]), result.shape)
-    if op == "bitcast" and kind(arrays[0].dtype) == "f":
-        return np.isnan(arrays[0])
     if op == "cast" and result.dtype.kind in "iu" and kind(arrays[0].dtype) == "f":
         return ~_fits(arrays[0], result.dtype)
     return np.zeros(result.shape, bool)
