@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.engine import Engine
+from eqfuse.engine import Engine, Round
 from eqfuse.errors import LawError
 from eqfuse.garbage import uncollected
 from eqfuse.ir import Graph, Literal, Node, TensorType, input_node, node, topological
@@ -153,9 +153,9 @@ class Saturation:
             if not report.updated:
                 return
 
-    def _count(self, report: Any) -> dict[str, int]:
+    def _count(self, report: Round) -> dict[str, int]:
         """The matches of each rule in a round, which are counted for its law."""
-        matches = {name: n for name, n in report.num_matches_per_rule.items() if name in self._law_of and n}
+        matches = {name: n for name, n in report.matches.items() if name in self._law_of}
         for name, count in matches.items():
             self.fired[self._law_of[name]] += count
         for name, seconds in self._engine.seconds.items():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from egglog import bindings
@@ -37,6 +38,14 @@ _HEADER = """
 _RANGES = '(function range (Tensor) PyObject :merge (py-call (py-eval "{meet}" (py-dict) (py-dict)) old new))'
 
 _parsed: dict[str, tuple[Any, ...]] = {}
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round did: whether anything has changed, and how often each rule that matched did, by its name."""
+
+    updated: bool
+    matches: dict[str, int]
 
 
 class Engine:
@@ -260,8 +269,8 @@ class Engine:
                 known.add(n)
         return known
 
-    def round(self, room: float = math.inf, until: float = math.inf, resting: frozenset[str] = frozenset()) -> Any:
-        """Facts to their fixpoint, then one round of the rules that are not `resting`. The run report.
+    def round(self, room: float = math.inf, until: float = math.inf, resting: frozenset[str] = frozenset()) -> Round:
+        """Facts to their fixpoint, then one round of the rules that are not `resting`.
 
         Once the matches may have made more than `room` nodes, or the clock has passed `until`, the others are declined
         and `cut` says why: egglog itself cannot be interrupted. A later round offers them again, as it does what a
@@ -286,11 +295,11 @@ class Engine:
         started = time.thread_time()
         report = self.run(f"(run {self._rulesets[awake]} 1)")[0].report
         left = time.thread_time() - started - sum(self.seconds.values())
-        matches = sum(report.num_matches_per_rule.values())
-        for name, count in report.num_matches_per_rule.items():
-            if count:
-                self.seconds[name] = self.seconds.get(name, 0.0) + left * count / matches
-        return report
+        numbers = {int(text.removeprefix("rule")): n for text, n in report.num_matches_per_rule.items() if n}
+        matches = {self._rules[at].name: n for at, n in numbers.items()}
+        for name, count in matches.items():
+            self.seconds[name] = self.seconds.get(name, 0.0) + left * count / sum(matches.values())
+        return Round(report.updated, matches)
 
     @property
     def cut(self) -> str | None:

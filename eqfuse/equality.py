@@ -49,7 +49,7 @@ def equality(a: Graph, b: Graph, laws: Sequence[Law], rounds: int = ROUNDS) -> E
         if done == rounds or time.thread_time() > until:
             break
         report = engine.round(NODES - engine.size, until)
-        matched |= {law_of[name]: None for name, n in report.num_matches_per_rule.items() if n and name in law_of}
+        matched |= {law_of[name]: None for name in report.matches if name in law_of}
         if engine.cut:
             break
     return None

@@ -24,6 +24,7 @@ from eqfuse.rewrites.law import (
     tensors,
     varies,
 )
+from eqfuse.rewrites.words import power
 
 x, y, z = tensors("x y z")
 a, b, w = tensors("a b w")
@@ -76,10 +77,10 @@ LAWS = [
     Law("square_is_product", apply("square", x), x * x, exactness=EXACT, both=True),
     Law("power_one", x**1.0, x, exactness=EXACT),
     Law("power_zero", x**0.0, filled_with(ones, x), exactness=EXACT),  # of a NaN too
-    Law("power_two", x**2.0, x * x, exactness=REASSOCIATES),
+    Law("power_two", power(x, 2.0), x * x, exactness=REASSOCIATES),
     Law("power_three", x**3.0, x * x * x, exactness=REASSOCIATES),
     Law("power_four", x**4.0, apply("square", x * x), exactness=REASSOCIATES),
-    Law("power_minus_one", x**-1.0, 1.0 / x, exactness=REASSOCIATES),
+    Law("power_minus_one", power(x, -1.0), 1.0 / x, exactness=REASSOCIATES),
     Law("reciprocal_is_quotient", apply("reciprocal", x), 1.0 / x, exactness=EXACT),
     Law("power_minus_two", x**-2.0, 1.0 / (x * x), exactness=REASSOCIATES),
     Law("product_of_powers", x**a * x**b, x ** (a + b), (known(a, b), floating(x)), APPROXIMATE),

@@ -20,7 +20,7 @@ from eqfuse.ir import Graph, Node, TensorType, input_node, node
 from eqfuse.ops import row
 from eqfuse.ops.row import Role
 from eqfuse.rewrites.law import EXACT, LITERAL, VARIABLE, Attr, Computed, Exactness, Guard, Law, Term, walk
-from eqfuse.rewrites.rule import Decline, Made, holds, number
+from eqfuse.rewrites.rule import FAULTS, Decline, Made, faulty, holds, number
 from eqfuse.rewrites.samples import sample_attr
 
 FLOATS = tuple(map(np.dtype, ("float32", "float64", "float16", BFLOAT16)))
@@ -28,7 +28,6 @@ WHOLE = tuple(d for d in TENSORS if d.kind in "biu")
 COMPLEX = tuple(map(np.dtype, ("complex64", "complex128")))
 
 READ_BITS = frozenset({"signbit", "copysign", "bitcast"})  # of their last argument
-_ERRORS = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
 
 # of an attribute variable: (it, operator, name of the attribute there, types of the arguments, attributes before it)
 AttributeOf = Callable[[Attr, str, str, list[TensorType], tuple], Any]
@@ -77,14 +76,10 @@ class Case:
         """Guards and computed values must have an answer for all types that the matched side can have."""
         try:
             yield
-        except _ERRORS as error:
-            given = [f"{name} = {t}" for name, t in self.types.items()]
-            given += [f"{a.name} = {value}" for a, value in self.attributes.items()]
-            what = f"{type(error).__name__}: {error}"
-            raise LawError(
-                f"law {self.law.name!r}: a guard or a computed value raises {what} for {', '.join(given)}; let the "
-                "guard before it rule that out, or return None"
-            ) from error
+        except EqfuseError:
+            raise
+        except FAULTS as error:
+            raise faulty(self.law, self.types, self.attributes, error) from error
 
     @cached_property
     def steps(self) -> Graph:
@@ -141,7 +136,7 @@ class Case:
                 attrs.append(value)
             try:
                 done[term] = node(term.op, nodes, attrs)
-            except _ERRORS:  # drawn attributes may make no sense to the operator's type rule
+            except FAULTS:  # drawn attributes may make no sense to the operator's type rule
                 raise Decline from None
         return done[term]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from eqfuse.rewrites.domains import domain
 from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, over_complex, tensors
-from eqfuse.rewrites.words import cbrt, exp, expm1, function, hypot, log, log1p, logaddexp, maximum, sqrt
+from eqfuse.rewrites.words import cbrt, exp, expm1, function, hypot, log, log1p, logaddexp, maximum, power, sqrt
 
 x, y, z, a = tensors("x y z a")
 
@@ -64,7 +64,7 @@ LAWS = [
     Law("x_over_sqrt", x / sqrt(x), sqrt(x), exactness=APPROXIMATE),
     Law("sqrt_over_x", sqrt(x) / x, 1.0 / sqrt(x), exactness=APPROXIMATE),
     Law("sqrt_of_reciprocal", sqrt(1.0 / x), 1.0 / sqrt(x), exactness=APPROXIMATE),
-    Law("power_half", x**0.5, sqrt(x), exactness=REASSOCIATES),
+    Law("power_half", power(x, 0.5), sqrt(x), exactness=REASSOCIATES),
     Law("power_minus_half", x**-0.5, 1.0 / sqrt(x), exactness=APPROXIMATE),
     Law("power_one_and_a_half", x**1.5, x * sqrt(x), exactness=REASSOCIATES),
     Law("cbrt_of_cube", cbrt(x * x * x), x, exactness=APPROXIMATE),

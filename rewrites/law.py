@@ -1,12 +1,12 @@
 """Laws as data: two sides over tensor variables, guards, and what the law does to floating point.
 
-In: Python expressions over `tensors(...)`. Out: `Law`, read by `eqfuse.rewrites.rule` (the e-graph's rule) and by
-`eqfuse.rewrites.check` (the generated test). Both read the same sides and the same guards.
+In: terms (`eqfuse.rewrites.term`, whose names can be had here too). Out: `Law`, read by `eqfuse.rewrites.rule` (the
+e-graph's rule) and by `eqfuse.rewrites.check` (the generated test). Both read the same sides and the same guards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
@@ -17,8 +17,21 @@ import numpy as np
 from eqfuse.dtypes import BFLOAT16, Numbers, kind, numbers
 from eqfuse.errors import LawError
 from eqfuse.facts import LARGEST, SMALLEST, Fact
-from eqfuse.ops import TABLE
-from eqfuse.ops.elementwise import UFUNCS
+from eqfuse.rewrites.term import (
+    LITERAL,
+    VARIABLE,
+    Attr,
+    Computed,
+    Term,
+    about,
+    apply,
+    attrs,
+    computed,
+    key,
+    names,
+    tensors,
+    walk,
+)
 
 
 class Exactness(IntEnum):
@@ -30,180 +43,6 @@ class Exactness(IntEnum):
 
 
 EXACT, REASSOCIATES, APPROXIMATE = Exactness
-
-VARIABLE, LITERAL = "variable", "literal"
-_OP_OF_UFUNC = {ufunc: name for name, ufunc in UFUNCS.items()} | {np.matmul: "matmul"}
-
-
-@dataclass(frozen=True)
-class Attr:
-    """A variable that stands for an attribute: axes, a permutation, a shape, a dtype."""
-
-    name: str
-
-
-@dataclass(frozen=True, eq=False)
-class Computed:
-    """An attribute or scalar of the right side, computed from attributes (their values) and tensors (their types)."""
-
-    function: Callable[..., Any]
-    args: tuple[Attr | Term, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Term:
-    """A pattern: a tensor variable, a scalar literal, or an operator of the table over terms."""
-
-    op: str
-    args: tuple[Term, ...] = ()
-    attrs: tuple[Any, ...] = ()
-
-    __array_priority__ = 1000
-
-    def __add__(self, other: Any) -> Term:
-        return apply("add", self, other)
-
-    def __radd__(self, other: Any) -> Term:
-        return apply("add", other, self)
-
-    def __sub__(self, other: Any) -> Term:
-        return apply("subtract", self, other)
-
-    def __rsub__(self, other: Any) -> Term:
-        return apply("subtract", other, self)
-
-    def __mul__(self, other: Any) -> Term:
-        return apply("multiply", self, other)
-
-    def __rmul__(self, other: Any) -> Term:
-        return apply("multiply", other, self)
-
-    def __truediv__(self, other: Any) -> Term:
-        return apply("divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> Term:
-        return apply("divide", other, self)
-
-    def __pow__(self, other: Any) -> Term:
-        return apply("power", self, other)
-
-    def __matmul__(self, other: Any) -> Term:
-        return apply("matmul", self, other)
-
-    def __neg__(self) -> Term:
-        return apply("negative", self)
-
-    def __abs__(self) -> Term:
-        return apply("abs", self)
-
-    def __lt__(self, other: Any) -> Term:
-        return apply("less", self, other)
-
-    def __le__(self, other: Any) -> Term:
-        return apply("less_equal", self, other)
-
-    def __gt__(self, other: Any) -> Term:
-        return apply("greater", self, other)
-
-    def __ge__(self, other: Any) -> Term:
-        return apply("greater_equal", self, other)
-
-    def sum(self, axes: Any) -> Term:
-        return apply("sum", self, attrs=(axes,))
-
-    def max(self, axes: Any) -> Term:
-        return apply("max", self, attrs=(axes,))
-
-    def min(self, axes: Any) -> Term:
-        return apply("min", self, attrs=(axes,))
-
-    def transpose(self, axes: Any) -> Term:
-        return apply("transpose", self, attrs=(axes,))
-
-    def reshape(self, shape: Any) -> Term:
-        return apply("reshape", self, attrs=(shape,))
-
-    def broadcast_to(self, shape: Any) -> Term:
-        return apply("broadcast_to", self, attrs=(shape,))
-
-    def slice(self, ranges: Any) -> Term:
-        return apply("slice", self, attrs=(ranges,))
-
-    def flip(self, axes: Any) -> Term:
-        return apply("flip", self, attrs=(axes,))
-
-    def take(self, indices: Any, axis: Any) -> Term:
-        return apply("take", self, indices, attrs=(axis,))
-
-    def cast(self, dtype: Any) -> Term:
-        return apply("cast", self, attrs=(dtype,))
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Term:
-        if method != "__call__" or kwargs or ufunc not in _OP_OF_UFUNC:
-            raise LawError(f"np.{ufunc.__name__} in this form cannot stand in a law; use an operator of the table")
-        return apply(_OP_OF_UFUNC[ufunc], *args)
-
-    @staticmethod
-    def __eqfuse_apply__(op: str, args: Any, attrs: Any = ()) -> Term:
-        """Called by the functions of `eqfuse.functions` when an argument is a term."""
-        return apply(op, *args, attrs=tuple(attrs))
-
-    def __str__(self) -> str:
-        if self.op in (VARIABLE, LITERAL):
-            return _text(self.attrs[0])
-        if self.op in _SIGNS:
-            return f"({f' {_SIGNS[self.op]} '.join(map(str, self.args))})"
-        return f"{self.op}({', '.join([*map(str, self.args), *map(_text, self.attrs)])})"
-
-    __repr__ = __str__
-
-
-_SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "matmul": "@", "power": "**"}
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, Attr):
-        return value.name
-    return f"<{value.function.__name__}>" if isinstance(value, Computed) else str(value)
-
-
-def apply(op: str, *args: Any, attrs: tuple[Any, ...] = ()) -> Term:
-    """The term `op(*args, *attrs)`. Python numbers and `computed` scalars take the dtype of the other arguments."""
-    row = TABLE.get(op)
-    if row is None:
-        raise LawError(f"the operator table has no {op!r}")
-    if (row.arity is not None and len(args) != row.arity) or len(attrs) != len(row.attrs):
-        raise LawError(f"{op} takes {row.arity} tensor(s) and the attributes {row.attrs}")
-    return Term(op, tuple(map(_term, args)), attrs)
-
-
-def _term(value: Any) -> Term:
-    if isinstance(value, Term):
-        return value
-    if isinstance(value, np.ndarray | np.generic) and value.ndim == 0:
-        value = value.item()
-    if not isinstance(value, bool | int | float | Computed):
-        raise LawError(f"{value!r} cannot stand in a law: write a tensor variable, an operator or a number")
-    return Term(LITERAL, (), (value,))
-
-
-def tensors(names: str) -> tuple[Term, ...]:
-    """One tensor variable per name: ``x, y = tensors("x y")``."""
-    return tuple(Term(VARIABLE, (), (name,)) for name in names.split())
-
-
-def attrs(names: str) -> tuple[Attr, ...]:
-    """One attribute variable per name: ``p, q = attrs("p q")``."""
-    return tuple(Attr(name) for name in names.split())
-
-
-def computed(function: Callable[..., Any], *args: Attr | Term) -> Any:
-    """`function` of attribute values and tensor types, as an attribute or scalar of a right side.
-
-    When `function` returns None the law does not apply.
-    """
-    return Computed(function, args)
-
 
 @dataclass(frozen=True, eq=False)
 class Guard:
@@ -225,6 +64,11 @@ class Guard:
     varies: bool = False
     given: bool = False
     bound: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.sentence, str) or not callable(self.predicate):
+            raise LawError(f"guard({self.sentence!r}, {self.predicate!r}, …): write a sentence, then the predicate")
+        about(self.args, f"the guard that {self.sentence}")
 
     @property
     def tensors(self) -> tuple[Term, ...]:
@@ -354,19 +198,20 @@ class Law:
     family: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
+        from eqfuse.rewrites.refusals import misplaced, refuse
+
+        misplaced(self)
         for side in (*self.lefts, *self.rights):
             if not isinstance(side, Term):
                 raise LawError(f"law {self.name!r}: {side!r} is not a term")
         if len(self.lefts) != len(self.rights):
             raise LawError(f"law {self.name!r}: {len(self.lefts)} terms cannot equal {len(self.rights)}")
-        from eqfuse.rewrites.refusals import refuse
-
         bound = self._bind(self.lefts, self.rights)
         if self.both:
             self._bind(self.rights, self.lefts)
         for g in self.when:
             for value in g.args:
-                if _name(value) not in bound:
+                if key(value) not in bound:
                     raise LawError(f"law {self.name!r}: guard {g.sentence!r} is about {value}, which is not matched")
         refuse(self)
 
@@ -437,25 +282,41 @@ def restated(law: Law, **claims: Any) -> Law:
     return other
 
 
-def _name(value: Attr | Term) -> tuple[str, str]:
-    return ("attribute", value.name) if isinstance(value, Attr) else (VARIABLE, value.attrs[0])
-
-
-def walk(term: Term) -> Iterator[Term]:
-    """`term` and all below it, arguments first."""
-    for arg in term.args:
-        yield from walk(arg)
-    yield term
-
-
-def names(term: Term) -> Iterator[tuple[str, str]]:
-    """(kind, name) of every variable in `term`, those that computed values use included."""
-    for t in walk(term):
-        if t.op == VARIABLE:
-            yield _name(t)
-        else:
-            for value in t.attrs:
-                if isinstance(value, Attr):
-                    yield _name(value)
-                elif isinstance(value, Computed):
-                    yield from map(_name, value.args)
+__all__ = [
+    "APPROXIMATE",
+    "Attr",
+    "Computed",
+    "EXACT",
+    "Exactness",
+    "Guard",
+    "LITERAL",
+    "Law",
+    "REASSOCIATES",
+    "Term",
+    "VARIABLE",
+    "apply",
+    "ascending",
+    "at_least",
+    "at_most",
+    "attrs",
+    "between",
+    "bounded",
+    "computed",
+    "defined",
+    "finite",
+    "floating",
+    "given",
+    "guard",
+    "known",
+    "names",
+    "nonnegative",
+    "nonpositive",
+    "nonzero",
+    "over_complex",
+    "positive",
+    "restated",
+    "symmetric",
+    "tensors",
+    "varies",
+    "walk",
+]

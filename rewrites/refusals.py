@@ -16,7 +16,7 @@ import numpy as np
 from eqfuse.errors import EqfuseError, LawError
 from eqfuse.ir import TensorType
 from eqfuse.ops import row
-from eqfuse.rewrites.law import LITERAL, VARIABLE, Attr, Computed, Guard, Law, Term, walk
+from eqfuse.rewrites.law import LITERAL, VARIABLE, Attr, Computed, Exactness, Guard, Law, Term, walk
 from eqfuse.rewrites.rule import Decline, Made, number
 
 _DRAWS = 3000
@@ -29,6 +29,26 @@ _FAULTS = (EqfuseError, Decline, ArithmeticError, LookupError, TypeError, ValueE
 Sides = tuple[Term, ...]
 
 
+def misplaced(law: Law) -> None:
+    """Raise LawError when something stands at another's place, as in ``Law(name, x, y, EXACT)``."""
+    if why := next(_misplaced(vars(law)), ""):
+        raise LawError(f"law {law.name!r}: {why}. A law is Law(name, left, right, (guards,), exactness)")
+
+
+def _misplaced(given: dict[str, Any]) -> Iterator[str]:
+    name, when = given["name"], given["when"]
+    if not isinstance(name, str) or not name.strip() or not name.isprintable() or name.endswith("~"):
+        yield "a name is one line of text that does not end in ~, which marks the law read backwards"
+    if not isinstance(when, tuple) or not all(isinstance(g, Guard) for g in when):
+        yield "the guards are a tuple, (guard,) or (), before the exactness"
+    for what in ("exactness", "complex"):
+        if not isinstance(given[what], Exactness) and (what == "exactness" or given[what] is not None):
+            yield f"{what} is {given[what]!r}, none of {', '.join(Exactness.__members__)}"
+    for flag in ("both", "grows", "everywhere"):
+        if not isinstance(given[flag], bool):
+            yield f"{flag} is {given[flag]!r}, neither True nor False"
+
+
 def refuse(law: Law) -> None:
     """Raise LawError when `law` can never be used, or never ends."""
     if why := _misfit(law.lefts, law.rights):
@@ -36,7 +56,7 @@ def refuse(law: Law) -> None:
     if law.grows or any(g.bound and not (g.known or g.varies) for g in law.when):
         return
     for _, lefts, rights in law.directions:
-        if again := _again(law, lefts, rights):
+        if (again := _again(law, lefts, rights)) is not None:
             raise LawError(
                 f"law {law.name!r}: the made side {_text(rights)} holds {again}, which {_text(lefts)} matches again, "
                 "so it can grow without end; turn the law round, guard it with `bounded`, or say grows=True"
@@ -71,7 +91,12 @@ def _again(law: Law, lefts: Sides, rights: Sides) -> Term | None:
 def _excludes(g: Guard, bound: dict[Any, Any]) -> bool:
     """Whether `g` is about attributes alone and false of their values in this match."""
     values = [bound.get(a) if isinstance(a, Attr) else a for a in g.args]
-    return not (any(isinstance(v, Attr | Term) for v in values) or g.predicate(*values))
+    if any(isinstance(v, Attr | Term) for v in values):
+        return False
+    try:
+        return not g.predicate(*values)
+    except _FAULTS:  # which the check will tell
+        return False
 
 
 def _size(side: Sides) -> int:

@@ -7,7 +7,7 @@ the made side, and returns what that side needs, or None. A broadcasting mistake
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import combinations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.dtypes import parts
-from eqfuse.errors import ShapeError
+from eqfuse.errors import EqfuseError, LawError, ShapeError
 from eqfuse.facts import Fact
 from eqfuse.ir import Literal, Node, TensorType
 from eqfuse.ops import row
@@ -55,6 +55,14 @@ class Judge:
     def __call__(self, *values: Any) -> tuple | None:
         types: Types = {}
         attributes: dict[Attr, Any] = {}
+        try:
+            return self._answer(values, types, attributes)
+        except EqfuseError:
+            raise
+        except FAULTS as error:
+            raise faulty(self.law, types, attributes, error) from error
+
+    def _answer(self, values: tuple, types: Types, attributes: dict[Attr, Any]) -> tuple | None:
         of_node: dict[Term, dict[int, Any]] = {}
         ranges: dict[Term | str, Fact] = {}
         for (what, key), value in zip(self.slots, values, strict=True):
@@ -94,15 +102,34 @@ def literal_matches(value: Literal, wanted: float | bool) -> bool:
     if value.array.size != 1 or (value.array.dtype.kind == "b") != isinstance(wanted, bool):
         return False
     number = value.array.reshape(()).item()
-    if number != wanted:
+    if number != wanted and (number == number or wanted == wanted):
         return False
     signs = np.signbit(parts(value.array).astype(np.float64)).reshape(-1)  # of the imaginary part too: +0
     return number != 0 or value.array.dtype.kind in "iu" or signs.tolist() == [np.signbit(wanted), False][: signs.size]
 
 
+FAULTS = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)  # of guards and computed values
+
+
+def faulty(law: Law, types: Mapping[Any, TensorType], attributes: Mapping[Attr, Any], error: Exception) -> LawError:
+    """What to tell the author of a guard or computed value that has no answer for something that the law matches."""
+    given = [f"{name} = {t}" for name, t in types.items() if isinstance(name, str)]
+    given += [f"{a.name} = {value}" for a, value in attributes.items()]
+    return LawError(
+        f"law {law.name!r}: a guard or a computed value raises {type(error).__name__}: {error} for {', '.join(given)}; "
+        "let the guard before it rule that out, or return None"
+    )
+
+
 def holds(when: tuple[Guard, ...], types: Types, attributes: dict[Attr, Any]) -> bool:
     """Whether every guard of `when` holds of these types and attributes."""
-    return all(g.predicate(*_values(g.args, types, attributes)) for g in when)
+    return all(_says(g, g.predicate(*_values(g.args, types, attributes))) for g in when)
+
+
+def _says(guard: Guard, answer: Any) -> bool:
+    if not isinstance(answer, bool | np.bool_):
+        raise TypeError(f"the guard that {guard.sentence} says {answer!r}, neither True nor False")
+    return bool(answer)
 
 
 def _values(args: tuple, types: Types, attributes: dict[Attr, Any]) -> Iterator[Any]:
@@ -229,7 +256,7 @@ def _of_chains(law: Law) -> Rule:
     from eqfuse.rewrites.chains import reordered  # which makes laws, which need this file
 
     text = "(relation pairs{number} (Tensor Tensor))\n"
-    text += f'(rule ((pairs{{number}} px py)) ((union px py)) :ruleset law{{number}} :name "{law.name}")'
+    text += '(rule ((pairs{number} px py)) ((union px py)) :ruleset law{number} :name "rule{number}")'
     ops = tuple((op, 2) for op in law.chain or ())
     return Rule(law.name, law, text, Judge(law, law.lefts, law.rights), ops[:1], ops, 0, partial(reordered, law))
 
@@ -285,7 +312,7 @@ def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, .
     atoms += [f"(= pc (py-call $judge (py-from-int {{number}}) {' '.join(call)}))", "(!= pc (py-from-int 0))"]
     made = _made_texts(rights, at, variables)
     unions = " ".join(f"(union {at(lhs)} {text})" for lhs, text in zip(lefts, made, strict=True))
-    text = f'(rule ({" ".join(atoms)}) ({unions}) :ruleset law{{number}} :name "{name}")'
+    text = f'(rule ({" ".join(atoms)}) ({unions}) :ruleset law{{number}} :name "rule{{number}}")'
     return Rule(name, law, text, judge, _signatures(lefts), _signatures(rights), len(order(rights)))
 
 

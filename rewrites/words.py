@@ -23,7 +23,7 @@ def function(op: str) -> Callable[..., Term]:
 exp, log, log1p, expm1, sqrt = map(function, ("exp", "log", "log1p", "expm1", "sqrt"))
 sin, cos, tanh, sign, square = map(function, ("sin", "cos", "tanh", "sign", "square"))
 tan, sinh, cosh, erf, erfc, cbrt = map(function, ("tan", "sinh", "cosh", "erf", "erfc", "cbrt"))
-hypot, logaddexp, copysign, conj = map(function, ("hypot", "logaddexp", "copysign", "conj"))
+hypot, logaddexp, copysign, conj, power = map(function, ("hypot", "logaddexp", "copysign", "conj", "power"))
 floor, ceil, trunc = map(function, ("floor", "ceil", "trunc"))
 maximum, minimum, where = map(function, ("maximum", "minimum", "where"))
 logical_not, logical_and, logical_or = map(function, ("logical_not", "logical_and", "logical_or"))

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import eqfuse as ef
 from eqfuse.errors import LawError
 from eqfuse.functions import relu, sigmoid
 from eqfuse.rewrites import (
@@ -22,8 +23,10 @@ from eqfuse.rewrites import (
     book,
     bounded,
     computed,
+    floating,
     guard,
     known,
+    positive,
     select,
     tensors,
 )  # fmt: skip
@@ -104,11 +107,55 @@ def test_laws_are_written_with_operators_numpy_and_eqfuse_functions() -> None:
         (lambda: Law("ones", exp(x), exp(x * 1.0)), "grow without end"),
         (lambda: Law("swapped", (x + y) - 0.0, x + y, both=True), "grow without end"),
         (lambda: Law("pair", (x @ y, x @ z), (x @ (y + 0.0), x @ z)), "grow without end"),
+        (lambda: Law("place", x + x, x * 2.0, EXACT), r"tuple, \(guard,\) or \(\), before the exactness"),
+        (lambda: Law("alone", x + x, x * 2.0, floating(x)), r"the guards are a tuple, \(guard,\)"),
+        (lambda: Law("list", x + x, x * 2.0, [floating(x)]), r"the guards are a tuple, \(guard,\)"),
+        (lambda: Law("one", x + x, x * 2.0, (), 1), "exactness is 1, none of EXACT, REASSOCIATES, APPROXIMATE"),
+        (lambda: Law("over", x + x, x * 2.0, complex=True), "complex is True, none of EXACT"),
+        (lambda: Law("late", x + x, x * 2.0, (), EXACT, REASSOCIATES), "both is .*REASS.*, neither True nor False"),
+        *((lambda n=n: Law(n, x + x, x * 2.0), "a name is one line") for n in ("", " ", "a\nb", "a~", 3, None)),
+        (lambda: guard(lambda t: True, "x is small", x), "write a sentence, then the predicate"),
+        (lambda: guard("x is small", True, x), "write a sentence, then the predicate"),
+        (lambda: guard("x is small", lambda t: True, x * x), r"the guard that x is small is about \(x \* x\)"),
+        (lambda: positive(x + x), r"positive is about \(x \+ x\): write variables"),
+        (lambda: computed(3, x), "write the function first"),
+        (lambda: computed(lambda t: 2.0, x * x), r"computed\(…\) is about \(x \* x\): write variables"),
+        (lambda: tensors("x, y"), "write their names with spaces between"),
+        (lambda: attrs(2), "write their names with spaces between"),
     ],
 )
 def test_ill_formed_laws_are_refused_when_made(make: object, complaint: str) -> None:
     with pytest.raises(LawError, match=complaint):
         make()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "predicate, complaint",
+    [
+        (lambda t: t.shape[5] == 1, "raises IndexError: tuple index out of range for x = "),
+        (lambda t: None, "the guard that x is fine says None, neither True nor False for x = "),
+        (lambda t: t.shape, r"says \(.*\), neither True nor False"),
+        (lambda t, u: True, "raises TypeError: .* missing 1 required positional argument"),
+        (lambda t: 1 / 0, "raises ZeroDivisionError: division by zero for x = "),
+    ],
+)
+def test_a_faulty_guard_is_an_error_that_names_law_and_types(predicate: Callable, complaint: str) -> None:
+    law = Law("faulty", x + x, x * 2.0, (guard("x is fine", predicate, x),))
+    with pytest.raises(LawError, match=f"law 'faulty': a guard or a computed value.*{complaint}"):
+        check(law)
+    with pytest.raises(LawError, match=f"law 'faulty': a guard or a computed value.*{complaint}"):
+        ef.saturate(ef.trace(lambda a: a + a, np.ones(3)), laws=[law])
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a{number}b", "[bold]a[/bold]", "a;b) (c", "größer als 0", "%s", "'"])
+def test_a_laws_name_is_data(name: str, tmp_path: Path) -> None:
+    law = Law(name, x * 2.0, x + x, both=True)
+    space = ef.saturate(ef.trace(lambda a: a * 2.0 + 1.0, np.ones(3)), laws=[law])
+    assert space.laws_fired.keys() == {name}
+    space.save(tmp_path / "space.json")
+    assert ef.load_space(tmp_path / "space.json").laws_fired == space.laws_fired
+    program = ef.compile(lambda a: a * 2.0 + 1.0, np.ones(3), laws=[law])
+    assert name in str(check(law)) and name in " ".join(str(program.explain()).split())
 
 
 @pytest.mark.parametrize(
