@@ -21,6 +21,7 @@ from eqfuse.rewrites.cases import Case, drawn, pointwise
 from eqfuse.rewrites.data import STYLES, arrays
 from eqfuse.rewrites.exhaust import Sweep, sweeps
 from eqfuse.rewrites.law import EXACT, Exactness, Guard, Law
+from eqfuse.rewrites.reach import Reach
 from eqfuse.rewrites.shrink import smallest
 
 CASES, TRIES = 60, 6000
@@ -58,8 +59,7 @@ class CheckReport:
     measured: Exactness | None
     measured_complex: Exactness | None
     counterexample: Counterexample | None
-    ranks: dict[int, int] = field(default_factory=dict)  # cases by the largest rank in them
-    dtypes: frozenset[np.dtype] = frozenset()
+    reach: Reach = field(default_factory=Reach)
     sweeps: tuple[Sweep, ...] = ()
     guards: tuple[GuardReport, ...] = ()
     proof: smt.Proof | None = None  # None: the law is not pointwise
@@ -79,6 +79,7 @@ class CheckReport:
         ):
             if self.ok and claimed is not None and measured is not None and measured < claimed and not self.by_layout:
                 said.append(f"claims {over}{claimed.name}, measured {measured.name}")
+        said += self.reach.remarks(self.law) if self.ok else []
         said += [f"no counterexample without the guard that {g.sentence}" for g in self.guards if g.status == IDLE]
         return said
 
@@ -89,6 +90,7 @@ class CheckReport:
             return f"{self.law}\n  was not tested: none of {self.tries} generated arguments fits its sides and guards"
         measured = [m.name for m in (self.measured, self.measured_complex) if m is not None]
         lines = [f"{self.law}", f"  holds on {self.cases} generated cases; measured {', complex '.join(measured)}"]
+        lines.append(f"  applied to {self.cases} of {self.tries:,} draws: {self.reach}")
         for complete, word in ((True, "all"), (False, "a dense sample of")):
             swept = [s.dtype.name for s in self.sweeps if s.all == complete]
             if swept:
@@ -122,8 +124,8 @@ def check(law: Law, seed: int = 0, cases: int = CASES) -> CheckReport:
     worst = min(tally.failures, key=_simplicity, default=None)
     return CheckReport(
         law, tally.cases, tally.complex_cases, tries, tally.measured.get(False), tally.measured.get(True),
-        smallest(worst).counterexample if worst is not None else None, dict(sorted(tally.ranks.items())),
-        frozenset(tally.dtypes), swept, _guards(law, seed) if worst is None else (), _proof(law),
+        smallest(worst).counterexample if worst is not None else None, tally.reach,
+        swept, _guards(law, seed) if worst is None else (), _proof(law),
         tally.by_layout,
     )  # fmt: skip
 
@@ -147,7 +149,7 @@ def _cases(law: Law, cases: int, rng: random.Random, tally: _Tally) -> Iterator[
         yield drawn(law, rng)
     for rank in range(RANKS):
         for _ in range(TRIES // 4):
-            if tally.ranks.get(rank, 0) >= cases // 4 or not tally.cases:
+            if tally.reach.ranks.get(rank, 0) >= cases // 4 or not tally.cases:
                 break
             yield drawn(law, rng, rank=rank)
 
@@ -170,16 +172,14 @@ class _Tally:
     def __init__(self) -> None:
         self.cases = self.complex_cases = 0
         self.measured: dict[bool, Exactness | None] = {}  # by whether complex numbers occur
-        self.ranks: dict[int, int] = {}
-        self.dtypes: set[np.dtype] = set()
+        self.reach = Reach()
         self.failures: list[Comparison] = []
         self.by_layout = False
 
     def add(self, case: Case, compared: Iterator[Comparison]) -> None:
         self.cases += 1
         self.complex_cases += case.complex
-        self.ranks[case.rank] = self.ranks.get(case.rank, 0) + 1
-        self.dtypes |= {t.dtype for t in case.types.values()}
+        self.reach.add(case)
         for comparison in compared:
             self.measure(case.complex, comparison.shows)
             self.by_layout |= comparison.by_layout

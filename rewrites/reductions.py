@@ -104,6 +104,7 @@ def cumsum(a: Term) -> Term:
 
 boolean = guard("x is bool", _is_bool, x)
 several = bounded("x has several elements along the axes", lambda x, p: any(x.extent(a) != 1 for a in p), x, p)
+single = bounded("x has extent 1 along the axes", lambda x, p: all(x.extent(a) == 1 for a in p), x, p)
 agree = guard("x and y agree along the axes", _agree_along, x, y, p)
 constant_along = guard("b is constant along the axes", _constant_along, b, p)
 axis_free = guard("s has extent 1 on the axis", lambda s, axis: s.extent(axis) == 1, s, axis)
@@ -120,7 +121,7 @@ def _laws_of_axes(op: str) -> list[Law]:
     return [
         Law(f"{op}_of_{op}", f(f(x, p), q), f(x, computed(_union, p, q)),
             exactness=REASSOCIATES if rounding else EXACT),
-        Law(f"{op}_over_one", f(x), x, exactness=REASSOCIATES if op == "sum" else EXACT),
+        Law(f"{op}_over_one", f(x), x, (single,), REASSOCIATES if op == "sum" else EXACT),
         Law(f"{op}_over_unit_axes", f(x), f(x, computed(_wide, x, p)), exactness=REDUCTIONS[op]),
     ]  # fmt: skip
 

@@ -196,8 +196,26 @@ def test_hardly_a_law_of_the_book_holds_with_another_operator_on_its_made_side()
 
 def test_cases_have_every_rank_and_dtype() -> None:
     report = ef.check(Law("keeps", apply("negative", -x), x, exactness=EXACT, complex=EXACT), cases=400)
-    assert set(report.ranks) == {0, 1, 2, 3, 4} and min(report.ranks.values()) >= 3
-    assert report.dtypes == set(TENSORS) - {np.dtype(bool)}  # NumPy does not negate truth values
+    assert set(report.reach.ranks) == {0, 1, 2, 3, 4} and min(report.reach.ranks.values()) >= 3
+    assert report.reach.dtypes == set(TENSORS) - {np.dtype(bool)}  # NumPy does not negate truth values
+
+
+def test_a_check_says_how_often_a_law_applied_and_where() -> None:
+    report = ef.check(Law("halves", x / 2.0, x * 0.5))
+    text = "applied to {} of {:,} draws: rank 0 to 4, float16, float32, float64, bfloat16, float8"
+    assert text.format(report.cases, report.tries) in str(report) and report.remarks == []
+    matrices = ef.check(Law("matrices", (x @ y).T, y.T @ x.T, exactness=REASSOCIATES))
+    assert matrices.ok and "draws: rank 2, bool, integers, float16, float32, float64\n" in str(matrices)
+    scalar = ef.check(Law("filled", apply("pad", x, c, attrs=(p,)), apply("pad", x, c * 1.0, attrs=(p,)), grows=True))
+    assert "; c only of one element" in str(scalar) and scalar.remarks == []
+
+
+def test_a_law_that_holds_of_trifles_alone_is_told_so() -> None:
+    report = ef.check(Law("idempotent", x.max(p), x))
+    assert report.ok and "; max only along axes of extent 1" in str(report)
+    assert report.remarks == ["it applies to max only along axes of extent 1: a guard could say so"]
+    said = bounded("x has extent 1 along p", lambda t, axes: all(t.extent(a) == 1 for a in axes), x, p)
+    assert ef.check(Law("idempotent", x.max(p), x, (said,))).remarks == []
 
 
 def test_every_value_of_small_dtypes_is_tried_and_said() -> None:
