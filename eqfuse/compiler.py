@@ -15,7 +15,7 @@ import numpy as np
 from eqfuse import cache, debug
 from eqfuse.calls import Call
 from eqfuse.dtypes import epsilon, kind, parts
-from eqfuse.egraph import Budget, saturate
+from eqfuse.egraph import Budget, saturated
 from eqfuse.emit import emit, needs
 from eqfuse.errors import EqfuseError
 from eqfuse.extract import Limit, choose, named
@@ -26,7 +26,8 @@ from eqfuse.memory import limit_of
 from eqfuse.plan import Plan
 from eqfuse.pytree import flatten
 from eqfuse.report import make_report
-from eqfuse.rewrites import Law, admitted, select
+from eqfuse.rewrites import Law
+from eqfuse.rewrites.own import usable
 from eqfuse.runtime import Program
 from eqfuse.space import Space
 from eqfuse.symbolic import SymbolicSpec
@@ -53,7 +54,8 @@ def compile(
     Keywords that are not among these options are the function's own, as in `trace`.
     `target`: "numpy", "cpu", "cuda", "cuda:h100" and other profile names, or an `ef.Device`. `numerics`: "strict",
     "reassociate" or "approximate", the most a law may do to rounding. `laws`: "all", "none", a family, or a list of
-    laws and families. `memory_limit`: bytes that a call may hold beside its arguments and results, which costs time:
+    laws and families; your own laws are checked once (LawError: a false one), but those with ``check=False``.
+    `memory_limit`: bytes that a call may hold beside its arguments and results, which costs time:
     values are computed again, where that adds least; MemoryLimitError where no such plan was found. `verify` runs the
     program once on random inputs and raises EqfuseError unless it agrees with the evaluator.
     """
@@ -87,7 +89,7 @@ def compile_graph(
 ) -> Program:
     """`compile` for a graph that is already traced."""
     device = device_for(target)
-    chosen = admitted(select(laws), numerics)
+    chosen = usable(laws, numerics)
     named(extractor)  # refused before the search
     limit = limit_of(memory_limit)
     key = cache.key(graph, device, numerics, chosen, extractor, budget, limit)
@@ -135,7 +137,7 @@ def _build(
         now = time.perf_counter()
         seconds[stage], started = now - started, now
 
-    space = saturate(graph, laws=list(laws), numerics=numerics, budget=budget)
+    space = saturated(graph, laws, budget)
     lap("saturate")
     debug.show_space(space)
     plan = choose(space, device, extractor, limit=_limit(memory_limit), seconds=(budget or Budget()).optimum)

@@ -20,7 +20,8 @@ from eqfuse.errors import LawError
 from eqfuse.garbage import uncollected
 from eqfuse.ir import Graph, Literal, Node, TensorType, input_node, node, topological
 from eqfuse.ops import row
-from eqfuse.rewrites import COMMUTATIVE, Law, admitted, select
+from eqfuse.rewrites import COMMUTATIVE, Law
+from eqfuse.rewrites.own import usable
 from eqfuse.rewrites.rule import Rule, compile_law, reads
 from eqfuse.rewrites.side_by_side import PARTS, parts
 from eqfuse.segments import segments
@@ -46,19 +47,24 @@ class Budget:
     optimum: float = 10.0
 
 
-@uncollected()
 def saturate(graph: Graph, laws: Any = "all", numerics: str = "reassociate", budget: Budget | None = None) -> Space:
     """Every program the laws make of `graph`, as far as `budget` reaches; what was found by then is always returned.
 
-    `laws`: "all", "none", a family, or a list of laws, families and law names. LawError names an unknown one.
+    `laws`: "all", "none", a family, or a list of laws, families and law names. LawError names an unknown one, and a law
+    of your own that is false.
     """
-    chosen = admitted(select(laws), numerics)
+    return saturated(graph, usable(laws, numerics), budget)
+
+
+@uncollected()
+def saturated(graph: Graph, laws: Sequence[Law], budget: Budget | None = None) -> Space:
+    """`saturate` by these very laws."""
     budget = budget or Budget()
     pieces, uses = segments(graph)
     frozen = []
     left = budget.seconds
     for at, piece in enumerate(pieces):
-        made = saturate_segment(piece, chosen, Budget(left / (len(pieces) - at), budget.nodes, budget.rounds))
+        made = saturate_segment(piece, laws, Budget(left / (len(pieces) - at), budget.nodes, budget.rounds))
         left = max(0.0, left - made.seconds)
         frozen.append(made)
     return Space(graph, tuple(frozen), tuple(uses))

@@ -10,7 +10,7 @@ from types import FrameType
 
 _OURS = str(Path(__file__).resolve().parent)
 _BESIDE = tuple(str(Path(__file__).resolve().parent.parent / name) for name in ("rewrites", "extract"))
-_LIBRARIES = (sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["purelib"])
+LIBRARIES = (sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["purelib"])
 
 
 def user_line() -> str | None:
@@ -36,7 +36,7 @@ def user_level() -> int:
 
 def _is_users(frame: FrameType) -> bool:
     path = frame.f_code.co_filename
-    return not path.startswith((_OURS, *_BESIDE, *_LIBRARIES, "<frozen"))
+    return not path.startswith((_OURS, *_BESIDE, *LIBRARIES, "<frozen"))
 
 
 class EqfuseError(Exception):

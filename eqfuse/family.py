@@ -23,7 +23,8 @@ from eqfuse.extract.given import unfused
 from eqfuse.ir import Graph, TensorType
 from eqfuse.plan import Plan
 from eqfuse.report import Report, report_at
-from eqfuse.rewrites import Law, admitted, select
+from eqfuse.rewrites import Law
+from eqfuse.rewrites.own import usable
 from eqfuse.runtime import Program
 from eqfuse.symbolic import Pattern, Sizes
 from eqfuse.versions import Version
@@ -191,7 +192,7 @@ class Family:
         return traced
 
     def _laws(self) -> tuple[Law, ...]:
-        return admitted(select(self.options.get("laws", "all")), self.options.get("numerics", "reassociate"))
+        return usable(self.options.get("laws", "all"), self.options.get("numerics", "reassociate"))
 
     def _representative(self, sizes: Sizes, not_these: Sequence[Sizes]) -> Sizes:
         """Sizes near `sizes` to plan at: seen ones, or odd multiples, whose extents differ from all others."""

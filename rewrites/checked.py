@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import types
 import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -16,7 +15,6 @@ from functools import cache
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,11 +23,12 @@ from eqfuse.errors import EqfuseError
 from eqfuse.files import cache_dir, set_aside, write_atomically
 from eqfuse.rewrites import book, smt
 from eqfuse.rewrites.check import check
-from eqfuse.rewrites.law import Attr, Computed, Law, Term, walk
+from eqfuse.rewrites.fingerprint import fingerprint
+from eqfuse.rewrites.law import Law
 from eqfuse.rewrites.refuted import REFUTED
 
 FALSE, HOLDS, PROVED, UNTESTED = "false", "holds", "proved", "untested"
-JUDGES = ("agreement", "cases", "check", "data", "exhaust", "rule", "samples", "shrink", "smt")
+JUDGES = ("agreement", "cases", "check", "data", "exhaust", "reach", "rule", "samples", "shrink", "smt")
 AT_ONCE = 4  # laws that a process takes at a time
 
 
@@ -86,7 +85,7 @@ def kept() -> dict[str, Verdict]:
     """What is kept, by the name of the law: only what was found of the law as it is now."""
     stored = _read()
     now = {law.name: digest(law) for law in (*book(), *(law for law, _ in REFUTED))}
-    return {name: stored[key] for name, key in now.items() if key in stored}
+    return {name: stored[key] for name, key in now.items() if key is not None and key in stored}
 
 
 def keep(found: Iterable[Verdict]) -> None:
@@ -117,19 +116,12 @@ def _read() -> dict[str, Verdict]:
         return {}
 
 
-def digest(law: Law) -> str:
-    """Names the law as it is, the code of its guards and computed values included, and what judges it."""
-    found = [str(law), *(_code(f) for f in _functions(law)), _judges(), smt.available()]
-    return hashlib.blake2b(repr(found).encode(), digest_size=20).hexdigest()
-
-
-def _functions(law: Law) -> Iterator[Any]:
-    for guard in law.when:
-        yield guard.predicate
-        if guard.wanted is not None:
-            yield guard.wanted
-    for side in (*law.lefts, *law.rights):
-        yield from (a.function for t in walk(side) for a in t.attrs if isinstance(a, Computed))
+def digest(law: Law) -> str | None:
+    """Names the law as it is and what judges it; None where no text tells what its guards and computed values do."""
+    text = fingerprint(law)
+    if text is None:
+        return None
+    return hashlib.blake2b(repr((text, _judges(), smt.available())).encode(), digest_size=20).hexdigest()
 
 
 @cache
@@ -143,28 +135,3 @@ def _judges() -> str:
     files += [rewrites / f"{name}.py" for name in JUDGES]
     text = b"".join(file.read_bytes() for file in files)
     return hashlib.blake2b(text + np.__version__.encode(), digest_size=20).hexdigest()
-
-
-def _code(value: Any, depth: int = 4) -> str:
-    """Text that changes when a function does, or a function of ours that it calls."""
-    if not isinstance(value, types.FunctionType) or depth == 0:
-        return value.name if isinstance(value, Attr) else str(value) if _plain(value) else type(value).__name__
-    code = value.__code__
-    held = [c.cell_contents for c in value.__closure__ or ()] + list(value.__defaults__ or ())
-    called = [value.__globals__.get(n) for n in code.co_names]
-    ours = [f for f in called if isinstance(f, types.FunctionType) and f.__module__.startswith("eqfuse")]
-    return f"{_instructions(code)} {[_code(v, depth - 1) for v in (*held, *ours)]}"
-
-
-def _instructions(code: types.CodeType) -> str:
-    return f"{code.co_code.hex()} {code.co_names} {[_constant(c) for c in code.co_consts]}"
-
-
-def _constant(value: Any) -> str:
-    if isinstance(value, types.CodeType):
-        return _instructions(value)
-    return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
-
-
-def _plain(value: Any) -> bool:
-    return isinstance(value, bool | int | float | str | tuple | np.dtype | Term)

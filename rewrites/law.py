@@ -182,7 +182,8 @@ class Law:
     read in both directions. `chain`: the operators (and the inverse, if any) whose chains the e-graph gives one order
     instead of rewriting them by this law (`eqfuse.rewrites.chains`). `grows`: it may be
     used again on what it makes, for ever. `everywhere`: it is applied to work that runs once, when a program is built,
-    too, which other laws leave alone. Raises LawError when a side is ill-formed or ill-typed, or grows unsaid.
+    too, which other laws leave alone. `check`: a law of the user's own is checked before it is used; False: its author
+    vouches for it. Raises LawError when a side is ill-formed or ill-typed, or grows unsaid.
     """
 
     name: str
@@ -195,7 +196,8 @@ class Law:
     chain: tuple[str, ...] | None = None
     grows: bool = False
     everywhere: bool = False
-    family: str = field(default="", compare=False)
+    check: bool = True
+    family: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
         from eqfuse.rewrites.refusals import misplaced, refuse
@@ -264,6 +266,7 @@ class Law:
         sign = "==" if self.both else "->"
         when = f"  when {' and '.join(g.sentence for g in self.when)}" if self.when else ""
         over = "" if self.complex is None else f", complex {self.complex.name}"
+        over += "" if self.check else ", not checked"
         equations = ", ".join(f"{a} {sign} {b}" for a, b in zip(self.lefts, self.rights, strict=True))
         return f"{self.name}: {equations}{when}  [{self.exactness.name}{over}]"
 

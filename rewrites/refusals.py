@@ -44,7 +44,7 @@ def _misplaced(given: dict[str, Any]) -> Iterator[str]:
     for what in ("exactness", "complex"):
         if not isinstance(given[what], Exactness) and (what == "exactness" or given[what] is not None):
             yield f"{what} is {given[what]!r}, none of {', '.join(Exactness.__members__)}"
-    for flag in ("both", "grows", "everywhere"):
+    for flag in ("both", "grows", "everywhere", "check"):
         if not isinstance(given[flag], bool):
             yield f"{flag} is {given[flag]!r}, neither True nor False"
 

@@ -186,9 +186,9 @@ def test_without_its_guard_a_law_has_a_counterexample(law: Law) -> None:
 @pytest.mark.parametrize(
     "law, function",
     [
-        (Law("_", x * 0.5, x, exactness=EXACT), lambda a: np.tanh(a) * 0.5),
-        (Law("_", x + 1, x, exactness=EXACT), lambda a: (a > 0).astype(np.int64) + 1),
-        (Law("_", x + 1, x, exactness=EXACT), lambda a: np.square(a) + 1),
+        (Law("_", x * 0.5, x, check=False), lambda a: np.tanh(a) * 0.5),
+        (Law("_", x + 1, x, check=False), lambda a: (a > 0).astype(np.int64) + 1),
+        (Law("_", x + 1, x, check=False), lambda a: np.square(a) + 1),
     ],
     ids=["halves", "whole numbers", "sums"],
 )

@@ -112,7 +112,7 @@ def test_kernels_and_their_laws_are_told_in_text_and_in_html() -> None:
 
 def test_a_law_of_the_users_own_is_named() -> None:
     x, y = tensors("x y")
-    mine = Law("mine", np.exp(x) * np.exp(y), np.exp(x + y), exactness=ef.rewrites.REASSOCIATES)
+    mine = Law("mine", np.exp(x) * np.exp(y), np.exp(x + y), exactness=ef.rewrites.REASSOCIATES, check=False)
     found = rests(lambda a, b: np.exp(a) * np.exp(b), (512, 512), (512, 512), laws=[mine])
     assert found.laws == ("mine",) and found.kernels == (("mine",),)
 
