@@ -99,15 +99,16 @@ class _Found:
 
     def _parts(self, i: int, k: Kernel, of: int) -> dict[int, Part]:
         """The values of update `i` that their makers can write into `of` at once: only this kernel reads them, and
-        no earlier write of it goes there."""
+        nothing that it copies before goes there."""
         n = k.body.outputs[0]
         found: dict[int, Part] = {}
         if n.op != "slice_scatter" or len(k.body.operators) != 1:
             return found
         slices = _slices(n)
+        kept = uncovered(n.shape, slices) if of == k.writes[0] else []
         whole = input_node("whole", self.plan.types[k.writes[0]])
         for at, a in enumerate(n.args[1:]):
-            if a not in k.body.inputs or not all(apart(slices[at], before) for before in slices[:at]):
+            if a not in k.body.inputs or not all(apart(slices[at], before) for before in (*kept, *slices[:at])):
                 continue
             v = k.reads[k.body.inputs.index(a)]
             made = self.maker.get(v, -1)

@@ -23,7 +23,8 @@ def apart(a: Ranges, b: Ranges) -> bool:
 
 
 def uncovered(shape: Shape, slices: Sequence[Ranges]) -> list[Ranges]:
-    """Slices that together are what `slices` leave of an array; the whole of it where they are many."""
+    """Slices that hold what `slices` leave of an array: no more than that where these have no steps and leave few
+    boxes."""
     whole = tuple((0, extent, 1) for extent in shape)
     boxes = [whole]
     for cut in slices:
