@@ -13,8 +13,9 @@ import numpy as np
 from eqfuse.frontends.numpy_random import GENERATORS
 from eqfuse.ir import Graph, Shape, TensorType
 from eqfuse.pytree import flatten, unflatten
+from eqfuse.strides import Strides
 from eqfuse.symbolic import SymbolicSpec
-from eqfuse.trace import SCALARS, Spec, input_names, leaf_type, parameters_of, split_static, trace
+from eqfuse.trace import SCALARS, Spec, input_names, layout_of, leaf_type, parameters_of, split_static, trace
 
 
 class Call:
@@ -34,14 +35,22 @@ class Call:
         return [leaf.shape if isinstance(leaf, Spec) else None for leaf in self.leaves]
 
     @property
+    def layouts(self) -> list[Strides]:
+        return [leaf.strides if isinstance(leaf, Spec) else None for leaf in self.leaves]
+
+    @property
     def dtypes(self) -> list[np.dtype | None]:
         return [leaf.dtype if isinstance(leaf, (Spec, SymbolicSpec)) else None for leaf in self.leaves]
 
-    def trace(self, types: Sequence[TensorType | None] | None = None) -> Graph:
-        """The graph of this call; with `types`, its arrays have these instead of their own."""
+    def trace(
+        self, types: Sequence[TensorType | None] | None = None, layouts: Sequence[Strides] | None = None
+    ) -> Graph:
+        """The graph of this call; with `types`, its arrays have these instead of their own, and lie in C order or as
+        `layouts` says."""
         args, kwargs = self._args, self._kwargs
         if types is not None:
-            leaves = [leaf if t is None else Spec(t) for leaf, t in zip(self.leaves, types, strict=True)]
+            lie = layouts or [None] * len(types)
+            leaves = [leaf if t is None else Spec(t, s) for leaf, t, s in zip(self.leaves, types, lie, strict=True)]
             args, kwargs = self._with(args, kwargs, leaves)
         return trace(self.fn, *args, static_argnames=self.static, **kwargs)
 
@@ -65,4 +74,4 @@ def _swapped(tree: Any, leaves: Iterator[Any]) -> Any:
 def _without_data(leaf: Any, name: str) -> Any:
     if type(leaf) in SCALARS or isinstance(leaf, (SymbolicSpec, np.generic, *GENERATORS)):
         return leaf
-    return Spec(leaf_type(leaf, name)[0])
+    return Spec(leaf_type(leaf, name)[0], layout_of(leaf))

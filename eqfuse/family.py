@@ -26,6 +26,7 @@ from eqfuse.report import Report, report_at
 from eqfuse.rewrites import Law
 from eqfuse.rewrites.own import usable
 from eqfuse.runtime import Program
+from eqfuse.strides import Strides
 from eqfuse.symbolic import Pattern, Sizes
 from eqfuse.versions import Version
 
@@ -62,7 +63,7 @@ class Family:
         self,
         name: str,
         pattern: Pattern,
-        trace: Callable[[Sequence[TensorType | None]], Graph],
+        trace: Callable[[Sequence[TensorType | None], Sequence[Strides] | None], Graph],
         options: Mapping[str, Any],
         seen: Sequence[Sizes] = (),
     ) -> None:
@@ -74,10 +75,10 @@ class Family:
         self.reasons: dict[str, int] = {}
         self._trace, self._seen = trace, seen
 
-    def make(self, sizes: Sizes) -> Version:
-        """The program for `sizes`."""
+    def make(self, sizes: Sizes, layouts: Sequence[Strides] | None = None) -> Version:
+        """The program for `sizes`, of arrays in C order or as `layouts` says."""
         started = time.perf_counter()
-        graph = self._trace(self.pattern.at(sizes))
+        graph = self._trace(self.pattern.at(sizes), layouts)
         if not sizes:
             return self._version(compile_graph(graph, **self.options), graph, "nothing has changed its extent")
         try:
@@ -92,7 +93,7 @@ class Family:
         """
         primes = _primes(len(self.pattern.symbols))
         candidates = [tuple(times * p for p in primes) for times in FIRST]
-        chosen, graph = candidates[0], self._trace(self.pattern.at(candidates[0]))
+        chosen, graph = candidates[0], self._trace(self.pattern.at(candidates[0]), None)
         for sizes in candidates[1:]:
             try:
                 chosen, graph = sizes, self._alike(sizes, graph)
@@ -136,7 +137,7 @@ class Family:
 
     def _at(self, planned: Planned, graph: Graph, sizes: Sizes, started: float) -> Version:
         """`planned` at other sizes."""
-        if planned.sizes == sizes:
+        if planned.sizes == sizes and _same(planned.program.plan.graph, graph):
             return self._version(planned.program, graph, "planned at this size")
         if planned.carrier is None:
             raise NotCarried(planned.why)
@@ -168,7 +169,7 @@ class Family:
     def _version(self, program: Program, graph: Graph, how: str) -> Version:
         if self._verify:
             verified(program)
-        return Version(program, graph.signature.results, how)  # type: ignore[union-attr]
+        return Version(program, graph.signature, how)
 
     def _planned(self, sizes: Sizes, graph: Graph) -> Planned:
         """The plan of `graph`, the function at `sizes`, by the whole road."""
@@ -184,7 +185,7 @@ class Family:
     def _alike(self, sizes: Sizes, graph: Graph) -> Graph:
         """The function traced at `sizes`. NotCarried when it does other things there than in `graph`."""
         try:
-            traced = self._trace(self.pattern.at(sizes))
+            traced = self._trace(self.pattern.at(sizes), None)
         except Exception as error:  # the user's function may raise anything at a size that no call has
             raise NotCarried(f"the function cannot be traced at {self.pattern.said(sizes)}: {error}") from error
         with suppress(Ambiguous):
@@ -212,6 +213,11 @@ class Family:
     def _distinct(self, sizes: Sizes) -> bool:
         found = {*sizes, *self.pattern.fixed}
         return min(sizes) >= SMALL and len(found) == len(sizes) + len(self.pattern.fixed)
+
+
+def _same(a: Graph, b: Graph) -> bool:
+    """Are two graphs of a function, for the same types, one and the same? They may be traced for other layouts."""
+    return a == b and a.signature.layouts == b.signature.layouts  # type: ignore[union-attr]
 
 
 def _report(planned: Report, plan: Plan, seconds: Mapping[str, float], peak_bytes: int, sizes: str) -> Report:

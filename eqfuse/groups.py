@@ -13,6 +13,7 @@ from typing import Any
 from eqfuse.calls import Call
 from eqfuse.family import Family
 from eqfuse.ir import Shape
+from eqfuse.strides import Strides
 from eqfuse.symbolic import declared, generalised
 from eqfuse.versions import Version
 
@@ -30,14 +31,14 @@ class Group:
         self._seen: list[Shapes] = []  # with ``dynamic=True``: calls that no pattern before them fitted
         self._families: list[Family] = []
 
-    def make(self, shapes: Shapes) -> Version:
-        """The program for arrays of `shapes`."""
+    def make(self, shapes: Shapes, layouts: Sequence[Strides]) -> Version:
+        """The program for arrays of `shapes` that lie as `layouts` says."""
         for family in self._families:
             if family.pattern.misfit(shapes) is None:
-                return family.make(family.pattern.sizes(shapes))
+                return family.make(family.pattern.sizes(shapes), layouts)
         seen = [*self._seen, shapes]
         family = self._family(seen)
-        made = family.make(family.pattern.sizes(shapes))
+        made = family.make(family.pattern.sizes(shapes), layouts)
         if self._dynamic is True:
             self._families, self._seen = [family], seen
         else:

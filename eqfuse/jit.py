@@ -17,10 +17,11 @@ import numpy as np
 
 from eqfuse.calls import Call
 from eqfuse.errors import EqfuseError, TraceError, user_level
+from eqfuse.frontends.numpy_random import GENERATORS
 from eqfuse.groups import Dynamic, Group
 from eqfuse.memory import limit_of
 from eqfuse.pytree import LEAF, flatten, unflatten
-from eqfuse.trace import SCALARS, Spec, as_array, input_names, parameters_of, split_static, static_names
+from eqfuse.trace import SCALARS, Spec, as_array, input_names, layout_of, parameters_of, split_static, static_names
 from eqfuse.tracer import Tracer
 from eqfuse.versions import Key, Version, Versions, changing
 
@@ -46,7 +47,8 @@ class Jitted(Generic[P, R]):
         self._static = static_names(static_argnames)
         self._parameters = parameters_of(fn)
         self._versions = Versions(KEPT_SIZES if dynamic else KEPT)
-        self._by_arrays: dict[tuple, Version] = {}  # the same, for calls with arrays by position alone
+        self._by_arrays: dict[tuple, Version] = {}  # the same, for calls with arrays by position alone, of any layout
+        self._asked: dict[Key, frozenset[int]] = {}  # which arrays' layouts a key has
         self._groups = Versions(GROUPS)
         self._lock = threading.RLock()
         self._warned = False
@@ -88,8 +90,9 @@ class Jitted(Generic[P, R]):
         with self._lock:  # so that no version is listed here after it was dropped
             found, _ = self._find(args, {})
             assert found is not None
-            found.flat = flat
-            self._by_arrays[flat] = found
+            if not found.key.layouts:
+                found.flat = flat
+                self._by_arrays[flat] = found
             return found
 
     def _find(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Version | None, list[Any]]:
@@ -106,14 +109,24 @@ class Jitted(Generic[P, R]):
             tuple([_leaf_key(leaf) for leaf in leaves]),
             tuple([(name, _static_key(name, fixed[name])) for name in sorted(fixed)]),
         )
-        found = self._versions.get(key)
+        found = self._versions.get(self._with_layouts(key, leaves))
         if found is None:
             with self._lock:
-                found = self._versions.get(key)
+                found = self._versions.get(self._with_layouts(key, leaves))
                 if found is None:
                     found = self._made(key, args, kwargs)
-                    self._keep(key, found)
+                    if found.layouts:
+                        self._asked[key] = self._asked.get(key, frozenset()) | {i for i, _ in found.layouts}
+                    self._keep(self._with_layouts(key, leaves), found)
         return found, leaves
+
+    def _with_layouts(self, key: Key, leaves: list[Any]) -> Key:
+        """`key` with the layouts that decided what the function did in a call of that key before."""
+        asked = self._asked.get(key)
+        if not asked:
+            return key
+        arrays = [leaf for leaf in leaves if not isinstance(leaf, GENERATORS)]
+        return key._replace(layouts=tuple((i, layout_of(arrays[i])) for i in sorted(asked)))
 
     def _made(self, key: Key, args: tuple, kwargs: dict[str, Any]) -> Version:
         from eqfuse.compiler import compile_graph
@@ -121,19 +134,21 @@ class Jitted(Generic[P, R]):
         call = Call(self.fn, self._static, args, kwargs)
         if not self.dynamic:
             graph = call.trace()
-            return Version(compile_graph(graph, **self.options), graph.signature.results, "")  # type: ignore[union-attr]
+            return Version(compile_graph(graph, **self.options), graph.signature, "")
         alike = key.without_extents()
         group = self._groups.get(alike)
         if group is None:
             group = Version(Group(call, self.dynamic, self.options), None, "")
             self._groups.keep(alike, group)
-        made: Version = group.program.make(call.shapes)
+        made: Version = group.program.make(call.shapes, call.layouts)
         return made
 
     def _keep(self, key: Key, version: Version) -> None:
         dropped = self._versions.keep(key, version)
-        if dropped is not None and dropped.flat is not None:
-            self._by_arrays.pop(dropped.flat, None)
+        if dropped is not None:
+            if dropped.flat is not None:
+                self._by_arrays.pop(dropped.flat, None)
+            self._asked.pop(dropped.key._replace(layouts=()), None)
         if len(self._versions) == MANY + 1 and not self.dynamic and not self._warned:
             self._warned = True
             keys = [v.key for v in self._versions]

@@ -187,7 +187,7 @@ class NdarrayFace:
     max, min, any, all = (_method(n) for n in ("max", "min", "any", "all"))
     argmax, argmin, cumsum, trace = (_method(n) for n in ("argmax", "argmin", "cumsum", "trace"))
     argsort, cumprod, searchsorted = (_method(n) for n in ("argsort", "cumprod", "searchsorted"))
-    argpartition, compress, nonzero = (_method(n) for n in ("argpartition", "compress", "nonzero"))
+    argpartition, nonzero = _method("argpartition"), _method("nonzero")
     clip, round, dot, take, repeat = (_method(n) for n in ("clip", "round", "dot", "take", "repeat"))
     ravel, squeeze, swapaxes, diagonal = (_method(n) for n in ("ravel", "squeeze", "swapaxes", "diagonal"))
 
@@ -210,6 +210,9 @@ class NdarrayFace:
     def transpose(self: Any, *axes: Any) -> Any:
         return _frontend("numpy_layout").transpose(self, axes[0] if len(axes) == 1 else axes or None)
 
+    def compress(self: Any, condition: Any, axis: int | None = None, out: Any = None) -> Any:
+        return lazy.compress(condition, self, axis, out)
+
     def fill(self: Any, value: Any) -> None:
         self.assign(value)
 
@@ -219,7 +222,7 @@ class NdarrayFace:
         return lazy.ravel(self, order=order).copy()
 
     def __copy__(self: Any) -> Any:
-        return self.copy()
+        return self.copy("K")
 
     def __deepcopy__(self: Any, _memo: dict) -> Any:
-        return self.copy()
+        return self.copy("K")

@@ -49,7 +49,7 @@ def _call(signature: CallSignature) -> dict[str, Any]:
         "results": _structure(signature.results),
         "sources": signature.sources,
         "written": signature.written,
-        "ordered": signature.ordered,
+        "layouts": signature.layouts,
     }  # fmt: skip
 
 
@@ -67,9 +67,10 @@ def _call_from(data: dict[str, Any] | None) -> CallSignature | None:
             ]
         )
     static = frozenset(data["static"])
-    sources, written, ordered = (tuple(map(int, data[name])) for name in ("sources", "written", "ordered"))
+    sources, written = (tuple(map(int, data[name])) for name in ("sources", "written"))
+    layouts = tuple((int(i), None if s is None else tuple(map(int, s))) for i, s in data["layouts"])
     arguments, results = _tree(data["arguments"]), _tree(data["results"])
-    return CallSignature(parameters, static, arguments, results, sources, written, ordered, (), ())
+    return CallSignature(parameters, static, arguments, results, sources, written, layouts, (), ())
 
 
 def _structure(s: Structure) -> Any:

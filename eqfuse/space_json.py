@@ -43,7 +43,7 @@ from eqfuse.segments import Use, canonical, slice_of
 from eqfuse.signature_text import read_signature, write_signature
 from eqfuse.space import EClass, ENode, Segment, Space
 
-FORMAT = 1
+FORMAT = 2
 DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, AssertionError, RecursionError)
 
 

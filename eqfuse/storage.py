@@ -6,7 +6,7 @@ until somebody reads them together. Used by `tracer`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import Any
 
@@ -14,12 +14,9 @@ import numpy as np
 
 from eqfuse.errors import TraceError
 from eqfuse.frontends import tidy
-from eqfuse.ir import Node, Shape, TensorType, node
-from eqfuse.kinds.state import contiguous, view_strides
-from eqfuse.ops import Role, row
+from eqfuse.ir import Node, Shape, node
+from eqfuse.strides import IN_ORDER, Lies, Step, outline, reshaped
 
-Step = tuple[str, Any]  # a view operator and its one attribute; "squeeze": a reshape by axes of extent 1 alone;
-# "flat": one that NumPy writes through in every memory order
 Ranges = tuple[tuple[int, int, int], ...]
 
 
@@ -34,21 +31,21 @@ class Access(Enum):
 class Storage:
     """One block of memory. `argument`: the array of the caller that it is, by its place among the graph's inputs.
 
-    `origin`: the memory, and its version, that a reshape copied because it does not lie in C order; had NumPy laid it
-    out in another order, this would be a view of it. `doubtful`: such a copy of this memory was written to. `ordered`:
-    NumPy copied it to C order.
+    `lies`: how NumPy laid it out, None where that is not known: it is then taken to lie in C order until somebody
+    relies on it. `origin`: the memory, and its version, that this is a copy of, where in another layout it would be a
+    view. `copies`: those of this memory that were written to.
     """
 
-    __slots__ = ("_base", "_made", "_writes", "version", "argument", "origin", "doubtful", "_ordered")
+    __slots__ = ("_base", "_writes", "version", "argument", "origin", "copies", "lies")
 
     def __init__(
-        self, value: Node, argument: int | None = None, origin: Storage | None = None, ordered: bool = False
+        self, value: Node, argument: int | None = None, origin: Storage | None = None, lies: Lies | None = None
     ) -> None:
-        self._base = self._made = value
-        self._ordered = ordered
+        self._base = value
+        self.lies = lies
         self.version: int = 0
         self.origin: tuple[Storage, int] | None = None if origin is None else (origin, origin.version)
-        self.doubtful = False
+        self.copies: list[Storage] = []
         self._writes: list[tuple[Ranges, Node]] = []
         self.argument = argument
 
@@ -83,57 +80,49 @@ class Storage:
         self._base = value
         self._writes.clear()
 
+    @property
+    def shape(self) -> Shape:
+        return self._base.shape
+
+    def outline(self, steps: Sequence[Step]) -> np.ndarray | None:
+        """An array without data that lies as the view `steps` does, as far as that is known."""
+        return None if self.lies is None else outline(self._base.type, self.lies.strides, steps)
+
+    def assumed(self, steps: Sequence[Step]) -> np.ndarray | None:
+        """As `outline`, of memory in C order where its layout is not known."""
+        return outline(self._base.type, (self.lies or IN_ORDER).strides, steps)
+
     def keeps(self, steps: Sequence[Step], shape: Shape) -> bool:
-        """Is the view `steps`, reshaped, still a view? As long as the memory lies in C order: see `needs_order`."""
-        return self._lies((*steps, ("reshape", shape))) is not None
+        """Is the view `steps`, reshaped, still a view, and no copy?"""
+        if not steps and (self.lies or IN_ORDER).strides is None:
+            return True
+        array = self.assumed(steps)
+        return array is not None and reshaped(array, shape) is not None
 
-    def in_order(self, steps: Sequence[Step]) -> bool:
-        """Do the elements of the view `steps` lie one after the other, as long as the memory lies in C order?"""
-        lies = None if any(op in ("real", "imag") for op, _ in steps) else self._lies(steps)
-        if lies is None:
-            return False
-        extents, strides = lies
-        plain = contiguous(extents)
-        return 0 in extents or all(s == p or n == 1 for s, p, n in zip(strides, plain, extents, strict=True))
+    def relied(self) -> frozenset[int]:
+        """The arguments whose layout decides this one's. TraceError where it is not known."""
+        if self.lies is None:
+            raise TraceError(
+                "what is a view here, and what a copy, depends on how NumPy laid out a computed array, which is not "
+                "known of this one. Copy it into C order before (x.copy()), or write through the array itself"
+            )
+        return self.lies.arguments
 
-    def _lies(self, steps: Sequence[Step]) -> tuple[Shape, tuple[int, ...]] | None:
-        """Shape and strides of the view `steps` of memory in C order; None where NumPy would copy."""
-        extents, strides = self._base.shape, contiguous(self._base.shape)
-        for op, attr in steps:
-            if op in ("real", "imag", "bitcast"):
-                continue  # the same elements, or every other number of them
-            view = "reshape" if op in ("squeeze", "flat") else op
-            after = view_strides(view, (attr,), extents, strides)
-            if after is None:
-                return None
-            extents, strides = row(view).type([TensorType(np.dtype(bool), extents)], (attr,)).shape, after
-        return extents, strides
+    def origins(self) -> Iterator[tuple[Storage, int]]:
+        """The memory that this was copied from, what that was copied from, and so on, each with its version then."""
+        at = self.origin
+        while at is not None:
+            yield at
+            at = at[0].origin
 
-    def needs_order(self) -> set[Node]:
-        """The inputs that must lie in C order for this memory to do so.
-
-        TraceError where NumPy may have laid the memory out in another order.
-        """
-        inputs: set[Node] = set()
-        stack = [] if self._ordered else [self._made]
-        seen = set(stack)
-        while stack:
-            n = stack.pop()
-            if n.op == "input":
-                inputs.add(n)
-            elif n.op == "transpose":
-                raise TraceError(
-                    "a write through a reshape: whether it is a view here depends on how NumPy laid out a transposed "
-                    "array. Copy before the reshape (x.copy()), or write through the array itself"
-                )
-            elif row(n.op).role is not Role.CONTRACTION:  # products lie in C order, others may not
-                stack += [a for a in n.args if a not in seen]
-                seen.update(n.args)
-        return inputs
-
-    def unsure(self) -> bool:
-        """Has a copy of this memory, or the memory it was copied from, changed since?"""
-        return self.doubtful or (self.origin is not None and self.origin[0].version != self.origin[1])
+    def doubted(self) -> frozenset[int]:
+        """The arguments whose layout decides the present value: something has changed that this may be a view of, or a
+        view of this, in another layout."""
+        doubted = [self] if self.copies else []
+        for source, version in self.origins():
+            if source.version != version or any(copy is not self for copy in source.copies):
+                doubted.append(source)
+        return frozenset[int]().union(*(source.relied() for source in doubted))
 
     def _slice(self, wanted: Ranges) -> Node | None:
         """The slice `wanted`, unless the writes since cover parts of it."""

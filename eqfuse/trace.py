@@ -45,6 +45,7 @@ from eqfuse.frontends.selection import Selection
 from eqfuse.frontends.stand_ins import stand_ins
 from eqfuse.ir import Graph, Node, TensorType, const, input_node
 from eqfuse.pytree import LEAF, NUMBER, SCALAR, Static, Structure, flatten, paths, unflatten
+from eqfuse.strides import Strides, strides_of
 from eqfuse.symbolic import SymbolicSpec, symbolic_shape
 from eqfuse.tracer import Trace, Tracer, argument
 
@@ -52,12 +53,12 @@ SCALARS = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.flo
 
 
 class Spec:
-    """Stands for an array argument of which only shape and dtype matter."""
+    """Stands for an array argument of which only shape and dtype matter, and sometimes how it lies in memory."""
 
-    __slots__ = ("type",)
+    __slots__ = ("type", "strides")
 
-    def __init__(self, type: TensorType) -> None:
-        self.type = type
+    def __init__(self, type: TensorType, strides: Strides = None) -> None:
+        self.type, self.strides = type, strides
 
     def __repr__(self) -> str:
         return f"spec({self.type.shape}, {self.type.dtype.name!r})"
@@ -102,7 +103,7 @@ class CallSignature:
     results: Structure
     sources: tuple[int, ...]  # of the graph's outputs, the one that each result is
     written: tuple[int, ...]  # inputs changed in place: the graph's last outputs are what they become
-    ordered: tuple[int, ...]  # inputs that must lie in C order, because the function writes through a reshape
+    layouts: tuple[tuple[int, Strides], ...]  # inputs whose layout in memory decides what the function does: their own
     draws: tuple[Draw, ...]  # random numbers that a call draws, in this order: the graph's last inputs
     generators: tuple[int, ...]  # places of the random generators among the leaves of the arguments
 
@@ -120,17 +121,14 @@ class CallSignature:
     @cached_property
     def pure(self) -> bool:
         """Does a call neither change its arguments, nor ask how they lie in memory, nor draw random numbers?"""
-        return not (self.written or self.ordered or self.draws or self.generators)
+        return not (self.written or self.layouts or self.draws or self.generators)
 
     def feed(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """One array per graph input, random numbers drawn now. ShapeError for one that NumPy would not change so."""
         arrays = [leaf for i, leaf in enumerate(leaves) if i not in self.generators]
-        for i in self.ordered:
-            if not arrays[i].flags.c_contiguous:
-                raise ShapeError(
-                    "the function writes to an argument, or to a reshape of it, which is a view only of arrays in C "
-                    "order: pass a copy of it, np.ascontiguousarray(x)"
-                )
+        for i, strides in self.layouts:
+            if strides_of(arrays[i]) != strides:
+                raise ShapeError(_other_layout(arrays[i], strides))
         for i in self.written:
             if not arrays[i].flags.writeable:
                 raise ShapeError("the function changes an argument in place that is read-only: pass a copy of it")
@@ -155,6 +153,15 @@ class CallSignature:
     def rebuild(self, results: Sequence[Any]) -> Any:
         """What the function returns, around `results`."""
         return unflatten(self.results, results)
+
+
+def _other_layout(array: Any, strides: Strides) -> str:
+    wanted = "in C order" if strides is None else f"with strides {strides}"
+    return (
+        "what the function does depends on how an argument lies in memory: it was traced for one "
+        f"{wanted}, this one has strides {array.strides}. Pass a copy of it (np.ascontiguousarray(x)), compile for an "
+        "example that lies so, or call the function through ef.jit, which does"
+    )
 
 
 def _sharing(arrays: Sequence[Any]) -> Iterator[tuple[int, int]]:
@@ -237,6 +244,7 @@ def trace(
     (args, kwargs), fixed = split_static(parameters, names, example_args, example_kwargs)
     leaves, structure = flatten((args, kwargs))
     inputs: list[Node] = []
+    layouts: list[Strides] = []
     with Trace() as run, stand_ins([fn, *_classes(structure)]):
         stands: list[Any] = []
         for place, (leaf, name) in enumerate(zip(leaves, input_names(parameters, structure), strict=True)):
@@ -245,7 +253,9 @@ def trace(
                 continue
             t, weak = leaf_type(leaf, name)
             inputs.append(input_node(name, t))
-            stands.append(argument(inputs[-1], len(inputs) - 1, isinstance(leaf, np.generic), weak))
+            strides = layout_of(leaf)
+            layouts.append(strides)
+            stands.append(argument(inputs[-1], len(inputs) - 1, isinstance(leaf, np.generic), weak, strides))
         traced_args, traced_kwargs = unflatten(structure, stands)
         result = _call(fn, parameters, traced_args, traced_kwargs, fixed)
         _refuse_changed_containers(structure, stands, (traced_args, traced_kwargs))
@@ -253,11 +263,12 @@ def trace(
         written = tuple(sorted(run.written))
         nodes, sources, results = _outputs(outputs, results, written)
         own = [t for t in stands if isinstance(t, Tracer)]
+        _refuse_reshaped(inputs, own)
         nodes += [own[i].node for i in written]
-    ordered = tuple(i for i, n in enumerate(inputs) if n in run.ordered)
+    relied = tuple((i, layouts[i]) for i in sorted(run.layouts))
     generators = tuple(i for i, leaf in enumerate(leaves) if isinstance(leaf, GENERATORS))
     draws = tuple(draw for _, draw in run.draws)
-    signature = CallSignature(parameters, names, structure, results, sources, written, ordered, draws, generators)
+    signature = CallSignature(parameters, names, structure, results, sources, written, relied, draws, generators)
     return Graph((*inputs, *(n for n, _ in run.draws)), tuple(nodes), signature)
 
 
@@ -268,6 +279,15 @@ def _refuse_changed_containers(structure: Structure, stands: list[Any], argument
             "the function changes a container among its arguments (an item, a field, its length): the caller's would "
             "stay as it is. Return what is new, or write into the arrays themselves: d['x'][...] = value"
         )
+
+
+def _refuse_reshaped(inputs: list[Node], stands: list[Tracer]) -> None:
+    for n, t in zip(inputs, stands, strict=True):
+        if t.shape != n.shape:
+            raise TraceError(
+                f"the function assigns to the shape of the argument {n.attrs[0]!r}: the caller's array would keep its "
+                "own. Write x = x.reshape(...)"
+            )
 
 
 def _classes(structure: Structure) -> Iterable[type]:
@@ -331,6 +351,13 @@ def leaf_type(leaf: Any, name: str) -> tuple[TensorType, bool]:
         f"the argument {name!r} is a {kind}, not an array, a number, or a container of these. "
         "Name it in static_argnames, or convert it by np.asarray"
     )
+
+
+def layout_of(leaf: Any) -> Strides:
+    """How an argument lies in memory: numbers, and `Spec`s that do not say, in C order."""
+    if isinstance(leaf, Spec):
+        return leaf.strides
+    return strides_of(leaf) if not isinstance(leaf, Tracer) and hasattr(leaf, "strides") else None
 
 
 def input_names(parameters: inspect.Signature | None, structure: Structure) -> list[str]:

@@ -21,7 +21,8 @@ from eqfuse.known import known
 from eqfuse.ndarray import NdarrayFace, lazy
 from eqfuse.ops import row
 from eqfuse.ops.elementwise import broadcast_shapes
-from eqfuse.storage import Access, Step, Storage, taken
+from eqfuse.storage import Access, Storage, taken
+from eqfuse.strides import IN_ORDER, Lies, Step, Strides, copied, in_columns, is_line, read_order, runs_in_order
 
 MAX_NODES = 100_000
 _state = threading.local()
@@ -33,7 +34,7 @@ class Trace:
     def __init__(self) -> None:
         self.steps = 0
         self.written: set[int] = set()  # arguments changed in place
-        self.ordered: set[Node] = set()  # inputs that must lie in C order for the trace to hold
+        self.layouts: set[int] = set()  # arguments whose layout in memory the trace relies on
         self.known: dict[Node, np.ndarray | None] = {}
         self.draws: list[tuple[Node, Any]] = []  # inputs that a call fills with random numbers, and how
 
@@ -86,8 +87,7 @@ class Tracer(NdarrayFace):
         if self._version != self._storage.version:
             self._rely_on_order()
             self._node, self._version = None, self._storage.version
-        if self._storage.unsure():
-            self._trace.ordered |= (self._storage.origin or (self._storage,))[0].needs_order()
+        self._trace.layouts |= self._storage.doubted()
         if self._node is None:
             self._node = self._storage.read(self._steps)
         return self._node
@@ -102,19 +102,20 @@ class Tracer(NdarrayFace):
             return wrap(taken(self.node, steps), access, self.weak)
         if self._version != self._storage.version:
             self._rely_on_order()
-        made, storage, before = self._type, self._storage, self._steps
+        made, storage, before, reach = self._type, self._storage, self._steps, access or self._access
         for op, attr in steps:
             if _changes_nothing(op, attr, made.shape):
                 continue
             after = row("reshape" if op == "flat" else op).type([made], (attr,))
-            if op == "reshape" and _without_ones(after.shape) == _without_ones(made.shape):
+            if op == "reshape" and _always_view(made.shape, after.shape):
                 op = "squeeze"
-            if op == "reshape" and before and not storage.keeps(before, attr):
-                storage, before = Storage(tidy.reshape(storage.read(before), attr), origin=storage), ()
+            if op == "reshape" and not storage.keeps(before, attr):
+                storage, before = Storage(tidy.reshape(storage.read(before), attr), origin=storage, lies=IN_ORDER), ()
+                reach = access or Access.WRITABLE
             else:
                 before = (*before, (op, attr))
             made = after
-        return Tracer(made, storage, before, access or self._access)
+        return Tracer(made, storage, before, reach)
 
     def sliced(self, shape: Shape, steps: Sequence[Step]) -> Tracer:
         """As `viewed`, by slices, flips and squeezes that change something and together give `shape`."""
@@ -124,16 +125,71 @@ class Tracer(NdarrayFace):
             self._rely_on_order()
         return Tracer(TensorType(self._type.dtype, shape), self._storage, (*self._steps, *steps), self._access)
 
-    def raveled(self) -> Tracer:
-        """One axis, as np.ravel: a view of memory that lies in C order without gaps, otherwise a copy."""
+    @property
+    def lies(self) -> Lies | None:
+        """How the memory that this is a view of is laid out."""
+        return self._storage.lies
+
+    def lie(self, lies: Lies | None) -> None:
+        """Say how NumPy lays out the new array that this is."""
+        if self._steps:  # a view of what an implementation has made on the way
+            self._storage, self._steps = Storage(self.node), ()
+            self._version = 0
+        self._storage.lies = lies
+
+    def is_of(self, others: Sequence[Tracer]) -> bool:
+        """Does this share memory with any of `others`?"""
+        return any(self._storage is other._storage for other in others)
+
+    def outline(self) -> np.ndarray | None:
+        """An array without data that lies as this one does; None where that is not known."""
+        return self._storage.outline(self._steps)
+
+    def lying(self) -> np.ndarray:
+        """As `outline`, which the trace then relies on."""
+        self._trace.layouts |= self._storage.relied()
+        found = self.outline()
+        if found is None:
+            raise TraceError("how this view of an array lies in memory is not known: copy it before (x.copy())")
+        return found
+
+    def runs_in_order(self) -> bool:
+        """Is this, as far as is known, an array in C order, or a part of one?"""
+        return self.lies is not None and self.lies.strides is None and runs_in_order(self._steps)
+
+    def ordered(self, order: str) -> Tracer:
+        """This array if it lies in the memory order "C" or "F", else a copy that does."""
+        if self._access is Access.SCALAR:
+            return self
+        return self._in_place(self.shape) if self._has_no_gaps(order) else self.copy(order, self._storage)
+
+    def raveled(self, order: str = "C") -> Tracer:
+        """One axis, as np.ravel: a view of memory without gaps in that order, otherwise a copy."""
         flat = (self.size,)
         if self._access is Access.SCALAR:
             return self.viewed(("reshape", flat))
-        made = TensorType(self.dtype, flat)
-        if not self._storage.in_order(self._steps):
-            copy = Storage(tidy.reshape(self.node, flat), origin=self._storage)
-            return Tracer(made, copy, (), Access.WRITABLE)
-        return Tracer(made, self._storage, (*self._steps, ("reshape", flat)), self._access)
+        turned = self.in_columns() if order == "F" else self
+        if turned._has_no_gaps("C"):
+            return turned._in_place(flat)
+        return turned.copy("C", self._storage).viewed(("reshape", flat))
+
+    def _has_no_gaps(self, order: str) -> bool:
+        """Does the view, as far as is known, lie in one piece in that memory order?"""
+        array = self._storage.assumed(self._steps)
+        return array is not None and bool(array.flags.f_contiguous if order == "F" else array.flags.c_contiguous)
+
+    def _in_place(self, shape: Shape) -> Tracer:
+        """The view in another shape, or in its own, which is one as long as the array lies as it does."""
+        type = TensorType(self.dtype, shape)
+        return Tracer(type, self._storage, (*self._steps, ("reshape", shape)), self._access)
+
+    def in_columns(self) -> Tracer:
+        """The view with all axes reversed."""
+        return self.viewed(("transpose", tuple(range(self.ndim))[::-1]))
+
+    def in_read_order(self) -> Tracer:
+        """The view whose axes are as the memory order "K" goes through them, which the trace then relies on."""
+        return self if is_line(self.shape) else self.viewed(("transpose", tuple(read_order(self.lying()))))
 
     def assign(self, value: Any, casting: str = "unsafe") -> None:
         """``self[...] = value``: broadcast to this array's shape and cast to its dtype by the rule `casting`."""
@@ -147,11 +203,10 @@ class Tracer(NdarrayFace):
             raise TraceError("assignment destination is read-only, as in NumPy: copy the array first (x.copy())")
         new = fitted(value, self._type, casting)
         self._rely_on_order()
-        if self._storage.origin is not None:
-            source, _ = self._storage.origin
-            source.doubtful = True
+        for source, _ in self._storage.origins():
+            source.copies.append(self._storage)
             if source.argument is not None:
-                self._trace.ordered |= source.needs_order()
+                self._trace.layouts |= source.relied()
         if self._storage.argument is not None:
             self._trace.written.add(self._storage.argument)
         self._storage.write(self._steps, new)
@@ -172,7 +227,7 @@ class Tracer(NdarrayFace):
 
     def _rely_on_order(self) -> None:
         if "reshape" in [op for op, _ in self._steps]:
-            self._trace.ordered |= self._storage.needs_order()
+            self._trace.layouts |= self._storage.relied()
 
     # what is known without computing
 
@@ -189,13 +244,18 @@ class Tracer(NdarrayFace):
         return self._access is Access.SCALAR
 
     @property
+    def writable(self) -> bool:
+        return self._access is Access.WRITABLE
+
+    @property
     def tensor_type(self) -> TensorType:
         return self._type
 
     @property
     def argument(self) -> int | None:
         """The input whose memory this array is, all of it and not a view."""
-        return None if self._steps else self._storage.argument
+        whole = all(step == ("reshape", self._storage.shape) for step in self._steps)  # as `ordered` leaves it
+        return self._storage.argument if whole else None
 
     @property
     def dtype(self) -> np.dtype:
@@ -312,7 +372,17 @@ class Tracer(NdarrayFace):
         return Tracer(type, self._storage, (*self._steps, (op, ())), self._access)
 
     @property
-    def flat(self) -> Tracer:
+    def flat(self) -> Any:
+        from eqfuse.frontends.flat import Flat
+
+        return Flat(self)
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        self.flat[:] = value
+
+    def flattened(self) -> Tracer:
+        """The view of one axis, in C order, that NumPy writes through in every memory order."""
         if self._access is Access.SCALAR:
             return self.viewed(("reshape", (1,)))
         step: Step = ("flat", (self.size,))
@@ -325,16 +395,37 @@ class Tracer(NdarrayFace):
         if not castable(self.dtype, wanted, casting):
             raise ShapeError(f"cannot cast {self.dtype} to {wanted} by the rule {casting!r}")
         if not copy and wanted == self.dtype:
-            return self
-        return wrap(tidy.cast(self.node, wanted), self._access)
+            return self.conforming(order)
+        return wrap(tidy.cast(self.node, wanted), self._access, lies=self._copied(order, wanted))
 
-    def copy(self, order: str = "C") -> Tracer:
+    def conforming(self, order: str | None) -> Tracer:
+        """This array if it lies in that memory order, else a copy that does."""
+        if order == "A" and not is_line(self.shape):
+            return self if self.lying().flags.forc else self.copy("A")
+        return self.ordered(order) if order in ("C", "F") else self
+
+    def copy(self, order: str = "C", origin: Storage | None = None) -> Tracer:
         access = Access.SCALAR if self._access is Access.SCALAR else Access.WRITABLE
-        return Tracer(self._type, Storage(self.node, ordered=order == "C"), (), access)
+        return Tracer(self._type, Storage(self.node, origin=origin, lies=self._copied(order, self.dtype)), (), access)
+
+    def _copied(self, order: str, dtype: np.dtype) -> Lies | None:
+        """How a copy in a memory order lies."""
+        if order not in ("C", "F", "A", "K"):
+            raise ShapeError(f"the memory order is one of 'C', 'F', 'A', 'K', not {order!r}")
+        if order == "C" or is_line(self.shape):
+            return IN_ORDER
+        if order == "F":
+            return Lies(in_columns(self.shape, dtype.itemsize))
+        if self.lies is None or self.runs_in_order():
+            return self.lies
+        array = self.outline()
+        return None if array is None else Lies(copied(array, order, dtype), self.lies.arguments)
 
 
-def _without_ones(shape: Shape) -> Shape:
-    return tuple([n for n in shape if n != 1])
+def _always_view(shape: Shape, wanted: Shape) -> bool:
+    """Is a reshape a view however the array lies in memory?"""
+    before, after = ([n for n in given if n != 1] for given in (shape, wanted))
+    return before == after or len(before) < 2
 
 
 def _changes_nothing(op: str, attr: tuple, shape: Shape) -> bool:
@@ -345,13 +436,14 @@ def _changes_nothing(op: str, attr: tuple, shape: Shape) -> bool:
     return attr == (tuple(range(len(shape))) if op == "transpose" else shape)
 
 
-def wrap(value: Node, like: Access | None = None, weak: bool = False) -> Tracer:
+def wrap(value: Node, like: Access | None = None, weak: bool = False, lies: Lies | None = None) -> Tracer:
     """A tracer for `value`, with memory of its own. Of rank 0 it is a scalar, as NumPy's results are, unless `like`."""
     scalar = value.shape == () and like is not Access.WRITABLE
-    return Tracer(value.type, Storage(value), (), Access.SCALAR if scalar else Access.WRITABLE, weak)
+    memory = Storage(value, lies=IN_ORDER if is_line(value.shape) else lies)
+    return Tracer(value.type, memory, (), Access.SCALAR if scalar else Access.WRITABLE, weak)
 
 
-def argument(value: Node, place: int, scalar: bool, weak: bool) -> Tracer:
+def argument(value: Node, place: int, scalar: bool, weak: bool, strides: Strides = None) -> Tracer:
     """The tracer that stands for an argument of the traced function: the input at `place`."""
     access = Access.SCALAR if scalar or weak else Access.WRITABLE
-    return Tracer(value.type, Storage(value, place), (), access, weak)
+    return Tracer(value.type, Storage(value, place, lies=Lies(strides, frozenset({place}))), (), access, weak)

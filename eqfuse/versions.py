@@ -10,19 +10,22 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from eqfuse.pytree import Structure
+from eqfuse.strides import Strides
 
 
 class Key(NamedTuple):
-    """What a program of `ef.jit` depends on. `leaves`: (class where it matters, shape, dtype) of each one."""
+    """What a program of `ef.jit` depends on. `leaves`: (class where it matters, shape, dtype) of each one. `layouts`:
+    strides of arrays, by place among the graph's inputs, where they decide what the function does."""
 
     structure: Structure
     leaves: tuple[tuple[Any, Any, Any], ...]
     statics: tuple[tuple[str, Hashable], ...]
+    layouts: tuple[tuple[int, Strides], ...] = ()
 
     def without_extents(self) -> Key:
-        """The key of all calls that differ from this one in the extents of their arrays alone."""
+        """The key of all calls that differ from this one in the extents and layouts of their arrays alone."""
         leaves = ((kind, None if shape is None else len(shape), dtype) for kind, shape, dtype in self.leaves)
-        return self._replace(leaves=tuple(leaves))
+        return self._replace(leaves=tuple(leaves), layouts=())
 
 
 def changing(keys: Sequence[Key], names: Sequence[str]) -> tuple[str, str]:
@@ -43,19 +46,21 @@ def changing(keys: Sequence[Key], names: Sequence[str]) -> tuple[str, str]:
     for key_name, _ in keys[-1].statics:
         values = {dict(key.statics).get(key_name) for key in alike}
         found.append((len(values), f"the static argument {key_name!r}", ""))
+    found.append((len({key.layouts for key in alike}), "how the arrays lie in memory", ""))
     found.append((1 + len({key.structure for key in keys}), "the nesting of the arguments", ""))
     _, what, advice = max(found, key=lambda f: f[0])
     return what, advice
 
 
 class Version:
-    """A program, the structure of its results, and `how` it came to be."""
+    """A program, the structure of its results, the layouts of arrays that it relies on, and `how` it came to be."""
 
-    __slots__ = ("program", "results", "how", "used", "key", "flat")
+    __slots__ = ("program", "results", "layouts", "how", "used", "key", "flat")
 
-    def __init__(self, program: Any, results: Any, how: str) -> None:
+    def __init__(self, program: Any, signature: Any, how: str) -> None:
         self.program = program
-        self.results = results
+        self.results: Any = None if signature is None else signature.results
+        self.layouts: tuple[tuple[int, Strides], ...] = () if signature is None else signature.layouts
         self.how = how
         self.used = 0
         self.key: Any = None

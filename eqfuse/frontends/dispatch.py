@@ -14,11 +14,13 @@ import numpy as np
 
 from eqfuse.errors import TraceError, UnsupportedOp
 from eqfuse.frontends import refused
+from eqfuse.frontends.laid_out import lay_out
 from eqfuse.frontends.numpy_masked import MASKED
 from eqfuse.frontends.promotion import defers, elementwise, holds_tracer, lift
 from eqfuse.frontends.registry import FUNCTIONS, METHODS, UFUNCS, title
 from eqfuse.ir import const
 from eqfuse.storage import Access
+from eqfuse.strides import Lies, strides_of
 from eqfuse.tracer import Tracer, wrap
 
 
@@ -39,6 +41,9 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict
     results = _call(name, implementation, inputs, kwargs)
     if where is not True and method == "__call__":
         results = _chosen(where, results, out)
+        kwargs["where"] = where
+    if out is None:
+        lay_out(ufunc if method == "__call__" else getattr(ufunc, method), inputs, kwargs, results)
     return _into(name, out, results, kwargs.get("casting", "same_kind"))
 
 
@@ -60,7 +65,10 @@ def call_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) ->
         out, args[place] = args[place], None
     if function in _FOLDS and len(args) < 3:
         _fold_in(out, kwargs)
-    return _into(name, out, _call(name, implementation, args, kwargs), kwargs.get("casting", "same_kind"))
+    results = _call(name, implementation, args, kwargs)
+    if out is None:
+        lay_out(function, args, kwargs, results)
+    return _into(name, out, results, kwargs.get("casting", "same_kind"))
 
 
 _FOLDS = (np.sum, np.prod, np.cumsum, np.cumprod, np.cumulative_sum, np.cumulative_prod)
@@ -85,7 +93,10 @@ def _value(leaf: Any) -> Any:
 
 
 def _constant(leaf: Any) -> Any:
-    return wrap(const(leaf), Access.WRITABLE) if type(leaf) is np.ndarray else leaf
+    if type(leaf) is not np.ndarray:
+        return leaf
+    made = wrap(const(leaf), Access.WRITABLE, lies=Lies(strides_of(leaf)))
+    return made if leaf.flags.writeable else made.viewed(access=Access.READ_ONLY)
 
 
 def _mapped(tree: Any, change: Callable[[Any], Any]) -> Any:

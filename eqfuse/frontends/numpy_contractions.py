@@ -133,12 +133,12 @@ def einsum(*operands: Any, optimize: Any = True, dtype: Any = None, casting: str
     arrays = [lift(a) for a in given]
     if dtype is None and common_dtype(arrays) in ADDED:
         raise ShapeError(f"einsum is not defined for {common_dtype(arrays).name}, in NumPy either; use .astype first")
-    if dtype is not None:
-        arrays = [a.astype(dtype) for a in arrays]
     inputs, output, path = _path(equation, *(a.shape for a in arrays))
-    if len(arrays) == 1 and dtype is None and set(inputs) == set(output):  # NumPy gives a view, which can be written to
+    if len(arrays) == 1 and set(inputs) == set(output):  # NumPy gives a view, which can be written to
         view, subscript = _without_repeats(arrays[0], inputs)
         return transpose(view, [subscript.index(letter) for letter in output])
+    if dtype is not None:
+        arrays = [a.astype(dtype, casting=casting, copy=False) for a in arrays]
     terms = [
         _without_repeats(wrap(n), subscript)
         for n, subscript in zip(common(arrays), inputs.split(","), strict=True)

@@ -80,7 +80,8 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     if indexing == "xy" and rank > 1:
         places[:2] = [1, 0]
     axes = [lift(x).reshape([-1 if i == at else 1 for i in range(rank)]) for x, at in zip(xi, places, strict=True)]
-    return tuple(axes) if sparse else tuple(x.copy() for x in broadcast_arrays(*axes))
+    made = axes if sparse else broadcast_arrays(*axes)
+    return tuple(x.copy() for x in made) if copy else tuple(made)
 
 
 def _masked(m: Any, mask: np.ndarray) -> Tracer:

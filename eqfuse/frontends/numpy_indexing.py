@@ -14,6 +14,7 @@ import numpy as np
 
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends import tidy
+from eqfuse.frontends.laid_out import laid_as
 from eqfuse.frontends.numpy_layout import broadcast_shape, broadcast_to
 from eqfuse.frontends.numpy_reductions import negative_axes, one_axis
 from eqfuse.frontends.promotion import elementwise, fitted, lift
@@ -216,7 +217,14 @@ def _gather(x: Tracer, arrays: list[tuple[int, Tracer]]) -> Tracer:
     """Integer arrays along the axes they stand at, broadcast together as NumPy does."""
     order, at, shape, flat = _selected(x, arrays)
     merged = tidy.reshape(tidy.transpose(x.node, order), shape)
-    return wrap(node("take", (merged, flat.node), (at - len(shape),)), Access.WRITABLE if flat.ndim else None)
+    made = wrap(node("take", (merged, flat.node), (at - len(shape),)), Access.WRITABLE if flat.ndim else None)
+    return laid_as(_taken_first, (x, [axis for axis, _ in arrays], [at for _, at in arrays]), made)
+
+
+def _taken_first(x: np.ndarray, axes: list[int], indices: list[np.ndarray]) -> np.ndarray:
+    """Of small arrays: the first element along each of `axes`, as often as `indices` says."""
+    places = dict(zip(axes, (np.multiply(i, 0, dtype=np.intp, casting="unsafe") for i in indices), strict=True))
+    return x[tuple(places.get(axis, _ALL) for axis in range(x.ndim))]
 
 
 def _scatter(x: Tracer, arrays: list[tuple[int, Tracer]], value: Any, mode: str) -> None:

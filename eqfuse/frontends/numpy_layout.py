@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from eqfuse.errors import ShapeError, UnsupportedOp
+from eqfuse.errors import ShapeError
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import known
 from eqfuse.frontends.numpy_reductions import negative_axes, one_axis
@@ -37,18 +37,39 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
         wanted = tuple(x.size // rest if n == -1 else n for n in wanted)
     if math.prod(wanted) != x.size or any(n < 0 for n in wanted):
         raise ShapeError(f"cannot reshape {x.size} elements, shape {x.shape}, into {wanted}")
+    if order == "A":
+        order = "F" if _in_columns(x) else "C"
+    if order not in ("C", "F"):
+        raise ShapeError(f"reshape takes its elements in the order 'C', 'F' or 'A', not {order!r}")
+    made = _reshaped(x.copy() if copy else x, wanted, order)
+    if copy is False:
+        if not made.is_of([x]):
+            raise ShapeError("Unable to avoid creating a copy while reshaping.")
+        x.lying()
+    return made
+
+
+def _reshaped(x: Tracer, shape: tuple[int, ...], order: str) -> Tracer:
     if order == "C":
-        return x.copy().viewed(("reshape", wanted)) if copy else x.viewed(("reshape", wanted))
-    if order != "F":
-        raise UnsupportedOp(f"reshape with order={order!r} depends on the memory layout; use 'C' or 'F'")
-    columns = ("transpose", tuple(range(x.ndim))[::-1]), ("reshape", wanted[::-1])
-    return x.viewed(*columns, ("transpose", tuple(range(len(wanted)))[::-1]))
+        return x.viewed(("reshape", shape))
+    return x.in_columns().viewed(("reshape", shape[::-1])).in_columns()
+
+
+def _in_columns(x: Tracer) -> bool:
+    """Does `x` lie in Fortran order, and not in C order too?"""
+    return x.ndim > 1 and not x.scalar and bool(x.lying().flags.fnc)
 
 
 @implements(np.ravel)
 def ravel(a: Any, order: str = "C") -> Tracer:
     x = lift(a)
-    return x.raveled() if order in "CAK" else reshape(x, (x.size,), order)
+    if order == "A":
+        order = "F" if _in_columns(x) else "C"
+    if order in ("C", "F"):
+        return x.raveled(order)
+    if order != "K":
+        raise ShapeError(f"ravel takes its elements in the order 'C', 'F', 'A' or 'K', not {order!r}")
+    return x.in_read_order().raveled()
 
 
 @implements(np.transpose, np.permute_dims)
@@ -149,7 +170,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tracer:
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Tracer, ...]:
     arrays = [lift(a) for a in args]
     shape = broadcast_shape(arrays)
-    return tuple(broadcast_to(x, shape) for x in arrays)
+    return tuple(x if x.shape == shape and not x.scalar else broadcast_to(x, shape) for x in arrays)
 
 
 def broadcast_shape(arrays: Sequence[Tracer]) -> tuple[int, ...]:
@@ -356,4 +377,4 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Tracer:
 
 @implements(np.astype)
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: None = None) -> Tracer:
-    return lift(x).astype(dtype)
+    return lift(x).astype(dtype, copy=copy)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
-from eqfuse.frontends import numpy_reductions
+from eqfuse.frontends import numpy_reductions, tidy
 from eqfuse.frontends.accepted import known
 from eqfuse.frontends.numpy_layout import broadcast_to, concatenate
 from eqfuse.frontends.numpy_reductions import Axis, finish, negative_axes
@@ -40,9 +40,9 @@ def _left(x: Tracer, axis: Axis, made: Tracer, axes: tuple[int, ...], keepdims: 
     """`made`, where reduced axes stay with extent 1, in the shape the user asked for."""
     lead = made.shape[: made.ndim - (1 if axis is None else x.ndim + (axis == ()))]
     if axis is None:
-        return made.reshape((*lead, *(1,) * x.ndim) if keepdims else lead)
+        return wrap(tidy.reshape(made.node, (*lead, *(1,) * x.ndim) if keepdims else lead))
     if axis == ():
-        return made.reshape((*lead, *x.shape))
+        return wrap(tidy.reshape(made.node, (*lead, *x.shape)))
     return made if keepdims else finish(made.node, axes, False)
 
 

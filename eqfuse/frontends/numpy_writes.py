@@ -81,14 +81,14 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     if at.size and not x.size:
         raise ShapeError("np.put: an empty array has no place to put values")
     if new.size and at.size:
-        assign_items(x.flat, at, lazy.resize(new, at.shape))
+        assign_items(x.flattened(), at, lazy.resize(new, at.shape))
 
 
 @implements(np.put_along_axis)
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
     x, at = _written(arr, "np.put_along_axis"), lift(indices)
     if axis is None:
-        x, axis = x.flat, 0
+        x, axis = x.flattened(), 0
     if at.ndim != x.ndim:
         raise ShapeError(f"np.put_along_axis: indices of shape {at.shape} and an array of shape {x.shape}")
     (along,) = negative_axes(axis, x.ndim)
@@ -107,4 +107,4 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     end = x.shape[1] ** 2 if x.ndim == 2 and not wrap else x.size
     count = len(range(0, min(end, x.size), step))
     if new.size and count:
-        x.flat[0 : min(end, x.size) : step] = lazy.resize(new, (count,)) if new.ndim else val
+        x.flattened()[0 : min(end, x.size) : step] = lazy.resize(new, (count,)) if new.ndim else val

@@ -15,9 +15,11 @@ from eqfuse.dtypes import castable, inexact
 from eqfuse.errors import ShapeError
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import plain_array
+from eqfuse.frontends.laid_out import of_elementwise
 from eqfuse.ir import Literal, Node, Shape, TensorType, const, node
 from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import dtype_name, loop_dtypes
+from eqfuse.strides import Lies, strides_of
 from eqfuse.tracer import Tracer, lazy, wrap
 
 _WEAK = {"i": int, "f": float, "c": complex}
@@ -31,7 +33,8 @@ def lift(value: Any) -> Tracer:
         return wrap(value.node) if value.weak else value
     if isinstance(value, (list, tuple)) and holds_tracer(value):
         return lazy.stack([lift(v) for v in value])
-    return wrap(const(plain_array(value, "a constant of the traced function")))
+    array = plain_array(value, "a constant of the traced function")
+    return wrap(const(array), lies=Lies(strides_of(array)))
 
 
 def holds_tracer(tree: Any) -> bool:
@@ -103,8 +106,9 @@ def apply(op: str, args: Sequence[Any], attrs: tuple) -> Tracer:
 def elementwise(name: str, *values: Any) -> Tracer:
     """The elementwise operator `name` with NumPy's promotion, casts made explicit."""
     if name == "where":
-        condition = tidy.cast(lift(values[0]).node, np.dtype(bool))
-        return wrap(tidy.elementwise("where", (condition, *common(values[1:]))))
+        chosen = lift(values[0])
+        condition = tidy.cast(chosen.node, np.dtype(bool))
+        return _laid(np.where, (chosen, *values[1:]), tidy.elementwise("where", (condition, *common(values[1:]))))
     operands = [operand(v) for v in values]
     loop = loop_dtypes(name, *promote(operands))
     if name in _COMPARISONS:
@@ -113,7 +117,13 @@ def elementwise(name: str, *values: Any) -> Tracer:
                 return _decided(name, operands, i)
     if name == "power" and loop[-1].kind in "iu" and type(operands[1]) is int and operands[1] < 0:
         raise ShapeError("integers to negative integer powers are not allowed; cast the base to a float first")
-    return wrap(tidy.elementwise(name, [with_dtype(o, d) for o, d in zip(operands, loop, strict=False)]))
+    made = tidy.elementwise(name, [with_dtype(o, d) for o, d in zip(operands, loop, strict=False)])
+    return _laid(np.logical_and if len(operands) == 2 else np.logical_not, operands, made)
+
+
+def _laid(function: Any, operands: Sequence[Any], made: Node) -> Tracer:
+    """The new array that elementwise work gives, laid out as what `function` gives, as every ufunc does."""
+    return wrap(made, lies=of_elementwise(function, [operand(o) for o in operands], made.type))
 
 
 def _decided(name: str, operands: list[Any], out_of_range: int) -> Tracer:

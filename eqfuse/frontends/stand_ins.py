@@ -18,15 +18,18 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.errors import ShapeError, UnsupportedOp
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import PLAIN, supported
 from eqfuse.frontends.converted import REDUCED, Constant, Joining, ReducingLists, taking_lists
-from eqfuse.frontends.dispatch import on_values
+from eqfuse.frontends.dispatch import call_function, on_values
+from eqfuse.frontends.flat import Flat
 from eqfuse.frontends.numpy_random import GENERATORS, TracedGenerator, legacy
 from eqfuse.frontends.promotion import holds_tracer, lift
 from eqfuse.frontends.registry import FUNCTIONS, implements, title
 from eqfuse.ir import const
 from eqfuse.storage import Access
+from eqfuse.strides import IN_ORDER, Lies, in_columns, strides_of
 from eqfuse.tracer import Tracer, current, wrap
 
 _LIBRARIES = {"numpy", "scipy", "eqfuse", *sys.stdlib_module_names} - {"__main__"}
@@ -38,10 +41,8 @@ _LIBRARIES = {"numpy", "scipy", "eqfuse", *sys.stdlib_module_names} - {"__main__
 def _filled(value: int, shape: Any, dtype: Any, order: str) -> Tracer:
     extents = tuple(int(n) for n in shape) if isinstance(shape, (tuple, list)) or np.ndim(shape) else (int(shape),)
     source = const(value, supported(np.dtype(dtype), "the new array"))
-    if order == "F":
-        made = wrap(tidy.broadcast_to(source, extents[::-1]), Access.WRITABLE)
-        return made.viewed(("transpose", tuple(range(len(extents)))[::-1]))
-    return wrap(tidy.broadcast_to(source, extents), Access.WRITABLE)
+    lies = Lies(in_columns(extents, source.dtype.itemsize) if order == "F" else None)
+    return wrap(tidy.broadcast_to(source, extents), Access.WRITABLE, lies=lies)
 
 
 def _zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: None = None, like: None = None) -> Tracer:
@@ -63,37 +64,81 @@ def _full(
 
 
 def _array(
-    object: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "K", subok: bool = False,
+    object: Any, dtype: Any = None, *, copy: bool | None = True, order: str | None = "K", subok: bool = False,
     ndmin: int = 0, like: None = None,
 ) -> Tracer:  # fmt: skip
-    x = _converted(object, dtype)
-    if x is object and copy in (True, np._CopyMode.ALWAYS):
-        x = x.copy()
+    always = copy in (True, np._CopyMode.ALWAYS)
+    never = copy in (False, np._CopyMode.NEVER)
+    x = _converted(object, dtype, order or "K", None if not (always or never) else always)
     return x if x.ndim >= ndmin else x.reshape((1,) * (ndmin - x.ndim) + x.shape)
 
 
-def _asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: bool | None = None, **_: Any) -> Tracer:
-    x = _converted(a, dtype)
-    return x.copy() if copy and x is a else x
+def _asarray(
+    a: Any, dtype: Any = None, order: str | None = None, *, device: None = None, copy: bool | None = None,
+    like: None = None,
+) -> Tracer:  # fmt: skip
+    return _converted(a, dtype, order or "K", copy)
 
 
 def _ascontiguousarray(a: Any, dtype: Any = None, *, like: None = None) -> Tracer:
-    x = _converted(a, dtype)
+    x = _converted(a, dtype, "C")
     return x if x.ndim else x.reshape(1)
 
 
-def _converted(value: Any, dtype: Any) -> Tracer:
-    """`value` as an array: itself if it is one already. One made outside can only be read."""
-    if isinstance(value, Tracer) and not value.scalar:
-        return value if dtype is None else value.astype(dtype, copy=False)
+def _asfortranarray(a: Any, dtype: Any = None, *, like: None = None) -> Tracer:
+    x = _converted(a, dtype, "F")
+    return x if x.ndim else x.reshape(1)
+
+
+_REQUIREMENTS = {
+    "C_CONTIGUOUS": "C", "CONTIGUOUS": "C", "F_CONTIGUOUS": "F", "FORTRAN": "F", "ALIGNED": "A", "WRITEABLE": "W",
+    "OWNDATA": "O", "ENSUREARRAY": "E",
+}  # fmt: skip
+
+
+def _require(a: Any, dtype: Any = None, requirements: Any = None, *, like: None = None) -> Tracer:
+    names = [requirements] if isinstance(requirements, str) else requirements or ()
+    wanted = {str(name).upper()[:1] for name in names}
+    if wanted >= {"C", "F"}:
+        raise ShapeError("np.require: an array cannot be required to lie in C order and in Fortran order")
+    if "O" in wanted:
+        raise UnsupportedOp("np.require: whether an array owns its data is not known while tracing; use x.copy()")
+    order = "C" if "C" in wanted else "F" if "F" in wanted else "A"
+    x = _converted(a, dtype, order)
+    return x.copy(order) if "W" in wanted and not x.writable else x
+
+
+def _converted(value: Any, dtype: Any, order: str, copy: bool | None = None) -> Tracer:
+    """`value` as an array of that dtype and memory order: itself if it is one already, unless `copy` says that it be
+    new. ShapeError where `copy` says that it be not new, and it is."""
+    if isinstance(value, Flat):
+        value = value.raveled()
+    own = isinstance(value, Tracer) and not value.scalar
+    if own:
+        same = dtype is None or np.dtype(dtype) == value.dtype
+        wanted = "K" if order == "A" else order
+        x = value.conforming(wanted) if same else value.astype(dtype, wanted)
+        made = x.copy(order) if copy and x.is_of([value]) else x
+    else:
+        made = _new(value, dtype, order, copy)
+    if copy is False:
+        if not (own and made.is_of([value])):
+            raise ShapeError("Unable to avoid copy while creating an array as requested: leave out copy=False")
+        if order in ("C", "F"):
+            made.lying()
+    return made
+
+
+def _new(value: Any, dtype: Any, order: str, copy: bool | None) -> Tracer:
+    """What is no traced array as one. Where NumPy takes over the memory of one made outside, it can only be read."""
     made = lift(value)
-    given = np.asarray(value, dtype) if not holds_tracer(value) else None
-    node = made.node if given is None else const(given)
-    if dtype is not None:
-        node = tidy.cast(node, supported(np.dtype(dtype), "the new array"))
-    x = wrap(node, Access.WRITABLE)
-    outside = isinstance(value, np.ndarray) and not isinstance(value, Tracer)
-    return x.viewed(access=Access.READ_ONLY) if outside else x
+    if holds_tracer(value):
+        x = wrap(made.node, Access.WRITABLE, lies=IN_ORDER)
+        return x.astype(dtype or made.dtype, "C" if order == "K" else order)
+    given = np.array(value, dtype, copy=copy, order=order)  # type: ignore[call-overload]
+    node = tidy.cast(const(given), supported(given.dtype, "the new array"))
+    x = wrap(node, Access.WRITABLE, lies=Lies(strides_of(given)))
+    return x.viewed(access=Access.READ_ONLY) if np.may_share_memory(given, value) else x
 
 
 def _default_rng(seed: Any = None) -> Any:
@@ -118,7 +163,7 @@ def _constant(function: Callable[..., Any]) -> Callable[..., Any]:
 _MADE: dict[Any, Callable[..., Any]] = {
     np.zeros: _zeros, np.empty: _zeros, np.ones: _ones, np.full: _full,
     np.array: _array, np.asarray: _asarray, np.asanyarray: _asarray,
-    np.ascontiguousarray: _ascontiguousarray, np.asfortranarray: _ascontiguousarray, np.require: _asarray,
+    np.ascontiguousarray: _ascontiguousarray, np.asfortranarray: _asfortranarray, np.require: _require,
     np.random.default_rng: _default_rng, np.random.seed: TracedGenerator(None, np.random.mtrand._rand).refuse("seed"),
 } | {
     function: _constant(function)
@@ -140,6 +185,11 @@ for _function in (
     implements(_function)(_MADE[_function])  # called with like=
 PLAIN.add(Constant)
 _COPIES = (np.zeros_like, np.ones_like, np.empty_like, np.full_like, np.copy, np.meshgrid, np.diag, np.tile)
+
+
+def _dispatched(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the table, also for arguments that hold no tracer."""
+    return lambda *args, **kwargs: call_function(function, args, kwargs)
 
 
 def _stand_in(original: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:
@@ -168,7 +218,7 @@ def _package(module: Any) -> str:
 @functools.cache
 def _stand_ins() -> dict[int, Any]:
     """By the identity of the function it stands for."""
-    made = _MADE | {function: FUNCTIONS[function] for function in _COPIES}
+    made = _MADE | {function: _dispatched(function) for function in _COPIES}
     listed = {id(function): taking_lists(function) for function in FUNCTIONS if function not in made}
     reduced = {id(ufunc): ReducingLists(ufunc) for ufunc in REDUCED}
     joined = {id(np.r_): Joining(np.r_, False), id(np.c_): Joining(np.c_, True)}

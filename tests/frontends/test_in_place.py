@@ -247,34 +247,6 @@ def test_an_argument_of_any_layout_is_changed(layout):
     agrees(change, layout(X.copy()))
 
 
-def test_a_change_through_a_reshape_asks_for_memory_in_order():
-    def change(x: Any) -> Any:
-        x.reshape(-1)[3] = 5.0
-        return x.sum()
-
-    agrees(change, X)
-    with pytest.raises(ef.ShapeError, match="ascontiguousarray"):
-        ef.jit(change)(np.asfortranarray(X))
-
-    def of_a_result(x: Any) -> Any:
-        y = np.sort(x, axis=0)
-        flat = y.T.ravel()
-        y[::-1] = y
-        return flat.copy()
-
-    agrees(of_a_result, X)
-    with pytest.raises(ef.EqfuseError):
-        ef.jit(of_a_result)(np.asfortranarray(X))
-
-    def unclear(x: Any) -> Any:
-        y = x.T + 1
-        y.reshape(-1)[3] = 5.0
-        return y
-
-    with pytest.raises(ef.TraceError, match=r"x\.copy\(\)"):
-        ef.trace(unclear, X)
-
-
 def test_a_scalar_that_is_put_into_stays_what_it_is_as_in_numpy():
     def change(x: Any) -> Any:
         totals = np.inner(x[0], x[0]), np.vecdot(x[0], x[0]), np.tensordot(x[0], x[0], 1)  # the last is an array
@@ -382,33 +354,6 @@ def test_ravel_is_a_view_of_memory_without_gaps_only(take: Callable[[Any], Any])
         y = x.copy()
         np.testing.assert_array_equal(ef.jit(program)(y), program(x))
         np.testing.assert_array_equal(y, x)
-
-
-@pytest.mark.parametrize("order", "CF")
-def test_a_reshape_that_may_be_a_view_is_followed_or_refused(order: str) -> None:
-    """The transpose of an array in Fortran order lies in C order, so its reshape shares memory."""
-
-    def write_then_read(x):
-        transposed = x.T
-        flat = transposed.reshape(-1)
-        transposed += 1
-        return flat
-
-    def write_to_the_reshape(x):
-        flat = x.T.reshape(-1)
-        flat += 1
-        return x + 0
-
-    for function in (write_then_read, write_to_the_reshape):
-        x = np.array(np.arange(6.0).reshape(2, 3), order=order)
-        y = x.copy(order)
-        wanted = function(x)
-        if order == "F":
-            with pytest.raises(ef.ShapeError, match="view only of arrays in C order"):
-                ef.jit(function)(y)
-        else:
-            np.testing.assert_array_equal(ef.jit(function)(y), wanted)
-            np.testing.assert_array_equal(y, x)
 
 
 def test_asarray_of_an_array_of_rank_0_is_the_array_itself() -> None:

@@ -1,0 +1,131 @@
+"""What shares memory in NumPy does so in a trace, and nothing else does, however the arguments lie in memory.
+
+Every use of every function: what it gives is written to, and what it was given; then both are looked at. A trace may
+refuse, by a message about the layout, where it does not know how NumPy laid out a computed array.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.errors import EqfuseError
+from eqfuse.meaning import evaluate
+from eqfuse.pytree import flatten
+from tests.frontends import memory_cases, numpy_cases, numpy_library_cases
+from tests.frontends.numpy_cases import Case
+
+CASES = {
+    **numpy_cases.MOVES, **numpy_cases.LIKE, **numpy_cases.NUMBERS, **numpy_library_cases.PLACES,
+    **numpy_library_cases.NUMBERS, **{f"{name} (memory)": cases for name, cases in memory_cases.COPIES.items()},
+}  # fmt: skip
+LAYOUTS: dict[str, Case] = {
+    "C order": lambda a: a.copy(),
+    "Fortran order": lambda a: a.copy("F"),
+    "every other row": lambda a: a.repeat(2, 0)[::2],
+    "every other column": lambda a: a.repeat(2, -1)[..., ::2],
+    "rows reversed": lambda a: a[::-1].copy()[::-1],
+    "columns first, with gaps": lambda a: a.repeat(2, 0).copy("F")[::2],
+}
+REASONS = (
+    "how NumPy laid out", "lies in memory is not known", "cannot be traced", "depend on data", "depends on data",
+    "traced value",
+)  # fmt: skip
+REFUSALS = (ValueError, TypeError, IndexError, np.linalg.LinAlgError, OverflowError, ZeroDivisionError, AttributeError)
+
+
+def arrays_of(tree: Any) -> list[Any]:
+    return [leaf for leaf in flatten(tree)[0] if isinstance(leaf, np.ndarray)]
+
+
+def written(array: Any) -> bool:
+    """Whether the array let itself be written to."""
+    try:
+        array[...] = 1
+    except (ValueError, ef.TraceError) as refusal:
+        if "read-only" not in str(refusal):
+            raise
+        return False
+    return True
+
+
+def result_is_written(f: Case, x: Any) -> Any:
+    made = arrays_of(f(x))
+    return made, [written(array) for array in made]
+
+
+def argument_is_written(f: Case, x: Any) -> Any:
+    made = arrays_of(f(x))
+    x[...] = 1
+    return made, []
+
+
+def result_is_reshaped_and_written(f: Case, x: Any) -> Any:
+    made = arrays_of(f(x))
+    return made, [written(array.reshape(-1)[:1]) for array in made]
+
+
+def result_is_read_as_it_lies(f: Case, x: Any) -> Any:
+    return [array.ravel("K") for array in arrays_of(f(x))], []
+
+
+USES = (result_is_written, argument_is_written, result_is_reshaped_and_written, result_is_read_as_it_lies)
+
+
+def traced(program: Callable[..., Any], x: np.ndarray) -> Any:
+    """As a call of the compiled program does it: `x` is changed."""
+    graph = ef.trace(program, x)
+    signature: Any = graph.signature
+    arrays = signature.feed([x])
+    return signature.rebuild(signature.settle(arrays, evaluate(graph, [a.copy() for a in arrays])))
+
+
+def outcome(use: Callable[..., Any], f: Case, x: np.ndarray, lay: Case) -> str:
+    """"agrees", "refused", or "NumPy refuses"; AssertionError where the trace does anything else than NumPy."""
+    given, changed = lay(x), lay(x)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            wanted, wrote = use(f, given)
+        except REFUSALS:
+            return "NumPy refuses"
+        try:
+            got, writes = traced(lambda x: use(f, x), changed)
+        except EqfuseError as refusal:
+            assert any(reason in str(refusal) for reason in REASONS), refusal
+            return "refused"
+    if writes != wrote:
+        assert [w and not t for w, t in zip(wrote, writes, strict=True) if w != t], "written where NumPy refuses"
+        return "refused"
+    for w, g in zip([*wanted, given], [*got, changed], strict=True):
+        assert (g.dtype, g.shape) == (w.dtype, w.shape)
+        np.testing.assert_allclose(g, w, rtol=1e-5, atol=1e-5)
+    return "agrees"
+
+
+X = np.array([[-1.5, 2, 1, 0.5], [2, 0.5, -2, 3], [1, -0.5, 0, 1]])
+ARRAYS = {
+    "rank 2": X, "integers": (2 * X).astype(np.int32), "rank 3": np.stack([X, X + 1]), "complex": X + 1j * X[::-1],
+}  # fmt: skip
+
+
+def sharing(name: str, x: np.ndarray, layouts: Iterable[str]) -> list[str]:
+    return [outcome(use, f, x, LAYOUTS[lay]) for f in CASES[name] for lay in layouts for use in USES]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_a_function_gives_shares_the_memory_that_it_does_in_numpy(name: str) -> None:
+    found = sharing(name, X, ("C order", "Fortran order", "every other column"))
+    assert found.count("refused") <= len(found) / 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ARRAYS)
+@pytest.mark.parametrize("name", CASES)
+def test_so_does_what_it_gives_of_arrays_of_every_kind_and_layout(name: str, kind: str) -> None:
+    sharing(name, ARRAYS[kind], LAYOUTS)
