@@ -5,8 +5,9 @@ from __future__ import annotations
 import linecache
 import sys
 import sysconfig
+from functools import cache
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 _OURS = str(Path(__file__).resolve().parent)
 _BESIDE = tuple(str(Path(__file__).resolve().parent.parent / name) for name in ("rewrites", "extract"))
@@ -15,27 +16,46 @@ LIBRARIES = (sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["purelib"])
 
 def user_line() -> str | None:
     """The innermost stack frame that is neither eqfuse's nor a library's, as ``file:line: source text``."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if _is_users(frame):
-            path = frame.f_code.co_filename
-            text = linecache.getline(path, frame.f_lineno).strip()
-            return f"{path}:{frame.f_lineno}" + (f": {text}" if text else "")
+    frame = _users_frame(sys._getframe(1))
+    return None if frame is None else line_text(frame.f_code, frame.f_lineno)
+
+
+def user_place() -> tuple[CodeType, int] | None:
+    """The code of the frame that `user_line` tells of, and how far it has come: for `line_of`, if ever."""
+    frame = _users_frame(sys._getframe(1))
+    return None if frame is None else (frame.f_code, frame.f_lasti)
+
+
+def line_of(place: tuple[CodeType, int]) -> str:
+    """A `user_place` as `user_line` gives it."""
+    code, last = place
+    line = next((line for start, stop, line in code.co_lines() if start <= last < stop and line is not None), 0)
+    return line_text(code, line)
+
+
+def line_text(code: CodeType, line: int) -> str:
+    text = linecache.getline(code.co_filename, line).strip()
+    return f"{code.co_filename}:{line}" + (f": {text}" if text else "")
+
+
+def _users_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame from `frame` on that is neither eqfuse's nor a library's."""
+    while frame is not None and not _is_users(frame.f_code.co_filename):
         frame = frame.f_back
-    return None
+    return frame
 
 
 def user_level() -> int:
     """The `stacklevel` with which `warnings.warn` points at the line that `user_line` names."""
     frame: FrameType | None = sys._getframe(1)
     level = 1
-    while frame is not None and not _is_users(frame):
+    while frame is not None and not _is_users(frame.f_code.co_filename):
         frame, level = frame.f_back, level + 1
     return level
 
 
-def _is_users(frame: FrameType) -> bool:
-    path = frame.f_code.co_filename
+@cache
+def _is_users(path: str) -> bool:
     return not path.startswith((_OURS, *_BESIDE, *LIBRARIES, "<frozen"))
 
 

@@ -53,7 +53,11 @@ def outline(type: TensorType, strides: Strides, steps: Sequence[Step] = ()) -> n
     """The view `steps` of memory that lies so, as an array without data. None where no such view is known."""
     itemsize = type.dtype.itemsize
     given = [n * itemsize for n in contiguous(type.shape)] if strides is None else strides
-    array = as_strided(np.empty(1, type.dtype), type.shape, given)
+    return view_of(as_strided(np.empty(1, type.dtype), type.shape, given), steps)
+
+
+def view_of(array: np.ndarray, steps: Sequence[Step]) -> np.ndarray | None:
+    """The view `steps` of an array. None where NumPy would have to copy."""
     for op, attr in steps:
         if op in ("reshape", "squeeze", "flat"):
             view = reshaped(array, attr)

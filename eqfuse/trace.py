@@ -44,6 +44,7 @@ from eqfuse.frontends.numpy_random import GENERATORS, Draw, TracedGenerator
 from eqfuse.frontends.selection import Selection
 from eqfuse.frontends.stand_ins import stand_ins
 from eqfuse.ir import Graph, Node, TensorType, const, input_node
+from eqfuse.outside import Outside, leaving_alone
 from eqfuse.pytree import LEAF, NUMBER, SCALAR, Static, Structure, flatten, paths, unflatten
 from eqfuse.strides import Strides, strides_of
 from eqfuse.symbolic import SymbolicSpec, symbolic_shape
@@ -243,28 +244,49 @@ def trace(
         raise TraceError(f"static_argnames: the function has no parameter {', '.join(map(repr, sorted(unknown)))}")
     (args, kwargs), fixed = split_static(parameters, names, example_args, example_kwargs)
     leaves, structure = flatten((args, kwargs))
+    classes = {kind.__name__: kind for kind in _classes(structure)}
+    roots = {getattr(fn, "__name__", "the function"): fn, **fixed, **classes}
+
+    def attempt(outside: Outside) -> tuple[Graph, Trace]:
+        with Trace() as run:
+            with stand_ins(outside.reached):
+                graph = _traced(run, fn, parameters, names, leaves, structure, fixed)
+            outside.settle()
+        return graph, run
+
+    return leaving_alone(roots, attempt)
+
+
+def _traced(
+    run: Trace,
+    fn: Callable[..., Any],
+    parameters: inspect.Signature | None,
+    names: frozenset[str],
+    leaves: list[Any],
+    structure: Structure,
+    fixed: dict[str, Any],
+) -> Graph:
     inputs: list[Node] = []
     layouts: list[Strides] = []
-    with Trace() as run, stand_ins([fn, *_classes(structure)]):
-        stands: list[Any] = []
-        for place, (leaf, name) in enumerate(zip(leaves, input_names(parameters, structure), strict=True)):
-            if isinstance(leaf, GENERATORS):
-                stands.append(TracedGenerator(place, leaf))
-                continue
-            t, weak = leaf_type(leaf, name)
-            inputs.append(input_node(name, t))
-            strides = layout_of(leaf)
-            layouts.append(strides)
-            stands.append(argument(inputs[-1], len(inputs) - 1, isinstance(leaf, np.generic), weak, strides))
-        traced_args, traced_kwargs = unflatten(structure, stands)
-        result = _call(fn, parameters, traced_args, traced_kwargs, fixed)
-        _refuse_changed_containers(structure, stands, (traced_args, traced_kwargs))
-        outputs, results = flatten(result)
-        written = tuple(sorted(run.written))
-        nodes, sources, results = _outputs(outputs, results, written)
-        own = [t for t in stands if isinstance(t, Tracer)]
-        _refuse_reshaped(inputs, own)
-        nodes += [own[i].node for i in written]
+    stands: list[Any] = []
+    for place, (leaf, name) in enumerate(zip(leaves, input_names(parameters, structure), strict=True)):
+        if isinstance(leaf, GENERATORS):
+            stands.append(TracedGenerator(place, leaf))
+            continue
+        t, weak = leaf_type(leaf, name)
+        inputs.append(input_node(name, t))
+        strides = layout_of(leaf)
+        layouts.append(strides)
+        stands.append(argument(inputs[-1], len(inputs) - 1, isinstance(leaf, np.generic), weak, strides))
+    traced_args, traced_kwargs = unflatten(structure, stands)
+    result = _call(fn, parameters, traced_args, traced_kwargs, fixed)
+    _refuse_changed_containers(structure, stands, (traced_args, traced_kwargs))
+    outputs, results = flatten(result)
+    written = tuple(sorted(run.written))
+    nodes, sources, results = _outputs(outputs, results, written)
+    own = [t for t in stands if isinstance(t, Tracer)]
+    _refuse_reshaped(inputs, own)
+    nodes += [own[i].node for i in written]
     relied = tuple((i, layouts[i]) for i in sorted(run.layouts))
     generators = tuple(i for i, leaf in enumerate(leaves) if isinstance(leaf, GENERATORS))
     draws = tuple(draw for _, draw in run.draws)
@@ -384,28 +406,30 @@ def _outputs(
     """
     nodes: list[Node] = []
     sources: list[int] = []
-    rest = iter(leaves)
-
-    def visit(s: Structure) -> Structure:
-        if s.kind is None:
-            leaf = next(rest)
-            if type(leaf) in (bool, int, float, complex):
-                return Structure(Static, (leaf,))
-            if isinstance(leaf, Tracer) and leaf.argument in written:
-                sources.append(-1 - written[::-1].index(leaf.argument))
-                return LEAF
-            sources.append(len(nodes))
-            if isinstance(leaf, Tracer):
-                nodes.append(leaf.node)
-                return NUMBER if leaf.weak else SCALAR if leaf.scalar else LEAF
-            if isinstance(leaf, (np.ndarray, np.generic)):
-                nodes.append(const(plain_array(leaf, "a result")))
-                return SCALAR if isinstance(leaf, np.generic) else LEAF
-            if isinstance(leaf, Selection):
-                raise leaf.no_result
-            kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
-            raise TraceError(f"the function returns a {kind}, not an array, a number, or a container of these")
-        return Structure(s.kind, s.keys, tuple(visit(child) for child in s.children))
-
-    results = visit(structure)
+    results = _placed(structure, iter(leaves), written, nodes, sources)
     return nodes, tuple(sources), results
+
+
+def _placed(
+    s: Structure, rest: Iterator[Any], written: tuple[int, ...], nodes: list[Node], sources: list[int]
+) -> Structure:
+    """The structure of the results, whose leaves are added to `nodes` and `sources`."""
+    if s.kind is not None:
+        return Structure(s.kind, s.keys, tuple([_placed(c, rest, written, nodes, sources) for c in s.children]))
+    leaf = next(rest)
+    if type(leaf) in (bool, int, float, complex):
+        return Structure(Static, (leaf,))
+    if isinstance(leaf, Tracer) and leaf.argument in written:
+        sources.append(-1 - written[::-1].index(leaf.argument))
+        return LEAF
+    sources.append(len(nodes))
+    if isinstance(leaf, Tracer):
+        nodes.append(leaf.node)
+        return NUMBER if leaf.weak else SCALAR if leaf.scalar else LEAF
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        nodes.append(const(plain_array(leaf, "a result")))
+        return SCALAR if isinstance(leaf, np.generic) else LEAF
+    if isinstance(leaf, Selection):
+        raise leaf.no_result
+    kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
+    raise TraceError(f"the function returns a {kind}, not an array, a number, or a container of these")

@@ -6,14 +6,17 @@ In: operators, methods, ufuncs and array functions called on it. Out: graph node
 from __future__ import annotations
 
 import builtins
+import gc
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from eqfuse.dtypes import castable
-from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
+from eqfuse.errors import ShapeError, TraceError, UnsupportedOp, user_place
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import supported
 from eqfuse.ir import Node, Shape, TensorType
@@ -22,7 +25,18 @@ from eqfuse.ndarray import NdarrayFace, lazy
 from eqfuse.ops import row
 from eqfuse.ops.elementwise import broadcast_shapes
 from eqfuse.storage import Access, Storage, taken
-from eqfuse.strides import IN_ORDER, Lies, Step, Strides, copied, in_columns, is_line, read_order, runs_in_order
+from eqfuse.strides import (
+    IN_ORDER,
+    Lies,
+    Step,
+    Strides,
+    copied,
+    in_columns,
+    is_line,
+    read_order,
+    runs_in_order,
+    view_of,
+)
 
 MAX_NODES = 100_000
 _state = threading.local()
@@ -32,7 +46,7 @@ class Trace:
     """One run of a user's function on tracers. Tracers live only while it is the innermost `with` of their thread."""
 
     def __init__(self) -> None:
-        self.steps = 0
+        self.tracers: list[weakref.ref[Tracer]] = []  # all that were made
         self.written: set[int] = set()  # arguments changed in place
         self.layouts: set[int] = set()  # arguments whose layout in memory the trace relies on
         self.known: dict[Node, np.ndarray | None] = {}
@@ -47,6 +61,24 @@ class Trace:
         _state.trace = self._outer
 
 
+    def alive(self) -> list[Tracer]:
+        """The tracers that somebody still holds."""
+        if all(made() is None for made in self.tracers):
+            return []
+        gc.collect()  # of those that hold each other nobody may hold one
+        return [t for made in self.tracers if (t := made()) is not None]
+
+
+@contextmanager
+def untraced() -> Iterator[None]:
+    """As if nothing were traced in this thread."""
+    trace, _state.trace = current(), None
+    try:
+        yield
+    finally:
+        _state.trace = trace
+
+
 def current() -> Trace | None:
     """The innermost trace of this thread."""
     return getattr(_state, "trace", None)
@@ -58,7 +90,7 @@ _PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
 class Tracer(NdarrayFace):
     """A lazy array: a view of a storage. `weak`: stands for a Python scalar, whose dtype gives way in promotion."""
 
-    __slots__ = ("_type", "_node", "_trace", "_storage", "_steps", "_access", "_version", "weak")
+    __slots__ = ("_type", "_node", "_trace", "_storage", "_steps", "_access", "_version", "weak", "made", "__weakref__")
 
     def __init__(
         self, type: TensorType, storage: Storage, steps: tuple[Step, ...], access: Access, weak: bool = False
@@ -66,13 +98,14 @@ class Tracer(NdarrayFace):
         trace = current()
         if trace is None:
             raise TraceError("a traced array was used outside its trace")
-        trace.steps += 1
-        if trace.steps > MAX_NODES:
+        trace.tracers.append(weakref.ref(self))
+        if len(trace.tracers) > MAX_NODES:
             raise TraceError(
                 f"the function makes more than {MAX_NODES} operations: a Python loop over elements is unrolled when it "
                 "is traced. Replace the loop by array operations"
             )
         self._type, self._trace, self.weak = type, trace, weak
+        self.made = user_place()
         self._node: Node | None = None  # the value at `_version`, once somebody has asked for it
         self._storage, self._steps, self._access, self._version = storage, steps, access, storage.version
 
@@ -95,6 +128,22 @@ class Tracer(NdarrayFace):
     def known(self) -> np.ndarray | None:
         """The value of an array that depends on no input."""
         return known(self.node, self._trace.known)
+
+    def real_array(self, memo: dict[int, Any]) -> Any:
+        """What this stands for, where that depends on no input: arrays that share memory with others of `memo` as
+        traced ones do."""
+        value = known(self._storage.value, self._trace.known)
+        if value is None:
+            return None
+        if self._access is Access.SCALAR:
+            found = self.known()
+            assert found is not None
+            return found.item() if self.weak else found[()]
+        if id(self._storage) not in memo:
+            lies = self._storage.outline(())
+            memo[id(self._storage)] = np.array(value) if lies is None else np.empty_like(lies)
+            memo[id(self._storage)][...] = value
+        return view_of(memo[id(self._storage)], self._steps)
 
     def viewed(self, *steps: Step, access: Access | None = None) -> Tracer:
         """The view `steps` of this array (a copy where NumPy would make one): it shares the memory."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from eqfuse.errors import TraceError
 from eqfuse.frontends.dispatch import call_function, call_ufunc
-from eqfuse.frontends.promotion import holds_tracer, lift
+from eqfuse.frontends.promotion import OURS, holds_tracer, lift
 from eqfuse.tracer import Tracer, current, lazy
 
 REDUCED = (
@@ -81,8 +81,38 @@ class Joining:
         return x if x.ndim else x.reshape(1)
 
 
+def _refuse_to_write() -> None:
+    if current() is not None:
+        raise TraceError(
+            "the traced function would write into a NumPy array made outside of it: its program would not do so at "
+            "every call. Make the array inside: np.zeros, np.empty, np.array(x), or pass it as an argument"
+        )
+
+
+def _writing(name: str) -> Callable[..., Any]:
+    """The method of arrays that changes them, refused while its thread traces."""
+
+    def call(self: Constant, *args: Any, **kwargs: Any) -> Any:
+        _refuse_to_write()
+        return getattr(np.ndarray, name)(self, *args, **kwargs)
+
+    return call
+
+
+def _plain(value: Any) -> Any:
+    return value.view(np.ndarray) if isinstance(value, Constant) else value
+
+
 class Constant(np.ndarray):
-    """An array from outside the traced function, which may be read at traced places."""
+    """An array from outside the traced function, which may be read at traced places. `original`: it itself."""
+
+    original: np.ndarray | None = None
+
+    @staticmethod
+    def of(array: np.ndarray) -> Constant:
+        made = array.view(Constant)
+        made.original = array
+        return made
 
     def __getitem__(self, key: Any) -> Any:
         if current() is not None and holds_tracer(key if isinstance(key, tuple) else (key,)):
@@ -90,14 +120,21 @@ class Constant(np.ndarray):
         return self.view(np.ndarray)[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if current() is not None and (
-            holds_tracer((value,)) or holds_tracer(key if isinstance(key, tuple) else (key,))
-        ):
-            raise TraceError(
-                "a traced value would be written into a NumPy array made outside the traced function. Make the array "
-                "inside: np.zeros, np.empty, np.array(x), or pass it as an argument"
-            )
+        _refuse_to_write()
         self.view(np.ndarray)[key] = value
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple = (), **kwargs: Any) -> Any:
+        if any(isinstance(o, Constant) for o in out) or (method == "at" and isinstance(inputs[0], Constant)):
+            _refuse_to_write()
+        given = {"out": tuple(map(_plain, out))} if out else {}
+        made = getattr(ufunc, method)(*map(_plain, inputs), **given, **kwargs)
+        return out[0] if len(out) == 1 else made
+
+    fill, sort, put, partition = (_writing(name) for name in ("fill", "sort", "put", "partition"))
+    resize, setfield = (_writing(name) for name in ("resize", "setfield"))
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         return array[()] if return_scalar else np.asarray(array)
+
+
+OURS.add(Constant.__array_ufunc__)

@@ -23,7 +23,7 @@ from eqfuse.strides import Lies, strides_of
 from eqfuse.tracer import Tracer, lazy, wrap
 
 _WEAK = {"i": int, "f": float, "c": complex}
-_OURS = (np.ndarray.__array_ufunc__, Tracer.__array_ufunc__)
+OURS: set[Any] = {np.ndarray.__array_ufunc__, Tracer.__array_ufunc__}  # those of arrays that leave the arithmetic to us
 _COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
 
@@ -174,7 +174,7 @@ def operator(name: str, left: Any, right: Any) -> Any:
 
 def defers(other: Any) -> bool:
     """Does `other` do the arithmetic with arrays itself, by NumPy's protocol?"""
-    return getattr(type(other), "__array_ufunc__", _OURS[0]) not in _OURS
+    return getattr(type(other), "__array_ufunc__", np.ndarray.__array_ufunc__) not in OURS
 
 
 def _power(base: Tracer, exponent: float) -> Tracer | None:

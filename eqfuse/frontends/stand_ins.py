@@ -1,24 +1,23 @@
 """What stands in for NumPy's functions that make arrays while a function is traced: they then give traced arrays.
 
-In: a function about to be traced. Out: nothing; for as long as the `with` lasts, ``np.zeros`` and its like, under
-whatever name the function and its helpers know them, make tracers when called from the thread that traces. For every
-other thread, and for calls from inside libraries, they remain what they are.
+In: what a function about to be traced can reach. Out: nothing; for as long as the `with` lasts, ``np.zeros`` and its
+like, under whatever name the function and its helpers know them, make tracers when called from the thread that traces.
+For every other thread, and for calls from inside libraries, they remain what they are.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
-import sysconfig
 import threading
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from eqfuse.errors import ShapeError, UnsupportedOp
+from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import PLAIN, supported
 from eqfuse.frontends.converted import REDUCED, Constant, Joining, ReducingLists, taking_lists
@@ -28,12 +27,10 @@ from eqfuse.frontends.numpy_random import GENERATORS, TracedGenerator, legacy
 from eqfuse.frontends.promotion import holds_tracer, lift
 from eqfuse.frontends.registry import FUNCTIONS, implements, title
 from eqfuse.ir import const
+from eqfuse.reach import CACHED, Namespace, Reached, of_library, reach
 from eqfuse.storage import Access
 from eqfuse.strides import IN_ORDER, Lies, in_columns, strides_of
-from eqfuse.tracer import Tracer, current, wrap
-
-_LIBRARIES = {"numpy", "scipy", "eqfuse", *sys.stdlib_module_names} - {"__main__"}
-
+from eqfuse.tracer import Tracer, current, untraced, wrap
 
 # ---- arrays made from nothing
 
@@ -203,16 +200,28 @@ def _stand_in(original: Callable[..., Any], made: Callable[..., Any]) -> Callabl
 
 
 def _called_by_library() -> bool:
-    return _of_library(str(sys._getframe(2).f_globals.get("__name__")))
+    return of_library(str(sys._getframe(2).f_globals.get("__name__")))
 
 
-@functools.cache
-def _of_library(module: str) -> bool:  # what ef.xp calls, its user calls
-    return _package(module) in _LIBRARIES and not module.startswith("eqfuse.xp")
+def _looked_up(cached: Any) -> Callable[..., Any]:
+    """A function that remembers its results, which it computes as if nothing were traced: others take them too."""
 
+    @functools.wraps(cached)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if current() is None:
+            return cached(*args, **kwargs)
+        if holds_tracer((args, kwargs)):
+            raise TraceError(
+                f"{cached.__name__} remembers its results by its arguments (functools.cache), which a traced value "
+                "cannot be. Name the argument in static_argnames, or call the function behind it, __wrapped__"
+            )
+        with untraced():
+            found = cached(*args, **kwargs)
+        return Constant.of(found) if type(found) is np.ndarray else found
 
-def _package(module: Any) -> str:
-    return str(module).partition(".")[0]
+    for name in ("cache_info", "cache_clear", "cache_parameters"):
+        setattr(call, name, getattr(cached, name))
+    return call
 
 
 @functools.cache
@@ -227,53 +236,91 @@ def _stand_ins() -> dict[int, Any]:
 
 # ---- where they are put
 
-Namespace = dict[str, Any] | types.CellType
-Place = tuple[Namespace, str, Any]  # a namespace, a name in it, and what stands in for its value
-
 _lock = threading.Lock()
-_placed: dict[tuple[int, str], list[Any]] = {}  # by namespace and name: the original, and how many traces need it
+_placed: dict[tuple[int, str], list[Any]] = {}  # by namespace and name: the original, its stand-in, and how many traces
 _hidden: list[tuple[dict[str, Any], dict[str, Any]]] = []  # NumPy's modules, and what they hold without a trace
 _traces = 0  # how many run now, in all threads
 
 
+def reached_from(roots: Mapping[str, Any]) -> Reached:
+    """What functions and objects can reach, whatever stands in for it now."""
+    with _lock:
+        return reach(roots, original)
+
+
 @contextmanager
-def stand_ins(roots: Iterable[Any]) -> Iterator[None]:
-    """Let the stand-ins be found under every name that `roots` (functions, classes) and what they call can reach."""
+def stand_ins(reached: Reached) -> Iterator[None]:
+    """Let the stand-ins be found under every name that a function and what it calls can reach."""
     global _traces
     with _lock:
-        places = _reached(roots)
+        placed = [(namespace, name, _place(namespace, name, value)) for namespace, name, value in reached.names]
         if not _traces:
             for module, replacements in _everywhere():
                 _hidden.append((module, {name: module[name] for name in replacements}))
                 module.update(replacements)
         _traces += 1
-        for namespace, name, replacement in places:
-            entry = _placed.setdefault((id(namespace), name), [_get(namespace, name), 0])
-            entry[1] += 1
-            _set(namespace, name, replacement)
     try:
         yield
     finally:
         with _lock:
-            for namespace, name, _ in places:
-                entry = _placed[id(namespace), name]
-                entry[1] -= 1
-                if not entry[1]:
-                    _set(namespace, name, entry[0])
-                    del _placed[id(namespace), name]
+            for namespace, name, entry in placed:
+                if entry is not None:
+                    _give_back(namespace, name, entry)
             _traces -= 1
             while not _traces and _hidden:
                 module, originals = _hidden.pop()
                 module.update(originals)
 
 
+def _place(namespace: Namespace, name: str, value: Any) -> list[Any] | None:
+    """Let the stand-in for `value`, if it has one, be found under `name`."""
+    key = (id(namespace), name)
+    if key not in _placed:
+        replacement = _replacement(value)
+        if replacement is None:
+            return None
+        _placed[key] = [value, replacement, 0]
+        _set(namespace, name, replacement)
+    _placed[key][2] += 1
+    return _placed[key]
+
+
+def _give_back(namespace: Namespace, name: str, entry: list[Any]) -> None:
+    """Let the original be found again, once no trace needs the stand-in. What the function put there instead stays."""
+    key = (id(namespace), name)
+    entry[2] -= 1
+    untouched = _get(namespace, name) is entry[1]
+    if _placed.get(key) is entry and not (entry[2] and untouched):
+        del _placed[key]
+        if untouched:
+            _set(namespace, name, entry[0])
+
+
+def _replacement(value: Any) -> Any:
+    if isinstance(value, GENERATORS):
+        return TracedGenerator(value, value)
+    if isinstance(value, CACHED):
+        return _looked_up(value)
+    return Constant.of(value) if type(value) is np.ndarray else _stand_ins().get(id(value))
+
+
+def original(namespace: Namespace, name: str) -> Any:
+    """The value of `name`, whatever stands in for it now."""
+    entry, value = _placed.get((id(namespace), name)), _get(namespace, name)
+    return entry[0] if entry is not None and value is entry[1] else value
+
+
 def _get(namespace: Namespace, name: str) -> Any:
-    return namespace.cell_contents if isinstance(namespace, types.CellType) else namespace[name]
+    if isinstance(namespace, types.CellType):
+        return None if namespace == types.CellType() else namespace.cell_contents
+    return vars(namespace).get(name) if isinstance(namespace, type) else namespace.get(name)
 
 
 def _set(namespace: Namespace, name: str, value: Any) -> None:
     if isinstance(namespace, types.CellType):
         namespace.cell_contents = value
+    elif isinstance(namespace, type):
+        setattr(namespace, name, value)
     else:
         namespace[name] = value
 
@@ -292,80 +339,3 @@ def _everywhere() -> list[tuple[dict[str, Any], dict[str, Any]]]:
     return [(module, {"np": _ORIGINAL}) for module in compiled] + [
         (module, {name: made[id(value)] for name, value in module.items() if id(value) in made}) for module in modules
     ]
-
-
-@functools.cache
-def _installed(package: str) -> bool:
-    """Is `package` a distribution that was installed, rather than the user's own code?"""
-    path = getattr(sys.modules.get(package), "__file__", None) or ""
-    return path.startswith((sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
-
-
-def _reached(roots: Iterable[Any]) -> list[Place]:
-    """The names in the code of `roots`, and of the functions and classes it names, that need a stand-in.
-
-    Of installed packages only the roots' own are searched: others are large, and take what they are given.
-    """
-    places: dict[tuple[int, str], Place] = {}
-    stack, seen = list(roots), set[Any]()
-    own = {_package(getattr(_plain(root), "__module__", "")) for root in stack}
-
-    def foreign(module: Any) -> bool:
-        return _of_library(str(module)) or (_package(module) not in own and _installed(_package(module)))
-
-    def meet(namespace: Namespace, name: str, used: set[str]) -> None:
-        key = (id(namespace), name)
-        value = _placed[key][0] if key in _placed else _get(namespace, name)
-        if id(value) in _stand_ins():
-            places[key] = (namespace, name, _stand_ins()[id(value)])
-        elif isinstance(value, GENERATORS):
-            present = _get(namespace, name)
-            replacement = present if isinstance(present, TracedGenerator) else TracedGenerator(value, value)
-            places[key] = (namespace, name, replacement)
-        elif type(value) is np.ndarray:
-            places[key] = (namespace, name, value.view(Constant))
-        elif isinstance(value, types.ModuleType):
-            if not foreign(value.__name__):
-                for inner in used & vars(value).keys():
-                    if (id(value), inner) not in seen:
-                        seen.add((id(value), inner))
-                        meet(vars(value), inner, used)
-        else:
-            stack.append(value)
-
-    while stack:
-        function = _plain(stack.pop())
-        if id(function) in seen or foreign(getattr(function, "__module__", "numpy")):
-            continue
-        seen.add(id(function))
-        if isinstance(function, type):
-            bases = [base for base in function.__mro__ if not foreign(base.__module__)]
-            stack += [v for base in bases for v in vars(base).values() if callable(_plain(v))]
-        elif isinstance(function, types.FunctionType):
-            used = set(_names(function.__code__))
-            for name in used & function.__globals__.keys():
-                meet(function.__globals__, name, used)
-            for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-                if cell != types.CellType():
-                    meet(cell, name, used)
-        elif callable(function) and not isinstance(function, types.BuiltinFunctionType):
-            stack.append(type(function))
-    return list(places.values())
-
-
-def _plain(value: Any) -> Any:
-    """The function behind methods, properties, partial applications and wrappers (those of `ef.jit` too)."""
-    while True:
-        inner = value
-        for attribute in ("__func__", "func", "fget", "__wrapped__"):
-            inner = getattr(value, attribute, value) if inner is value and not isinstance(value, type) else inner
-        if inner is value:
-            return value
-        value = inner
-
-
-def _names(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names(constant)

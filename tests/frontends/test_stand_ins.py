@@ -93,18 +93,17 @@ def test_afterwards_everything_is_as_before():
 
 
 def test_another_thread_makes_plain_arrays_meanwhile():
-    seen: list[Any] = []
-
     def function(x: Any) -> Any:
+        seen: list[Any] = []
         other = threading.Thread(target=lambda: seen.extend([zeros(2), np.arange(3), np.array([1, 2])]))
         other.start()
         other.join()
+        assert [type(a) for a in seen] == [np.ndarray] * 3
         mine = zeros(2)
         assert isinstance(mine, Tracer)
         return x + mine.sum()
 
     ef.trace(function, X)
-    assert [type(a) for a in seen] == [np.ndarray] * 3
 
 
 def test_traces_in_several_threads_at_once_do_not_disturb_each_other():

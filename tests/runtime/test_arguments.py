@@ -357,24 +357,19 @@ def test_endless_recursion_ends_as_in_python_and_leaves_the_thread_usable() -> N
 
 
 def test_an_exception_inside_leaves_no_state() -> None:
-    leaked: list[Any] = []
+    kept: list[Any] = []
 
     @ef.jit
     def fails(x: Any, flag: Any) -> Any:
         y = x + 1
-        leaked.append(y)
-        if len(leaked) < 3:
-            raise KeyError("inside")
-        return y * 2
+        kept.append(y)
+        raise KeyError("inside")
 
     for _ in range(2):
         with pytest.raises(KeyError, match="inside"):
             fails(np.ones(2), 1)
-    with pytest.raises(ef.TraceError, match="leaked"):
-        leaked[0] + 1
-    np.testing.assert_array_equal(fails(np.ones(2), 1), [4, 4])
-    with pytest.raises(ef.TraceError, match="leaked"):
-        ef.jit(lambda x: x + leaked[0])(np.ones(2))
+    assert not kept
+    np.testing.assert_array_equal(ef.jit(lambda x: x + 1)(np.ones(2)), [2, 2])
 
 
 def test_a_call_that_is_refused_leaves_the_program_usable() -> None:
@@ -409,22 +404,22 @@ def test_threads_may_trace_compile_and_run_at_once() -> None:
 
 
 def test_a_traced_array_does_not_pass_to_another_thread() -> None:
-    seen: list[BaseException] = []
-
     def f(x: Any) -> Any:
+        seen: list[type] = []
+
         def other() -> None:
             try:
                 x + 1
             except BaseException as error:
-                seen.append(error)
+                seen.append(type(error))
 
         t = threading.Thread(target=other)
         t.start()
         t.join()
+        assert seen == [ef.TraceError]
         return x
 
     ef.jit(f)(np.ones(2))
-    assert isinstance(seen[0], ef.TraceError)
 
 
 # ---- huge shapes cost no memory
