@@ -83,6 +83,23 @@ def _assigning(function: Callable[..., Any]) -> Callable[..., None]:
     return call
 
 
+_WHERE = "it tells where the array lies, and a traced one lies nowhere. "
+_OUTPUT = "it writes values, which are not known while tracing. Return the array, and write it outside"
+_REFUSED = {
+    "base": _WHERE + "Write into the array itself, or into a copy of it",
+    "ctypes": _WHERE + "Call foreign code outside of the traced function",
+    "data": _WHERE + "Call foreign code outside of the traced function",
+    "flags": _WHERE + "np.ascontiguousarray(x), np.asfortranarray(x) and np.require(x) give an array as it is needed",
+    "strides": _WHERE + "np.ascontiguousarray(x) and np.asfortranarray(x) give an array as it is needed",
+    "byteswap": "tensors have native byte order. Swap outside of the traced function",
+    "getfield": "structured arrays are not tensors. Use x.view(dtype) for the same memory in a dtype of equal width",
+    "setfield": "structured arrays are not tensors. Write into x.view(dtype), in a dtype of equal width",
+    "resize": "the array would change its size in place. Use x = np.resize(x, shape)",
+    "setflags": "whether an array can be written to is settled when it is made. Leave it out, or set it outside",
+    "dump": _OUTPUT, "dumps": _OUTPUT, "tofile": _OUTPUT,
+}  # fmt: skip
+
+
 class NdarrayFace:
     """The part of a tracer that is written in terms of NumPy's own functions."""
 
@@ -120,8 +137,8 @@ class NdarrayFace:
     __dlpack_device__ = _needs_value("DLPack export", np.ndarray.__dlpack_device__, "Return the array instead")
 
     def __getattr__(self: Any, name: str) -> NoReturn:
-        if not name.startswith("__") and hasattr(np.ndarray, name):
-            raise UnsupportedOp(f"ndarray.{name} is not among the methods that can be traced (eqfuse/ndarray.py)")
+        if name in _REFUSED:
+            raise UnsupportedOp(f"ndarray.{name} cannot be traced: {_REFUSED[name]}")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # NumPy's two protocols, and ours
@@ -159,6 +176,9 @@ class NdarrayFace:
     __ge__, _, _ = _binary("greater_equal")
     __neg__, __abs__, __invert__ = _unary("negative"), _unary("abs"), _unary("bitwise_invert")
 
+    def __contains__(self: Any, value: Any) -> bool:
+        return bool((self == value).any())
+
     def __divmod__(self: Any, other: Any) -> tuple[Any, Any]:
         return self // other, self % other
 
@@ -186,7 +206,7 @@ class NdarrayFace:
     sum, prod, mean, var, std = (_method(n) for n in ("sum", "prod", "mean", "var", "std"))
     max, min, any, all = (_method(n) for n in ("max", "min", "any", "all"))
     argmax, argmin, cumsum, trace = (_method(n) for n in ("argmax", "argmin", "cumsum", "trace"))
-    argsort, cumprod, searchsorted = (_method(n) for n in ("argsort", "cumprod", "searchsorted"))
+    argsort, cumprod, searchsorted, choose = (_method(n) for n in ("argsort", "cumprod", "searchsorted", "choose"))
     argpartition, nonzero = _method("argpartition"), _method("nonzero")
     clip, round, dot, take, repeat = (_method(n) for n in ("clip", "round", "dot", "take", "repeat"))
     ravel, squeeze, swapaxes, diagonal = (_method(n) for n in ("ravel", "squeeze", "swapaxes", "diagonal"))
@@ -216,7 +236,8 @@ class NdarrayFace:
     def fill(self: Any, value: Any) -> None:
         self.assign(value)
 
-    sort = _assigning(np.sort)
+    put = _method("put")
+    sort, partition = _assigning(np.sort), _assigning(np.partition)
 
     def flatten(self: Any, order: str = "C") -> Any:
         return lazy.ravel(self, order=order).copy()

@@ -402,7 +402,7 @@ def _outputs(
 ) -> tuple[list[Node], tuple[int, ...], Structure]:
     """Nodes of the results, and which output each result is, those of the arguments in `written` counted behind.
 
-    What is no array (numbers, strings, None) stays in the structure.
+    What is no array (numbers, None, the names that a dict or a dataclass holds) stays in the structure.
     """
     nodes: list[Node] = []
     sources: list[int] = []
@@ -410,12 +410,26 @@ def _outputs(
     return nodes, tuple(sources), results
 
 
+def _refuse_text(value: Any, within: Any) -> None:
+    """Text is no result, but beside arrays a dict or a dataclass may hold names."""
+    if isinstance(value, (str, bytes)) and (within in (None, tuple, list) or "Tracer(" in str(value)):
+        raise TraceError(
+            f"the function returns the text {value!r}, not an array, a number, or a container of these: return the "
+            "arrays, and write about them outside"
+        )
+
+
 def _placed(
-    s: Structure, rest: Iterator[Any], written: tuple[int, ...], nodes: list[Node], sources: list[int]
-) -> Structure:
-    """The structure of the results, whose leaves are added to `nodes` and `sources`."""
+    s: Structure, rest: Iterator[Any], written: tuple[int, ...], nodes: list[Node], sources: list[int],
+    within: Any = None,
+) -> Structure:  # fmt: skip
+    """The structure of the results, whose leaves are added to `nodes` and `sources`. `within`: the container around."""
+    if s.kind is Static:
+        _refuse_text(s.keys[0], within)
+        return s
     if s.kind is not None:
-        return Structure(s.kind, s.keys, tuple([_placed(c, rest, written, nodes, sources) for c in s.children]))
+        children = [_placed(c, rest, written, nodes, sources, s.kind) for c in s.children]
+        return Structure(s.kind, s.keys, tuple(children))
     leaf = next(rest)
     if type(leaf) in (bool, int, float, complex):
         return Structure(Static, (leaf,))

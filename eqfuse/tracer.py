@@ -186,6 +186,10 @@ class Tracer(NdarrayFace):
             self._version = 0
         self._storage.lies = lies
 
+    def as_array(self) -> None:
+        """Be an array, of rank 0, where a function gives no scalar."""
+        self._access = Access.WRITABLE
+
     def is_of(self, others: Sequence[Tracer]) -> bool:
         """Does this share memory with any of `others`?"""
         return any(self._storage is other._storage for other in others)

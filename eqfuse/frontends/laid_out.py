@@ -21,6 +21,10 @@ Arguments = Mapping[str, Any]
 _OWN = frozenset((
     np.reshape, np.ravel, np.copy, np.astype, np.meshgrid, np.broadcast_to, np.broadcast_arrays,
 ))  # fmt: skip
+# whose results of rank 0 are arrays, not scalars
+_NO_SCALARS = frozenset((
+    np.zeros_like, np.ones_like, np.empty_like, np.full_like, np.imag, np.isin, np.pad, np.piecewise, np.where,
+))  # fmt: skip
 # what these give does not lie in C order even if what they take does
 _TURNED = frozenset((
     np.histogramdd, np.percentile, np.quantile, np.nanpercentile, np.nanquantile, np.cross, np.linalg.cross,
@@ -50,6 +54,9 @@ def laid_as(function: Function, args: Sequence[Any], x: Tracer) -> Tracer:
 def lay_out(function: Function, args: Sequence[Any], kwargs: Arguments, results: Any) -> None:
     """Say of the new arrays among `results` how they lie."""
     found = list(_leaves(results))
+    for x in found:
+        if isinstance(x, Tracer) and x.scalar and function in _NO_SCALARS:
+            x.as_array()
     fresh = [(i, x) for i, x in enumerate(found) if isinstance(x, Tracer) and not (x.scalar or is_line(x.shape))]
     if not fresh or function in _OWN:
         return

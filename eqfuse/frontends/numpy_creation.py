@@ -185,6 +185,8 @@ def isreal(x: Any) -> Tracer:
 @implements(np.polyval)
 def polyval(p: Any, x: Any) -> Tracer:
     coefficients = lift(p)
+    if not coefficients.size:
+        return lazy.zeros_like(x)
     result = zeros_like(x)
     for coefficient in coefficients:
         result = result * x + coefficient

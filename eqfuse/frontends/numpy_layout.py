@@ -183,7 +183,8 @@ def broadcast_shape(arrays: Sequence[Tracer]) -> tuple[int, ...]:
 @implements(np.flip)
 def flip(m: Any, axis: Any = None) -> Tracer:
     x = lift(m)
-    return x.viewed(("flip", negative_axes(axis, x.ndim)))
+    flipped = x.viewed(("flip", negative_axes(axis, x.ndim)))
+    return flipped if x.ndim else wrap(x.node)
 
 
 @implements(np.fliplr)

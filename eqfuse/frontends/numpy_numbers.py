@@ -71,7 +71,7 @@ def isneginf(x: Any, out: None = None) -> Tracer:
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tracer:
     x = lift(x)
     if not inexact(x.dtype):
-        return x.copy() if copy else x
+        return (x.copy() if copy else x) if x.ndim else wrap(x.node)
     clear = _in_parts(lambda part: _finite(part, nan, posinf, neginf), x)
     if copy:
         return clear
@@ -146,7 +146,7 @@ def real_if_close(a: Any, tol: float = 100) -> Tracer:
 def round(a: Any, decimals: int = 0, out: None = None) -> Tracer:
     x = lift(a)
     if x.dtype.kind in "iu" and decimals >= 0:
-        return x.copy()
+        return x.copy() if x.ndim else wrap(x.node)
     if x.dtype.kind == "b" and decimals != 0:
         raise ShapeError("np.round of bool to decimals is not defined; use .astype first")
     if decimals == 0:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import ShapeError, UnsupportedOp
+from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import known
 from eqfuse.frontends.numpy_reductions import negative_axes
 from eqfuse.frontends.promotion import common, lift
@@ -98,7 +99,7 @@ def lexsort(keys: Any, axis: int = -1) -> Tracer:
     if not rows:
         raise ShapeError("np.lexsort: need sequence of keys with len > 0")
     if rows[0].ndim == 0:
-        return wrap(node("lexsort", [r.reshape(1).node for r in rows], (-1,))).reshape(())
+        return wrap(tidy.reshape(node("lexsort", [r.reshape(1).node for r in rows], (-1,)), ()))
     (along,) = negative_axes(axis, rows[0].ndim)
     return wrap(node("lexsort", [r.node for r in rows], (along,)))
 

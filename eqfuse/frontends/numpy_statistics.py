@@ -80,7 +80,10 @@ def _quantile(op: str, a: Any, q: Any, axis: Axis, method: str, keepdims: Any, w
     made = wrap(node(op, args, (axes, method)))
     if share.ndim > 1:
         made = made.reshape((*share.shape, *made.shape[1:]))
-    return _left(x, axis, made, axes, keepdims is True)
+    found = _left(x, axis, made, axes, keepdims is True)
+    if found.scalar and (keepdims is True or weights is not None):
+        found.as_array()
+    return found
 
 
 def _weights(w: Tracer, x: Tracer, axis: Axis, rows: Tracer) -> Tracer:

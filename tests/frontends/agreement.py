@@ -54,6 +54,7 @@ def agrees(fn: Callable[..., Any], *args: Any) -> None:
             continue
         assert g.dtype == w.dtype, f"dtype {g.dtype}, NumPy gives {w.dtype}"
         assert g.shape == w.shape, f"shape {g.shape}, NumPy gives {w.shape}"
+        assert isinstance(g, np.ndarray) == isinstance(w, np.ndarray), f"{type(g)}, NumPy gives {type(w)}"
         if w.dtype.kind in "biu":
             np.testing.assert_array_equal(g, w)
         else:

@@ -141,7 +141,7 @@ MOVES: dict[str, tuple[Case, ...]] = {
     "np.zeros_like": (np.zeros_like, lambda x: np.zeros_like(x, dtype="i2", order="F", shape=(2, 2))),
     "np.ones_like": (np.ones_like, lambda x: np.ones_like(x, "f4", subok=False)),
     "np.full_like": (lambda x: np.full_like(x, 2), lambda x: np.full_like(x, 2.5, dtype="f8", shape=3)),
-    "np.empty_like": (lambda x: np.empty_like(x).shape, lambda x: np.empty_like(x, "f4", shape=(3,)).dtype.name),
+    "np.empty_like": (lambda x: np.empty_like(x).shape, lambda x: np.empty_like(x, "f4", shape=(3,)).dtype),
     "np.unravel_index": (
         lambda x: np.unravel_index(abs(x), (3, 30)), lambda x: np.unravel_index(x, (2, 2)),
         lambda x: np.unravel_index(abs(x), (5, 7), order="F"),
@@ -239,7 +239,7 @@ QUESTIONS: dict[str, tuple[Case, ...]] = {
     "np.can_cast": (lambda x: np.can_cast(x.dtype, "f8"),),
     "np.common_type": (np.common_type, lambda x: np.common_type(x, np.zeros(1, "f4"))),
     "np.count_nonzero": (np.count_nonzero, lambda x: np.count_nonzero(x, axis=-1, keepdims=True)),
-    "np.einsum_path": (lambda x: np.einsum_path("ij,kj->ik", x, x)[0],),
+    "np.einsum_path": (lambda x: np.einsum_path("ij,kj->ik", x, x)[0][1],),
     "np.isclose": (
         lambda x: np.isclose(x, 1), lambda x: np.isclose(x, x, equal_nan=True),
         lambda x: np.isclose(x, x + 1, rtol=2, atol=0),
@@ -250,9 +250,9 @@ QUESTIONS: dict[str, tuple[Case, ...]] = {
     "np.isreal": (np.isreal,),
     "np.isneginf": (np.isneginf, lambda x: np.isneginf(-1 / x)),
     "np.isposinf": (np.isposinf, lambda x: np.isposinf(1 / x)),
-    "np.min_scalar_type": (lambda x: np.min_scalar_type(x[None]).name,),
+    "np.min_scalar_type": (lambda x: np.min_scalar_type(x[None]),),
     "np.ndim": (np.ndim,),
-    "np.result_type": (lambda x: np.result_type(x, np.float32).name, lambda x: np.result_type(x, 1).name),
+    "np.result_type": (lambda x: np.result_type(x, np.float32), lambda x: np.result_type(x, 1)),
     "np.shape": (np.shape,),
     "np.size": (np.size, lambda x: np.size(x, 0)),
 }  # fmt: skip

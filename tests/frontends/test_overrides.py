@@ -82,6 +82,7 @@ def same(wanted: Any, got: Any, exact: bool) -> None:
         return
     assert got.dtype == wanted.dtype
     assert got.shape == wanted.shape
+    assert isinstance(got, np.ndarray) == isinstance(wanted, np.ndarray)
     if exact or wanted.dtype.kind in "biu":
         np.testing.assert_array_equal(got, wanted)
         return

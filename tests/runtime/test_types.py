@@ -85,8 +85,16 @@ def test_iteration_over_a_scalar_is_a_type_error_as_in_numpy() -> None:
 def test_the_text_of_a_traced_value_is_refused_and_that_of_a_known_one_is_not() -> None:
     with pytest.raises(ef.TraceError, match="text of a traced float64"):
         ef.jit(lambda x: f"{x.sum():.2f}")(X)
-    assert ef.jit(lambda x: f"{np.arange(3).sum():03d}")(X) == "003"
-    assert ef.jit(lambda x: f"{x}")(X) == "Tracer(float64[2, 3])"
+    assert ef.jit(lambda x: {"known": f"{np.arange(3).sum():03d}", "x": x})(X)["known"] == "003"
+    assert ef.jit(lambda x: x + len(f"{x}"))(X)[0, 0] == X[0, 0] + len("Tracer(float64[2, 3])")
+
+
+@pytest.mark.parametrize("fn", [
+    lambda x: "done", lambda x: (x, b"done"), lambda x: [x, ["a"]], lambda x: f"{x}", lambda x: {"text": f"{x}"},
+])  # fmt: skip
+def test_text_is_no_result(fn: Callable) -> None:
+    with pytest.raises(ef.TraceError, match="returns the text"):
+        ef.jit(fn)(X)
 
 
 @pytest.mark.parametrize("fn, argument", [
