@@ -234,7 +234,8 @@ class NdarrayFace:
         return lazy.compress(condition, self, axis, out)
 
     def fill(self: Any, value: Any) -> None:
-        self.assign(value)
+        if not self.scalar:  # of which NumPy fills a copy
+            self.assign(value)
 
     put = _method("put")
     sort, partition = _assigning(np.sort), _assigning(np.partition)

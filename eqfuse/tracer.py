@@ -19,7 +19,7 @@ from eqfuse.dtypes import castable
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp, user_place
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import supported
-from eqfuse.ir import Node, Shape, TensorType
+from eqfuse.ir import Node, Shape, TensorType, const
 from eqfuse.known import known
 from eqfuse.ndarray import NdarrayFace, lazy
 from eqfuse.ops import row
@@ -389,17 +389,19 @@ class Tracer(NdarrayFace):
 
     @real.setter
     def real(self, value: Any) -> None:
-        self.real.assign(value)
+        self.real.assign(_as_array(value))
 
     @property
     def imag(self) -> Tracer:
         if self.dtype.kind == "c":
             return self._part("imag")
+        if self.scalar:
+            return wrap(const(0, self.dtype))
         return lazy.zeros_like(self).viewed(access=Access.READ_ONLY)
 
     @imag.setter
     def imag(self, value: Any) -> None:
-        self.imag.assign(value)
+        self.imag.assign(_as_array(value))
 
     def view(self, dtype: Any = None, type: Any = None) -> Tracer:
         """The same memory, read in another dtype of equal width."""
@@ -453,7 +455,7 @@ class Tracer(NdarrayFace):
 
     def conforming(self, order: str | None) -> Tracer:
         """This array if it lies in that memory order, else a copy that does."""
-        if order == "A" and not is_line(self.shape):
+        if order == "A":
             return self if self.lying().flags.forc else self.copy("A")
         return self.ordered(order) if order in ("C", "F") else self
 
@@ -473,6 +475,11 @@ class Tracer(NdarrayFace):
             return self.lies
         array = self.outline()
         return None if array is None else Lies(copied(array, order, dtype), self.lies.arguments)
+
+
+def _as_array(value: Any) -> Any:
+    """A number as NumPy's attributes take it: cast like an array, whatever the dtype holds."""
+    return np.array(value) if type(value) in (bool, int, float, complex) else value
 
 
 def _always_view(shape: Shape, wanted: Shape) -> bool:

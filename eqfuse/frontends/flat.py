@@ -37,6 +37,13 @@ class Flat:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         elements, new = self.base.flattened(), lift(value)
+        if new.is_of([self.base]) and not new.scalar:
+            raise TraceError(
+                "x.flat is assigned what shares memory with x: NumPy would read there what it has just written. Assign "
+                "a copy of the value"
+            )
+        if not new.size:
+            return
         if new.size != 1:
             places = np.arange(elements.size)[_known(key)]
             new = lazy.resize(new.reshape(-1), places.shape) if places.ndim else new.reshape(-1)[0]

@@ -15,7 +15,7 @@ import numpy as np
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends import tidy
 from eqfuse.frontends.laid_out import laid_as
-from eqfuse.frontends.numpy_layout import broadcast_shape, broadcast_to
+from eqfuse.frontends.numpy_layout import broadcast_shape, broadcast_to, transpose
 from eqfuse.frontends.numpy_reductions import negative_axes, one_axis
 from eqfuse.frontends.promotion import elementwise, fitted, lift
 from eqfuse.frontends.registry import METHODS, implements
@@ -31,7 +31,7 @@ def index(x: Tracer, key: Any) -> Tracer | Selection:
     parts = _parts(key)
     traced = [p for p in parts if isinstance(p, Tracer)]
     if len(traced) == 1 and _is_mask(traced[0]) and traced[0].known() is None:
-        view, ((place, mask),) = _basic(x, _expanded(x, parts))
+        view, place, mask = _masked(x, parts)
         if place == 0:
             return Selection(wrap(view.node), mask)
     view, arrays = _viewed(x, parts)
@@ -48,7 +48,7 @@ def assign_items(x: Tracer, key: Any, value: Any) -> None:
     parts = _parts(key)
     traced = [p for p in parts if isinstance(p, Tracer)]
     if len(traced) == 1 and _is_mask(traced[0]):
-        view, ((place, mask),) = _basic(x, _expanded(x, parts))
+        view, place, mask = _masked(x, parts)
         rest = view.ndim - place - mask.ndim
         if isinstance(value, Selection):
             view.assign(assigned(view, mask, value))
@@ -94,7 +94,19 @@ def _viewed(x: Tracer, parts: list[Any]) -> tuple[Tracer, list[tuple[int, Tracer
     """As `_basic`, with masks as the integer arrays they stand for."""
     if Tracer in map(type, parts):
         parts = [p for part in parts for p in _without_masks(part)]
-    return _basic(x, _expanded(x, parts))
+    whole, apart = _expanded(x, parts)
+    if not apart:
+        return _basic(x, whole)
+    return _gathered_first(*_basic(x, [lift(part) if type(part) is int else part for part in whole]))
+
+
+def _masked(x: Tracer, parts: list[Any]) -> tuple[Tracer, int, Tracer]:
+    """The view that all but the one mask among `parts` take, the axis that the mask starts at, and the mask."""
+    whole, apart = _expanded(x, parts)
+    view, arrays = _basic(x, whole)
+    if apart:
+        view, arrays = _gathered_first(view, arrays)
+    return view, *arrays[0]
 
 
 def _is_mask(part: Any) -> bool:
@@ -126,8 +138,9 @@ def _without_masks(part: Any) -> list[Any]:
     return [lift(i) for i in np.nonzero(value)]
 
 
-def _expanded(x: Tracer, parts: list[Any]) -> list[Any]:
-    """`parts` with one entry per axis of `x` (a mask stands for as many axes as it has), None for new axes."""
+def _expanded(x: Tracer, parts: list[Any]) -> tuple[list[Any], bool]:
+    """`parts` with one entry per axis of `x` (a mask stands for as many axes as it has), None for new axes; and whether
+    something stands between the integers and arrays that gather: the gathered axes then come first."""
     covered, dots = 0, []
     for i, part in enumerate(parts):
         if part is Ellipsis:
@@ -137,16 +150,21 @@ def _expanded(x: Tracer, parts: list[Any]) -> list[Any]:
     if covered > x.ndim or len(dots) > 1:
         raise ShapeError(f"too many indices: {covered} for an array of shape {x.shape}")
     at = dots[0] if dots else len(parts)
-    return _with_scalars_as_arrays([*parts[:at], *[_ALL] * (x.ndim - covered), *parts[at + 1 :]])
-
-
-def _with_scalars_as_arrays(parts: list[Any]) -> list[Any]:
-    """Integers apart from integer arrays, by a slice, count among them: the gathered axes then come first."""
+    whole = [*parts[:at], *[_ALL] * (x.ndim - covered), *parts[at + 1 :]]
     if Tracer not in map(type, parts):
-        return parts
-    places = [i for i, part in enumerate(parts) if type(part) in (int, Tracer)]
-    apart = places != list(range(places[0], places[-1] + 1))
-    return [lift(part) if apart and type(part) is int else part for part in parts]
+        return whole, False
+    places = [i for i, part in enumerate(parts) if type(part) in (int, Tracer)]  # dots part them even if they are none
+    return whole, places != list(range(places[0], places[-1] + 1))
+
+
+def _gathered_first(view: Tracer, arrays: list[tuple[int, Tracer]]) -> tuple[Tracer, list[tuple[int, Tracer]]]:
+    """The view with the axes first that `arrays` index, and the places they then have."""
+    order: list[int] = []
+    moved = []
+    for axis, part in arrays:
+        moved.append((len(order), part))
+        order += range(axis, axis + (part.ndim if _is_mask(part) else 1))
+    return transpose(view, [*order, *(axis for axis in range(view.ndim) if axis not in order)]), moved
 
 
 _ALL = slice(None)

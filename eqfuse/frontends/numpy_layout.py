@@ -170,7 +170,8 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tracer:
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Tracer, ...]:
     arrays = [lift(a) for a in args]
     shape = broadcast_shape(arrays)
-    return tuple(x if x.shape == shape and not x.scalar else broadcast_to(x, shape) for x in arrays)
+    whole = (wrap(x.node, Access.WRITABLE) if x.scalar else x for x in arrays)
+    return tuple(x if x.shape == shape else broadcast_to(x, shape) for x in whole)
 
 
 def broadcast_shape(arrays: Sequence[Tracer]) -> tuple[int, ...]:
@@ -373,7 +374,8 @@ def diagonal_view(a: Any, offset: int, axis1: int, axis2: int) -> Tracer:
 
 @implements(np.copy)
 def copy(a: Any, order: str = "K", subok: bool = False) -> Tracer:
-    return lift(a).copy(order)
+    x = lift(a)
+    return wrap(x.node, Access.WRITABLE) if x.scalar else x.copy(order)
 
 
 @implements(np.astype)

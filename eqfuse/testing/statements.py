@@ -238,7 +238,7 @@ def _statement(rng: Random, values: dict[str, Any], new: str) -> str | None:
         s=rng.choice(SCALARS),
         k=rng.random() < 0.5,
         axis=rng.randint(-rank, rank - 1),
-        key=_key(rng, array.shape),
+        key=a_key(rng, array.shape),
     )
     return text if templates is IN_PLACE else f"{new} = {text}"
 
@@ -251,7 +251,7 @@ def _converts(array: np.ndarray, dtype: str) -> bool:
     return True
 
 
-def _key(rng: Random, shape: tuple[int, ...]) -> str:
+def a_key(rng: Random, shape: tuple[int, ...]) -> str:
     """An index expression for an array of `shape`: numbers, slices of any step, Ellipsis, newaxis, integer lists."""
     parts = []
     for extent in shape[: rng.randint(0, len(shape))]:

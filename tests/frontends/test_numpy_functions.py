@@ -170,7 +170,8 @@ INDICES = [
     np.s_[I[:2, None] // 2, I], np.s_[[1, 0], :, [2, 3]], np.s_[None, :, I], np.s_[:, I.reshape(3, 1)], np.s_[:, 1, I],
     np.s_[[True, False]], np.s_[:, [True, False, True]], np.s_[()], np.s_[[]], np.s_[:, [7]], np.s_[0, 0, 0, 0],
     np.s_[:, I, :, None], np.s_[..., I], np.s_[I[1], I[1:2]], np.s_[:, np.int64(1)], np.s_[[0, 5], [0, 0]], np.s_[1.5],
-    np.s_[:, ::-1, ::-1], np.s_[3:1], np.s_[I[:2] - 1, ..., None],
+    np.s_[:, ::-1, ::-1], np.s_[3:1], np.s_[I[:2] - 1, ..., None], np.s_[:, [0, 1], ..., [0, 3]],
+    np.s_[:, 1, ..., [0, 3]], np.s_[:, [0, 1], None, ..., [0, 3]], np.s_[..., [0, 1], [0, 3]],
 ]  # fmt: skip
 
 
