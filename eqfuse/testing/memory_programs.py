@@ -84,7 +84,7 @@ WRITES = (
     "{a}[[0, 0]] += 1",
     "{a}[..., [0, -1]] = {a}[..., [-1, 0]]", "np.add.at({a}, [0, 0, -1], 1)", "{a}.reshape(-1)[::2] = {s}",
     "{a}.reshape({shape})[{axis}:] += 1", "{a}.ravel()[1:] = {s}", "{a}.ravel({order})[0] = {s}", "{a}.flat[::2] = {s}",
-    "{a}.flat[[0, -1]] = [5, 6]", "{a}.flat = {b}", "{a}.fill({s})", "{a}.sort()", "{a}.sort(axis={axis})",
+    "{a}.flat[[0, -1]] = [5, 6]", "{a}.flat = {b} + 0", "{a}.fill({s})", "{a}.sort()", "{a}.sort(axis={axis})",
     "{a}.put([0, -1], {s})", "np.put({a}, [0, 2], [{s}, 4])", "np.copyto({a}, {b})", "np.copyto({a}, {s}, where={m})",
     "np.putmask({a}, {m}, {b})", "np.place({a}, {m}, [1, 2])", "np.fill_diagonal({a}, {s})",
     "np.add({a}, {b}, out={c})",
