@@ -179,10 +179,10 @@ def measure(case: Case, seconds: float) -> Row:
 
 def _forget() -> None:
     """Drop the memory that earlier programs left behind for later ones, so that all of a call's memory is seen."""
-    arenas.kept = None
+    arenas.forget()
     results.forget()
-    scratch.memory = np.empty(0, np.uint8)
-    pool.workers.clear()
+    scratch.memory = None
+    pool.forget()
 
 
 def _error(result: Any, exact: list[np.ndarray]) -> float:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import ml_dtypes  # noqa: F401  (registers bfloat16 with NumPy)
 import numpy as np
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from eqfuse.cost import BLAS
 from eqfuse.emit.numpy_ops import JOINS
@@ -30,7 +31,6 @@ from eqfuse.hardware import DEVICES, GROUPS, Device, Levels, Rates
 from eqfuse.ops import TABLE, Role
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.special import SPECIAL
-from eqfuse.threads import one_blas_thread
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int64")
 TURNED = 512  # rows and columns of the array that is transposed
@@ -260,7 +260,7 @@ def _product(dtype: str, quick: bool) -> float:
     n = (512 if quick else 1024) if blas else (32 if quick else 128)
     a = np.ones((n, n), np.dtype(dtype))
     stop_after = (0.01 if blas else 2e-3) if quick else 0.3
-    with one_blas_thread:
+    with threadpool_limits(1, "blas"):
         return thread_count() * 2 * n**3 / _seconds(partial(np.matmul, a, a, out=np.empty_like(a)), stop_after)
 
 

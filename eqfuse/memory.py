@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import sys
-import threading
 import weakref
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -104,74 +104,88 @@ class Arena:
 
 
 class Arenas:
-    """Arenas, lent to one call at a time. Keeps the largest that came back."""
+    """Arenas, lent to one call at a time. Keeps the largest that came back, and none of a call that failed."""
 
     def __init__(self) -> None:
-        self.kept: Arena | None = None
-        self.lock = threading.Lock()
+        self.kept: deque[Arena] = deque(maxlen=1)
 
     def take(self, nbytes: int) -> Arena:
-        with self.lock:
-            kept, self.kept = self.kept, None
+        kept = _popped(self.kept)
         return kept if kept is not None and kept.memory.size >= nbytes else Arena(nbytes)
 
     def give(self, arena: Arena) -> None:
         if arena.memory.size <= KEPT_BYTES:
-            with self.lock:
-                if self.kept is None or self.kept.memory.size < arena.memory.size:
-                    self.kept = arena
+            kept = _popped(self.kept)
+            self.kept.append(arena if kept is None or kept.memory.size < arena.memory.size else kept)
+
+    def forget(self) -> None:
+        """Keep nothing."""
+        self.kept.clear()
 
 
 class Results:
     """Memory for results. Once nobody holds a result or a view of it, the next one of that size is made there: pages
     that are new to the process cost more than most kernels.
+
+    A block is taken out of its row while it is looked at, so that no other thread, and no signal handler, finds it too.
     """
 
     def __init__(self) -> None:
-        self.blocks: dict[int, list[np.ndarray]] = {}  # by size, those of the size used last at the end
-        self.nbytes = 0
-        self.lock = threading.Lock()
+        self.blocks: dict[int, deque[np.ndarray]] = {}  # by size, those of the size used last at the end
 
     def new(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """An array without values."""
         nbytes = math.prod(shape) * dtype.itemsize
         if not (_COUNTED and LEAST_RESULT <= nbytes <= KEPT_RESULTS // 2):
             return np.empty(shape, dtype)
-        with self.lock:
-            block = self._block(nbytes)
-            start = -block.ctypes.data % ALIGNMENT
-            return block[start : start + nbytes].view(dtype).reshape(shape)
+        alike = self.blocks[nbytes] = self.blocks.pop(nbytes, deque(maxlen=MOST_ALIKE))
+        block = self._free(alike)
+        if block is None:
+            self._make_room(nbytes)
+            block = np.empty(nbytes + ALIGNMENT, np.uint8)
+        start = -block.ctypes.data % ALIGNMENT
+        made = block[start : start + nbytes].view(dtype).reshape(shape)
+        alike.append(block)
+        return made
 
-    def _block(self, nbytes: int) -> np.ndarray:
-        blocks = self.blocks[nbytes] = self.blocks.pop(nbytes, [])
-        for i in range(len(blocks)):
-            if _holders(blocks, i) == _NOBODY:
-                return blocks[i]
-        if len(blocks) == MOST_ALIKE:
-            del blocks[0]
-        else:
-            self.nbytes += nbytes
-        blocks.append(np.empty(nbytes + ALIGNMENT, np.uint8))
-        while self.nbytes > KEPT_RESULTS:
-            oldest = next(iter(self.blocks))
-            del self.blocks[oldest][0]
-            self.nbytes -= oldest
-            if not self.blocks[oldest]:
-                del self.blocks[oldest]
-        return blocks[-1]
+    @staticmethod
+    def _free(alike: deque[np.ndarray]) -> np.ndarray | None:
+        """One of these blocks that nobody holds, taken out."""
+        for _ in range(len(alike)):
+            taken = [_popped(alike)]
+            if _holders(taken) == _NOBODY or taken[0] is None:
+                return taken[0]
+            alike.extend(taken)
+        return None
+
+    def _make_room(self, nbytes: int) -> None:
+        rows = [*self.blocks.items()]
+        kept = sum(size * len(alike) for size, alike in rows)
+        for size, alike in rows:
+            while kept + nbytes > KEPT_RESULTS and _popped(alike) is not None:
+                kept -= size
+            if not alike and size != nbytes:
+                self.blocks.pop(size, None)
 
     def forget(self) -> None:
         """Keep nothing."""
-        with self.lock:
-            self.blocks, self.nbytes = {}, 0
+        self.blocks.clear()
 
 
-def _holders(blocks: list[np.ndarray], i: int) -> int:
-    return sys.getrefcount(blocks[i])
+def _popped(row: deque[Any]) -> Any:
+    """The first of `row`, taken out in one step; None where it is empty."""
+    try:
+        return row.popleft()
+    except IndexError:
+        return None
+
+
+def _holders(taken: list[np.ndarray | None]) -> int:
+    return sys.getrefcount(taken[0])
 
 
 _COUNTED = getattr(sys, "_is_gil_enabled", lambda: True)()  # else counts of holders are not exact
-_NOBODY = _holders([np.empty(0)], 0)
+_NOBODY = _holders([np.empty(0)])
 
 arenas = Arenas()
 results = Results()

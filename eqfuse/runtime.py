@@ -89,25 +89,9 @@ class Program:
         if len(arrays) != len(self._expected):
             raise ShapeError(f"the program has {len(self._expected)} inputs, {len(arrays)} arrays were given")
         given = self._accepted(arrays)
-        if self._layout.nbytes > SMALL_BYTES:
-            arena = arenas.take(self._layout.nbytes)
-            try:
-                bound = arena.laid.get(self)
-                if bound is None:
-                    bound = arena.laid[self] = self._bound(arena)
-                with np.errstate(all="ignore"):
-                    return bound(given)
-            finally:
-                arenas.give(arena)
-        try:
-            bound = self._ready.pop()
-        except IndexError:
-            bound = self._bound(Arena(self._layout.nbytes))
-        try:
-            with np.errstate(all="ignore"):
-                return bound(given)
-        finally:
-            self._ready.append(bound)
+        run = self._in_own_memory if self._layout.nbytes <= SMALL_BYTES else self._in_arena
+        with np.errstate(all="ignore"):
+            return run(given)
 
     def source(self) -> str:
         """The Python function that a call runs, and the kernels it calls."""
@@ -156,6 +140,26 @@ class Program:
         from eqfuse.emit.onnx import to_onnx
 
         to_onnx(self.plan, path)
+
+    # memory of a call that ends by an error is not used again: workers may still write there
+
+    def _in_own_memory(self, given: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        try:
+            bound = self._ready.pop()
+        except IndexError:
+            bound = self._bound(Arena(self._layout.nbytes))
+        made = bound(given)
+        self._ready.append(bound)
+        return made
+
+    def _in_arena(self, given: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        arena = arenas.take(self._layout.nbytes)
+        bound = arena.laid.get(self)
+        if bound is None:
+            bound = arena.laid[self] = self._bound(arena)
+        made = bound(given)
+        arenas.give(arena)
+        return made
 
     def _accepted(self, arrays: Sequence[Any]) -> Sequence[np.ndarray]:
         """The arguments, each of the type that was compiled for."""

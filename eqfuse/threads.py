@@ -1,114 +1,208 @@
 """The threads that run a kernel's tiles, and the scratch memory each of them keeps.
 
 In: a function that works through tiles, and how many there are. Out: nothing; all tiles are done on return.
-Workers are started at first use. While they run, BLAS is held to one thread each.
+Workers are started at first use. While they multiply matrices, BLAS is held to one thread each.
+
+A call may be interrupted anywhere, a signal handler may call again in the middle of it, and threads may be killed. So a
+caller does the tiles itself, and workers that come in time help; it waits only for those that have begun. Calls share
+no state but the queue of offers. A call that ends by an error leaves at once, and workers may still be at its tiles: it
+must not give the memory that they write to anybody else.
 """
 
 from __future__ import annotations
 
+import _thread
 import os
 import threading
-from collections.abc import Callable, Iterator
+import weakref
+from collections import deque
+from collections.abc import Callable, Container, Iterator
+from contextvars import copy_context
 from functools import cache
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
+from eqfuse.errors import EqfuseError
+
 Tiles = Callable[[Iterator[int]], None]
 
 KEPT_BYTES = 16 << 20  # a thread keeps scratch memory up to this size for its next kernel
+PATIENCE = 0.1  # seconds after which a caller looks whether the workers that it waits for are alive
 
 
-class Worker(threading.Thread):
-    """One thread that waits for work, does it and says so."""
+class Life:
+    """Held by one thread and nobody else: it ends as the thread does, whatever ends it."""
 
-    def __init__(self) -> None:
-        super().__init__(name="eqfuse", daemon=True)
-        self.go, self.done = threading.Lock(), threading.Lock()
-        self.go.acquire()
-        self.done.acquire()
-        self.work: Tiles | None = None
-        self.tiles: Iterator[int] = iter(())
+
+Worker = weakref.ref[Life]
+
+
+class Part:
+    """What one worker does of a job."""
+
+    __slots__ = ("error", "worker")
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
         self.error: BaseException | None = None
-        self.start()
 
-    def run(self) -> None:
-        np.seterr(all="ignore")
-        while True:
-            self.go.acquire()
-            assert self.work is not None
+
+class Job:
+    """The tiles of one kernel in one call. `work` is None once nobody may begin any more."""
+
+    __slots__ = ("begun", "context", "ended", "tiles", "work")
+
+    def __init__(self, work: Tiles, count: int) -> None:
+        self.work: Tiles | None = work
+        self.tiles = iter(range(count))
+        self.context = copy_context()  # NumPy's error state among it
+        self.begun: list[Part] = []
+        self.ended: SimpleQueue[Part] = SimpleQueue()
+
+    def help(self, worker: Worker) -> None:
+        """Do tiles until none is left. A worker says that it begins before it looks whether it still may."""
+        part = Part(worker)
+        self.begun.append(part)
+        try:
+            work = self.work
+            if work is not None:
+                self.context.copy().run(work, self.tiles)
+        except BaseException as error:  # handed to the caller's thread, which raises it
+            part.error = error
+            self.cancel()
+        work = None  # the caller may use its memory again
+        self.ended.put(part)
+
+    def cancel(self) -> None:
+        """Leave no tile."""
+        deque(self.tiles, maxlen=0)
+
+    def close(self, alive: Container[Worker]) -> None:
+        """Wait for the workers that have begun, and raise the error of one. EqfuseError when one is no longer alive."""
+        self.work = None
+        busy = {*self.begun}
+        while busy:
             try:
-                self.work(self.tiles)
-            except BaseException as error:  # handed to the caller's thread, which raises it
-                self.error = error
-            self.work, self.tiles = None, iter(())
-            self.done.release()
+                part = self.ended.get(True, PATIENCE)
+            except Empty:
+                if not all(part.worker in alive for part in busy):
+                    raise _killed() from None
+                continue
+            busy.discard(part)
+            error, part.error = part.error, None
+            try:
+                if error is not None:
+                    raise error if isinstance(error, Exception) else _killed() from error
+            finally:
+                del error  # its traceback holds this frame
+
+
+def _killed() -> EqfuseError:
+    return EqfuseError("a worker thread was killed while it ran a kernel; this call has no results, so call again")
 
 
 class Pool:
-    """Workers beside the calling thread. One kernel uses them at a time; another caller meanwhile works alone."""
+    """Workers beside the calling threads. `offers`: jobs, each as often as workers may help with it.
+
+    `workers` are those alive. They are no `threading.Thread`s: starting one of these waits for it to begin.
+    """
 
     def __init__(self) -> None:
-        self.workers: list[Worker] = []
-        self.free = threading.Lock()
+        self.offers: SimpleQueue[Job | None] = SimpleQueue()
+        self.workers: set[Worker] = set()
 
     def share(self, work: Tiles, count: int, threads: int, blas: bool) -> None:
-        """Run `work(tiles)` on `threads` threads over one iterator of 0..count-1. `blas`: it multiplies matrices."""
-        tiles = iter(range(count))
-        threads = min(threads, count)
-        if threads < 2 or not self.free.acquire(blocking=False):
-            work(tiles)
-            return
-        try:
-            while len(self.workers) < threads - 1:
-                self.workers.append(Worker())
-            if blas:
-                with one_blas_thread:
-                    self._run(work, tiles, self.workers[: threads - 1])
-            else:
-                self._run(work, tiles, self.workers[: threads - 1])
-        finally:
-            self.free.release()
+        """Run `work(tiles)` on up to `threads` threads over one iterator of 0..count-1. `blas`: it multiplies matrices.
 
-    @staticmethod
-    def _run(work: Tiles, tiles: Iterator[int], workers: list[Worker]) -> None:
-        for w in workers:
-            w.work, w.tiles = work, tiles
-            w.go.release()
+        Where workers have left the offers before this one, they are busy, and the caller works alone.
+        """
+        helpers = min(threads, count) - 1
+        while len(self.workers) < helpers and self._hire():
+            pass
+        if helpers < 1 or self.offers.qsize() > len(self.workers):
+            work(iter(range(count)))
+            return
+        job = Job(work, count)
         try:
-            work(tiles)
+            if blas:
+                one_blas_thread.hold(job)
+            for _ in range(helpers):
+                self.offers.put(job)
+            work(job.tiles)
+            job.close(self.workers)
+        except BaseException:
+            job.cancel()
+            raise
         finally:
-            for w in workers:
-                w.done.acquire()
-        for w in workers:
-            if w.error is not None:
-                error, w.error = w.error, None
-                raise error
+            job.work = None
+            if one_blas_thread.before:
+                one_blas_thread.release()
+
+    def forget(self) -> None:
+        """Let all workers go. The next job starts new ones."""
+        for _ in range(len(self.workers)):
+            self.offers.put(None)
+        self.__init__()  # type: ignore[misc]
+
+    def _hire(self) -> bool:
+        """Start a worker. False where the system has no more threads."""
+        life = None
+        try:
+            life = Life()
+            worker = weakref.ref(life, self.workers.discard)
+            self.workers.add(worker)
+            _thread.start_new_thread(_serve, (self.offers, worker, life))
+        except RuntimeError:
+            return False
+        finally:
+            life = None  # an interrupt's traceback would hold it
+        return True
+
+
+def _serve(offers: SimpleQueue[Job | None], worker: Worker, life: Life) -> None:
+    """A worker: it helps with one offered job after another, until it is offered None."""
+    del life  # held by the thread, but by no frame, which the traceback of an error might hold
+    while _take(offers.get(), worker):
+        pass
+
+
+def _take(job: Job | None, worker: Worker) -> bool:
+    if job is not None:
+        job.help(worker)
+    return job is not None
 
 
 class OneBlasThread:
-    """Holds NumPy's BLAS to one thread while at least one caller is inside."""
+    """Holds NumPy's BLAS to one thread while a job is open. `before`: libraries that are held, and their threads.
+
+    There is no lock, so that nobody can wait for one that an interrupt left behind: when calls begin and end at once, a
+    product may run on more threads than it should, but in the end each library has its threads again.
+    """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.inside = 0
-        self.before: list[int] = []
+        self.jobs: set[Job] = set()
+        self.before: dict[object, tuple[Any, int]] = {}
 
-    def __enter__(self) -> None:
-        with self.lock:
-            if self.inside == 0:
-                self.before = [library.num_threads for library in blas_libraries()]
-                for library in blas_libraries():
-                    library.set_num_threads(1)
-            self.inside += 1
+    def hold(self, job: Job) -> None:
+        self.jobs.add(job)
+        for library in blas_libraries():
+            count = library.num_threads
+            if count > 1:
+                self.before[object()] = library, count
+                library.set_num_threads(1)
 
-    def __exit__(self, *_: object) -> None:
-        with self.lock:
-            self.inside -= 1
-            if self.inside == 0:
-                for library, count in zip(blas_libraries(), self.before, strict=True):
-                    library.set_num_threads(count)
+    def release(self) -> None:
+        """Give BLAS its threads back, unless a job is still open."""
+        for job in [*self.jobs]:
+            if job.work is None:
+                self.jobs.discard(job)
+        if not self.jobs:
+            for key, (library, count) in [*self.before.items()]:
+                library.set_num_threads(count)
+                self.before.pop(key, None)
 
 
 @cache
@@ -121,19 +215,21 @@ class Scratch(threading.local):
     """Memory that a thread uses inside a tile; its contents mean nothing between kernels."""
 
     def __init__(self) -> None:
-        self.memory = np.empty(0, np.uint8)
+        self.memory: np.ndarray | None = None  # None too while a kernel uses it
 
-    def get(self, nbytes: int) -> np.ndarray:
+    def take(self, nbytes: int) -> np.ndarray:
         """At least `nbytes` bytes, aligned to a cache line."""
-        if self.memory.size < nbytes:
-            if nbytes <= KEPT_BYTES:
-                self.memory = np.empty(0, np.uint8)  # else the old and the new would lie side by side
+        memory, self.memory = self.memory, None
+        if memory is None or memory.size < nbytes:
+            memory = None  # else the old and the new would lie side by side
             memory = np.empty(nbytes + 64, np.uint8)
             memory = memory[-memory.ctypes.data % 64 :]
-            if nbytes > KEPT_BYTES:
-                return memory
+        return memory
+
+    def give(self, memory: np.ndarray) -> None:
+        """Keep `memory` for the thread's next kernel."""
+        if memory.size <= KEPT_BYTES:
             self.memory = memory
-        return self.memory
 
 
 one_blas_thread = OneBlasThread()
@@ -144,7 +240,8 @@ pool = Pool()
 def _after_fork() -> None:
     """A forked child has none of its parent's threads."""
     pool.__init__()  # type: ignore[misc]
-    one_blas_thread.__init__()  # type: ignore[misc]
+    one_blas_thread.jobs.clear()
+    one_blas_thread.release()
 
 
 if hasattr(os, "register_at_fork"):

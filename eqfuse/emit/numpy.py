@@ -53,7 +53,8 @@ class NumpyKernel:
 
     @cached_property
     def run(self) -> Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], None]:
-        names = {"__builtins__": {}, **self.parts.names, "share": pool.share, "scratch": scratch.get}
+        names = {"__builtins__": {}, **self.parts.names, "share": pool.share}
+        names |= {"scratch": scratch.take, "keep": scratch.give}
         exec(compile(self.source, "<eqfuse kernel>", "exec"), names)
         run: Any = names["run"]
         return run

@@ -52,9 +52,8 @@ def conv_kernel(body: Graph, conv: Node, device: Device) -> Source:
         source.line(f"copyto(inside, {first})", 3)
     source.block(plan.multiply(), 3)
     last.write(3)
-    source.line(f"share(tiles, {cut.count}, {device.threads}, True)")
+    source.share(cut.count, device.threads, True, nbytes)
     last.second_copies()
-    source.scratch_bytes, source.threads = nbytes, min(device.threads, cut.count)
     return source
 
 

@@ -89,11 +89,10 @@ def turning_kernel(body: Graph, device: Device) -> Source:
         source.line(f"x = {source.view(base)}")
         source.line(f"y = {at}")
         source.line("def tiles(turns):")
-        source.line(f"room = scratch({ROOM})", 2)
+        source.line(f"memory = scratch({ROOM})", 2)
         source.line("for turn in turns:", 2)
-        source.line("turned(y, x, room, turn)", 3)
-        source.line(f"share(tiles, pieces(x), {device.threads}, False)")
-        source.scratch_bytes, source.threads = ROOM, device.threads
+        source.line("turned(y, x, memory, turn)", 3)
+        source.share("pieces(x)", device.threads, False, ROOM)
     return source
 
 

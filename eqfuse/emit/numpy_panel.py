@@ -27,8 +27,7 @@ def panel_kernel(body: Graph, panel: Panel, cut: Cut, threads: int, gaps: bool) 
         source.line("if j - i != size:", 3)
         source.block(["size = j - i", *shorter], 4)
     stage.write(3)
-    source.line(f"share(tiles, {cut.count}, {threads}, {stage.multiplies})")
+    source.share(cut.count, threads, stage.multiplies, nbytes)
     stage.second_copies()
-    source.scratch_bytes, source.threads = nbytes, min(threads, cut.count)
     source.writes_gaps = stage.writes_gaps
     return source

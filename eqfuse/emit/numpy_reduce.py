@@ -97,9 +97,8 @@ def reduce_kernel(body: Graph, reductions: list[Node], panel: Panel, target: int
     source.line("else:", 4)
     for k, n in enumerate(reductions):
         source.line(f"{JOINS[n.op]}(q{k}[turn], z{k}, out=q{k}[turn])", 5)
-    source.line(f"share(tiles, {parts}, {threads}, {stage.multiplies})")
+    source.share(parts, threads, stage.multiplies, nbytes)
     _epilogue(source, body, reductions, full, names)
-    source.scratch_bytes, source.threads = nbytes, min(threads, parts)
     # partial results of all parts, of the one at hand, and joined
     source.made_bytes += sum(n.type.nbytes * (parts + source.threads + 1) for n in reductions)
     return source

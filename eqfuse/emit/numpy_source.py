@@ -89,6 +89,13 @@ class Source:
         self.names[dtype.name] = dtype
         return dtype.name
 
+    def share(self, count: int | str, threads: int, blas: bool, scratch_bytes: int) -> None:
+        """The last lines of ``tiles``, which has `scratch_bytes` in ``memory``, and the call that shares it out."""
+        if scratch_bytes:
+            self.line("keep(memory)", 2)
+        self.line(f"share(tiles, {count}, {threads}, {blas})")
+        self.scratch_bytes, self.threads = scratch_bytes, min(threads, count) if isinstance(count, int) else threads
+
     def passes(self, nbytes: int) -> None:
         """Count `nbytes` that one statement makes and drops."""
         self.passing_bytes = max(self.passing_bytes, nbytes)

@@ -88,10 +88,9 @@ def window_kernel(body: Graph, n: Node, device: Device) -> Source:
         source.line(f"copyto(inside, {first})" if stored else f"inside = {first}", 3)
     source.block(steps, 3)
     last.write(3)
-    source.line(f"share(tiles, {cut.count}, {device.threads}, False)")
+    source.share(cut.count, device.threads, False, nbytes)
     last.second_copies()
     source.passes(3 * BUFFER * n.dtype.itemsize)  # the shifted slices have gaps
-    source.scratch_bytes, source.threads = nbytes, min(device.threads, cut.count)
     return source
 
 

@@ -10,8 +10,6 @@ import tracemalloc
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from eqfuse.memory import arenas
 from eqfuse.runtime import Program
 from eqfuse.threads import pool, scratch
@@ -24,10 +22,10 @@ def call_bytes(program: Program, arrays: Sequence[Any]) -> int:
     it must be of 32 KiB to 32 MiB each. Some kilobytes are Python's own objects.
     """
     program.run(arrays)
-    arenas.kept = None
+    arenas.forget()
     program._ready.clear()
-    scratch.memory = np.empty(0, np.uint8)
-    pool.workers.clear()
+    scratch.memory = None
+    pool.forget()
     pool.share(_idle, 64, program.plan.device.threads, False)  # new threads, without scratch memory
     gc.collect()
     tracemalloc.start()

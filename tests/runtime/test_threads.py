@@ -1,0 +1,128 @@
+"""Threads: whatever disturbs one call, the next ones give right answers, and none hangs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.threads import pool
+from tests.kernels.test_numpy_panels import TINY
+from tests.runtime import disturbances
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 30  # seconds until an event that must come
+
+
+def disturbed(seed: int, times: int) -> None:
+    command = [sys.executable, "-m", disturbances.__name__, str(seed), str(times)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_disturbed_calls_are_followed_by_right_ones():
+    disturbed(0, 42)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_calls_disturbed_at_500_random_moments_are_followed_by_right_ones(seed):
+    disturbed(seed, 500)
+
+
+def on_two_threads(here: Any, there: Any) -> None:
+    """A job of which the caller's thread does `here` and a worker `there`, at the same time."""
+    pool.forget()
+    caller = threading.get_ident()
+    both = threading.Barrier(2)
+
+    def work(tiles: Iterator[int]) -> None:
+        for _ in tiles:
+            both.wait(PATIENCE)
+            here() if threading.get_ident() == caller else there()
+
+    pool.share(work, 2, 2, False)
+
+
+def nothing() -> None:
+    pass
+
+
+def fail() -> None:
+    raise MemoryError("of one call")
+
+
+def test_an_error_of_a_worker_is_raised_once():
+    with pytest.raises(MemoryError, match="of one call"):
+        on_two_threads(nothing, fail)
+    on_two_threads(nothing, nothing)
+
+
+def test_an_error_of_the_caller_hides_that_of_a_worker_for_good():
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    for _ in range(5):
+        with pytest.raises(KeyboardInterrupt):
+            on_two_threads(interrupt, fail)
+        on_two_threads(nothing, nothing)
+
+
+def test_a_killed_worker_is_a_clear_error_and_is_replaced():
+    def end() -> None:
+        raise SystemExit
+
+    with pytest.raises(ef.EqfuseError, match="was killed while it ran a kernel"):
+        on_two_threads(nothing, end)
+    on_two_threads(nothing, nothing)
+
+
+def test_workers_see_the_error_state_and_the_context_of_the_caller():
+    variable: ContextVar[int] = ContextVar("variable", default=0)
+    seen: list[Any] = []
+    variable.set(3)
+    with np.errstate(divide="raise", over="ignore", under="call", invalid="print"):
+        on_two_threads(nothing, lambda: seen.append((np.geterr(), variable.get())))
+        assert seen == [(np.geterr(), 3)]
+
+
+def test_a_worker_that_outlives_its_call_writes_into_memory_that_no_other_call_has():
+    pool.forget()
+    x = np.linspace(-1, 1, 120_000, dtype=np.float32).reshape(400, 300)
+    program = ef.compile(lambda x: np.sort(np.tanh(x)), x, target=TINY)
+    kernel = next(f for name, f in program._routine._names.items() if name.startswith("kernel"))
+    tanh, sort = kernel.__globals__["tanh"], program._routine._names["sort"]
+    caller = threading.get_ident()
+    begun, go, done = threading.Event(), threading.Event(), threading.Event()
+
+    def late(a: np.ndarray, out: np.ndarray) -> None:
+        if threading.get_ident() == caller:
+            assert begun.wait(PATIENCE)
+            raise KeyboardInterrupt
+        begun.set()
+        assert go.wait(PATIENCE)
+        tanh(a, out)
+        done.set()
+
+    def sort_after_it(*args: Any) -> None:
+        if begun.is_set():
+            go.set()
+            assert done.wait(PATIENCE)
+        sort(*args)
+
+    program._routine._names["sort"] = sort_after_it
+    (wanted,) = program.run([x])
+    kernel.__globals__["tanh"] = late
+    with pytest.raises(KeyboardInterrupt):
+        program.run([x * 0])
+    kernel.__globals__["tanh"] = tanh
+    np.testing.assert_array_equal(program.run([x])[0], wanted)
+    assert done.is_set()
