@@ -33,7 +33,7 @@ ON_DISK = 1024  # files; the oldest go first
 SUFFIX = ".plan"  # a digest, a line's end, and JSON
 
 _memory: dict[tuple, tuple[Plan, Report]] = {}
-_lock = threading.Lock()
+_lock = threading.RLock()
 
 
 @dataclass(frozen=True)

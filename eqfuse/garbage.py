@@ -11,24 +11,27 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_lock = threading.Lock()
-_waiting = 0  # how many callers, in all threads, have put it off
-_enabled = False  # before the first of them
+_lock = threading.RLock()  # a signal handler may compile too
+_callers: set[object] = set()  # who has put it off, in all threads
+_before: bool | None = None  # was it on before the first of them? Kept until it is as before
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """No collections meanwhile, in any thread; afterwards as before. It may be nested."""
-    global _waiting, _enabled
-    with _lock:
-        if not _waiting:
-            _enabled = gc.isenabled()
-            gc.disable()
-        _waiting += 1
+    """No collections meanwhile, in any thread; afterwards as before, or after the next time if an interrupt comes just
+    then. It may be nested."""
+    global _before
+    caller = object()
     try:
+        with _lock:
+            _before = gc.isenabled() if _before is None else _before
+            _callers.add(caller)
+            gc.disable()
         yield
     finally:
         with _lock:
-            _waiting -= 1
-            if not _waiting and _enabled:
-                gc.enable()
+            _callers.discard(caller)
+            if not _callers:
+                if _before:
+                    gc.enable()
+                _before = None

@@ -126,7 +126,7 @@ class Node:
 
 
 _interned: weakref.WeakValueDictionary[tuple, Node] = weakref.WeakValueDictionary()
-_lock = threading.Lock()
+_lock = threading.RLock()
 
 
 def node(op: str, args: Iterable[Node] = (), attrs: Iterable[Hashable] = ()) -> Node:

@@ -62,7 +62,7 @@ class NumpyKernel:
 
 KEPT = 1024  # kernels that later programs may share; the oldest go first
 _emitted: dict[tuple[str, str, Device, bool], NumpyKernel] = {}
-_lock = threading.Lock()
+_lock = threading.RLock()
 
 
 def emit_kernel(kernel: Kernel, device: Device, gaps: bool = False) -> NumpyKernel:

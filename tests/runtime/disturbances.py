@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import gc
 import itertools
 import os
 import signal
@@ -25,6 +26,7 @@ import numpy as np
 
 import eqfuse as ef
 from eqfuse.emit.numpy import _emitted
+from eqfuse.garbage import uncollected
 from eqfuse.meaning import evaluate
 from eqfuse.memory import results
 from eqfuse.runtime import Program
@@ -131,7 +133,7 @@ class Disturber:
     def __init__(self, rng: np.random.Generator, asked: list[Asked]) -> None:
         self.rng, self.asked = rng, asked
         self.interrupts = Interrupts()
-        self.ways = [self.interrupt, self.nest, self.throw, self.kill, self.fail, self.fork, self.crowd]
+        self.ways = [self.interrupt, self.nest, self.throw, self.kill, self.fail, self.fork, self.compile, self.crowd]
         self.main = threading.get_ident()
 
     def soon(self) -> float:
@@ -246,6 +248,16 @@ class Disturber:
         stop.append(True)
         busy.join()
         assert os.waitstatus_to_exitcode(status) == 0, "a forked child gave a wrong answer, or hung"
+
+    def compile(self, _: Asked) -> None:
+        """Not a call but the compiling before it is interrupted, which puts off Python's search for garbage."""
+        jitted = ef.jit(np.hypot, target=TINY)
+        x = np.arange(float(self.rng.integers(1, 1000)))
+        self.interrupts.during(lambda: jitted(x, x), 10 * self.soon(), 10 * self.soon(), 2)
+        np.testing.assert_allclose(jitted(x, x), np.hypot(x, x))
+        with uncollected():
+            pass
+        assert gc.isenabled()
 
     def crowd(self, a: Asked) -> None:
         """Threads call programs at once, while the main thread is interrupted."""
