@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from eqfuse.emit.numpy_ops import JOINS, computes, into
+from eqfuse.emit.numpy_ops import JOINS, ONE_RUN, computes, into
 from eqfuse.ir import Node, Shape
 from eqfuse.kinds.state import contiguous
 from eqfuse.ops import Role, row
@@ -33,7 +33,7 @@ def by_columns(
 ) -> list[str] | None:
     """Lines that compute `n`, whose operands `read` are named `args`, into the array `out`.
 
-    `axes`: those reduced; `shape`: that of a value where it is computed, which may be a tile's.
+    `axes`: those reduced; `shape`: that of a value where it lies, which may be a tile's.
     """
     reduces = row(n.op).role is Role.REDUCTION
     extents = shape(read[0] if reduces else n)
@@ -44,10 +44,9 @@ def by_columns(
     if width > most:
         return None
     if not reduces:
-        if n.op not in UFUNCS or all(_is_run(a, n) for a in read):
+        if n.op not in UFUNCS or n.op in ONE_RUN or all(_is_run(a, n) for a in read):
             return None
-        columns = [name if a.type.size == 1 else f"{name}[..., {'0' if shape(a)[-1] == 1 else 'q'}]"
-                   for a, name in zip(read, args, strict=True)]  # fmt: skip
+        columns = [_column(name, shape(a), len(extents)) for a, name in zip(read, args, strict=True)]
         return [f"for q in range({width}):", "    " + into(n, columns, f"{out}[..., q]")]
     plain = read[0].dtype == n.dtype and n.dtype.kind in "biufc" and n.dtype != np.float16  # which adds in float32
     if n.op not in JOINS or not plain:
@@ -60,6 +59,13 @@ def by_columns(
         return None
     left = tuple(a + 1 for a in from_right)
     return [f"for q in range({width}):", "    " + into(n, [f"{args[0]}[..., q]"], f"{out}[..., q]", left)]
+
+
+def _column(name: str, extents: Shape, rank: int) -> str:
+    """Column `q` of what lies in `name`: one number is read as it is, unless it has axes that the column has not."""
+    if math.prod(extents) == 1 and len(extents) < rank:
+        return name
+    return f"{name}[..., {'0' if extents[-1] == 1 else 'q'}]"
 
 
 def _is_run(a: Node, n: Node) -> bool:

@@ -37,6 +37,8 @@ NAMES: dict[str, Any] = {
     **{name: row(name).meaning for name in (*WINDOWED, "sliding_window")},
 }  # fmt: skip
 
+ONE_RUN = ("isnan", "isinf", "isfinite", "signbit")  # NumPy 2.4 writes wrong answers where the result has gaps
+
 CHOOSE_FROM = 2048  # elements; below, a masked copy is faster than looking at the condition first
 
 
@@ -66,11 +68,11 @@ def into(n: Node, args: Sequence[str], out: str, axes: tuple[int, ...] = ()) -> 
 
 def whole_product(n: Node, args: Sequence[str], out: str) -> str:
     """The product of whole arrays into `out`, which has no gaps. For two matrices ``dot`` takes half the time to call
-    BLAS, and calls it for operands of any strides. A stack times one matrix is one product: ``matmul`` would read that
-    matrix for each of the stack.
+    BLAS, and calls it for operands of any strides; but one element it takes for a factor, and 0 * NaN to be 0. A stack
+    times one matrix is one product: ``matmul`` would read that matrix for each of the stack.
     """
     left, right = args
-    if n.dtype.char not in "fdFD" or not one_product(n):
+    if n.dtype.char not in "fdFD" or not one_product(n) or 1 in (n.args[0].type.size, n.args[1].type.size):
         return f"matmul({left}, {right}, {out})"
     if len(n.args[0].shape) > 2:
         left, out = f"{left}.reshape({folded(n.args[0])})", f"{out}.reshape({folded(n)})"

@@ -16,6 +16,7 @@ from eqfuse.emit.numpy_narrow import by_columns
 from eqfuse.emit.numpy_ops import (
     CHOOSE_FROM,
     NAMES,
+    ONE_RUN,
     WINDOWED,
     computes,
     fresh,
@@ -250,7 +251,7 @@ def straight_kernel(body: Graph) -> Source:
             places.setdefault(o, place)
     straight(source, nodes, operands, places)
     copies(source, body.outputs, operands, places)
-    source.one_ufunc_writes = len(body.outputs) == 1 and body.outputs[0].op in UFUNCS
+    source.one_ufunc_writes = len(body.outputs) == 1 and body.outputs[0].op in UFUNCS.keys() - ONE_RUN
     return source
 
 

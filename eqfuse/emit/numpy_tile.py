@@ -16,7 +16,7 @@ from eqfuse.cost import BLAS, DOT_FROM, DOT_TO
 from eqfuse.emit.numpy_bounds import clipped, repeated
 from eqfuse.emit.numpy_erf import room_bytes
 from eqfuse.emit.numpy_narrow import by_columns
-from eqfuse.emit.numpy_ops import CHOOSE_FROM, computes, into, masked_copy
+from eqfuse.emit.numpy_ops import CHOOSE_FROM, ONE_RUN, computes, into, masked_copy
 from eqfuse.emit.numpy_scratch import Rooms, Slot, Slots, TileShape
 from eqfuse.emit.numpy_source import Source, bits, last_uses, straight
 from eqfuse.emit.numpy_temporaries import buffers, copied, for_blas, lies_apart, temporaries
@@ -59,6 +59,7 @@ class Stage:
         self.loaded: list[tuple[str, str, Node]] = []  # flipped: tile, array, value; copied column by column
         self.stored: list[tuple[str, str, Node]] = []
         self.known = self._shared(written or {})
+        self.placed = written is not None
         self.nodes = [n for n in frugal(body) if computes(n) and n not in self.known and n not in self.given]
         self.outputs = self._written(written)
         self.reads = clipped(self.nodes, {*body.outputs, *self.outputs})
@@ -84,7 +85,9 @@ class Stage:
     def writes_gaps(self) -> bool:
         """May the one output have gaps? A reshape of it would be a copy."""
         (*more, o) = self.body.outputs
-        return not more and o in self.outputs and self._shaped("o0", self.panel.dims(o.shape), o.shape) == "o0"
+        if more or o not in self.outputs or o.op in ONE_RUN:
+            return False
+        return self._shaped("o0", self.panel.dims(o.shape), o.shape) == "o0"
 
     @property
     def multiplies(self) -> bool:
@@ -211,6 +214,10 @@ class Stage:
     def _extents(self, n: Node) -> Shape:
         return tuple(self.cut.block if d is None else d for d in self.tile_shape(n))
 
+    def _lying(self, n: Node) -> Shape:
+        """The shape of the tile of `n` as an operand: that of one number has no axes, as `_scalar` makes it."""
+        return self._extents(n) if n.type.size > 1 else ()
+
     def _elements(self, n: Node) -> int:
         return math.prod(self._extents(n))
 
@@ -223,7 +230,8 @@ class Stage:
         reused = next((slot_of[a] for a in dying if self._may_overwrite(n, a, blended)), None)
         output = self.outputs.get(n)
         scattered = output is not None and self._scattered(n)
-        if output is not None and not (scattered and self._times_read(n)):
+        apart = n.op in ONE_RUN and (self.placed or self._within(n))
+        if output is not None and not (scattered and self._times_read(n)) and not apart:
             self.place[n] = output
             if reused is not None and not scattered and self._may_be_output(reused, n):
                 reused.output = output
@@ -368,7 +376,7 @@ class Stage:
         if row(n.op).role is Role.REDUCTION:
             loops = self.cut.loops
             axes = tuple(a - sum(b < a for b in loops) for a in self.panel.kept(n.attrs[0]))  # type: ignore[arg-type]
-        return by_columns(n, self.reads[n], args, out, axes, self._extents) or [into(n, args, out, axes)]
+        return by_columns(n, self.reads[n], args, out, axes, self._lying) or [into(n, args, out, axes)]
 
     def _dot(self, n: Node, args: Sequence[str], out: str) -> str:
         """The sum of products. While `vecdot` computes a few rows it keeps Python's lock, and other threads wait until
@@ -384,8 +392,11 @@ class Stage:
         """Has the tile of `n` gaps in memory? Scratch arrays have none while they are as long as the block."""
         if isinstance(self.place.get(n), Slot):
             return False
-        within = any(self.panel.dims(n.shape)[a] > 1 for a in range(self.cut.axis) if a not in self.cut.loops)
-        return within or n in self.given or lies_apart(n)
+        return self._within(n) or n in self.given or lies_apart(n)
+
+    def _within(self, n: Node) -> bool:
+        """Is the tile of `n` in an array cut along an axis with others before it?"""
+        return any(self.panel.dims(n.shape)[a] > 1 for a in range(self.cut.axis) if a not in self.cut.loops)
 
     def scratch(self, offset: int, size: str = "size", ragged: bool = False) -> tuple[list[str], list[str], int]:
         """Lines that make this stage's scratch arrays in ``memory`` from `offset`, lines that shorten them to `size`

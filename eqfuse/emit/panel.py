@@ -7,7 +7,7 @@ Every value has, along a cuttable axis, the extent of the panel or 1; along a wh
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from eqfuse.cost import LASTING, LINE, Work, tiles_pay, total, turned, work
@@ -100,22 +100,33 @@ def panel_of(body: Graph) -> Panel:
     rank = len(space)
     regular, right = _operands(body, rank)
     kept = [a for a in range(rank) if a in whole or space[a] != 1 or a == rows]
-    groups: list[list[int]] = []
-    for a in kept:
-        if (
-            groups
-            and (groups[-1][0] in whole) == (a in whole)
-            and _merges(groups[-1][-1], a, space, regular, right, rows)
-        ):
-            groups[-1].append(a)
-        else:
-            groups.append([a])
+
+    def together(group: list[int], a: int) -> bool:
+        return (group[0] in whole) == (a in whole) and _merges(_last(group, space), a, space, regular, right, rows)
+
+    groups = _grouped(kept, together)
     return Panel(
         rank,
-        tuple(map(tuple, groups)),
+        groups,
         tuple(math.prod(space[a] for a in g) for g in groups),
         tuple(g[0] in whole for g in groups),
     )
+
+
+def _grouped(axes: Iterable[int], together: Callable[[list[int], int], bool]) -> tuple[tuple[int, ...], ...]:
+    """`axes` in groups of neighbours: each joins the group before it, if they go `together`."""
+    groups: list[list[int]] = []
+    for a in axes:
+        if groups and together(groups[-1], a):
+            groups[-1].append(a)
+        else:
+            groups.append([a])
+    return tuple(map(tuple, groups))
+
+
+def _last(group: Sequence[int], space: Shape) -> int:
+    """The axis of `group` that the next one must go with: its last, units apart."""
+    return next((a for a in reversed(group) if space[a] != 1), group[-1])
 
 
 Strided = tuple[Shape, Shape]
@@ -200,13 +211,7 @@ def cut(panel: Panel, row_elements: int, target: int, threads: int, depth: int, 
 def lead_groups(body: Graph, n: Node, lead: int) -> tuple[tuple[int, ...], ...]:
     """The leading axes of `n`, merged where every array of the body takes them as one."""
     regular, _ = _operands(body, len(n.shape))
-    groups: list[list[int]] = []
-    for a in range(lead):
-        if groups and all(_as_one(groups[-1][-1], a, n.shape, e) for e in regular):
-            groups[-1].append(a)
-        else:
-            groups.append([a])
-    return tuple(map(tuple, groups))
+    return _grouped(range(lead), lambda group, a: all(_as_one(_last(group, n.shape), a, n.shape, e) for e in regular))
 
 
 def tile_elements(body: Graph, device: Device) -> int:
