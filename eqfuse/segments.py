@@ -247,7 +247,7 @@ class _Order:
         called = any(row(r.op).role in _CALLS for r in (n, *apart))
         stored = called or n in self.results or (heavy and bool(late))
         if not stored and multiplied:  # two products may be one kernel, as in attention, with `n` between them
-            apart = [r for r in apart if not (r.op == "matmul" and self.source[r.args[0]] is n)]
+            apart = [r for r in apart if not (r.op == "matmul" and self.source.get(r.args[0]) is n)]
         stored = stored or (heavy and bool(apart))
         if stored or len(apart) == len(readers):
             return max((self.position[r] for r in readers if r not in apart and r not in late), default=-1)

@@ -44,7 +44,7 @@ def by_columns(
     if width > most:
         return None
     if not reduces:
-        if n.op not in UFUNCS or n.op in ONE_RUN or all(_is_run(a, n) for a in read):
+        if n.op not in UFUNCS or n.op in ONE_RUN or n.dtype == np.float16 or all(_is_run(a, n) for a in read):
             return None
         columns = [_column(name, shape(a), len(extents)) for a, name in zip(read, args, strict=True)]
         return [f"for q in range({width}):", "    " + into(n, columns, f"{out}[..., q]")]

@@ -116,7 +116,7 @@ class Stage:
         places = {o: self.source.writes[k] for k, o in reversed(list(enumerate(self.body.outputs))) if o in shared}
         later = {a for n in self.body.nodes if n not in shared for a in n.args}
         straight(self.source, list(shared), operands, places, kept=[n for n in shared if n in later])
-        return {n: operands[n] for n in shared}
+        return {n: operands.get(n, "") for n in shared}  # a bound that its `clip` has taken in has no name
 
     def _written(self, written: dict[Node, str] | None) -> dict[Node, str]:
         """The tile that each computed output goes into. Other outputs are copied whole."""

@@ -68,14 +68,14 @@ def _blocks(
     moving = [a for a, n in enumerate(shape) if n > 1 and strides[a]] or [len(shape) - 1]
     along = min(moving, key=lambda a: (abs(strides[a]), -a))
     block = [1] * len(shape)
-    block[along] = min(shape[along], SIDE)
+    block[along] = max(1, min(shape[along], SIDE))
     line = max(1, LINE // itemsize)
     pitch = (-(-block[along] // line) | 1) * line
     left = max(1, ROOM // (pitch * itemsize))
     for a in reversed(range(len(shape))):
         if a != along:
-            block[a] = min(shape[a], left)
-            left //= max(block[a], 1)
+            block[a] = max(1, min(shape[a], left))
+            left //= block[a]
     others = [a for a in range(len(shape)) if a != along]
     order = [0] * len(shape)
     for i, a in enumerate([*others, along]):

@@ -62,6 +62,51 @@ def irregular_graph(rng: np.random.Generator, operators: int, extent: int = 512)
     return Graph(inputs, tuple(unread))
 
 
+def long_graph(rng: np.random.Generator, operators: int) -> tuple[Graph, list[np.ndarray]]:
+    """A float64 program of about `operators` operators as long ones are: block after block, each of which reads the one
+    before and little else, some of them several times the same; constants on either side of products; results on the
+    way, inputs and constants among them.
+    """
+    n, m = (int(rng.choice((2, 3, 5))) for _ in range(2))
+    inputs = tuple(input_node(f"x{i}", TensorType(F64, shape)) for i, shape in enumerate([(n, m), (n, m), (1, m)]))
+    sides = {extent: const(rng.integers(-2, 3, (extent, extent)) / 4) for extent in (n, m)}
+    leaves = [*inputs, const(rng.integers(-2, 3, (n, m)) / 2), const(np.float64(2))]
+    value, results = inputs[0], [*inputs[1:2], leaves[3]][: int(rng.integers(3))]
+    left = operators
+    while left > 0:
+        steps = [int(c) for c in rng.integers(1 << 30, size=int(rng.integers(8, 40)))]
+        for _ in range(int(rng.integers(1, 4))):
+            made = [value]
+            for choice in steps:
+                made.append(_block_step(choice, made, leaves, sides))
+            value, left = made[-1], left - len(steps)
+            if rng.random() < 0.3:
+                results.append(made[int(rng.integers(1, len(made)))])
+    graph = Graph(inputs, tuple(dict.fromkeys([*results, value])))
+    return graph, [rng.uniform(-1, 1, i.shape) for i in graph.inputs]
+
+
+def _block_step(choice: int, made: list[Node], leaves: list[Node], sides: dict[int, Node]) -> Node:
+    """One more value of a block, of the shape of its first; `choice` says which, the same one in each repetition."""
+    kind, choice = choice % 8, choice // 8
+    x = made[max(0, len(made) - 1 - choice % 3)]
+    choice //= 3
+    if kind < 2:
+        return node("tanh", (node(UNARY[choice % len(UNARY)], (x,)),))
+    if kind == 2:
+        return node("matmul", (sides[x.shape[0]], x))
+    if kind == 3:
+        return node("matmul", (x, sides[x.shape[1]]))
+    if kind == 4:
+        reduced = node(("sum", "max")[choice % 2], (x,), (((-1,), (-2,), (-2, -1))[choice // 2 % 3],))
+        return node("subtract", (x, reduced))
+    if kind == 5:  # the product of three, as attention has it
+        scores = node("tanh", (node("matmul", (x, node("transpose", (x,), ((1, 0),)))),))
+        return node("matmul", (scores, x))
+    others = [made[0], *leaves] if kind == 6 else made
+    return node("tanh", (node(BINARY[choice % len(BINARY)], (x, others[choice // 8 % len(others)])),))
+
+
 def _step(rng: np.random.Generator, values: list[Node], first: Node | None = None) -> Node | None:
     # late values are likelier, so that chains grow and early values keep several readers
     weights = np.arange(1, len(values) + 1) / (len(values) * (len(values) + 1) / 2)

@@ -12,7 +12,7 @@ from eqfuse.emit.numpy import emit_kernel
 from eqfuse.ir import node
 from eqfuse.kinds import KINDS
 from tests.kernels.bodies import DEVICES, Drawn
-from tests.kernels.numpy_cases import body, judge, kernel, read, reduced, run
+from tests.kernels.numpy_cases import body, judge, kernel, number, read, reduced, run
 from tests.kernels.one_answer import Judge, arrays_for
 
 SHORT = ef.Budget(seconds=0.5, nodes=500, rounds=5)
@@ -109,3 +109,19 @@ def test_nothing_is_lost_in_a_product_with_one_element():
     x, y = read(0, (30, 1)), read(1, (1, 1))
     arrays = [np.full((30, 1), np.nan, np.float32), np.zeros((1, 1), np.float32)]
     judge("contract", body([x, y], node("matmul", (x, y))), arrays)
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=lambda d: d.name)
+def test_a_tile_of_a_convolution_may_read_padding_alone(device):
+    x, w = read(0, (1, 2, 640, 1)), read(1, (5, 640, 1, 1))
+    image = node("negative", (node("transpose", (x,), ((3, 2, 1, 0),)),))
+    convolved = node("conv", (image, w), ((2, 3), ((0, 1), (0, 1)), (1, 1), 1))
+    graph = body([x, w], convolved)
+    judge("contract", graph, arrays_for(np.random.default_rng(0), graph), device)
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=lambda d: d.name)
+def test_what_all_tiles_share_may_have_two_bounds(device):
+    x, y = read(0, (17, 3, 25)), read(1, (2, 17, 3, 25))
+    shared = node("minimum", (number(2), node("maximum", (x, number(1)))))
+    judge("map", body([x, y], node("maximum", (y, shared))), device=device)
