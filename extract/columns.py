@@ -104,7 +104,7 @@ class Columns:
             solution = relaxed(program, seconds - spent)
             spent += solution.spent
             if solution.prices is None:
-                break
+                return seconds
             prices = {name: p for name, p in zip(names, solution.prices, strict=True) if p > 0}
             before = len(self.found)
             spent += self._grown(prices, seconds - spent)

@@ -1,6 +1,8 @@
 """exact: the optimum over the candidates of `flow`, by integer programming, or how far from it the result is at most.
 
-Promise: never worse than `flow`; `Cover.bound` is a price that no choice among the candidates can beat.
+Promise: never worse than `flow`; `Cover.bound` is a price that no choice among the candidates can beat. These are the
+same ones whatever the budget, and more of it never makes the plan dearer or the bound worse; a budget that is spent
+before they are found gives the plan of `flow` without a bound.
 In: a saturated `Segment`, a `Device`. Out: a `Cover`. A column is a candidate kernel of one or several outputs. A class
 that a chosen kernel reads is computed by one; one row says so for every (class that is computed, class it reads), which
 is far stronger than one for every kernel. Circles are refused as they are met, for classes, not for kernels.
@@ -20,7 +22,7 @@ from eqfuse.hardware import Device
 from eqfuse.space import Segment
 
 SECONDS = 10.0  # of one core, for one distinct segment
-GROWING = 0.4  # of them for finding more kernels
+GROWING = 4.0  # of them, at most, for finding more kernels
 ROUNDS = 200  # of refusing circles
 
 
@@ -30,7 +32,7 @@ def extract(segment: Segment, device: Device, seconds: float = SECONDS) -> Cover
     grammar = candidates.grammar
     roots = Cover(grammar, grammar.segment.roots).roots
     found = Columns(candidates, covers, roots)
-    left, bound = seconds - found.grow(seconds * GROWING), 0.0
+    left, bound = seconds - found.grow(min(seconds, GROWING)), 0.0
     columns = found.all
     program, _ = found.program()
     start = min((c for c in covers if c.grammar is grammar), key=lambda c: c.cost, default=None)

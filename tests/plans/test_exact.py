@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.egraph import saturate
 from eqfuse.extract import area, binary, choose, exact, flow
-from eqfuse.extract.binary import BinaryProgram, minimise
+from eqfuse.extract.binary import BinaryProgram, Solution, minimise
 from eqfuse.extract.columns import Column, Columns
 from eqfuse.extract.cover import Cover
 from eqfuse.extract.enumerate import Candidates
@@ -176,6 +177,25 @@ def test_without_any_bound_the_gap_is_infinite_not_zero() -> None:
     plan = ef.extract(ef.saturate(ef.trace(np.exp, ef.spec((1000, 1000)))), extractor="exact")
     assert replace(plan, bound=0.0).gap == math.inf
     assert replace(plan, bound=seconds(plan)).gap == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_budget_that_gives_a_bound_gives_one_over_the_same_kernels(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a larger one cannot give a worse gap. The solver here knows no clock: its bound is the relaxation's."""
+
+    def relaxation(program: BinaryProgram, hint: Sequence[int], seconds: float) -> Solution:
+        return Solution(tuple(hint), binary.relaxed(program, 60).bound, seconds)
+
+    monkeypatch.setattr(exact, "minimise", relaxation)
+    rng = np.random.default_rng(seed)
+    graph, _ = random_graph(rng, operators=20, all_results=True)
+    space, device = saturate(graph), scrambled(rng)
+    plans = [choose(space, device, "exact", proved=False, seconds=0.01 * 3**i) for i in range(6)]
+    assert plans[0].gap == math.inf
+    assert len({seconds(plan) for plan in plans}) == 1
+    assert len({plan.bound for plan in plans if plan.gap != math.inf}) == 1
 
 
 def test_its_time_is_part_of_the_budget_and_without_any_it_gives_the_plan_of_flow() -> None:
