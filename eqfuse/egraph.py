@@ -67,7 +67,7 @@ def saturated(graph: Graph, laws: Sequence[Law], budget: Budget | None = None) -
         made = saturate_segment(piece, laws, Budget(left / (len(pieces) - at), budget.nodes, budget.rounds))
         left = max(0.0, left - made.seconds)
         frozen.append(made)
-    return Space(graph, tuple(frozen), tuple(uses))
+    return Space(graph, tuple(frozen), tuple(uses), numerics == "strict")
 
 
 def saturate_segment(graph: Graph, laws: Sequence[Law], budget: Budget) -> Segment:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from eqfuse.errors import TargetUnavailable
+from eqfuse.nvrtc import STRICT, compile_cuda
 
 ALIGNMENT = 16  # bytes: what CUDA functions expect of every array
 
@@ -29,8 +30,9 @@ class Gpu(Protocol):
     def here(self) -> tuple[Hashable, Hashable]:
         """The current device and its current stream: calls on one stream run in order."""
 
-    def module(self, source: str) -> Any:
-        """The compiled functions of CUDA text, by `get_function(name)`, each called with (grid, block, arguments)."""
+    def module(self, source: str, strict: bool) -> Any:
+        """The compiled functions of CUDA text, by `get_function(name)`, each called with (grid, block, arguments).
+        Where `strict`, arithmetic is IEEE's: nothing is contracted or flushed to zero."""
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         """A C-ordered array with any contents."""
@@ -72,8 +74,13 @@ class CupyGpu:
             return cuda.runtime.getDevice(), (stream, threading.get_ident())
         return cuda.runtime.getDevice(), stream
 
-    def module(self, source: str) -> Any:
-        return self.arrays.RawModule(code=source, options=("-std=c++17",))
+    def module(self, source: str, strict: bool) -> Any:
+        if not strict:
+            return self.arrays.RawModule(code=source, options=("-std=c++17",))
+        cuda = self.arrays.cuda  # whose own compiler always flushes subnormal numbers to zero
+        module = cuda.Module()
+        module.load(compile_cuda(source, f"sm_{cuda.Device().compute_capability}", STRICT).cubin)
+        return module
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         return self.arrays.empty(shape, dtype)

@@ -37,6 +37,7 @@ def write(plan: Plan) -> str:
             "outputs": plan.outputs,
             "waists": plan.waists,
             "bound": plan.bound,
+            "strict": plan.strict,
             "bodies": [str(b) for b in bodies],
         }
     )
@@ -66,6 +67,7 @@ def read(text: str, graph: Graph) -> Plan:
             outputs=tuple(data["outputs"]),
             waists=tuple(data["waists"]),
             bound=None if data["bound"] is None else float(data["bound"]),
+            strict=bool(data["strict"]),
         )
         _check(plan)
         return plan

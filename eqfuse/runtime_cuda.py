@@ -18,7 +18,7 @@ import numpy as np
 from eqfuse.emit import cuda_ops
 from eqfuse.emit.cuda import EMITTED, CudaKernel, emit_kernel
 from eqfuse.emit.cuda_calls import NOT_EMITTED, CudaCalls, emit_calls
-from eqfuse.emit.cuda_ops import PRELUDE
+from eqfuse.emit.cuda_prelude import PRELUDE
 from eqfuse.emit.numpy_library import view_function
 from eqfuse.emit.numpy_program import value_names
 from eqfuse.errors import ShapeError
@@ -30,6 +30,7 @@ from eqfuse.kinds.product import is_tiled
 from eqfuse.layout import layout
 from eqfuse.meaning import evaluate
 from eqfuse.memory import Needs
+from eqfuse.nvrtc import STRICT
 from eqfuse.ops import Role, row
 from eqfuse.plan import Kernel, Plan
 from eqfuse.runtime import Program
@@ -92,6 +93,8 @@ class CudaProgram(Program):
     def source(self) -> str:
         """One CUDA text: the functions of all kernels in the order they run, library calls as comments."""
         parts, shown = [PRELUDE], set()
+        if self.plan.strict:
+            parts.insert(0, f"// strict: NVRTC is given {' '.join(STRICT)}\n")
         for i, (k, f) in enumerate(zip(self.plan.kernels, self._functions, strict=True)):
             ops = " ".join(n.op for n in k.body.operators)
             parts.append(f"// kernel {i}, {k.kind}: {value_names(k.writes)} = {ops} of {value_names(k.reads)}\n")
@@ -167,7 +170,7 @@ class CudaProgram(Program):
                 for v in sorted(wanted & known.keys()):
                     fixed[v] = gpu.upload(known[v])
                 emitted = any(isinstance(f, CudaKernel) for f in self._functions)
-                module = gpu.module(self.source()) if emitted else None
+                module = gpu.module(self.source(), self.plan.strict) if emitted else None
                 views = {k.writes[0] for k in self.plan.kernels if k.kind == "view"}
                 pairs = zip(self.plan.kernels, self._functions, strict=True)
                 steps = [_step(gpu, module, k, f, views) for k, f in pairs]
@@ -181,24 +184,24 @@ def _emit(plan: Plan) -> list[CudaKernel | CudaCalls | None]:
     made: dict[tuple[str, Graph], CudaKernel | CudaCalls | None] = {}
     for k in plan.kernels:
         if (k.kind, k.body) not in made:
-            made[k.kind, k.body] = _emit_one(k, plan.device)
+            made[k.kind, k.body] = _emit_one(k, plan.device, plan.strict)
     return [made[k.kind, k.body] for k in plan.kernels]
 
 
-def _emit_one(kernel: Kernel, device: Device) -> CudaKernel | CudaCalls | None:
+def _emit_one(kernel: Kernel, device: Device, strict: bool) -> CudaKernel | CudaCalls | None:
     if kernel.kind == "view":
         return None
     emitted = all(n.op not in NOT_EMITTED and _emitted(n) for n in kernel.body.operators)
     if kernel.kind == "contract":
         emitted &= is_tiled(kernel.body, device)
     if kernel.kind in EMITTED and emitted:
-        return emit_kernel(kernel, device)
+        return emit_kernel(kernel, device, strict)
     return emit_calls(kernel, device)
 
 
 def kernel_needs(kernel: Kernel, device: Device) -> Needs:
     """The memory of the device that `kernel` takes: its workspace. What CuPy's library calls allocate is not known."""
-    return Needs(held=_workspace_bytes(_emit_one(kernel, device)))
+    return Needs(held=_workspace_bytes(_emit_one(kernel, device, strict=False)))
 
 
 def _workspace_bytes(emitted: CudaKernel | CudaCalls | None) -> int:

@@ -87,6 +87,7 @@ def write(space: Space, device: Device) -> str:
     own = {
         "format": FORMAT,
         "device": device.name,
+        "strict": space.strict,
         "graph": str(space.graph),
         **write_signature(space.graph.signature),
         "segments": [_segment(s) for s in space.segments],
@@ -186,7 +187,8 @@ def read(text: str) -> Space:
         _read(f"segment {s}", lambda s=s: _segment_from(own["segments"][s], classes[s]))  # type: ignore[misc]
         for s in range(len(classes))
     )
-    return Space(graph, segments, _read("the uses", lambda: _uses(own["uses"], graph, segments)))
+    uses = _read("the uses", lambda: _uses(own["uses"], graph, segments))
+    return Space(graph, segments, uses, _read("whether it is strict", lambda: bool(own["strict"])))
 
 
 def _read(what: str, make: Callable[[], Any]) -> Any:

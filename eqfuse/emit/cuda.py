@@ -17,6 +17,7 @@ import numpy as np
 
 from eqfuse.emit import cuda_contract, cuda_ops, cuda_row
 from eqfuse.emit.cuda_element import Elements, Indices, Parameters
+from eqfuse.emit.cuda_prelude import PRELUDE
 from eqfuse.errors import UnsupportedOp
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Node, Shape
@@ -29,8 +30,9 @@ EMITTED = ("map", "row", "reduce", "contract")
 
 @dataclass(frozen=True)
 class CudaKernel:
-    """One CUDA function. `constants` follow the reads among its arguments, the writes come next, then the `workspace`:
-    (dtype, elements) of arrays that start as zeros and that every launch leaves fit for the next one."""
+    """One CUDA function; no text and no grid where there is nothing to compute. `constants` follow the reads among its
+    arguments, the writes come next, then the `workspace`: (dtype, elements) of arrays that start as zeros and that
+    every launch leaves fit for the next one."""
 
     name: str
     source: str
@@ -45,14 +47,18 @@ class CudaKernel:
         return (*reads, *constants, *writes, *workspace)
 
 
-def emit_kernel(kernel: Kernel, device: Device) -> CudaKernel:
-    """The CUDA function that computes `kernel.body`. UnsupportedOp when the kind or an operator has no CUDA form."""
+def emit_kernel(kernel: Kernel, device: Device, strict: bool = False) -> CudaKernel:
+    """The CUDA function that computes `kernel.body`; where `strict`, with 16-bit floats rounded after every operator.
+    UnsupportedOp when the kind or an operator has no CUDA form."""
     if kernel.kind not in EMITTED:
         raise UnsupportedOp(
             f"the cuda target ({device.name}) emits kernels of kind {', '.join(EMITTED)}, not {kernel.kind}; "
             "what is left runs as library calls"
         )
-    parameters = Parameters(kernel.body)
+    name = f"{kernel.kind}_{hashlib.blake2b(str(kernel.body).encode(), digest_size=6).hexdigest()}"
+    if all(o.type.size == 0 for o in kernel.body.outputs):
+        return CudaKernel(name, "", (), (), (), ())
+    parameters = Parameters(kernel.body, strict)
     if kernel.kind == "contract":
         code = cuda_contract.emit(kernel.body, parameters, device)
     else:
@@ -62,7 +68,6 @@ def emit_kernel(kernel: Kernel, device: Device) -> CudaKernel:
         declarations.append(f"{cuda_ops.stored(dtype)}* parts{j}")
     if code.parts:
         declarations.append("unsigned* arrived")
-    name = f"{kernel.kind}_{hashlib.blake2b(str(kernel.body).encode(), digest_size=6).hexdigest()}"
     bounds = f"{math.prod(code.block)}" + (f", {code.resident}" if code.resident > 1 else "")
     source = f'extern "C" __global__ void __launch_bounds__({bounds}) {name}(\n    '
     source += ",\n    ".join(declarations) + ") {\n" + "".join(f"    {line}\n" for line in code.lines) + "}\n"
@@ -70,13 +75,12 @@ def emit_kernel(kernel: Kernel, device: Device) -> CudaKernel:
     if code.parts:
         workspace.append((np.dtype(np.uint32), code.groups))
     constants = tuple(parameters.constant_argument(c) for c in parameters.constants)
-    empty = all(o.type.size == 0 for o in kernel.body.outputs)
-    return CudaKernel(name, source, () if empty else code.grid, code.block, constants, tuple(workspace))
+    return CudaKernel(name, source, code.grid, code.block, constants, tuple(workspace))
 
 
 def module_source(sources: Sequence[str] | dict[str, None]) -> str:
     """A compilable module: the helpers that the functions share, then the functions."""
-    return "\n".join((cuda_ops.PRELUDE, *sources))
+    return "\n".join((PRELUDE, *sources))
 
 
 def _emit_map(body: Graph, parameters: Parameters) -> cuda_row.Code:
@@ -105,8 +109,7 @@ def _map_loop(body: Graph, parameters: Parameters, shape: Shape, which: list[int
     for j in which:
         output: Node = body.outputs[j]
         stores.append((j, cuda_ops.store(output.dtype, elements.value(output, index))))
-    size = math.prod(shape)
-    integer = "long long" if size >= 2**31 - MOST_BLOCKS * THREADS * 16 else "int"
+    size, integer = math.prod(shape), parameters.integer
     start, step = f"({integer})blockIdx.x * {THREADS} + threadIdx.x", f"({integer})gridDim.x * {THREADS}"
     if width == 1:
         inner = [*elements.inner, *(f"w{j}[i] = {text};" for j, text in stores)]

@@ -48,6 +48,7 @@ class _Sums(Elements):
     def start(self, known: Known, width: int) -> None:
         """Another part of the function, where nothing that varies is at hand; `width` neighbours are read at once."""
         self.inner, self.inner_memo, self.vectors = [], {}, {}
+        self.short_here = {name for name in self.short_here if name.startswith("s")}
         self.indices, self.vector_width = Indices(), width
         for index, shape, flat in known:
             self.indices.know(index, shape, flat)
@@ -76,8 +77,7 @@ class _Writer:
         self.tensor = products.on_tensor_cores(self.product.dtype, device)
         self.threads = self.tile.threads(self.tensor)
         self.elements = _Sums(parameters, node)
-        sizes = [n.type.size for n in (*body.inputs, *body.outputs, *node.args)]
-        self.integer = "long long" if max(sizes) >= 2**31 else "int"
+        self.integer = parameters.integer
         self.limits = {"m": self.product.rows, "n": self.product.columns, "k": self.product.depth}
         self.extents = {"m": self.tile.rows, "n": self.tile.columns, "k": self.tile.depth}
 
@@ -96,7 +96,7 @@ class _Writer:
             *multiply.declarations,
             *(f"Vec<{multiply.stored}, {x.neighbours}> next_{name}[{self._turns(x)}];" for name, x, _ in operands),
             *self.elements.outer,
-            f"for (int step = -1, ahead = 0; step * {deep} < {depth}; step++, ahead += {deep}) {{",
+            f"for ({self.integer} step = -1, ahead = 0; step * {deep} < {depth}; step++, ahead += {deep}) {{",
             "    const int now = step & 1;",
             f"    if (ahead < {depth}) {{",
             *(f"        {line}" for line in loads),
@@ -122,12 +122,14 @@ class _Writer:
     def _where(self, down: int, across: int) -> list[str]:
         """The entry of the batch, and the first row and column of this block's tile."""
         lines = [f"const {self.integer} z = blockIdx.x / {down * across};"] if self.product.batch > 1 else []
+        wide = "" if self.integer == "int" else f"({self.integer})"
+        across_text = "within / high" if not wide else "(within / high)"
         return [
             *lines,
             f"const int tile = blockIdx.x % {down * across}, band = tile / {HIGH * across} * {HIGH};",
             f"const int high = min({down} - band, {HIGH}), within = tile % {HIGH * across};",
-            f"const {self.integer} row = (band + within % high) * {self.tile.rows};",
-            f"const {self.integer} column = within / high * {self.tile.columns};",
+            f"const {self.integer} row = {wide}(band + within % high) * {self.tile.rows};",
+            f"const {self.integer} column = {wide}{across_text} * {self.tile.columns};",
         ]
 
     def _best(self, choices: Sequence[Matrix]) -> Matrix:
@@ -231,7 +233,7 @@ class _Writer:
         width = group if result.neighbours % group == 0 and widest * group <= 16 else 1
         e.start(result.known, width)
         stores = [cuda_ops.store(o.dtype, e.value(o, result.index)) for o in outputs]
-        e.inner.insert(0, f"const {cuda_ops.computed(self.node.dtype)} sum = {multiply.sums};")
+        e.inner.insert(0, f"const {cuda_ops.computed(self.node.dtype)} sum = {e.rounded(self.node, multiply.sums)};")
         types = [f"Vec<{cuda_ops.stored(o.dtype)}, {width}>" for o in outputs]
         if width == 1:
             inside = self._neighbours(result, 1, [f"w{j}[i] = {text};" for j, text in enumerate(stores)])

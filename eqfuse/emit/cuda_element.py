@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Generator
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +19,26 @@ from eqfuse.ir import Graph, Literal, Node, Shape
 from eqfuse.ops import Role, row
 
 Index = tuple[str, ...]
+Steps = Generator["Steps", Any, Any]  # yields the steps that it needs the result of
+
+BEYOND = 1 << 27  # how far past the last element an index may run: a turn of the whole grid, a tile, a row's threads
+LONG = 60  # characters of index arithmetic that are not written twice
 
 
 @dataclass
 class Parameters:
-    """The kernel's parameters: reads, constants (never in the text: they are data), then what is written."""
+    """The kernel's parameters: reads, constants (never in the text: they are data), then what is written. `strict`:
+    16-bit floats are rounded after every operator."""
 
     body: Graph
+    strict: bool = False
     constants: list[Literal] = field(default_factory=list)
+
+    @cached_property
+    def integer(self) -> str:
+        """The C type of every index: one that no value of the body, stored or not, is too large for."""
+        farthest = max((n.type.size + _padding(n) for n in self.body.nodes), default=0)
+        return "int" if farthest + BEYOND < 2**31 else "long long"
 
     def pointer(self, n: Node) -> str | None:
         """The array that holds `n`, if one does."""
@@ -55,6 +70,11 @@ class Parameters:
         if array.size != 1:
             return array
         return (array.astype(np.float32) if cuda_ops.computed(array.dtype) == "float" else array).reshape(())[()]
+
+
+def _padding(n: Node) -> int:
+    """How far beyond what it reads the indices of `n` run."""
+    return sum(map(sum, n.attrs[1])) if n.op == "conv" else 0  # type: ignore[call-overload]
 
 
 @dataclass
@@ -116,13 +136,18 @@ class Elements:
         self.vectors: dict[str, None] = {}  # arrays read 16 bytes at a time: those read at `i` itself
         self.vector_width = 1
         self.count = 0
+        self.shortened: dict[str, str] = {}  # long index arithmetic: the variable that holds it
+        self.short_here: set[str] = set()  # of those variables, the ones at hand
 
     def value(self, n: Node, index: Index) -> str:
         """The name of the variable that holds `n[index]`, computed now unless it already was."""
+        return finished(self._value(n, index))
+
+    def _value(self, n: Node, index: Index) -> Steps:
         key = (n, index)
         found = self.outer_memo.get(key) or self.inner_memo.get(key) or self.earlier(n, index)
         if found is None:
-            found = self._compute(n, index)
+            found = yield self._compute(n, index)
         return found
 
     def earlier(self, n: Node, index: Index) -> str | None:
@@ -138,7 +163,7 @@ class Elements:
         (self.inner_memo if varies else self.outer_memo)[n, index] = name
         return name
 
-    def _compute(self, n: Node, index: Index) -> str:
+    def _compute(self, n: Node, index: Index) -> Steps:
         scalar = self.parameters.scalar(n)
         if scalar is not None:
             return scalar
@@ -148,14 +173,25 @@ class Elements:
             return self.name(n, index, cuda_ops.load(n.dtype, element))
         role = row(n.op).role
         if role is Role.ELEMENTWISE:
-            values = [self.value(a, self._aligned(index, a.shape)) for a in n.args]
-            dtypes = [a.dtype for a in n.args]
-            if n.op == "cast":
-                return self.name(n, index, cuda_ops.cast(dtypes[0], n.dtype, values[0]))
-            return self.name(n, index, cuda_ops.expression(n.op, dtypes, values))
-        if role is Role.VIEW or role is Role.GATHER:
-            return self.value(n.args[0], self._source(n, index))
+            values = []
+            for a in n.args:
+                values.append((yield self._value(a, self._aligned(index, a.shape))))
+            return self.name(n, index, self._applied(n, values))
+        if role is Role.VIEW:
+            return (yield self._value(n.args[0], self._source(n, index)))
+        if role is Role.GATHER:
+            return (yield self._value(n.args[0], (yield self._gathered(n, index))))
         raise UnsupportedOp(f"the cuda target cannot compute {n.op} inside a kernel; run it as a library call")
+
+    def _applied(self, n: Node, values: list[str]) -> str:
+        dtypes = [a.dtype for a in n.args]
+        if n.op == "cast":
+            return cuda_ops.cast(dtypes[0], n.dtype, values[0])
+        return self.rounded(n, cuda_ops.expression(n.op, dtypes, values))
+
+    def rounded(self, n: Node, text: str) -> str:
+        """`text`, a value of `n`, as exact as the program has it."""
+        return cuda_ops.rounded(n.dtype, text) if self.parameters.strict else text
 
     def _element(self, array: str, flat: str) -> str:
         if self.vector_width > 1 and flat == "i":
@@ -176,7 +212,7 @@ class Elements:
             back = dict(zip(axes, index, strict=True))  # type: ignore[call-overload]
             return tuple(back[a] for a in range(len(index)))
         if n.op == "reshape":
-            return self.indices.split(self.indices.join(index, n.shape), source.shape)
+            return self.indices.split(self._short(self.indices.join(index, n.shape)), source.shape)
         if n.op == "broadcast_to":
             return self._aligned(index, source.shape)
         if n.op == "slice":
@@ -198,14 +234,42 @@ class Elements:
             for (axis, _), text in zip(n.attrs[0], index[rank:], strict=True):  # type: ignore[call-overload]
                 found[axis] = f"({found[axis]} + {text})"
             return tuple(found)
-        indices, axis = n.args[1], n.attrs[0]
+        raise UnsupportedOp(f"the cuda target cannot take the view {n.op} inside a kernel; run it as a library call")
+
+    def _gathered(self, n: Node, index: Index) -> Steps:
+        """Where in its argument `take` or `take_along_axis` finds its element `index`."""
+        source, indices, axis = *n.args, n.attrs[0]
         assert isinstance(axis, int)
         at = source.type.rank + axis
-        if n.op == "take":
-            place = self.value(indices, index[at : at + indices.type.rank])
-            rest = index[at + indices.type.rank :]
+        whole = n.op == "take_along_axis"
+        end = at + (1 if whole else indices.type.rank)
+        place = yield self._value(indices, index if whole else index[at:end])
+        integer = self.parameters.integer
+        return (*index[:at], f"eqf_place<{integer}>({place}, {source.shape[at]})", *index[end:])
+
+    def _short(self, text: str) -> str:
+        """`text`, index arithmetic, or a variable that holds it: what is split into axes is written once for each."""
+        if len(text) <= LONG:
+            return text
+        varies = self.changes.search(text) is not None
+        name = self.shortened.setdefault(text, f"{'t' if varies else 's'}{self.count}")
+        self.count += 1
+        if name not in self.short_here:
+            self.short_here.add(name)
+            (self.inner if varies else self.outer).append(f"const {self.parameters.integer} {name} = {text};")
+        return name
+
+
+def finished(steps: Steps) -> Any:
+    """The result of `steps`, with those they ask for on a stack of our own: bodies may be deeper than Python's."""
+    stack, result = [steps], None
+    while stack:
+        try:
+            asked = stack[-1].send(result)
+        except StopIteration as done:
+            stack.pop()
+            result = done.value
         else:
-            place = self.value(indices, index)
-            rest = index[at + 1 :]
-        wrapped = place if indices.dtype.kind == "u" else f"({place} < 0 ? {place} + {source.shape[at]} : {place})"
-        return (*index[:at], wrapped, *rest)
+            stack.append(asked)
+            result = None
+    return result

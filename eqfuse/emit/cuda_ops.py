@@ -24,122 +24,6 @@ _STORED: dict[np.dtype, str] = {
 }  # fmt: skip
 _SMALL = {np.dtype(np.float16): "half", BFLOAT16: "bfloat16"}
 
-# Helpers that more than one line of C needs. NumPy's rules: floor division rounds down and the remainder has the
-# divisor's sign; integer division by zero is 0; a shift by the width or more leaves 0 or the sign.
-PRELUDE = r"""#include <cuda_fp16.h>
-#include <cuda_bf16.h>
-template <class T, int N> struct __align__(sizeof(T) * N) Vec { T v[N]; };
-template <class T> static __device__ __forceinline__ T eqf_max(T a, T b) { return a >= b || a != a ? a : b; }
-template <class T> static __device__ __forceinline__ T eqf_min(T a, T b) { return a <= b || a != a ? a : b; }
-template <class T> static __device__ __forceinline__ T eqf_sign(T a) { return a != a ? a : T((a > T(0)) - (a < T(0))); }
-template <class T> static __device__ __forceinline__ T eqf_floor_divide(T a, T b) {
-    if (b == T(0)) return T(0);
-    T q = a / b;
-    return q * b != a && (a < T(0)) != (b < T(0)) ? q - T(1) : q;
-}
-template <class T> static __device__ __forceinline__ T eqf_remainder(T a, T b) {
-    return b == T(0) ? T(0) : T(a - eqf_floor_divide(a, b) * b);
-}
-template <class T> static __device__ __forceinline__ T eqf_fremainder(T a, T b) {
-    T m = fmod(a, b);
-    if (b == T(0) || m != m) return m;
-    return m == T(0) ? copysign(T(0), b) : (b < T(0)) != (m < T(0)) ? m + b : m;
-}
-template <class T> static __device__ __forceinline__ T eqf_ffloor_divide(T a, T b) {
-    if (b == T(0)) return a / b;
-    T m = fmod(a, b), q = (a - m) / b;
-    if (m != T(0) && (b < T(0)) != (m < T(0))) q -= T(1);
-    if (q == T(0)) return copysign(T(0), a / b);
-    T down = floor(q);
-    return q - down > T(0.5) ? down + T(1) : down;
-}
-template <class T> static __device__ __forceinline__ T eqf_power(T a, T n) {
-    T p = 1;
-    for (; n > T(0); n >>= 1, a *= a) if (n & T(1)) p *= a;
-    return p;
-}
-template <class T> static __device__ __forceinline__ T eqf_logaddexp(T a, T b) {
-    if (a == b) return a + T(0.693147180559945309417232);
-    T d = a - b;
-    return d > T(0) ? a + log1p(exp(-d)) : d <= T(0) ? b + log1p(exp(d)) : d;
-}
-template <class T> static __device__ __forceinline__ T eqf_gcd(T a, T b) {
-    a = a < T(0) ? T(-a) : a, b = b < T(0) ? T(-b) : b;
-    while (a != T(0)) { T r = b % a; b = a; a = r; }
-    return b;
-}
-template <class T> static __device__ __forceinline__ T eqf_lcm(T a, T b) {
-    T g = eqf_gcd<T>(a, b);
-    a = g == T(0) ? T(0) : T(a / g * b);
-    return a < T(0) ? T(-a) : a;
-}
-template <class T> static __device__ __forceinline__ unsigned char eqf_count(T a) {
-    unsigned char n = 0;
-    for (T left = a < T(0) ? T(-a) : a; left != T(0); left &= T(left - T(1))) n++;
-    return n;
-}
-template <class N> static __device__ __forceinline__ int eqf_int(N n) {
-    return n > N(2147483647) ? 2147483647 : n < -N(2147483647) ? -2147483647 : (int)n;
-}
-template <class T> static __device__ __forceinline__ T eqf_left(T a, T n) {
-    return (unsigned long long)n < sizeof(T) * 8 ? T(a << n) : T(0);
-}
-template <class T> static __device__ __forceinline__ T eqf_right(T a, T n) {
-    return (unsigned long long)n < sizeof(T) * 8 ? T(a >> n) : a < T(0) ? T(-1) : T(0);
-}
-template <class T> struct __align__(sizeof(T) * 2) eqf_complex {
-    T re, im;
-    eqf_complex() = default;
-    __device__ __forceinline__ eqf_complex(T re, T im = T(0)) : re(re), im(im) {}
-    template <class U> __device__ __forceinline__ explicit eqf_complex(eqf_complex<U> z) : re(T(z.re)), im(T(z.im)) {}
-    __device__ __forceinline__ explicit operator bool() const { return re != T(0) || im != T(0); }
-    __device__ __forceinline__ eqf_complex operator-() const { return {-re, -im}; }
-    __device__ __forceinline__ eqf_complex operator+(eqf_complex z) const { return {re + z.re, im + z.im}; }
-    __device__ __forceinline__ eqf_complex operator-(eqf_complex z) const { return {re - z.re, im - z.im}; }
-    __device__ __forceinline__ eqf_complex operator*(eqf_complex z) const {
-        return {re * z.re - im * z.im, re * z.im + im * z.re};
-    }
-    __device__ __forceinline__ eqf_complex operator/(eqf_complex z) const {  // Smith's method, as NumPy's
-        if (z.re == T(0) && z.im == T(0)) return {re / fabs(z.re), im / fabs(z.re)};
-        if (fabs(z.re) >= fabs(z.im)) {
-            const T ratio = z.im / z.re, scale = T(1) / (z.re + z.im * ratio);
-            return {(re + im * ratio) * scale, (im - re * ratio) * scale};
-        }
-        const T ratio = z.re / z.im, scale = T(1) / (z.im + z.re * ratio);
-        return {(re * ratio + im) * scale, (im * ratio - re) * scale};
-    }
-    __device__ __forceinline__ bool operator==(eqf_complex z) const { return re == z.re && im == z.im; }
-    __device__ __forceinline__ bool operator!=(eqf_complex z) const { return !(*this == z); }
-};
-template <class T> static __device__ __forceinline__ eqf_complex<T> eqf_exp(eqf_complex<T> z) {
-    const T size = exp(z.re);
-    return z.im == T(0) ? eqf_complex<T>(size, z.im) : eqf_complex<T>(size * cos(z.im), size * sin(z.im));
-}
-template <class T> static __device__ __forceinline__ eqf_complex<T> eqf_shuffle(eqf_complex<T> z, int step) {
-    return {__shfl_xor_sync(0xffffffffu, z.re, step), __shfl_xor_sync(0xffffffffu, z.im, step)};
-}
-#ifndef EQF_ON_CPU  // the emulator has these two of its own
-template <bool turned> static __device__ __forceinline__ void eqf_ldmatrix(unsigned* d, const void* row) {
-    const unsigned at = (unsigned)__cvta_generic_to_shared(row);
-    if (turned)
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(at));
-    else
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(at));
-}
-template <class T> static __device__ __forceinline__ void eqf_mma(float* d, const unsigned* a, const unsigned* b);
-#define EQF_MMA(T, word)                                                                                      \
-    template <> __device__ __forceinline__ void eqf_mma<T>(float* d, const unsigned* a, const unsigned* b) {  \
-        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." word "." word ".f32 "                           \
-                     "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                        \
-                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                         \
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                     \
-    }
-EQF_MMA(__half, "f16") EQF_MMA(__nv_bfloat16, "bf16")
-#endif
-"""
-
 # The special functions that CUDA's math library has; {s} is "f" for float and "" for double.
 SPECIAL_ROWS = {name: f"{c}{{s}}({{0}})" for name, c in {
     "gamma": "tgamma", "gammaln": "lgamma", "erfcx": "erfcx", "erfinv": "erfinv", "erfcinv": "erfcinv",
@@ -164,14 +48,15 @@ _FLOAT = {name: f"{c}{{s}}({{0}})" for name, c in {
     "complex": "eqf_complex<{T}>({0}, {1})",
 }  # fmt: skip
 _INTEGER = {
-    "abs": "{0} < ({T})0 ? ({T})-{0} : {0}", "floor": "{0}", "ceil": "{0}", "trunc": "{0}", "round": "{0}",
-    "fmax": "eqf_max<{T}>({0}, {1})", "fmin": "eqf_min<{T}>({0}, {1})", "power": "eqf_power<{T}>({0}, {1})",
-    "floor_divide": "eqf_floor_divide<{T}>({0}, {1})", "remainder": "eqf_remainder<{T}>({0}, {1})",
-    "reciprocal": "eqf_floor_divide<{T}>(1, {0})",
+    "abs": "({T})eqf_size<{T}, {U}>({0})", "floor": "{0}", "ceil": "{0}", "trunc": "{0}", "round": "{0}",
+    "fmax": "eqf_max<{T}>({0}, {1})", "fmin": "eqf_min<{T}>({0}, {1})", "power": "eqf_power<{T}, {U}>({0}, {1})",
+    "floor_divide": "eqf_floor_divide<{T}, {U}>({0}, {1})", "remainder": "eqf_remainder<{T}>({0}, {1})",
+    "reciprocal": "eqf_to<{T}, {C}>(1.0 / {0})",
     "isnan": "false", "isinf": "false", "isfinite": "true",
     "bitwise_and": "{0} & {1}", "bitwise_or": "{0} | {1}", "bitwise_xor": "{0} ^ {1}", "bitwise_invert": "~{0}",
-    "gcd": "eqf_gcd<{T}>({0}, {1})", "lcm": "eqf_lcm<{T}>({0}, {1})", "bitwise_count": "eqf_count<{T}>({0})",
-    "bitwise_left_shift": "eqf_left<{T}>({0}, {1})", "bitwise_right_shift": "eqf_right<{T}>({0}, {1})",
+    "gcd": "({T})eqf_gcd<{T}, {U}>({0}, {1})", "lcm": "({T})eqf_lcm<{T}, {U}>({0}, {1})",
+    "bitwise_count": "eqf_count<{T}, {U}>({0})",
+    "bitwise_left_shift": "eqf_left<{T}, {U}>({0}, {1})", "bitwise_right_shift": "eqf_right<{T}>({0}, {1})",
 }  # fmt: skip
 _ANY = {
     "add": "{0} + {1}", "subtract": "{0} - {1}", "multiply": "{0} * {1}", "negative": "-{0}",
@@ -182,15 +67,20 @@ _ANY = {
     "logical_and": "{0} && {1}", "logical_or": "{0} || {1}", "logical_xor": "!{0} != !{1}", "logical_not": "!{0}",
     "where": "{0} ? {1} : {2}",
 }  # fmt: skip
+_WRAPPING = {  # C leaves undefined what overflows: these are computed modulo 2 to the number of bits
+    "add": "({T})(({U}){0} + {1})", "subtract": "({T})(({U}){0} - {1})", "multiply": "({T})(({U}){0} * {1})",
+    "square": "({T})(({U}){0} * {0})", "negative": "({T})-({U}){0}",
+}  # fmt: skip
 _COMPLEX = {
     "add": "{0} + {1}", "subtract": "{0} - {1}", "multiply": "{0} * {1}", "divide": "{0} / {1}", "negative": "-{0}",
-    "square": "{0} * {0}", "reciprocal": "{T}(1) / {0}", "real": "{0}.re", "imag": "{0}.im",
+    "square": "{0} * {0}", "reciprocal": "eqf_reciprocal({0})", "real": "{0}.re", "imag": "{0}.im",
     "conj": "{T}({0}.re, -{0}.im)", "abs": "hypot({0}.re, {0}.im)", "exp": "eqf_exp({0})",
     "equal": "{0} == {1}", "not_equal": "{0} != {1}", "where": "{0} ? {1} : {2}",
     "isnan": "{0} != {0}", "isinf": "isinf({0}.re) || isinf({0}.im)",
     "isfinite": "isfinite({0}.re) && isfinite({0}.im)",
     "logical_not": "!(bool){0}", "logical_and": "(bool){0} && (bool){1}", "logical_or": "(bool){0} || (bool){1}",
 }  # fmt: skip
+_BFLOAT16 = {"sign": "{0} == ({T})0 ? {0} : eqf_sign<{T}>({0})"}  # ml_dtypes keeps the sign of a zero
 _BOOL = {
     "add": "{0} || {1}", "multiply": "{0} && {1}", "maximum": "{0} || {1}", "minimum": "{0} && {1}",
     "fmax": "{0} || {1}", "fmin": "{0} && {1}", "bitwise_invert": "!{0}", "abs": "{0}",
@@ -232,43 +122,68 @@ def store(dtype: np.dtype, text: str) -> str:
     return f"__float2{_SMALL[dtype]}_rn({text})" if dtype in _SMALL else text
 
 
+def rounded(dtype: np.dtype, text: str) -> str:
+    """A value of `dtype` in its computing type, as exact as memory keeps it."""
+    return load(dtype, store(dtype, text))
+
+
 def emits(op: str, dtypes: list[np.dtype]) -> bool:
-    """Has this file a row for `op` of arguments of `dtypes`? Most functions of complex numbers are the library's."""
-    return dtypes[-1].kind != "c" or op in _COMPLEX or op in ("cast", "sum", "prod", "any", "all")
+    """Has this file a row for `op` of arguments of `dtypes`?"""
+    return op in (*REDUCTIONS, "cast") or _template(op, dtypes) is not None
 
 
 def expression(op: str, dtypes: list[np.dtype], arguments: list[str]) -> str:
     """One element of `op`. `dtypes` are the arguments', alike but for the condition of `where` and `ldexp`'s powers."""
-    dtype = dtypes[op == "where"]
-    small = dtype in _SMALL or dtype.kind == "f"
-    numbers = [_FLOAT] if small else [_INTEGER]
-    tables = {"c": [_COMPLEX], "b": [_BOOL, _ANY, _INTEGER]}.get(dtype.kind, [*numbers, _ANY])
-    template = next((table[op] for table in tables if op in table), None)
-    if template is None or (op == "nextafter" and dtype in _SMALL):  # computed in float, it would change nothing
+    template, dtype = _template(op, dtypes), dtypes[op == "where"]
+    if template is None:
         raise UnsupportedOp(f"the cuda table (eqfuse/emit/cuda_ops.py) has no row {op!r} for {dtype.name}")
     kind = computed(dtype)
-    return template.format(*arguments, s="" if kind == "double" else "f", T=kind)
+    U, C = _carriers(dtype)
+    return template.format(*arguments, s="" if kind == "double" else "f", T=kind, U=U, C=C)
+
+
+def _template(op: str, dtypes: list[np.dtype]) -> str | None:
+    dtype = dtypes[op == "where"]
+    if op == "nextafter" and dtype in _SMALL:  # computed in float, it would change nothing
+        return None
+    wrapping = [_WRAPPING] if dtype.char in "ilqH" else []
+    floats = {np.dtype(np.float16): [_FLOAT, _ANY], BFLOAT16: [_BFLOAT16, _FLOAT, _ANY]}
+    tables = {"c": [_COMPLEX], "b": [_BOOL, _ANY, _INTEGER], "f": [_FLOAT, _ANY]}.get(dtype.kind)
+    tables = floats.get(dtype, tables or [*wrapping, _INTEGER, _ANY])
+    return next((table[op] for table in tables if op in table), None)
+
+
+def _carriers(dtype: np.dtype) -> tuple[str, str]:
+    """The C types of no smaller size in which integers wrap around, and to which floats are converted."""
+    if dtype.itemsize == 8:
+        return "unsigned long long", "long long"
+    return "unsigned", "long long" if dtype == np.uint32 else "int"
 
 
 def cast(source: np.dtype, target: np.dtype, text: str) -> str:
     if target in _SMALL:
         word = "double" if source == np.float64 else "float"
-        rounded = f"__double2{_SMALL[target]}({text})" if word == "double" else store(target, f"(float){text}")
-        return load(target, rounded)
+        stored_value = f"__double2{_SMALL[target]}({text})" if word == "double" else store(target, f"(float){text}")
+        return load(target, stored_value)
     if target.kind == "c" and source.kind != "c":
         return f"{computed(target)}(({'float' if target == np.complex64 else 'double'}){text})"
     if target.kind == "b":
         return f"(bool){text}" if source.kind == "c" else f"{text} != 0"
+    if target.kind in "iu" and (source.kind == "f" or source in _SMALL):
+        return f"eqf_to<{computed(target)}, {_carriers(target)[1]}>({text})"
     return f"({computed(target)}){text}"
+
+
+REDUCTIONS = ("sum", "prod", "max", "min", "any", "all")
 
 
 def reduction(op: str, source: np.dtype, result: np.dtype) -> Reduction:
     """The row of a reduction over values of `source`; it accumulates in `result`'s computing type."""
     T = computed(result)
     if op == "sum":
-        return Reduction(f"({T})0", "{a} + {b}")
+        return Reduction(f"({T})0", expression("add", [result, result], ["{a}", "{b}"]))
     if op == "prod":
-        return Reduction(f"({T})1", "{a} * {b}")
+        return Reduction(f"({T})1", expression("multiply", [result, result], ["{a}", "{b}"]))
     if op in ("any", "all"):
         return Reduction(*(("false", "{a} || {b}") if op == "any" else ("true", "{a} && {b}")))
     if op in ("max", "min"):

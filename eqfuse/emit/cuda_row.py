@@ -6,6 +6,7 @@ Three layouts: a warp per row (short rows), a block per row, and 32 rows side by
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ from eqfuse.ops import Role, row
 
 WARP_ROW = 1024  # columns up to which one warp takes a row
 HELD_BYTES = 256  # per thread: values kept in registers from one pass to the next
+MOST_GROUPS = 2**31 - 1  # blocks that one launch may have
 ENOUGH_BLOCKS = 256  # fewer than this, and a reduction is split over several blocks
 
 
@@ -73,6 +75,7 @@ class RowElements(Elements):
             self.done.setdefault(key, (name, self.inner))
         self.inner_memo = {}
         self.inner, self.outer = [], []
+        self.short_here = {name for name in self.short_here if name.startswith("s")}
 
     def earlier(self, n: Node, index: Index) -> str | None:
         if row(n.op).role is Role.REDUCTION:
@@ -129,7 +132,7 @@ def _layout(space: Space) -> str:
     kept, reduced = space.wide(False), space.wide(True)
     if kept and reduced and kept[-1] > reduced[-1]:
         return "column"
-    return "warp" if int(np.prod(space.extents(True))) <= WARP_ROW else "block"
+    return "warp" if math.prod(space.extents(True)) <= WARP_ROW else "block"
 
 
 @dataclass(frozen=True)
@@ -145,12 +148,12 @@ class _Pass:
 class _Writer:
     def __init__(self, body: Graph, parameters: Parameters, space: Space, layout: str, hold: bool) -> None:
         self.body, self.parameters, self.space, self.layout = body, parameters, space, layout
-        self.rows = int(np.prod(space.extents(False), dtype=np.int64))
-        self.columns = int(np.prod(space.extents(True), dtype=np.int64))
+        self.rows, self.columns = math.prod(space.extents(False)), math.prod(space.extents(True))
         self.passes = levels(body)
         self.elements = RowElements(parameters, self._indices(), hold)
         threads = min(1024, max(64, 1 << (max(1, self.columns // 8) - 1).bit_length()))
-        self.block = {"warp": (32, 4), "block": (threads, 1), "column": (32, 8)}[layout]
+        warps = 4 if self.rows <= 4 * MOST_GROUPS else 32
+        self.block = {"warp": (32, warps), "block": (threads, 1), "column": (32, 8)}[layout]
         per_block = self.block[0] if layout == "column" else self.block[1]
         self.groups = -(-self.rows // per_block)
         self.stride = self.block[1] if layout == "column" else self.block[0]
@@ -199,11 +202,11 @@ class _Writer:
         held = [
             f"{cuda_ops.computed(n.dtype)} {name}[{max(1, self.items)}];" for (n, _), name in self.elements.held.items()
         ]
-        big = self.rows * self.columns >= 2**31
-        index = "long long" if big else "int"
-        lane, group = ("threadIdx.y", "blockIdx.x * 32 + threadIdx.x") if self.layout == "column" else (
-            "threadIdx.x", "blockIdx.x" if self.layout == "block" else "blockIdx.x * 4 + threadIdx.y")  # fmt: skip
-        group = group.replace("blockIdx.x", f"({index})blockIdx.x")
+        index = self.parameters.integer
+        lane = "threadIdx.y" if self.layout == "column" else "threadIdx.x"
+        group = f"({index})blockIdx.x" + {
+            "column": " * 32 + threadIdx.x", "block": "", "warp": f" * {self.block[1]} + threadIdx.y",
+        }[self.layout]  # fmt: skip
         last = f"min(first + {self.per_split}, ({index}){self.columns})" if self.splits > 1 else f"{self.columns}"
         head = [
             f"const {index} row_or_more = {group};",
@@ -223,11 +226,12 @@ class _Writer:
 
     def _loop(self, lines: list[str]) -> list[str]:
         unroll = f"#pragma unroll{'' if self.elements.hold and self.items <= 64 else ' 4'}"
-        index = "long long" if self.rows * self.columns >= 2**31 else "int"
+        index = self.parameters.integer
+        turn = "k" if index == "int" else f"({index})k"
         return [
             unroll,
             f"for (int k = 0; k < {self.items}; k++) {{",
-            f"    const {index} col = first + k * {self.stride} + lane;",
+            f"    const {index} col = first + {turn} * {self.stride} + lane;",
             "    if (col < end) {",
             *(f"        {line}" for line in lines),
             "    }",
@@ -245,7 +249,13 @@ class _Writer:
             inner.append(f"{name} = {how.step.format(a=name, b=f'({kind}){value}')};")
             after += self._combine(kind, name, how)
             e.results[n] = (name, self.reduced_index)
-        return _Pass(outer + before, inner, after + (self._join_splits(reductions) if self.splits > 1 else []))
+        joined = self._join_splits(reductions) if self.splits > 1 else []
+        return _Pass(outer + before, inner, [*after, *joined, *self._rounded(reductions)])
+
+    def _rounded(self, reductions: list[Node]) -> list[str]:
+        """The results as exact as the program has them."""
+        names = [(n, self.elements.results[n][0]) for n in reductions]
+        return [f"{name} = {text};" for n, name in names if (text := self.elements.rounded(n, name)) != name]
 
     def _combine(self, kind: str, name: str, how: cuda_ops.Reduction) -> list[str]:
         step = how.step

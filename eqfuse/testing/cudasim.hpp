@@ -2,6 +2,7 @@
 // eqf_launch_<kernel> per EQF_EXPORT, which runs the grid block by block, each CUDA thread a fibre.
 // Next stop: cudasim.py, which calls it with cupy.RawKernel's conventions.
 #pragma once
+#include <cmath>
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -324,7 +325,8 @@ static void run_guarded(unsigned seed, size_t dynamic_bytes) {
         Fibre* at = current;
         current = nullptr;
         fail("block (%u,%u,%u) thread (%u,%u,%u): %s", block_idx.x, block_idx.y, block_idx.z, at->idx.x, at->idx.y, at->idx.z,
-             fault == SIGILL || fault == SIGTRAP ? "misaligned access, or an index outside a local or shared array"
+             fault == SIGILL || fault == SIGTRAP
+                 ? "misaligned access, an index outside a local or shared array, or an integer that overflows"
              : fault == SIGFPE                   ? "integer division by zero"
                                                  : "illegal memory address, or more than 60 KB of local variables");
     }

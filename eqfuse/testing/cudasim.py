@@ -24,8 +24,9 @@ import numpy as np
 from eqfuse.errors import EqfuseError, TargetUnavailable
 from eqfuse.files import cache_dir
 
-FLAGS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-fvisibility=hidden", "-ffp-contract=off", "-fwrapv",
-         "-fsanitize=alignment,bounds", "-fsanitize-undefined-trap-on-error")  # fmt: skip
+FLAGS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-fvisibility=hidden", "-ffp-contract=off",
+         "-fsanitize=alignment,bounds,signed-integer-overflow,shift,float-cast-overflow,integer-divide-by-zero",
+         "-fsanitize-undefined-trap-on-error")  # fmt: skip
 CUDA_HEADERS = ("cuda_fp16.h", "cuda_bf16.h")  # their contents are in cudawords.hpp
 LARGEST_DYNAMIC_SHARED = 227 * 1024
 _KERNEL = re.compile(r'extern\s+"C"\s+__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+'

@@ -127,6 +127,49 @@ static inline int __float2int_rn(float v) { return int(nearbyintf(v)); }
 static inline int __float2int_rz(float v) { return int(v); }
 static inline int __float2int_rd(float v) { return int(floorf(v)); }
 static inline float __int2float_rn(int v) { return float(v); }
+namespace eqf {
+// What glibc does not have. erfc falls from 2 to 0, so its inverse is found by halving.
+static inline double inverse_of_erf(long double y);
+static inline double inverse_of_erfc(long double y) {
+    if (fabsl(1 - y) < 1e-4L) return inverse_of_erf(1 - y);
+    if (!(y > 0 && y < 2)) return y == 0 ? HUGE_VAL : y == 2 ? -HUGE_VAL : __builtin_nan("");
+    long double low = -7, high = 28;
+    for (int i = 0; i < 100; i++) (erfcl((low + high) / 2) > y ? low : high) = (low + high) / 2;
+    return low;
+}
+static inline double inverse_of_erf(long double y) {
+    if (!(fabsl(y) <= 1)) return __builtin_nan("");
+    return fabsl(y) < 1e-4L ? y * (1 + y * y * 0.26179938779914943654L) * 0.88622692545275801365L
+         : y > 0            ? inverse_of_erfc(1 - y)
+                            : -inverse_of_erfc(1 + y);
+}
+static inline double scaled_erfc(long double x) {
+    if (x < 100) return expl(x * x) * erfcl(x);
+    return 0.56418958354775628695L / x * (1 - 0.5L / (x * x));
+}
+static inline double bessel_i(int order, double x) {
+    if (x != x) return x;
+    long double size = fabsl(x), found = 1, term = 1;
+    if (size < 500) found = std::cyl_bessel_i((long double)order, size);
+    else {  // the asymptotic series
+        for (int k = 1; k < 8; k++) found += term *= ((2 * k - 1) * (2 * k - 1) - 4 * order) / (8 * k * size);
+        found = size < 1000 ? found * expl(size) / sqrtl(6.28318530717958647693L * size) : HUGE_VALL;
+    }
+    return order && x < 0 ? -found : found;
+}
+}  // namespace eqf
+static inline double erfcx(double x) { return eqf::scaled_erfc(x); }
+static inline double erfinv(double y) { return eqf::inverse_of_erf(y); }
+static inline double erfcinv(double y) { return eqf::inverse_of_erfc(y); }
+static inline double normcdfinv(double y) { return -1.41421356237309504880L * eqf::inverse_of_erfc(2.0L * y); }
+static inline double cyl_bessel_i0(double x) { return eqf::bessel_i(0, x); }
+static inline double cyl_bessel_i1(double x) { return eqf::bessel_i(1, x); }
+#define erfcxf(x) float(erfcx(x))
+#define erfinvf(y) float(erfinv(y))
+#define erfcinvf(y) float(erfcinv(y))
+#define normcdfinvf(y) float(normcdfinv(y))
+#define cyl_bessel_i0f(x) float(cyl_bessel_i0(x))
+#define cyl_bessel_i1f(x) float(cyl_bessel_i1(x))
 template <class T> T min(T a, T b) { return b < a ? b : a; }
 template <class T> T max(T a, T b) { return a < b ? b : a; }
 static inline float min(float a, float b) { return fminf(a, b); }

@@ -39,7 +39,7 @@ class EmulatedGpu:
     def here(self) -> tuple[Hashable, Hashable]:
         return 0, 0
 
-    def module(self, source: str) -> CpuRawModule:
+    def module(self, source: str, strict: bool) -> CpuRawModule:
         return CpuRawModule(source)
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:

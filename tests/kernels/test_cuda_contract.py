@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from eqfuse import nvrtc
 from eqfuse.emit.cuda import CudaKernel, emit_kernel, module_source
 from eqfuse.errors import UnsupportedOp
 from eqfuse.hardware import datasheet, device
@@ -18,7 +19,7 @@ from eqfuse.ir import Graph, Node, TensorType, const, input_node, node
 from eqfuse.kinds import product
 from eqfuse.meaning import evaluate
 from eqfuse.plan import Kernel, Price
-from eqfuse.testing import cudasim, nvrtc
+from eqfuse.testing import cudasim
 
 NO_PRICE = Price(0.0, 0, 0, 0, "memory")
 BF16 = np.dtype(ml_dtypes.bfloat16)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from eqfuse import nvrtc
 from eqfuse.emit.cuda import CudaKernel, emit_kernel, module_source
 from eqfuse.errors import UnsupportedOp
 from eqfuse.hardware import device
@@ -15,7 +16,7 @@ from eqfuse.ir import Graph, Node, TensorType, const, input_node, node
 from eqfuse.meaning import evaluate
 from eqfuse.ops import row
 from eqfuse.plan import Kernel, Price
-from eqfuse.testing import cudasim, nvrtc
+from eqfuse.testing import cudasim
 
 NO_PRICE = Price(0.0, 0, 0, 0, "memory")
 

@@ -103,6 +103,9 @@ def test_threads_waiting_at_two_different_barriers_are_reported():
         ("*(float4*)(y + 1) = make_float4(0, 0, 0, 0);", "misaligned"),
         ("y[1ull << 40] = 0;", "illegal memory address"),
         ("float own[4]; own[threadIdx.x] = 1; y[0] = own[threadIdx.x / 8];", "index outside a local"),
+        ("y[0] = 2147483600 + (int)threadIdx.x * 2;", "an integer that overflows"),
+        ("y[0] = 1 << (threadIdx.x + 20);", "an integer that overflows"),
+        ("y[0] = (int)(threadIdx.x * 1e9f);", "an integer that overflows"),
     ],
 )
 def test_undefined_behaviour_is_an_error_and_not_a_crash(statement, message):

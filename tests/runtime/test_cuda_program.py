@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse import nvrtc
 from eqfuse.demo_programs import convolution, layer_norm, options, softmax, transformer
 from eqfuse.emit.cuda_calls import emit_calls
 from eqfuse.errors import UnsupportedOp
@@ -21,7 +22,7 @@ from eqfuse.ir import Graph, Literal, Node, const, node
 from eqfuse.ops import TABLE
 from eqfuse.plan import Kernel, Plan
 from eqfuse.runtime_cuda import CudaProgram
-from eqfuse.testing import cudasim, nvrtc
+from eqfuse.testing import cudasim
 from eqfuse.testing.emulated_gpu import DeviceArray, EmulatedGpu
 from tests.kernels.numpy_cases import PRICE, read
 
@@ -332,6 +333,42 @@ def test_complex_arithmetic_of_extremes_is_numpys(dtype):
         wanted = ef.meaning(plan.graph, z[:, None], z)
     for got, want in zip(CudaProgram(plan, GPU).run([z[:, None], z]), wanted, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def rounded_often(x: Any) -> Any:
+    shifted = x / 3 - (x / 3).max(axis=-1, keepdims=True)
+    return shifted * 0.1 / (x.sum(axis=-1, keepdims=True) * 0.3 + 7), (x * 0.1 + 0.7).max(axis=0) / 3
+
+
+def with_a_product(x: Any) -> Any:
+    return (x[:, :20] @ x[:20, 1:]) * 0.1 + x[:, :1] / 3
+
+
+@emulated
+@pytest.mark.parametrize("function, dtype", [
+    (rounded_often, np.float16), (rounded_often, ml_dtypes.bfloat16), (rounded_often, np.float32),
+    (with_a_product, np.float16), (with_a_product, np.float32),
+])  # fmt: skip
+def test_a_strict_program_has_numpys_bits_in_kernels_of_every_kind(function, dtype):
+    x = np.round(ROWS[:, :21]).astype(dtype)  # sums are exact in any order
+    program = ef.compile(function, x, target="cuda:h100", numerics="strict")
+    assert {k.kind for k in program.plan.kernels} & {"row", "reduce", "contract"}
+    on_emulator = CudaProgram(program.plan, GPU)
+    for got, want in zip(leaves(on_emulator(x)), leaves(function(x)), strict=True):
+        assert got.tobytes() == want.tobytes()
+
+
+def test_a_strict_plan_stays_strict_where_it_is_kept(tmp_path):
+    x = ef.spec((8, 4), np.float16)
+    for numerics in ("strict", "reassociate"):
+        for _ in range(2):  # the second comes from the cache
+            program = ef.compile(lambda a: np.sqrt(a * a + 1), x, target="cuda:h100", numerics=numerics)
+            assert program.plan.strict is (numerics == "strict")
+        program.save(tmp_path / "program")
+        assert ef.load(tmp_path / "program").source() == program.source()
+        space = ef.saturate(program.plan.graph, numerics=numerics)
+        space.save(tmp_path / "space", target="cuda:h100")
+        assert ef.extract(ef.load_space(tmp_path / "space"), target="cuda:h100").strict is program.plan.strict
 
 
 def test_float8_is_refused_on_a_gpu_by_name():

@@ -1,20 +1,18 @@
-"""Compiles CUDA text for a GPU without one. In: source and architecture. Out: the cubin, the log, and what each kernel
-uses (registers, shared memory, spills), read from ptxas's report. Next stop: tests/kernels and the cost model."""
+"""CUDA text compiled by NVRTC, with a GPU or without. In: source, architecture, options. Out: the cubin, the log, and
+what each kernel uses (registers, shared memory, spills), read from ptxas's report. Next stop: `gpu`, tests."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
 import re
-import sysconfig
 from dataclasses import dataclass
-from pathlib import Path
 
 from eqfuse.errors import EqfuseError, TargetUnavailable
 
-# CuPy's flags, plus ptxas's report.
-FLAGS = ("-std=c++17", "-ftz=true", "--device-as-default-execution-space", "--ptxas-options=-v")
-_WHEELS = ("nvidia/cu13/lib/libnvrtc.so.1*", "nvidia/cuda_nvrtc/lib/libnvrtc.so.1*")
+FAST = ("-std=c++17", "-ftz=true", "--device-as-default-execution-space")  # CuPy's options
+# Products are not contracted into sums, subnormal numbers count, divisions and roots are rounded once.
+STRICT = ("-std=c++17", "-fmad=false", "-ftz=false", "-prec-div=true", "-prec-sqrt=true")
 
 
 class NvrtcError(EqfuseError):
@@ -47,13 +45,13 @@ def available() -> str:
     return ""
 
 
-def compile_cuda(code: str, arch: str) -> Compiled:
+def compile_cuda(code: str, arch: str, flags: tuple[str, ...] = FAST) -> Compiled:
     """Compiles for a real architecture, e.g. ``sm_90``."""
     library = _library()
     program = ctypes.c_void_p()
     _must(library.nvrtcCreateProgram(ctypes.byref(program), code.encode(), b"kernel.cu", 0, None, None))
     try:
-        options = [f"-arch={arch}", *FLAGS, *(f"-I{folder}" for folder in _include_directories())]
+        options = [f"-arch={arch}", *flags, "--ptxas-options=-v", *(f"-I{folder}" for folder in _headers())]
         encoded = (ctypes.c_char_p * len(options))(*[option.encode() for option in options])
         status = library.nvrtcCompileProgram(program, len(options), encoded)
         log = _read(program, "ProgramLog").rstrip(b"\0").decode()
@@ -66,25 +64,23 @@ def compile_cuda(code: str, arch: str) -> Compiled:
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    site = Path(sysconfig.get_paths()["purelib"])
-    found = [str(path) for pattern in _WHEELS for path in sorted(site.glob(pattern))]
-    for name in (*found, "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"):
-        try:
-            library = ctypes.CDLL(name)
-        except OSError:
-            continue
-        library.nvrtcGetErrorString.restype = ctypes.c_char_p
-        return library
-    raise TargetUnavailable("libnvrtc is not installed: pip install eqfuse[gpucheck]")
+    try:
+        from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
+    except ImportError:
+        raise TargetUnavailable("cuda-pathfinder is not installed: pip install eqfuse[gpucheck]") from None
+    try:
+        library = ctypes.CDLL(load_nvidia_dynamic_lib("nvrtc").abs_path)
+    except (DynamicLibNotFoundError, OSError) as error:
+        raise TargetUnavailable(f"libnvrtc is not found ({error}): pip install eqfuse[gpucheck]") from None
+    library.nvrtcGetErrorString.restype = ctypes.c_char_p
+    return library
 
 
 @functools.cache
-def _include_directories() -> tuple[str, ...]:
+def _headers() -> tuple[str, ...]:
     """Where cuda_fp16.h and cuda_bf16.h are; a kernel that includes neither needs none."""
-    try:
-        from cuda.pathfinder import find_nvidia_header_directory
-    except ImportError:
-        return ()
+    from cuda.pathfinder import find_nvidia_header_directory
+
     folder = find_nvidia_header_directory("cudart")
     return (folder,) if folder else ()
 

@@ -1,0 +1,147 @@
+"""The head of every CUDA text: the functions that more than one line of emitted C needs. Next stop: `cuda_ops`.
+
+NumPy's rules: floor division rounds down and the remainder has the divisor's sign; integer division by zero is 0; a
+shift by the width or more leaves 0 or the sign. T is the type of the values, U an unsigned one in which integers wrap
+around, C a signed one to which floats are converted.
+"""
+
+from __future__ import annotations
+
+PRELUDE = r"""#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+template <class T, int N> struct __align__(sizeof(T) * N) Vec { T v[N]; };
+template <class T> static __device__ __forceinline__ T eqf_max(T a, T b) { return a >= b || a != a ? a : b; }
+template <class T> static __device__ __forceinline__ T eqf_min(T a, T b) { return a <= b || a != a ? a : b; }
+template <class T> static __device__ __forceinline__ T eqf_sign(T a) { return a != a ? a : T((a > T(0)) - (a < T(0))); }
+template <class T, class U> static __device__ __forceinline__ T eqf_floor_divide(T a, T b) {
+    if (b == T(0)) return T(0);
+    if (T(-1) < T(0) && b == T(-1)) return T(-U(a));
+    T q = a / b;
+    return q * b != a && (a < T(0)) != (b < T(0)) ? q - T(1) : q;
+}
+template <class T> static __device__ __forceinline__ T eqf_remainder(T a, T b) {
+    if (b == T(0) || (T(-1) < T(0) && b == T(-1))) return T(0);
+    T m = a % b;
+    return m != T(0) && (m < T(0)) != (b < T(0)) ? m + b : m;
+}
+template <class T> static __device__ __forceinline__ T eqf_fremainder(T a, T b) {
+    T m = fmod(a, b);
+    if (b == T(0) || m != m) return m;
+    return m == T(0) ? copysign(T(0), b) : (b < T(0)) != (m < T(0)) ? m + b : m;
+}
+template <class T> static __device__ __forceinline__ T eqf_ffloor_divide(T a, T b) {
+    if (b == T(0)) return a / b;
+    T m = fmod(a, b), q = (a - m) / b;
+    if (m != T(0) && (b < T(0)) != (m < T(0))) q -= T(1);
+    if (q == T(0)) return copysign(T(0), a / b);
+    T down = floor(q);
+    return q - down > T(0.5) ? down + T(1) : down;
+}
+template <class T, class U> static __device__ __forceinline__ T eqf_power(T a, T n) {
+    U p = 1;
+    for (U x = U(a); n > T(0); n >>= 1, x *= x) if (n & T(1)) p *= x;
+    return T(p);
+}
+template <class T> static __device__ __forceinline__ T eqf_logaddexp(T a, T b) {
+    if (a == b) return a + T(0.693147180559945309417232);
+    T d = a - b;
+    return d > T(0) ? a + log1p(exp(-d)) : d <= T(0) ? b + log1p(exp(d)) : d;
+}
+template <class T, class U> static __device__ __forceinline__ U eqf_size(T a) { return a < T(0) ? -U(a) : U(a); }
+template <class T, class U> static __device__ __forceinline__ U eqf_gcd(T x, T y) {
+    U a = eqf_size<T, U>(x), b = eqf_size<T, U>(y);
+    while (a != U(0)) { U r = b % a; b = a; a = r; }
+    return b;
+}
+template <class T, class U> static __device__ __forceinline__ U eqf_lcm(T a, T b) {
+    const U g = eqf_gcd<T, U>(a, b);
+    return g == U(0) ? U(0) : eqf_size<T, U>(a) / g * eqf_size<T, U>(b);
+}
+template <class T, class U> static __device__ __forceinline__ unsigned char eqf_count(T a) {
+    return (unsigned char)__popcll(eqf_size<T, U>(a));
+}
+template <class N> static __device__ __forceinline__ int eqf_int(N n) {
+    return n > N(2147483647) ? 2147483647 : n < -N(2147483647) ? -2147483647 : (int)n;
+}
+template <class T, class U> static __device__ __forceinline__ T eqf_left(T a, T n) {
+    return (unsigned long long)n < sizeof(T) * 8 ? T(U(a) << n) : T(0);
+}
+template <class T> static __device__ __forceinline__ T eqf_right(T a, T n) {
+    return (unsigned long long)n < sizeof(T) * 8 ? T(a >> n) : a < T(0) ? T(-1) : T(0);
+}
+template <class I, class T> static __device__ __forceinline__ I eqf_place(T at, I n) {
+    long long p = (long long)at + (at < T(0) ? n : 0);
+    if ((unsigned long long)p >= n) p = eqf_remainder<long long>(p, n);
+    return (I)p;
+}
+template <class T, class C, class F> static __device__ __forceinline__ T eqf_to(F a) {
+    const F end = sizeof(C) == 4 ? F(2147483648.0) : F(9223372036854775808.0);
+    const C least = sizeof(C) == 4 ? C(-2147483647 - 1) : C(-9223372036854775807LL - 1);
+    const bool high = sizeof(T) == 8 && T(-1) > T(0) && a >= end;
+    if (high) a -= end;
+    const T whole = T(a > -end - F(1) && a < end ? C(a) : least);
+    return high ? whole ^ T(least) : whole;
+}
+template <class T> struct __align__(sizeof(T) * 2) eqf_complex {
+    T re, im;
+    eqf_complex() = default;
+    __device__ __forceinline__ eqf_complex(T re, T im = T(0)) : re(re), im(im) {}
+    template <class U> __device__ __forceinline__ explicit eqf_complex(eqf_complex<U> z) : re(T(z.re)), im(T(z.im)) {}
+    __device__ __forceinline__ explicit operator bool() const { return re != T(0) || im != T(0); }
+    __device__ __forceinline__ eqf_complex operator-() const { return {-re, -im}; }
+    __device__ __forceinline__ eqf_complex operator+(eqf_complex z) const { return {re + z.re, im + z.im}; }
+    __device__ __forceinline__ eqf_complex operator-(eqf_complex z) const { return {re - z.re, im - z.im}; }
+    __device__ __forceinline__ eqf_complex operator*(eqf_complex z) const {
+        return {re * z.re - im * z.im, re * z.im + im * z.re};
+    }
+    __device__ __forceinline__ eqf_complex operator/(eqf_complex z) const {  // Smith's method, as NumPy's
+        if (z.re == T(0) && z.im == T(0)) return {re / fabs(z.re), im / fabs(z.re)};
+        if (fabs(z.re) >= fabs(z.im)) {
+            const T ratio = z.im / z.re, scale = T(1) / (z.re + z.im * ratio);
+            return {(re + im * ratio) * scale, (im - re * ratio) * scale};
+        }
+        const T ratio = z.re / z.im, scale = T(1) / (z.im + z.re * ratio);
+        return {(re * ratio + im) * scale, (im * ratio - re) * scale};
+    }
+    __device__ __forceinline__ bool operator==(eqf_complex z) const { return re == z.re && im == z.im; }
+    __device__ __forceinline__ bool operator!=(eqf_complex z) const { return !(*this == z); }
+};
+template <class T> static __device__ __forceinline__ eqf_complex<T> eqf_reciprocal(eqf_complex<T> z) {
+    if (fabs(z.im) <= fabs(z.re)) {
+        const T ratio = z.im / z.re, size = z.re + z.im * ratio;
+        return {T(1) / size, -ratio / size};
+    }
+    const T ratio = z.re / z.im, size = z.re * ratio + z.im;
+    return {ratio / size, T(-1) / size};
+}
+template <class T> static __device__ __forceinline__ eqf_complex<T> eqf_exp(eqf_complex<T> z) {
+    const T size = exp(z.re), root = exp(z.re / T(2));
+    if (z.im == T(0)) return {size, z.im};
+    if (isinf(z.re) && !isfinite(z.im)) return {size, z.re > T(0) ? z.im - z.im : copysign(T(0), z.im)};
+    if (isinf(size)) return {root * cos(z.im) * root, root * sin(z.im) * root};  // either part may yet be finite
+    return {size * cos(z.im), size * sin(z.im)};
+}
+template <class T> static __device__ __forceinline__ eqf_complex<T> eqf_shuffle(eqf_complex<T> z, int step) {
+    return {__shfl_xor_sync(0xffffffffu, z.re, step), __shfl_xor_sync(0xffffffffu, z.im, step)};
+}
+#ifndef EQF_ON_CPU  // the emulator has these two of its own
+template <bool turned> static __device__ __forceinline__ void eqf_ldmatrix(unsigned* d, const void* row) {
+    const unsigned at = (unsigned)__cvta_generic_to_shared(row);
+    if (turned)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(at));
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(at));
+}
+template <class T> static __device__ __forceinline__ void eqf_mma(float* d, const unsigned* a, const unsigned* b);
+#define EQF_MMA(T, word)                                                                                      \
+    template <> __device__ __forceinline__ void eqf_mma<T>(float* d, const unsigned* a, const unsigned* b) {  \
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." word "." word ".f32 "                           \
+                     "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                        \
+                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                         \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                     \
+    }
+EQF_MMA(__half, "f16") EQF_MMA(__nv_bfloat16, "bf16")
+#endif
+"""
