@@ -20,7 +20,7 @@ from eqfuse.emit.cuda_element import Elements, Indices, Parameters
 from eqfuse.emit.cuda_prelude import PRELUDE
 from eqfuse.errors import UnsupportedOp
 from eqfuse.hardware import Device
-from eqfuse.ir import Graph, Node, Shape
+from eqfuse.ir import Graph, Shape
 from eqfuse.plan import Kernel
 
 THREADS = 256
@@ -84,31 +84,27 @@ def module_source(sources: Sequence[str] | dict[str, None]) -> str:
 
 
 def _emit_map(body: Graph, parameters: Parameters) -> cuda_row.Code:
-    """One grid-stride loop per shape of result; 16 bytes a thread and turn where every result has one shape."""
-    shapes: dict[Shape, list[int]] = {}
-    for j, output in enumerate(body.outputs):
-        shapes.setdefault(output.shape, []).append(j)
-    largest = max(math.prod(shape) for shape in shapes)
-    width = _vector_width(body, largest) if len(shapes) == 1 else 1
-    lines = [line for shape, which in shapes.items() for line in _map_loop(body, parameters, shape, which, width)]
-    blocks = max(1, min(MOST_BLOCKS, -(-largest // (THREADS * width))))
-    return cuda_row.Code(lines, (blocks, 1), (THREADS, 1), (), 0, 0)
+    """A grid-stride loop over the shape of the results, 16 bytes a thread and turn."""
+    shape = body.outputs[0].shape
+    if any(o.shape != shape for o in body.outputs):
+        raise UnsupportedOp("a cuda map kernel writes results of one shape")
+    size = math.prod(shape)
+    width = _vector_width(body, size)
+    blocks = max(1, min(MOST_BLOCKS, -(-size // (THREADS * width))))
+    return cuda_row.Code(_map_loop(body, parameters, shape, width), (blocks, 1), (THREADS, 1), (), 0, 0)
 
 
 def _vector_width(body: Graph, size: int) -> int:
     """Elements per access of 16 bytes, as far as they divide the result."""
     widest = max(n.dtype.itemsize for n in (*body.inputs, *body.outputs))
-    return math.gcd(16 // widest, size) if size else 1
+    return math.gcd(16 // widest, size)
 
 
-def _map_loop(body: Graph, parameters: Parameters, shape: Shape, which: list[int], width: int) -> list[str]:
+def _map_loop(body: Graph, parameters: Parameters, shape: Shape, width: int) -> list[str]:
     elements = Elements(parameters, Indices())
     elements.vector_width = width
     index = elements.indices.split("i", shape)
-    stores = []
-    for j in which:
-        output: Node = body.outputs[j]
-        stores.append((j, cuda_ops.store(output.dtype, elements.value(output, index))))
+    stores = [(j, cuda_ops.store(o.dtype, elements.value(o, index))) for j, o in enumerate(body.outputs)]
     size, integer = math.prod(shape), parameters.integer
     start, step = f"({integer})blockIdx.x * {THREADS} + threadIdx.x", f"({integer})gridDim.x * {THREADS}"
     if width == 1:
@@ -117,7 +113,7 @@ def _map_loop(body: Graph, parameters: Parameters, shape: Shape, which: list[int
                 *(f"    {line}" for line in inner), "}"]  # fmt: skip
     ctype = {f"r{j}": cuda_ops.stored(n.dtype) for j, n in enumerate(body.inputs)}
     ctype |= {f"k{j}": cuda_ops.stored(c.array.dtype) for j, c in enumerate(parameters.constants)}
-    ctype |= {f"w{j}": cuda_ops.stored(body.outputs[j].dtype) for j in which}
+    ctype |= {f"w{j}": cuda_ops.stored(o.dtype) for j, o in enumerate(body.outputs)}
 
     def vector(array: str) -> str:
         return f"Vec<{ctype[array]}, {width}>"

@@ -12,7 +12,7 @@ from dataclasses import replace
 from eqfuse.cost import Work, roofline
 from eqfuse.hardware import Device
 from eqfuse.kinds.kind import Kind
-from eqfuse.kinds.product import call_is_dearer, multiplied, product_of, seconds
+from eqfuse.kinds.product import call_is_dearer, has_template, product_of, seconds
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 from eqfuse.plan import Price
@@ -71,9 +71,9 @@ def _product(call: Call) -> State | str | None:
 
 def _on_gpu(call: Call, done: State) -> State | str | None:
     left = call.states[0]
-    if not multiplied(call.out.dtype.name):
-        return done if left.at_leaf else f"a product of {call.out.dtype.name} is a library call on this device"
     product = product_of(call.row.name, call.attrs, call.types, call.out, call.device)
+    if not has_template(product, call.device):
+        return done if left.at_leaf else f"a product of {call.out} is a library call on this device"
     if left.at_leaf:
         return replace(done, product=product, fused=call_is_dearer(product, call.device))
     if left.kind == "map":

@@ -51,6 +51,7 @@ TILES = {
 }  # fmt: skip
 PLACING = 20  # integer operations that find one element of a window and whether it is padding, counted in the text
 UNALIGNED = 0.5  # share of its rate that a product keeps on tensor cores where rows do not start at multiples of 8
+MOST_BLOCKS = 2**31 - 1  # of one launch
 TENSOR_CORES = 80  # the compute capability from which on mma.m16n8k16 takes both 16-bit types
 
 
@@ -108,6 +109,14 @@ def multiplied(dtype: str) -> bool:
     return dtype in ("float32", "float64", "float16", "bfloat16")
 
 
+def has_template(product: Product, device: Device) -> bool:
+    """Does the template compute it, in one launch?"""
+    if not multiplied(product.dtype):
+        return False
+    tile = tile_for(product, device)
+    return product.batch * -(-product.rows // tile.rows) * -(-product.columns // tile.columns) <= MOST_BLOCKS
+
+
 def tile_for(product: Product, device: Device) -> Tile:
     """The tile that takes the least time; the largest where all take the same."""
     return min(_tiles(product, device), key=lambda tile: _seconds(product, tile, device))
@@ -141,7 +150,7 @@ def _seconds(product: Product, tile: Tile, device: Device) -> float:
 def call_is_dearer(product: Product, device: Device) -> bool:
     """Does the template compute a convolution by itself faster than library calls? (It never does a matrix product.)"""
     call = product.library + product.unrolled / device.memory_bytes_per_second
-    return product.windows and seconds(product, device) < call
+    return product.windows and has_template(product, device) and seconds(product, device) < call
 
 
 def is_tiled(body: Graph, device: Device) -> bool:

@@ -83,6 +83,7 @@ static char* message;
 static size_t message_size;
 static void (*body)(void*);
 static void* body_arguments;
+static std::vector<size_t> chosen;  // the blocks to run, if not all
 
 static unsigned here() { return unsigned(current - fibres); }
 
@@ -300,7 +301,7 @@ static void handle_fault(int signal_number) {
 
 static void run_grid(unsigned seed, size_t dynamic_bytes) {
     size_t blocks = size_t(grid_dim.x) * grid_dim.y * grid_dim.z;
-    for (size_t b : permutation(blocks, seed, 3)) {
+    for (size_t b : chosen.empty() ? permutation(blocks, seed, 3) : chosen) {
         block_idx = {unsigned(b % grid_dim.x), unsigned(b / grid_dim.x % grid_dim.y),
                      unsigned(b / grid_dim.x / grid_dim.y)};
         if (!run_block(seed, dynamic_bytes)) return;
@@ -346,8 +347,8 @@ static void* reserve_stacks() {
 
 // gb: grid x y z, block x y z. On return `text` is empty, or says what went wrong.
 template <class... A>
-void launch(void (*kernel)(A...), void** arguments, const unsigned* gb, size_t dynamic_bytes, unsigned seed, void* stack_region,
-            char* text, size_t text_size) {
+void launch(void (*kernel)(A...), void** arguments, const unsigned* gb, size_t dynamic_bytes, const size_t* blocks, size_t n_blocks,
+            unsigned seed, void* stack_region, char* text, size_t text_size) {
     std::tuple<A...> values;
     size_t i = 0;
     std::apply([&](auto&... value) { (memcpy(&value, arguments[i++], sizeof value), ...); }, values);
@@ -357,6 +358,7 @@ void launch(void (*kernel)(A...), void** arguments, const unsigned* gb, size_t d
     grid_dim = dim3(gb[0], gb[1], gb[2]);
     block_dim = dim3(gb[3], gb[4], gb[5]);
     n_threads = gb[3] * gb[4] * gb[5];
+    chosen.assign(blocks, blocks + n_blocks);
     message = text;
     message_size = text_size;
     message[0] = 0;
@@ -383,8 +385,8 @@ template <class... A> const char* signature(void (*)(A...)) {
 #define EQF_VISIBLE extern "C" __attribute__((visibility("default")))
 EQF_VISIBLE void* eqf_reserve_stacks() { return eqf::reserve_stacks(); }
 #define EQF_EXPORT(k)                                                                                              \
-    EQF_VISIBLE void eqf_launch_##k(void** arguments, const unsigned* gb, size_t bytes, unsigned seed, void* stacks, \
-                                    char* text, size_t n) {                                                        \
-        eqf::launch(k, arguments, gb, bytes, seed, stacks, text, n);                                               \
+    EQF_VISIBLE void eqf_launch_##k(void** arguments, const unsigned* gb, size_t bytes, const size_t* blocks,      \
+                                    size_t n_blocks, unsigned seed, void* stacks, char* text, size_t n) {          \
+        eqf::launch(k, arguments, gb, bytes, blocks, n_blocks, seed, stacks, text, n);                             \
     }                                                                                                              \
     EQF_VISIBLE const char* eqf_signature_##k() { return eqf::signature(k); }

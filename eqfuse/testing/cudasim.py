@@ -52,7 +52,8 @@ class CpuRawModule:
 
 class CpuRawKernel:
     """One kernel, called as `cupy.RawKernel`; `seed` picks the order of blocks, warps and lanes (0 natural, 1 reversed,
-    others random). A kernel without races gives the same bits under every seed."""
+    others random). A kernel without races gives the same bits under every seed. `blocks`: run only those of these
+    numbers, which count along x first."""
 
     _stacks: ClassVar[int | None] = None  # one region for all kernels of the process
 
@@ -73,7 +74,7 @@ class CpuRawKernel:
         self._parameters = [(text[0], int(text[1:])) for text in signature().decode().split()]
 
     def __call__(self, grid: Sequence[int], block: Sequence[int], args: Sequence[object], shared_mem: int = 0,
-                 seed: int = 0) -> None:  # fmt: skip
+                 seed: int = 0, blocks: Sequence[int] = ()) -> None:  # fmt: skip
         sizes = _sizes(grid) + _sizes(block)
         self._check_launch(sizes, shared_mem)
         if len(args) != len(self._parameters):
@@ -83,7 +84,8 @@ class CpuRawKernel:
         message = ctypes.create_string_buffer(1024)
         with _running:
             CpuRawKernel._stacks = CpuRawKernel._stacks or self._reserve_stacks()
-            self._launch(pointers, (ctypes.c_uint * 6)(*sizes), ctypes.c_size_t(shared_mem), ctypes.c_uint(seed),
+            self._launch(pointers, (ctypes.c_uint * 6)(*sizes), ctypes.c_size_t(shared_mem),
+                         (ctypes.c_size_t * len(blocks))(*blocks), ctypes.c_size_t(len(blocks)), ctypes.c_uint(seed),
                          ctypes.c_void_p(CpuRawKernel._stacks), message, ctypes.c_size_t(len(message)))  # fmt: skip
         if message.value:
             raise CudaSimError(f"{self.name}: {message.value.decode()}")

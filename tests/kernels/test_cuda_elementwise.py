@@ -136,16 +136,24 @@ def near(got: np.ndarray, want: np.ndarray, ulps: float) -> np.ndarray:
 
 @emulated
 def test_every_operator_cast_and_constant_of_every_dtype_gives_what_numpy_gives_for_special_values():
-    made = [dict((*operators(d), *casts(d), *constants(d))) for d in DTYPES]
-    bodies = [body(named.values()) for named in made]
-    wrong = []
-    for dtype, named, pairs in zip(DTYPES, made, run(bodies, [given(b) for b in bodies]), strict=True):
+    made, wrong = every_row(), []
+    bodies = [body(named.values()) for _, named in made]
+    for (dtype, named), pairs in zip(made, run(bodies, [given(b) for b in bodies]), strict=True):
         for (name, n), (got, want) in zip(named.items(), pairs, strict=True):
             right = judged(name, n, got, want, special_values(dtype))
             for at in map(tuple, np.argwhere(~right)[:1]):
                 values = [np.broadcast_to(given(body([n]))[a], want.shape)[at] for a in n.args if a.op == "input"]
                 wrong.append(f"{name} of {values}: {got[at]!r}, NumPy has {want[at]!r}; {(~right).sum()} such")
     assert not wrong, "\n".join(wrong)
+
+
+def every_row() -> list[tuple[np.dtype, dict[str, Node]]]:
+    """Operators, casts and constants by name, those of one dtype and one shape of results together."""
+    made: dict[tuple[np.dtype, tuple[int, ...]], dict[str, Node]] = {}
+    for dtype in DTYPES:
+        for name, n in (*operators(dtype), *casts(dtype), *constants(dtype)):
+            made.setdefault((dtype, n.shape), {})[name] = n
+    return [(dtype, named) for (dtype, _), named in made.items()]
 
 
 def casts(dtype: np.dtype) -> Iterator[tuple[str, Node]]:
@@ -235,8 +243,7 @@ def test_strict_kernels_round_after_every_operator_as_numpy_does():
 @compiled
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_every_operator_cast_and_constant_of_every_dtype_compiles_without_spilling_a_register(arch):
-    made = [dict((*operators(d), *casts(d), *constants(d))) for d in DTYPES]
-    kernels = [Kernel("map", body(named.values()), (), (), PRICE) for named in made]
+    kernels = [Kernel("map", body(named.values()), (), (), PRICE) for _, named in every_row()]
     code = module_source([emit_kernel(k, device("h100")).source for k in kernels])
     for uses in nvrtc.compile_cuda(code, arch).resources.values():
         assert uses.spill_bytes == 0, uses

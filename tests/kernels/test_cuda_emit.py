@@ -114,7 +114,6 @@ CASES: dict[str, tuple[str, Callable[[], tuple[Node, ...]]]] = {
     "bias and gelu, two results": ("map", bias_gelu),
     "bias and gelu, no 16 bytes": ("map", lambda: bias_gelu(7, 13)),
     "middle axis broadcast": ("map", lambda: (node("multiply", (given("f4", 7, 13, 33), given("f4", 7, 1, 33))),)),
-    "results of two shapes": ("map", lambda: (node("exp", (given("f4", 5),)), node("exp", (given("f4", 3, 5),)))),
     "half precision": ("map", lambda: (node("tanh", (given("f2", 64),)),)),
     "scalar": ("map", lambda: (node("sqrt", (node("abs", (given("f8"),)),)),)),
     "one constant array": ("map", lambda: (node("add", (given("f4", 4, 3), const(np.arange(3, dtype=np.float32)))),)),
@@ -273,6 +272,13 @@ def test_a_kind_without_a_cuda_form_is_refused_by_name():
     x = given("f4", 4, 4)
     kernel = Kernel("library", Graph((x,), (node("sort", (x,), (-1, False)),)), (0,), (0,), NO_PRICE)
     with pytest.raises(UnsupportedOp, match=r"h100.*not library"):
+        emit_kernel(kernel, device("h100"))
+
+
+def test_results_of_two_shapes_are_refused():
+    x, y = given("f4", 5), given("f4", 3, 5)
+    kernel = Kernel("map", Graph((x, y), (node("exp", (x,)), node("exp", (y,)))), (0, 1), (0, 1), NO_PRICE)
+    with pytest.raises(UnsupportedOp, match="one shape"):
         emit_kernel(kernel, device("h100"))
 
 

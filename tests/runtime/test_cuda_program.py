@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -333,6 +334,25 @@ def test_complex_arithmetic_of_extremes_is_numpys(dtype):
         wanted = ef.meaning(plan.graph, z[:, None], z)
     for got, want in zip(CudaProgram(plan, GPU).run([z[:, None], z]), wanted, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def of_every_kind(x: Any) -> Any:
+    """Work whose kernels are maps, rows, reductions, products, views and library calls."""
+    e = np.exp(x - 1)
+    shares = e / (e.sum(axis=-1, keepdims=True) + 1)
+    columns = shares.sum(axis=0) * 2
+    joined = np.concatenate([shares @ np.swapaxes(x, -1, -2) + 1, np.pad(x[..., :1], ((0, 0), (1, 1)))], axis=-1)
+    return joined, columns, np.cumsum(x, axis=-1), np.sort(x, axis=0), shares[:, ::-1].T, x.mean(), x.reshape(-1) * 2
+
+
+@emulated
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0), (1, 1), (1, 4), (4, 1)])
+def test_a_program_over_axes_of_no_or_one_element_agrees_with_numpy(shape):
+    x = np.ones(shape, np.float32)
+    plan = ef.extract(ef.saturate(ef.trace(of_every_kind, x)), target="cuda:h100")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the mean of nothing
+        judge(CudaProgram(plan, GPU)(x), plan, (x,))
 
 
 def rounded_often(x: Any) -> Any:
