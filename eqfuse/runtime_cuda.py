@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.emit import cuda_ops
 from eqfuse.emit.cuda import EMITTED, CudaKernel, emit_kernel
-from eqfuse.emit.cuda_calls import NOT_EMITTED, CudaCalls, emit_calls
+from eqfuse.emit.cuda_calls import CudaCalls, emit_calls
 from eqfuse.emit.cuda_prelude import PRELUDE
 from eqfuse.emit.numpy_library import view_function
 from eqfuse.emit.numpy_program import value_names
@@ -25,13 +24,12 @@ from eqfuse.errors import ShapeError
 from eqfuse.frontends.accepted import ndarray
 from eqfuse.gpu import Gpu, cupy_gpu, ready
 from eqfuse.hardware import Device
-from eqfuse.ir import Graph, Node
+from eqfuse.ir import Graph
 from eqfuse.kinds.product import is_tiled
 from eqfuse.layout import layout
 from eqfuse.meaning import evaluate
 from eqfuse.memory import Needs
 from eqfuse.nvrtc import STRICT
-from eqfuse.ops import Role, row
 from eqfuse.plan import Kernel, Plan
 from eqfuse.runtime import Program
 from eqfuse.updates import Updates
@@ -191,10 +189,7 @@ def _emit(plan: Plan) -> list[CudaKernel | CudaCalls | None]:
 def _emit_one(kernel: Kernel, device: Device, strict: bool) -> CudaKernel | CudaCalls | None:
     if kernel.kind == "view":
         return None
-    emitted = all(n.op not in NOT_EMITTED and _emitted(n) for n in kernel.body.operators)
-    if kernel.kind == "contract":
-        emitted &= is_tiled(kernel.body, device)
-    if kernel.kind in EMITTED and emitted:
+    if kernel.kind in EMITTED and (kernel.kind != "contract" or is_tiled(kernel.body, device)):
         return emit_kernel(kernel, device, strict)
     return emit_calls(kernel, device)
 
@@ -206,10 +201,6 @@ def kernel_needs(kernel: Kernel, device: Device) -> Needs:
 
 def _workspace_bytes(emitted: CudaKernel | CudaCalls | None) -> int:
     return sum(dtype.itemsize * n for dtype, n in emitted.workspace) if isinstance(emitted, CudaKernel) else 0
-
-
-def _emitted(n: Node) -> bool:
-    return row(n.op).role in (Role.VIEW, Role.CONTRACTION) or cuda_ops.emits(n.op, [a.dtype for a in n.args])
 
 
 def _known(plan: Plan) -> dict[int, np.ndarray]:

@@ -12,23 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.dtypes import FLOAT8
-from eqfuse.emit.cuda_library import LIBRARY_CALLS, helpers
-from eqfuse.emit.cuda_ops import SPECIAL_ROWS
+from eqfuse.dtypes import BFLOAT16, FLOAT8
+from eqfuse.emit.cuda_library import ATOMIC, LIBRARY_CALLS, ON_HOST, helpers
+from eqfuse.emit.cupy_names import LOOPS
 from eqfuse.errors import UnsupportedOp
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Literal, Node
-from eqfuse.ops import row
+from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.special import SPECIAL
 from eqfuse.plan import Kernel
 
-# without a row in `cuda_ops`: a kernel with one of these runs as one library call after another
-NOT_EMITTED = frozenset({"argmax", "argmin", *SPECIAL} - set(SPECIAL_ROWS))
-
+# CuPy's names of the ufuncs
+UFUNC_NAMES = {op: f"special.{op}" if op in ("erf", "erfc", *SPECIAL) else f"cupy.{ufunc.__name__}"
+               for op, ufunc in UFUNCS.items()}  # fmt: skip
 # {0}, {1}: arguments; {all}: every argument; attributes by the names in the operator's row.
-_CALLS = {name: f"cupy.{ufunc.__name__}({{all}})" for name, ufunc in UFUNCS.items()} | {
-    "erf": "special.erf({0})", "erfc": "special.erfc({0})",
+CALLS = {
     "where": "cupy.where({all})", "cast": "{0}.astype('{dtype}')", "bitcast": "{0}.view('{dtype}')",
     "real": "{0}.real", "imag": "{0}.imag", "complex": "complex_array({0}, {1})",
     "transpose": "cupy.transpose({0}, {axes})", "reshape": "cupy.reshape({0}, {shape})",
@@ -43,8 +42,8 @@ _CALLS = {name: f"cupy.{ufunc.__name__}({{all}})" for name, ufunc in UFUNCS.item
     "window_sum": "window_sum({0}, {window}, {strides}, {padding})",
 } | {
     name: f"cupy.{name}({{0}}, axis={{axes}}, keepdims=True)" for name in ("sum", "prod", "max", "min", "any", "all")
-} | {name: f"special.{name}({{all}})" for name in SPECIAL} | LIBRARY_CALLS  # fmt: skip
-_HOST_MEANINGS = ("conv", "window_max", "window_sum", "slice_scatter")  # written in methods that CuPy's arrays have
+} | LIBRARY_CALLS  # fmt: skip
+_BOTH = ("conv", "window_max", "window_sum", "slice_scatter")  # their meanings are written in what CuPy has too
 _INTO = {"matmul": "cupy.matmul({0}, {1}, out={out})", "concat": "cupy.concatenate(({all},), {axis}, out={out})"}
 
 
@@ -57,9 +56,9 @@ class CudaCalls:
 
     def bind(self, cupy: ModuleType, special: ModuleType) -> Callable[..., None]:
         """The function, calling `cupy` (a module of NumPy's functions) and `special` (of SciPy's special functions)."""
-        names: dict[str, Any] = {op: row(op).meaning for op in _HOST_MEANINGS}
+        names: dict[str, Any] = {op: row(op).meaning for op in _BOTH}
         names |= {"cupy": cupy, "special": special, "pad": _pad, **helpers(cupy)}
-        names |= {"scatter": partial(_scatter, cupy), "complex_array": partial(_complex, cupy)}
+        names |= {"complex_array": partial(_complex, cupy)}
         exec(compile(self.source, "<eqfuse library calls>", "exec"), names)
         function: Callable[..., None] = names["kernel"]
         return function
@@ -77,7 +76,7 @@ def emit_calls(kernel: Kernel, device: Device) -> CudaCalls:
     names = {n: f"r{i}" for i, n in enumerate(body.inputs)}
     constants: list[np.ndarray] = []
     lines: list[str] = []
-    for n in body.nodes:
+    for n in body.nodes if any(o.type.size for o in body.outputs) else ():
         if n.op == "const":
             literal = n.attrs[0]
             assert isinstance(literal, Literal)
@@ -99,7 +98,7 @@ def emit_calls(kernel: Kernel, device: Device) -> CudaCalls:
 def _function(body: Graph, constants: int, lines: Sequence[str]) -> str:
     counts = (("r", len(body.inputs)), ("k", constants), ("w", len(body.outputs)))
     parameters = ", ".join(f"{letter}{i}" for letter, count in counts for i in range(count))
-    return f"def kernel({parameters}):\n" + "".join(f"    {line}\n" for line in lines)
+    return f"def kernel({parameters}):\n" + "".join(f"    {line}\n" for line in lines or ["pass"])
 
 
 def _call(n: Node, arguments: list[str], device: Device) -> str:
@@ -107,27 +106,35 @@ def _call(n: Node, arguments: list[str], device: Device) -> str:
         (ranges,) = n.attrs
         index = ", ".join(f"{start}:{stop}:{step}" for start, stop, step in ranges)  # type: ignore[attr-defined]
         return f"{arguments[0]}[{index}]" if index else arguments[0]
-    if n.op not in _CALLS:
+    template = _template(n)
+    if template is None:
         raise UnsupportedOp(
             f"the cuda target ({device.name}) has no library call for {n.op}: add its row to eqfuse/emit/cuda_calls.py"
         )
-    return _filled(_CALLS[n.op], n, arguments, "")
+    if row(n.op).role in (Role.LIBRARY, Role.REDUCTION) and template != ON_HOST:  # few of CuPy's know bfloat16
+        small = [a.dtype == BFLOAT16 for a in n.args]
+        arguments = [f"{a}.astype('float32')" if s else a for a, s in zip(arguments, small, strict=True)]
+        template += ".astype('bfloat16')" * (n.dtype == BFLOAT16 and any(small))
+    return _filled(template, n, arguments, "")
+
+
+def _template(n: Node) -> str | None:
+    """The call of `n`: on the host where CuPy has no such function of such arguments."""
+    if n.op in UFUNCS:
+        name = UFUNC_NAMES[n.op]
+        loop = f"{''.join(a.dtype.char for a in n.args)}->{n.dtype.char}"
+        return f"{name}({{all}})" if loop in LOOPS.get(name, ()) else ON_HOST
+    if n.op == "scatter" and n.attrs[1] != "set":
+        x, _, values = n.args
+        atomic = x.dtype == values.dtype and x.dtype.name in ATOMIC.get(str(n.attrs[1]), ())
+        return CALLS["scatter"] if atomic else ON_HOST
+    return CALLS.get(n.op)
 
 
 def _filled(template: str, n: Node, arguments: list[str], out: str) -> str:
     attrs = dict(zip(row(n.op).attrs, n.attrs, strict=True))
     values = ", ".join(map(repr, n.attrs))
-    return template.format(*arguments, all=", ".join(arguments), out=out, values=values, **attrs)
-
-
-def _scatter(cupy: ModuleType, x: Any, indices: Any, values: Any, axis: int, mode: str) -> Any:
-    out = x.copy()
-    where = (*[slice(None)] * (x.ndim + axis), indices)
-    if mode == "set":
-        out[where] = values
-    else:
-        getattr(cupy, UFUNCS[mode].__name__).at(out, where, values)
-    return out
+    return template.format(*arguments, all=", ".join(arguments), out=out, op=n.op, values=values, **attrs)
 
 
 def _complex(cupy: ModuleType, real: Any, imag: Any) -> Any:

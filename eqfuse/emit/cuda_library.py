@@ -1,12 +1,13 @@
 """The CuPy call of every library operator. In: an operator's name. Out: text over `cupy` and the arguments' names.
 
 {0}, {1}: arguments; {all}: every argument; {values}: every attribute; others by the names in the operator's row.
-What CuPy does not have runs on the host, and says so in the text: its arguments are copied there and its result back.
+What CuPy does not have, or has with other results than NumPy, runs on the host, and says so in the text: its arguments
+are copied there and its result back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -18,24 +19,28 @@ LIBRARY_CALLS = {
     "sliding_window": "sliding_window({0}, {windows})",
     "cumsum": "cupy.cumsum({0}, {axis})", "cumprod": "cupy.cumprod({0}, {axis})",
     "sort": "cupy.sort({0}, {axis})", "argsort": "cupy.argsort({0}, {axis})",
-    "partition": "cupy.partition({0}, {kth}, {axis})", "argpartition": "cupy.argpartition({0}, {kth}, {axis})",
-    "searchsorted": "cupy.searchsorted({0}, {1}, {side!r})", "digitize": "cupy.digitize({0}, {1}, {right})",
-    "isin": "cupy.isin({0}, {1})",
-    "median": "cupy.median({0}, axis={axes}, keepdims=True)",
-    "nanmedian": "cupy.nanmedian({0}, axis={axes}, keepdims=True)",
-    "convolve": "cupy.convolve({0}, {1}, {mode!r})", "correlate": "cupy.correlate({0}, {1}, {mode!r})",
-    "solve": "cupy.linalg.solve({0}, {1})", "inv": "cupy.linalg.inv({0})", "det": "cupy.linalg.det({0})",
+    "partition": "cupy.sort({0}, {axis})", "argpartition": "cupy.argsort({0}, {axis})",  # CuPy's misplaces NaNs
+    "searchsorted": "cupy.searchsorted({0}, {1}, {side!r})",
+    "digitize": "cupy.digitize(*alike({0}, {1}), {right})", "isin": "cupy.isin(*alike({0}, {1}))",
+    "median": "median({0}, {axes}, False)", "nanmedian": "median({0}, {axes}, True)",
+    "convolve": "convolve({0}, {1}, {mode!r})", "correlate": "correlate({0}, {1}, {mode!r})",
+    "solve": "solve({0}, {1})", "inv": "cupy.linalg.inv({0})", "det": "cupy.linalg.det({0})",
     "slogdet": "packed(*cupy.linalg.slogdet({0}))", "eigh": "packed(*cupy.linalg.eigh({0}, {triangle!r}))",
     "eigvalsh": "cupy.linalg.eigvalsh({0}, {triangle!r})", "svd": "packed(*cupy.linalg.svd({0}, {full_matrices}))",
     "svdvals": "cupy.linalg.svd({0}, compute_uv=False)", "qr": "packed(*cupy.linalg.qr({0}, {mode!r}))",
     **{name: f"cupy.fft.{name}({{0}}, {{n}}, {{axis}}, {{norm!r}})" for name in ("fft", "ifft", "rfft", "irfft")},
 }  # fmt: skip
-ON_HOST = (
+ON_HOST = "on_host({op!r}, [{all}], [{values}])"
+LIBRARY_CALLS |= dict.fromkeys((
     "accumulate", "reduceat", "fold", "lexsort", "quantile", "percentile", "nanquantile", "nanpercentile", "nanargmax",
     "nanargmin", "histogram", "histogram_bin_edges", "bincount", "interp", "cholesky", "cond", "lstsq", "full_rank",
     "eig", "eigvals",
-)  # fmt: skip
-LIBRARY_CALLS |= {name: f"on_host({name!r}, [{{all}}], [{{values}}])" for name in ON_HOST}
+), ON_HOST)  # fmt: skip
+
+# Of `ufunc.at`: what CuPy computes by atomic operations, exactly. Its maximum of float64 rounds to float32.
+_SUMMED = ("int32", "int64", "uint32", "uint64", "float16", "float32", "float64")
+_COMPARED = ("int32", "uint32", "uint64")
+ATOMIC = {"add": _SUMMED, "subtract": _SUMMED, "maximum": _COMPARED, "minimum": _COMPARED}
 
 
 def helpers(cupy: ModuleType) -> dict[str, Any]:
@@ -52,13 +57,92 @@ def helpers(cupy: ModuleType) -> dict[str, Any]:
         strides = (*x.strides, *(x.strides[axis] for axis, _ in windows))
         return cupy.lib.stride_tricks.as_strided(x, shape, strides)
 
-    return {"packed": packed, "sliding_window": sliding_window, "on_host": _on_host(cupy)}
+    def alike(a: Any, b: Any) -> tuple[Any, Any]:
+        """Both in the dtype in which NumPy compares them."""
+        dtype = np.result_type(a.dtype, b.dtype)
+        return a.astype(dtype), b.astype(dtype)
+
+    def solve(a: Any, b: Any) -> Any:
+        """CuPy does not broadcast."""
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        whole = (cupy.broadcast_to(m, batch + m.shape[-2:]) for m in (a, b))
+        return cupy.linalg.solve(*whole)
+
+    def median(x: Any, axes: tuple[int, ...], ignore: bool) -> Any:
+        """The middle of sorted values, NaNs last; with `ignore`, of those before them. CuPy's takes a NaN for the
+        largest number, which lies below infinity."""
+        kept = [a for a in range(x.ndim) if a - x.ndim not in axes]
+        rows = cupy.transpose(x, (*kept, *(a % x.ndim for a in axes)))
+        rows = cupy.sort(cupy.reshape(rows, (*(x.shape[a] for a in kept), -1)), -1)
+        rows = rows.astype({"e": "f", "f": "f", "F": "F", "D": "D"}.get(rows.dtype.char, "d"))
+        missing = cupy.isnan(rows).sum(axis=-1, keepdims=True)
+        count = rows.shape[-1] - missing if ignore else rows.shape[-1] + 0 * missing
+        low, high = (cupy.take_along_axis(rows, cupy.maximum(at, 0), -1) for at in ((count - 1) // 2, count // 2))
+        middle = cupy.where(count % 2 == 1, low, (low + high) / 2)
+        middle = cupy.where((count == 0) | ((missing > 0) & (not ignore)), np.nan, middle)
+        return cupy.reshape(middle, tuple(1 if a not in kept else n for a, n in enumerate(x.shape)))
+
+    def convolve(a: Any, v: Any, mode: str) -> Any:
+        """Sums of shifted products. CuPy's is a Fourier transform, which spreads a NaN and the error of the largest."""
+        return _slid(cupy, *((a, v) if a.size >= v.size else (v, a)), mode, 0)
+
+    def correlate(a: Any, v: Any, mode: str) -> Any:
+        turned = cupy.flip(v.conj(), (0,))
+        return _slid(cupy, a, turned, mode, 0) if a.size >= v.size else _slid(cupy, turned, a, mode, 1 - a.size % 2)
+
+    return {
+        "packed": packed, "sliding_window": sliding_window, "alike": alike, "solve": solve, "median": median,
+        "convolve": convolve, "correlate": correlate, "on_host": _on_host(cupy), "scatter": _scatter(cupy),
+    }  # fmt: skip
+
+
+def _slid(cupy: ModuleType, long: Any, short: Any, mode: str, later: int) -> Any:
+    """`short`, at every place along `long`; of places in the middle, `later` says which of two."""
+    dtype = np.result_type(long.dtype, short.dtype)
+    work = np.dtype(np.float32) if dtype.itemsize == 2 and dtype.kind not in "iu" else dtype
+    long, short, n = long.astype(work), short.astype(work), long.size
+    found = cupy.zeros(n + short.size - 1, work)
+    for i in range(short.size):
+        found[i : i + n] += long * short[i]
+    if mode == "same":
+        start = (short.size - 1) // 2 + later
+        found = found[start : start + n]
+    return (found[short.size - 1 : n] if mode == "valid" else found).astype(dtype)
+
+
+def _scatter(cupy: ModuleType) -> Callable[[Any, Any, Any, int, str], Any]:
+    def scatter(x: Any, indices: Any, values: Any, axis: int, mode: str) -> Any:
+        """`x` with `values` at `indices` along `axis`, set or joined by `mode`."""
+        indices, lead = indices.astype("int64"), x.ndim + axis
+        if mode == "set":
+            return last_set(x, indices, values, lead)
+        out = x.copy()
+        where = (*[slice(None)] * lead, indices)
+        if mode in ("maximum", "minimum"):
+            (cupy.maximum if mode == "maximum" else cupy.minimum).at(out, where, values)
+        else:  # for 64 bits CuPy adds unsigned integers alone, whose bits are the same
+            plain = "uint64" if x.dtype == np.int64 else x.dtype
+            values = values if mode == "add" else -values
+            cupy.add.at(out.view(plain), where, values.view(plain))
+        return out
+
+    def last_set(x: Any, indices: Any, values: Any, lead: int) -> Any:
+        """Of values for one place NumPy takes the last, CuPy any."""
+        if not indices.size:
+            return x
+        last = cupy.zeros(x.shape[lead], "uint64")  # 1 for the first value; 0: none
+        cupy.maximum.at(last, cupy.ravel(indices), cupy.arange(1, indices.size + 1, dtype="uint64"))
+        taken = last > 0
+        at = cupy.where(taken, last, 1).astype("int64") - 1
+        rows = cupy.reshape(values, (*x.shape[:lead], indices.size, *x.shape[lead + 1 :]))
+        taken = cupy.reshape(taken, (-1, *[1] * (x.ndim - lead - 1)))
+        return cupy.where(taken, cupy.take(rows, at, lead), x)
+
+    return scatter
 
 
 def _on_host(cupy: ModuleType) -> Callable[[str, list, list], Any]:
-    download = getattr(cupy, "asnumpy", np.asarray)
-
-    def call(op: str, arguments: list, attrs: list) -> Any:
-        return cupy.asarray(TABLE[op].meaning(*map(download, arguments), *attrs))
+    def call(op: str, arguments: Sequence[Any], attrs: Sequence[Any]) -> Any:
+        return cupy.asarray(TABLE[op].meaning(*map(cupy.asnumpy, arguments), *attrs))
 
     return call

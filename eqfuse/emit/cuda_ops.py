@@ -129,7 +129,9 @@ def rounded(dtype: np.dtype, text: str) -> str:
 
 def emits(op: str, dtypes: list[np.dtype]) -> bool:
     """Has this file a row for `op` of arguments of `dtypes`?"""
-    return op in (*REDUCTIONS, "cast") or _template(op, dtypes) is not None
+    if op in REDUCTIONS:
+        return dtypes[0].kind != "c" or op not in ("max", "min")
+    return op == "cast" or _template(op, dtypes) is not None
 
 
 def expression(op: str, dtypes: list[np.dtype], arguments: list[str]) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from eqfuse.cost import Work, roofline
+from eqfuse.emit.cuda_ops import emits
 from eqfuse.errors import EqfuseError
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, Node, TensorType
@@ -17,6 +18,7 @@ from eqfuse.kinds import attention, contract, library, map, reduce, row, view, w
 from eqfuse.kinds.kind import Kind
 from eqfuse.kinds.reduce import same_pass
 from eqfuse.kinds.state import Call, State, leaf, runs_of
+from eqfuse.ops import Role
 from eqfuse.ops import row as op_row
 from eqfuse.plan import Price
 
@@ -68,6 +70,8 @@ def join(
 ) -> State | str:
     """The state of `op` applied to values of `states`, or why no kernel holds them all. `name` identifies a product."""
     call = Call(op_row(op), attrs, out, tuple(types), tuple(states), device, name)
+    if device.kind == "gpu" and not _has_text(call):
+        return library.accept(call)
     reason = ""
     for kind in KINDS.values():
         found = kind.accept(call)
@@ -76,6 +80,13 @@ def join(
             return found if found.runs == runs else replace(found, runs=runs)
         reason = reason or found or ""
     return reason
+
+
+def _has_text(call: Call) -> bool:
+    """May the operator stand in a CUDA function? What has no text for it is a library call."""
+    if call.row.role not in (Role.ELEMENTWISE, Role.REDUCTION):
+        return True
+    return emits(call.row.name, [t.dtype for t in call.types])
 
 
 def merge(a: State, b: State) -> State | str:

@@ -9,8 +9,6 @@ from eqfuse.ops import Role
 
 def accept(call: Call) -> State | str | None:
     if call.is_a(Role.REDUCTION) and call.states[0].pointwise:
-        if by_index_on_gpu(call):
-            return None
         return State("reduce", call.out.shape, call.types[0].shape, axes=call.attrs[0])
     if call.is_a(Role.ELEMENTWISE):
         anchors = call.anchors
@@ -19,11 +17,6 @@ def accept(call: Call) -> State | str | None:
         if all(same_pass(anchors[0], a) for a in anchors) and call.out.shape == anchors[0].reduced:
             return State("reduce", call.out.shape, anchors[0].space, axes=anchors[0].axes)
     return None
-
-
-def by_index_on_gpu(call: Call) -> bool:
-    """argmax and argmin, which the CUDA emitter leaves to the library."""
-    return call.device.kind == "gpu" and call.row.name in ("argmax", "argmin")
 
 
 def same_pass(a: State, b: State) -> bool:

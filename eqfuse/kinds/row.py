@@ -7,7 +7,7 @@ import math
 from eqfuse.cost import Work, roofline
 from eqfuse.hardware import Device
 from eqfuse.kinds.kind import Kind
-from eqfuse.kinds.reduce import by_index_on_gpu, same_pass
+from eqfuse.kinds.reduce import same_pass
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 from eqfuse.plan import Price
@@ -25,8 +25,6 @@ def accept(call: Call) -> State | str | None:
             return f"a row of {_extents(first.space)} does not line up with {_extents(call.out.shape)}"
         return State("row", call.out.shape, first.space, axes=first.axes)
     if call.is_a(Role.REDUCTION):
-        if by_index_on_gpu(call):
-            return f"{call.row.name} is a library call on this device"
         if first.shape != first.space or call.attrs[0] != first.axes:
             return "a second reduction over other axes needs the first one finished"
         return State("row", call.out.shape, first.space, axes=first.axes)

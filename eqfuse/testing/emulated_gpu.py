@@ -12,6 +12,7 @@ import numpy as np
 import scipy.special
 
 from eqfuse.testing.cudasim import CpuRawModule
+from eqfuse.testing.cupy_stand_in import StandIn
 
 
 class DeviceArray(np.ndarray):
@@ -30,11 +31,15 @@ class DeviceArray(np.ndarray):
         return _marked(super().__array_function__(func, types, args, kwargs))
 
 
+def _marked(value: Any) -> Any:
+    return np.asarray(value).view(DeviceArray) if isinstance(value, (np.ndarray, np.generic)) else value
+
+
 class EmulatedGpu:
     """One device with one stream."""
 
-    arrays = np
-    special = scipy.special
+    arrays = StandIn("cupy", np, _marked)
+    special = StandIn("special", scipy.special, _marked)
 
     def here(self) -> tuple[Hashable, Hashable]:
         return 0, 0
@@ -80,7 +85,3 @@ def _on_device(values: Any) -> Iterator[Any]:
 
 def _host(value: Any) -> Any:
     return value.view(np.ndarray) if isinstance(value, DeviceArray) else value
-
-
-def _marked(value: Any) -> Any:
-    return np.asarray(value).view(DeviceArray) if isinstance(value, (np.ndarray, np.generic)) else value

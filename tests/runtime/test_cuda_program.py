@@ -15,12 +15,10 @@ import pytest
 import eqfuse as ef
 from eqfuse import nvrtc
 from eqfuse.demo_programs import convolution, layer_norm, options, softmax, transformer
-from eqfuse.emit.cuda_calls import emit_calls
 from eqfuse.errors import UnsupportedOp
 from eqfuse.gpu import cupy_gpu
 from eqfuse.hardware import device
 from eqfuse.ir import Graph, Literal, Node, const, node
-from eqfuse.ops import TABLE
 from eqfuse.plan import Kernel, Plan
 from eqfuse.runtime_cuda import CudaProgram
 from eqfuse.testing import cudasim
@@ -396,15 +394,3 @@ def test_float8_is_refused_on_a_gpu_by_name():
     for kind, made in (("map", node("exp", (x,))), ("library", node("cumsum", (x,), (-1,)))):
         with pytest.raises(UnsupportedOp, match="no float8_e5m2"):
             CudaProgram(one_kernel(kind, made))
-
-
-def test_an_operator_without_a_library_call_is_refused_by_name_and_target(monkeypatch):
-    x = read(0, (3,))
-    monkeypatch.delitem(emit_calls.__globals__["_CALLS"], "sort")
-    with pytest.raises(ef.UnsupportedOp, match=r"\(a100\) has no library call for sort"):
-        CudaProgram(one_kernel("library", node("sort", (x,), (-1, False))))
-
-
-def test_every_operator_of_the_table_has_a_library_call():
-    missing = TABLE.keys() - emit_calls.__globals__["_CALLS"].keys()
-    assert missing == {"input", "const", "slice"}

@@ -1,0 +1,19 @@
+"""What CuPy has of what library calls may name, as one version had it: CuPy need not be here to know.
+
+In: nothing. Out: `LOOPS` of its ufuncs, `SIGNATURES` of its functions, by name; "special" is cupyx.scipy.special. The
+table is written, and compared with an installed CuPy, by `eqfuse.testing.cupy_reference`. Next stop: `cuda_calls`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+TABLE = Path(__file__).with_name("cupy_names.json")
+_READ: dict[str, Any] = json.loads(TABLE.read_text("utf-8"))
+
+VERSION: str = _READ["version"]
+LOOPS: dict[str, frozenset[str]] = {name: frozenset(types.split()) for name, types in _READ["ufuncs"].items()}
+SIGNATURES: dict[str, str] = _READ["functions"]
+AT = frozenset(_READ["at"])  # ufuncs with a method `at`

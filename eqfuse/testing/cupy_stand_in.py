@@ -1,0 +1,78 @@
+"""NumPy and SciPy under CuPy's names, with nothing that CuPy does not have: for the emulated GPU.
+
+In: the table of `emit/cupy_names`. Out: modules in which a name CuPy lacks is an AttributeError, and a call with a
+parameter or a dtype that CuPy's function does not take a TypeError, as they are in CuPy.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from eqfuse.emit.cupy_names import AT, LOOPS, SIGNATURES
+
+
+class StandIn(ModuleType):
+    """The module CuPy knows as `name`; what it has runs as the functions of `real`, their results `marked` as arrays
+    of the device."""
+
+    def __init__(self, name: str, real: Any, marked: Callable[[Any], Any]) -> None:
+        super().__init__(name)
+        self._real, self._marked = real, marked
+
+    def __getattr__(self, name: str) -> Any:
+        full = f"{self.__name__}.{name}"
+        if full in LOOPS:
+            return _Ufunc(full, getattr(self._real, name))
+        if full == "cupy.asnumpy":
+            return lambda a: np.array(a.view(np.ndarray))
+        if full in SIGNATURES:
+            return checked(full, getattr(self._real, name), self._marked)
+        if any(known.startswith(f"{full}.") for known in (*LOOPS, *SIGNATURES)):
+            return StandIn(full, getattr(self._real, name), self._marked)
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+
+
+class _Ufunc:
+    def __init__(self, name: str, real: np.ufunc) -> None:
+        self._name, self._real = name, real
+
+    def __call__(self, *args: Any) -> Any:
+        given = [getattr(a, "dtype", None) for a in args]
+        if not any(_fits(loop, given) for loop in LOOPS[self._name]):
+            raise TypeError(f"{self._name} has no loop for {given}")
+        return self._real(*args)
+
+    def at(self, a: Any, indices: Any, values: Any) -> None:
+        if self._name not in AT:
+            raise NotImplementedError(f"`{self._name}.at` is not supported yet")
+        if a.dtype.name not in ("int32", "uint32", "uint64", "float16", "float32", "float64"):
+            raise TypeError(f"scatter does not support {a.dtype}")
+        self._real.at(a, indices, values)
+
+
+def _fits(loop: str, given: list[np.dtype | None]) -> bool:
+    """May arguments of these dtypes be cast to those of a loop? None: a number of Python's."""
+    chars = loop.partition("->")[0]
+    pairs = zip(given, chars, strict=False)
+    return len(chars) == len(given) and all(d is None or d.char == c or (c not in "EV" and np.can_cast(d, c))
+                                            for d, c in pairs)  # fmt: skip
+
+
+def checked(name: str, real: Any, marked: Callable[[Any], Any]) -> Any:
+    """`real`, called as CuPy's function `name` can be."""
+    made: dict[str, Any] = {}
+    exec(f"from __future__ import annotations\ndef stub{SIGNATURES[name]}: ...", made)
+    signature = inspect.signature(made["stub"])
+
+    @functools.wraps(real)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        signature.bind(*args, **kwargs)
+        return marked(real(*args, **kwargs))
+
+    return call
