@@ -68,8 +68,8 @@ def emit_kernel(kernel: Kernel, device: Device, strict: bool = False) -> CudaKer
         declarations.append(f"{cuda_ops.stored(dtype)}* parts{j}")
     if code.parts:
         declarations.append("unsigned* arrived")
-    bounds = f"{math.prod(code.block)}" + (f", {code.resident}" if code.resident > 1 else "")
-    source = f'extern "C" __global__ void __launch_bounds__({bounds}) {name}(\n    '
+    # without the second bound ptxas spills registers so that more blocks fit a multiprocessor
+    source = f'extern "C" __global__ void __launch_bounds__({math.prod(code.block)}, {code.resident}) {name}(\n    '
     source += ",\n    ".join(declarations) + ") {\n" + "".join(f"    {line}\n" for line in code.lines) + "}\n"
     workspace = [(dtype, code.part_size) for dtype in code.parts]
     if code.parts:

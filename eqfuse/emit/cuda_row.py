@@ -18,7 +18,8 @@ from eqfuse.ir import Graph, Node, Shape
 from eqfuse.ops import Role, row
 
 WARP_ROW = 1024  # columns up to which one warp takes a row
-HELD_BYTES = 256  # per thread: values kept in registers from one pass to the next
+HELD_BYTES = 256  # per thread: values kept in registers from one pass to the next, at most
+REGISTERS, WORKING = 65536, 16  # of a block, and those of a thread that hold no such value; of 4 bytes
 MOST_GROUPS = 2**31 - 1  # blocks that one launch may have
 ENOUGH_BLOCKS = 256  # fewer than this, and a reduction is split over several blocks
 
@@ -123,7 +124,7 @@ def emit(body: Graph, parameters: Parameters) -> Code:
     layout = _layout(space)
     writer = _Writer(body, parameters, space, layout, hold=True)
     code = writer.write()
-    if writer.held_bytes() > HELD_BYTES:
+    if writer.held_bytes() > min(HELD_BYTES, 4 * (REGISTERS // math.prod(writer.block) - WORKING)):
         code = _Writer(body, parameters, space, layout, hold=False).write()
     return code
 

@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(1024) reduce_13448642c8ac(
+extern "C" __global__ void __launch_bounds__(1024, 1) reduce_13448642c8ac(
     const float* __restrict__ r0,
     float* __restrict__ w0,
     float* parts0,

@@ -1,0 +1,88 @@
+"""Kernels at the sizes people run, through NVRTC for both architectures: no thread keeps a register in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse import nvrtc
+from eqfuse.demo_programs import full
+from eqfuse.emit.cuda import CudaKernel, emit_kernel, module_source
+from eqfuse.hardware import device
+from eqfuse.ir import Graph, Node, node
+from eqfuse.plan import Kernel
+from eqfuse.runtime_cuda import CudaProgram
+from eqfuse.testing.suite import GRAPHS
+from tests.kernels.numpy_cases import PRICE, add, gelu, layer_norm, mul, read, reduced, softmax
+
+pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
+ARCHITECTURES = pytest.mark.parametrize("name, arch", [("a100", "sm_80"), ("h100", "sm_90")])
+
+
+def log_softmax(x: Node) -> Node:
+    top = reduced("max", x)
+    total = reduced("sum", node("exp", (node("subtract", (x, top)),)))
+    return node("subtract", (x, add(top, node("log", (total,)))))
+
+
+def softmax_backward(x: Node) -> Node:
+    gradient, s = read(1, x.shape, x.dtype), softmax(x)
+    return mul(s, node("subtract", (gradient, reduced("sum", mul(gradient, s)))))
+
+
+def norm_of_a_residual(x: Node) -> Node:
+    return layer_norm(gelu(add(x, read(1, x.shape, x.dtype))))
+
+
+ROWS: dict[str, Callable[[Node], Node]] = {
+    "softmax": softmax, "log softmax": log_softmax, "softmax, backward": softmax_backward,
+    "norm of a residual": norm_of_a_residual, "norm of columns": lambda x: layer_norm(x, -2),
+}  # fmt: skip
+
+
+def kernels() -> Iterator[CudaKernel]:
+    for (name, build), dtype in ((r, d) for r in ROWS.items() for d in (np.float32, ml_dtypes.bfloat16)):
+        for columns in (768, 4096, 32_000, 49_152):
+            if name == "norm of columns" and columns > 4096:
+                continue
+            output = build(read(0, (256, columns), dtype))
+            inputs = tuple(n for n in Graph((), (output,)).nodes if n.op == "input")
+            yield emit_kernel(Kernel("row", Graph(inputs, (output,)), (), (), PRICE), device("a100"))
+
+
+def spilled(made: Iterable[CudaKernel], arch: str) -> dict[str, nvrtc.Resources]:
+    sources = list(dict.fromkeys(cuda.source for cuda in made if cuda.grid))
+    used = nvrtc.compile_cuda(module_source(sources), arch).resources
+    return {name: uses for name, uses in used.items() if uses.spill_bytes}
+
+
+@ARCHITECTURES
+def test_rows_of_usual_lengths_spill_no_register(name, arch):
+    made = list(kernels())
+    assert not spilled(made, arch)
+
+
+def test_a_row_as_long_as_registers_hold_is_read_once_and_a_longer_one_again():
+    def reads(columns: int) -> int:
+        output = log_softmax(read(0, (256, columns)))
+        inputs = tuple(n for n in Graph((), (output,)).nodes if n.op == "input")
+        kernel = Kernel("row", Graph(inputs, (output,)), (), (), PRICE)
+        return emit_kernel(kernel, device("a100")).source.count("= r0[")
+
+    assert reads(49_152) == 1 and reads(50_257) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, arch, numerics", [("a100", "sm_80", "reassociate"), ("h100", "sm_90", "strict")])
+def test_the_suite_and_the_demonstration_spill_no_register(name, arch, numerics):
+    programs = {id: case.program(small=False) for id, case in GRAPHS.items()}
+    graphs = {id: ef.trace(f, *[ef.spec(t.shape, t.dtype) for t in types]) for id, (f, types) in programs.items()}
+    graphs |= {example.name: ef.trace(*(lambda f, a: (f, *a))(*example.build(np.float32))) for example in full()}
+    for id, graph in graphs.items():
+        plan = ef.extract(ef.saturate(graph, numerics=numerics), target=f"cuda:{name}")
+        made = [f for f in CudaProgram(plan)._functions if isinstance(f, CudaKernel)]
+        assert not spilled(made, arch), id
