@@ -131,7 +131,7 @@ class CallSignature:
             if strides_of(arrays[i]) != strides:
                 raise ShapeError(_other_layout(arrays[i], strides))
         for i in self.written:
-            if not arrays[i].flags.writeable:
+            if isinstance(arrays[i], np.ndarray) and not arrays[i].flags.writeable:
                 raise ShapeError("the function changes an argument in place that is read-only: pass a copy of it")
         if self.written and len(arrays) > 1 and any(set(self.written) & {i, j} for i, j in _sharing(arrays)):
             raise ShapeError(
@@ -147,7 +147,8 @@ class CallSignature:
         """The results, after `arrays` are changed as the function changes them. Such an array may be a result."""
         final = list(outputs)
         for i, place in zip(self.written, range(len(final) - len(self.written), len(final)), strict=True):
-            arrays[i][...] = final[place]
+            fetched = hasattr(final[place], "get") and not hasattr(arrays[i], "get")  # CuPy's arrays, when asked to
+            arrays[i][...] = final[place].get() if fetched else final[place]
             final[place] = arrays[i]
         return self.select(final)
 
@@ -167,7 +168,7 @@ def _other_layout(array: Any, strides: Strides) -> str:
 
 def _sharing(arrays: Sequence[Any]) -> Iterator[tuple[int, int]]:
     """The pairs of arrays that share memory, by their places."""
-    bounds = sorted((*byte_bounds(a), i) for i, a in enumerate(arrays) if isinstance(a, np.ndarray))
+    bounds = sorted((*_bounds(a), i) for i, a in enumerate(arrays) if _lies_somewhere(a))
     before: list[tuple[int, int]] = []  # where an array ends, and which it is
     for start, stop, i in bounds:
         before = [(end, j) for end, j in before if end > start]
@@ -177,8 +178,24 @@ def _sharing(arrays: Sequence[Any]) -> Iterator[tuple[int, int]]:
         before.append((stop, i))
 
 
-def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
+def _lies_somewhere(array: Any) -> bool:
+    return isinstance(array, np.ndarray) or hasattr(getattr(array, "data", None), "ptr")
+
+
+def _bounds(array: Any) -> tuple[int, int]:
+    """The addresses of an array's first byte and of the one behind its last, here or on a GPU."""
+    if isinstance(array, np.ndarray):
+        return byte_bounds(array)
+    reach = [(n - 1) * step if array.size else 0 for n, step in zip(array.shape, array.strides, strict=True)]
+    start = array.data.ptr
+    end = start + sum(r for r in reach if r > 0) + (array.dtype.itemsize if array.size else 0)
+    return start + sum(r for r in reach if r < 0), end
+
+
+def _overlap(a: Any, b: Any) -> bool:
     """Do two arrays share memory? Where that is too hard to tell: yes."""
+    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
+        return True  # on a GPU, where their bounds overlap
     try:
         return np.shares_memory(a, b, max_work=1000)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:

@@ -6,6 +6,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -176,6 +177,52 @@ def test_arrays_on_the_device_give_results_on_the_device():
     assert isinstance(result, DeviceArray)
     np.testing.assert_array_equal(GPU.download(result), program(ROWS, COLUMN, COLUMN))
     assert isinstance(program(on_device[0], COLUMN, COLUMN), DeviceArray)
+
+
+@emulated
+@pytest.mark.parametrize("where", [(a, b) for a in (np.ndarray, DeviceArray) for b in (np.ndarray, DeviceArray)])
+def test_arguments_are_changed_in_place_where_they_lie(where, monkeypatch):
+    def step(x: Any, y: Any) -> Any:
+        x += 1
+        x[::2] *= y[::2]
+        return x.sum(axis=0), x
+
+    x, y = ROWS[:6].astype(np.float64), ROWS[6:12].astype(np.float64)
+    program = CudaProgram(ef.extract(ef.saturate(ef.trace(step, x, y)), target="cuda:h100"), GPU)
+    mine, other = (a.copy().view(kind) for a, kind in zip((x, y), where, strict=True))
+    fetched: list[DeviceArray] = []
+    get = DeviceArray.get
+    monkeypatch.setattr(DeviceArray, "get", lambda array: fetched.append(array) or get(array))
+    total, result = program(mine, other)
+    assert bool(fetched) == (where[0] is np.ndarray)  # CuPy's arrays are not converted to NumPy's unasked
+    wanted, changed = step(x, y)
+    assert result is mine and isinstance(total, DeviceArray if DeviceArray in where else np.ndarray)
+    np.testing.assert_allclose(mine.view(np.ndarray), changed)
+    np.testing.assert_allclose(total.view(np.ndarray), wanted)
+
+
+class OnAGpu:
+    """What CuPy's arrays tell of themselves: flags without `writeable`, an address."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.shape, self.strides, self.dtype, self.size = array.shape, array.strides, array.dtype, array.size
+        self.flags = SimpleNamespace(c_contiguous=array.flags.c_contiguous)
+        self.data = SimpleNamespace(ptr=array.ctypes.data)
+
+
+def test_arrays_on_a_gpu_are_refused_where_one_that_is_changed_shares_memory_with_another():
+    def step(x: Any, y: Any) -> Any:
+        x += y
+        return x
+
+    a = np.zeros((20, 8))
+    signature = ef.trace(step, a[:10], a[10:]).signature
+    assert signature is not None
+    signature.feed([OnAGpu(a[:10]), OnAGpu(a[10:])])
+    signature.feed([OnAGpu(a[9::-1]), OnAGpu(a[:9:-1])])
+    for other in (a[9:19], a[::2], a[:10]):
+        with pytest.raises(ef.ShapeError, match="shares"):
+            signature.feed([OnAGpu(a[:10]), OnAGpu(other)])
 
 
 @emulated
