@@ -38,7 +38,7 @@ class Explanation:
 
     def about(self, notes: str) -> Explanation:
         """The same, and `notes` below it."""
-        return replace(self, notes=notes)
+        return replace(self, notes="\n".join(filter(None, (self.notes, notes))))
 
     def __str__(self) -> str:
         return self._print().file.getvalue()  # type: ignore[attr-defined]

@@ -21,6 +21,7 @@ from eqfuse.emit.cuda_prelude import PRELUDE
 from eqfuse.emit.numpy_library import view_function
 from eqfuse.emit.numpy_program import value_names
 from eqfuse.errors import ShapeError
+from eqfuse.explain import Explanation
 from eqfuse.frontends.accepted import ndarray
 from eqfuse.gpu import Gpu, cupy_gpu, ready
 from eqfuse.hardware import Device
@@ -106,6 +107,14 @@ class CudaProgram(Program):
                 parts[-1] += f"// {f.name}{again}, {launch}\n" + ("" if again else f.source)
                 shown.add(f.name)
         return "\n".join(parts)
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        found = super().explain(*args, **kwargs)
+        ran = [f for k, f in zip(self.plan.kernels, self._functions, strict=True) if k.kind != "view"]
+        names = [f"{op} ({i})" for i, f in enumerate(ran) if isinstance(f, CudaCalls) for op in f.on_host]
+        if not names:
+            return found
+        return found.about(f"On the host, by kernel, as CuPy has nothing like it: {', '.join(names)}")
 
     def kernel_seconds(self, *args: Any, **kwargs: Any) -> list[float]:
         """Median seconds on the device of each kernel that is no view, in order, on these arguments."""

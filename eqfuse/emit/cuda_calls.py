@@ -4,6 +4,7 @@ Out: `CudaCalls`, Python text over CuPy with one call per operator. Next stop: `
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -53,6 +54,11 @@ class CudaCalls:
 
     source: str
     constants: tuple[np.ndarray, ...]
+
+    @property
+    def on_host(self) -> list[str]:
+        """The operators that run on the host."""
+        return re.findall(r"\bon_host\('(\w+)'", self.source)
 
     def bind(self, cupy: ModuleType, special: ModuleType) -> Callable[..., None]:
         """The function, calling `cupy` (a module of NumPy's functions) and `special` (of SciPy's special functions)."""

@@ -6,7 +6,7 @@ from eqfuse.kinds.kind import Kind
 from eqfuse.kinds.state import Call, State
 
 
-def accept(call: Call) -> State | str | None:
+def accept(call: Call) -> State | str:
     if all(s.at_leaf for s in call.states):
         return State("library", call.out.shape, call.out.shape)
     return f"{call.row.name} runs as one library call"

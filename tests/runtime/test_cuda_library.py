@@ -117,6 +117,7 @@ def test_a_special_function_without_a_counterpart_in_cupy_says_in_the_text_that_
     x = np.linspace(0.1, 3, 50)
     program = ef.compile(lambda a: scipy.special.erfi(a * 2) + scipy.special.digamma(a), x, target="cuda:h100")
     assert "on_host('erfi', [r0], [])" in program.source() and "special.digamma(r0)" in program.source()
+    assert "On the host, by kernel, as CuPy has nothing like it: erfi (" in str(program.explain())
     got = CudaProgram(program.plan, GPU)(x)
     np.testing.assert_allclose(got, scipy.special.erfi(x * 2) + scipy.special.digamma(x), rtol=1e-12)
 
