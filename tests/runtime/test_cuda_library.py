@@ -198,6 +198,14 @@ def test_scattered_values_for_one_place_are_joined_as_numpy_joins_them(dtype, mo
           places)  # fmt: skip
 
 
+def test_places_in_arrays_that_cupy_cannot_count_are_found_on_the_host():
+    for size, hosted in ((2**31 - 1, False), (2**31, True)):
+        x, at, values = read(0, (size,)), read(1, (3,), np.int64), read(2, (3,))
+        for n in (node("take", (x, at), (-1,)), node("scatter", (x, at, values), (-1, "set"))):
+            source = emit_calls(calls(n).kernels[0], device("h100")).source
+            assert ("on_host(" in source) is hosted
+
+
 def test_scattered_nothing_changes_nothing():
     x, at, values = read(0, (3, 5)), read(1, (0,), np.int64), read(2, (3, 0))
     agree([node("scatter", (x, at, values), (-1, m)) for m in ("set", "add", "maximum")], numbers(x.dtype, 3, 5),

@@ -17,7 +17,7 @@ import eqfuse as ef
 from eqfuse import nvrtc
 from eqfuse.demo_programs import convolution, layer_norm, options, softmax, transformer
 from eqfuse.errors import UnsupportedOp
-from eqfuse.gpu import cupy_gpu
+from eqfuse.gpu import CupyGpu, cupy_gpu
 from eqfuse.hardware import device
 from eqfuse.ir import Graph, Literal, Node, const, node
 from eqfuse.plan import Kernel, Plan
@@ -421,6 +421,20 @@ def test_a_strict_program_has_numpys_bits_in_kernels_of_every_kind(function, dty
     on_emulator = CudaProgram(program.plan, GPU)
     for got, want in zip(leaves(on_emulator(x)), leaves(function(x)), strict=True):
         assert got.tobytes() == want.tobytes()
+
+
+@compiled
+def test_cupy_is_given_strict_functions_compiled_and_others_as_text():
+    given: list[Any] = []
+    capability = SimpleNamespace(compute_capability="90")
+    cuda = SimpleNamespace(Device=lambda: capability, Module=lambda: SimpleNamespace(load=given.append))
+    gpu = CupyGpu(SimpleNamespace(cuda=cuda, RawModule=lambda **options: given.append(options)), None)  # type: ignore[arg-type]
+    source = 'extern "C" __global__ void f(float* y) { y[0] = y[1] * y[2] + y[3]; }'
+    gpu.module(source, strict=True)
+    gpu.module(source, strict=False)
+    cubin, options = given
+    assert cubin == nvrtc.compile_cuda(source, "sm_90", nvrtc.STRICT).cubin
+    assert options == {"code": source, "options": ("-std=c++17",)}
 
 
 def test_a_strict_plan_stays_strict_where_it_is_kept(tmp_path):
