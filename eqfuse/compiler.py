@@ -137,7 +137,7 @@ def _build(
         now = time.perf_counter()
         seconds[stage], started = now - started, now
 
-    space = saturated(graph, laws, budget)
+    space = saturated(graph, laws, numerics, budget)
     lap("saturate")
     debug.show_space(space)
     plan = choose(space, device, extractor, limit=_limit(memory_limit), seconds=(budget or Budget()).optimum)

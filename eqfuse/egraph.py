@@ -53,12 +53,12 @@ def saturate(graph: Graph, laws: Any = "all", numerics: str = "reassociate", bud
     `laws`: "all", "none", a family, or a list of laws, families and law names. LawError names an unknown one, and a law
     of your own that is false.
     """
-    return saturated(graph, usable(laws, numerics), budget)
+    return saturated(graph, usable(laws, numerics), numerics, budget)
 
 
 @uncollected()
-def saturated(graph: Graph, laws: Sequence[Law], budget: Budget | None = None) -> Space:
-    """`saturate` by these very laws."""
+def saturated(graph: Graph, laws: Sequence[Law], numerics: str, budget: Budget | None = None) -> Space:
+    """`saturate` by these very laws, all of which `numerics` admits."""
     budget = budget or Budget()
     pieces, uses = segments(graph)
     frozen = []

@@ -233,7 +233,7 @@ class Engine:
         for rule in ready:
             for op, arity in rule.makes:
                 self.declare(op, arity)
-        if not self.ranges and any(g.wanted for rule in ready for g in rule.law.when):
+        if not self.ranges and any(g.about_values for rule in ready for g in rule.law.when):
             self.track_ranges()
             self.run("(run-schedule (saturate (run facts) (run ranges)))")
         for rule in ready:

@@ -89,6 +89,16 @@ class Fact:
         return Fact(upper=-SMALLEST if mixed else self.lower)
 
     @property
+    def largest(self) -> float:
+        """No element is larger in magnitude."""
+        return max(abs(self.lower), abs(self.upper))
+
+    @property
+    def smallest(self) -> float:
+        """No element is smaller in magnitude."""
+        return 0.0 if self.lower <= 0 <= self.upper else min(abs(self.lower), abs(self.upper))
+
+    @property
     def infinite(self) -> bool:
         """May an element be an infinity?"""
         return self.lower == -INFINITY or self.upper == INFINITY

@@ -30,11 +30,17 @@ def meaning(graph: Graph, *args: Any, **kwargs: Any) -> Any:
 
 def evaluate(graph: Graph, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
     """The outputs of `graph` for `arrays`, one per graph input, in order. Raises ShapeError on a misfit."""
+    values = every_value(graph, arrays)
+    return tuple(values[o] for o in graph.outputs)
+
+
+def every_value(graph: Graph, arrays: Sequence[Any]) -> dict[Node, np.ndarray]:
+    """The same of all nodes of `graph`."""
     values = bind(graph, arrays)
     for n in graph.nodes:
         if n not in values:
             values[n] = np.asarray(row(n.op).meaning(*(values[a] for a in n.args), *n.attrs))
-    return tuple(values[o] for o in graph.outputs)
+    return values
 
 
 def bind(graph: Graph, args: Sequence[Any]) -> dict[Node, np.ndarray]:

@@ -142,15 +142,14 @@ def admitted(laws: tuple[Law, ...], numerics: str) -> tuple[Law, ...]:
     if not isinstance(numerics, str) or numerics not in _CLASSES:
         raise LawError(f"numerics is {numerics!r}; choose one of {', '.join(_CLASSES)}")
     strictest = _CLASSES[numerics]
-    return tuple(
-        _over_reals(law) if (law.complex or EXACT) > strictest else law for law in laws if law.exactness <= strictest
-    )
+    return tuple(_within(law, strictest) for law in laws if law.exactness <= strictest)
 
 
 @lru_cache(maxsize=8192)
-def _over_reals(law: Law) -> Law:
-    """`law` without what it says about complex numbers."""
-    return restated(law, complex=None)
+def _within(law: Law, strictest: Exactness) -> Law:
+    """`law` without what it says about numbers of which it is looser than `strictest`."""
+    looser = any(claim is not None and claim > strictest for claim in (law.complex, law.float16))
+    return restated(law, admitted=strictest) if looser else law
 
 
 __all__ = [

@@ -16,9 +16,9 @@ overflowing_sigmoid = exp(x) / (exp(x) + 1.0)
 LAWS = [
     # sigmoid
     Law("sigmoid_by_growing_exp", overflowing_sigmoid, sigmoid, exactness=APPROXIMATE),
-    Law("sigmoid_by_sign", where(x >= 0.0, sigmoid, overflowing_sigmoid), sigmoid, exactness=REASSOCIATES),
-    Law("sigmoid_by_strict_sign", where(x > 0.0, sigmoid, overflowing_sigmoid), sigmoid, exactness=REASSOCIATES),
-    Law("sigmoid_by_negative_sign", where(x < 0.0, overflowing_sigmoid, sigmoid), sigmoid, exactness=REASSOCIATES),
+    Law("sigmoid_by_sign", where(x >= 0.0, sigmoid, overflowing_sigmoid), sigmoid, exactness=APPROXIMATE),
+    Law("sigmoid_by_strict_sign", where(x > 0.0, sigmoid, overflowing_sigmoid), sigmoid, exactness=APPROXIMATE),
+    Law("sigmoid_by_negative_sign", where(x < 0.0, overflowing_sigmoid, sigmoid), sigmoid, exactness=APPROXIMATE),
     Law("sigmoid_of_difference", exp(x) / (exp(x) + exp(y)), 1.0 / (exp(y - x) + 1.0), exactness=APPROXIMATE),
     Law("one_minus_sigmoid", 1.0 - sigmoid, 1.0 / (exp(x) + 1.0), exactness=APPROXIMATE),
     Law("sigmoid_by_tanh", tanh(x * 0.5) * 0.5 + 0.5, sigmoid, exactness=APPROXIMATE),

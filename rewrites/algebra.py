@@ -10,6 +10,12 @@ from collections.abc import Callable
 import numpy as np
 
 from eqfuse.ir import Literal, TensorType
+from eqfuse.rewrites.constants import (
+    alike,
+    normal_product,
+    normal_quotient,
+    normal_reciprocal,
+)
 from eqfuse.rewrites.law import (
     APPROXIMATE,
     EXACT,
@@ -21,6 +27,8 @@ from eqfuse.rewrites.law import (
     floating,
     known,
     over_complex,
+    over_float16,
+    positive,
     tensors,
     varies,
 )
@@ -83,27 +91,29 @@ LAWS = [
     Law("power_minus_one", power(x, -1.0), 1.0 / x, exactness=REASSOCIATES),
     Law("reciprocal_is_quotient", apply("reciprocal", x), 1.0 / x, exactness=EXACT),
     Law("power_minus_two", x**-2.0, 1.0 / (x * x), exactness=REASSOCIATES),
-    Law("product_of_powers", x**a * x**b, x ** (a + b), (known(a, b), floating(x)), APPROXIMATE),
-    Law("quotient_of_powers", x**a / x**b, x ** (a - b), (known(a, b),), APPROXIMATE),
-    Law("power_times_base", x**a * x, x ** (a + 1.0), (known(a), floating(x)), APPROXIMATE),
+    Law("product_of_powers", x**a * x**b, x ** (a + b), (known(a, b), positive(x), floating(x)), APPROXIMATE),
+    Law("quotient_of_powers", x**a / x**b, x ** (a - b), (known(a, b), positive(x)), APPROXIMATE),
+    Law("power_times_base", x**a * x, x ** (a + 1.0), (known(a), positive(x), floating(x)), APPROXIMATE),
     Law("reciprocal_of_reciprocal", 1.0 / (1.0 / x), x, exactness=REASSOCIATES),
     Law("reciprocal_of_quotient", 1.0 / (x / y), y / x, exactness=REASSOCIATES),
     Law("over_quotient", x / (y / z), x * z / y, (varies(z),), REASSOCIATES),
     Law("times_reciprocal", x * (1.0 / y), x / y, exactness=REASSOCIATES),
     # common factors: fewer operations, never more
-    # (a constant has many factors: pulling them out of constants would never end)
-    Law("factor_of_sum", x * y + x * z, x * (y + z), (varies(x),), REASSOCIATES),
+    # (a constant has many factors: pulling them out of constants would never end; and where a program takes x from a
+    # constant multiple of x, it may be splitting x into two halves, as Dekker and Veltkamp do)
+    Law("factor_of_sum", x * y + x * z, x * (y + z), (varies(x, y),), REASSOCIATES),
     Law("known_factor_of_sum", x * y + x * z, x * (y + z), (varies(y, z),), REASSOCIATES),
-    Law("factor_of_difference", x * y - x * z, x * (y - z), (varies(x),), REASSOCIATES),
+    Law("factor_of_difference", x * y - x * z, x * (y - z), (varies(x, y),), REASSOCIATES),
+    Law("factor_of_difference_from_known", x * y - x * z, x * (y - z), (varies(x, z),), REASSOCIATES),
     Law("known_factor_of_difference", x * y - x * z, x * (y - z), (varies(y, z),), REASSOCIATES),
     Law("divisor_of_sum", x / z + y / z, (x + y) / z, (varies(x, y),), REASSOCIATES),
     Law("divisor_of_difference", x / z - y / z, (x - y) / z, (varies(x, y),), REASSOCIATES),
-    Law("x_plus_multiple", x + x * y, x * (y + 1.0), (varies(x),), REASSOCIATES),
-    Law("x_minus_multiple", x - x * y, x * (1.0 - y), (varies(x),), REASSOCIATES),
-    Law("multiple_minus_x", x * y - x, x * (y - 1.0), (varies(x),), REASSOCIATES),
-    Law("quotient_of_quotient", x / y / z, x / (y * z), exactness=REASSOCIATES),
-    # a(1 - w) + b w = a + (b - a) w
-    Law("lerp", a * (1.0 - w) + b * w, a + (b - a) * w, exactness=REASSOCIATES, both=True),
+    Law("x_plus_multiple", x + x * y, x * (y + 1.0), (varies(x, y),), REASSOCIATES),
+    Law("x_minus_multiple", x - x * y, x * (1.0 - y), (varies(x, y),), REASSOCIATES),
+    Law("multiple_minus_x", x * y - x, x * (y - 1.0), (varies(x, y),), REASSOCIATES),
+    Law("quotient_of_quotient", x / y / z, x / (y * z), exactness=APPROXIMATE),  # y z may underflow: 0/y/y
+    # a(1 - w) + b w = a + (b - a) w, which cancels where b is small beside a
+    Law("lerp", a * (1.0 - w) + b * w, a + (b - a) * w, exactness=APPROXIMATE, both=True),
     # what cancels
     Law("sum_minus_term", x + y - y, x, exactness=APPROXIMATE),
     Law("difference_plus_term", x - y + y, x, exactness=APPROXIMATE),
@@ -112,15 +122,22 @@ LAWS = [
     Law("cancel_divisor", x / y * y, x, exactness=APPROXIMATE),
     Law("common_factor_of_quotient", x * y / (z * y), x / z, (varies(y),), APPROXIMATE),
     # constants meet
-    Law("known_factors_meet", x * a * b, x * (a * b), (known(a, b),), REASSOCIATES),
-    Law("known_terms_meet", x + a + b, x + (a + b), (known(a, b),), REASSOCIATES),
-    Law("known_dividends_meet", a / x * b, a * b / x, (known(a, b),), REASSOCIATES),
-    Law("known_divisor_meets_dividend", a / (x * b), a / b / x, (known(a, b),), REASSOCIATES),
-    Law("known_factor_meets_divisor", x * a / b, x * (a / b), (known(a, b),), REASSOCIATES),
-    Law("divide_by_known", x / a, x * (1.0 / a), (known(a),), REASSOCIATES),
+    Law("known_factors_meet", x * a * b, x * (a * b), (known(a, b), normal_product(a, b)), REASSOCIATES),
+    Law("known_divisors_meet", x / a / b, x / (a * b), (known(a, b), normal_product(a, b)), REASSOCIATES),
+    Law("known_terms_meet", x + a + b, x + (a + b), (known(a, b), alike(a, b)), REASSOCIATES),
+    Law("known_dividends_meet", a / x * b, a * b / x, (known(a, b), normal_product(a, b)), REASSOCIATES),
+    Law("known_divisor_meets_dividend", a / (x * b), a / b / x, (known(a, b), normal_quotient(a, b)), REASSOCIATES),
+    Law("known_factor_meets_divisor", x * a / b, x * (a / b), (known(a, b), normal_quotient(a, b)), REASSOCIATES),
+    Law("divide_by_known", x / a, x * (1.0 / a), (known(a), normal_reciprocal(a)), REASSOCIATES),
     Law("subtract_known", x - a, x + -a, (known(a),), EXACT),
     Law("subtract_from_known", a - x, a + -x, (known(a),), EXACT),
 ]
+
+# in float16 a product or a sum of two numbers soon overflows
+LAWS = over_float16(
+    LAWS, "power_minus_two", "over_quotient", "factor_of_sum", "known_factor_of_sum", "factor_of_difference",
+    "factor_of_difference_from_known", "known_factor_of_difference", "divisor_of_sum", "divisor_of_difference",
+)  # fmt: skip
 
 # complex numbers have no order, and a product of them rounds in each of its parts
 LAWS = over_complex(
@@ -130,24 +147,26 @@ LAWS = over_complex(
     reciprocal_of_reciprocal=APPROXIMATE, reciprocal_of_quotient=APPROXIMATE, over_quotient=APPROXIMATE,
     sum_minus_term=APPROXIMATE, difference_plus_term=APPROXIMATE, minus_difference=APPROXIMATE,
     cancel_factor=APPROXIMATE, cancel_divisor=APPROXIMATE, common_factor_of_quotient=APPROXIMATE,
+    quotient_of_quotient=APPROXIMATE, lerp=APPROXIMATE, known_terms_meet=None,
 )  # fmt: skip
 
 x, y, z, s = tensors("x y z s")
 
 DISTRIBUTION = [
     # expanding: only by name
-    Law("distribute_over_difference", x * (y - z), x * y - x * z, exactness=REASSOCIATES),
-    Law("distribute_divisor", (x + y) / z, x / z + y / z, exactness=REASSOCIATES),
-    Law("distribute_divisor_of_difference", (x - y) / z, x / z - y / z, exactness=REASSOCIATES),
-    Law("minus_sum", x - (y + z), x - y - z, exactness=REASSOCIATES, both=True),
-    Law("minus_minus", x - (y - z), x - y + z, exactness=REASSOCIATES, both=True),
+    Law("distribute_over_difference", x * (y - z), x * y - x * z, exactness=APPROXIMATE),
+    Law("distribute_divisor", (x + y) / z, x / z + y / z, exactness=APPROXIMATE),
+    Law("distribute_divisor_of_difference", (x - y) / z, x / z - y / z, exactness=APPROXIMATE),
+    Law("minus_sum", x - (y + z), x - y - z, exactness=APPROXIMATE, both=True),
+    Law("minus_minus", x - (y - z), x - y + z, exactness=APPROXIMATE, both=True),
     Law("product_over", x * y / z, x * (y / z), exactness=REASSOCIATES, both=True),
     Law("difference_of_squares", x * x - y * y, (x - y) * (x + y), exactness=APPROXIMATE, both=True),
-    Law("distribute_product", x * (y + z), x * y + x * z, exactness=REASSOCIATES),
-    Law("distribute_left", x @ (y + z), x @ y + x @ z, exactness=REASSOCIATES),
-    Law("distribute_right", (y + z) @ x, y @ x + z @ x, exactness=REASSOCIATES),
-    Law("associate_sum", x + (y + z), (x + y) + z, exactness=REASSOCIATES, both=True),
+    Law("distribute_product", x * (y + z), x * y + x * z, exactness=APPROXIMATE),
+    Law("distribute_left", x @ (y + z), x @ y + x @ z, exactness=APPROXIMATE),
+    Law("distribute_right", (y + z) @ x, y @ x + z @ x, exactness=APPROXIMATE),
+    Law("associate_sum", x + (y + z), (x + y) + z, exactness=APPROXIMATE, both=True),
     Law("associate_product", x * (y * z), (x * y) * z, exactness=REASSOCIATES, both=True),
 ]
 
-DISTRIBUTION = over_complex(DISTRIBUTION, REASSOCIATES, difference_of_squares=APPROXIMATE)
+DISTRIBUTION = over_float16(DISTRIBUTION, "product_over", "associate_product")
+DISTRIBUTION = over_complex(DISTRIBUTION, APPROXIMATE, product_over=REASSOCIATES, associate_product=REASSOCIATES)

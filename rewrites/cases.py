@@ -19,7 +19,7 @@ from eqfuse.errors import EqfuseError, LawError
 from eqfuse.ir import Graph, Node, TensorType, input_node, node
 from eqfuse.ops import row
 from eqfuse.ops.row import Role
-from eqfuse.rewrites.law import EXACT, LITERAL, VARIABLE, Attr, Computed, Exactness, Guard, Law, Term, walk
+from eqfuse.rewrites.law import EXACT, FLOAT16, LITERAL, VARIABLE, Attr, Computed, Exactness, Guard, Law, Term, walk
 from eqfuse.rewrites.rule import FAULTS, Decline, Made, faulty, holds, number
 from eqfuse.rewrites.samples import sample_attr
 
@@ -58,7 +58,7 @@ class Case:
             types: dict[Term | str, TensorType] = dict(self.types.items())
             if not holds(self.guards, types, self.attributes):
                 raise Decline
-            if without is not None and without.wanted is None and holds((without,), types, self.attributes):
+            if without is not None and not without.about_values and holds((without,), types, self.attributes):
                 raise Decline
             made = Made(types, self.attributes)
             if [made.type(rhs) for rhs in law.rights] != [left.type for left in lefts]:
@@ -82,14 +82,10 @@ class Case:
             raise faulty(self.law, self.types, self.attributes, error) from error
 
     @cached_property
-    def steps(self) -> Graph:
-        """Both sides, with every value on the way as an output."""
-        return Graph(self.graph.inputs, self.graph.nodes)
-
-    def pairs(self, values: Mapping[Node, np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Each term of the left side with the one that it equals, as `values` has them."""
+    def sides(self) -> list[tuple[Node, Node]]:
+        """Each term of the left side with the one that it equals."""
         outputs, n = self.graph.outputs, len(self.graph.outputs) // 2
-        return [(values[left], values[right]) for left, right in zip(outputs[:n], outputs[n:], strict=True)]
+        return list(zip(outputs[:n], outputs[n:], strict=True))
 
     def read_bits(self, values: Mapping[Node, np.ndarray]) -> Iterator[np.ndarray]:
         """What is read bit by bit: nobody promises the bits of a NaN there, its sign included."""
@@ -100,6 +96,13 @@ class Case:
     @cached_property
     def complex(self) -> bool:
         return any(n.dtype.kind == "c" for n in self.graph.nodes)
+
+    @property
+    def over(self) -> str:
+        """Which of a law's claims it is about."""
+        if self.complex:
+            return "complex"
+        return "float16" if any(n.dtype == FLOAT16 for n in self.graph.nodes) else ""
 
     @cached_property
     def truncates(self) -> bool:
@@ -174,9 +177,12 @@ def fitting(law: Law, type_of: Any, attribute_of: AttributeOf, without: Guard | 
         return None
 
 
-def drawn(law: Law, rng: random.Random, without: Guard | None = None, rank: int | None = None) -> Case | None:
+def drawn(
+    law: Law, rng: random.Random, without: Guard | None = None, rank: int | None = None, dtype: np.dtype | None = None
+) -> Case | None:
     """A random case of rank 0-4 with extents from 0; None when what was drawn does not fit, which is often."""
     draw = _Draw(law, rng, rank, 0.1 if without is None else 0.3)
+    draw.dtype = dtype or draw.dtype
     return fitting(law, draw.type_of, draw.attribute_of, without)
 
 

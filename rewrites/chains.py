@@ -4,29 +4,44 @@ In: the nodes of a program. Out: `LAWS`, and pairs of equal nodes for the e-grap
 for each way to bracket and order the terms, 120 of four. Instead every chain of the program gets one other form, where
 that saves work or where another chain has the same terms: what is known first, then what is small, then in the order of
 the program; inverses (the y of x - y) last. So constants meet, and small terms before they are broadcast.
+
+A sum of floating-point numbers in another order may cancel what the program adds up exactly, such as 1 + (y - z) with
+large y and z, and compensated sums and rounding idioms rest on the order: that is APPROXIMATE.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
-from eqfuse.ir import Node, node, topological
-from eqfuse.rewrites.law import EXACT, REASSOCIATES, Law, apply, over_complex, tensors
+from eqfuse.dtypes import kind
+from eqfuse.ir import Literal, Node, node, topological
+from eqfuse.ops.approximation import safe_range
+from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, apply, guard, over_complex, over_float16, tensors
 
 x, y, z = tensors("x y z")
 LONGEST = 64  # terms; each node that is new to the e-graph costs it a table
+IN_RANGE = 4  # factors: in any order their products stay in range, where those of the program stay in the safe range
 
-LAWS = over_complex(
-    [
-        Law("sums_in_one_order", x + (y - z), (x + y) - z, exactness=REASSOCIATES, chain=("add", "subtract")),
-        Law("products_in_one_order", x * (y / z), (x * y) / z, exactness=REASSOCIATES, chain=("multiply", "divide")),
-    ],
-    REASSOCIATES,
-) + [
-    Law(f"{op}_in_one_order", apply(op, x, apply(op, y, z)), apply(op, apply(op, x, y), z),
-        exactness=REASSOCIATES if op in ("maximum", "minimum") else EXACT, chain=(op,))  # of equal zeros, either
-    for op in ("maximum", "minimum", "logical_and", "logical_or", "bitwise_and", "bitwise_or", "bitwise_xor")
+whole = guard("x is whole", lambda x: kind(x.dtype) in "biu", x)
+
+LAWS = [
+    *over_complex(
+        [Law("sums_in_one_order", x + (y - z), (x + y) - z, exactness=APPROXIMATE, chain=("add", "subtract"))],
+        APPROXIMATE,
+    ),
+    Law("whole_sums_in_one_order", x + (y - z), (x + y) - z, (whole,), EXACT, chain=("add", "subtract")),
+    *over_complex(over_float16(
+        [Law("products_in_one_order", x * (y / z), (x * y) / z, exactness=REASSOCIATES, chain=("multiply", "divide"))],
+        "products_in_one_order",
+    ), REASSOCIATES),
+    *over_complex([Law("many_factors_in_one_order", x * (y / z), (x * y) / z, exactness=APPROXIMATE,
+                       chain=("multiply", "divide"))], APPROXIMATE),
+    *(Law(f"{op}_in_one_order", apply(op, x, apply(op, y, z)), apply(op, apply(op, x, y), z),
+          exactness=REASSOCIATES if op in ("maximum", "minimum") else EXACT, chain=(op,))  # of equal zeros, either
+      for op in ("maximum", "minimum", "logical_and", "logical_or", "bitwise_and", "bitwise_or", "bitwise_xor")),
 ]  # fmt: skip
 
 
@@ -40,10 +55,12 @@ def reordered(law: Law, nodes: Sequence[Node], known: set[Node]) -> list[tuple[N
     inner = {a for n in nodes if n.op in law.chain for a in n.args if a.op in law.chain and a.type == n.type}
     found = []
     for n in nodes:
-        if n.op in law.chain and n not in inner and n not in known and law.claims([n.dtype]) is not None:
+        if n.op in law.chain and n not in inner and n not in known and _about(law, n):
             terms = _terms(n, law.chain)
-            if 2 < len(terms) <= LONGEST:
-                found.append((n, sorted(terms, key=lambda t: (t[1], t[0] not in known, t[0].type.size, place[t[0]]))))
+            if not 2 < len(terms) <= LONGEST:
+                continue
+            if (wanted := _in_order(n, terms, law, known, place)) is not None:
+                found.append((n, wanted))
     met = Counter(frozenset(Counter(terms).items()) for _, terms in found)
     pairs = []
     for n, terms in found:
@@ -54,6 +71,10 @@ def reordered(law: Law, nodes: Sequence[Node], known: set[Node]) -> list[tuple[N
         if shared or _work([other], law.chain, known) < _work([n], law.chain, known):
             pairs.append((n, other))
     return pairs
+
+
+def _about(law: Law, n: Node) -> bool:
+    return law.claims([n.dtype]) is not None and all(g.predicate(n.type) for g in law.when)
 
 
 Terms = list[tuple[Node, bool]]  # a term, and whether it is inverse
@@ -71,6 +92,26 @@ def _terms(root: Node, chain: tuple[str, ...]) -> Terms:
         else:
             terms.append((n, inverse))
     return terms
+
+
+def _in_order(n: Node, terms: Terms, law: Law, known: set[Node], place: dict[Node, int]) -> Terms | None:
+    """The terms of `n` in the one order. Of many floating-point factors only numbers are moved, to the front, unless
+    `law` lets products overflow; None where there are none, or where their products might leave the range."""
+    limited = law.chain == ("multiply", "divide") and law.exactness < APPROXIMATE and kind(n.dtype) in "fc"
+    if len(terms) <= IN_RANGE or not limited:
+        return sorted(terms, key=lambda t: (t[1], t[0] not in known, t[0].type.size, place[t[0]]))
+    numbers = sorted((t for t in terms if _is_number(t[0])), key=lambda t: t[1])
+    least, largest = safe_range(n.dtype)
+    exponents = [math.log2(abs(t[0].attrs[0].array.item())) * (-1 if t[1] else 1) for t in numbers]  # type: ignore[union-attr]
+    within = all(math.log2(least) < e < math.log2(largest) for e in accumulate(reversed(exponents)))
+    return [*numbers, *(t for t in terms if not _is_number(t[0]))] if numbers and within else None
+
+
+def _is_number(n: Node) -> bool:
+    """Is it a number, and neither 0 nor infinite?"""
+    if n.op != "const" or not isinstance(n.attrs[0], Literal) or n.type.size != 1:
+        return False
+    return math.isfinite(size := abs(n.attrs[0].array.item())) and size > 0
 
 
 def _comb(terms: Terms, chain: tuple[str, ...]) -> Node | None:

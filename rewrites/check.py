@@ -9,24 +9,25 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from eqfuse.errors import LawError
 from eqfuse.rewrites import smt
-from eqfuse.rewrites.agreement import Comparison, Counterexample, agreement, compare
+from eqfuse.rewrites.agreement import Comparison, Counterexample, compare
 from eqfuse.rewrites.cases import Case, drawn, pointwise
-from eqfuse.rewrites.data import STYLES, arrays
+from eqfuse.rewrites.data import SPREAD, STYLES, arrays, cancelling
 from eqfuse.rewrites.exhaust import Sweep, sweeps
-from eqfuse.rewrites.law import EXACT, Exactness, Guard, Law
+from eqfuse.rewrites.law import APPROXIMATE, EXACT, FLOAT16, Exactness, Guard, Law
 from eqfuse.rewrites.reach import Reach
 from eqfuse.rewrites.shrink import smallest
 
 CASES, TRIES = 60, 6000
 RANKS = 5
 LACKING, DATA = 400, 4  # cases that lack a guard, and choices of data for each: some guards leave out little
+CANCELLED = 6  # choices of data in which something cancels, for each case
 NEEDED, IDLE, BOUND = "needed", "idle", "bounds growth"
 
 
@@ -49,7 +50,8 @@ class GuardReport:
 class CheckReport:
     """What `check` did. `measured` is the strictest exactness class that every case satisfied; None if none did.
 
-    `measured_complex` is the same of the `complex_cases` among them; all other cases count for `measured`.
+    `measured_complex` is the same of the `complex_cases` among them, `measured_float16` of those with float16; all
+    other cases count for `measured`.
     """
 
     law: Law
@@ -58,6 +60,7 @@ class CheckReport:
     tries: int
     measured: Exactness | None
     measured_complex: Exactness | None
+    measured_float16: Exactness | None
     counterexample: Counterexample | None
     reach: Reach = field(default_factory=Reach)
     sweeps: tuple[Sweep, ...] = ()
@@ -76,6 +79,7 @@ class CheckReport:
         for over, claimed, measured in (
             ("", self.law.exactness, self.measured),
             ("complex ", self.law.complex, self.measured_complex),
+            ("float16 ", self.law.float16, self.measured_float16),
         ):
             if self.ok and claimed is not None and measured is not None and measured < claimed and not self.by_layout:
                 said.append(f"claims {over}{claimed.name}, measured {measured.name}")
@@ -83,13 +87,20 @@ class CheckReport:
         said += [f"no counterexample without the guard that {g.sentence}" for g in self.guards if g.status == IDLE]
         return said
 
+    @property
+    def _only_float16(self) -> bool:
+        others = self.measured is not None and self.measured <= self.law.exactness
+        return others and self.measured_float16 == APPROXIMATE
+
     def __str__(self) -> str:
         if self.counterexample is not None:
-            return f"{self.law}\n  is false:\n{self.counterexample}\n\n{self.counterexample.snippet}"
+            false = "is false" if not self._only_float16 else "is false of float16 alone: float16=APPROXIMATE says so"
+            return f"{self.law}\n  {false}:\n{self.counterexample}\n\n{self.counterexample.snippet}"
         if not self.cases:
             return f"{self.law}\n  was not tested: none of {self.tries} generated arguments fits its sides and guards"
-        measured = [m.name for m in (self.measured, self.measured_complex) if m is not None]
-        lines = [f"{self.law}", f"  holds on {self.cases} generated cases; measured {', complex '.join(measured)}"]
+        over = {"": self.measured, "complex ": self.measured_complex, "float16 ": self.measured_float16}
+        measured = [what + class_.name for what, class_ in over.items() if class_ is not None]
+        lines = [f"{self.law}", f"  holds on {self.cases} generated cases; measured {', '.join(measured)}"]
         lines.append(f"  applied to {self.cases} of {self.tries:,} draws: {self.reach}")
         for complete, word in ((True, "all"), (False, "a dense sample of")):
             swept = [s.dtype.name for s in self.sweeps if s.all == complete]
@@ -118,12 +129,12 @@ def check(law: Law, seed: int = 0, cases: int = CASES) -> CheckReport:
             tally.add(case, _compared(case, rng))
     swept = tuple(sweeps(law)) if tally.cases else ()
     for s in swept:
-        tally.measure(False, s.reached)
+        tally.measure("float16" if s.dtype == s.computed == FLOAT16 else "", s.reached)
         if s.failure is not None:
             tally.failures.append(s.failure)
     worst = min(tally.failures, key=_simplicity, default=None)
     return CheckReport(
-        law, tally.cases, tally.complex_cases, tries, tally.measured.get(False), tally.measured.get(True),
+        law, tally.cases, tally.complex_cases, tries, *map(tally.measured.get, ("", "complex", "float16")),
         smallest(worst).counterexample if worst is not None else None, tally.reach,
         swept, _guards(law, seed) if worst is None else (), _proof(law),
         tally.by_layout,
@@ -142,22 +153,42 @@ def without_guard(law: Law, index: int) -> Law:
 
 
 def _cases(law: Law, cases: int, rng: random.Random, tally: _Tally) -> Iterator[Case | None]:
-    """What is drawn until there are `cases`, then until a quarter as many have each rank; None: it did not fit."""
+    """What is drawn until there are `cases`, then until a quarter as many have each rank, and float16; None: it did
+    not fit."""
     for _ in range(TRIES):
         if tally.cases == cases:
             break
         yield drawn(law, rng)
+    if not tally.cases:
+        return
     for rank in range(RANKS):
-        for _ in range(TRIES // 4):
-            if tally.reach.ranks.get(rank, 0) >= cases // 4 or not tally.cases:
-                break
-            yield drawn(law, rng, rank=rank)
+        yield from _more(lambda: _of_rank(law, rng, rank), lambda: tally.reach.ranks.get(rank, 0), cases // 4)  # noqa: B023
+    yield from _more(lambda: drawn(law, rng, dtype=FLOAT16), lambda: tally.halves, cases // 2)
+
+
+def _more(draw: Callable[[], Case | None], found: Callable[[], int], wanted: int) -> Iterator[Case | None]:
+    """What `draw` gives until what is `found` is as `wanted`, or nothing seems to be there."""
+    for tries in range(TRIES // 4):
+        if found() >= wanted or (tries == TRIES // 20 and not found()):
+            break
+        yield draw()
+
+
+def _of_rank(law: Law, rng: random.Random, rank: int) -> Case | None:
+    case = drawn(law, rng, rank=rank)
+    return case if case is not None and case.rank == rank else None
 
 
 def _compared(case: Case, rng: random.Random) -> Iterator[Comparison]:
     for style in STYLES:
-        compared = compare(case, arrays(case, style, np.random.default_rng(rng.randrange(2**32))))
-        if compared is not None:
+        draw = np.random.default_rng(rng.randrange(2**32))
+        data = arrays(case, style, draw)
+        for again in range(1 + CANCELLED * (style == SPREAD and case.claimed != EXACT)):
+            if again:
+                data = cancelling(case, arrays(case, style, draw) if draw.random() < 0.3 else data, draw)
+            compared = compare(case, data)
+            if compared is None:
+                break
             yield compared
 
 
@@ -170,8 +201,8 @@ class _Tally:
     """What the cases so far have shown."""
 
     def __init__(self) -> None:
-        self.cases = self.complex_cases = 0
-        self.measured: dict[bool, Exactness | None] = {}  # by whether complex numbers occur
+        self.cases = self.complex_cases = self.halves = 0
+        self.measured: dict[str, Exactness | None] = {}  # of complex numbers, of float16, of all others
         self.reach = Reach()
         self.failures: list[Comparison] = []
         self.by_layout = False
@@ -179,14 +210,15 @@ class _Tally:
     def add(self, case: Case, compared: Iterator[Comparison]) -> None:
         self.cases += 1
         self.complex_cases += case.complex
+        self.halves += case.over == "float16"
         self.reach.add(case)
         for comparison in compared:
-            self.measure(case.complex, comparison.shows)
+            self.measure(case.over, comparison.reached)
             self.by_layout |= comparison.by_layout
             if not comparison.holds:
                 self.failures.append(comparison)
 
-    def measure(self, over: bool, reached: Exactness | None) -> None:
+    def measure(self, over: str, reached: Exactness | None) -> None:
         before = self.measured.get(over, EXACT)
         self.measured[over] = None if before is None or reached is None else max(before, reached)
 
@@ -217,4 +249,4 @@ def _guard(law: Law, guard: Guard, rng: random.Random) -> GuardReport:
     return GuardReport(guard.sentence, IDLE)
 
 
-__all__ = ["CheckReport", "Counterexample", "GuardReport", "agreement", "check", "without_guard"]
+__all__ = ["CheckReport", "Counterexample", "GuardReport", "check", "without_guard"]

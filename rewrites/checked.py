@@ -131,7 +131,7 @@ def _judges() -> str:
 
     root = Path(eqfuse.__path__[0])
     rewrites = Path(import_module("eqfuse.rewrites").__path__[0])
-    files = [root / "meaning.py", root / "facts.py", *sorted((root / "ops").glob("*.py"))]
+    files = [root / "meaning.py", root / "running_errors.py", root / "facts.py", *sorted((root / "ops").glob("*.py"))]
     files += [rewrites / f"{name}.py" for name in JUDGES]
     text = b"".join(file.read_bytes() for file in files)
     return hashlib.blake2b(text + np.__version__.encode(), digest_size=20).hexdigest()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from eqfuse.ir import Literal, TensorType
+from eqfuse.rewrites.constants import difference_remains, sum_remains
 from eqfuse.rewrites.law import (
     APPROXIMATE,
     REASSOCIATES,
@@ -18,17 +19,19 @@ from eqfuse.rewrites.law import (
     attrs,
     bounded,
     computed,
+    distinct,
     floating,
     given,
     guard,
     known,
     over_complex,
+    over_float16,
     tensors,
 )
 from eqfuse.rewrites.layout import inverse
 
 x, y, z, w, u, v = tensors("x y z w u v")
-r, c, g, b = tensors("r c g b")
+r, c, g, a, b = tensors("r c g a b")
 p, q, s, t, n = attrs("p q s t n")
 
 Perm = tuple[int, ...]
@@ -128,9 +131,14 @@ LAWS = [
     Law("low_rank_update_on_right", x @ (w + u @ v), x @ w + (x @ u) @ v, (low_rank,), REASSOCIATES),
     Law("low_rank_update_on_left", (w + u @ v) @ x, w @ x + u @ (v @ x), (low_rank,), REASSOCIATES),
     Law("known_row_of_shifts_through", (x + g) @ w, x @ w + g.reshape(computed(_as_row, g)) @ w,
-        (one_row, known(g, w)), REASSOCIATES),
+        (one_row, known(g, w)), APPROXIMATE),  # g may cancel x
     Law("known_shift_through", (x + b) @ w, x @ w + w.sum(-2, keepdims=True) * b,
-        (guard("b is a scalar", lambda b: b.rank == 0, b), known(b, w)), REASSOCIATES),
+        (guard("b is a scalar", lambda b: b.rank == 0, b), known(b, w)), APPROXIMATE),
+    # what is added to a product, which has rounded what it cancels
+    Law("known_shifts_of_product_meet", x @ w + a + b, x @ w + (a + b),
+        (known(a, b), given(b), sum_remains(a, b)), REASSOCIATES),
+    Law("known_shifts_of_product_meet_in_difference", x @ w + a - b, x @ w + (a - b),
+        (known(a, b), distinct(a, b), difference_remains(a, b)), REASSOCIATES),
     # products that are broadcast products or sums
     Law("outer_product", x @ y, x * y, (guard("one term is contracted", lambda x: x.shape[-1] == 1, x),), REASSOCIATES),
     Law("product_with_column", x @ y, (x * y.transpose(_SWAPPED)).sum(-1, keepdims=True), (given(y),), REASSOCIATES),
@@ -184,6 +192,15 @@ LAWS = [
         (guard("the slice is the diagonal", _is_diagonal, x, y, q), floating(x)), REASSOCIATES,
     ),
 ]  # fmt: skip
+
+# what is a product in another order may overflow in float16
+LAWS = over_float16(
+    LAWS, "common_left_factor", "common_right_factor", "common_left_factor_of_difference",
+    "common_right_factor_of_difference", "associate_products", "low_rank_update_on_right", "low_rank_update_on_left",
+    "weighted_sum_of_product", "row_scale_through", "row_divisor_through", "column_scale_through",
+    "column_divisor_through", "diagonal_into_right", "diagonal_into_left", "known_scale_of_shifted_product",
+    "sum_over_rows", "sum_over_columns", "sum_of_product",
+)  # fmt: skip
 
 # and of complex numbers
 LAWS = over_complex(

@@ -1,28 +1,32 @@
-"""Arrays for one case of a law: half-integers, special values, any bits at all; contiguous and strided.
+"""Arrays for one case of a law: half-integers, special values, any bits, any magnitudes; contiguous and strided.
 
 In: `Case` and a generator of random numbers. Out: arrays by variable. Half-integers make equalities over the reals bit
-equalities; special values show what becomes of NaN, infinities and signed zeros; any bits show rounding.
+equalities; special values show what becomes of NaN, infinities and signed zeros; any bits show rounding; numbers of
+mixed magnitudes, some of which cancel others, show where a side loses digits that the other keeps.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from eqfuse.dtypes import kind
+from eqfuse.dtypes import epsilon, kind
 from eqfuse.facts import Fact, of_array
 from eqfuse.ir import TensorType
+from eqfuse.meaning import every_value
+from eqfuse.ops.approximation import safe_range
 from eqfuse.ops.elementwise import complex_array
 from eqfuse.rewrites.cases import Case
 from eqfuse.rewrites.law import Guard
 
 Arrays = dict[str, np.ndarray]
 
-PLAIN, SPECIAL, ANY = "plain", "special", "any"
-STYLES = (PLAIN, SPECIAL, ANY)
+PLAIN, SPECIAL, ANY, SPREAD, EDGES, DISTINCT = "plain", "special", "any", "spread", "edges", "distinct"
+STYLES = (PLAIN, SPECIAL, ANY, SPREAD, EDGES, DISTINCT)
 
 # from the simplest
 FLOAT_VALUES = (
@@ -35,7 +39,28 @@ _SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0)
 def arrays(case: Case, style: str, rng: np.random.Generator) -> Arrays:
     """Random arrays of `style` in random memory layouts, as the law's guards about values want them where they can."""
     reach = 7 if style != PLAIN or rng.random() < 0.8 else 61  # now and then beyond the bounds that laws like to name
-    made = {name: _array(case, name, t, style, reach, rng) for name, t in case.types.items()}
+    made = MAGNITUDES[style](case, rng) if style in MAGNITUDES else {}
+    made |= {name: _array(case, name, t, style, reach, rng) for name, t in case.types.items() if name not in made}
+    return _laid_out(case, {name: made[name] for name in case.types}, rng)
+
+
+def cancelling(case: Case, old: Arrays, rng: np.random.Generator) -> Arrays:
+    """`old` with one array set to a value that the sides come by, or its negative, or nearly so: what is added to that
+    value then cancels it."""
+    floats = [name for name, a in old.items() if kind(a.dtype) == "f" and a.size]
+    if not floats:
+        return old
+    with np.errstate(all="ignore"):
+        met = [v for v in every_value(case.graph, tuple(old.values())).values() if kind(v.dtype) == "f" and v.size]
+        name = floats[rng.integers(len(floats))]
+        array, value = old[name], met[rng.integers(len(met))]
+        near = 1 + float(epsilon(array.dtype)) * rng.integers(-8, 9, array.shape) * rng.integers(0, 2)
+        new = (rng.choice((-1, 1)) * np.resize(value.astype(np.float64), array.shape) * near).astype(array.dtype)
+    return _laid_out(case, {**old, name: np.where(np.isfinite(new), new, array)}, rng)
+
+
+def _laid_out(case: Case, made: Arrays, rng: np.random.Generator) -> Arrays:
+    """`made` in random memory layouts, as the guards about values want them where they can."""
     for guard in case.guards:
         if guard.wanted is not None:
             subject = guard.tensors[0].attrs[0]
@@ -46,9 +71,15 @@ def arrays(case: Case, style: str, rng: np.random.Generator) -> Arrays:
 
 def obeyed(case: Case, arrays: Arrays) -> bool:
     """Are `arrays` as the guards about values want them?"""
-    return all(
-        _wanted(g, arrays).includes(arrays[g.tensors[0].attrs[0]]) for g in case.guards if g.wanted is not None
-    )
+    return all(_obeys(g, arrays) for g in case.guards if g.about_values)
+
+
+def _obeys(guard: Guard, arrays: Arrays) -> bool:
+    subject = arrays[guard.tensors[0].attrs[0]]
+    if guard.wanted is not None and not _wanted(guard, arrays).includes(subject):
+        return False
+    facts = (of_array(arrays[t.attrs[0]]) for t in guard.tensors)
+    return guard.judged is None or bool(guard.judged(subject.dtype, *facts))
 
 
 def _wanted(guard: Guard, arrays: Arrays) -> Fact:
@@ -78,6 +109,62 @@ def _array(case: Case, name: str, t: TensorType, style: str, reach: int, rng: np
         odd = rng.choice(np.array(_SPECIAL), t.shape)
         return np.where(rng.random(t.shape) < 0.5, odd, data / 2).astype(t.dtype)
     return (data / 2).astype(t.dtype)
+
+
+def _spread(case: Case, rng: np.random.Generator) -> Arrays:
+    """Real numbers from all over the safe range, or some of it: of all magnitudes in one array, or in each its own; of
+    either sign, or all positive; some of them zeros."""
+    share = rng.choice((0.03, 0.1, 0.3, 1.0))
+    within, alike, zeros = rng.random() < 0.5, rng.random() < 0.5, rng.random() < 0.2
+    made = {}
+    for name, t in case.types.items():
+        if kind(t.dtype) != "f" or case.truncates:
+            continue
+        least, most = _exponents(t.dtype, share)
+        exponents = rng.integers(least, most + 1, t.shape if within else ())
+        digits = np.where(rng.random(t.shape) < 0.5, rng.uniform(1, 2, t.shape), 1 + rng.integers(0, 4, t.shape) / 4)
+        signs = 1 if alike else rng.choice((-1, 1), t.shape)
+        value = np.ldexp(signs * digits, exponents) * (1 if not zeros else rng.random(t.shape) < 0.8)
+        made[name] = value.astype(t.dtype)
+    return made
+
+
+def _distinct(case: Case, rng: np.random.Generator) -> Arrays:
+    """Positive numbers, no two of one magnitude, nor of that of 1, from all over the safe range."""
+    types = {name: t for name, t in case.types.items() if kind(t.dtype) == "f" and not case.truncates}
+    count = sum(t.size for t in types.values())
+    if not count:
+        return {}
+    least, most = _exponents(next(iter(types.values())).dtype, 1.0)
+    exponents = rng.permutation(np.array([e for e in range(least, most, 2) if e not in (-2, -1, 0)]))
+    drawn = iter(exponents if count <= len(exponents) else np.resize(exponents, count))
+    made = {}
+    for name, t in types.items():
+        chosen = np.array([next(drawn) for _ in range(t.size)], int).reshape(t.shape)
+        made[name] = np.ldexp(rng.uniform(1, 1.99, t.shape), chosen).astype(t.dtype)
+    return made
+
+
+def _edges(case: Case, rng: np.random.Generator) -> Arrays:
+    """Arrays of numbers as large, or as small, as the safe range has them, or near 1; mostly of one sign."""
+    alike, made = rng.random() < 0.7, {}
+    for name, t in case.types.items():
+        if kind(t.dtype) == "f" and not case.truncates:
+            signs = 1 if alike else rng.choice((-1, 1), t.shape)
+            least, most = _exponents(t.dtype, 1.0)
+            exponent = rng.choice((least, 0, most, most))
+            made[name] = np.ldexp(signs * rng.uniform(1, 1.99, t.shape), exponent).astype(t.dtype)
+    return made
+
+
+MAGNITUDES = {SPREAD: _spread, EDGES: _edges, DISTINCT: _distinct}
+
+
+def _exponents(dtype: np.dtype, share: float) -> tuple[int, int]:
+    """The exponents of `share` of the safe range."""
+    least, largest = safe_range(dtype)
+    least = least or float(ml_dtypes.finfo(dtype).smallest_normal)
+    return int(share * math.log2(least)), max(1, int(share * math.log2(largest)) - 1)
 
 
 def _any(t: TensorType, rng: np.random.Generator) -> np.ndarray:

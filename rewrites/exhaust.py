@@ -1,26 +1,27 @@
 """Pointwise laws on all values: every one of a small dtype, every float16 among them, or a dense sample of tuples.
 
-In: `Law`. Out: one `Sweep` per dtype. Laws that keep every bit are judged by bits. The others are judged over the
-reals: in float64 on the values of float16, where no product of a few of them over- or underflows.
+In: `Law`. Out: one `Sweep` per dtype. Laws that keep every bit are judged by bits. The others are judged by
+running error bounds: in the dtype, and over the reals, which is in float64 on the values of float16, where no product
+of a few of them over- or underflows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 
 import numpy as np
 
 from eqfuse.dtypes import BFLOAT16, FLOAT8, kind
 from eqfuse.facts import Fact, of_array, order
 from eqfuse.ir import Node, TensorType
-from eqfuse.meaning import evaluate
-from eqfuse.rewrites.agreement import Comparison, compare, same_elements
+from eqfuse.meaning import evaluate, every_value
+from eqfuse.rewrites.agreement import Comparison, Numbers, apart, bounds_of, compare, elements_of, same_elements
 from eqfuse.rewrites.cases import Case, chosen, pointwise, roles
 from eqfuse.rewrites.data import FLOAT_VALUES, Arrays, quiet
-from eqfuse.rewrites.law import APPROXIMATE, EXACT, VARIABLE, Exactness, Law, names
+from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, VARIABLE, Exactness, Law, names
 
 FLOAT16, FLOAT64 = np.dtype(np.float16), np.dtype(np.float64)
 SMALL = (*map(np.dtype, ("bool", "int8", "uint8", "int16", "uint16")), FLOAT16, BFLOAT16, *FLOAT8)
@@ -28,7 +29,6 @@ SMALL = (*map(np.dtype, ("bool", "int8", "uint8", "int16", "uint16")), FLOAT16, 
 ALL = 1 << 17  # tuples of values: all are tried where there are no more,
 GRID, RANDOM = 1 << 16, 100_000  # else a grid of some, and random ones
 ALONE = 64  # elements in which a law fails that are tried on their own
-TOLERANCE = 1e-8  # of the largest number met on the way: float64 may lose half of its digits
 
 
 @dataclass(frozen=True)
@@ -48,43 +48,62 @@ def sweeps(law: Law) -> Iterator[Sweep]:
     if not pointwise(law):
         return
     for dtype in SMALL:
-        case, values, complete = _tuples(law, dtype, dtype)
-        if case is None:
-            continue
-        try:
-            differ, tuples = _differ(case, values)
-        except ValueError:  # NumPy refuses some of them: 2 ** -1 in integers
-            continue
-        judged = case.claimed == EXACT or kind(dtype) != "f"
-        failure = _simplest(case, values, differ) if judged and differ.any() else None
-        yield Sweep(dtype, dtype, tuples, complete, case.claimed if differ.any() else EXACT, failure)
-    case, values, complete = _tuples(law, FLOAT16, FLOAT64)
-    if case is not None and case.claimed > EXACT:
-        differ, tuples = _differ(case, values, _differ_over_reals)
-        failure = _simplest(case, values, differ) if differ.any() else None
-        yield Sweep(FLOAT16, FLOAT64, tuples, complete, EXACT, failure)  # of bits it says nothing
+        yield from _sweep(law, dtype, dtype)
+    if law.exactness > EXACT:
+        yield from _sweep(law, FLOAT16, FLOAT64)
 
 
-def _differ(case: Case, arrays: Arrays, how: Callable[..., np.ndarray] | None = None) -> tuple[np.ndarray, int]:
-    """Where the sides differ (in any bit), among the tuples that the guards about values allow; how many these are."""
+def _sweep(law: Law, dtype: np.dtype, computed: np.dtype) -> Iterator[Sweep]:
+    """The law over the values of `dtype`, computed in `computed`; nothing where it is not about them."""
+    case, arrays, complete = _tuples(law, dtype, computed)
+    if case is None:
+        return
     with np.errstate(all="ignore"):
-        allowed = _allowed(case, arrays)
-        values = dict(zip(case.steps.outputs, evaluate(case.steps, tuple(arrays.values())), strict=True))
-        for read in case.read_bits(values):
-            allowed &= ~np.isnan(read)
-        differ = np.zeros(allowed.shape, bool)
-        for left, right in case.pairs(values):
-            differ |= ~same_elements(left, right) if how is None else how(case, arrays, values, left, right)
-    return differ & allowed, int(allowed.sum())
+        try:
+            values = every_value(case.graph, tuple(arrays.values()))
+        except ValueError:  # NumPy refuses some of them: 2 ** -1 in integers
+            return
+        wrong, tuples, reached = _judged(case, arrays, values)
+    failure = _simplest(case, arrays, wrong) if wrong.any() else None
+    yield Sweep(dtype, computed, tuples, complete, reached if dtype == computed else EXACT, failure)
+
+
+def _judged(case: Case, arrays: Arrays, values: Mapping[Node, np.ndarray]) -> tuple[np.ndarray, int, Exactness]:
+    """Where the sides differ by more than the law claims, among the tuples that the guards about values allow; how many
+    these are; and how exact the law is on the others."""
+    allowed = _allowed(case, arrays)
+    for read in case.read_bits(values):
+        allowed &= ~np.isnan(read)
+    tuples, differ = int(allowed.sum()), np.zeros(allowed.shape, bool)
+    for a, b in case.sides:
+        differ |= ~same_elements(values[a], values[b])
+    differ &= allowed
+    if case.claimed == EXACT or not differ.any():
+        return differ, tuples, EXACT
+    data = _numbers(arrays)
+    looser, untrue = (np.zeros(allowed.shape, bool) for _ in range(2))
+    for left, right in bounds_of(case.sides, values):
+        for mask, found in zip((looser, untrue), apart(left, right, data), strict=True):
+            mask |= found & allowed
+    reached = APPROXIMATE if looser.any() else REASSOCIATES
+    return untrue if case.claimed == APPROXIMATE else looser, tuples, reached
+
+
+def _numbers(arrays: Arrays) -> Numbers:
+    """What kind of numbers each tuple is of."""
+    each = elements_of([a for a in arrays.values() if kind(a.dtype) == "f"])
+    return Numbers(*(reduce(np.logical_and, found, np.True_) for found in (each.finite, each.moderate, each.ordinary)))
 
 
 def _allowed(case: Case, arrays: Arrays) -> np.ndarray:
     """Which tuples the guards about values allow."""
     allowed = np.ones(next(iter(arrays.values())).shape, bool)
     for g in case.guards:
+        subject, *others = (arrays[t.attrs[0]] for t in g.tensors) if g.about_values else (None,)
+        if g.judged is not None:
+            allowed &= g.judged(subject.dtype, *map(_ElementFacts, (subject, *others)))
         if g.wanted is None:
             continue
-        subject, *others = (arrays[t.attrs[0]] for t in g.tensors)
         if not others:
             allowed &= _includes(g.wanted(), subject)
             continue
@@ -94,6 +113,14 @@ def _allowed(case: Case, arrays: Arrays) -> np.ndarray:
             members = np.flatnonzero(group == at)
             allowed[members] &= _includes(g.wanted(of_array(other[one])), subject[members])
     return allowed
+
+
+class _ElementFacts:
+    """What is known of each element of an array: what it is. Read as a `Fact`."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.lower = self.upper = array.astype(np.float64)
+        self.smallest = self.largest = np.abs(self.lower)
 
 
 def _includes(fact: Fact, array: np.ndarray) -> np.ndarray:
@@ -163,7 +190,7 @@ def _simplest(case: Case, values: Arrays, differ: np.ndarray) -> Comparison:
     assert together is not None
     with np.errstate(all="ignore"):
         outputs = evaluate(together.graph, tuple(few.values()))
-    return Comparison(together, few, outputs[0], outputs[len(outputs) // 2], None, False)
+    return Comparison(together, few, outputs[0], outputs[len(outputs) // 2], None)
 
 
 def _effort(column: np.ndarray) -> np.ndarray:
@@ -172,42 +199,3 @@ def _effort(column: np.ndarray) -> np.ndarray:
     for at, value in enumerate(FLOAT_VALUES):
         effort[same_elements(column, np.full_like(column, value))] = at / len(FLOAT_VALUES)
     return np.nan_to_num(effort, posinf=40.0)
-
-
-def _differ_over_reals(
-    case: Case, arrays: Arrays, values: dict[Node, np.ndarray], left: np.ndarray, right: np.ndarray
-) -> np.ndarray:
-    """Where two sides differ by more than rounding, and nothing over- or underflowed on the way."""
-    if kind(left.dtype) != "f":
-        return ~same_elements(left, right)
-    scale, normal = np.ones(left.shape), np.ones(left.shape, bool)
-    for n, value in values.items():
-        if value.dtype.kind == "f":
-            scale = np.fmax(scale, np.where(np.isfinite(value), np.abs(value), 0))
-            normal &= ~_flows_over(n, value, [values[a] for a in n.args])
-    finite_left, finite_right = np.isfinite(left), np.isfinite(right)
-    differ = finite_left & finite_right & (np.abs(left - right) > TOLERANCE * scale)
-    if case.claimed < APPROXIMATE:
-        return normal & (differ | (finite_left != finite_right))
-    for a in arrays.values():
-        normal &= np.isfinite(a)
-    return normal & differ
-
-
-_POLES = frozenset({"log", "log2", "log10", "log1p", "atanh"})  # infinite at one argument, and never by overflow
-_QUOTIENTS = frozenset({"divide", "reciprocal", "power"})  # infinite at zero, or by overflow
-
-
-def _flows_over(n: Node, value: np.ndarray, args: list[np.ndarray]) -> np.ndarray:
-    """Where the operator `n` makes an infinity, or next to nothing, of finite numbers that are not zero."""
-    if not args or n.op in _POLES:
-        return np.zeros(value.shape, bool)
-    finite, zero = np.ones(value.shape, bool), np.zeros(value.shape, bool)
-    for a in args:
-        finite &= np.isfinite(a)
-        zero |= a == 0
-    at_pole = zero if n.op in _QUOTIENTS else np.zeros(value.shape, bool)
-    over = np.isinf(value) & finite & ~at_pole
-    under = (np.abs(value) < np.finfo(value.dtype).tiny) & finite
-    products = under & ~zero if n.op in ("multiply", "divide", "power", "square") else under & (value != 0)
-    return over | products | (under if n.op in ("exp", "exp2") else np.zeros(value.shape, bool))

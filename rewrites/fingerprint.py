@@ -35,7 +35,7 @@ def fingerprint(law: Law) -> str | None:
 def _parts(law: Law) -> Iterator[Any]:
     """Functions, and the variables that they are about."""
     for g in law.when:
-        yield from (g.predicate, g.wanted, g.args)
+        yield from (g.predicate, g.wanted, g.judged, g.args)
     for term in (t for side in (*law.lefts, *law.rights) for t in walk(side)):
         yield from (part for a in term.attrs if isinstance(a, Computed) for part in (a.function, a.args))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from eqfuse.ir import TensorType
 from eqfuse.rewrites.algebra import COMMUTATIVE
-from eqfuse.rewrites.law import EXACT, REASSOCIATES, Law, Term, apply, attrs, computed, guard, tensors
+from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, Term, apply, attrs, computed, guard, tensors
 from eqfuse.rewrites.layout import ARITHMETIC, COMMON, Perm, Ranges, inverse, of_complex, unary
 
 x, y, z, u, v, w = tensors("x y z u v w")
@@ -23,6 +23,8 @@ Widths = tuple[tuple[int, int], ...]
 COMBINED = {
     "sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum", "any": "logical_or", "all": "logical_and",
 }  # fmt: skip
+# one product may overflow, the other underflow
+PARTED = dict.fromkeys(("sum", "max", "min"), REASSOCIATES) | {"prod": APPROXIMATE, "any": EXACT, "all": EXACT}
 IDLE = {"sum": 0.0, "prod": 1.0, "any": False, "all": True}  # what a reduction does not see
 
 
@@ -129,8 +131,7 @@ def _laws_of_reduction(op: str) -> list[Law]:
         return apply(op, a, attrs=(p,))
 
     return [
-        Law(f"{op}_over_parts", f(concat(x, y)), apply(COMBINED[op], f(x), f(y)),
-            exactness=EXACT if op in ("any", "all") else REASSOCIATES),
+        Law(f"{op}_over_parts", f(concat(x, y)), apply(COMBINED[op], f(x), f(y)), exactness=PARTED[op]),
         Law(f"{op}_of_parts", f(concat(x, y)), concat(f(x), f(y)),
             exactness=REASSOCIATES if op in ("sum", "prod") else EXACT),
     ]  # fmt: skip

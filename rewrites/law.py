@@ -35,14 +35,16 @@ from eqfuse.rewrites.term import (
 
 
 class Exactness(IntEnum):
-    """What a law does to floating point, from the safest to the loosest."""
+    """What a law does to floating point, from the safest to the loosest. README.md says what each promises."""
 
     EXACT = 0  # the same bits, infinities and signed zeros included, and NaN at the same places
-    REASSOCIATES = 1  # equal over the reals: finite results differ by rounding only
-    APPROXIMATE = 2  # may lose a NaN or an infinity, or needs a range
+    REASSOCIATES = 1  # as accurate: the running error bound grows by a small factor at most, wherever it says something
+    APPROXIMATE = 2  # equal over the reals: may cancel, overflow, or lose a NaN
 
 
 EXACT, REASSOCIATES, APPROXIMATE = Exactness
+
+FLOAT16 = np.dtype(np.float16)
 
 @dataclass(frozen=True, eq=False)
 class Guard:
@@ -50,19 +52,22 @@ class Guard:
 
     The e-graph asks it about the types of classes, the generated test about the types of arrays. `wanted` is about
     values: what must be known of the first of `args`, given what is known of the others; the e-graph asks it about
-    derived facts, the test about its arrays. `known`: the tensors must also be computable when the program is built;
-    `varies`: they must depend on an input that is not; `given`: they must be the program's own; any array a test makes
-    may be all of these. `bound`: the law is true without the guard, which only keeps it from being used where it would
-    lead nowhere.
+    derived facts, the test about its arrays. `judged` is about values too: it judges the dtype of the first tensor and
+    what is known of all, elements of which may be arrays. `known`: the tensors must be computable when the program is
+    built; `varies`: they must depend on an input that is not; `given`: they must be the program's own; `distinct`: they
+    must not be one and the same; any array a test makes may be all of these. `bound`: the law is true without the
+    guard, which only keeps it from being used where it would lead nowhere.
     """
 
     sentence: str
     predicate: Callable[..., bool]
     args: tuple[Attr | Term, ...]
     wanted: Callable[..., Fact] | None = None
+    judged: Callable[..., Any] | None = None
     known: bool = False
     varies: bool = False
     given: bool = False
+    distinct: bool = False
     bound: bool = False
 
     def __post_init__(self) -> None:
@@ -74,6 +79,16 @@ class Guard:
     def tensors(self) -> tuple[Term, ...]:
         """Those of `args` that are tensors."""
         return tuple(a for a in self.args if isinstance(a, Term))
+
+    @property
+    def about_values(self) -> bool:
+        return self.wanted is not None or self.judged is not None
+
+    def allows(self, dtype: np.dtype, *facts: Fact) -> bool:
+        """Whether what is known of its tensors is enough; `dtype` is that of the first."""
+        if self.wanted is not None and not facts[0].within(self.wanted(*facts[1:])):
+            return False
+        return self.judged is None or bool(self.judged(dtype, *facts))
 
 
 def guard(sentence: str, predicate: Callable[..., bool], *args: Attr | Term) -> Guard:
@@ -99,6 +114,11 @@ def varies(*terms: Term) -> Guard:
 def given(*terms: Term) -> Guard:
     """The guard that these tensors stand in the program itself, so that a law does not meet its own work."""
     return Guard(f"{', '.join(map(str, terms))} given", lambda *_: True, terms, given=True, bound=True)
+
+
+def distinct(*terms: Term) -> Guard:
+    """The guard that these tensors are not one and the same."""
+    return Guard(f"{', '.join(map(str, terms))} distinct", lambda *_: True, terms, distinct=True, bound=True)
 
 
 def positive(term: Term) -> Guard:
@@ -151,6 +171,14 @@ def at_most(term: Term, other: Term) -> Guard:
     return Guard(f"{term} at most {other}", lambda *_: True, (term, other), lambda other: other.below)
 
 
+def judged(sentence: str, predicate: Callable[..., Any], *terms: Term) -> Guard:
+    """The guard that `predicate` holds of the dtype of the first of `terms` and what is known of the values of each.
+
+    The predicate reads `lower`, `upper`, `smallest` and `largest` of a `Fact`, and must hold where these are arrays.
+    """
+    return Guard(sentence, lambda *_: True, terms, judged=predicate)
+
+
 def _valued(sentence: str, fact: Fact, term: Term) -> Guard:
     return Guard(sentence, lambda _: True, (term,), lambda: fact)
 
@@ -178,12 +206,14 @@ class Law:
     A side may be several terms, which are matched together and each become equal to the term at its place on the other
     side; the matched ones are then different tensors, and of two that may change places the law meets one order only.
     `exactness` is about real numbers. A law is about complex ones only where `complex` says how exact it is there, and
-    about float8, and sums of bfloat16 (rounded after every element), only where it keeps every bit. `both`: the law is
-    read in both directions. `chain`: the operators (and the inverse, if any) whose chains the e-graph gives one order
-    instead of rewriting them by this law (`eqfuse.rewrites.chains`). `grows`: it may be
-    used again on what it makes, for ever. `everywhere`: it is applied to work that runs once, when a program is built,
-    too, which other laws leave alone. `check`: a law of the user's own is checked before it is used; False: its author
-    vouches for it. Raises LawError when a side is ill-formed or ill-typed, or grows unsaid.
+    about float8, and sums of bfloat16 (rounded after every element), only where it keeps every bit. `float16`: how
+    exact it is of float16, where that is less: its range is so small that many a product or sum overflows. `both`: the
+    law is read in both directions. `chain`: the operators (and the inverse, if any) whose chains the e-graph gives one
+    order instead of rewriting them by this law (`eqfuse.rewrites.chains`). `grows`: it may be used again on what it
+    makes, for ever. `admitted`: it is not about numbers of which it is looser. `everywhere`: it is applied to work that
+    runs once, when a program is built, too, which other laws leave alone. `check`: a law of the user's own is checked
+    before it is used; False: its author vouches for it. Raises LawError when a side is ill-formed or ill-typed, or
+    grows unsaid.
     """
 
     name: str
@@ -193,6 +223,8 @@ class Law:
     exactness: Exactness = EXACT
     both: bool = False
     complex: Exactness | None = None
+    float16: Exactness | None = None
+    admitted: Exactness = APPROXIMATE
     chain: tuple[str, ...] | None = None
     grows: bool = False
     everywhere: bool = False
@@ -250,7 +282,12 @@ class Law:
         coarse = Numbers.COARSE in found or (self._adds and BFLOAT16 in dtypes)
         if coarse and self.exactness > EXACT:
             return None
-        return self.complex if Numbers.COMPLEX in found else self.exactness
+        claimed: Exactness | None = self.exactness
+        if Numbers.COMPLEX in found:
+            claimed = self.complex
+        elif FLOAT16 in dtypes:
+            claimed = max(self.exactness, self.float16 or EXACT)
+        return claimed if claimed is not None and claimed <= self.admitted else None
 
     @cached_property
     def _adds(self) -> bool:
@@ -266,16 +303,29 @@ class Law:
         sign = "==" if self.both else "->"
         when = f"  when {' and '.join(g.sentence for g in self.when)}" if self.when else ""
         over = "" if self.complex is None else f", complex {self.complex.name}"
+        over += "" if self.float16 is None else f", float16 {self.float16.name}"
         over += "" if self.check else ", not checked"
         equations = ", ".join(f"{a} {sign} {b}" for a, b in zip(self.lefts, self.rights, strict=True))
         return f"{self.name}: {equations}{when}  [{self.exactness.name}{over}]"
 
 
 def over_complex(laws: list[Law], exactness: Exactness | None, **otherwise: Exactness | None) -> list[Law]:
-    """`laws` with what they do to complex numbers: `exactness`, or what `otherwise` says of a law by its name."""
+    """`laws` with what they do to complex numbers: `exactness`, or what `otherwise` says of a law by its name; what is
+    APPROXIMATE of real numbers is so of complex ones."""
     if unknown := otherwise.keys() - {law.name for law in laws}:
         raise LawError(f"there is no law {', '.join(sorted(unknown))} here")
-    return [restated(law, complex=otherwise.get(law.name, exactness)) for law in laws]
+    return [restated(law, complex=_no_stricter(otherwise.get(law.name, exactness), law.exactness)) for law in laws]
+
+
+def _no_stricter(claimed: Exactness | None, real: Exactness) -> Exactness | None:
+    return claimed if claimed is None or real < APPROXIMATE else APPROXIMATE
+
+
+def over_float16(laws: list[Law], *names: str) -> list[Law]:
+    """`laws`, of which those of `names` are APPROXIMATE of float16."""
+    if unknown := set(names) - {law.name for law in laws}:
+        raise LawError(f"there is no law {', '.join(sorted(unknown))} here")
+    return [restated(law, float16=APPROXIMATE) if law.name in names else law for law in laws]
 
 
 def restated(law: Law, **claims: Any) -> Law:

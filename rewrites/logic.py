@@ -173,7 +173,9 @@ _OF_REALS = [
     *(Law(f"{op}_is_{other}", apply(op, x, y), apply(other, y, x), exactness=EXACT) for op, other in MIRRORED.items()),
     *(law for op in ORDERED for law in _laws_of_order(op)),
     *(Law(f"{op}_of_difference", apply(op, x - y, 0.0), apply(op, x, y), (floating(x),), REASSOCIATES)
-      for op in ("less", "greater")),
+      for op in ("less", "less_equal", "greater", "greater_equal")),  # undefined of two infinities
+    *(Law(f"{op}_of_difference", apply(op, x - y, 0.0), apply(op, x, y), exactness=REASSOCIATES)
+      for op in ("equal", "not_equal")),
     Law("less_or_equal", logical_or(x < y, equal(x, y)), x <= y, exactness=EXACT),
     Law("greater_or_equal", logical_or(x > y, equal(x, y)), x >= y, exactness=EXACT),
     *(law for op in ("logical_and", "bitwise_and") for law in _laws_of_bounds(op)),

@@ -14,6 +14,7 @@ import numpy as np
 
 from eqfuse.ir import Literal, TensorType
 from eqfuse.ops.contractions import window_extents
+from eqfuse.rewrites.constants import difference_remains, sum_remains
 from eqfuse.rewrites.domains import domain
 from eqfuse.rewrites.law import (
     APPROXIMATE,
@@ -25,18 +26,21 @@ from eqfuse.rewrites.law import (
     apply,
     attrs,
     computed,
+    distinct,
     finite,
     floating,
+    given,
     guard,
     known,
     over_complex,
+    over_float16,
     positive,
     tensors,
     varies,
 )
 from eqfuse.rewrites.words import maximum, minimum
 
-x, y, w, v, s, c = tensors("x y w v s c")
+x, y, w, v, s, a, c = tensors("x y w v s a c")
 n, q, t, axis, widths = attrs("n q t axis widths")
 strides, padding, dilations, groups, window = attrs("strides padding dilations groups window")
 strides2, padding2, dilations2, groups2, window2 = attrs("strides2 padding2 dilations2 groups2 window2")
@@ -279,7 +283,12 @@ LAWS = [
     Law("known_shift_through_unpadded_conv", conv(x + s, w, UNGROUPED),
         conv(x, w, UNGROUPED) + (w * s.reshape(computed(_input_weights, s, x))).sum(computed(_all_but_first, w))
         .reshape(computed(_per_channel, w)),
-        (unpadded, known(w, s)), REASSOCIATES),
+        (unpadded, known(w, s)), APPROXIMATE),  # s may cancel x
+    # what is added to a convolution, which has rounded what it cancels
+    Law("known_shifts_of_conv_meet", conv(x, w) + a + c, conv(x, w) + (a + c),
+        (known(a, c), given(c), sum_remains(a, c)), REASSOCIATES),
+    Law("known_shifts_of_conv_meet_in_difference", conv(x, w) + a - c, conv(x, w) + (a - c),
+        (known(a, c), distinct(a, c), difference_remains(a, c)), REASSOCIATES),
     Law("negative_out_of_conv", conv(-x, w), -conv(x, w), exactness=REASSOCIATES),
     # what is linear is done once
     *_linear("convs_of_two", lambda a: conv(a, w), (same_shape,), x, y),
@@ -340,6 +349,14 @@ LAWS = [
     Law("window_max_of_points", window_max(x), x, (point,), EXACT),
     Law("window_sum_of_points", window_sum(x), x, (point,), REASSOCIATES),
 ]  # fmt: skip
+
+# scaled elsewhere, or filtered twice at once, a sum may leave the range of float16
+LAWS = over_float16(
+    LAWS, "channel_scale_into_conv", "known_scale_of_shifted_conv", "input_scale_into_conv",
+    "scale_of_images_out_of_conv", "scale_of_filters_out_of_conv", "pointwise_after_conv", "pointwise_before_conv",
+    "scale_out_of_window_sum", "divisor_out_of_window_sum",
+    *(f"{kind}_of_{what}" for kind in ("sum", "difference") for what in ("convs_of_two", "window_sums")),
+)  # fmt: skip
 
 # sums are of complex numbers too; order is not
 LAWS = over_complex(

@@ -11,6 +11,7 @@ from typing import Any
 
 from eqfuse.dtypes import kind
 from eqfuse.ir import Literal, TensorType
+from eqfuse.ops import row
 from eqfuse.rewrites.domains import FROM_BELOW, domain
 from eqfuse.rewrites.lattice import GROWING
 from eqfuse.rewrites.law import (
@@ -27,12 +28,13 @@ from eqfuse.rewrites.law import (
     floating,
     guard,
     over_complex,
+    over_float16,
     tensors,
     varies,
 )
 from eqfuse.rewrites.words import exp, function, isnan, log, logical_not, maximum, minimum, sqrt
 
-x, y, s, b = tensors("x y s b")
+x, y, s, b, w = tensors("x y s b w")
 p, q, n, m, axis = attrs("p q n m axis")
 
 Axes = tuple[int, ...]
@@ -56,6 +58,14 @@ def _filled(t: TensorType) -> bool:
 
 def _is_count(value: Literal, t: TensorType, axes: Axes) -> bool:
     return value.array.size == 1 and value.array.reshape(()).item() == count(t, axes) != 0
+
+
+def _counts_product(value: Literal, x: TensorType, w: TensorType, axes: Axes) -> bool:
+    return value.array.size == 1 and value.array.reshape(()).item() == count(product_of(x, w), axes) != 0
+
+
+def product_of(x: TensorType, w: TensorType) -> TensorType:
+    return row("matmul").type([x, w], ())
 
 
 def filled(t: Term) -> Guard:
@@ -120,7 +130,7 @@ def _laws_of_axes(op: str) -> list[Law]:
     f, rounding = reduction(op), op in ("sum", "prod", "max", "min")
     return [
         Law(f"{op}_of_{op}", f(f(x, p), q), f(x, computed(_union, p, q)),
-            exactness=REASSOCIATES if rounding else EXACT),
+            exactness=APPROXIMATE if op == "prod" else REASSOCIATES if rounding else EXACT),
         Law(f"{op}_over_one", f(x), x, (single,), REASSOCIATES if op == "sum" else EXACT),
         Law(f"{op}_over_unit_axes", f(x), f(x, computed(_wide, x, p)), exactness=REDUCTIONS[op]),
     ]  # fmt: skip
@@ -151,7 +161,12 @@ _OF_SUMS = [
     Law("divisor_out_of_sum", (x / s).sum(p), x.sum(p) / s, (filled(x),), REASSOCIATES),
     Law(
         "shift_out_of_mean", (x + b).sum(p) / constant(n), x.sum(p) / constant(n) + b,
-        (counts(x),), REASSOCIATES,
+        (counts(x),), APPROXIMATE,  # b may cancel x
+    ),
+    # (a product has rounded what the shift cancels)
+    Law(
+        "shift_of_product_out_of_mean", (x @ w + b).sum(p) / constant(n), (x @ w).sum(p) / constant(n) + b,
+        (guard("n counts the product's elements along the axes", _counts_product, n, x, w, p),), REASSOCIATES,
     ),
     Law("scale_out_of_cumsum", cumsum(x * s), cumsum(x) * s, (axis_free,), REASSOCIATES),
     Law("divisor_out_of_cumsum", cumsum(x / s), cumsum(x) / s, (axis_free,), REASSOCIATES),
@@ -162,15 +177,9 @@ _OF_SUMS = [
 _OF_REALS = [
     Law("negative_out_of_sum", (-x).sum(p), -x.sum(p), (floating(x),), REASSOCIATES),
     Law("negative_out_of_cumsum", cumsum(-x), -cumsum(x), (floating(x),), REASSOCIATES),
-    Law("shift_out_of_sum", (x + b).sum(p), x.sum(p) + b * computed(count, x, p),
-        (varies(b),),
-        REASSOCIATES),
-    Law("subtrahend_out_of_sum", (x - b).sum(p), x.sum(p) - b * computed(count, x, p),
-        (varies(b),),
-        REASSOCIATES),
-    Law("minuend_out_of_sum", (b - x).sum(p), b * computed(count, x, p) - x.sum(p),
-        (varies(b),),
-        REASSOCIATES),
+    Law("shift_out_of_sum", (x + b).sum(p), x.sum(p) + b * computed(count, x, p), (varies(b),), APPROXIMATE),
+    Law("subtrahend_out_of_sum", (x - b).sum(p), x.sum(p) - b * computed(count, x, p), (varies(b),), APPROXIMATE),
+    Law("minuend_out_of_sum", (b - x).sum(p), b * computed(count, x, p) - x.sum(p), (varies(b),), APPROXIMATE),
     # two reductions are one
     Law("sums_meet", x.sum(p) + y.sum(p), (x + y).sum(p), (agree, floating(x), several), REASSOCIATES),
     Law("sums_meet_in_difference", x.sum(p) - y.sum(p), (x - y).sum(p), (agree, floating(x), several), REASSOCIATES),
@@ -202,7 +211,7 @@ _OF_REALS = [
     Law("log_of_prod", log(prod(x)), log(x).sum(p), domain("log", x), APPROXIMATE),
     Law("abs_out_of_prod", prod(abs(x)), abs(prod(x)), (floating(x),), REASSOCIATES),
     Law("sqrt_out_of_prod", prod(sqrt(x)), sqrt(prod(x)), domain("sqrt", x), APPROXIMATE),
-    Law("scale_out_of_prod", prod(x * s), prod(x) * s ** computed(count, x, p), exactness=REASSOCIATES),
+    Law("scale_out_of_prod", prod(x * s), prod(x) * s ** computed(count, x, p), exactness=APPROXIMATE),
     # log-sum-exp: shifted by anything it is the same, but only shifted by the maximum is it safe
     Law("log_sum_exp_shift", log(exp(x - b).sum(p)) + b, log(exp(x).sum(p)), exactness=APPROXIMATE),
     Law("log_sum_exp_of_shifted", log(exp(x + b).sum(p)), log(exp(x).sum(p)) + b, exactness=APPROXIMATE),
@@ -231,3 +240,9 @@ LAWS = [
     *over_complex(_OF_SUMS, REASSOCIATES),
     *_OF_REALS,
 ]
+
+# a sum that is scaled before may stay in float16's range where the same scaled after does not, and vice versa
+LAWS = over_float16(
+    LAWS, "scale_out_of_sum", "divisor_out_of_sum", "scale_out_of_cumsum", "divisor_out_of_cumsum", "sums_meet",
+    "sums_meet_in_difference", "shift_of_product_out_of_mean",
+)  # fmt: skip

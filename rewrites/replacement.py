@@ -11,8 +11,10 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from eqfuse.ir import Graph, Node, node
+from eqfuse.facts import Fact
+from eqfuse.ir import Graph, Node, node, topological
 from eqfuse.ops import Role, row
+from eqfuse.ops.ranges import range_of
 from eqfuse.rewrites.law import LITERAL, VARIABLE, Attr, Law, Term
 from eqfuse.rewrites.rule import Rule, compile_law, literal_matches, order, term_key, walk_once
 
@@ -25,6 +27,7 @@ class Written:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.known: set[Node] = set()  # what is computed when the program is built
+        self._facts: dict[Node, Fact] = {}
         self.readers: dict[Node, list[Node]] = {}
         self.at: dict[str, list[Node]] = {}  # the nodes of each operator that run at every call, arguments first
         for n in dict.fromkeys((*graph.inputs, *graph.nodes)):
@@ -41,6 +44,13 @@ class Written:
         if n.op in ("const", "input"):
             return n.op == "const" or bool(n.attrs[2])
         return n in self.known or (n not in self.readers and all(map(self.is_known, n.args)))
+
+    def fact(self, n: Node) -> Fact:
+        """What is known of the values of `n`, a node of the graph."""
+        for m in topological([n]) if n not in self._facts else ():
+            if m not in self._facts:
+                self._facts[m] = range_of(m.op, m.attrs, [a.type for a in m.args], [self._facts[a] for a in m.args])
+        return self._facts[n]
 
 
 def replacements(written: Written, law: Law, commutes: Collection[str], backwards: bool = False) -> dict[Node, Node]:
@@ -62,12 +72,22 @@ def replacements(written: Written, law: Law, commutes: Collection[str], backward
         for bound in _matches([(wanted, n)], {}, commutes):
             inner = _inner(rule, bound)
             apart = taken.isdisjoint(inner) and written.known.isdisjoint(inner)
-            made = _made(rule, bound) if apart and _guarded(rule, bound, written) else None
+            made = _made(rule, bound, written) if apart and _guarded(rule, bound, written) else None
             if made is not None and made is not n and _saves(inner, made, written, law.both):
                 found[n] = made
                 taken.update(inner)
                 break
     return found
+
+
+def forms(written: Written, law: Law, n: Node, commutes: Collection[str], backwards: bool = False) -> Iterator[Node]:
+    """What `law` makes of node `n` of the graph, however it matches there and whether it pays or not."""
+    _, (wanted,), _ = law.directions[backwards]
+    rule = compile_law(law)[backwards]
+    for bound in _matches([(wanted, n)], {}, commutes):
+        made = _made(rule, bound, written) if _guarded(rule, bound, written) else None
+        if made is not None and made is not n:
+            yield made
 
 
 def replaced(graph: Graph, by: Mapping[Node, Node]) -> tuple[Graph, dict[Node, Node]]:
@@ -85,8 +105,8 @@ def replaced(graph: Graph, by: Mapping[Node, Node]) -> tuple[Graph, dict[Node, N
 
 
 def replaceable(law: Law) -> bool:
-    """Can `law` be used so? One term at a time, and no facts about values, which only the e-graph derives."""
-    return len(law.lefts) == 1 and law.chain is None and not any(g.wanted for g in law.when)
+    """Can `law` be used so? One term at a time."""
+    return len(law.lefts) == 1 and law.chain is None
 
 
 def _matches(wanted: list[tuple[Term, Node]], bound: Bound, commutes: Collection[str]) -> Iterator[Bound]:
@@ -130,17 +150,21 @@ def _guarded(rule: Rule, bound: Bound, written: Written) -> bool:
         nodes = [bound[term_key(t)] for t in g.tensors]
         if g.known and not written.known.issuperset(nodes):
             return False
+        if g.distinct and len(set(nodes)) < len(nodes):
+            return False
         if g.varies and not written.known.isdisjoint(nodes):
             return False
     return True  # what is `given` stands in the graph, as all that is matched
 
 
-def _made(rule: Rule, bound: Bound) -> Node | None:
+def _made(rule: Rule, bound: Bound, written: Written) -> Node | None:
     """The made side over the bound nodes; None where the judge declines."""
     given = []
     for what, key in rule.judge.slots:
         if what == "type":
             given.append(bound[term_key(key)].type)
+        elif what == "range":
+            given.append(written.fact(bound[key]))
         else:
             term, index = key
             given.append(bound[term].attrs[index])

@@ -86,10 +86,9 @@ class Judge:
             for left in self.lefts
         ]
         for g in self.law.when:
-            if g.wanted is not None:
-                subject, *others = (ranges[term_key(a)] for a in g.tensors)
-                if not subject.within(g.wanted(*others)):
-                    return None
+            keys = [term_key(a) for a in g.tensors]
+            if g.about_values and not g.allows(types[keys[0]].dtype, *(ranges[key] for key in keys)):
+                return None
         return made_values(self.law, self.rights, types, attributes, roots)
 
 
@@ -297,7 +296,9 @@ def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, .
     for g in law.when:
         for fact in ("known",) * g.known + ("varies",) * g.varies + ("given",) * g.given:
             atoms += [f"({fact} {at(a)})" for a in g.tensors]
-        for a in g.tensors if g.wanted else ():
+        if g.distinct:
+            atoms += [f"(!= {at(a)} {at(b)})" for a, b in combinations(g.tensors, 2)]
+        for a in g.tensors if g.about_values else ():
             variable = fresh(("range", term_key(a)), "f")
             if variable not in call:
                 atoms.append(f"(= {variable} (range {at(a)}))")

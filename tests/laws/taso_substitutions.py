@@ -110,15 +110,17 @@ def _single() -> list[Equality]:
         (74, lambda a, b, c: rows(a @ c, b @ c), lambda a, b, c: rows(a, b) @ c, M23, M43, M34),
         (85, lambda a, b, c, d: a @ c + b @ d, lambda a, b, c, d: columns(a, b) @ rows(c, d), M23, (2, 4), M34, M44),
     ]  # fmt: skip
-    grown: list[tuple[Any, ...]] = [
+    grown_sums: list[tuple[Any, ...]] = [
         (7, lambda a, b, c: (a + a @ b) @ c, lambda a, b, c: a @ (c + b @ c), M23, M33, M34),
+    ]  # fmt: skip
+    grown: list[tuple[Any, ...]] = [
         (38, lambda a, b, c: a * b + c * (a * b), lambda a, b, c: b * (a + a * c)),
         (39, lambda a, b, c: c * (b + a * b), lambda a, b, c: b * (c + a * c)),
         (45, lambda a, b, c: a * b + c * (a * b), lambda a, b, c: a * (b + b * c)),
         (46, lambda a, b, c: c * (a + a * b), lambda a, b, c: a * (c + b * c)),
         (50, lambda a, b, c: c * (b + a * b), lambda a, b, c: b * c + a * (b * c)),
     ]  # fmt: skip
-    ordered: list[tuple[Any, ...]] = [
+    sums: list[tuple[Any, ...]] = [
         (23, lambda a, b, c: c + (c + (a + b)), lambda a, b, c: (a + c) + (b + c)),
         (24, lambda a, b, c: c + (a + b), lambda a, b, c: b + (a + c)),
         (25, lambda a, b, c: (a + b) + (b + c), lambda a, b, c: b + (b + (a + c))),
@@ -131,6 +133,8 @@ def _single() -> list[Equality]:
         (33, lambda a, b, c: squared_relu(c + (a + b)), lambda a, b, c: squared_relu(b + (a + c)), *(SQUARE,) * 3),
         (34, lambda a, b, c: squared(c + (a + b)), lambda a, b, c: squared(a + (b + c)), *(SQUARE,) * 3),
         (35, lambda a, b, c: squared_relu(c + (a + b)), lambda a, b, c: squared_relu(a + (b + c)), *(SQUARE,) * 3),
+    ]  # fmt: skip
+    products: list[tuple[Any, ...]] = [
         (41, lambda a, b, c: c * (c * (a * b)), lambda a, b, c: (a * c) * (b * c)),
         (42, lambda a, b, c: c * (a * b), lambda a, b, c: b * (a * c)),
         (43, lambda a, b, c: (a * b) * (b * c), lambda a, b, c: b * (b * (a * c))),
@@ -248,14 +252,18 @@ def _single() -> list[Equality]:
     ):
         both(numbers, lambda f, a, b, c, d: f(rows(a, c), rows(b, d)), right, IMAGE, IMAGE, (3, 3, 6, 7), (3, 3, 6, 7))
 
-    made = [_numbered("substitution", row) for row in (*chains, *ordered, *factors, *convolutions, *parts)]
+    made = [_numbered("substitution", row) for row in (*chains, *products, *factors, *convolutions, *parts)]
     made += [_numbered("substitution", row, GROWS) for row in grown]
+    made += [_numbered("substitution", row, numerics="approximate") for row in sums]  # which may cancel
+    made += [_numbered("substitution", row, GROWS, "approximate") for row in grown_sums]
     return sorted(made, key=lambda e: int(e.source.split()[-1]))
 
 
-def _numbered(what: str, row: tuple[Any, ...], laws: tuple[str, ...] = ("all",)) -> Equality:
+def _numbered(
+    what: str, row: tuple[Any, ...], laws: tuple[str, ...] = ("all",), numerics: str = "reassociate"
+) -> Equality:
     number, left, right, *shapes = row
-    return Equality(f"{what} {number}", left, right, tuple(shapes) or (SAME,) * 3, laws)
+    return Equality(f"{what} {number}", left, right, tuple(shapes) or (SAME,) * 3, laws, numerics)
 
 
 def _pairs() -> list[Equality]:

@@ -14,10 +14,10 @@ import eqfuse as ef
 from eqfuse.equality import equality
 from eqfuse.hardware import DEVICES
 from eqfuse.ir import Graph, Node, input_node, node, substitute
-from eqfuse.rewrites import admitted, select
+from eqfuse.rewrites import Law, admitted, select
 from eqfuse.rewrites.chains import LAWS, reordered
 
-DEFAULT = admitted(select("all"), "reassociate")
+DEFAULT, APPROXIMATE = (admitted(select("all"), numerics) for numerics in ("reassociate", "approximate"))
 SHAPES = ((2, 3), (3,), (1, 3), (2, 1), ())
 INVERSE = {"add": "subtract", "multiply": "divide"}
 
@@ -32,8 +32,8 @@ def tree(op: str, leaves: list[Node], rng: random.Random) -> Node:
     return terms[0]
 
 
-def same(a: Node, b: Node, leaves: list[Node]) -> bool:
-    return equality(Graph(tuple(leaves), (a,)), Graph(tuple(leaves), (b,)), DEFAULT) is not None
+def same(a: Node, b: Node, leaves: list[Node], laws: tuple[Law, ...] = APPROXIMATE) -> bool:
+    return equality(Graph(tuple(leaves), (a,)), Graph(tuple(leaves), (b,)), laws) is not None
 
 
 @pytest.mark.parametrize("op", ["add", "multiply", "maximum", "minimum", "logical_or", "bitwise_xor"])
@@ -46,6 +46,20 @@ def test_two_orders_of_the_same_terms_are_proved_equal(op: str, n: int) -> None:
         assert same(tree(op, leaves, rng), tree(op, leaves, rng), leaves)
 
 
+@pytest.mark.parametrize(
+    "op, dtype, n, proved",
+    [("add", "int32", 6, True), ("multiply", "uint8", 6, True), ("multiply", "float32", 4, True),
+     ("multiply", "float32", 6, False), ("multiply", "float16", 3, False), ("add", "float64", 3, False),
+     ("maximum", "float16", 6, True)],
+)  # fmt: skip
+def test_by_default_floats_meet_in_no_order_in_which_they_might_cancel_or_overflow(
+    op: str, dtype: str, n: int, proved: bool
+) -> None:
+    leaves = [input_node(f"x{i}", ef.spec((2, 3), dtype).type) for i in range(n)]
+    up, down = (reduce(lambda a, b: node(op, (a, b)), some) for some in (leaves, leaves[::-1]))
+    assert same(up, down, leaves, DEFAULT) == proved
+
+
 def test_differences_and_quotients_are_terms_too() -> None:
     def traced(f: Callable[..., Any]) -> Graph:
         return ef.trace(f, *[ef.spec((4, 5))] * 4)
@@ -56,7 +70,7 @@ def test_differences_and_quotients_are_terms_too() -> None:
     ):
         a, b = traced(f), traced(g)
         b = Graph(a.inputs, substitute(b.outputs, dict(zip(b.inputs, a.inputs, strict=True))))
-        assert equality(a, b, DEFAULT) is not None
+        assert equality(a, b, APPROXIMATE) is not None
 
 
 def test_other_terms_are_not_equal() -> None:
@@ -67,7 +81,7 @@ def test_other_terms_are_not_equal() -> None:
 
 def test_small_terms_meet_before_they_are_broadcast() -> None:
     specs = ef.spec((1000, 1000)), ef.spec(1000), ef.spec(1000)
-    program = ef.compile(lambda x, b, c: x + b + c, *specs, target=DEVICES["cpu"])
+    program = ef.compile(lambda x, b, c: x + b + c, *specs, target=DEVICES["cpu"], numerics="approximate")
     assert program.report.flops == 1_001_000
     assert program.report.laws_fired["sums_in_one_order"] > 0
 

@@ -110,14 +110,33 @@ def test_what_is_false_of_strided_arrays_only_is_found_there(monkeypatch: pytest
 
 def test_rounding_alone_refutes_a_law_that_claims_the_same_bits() -> None:
     for lhs, rhs in (
-        (x + y + z, x + (y + z)),
+        (x * y * z, x * (y * z)),
         (x / 3.0, x * (1.0 / 3.0)),
         (x.sum(p).sum(q), x.sum((-2, -1), keepdims=True)),
         ((x @ y) @ z, x @ (y @ z)),
     ):
-        law = Law("rounds", lhs, rhs, exactness=REASSOCIATES)
+        law = Law("rounds", lhs, rhs, exactness=REASSOCIATES, float16=APPROXIMATE)
         assert ef.check(law).measured == REASSOCIATES
         assert not ef.check(replace(law, exactness=EXACT)).ok
+
+
+@pytest.mark.parametrize(
+    "lhs, rhs",
+    [(x + y + z, x + (y + z)), (x - (x - y), y), ((x + 1.5) * y, x * y + y * 1.5), (log(x) + log(y), log(x * y)),
+     ((x + y) @ z, x @ z + y @ z), (x / y / z, x / (y * z))],
+)  # fmt: skip
+def test_what_may_cancel_or_overflow_is_not_as_accurate_though_equal_over_the_reals(lhs: Term, rhs: Term) -> None:
+    law = Law("may_cancel", lhs, rhs, exactness=APPROXIMATE)
+    report = ef.check(law)
+    assert report.ok and report.measured == APPROXIMATE
+    assert not ef.check(replace(law, exactness=REASSOCIATES)).ok
+
+
+def test_a_law_that_overflows_in_float16_alone_is_told_to_say_so() -> None:
+    law = Law("hoists", (x * y).sum(p), x.sum(p) * y, exactness=REASSOCIATES)
+    report = ef.check(law)
+    assert not report.ok and "float16=APPROXIMATE" in str(report)
+    assert ef.check(replace(law, float16=APPROXIMATE)).ok
 
 
 def test_the_sign_of_a_nan_is_nobodys_promise() -> None:
@@ -205,7 +224,7 @@ def test_a_check_says_how_often_a_law_applied_and_where() -> None:
     text = "applied to {} of {:,} draws: rank 0 to 4, float16, float32, float64, bfloat16, float8"
     assert text.format(report.cases, report.tries) in str(report) and report.remarks == []
     matrices = ef.check(Law("matrices", (x @ y).T, y.T @ x.T, exactness=REASSOCIATES))
-    assert matrices.ok and "draws: rank 2, bool, integers, float16, float32, float64\n" in str(matrices)
+    assert matrices.ok and "draws: rank 2, " in str(matrices) and "integers, float16" in str(matrices)
     scalar = ef.check(Law("filled", apply("pad", x, c, attrs=(p,)), apply("pad", x, c * 1.0, attrs=(p,)), grows=True))
     assert "; c only of one element" in str(scalar) and scalar.remarks == []
 

@@ -141,8 +141,6 @@ STRICT: dict[str, Row] = {
 # equal over the reals
 REASSOCIATE: dict[str, Row] = {
     "exp log |x| = |x|": (lambda x: np.exp(np.log(np.abs(x))), np.abs, [X]),
-    "log |x| + log |y| = log |x| |y|": (
-        lambda x, y: np.log(np.abs(x)) + np.log(np.abs(y)), lambda x, y: np.log(np.abs(x) * np.abs(y)), [X, Y]),
     "√|x| √|x| = |x|": (lambda x: np.sqrt(np.abs(x)) * np.sqrt(np.abs(x)), np.abs, [X]),
     "sin asin tanh x = tanh x": (lambda x: np.sin(np.arcsin(np.tanh(x))), np.tanh, [X]),
     "max of log of exp": (lambda x: np.log1p(np.exp(x)).max(-1), lambda x: np.log1p(np.exp(x).max(-1)), [X]),
@@ -168,10 +166,6 @@ REASSOCIATE: dict[str, Row] = {
     "sin x / cos x = tan x": (lambda x: np.sin(x) / np.cos(x), np.tan, [X]),
     "2 sin x cos x = sin 2x": (lambda x: 2 * (np.sin(x) * np.cos(x)), lambda x: np.sin(2 * x), [X]),
     "cos² - sin² = cos 2x": (lambda x: np.cos(x) ** 2 - np.sin(x) ** 2, lambda x: np.cos(2 * x), [X]),
-    "sin(x + y)": (
-        lambda x, y: np.sin(x) * np.cos(y) + np.cos(x) * np.sin(y), lambda x, y: np.sin(x + y), [X, Y]),
-    "cos(x + y)": (
-        lambda x, y: np.cos(x) * np.cos(y) - np.sin(x) * np.sin(y), lambda x, y: np.cos(x + y), [X, Y]),
     "tanh x cosh x = sinh x": (lambda x: np.tanh(x) * np.cosh(x), np.sinh, [X]),
     "max + min = x + y": (lambda x, y: np.maximum(x, y) + np.minimum(x, y), lambda x, y: x + y, [X, Y]),
     "max - min = |x - y|": (lambda x, y: np.maximum(x, y) - np.minimum(x, y), lambda x, y: np.abs(x - y), [X, Y]),
@@ -193,8 +187,6 @@ REASSOCIATE: dict[str, Row] = {
     "sum of sums": (lambda x, y: x.sum(-1) + y.sum(-1), lambda x, y: (x + y).sum(-1), [X, Y]),
     "difference of sums": (lambda x, y: x.sum(-1) - y.sum(-1), lambda x, y: (x - y).sum(-1), [X, Y]),
     "factor out of a sum": (lambda x, r: (x * r).sum(-1), lambda x, r: x.sum(-1) * r.reshape(4), [X, R]),
-    "shift out of a sum": (lambda x, r: (x + r).sum(-1), lambda x, r: x.sum(-1) + r.reshape(4) * 6, [X, R]),
-    "mean of an affine map": (lambda x: (x * 3 + 2).mean(-1), lambda x: x.mean(-1) * 3 + 2, [X]),
     "mean of means": (lambda x: x.mean(-1).mean(-1), lambda x: x.mean(), [X]),
     "max of a shift": (lambda x, r: (x - r).max(-1), lambda x, r: x.max(-1) - r.reshape(4), [X, R]),
     "max of a difference": (lambda x, r: (r - x).max(-1), lambda x, r: r.reshape(4) - x.min(-1), [X, R]),
@@ -235,8 +227,6 @@ REASSOCIATE: dict[str, Row] = {
         lambda x: (lambda e: e / total(e))(np.exp(-(top(x) - x))), softmax, [X]),
     "softmax by its reciprocal": (
         lambda x: np.exp(x - top(x)) * (1 / total(np.exp(x - top(x)))), softmax, [X]),
-    "ONNX LogSoftmax": (
-        lambda x: x - (top(x) + np.log(total(np.exp(x - top(x))))), log_softmax, [X]),
     "ONNX LayerNormalization": (
         lambda x: (x - mean(x)) * (1 / np.sqrt(mean((x - mean(x)) ** 2) + 1e-5)), layer_norm, [X]),
     "ONNX RMSNormalization": (lambda x: x * (1 / np.sqrt(mean(x**2) + 1e-6)), rms_norm, [X]),
@@ -252,12 +242,22 @@ REASSOCIATE: dict[str, Row] = {
     "leaky relu of x < 0": (lambda x: np.where(x < 0, 0.01 * x, x), leaky_relu, [X]),
     "leaky relu as a maximum": (lambda x: np.maximum(x, 0.1 * x), lambda x: leaky_relu(x, 0.1), [X]),
     "softplus without overflow": (lambda x: relu(x) + np.log1p(np.exp(-np.abs(x))), softplus, [X]),
-    "sigmoid without overflow": (
-        lambda x: np.where(x >= 0, 1 / (1 + np.exp(-x)), np.exp(x) / (1 + np.exp(x))), sigmoid, [X]),
 }  # fmt: skip
 
 # equal where nothing overflows, cancels or leaves a function's domain
 APPROXIMATE: dict[str, Row] = {
+    "log |x| + log |y| = log |x| |y|": (
+        lambda x, y: np.log(np.abs(x)) + np.log(np.abs(y)), lambda x, y: np.log(np.abs(x) * np.abs(y)), [X, Y]),
+    "sin(x + y)": (
+        lambda x, y: np.sin(x) * np.cos(y) + np.cos(x) * np.sin(y), lambda x, y: np.sin(x + y), [X, Y]),
+    "cos(x + y)": (
+        lambda x, y: np.cos(x) * np.cos(y) - np.sin(x) * np.sin(y), lambda x, y: np.cos(x + y), [X, Y]),
+    "shift out of a sum": (lambda x, r: (x + r).sum(-1), lambda x, r: x.sum(-1) + r.reshape(4) * 6, [X, R]),
+    "mean of an affine map": (lambda x: (x * 3 + 2).mean(-1), lambda x: x.mean(-1) * 3 + 2, [X]),
+    "ONNX LogSoftmax": (
+        lambda x: x - (top(x) + np.log(total(np.exp(x - top(x))))), log_softmax, [X]),
+    "sigmoid without overflow": (
+        lambda x: np.where(x >= 0, 1 / (1 + np.exp(-x)), np.exp(x) / (1 + np.exp(x))), sigmoid, [X]),
     "x + y - y = x": (lambda x, y: x + y - y, lambda x, y: x + 0.0, [X, Y]),
     "x y / y = x": (lambda x, y: x * y / y, lambda x, y: x + 0.0, [X, Y]),
     "exp x exp y = exp(x + y)": (lambda x, y: np.exp(x) * np.exp(y), lambda x, y: np.exp(x + y), [X, Y]),

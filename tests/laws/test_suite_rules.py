@@ -68,7 +68,6 @@ RULES = {
         lambda x, b: T(relu(T(x) + b)), lambda x, b: relu(x + b.reshape(-1, 1)), (4, 6), (4,),
     ),
     "G23 slice before the product": (lambda h, w: (h @ w)[1::2], lambda h, w: h[1::2] @ w, A, B),
-    "G29 linear interpolation": (lambda a, b, w: a * (1 - w) + b * w, lambda a, b, w: a + (b - a) * w, A, A, SCALAR),
     "G25 low-rank update": (
         lambda x, w, a, b: x @ w + (x @ a) @ b, lambda x, w, a, b: x @ (w + a @ b), A, B, (6, 2), (2, 5)),
     "slice before elementwise work": (lambda x, y: (x * y + 1)[1:3], lambda x, y: x[1:3] * y + 1, A, (6,)),
@@ -86,6 +85,7 @@ EXACT_RULES = {
 }
 
 APPROXIMATE_RULES = {
+    "G29 linear interpolation": (lambda a, b, w: a * (1 - w) + b * w, lambda a, b, w: a + (b - a) * w, A, A, SCALAR),
     "G24 log of softmax": (
         lambda x: np.log(softmax(x)),
         lambda x: (x - x.max(-1, keepdims=True))

@@ -1,0 +1,115 @@
+"""What the default numerics promise holds for random programs, whichever of their forms is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.egraph import saturate_segment
+from eqfuse.ir import Graph
+from eqfuse.meaning import evaluate
+from eqfuse.rewrites import APPROXIMATE, Law, admitted, book, select
+from tests.numerics.contract import broken
+from tests.numerics.forms import Rewriter, cancelling, patterns, random_array, random_form, random_program
+
+DATA = 8  # choices of data for each program
+PARTS = 8
+
+
+def laws() -> tuple[Law, ...]:
+    return admitted(select("all"), "reassociate")
+
+
+def broken_on_some_data(
+    graph: Graph, other: Graph, rng: np.random.Generator, first: Sequence[np.ndarray]
+) -> tuple[list[str], Sequence[np.ndarray]]:
+    """What `other` breaks of what `graph` promises, and on which arrays."""
+    arrays = first
+    for _ in range(DATA):
+        with np.errstate(all="ignore"):
+            found = broken(graph, arrays, evaluate(other, arrays))
+        if found:
+            return found, arrays
+        fresh = rng.random() < 0.4
+        arrays = [random_array(rng, x.type) for x in graph.inputs] if fresh else cancelling(rng, graph, arrays)
+    return [], arrays
+
+
+def walk(rewriter: Rewriter, seed: int) -> str:
+    """What is wrong with a random program after random uses of laws."""
+    rng = np.random.default_rng(seed)
+    graph, arrays = random_program(rng, steps=int(rng.integers(1, 8)), patterns=PATTERNS)
+    other, used = rewriter.walk(graph, rng, int(rng.integers(1, 8)))
+    found, data = broken_on_some_data(graph, other, rng, arrays)
+    return f"seed {seed}: {used}\n{graph}\n{other}\n{data}\n{found}" if found else ""
+
+
+PATTERNS = patterns(admitted(select("all"), "approximate"))
+
+
+def walks(seeds: range) -> None:
+    rewriter = Rewriter(laws())
+    found = [text for seed in seeds if (text := walk(rewriter, seed))]
+    assert not found, "\n\n".join(found[:3])
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_a_program_after_random_uses_of_laws_is_as_accurate_as_before(part: int) -> None:
+    walks(range(100 * part, 100 * (part + 1)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+def test_twenty_thousand_programs_after_random_uses_of_laws_are_as_accurate_as_before(part: int) -> None:
+    walks(range(1000 + 2500 * part, 1000 + 2500 * (part + 1)))
+
+
+def test_laws_that_may_cancel_are_found_out_so() -> None:
+    rewriter = Rewriter([law for law in book() if law.exactness is APPROXIMATE])
+    assert sum(bool(walk(rewriter, seed)) for seed in range(400)) >= 4
+
+
+def forms(seeds: range) -> None:
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        graph, arrays = random_program(rng, patterns=PATTERNS)
+        segment = saturate_segment(graph, laws(), ef.Budget(seconds=3, nodes=300, rounds=5))
+        for _ in range(3):
+            form = random_form(segment, rng)
+            found, data = broken_on_some_data(graph, form, rng, arrays)
+            assert not found, f"seed {seed}\n{graph}\n{form}\n{data}\n{found}"
+
+
+def test_any_program_of_the_e_graph_is_as_accurate_as_the_one_written() -> None:
+    forms(range(20))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+def test_any_program_of_many_e_graphs_is_as_accurate_as_the_one_written(part: int) -> None:
+    forms(range(1000 + 40 * part, 1000 + 40 * (part + 1)))
+
+
+def compiled(seeds: range) -> None:
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        graph, arrays = random_program(rng, programs=3, patterns=PATTERNS)
+        program = ef.compile(graph, target="numpy", budget=ef.Budget(seconds=1, nodes=500, rounds=4))
+        for _ in range(DATA):
+            with np.errstate(all="ignore"):
+                found = broken(graph, arrays, program(*arrays))
+            assert not found, f"seed {seed}\n{graph}\n{program.plan}\n{arrays}\n{found}"
+            arrays = cancelling(rng, graph, arrays)
+
+
+def test_a_compiled_program_is_as_accurate_as_numpy() -> None:
+    compiled(range(8))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+def test_many_compiled_programs_are_as_accurate_as_numpy(part: int) -> None:
+    compiled(range(1000 + 20 * part, 1000 + 20 * (part + 1)))

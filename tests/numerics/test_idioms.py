@@ -1,0 +1,169 @@
+"""Programs that compute with rounding itself keep it, and programs of float16 keep what is finite, by default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+
+
+def same_bits(function: Callable[..., Any], *arrays: np.ndarray) -> None:
+    """Does the program compiled by default give NumPy's bits?"""
+    with np.errstate(all="ignore"):
+        wanted, got = function(*arrays), ef.compile(function, *arrays, target="numpy")(*arrays)
+    np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
+
+
+def numbers(dtype: Any, *shape: int) -> np.ndarray:
+    rng = np.random.default_rng(sum(shape))
+    return (rng.standard_normal(shape) * 10.0 ** rng.integers(-6, 7, shape)).astype(dtype)
+
+
+def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
+    """D. Knuth: a + b, and what rounding takes from it."""
+    s = a + b
+    bb = s - a
+    return s, (a - (s - bb)) + (b - bb)
+
+
+def split(a: Any, factor: Any) -> tuple[Any, Any]:
+    """G. Veltkamp and T. Dekker: two halves of the digits of a."""
+    c = factor * a
+    high = c - (c - a)
+    return high, a - high
+
+
+def two_product(a: Any, b: Any, factor: Any) -> Any:
+    """What rounding takes from a * b."""
+    (ah, al), (bh, bl) = split(a, factor), split(b, factor)
+    return al * bl - (((a * b - ah * bh) - al * bh) - ah * bl)
+
+
+def kahan(x: Any) -> Any:
+    """W. Kahan's compensated sum of columns."""
+    total, lost = x[0], x[0] * 0
+    for row in x[1:]:
+        y = row - lost
+        t = total + y
+        lost = (t - total) - y
+        total = t
+    return total
+
+
+def neumaier(x: Any) -> Any:
+    total, lost = x[0], x[0] * 0
+    for row in x[1:]:
+        t = total + row
+        lost = lost + np.where(np.abs(total) >= np.abs(row), (total - t) + row, (row - t) + total)
+        total = t
+    return total + lost
+
+
+FACTORS = {np.float32: np.float32(4097.0), np.float64: 134217729.0}
+MAGIC = {np.float32: np.float32(12582912.0), np.float64: 6755399441055744.0}
+
+
+@pytest.mark.parametrize("dtype", FACTORS)
+def test_what_rounding_takes_from_a_sum_or_product_is_kept(dtype: Any) -> None:
+    a, b = numbers(dtype, 7, 50), numbers(dtype, 7, 50)[::-1].copy()
+    same_bits(lambda a, b: two_sum(a, b)[1], a, b)
+    same_bits(lambda a: split(a, FACTORS[dtype])[0], a)
+    same_bits(lambda a: split(a, FACTORS[dtype])[1], a)
+    same_bits(lambda a, b: two_product(a, b, FACTORS[dtype]), a, b)
+
+
+@pytest.mark.parametrize("dtype", FACTORS)
+def test_compensated_sums_stay_compensated(dtype: Any) -> None:
+    x = numbers(dtype, 8, 60)
+    same_bits(kahan, x)
+    same_bits(neumaier, x)
+
+
+@pytest.mark.parametrize("dtype", MAGIC)
+def test_rounding_by_a_large_number_rounds(dtype: Any) -> None:
+    x, c = numbers(dtype, 300), MAGIC[dtype]
+    same_bits(lambda x: (x + c) - c, x)
+    same_bits(lambda x: c + x - c, x)
+    same_bits(lambda x: x - c + c, x)
+    same_bits(lambda x: (x * 2 + c) - c, x)
+    w = np.eye(20, dtype=dtype)
+    same_bits(lambda x: (x.reshape(-1, 20) @ w + c) - c, x)
+    per_column = np.full(20, c)
+    same_bits(lambda x: (x.reshape(-1, 20) @ w + per_column) - per_column, x)
+
+
+def test_a_sum_cancels_only_where_numpy_does() -> None:
+    x = numbers(np.float64, 500)
+    for function in (
+        lambda x: (x - 1e16 + 1e16 - x),
+        lambda x: 1.0 + (x * 1e20 - x * 1e20),
+        lambda x: (x + 1e16) - (x + 1e16) + 1,
+    ):
+        same_bits(function, x)
+    shifted = -1e16 + np.round(x)
+    total = ef.compile(lambda x: (x + 1e16).sum(), shifted)(shifted)
+    np.testing.assert_allclose(total, (shifted + 1e16).sum(), rtol=1e-12)
+
+
+def test_a_mask_that_adds_a_large_number_leaves_what_it_does_not_mask() -> None:
+    s = numbers(np.float32, 6, 40)
+    m = (np.arange(40) % 3 > 0).astype(np.float32)
+    got = ef.compile(lambda s, m: s * m + (1 - m) * np.float32(-1e9), s, m)(s, m)
+    np.testing.assert_allclose(got, s * m + (1 - m) * np.float32(-1e9), rtol=1e-6)
+
+
+HALF = {
+    "a small divisor": lambda h, s, q: h / np.float16(1e-5),
+    "factors that overflow only together": lambda h, s, q: h * np.float16(300) * np.float16(300),
+    "scales in a sum": lambda h, s, q: (q / s).sum(-1),
+    "scales in a product": lambda h, s, q: (q / s) @ h.T,
+    "scaled scores": lambda h, s, q: (q * (1 / s)) @ h.T,
+    "a mean": lambda h, s, q: (q / s).mean(-1),
+    "a variance": lambda h, s, q: (q / s).var(-1),
+    "quotients in a row": lambda h, s, q: h / s / s,
+    "a product of sums": lambda h, s, q: (q / s) @ (h.T + h.T),
+}
+
+
+@pytest.mark.parametrize("name", HALF)
+def test_what_is_finite_in_float16_stays_finite(name: str) -> None:
+    rng = np.random.default_rng(0)
+    h = (rng.uniform(0, 1, (64, 64)) * 1e-4).astype(np.float16)
+    q = rng.uniform(1e4, 6e4, (64, 64)).astype(np.float16)
+    s = q.max(-1, keepdims=True)
+    function = HALF[name]
+    with np.errstate(all="ignore"):
+        wanted = function(h, s, q)
+        got = ef.compile(function, h, s, q, target="numpy")(h, s, q)
+    assert np.isfinite(wanted).all() and np.isfinite(got).all()
+    np.testing.assert_allclose(got.astype(np.float64), wanted.astype(np.float64), rtol=2e-2, atol=1e-4)
+
+
+def test_a_long_product_stays_in_range() -> None:
+    x = np.full(100, 1e-5)
+    np.testing.assert_allclose(ef.compile(lambda x: np.prod(x * 1e5), x)(x), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("dtype", "small"), [(np.float64, 1e-200), (np.float32, 1e-30), (np.float16, 1e-5)])
+def test_zero_over_small_numbers_is_zero(dtype: Any, small: float) -> None:
+    zero, y = np.zeros(9, dtype), np.full(9, small, dtype)
+    assert (ef.compile(lambda z, y: z / y / y, zero, y)(zero, y) == 0).all()
+
+
+def test_masked_scores_weigh_nothing_and_harm_nothing() -> None:
+    """Infinite masks are not promised to stay as they are, but those of attention do."""
+    rng = np.random.default_rng(1)
+    q, k, v = rng.standard_normal((3, 2, 16, 8)).astype(np.float32)
+    mask = np.where(np.tri(16, dtype=bool), 0, -np.inf).astype(np.float32)
+
+    def attention(q: Any, k: Any, v: Any, mask: Any) -> Any:
+        scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(np.float32(8)) + mask
+        e = np.exp(scores - scores.max(-1, keepdims=True))
+        return (e / e.sum(-1, keepdims=True)) @ v
+
+    got = ef.compile(attention, q, k, v, mask)(q, k, v, mask)
+    np.testing.assert_allclose(got, attention(q, k, v, mask), rtol=1e-4, atol=1e-5)
