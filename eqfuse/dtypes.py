@@ -13,6 +13,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from eqfuse.errors import TraceError
+
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FLOAT8 = (np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2))
 ADDED = frozenset({BFLOAT16, *FLOAT8})
@@ -20,6 +22,21 @@ TENSORS = (
     *map(np.dtype, ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")),
     *map(np.dtype, ("float16", "float32", "float64")), BFLOAT16, *FLOAT8, *map(np.dtype, ("complex64", "complex128")),
 )  # fmt: skip
+
+_ONE = {dtype: dtype for dtype in TENSORS}
+
+
+def supported(dtype: np.dtype, what: str) -> np.dtype:
+    """The dtype of `TENSORS` that equals `dtype` (which may be long long, or bear metadata); TraceError for another."""
+    found = _ONE.get(dtype)
+    if found is not None:
+        return found
+    if not dtype.isnative and dtype.newbyteorder("=") in _ONE:
+        raise TraceError(f"{what} has dtype {dtype}: convert it to native byte order with .astype first")
+    raise TraceError(
+        f"{what} has dtype {dtype}, which is not a tensor's: eqfuse knows {', '.join(d.name for d in TENSORS)}. "
+        "Convert it with .astype, or pass it by static_argnames if it is not an array"
+    )
 
 
 class Numbers(Enum):

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy import asarray  # itself: while a function is traced, np.asarray is what stands in for it
 
-from eqfuse.dtypes import kind  # (the import registers bfloat16 and float8 with NumPy)
+from eqfuse.dtypes import kind, supported  # (the import registers bfloat16 and float8 with NumPy)
 from eqfuse.errors import EqfuseError, ShapeError
 
 Shape = tuple[int, ...]
@@ -28,10 +28,13 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """dtype and shape of one tensor. Prints as ``float32[8, 512]``."""
+    """dtype and shape of one tensor. Prints as ``float32[8, 512]``. Equal dtypes are the same object."""
 
     dtype: np.dtype
     shape: Shape
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", supported(self.dtype, "a tensor"))
 
     @property
     def rank(self) -> int:
@@ -65,8 +68,9 @@ class Literal:
     __slots__ = ("array", "_key")
 
     def __init__(self, array: np.ndarray) -> None:
-        self._key = (array.dtype, array.shape, array.tobytes())
-        self.array = np.ndarray(array.shape, array.dtype, self._key[2])  # not writeable, as bytes are not
+        dtype = supported(array.dtype, "a constant")
+        self._key = (dtype, array.shape, array.tobytes())
+        self.array = np.ndarray(array.shape, dtype, self._key[2])  # not writeable, as bytes are not
 
     @property
     def type(self) -> TensorType:
@@ -140,8 +144,9 @@ def node(op: str, args: Iterable[Node] = (), attrs: Iterable[Hashable] = ()) -> 
     if found is not None:
         return found
     made = Node()
-    made.op, made.args, made.attrs = op, args, attrs
-    made.type = _rows()(op).type([a.type for a in args], attrs)
+    made.op, made.args = op, args
+    made.attrs = tuple([supported(a, f"an attribute of {op}") if isinstance(a, np.dtype) else a for a in attrs])
+    made.type = _rows()(op).type([a.type for a in args], made.attrs)
     with _lock:
         return _interned.setdefault(key, made)
 

@@ -15,6 +15,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
+from eqfuse.dtypes import supported
 from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends import (  # noqa: F401  (fill the tables of what can be traced)
     numpy_choosing,
@@ -39,7 +40,7 @@ from eqfuse.frontends import (  # noqa: F401  (fill the tables of what can be tr
     numpy_writes,
     scipy_special,
 )
-from eqfuse.frontends.accepted import plain_array, supported
+from eqfuse.frontends.accepted import plain_array
 from eqfuse.frontends.numpy_random import GENERATORS, Draw, TracedGenerator
 from eqfuse.frontends.selection import Selection
 from eqfuse.frontends.stand_ins import stand_ins

@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.dtypes import castable
+from eqfuse.dtypes import castable, supported
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp, user_place
 from eqfuse.frontends import tidy
-from eqfuse.frontends.accepted import supported
 from eqfuse.ir import Node, Shape, TensorType, const
 from eqfuse.known import known
 from eqfuse.ndarray import NdarrayFace, lazy

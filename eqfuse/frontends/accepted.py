@@ -9,23 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.dtypes import TENSORS
+from eqfuse.dtypes import supported
 from eqfuse.errors import TraceError
-
-_ONE = {dtype: dtype for dtype in TENSORS}  # of dtypes that are equal (long and long long), the one of that name
-
-
-def supported(dtype: np.dtype, what: str) -> np.dtype:
-    """`dtype`, if tensors may have it; TraceError naming `what` otherwise."""
-    if dtype in TENSORS and dtype.isnative:
-        return _ONE[dtype]
-    if not dtype.isnative and dtype.newbyteorder("=") in TENSORS:
-        raise TraceError(f"{what} has dtype {dtype}: convert it to native byte order with .astype first")
-    raise TraceError(
-        f"{what} has dtype {dtype}, which is not a tensor's: eqfuse knows {', '.join(d.name for d in TENSORS)}. "
-        "Convert it with .astype, or pass it by static_argnames if it is not an array"
-    )
-
 
 PLAIN: set[type] = {np.ndarray, np.memmap}  # and what stands for them while a function is traced
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.dtypes import supported
 from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends import tidy
-from eqfuse.frontends.accepted import supported
 from eqfuse.frontends.numpy_layout import broadcast_arrays, broadcast_to, diagonal
 from eqfuse.frontends.numpy_ufuncs import to_loop
 from eqfuse.frontends.promotion import common_dtype, elementwise, lift

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.dtypes import kind
+from eqfuse.dtypes import kind, supported
 from eqfuse.errors import ShapeError
-from eqfuse.frontends.accepted import supported
 from eqfuse.frontends.numpy_layout import moveaxis
 from eqfuse.frontends.promotion import common_dtype, elementwise, lift
 from eqfuse.frontends.registry import implements

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from eqfuse.dtypes import FLOAT8, kind
+from eqfuse.dtypes import FLOAT8, kind, supported
 from eqfuse.errors import ShapeError, UnsupportedOp
 from eqfuse.frontends import tidy
-from eqfuse.frontends.accepted import supported
 from eqfuse.frontends.promotion import elementwise, lift, operand, promote, with_dtype
 from eqfuse.frontends.registry import METHODS, UFUNCS, title
 from eqfuse.ir import Node, const

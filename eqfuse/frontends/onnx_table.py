@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from eqfuse.dtypes import supported
 from eqfuse.errors import EqfuseError, TraceError
 from eqfuse.frontends import tidy
-from eqfuse.frontends.accepted import supported
 from eqfuse.frontends.promotion import lift
 from eqfuse.ir import Node, const, topological
 from eqfuse.tracer import Tracer

@@ -18,13 +18,12 @@ from eqfuse.frontends.accepted import plain_array
 from eqfuse.frontends.laid_out import of_elementwise
 from eqfuse.ir import Literal, Node, Shape, TensorType, const, node
 from eqfuse.ops import Role, row
-from eqfuse.ops.elementwise import dtype_name, loop_dtypes
+from eqfuse.ops.elementwise import COMPARISONS, dtype_name, loop_dtypes
 from eqfuse.strides import Lies, strides_of
 from eqfuse.tracer import Tracer, lazy, wrap
 
 _WEAK = {"i": int, "f": float, "c": complex}
 OURS: set[Any] = {np.ndarray.__array_ufunc__, Tracer.__array_ufunc__}  # those of arrays that leave the arithmetic to us
-_COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
 
 def lift(value: Any) -> Tracer:
@@ -111,10 +110,12 @@ def elementwise(name: str, *values: Any) -> Tracer:
         return _laid(np.where, (chosen, *values[1:]), tidy.elementwise("where", (condition, *common(values[1:]))))
     operands = [operand(v) for v in values]
     loop = loop_dtypes(name, *promote(operands))
-    if name in _COMPARISONS:
+    if name in COMPARISONS:
         for i, o in enumerate(operands):
             if type(o) is int and loop[i].kind in "iu" and not np.iinfo(loop[i]).min <= o <= np.iinfo(loop[i]).max:
                 return _decided(name, operands, i)
+        if loop[0] != loop[1]:
+            return _of_mixed_signs(name, operands, "iu".index(loop[0].kind))
     if name == "power" and loop[-1].kind in "iu" and type(operands[1]) is int and operands[1] < 0:
         raise ShapeError("integers to negative integer powers are not allowed; cast the base to a float first")
     made = tidy.elementwise(name, [with_dtype(o, d) for o, d in zip(operands, loop, strict=False)])
@@ -131,6 +132,15 @@ def _decided(name: str, operands: list[Any], out_of_range: int) -> Tracer:
     other = operands[1 - out_of_range]
     stand_in = [np.zeros((), other.dtype) if i != out_of_range else o for i, o in enumerate(operands)]
     return wrap(tidy.broadcast_to(const(row(name).meaning(*stand_in)), other.shape))
+
+
+def _of_mixed_signs(name: str, operands: list[Tracer], signed: int) -> Tracer:
+    """A comparison of uint64 with signed integers, where the latter are negative the same for every other value."""
+    unsigned = [with_dtype(o, np.dtype(np.uint64)) for o in operands]
+    compared, negative = wrap(tidy.elementwise(name, unsigned)), operands[signed] < 0
+    of_negative = row(name).meaning(*((-1, 0) if signed == 0 else (0, -1)))
+    made = elementwise("logical_or", compared, negative) if of_negative else compared & ~negative
+    return _laid(np.logical_and, operands, made.node)
 
 
 def common_dtype(values: Sequence[Any]) -> np.dtype:

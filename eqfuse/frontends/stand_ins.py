@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.dtypes import supported
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends import tidy
-from eqfuse.frontends.accepted import PLAIN, supported
+from eqfuse.frontends.accepted import PLAIN
 from eqfuse.frontends.converted import REDUCED, Constant, Joining, ReducingLists, taking_lists
 from eqfuse.frontends.dispatch import call_function, on_values
 from eqfuse.frontends.flat import Flat

@@ -41,6 +41,7 @@ UFUNCS: dict[str, np.ufunc] = {
     "bitwise_invert": np.invert, "bitwise_left_shift": np.left_shift, "bitwise_right_shift": np.right_shift,
     **SPECIAL,
 }  # fmt: skip
+COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
 
 def dtype_name(dtype: Any) -> str:
@@ -79,6 +80,8 @@ def _ufunc_row(name: str, ufunc: np.ufunc) -> Op:
         *wanted, result = loop_dtypes(name, *dtypes)
         if dtypes != wanted[: len(dtypes)]:
             need(False, name, types, f"cast the arguments to {', '.join(d.name for d in wanted)} first")
+        if name in COMPARISONS and dtypes[0] != dtypes[1]:
+            need(False, name, types, "no target compares unsigned with signed integers: see promotion.elementwise")
         return TensorType(result, broadcast(name, types))
 
     takes = f"it takes {ufunc.nin} argument(s)"
