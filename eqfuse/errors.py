@@ -60,7 +60,10 @@ def _is_users(path: str) -> bool:
 
 
 class EqfuseError(Exception):
-    """Base of all errors raised by eqfuse. ``where`` is the user's line, or None."""
+    """Base of all errors raised by eqfuse. ``where`` is the user's line, or None.
+
+    Where NumPy or Python would raise an error of their own, the class here is a kind of that one too.
+    """
 
     def __init__(self, message: str) -> None:
         self.where = user_line()
@@ -68,22 +71,41 @@ class EqfuseError(Exception):
 
 
 class TraceError(EqfuseError):
-    """The function cannot be turned into a graph (data-dependent branch, side effect, unsupported argument)."""
+    """The function cannot be turned into a graph (data-dependent branch, side effect, unsupported argument).
+
+    No kind of Python's own errors: a traced function that catches those must not go on as NumPy never would.
+    """
 
 
-class ShapeError(EqfuseError):
+class ShapeError(EqfuseError, ValueError):
     """Shapes or dtypes do not fit an operator, or differ from those a program was compiled for."""
 
 
-class UnsupportedOp(EqfuseError):
+class DtypeError(ShapeError, TypeError):
+    """A dtype that does not fit: there is no such loop, no common dtype, no such cast."""
+
+
+class BoundsError(ShapeError, IndexError):
+    """An index or an axis that an array does not have."""
+
+
+class RangeError(ShapeError, OverflowError):
+    """A Python number that does not fit the dtype of the array it meets."""
+
+
+class OptionError(EqfuseError, ValueError):
+    """A value that an option does not have, such as ``numerics="fast"``."""
+
+
+class UnsupportedOp(EqfuseError, NotImplementedError):
     """An operator, or an operator on a target, that eqfuse does not have. Names the operator and the missing table."""
 
 
-class LawError(EqfuseError):
+class LawError(EqfuseError, ValueError):
     """A rewrite law is ill-formed, unknown, or changed the type of the program it was applied to."""
 
 
-class MemoryLimitError(EqfuseError):
+class MemoryLimitError(EqfuseError, MemoryError):
     """No plan that was found keeps a call's memory under the limit. `least`: the bytes with which one was found."""
 
     def __init__(self, message: str, least: int) -> None:
@@ -91,5 +113,5 @@ class MemoryLimitError(EqfuseError):
         self.least = least
 
 
-class TargetUnavailable(EqfuseError):
+class TargetUnavailable(EqfuseError, RuntimeError):
     """A target, device, extractor or optional package that does not exist here."""

@@ -289,6 +289,8 @@ def parse(text: str) -> Graph:
                 args = [values[a.id] for a in call.args if isinstance(a, ast.Name)]
                 made = node(call.func.id, args, [attr(a) for a in call.args if not isinstance(a, ast.Name)])
             values[target.id] = made
+    except EqfuseError:
+        raise
     except (AssertionError, SyntaxError, ValueError, KeyError, TypeError) as error:
         raise EqfuseError(f"this is not the text of a graph: {error!r}") from error
     raise EqfuseError("this is not the text of a graph: it returns nothing")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.errors import ShapeError
+from eqfuse.errors import DtypeError, ShapeError
 from eqfuse.frontends.accepted import ndarray
 from eqfuse.ir import Graph, Node
 from eqfuse.ops import row
@@ -52,6 +52,7 @@ def bind(graph: Graph, args: Sequence[Any]) -> dict[Node, np.ndarray]:
         array = ndarray(value, f"the argument {n.attrs[0]!r}")
         if array.dtype != n.dtype or array.shape != n.shape:
             got = f"{array.dtype.name}[{', '.join(map(str, array.shape))}]"
-            raise ShapeError(f"input {n.attrs[0]!r} is {n.type}, an array of {got} was given")
+            misfit = ShapeError if array.dtype == n.dtype else DtypeError
+            raise misfit(f"input {n.attrs[0]!r} is {n.type}, an array of {got} was given")
         values[n] = array
     return values

@@ -71,6 +71,8 @@ def read(text: str, graph: Graph) -> Plan:
         )
         _check(plan)
         return plan
+    except EqfuseError:
+        raise
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
         raise EqfuseError(f"this is not the text of a plan: {type(error).__name__}: {error}") from error
 

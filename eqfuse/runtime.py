@@ -19,7 +19,7 @@ import numpy as np
 from eqfuse.emit.numpy import emit_kernel
 from eqfuse.emit.numpy_library import with_known_places
 from eqfuse.emit.numpy_program import Call, Routine
-from eqfuse.errors import ShapeError
+from eqfuse.errors import DtypeError, ShapeError
 from eqfuse.frontends.accepted import ndarray
 from eqfuse.layout import layout
 from eqfuse.meaning import evaluate
@@ -181,7 +181,8 @@ class Program:
         got = f"{array.dtype.name}[{', '.join(map(str, array.shape))}]"
         if not array.dtype.isnative:
             got = f"in another byte order ({array.dtype.str})"
-        raise ShapeError(
+        misfit = ShapeError if array.dtype == n.dtype else DtypeError
+        raise misfit(
             f"argument {n.attrs[0]!r} is {got}, the program was compiled for {n.type}: convert it, or compile for it "
             "(ef.jit does so by itself)"
         )

@@ -80,6 +80,8 @@ def load(path: str | Path) -> Program:
             names = set(header["laws"])
             program.laws = tuple(law for law in admitted(book(), program.report.numerics) if law.name in names)
         return program
+    except EqfuseError:
+        raise
     except DAMAGE as error:
         raise EqfuseError(f"{path} is not a saved program: {type(error).__name__}: {error}") from error
 

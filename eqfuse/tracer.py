@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.dtypes import castable, supported
-from eqfuse.errors import ShapeError, TraceError, UnsupportedOp, user_place
+from eqfuse.errors import DtypeError, ShapeError, TraceError, UnsupportedOp, user_place
 from eqfuse.frontends import tidy
 from eqfuse.ir import Node, Shape, TensorType, const
 from eqfuse.known import known
@@ -250,7 +250,7 @@ class Tracer(NdarrayFace):
         if isinstance(value, Tracer) and value._storage is self._storage and value._steps == self._steps:
             return  # x[i] += y assigns to x[i] the view that is already changed
         if self._access is Access.SCALAR:
-            raise TraceError(f"a NumPy scalar ({self._type}) does not support item assignment")
+            raise DtypeError(f"a NumPy scalar ({self._type}) does not support item assignment")
         if self._access is Access.READ_ONLY:
             raise TraceError("assignment destination is read-only, as in NumPy: copy the array first (x.copy())")
         new = fitted(value, self._type, casting)
@@ -268,7 +268,7 @@ class Tracer(NdarrayFace):
         if broadcast_shapes(value.shape, self.shape) != self.shape:
             raise ShapeError(f"in-place result of shape {value.shape} does not fit into an array of shape {self.shape}")
         if not castable(value.dtype, self.dtype, casting):
-            raise ShapeError(f"in-place result of {value.dtype} cannot be cast to {self.dtype}; write x = x + y")
+            raise DtypeError(f"in-place result of {value.dtype} cannot be cast to {self.dtype}; write x = x + y")
         self.assign(value)
 
     def _retake(self, view: Tracer) -> None:
@@ -447,7 +447,7 @@ class Tracer(NdarrayFace):
     ) -> Tracer:
         wanted = supported(np.dtype(dtype), "astype")
         if not castable(self.dtype, wanted, casting):
-            raise ShapeError(f"cannot cast {self.dtype} to {wanted} by the rule {casting!r}")
+            raise DtypeError(f"cannot cast {self.dtype} to {wanted} by the rule {casting!r}")
         if not copy and wanted == self.dtype:
             return self.conforming(order)
         return wrap(tidy.cast(self.node, wanted), self._access, lies=self._copied(order, wanted))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.errors import ShapeError, TraceError
+from eqfuse.errors import DtypeError, ShapeError, TraceError
 from eqfuse.frontends.numpy_layout import broadcast_arrays, expand_dims, stack
 from eqfuse.frontends.promotion import common, common_dtype, elementwise, lift, operand, with_dtype
 from eqfuse.frontends.registry import implements
@@ -28,7 +28,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tracer:
     result = lift(default).astype(dtype)
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
         if lift(condition).dtype.kind != "b":
-            raise ShapeError("np.select: every condition must be boolean")
+            raise DtypeError("np.select: every condition must be boolean")
         result = elementwise("where", condition, lift(choice).astype(dtype), result)
     return wrap(result.node, Access.WRITABLE)  # an array even of rank 0
 
@@ -39,7 +39,7 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Trace
     if mode not in ("raise", "wrap", "clip"):
         raise ShapeError(f"np.choose: mode must be raise, wrap or clip, not {mode!r}")
     if not np.can_cast(at.dtype, np.intp):
-        raise ShapeError(f"np.choose: the choice must be an integer, not {at.dtype}")
+        raise DtypeError(f"np.choose: the choice must be an integer, not {at.dtype}")
     at = at.astype(np.intp)
     at, *given = broadcast_arrays(at, *(wrap(n) for n in common(list(choices))))
     if mode == "raise":

@@ -13,7 +13,7 @@ import numpy as np
 import opt_einsum
 
 from eqfuse.dtypes import ADDED
-from eqfuse.errors import ShapeError
+from eqfuse.errors import DtypeError, ShapeError
 from eqfuse.frontends import tidy
 from eqfuse.frontends.numpy_layout import broadcast_to, diagonal, diagonal_view, transpose
 from eqfuse.frontends.numpy_reductions import negative_axes
@@ -132,7 +132,7 @@ def einsum(*operands: Any, optimize: Any = True, dtype: Any = None, casting: str
     equation, *given = _interleaved(operands)
     arrays = [lift(a) for a in given]
     if dtype is None and common_dtype(arrays) in ADDED:
-        raise ShapeError(f"einsum is not defined for {common_dtype(arrays).name}, in NumPy either; use .astype first")
+        raise DtypeError(f"einsum is not defined for {common_dtype(arrays).name}, in NumPy either; use .astype first")
     inputs, output, path = _path(equation, *(a.shape for a in arrays))
     if len(arrays) == 1 and set(inputs) == set(output):  # NumPy gives a view, which can be written to
         view, subscript = _without_repeats(arrays[0], inputs)

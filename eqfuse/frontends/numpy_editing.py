@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.errors import ShapeError
+from eqfuse.errors import BoundsError, ShapeError
 from eqfuse.frontends.accepted import known
 from eqfuse.frontends.numpy_layout import broadcast_to, concatenate, moveaxis, split
 from eqfuse.frontends.numpy_reductions import negative_axes
@@ -36,7 +36,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Tracer:
     try:
         keep[places] = False
     except IndexError as error:
-        raise ShapeError(f"np.delete: {error}") from None
+        raise BoundsError(f"np.delete: {error}") from None
     return lazy.take(x, np.flatnonzero(keep), along)
 
 
@@ -77,7 +77,7 @@ def _inserted(obj: Any, n: int) -> np.ndarray:
     if places.size == 0:
         places = places.astype(np.intp)
     if places.dtype.kind not in "iu" or ((places < -n) | (places > n)).any():
-        raise ShapeError(f"np.insert: places must be integers within an axis of extent {n}, not {places.tolist()}")
+        raise BoundsError(f"np.insert: places must be integers within an axis of extent {n}, not {places.tolist()}")
     return np.where(places < 0, places + n, places)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.errors import ShapeError
+from eqfuse.errors import DtypeError, ShapeError
 from eqfuse.frontends.numpy_reductions import negative_axes
 from eqfuse.frontends.promotion import lift
 from eqfuse.frontends.registry import implements
@@ -30,7 +30,7 @@ def _transform(name: str) -> Transform:
         if n is None:
             n = 2 * (x.shape[along] - 1) if name == "irfft" else x.shape[along]
         if name == "rfft" and x.dtype.kind == "c":
-            raise ShapeError("np.fft.rfft transforms real values; take .real first")
+            raise DtypeError("np.fft.rfft transforms real values; take .real first")
         return wrap(node(name, (x.node,), (operator.index(n), along, norm)))
 
     return call

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
+from eqfuse.errors import BoundsError, DtypeError, ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends import tidy
 from eqfuse.frontends.laid_out import laid_as
-from eqfuse.frontends.numpy_layout import broadcast_shape, broadcast_to, transpose
+from eqfuse.frontends.numpy_layout import broadcast_to, transpose
 from eqfuse.frontends.numpy_reductions import negative_axes, one_axis
 from eqfuse.frontends.promotion import elementwise, fitted, lift
 from eqfuse.frontends.registry import METHODS, implements
@@ -118,7 +118,7 @@ def _array_part(part: Any) -> Any:
         part = np.zeros(0, np.intp)
     array = lift(part)
     if array.dtype.kind not in "iub":
-        raise ShapeError(f"arrays used as indices must be integers, not {array.dtype}")
+        raise BoundsError(f"arrays used as indices must be integers, not {array.dtype}")
     value = array.known() if array.ndim == 0 and array.dtype.kind != "b" else None
     return array if value is None else int(value)
 
@@ -148,7 +148,7 @@ def _expanded(x: Tracer, parts: list[Any]) -> tuple[list[Any], bool]:
         elif part is not None:
             covered += part.ndim if _is_mask(part) else 1
     if covered > x.ndim or len(dots) > 1:
-        raise ShapeError(f"too many indices: {covered} for an array of shape {x.shape}")
+        raise BoundsError(f"too many indices: {covered} for an array of shape {x.shape}")
     at = dots[0] if dots else len(parts)
     whole = [*parts[:at], *[_ALL] * (x.ndim - covered), *parts[at + 1 :]]
     if Tracer not in map(type, parts):
@@ -187,7 +187,7 @@ def _basic(x: Tracer, parts: list[Any]) -> tuple[Tracer, list[tuple[int, Tracer]
             width = part.ndim if part.dtype.kind == "b" else 1
             extents = whole[axis : axis + width]
             if part.dtype.kind == "b" and part.shape != extents:
-                raise ShapeError(f"a mask of shape {part.shape} does not fit the axes of extent {extents} it indexes")
+                raise BoundsError(f"a mask of shape {part.shape} does not fit the axes of extent {extents} it indexes")
             ranges += [(0, n, 1) for n in extents]
             kept += extents
             shape += extents
@@ -206,7 +206,7 @@ def _basic(x: Tracer, parts: list[Any]) -> tuple[Tracer, list[tuple[int, Tracer]
         else:
             at, extent = part, whole[axis]
             if not -extent <= at < extent:
-                raise ShapeError(f"index {at} is out of bounds for axis {axis} with extent {extent}")
+                raise BoundsError(f"index {at} is out of bounds for axis {axis} with extent {extent}")
             ranges.append((at % extent, at % extent + 1, 1))
             kept.append(1)
     steps: list[Step] = [("slice", tuple(ranges))] if ranges != [(0, n, 1) for n in whole] else []
@@ -259,6 +259,10 @@ def _scatter(x: Tracer, arrays: list[tuple[int, Tracer]], value: Any, mode: str)
 def _selected(x: Tracer, arrays: list[tuple[int, Tracer]]) -> tuple[list[int], int, Shape, Tracer]:
     """How integer arrays select from `x`: the order of axes that brings theirs together, where those stand then, the
     shape with these merged into one, and the indices into that one."""
+    try:
+        together = np.broadcast_shapes(*(indices.shape for _, indices in arrays))
+    except ValueError as error:
+        raise BoundsError(f"the arrays used as indices do not fit together: {error}") from None
     axes = [axis for axis, _ in arrays]
     at = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
     rest = [axis for axis in range(x.ndim) if axis not in axes]
@@ -282,7 +286,7 @@ def _selected(x: Tracer, arrays: list[tuple[int, Tracer]]) -> tuple[list[int], i
             flat = flat * extent + (value % extent if value.min(initial=0) < 0 else value)
     if inside is not None:
         flat = elementwise("where", inside, flat, shape[at])  # out of bounds along one axis stays out of bounds
-    return order, at, shape, broadcast_to(flat, broadcast_shape([indices for _, indices in arrays]))
+    return order, at, shape, broadcast_to(flat, together)
 
 
 def _checked(indices: Tracer, extent: int) -> Tracer:
@@ -290,7 +294,7 @@ def _checked(indices: Tracer, extent: int) -> Tracer:
     value = indices.known()
     if value is not None and value.size and not (-extent <= value.min() and value.max() < extent):
         outside = value.min() if value.min() < -extent else value.max()
-        raise ShapeError(f"index {outside} is out of bounds for extent {extent}")
+        raise BoundsError(f"index {outside} is out of bounds for extent {extent}")
     return indices
 
 
@@ -299,7 +303,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: 
     (x, along), at = one_axis(lift(a), axis), lift(indices)
     extent = x.shape[along]
     if at.dtype.kind not in "iu":
-        raise ShapeError(f"np.take needs integer indices, not {at.dtype}")
+        raise DtypeError(f"np.take needs integer indices, not {at.dtype}")
     if mode == "wrap":
         at = at % extent
     elif mode == "clip":

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.linalg._linalg import EighResult, EigResult, QRResult, SlogdetResult, SVDResult
 
 from eqfuse.dtypes import inexact
-from eqfuse.errors import ShapeError, TraceError
+from eqfuse.errors import DtypeError, ShapeError, TraceError
 from eqfuse.frontends import numpy_contractions, numpy_layout, numpy_reductions
 from eqfuse.frontends.numpy_reductions import negative_axes, squared
 from eqfuse.frontends.promotion import elementwise, lift
@@ -31,7 +31,7 @@ def _inexact(function: str, *values: Any) -> list[Tracer]:
     arrays = [lift(v) for v in values]
     for x in arrays:
         if x.dtype == np.float16:
-            raise ShapeError(f"np.linalg.{function}: array type {x.dtype.name} is unsupported in linalg")
+            raise DtypeError(f"np.linalg.{function}: array type {x.dtype.name} is unsupported in linalg")
     single = all(x.dtype.kind in "fc" and real_dtype(x.dtype).itemsize == 4 for x in arrays)
     word = ("c8" if single else "c16") if any(x.dtype.kind == "c" for x in arrays) else "f4" if single else "f8"
     return [x.astype(np.dtype(word)) for x in arrays]

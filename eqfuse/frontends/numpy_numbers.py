@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.dtypes import inexact
-from eqfuse.errors import ShapeError, TraceError
+from eqfuse.errors import DtypeError, ShapeError, TraceError
 from eqfuse.frontends import tidy
 from eqfuse.frontends.numpy_layout import broadcast_to, concatenate, moveaxis
 from eqfuse.frontends.numpy_reductions import negative_axes
@@ -189,7 +189,7 @@ def angle(z: Any, deg: bool = False) -> Tracer:
 def packbits(a: Any, /, axis: int | None = None, bitorder: str = "big") -> Tracer:
     x = lift(a)
     if x.dtype.kind not in "biu":
-        raise ShapeError(f"np.packbits takes integers or bools, not {x.dtype}")
+        raise DtypeError(f"np.packbits takes integers or bools, not {x.dtype}")
     x, weights = x.reshape(-1) if axis is None or x.ndim == 0 else x, _bits(bitorder, 1 << np.arange(8))
     x = moveaxis(x != 0, -1 if axis is None else axis, -1)
     n = x.shape[-1]
@@ -202,7 +202,7 @@ def packbits(a: Any, /, axis: int | None = None, bitorder: str = "big") -> Trace
 def unpackbits(a: Any, /, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Tracer:
     x = lift(a)
     if x.dtype != np.uint8:
-        raise ShapeError(f"np.unpackbits takes uint8, not {x.dtype}")
+        raise DtypeError(f"np.unpackbits takes uint8, not {x.dtype}")
     x = moveaxis(x.reshape(-1) if axis is None or x.ndim == 0 else x, -1 if axis is None else axis, -1)
     bits = (x[..., None] >> _bits(bitorder, np.arange(8))) & np.uint8(1)
     bits = bits.reshape((*x.shape[:-1], x.shape[-1] * 8))

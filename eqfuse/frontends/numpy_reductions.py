@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from eqfuse.dtypes import inexact, kind
-from eqfuse.errors import ShapeError, TraceError
+from eqfuse.errors import BoundsError, ShapeError, TraceError
 from eqfuse.frontends import tidy
 from eqfuse.frontends.promotion import elementwise, lift, operand, with_dtype
 from eqfuse.frontends.registry import implements
@@ -39,7 +39,7 @@ def negative_axes(axis: Axis, rank: int) -> tuple[int, ...]:
     try:
         return tuple(a - rank for a in normalize_axis_tuple(axis, rank))
     except (np.exceptions.AxisError, ValueError) as error:
-        raise ShapeError(f"{error}") from None
+        raise BoundsError(f"{error}") from None
 
 
 def one_axis(x: Tracer, axis: int | None) -> tuple[Tracer, int]:

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.special
 
 from eqfuse.dtypes import FLOAT8, kind, supported
-from eqfuse.errors import ShapeError, UnsupportedOp
+from eqfuse.errors import DtypeError, UnsupportedOp
 from eqfuse.frontends import tidy
 from eqfuse.frontends.promotion import elementwise, lift, operand, promote, with_dtype
 from eqfuse.frontends.registry import METHODS, UFUNCS, title
@@ -59,7 +59,7 @@ def _loop(ufunc: np.ufunc, *seen: Any, **chosen: Any) -> tuple[np.dtype, ...]:
     try:
         loop = ufunc.resolve_dtypes((*seen, *[None] * ufunc.nout), **chosen)
     except TypeError as error:
-        raise ShapeError(f"{title(ufunc)} is not defined for {', '.join(map(dtype_name, seen))}: {error}") from None
+        raise DtypeError(f"{title(ufunc)} is not defined for {', '.join(map(dtype_name, seen))}: {error}") from None
     return tuple(supported(d, f"the loop of {title(ufunc)}") for d in loop)
 
 

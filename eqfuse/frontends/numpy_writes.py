@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.dtypes import kind
-from eqfuse.errors import ShapeError, TraceError
+from eqfuse.errors import DtypeError, ShapeError, TraceError
 from eqfuse.frontends.numpy_indexing import assign_items
 from eqfuse.frontends.numpy_reductions import negative_axes
 from eqfuse.frontends.promotion import elementwise, fitted, lift, operand, with_dtype
@@ -34,7 +34,7 @@ def _written(array: Any, function: str) -> Tracer:
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     x = _written(dst, "np.copyto")
     if type(src) in _KINDS and casting != "unsafe" and _KINDS[type(src)] > "biufc".index(kind(x.dtype)):
-        raise ShapeError(f"np.copyto: cannot cast a Python {type(src).__name__} to {x.dtype} by the rule {casting!r}")
+        raise DtypeError(f"np.copyto: cannot cast a Python {type(src).__name__} to {x.dtype} by the rule {casting!r}")
     x.become(elementwise("where", where, wrap(fitted(src, x.tensor_type, casting)), x))
 
 
@@ -62,7 +62,7 @@ def _masked(array: Any, mask: Any, values: Any, function: str) -> tuple[Tracer, 
     if chosen.size != x.size:
         raise ShapeError(f"{function}: a mask of shape {chosen.shape} does not fit an array of shape {x.shape}")
     if new.ndim and isinstance(values, (Tracer, np.ndarray)) and not np.can_cast(new.dtype, x.dtype):
-        raise ShapeError(f"{function}: {new.dtype} does not fit {x.dtype}; cast the values first")
+        raise DtypeError(f"{function}: {new.dtype} does not fit {x.dtype}; cast the values first")
     return x, chosen.reshape(x.shape), wrap(with_dtype(operand(values), x.dtype))
 
 

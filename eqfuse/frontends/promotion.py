@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.dtypes import castable, inexact
-from eqfuse.errors import ShapeError
+from eqfuse.errors import DtypeError, RangeError, ShapeError
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import plain_array
 from eqfuse.frontends.laid_out import of_elementwise
@@ -63,6 +63,10 @@ def with_dtype(operand: Any, dtype: np.dtype) -> Node:
     try:
         return const(operand, dtype)
     except OverflowError as error:
+        raise RangeError(str(error)) from None
+    except TypeError as error:
+        raise DtypeError(str(error)) from None
+    except ValueError as error:
         raise ShapeError(str(error)) from None
 
 
@@ -70,7 +74,7 @@ def fitted(value: Any, like: TensorType, casting: str = "unsafe") -> Node:
     """`value` as assignment to an array of type `like` takes it: cast, and broadcast."""
     given = operand(value)
     if isinstance(given, Tracer) and not castable(given.dtype, like.dtype, casting):
-        raise ShapeError(f"cannot cast {given.dtype} to {like.dtype} by the rule {casting!r}")
+        raise DtypeError(f"cannot cast {given.dtype} to {like.dtype} by the rule {casting!r}")
     cast = with_dtype(given, like.dtype)
     if cast.shape == like.shape:
         return cast
@@ -154,7 +158,7 @@ def _common_dtype(*seen: Any) -> np.dtype:
         return np.result_type(*(s if isinstance(s, np.dtype) else s(0) for s in seen))
     except TypeError as error:
         names = ", ".join(map(dtype_name, seen))
-        raise ShapeError(f"{names} have no common dtype; use .astype first ({error})") from None
+        raise DtypeError(f"{names} have no common dtype; use .astype first ({error})") from None
 
 
 def common(values: Sequence[Any]) -> list[Node]:

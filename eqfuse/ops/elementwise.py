@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from eqfuse.errors import ShapeError
+from eqfuse.errors import DtypeError
 from eqfuse.ir import TensorType
 from eqfuse.ops.row import Op, Role, Types, need
 from eqfuse.ops.special import SPECIAL
@@ -58,7 +58,7 @@ def loop_dtypes(name: str, *dtypes: Any) -> tuple[np.dtype, ...]:
     try:
         return tuple(ufunc.resolve_dtypes((*dtypes, *[None] * ufunc.nout)))
     except TypeError as error:
-        raise ShapeError(f"{name} is not defined for {', '.join(map(dtype_name, dtypes))}: {error}") from None
+        raise DtypeError(f"{name} is not defined for {', '.join(map(dtype_name, dtypes))}: {error}") from None
 
 
 broadcast_shapes = lru_cache(10_000)(np.broadcast_shapes)

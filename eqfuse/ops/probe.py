@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.errors import ShapeError
+from eqfuse.errors import DtypeError
 
 
 @cache
@@ -19,4 +19,4 @@ def result_dtype(function: Callable[..., Any], *dtypes: np.dtype, rank: int = 1)
             return np.asarray(function(*(np.ones((1,) * rank, d) for d in dtypes))).dtype
         except TypeError as error:
             name = getattr(function, "__name__", "this call")
-            raise ShapeError(f"{name} is not defined for {', '.join(d.name for d in dtypes)}: {error}") from None
+            raise DtypeError(f"{name} is not defined for {', '.join(d.name for d in dtypes)}: {error}") from None

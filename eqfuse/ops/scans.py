@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 
-from eqfuse.errors import ShapeError
+from eqfuse.errors import DtypeError
 from eqfuse.ir import TensorType
 from eqfuse.ops.reductions import _widened
 from eqfuse.ops.row import Op, Role, Types, need
@@ -38,7 +38,7 @@ def reduction_loop(function: str, dtype: np.dtype, wanted: np.dtype | None = Non
     try:
         loop = ufunc.resolve_dtypes((None, dtype, None), casting="unsafe", reduction=True, **chosen)
     except (TypeError, ValueError) as error:
-        raise ShapeError(f"{ufunc.__name__} cannot fold {dtype.name}: {error}") from None
+        raise DtypeError(f"{ufunc.__name__} cannot fold {dtype.name}: {error}") from None
     return loop[1], loop[2]
 
 

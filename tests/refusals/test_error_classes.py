@@ -1,0 +1,141 @@
+"""What NumPy refuses is refused with an error that the same ``except`` catches."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse import errors
+
+PYTHON = (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError, NotImplementedError, AttributeError)
+
+# of x = [[0., 1., 2.], [3., 4., 5.]] in float32, i in int64, u in uint8, b in bool, c in complex128
+REFUSED: dict[str, Callable[..., Any]] = {
+    "no loop for floats": lambda x, i, u, b, c: x & 1,
+    "no loop for bools": lambda x, i, u, b, c: -b,
+    "no subtraction of bools": lambda x, i, u, b, c: b - b,
+    "no floor of complex numbers": lambda x, i, u, b, c: c // 2,
+    "no shift of floats": lambda x, i, u, b, c: x << 1,
+    "no inversion of floats": lambda x, i, u, b, c: ~x,
+    "no gcd of floats": lambda x, i, u, b, c: np.gcd(x, 2),
+    "no dtype of that name": lambda x, i, u, b, c: x.astype("floaty"),
+    "no dtype of that name for a sum": lambda x, i, u, b, c: np.sum(x, dtype="floaty"),
+    "no dtype of that name for zeros": lambda x, i, u, b, c: np.zeros(3, "floaty") + x,
+    "a loop that is not there": lambda x, i, u, b, c: np.add(x, x, dtype=np.int8),
+    "a cast against the rule": lambda x, i, u, b, c: x.astype(np.int8, casting="safe"),
+    "an in-place result of another kind": lambda x, i, u, b, c: np.add(i, 0.5, out=i.copy()),
+    "an in-place operator of another kind": lambda x, i, u, b, c: i.copy().__iadd__(x),
+    "copyto of another kind": lambda x, i, u, b, c: np.copyto(i.copy(), x),
+    "a complex number into an array of floats": lambda x, i, u, b, c: x.copy().__setitem__(0, 1j),
+    "a NaN into an array of integers": lambda x, i, u, b, c: i.copy().__setitem__(0, float("nan")),
+    "a float as an index": lambda x, i, u, b, c: x[1.5],
+    "an array of floats as an index": lambda x, i, u, b, c: x[np.zeros(2)],
+    "floats as places": lambda x, i, u, b, c: np.take(x, np.array([0.5])),
+    "rfft of complex numbers": lambda x, i, u, b, c: np.fft.rfft(c),
+    "packbits of floats": lambda x, i, u, b, c: np.packbits(x),
+    "unpackbits of int64": lambda x, i, u, b, c: np.unpackbits(i),
+    "choose by floats": lambda x, i, u, b, c: np.choose(x, [x, x]),
+    "select by integers": lambda x, i, u, b, c: np.select([i], [x]),
+    "a determinant of half precision": lambda x, i, u, b, c: np.linalg.det((x @ x.T).astype(np.float16)),
+    "shapes that do not broadcast": lambda x, i, u, b, c: x + np.zeros(2),
+    "matmul of extents that differ": lambda x, i, u, b, c: x @ x,
+    "matmul of a scalar": lambda x, i, u, b, c: x @ 2,
+    "reshape to another size": lambda x, i, u, b, c: x.reshape(7),
+    "two unknown extents": lambda x, i, u, b, c: x.reshape(-1, -1),
+    "concatenate of extents that differ": lambda x, i, u, b, c: np.concatenate([x, x[:, :2]], 0),
+    "concatenate of nothing": lambda x, i, u, b, c: np.concatenate([]),
+    "stack of shapes that differ": lambda x, i, u, b, c: np.stack([x, x[0]]),
+    "broadcast_to a smaller shape": lambda x, i, u, b, c: np.broadcast_to(x, (3,)),
+    "split into unequal parts": lambda x, i, u, b, c: np.split(x, 2, axis=1),
+    "the largest of nothing": lambda x, i, u, b, c: x[:0].max(),
+    "argmax of nothing": lambda x, i, u, b, c: np.argmax(x[:0]),
+    "transpose by axes that are not a permutation": lambda x, i, u, b, c: x.transpose(0, 0),
+    "squeeze of an axis that is not 1": lambda x, i, u, b, c: np.squeeze(x, 0),
+    "einsum of extents that differ": lambda x, i, u, b, c: np.einsum("ij,ij->i", x, x.T),
+    "an axis that is not there": lambda x, i, u, b, c: x.sum(axis=2),
+    "an axis twice": lambda x, i, u, b, c: x.sum(axis=(0, 0)),
+    "an axis to move that is not there": lambda x, i, u, b, c: np.moveaxis(x, 3, 0),
+    "an axis to swap that is not there": lambda x, i, u, b, c: np.swapaxes(x, 0, 2),
+    "an axis to sort that is not there": lambda x, i, u, b, c: np.sort(x, axis=5),
+    "an axis to expand that is not there": lambda x, i, u, b, c: np.expand_dims(x, 5),
+    "an axis to concatenate that is not there": lambda x, i, u, b, c: np.concatenate([x, x], 2),
+    "an axis to stack that is not there": lambda x, i, u, b, c: np.stack([x, x], 4),
+    "an axis to flip that is not there": lambda x, i, u, b, c: np.flip(x, 3),
+    "an axis to take from that is not there": lambda x, i, u, b, c: np.take(x, 0, axis=2),
+    "an axis that is a float": lambda x, i, u, b, c: x.sum(axis=0.5),
+    "an index beyond the extent": lambda x, i, u, b, c: x[2],
+    "a negative index beyond the extent": lambda x, i, u, b, c: x[:, -4],
+    "an array index beyond the extent": lambda x, i, u, b, c: x[[0, 5]],
+    "a place beyond the extent": lambda x, i, u, b, c: np.take(x, [7]),
+    "too many indices": lambda x, i, u, b, c: x[0, 0, 0],
+    "two ellipses": lambda x, i, u, b, c: x[..., ...],
+    "a mask of another shape": lambda x, i, u, b, c: x[np.ones(5, bool)],
+    "index arrays that do not broadcast": lambda x, i, u, b, c: x[[0, 1], [0, 1, 2]],
+    "an assignment beyond the extent": lambda x, i, u, b, c: x.copy().__setitem__(4, 0),
+    "an assignment of another shape": lambda x, i, u, b, c: x.copy().__setitem__(0, np.zeros(2)),
+    "deleting what is not there": lambda x, i, u, b, c: np.delete(x, 9),
+    "inserting where nothing is": lambda x, i, u, b, c: np.insert(x, 99, 0),
+    "an assignment to a scalar": lambda x, i, u, b, c: operator.setitem(x[0, 0], (), 1),
+    "the length of a scalar": lambda x, i, u, b, c: len(x.sum()),
+    "an iteration over a scalar": lambda x, i, u, b, c: list(x.sum()),
+    "a number beyond uint8": lambda x, i, u, b, c: u + 300,
+    "a negative number beside uint8": lambda x, i, u, b, c: u * -1,
+    "a number beyond int64": lambda x, i, u, b, c: i + 2**63,
+    "a number beyond float64": lambda x, i, u, b, c: x + 10**400,
+    "a number beyond uint8 assigned": lambda x, i, u, b, c: u.copy().__setitem__(0, 256),
+    "a number beyond uint8 to fill": lambda x, i, u, b, c: u.copy().fill(256),
+    "an infinity assigned to integers": lambda x, i, u, b, c: i.copy().__setitem__(0, float("inf")),
+    "a negative power of integers": lambda x, i, u, b, c: i**-1,
+    "a negative power of integers by the function": lambda x, i, u, b, c: np.power(i, -1),
+    "an argument too many": lambda x, i, u, b, c: np.sum(x, 0, None, None, False, 0, True, 5),
+    "an argument of no such name": lambda x, i, u, b, c: np.sum(x, axes=0),
+    "a mode of no such name": lambda x, i, u, b, c: np.pad(x, 1, mode="nearest"),
+    "a negative count": lambda x, i, u, b, c: np.linspace(x[0, 0], x[0, 1], -2),
+    "an attribute that is not there": lambda x, i, u, b, c: x.shapes,
+    "a method that is not there": lambda x, i, u, b, c: x.softmax(),
+}  # fmt: skip
+
+
+def arguments() -> tuple[np.ndarray, ...]:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    return x, x.astype(np.int64), x.astype(np.uint8), x > 2, x.astype(np.complex128)
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_numpy_refuses_is_refused_so_that_the_same_except_catches_it(case: str) -> None:
+    function = REFUSED[case]
+    with pytest.raises(PYTHON) as numpys:
+        function(*arguments())
+    with pytest.raises(Exception) as ours:
+        ef.trace(function, *arguments())
+    for kind in PYTHON:
+        assert isinstance(ours.value, kind) >= isinstance(numpys.value, kind), (numpys.value, ours.value)
+
+
+def test_every_class_of_errors_is_what_a_user_of_numpy_would_catch() -> None:
+    caught = {
+        errors.ShapeError: ValueError, errors.DtypeError: TypeError, errors.BoundsError: IndexError,
+        errors.RangeError: OverflowError, errors.OptionError: ValueError, errors.UnsupportedOp: NotImplementedError,
+        errors.LawError: ValueError, errors.MemoryLimitError: MemoryError, errors.TargetUnavailable: RuntimeError,
+    }  # fmt: skip
+    for ours, theirs in caught.items():
+        assert issubclass(ours, theirs) and issubclass(ours, ef.EqfuseError)
+    assert {errors.DtypeError.__base__, errors.BoundsError.__base__, errors.RangeError.__base__} == {ef.ShapeError}
+
+
+def test_an_error_of_tracing_itself_is_caught_by_nobody_else() -> None:
+    """Code that tries something and goes on otherwise would go another way than without a trace."""
+
+    def f(x):
+        try:
+            return np.full(2, float(x))
+        except (TypeError, ValueError, ArithmeticError, LookupError, RuntimeError, AttributeError):
+            return np.zeros(2)
+
+    with pytest.raises(ef.TraceError, match=r"float\(\)"):
+        ef.trace(f, np.float64(1.0))
