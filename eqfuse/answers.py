@@ -198,7 +198,8 @@ class Answers:
 
     def meet(self, old: int, new: int) -> int:
         """Of equal values both facts hold. What a law of class APPROXIMATE calls equal may be NaN on one side, where a
-        fact says nothing: once such laws have begun, only what both facts say is kept, and no more is derived."""
+        fact says nothing: once such laws have begun, only what both facts say is kept, and no more is derived, but of
+        what is known when the program is built."""
         return self.number((Fact.join if self.joins else Fact.meet)(self._objects[old], self._objects[new]))
 
     def mirror(self, axes: int) -> int:

@@ -88,7 +88,8 @@ class Guard:
         """Whether what is known of its tensors is enough; `dtype` is that of the first."""
         if self.wanted is not None and not facts[0].within(self.wanted(*facts[1:])):
             return False
-        return self.judged is None or bool(self.judged(dtype, *facts))
+        with np.errstate(all="ignore"):
+            return self.judged is None or bool(self.judged(dtype, *facts))
 
 
 def guard(sentence: str, predicate: Callable[..., bool], *args: Attr | Term) -> Guard:

@@ -14,7 +14,7 @@ RUNGS = ("stopped: ", "  law ", "plan for ", "def ", "segment 0: roots c")
 
 
 def program(x: np.ndarray) -> np.ndarray:
-    return np.tanh(x * 1 + x * 2) + 1
+    return np.tanh(x * np.sin(x) + x * np.cos(x)) + 1
 
 
 @pytest.mark.parametrize("level", range(6))
@@ -35,7 +35,7 @@ def test_the_second_rung_has_the_matches_and_the_time_of_each_law(
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
     ef.compile(program, ef.spec(3000, np.float32))
     printed = capsys.readouterr().err
-    assert re.search(r"law factor_of_sum|law known_factor_of_sum", printed)
+    assert re.search("law factor_of_sum", printed)
     told = [line for line in printed.splitlines() if line.startswith("eqfuse:   law ")]
     assert told and all(re.fullmatch(r"eqfuse:   law \w+ ×\d+, [\d.]+ (µs|ms|s)", line) for line in told)
     assert re.search(r"  laws that never matched, [\d.]+ (µs|ms|s)", printed)

@@ -28,7 +28,7 @@ METHODS: dict[str, tuple[Case, ...]] = {
         lambda x: x.flat[3], lambda x: x.flat[1:4], lambda x: x.flat[[0, -1]], lambda x: x.flat.copy(),
         lambda x: sum(x.flat), lambda x: len(x.flat), lambda x: np.stack(list(x.T.flat)), lambda x: x.T.flat[::2],
         changed(lambda x: x.flat.__setitem__(slice(1, 5), [7, 8])), changed(lambda x: setattr(x, "flat", [1, 2, 3])),
-        changed(lambda x: x.T.flat.__setitem__(2, 9)), changed(lambda x: x.flat.__setitem__([0, 3], x[0, :2])),
+        changed(lambda x: x.T.flat.__setitem__(2, 9)), changed(lambda x: x.flat.__setitem__([0, 3], x[0, :2] + 0)),
     ),
     "all": (lambda x: x.all(), lambda x: x.all(0)), "any": (lambda x: x.any(), lambda x: x.any(-1, keepdims=True)),
     "argmax": (lambda x: x.argmax(), lambda x: x.argmax(1)), "argmin": (lambda x: x.argmin(), lambda x: x.argmin(0)),

@@ -122,8 +122,8 @@ def test_rounding_alone_refutes_a_law_that_claims_the_same_bits() -> None:
 
 @pytest.mark.parametrize(
     "lhs, rhs",
-    [(x + y + z, x + (y + z)), (x - (x - y), y), ((x + 1.5) * y, x * y + y * 1.5), (log(x) + log(y), log(x * y)),
-     ((x + y) @ z, x @ z + y @ z), (x / y / z, x / (y * z))],
+    [(x + y + z, x + (y + z)), ((x + 1.5) * y, x * y + y * 1.5),
+     (log(abs(x)) + log(abs(y)), log(abs(x * y))), (x - (x - y), y)],
 )  # fmt: skip
 def test_what_may_cancel_or_overflow_is_not_as_accurate_though_equal_over_the_reals(lhs: Term, rhs: Term) -> None:
     law = Law("may_cancel", lhs, rhs, exactness=APPROXIMATE)
@@ -133,7 +133,7 @@ def test_what_may_cancel_or_overflow_is_not_as_accurate_though_equal_over_the_re
 
 
 def test_a_law_that_overflows_in_float16_alone_is_told_to_say_so() -> None:
-    law = Law("hoists", (x * y).sum(p), x.sum(p) * y, exactness=REASSOCIATES)
+    law = Law("factors", x * y + x * z, x * (y + z), exactness=REASSOCIATES)
     report = ef.check(law)
     assert not report.ok and "float16=APPROXIMATE" in str(report)
     assert ef.check(replace(law, float16=APPROXIMATE)).ok

@@ -246,6 +246,8 @@ REASSOCIATE: dict[str, Row] = {
 
 # equal where nothing overflows, cancels or leaves a function's domain
 APPROXIMATE: dict[str, Row] = {
+    "x^a x^b = x^(a + b) above 0": (
+        lambda x: (np.abs(x) + 1) ** 1.25 * (np.abs(x) + 1) ** 1.25, lambda x: (np.abs(x) + 1) ** 2.5, [X]),
     "log |x| + log |y| = log |x| |y|": (
         lambda x, y: np.log(np.abs(x)) + np.log(np.abs(y)), lambda x, y: np.log(np.abs(x) * np.abs(y)), [X, Y]),
     "sin(x + y)": (
@@ -265,7 +267,6 @@ APPROXIMATE: dict[str, Row] = {
     "√exp x = exp ½x": (lambda x: np.sqrt(np.exp(x)), lambda x: np.exp(x / 2), [X]),
     "log exp x = x": (lambda x: np.log(np.exp(x)), lambda x: x + 0.0, [X]),
     "log₂ x^3 = 3 log₂ x": (lambda x, y: np.log2(x**y), lambda x, y: y * np.log2(x), [X, Y]),
-    "x^a x^b = x^(a + b)": (lambda x: x**1.25 * x**1.25, lambda x: x**2.5, [X]),
     "exp(y log x) = x^y": (lambda x, y: np.exp(y * np.log(x)), lambda x, y: x**y, [X, Y]),
     "√x² = |x|": (lambda x: np.sqrt(x**2), np.abs, [X]),
     "x^-½ = 1 / √x": (lambda x: np.power(x, F(-0.5)), lambda x: 1 / np.sqrt(x), [X]),
