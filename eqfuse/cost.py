@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eqfuse.hardware import PRICED_AS, Device
-from eqfuse.ir import TensorType
+from eqfuse.ir import Shape, TensorType
 from eqfuse.ops import Role, row
 from eqfuse.ops.updates import uncovered
 from eqfuse.plan import Price
@@ -33,6 +33,7 @@ LIVE = 4  # arrays over the kernel's space of which a tile keeps its part in cac
 class Work:
     """Arithmetic of operators: flops, seconds at full rate, calls (operators that touch data), of which `once` are
     made once a kernel and not once a tile; `whole`: seconds by NumPy calls on whole arrays, one after another.
+    `shared`: seconds of `whole` that BLAS saves by threads of its own.
     """
 
     flops: int
@@ -40,6 +41,7 @@ class Work:
     calls: int
     whole: float = 0.0
     once: int = 0
+    shared: float = 0.0
 
 
 _NOTHING = Work(0, 0.0, 0)
@@ -52,6 +54,9 @@ SLIDING = 30  # NumPy reduces a sliding view element by element: a 2x2 max-pool 
 # rows that NumPy begins in the time of a call: of an elementwise operator, of a sum, of another reduction
 ROWS, SUMS, EXTREMES = 140, 40, 17
 PRODUCTS, NUMBERS = 40, 600  # small matrices of a stack, and operations on them, that take as long as a call
+PRODUCT_ROWS = 128  # of a tile, at least; twice that from DEEP on
+DEEP = 256  # length of the sums from which on the product, not the work around it, decides
+PRODUCT_BYTES = 8 << 20  # ... but a tile of that many rows is no larger than this
 MICRO = 16, 8, 16  # rows, terms of a sum and columns that BLAS computes at once, whether or not they are there
 UNPACKED = ("take", "take_along_axis", "scatter", "cumsum", "searchsorted", "digitize")  # one element after another
 ALONE = 8  # times as long as by blocks
@@ -88,7 +93,8 @@ def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], de
             matrices = 1 if one else math.prod(out.shape[:-2])
             if matrices > 1:  # one call of BLAS, or of that loop, for each
                 seconds += matrices * device.call_seconds / PRODUCTS / device.threads
-        return Work(flops, seconds, 1, _whole(out, types, seconds, device))
+        whole = _whole(out, types, seconds, device)
+        return Work(flops, seconds, 1, whole, shared=_shared(op, out, types, seconds, device, whole))
     if described.role is Role.WINDOW:
         touched = out.size * math.prod(attrs[0])
     elif described.role in (Role.REDUCTION, Role.LIBRARY):
@@ -135,6 +141,17 @@ def _whole(out: TensorType, types: Sequence[TensorType], seconds: float, device:
     return device.call_seconds + max(seconds * device.threads, touched / device.single.bandwidth(touched))
 
 
+def _shared(
+    op: str, out: TensorType, types: Sequence[TensorType], seconds: float, device: Device, whole: float
+) -> float:
+    """How many of the `whole` seconds of a product on one thread BLAS saves on all."""
+    if device.kind == "gpu" or op != "matmul" or out.dtype.name not in BLAS:
+        return 0.0
+    touched = out.nbytes + sum(t.nbytes for t in types)
+    together = device.call_seconds + device.dispatch_seconds + max(seconds, touched / device.bandwidth(touched))
+    return max(0.0, whole - together)
+
+
 def _rows(out: TensorType, types: Sequence[TensorType]) -> float:
     """What it takes NumPy to begin the rows of an elementwise operator, in calls: a row ends where one operand varies
     along an axis and not along the next. Short ones it walks by columns (`eqfuse/emit/numpy_narrow.py`).
@@ -175,16 +192,17 @@ def _padded(rows: int, types: Sequence[TensorType]) -> float:
 
 def total(works: Iterable[Work], reduced: int = -1) -> Work:
     """The work of a kernel. `reduced`: elements of a reduction's result; what is done to as few runs once."""
-    flops, seconds, calls, whole, once = 0, 0.0, 0, 0.0, 0
+    flops, seconds, calls, whole, once, shared = 0, 0.0, 0, 0.0, 0, 0.0
     for w in works:
         flops += w.flops
         seconds += w.seconds
         whole += w.whole
+        shared += w.shared
         if w.calls and w.flops <= reduced:
             once += w.calls
         else:
             calls += w.calls
-    return Work(flops, seconds, calls, whole, once)
+    return Work(flops, seconds, calls, whole, once, shared)
 
 
 def turned(elements: int, itemsize: int, device: Device) -> Work:
@@ -193,6 +211,13 @@ def turned(elements: int, itemsize: int, device: Device) -> Work:
     seconds = elements * device.element_seconds("transpose", _AS_WIDE.get(itemsize, "float64"))
     alone = ALONE if elements * itemsize > device.l2_bytes else 2
     return Work(0, seconds, 0, seconds * device.threads * alone)
+
+
+def product_rows(row: int, depth: int) -> int:
+    """The fewest rows of a product that make a tile: of fewer, it spends its time repacking the right operand.
+
+    `row`: elements of the longest row that a tile holds; `depth`: length of the sums."""
+    return max(1, min(PRODUCT_ROWS * (2 if depth >= DEEP else 1), PRODUCT_BYTES // (4 * max(row, 1))))
 
 
 def _least_tiles(device: Device) -> int:
@@ -238,15 +263,19 @@ def roofline(
     traffic = read + written
     if device.kind == "gpu":
         return _gpu(read, written, done, device)
-    across = state.across(itemsize)
+    turns = [math.prod(state.space)] * state.across(itemsize)
     # alone, a reduction takes the axes in the order in which they lie
-    tiled = _tiled(state) and not (across and state.kind == "reduce" and done.calls + done.once == 1)
-    if tiled and across:
-        done = total([done, *[turned(math.prod(state.space), itemsize, device)] * across])
+    tiled = _tiled(state) and not (turns and state.kind == "reduce" and done.calls + done.once == 1)
+    if state.left is not None:
+        turns += [math.prod(state.left.shape)] * state.left.across(itemsize)
+    if tiled and turns:
+        done = total([done, *[turned(elements, itemsize, device) for elements in turns]])
     # between the kernel that writes a value and the one that reads it lies the traffic of both: hence 2 x
-    memory = traffic / device.bandwidth(2 * traffic)
+    memory = traffic / device.bandwidth(2 * traffic) + _left_in_tiles(state, itemsize, device)
     if not tiled or not tiles_pay(done, traffic, device):
         seconds = max(done.whole, traffic / device.single.bandwidth(2 * traffic))
+    elif state.left is not None and _is_one_tile(state.left, state.space):
+        seconds = max(done.whole - done.shared, memory)
     else:
         least = 1 if state.products else _least_tiles(device)  # few rows of a product are not cut
         tiles = max(least, math.ceil(LIVE * itemsize * math.prod(state.space) / device.tile_bytes))
@@ -264,6 +293,24 @@ def roofline(
 def _tiled(state: State) -> bool:
     """Can the NumPy emitter cut a kernel of `state` into tiles? One row alone it does not."""
     return math.prod(state.reduced) > 1 if state.kind == "row" else state.kind != "library"
+
+
+def _is_one_tile(left: State, product: Shape) -> bool:
+    """Has the `left` operand of a product that a kernel computes too few rows for two tiles? BLAS then has the threads,
+    and what comes before it one."""
+    *stack, rows, depth = left.shape
+    return math.prod(stack) == 1 and rows < 2 * product_rows(max(depth, product[-1]), depth)
+
+
+def _left_in_tiles(state: State, itemsize: int, device: Device) -> float:
+    """What it takes to write and read the left operand of a product in tiles that exceed the nearest cache."""
+    if state.left is None:
+        return 0.0
+    depth, row = state.left.shape[-1], max(state.left.shape[-1], state.space[-1])
+    rows = max(product_rows(row, depth), device.tile_bytes // max(2 * itemsize * row, 1))
+    nbytes = itemsize * math.prod(state.left.shape)
+    tiles = min(itemsize * rows * depth * device.threads, nbytes)
+    return 2 * nbytes * (1 / device.bandwidth(tiles) - 1 / device.bandwidth(0))
 
 
 def _overlapped(memory: float, compute: float) -> float:

@@ -58,7 +58,7 @@ class Ledger:
 
     def total(self, works: Works, reduced: int) -> Work:
         """The work of a kernel. `reduced`: elements of a reduction's result; what is done to as few runs once."""
-        flops, seconds, calls, whole, once = 0, 0.0, 0, 0.0, 0
+        flops, seconds, calls, whole, once, shared = 0, 0.0, 0, 0.0, 0, 0.0
         for times, mask in works.items():
             each_flops, each_seconds = 0, 0.0
             for at in bits(mask):
@@ -66,10 +66,11 @@ class Ledger:
                 each_flops += work.flops
                 each_seconds += work.seconds
                 whole += work.whole
+                shared += work.shared
                 if work.flops * times <= reduced:
                     once += work.calls
                 else:
                     calls += work.calls
             flops += int(each_flops * times)
             seconds += each_seconds * times
-        return Work(flops, seconds, calls, whole, once)
+        return Work(flops, seconds, calls, whole, once, shared)

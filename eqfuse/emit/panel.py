@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from eqfuse.cost import LASTING, LINE, Work, tiles_pay, total, turned, work
+from eqfuse.cost import LASTING, LINE, Work, product_rows, tiles_pay, total, turned, work
 from eqfuse.emit.numpy_temporaries import unreshaped
 from eqfuse.emit.numpy_turn import run_axis
 from eqfuse.emit.order import frugal
@@ -20,9 +20,6 @@ from eqfuse.kinds.state import contiguous
 from eqfuse.ops import Role, row
 from eqfuse.views import leaf_chain, strides_after
 
-PRODUCT_ROWS = 128  # a product of fewer rows spends its time repacking the right operand; twice that from DEEP on
-DEEP = 256  # length of the sums from which on the product, not the work around it, decides
-PRODUCT_BYTES = 8 << 20  # ... but a panel of that many rows is no larger than this
 SHORT = 24  # elements of a row, up to which a tile holds its rows as columns
 NARROW = 64  # elements along the innermost axis; less wastes cache lines
 
@@ -186,7 +183,7 @@ def cut(panel: Panel, row_elements: int, target: int, threads: int, depth: int, 
     volume, at = max(row_elements, 1), len(axes) - 1
     least = 1
     if depth:
-        least = max(1, min(PRODUCT_ROWS * (2 if depth >= DEEP else 1), PRODUCT_BYTES // (4 * volume)))
+        least = product_rows(volume, depth)
     elif axes[-1] == len(panel.extents) - 1:
         least = NARROW
     while at > 0 and volume * panel.extents[axes[at]] <= target:

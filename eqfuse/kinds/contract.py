@@ -59,11 +59,9 @@ def _product(call: Call) -> State | str | None:
         return done
     if matmul and call.types[0].shape[:-2] != call.out.shape[:-2]:
         return "the left operand would be computed once per batch entry"
-    if left.kind == "map":
-        return done
     row = left.kind == "row" and left.axes == (-1,) and left.shape == left.space
-    if matmul and row:
-        return done
+    if left.kind == "map" or (matmul and row):
+        return replace(done, left=left if matmul else None)
     if left.kind == "contract":
         return None
     return f"the result of a kernel of kind {left.kind} is stored before a product reads it"

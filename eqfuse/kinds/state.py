@@ -26,7 +26,8 @@ class State:
     the body holds. `panel`: each row of `space` is computed whole, so a reduction over the last axis may follow.
     `held`: elements of each row that stay on chip between two products. `product`: on a GPU, what the template for
     products would compute; `fused`: it does so, as there is more in the body than a library call takes. `runs`: the
-    axes (negative) along which arrays as large as the value lie in memory.
+    axes (negative) along which arrays as large as the value lie in memory. `left`: on a CPU, the left operand of the
+    product, where the body computes it.
     """
 
     kind: str
@@ -41,6 +42,7 @@ class State:
     product: Product | None = None
     fused: bool = False
     runs: tuple[int, ...] = ()
+    left: State | None = None
 
     @property
     def at_leaf(self) -> bool:

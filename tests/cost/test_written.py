@@ -1,0 +1,68 @@
+"""What laws may not do: make a plan that costs more than the program as written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.emit.numpy import emit_kernel
+from eqfuse.extract.given import priced
+from eqfuse.hardware import DEVICES, Device, datasheet
+from eqfuse.ops import Role, row
+from eqfuse.plan import Kernel, Plan
+from eqfuse.testing.scaled_products import arguments, random_products
+
+CPU = DEVICES["cpu"]
+TALL = ((100_000, 20), (10_000, 300), (4096, 1024), (2000, 50))
+
+
+def taken(function: Callable[..., Any], *shapes: tuple[int, ...], device: Device = CPU) -> float:
+    found = priced(ef.trace(function, *[ef.spec(s, np.float64) for s in shapes]), device)
+    assert not isinstance(found, str), found
+    return found[1].seconds
+
+
+def seconds(plan: Plan) -> float:
+    return sum(k.price.seconds for k in plan.kernels)
+
+
+def elementwise(plan: Plan) -> int:
+    """Elements that operators beside products make."""
+    operators = [n for k in plan.kernels for n in k.body.operators]
+    return sum(n.type.size for n in operators if row(n.op).role is Role.ELEMENTWISE)
+
+
+@pytest.mark.parametrize("shape", TALL)
+def test_a_scale_on_the_transposed_matrix_costs_more_than_one_on_the_vector(shape: tuple[int, int]):
+    n, _ = shape
+    on_vector = taken(lambda X, r: X.T @ r, shape, (n, 1)) + taken(lambda r: r * 2, (n, 1))
+    assert taken(lambda X, r: (X.T * 2) @ r, shape, (n, 1)) > 1.5 * on_vector
+
+
+def test_work_before_a_product_of_too_few_rows_for_two_tiles_is_done_by_one_thread():
+    shapes = (300, 10_000), (10_000, 1)
+    graph = ef.trace(lambda X, w: np.exp(X) @ w, *[ef.spec(s, np.float64) for s in shapes])
+    state, price = priced(graph, CPU)  # type: ignore[misc]
+    assert price.seconds > 3_000_000 * CPU.single.element_seconds("exp", "float64")
+    assert "share" not in emit_kernel(Kernel(state.kind, graph, (), (), price), CPU).source
+
+
+@pytest.mark.parametrize("device", [CPU, CPU.one_thread(), datasheet("a100")], ids=["cpu", "one thread", "a100"])
+@pytest.mark.parametrize("shape", TALL)
+def test_laws_move_no_scale_onto_the_large_operand(shape: tuple[int, int], device: Device):
+    """The plan is no dearer than that of the program as written; on a CPU, which hides no work behind memory, it
+    computes no matrix more."""
+    rng = np.random.default_rng(math.prod(shape))
+    for _ in range(2):
+        text, function = random_products(rng)
+        graph = ef.trace(function, *[ef.spec(a.shape, a.dtype) for a in arguments(rng, *shape)])
+        plan = ef.extract(ef.saturate(graph), target=device)
+        written = ef.extract(ef.saturate(graph, laws="none"), target=device)
+        assert seconds(plan) <= seconds(written) * (1 + 1e-9), text
+        more = elementwise(plan) - elementwise(written)
+        assert device.kind == "gpu" or more < math.prod(shape) / 2, text
