@@ -23,6 +23,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from eqfuse.cost import BLAS
+from eqfuse.dtypes import kind
 from eqfuse.emit.numpy_ops import JOINS
 from eqfuse.emit.numpy_turn import ROOM, turned
 from eqfuse.errors import TargetUnavailable, UnsupportedOp
@@ -34,6 +35,7 @@ from eqfuse.ops.special import SPECIAL
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int64")
 TURNED = 512  # rows and columns of the array that is transposed
+VALUES = 2  # to be raised where `_values` changes: profiles kept before are measured again
 ELEMENTS = 16384  # per measured call: three float32 arrays fill 192 KiB, a usual tile
 
 # Operators without a call of their own: the one they are priced as.
@@ -51,6 +53,13 @@ _IN_PROPORTION = dict.fromkeys(SPECIAL, "erf") | {
     for name, op in TABLE.items()
     if op.role is Role.LIBRARY and name not in SAME_AS and name not in _MEASURED_CALLS
 }
+# Operators that are not defined everywhere: where their values lie, and the signs these have. What a power does to
+# negative numbers it does to whole exponents alone (`whole_power`); others give NaN.
+_DOMAINS = dict.fromkeys(("sqrt", "log", "log2", "log10", "power"), (0.1, 3.0, (1,))) | {
+    "asin": (0.1, 0.9, (-1, 1)), "acos": (0.1, 0.9, (-1, 1)), "atanh": (0.1, 0.9, (-1, 1)),
+    "log1p": (0.1, 0.9, (-1, 1)), "acosh": (1.1, 3.0, (1,)), "prod": (0.9, 1.1, (-1, 1)),
+}  # fmt: skip
+_NATURAL = ("power", "bitwise_left_shift", "bitwise_right_shift")  # of integers: defined for no negative second operand
 _FREE = frozenset(GROUPS[0].ops.split())
 
 
@@ -76,8 +85,8 @@ def load() -> Device:
 
 
 def profile_path() -> Path:
-    """Where this CPU's profile lives. The name changes with the CPU, its thread count, and what is measured."""
-    key = f"{cpu_name()}|{thread_count()}|{sorted(_USUAL)}|{sorted(_FREE)}|{list(Device.__dataclass_fields__)}"
+    """Where this CPU's profile lives. The name changes with the CPU, its threads, and what is measured on what."""
+    key = f"{VALUES}|{cpu_name()}|{thread_count()}|{sorted(_USUAL)}|{sorted(_FREE)}|{list(Device.__dataclass_fields__)}"
     return cache_dir() / "devices" / f"cpu-{hashlib.sha256(key.encode()).hexdigest()[:12]}.json"
 
 
@@ -142,6 +151,7 @@ def measure(quick: bool) -> Device:
         seconds[op] = seconds[as_op]
     for op, other in _IN_PROPORTION.items():
         seconds[op] = tuple((dtype, s * _USUAL[op] / _USUAL[other]) for dtype, s in seconds[other])
+    seconds["whole_power"] = _elements("whole_power", call, stop_after)
     seconds["vecdot"] = tuple((dtype, _dotted(np.dtype(dtype), stop_after)) for dtype in BLAS)
     seconds["transpose"] = tuple((dtype, _transposed(np.dtype(dtype), stop_after)) for dtype in DTYPES)
     for op in _FREE:
@@ -198,11 +208,13 @@ def _elements(op: str, call_seconds: float, stop_after: float) -> Rates:
 
 def _call(op: str, dtype: np.dtype) -> Callable[[], Any]:
     """One NumPy call of the operator over ELEMENTS elements, writing into an array that exists where NumPy can."""
-    x = _values(dtype)
+    x = _values(op, dtype)
+    if op == "whole_power":
+        if kind(dtype) != "f":
+            raise TypeError("a power of integers is one whatever the exponent")
+        return partial(np.power, x, dtype.type(3), out=np.empty_like(x))
     if op in UFUNCS:
-        if op in ("erf", "erfc"):  # two formulas, which meet at 1: real data takes both
-            x = 3 * x
-        arguments = [x + x.dtype.type(op == "acosh")] * UFUNCS[op].nin
+        arguments = [x, x[::-1].copy()][: UFUNCS[op].nin]
         if op == "ldexp":
             arguments[1] = np.ones(ELEMENTS, np.int32)
         return partial(UFUNCS[op], *arguments, out=UFUNCS[op](*arguments))
@@ -231,11 +243,15 @@ def _call(op: str, dtype: np.dtype) -> Callable[[], Any]:
 
 
 @cache
-def _values(dtype: np.dtype) -> np.ndarray:
-    """Values in the domain of every function but acosh, in no order that a branch predictor could learn."""
+def _values(op: str, dtype: np.dtype) -> np.ndarray:
+    """Values of both signs and of usual size, as far as the domain of `op` allows, in no order that a branch predictor
+    could learn."""
     random = np.random.default_rng(0)
-    integers = dtype.kind == "i"
-    return (random.integers(1, 9, ELEMENTS) if integers else random.uniform(0.1, 0.9, ELEMENTS)).astype(dtype)
+    least, most, signs = _DOMAINS.get(op, (0.1, 3.0, (-1, 1)))
+    if dtype.kind == "i":
+        least, most = 1, 9
+        signs = (1,) if op in _NATURAL else signs
+    return (random.uniform(least, most, ELEMENTS) * random.choice(signs, ELEMENTS)).astype(dtype)
 
 
 def _transposed(dtype: np.dtype, stop_after: float) -> float:
@@ -247,7 +263,7 @@ def _transposed(dtype: np.dtype, stop_after: float) -> float:
 
 def _dotted(dtype: np.dtype, stop_after: float) -> float:
     """Seconds per element of the dot products of rows with ones, on one thread."""
-    rows = _values(dtype).reshape(16, -1)
+    rows = _values("vecdot", dtype).reshape(16, -1)
     return _seconds(partial(np.vecdot, rows, np.ones_like(rows[0]), np.empty(16, dtype)), stop_after) / rows.size
 
 

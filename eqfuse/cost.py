@@ -15,8 +15,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from eqfuse.dtypes import kind
 from eqfuse.hardware import PRICED_AS, Device
-from eqfuse.ir import Shape, TensorType
+from eqfuse.ir import Literal, Shape, TensorType
 from eqfuse.ops import Role, row
 from eqfuse.ops.updates import uncovered
 from eqfuse.plan import Price
@@ -63,13 +64,18 @@ ALONE = 8  # times as long as by blocks
 _AS_WIDE = {1: "int8", 2: "float16", 4: "float32", 8: "float64", 16: "complex128"}
 JOINED = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 BLAS = ("float32", "float64")
+SHORT_CUTS = (-1.0, 0.0, 1.0, 2.0)  # exponents that NumPy does not take a power for
 DOT_FROM, DOT_TO = 32, 8192  # lengths that a tile sums as dot products; OpenBLAS splits longer ones among threads
 
 
-def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device, apart: int = 0) -> Work:
+def work(
+    op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device, apart: int = 0,
+    literal: Literal | None = None,
+) -> Work:  # fmt: skip
     """What one application of `op` costs to compute, all threads at work.
 
     `apart`: elements of its operands that lie a cache line or more from the one before; of a view, those it copies.
+    `literal`: the last operand, where it is a constant.
     """
     described = row(op)
     if described.role in (Role.LEAF, Role.VIEW):
@@ -106,7 +112,7 @@ def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], de
     by_columns = described.role is Role.REDUCTION and device.kind == "cpu" and -1 not in attrs[0]
     if by_columns:
         op = JOINED.get(op, op)  # one row after another is joined to the result
-    seconds = touched * device.element_seconds(op, dtype)
+    seconds = touched * device.element_seconds(_priced_as(op, literal), dtype)
     if op in UNPACKED and dtype in PRICED_AS and device.kind == "cpu":  # small integers are no faster
         seconds = touched * device.element_seconds(op, PRICED_AS[dtype][0])
     if op == "scatter":  # a copy, and then one value after another
@@ -125,6 +131,15 @@ def work(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], de
     elif described.role is Role.ELEMENTWISE:
         whole += _rows(out, types) * device.call_seconds
     return Work(flops, seconds, 1, whole)
+
+
+def _priced_as(op: str, literal: Literal | None) -> str:
+    """The row of the profile for `op` with this last operand. A whole power of a negative number leaves the vector code
+    of a CPU's library; NumPy has other loops for a few."""
+    if op == "power" and literal is not None and literal.array.size == 1 and kind(literal.array.dtype) == "f":
+        exponent = float(literal.array.item())
+        return "whole_power" if exponent.is_integer() and exponent not in SHORT_CUTS else op
+    return op
 
 
 def _is_dot(axes: Sequence[int], x: TensorType) -> bool:

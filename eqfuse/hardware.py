@@ -229,6 +229,7 @@ GROUPS = (
     Group("erf erfc", 66, 7.0),  # about 25 FMA + 1 special function (gpu.md 5)
     Group("asin acos acosh atanh hypot", 66, 4.0),
     Group("power atan2 logaddexp", 110, 1.0),
+    Group("whole_power", 110, 48.0),  # x**3 and the like of numbers of both signs (NumPy 2.4 on Zen 5)
     Group("floor_divide remainder", 40, 6.0),
     Group("gcd lcm", 200, 20.0),
     Group("sort argsort partition argpartition lexsort searchsorted digitize isin", 200, 10.0),

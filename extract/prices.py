@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from eqfuse.cost import work
 from eqfuse.extract.ledger import Ledger, Works
@@ -26,6 +27,7 @@ class Prices:
         self._ledger = Ledger()
         self._numbers: dict[tuple[int, ENode, int], int] = {}
         self.sizes = [c.type.nbytes for c in classes]  # bytes
+        self._literals: list[Any] = [next((n.attrs[0] for n in c.nodes if n.op == "const"), None) for c in classes]
         self._views: dict[int, dict[int, int]] = {}  # of an array, those that are smaller than it: their bytes
 
     def number(self, of: int, enode: ENode, apart: int) -> int:
@@ -34,7 +36,8 @@ class Prices:
         found = self._numbers.get(key)
         if found is None:
             types = [self._classes[a].type for a in enode.args]
-            done = work(enode.op, enode.attrs, self._classes[of].type, types, self._device, apart)
+            literal = self._literals[enode.args[-1]] if enode.args else None
+            done = work(enode.op, enode.attrs, self._classes[of].type, types, self._device, apart, literal)
             found = self._numbers[key] = self._ledger.enter(done)
         return found
 

@@ -264,4 +264,5 @@ def worth_tiling(body: Graph, device: Device) -> bool:
 
 
 def _work(n: Node, device: Device) -> Work:
-    return work(n.op, n.attrs, n.type, [a.type for a in n.args], device)
+    literal = n.args[-1].attrs[0] if n.args and n.args[-1].op == "const" else None
+    return work(n.op, n.attrs, n.type, [a.type for a in n.args], device, literal=literal)  # type: ignore[arg-type]

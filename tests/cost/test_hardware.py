@@ -6,13 +6,19 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+import eqfuse as ef
 from eqfuse import calibrate
+from eqfuse.cost import work
 from eqfuse.errors import TargetUnavailable, UnsupportedOp
 from eqfuse.hardware import ARTICLE, DEVICES, SHEETS, Device, datasheet, device, this_cpu
+from eqfuse.ir import Literal, TensorType
 from eqfuse.ops import TABLE, Role
+from eqfuse.ops.elementwise import UFUNCS
 
 PRICED = [name for name, op in TABLE.items() if op.role is not Role.CONTRACTION]
 
@@ -226,3 +232,42 @@ def test_a_cache_that_cannot_be_written_is_only_a_warning(
     monkeypatch.setattr(calibrate, "measure", lambda quick: measured)
     with pytest.warns(UserWarning, match="cannot be kept"):
         assert this_cpu() == measured
+
+
+def test_whole_powers_are_measured_on_numbers_of_both_signs() -> None:
+    """`libm` raises a negative number to a whole power outside of its vector code."""
+    x = calibrate._values("whole_power", np.dtype(np.float32))
+    assert 0.4 < (x < 0).mean() < 0.6
+    assert (calibrate._values("power", np.dtype(np.float32)) > 0).all()  # what is not whole has no other domain
+
+
+@pytest.mark.parametrize("op", sorted(op for op in calibrate._measured_ops() if op in UFUNCS))
+def test_an_operator_is_measured_on_numbers_for_which_it_is_defined(op: str) -> None:
+    try:
+        call = calibrate._call(op, np.dtype(np.float32))
+    except TypeError:  # of integers
+        call = calibrate._call(op, np.dtype(np.int64))
+    with np.errstate(invalid="raise", divide="raise", over="raise"):
+        call()
+
+
+@pytest.mark.parametrize("numerics", ["reassociate", "approximate"])
+@pytest.mark.parametrize("written", ["products", "a power"])
+def test_a_cube_of_numbers_of_both_signs_is_products(written: str, numerics: str) -> None:
+    """As in GELU by tanh."""
+
+    def gelu(x: Any) -> Any:
+        cube = x**3 if written == "a power" else x * x * x
+        return x / 2 * (1 + np.tanh(0.8 * (x + 0.045 * cube)))
+
+    for shape in ((1024, 1024), (100,)):
+        graph = ef.trace(gelu, ef.spec(shape, np.float32))
+        plan = ef.extract(ef.saturate(graph, numerics=numerics), target=DEVICES["cpu"])
+        assert "power" not in [n.op for k in plan.kernels for n in k.body.operators]
+
+
+def test_a_whole_power_has_a_price_of_its_own_but_for_those_that_numpy_takes_otherwise() -> None:
+    cpu, x = DEVICES["cpu"], TensorType(np.dtype(np.float32), (1000,))
+    by = {e: work("power", (), x, [x, x], cpu, literal=Literal(np.float32(e))).seconds for e in (2, 2.5, 3, -2, 7)}
+    assert by[2] == by[2.5] == work("power", (), x, [x, x], cpu).seconds
+    assert by[3] == by[-2] == by[7] == 1000 * cpu.element_seconds("whole_power", "float32") > 10 * by[2]
