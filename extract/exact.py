@@ -1,7 +1,8 @@
 """exact: the optimum over the candidates of `flow`, by integer programming, or how far from it the result is at most.
 
-Promise: never worse than `flow`; `Cover.bound` is a price that no choice among the candidates can beat. These are the
-same ones whatever the budget, and more of it never makes the plan dearer or the bound worse; a budget that is spent
+Promise: never worse than `flow`; `Cover.bound` is a price that no choice among the candidates can beat. The cover is
+the cheapest that was found, or one within `near.NEAR` of it that is nearer to the program as written. The candidates are
+the same whatever the budget, and more of it never makes the plan dearer or the bound worse; a budget that is spent
 before they are found gives the plan of `flow` without a bound.
 In: a saturated `Segment`, a `Device`. Out: a `Cover`. A column is a candidate kernel of one or several outputs. A class
 that a chosen kernel reads is computed by one; one row says so for every (class that is computed, class it reads), which
@@ -18,6 +19,7 @@ from eqfuse.extract.columns import Column, Columns
 from eqfuse.extract.cover import Cover, producers_first
 from eqfuse.extract.cuts import Grammar
 from eqfuse.extract.flow import search
+from eqfuse.extract.near import nearest
 from eqfuse.hardware import Device
 from eqfuse.space import Segment
 
@@ -27,7 +29,16 @@ ROUNDS = 200  # of refusing circles
 
 
 def extract(segment: Segment, device: Device, seconds: float = SECONDS) -> Cover:
-    """The cheapest cover, or the best of the search and `flow`, with a bound; the search for it takes `seconds`."""
+    """The cheapest cover, or one about as cheap that is nearer to the program as written, with a bound on what any can
+    cost; the search for it takes `seconds`."""
+    best, covers = optimum(segment, device, seconds)
+    chosen = nearest([best, *covers], segment)
+    chosen.bound = best.bound
+    return chosen
+
+
+def optimum(segment: Segment, device: Device, seconds: float = SECONDS) -> tuple[Cover, list[Cover]]:
+    """The cheapest cover, or the best of the search and `flow`, with a bound; and the others that were met."""
     best, candidates, covers = search(segment, device)
     grammar = candidates.grammar
     roots = Cover(grammar, grammar.segment.roots).roots
@@ -50,7 +61,7 @@ def extract(segment: Segment, device: Device, seconds: float = SECONDS) -> Cover
             break
         program.rows.append(_refused(circle, columns))
     best.bound = min(bound, best.cost)
-    return best
+    return best, covers
 
 
 def _circle(chosen: Sequence[Column], grammar: Grammar) -> list[int]:

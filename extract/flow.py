@@ -1,8 +1,8 @@
 """flow: area flow, exact area with compound moves, merging and regrouping; from every greedy plan as well.
 
-Promise: never worse in predicted time than the best plan of the fusers of `greedy.py` for the program as written or
-simplified (of a small one, for the one whose operators cost least as well), nor than a kernel per operator; no bound on
-the gap to the optimum.
+Promise: never worse in predicted time than the best plan of the fusers of `greedy.py` for the program as written, nor
+than a kernel per operator; nor, by more than `near.NEAR`, than theirs for it simplified (of a small one, for the one
+whose operators cost least as well); no bound on the gap to the optimum.
 In: a saturated `Segment`, a `Device`. Out: a `Cover`. The recipe is technology mapping with choices.
 """
 
@@ -15,6 +15,7 @@ from eqfuse.extract.cuts import Grammar
 from eqfuse.extract.enumerate import Candidates
 from eqfuse.extract.improve import State, improve
 from eqfuse.extract.merge import merge
+from eqfuse.extract.near import nearest
 from eqfuse.extract.operators import cheapest
 from eqfuse.extract.plain import plains
 from eqfuse.extract.regroup import regroup
@@ -28,12 +29,14 @@ FEW = 500  # classes, up to which the program whose operators cost least is a st
 
 
 def extract(segment: Segment, device: Device) -> Cover:
-    """The best cover over all starts: area flow from each pass, each greedy plan, and the fusers' plans as they are."""
-    return search(segment, device)[0]
+    """The best cover over all starts: area flow from each pass, each greedy plan, and the fusers' plans as they are.
+    Of those that cost about the same, the nearest to the program as written."""
+    _, _, covers = search(segment, device)
+    return nearest(covers, segment)
 
 
 def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Cover]]:
-    """The best cover, the candidates that it was chosen from, and the other covers that were met."""
+    """The cheapest cover, the candidates that it was chosen from, and all covers that were met."""
     grammar = Grammar(segment, device)
     equal = {s.graph.outputs: s for s in (segment, simplified(segment))}
     if len(segment.classes) <= FEW and any(len(c.nodes) > 1 for c in segment.classes):

@@ -45,9 +45,9 @@ def seconds(plan: Plan) -> float:
     return sum(k.price.seconds for k in plan.kernels)
 
 
-def agrees(function: Any, *shapes: tuple[int, ...]) -> None:
+def agrees(function: Any, *shapes: tuple[int, ...], size: float = 1) -> None:
     """Does the NumPy program give the answers of the function?"""
-    arrays = weights(*shapes)
+    arrays = [a * size for a in weights(*shapes)]
     for got, wanted in zip(ef.compile(function, *arrays, target="numpy")(*arrays), function(*arrays), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
@@ -158,7 +158,7 @@ def test_rows_of_one_array_that_meet_one_matrix_are_not_copied_together(steps: i
     assert products(plan).count((16, 128)) == steps  # of the state
     assert max(math.prod(shape) for shape in products(plan)) == steps * 16 * 128
     assert "concat" not in {n.op for k in plan.kernels for n in k.body.operators}
-    agrees(recurrent, *shapes)
+    agrees(recurrent, *shapes, size=0.05)  # larger weights make chaos of it: NumPy in float32 and float64 differ by 2
 
 
 def test_strict_numerics_and_no_laws_leave_every_product_alone() -> None:
