@@ -20,7 +20,7 @@ from eqfuse.errors import LawError
 from eqfuse.garbage import uncollected
 from eqfuse.ir import Graph, Literal, Node, TensorType, input_node, node, topological
 from eqfuse.ops import row
-from eqfuse.rewrites import COMMUTATIVE, Law
+from eqfuse.rewrites import APPROXIMATE, COMMUTATIVE, Law
 from eqfuse.rewrites.own import usable
 from eqfuse.rewrites.rule import Rule, compile_law, reads
 from eqfuse.rewrites.side_by_side import PARTS, parts
@@ -112,10 +112,14 @@ class Saturation:
 
     `reason` then says which. `fired` counts the matches of each law and `seconds` is the time it took (`Engine.round`);
     `sizes` has the nodes before each round and after the last.
+
+    Laws of class APPROXIMATE begin where the others have ended, with rounds of their own and room for half as many nodes
+    at least: no facts are derived any more once they have begun, and the others would find less.
     """
 
     def __init__(self, engine: Engine, rules: Sequence[Rule], budget: Budget, start: float) -> None:
-        engine.load(rules)
+        self._approximate = [rule for rule in rules if rule.law.exactness is APPROXIMATE]
+        engine.load([rule for rule in rules if rule.law.exactness is not APPROXIMATE])
         self._engine, self._budget, self._start = engine, budget, start
         self._most = max(4000, 4 * engine.size) if budget.nodes is None else budget.nodes
         self._law_of = {rule.name: rule.law.name for rule in rules}
@@ -125,8 +129,16 @@ class Saturation:
         self.reason = "rounds"
 
     def __iter__(self) -> Iterator[None]:
+        yield from self._rounds()
+        if self._approximate:
+            self._engine.load(self._approximate)
+            self._most = max(self._most, self.sizes[-1] + self._most // 2)
+            yield from self._rounds()
+
+    def _rounds(self) -> Iterator[None]:
         engine, budget, sizes, back_off = self._engine, self._budget, self.sizes, BackOff()
-        while len(sizes) <= budget.rounds:
+        self.reason = "rounds"
+        for _ in range(budget.rounds):
             if time.thread_time() - self._start > budget.seconds:
                 self.reason = "seconds"
                 return

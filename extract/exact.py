@@ -1,7 +1,7 @@
 """exact: the optimum over the candidates of `flow`, by integer programming, or how far from it the result is at most.
 
 Promise: never worse than `flow`; `Cover.bound` is a price that no choice among the candidates can beat. The cover is
-the cheapest that was found, or one within `near.NEAR` of it that is nearer to the program as written. The candidates are
+the cheapest that was found, or one within `near.NEAR` of it that is nearer to the program as written. Candidates are
 the same whatever the budget, and more of it never makes the plan dearer or the bound worse; a budget that is spent
 before they are found gives the plan of `flow` without a bound.
 In: a saturated `Segment`, a `Device`. Out: a `Cover`. A column is a candidate kernel of one or several outputs. A class

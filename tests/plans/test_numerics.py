@@ -1,0 +1,79 @@
+"""Laws that may do more never make a plan dearer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.extract import choose, flow
+from eqfuse.extract.near import NEAR
+from eqfuse.hardware import DEVICES
+from eqfuse.ir import Graph
+from eqfuse.plan import Plan
+from eqfuse.space import Space
+from eqfuse.testing.random_graphs import random_graph
+from eqfuse.testing.suite import GRAPHS
+
+NUMERICS = ("strict", "reassociate", "approximate")
+PROGRAMS: dict[str, tuple[Callable[[Any], Any], type]] = {
+    "the square of a magnitude": (lambda x: np.abs(x) ** 2, np.float16),
+    "clips after a cast": (lambda x: np.clip(np.clip(np.clip(x.astype("f4"), -3, 3), 0, 1) * 255, 0, 255), np.uint8),
+    "a root of squares": (lambda x: np.sqrt(np.abs(x) ** 2 + np.exp(x) * np.exp(x)), np.float32),
+}
+
+
+def seconds(plan: Plan) -> float:
+    return sum(k.price.seconds for k in plan.kernels)
+
+
+def cheapest(space: Space, device: str) -> float:
+    return sum(flow.search(segment, DEVICES[device])[0].cost for segment in space.segments)
+
+
+def never_dearer(graph: Graph) -> None:
+    spaces = [ef.saturate(graph, numerics=numerics) for numerics in NUMERICS]
+    for device in ("cpu", "a100"):
+        strict, default, approximate = (cheapest(space, device) for space in spaces)
+        assert approximate <= default * (1 + 1e-9) and default <= strict * (1 + 1e-9), device
+        plans = [seconds(choose(space, DEVICES[device], proved=False)) for space in spaces]
+        assert plans[2] <= plans[1] * (1 + NEAR) and plans[1] <= plans[0] * (1 + NEAR), device
+
+
+def of_suite(id: str) -> Graph:
+    function, types = GRAPHS[id].program(small=False)
+    return ef.trace(function, *[ef.spec(t.shape, t.dtype) for t in types])
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_looser_numerics_are_never_dearer(name: str) -> None:
+    function, dtype = PROGRAMS[name]
+    never_dearer(ef.trace(function, ef.spec((1024, 1024), dtype)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_looser_numerics_are_never_dearer_for_random_programs(seed: int) -> None:
+    never_dearer(random_graph(np.random.default_rng(seed), operators=12, extents=(64, 1, 500))[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4, 60))
+def test_looser_numerics_are_never_dearer_for_many_random_programs(seed: int) -> None:
+    never_dearer(random_graph(np.random.default_rng(seed), operators=12, extents=(64, 1, 500))[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("id", GRAPHS)
+def test_looser_numerics_are_never_dearer_for_the_suite(id: str) -> None:
+    never_dearer(of_suite(id))
+
+
+def test_approximate_laws_begin_where_the_others_have_ended() -> None:
+    """Facts are derived for what the others make, so that nothing they find is missing."""
+    function, dtype = PROGRAMS["the square of a magnitude"]
+    graph = ef.trace(function, ef.spec((8, 8), dtype))
+    default, approximate = (ef.saturate(graph, numerics=n).laws_fired for n in ("reassociate", "approximate"))
+    assert default.items() <= approximate.items() and "abs_of_nonnegative" in default
