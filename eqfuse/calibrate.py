@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import date
 from functools import cache, partial
 from itertools import accumulate
@@ -32,9 +33,12 @@ from eqfuse.hardware import DEVICES, GROUPS, Device, Levels, Rates
 from eqfuse.ops import TABLE, Role
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.special import SPECIAL
+from eqfuse.quiet import Watch, together
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int64")
 TURNED = 512  # rows and columns of the array that is transposed
+ATTEMPTS = 2  # at a quick measurement, where the machine is busy
+AGAIN = 3600.0  # seconds after which what was measured on a busy machine is measured again
 VALUES = 2  # to be raised where `_values` changes: profiles kept before are measured again
 ELEMENTS = 16384  # per measured call: three float32 arrays fill 192 KiB, a usual tile
 
@@ -72,15 +76,26 @@ class Caches(NamedTuple):
 
 
 def calibrate(quick: bool = False) -> Device:
-    """Measure this CPU and keep the profile, in place of an earlier one. At most 0.3 s when quick, else 20 s."""
-    measured = measure(quick)
-    _store(measured, replace=True)
+    """Measure this CPU and keep the profile, in place of an earlier one. A third of a second when quick, else 20 s.
+
+    On a busy machine, of which there is a warning, an earlier profile stays; where there is none, `load` says what is
+    used.
+    """
+    measured, trouble = _measured(quick)
     _load.cache_clear()
-    return measured
+    if trouble is None:
+        return _store(measured, replace=True)
+    _warn_busy(trouble)
+    if not profile_path().exists():
+        _store_for_now(measured)
+    return load()
 
 
 def load() -> Device:
-    """The stored profile of this CPU; where there is none, or a damaged one, a quick estimate, which is then stored."""
+    """The stored profile of this CPU; where there is none, or a damaged one, a quick estimate, which is then stored.
+
+    What was measured while other programs were at work is used by this process, and for AGAIN seconds by others.
+    """
     return _load(profile_path())
 
 
@@ -95,15 +110,57 @@ def _load(path: Path) -> Device:
     try:
         return Device.from_json(path.read_text())
     except OSError:
-        return _store(measure(quick=True), replace=False)
+        return _estimated(path, replace=False)
     except (TargetUnavailable, UnicodeDecodeError) as error:
         set_aside(path, "device profile", error, stacklevel=5)
-        return _store(measure(quick=True), replace=True)
+        return _estimated(path, replace=True)
+
+
+def _estimated(path: Path, replace: bool) -> Device:
+    """A quick measurement, stored; or on a busy machine one that others have made lately, or are to use for now."""
+    with suppress(OSError, TargetUnavailable, UnicodeDecodeError):
+        if 0 <= time.time() - _for_now(path).stat().st_mtime < AGAIN:
+            return Device.from_json(_for_now(path).read_text())
+    measured, trouble = _measured(quick=True)
+    if trouble is None:
+        return _store(measured, replace)
+    _warn_busy(trouble)
+    return _store_for_now(measured)
+
+
+def _measured(quick: bool) -> tuple[Device, str | None]:
+    """A measurement, and what says that the machine was busy: a quick one is repeated if it was."""
+    for _ in range(ATTEMPTS if quick else 1):
+        watch = Watch(partial(together, thread_count()))
+        measured = measure(quick, watch.look)
+        if watch.trouble is None:
+            break
+    return measured, watch.trouble
+
+
+def _warn_busy(trouble: str) -> None:
+    warnings.warn(
+        f"this CPU was measured while other programs ran ({trouble}): plans are priced by rough figures until it is "
+        f"measured again, after {AGAIN // 60:.0f} minutes or by `eqfuse calibrate` on a quiet machine",
+        stacklevel=6,
+    )
+
+
+def _for_now(path: Path) -> Path:
+    return path.with_suffix(".busy")
+
+
+def _store_for_now(measured: Device) -> Device:
+    with suppress(OSError):
+        write_atomically(_for_now(profile_path()), measured.to_json().encode())
+    return measured
 
 
 def _store(measured: Device, replace: bool) -> Device:
     """Write the profile in one step. Without `replace`, the profile another process stored first wins."""
     path = profile_path()
+    with suppress(OSError):
+        _for_now(path).unlink()
     try:
         if not replace and path.exists():
             return Device.from_json(path.read_text())
@@ -138,15 +195,19 @@ def caches() -> Caches:
     return Caches(sizes[1], sizes[2], sizes[3])
 
 
-def measure(quick: bool) -> Device:
-    """This CPU's profile. Every figure is the best of several runs, so that other programs disturb it little."""
+def measure(quick: bool, look: Callable[[], None] = lambda: None) -> Device:
+    """This CPU's profile. Every figure is the best of several runs, so that other programs disturb it little; `look` is
+    called between figures, to notice where they disturb it all the same."""
     threads, found = thread_count(), caches()
+    look()
     stop_after = 2e-5 if quick else 2e-3  # seconds spent on one figure
     call = _seconds(partial(np.add, *[np.zeros(1, np.float32)] * 2, out=np.zeros(1, np.float32)), 2e-3)
     launch = max(_seconds(partial(_smallest_kernel, *[np.zeros(1, np.float32)] * 2), 2e-3) - call, 1e-8)
     with np.errstate(all="ignore"):
         seconds = {op: _elements(op, call, stop_after) for op in _measured_ops()}
+        look()
         flops = tuple((dtype, _product(dtype, quick)) for dtype in DTYPES)
+    look()
     for op, as_op in SAME_AS.items():
         seconds[op] = seconds[as_op]
     for op, other in _IN_PROPORTION.items():
@@ -157,6 +218,7 @@ def measure(quick: bool) -> Device:
     for op in _FREE:
         seconds[op] = tuple((dtype, 0.0) for dtype in DTYPES)
     near, all_levels, dispatch = _memory(found, threads, quick)
+    look()
     return Device(
         name=cpu_name(), kind="cpu", arch=platform.machine(), threads=threads,
         launch_seconds=launch, call_seconds=call, dispatch_seconds=dispatch,

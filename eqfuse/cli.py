@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     laws.set_defaults(run=_laws)
 
     calibrate = commands.add_parser("calibrate", help="measure this CPU, so that predictions fit it")
-    calibrate.add_argument("--quick", action="store_true", help="a rough measurement, in 0.3 s instead of 20 s")
+    calibrate.add_argument("--quick", action="store_true", help="a rough measurement, in a third of a second, not 20 s")
     calibrate.set_defaults(run=_calibrate)
 
     bench = commands.add_parser("bench", help="the benchmarks, by name")
@@ -120,7 +120,8 @@ def _calibrate(options: argparse.Namespace) -> int:
     from eqfuse.calibrate import calibrate, profile_path
 
     print(calibrate(quick=options.quick))
-    print(f"kept in {profile_path()}")
+    if profile_path().exists():
+        print(f"kept in {profile_path()}")
     return 0
 
 

@@ -113,8 +113,8 @@ class Saturation:
     `reason` then says which. `fired` counts the matches of each law and `seconds` is the time it took (`Engine.round`);
     `sizes` has the nodes before each round and after the last.
 
-    Laws of class APPROXIMATE begin where the others have ended, with rounds of their own and room for half as many nodes
-    at least: no facts are derived any more once they have begun, and the others would find less.
+    Laws of class APPROXIMATE begin where the others have ended, with rounds of their own and room for half as many
+    nodes at least: no facts are derived any more once they have begun, and the others would find less.
     """
 
     def __init__(self, engine: Engine, rules: Sequence[Rule], budget: Budget, start: float) -> None:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import gc
 import os
 import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from eqfuse.hardware import this_cpu
 from tests.drawing import EXPLORING
 
 settings.register_profile("alike", derandomize=True, database=None)
@@ -38,6 +40,10 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory(prefix="eqfuse-tests-", ignore_cleanup_errors=True)
     os.environ["EQFUSE_CACHE_DIR"] = folder.name
     config.add_cleanup(folder.cleanup)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of other programs at work, which no test is about
+        this_cpu()  # measured once for all workers
+
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from eqfuse.hardware import ARTICLE, DEVICES, SHEETS, Device, datasheet, device,
 from eqfuse.ir import Literal, TensorType
 from eqfuse.ops import TABLE, Role
 from eqfuse.ops.elementwise import UFUNCS
+from eqfuse.quiet import Look
 
 PRICED = [name for name, op in TABLE.items() if op.role is not Role.CONTRACTION]
 
@@ -26,6 +27,7 @@ PRICED = [name for name, op in TABLE.items() if op.role is not Role.CONTRACTION]
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(calibrate, "together", lambda threads: Look(0.01, 1.0))  # whatever else runs here
     yield tmp_path
     calibrate._load.cache_clear()
 
@@ -202,7 +204,7 @@ def test_calibrating_again_replaces_the_profile(cache: Path) -> None:
 def test_a_damaged_profile_is_set_aside_with_a_warning(
     cache: Path, measured: Device, damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calibrate, "measure", lambda quick: measured)
+    monkeypatch.setattr(calibrate, "measure", lambda quick, look: measured)
     path = calibrate.profile_path()
     path.parent.mkdir()
     path.write_text(damage)
@@ -215,7 +217,7 @@ def test_a_damaged_profile_is_set_aside_with_a_warning(
 def test_another_process_that_stored_first_wins(cache: Path, measured: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = replace(measured, reads="theirs")
 
-    def measure(quick: bool) -> Device:
+    def measure(quick: bool, look: Any) -> Device:
         calibrate.profile_path().parent.mkdir()
         calibrate.profile_path().write_text(theirs.to_json())
         return measured
@@ -229,7 +231,8 @@ def test_a_cache_that_cannot_be_written_is_only_a_warning(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path / "file"))
-    monkeypatch.setattr(calibrate, "measure", lambda quick: measured)
+    monkeypatch.setattr(calibrate, "together", lambda threads: Look(0.01, 1.0))
+    monkeypatch.setattr(calibrate, "measure", lambda quick, look: measured)
     with pytest.warns(UserWarning, match="cannot be kept"):
         assert this_cpu() == measured
 
