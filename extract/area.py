@@ -80,7 +80,7 @@ def _is_circular(cover: Cover, choice: dict[int, Cut]) -> bool:
 def transplants(covers: Sequence[Cover], grammar: Grammar) -> list[Cover]:
     """Plans of one program over the classes of the saturated segment, but for those under which classes merged or
     vanished."""
-    number = numbers(covers[0].grammar.segment, grammar.segment)
+    number = _numbers(covers[0].grammar.segment, grammar.segment)
     moved: dict[Cut, Cut] = {}
     found = []
     for cover in covers:
@@ -109,7 +109,7 @@ def _moved(cut: Cut, moved: dict[Cut, Cut], number: dict[int, int], grammar: Gra
     return None if isinstance(made, str) else made
 
 
-def numbers(program: Segment, segment: Segment) -> dict[int, int]:
+def _numbers(program: Segment, segment: Segment) -> dict[int, int]:
     """The class of `segment` for each class of a program that it holds, where there is one."""
     owner = {enode: i for i, c in enumerate(segment.classes) for enode in c.nodes}
     number: dict[int, int] = {}

@@ -172,7 +172,8 @@ def test_the_gap_is_reported_and_explained() -> None:
         return (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)
 
     program = ef.compile(normalise, ef.spec((512, 512)), extractor="exact")
-    assert program.report.optimality_gap == pytest.approx(0, abs=1e-4)
+    gap = program.report.optimality_gap
+    assert gap is not None and 0 <= gap < NEAR + 1e-4  # one that is nearer to what was written may be chosen
     assert "from the optimum" in str(program.explain())
     assert ef.compile(normalise, ef.spec((512, 512))).report.optimality_gap is None
 
