@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import time
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,20 @@ _asked: weakref.WeakValueDictionary[int, Answers] = weakref.WeakValueDictionary(
 _numbers = itertools.count()
 OPERATORS = list(TABLE)  # by the number that stands for each
 _LARGEST_FOLDED = 4096  # elements of a constant that is computed here rather than when the program is built
+_ROUND = frozenset(("add", "subtract", "multiply", "divide", "reciprocal"))  # what laws make of constants
+_SLACK = 2  # units in the last place between constants that are taken to be one
 _CALLED = "__import__('functools').partial(__import__('eqfuse.answers', fromlist=['judge']).{function}, {asked})"
 
 Fold = tuple[str, tuple[Any, ...], tuple[Literal, ...], Literal]  # operator, attributes, arguments, their value
+
+
+def _is_exact(op: str, arrays: Sequence[np.ndarray], result: np.ndarray) -> bool:
+    """Is the result of an operation of arithmetic what it is over the reals? Also where no wider dtype can tell."""
+    if not inexact(result.dtype):
+        return True
+    wider = np.clongdouble if result.dtype.kind == "c" else np.longdouble
+    with np.errstate(all="ignore"):
+        return bool((row(op).meaning(*(a.astype(wider) for a in arrays)) == result.astype(wider)).all())
 
 
 def judge(asked: int, rule: int, *values: int) -> int:
@@ -141,8 +153,8 @@ class Answers:
         return self.cut is None
 
     def fold(self, op: int, values: tuple[int, ...]) -> int:
-        """Compute a small constant. One that an earlier constant equals up to rounding becomes that one, so that
-        constants reached in different orders do not multiply."""
+        """Compute a small constant. One that a law has made, and that is rounded, becomes an earlier one that it equals
+        up to rounding, so that constants reached in different orders do not multiply."""
         key = (-1 - op, *values)
         answer = self._judged.get(key)
         if answer is None:
@@ -151,10 +163,12 @@ class Answers:
             types, attrs = [v.type for v in given[n_attrs:]], given[:n_attrs]
             answer = 0
             if row(name).type(types, tuple(attrs)).size <= _LARGEST_FOLDED:
+                arrays = [v.array for v in given[n_attrs:]]
                 with np.errstate(all="ignore"):
-                    array = np.asarray(row(name).meaning(*(v.array for v in given[n_attrs:]), *attrs))
+                    array = np.asarray(row(name).meaning(*arrays, *attrs))
                 if kind(array.dtype) not in "fc" or np.isfinite(array).all():
-                    answer = self.number(self._snapped(Literal(array)))
+                    rounded = self.snaps and self.begun and name in _ROUND and not _is_exact(name, arrays, array)
+                    answer = self.number(self._snapped(Literal(array), rounded))
             self._judged[key] = answer
         return answer
 
@@ -168,10 +182,10 @@ class Answers:
                 found.append((name, tuple(given[:n_attrs]), tuple(given[n_attrs:]), self._objects[answer]))
         return found
 
-    def _snapped(self, literal: Literal) -> Literal:
+    def _snapped(self, literal: Literal, rounded: bool) -> Literal:
         same_type = self._constants.setdefault(literal.type, [])
-        if self.snaps and inexact(literal.array.dtype):
-            slack = 16 * epsilon(literal.array.dtype)
+        if rounded:
+            slack = _SLACK * epsilon(literal.array.dtype)
             for other in same_type:
                 if np.allclose(other.array, literal.array, rtol=slack, atol=0):
                     return other
@@ -198,8 +212,7 @@ class Answers:
 
     def meet(self, old: int, new: int) -> int:
         """Of equal values both facts hold. What a law of class APPROXIMATE calls equal may be NaN on one side, where a
-        fact says nothing: once such laws have begun, only what both facts say is kept, and no more is derived, but of
-        what is known when the program is built."""
+        fact says nothing: once such laws have begun, only what both facts say is kept, and no more is derived."""
         return self.number((Fact.join if self.joins else Fact.meet)(self._objects[old], self._objects[new]))
 
     def mirror(self, axes: int) -> int:

@@ -114,7 +114,8 @@ class Saturation:
     `sizes` has the nodes before each round and after the last.
 
     Laws of class APPROXIMATE begin where the others have ended, with rounds of their own and room for half as many
-    nodes at least: no facts are derived any more once they have begun, and the others would find less.
+    nodes at least, unless `budget` limits them: no facts are derived any more once they have begun, and the others would
+    find less.
     """
 
     def __init__(self, engine: Engine, rules: Sequence[Rule], budget: Budget, start: float) -> None:
@@ -132,7 +133,8 @@ class Saturation:
         yield from self._rounds()
         if self._approximate:
             self._engine.load(self._approximate)
-            self._most = max(self._most, self.sizes[-1] + self._most // 2)
+            if self._budget.nodes is None:
+                self._most = max(self._most, self.sizes[-1] + self._most // 2)
             yield from self._rounds()
 
     def _rounds(self) -> Iterator[None]:

@@ -33,7 +33,6 @@ _HEADER = """
 (function named (i64) Tensor :merge old)
 (ruleset facts)
 (ruleset ranges)
-(ruleset known_ranges)
 """
 
 _RANGES = '(function range (Tensor) PyObject :merge (py-call (py-eval "{meet}" (py-dict) (py-dict)) old new))'
@@ -142,10 +141,7 @@ class Engine:
         given = " ".join(f"(= pf{i} (range {a}))" for i, a in enumerate(args))
         facts = " ".join(f"pf{i}" for i in range(arity))
         call = f"(py-call $derive (py-from-int {OPERATORS.index(op)}) {hidden} {facts})"
-        rules = [
-            f"(rule ({term} {given} {what} (= pf {call})) ((set (range pr) pf)) :ruleset {ruleset})"
-            for ruleset, what in (("ranges", ""), ("known_ranges", "(known pr)"))
-        ]
+        rules = [f"(rule ({term} {given} (= pf {call})) ((set (range pr) pf)) :ruleset ranges)"]
         if op in COMMUTE:  # with its own transpose it is symmetric
             mirrored = f"(= {args[1]} (o_transpose pp pt {args[0]})) (= pf (py-call $mirror pp))"
             rules.append(f"(rule ({term} {mirrored} (!= pf (py-from-int 0))) ((set (range pr) pf)) :ruleset ranges)")
@@ -252,15 +248,6 @@ class Engine:
         self.run(f"(ruleset law{at})", rule.text.replace("{number}", str(at)))
         return at
 
-    def _derivation(self) -> str:
-        """What derives facts: once they are joined, they may widen for ever, and the values of what is known need no
-        more than a step or two."""
-        if not self.ranges:
-            return "(saturate (run facts))"
-        if self._answers.joins:
-            return "(saturate (run facts)) (repeat 2 (run known_ranges))"
-        return "(saturate (run facts) (run ranges))"
-
     def _offer_again(self, resting: Collection[str]) -> None:
         """Read anew the rules that lost matches to the limits of a round, unless they are `resting`: egglog does not
         come back to what was declined."""
@@ -295,7 +282,8 @@ class Engine:
         """
         self._answers.limit(room, until)
         if self.facts:
-            self.run(f"(run-schedule {self._derivation()})")
+            ranges = "(run ranges)" if self.ranges and not self._answers.joins else ""
+            self.run(f"(run-schedule (saturate (run facts) {ranges}))")
         self._offer_again(resting)
         self._wake(resting)
         self._answers.begun = True

@@ -58,7 +58,7 @@ def _rounding(s: Step, error: np.ndarray) -> np.ndarray:
     """What rounding the result adds."""
     unit = s.unit if s.node.op in ROUND_ONCE else s.unit * 2 * ULPS
     size = Approximation(s.value, error).magnitude + np.where(np.isinf(error), 0.0, error)
-    lost = 0.0 if s.least or s.node.op in SUMS else s.subnormal
+    lost = 0.0 if s.least or s.node.op in SUMS else s.underflow
     return np.where(_keeps_digits(s), 0.0, unit * size) + lost
 
 
@@ -78,7 +78,7 @@ def _limited(s: Step, error: np.ndarray) -> Approximation:
     if not s.floating:
         return found
     small = (found.magnitude < s.least) & ~np.isnan(found.wide) & ((s.value != 0) | _underflown(s))
-    bound = np.where(small, found.error + s.least, found.error)
+    bound = np.where(small, found.error + s.underflow, found.error)
     return Approximation(s.value, np.where(found.magnitude + s.arithmetic.margin * bound > s.largest, np.inf, bound))
 
 

@@ -86,12 +86,14 @@ def pairwise(n: int) -> float:
 class Arithmetic:
     """`within` gives the magnitudes of a dtype beyond which nothing is said; `roundings` those of a term of a sum.
 
-    `margin`: a number counts as beyond them when as many errors more would be.
+    `margin`: a number counts as beyond them when as many errors more would be. `coarseness`: how many times as coarse
+    as the dtype's each rounding is.
     """
 
     within: Callable[[np.dtype], tuple[float, float]]
     roundings: Callable[[int], float]
     margin: float = 0.0
+    coarseness: float = 1.0
 
 
 SAFE = Arithmetic(safe_range, any_order, margin=64.0)
@@ -113,7 +115,8 @@ class Step:
     @property
     def unit(self) -> float:
         """What one addition or product of the result's dtype is off by, relatively."""
-        return epsilon(self.node.dtype) / 2 * (2 * COMPLEX_ULPS if self.node.dtype.kind == "c" else 1)
+        one = epsilon(self.node.dtype) / 2 * (2 * COMPLEX_ULPS if self.node.dtype.kind == "c" else 1)
+        return one * self.arithmetic.coarseness
 
     @property
     def least(self) -> float:
@@ -124,8 +127,10 @@ class Step:
         return self.arithmetic.within(self.node.dtype)[1]
 
     @property
-    def subnormal(self) -> float:
-        return float(ml_dtypes.finfo(self.node.dtype).smallest_subnormal)
+    def underflow(self) -> float:
+        """What a number that is too small is off by: of float16, which is promised whole, its last digit."""
+        least = self.least or float(ml_dtypes.finfo(self.node.dtype).smallest_subnormal)
+        return least * self.arithmetic.coarseness
 
     def call(self, *arrays: Any) -> np.ndarray:
         """The operator on other arrays."""

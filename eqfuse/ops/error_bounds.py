@@ -272,7 +272,7 @@ def _lost_in_product(s: Step) -> float:
     smallest = [float(a.magnitude[a.magnitude > 0].min(initial=np.inf)) for a in s.args]
     if math.prod(smallest) >= max(s.least, float(ml_dtypes.finfo(s.node.dtype).smallest_normal)):
         return 0.0
-    return s.least or s.subnormal
+    return s.underflow
 
 
 def _largest_error(s: Step) -> Any:

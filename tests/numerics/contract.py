@@ -6,19 +6,22 @@ In: a `Graph` as the program is written, arrays, results. Out: where a result br
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from eqfuse.dtypes import epsilon, kind
 from eqfuse.ir import Graph
+from eqfuse.ops.approximation import SAFE
 from eqfuse.running_errors import running_errors
 
 CONSTANT = 8.0  # the small constant of the promise
+COARSE = replace(SAFE, coarseness=CONSTANT)
 
 
 def broken(graph: Graph, arrays: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> list[str]:
     """What is wrong with `results`, if anything: nothing is said of elements on whose way all was not in range."""
-    said = running_errors(graph, arrays)
+    said = running_errors(graph, arrays, COARSE)
     found = []
     for output, result in zip(graph.outputs, results, strict=True):
         wanted = said[output]
@@ -27,9 +30,9 @@ def broken(graph: Graph, arrays: Sequence[np.ndarray], results: Sequence[np.ndar
             continue
         with np.errstate(all="ignore"):
             got = np.asarray(result).astype(wanted.wide.dtype)
-            own = epsilon(output.dtype) / 2 * wanted.magnitude if kind(output.dtype) in "fc" else 0.0
+            own = CONSTANT * epsilon(output.dtype) / 2 * wanted.magnitude if kind(output.dtype) in "fc" else 0.0
             apart = np.abs(got - wanted.wide)
-            near = (apart <= CONSTANT * (wanted.error + own)) | (np.isnan(got) & np.isnan(wanted.wide))
+            near = (apart <= wanted.error + own) | (np.isnan(got) & np.isnan(wanted.wide))
             wrong = np.isfinite(wanted.error) & ~near
         if wrong.any():
             at = tuple(np.argwhere(wrong)[0])

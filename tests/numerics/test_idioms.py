@@ -167,3 +167,16 @@ def test_masked_scores_weigh_nothing_and_harm_nothing() -> None:
 
     got = ef.compile(attention, q, k, v, mask)(q, k, v, mask)
     np.testing.assert_allclose(got, attention(q, k, v, mask), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_constants_that_the_program_computes_stay_apart_however_near_they_are(dtype: str) -> None:
+    one, near = np.ones((), dtype), np.ones((), dtype) + np.finfo(dtype).eps
+
+    def differences(x: np.ndarray) -> tuple:
+        a, b = np.full(3, one), np.full(3, near)
+        return x * (np.negative(b) + a), x - (np.sqrt(near) * np.sqrt(near) - near), np.maximum(a, b) - a + x * 0
+
+    x = np.array([1, -2, 3], dtype)
+    for got, wanted in zip(ef.compile(differences, x)(x), differences(x), strict=True):
+        np.testing.assert_array_equal(got, wanted)
