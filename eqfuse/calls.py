@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.arithmetic import KINDS
 from eqfuse.frontends.numpy_random import GENERATORS
 from eqfuse.ir import Graph, Shape, TensorType
 from eqfuse.pytree import flatten, unflatten
 from eqfuse.strides import Strides
 from eqfuse.symbolic import SymbolicSpec
-from eqfuse.trace import SCALARS, Spec, input_names, layout_of, leaf_type, parameters_of, split_static, trace
+from eqfuse.trace import Spec, input_names, layout_of, leaf_type, parameters_of, split_static, trace
 
 
 class Call:
@@ -41,6 +42,11 @@ class Call:
     @property
     def dtypes(self) -> list[np.dtype | None]:
         return [leaf.dtype if isinstance(leaf, (Spec, SymbolicSpec)) else None for leaf in self.leaves]
+
+    def take_numbers(self, leaves: Sequence[Any]) -> None:
+        """Trace from now on with the Python numbers of another call, whose arguments have these `leaves`."""
+        self.leaves = [new if type(old) in KINDS else old for old, new in zip(self.leaves, leaves, strict=True)]
+        self._args, self._kwargs = self._with(self._args, self._kwargs, self.leaves)
 
     def trace(
         self, types: Sequence[TensorType | None] | None = None, layouts: Sequence[Strides] | None = None
@@ -72,6 +78,6 @@ def _swapped(tree: Any, leaves: Iterator[Any]) -> Any:
 
 
 def _without_data(leaf: Any, name: str) -> Any:
-    if type(leaf) in SCALARS or isinstance(leaf, (SymbolicSpec, np.generic, *GENERATORS)):
+    if type(leaf) in KINDS or isinstance(leaf, (SymbolicSpec, np.generic, *GENERATORS)):
         return leaf
-    return Spec(leaf_type(leaf, name)[0], layout_of(leaf))
+    return Spec(leaf_type(leaf, name), layout_of(leaf))

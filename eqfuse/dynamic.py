@@ -14,10 +14,9 @@ from eqfuse.calls import Call
 from eqfuse.errors import EqfuseError, ShapeError
 from eqfuse.explain import Explanation
 from eqfuse.family import Family
-from eqfuse.frontends.numpy_random import GENERATORS
 from eqfuse.runtime import Program
 from eqfuse.symbolic import Pattern, Sizes, SymbolicSpec
-from eqfuse.trace import Spec
+from eqfuse.trace import Spec, is_apart
 from eqfuse.versions import Version, Versions
 
 KEPT = 64  # programs of single sizes
@@ -28,7 +27,8 @@ class SymbolicProgram(Program):
 
     def __init__(self, call: Call, options: Mapping[str, Any]) -> None:
         specs = [_symbolic(leaf) for leaf in call.leaves]
-        self._generators = {i for i, leaf in enumerate(call.leaves) if isinstance(leaf, GENERATORS)}
+        self._call = call
+        self._apart = {i for i, leaf in enumerate(call.leaves) if is_apart(leaf)}
         self.pattern = Pattern(call.names, specs)
         self._family = Family(getattr(call.fn, "__name__", "the program"), self.pattern, call.trace, options)
         self._versions = Versions(KEPT)
@@ -59,8 +59,8 @@ class SymbolicProgram(Program):
     def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """The outputs for `arrays`, one per graph input. ShapeError when they do not fit the pattern."""
         given = iter(arrays)
-        leaves = [None if i in self._generators else next(given, None) for i in range(len(self.pattern.specs))]
-        results: tuple[Any, ...] = self._for_leaves(leaves).run(arrays)
+        leaves = [None if i in self._apart else next(given, None) for i in range(len(self.pattern.specs))]
+        results: tuple[Any, ...] = self._at(self._sizes(leaves)).program.run(arrays)
         return results
 
     def call(self, leaves: Sequence[Any]) -> Sequence[Any]:
@@ -94,16 +94,20 @@ class SymbolicProgram(Program):
         return self._for_leaves(signature.flatten(args, kwargs))
 
     def _for_leaves(self, leaves: Sequence[Any]) -> Program:
-        shapes = [getattr(leaf, "shape", ()) for leaf in leaves]
-        program: Program = self._at(self.pattern.sizes(shapes)).program
+        program: Program = self._at(self._sizes(leaves), leaves).program
         return program
 
-    def _at(self, sizes: Sizes) -> Version:
+    def _sizes(self, leaves: Sequence[Any]) -> Sizes:
+        return self.pattern.sizes([getattr(leaf, "shape", ()) for leaf in leaves])
+
+    def _at(self, sizes: Sizes, leaves: Sequence[Any] | None = None) -> Version:
         found = self._versions.get(sizes)
         if found is None:
             with self._lock:
                 found = self._versions.get(sizes)
                 if found is None:
+                    if leaves is not None:
+                        self._call.take_numbers(leaves)
                     found = self._family.make(sizes)
                     self._versions.keep(sizes, found)
         return found

@@ -13,7 +13,6 @@ from typing import Any
 from eqfuse.calls import Call
 from eqfuse.family import Family
 from eqfuse.ir import Shape
-from eqfuse.strides import Strides
 from eqfuse.symbolic import declared, generalised
 from eqfuse.versions import Version
 
@@ -31,8 +30,10 @@ class Group:
         self._seen: list[Shapes] = []  # with ``dynamic=True``: calls that no pattern before them fitted
         self._families: list[Family] = []
 
-    def make(self, shapes: Shapes, layouts: Sequence[Strides]) -> Version:
-        """The program for arrays of `shapes` that lie as `layouts` says."""
+    def make(self, call: Call) -> Version:
+        """The program for arrays of the shapes and layouts that `call` has."""
+        self._call.take_numbers(call.leaves)
+        shapes, layouts = call.shapes, call.layouts
         for family in self._families:
             if family.pattern.misfit(shapes) is None:
                 return family.make(family.pattern.sizes(shapes), layouts)

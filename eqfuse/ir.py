@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy import asarray  # itself: while a function is traced, np.asarray is what stands in for it
@@ -188,6 +188,13 @@ def topological(outputs: Iterable[Node]) -> list[Node]:
     return order
 
 
+class Fed(NamedTuple):
+    """The arguments of a call: one array per input of the graph, and the values of its Python numbers."""
+
+    arrays: Sequence[Any]
+    numbers: Sequence[Any] = ()
+
+
 class Signature(Protocol):
     """How a traced function's arguments and results nest around the flat arrays of its graph."""
 
@@ -198,14 +205,14 @@ class Signature(Protocol):
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The leaves of the arguments."""
 
-    def feed(self, leaves: Sequence[Any]) -> Sequence[Any]:
-        """One array per graph input."""
+    def feed(self, leaves: Sequence[Any]) -> Fed:
+        """What a call's `leaves` give the graph."""
 
-    def select(self, outputs: Sequence[Any]) -> list[Any]:
-        """The results among the graph's outputs."""
+    def select(self, fed: Fed, outputs: Sequence[Any]) -> list[Any]:
+        """The results among the graph's outputs and the numbers."""
 
-    def settle(self, arrays: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
-        """The results, after the arguments among `arrays` are changed as the function changes them."""
+    def settle(self, fed: Fed, outputs: Sequence[Any]) -> list[Any]:
+        """The results, after the arguments among the arrays are changed as the function changes them."""
 
     def rebuild(self, results: Sequence[Any]) -> Any:
         """What the function returns, around `results`."""

@@ -15,13 +15,14 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
 
+from eqfuse.arithmetic import KINDS
 from eqfuse.calls import Call
 from eqfuse.errors import EqfuseError, TraceError, user_level
-from eqfuse.frontends.numpy_random import GENERATORS
 from eqfuse.groups import Dynamic, Group
 from eqfuse.memory import limit_of
+from eqfuse.number import Number
 from eqfuse.pytree import LEAF, flatten, unflatten
-from eqfuse.trace import SCALARS, Spec, as_array, input_names, layout_of, parameters_of, split_static, static_names
+from eqfuse.trace import Spec, input_names, is_apart, layout_of, parameters_of, split_static, static_names
 from eqfuse.tracer import Tracer
 from eqfuse.versions import Key, Version, Versions, changing
 
@@ -69,7 +70,7 @@ class Jitted(Generic[P, R]):
         version, leaves = self._find(args, kwargs)
         if version is None:
             return self.fn(*args, **kwargs)
-        return unflatten(version.results, version.program.call([as_array(leaf) for leaf in leaves]))
+        return unflatten(version.results, version.program.call(leaves))
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -102,7 +103,7 @@ class Jitted(Generic[P, R]):
         """
         arguments, fixed = split_static(self._parameters, self._static, args, kwargs)
         leaves, structure = flatten(arguments)
-        if any(isinstance(leaf, Tracer) for leaf in leaves):
+        if any(isinstance(leaf, (Tracer, Number)) for leaf in leaves):
             return None, leaves
         key = Key(
             structure,
@@ -125,7 +126,7 @@ class Jitted(Generic[P, R]):
         asked = self._asked.get(key)
         if not asked:
             return key
-        arrays = [leaf for leaf in leaves if not isinstance(leaf, GENERATORS)]
+        arrays = [leaf for leaf in leaves if not is_apart(leaf)]
         return key._replace(layouts=tuple((i, layout_of(arrays[i])) for i in sorted(asked)))
 
     def _made(self, key: Key, args: tuple, kwargs: dict[str, Any]) -> Version:
@@ -140,7 +141,7 @@ class Jitted(Generic[P, R]):
         if group is None:
             group = Version(Group(call, self.dynamic, self.options), None, "")
             self._groups.keep(alike, group)
-        made: Version = group.program.make(call.shapes, call.layouts)
+        made: Version = group.program.make(call)
         return made
 
     def _keep(self, key: Key, version: Version) -> None:
@@ -167,7 +168,7 @@ class Jitted(Generic[P, R]):
 
 def _leaf_key(leaf: Any) -> tuple:
     """(class where it matters, shape, dtype)."""
-    if type(leaf) in SCALARS or isinstance(leaf, np.generic):  # a NumPy scalar has no memory to write to
+    if type(leaf) in KINDS or isinstance(leaf, np.generic):  # a NumPy scalar has no memory to write to
         return (type(leaf), None, None)
     if type(leaf) is np.ndarray or isinstance(leaf, Spec):
         return (None, leaf.shape, leaf.dtype)

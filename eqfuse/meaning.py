@@ -24,8 +24,8 @@ def meaning(graph: Graph, *args: Any, **kwargs: Any) -> Any:
     if graph.signature is None:
         return evaluate(graph, args)
     signature = graph.signature
-    outputs = evaluate(graph, signature.feed(signature.flatten(args, kwargs)))
-    return signature.rebuild(signature.select(outputs))
+    fed = signature.feed(signature.flatten(args, kwargs))
+    return signature.rebuild(signature.select(fed, evaluate(graph, fed.arrays)))
 
 
 def evaluate(graph: Graph, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:

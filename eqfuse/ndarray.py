@@ -100,8 +100,8 @@ _REFUSED = {
 }  # fmt: skip
 
 
-class NdarrayFace:
-    """The part of a tracer that is written in terms of NumPy's own functions."""
+class Operators:
+    """What a traced array and a traced number have in common."""
 
     __slots__ = ()
 
@@ -130,16 +130,6 @@ class NdarrayFace:
         "one made outside as np.asarray(table)[i]; a "
         "library that converts its arguments cannot be traced (ef.softmax, ef.gelu and others stand in for scipy's)",
     )
-    item = _needs_value("item()", np.ndarray.item, "Index with x[...] instead, which stays traced")
-    tolist = _needs_value("tolist()", np.ndarray.tolist, "Iterate over the array itself instead")
-    tobytes = _needs_value("tobytes()", np.ndarray.tobytes, "Return the array and convert it outside")
-    __dlpack__ = _needs_value("DLPack export", np.ndarray.__dlpack__, "Return the array and export it outside")
-    __dlpack_device__ = _needs_value("DLPack export", np.ndarray.__dlpack_device__, "Return the array instead")
-
-    def __getattr__(self: Any, name: str) -> NoReturn:
-        if name in _REFUSED:
-            raise UnsupportedOp(f"ndarray.{name} cannot be traced: {_REFUSED[name]}")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # NumPy's two protocols, and ours
 
@@ -184,6 +174,27 @@ class NdarrayFace:
 
     def __rdivmod__(self: Any, other: Any) -> tuple[Any, Any]:
         return other // self, other % self
+
+
+class NdarrayFace(Operators):
+    """The part of a tracer that is written in terms of NumPy's own functions."""
+
+    __slots__ = ()
+
+    # what needs a value
+
+    item = _needs_value("item()", np.ndarray.item, "Index with x[...] instead, which stays traced")
+    tolist = _needs_value("tolist()", np.ndarray.tolist, "Iterate over the array itself instead")
+    tobytes = _needs_value("tobytes()", np.ndarray.tobytes, "Return the array and convert it outside")
+    __dlpack__ = _needs_value("DLPack export", np.ndarray.__dlpack__, "Return the array and export it outside")
+    __dlpack_device__ = _needs_value("DLPack export", np.ndarray.__dlpack_device__, "Return the array instead")
+
+    def __getattr__(self: Any, name: str) -> NoReturn:
+        if name in _REFUSED:
+            raise UnsupportedOp(f"ndarray.{name} cannot be traced: {_REFUSED[name]}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    # operators
 
     def __matmul__(self: Any, other: Any) -> Any:
         return lazy.matmul(self, other)

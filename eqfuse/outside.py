@@ -20,6 +20,7 @@ from eqfuse.errors import TraceError, line_of, line_text
 from eqfuse.frontends.converted import Constant
 from eqfuse.frontends.numpy_random import GENERATORS
 from eqfuse.frontends.stand_ins import original, reached_from
+from eqfuse.number import Number
 from eqfuse.reach import attributes
 from eqfuse.tracer import Trace, Tracer
 
@@ -251,8 +252,9 @@ def leaving_alone(roots: Mapping[str, Any], attempt: Callable[[Outside], tuple[T
 def _during(outside: Outside, attempt: Callable[[Outside], tuple[T, Trace]]) -> T:
     try:
         made, trace = attempt(outside)
-        for tracer in trace.alive():
-            raise _leak(tracer)
+        traced = trace.leaked()
+        if traced is not None:
+            raise _leak(traced)
         return made
     except BaseException:
         outside.restore()
@@ -266,6 +268,8 @@ def _settled(value: Any, path: str, memo: dict[int, Any]) -> Any:
         if real is None:
             raise _leak(value, f"as {path}")
         return real
+    if isinstance(value, Number):
+        raise _leak(value, f"as {path}")
     if isinstance(value, Constant):
         return np.asarray(value) if value.original is None else value.original
     if isinstance(value, tuple):
@@ -288,17 +292,17 @@ def _is_object(value: Any) -> bool:
     return hasattr(value, "__dict__") and not isinstance(value, (type, types.ModuleType, types.FunctionType))
 
 
-def _leak(tracer: Tracer, path: str = "") -> TraceError:
-    made = "" if tracer.made is None else f", made at {line_of(tracer.made)},"
+def _leak(traced: Tracer | Number, path: str = "") -> TraceError:
+    made = "" if traced.made is None else f", made at {line_of(traced.made)},"
     return TraceError(
-        f"a traced {tracer.tensor_type}{made} is kept {path or _holder(tracer)}, outside of the traced function, where "
+        f"a traced {traced.tensor_type}{made} is kept {path or _holder(traced)}, outside of the traced function, where "
         "it would stand for no number: each call computes another. Return it from the function instead"
     )
 
 
-def _holder(tracer: Tracer) -> str:
-    """Who still holds `tracer`."""
-    for holder in gc.get_referrers(tracer):
+def _holder(traced: Tracer | Number) -> str:
+    """Who still holds `traced`."""
+    for holder in gc.get_referrers(traced):
         if isinstance(holder, types.CellType):
             return "in a closure"
         if isinstance(holder, (types.GeneratorType, list, tuple, dict, set)):
@@ -326,4 +330,4 @@ def _same(a: Any, b: Any) -> bool:
         return False
     if isinstance(a, tuple):
         return len(a) == len(b) and all(map(_same, a, b))
-    return isinstance(a, (bytes, str, int, float, np.generic)) and bool(a == b)
+    return issubclass(type(a), (bytes, str, int, float, np.generic)) and bool(a == b)

@@ -30,7 +30,7 @@ class Structure(NamedTuple):
 
 
 LEAF = Structure(None)
-SCALAR, NUMBER = Structure(None, ("scalar",)), Structure(None, ("number",))  # arrays given back as NumPy's or Python's
+SCALAR = Structure(None, ("scalar",))  # an array given back as NumPy's scalar
 
 
 class Static:
@@ -86,7 +86,7 @@ def _unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
         leaf = next(leaves)
         if not structure.keys or type(leaf) is not np.ndarray:
             return leaf
-        return leaf[()] if structure == SCALAR else leaf.item()
+        return leaf[()]
     if kind is Static:
         (value,) = structure.keys
         return slice(*value[1:]) if isinstance(value, tuple) else value

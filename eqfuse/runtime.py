@@ -76,8 +76,8 @@ class Program:
         signature = self.plan.graph.signature
         if signature is None or signature.pure:
             return self.run(leaves)
-        arrays = signature.feed(leaves)
-        return signature.settle(arrays, self.run(arrays))
+        fed = signature.feed(leaves)
+        return signature.settle(fed, self.run(fed.arrays))
 
     @cached_property
     def report(self) -> Report:
@@ -117,7 +117,7 @@ class Program:
     def kernel_seconds(self, *args: Any, **kwargs: Any) -> list[float]:
         """Median seconds of each kernel that is no view, in order, on these arguments."""
         signature = self.plan.graph.signature
-        arrays = args if signature is None else signature.feed(signature.flatten(args, kwargs))
+        arrays = args if signature is None else signature.feed(signature.flatten(args, kwargs)).arrays
         given = self._accepted(arrays)
         clock: list[float] = []
         run = self._bound(Arena(self._layout.nbytes), lambda: clock.append(time.perf_counter()))

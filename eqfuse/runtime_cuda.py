@@ -119,7 +119,7 @@ class CudaProgram(Program):
     def kernel_seconds(self, *args: Any, **kwargs: Any) -> list[float]:
         """Median seconds on the device of each kernel that is no view, in order, on these arguments."""
         signature = self.plan.graph.signature
-        arrays = args if signature is None else signature.feed(signature.flatten(args, kwargs))
+        arrays = args if signature is None else signature.feed(signature.flatten(args, kwargs)).arrays
         gpu = self._gpu or cupy_gpu()
         loaded = self._load(gpu, gpu.here()[0])
         state = self._new_state(gpu, loaded)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import inspect
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
+from eqfuse.arithmetic import Arithmetic, Step
 from eqfuse.errors import EqfuseError
 from eqfuse.frontends.onnx_model import ModelSignature
 from eqfuse.ir import Signature
-from eqfuse.pytree import LEAF, NUMBER, SCALAR, Static, Structure
+from eqfuse.pytree import LEAF, SCALAR, Static, Structure
 from eqfuse.trace import CallSignature
 
 CONTAINERS = {"tuple": tuple, "list": list, "dict": dict, "OrderedDict": OrderedDict}
@@ -50,6 +52,9 @@ def _call(signature: CallSignature) -> dict[str, Any]:
         "sources": signature.sources,
         "written": signature.written,
         "layouts": signature.layouts,
+        "apart": signature.apart,
+        "steps": signature.arithmetic.steps,
+        "inputs": signature.arithmetic.inputs,
     }  # fmt: skip
 
 
@@ -67,10 +72,15 @@ def _call_from(data: dict[str, Any] | None) -> CallSignature | None:
             ]
         )
     static = frozenset(data["static"])
-    sources, written = (tuple(map(int, data[name])) for name in ("sources", "written"))
+    sources, written, apart, inputs = (tuple(map(int, data[n])) for n in ("sources", "written", "apart", "inputs"))
     layouts = tuple((int(i), None if s is None else tuple(map(int, s))) for i, s in data["layouts"])
     arguments, results = _tree(data["arguments"]), _tree(data["results"])
-    return CallSignature(parameters, static, arguments, results, sources, written, layouts, (), ())
+    arithmetic = Arithmetic(tuple(_step(*step) for step in data["steps"]), inputs)
+    return CallSignature(parameters, static, arguments, results, sources, written, layouts, (), apart, arithmetic)
+
+
+def _step(op: str, args: Sequence[int], attr: Any, kind: str) -> Step:
+    return Step(str(op), tuple(map(int, args)), tuple(attr) if isinstance(attr, list) else attr, str(kind))
 
 
 def _structure(s: Structure) -> Any:
@@ -90,7 +100,7 @@ def _structure(s: Structure) -> Any:
 
 def _tree(data: Any) -> Structure:
     if data is None or isinstance(data, str):
-        return {None: LEAF, "scalar": SCALAR, "number": NUMBER}[data]
+        return {None: LEAF, "scalar": SCALAR}[data]
     if data[0] == "static":
         return Structure(Static, (data[1],))
     return Structure(CONTAINERS[data[0]], tuple(data[1]), tuple(_tree(child) for child in data[2]))

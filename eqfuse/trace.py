@@ -7,6 +7,7 @@ arguments in place becomes further outputs, which a call writes back.
 from __future__ import annotations
 
 import inspect
+import numbers
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +16,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
+from eqfuse.arithmetic import KINDS, Arithmetic
 from eqfuse.dtypes import supported
 from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends import (  # noqa: F401  (fill the tables of what can be traced)
@@ -44,14 +46,13 @@ from eqfuse.frontends.accepted import plain_array
 from eqfuse.frontends.numpy_random import GENERATORS, Draw, TracedGenerator
 from eqfuse.frontends.selection import Selection
 from eqfuse.frontends.stand_ins import stand_ins
-from eqfuse.ir import Graph, Node, TensorType, const, input_node
+from eqfuse.ir import Fed, Graph, Node, TensorType, const, input_node, topological
+from eqfuse.number import Number
 from eqfuse.outside import Outside, leaving_alone
-from eqfuse.pytree import LEAF, NUMBER, SCALAR, Static, Structure, flatten, paths, unflatten
+from eqfuse.pytree import LEAF, SCALAR, Static, Structure, flatten, paths, unflatten
 from eqfuse.strides import Strides, strides_of
 from eqfuse.symbolic import SymbolicSpec, symbolic_shape
 from eqfuse.tracer import Trace, Tracer, argument
-
-SCALARS = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(np.complex128)}
 
 
 class Spec:
@@ -103,11 +104,12 @@ class CallSignature:
     static: frozenset[str]
     arguments: Structure
     results: Structure
-    sources: tuple[int, ...]  # of the graph's outputs, the one that each result is
+    sources: tuple[int, ...]  # where each result is, among the graph's outputs and behind these the numbers' values
     written: tuple[int, ...]  # inputs changed in place: the graph's last outputs are what they become
     layouts: tuple[tuple[int, Strides], ...]  # inputs whose layout in memory decides what the function does: their own
-    draws: tuple[Draw, ...]  # random numbers that a call draws, in this order: the graph's last inputs
-    generators: tuple[int, ...]  # places of the random generators among the leaves of the arguments
+    draws: tuple[Draw, ...]  # random numbers that a call draws, in this order: inputs after those of the arguments
+    apart: tuple[int, ...]  # leaves of the arguments that are no inputs: random generators and Python numbers
+    arithmetic: Arithmetic  # what a call computes with its Python numbers; some of it are the graph's last inputs
 
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> list[Any]:
         """The leaves of the arguments. ShapeError when they nest otherwise than when traced."""
@@ -118,16 +120,16 @@ class CallSignature:
                 f"the arguments nest differently than when the program was traced: {_described(structure)} instead of "
                 f"{_described(self.arguments)}; compile the function for these arguments, or call it through ef.jit"
             )
-        return [as_array(leaf) for leaf in leaves]
+        return leaves
 
     @cached_property
     def pure(self) -> bool:
         """Does a call neither change its arguments, nor ask how they lie in memory, nor draw random numbers?"""
-        return not (self.written or self.layouts or self.draws or self.generators)
+        return not (self.written or self.layouts or self.draws or self.apart or self.arithmetic.steps)
 
-    def feed(self, leaves: Sequence[Any]) -> Sequence[Any]:
-        """One array per graph input, random numbers drawn now. ShapeError for one that NumPy would not change so."""
-        arrays = [leaf for i, leaf in enumerate(leaves) if i not in self.generators]
+    def feed(self, leaves: Sequence[Any]) -> Fed:
+        """What a call's `leaves` give the graph, random numbers drawn now. ShapeError for one that cannot change."""
+        arrays = [leaf for i, leaf in enumerate(leaves) if i not in self.apart]
         for i, strides in self.layouts:
             if strides_of(arrays[i]) != strides:
                 raise ShapeError(_other_layout(arrays[i], strides))
@@ -138,20 +140,25 @@ class CallSignature:
             raise ShapeError(
                 "the function changes an argument in place whose memory another argument shares: pass a copy"
             )
-        return arrays + [draw.now(leaves) for draw in self.draws]
+        drawn = [draw.now(leaves) for draw in self.draws]
+        numbers = self.arithmetic.values(leaves, drawn)
+        arrays += [array for i, array in enumerate(drawn) if i not in self.arithmetic.drawn]
+        return Fed(arrays + [numbers[place] for place in self.arithmetic.inputs], numbers)
 
-    def select(self, outputs: Sequence[Any]) -> list[Any]:
-        """The results among the graph's outputs, as they follow each other in the structure of results."""
-        return [outputs[i] for i in self.sources]
+    def select(self, fed: Fed, outputs: Sequence[Any]) -> list[Any]:
+        """The results, as they follow each other in their structure."""
+        found = [*outputs, *fed.numbers]
+        return [found[i] for i in self.sources]
 
-    def settle(self, arrays: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
-        """The results, after `arrays` are changed as the function changes them. Such an array may be a result."""
+    def settle(self, fed: Fed, outputs: Sequence[Any]) -> list[Any]:
+        """The results, after the arrays are changed as the function changes them. Such an array may be a result."""
         final = list(outputs)
         for i, place in zip(self.written, range(len(final) - len(self.written), len(final)), strict=True):
-            fetched = hasattr(final[place], "get") and not hasattr(arrays[i], "get")  # CuPy's arrays, when asked to
-            arrays[i][...] = final[place].get() if fetched else final[place]
-            final[place] = arrays[i]
-        return self.select(final)
+            array = fed.arrays[i]
+            fetched = hasattr(final[place], "get") and not hasattr(array, "get")  # CuPy's arrays, when asked to
+            array[...] = final[place].get() if fetched else final[place]
+            final[place] = array
+        return self.select(fed, final)
 
     def rebuild(self, results: Sequence[Any]) -> Any:
         """What the function returns, around `results`."""
@@ -206,19 +213,6 @@ def _overlap(a: Any, b: Any) -> bool:
 def _described(structure: Structure) -> str:
     given, named = structure.children
     return f"{len(given.children) + len(named.children)} arguments with {len(paths(structure))} arrays"
-
-
-def as_array(leaf: Any) -> Any:
-    """A Python scalar as the array that its traced input declares; anything else as it is."""
-    dtype = SCALARS.get(type(leaf))
-    if dtype is None:
-        return leaf
-    try:
-        return np.array(leaf, dtype)
-    except OverflowError:
-        raise ShapeError(
-            f"the Python integer {leaf} does not fit int64; name the argument in static_argnames"
-        ) from None
 
 
 def parameters_of(fn: Callable[..., Any]) -> inspect.Signature | None:
@@ -286,16 +280,16 @@ def _traced(
 ) -> Graph:
     inputs: list[Node] = []
     layouts: list[Strides] = []
+    apart: list[int] = []
     stands: list[Any] = []
     for place, (leaf, name) in enumerate(zip(leaves, input_names(parameters, structure), strict=True)):
-        if isinstance(leaf, GENERATORS):
-            stands.append(TracedGenerator(place, leaf))
+        if is_apart(leaf):
+            apart.append(place)
+            stands.append(_stand_in(run, leaf, place, name))
             continue
-        t, weak = leaf_type(leaf, name)
-        inputs.append(input_node(name, t))
-        strides = layout_of(leaf)
-        layouts.append(strides)
-        stands.append(argument(inputs[-1], len(inputs) - 1, isinstance(leaf, np.generic), weak, strides))
+        inputs.append(input_node(name, leaf_type(leaf, name)))
+        layouts.append(layout_of(leaf))
+        stands.append(argument(inputs[-1], len(inputs) - 1, isinstance(leaf, np.generic), layouts[-1]))
     traced_args, traced_kwargs = unflatten(structure, stands)
     result = _call(fn, parameters, traced_args, traced_kwargs, fixed)
     _refuse_changed_containers(structure, stands, (traced_args, traced_kwargs))
@@ -306,10 +300,24 @@ def _traced(
     _refuse_reshaped(inputs, own)
     nodes += [own[i].node for i in written]
     relied = tuple((i, layouts[i]) for i in sorted(run.layouts))
-    generators = tuple(i for i, leaf in enumerate(leaves) if isinstance(leaf, GENERATORS))
     draws = tuple(draw for _, draw in run.draws)
-    signature = CallSignature(parameters, names, structure, results, sources, written, relied, draws, generators)
-    return Graph((*inputs, *(n for n, _ in run.draws)), tuple(nodes), signature)
+    arithmetic, entered = run.numbers.finished(set(topological(nodes)))
+    signature = CallSignature(
+        parameters, names, structure, results, sources, written, relied, draws, tuple(apart), arithmetic
+    )
+    return Graph((*inputs, *(n for n, _ in run.draws if n is not None), *entered), tuple(nodes), signature)
+
+
+def is_apart(leaf: Any) -> bool:
+    """Is this leaf of the arguments no input of the graph?"""
+    return type(leaf) in KINDS or isinstance(leaf, GENERATORS)
+
+
+def _stand_in(run: Trace, leaf: Any, place: int, name: str) -> TracedGenerator | Number:
+    """What stands for an argument that is no array."""
+    if isinstance(leaf, GENERATORS):
+        return TracedGenerator(place, leaf)
+    return Number(run.numbers.given("argument", (place, name), leaf))
 
 
 def _refuse_changed_containers(structure: Structure, stands: list[Any], arguments: tuple) -> None:
@@ -369,24 +377,28 @@ def _call(
     return fn(*bound.args, **{**bound.kwargs, **extra})
 
 
-def leaf_type(leaf: Any, name: str) -> tuple[TensorType, bool]:
-    """Type of the input that stands for `leaf`, and whether it promotes like a Python scalar."""
+def leaf_type(leaf: Any, name: str) -> TensorType:
+    """Type of the input that stands for `leaf`, an array."""
     if isinstance(leaf, Spec):
-        return leaf.type, False
-    if type(leaf) in SCALARS:
-        return TensorType(SCALARS[type(leaf)], ()), True
+        return leaf.type
     if isinstance(leaf, Tracer):
-        return leaf.node.type, leaf.weak
+        return leaf.node.type
     if isinstance(leaf, (np.ndarray, np.generic)):
         array = plain_array(leaf, f"the argument {name!r}")
-        return TensorType(array.dtype, array.shape), False
+        return TensorType(array.dtype, array.shape)
     if type(leaf).__module__.split(".")[0] == "cupy":
-        return TensorType(supported(leaf.dtype, f"the argument {name!r}"), leaf.shape), False
+        return TensorType(supported(leaf.dtype, f"the argument {name!r}"), leaf.shape)
     if isinstance(leaf, SymbolicSpec):
         raise TraceError(
             f"the argument {name!r} is {leaf}: a graph holds numbers for its extents. ef.compile takes symbols"
         )
     kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}".removeprefix("builtins.")
+    if isinstance(leaf, numbers.Number):
+        plain = next((k.__name__ for k in KINDS if isinstance(leaf, k)), "float")
+        raise TraceError(
+            f"the argument {name!r} is a {kind}, a number with a class of its own: pass {plain}({name}), or name it in "
+            "static_argnames"
+        )
     raise TraceError(
         f"the argument {name!r} is a {kind}, not an array, a number, or a container of these. "
         "Name it in static_argnames, or convert it by np.asarray"
@@ -418,27 +430,33 @@ def input_names(parameters: inspect.Signature | None, structure: Structure) -> l
 def _outputs(
     leaves: list[Any], structure: Structure, written: tuple[int, ...]
 ) -> tuple[list[Node], tuple[int, ...], Structure]:
-    """Nodes of the results, and which output each result is, those of the arguments in `written` counted behind.
+    """Nodes of the results, and where each result is: among these, the arguments in `written` behind them, or the
+    values of numbers behind those.
 
-    What is no array (numbers, None, the names that a dict or a dataclass holds) stays in the structure.
+    What is no array (numbers that are known, None, the names that a dict or a dataclass holds) stays in the structure.
     """
     nodes: list[Node] = []
-    sources: list[int] = []
+    sources: list[tuple[int, int]] = []  # which of the three, and the place there
     results = _placed(structure, iter(leaves), written, nodes, sources)
-    return nodes, tuple(sources), results
+    first = (0, len(nodes), len(nodes) + len(written))
+    return nodes, tuple([first[group] + place for group, place in sources]), results
 
 
 def _refuse_text(value: Any, within: Any) -> None:
     """Text is no result, but beside arrays a dict or a dataclass may hold names."""
-    if isinstance(value, (str, bytes)) and (within in (None, tuple, list) or "Tracer(" in str(value)):
+    if isinstance(value, (str, bytes)) and (within in (None, tuple, list) or _tells_of_traced(str(value))):
         raise TraceError(
             f"the function returns the text {value!r}, not an array, a number, or a container of these: return the "
             "arrays, and write about them outside"
         )
 
 
+def _tells_of_traced(text: str) -> bool:
+    return "Tracer(" in text or "Number(" in text
+
+
 def _placed(
-    s: Structure, rest: Iterator[Any], written: tuple[int, ...], nodes: list[Node], sources: list[int],
+    s: Structure, rest: Iterator[Any], written: tuple[int, ...], nodes: list[Node], sources: list[tuple[int, int]],
     within: Any = None,
 ) -> Structure:  # fmt: skip
     """The structure of the results, whose leaves are added to `nodes` and `sources`. `within`: the container around."""
@@ -449,15 +467,18 @@ def _placed(
         children = [_placed(c, rest, written, nodes, sources, s.kind) for c in s.children]
         return Structure(s.kind, s.keys, tuple(children))
     leaf = next(rest)
-    if type(leaf) in (bool, int, float, complex):
+    if type(leaf) in KINDS:
         return Structure(Static, (leaf,))
-    if isinstance(leaf, Tracer) and leaf.argument in written:
-        sources.append(-1 - written[::-1].index(leaf.argument))
+    if isinstance(leaf, Number):
+        sources.append((2, leaf.place))
         return LEAF
-    sources.append(len(nodes))
+    if isinstance(leaf, Tracer) and leaf.argument in written:
+        sources.append((1, written.index(leaf.argument)))
+        return LEAF
+    sources.append((0, len(nodes)))
     if isinstance(leaf, Tracer):
         nodes.append(leaf.node)
-        return NUMBER if leaf.weak else SCALAR if leaf.scalar else LEAF
+        return SCALAR if leaf.scalar else LEAF
     if isinstance(leaf, (np.ndarray, np.generic)):
         nodes.append(const(plain_array(leaf, "a result")))
         return SCALAR if isinstance(leaf, np.generic) else LEAF

@@ -20,9 +20,10 @@ from eqfuse.errors import DtypeError, ShapeError, TraceError, UnsupportedOp, use
 from eqfuse.frontends import tidy
 from eqfuse.ir import Node, Shape, TensorType, const
 from eqfuse.known import known
-from eqfuse.ndarray import NdarrayFace, lazy
+from eqfuse.ndarray import NdarrayFace, Operators, lazy
 from eqfuse.ops import row
 from eqfuse.ops.elementwise import broadcast_shapes
+from eqfuse.recorder import Recorder
 from eqfuse.storage import Access, Storage, taken
 from eqfuse.strides import (
     IN_ORDER,
@@ -45,11 +46,21 @@ class Trace:
     """One run of a user's function on tracers. Tracers live only while it is the innermost `with` of their thread."""
 
     def __init__(self) -> None:
-        self.tracers: list[weakref.ref[Tracer]] = []  # all that were made
+        self.made: list[weakref.ref[Operators]] = []  # all traced arrays and numbers
         self.written: set[int] = set()  # arguments changed in place
         self.layouts: set[int] = set()  # arguments whose layout in memory the trace relies on
         self.known: dict[Node, np.ndarray | None] = {}
-        self.draws: list[tuple[Node, Any]] = []  # inputs that a call fills with random numbers, and how
+        self.draws: list[tuple[Node | None, Any]] = []  # inputs that a call fills with random numbers, and how
+        self.numbers = Recorder()
+
+    def enter(self, made: Operators) -> None:
+        """One traced array or number more."""
+        self.made.append(weakref.ref(made))
+        if len(self.made) > MAX_NODES:
+            raise TraceError(
+                f"the function makes more than {MAX_NODES} operations: a Python loop over elements is unrolled when it "
+                "is traced. Replace the loop by array operations"
+            )
 
     def __enter__(self) -> Trace:
         self._outer = getattr(_state, "trace", None)
@@ -59,13 +70,12 @@ class Trace:
     def __exit__(self, *_: object) -> None:
         _state.trace = self._outer
 
-
-    def alive(self) -> list[Tracer]:
-        """The tracers that somebody still holds."""
-        if all(made() is None for made in self.tracers):
-            return []
+    def leaked(self) -> Any:
+        """A traced array or number that somebody still holds, or None."""
+        if all(made() is None for made in self.made):
+            return None
         gc.collect()  # of those that hold each other nobody may hold one
-        return [t for made in self.tracers if (t := made()) is not None]
+        return next((t for made in self.made if (t := made()) is not None), None)
 
 
 @contextmanager
@@ -83,27 +93,17 @@ def current() -> Trace | None:
     return getattr(_state, "trace", None)
 
 
-_PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
-
-
 class Tracer(NdarrayFace):
-    """A lazy array: a view of a storage. `weak`: stands for a Python scalar, whose dtype gives way in promotion."""
+    """A lazy array: a view of a storage."""
 
-    __slots__ = ("_type", "_node", "_trace", "_storage", "_steps", "_access", "_version", "weak", "made", "__weakref__")
+    __slots__ = ("_type", "_node", "_trace", "_storage", "_steps", "_access", "_version", "made", "__weakref__")
 
-    def __init__(
-        self, type: TensorType, storage: Storage, steps: tuple[Step, ...], access: Access, weak: bool = False
-    ) -> None:
+    def __init__(self, type: TensorType, storage: Storage, steps: tuple[Step, ...], access: Access) -> None:
         trace = current()
         if trace is None:
             raise TraceError("a traced array was used outside its trace")
-        trace.tracers.append(weakref.ref(self))
-        if len(trace.tracers) > MAX_NODES:
-            raise TraceError(
-                f"the function makes more than {MAX_NODES} operations: a Python loop over elements is unrolled when it "
-                "is traced. Replace the loop by array operations"
-            )
-        self._type, self._trace, self.weak = type, trace, weak
+        trace.enter(self)
+        self._type, self._trace = type, trace
         self.made = user_place()
         self._node: Node | None = None  # the value at `_version`, once somebody has asked for it
         self._storage, self._steps, self._access, self._version = storage, steps, access, storage.version
@@ -137,7 +137,7 @@ class Tracer(NdarrayFace):
         if self._access is Access.SCALAR:
             found = self.known()
             assert found is not None
-            return found.item() if self.weak else found[()]
+            return found[()]
         if id(self._storage) not in memo:
             lies = self._storage.outline(())
             memo[id(self._storage)] = np.array(value) if lies is None else np.empty_like(lies)
@@ -147,7 +147,7 @@ class Tracer(NdarrayFace):
     def viewed(self, *steps: Step, access: Access | None = None) -> Tracer:
         """The view `steps` of this array (a copy where NumPy would make one): it shares the memory."""
         if self._access is Access.SCALAR:
-            return wrap(taken(self.node, steps), access, self.weak)
+            return wrap(taken(self.node, steps), access)
         if self._version != self._storage.version:
             self._rely_on_order()
         made, storage, before, reach = self._type, self._storage, self._steps, access or self._access
@@ -168,7 +168,7 @@ class Tracer(NdarrayFace):
     def sliced(self, shape: Shape, steps: Sequence[Step]) -> Tracer:
         """As `viewed`, by slices, flips and squeezes that change something and together give `shape`."""
         if self._access is Access.SCALAR:
-            return wrap(taken(self.node, steps), None, self.weak)
+            return wrap(taken(self.node, steps))
         if self._version != self._storage.version:
             self._rely_on_order()
         return Tracer(TensorType(self._type.dtype, shape), self._storage, (*self._steps, *steps), self._access)
@@ -286,13 +286,11 @@ class Tracer(NdarrayFace):
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         """What isinstance sees: the user's branches on types go the way they go without a trace."""
-        if self.weak:
-            return _PYTHON[self.dtype.kind]
         return self.dtype.type if self._access is Access.SCALAR else np.ndarray
 
     @property
     def scalar(self) -> bool:
-        """Would NumPy (or Python, for a weak one) give a scalar here, rather than an array of rank 0?"""
+        """Would NumPy give a scalar here, rather than an array of rank 0?"""
         return self._access is Access.SCALAR
 
     @property
@@ -378,9 +376,8 @@ class Tracer(NdarrayFace):
     # arrays that share this one's memory, or that do not
 
     def __pos__(self) -> Tracer:
-        from eqfuse.frontends.promotion import number
-
-        return wrap(number(self.node), weak=True) if self.weak else lazy.positive(self)
+        positive: Tracer = lazy.positive(self)
+        return positive
 
     @property
     def real(self) -> Tracer:
@@ -388,7 +385,7 @@ class Tracer(NdarrayFace):
 
     @real.setter
     def real(self, value: Any) -> None:
-        self.real.assign(_as_array(value))
+        self.real.assign(_lifted(value))
 
     @property
     def imag(self) -> Tracer:
@@ -400,7 +397,7 @@ class Tracer(NdarrayFace):
 
     @imag.setter
     def imag(self, value: Any) -> None:
-        self.imag.assign(_as_array(value))
+        self.imag.assign(_lifted(value))
 
     def view(self, dtype: Any = None, type: Any = None) -> Tracer:
         """The same memory, read in another dtype of equal width."""
@@ -476,9 +473,11 @@ class Tracer(NdarrayFace):
         return None if array is None else Lies(copied(array, order, dtype), self.lies.arguments)
 
 
-def _as_array(value: Any) -> Any:
-    """A number as NumPy's attributes take it: cast like an array, whatever the dtype holds."""
-    return np.array(value) if type(value) in (bool, int, float, complex) else value
+def _lifted(value: Any) -> Tracer:
+    """A value as NumPy's attributes take it: numbers are cast like arrays, whatever the dtype holds."""
+    from eqfuse.frontends.promotion import lift
+
+    return lift(value)
 
 
 def _always_view(shape: Shape, wanted: Shape) -> bool:
@@ -495,14 +494,14 @@ def _changes_nothing(op: str, attr: tuple, shape: Shape) -> bool:
     return attr == (tuple(range(len(shape))) if op == "transpose" else shape)
 
 
-def wrap(value: Node, like: Access | None = None, weak: bool = False, lies: Lies | None = None) -> Tracer:
+def wrap(value: Node, like: Access | None = None, lies: Lies | None = None) -> Tracer:
     """A tracer for `value`, with memory of its own. Of rank 0 it is a scalar, as NumPy's results are, unless `like`."""
     scalar = value.shape == () and like is not Access.WRITABLE
     memory = Storage(value, lies=IN_ORDER if is_line(value.shape) else lies)
-    return Tracer(value.type, memory, (), Access.SCALAR if scalar else Access.WRITABLE, weak)
+    return Tracer(value.type, memory, (), Access.SCALAR if scalar else Access.WRITABLE)
 
 
-def argument(value: Node, place: int, scalar: bool, weak: bool, strides: Strides = None) -> Tracer:
+def argument(value: Node, place: int, scalar: bool, strides: Strides = None) -> Tracer:
     """The tracer that stands for an argument of the traced function: the input at `place`."""
-    access = Access.SCALAR if scalar or weak else Access.WRITABLE
-    return Tracer(value.type, Storage(value, place, lies=Lies(strides, frozenset({place}))), (), access, weak)
+    memory = Storage(value, place, lies=Lies(strides, frozenset({place})))
+    return Tracer(value.type, memory, (), Access.SCALAR if scalar else Access.WRITABLE)

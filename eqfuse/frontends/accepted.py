@@ -40,5 +40,6 @@ def known(value: Any, what: str, instead: str = "name the argument in static_arg
     array: Any = np.asarray(value)  # of traced arrays, a traced one, which passes for an ndarray
     found: np.ndarray | None = array.known() if hasattr(array, "known") else array
     if found is None:
-        raise TraceError(f"{what} is a traced value: the shape of the result depends on data; {instead}")
+        advice = instead if "static_argnames" in instead else f"{instead}, or name the argument in static_argnames"
+        raise TraceError(f"{what} is a traced value: the shape of the result depends on data; {advice}")
     return found

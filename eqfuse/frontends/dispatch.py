@@ -19,6 +19,7 @@ from eqfuse.frontends.numpy_masked import MASKED
 from eqfuse.frontends.promotion import defers, elementwise, holds_tracer, lift
 from eqfuse.frontends.registry import FUNCTIONS, METHODS, UFUNCS, title
 from eqfuse.ir import const
+from eqfuse.number import Number
 from eqfuse.storage import Access
 from eqfuse.strides import Lies, strides_of
 from eqfuse.tracer import Tracer, wrap
@@ -108,8 +109,8 @@ def _mapped(tree: Any, change: Callable[[Any], Any]) -> Any:
     return change(tree)
 
 
-def tracers(tree: Any) -> Iterator[Tracer]:
-    if isinstance(tree, Tracer):
+def tracers(tree: Any) -> Iterator[Tracer | Number]:
+    if isinstance(tree, (Tracer, Number)):
         yield tree
     elif isinstance(tree, (tuple, list, dict)):
         for child in tree.values() if isinstance(tree, dict) else tree:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.ir import TensorType
+from eqfuse.number import Number
 from eqfuse.strides import IN_ORDER, Lies, is_line, like_small, of_small, strides_of
 from eqfuse.tracer import Tracer
 
@@ -33,7 +34,7 @@ _TURNED = frozenset((
 
 
 def of_elementwise(function: Function, operands: Sequence[Any], type: TensorType) -> Lies | None:
-    """How the result of elementwise work lies, of tracers and Python scalars."""
+    """How the result of elementwise work lies, of tracers and Python numbers."""
     if is_line(type.shape):
         return IN_ORDER
     arrays = _arrays(operands)
@@ -104,6 +105,8 @@ def _outlined(value: Any) -> Any:
         if found is None:
             raise ValueError("an operand's layout is not known")
         return found
+    if isinstance(value, Number):
+        return value.kind(1)
     return tuple(map(_outlined, value)) if isinstance(value, (list, tuple)) else value
 
 

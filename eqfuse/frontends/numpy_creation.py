@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.arithmetic import refusal, shown, wrapped
 from eqfuse.dtypes import supported
 from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends import tidy
 from eqfuse.frontends.numpy_layout import broadcast_arrays, broadcast_to, diagonal
 from eqfuse.frontends.numpy_ufuncs import to_loop
-from eqfuse.frontends.promotion import common_dtype, elementwise, lift
+from eqfuse.frontends.promotion import as_operand, common_dtype, elementwise, lift
 from eqfuse.frontends.registry import implements
 from eqfuse.ir import const
+from eqfuse.number import Number, computed, kind_of
 from eqfuse.tracer import Tracer, lazy, wrap
 
 
@@ -25,7 +27,7 @@ def _filled(like: Any, value: Any, dtype: Any, shape: Any) -> Tracer:
     x = lift(like)
     wanted = x.dtype if dtype is None else supported(np.dtype(dtype), "the new array")
     extents = x.shape if shape is None else tuple(shape) if isinstance(shape, Sequence) else (shape,)
-    source = const(value, wanted) if type(value) is bool else tidy.cast(lift(value).node, wanted)
+    source = as_operand(value if kind_of(value) in (bool, int) else lift(value), wanted)
     return wrap(tidy.broadcast_to(source, extents))
 
 
@@ -126,8 +128,17 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Tracer:
             "Use np.where(condition, x, y) with all three arguments"
         )
     # unlike the ufuncs, np.where lets a Python integer wrap around that does not fit the other's dtype
-    values = [np.array(v).astype(common_dtype((x, y))) if type(v) is int else v for v in (x, y)]
-    return elementwise("where", condition, *values)
+    dtype = common_dtype((x, y))
+    return elementwise("where", condition, *(_wrapped(v, dtype) if kind_of(v) is int else v for v in (x, y)))
+
+
+def _wrapped(value: Any, dtype: np.dtype) -> Tracer:
+    if isinstance(value, Number):
+        return wrap(value.array(dtype, "wrapped"))
+    try:
+        return wrap(const(wrapped(dtype.name, value)))
+    except OverflowError as error:
+        raise refusal(error, dtype.name, shown(value)) from None
 
 
 @implements(np.clip)
@@ -144,8 +155,9 @@ def clip(
     low, high = (a_min if min is None else min), (a_max if max is None else max)
     x = lift(a) if dtype is None else lift(a).astype(dtype, casting="same_kind")
     if x.dtype.kind in "iu":  # a Python int beyond the dtype is no limit
-        low = None if type(low) is int and low <= np.iinfo(x.dtype).min else low
-        high = None if type(high) is int and high >= np.iinfo(x.dtype).max else high
+        limits = np.iinfo(x.dtype)
+        low = _limit("max", low, int(limits.min))
+        high = _limit("min", high, int(limits.max))
     if low is None and high is None:
         return lazy.positive(x)
     if low is None or high is None:
@@ -153,6 +165,14 @@ def clip(
     loop = to_loop(np._core.umath.clip, (x, low, high))[1][0]  # type: ignore[attr-defined]
     # of two zeros, NumPy's clip takes the array's, and its maximum and minimum the second
     return elementwise("minimum", high, elementwise("maximum", low, x.astype(loop)))
+
+
+def _limit(op: str, given: Any, least: int) -> Any:
+    """The limit `given` of a clip of integers; None where it is a Python int that limits nothing."""
+    if kind_of(given) is not int:
+        return given
+    near = computed(op, given, least)
+    return near if isinstance(near, Number) or near != least else None
 
 
 @implements(np.real)
@@ -224,9 +244,13 @@ def isrealobj(x: Any) -> bool:
 
 @implements(np.result_type)
 def result_type(*arrays_and_dtypes: Any) -> np.dtype:
-    return np.result_type(*(a.dtype if isinstance(a, Tracer) else a for a in arrays_and_dtypes))
+    return np.result_type(*(a.kind() if isinstance(a, Number) else _dtype(a) for a in arrays_and_dtypes))
 
 
 @implements(np.can_cast)
 def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
-    return np.can_cast(from_.dtype if isinstance(from_, Tracer) else from_, to, casting)
+    return np.can_cast(_dtype(from_), to, casting)
+
+
+def _dtype(array: Any) -> Any:
+    return array.dtype if isinstance(array, Tracer) else array

@@ -16,7 +16,7 @@ from eqfuse.errors import BoundsError, ShapeError
 from eqfuse.frontends.accepted import known
 from eqfuse.frontends.numpy_layout import broadcast_to, concatenate, moveaxis, split
 from eqfuse.frontends.numpy_reductions import negative_axes
-from eqfuse.frontends.promotion import lift, operand, with_dtype
+from eqfuse.frontends.promotion import as_dtype, lift
 from eqfuse.frontends.registry import implements
 from eqfuse.tracer import Tracer, lazy, wrap
 
@@ -45,7 +45,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tracer:
     x, along = _along(arr, axis)
     n = x.shape[along]
     places = _inserted(obj, n)
-    new = wrap(with_dtype(operand(values), x.dtype))
+    new = wrap(as_dtype(values, x.dtype))
     if places.size == 1:
         (at,) = places.ravel().tolist()
         new = new.reshape((1,) * (x.ndim - new.ndim) + new.shape)

@@ -17,10 +17,11 @@ from eqfuse.frontends import tidy
 from eqfuse.frontends.laid_out import laid_as
 from eqfuse.frontends.numpy_layout import broadcast_to, transpose
 from eqfuse.frontends.numpy_reductions import negative_axes, one_axis
-from eqfuse.frontends.promotion import elementwise, fitted, lift
+from eqfuse.frontends.promotion import elementwise, fitted, lift, with_dtype
 from eqfuse.frontends.registry import METHODS, implements
 from eqfuse.frontends.selection import Selection, assigned
 from eqfuse.ir import Shape, TensorType, node
+from eqfuse.number import Number, computed, kind_of
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.storage import Access, Step
 from eqfuse.tracer import Tracer, lazy, wrap
@@ -81,6 +82,8 @@ def _parts(key: Any) -> list[Any]:
             parts.append(part)
         elif isinstance(part, Tracer):
             parts.append(_array_part(part))
+        elif kind_of(part) is int:
+            parts.append(part)
         elif isinstance(part, (bool, np.bool_)):
             raise UnsupportedOp("indexing with a Python bool cannot be traced; use x[None] or np.where")
         elif isinstance(part, (int, np.integer)):
@@ -153,7 +156,8 @@ def _expanded(x: Tracer, parts: list[Any]) -> tuple[list[Any], bool]:
     whole = [*parts[:at], *[_ALL] * (x.ndim - covered), *parts[at + 1 :]]
     if Tracer not in map(type, parts):
         return whole, False
-    places = [i for i, part in enumerate(parts) if type(part) in (int, Tracer)]  # dots part them even if they are none
+    gathering = (int, Number, Tracer)
+    places = [i for i, part in enumerate(parts) if type(part) in gathering]  # dots part them even if they are none
     return whole, places != list(range(places[0], places[-1] + 1))
 
 
@@ -182,6 +186,12 @@ def _basic(x: Tracer, parts: list[Any]) -> tuple[Tracer, list[tuple[int, Tracer]
         axis = len(ranges)
         if part is None:
             shape.append(1)
+        elif isinstance(part, Number):
+            place = computed("within", part, attr=whole[axis])
+            arrays.append((len(shape), wrap(with_dtype(place, np.dtype(np.intp)))))
+            ranges.append((0, whole[axis], 1))
+            kept.append(whole[axis])
+            shape.append(whole[axis])
         elif isinstance(part, Tracer):
             arrays.append((len(shape), part))
             width = part.ndim if part.dtype.kind == "b" else 1
@@ -247,6 +257,8 @@ def _taken_first(x: np.ndarray, axes: list[int], indices: list[np.ndarray]) -> n
 
 def _scatter(x: Tracer, arrays: list[tuple[int, Tracer]], value: Any, mode: str) -> None:
     """Write `value` to what `_gather` reads; `mode`: "set", or the ufunc that joins it with what is there."""
+    if mode != "set" and x.dtype.kind == "b" and kind_of(value) is not bool and lift(value).dtype.kind != "b":
+        raise DtypeError(f"{mode}.at of a bool array with {lift(value).dtype}: cast the array first")
     order, at, shape, flat = _selected(x, arrays)
     moved = tidy.transpose(x.node, order)
     selected = TensorType(x.dtype, (*shape[:at], *flat.shape, *shape[at + 1 :]))

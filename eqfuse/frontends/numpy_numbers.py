@@ -16,9 +16,11 @@ from eqfuse.errors import DtypeError, ShapeError, TraceError
 from eqfuse.frontends import tidy
 from eqfuse.frontends.numpy_layout import broadcast_to, concatenate, moveaxis
 from eqfuse.frontends.numpy_reductions import negative_axes
+from eqfuse.frontends.numpy_writes import copied
 from eqfuse.frontends.promotion import elementwise, lift
 from eqfuse.frontends.registry import implements
 from eqfuse.ir import node
+from eqfuse.number import computed, kind_of
 from eqfuse.tracer import Tracer, lazy, wrap
 
 _MISSING = np._NoValue
@@ -84,7 +86,7 @@ def _finite(x: Tracer, nan: Any, posinf: Any, neginf: Any) -> Tracer:
     high = float(info.max) if posinf is None else posinf
     low = float(info.min) if neginf is None else neginf
     for found, value in ((elementwise("isnan", x), nan), (isposinf(x), high), (isneginf(x), low)):
-        x = elementwise("where", found, lift(value).astype(x.dtype), x)
+        x = elementwise("where", found, copied(value, x), x)
     return x
 
 
@@ -97,10 +99,13 @@ def _in_parts(function: Callable[[Tracer], Tracer], x: Tracer) -> Tracer:
 
 @implements(np.isclose)
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Tracer:
-    x, y = lift(a), lift(b)
-    y = y.astype(np.result_type(y.dtype, 1.0))
+    x, y, atol, rtol = (v if kind_of(v) is not None else lift(v) for v in (a, b, atol, rtol))
+    if isinstance(y, Tracer):
+        y = y.astype(np.result_type(y.dtype, 1.0))
+    elif kind_of(y) in (bool, int):
+        y = computed("add", y, 0.0)
     near = elementwise("less_equal", abs(x - y), atol + rtol * abs(y))
-    result = elementwise("logical_or", near & elementwise("isfinite", y), x == y)
+    result = elementwise("logical_or", near & elementwise("isfinite", y), elementwise("equal", x, y))
     both_nan = elementwise("isnan", x) & elementwise("isnan", y)
     return result | both_nan if equal_nan else result
 

@@ -15,6 +15,7 @@ from eqfuse.errors import TraceError, UnsupportedOp
 from eqfuse.frontends.dispatch import on_values, tracers
 from eqfuse.frontends.promotion import lift
 from eqfuse.ir import TensorType, input_node
+from eqfuse.number import Number, is_number, kind_of
 from eqfuse.storage import Access
 from eqfuse.tracer import Tracer, current, lazy, wrap
 
@@ -91,25 +92,29 @@ class TracedGenerator:
             )
         return self._transformed(method, args, kwargs)
 
-    def _drawn(self, method: str, args: tuple, kwargs: dict[str, Any]) -> Tracer:
-        """A new input of the graph, of the type that `method` gives."""
+    def _drawn(self, method: str, args: tuple, kwargs: dict[str, Any]) -> Tracer | Number:
+        """A new input of the graph, of the type that `method` gives, or a new Python number."""
         stand_in = np.random.default_rng(0) if isinstance(self._real, np.random.Generator) else np.random.RandomState(0)
         example = getattr(stand_in, method)(*args, **kwargs)
         trace = current()
         assert trace is not None
+        draw, place = Draw(self._source, method, args, kwargs), len(trace.draws)
+        if kind_of(example) is not None:
+            trace.draws.append((None, draw))
+            return Number(trace.numbers.given("drawn", place, example))
         array = np.asarray(example)
-        made = input_node(f"{method} #{len(trace.draws)}", TensorType(array.dtype, array.shape))
-        trace.draws.append((made, Draw(self._source, method, args, kwargs)))
-        scalar = not isinstance(example, np.ndarray)
-        return wrap(made, None if scalar else Access.WRITABLE, weak=type(example) in (bool, int, float))
+        made = input_node(f"{method} #{place}", TensorType(array.dtype, array.shape))
+        trace.draws.append((made, draw))
+        return wrap(made, Access.WRITABLE if isinstance(example, np.ndarray) else None)
 
     def _transformed(self, method: str, args: tuple, kwargs: dict[str, Any]) -> Tracer:
         """`method` with traced parameters: standard numbers of the result's shape, transformed as NumPy does."""
         names, standard, transform = _STANDARD[method]
         given = dict(zip((*names, "size"), args, strict=False)) | kwargs
         size = given.pop("size", None)
-        shape = np.broadcast_shapes(*(lift(p).shape for p in given.values())) if size is None else size
-        made: Tracer = transform(self._drawn(standard, (), {"size": shape}), **given)
+        if size is None and not all(map(is_number, given.values())):
+            size = np.broadcast_shapes(*(lift(p).shape for p in given.values()))
+        made: Tracer = transform(self._drawn(standard, (), {"size": size}), **given)
         return made
 
     def _choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0, **rest: Any) -> Any:

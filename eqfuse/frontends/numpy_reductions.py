@@ -18,6 +18,7 @@ from eqfuse.frontends import tidy
 from eqfuse.frontends.promotion import elementwise, lift, operand, with_dtype
 from eqfuse.frontends.registry import implements
 from eqfuse.ir import Node, node
+from eqfuse.number import Number, computed
 from eqfuse.tracer import Tracer, wrap
 
 Axis = int | tuple[int, ...] | None
@@ -74,7 +75,7 @@ def _folded(name: str, x: Tracer, axis: Axis, keepdims: bool, initial: Any, dtyp
         result = reduction(name, x, axis, keepdims).astype(wanted)
     else:
         result = reduction(name, x, axis, keepdims)
-    return result if initial is None else elementwise(combine, result, lift(initial).astype(result.dtype))
+    return result if initial is None else elementwise(combine, result, wrap(with_dtype(operand(initial), result.dtype)))
 
 
 @implements(np.sum)
@@ -178,8 +179,14 @@ def var(
         centre = lift(mean)
     distance = x - centre
     squares = sum(squared(distance), axis, accumulator, keepdims=True)
-    left = n - (ddof if correction is None else correction)
-    return _finished((squares / (left if left > 0 else 0)).astype(squares.dtype), axis, keepdims)
+    left = _not_negative(n - (ddof if correction is None else correction))
+    return _finished((squares / left).astype(squares.dtype), axis, keepdims)
+
+
+def _not_negative(left: Any) -> Any:
+    if isinstance(left, Tracer):
+        return elementwise("maximum", left, 0)
+    return computed("max", left, left.kind(0)) if isinstance(left, Number) else left if left > 0 else 0
 
 
 @implements(np.std)

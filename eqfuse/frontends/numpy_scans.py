@@ -14,7 +14,7 @@ import numpy as np
 from eqfuse.errors import ShapeError
 from eqfuse.frontends import tidy
 from eqfuse.frontends.numpy_reductions import finish, negative_axes
-from eqfuse.frontends.promotion import elementwise, lift
+from eqfuse.frontends.promotion import elementwise, lift, operand, with_dtype
 from eqfuse.frontends.registry import METHODS, implements
 from eqfuse.ir import const, node
 from eqfuse.ops.scans import folds, reduction_loop
@@ -160,7 +160,7 @@ def _fold(ufunc: str, x: Tracer, axes: tuple[int, ...]) -> Tracer:
 
 def _started(ufunc: str, x: Tracer, axes: tuple[int, ...], initial: Any, keepdims: bool) -> Tracer:
     """`x` reduced from `initial` on: one more value along an axis, before all others."""
-    first = lift(initial).astype(x.dtype)
+    first = wrap(with_dtype(operand(initial), x.dtype))
     if not axes:
         return finish(_fold(ufunc, lazy.stack((lazy.broadcast_to(first, x.shape), x), -1), (-1,)).node, (-1,), False)
     along, *others = axes

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from eqfuse.errors import ShapeError, TraceError
+from eqfuse.errors import DtypeError, ShapeError, TraceError
 from eqfuse.frontends import numpy_reductions, tidy
 from eqfuse.frontends.numpy_layout import concatenate
 from eqfuse.frontends.numpy_linalg import inv, lstsq
@@ -50,7 +50,7 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Tracer:
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Tracer:
     at, xs, ys = lift(x), lift(xp), lift(fp)
     if at.dtype.kind == "c" or xs.dtype.kind == "c":
-        raise ShapeError("np.interp: Cannot cast array data from complex to float64 according to the rule 'safe'")
+        raise DtypeError("np.interp: Cannot cast array data from complex to float64 according to the rule 'safe'")
     if period is not None:
         if float(period) == 0:
             raise ShapeError("period must be a non-zero value")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.errors import ShapeError, UnsupportedOp
+from eqfuse.errors import DtypeError, ShapeError, UnsupportedOp
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import known
 from eqfuse.frontends.numpy_reductions import negative_axes
@@ -116,12 +116,14 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Trac
         if order.shape != x.shape:
             raise ShapeError("np.searchsorted: sorter.size must equal a.size")
         x = lazy.take(x, order)
-    return wrap(node("searchsorted", common((x, v)), (side,)))
+    return wrap(node("searchsorted", common((x, lift(v))), (side,)))
 
 
 @implements(np.digitize)
 def digitize(x: Any, bins: Any, right: bool = False) -> Tracer:
     values, edges = lift(x), lift(bins)
+    if "c" in (values.dtype.kind, edges.dtype.kind):
+        raise DtypeError("np.digitize takes real numbers")
     return wrap(node("digitize", (values.node, edges.node), (bool(right),)))
 
 

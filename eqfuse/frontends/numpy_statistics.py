@@ -18,10 +18,11 @@ from eqfuse.frontends.accepted import known
 from eqfuse.frontends.numpy_layout import broadcast_to, concatenate
 from eqfuse.frontends.numpy_reductions import Axis, finish, negative_axes
 from eqfuse.frontends.numpy_scans import without_nan
-from eqfuse.frontends.promotion import elementwise, lift
+from eqfuse.frontends.promotion import elementwise, lift, with_dtype
 from eqfuse.frontends.registry import METHODS, implements
 from eqfuse.frontends.unpack import unpack
 from eqfuse.ir import node
+from eqfuse.number import kind_of
 from eqfuse.ops.statistics import histogram_types
 from eqfuse.tracer import Tracer, lazy, wrap
 
@@ -70,7 +71,7 @@ def _quantile(op: str, a: Any, q: Any, axis: Axis, method: str, keepdims: Any, w
     x = lift(a)
     if op.startswith("nan") and x.size == 0 and x.dtype.kind != "c":
         return nanmean(x, axis, keepdims=keepdims)  # as NumPy, for any number of quantiles
-    share = lift(np.asarray(q, x.dtype) if type(q) in (int, float) and x.dtype.kind == "f" else q)
+    share = wrap(with_dtype(q, x.dtype)) if kind_of(q) in (int, float) and x.dtype.kind == "f" else lift(q)
     if share.ndim > 1 and op.startswith("nan"):
         raise UnsupportedOp(f"np.{op} with quantiles of shape {share.shape} cannot be traced; pass a vector of them")
     rows, axes = _rows(x, axis)

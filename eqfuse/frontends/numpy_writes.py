@@ -14,8 +14,9 @@ from eqfuse.dtypes import kind
 from eqfuse.errors import DtypeError, ShapeError, TraceError
 from eqfuse.frontends.numpy_indexing import assign_items
 from eqfuse.frontends.numpy_reductions import negative_axes
-from eqfuse.frontends.promotion import elementwise, fitted, lift, operand, with_dtype
+from eqfuse.frontends.promotion import as_dtype, elementwise, fitted, lift
 from eqfuse.frontends.registry import implements
+from eqfuse.number import kind_of
 from eqfuse.tracer import Tracer, lazy, wrap
 
 _KINDS = {bool: 0, int: 1, float: 3, complex: 4}  # the least kind of dtype that takes them
@@ -33,9 +34,16 @@ def _written(array: Any, function: str) -> Tracer:
 @implements(np.copyto)
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     x = _written(dst, "np.copyto")
-    if type(src) in _KINDS and casting != "unsafe" and _KINDS[type(src)] > "biufc".index(kind(x.dtype)):
-        raise DtypeError(f"np.copyto: cannot cast a Python {type(src).__name__} to {x.dtype} by the rule {casting!r}")
-    x.become(elementwise("where", where, wrap(fitted(src, x.tensor_type, casting)), x))
+    x.become(elementwise("where", where, copied(src, x, casting), x))
+
+
+def copied(src: Any, x: Tracer, casting: str = "same_kind") -> Tracer:
+    """`src` as np.copyto writes it into `x`."""
+    given = kind_of(src)
+    if given is not None and casting != "unsafe" and _KINDS[given] > "biufc".index(kind(x.dtype)):
+        raise DtypeError(f"np.copyto: cannot cast a Python {given.__name__} to {x.dtype} by the rule {casting!r}")
+    as_array = given in (float, complex) or x.dtype.kind == "b"
+    return wrap(fitted(lift(src) if as_array else src, x.tensor_type, casting))
 
 
 @implements(np.putmask)
@@ -63,7 +71,7 @@ def _masked(array: Any, mask: Any, values: Any, function: str) -> tuple[Tracer, 
         raise ShapeError(f"{function}: a mask of shape {chosen.shape} does not fit an array of shape {x.shape}")
     if new.ndim and isinstance(values, (Tracer, np.ndarray)) and not np.can_cast(new.dtype, x.dtype):
         raise DtypeError(f"{function}: {new.dtype} does not fit {x.dtype}; cast the values first")
-    return x, chosen.reshape(x.shape), wrap(with_dtype(operand(values), x.dtype))
+    return x, chosen.reshape(x.shape), wrap(as_dtype(values, x.dtype))
 
 
 @implements(np.put)
@@ -71,7 +79,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     x, at = _written(a, "np.put"), lift(ind).reshape(-1)
     if x.scalar:
         return  # NumPy writes into a copy of it
-    new = wrap(with_dtype(operand(v), x.dtype))
+    new = wrap(as_dtype(v, x.dtype))
     if mode == "wrap":
         at = at % x.size
     elif mode == "clip":

@@ -21,7 +21,7 @@ from eqfuse.frontends.accepted import plain_array
 from eqfuse.frontends.onnx_nodes import Loader
 from eqfuse.frontends.onnx_table import dtype_of
 from eqfuse.frontends.promotion import lift
-from eqfuse.ir import Graph, Node, TensorType, input_node
+from eqfuse.ir import Fed, Graph, Node, TensorType, input_node
 from eqfuse.tracer import Trace, Tracer, argument
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def from_onnx(model: Any, fixed: Mapping[str, Any] | None = None, /, **sizes: An
             if i.name in fixed:
                 values[i.name] = lift(_fixed(title, i, fixed[i.name]))
         for place, n in enumerate(nodes):
-            values[free[place].name] = argument(n, place, scalar=False, weak=False)
+            values[free[place].name] = argument(n, place, scalar=False)
         results = loader.run(graph, values)
         outputs = [_output(title, o.name, x) for o, x in zip(graph.output, results, strict=True)]
     signature = ModelSignature(tuple(i.name for i in free), tuple(o.name for o in graph.output))
@@ -81,14 +81,13 @@ class ModelSignature:
             )
         return [given[name] if name in given else kwargs[name] for name in self.inputs]
 
-    def feed(self, leaves: Sequence[Any]) -> Sequence[Any]:
-        return leaves
+    def feed(self, leaves: Sequence[Any]) -> Fed:
+        return Fed(leaves)
 
-    def select(self, outputs: Sequence[Any]) -> list[Any]:
+    def select(self, fed: Fed, outputs: Sequence[Any]) -> list[Any]:
         return list(outputs)
 
-    def settle(self, arrays: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
-        return list(outputs)
+    settle = select
 
     def rebuild(self, results: Sequence[Any]) -> Any:
         """The one result, or a named tuple of several (``_0`` where the model's name is no Python name)."""

@@ -11,25 +11,28 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.arithmetic import OPERATORS, refusal, shown
 from eqfuse.dtypes import castable, inexact
-from eqfuse.errors import DtypeError, RangeError, ShapeError
+from eqfuse.errors import DtypeError, ShapeError, TraceError
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import plain_array
 from eqfuse.frontends.laid_out import of_elementwise
-from eqfuse.ir import Literal, Node, Shape, TensorType, const, node
+from eqfuse.ir import Node, Shape, TensorType, const, node
+from eqfuse.number import Number, computed, is_number, kind_of
 from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import COMPARISONS, dtype_name, loop_dtypes
 from eqfuse.strides import Lies, strides_of
 from eqfuse.tracer import Tracer, lazy, wrap
 
-_WEAK = {"i": int, "f": float, "c": complex}
 OURS: set[Any] = {np.ndarray.__array_ufunc__, Tracer.__array_ufunc__}  # those of arrays that leave the arithmetic to us
 
 
 def lift(value: Any) -> Tracer:
     """`value` as an array, as np.asarray would read it: a tracer, a constant, or nested lists of these."""
     if isinstance(value, Tracer):
-        return wrap(value.node) if value.weak else value
+        return value
+    if isinstance(value, Number):
+        return wrap(value.array(value.default))
     if isinstance(value, (list, tuple)) and holds_tracer(value):
         return lazy.stack([lift(v) for v in value])
     array = plain_array(value, "a constant of the traced function")
@@ -37,8 +40,8 @@ def lift(value: Any) -> Tracer:
 
 
 def holds_tracer(tree: Any) -> bool:
-    """Is there a tracer in nested tuples, lists and dicts?"""
-    if isinstance(tree, Tracer):
+    """Is there a traced array or number in nested tuples, lists and dicts?"""
+    if isinstance(tree, (Tracer, Number)):
         return True
     if isinstance(tree, dict):
         tree = tuple(tree.values())
@@ -47,27 +50,31 @@ def holds_tracer(tree: Any) -> bool:
 
 def operand(value: Any) -> Any:
     """A tracer, or a Python int, float or complex whose dtype the other operands decide."""
-    return value if isinstance(value, Tracer) or type(value) in (int, float, complex) else lift(value)
+    return value if isinstance(value, Tracer) or kind_of(value) in (int, float, complex) else lift(value)
 
 
 def _promotable(operand: Any) -> Any:
     """What NumPy's promotion sees: a dtype, or `int`, `float`, `complex` for Python scalars."""
-    if not isinstance(operand, Tracer):
-        return type(operand)
-    return _WEAK.get(operand.dtype.kind, operand.dtype) if operand.weak else operand.dtype
+    return operand.dtype if isinstance(operand, Tracer) else kind_of(operand)
 
 
 def with_dtype(operand: Any, dtype: np.dtype) -> Node:
+    """`operand` as `dtype`; a Python number as NumPy converts it where it meets an array, with the range checks."""
     if isinstance(operand, Tracer):
         return tidy.cast(operand.node, dtype)
+    if isinstance(operand, Number):
+        return operand.array(dtype)
     try:
         return const(operand, dtype)
-    except OverflowError as error:
-        raise RangeError(str(error)) from None
-    except TypeError as error:
-        raise DtypeError(str(error)) from None
-    except ValueError as error:
-        raise ShapeError(str(error)) from None
+    except (OverflowError, TypeError, ValueError) as error:
+        raise refusal(error, dtype.name, shown(operand)) from None
+
+
+def as_dtype(value: Any, dtype: np.dtype) -> Node:
+    """`value`, nested lists perhaps, as np.array makes it of `dtype`: it converts Python numbers one by one."""
+    if isinstance(value, (list, tuple)) and holds_tracer(value):
+        return lazy.stack([wrap(as_dtype(v, dtype)) for v in value]).node
+    return with_dtype(value if is_number(value) or isinstance(value, (list, tuple)) else lift(value), dtype)
 
 
 def fitted(value: Any, like: TensorType, casting: str = "unsafe") -> Node:
@@ -112,18 +119,35 @@ def elementwise(name: str, *values: Any) -> Tracer:
         chosen = lift(values[0])
         condition = tidy.cast(chosen.node, np.dtype(bool))
         return _laid(np.where, (chosen, *values[1:]), tidy.elementwise("where", (condition, *common(values[1:]))))
-    operands = [operand(v) for v in values]
+    operands = [operand(v) for v in values] if len(values) > 1 else [lift(v) for v in values]
     loop = loop_dtypes(name, *promote(operands))
     if name in COMPARISONS:
         for i, o in enumerate(operands):
-            if type(o) is int and loop[i].kind in "iu" and not np.iinfo(loop[i]).min <= o <= np.iinfo(loop[i]).max:
-                return _decided(name, operands, i)
+            other = operands[1 - i]
+            if kind_of(o) is int and isinstance(other, Tracer) and other.dtype.kind in "iu":
+                return _with_integer(name, operands, i, loop[0])
         if loop[0] != loop[1]:
             return _of_mixed_signs(name, operands, "iu".index(loop[0].kind))
-    if name == "power" and loop[-1].kind in "iu" and type(operands[1]) is int and operands[1] < 0:
+    nodes = [as_operand(o, d) for o, d in zip(operands, loop, strict=False)]
+    function = np.logical_and if len(operands) == 2 else np.logical_not
+    made = _laid(function, operands, tidy.elementwise(name, nodes))
+    if name == "power" and loop[-1].kind in "iu" and kind_of(operands[1]) is int and made.size:
+        _natural(operands[1])
+    return made
+
+
+def as_operand(value: Any, dtype: np.dtype) -> Node:
+    """`value` as `dtype`. To a loop over bools, NumPy takes a Python int by way of int64."""
+    by_int64 = dtype.kind == "b" and kind_of(value) is int
+    return tidy.cast(with_dtype(value, np.dtype(np.int64)), dtype) if by_int64 else with_dtype(value, dtype)
+
+
+def _natural(exponent: Any) -> None:
+    """Refuse a negative power of integers: now, or at the call that has one."""
+    if isinstance(exponent, Number):
+        computed("natural", exponent)
+    elif exponent < 0:
         raise ShapeError("integers to negative integer powers are not allowed; cast the base to a float first")
-    made = tidy.elementwise(name, [with_dtype(o, d) for o, d in zip(operands, loop, strict=False)])
-    return _laid(np.logical_and if len(operands) == 2 else np.logical_not, operands, made)
 
 
 def _laid(function: Any, operands: Sequence[Any], made: Node) -> Tracer:
@@ -131,11 +155,23 @@ def _laid(function: Any, operands: Sequence[Any], made: Node) -> Tracer:
     return wrap(made, lies=of_elementwise(function, [operand(o) for o in operands], made.type))
 
 
-def _decided(name: str, operands: list[Any], out_of_range: int) -> Tracer:
-    """A comparison with a Python int beyond the other side's dtype: the same for every element."""
-    other = operands[1 - out_of_range]
-    stand_in = [np.zeros((), other.dtype) if i != out_of_range else o for i, o in enumerate(operands)]
-    return wrap(tidy.broadcast_to(const(row(name).meaning(*stand_in)), other.shape))
+def _with_integer(name: str, operands: list[Any], place: int, dtype: np.dtype) -> Tracer:
+    """A comparison of integers of `dtype` with the Python int at `place`, exact even where it does not fit.
+
+    The nearest int that fits compares as the int itself does, but where the two differ from each other: ``x < n`` is
+    ``x < near or near < n``, and ``x <= n`` is ``x <= near and near <= n``.
+    """
+    limits, given = np.iinfo(dtype), operands[place]
+    near = computed("min", computed("max", given, int(limits.min)), int(limits.max))
+    beyond = computed(name, *((near, given) if place == 1 else (given, near)))
+    nodes = [with_dtype(near if i == place else o, dtype) for i, o in enumerate(operands)]
+    compared = _laid(np.logical_and, operands, tidy.elementwise(name, nodes))
+    reflexive = OPERATORS[name](0, 0)
+    if isinstance(beyond, Number):
+        return elementwise("logical_and" if reflexive else "logical_or", compared, beyond)
+    if beyond is reflexive:
+        return compared
+    return _laid(np.logical_and, operands, tidy.broadcast_to(const(beyond), compared.shape))
 
 
 def _of_mixed_signs(name: str, operands: list[Tracer], signed: int) -> Tracer:
@@ -168,21 +204,23 @@ def common(values: Sequence[Any]) -> list[Node]:
     return [with_dtype(o, dtype) for o in operands]
 
 
-def unary_operator(name: str, x: Tracer) -> Tracer:
-    return wrap(node(name, (number(x.node),)), weak=True) if x.weak else elementwise(name, x)
+def unary_operator(name: str, x: Any) -> Any:
+    return computed(name, x) if isinstance(x, Number) else elementwise(name, x)
 
 
 def operator(name: str, left: Any, right: Any) -> Any:
-    """A Python operator between a tracer and something else."""
+    """A Python operator between a tracer, or a traced number, and something else."""
     for other in (left, right):
         if defers(other):
             return NotImplemented
-    if _is_weak(left) and _is_weak(right):
-        return _scalar_operator(name, left, right)
-    if name == "power" and isinstance(left, Tracer) and type(right) in (int, float):
-        shortcut = _power(left, right)
-        if shortcut is not None:
-            return shortcut
+    if isinstance(left, Number) or isinstance(right, Number):
+        other = right if isinstance(left, Number) else left
+        if is_number(other):
+            return computed(name, left, right)
+        if not isinstance(other, (Tracer, np.ndarray, np.generic)):
+            return NotImplemented
+    if name == "power" and isinstance(left, Tracer):
+        return _power(left, right)
     return elementwise(name, left, right)
 
 
@@ -191,40 +229,35 @@ def defers(other: Any) -> bool:
     return getattr(type(other), "__array_ufunc__", np.ndarray.__array_ufunc__) not in OURS
 
 
-def _power(base: Tracer, exponent: float) -> Tracer | None:
-    """The cheaper operator that NumPy's ``**`` itself takes for a few scalar exponents."""
-    whole = type(exponent) is int
+_SHORTCUTS = ((2, "square"), (0.5, "sqrt"), (-1, "reciprocal"))
+
+
+def _power(base: Tracer, exponent: Any) -> Tracer:
+    """``base ** exponent``, where NumPy takes a cheaper operator for a few exponents that are Python numbers."""
+    kind = kind_of(exponent)
+    shortcuts = [(value, name) for value, name in _SHORTCUTS if kind in (int, float) and _taken(name, base, kind)]
+    if not isinstance(exponent, Number):
+        for value, name in shortcuts:
+            if exponent == value:
+                return elementwise(name, base)
+        return elementwise("power", base, exponent)
+    if shortcuts and base.dtype.kind == "b":
+        raise TraceError(
+            "a bool array to the power of a traced Python int: its dtype would depend on the value, as in NumPy. Cast "
+            "the array first, or name the argument in static_argnames"
+        )
+    made = elementwise("power", base, exponent)
+    if base.dtype.kind == "c" or base.dtype == np.float16:  # NumPy's other loops look for the shortcut themselves
+        for value, name in shortcuts:
+            made = elementwise("where", computed("equal", exponent, value), elementwise(name, base), made)
+    return made
+
+
+def _taken(shortcut: str, base: Tracer, kind: type) -> bool:
+    """Does NumPy take it for exponents of that kind?"""
     real = inexact(base.dtype) and base.dtype.kind == "f"
-    if base.scalar and base.dtype.kind == "b":
-        return None
-    if exponent == 2 and (whole or real):  # also of bool arrays: NumPy then gives int8
-        return elementwise("square", base)
-    if exponent == 0.5 and inexact(base.dtype):
-        return elementwise("sqrt", base)
-    return elementwise("reciprocal", base) if exponent == -1 and (real or (whole and inexact(base.dtype))) else None
-
-
-def _is_weak(value: Any) -> bool:
-    return value.weak if isinstance(value, Tracer) else type(value) in (bool, int, float, complex)
-
-
-def _scalar_operator(name: str, left: Any, right: Any) -> Tracer:
-    """An operator between Python scalars, at least one of them traced: the result is a Python scalar again."""
-    nodes = [v.node if isinstance(v, Tracer) else const(v) for v in (left, right)]
-    if not (name.startswith("bitwise") and all(n.dtype.kind == "b" for n in nodes)):
-        nodes = [number(n) for n in nodes]
-    if name == "power" and nodes[1].op == "const" and nodes[1].dtype.kind == "i" and _literal(nodes[1]) < 0:
-        nodes = [tidy.cast(n, np.dtype(np.float64)) for n in nodes]
-    result = elementwise(name, *(wrap(n) for n in nodes))
-    return wrap(result.node, weak=True)
-
-
-def number(value: Node) -> Node:
-    """Python's arithmetic takes a bool for an int."""
-    return tidy.cast(value, np.dtype(np.int64)) if value.dtype.kind == "b" else value
-
-
-def _literal(value: Node) -> Any:
-    (literal,) = value.attrs
-    assert isinstance(literal, Literal)
-    return literal.array.item()
+    if shortcut == "square":  # also of bool arrays: NumPy then gives int8
+        return real or (kind is int and not (base.scalar and base.dtype.kind == "b"))
+    if shortcut == "sqrt":
+        return inexact(base.dtype)
+    return real or (kind is int and inexact(base.dtype))

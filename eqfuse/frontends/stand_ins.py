@@ -25,7 +25,8 @@ from eqfuse.frontends.converted import REDUCED, Constant, Joining, ReducingLists
 from eqfuse.frontends.dispatch import call_function, on_values
 from eqfuse.frontends.flat import Flat
 from eqfuse.frontends.numpy_random import GENERATORS, TracedGenerator, legacy
-from eqfuse.frontends.promotion import holds_tracer, lift
+from eqfuse.frontends.numpy_writes import copied
+from eqfuse.frontends.promotion import as_dtype, holds_tracer, lift
 from eqfuse.frontends.registry import FUNCTIONS, implements, title
 from eqfuse.ir import const
 from eqfuse.reach import CACHED, Namespace, Reached, of_library, reach
@@ -54,10 +55,10 @@ def _ones(shape: Any, dtype: Any = None, order: str = "C", *, device: None = Non
 def _full(
     shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: None = None, like: None = None
 ) -> Tracer:
-    value = lift(fill_value)
+    value = lift(fill_value) if dtype is None else fill_value
     extents = tuple(shape) if np.ndim(shape) else (shape,)
     made = _filled(0, extents, value.dtype if dtype is None else dtype, order)
-    made.assign(fill_value)
+    made.assign(copied(value, made, "unsafe"))
     return made
 
 
@@ -129,13 +130,13 @@ def _converted(value: Any, dtype: Any, order: str, copy: bool | None = None) -> 
 
 def _new(value: Any, dtype: Any, order: str, copy: bool | None) -> Tracer:
     """What is no traced array as one. Where NumPy takes over the memory of one made outside, it can only be read."""
-    made = lift(value)
+    wanted = None if dtype is None else supported(np.dtype(dtype), "the new array")
     if holds_tracer(value):
-        x = wrap(made.node, Access.WRITABLE, lies=IN_ORDER)
-        return x.astype(dtype or made.dtype, "C" if order == "K" else order)
-    given = np.array(value, dtype, copy=copy, order=order)  # type: ignore[call-overload]
-    node = tidy.cast(const(given), supported(given.dtype, "the new array"))
-    x = wrap(node, Access.WRITABLE, lies=Lies(strides_of(given)))
+        x = wrap(lift(value).node if wanted is None else as_dtype(value, wanted), Access.WRITABLE, lies=IN_ORDER)
+        return x.astype(x.dtype, "C" if order == "K" else order)
+    lift(value)  # which refuses by name what is no tensor
+    given = np.array(value, wanted, copy=copy, order=order)  # type: ignore[call-overload]
+    x = wrap(const(given), Access.WRITABLE, lies=Lies(strides_of(given)))
     return x.viewed(access=Access.READ_ONLY) if np.may_share_memory(given, value) else x
 
 

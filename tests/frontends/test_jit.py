@@ -25,8 +25,9 @@ class Evaluated:
     def __init__(self, graph: Any) -> None:
         self.graph = graph
 
-    def call(self, arrays: Any) -> tuple[np.ndarray, ...]:
-        return evaluate(self.graph, arrays)
+    def call(self, leaves: Any) -> list[Any]:
+        fed = self.graph.signature.feed(leaves)
+        return self.graph.signature.settle(fed, evaluate(self.graph, fed.arrays))
 
 
 @pytest.fixture
@@ -170,5 +171,5 @@ def test_bad_arguments_are_refused_by_name(compiled):
         f(X, {1, 2})
     with pytest.raises(TraceError, match="MaskedArray"):
         f(np.ma.masked_array([1.0]), X)
-    with pytest.raises(ShapeError, match="int64"):
-        f(X, 2**70)
+    with pytest.raises(ShapeError, match=r"too large.*x = an int of .* bits meets int64"):
+        jit(lambda x: np.add(x, 1))(2**700)

@@ -49,8 +49,8 @@ def evaluated(fn: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
         graph = ef.trace(fn, *args)
         signature: Any = graph.signature
-        arrays = signature.feed(args)
-        results = signature.settle(arrays, evaluate(graph, [np.array(a) for a in arrays]))
+        fed = signature.feed(args)
+        results = signature.settle(fed, evaluate(graph, [np.array(a) for a in fed.arrays]))
         return signature.rebuild([np.array(r, order="C") for r in results])
 
     return call

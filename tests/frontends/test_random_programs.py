@@ -82,6 +82,7 @@ REFUSALS = (
     "cannot be cast to",  # NumPy sums in the dtype of out=
     "in-place result of shape",
     "integers to negative integer powers",  # of no elements at all
+    "at of a bool array with",  # whose sums NumPy makes bools one after the other
     "is read-only",  # NumPy's add.at does not ask
 )
 

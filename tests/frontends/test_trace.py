@@ -378,5 +378,5 @@ def test_tracing_a_graph_does_not_compute():
 
 def test_the_flat_evaluator_takes_one_array_per_input():
     graph = trace(lambda x, s: x * s, X, 2.0)
-    (result,) = evaluate(graph, [X, np.float64(3.0)])
+    (result,) = evaluate(graph, [X, np.float32(3.0)])
     np.testing.assert_array_equal(result, X * 3)

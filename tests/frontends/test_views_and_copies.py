@@ -81,8 +81,8 @@ def traced(program: Callable[..., Any], x: np.ndarray) -> Any:
     """As a call of the compiled program does it: `x` is changed."""
     graph = ef.trace(program, x)
     signature: Any = graph.signature
-    arrays = signature.feed([x])
-    return signature.rebuild(signature.settle(arrays, evaluate(graph, [a.copy() for a in arrays])))
+    fed = signature.feed([x])
+    return signature.rebuild(signature.settle(fed, evaluate(graph, [a.copy() for a in fed.arrays])))
 
 
 def outcome(use: Callable[..., Any], f: Case, x: np.ndarray, lay: Case) -> str:

@@ -1,0 +1,553 @@
+"""Python numbers as arguments behave as in NumPy, for every value: weak dtypes, range checks, Python's own arithmetic.
+
+A function is traced for one value of each kind, and then called with all of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import operator
+import random
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse import dtypes
+from eqfuse.arithmetic import literal
+from eqfuse.errors import RangeError
+from eqfuse.frontends.registry import UFUNCS
+from eqfuse.runtime_cuda import CudaProgram
+from eqfuse.testing import cudasim
+from eqfuse.testing.emulated_gpu import EmulatedGpu
+
+PYTHON = (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError)
+OPERATORS = {
+    name: getattr(operator, name)
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "or_", "xor", "lshift", "rshift",
+                 "lt", "le", "eq", "ne", "gt", "ge")
+}  # fmt: skip
+UNARY = (operator.neg, operator.pos, operator.inv, abs, round)
+KINDS: dict[type, tuple[Any, ...]] = {
+    bool: (True, False),
+    int: (2, 0, 1, -1, 3, 127, 128, -128, -129, 255, 256, 2**31 - 1, -(2**31) - 1, 2**63 - 1, 2**63, -(2**63) - 1,
+          2**64 - 1, 2**64, -(2**70), 10**400),
+    float: (1.5, 0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -2.5, 1e-300, 65520.0, 1e300, float("inf"), float("-inf"),
+            float("nan")),
+    complex: (1 + 2j, 0j, complex(-0.0, -0.0), -1j, complex(float("inf"), 1), complex(float("nan"), 0)),
+}  # fmt: skip
+DTYPES = [d for d in dtypes.TENSORS if d not in dtypes.FLOAT8 and d.name not in ("int16", "uint16", "uint32")]
+
+
+def outcome(function: Callable[..., Any], *args: Any) -> Any:
+    """The result, or the error."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return function(*args)
+        except Exception as error:
+            return error
+
+
+def values(dtype: np.dtype) -> np.ndarray:
+    """Numbers among which all special ones are."""
+    if dtype.kind == "b":
+        return np.array([True, False])
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return np.array([0, 1, 2, 7, limits.max, limits.min], dtype)
+    found = np.array([0.0, -0.0, 1.0, -1.5, 3.0, np.inf, -np.inf, np.nan]).astype(dtype)
+    return found + (found[::-1] * 1j).astype(dtype) if dtype.kind == "c" else found
+
+
+def same(got: Any, wanted: Any) -> bool:
+    """Equal in type, dtype and bits, but for the last digits of powers and the sign of a NaN."""
+    if isinstance(wanted, tuple):
+        return isinstance(got, tuple) and len(got) == len(wanted) and all(map(same, got, wanted))
+    if type(wanted) in KINDS:
+        return type(got) is type(wanted) and literal(got) == literal(wanted)
+    g, w = np.asarray(got), np.asarray(wanted)
+    if g.dtype != w.dtype or g.shape != w.shape or isinstance(got, np.generic) != isinstance(wanted, np.generic):
+        return False
+    if dtypes.kind(w.dtype) not in "fc":
+        return bool((g == w).all())
+    a, b = dtypes.parts(g).astype(np.float64), dtypes.parts(w).astype(np.float64)
+    signs = np.isnan(b) | (np.signbit(a) == np.signbit(b))
+    return bool(signs.all()) and np.allclose(a, b, rtol=4 * dtypes.epsilon(w.dtype), atol=0, equal_nan=True)
+
+
+def refused_alike(got: Exception, wanted: Exception) -> bool:
+    """Does the ``except`` that catches NumPy's error catch ours? Whose class is Python's own, or one of eqfuse's."""
+    fits = all(isinstance(got, kind) >= isinstance(wanted, kind) for kind in PYTHON)
+    return fits and (isinstance(got, ef.EqfuseError) or type(got) is type(wanted))
+
+
+def beyond_int64(*numbers: Any) -> bool:
+    return any(type(n) is int and not -(2**63) <= n < 2**63 for n in numbers)
+
+
+def fits(got: Any, wanted: Any, numbers: tuple, kinds: Any) -> bool:
+    """Is `got` what NumPy gives, or refused as NumPy does, or refused by name? `kinds`: of the example's result."""
+    if not isinstance(got, Exception):
+        return not isinstance(wanted, Exception) and same(got, wanted)
+    if isinstance(wanted, Exception):
+        return refused_alike(got, wanted) or (isinstance(got, ef.EqfuseError) and beyond_int64(*numbers))
+    if "np.int64(…)" in str(got):
+        return beyond_int64(*numbers)
+    return "name its arguments in static_argnames" in str(got) and types_of(wanted) != kinds
+
+
+def types_of(result: Any) -> Any:
+    return tuple(map(type, result)) if isinstance(result, tuple) else type(result)
+
+
+def misfits(
+    function: Callable[..., Any], arrays: tuple, tried: Iterable[tuple], run: Callable[..., Any] = ef.meaning
+) -> Iterator[str]:
+    """What is wrong with ``function(*arrays, *numbers)`` for each `numbers` of `tried`, all of the same kinds."""
+    graph, kinds = None, None
+    for numbers in tried:
+        wanted = outcome(function, *arrays, *numbers)
+        if graph is None:  # what NumPy refuses gives no graph
+            made = outcome(ef.trace, function, *arrays, *numbers)
+            kinds, graph = types_of(wanted), None if isinstance(made, Exception) else made
+        got = made if graph is None else outcome(run, graph, *arrays, *numbers)
+        if not fits(got, wanted, numbers, kinds):
+            yield f"{numbers}: {got!r}, NumPy gives {wanted!r}"
+
+
+def report(found: Iterable[str]) -> None:
+    lines = list(found)
+    assert not lines, "\n".join(lines[:20])
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_an_operator_between_an_array_and_a_python_number_is_numpys_for_every_value(name: str) -> None:
+    op = OPERATORS[name]
+
+    def cases() -> Iterator[str]:
+        for dtype, (kind, numbers) in product(DTYPES, KINDS.items()):
+            if name == "pow" and dtype.kind == "b" and kind is int:
+                continue  # see below
+            # of infinities, NumPy's scalars take other powers than its arrays
+            scalar = values(dtype)[:5][-1] if name == "pow" else values(dtype)[-2]
+            for reflected, x in product((False, True), (values(dtype), scalar)):
+                if reflected and kind is complex and type(x) is np.float64:
+                    continue  # which Python takes for a float, and computes with
+                fn = (lambda x, n: op(n, x)) if reflected else (lambda x, n: op(x, n))
+                for text in misfits(fn, (x,), [(n,) for n in numbers]):
+                    yield f"{dtype.name}{np.shape(x)}, {kind.__name__}: {text}"
+
+    report(cases())
+
+
+def test_a_bool_array_to_the_power_of_a_python_int_is_refused_as_its_dtype_would_depend_on_the_value() -> None:
+    with pytest.raises(ef.TraceError, match="its dtype would depend on the value"):
+        ef.trace(lambda x, n: x**n, np.array([True]), 2)
+    x, two = np.array([True]), ef.jit(lambda x, n: x**n, static_argnames="n")
+    assert (two(x, 2).dtype, two(x, 3).dtype) == ((x**2).dtype, (x**3).dtype)
+
+
+BINARY = sorted(
+    (f for f in UFUNCS if f.nin == 2 and f.signature is None and hasattr(np, f.__name__)), key=lambda f: f.__name__
+)
+
+
+@pytest.mark.parametrize("ufunc", BINARY, ids=lambda f: f.__name__)
+def test_a_ufunc_of_an_array_and_a_python_number_is_numpys_for_every_value(ufunc: np.ufunc) -> None:
+    def cases() -> Iterator[str]:
+        for dtype, (kind, numbers) in product(map(np.dtype, ("?", "u1", "i8", "f4", "c8")), KINDS.items()):
+            for fn in (lambda x, n: ufunc(x, n), lambda x, n: ufunc(n, x)):
+                x = np.abs(values(dtype)) if ufunc is np.float_power else values(dtype)  # which takes no square roots
+                for text in misfits(fn, (x,), [(n,) for n in numbers]):
+                    yield f"{dtype.name}, {kind.__name__}: {text}"
+
+    report(cases())
+
+
+def pairs(kinds: tuple[type, type], right: tuple[int, ...] = (2, 0, 1, -1, 3, 70, 2**63, -(2**64))) -> list[tuple]:
+    """`right`: the ints on the right side; a large one makes a power or a shift that no memory holds."""
+    few = {kind: numbers[::2] for kind, numbers in KINDS.items()} | {int: (2, 0, 1, -1, 3, 70, 2**63, -(2**64))}
+    return list(product(few[kinds[0]], right if kinds[1] is int else few[kinds[1]]))
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_an_operator_between_python_numbers_is_pythons(name: str) -> None:
+    op = OPERATORS[name]
+
+    def cases() -> Iterator[str]:
+        small = {"right": (2, 0, 1, -1, 3, 70)} if name in ("pow", "lshift") else {}
+        for kinds in product(KINDS, repeat=2):
+            yield from misfits(lambda n, m: op(n, m), (), pairs(kinds, **small))
+            yield from misfits(lambda n, m: (op(n, 2), op(2.5, m)), (), pairs(kinds, **small))
+
+    report(cases())
+
+
+def test_unary_operators_and_roundings_of_python_numbers_are_pythons() -> None:
+    def cases() -> Iterator[str]:
+        for kind, numbers in KINDS.items():
+            for op in UNARY:
+                yield from misfits(lambda n, op=op: op(n), (), [(n,) for n in numbers])
+            if kind is not complex:
+                yield from misfits(lambda n: (round(n, 1), divmod(n, 3)), (), [(n,) for n in numbers])
+            yield from misfits(lambda n: (n.real, n.imag, n.conjugate()), (), [(n,) for n in numbers])
+
+    report(cases())
+
+
+@pytest.mark.parametrize("ufunc", [
+    np.add, np.multiply, np.power, np.less, np.equal, np.maximum, np.hypot, np.sqrt, np.negative, np.isnan, np.sign,
+    np.bitwise_and,
+], ids=lambda f: f.__name__)  # fmt: skip
+def test_a_ufunc_of_python_numbers_alone_is_numpys(ufunc: np.ufunc) -> None:
+    def cases() -> Iterator[str]:
+        for kinds in product(KINDS, repeat=ufunc.nin):
+            tried = [(n,) for n in KINDS[kinds[0]]] if ufunc.nin == 1 else pairs(kinds)  # type: ignore[arg-type]
+            yield from misfits(lambda *numbers: ufunc(*numbers), (), tried)
+
+    report(cases())
+
+
+EXPRESSIONS = (
+    "np.where(x == 0, n, x)", "np.where(x == 0, n, 7)", "np.where(n == 2, x, n)", "np.clip(x, n, None)",
+    "np.clip(x, None, n)", "np.clip(x, n, n)", "np.clip(x, n, 2.5)", "np.full(3, n)", "np.full(3, n, x.dtype)",
+    "np.full_like(x, n)", "np.array(n)", "np.array([n, 1])", "np.array(n, x.dtype)", "np.asarray([n, 1], x.dtype)",
+    "np.append(x, n)", "np.concatenate([x, [n]])", "np.insert(x, 1, n)", "np.pad(x, 1, constant_values=n)",
+    "np.stack([n, 1])", "np.sum(n)", "np.sum(x, initial=n)", "np.max(x, initial=n)", "np.isclose(x, n)",
+    "np.outer(x, n)", "np.multiply.outer(x, n)", "np.select([x == 0], [n], 1)", "np.choose(x == 0, [n, 1])",
+    "np.nan_to_num(x, nan=n)", "np.searchsorted(np.sort(x), n)", "np.isin(x, n)", "np.digitize(n, [0, 3, 5])",
+    "np.interp(n, [0, 1], [2, 5])", "np.linspace(0, n, 3)", "np.var(x, ddof=n)", "np.maximum(x, n)",
+    "np.copysign(1.0, n)", "np.zeros(2, np.result_type(x, n))", "np.ndim(n) + np.size(n)", "x * np.iscomplexobj(n)",
+    "np.asarray(n).astype(np.float32)", "x + (n + n)", "x * (n == 2)", "x[0] * n", "np.float32(3) * n",
+    "n * np.int8(3)", "np.take(x, n)", "x[n]", "x[:, None][n, 0]", "x[-1:][n]",
+)  # fmt: skip
+STATEMENTS = (
+    "x[0] = n", "x[:] = n", "x[1:] = n", "x[[0, 1]] = n", "x[x == 0] = n", "x[n] = 1", "x.fill(n)", "np.copyto(x, n)",
+    "np.copyto(x, n, casting='unsafe')", "np.putmask(x, x == 0, n)", "np.place(x, x == 0, [n])", "np.put(x, [0], n)",
+    "x += n", "x *= n", "x /= n", "x //= n", "x **= n", "x &= n", "np.add(x, n, out=x)",
+)  # fmt: skip
+
+
+def written(text: str) -> Callable[..., Any]:
+    """The function of an array x and a number n that is `text`."""
+    names: dict[str, Any] = {"np": np}
+    exec(f"def f(x, n):\n    x = x.copy()\n    {text}\n    return x" if text in STATEMENTS
+         else f"def f(x, n):\n    return {text}", names)  # fmt: skip
+    made: Callable[..., Any] = names["f"]
+    return made
+
+
+def undefined(text: str, dtype: np.dtype, n: Any) -> bool:
+    """Where NumPy's own answer is none, or is an accident of how it gets there."""
+    if text.startswith(("np.clip", "np.max(")) and dtype.kind == "c":
+        return n != n  # of NaNs, whose other part wins
+    if text.startswith("np.pad"):  # casts that overflow
+        return type(n) in (float, complex) and dtype.kind in "iu" and not abs(n) < 100
+    if text.startswith("np.var"):
+        return beyond_int64(n) or type(n) is complex  # divides by int64 on the way
+    if "take" in text:
+        return type(n) is not int  # NumPy cuts off what follows the point
+    if "[n" in text:
+        return type(n) is bool  # adds an axis, which is refused
+    return text == "x **= n" and dtype.kind == "b" and type(n) is int  # see above
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS + STATEMENTS)
+def test_what_takes_a_number_is_numpys_for_every_value(text: str) -> None:
+    def cases() -> Iterator[str]:
+        for dtype, (kind, numbers) in product(map(np.dtype, ("?", "u1", "i8", "f4", "c8")), KINDS.items()):
+            tried = [(n,) for n in numbers if not undefined(text, dtype, n)]
+            for wrong in misfits(written(text), (values(dtype)[:5],), tried):
+                yield f"{dtype.name}, {kind.__name__}: {wrong}"
+
+    report(cases())
+
+
+# ---- every way to run a program
+
+
+def mixed(x: Any, u: Any, n: Any, m: Any) -> Any:
+    """Numbers that meet arrays of several dtypes, that are compared, computed with alone, and returned."""
+    k = n * n + 1
+    return {
+        "scaled": x * n + k, "less": u < n, "most": u >= n - 7, "share": x * (m / 4), "power": x**m,
+        "k": (k, n // 3, -n), "chosen": np.where(n > 2, x, -x), "wide": u.astype(np.int64) + k, "item": x[n % 3],
+        "shifted": u + n % 5,
+    }  # fmt: skip
+
+
+X, U = np.array([[0.5, -1.5, 2.0, 3.0]] * 3, np.float32), np.array([0, 1, 200, 255], np.uint8)
+CALLS = [
+    (2, 0.5), (0, 2.0), (-3, -1.0), (1000, 0.0), (3 * 10**9, 0.25), (-(3 * 10**9), -0.0), (2**31, 3.0), (255, 1.0),
+]  # fmt: skip
+REFUSED = [(2**62, 1.0, RangeError, "meets int64"), (10**400, 1.0, OverflowError, "")]
+WAYS = ("jit", "compile", "save", "dynamic", "named", "symbols", "cuda")
+
+
+def program(way: str, folder: Path) -> Callable[..., Any]:
+    if way == "jit":
+        return ef.jit(mixed)
+    if way == "dynamic":
+        return ef.jit(mixed, dynamic=True)
+    if way == "named":
+        return ef.jit(mixed, dynamic={"x": ("k", None)})
+    if way == "symbols":
+        return ef.compile(mixed, ef.spec(("k", 4), np.float32), U, 1, 1.0)
+    if way == "cuda":
+        if cudasim.available():
+            pytest.skip(cudasim.available())
+        return CudaProgram(ef.extract(ef.saturate(ef.trace(mixed, X, U, 1, 1.0)), target="cuda:h100"), EmulatedGpu())
+    made = ef.compile(mixed, X, U, 1, 1.0)
+    if way == "save":
+        made.save(folder / "program")
+        return ef.load(folder / "program")
+    return made
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_program_computes_with_the_numbers_of_each_call_however_it_is_made(way: str, tmp_path: Path) -> None:
+    run = program(way, tmp_path)
+    for i, (n, m) in enumerate(CALLS):
+        x = np.repeat(X, 1 + i % 3, axis=0) if way in ("dynamic", "named", "symbols") else X
+        wanted, got = mixed(x, U, n, m), run(x, U, n, m)
+        for name, value in wanted.items():
+            assert same(got[name], value), (name, n, m, got[name], value)
+    for n, m, kind, message in REFUSED:
+        with pytest.raises(OverflowError):
+            mixed(X, U, n, m)
+        with pytest.raises(kind, match=message):
+            run(X, U, n, m)
+        assert same(run(X, U, 2, 0.5)["scaled"], mixed(X, U, 2, 0.5)["scaled"])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_pythons_errors_come_at_the_call_whose_numbers_raise_them(way: str, tmp_path: Path) -> None:
+    global mixed
+    kept, run = mixed, None
+    try:
+        mixed = lambda x, u, n, m: (x * (1 / n), u * (7 % n), 1 << n)  # noqa: E731
+        run = program(way, tmp_path)
+        assert run(X, U, 4, 1.0)[2] == 16
+        for n, error, note in (
+            (0, ZeroDivisionError, "in 1 / n, with n = 0"), (-8, RangeError, "7 % n = -1 meets uint8"),
+            (-1, ValueError, "in 1 << n, with n = -1"),
+        ):  # fmt: skip
+            with pytest.raises(error) as caught:
+                run(X, U, n, 1.0)
+            assert note in str(getattr(caught.value, "__notes__", caught.value))
+        assert run(X, U, 5, 1.0)[2] == 32
+    finally:
+        mixed = kept
+
+
+def test_one_program_serves_all_numbers_of_a_kind() -> None:
+    f = ef.jit(lambda x, n: x * n)
+    for n in (1, 2, -5, 10**30, 0.5, -0.0, 0.0, float("nan"), True, False, 2j):
+        assert same(f(X, n), X * n)
+    assert "4 program(s)" in repr(f)
+
+
+def test_a_size_that_is_compiled_later_is_traced_with_the_numbers_of_its_own_call() -> None:
+    f = ef.jit(lambda x, n: x * (1 / (n - x.shape[0])), dynamic=True)
+    for size, n in ((2, 5), (5, 2), (3, 9), (9, 3)):
+        np.testing.assert_array_equal(f(np.ones(size), n), np.ones(size) / (n - size))
+    with pytest.raises(ZeroDivisionError):
+        f(np.ones(7), 7)
+    np.testing.assert_array_equal(f(np.ones(7), 6), -np.ones(7))
+
+
+def test_a_first_call_that_raises_leaves_nothing_behind() -> None:
+    for dynamic in (False, True):
+        f = ef.jit(lambda x, n: x * (1 / n), dynamic=dynamic)
+        with pytest.raises(ZeroDivisionError):
+            f(X, 0)
+        np.testing.assert_array_equal(f(X, 4), X * 0.25)
+
+
+def test_a_power_whose_kind_depends_on_the_value_is_refused_where_it_is_another() -> None:
+    f = ef.jit(lambda x, n: x * 2**n)
+    np.testing.assert_array_equal(f(X, 3), X * 8)
+    with pytest.raises(TypeError, match=r"2 \*\* n is of type float here.*Python int.*static_argnames"):
+        f(X, -1)
+
+
+# ---- what is a number
+
+
+class Mode(enum.IntEnum):
+    NEAR = 1
+
+
+class Metres(float):
+    pass
+
+
+SUBCLASSES = (Mode.NEAR, Metres(2), Fraction(1, 2), Decimal("0.5"))
+
+
+@pytest.mark.parametrize("value", SUBCLASSES, ids=lambda v: type(v).__name__)
+def test_a_number_with_a_class_of_its_own_is_refused_by_name(value: Any) -> None:
+    name = type(value).__name__
+    with pytest.raises(ef.TraceError, match=rf"'n' is a .*{name}, a number with a class of its own.*static_argnames"):
+        ef.jit(lambda x, n: x * float(n))(X, value)
+    f = ef.jit(lambda x, n: x * float(n), static_argnames="n")
+    np.testing.assert_array_equal(f(X, value), X * float(value))
+
+
+def test_an_enumeration_in_the_function_is_as_strong_as_in_numpy() -> None:
+    f = lambda u, n: (u + Mode.NEAR, n + Mode.NEAR, u + Metres(1.5), n * Metres(1.5))  # noqa: E731
+    assert same(ef.jit(f)(U, 3), f(U, 3))
+
+
+@pytest.mark.parametrize("value", [
+    np.float32(2), np.float64(2), np.int8(2), np.bool_(True), np.array(2), np.array(2.0, "f4"), np.complex64(2),
+], ids=repr)  # fmt: skip
+def test_numpys_scalars_and_arrays_of_rank_0_are_strong(value: Any) -> None:
+    f = lambda u, x, n: (u + n, x * n, u < n, n * n, x**n)  # noqa: E731
+    run = ef.jit(f)
+    for times in (1, -1, 0):
+        v = value * type(value)(times) if isinstance(value, np.generic) else value * times
+        assert all(map(same, run(U, X, v), f(U, X, v)))
+
+
+def test_a_program_takes_numbers_of_the_kind_it_was_compiled_for() -> None:
+    run = ef.compile(lambda x, n: x * n, X, 2)
+    for wrong in (2.0, True, 2j, np.int64(2), np.array(2), "2", None, Mode.NEAR):
+        with pytest.raises(ef.ShapeError):
+            run(X, wrong)
+    np.testing.assert_array_equal(run(X, 3), X * 3)
+
+
+def test_huge_integers_go_through_and_are_never_printed() -> None:
+    huge = 10**5000
+    assert ef.jit(lambda n: n * n + 1)(huge) == huge * huge + 1
+    with pytest.raises(OverflowError, match="an int of 16610 bits"):
+        ef.jit(lambda x, n: x + n)(X, huge)
+
+
+@dataclasses.dataclass
+class Settings:
+    rate: float
+    steps: int
+    rest: tuple
+
+
+def test_numbers_nest_and_come_back_as_they_would_from_python() -> None:
+    def f(x: Any, settings: Settings, more: Any) -> Any:
+        total = sum(more["rates"], settings.rate)
+        return Settings(total, settings.steps + 1, (x * total, 2)), [total > 1, {"n": -more["n"]}], None
+
+    arguments = (X, Settings(0.25, 3, ("a",)), {"rates": [1, 2.5], "n": 7})
+    got, wanted = ef.jit(f)(*arguments), f(*arguments)
+    assert repr(got) == repr(wanted)
+
+
+# ---- what a traced number cannot do
+
+KEPT = type("Kept", (), {})()
+IMPOSSIBLE = {
+    "if": lambda x, n: x if n else -x, "if compared": lambda x, n: x if n > 2 else -x, "and": lambda x, n: n and x,
+    "float()": lambda x, n: x * float(n), "int()": lambda x, n: x * int(n), "range": lambda x, n: [x for _ in range(n)],
+    "list index": lambda x, n: [x, x, x][n], "slice": lambda x, n: x[:n], "dict key": lambda x, n: {n: x},
+    "in": lambda x, n: x * (n in {1, 2}), "bit_length": lambda x, n: x * n.bit_length(), "text": lambda x, n: f"{n:3}",
+    "zeros": lambda x, n: np.zeros(n), "reshape": lambda x, n: x.reshape(n, -1), "axis": lambda x, n: x.sum(axis=n),
+    "tile": lambda x, n: np.tile(x, n), "repeat": lambda x, n: np.repeat(x, n), "roll": lambda x, n: np.roll(x, n),
+    "list repetition": lambda x, n: [x] * n, "max()": lambda x, n: x * max(n, 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", IMPOSSIBLE)
+def test_what_needs_its_value_names_the_remedy(case: str) -> None:
+    with pytest.raises(ef.EqfuseError, match="static_argnames"):
+        ef.trace(IMPOSSIBLE[case], X, 2)
+    f = ef.jit(IMPOSSIBLE[case], static_argnames="n")
+    wanted = IMPOSSIBLE[case](X, 1)
+    if case != "text":
+        assert repr(f(X, 1)) == repr(wanted)
+
+
+def test_a_number_that_leaks_is_an_error_that_names_the_line() -> None:
+    leaked: list[Any] = []
+    with pytest.raises(ef.TraceError, match=r"Python int, made at .*leaked\.append.* is kept as leaked\[0\]"):
+        ef.trace(lambda x, n: leaked.append(n * 2) or x, X, 2)
+    assert leaked == []
+
+
+def test_a_number_that_leaks_where_nobody_looks_is_named_when_it_is_used() -> None:
+    hidden: Any = weakref.WeakKeyDictionary()  # of a library, which is not looked into
+    with pytest.raises(ef.TraceError, match=r"Python int, made at .*setdefault.* is kept in a dict"):
+        ef.trace(lambda x, n: (hidden.setdefault(KEPT, n * 2), x)[1], X, 2)
+    with pytest.raises(ef.TraceError, match="a traced Python int is used outside the call that made it"):
+        hidden[KEPT] + 1
+    with pytest.raises(ef.TraceError, match="outside the call"):
+        ef.trace(lambda x: x + hidden[KEPT], X)
+
+
+def test_python_numbers_that_a_generator_draws_are_weak_and_drawn_anew() -> None:
+    def f(x: Any, rng: Any, s: Any) -> Any:
+        a, b = rng.random(), rng.normal(0.0, s)
+        return x * a + b, (a < 0.5, a * 2), rng.integers(0, 5, 3)
+
+    run = ef.jit(f)
+    ours, theirs = np.random.default_rng(3), np.random.default_rng(3)
+    for s in (0.5, 2.0, 0.0):
+        got, wanted = run(X, ours, s), f(X, theirs, s)
+        assert same(got[0], wanted[0]) and same(got[1], wanted[1]) and same(got[2], wanted[2])
+
+
+# ---- random arithmetic
+
+
+ATOMS = ("x", "u", "i", "n", "n", "m", "b", "2", "0.5", "-1", "3", "True", "np.float32(1.5)", "np.int8(3)")
+SIGNS = ("+", "-", "*", "/", "//", "%", "<", "<=", ">", ">=", "==", "!=", "&", "|", "^", "max", "where", "neg", "abs")
+
+
+def expression(rng: random.Random, depth: int) -> str:
+    """Arithmetic on the arrays x, u and the numbers n (an int), m (a float), b (a bool)."""
+    if not depth or rng.random() < 0.15:
+        return rng.choice(ATOMS)
+    left, right = expression(rng, depth - 1), expression(rng, depth - 1)
+    op = rng.choice(SIGNS)
+    if op == "max":
+        return f"np.maximum({left}, {right})"
+    if op == "where":
+        return f"np.where({left} > 0, {right}, n)"
+    return f"(-{left})" if op == "neg" else f"abs({left})" if op == "abs" else f"({left} {op} {right})"
+
+
+def differing(seed: int, run: Callable[..., Any]) -> str | None:
+    rng = random.Random(seed)
+    text = expression(rng, rng.randrange(1, 5))
+    f = eval(f"lambda x, u, i, n, m, b: {text}", {"np": np})
+    arrays = (np.array([0.5, -1.5, 2.0], np.float32), np.array([0, 7, 255], np.uint8), np.array([-3, 0, 9]))
+    ints, floats = (0, 1, -1, 3, 200, 300, -200, 2**31, 2**63, -(2**70)), (0.0, -0.0, 1.5, -2.0, 1e39, float("inf"))
+    tried = [(rng.choice(ints), rng.choice(floats), rng.random() < 0.5) for _ in range(6)]
+    return next((f"seed {seed}: {text}: {wrong}" for wrong in misfits(f, arrays, tried, run)), None)
+
+
+@pytest.mark.parametrize("seeds", [range(400), range(400, 800)], ids=str)
+def test_random_arithmetic_of_arrays_and_numbers_is_numpys(seeds: range) -> None:
+    report(wrong for wrong in (differing(seed, ef.meaning) for seed in seeds) if wrong)
+
+
+@pytest.mark.slow
+def test_much_random_arithmetic_of_arrays_and_numbers_is_numpys() -> None:
+    report(wrong for wrong in (differing(seed, ef.meaning) for seed in range(1000, 12_000)) if wrong)
+
+
+@pytest.mark.slow
+def test_random_arithmetic_compiled_strictly_is_numpys() -> None:
+    def run(graph: ef.Graph, *arguments: Any) -> Any:
+        return ef.compile(graph, numerics="strict")(*arguments)
+
+    report(wrong for wrong in (differing(seed, run) for seed in range(20_000, 20_300)) if wrong)
