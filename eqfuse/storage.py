@@ -155,6 +155,8 @@ def _undone(op: str, attr: Any, value: Node, before: Node) -> Node:
         return node("complex", (value, other) if op == "real" else (other, value))
     if op == "bitcast":
         return node("bitcast", (value,), (before.dtype,))
+    if op == "take":
+        return tidy.scatter(before, attr, value)
     raise TraceError(f"a write through a view by {op} cannot be traced: write to the array itself")
 
 

@@ -61,6 +61,8 @@ def view_of(array: np.ndarray, steps: Sequence[Step]) -> np.ndarray | None:
     for op, attr in steps:
         if op in ("reshape", "squeeze", "flat"):
             view = reshaped(array, attr)
+        elif op == "take":
+            view = _picked(array, attr)
         else:
             view = row(op).meaning(array, *(() if op in ("real", "imag") else (attr,)))
         if view is None:
@@ -75,6 +77,13 @@ def reshaped(array: np.ndarray, shape: Shape) -> np.ndarray | None:
         return np.reshape(array, shape, copy=False)
     except ValueError:
         return None
+
+
+def _picked(array: np.ndarray, pick: tuple) -> np.ndarray:
+    """What scalars select from an array without data, all of whose elements are alike."""
+    order, at, merged, _ = pick
+    kept = [*order[:at], *order[at + len(order) - len(merged) + 1 :]]
+    return as_strided(array, [array.shape[axis] for axis in kept], [array.strides[axis] for axis in kept])
 
 
 def runs_in_order(steps: Sequence[Step]) -> bool:

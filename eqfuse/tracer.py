@@ -131,12 +131,10 @@ class Tracer(NdarrayFace):
     def real_array(self, memo: dict[int, Any]) -> Any:
         """What this stands for, where that depends on no input: arrays that share memory with others of `memo` as
         traced ones do."""
-        value = known(self._storage.value, self._trace.known)
-        if value is None:
+        value, found = known(self._storage.value, self._trace.known), self.known()
+        if value is None or found is None:
             return None
         if self._access is Access.SCALAR:
-            found = self.known()
-            assert found is not None
             return found[()]
         if id(self._storage) not in memo:
             lies = self._storage.outline(())

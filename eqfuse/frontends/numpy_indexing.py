@@ -98,9 +98,18 @@ def _viewed(x: Tracer, parts: list[Any]) -> tuple[Tracer, list[tuple[int, Tracer
     if Tracer in map(type, parts):
         parts = [p for part in parts for p in _without_masks(part)]
     whole, apart = _expanded(x, parts)
-    if not apart:
-        return _basic(x, whole)
-    return _gathered_first(*_basic(x, [lift(part) if type(part) is int else part for part in whole]))
+    view, arrays = _basic(x, [lift(part) if apart and type(part) is int else part for part in whole])
+    if apart:
+        view, arrays = _gathered_first(view, arrays)
+    if not arrays or view.scalar or any(not i.scalar for _, i in arrays):
+        return view, arrays
+    return _picked(view, arrays), []
+
+
+def _picked(view: Tracer, scalars: list[tuple[int, Tracer]]) -> Tracer:
+    """The view that scalars select, as integers do."""
+    order, at, shape, flat = _selected(view, scalars)
+    return view.sliced((*shape[:at], *shape[at + 1 :]), [("take", (tuple(order), at, shape, flat.node))])
 
 
 def _masked(x: Tracer, parts: list[Any]) -> tuple[Tracer, int, Tracer]:
@@ -109,7 +118,11 @@ def _masked(x: Tracer, parts: list[Any]) -> tuple[Tracer, int, Tracer]:
     view, arrays = _basic(x, whole)
     if apart:
         view, arrays = _gathered_first(view, arrays)
-    return view, *arrays[0]
+    ((place, mask),) = ((axis, part) for axis, part in arrays if _is_mask(part))
+    numbers = [(axis, part) for axis, part in arrays if part is not mask]
+    if not numbers:
+        return view, place, mask
+    return _picked(view, numbers), place - sum(axis < place for axis, _ in numbers), mask
 
 
 def _is_mask(part: Any) -> bool:
@@ -244,8 +257,7 @@ def _bounds(part: slice) -> slice:
 def _gather(x: Tracer, arrays: list[tuple[int, Tracer]]) -> Tracer:
     """Integer arrays along the axes they stand at, broadcast together as NumPy does."""
     order, at, shape, flat = _selected(x, arrays)
-    merged = tidy.reshape(tidy.transpose(x.node, order), shape)
-    made = wrap(node("take", (merged, flat.node), (at - len(shape),)), Access.WRITABLE if flat.ndim else None)
+    made = wrap(tidy.take(x.node, (order, at, shape, flat.node)), Access.WRITABLE if flat.ndim else None)
     return laid_as(_taken_first, (x, [axis for axis, _ in arrays], [at for _, at in arrays]), made)
 
 
@@ -260,12 +272,9 @@ def _scatter(x: Tracer, arrays: list[tuple[int, Tracer]], value: Any, mode: str)
     if mode != "set" and x.dtype.kind == "b" and kind_of(value) is not bool and lift(value).dtype.kind != "b":
         raise DtypeError(f"{mode}.at of a bool array with {lift(value).dtype}: cast the array first")
     order, at, shape, flat = _selected(x, arrays)
-    moved = tidy.transpose(x.node, order)
     selected = TensorType(x.dtype, (*shape[:at], *flat.shape, *shape[at + 1 :]))
     values = fitted(value, selected, "unsafe" if mode == "set" else "same_kind")
-    changed = node("scatter", (tidy.reshape(moved, shape), flat.node, values), (at - len(shape), mode))
-    back = [order.index(axis) for axis in range(x.ndim)]
-    x.assign(wrap(tidy.transpose(tidy.reshape(changed, moved.shape), back), Access.WRITABLE))
+    x.assign(wrap(tidy.scatter(x.node, (order, at, shape, flat.node), values, mode), Access.WRITABLE))
 
 
 def _selected(x: Tracer, arrays: list[tuple[int, Tracer]]) -> tuple[list[int], int, Shape, Tracer]:

@@ -117,6 +117,24 @@ def pad(x: Node, value: Node, widths: Sequence[tuple[int, int]]) -> Node:
     return node("pad", (x, value), (tuple(widths),)) if any(w for pair in widths for w in pair) else x
 
 
+Pick = tuple[Sequence[int], int, Shape, Node]  # axes in an order that brings the chosen ones together, their place in
+# it, the shape with these merged into one, and the indices into that one
+
+
+def take(x: Node, pick: Pick) -> Node:
+    """What integer arrays, or scalars, select from `x`."""
+    order, at, shape, indices = pick
+    return node("take", (reshape(transpose(x, order), shape), indices), (at - len(shape),))
+
+
+def scatter(x: Node, pick: Pick, values: Node, mode: str = "set") -> Node:
+    """`x` with `values` in the places of what `take` selects; `mode`: "set", or the ufunc that joins them."""
+    order, at, shape, indices = pick
+    moved = transpose(x, order)
+    changed = node("scatter", (reshape(moved, shape), indices, values), (at - len(shape), mode))
+    return transpose(reshape(changed, moved.shape), [order.index(axis) for axis in range(len(order))])
+
+
 def reduce(name: str, x: Node, axes: Sequence[int]) -> Node:
     """A reduction over `axes` (negative, in any order), which stay with extent 1."""
     return node(name, (x,), (tuple(sorted(axes)),))
@@ -126,5 +144,5 @@ VIEWS: dict[str, Callable[[Node, Any], Node]] = {
     "reshape": reshape, "squeeze": reshape, "flat": reshape, "transpose": transpose, "broadcast_to": broadcast_to,
     "slice": slice_, "flip": flip, "bitcast": lambda x, dtype: node("bitcast", (x,), (dtype,)),
     "real": lambda x, _: part("real", x), "imag": lambda x, _: part("imag", x),
-    "sliding_window": lambda x, windows: node("sliding_window", (x,), (windows,)),
+    "sliding_window": lambda x, windows: node("sliding_window", (x,), (windows,)), "take": take,
 }  # fmt: skip

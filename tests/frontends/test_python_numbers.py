@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -503,6 +504,37 @@ def test_python_numbers_that_a_generator_draws_are_weak_and_drawn_anew() -> None
     for s in (0.5, 2.0, 0.0):
         got, wanted = run(X, ours, s), f(X, theirs, s)
         assert same(got[0], wanted[0]) and same(got[1], wanted[1]) and same(got[2], wanted[2])
+
+
+# ---- as indices, which give views
+
+INDICES = (
+    "n", "n, m", "n, 1", ":, n", "..., n", "n, :, m", "1:, n", "n, ::-1", "None, n", "-1, n, 1:", "n, ..., None",
+    "::2, m, n",
+)  # fmt: skip
+USES = (
+    "row += 1", "row[...] = 7", "row *= x[0, 0, 0]", "row = row.T; row -= 2", "row = row[..., None]; row[...] = 3",
+    "x[...] = 0; row = row + 1", "x[{at}] += 5; row = row * 2", "x[{at}] = row * 2", "x[1] = 4; row += row",
+    "row = row.copy(); row += 1", "row = row.reshape(-1) + 1",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("at", INDICES)
+def test_a_number_as_an_index_takes_a_view_as_in_numpy(at: str) -> None:
+    def cases() -> Iterator[str]:
+        for use, number in [*((use, int) for use in USES), *((use, np.int64) for use in USES[:2])]:
+            names: dict[str, Any] = {"np": np}
+            body = ("x = x.copy()", f"row = x[{at}]", use.format(at=at), "return x, row")
+            exec("\n    ".join(("def f(x, n, m):", *body)), names)
+            f, x = names["f"], np.arange(24.0).reshape(2, 3, 4)
+            graph = ef.trace(f, x, number(1), number(0))
+            run = ef.compile(graph) if use == USES[0] and number is int else partial(ef.meaning, graph)
+            for n, m in ((1, 0), (0, 1), (-1, -2), (1, 2), (2, 5)):
+                wanted, got = outcome(f, x, number(n), number(m)), outcome(run, x, number(n), number(m))
+                if not (isinstance(got, IndexError) if isinstance(wanted, Exception) else same(got, wanted)):
+                    yield f"{at}, {use}, {(n, m)}: {got!r}, NumPy gives {wanted!r}"
+
+    report(cases())
 
 
 # ---- random arithmetic
