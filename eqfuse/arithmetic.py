@@ -54,16 +54,14 @@ def within(extent: int, index: int) -> int:
     return index % extent
 
 
-def converted(dtype: str, value: Any) -> np.ndarray:
+def converted(dtype: np.dtype, value: Any) -> np.ndarray:
     """`value` as NumPy converts a Python number that meets an array of `dtype`, or is assigned to one."""
-    with np.errstate(all="ignore"):
-        return array(value, dtype)
+    return array(value, dtype)
 
 
-def wrapped(dtype: str, value: Any) -> np.ndarray:
+def wrapped(dtype: np.dtype, value: Any) -> np.ndarray:
     """`value` as an array of its own, cast to `dtype`: an integer that does not fit wraps around."""
-    with np.errstate(all="ignore"):
-        return asarray(value).astype(dtype)
+    return asarray(value).astype(dtype)
 
 
 # by the names that operators on arrays have; the rest by Python's own
@@ -95,7 +93,7 @@ def function(op: str, attr: Any) -> Callable[..., Any]:
         value = _number(*attr)
         return lambda: value
     if op in _OF_DTYPES:
-        return partial(_OF_DTYPES[op], attr)
+        return partial(_OF_DTYPES[op], np.dtype(attr))
     return partial(within, attr) if op == "within" else OPERATORS[op]
 
 
@@ -168,22 +166,30 @@ class Arithmetic:
         """The draws that give numbers."""
         return frozenset(step.attr for step in self.steps if step.op == "drawn")
 
+    @cached_property
+    def _functions(self) -> list[tuple[Callable[..., Any] | None, tuple[int, ...], Any, type | None]]:
+        """By step: what computes it (None: it is given), of which values, its attribute, and the type of the result."""
+        given = ("argument", "drawn")
+        return [(None if op in given else function(op, attr), args, attr, NAMED.get(kind))
+                for op, args, attr, kind in self.steps]  # fmt: skip
+
     def values(self, leaves: Sequence[Any], drawn: Sequence[np.ndarray]) -> list[Any]:
         """The value of each step for the leaves of a call's arguments, and what was drawn for it."""
         values: list[Any] = []
-        for place, (op, args, attr, kind) in enumerate(self.steps):
-            if op == "argument":
-                value = leaves[attr[0]]
-            elif op == "drawn":
-                value = drawn[attr].item()
-            else:
-                try:
-                    value = function(op, attr)(*[values[a] for a in args])
-                except Exception as error:
-                    raise explained(error, self.steps, place, values) from None
-            if kind != ARRAY and type(value) is not NAMED[kind]:
-                raise self._changed(place, value)
-            values.append(value)
+        if not self.steps:
+            return values
+        with np.errstate(all="ignore"):
+            for place, (compute, args, attr, kind) in enumerate(self._functions):
+                if compute is None:
+                    value = leaves[attr[0]] if self.steps[place].op == "argument" else drawn[attr].item()
+                else:
+                    try:
+                        value = compute(*[values[a] for a in args])
+                    except Exception as error:
+                        raise explained(error, self.steps, place, values) from None
+                if kind is not None and type(value) is not kind:
+                    raise self._changed(place, value)
+                values.append(value)
         return values
 
     def _changed(self, place: int, value: Any) -> DtypeError:

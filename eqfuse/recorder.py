@@ -49,7 +49,8 @@ class Recorder:
         if place is not None:
             return place
         try:
-            value = function(op, attr)(*[self._values[a] for a in args])
+            with np.errstate(all="ignore"):
+                value = function(op, attr)(*[self._values[a] for a in args])
         except Exception as error:
             steps = [*self._steps, Step(op, args, attr, ARRAY)]
             raise explained(error, steps, len(self._steps), self._values) from None

@@ -136,7 +136,7 @@ def _wrapped(value: Any, dtype: np.dtype) -> Tracer:
     if isinstance(value, Number):
         return wrap(value.array(dtype, "wrapped"))
     try:
-        return wrap(const(wrapped(dtype.name, value)))
+        return wrap(const(wrapped(dtype, value)))
     except OverflowError as error:
         raise refusal(error, dtype.name, shown(value)) from None
 
