@@ -6,7 +6,9 @@ At most so many programs are kept; with `dynamic`, sizes that change share plans
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import numbers
 import threading
 import types
 import warnings
@@ -178,11 +180,16 @@ def _leaf_key(leaf: Any) -> tuple:
 
 
 def _static_key(name: str, value: Any) -> Hashable:
-    """Equal only for values that trace alike: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
+    """Equal only for values that trace alike: 1, 1.0 and True differ, and so do 0.0 and -0.0; a NaN equals itself."""
     if isinstance(value, tuple):
         return (type(value), tuple([_static_key(name, v) for v in value]))
-    if isinstance(value, float):
+    if isinstance(value, frozenset):
+        return (type(value), frozenset([_static_key(name, v) for v in value]))
+    if isinstance(value, numbers.Number) and not isinstance(value, int):
         return (type(value), repr(value))
+    if dataclasses.is_dataclass(value) and type(value).__hash__ not in (None, object.__hash__, type.__hash__):
+        fields = [f.name for f in dataclasses.fields(value) if f.compare]
+        return (type(value), tuple([_static_key(name, getattr(value, f)) for f in fields]))
     try:
         hash(value)
     except TypeError:

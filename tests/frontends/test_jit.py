@@ -1,10 +1,13 @@
-"""`ef.jit` (A5.6): one program per shapes, dtypes, structure and static values; the compiler is stood in for."""
+"""`ef.jit`: one program per shapes, dtypes, structure and static values; the compiler is stood in for."""
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import threading
 import types
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -173,3 +176,39 @@ def test_bad_arguments_are_refused_by_name(compiled):
         f(np.ma.masked_array([1.0]), X)
     with pytest.raises(ShapeError, match=r"too large.*x = an int of .* bits meets int64"):
         jit(lambda x: np.add(x, 1))(2**700)
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    scale: Any
+    name: str = "a"
+
+
+ALIKE = (  # values that are equal to each other, as Python compares them
+    (0.0, -0.0, 0, False, 0j, np.float32(0), np.float32(-0.0), np.float64(-0.0), complex(-0.0, 0), np.int8(0),
+     Decimal("-0"), Decimal("0.0"), Fraction(0)),
+    (1, 1.0, True, np.float16(1), np.True_, 1 + 0j, Decimal("1.0"), Decimal("1")),
+    (float("nan"), np.float32("nan"), complex("nan"), Decimal("nan")),
+)  # fmt: skip
+NESTS: tuple[Any, ...] = (
+    lambda v: v, lambda v: (v, 2), lambda v: ((v,),), lambda v: frozenset([v, 5]), Options, lambda v: Options((v,)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("nest", NESTS)
+def test_static_values_that_trace_differently_have_programs_of_their_own(compiled, nest):
+    f = jit(lambda x, s: {"s": repr(s), "x": x * 2}, static_argnames="s")
+    for values in ALIKE:
+        for value in (*values, *values):
+            assert f(X, nest(value))["s"] == repr(nest(value))
+    assert len(compiled) == sum(map(len, ALIKE))
+
+
+def test_static_classes_and_objects_without_equality_are_themselves(compiled):
+    f = jit(lambda x, s: x * 2, static_argnames="s")
+    thing = object()
+    for value in (Options, Options, thing, thing, object(), len, None, "a", range(3), range(3)):
+        f(X, value)
+    assert len(compiled) == 7
+    with pytest.raises(TraceError, match="the static argument 's' is a list, which has no hash"):
+        f(X, Options([1]))
