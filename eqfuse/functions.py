@@ -5,12 +5,14 @@ In: NumPy arrays (computed at once), tracers (recorded) or patterns (built). Eac
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
+from eqfuse.dtypes import ADDED
 from eqfuse.ops import row
 
 
@@ -23,10 +25,30 @@ def apply(op: str, args: Sequence[Any], attrs: tuple = ()) -> Any:
     return row(op).meaning(*args, *attrs)
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+_NARROW = frozenset({np.dtype(np.float16), *ADDED})
+
+
+def _in_float32(function: F) -> F:
+    """`function`, which of floats of 8 or 16 bits is computed in float32: its steps would overflow in their own dtype,
+    or leave it (SciPy's erf of float16 is float64, and a Python number takes bfloat16 to float32)."""
+
+    @functools.wraps(function)
+    def call(x: Any, *args: Any, **kwargs: Any) -> Any:
+        if getattr(x, "dtype", None) not in _NARROW:
+            return function(x, *args, **kwargs)
+        result = np.result_type(*(a.dtype for a in (x, *args, *kwargs.values()) if hasattr(a, "dtype")))
+        return function(x.astype(np.float32), *args, **kwargs).astype(result)
+
+    return call  # type: ignore[return-value]
+
+
+@_in_float32
 def erf(x: Any) -> Any:
     return apply("erf", (x,))
 
 
+@_in_float32
 def erfc(x: Any) -> Any:
     return apply("erfc", (x,))
 
@@ -39,18 +61,22 @@ def relu6(x: Any) -> Any:
     return apply("minimum", (relu(x), 6))
 
 
+@_in_float32
 def leaky_relu(x: Any, slope: float = 0.01) -> Any:
     return apply("where", (x > 0, x, x * slope))
 
 
+@_in_float32
 def elu(x: Any, alpha: float = 1.0) -> Any:
     return apply("where", (x > 0, x, apply("expm1", (x,)) * alpha))
 
 
+@_in_float32
 def sigmoid(x: Any) -> Any:
     return 1 / (apply("exp", (-x,)) + 1)
 
 
+@_in_float32
 def silu(x: Any) -> Any:
     """x · sigmoid(x), also called swish."""
     return x / (apply("exp", (-x,)) + 1)
@@ -89,6 +115,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     return apply("where", (condition, x, y))
 
 
+@_in_float32
 def gelu(x: Any, approximate: str = "none") -> Any:
     """x · Φ(x) by erf, or by tanh (``approximate="tanh"``)."""
     if approximate == "tanh":
@@ -105,18 +132,26 @@ def _axes(x: Any, axis: int | Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(a if a < 0 else a - x.ndim for a in axes))
 
 
-def softmax(x: Any, axis: int | Sequence[int] = -1) -> Any:
+def softmax_in_steps(x: Any, axis: int | Sequence[int] = -1) -> Any:
+    """As ONNX defines softmax: each step is rounded to the dtype of `x`."""
     axes = _axes(x, axis)
     e = apply("exp", (x - apply("max", (x,), (axes,)),))
     return e / apply("sum", (e,), (axes,))
 
 
+@_in_float32
+def softmax(x: Any, axis: int | Sequence[int] = -1) -> Any:
+    return softmax_in_steps(x, axis)
+
+
+@_in_float32
 def log_softmax(x: Any, axis: int | Sequence[int] = -1) -> Any:
     axes = _axes(x, axis)
     shifted = x - apply("max", (x,), (axes,))
     return shifted - apply("log", (apply("sum", (apply("exp", (shifted,)),), (axes,)),))
 
 
+@_in_float32
 def logsumexp(x: Any, axis: int | Sequence[int] = -1) -> Any:
     """log(sum(exp(x))) over `axis`, without overflow; the axis stays with extent 1."""
     axes = _axes(x, axis)
@@ -124,6 +159,7 @@ def logsumexp(x: Any, axis: int | Sequence[int] = -1) -> Any:
     return top + apply("log", (apply("sum", (apply("exp", (x - top,)),), (axes,)),))
 
 
+@_in_float32
 def layer_norm(x: Any, scale: Any = None, shift: Any = None, axis: int | Sequence[int] = -1, eps: float = 1e-5) -> Any:
     """(x - mean) / sqrt(var + eps) over `axis`, times `scale`, plus `shift`."""
     axes = _axes(x, axis)
@@ -133,6 +169,7 @@ def layer_norm(x: Any, scale: Any = None, shift: Any = None, axis: int | Sequenc
     return _affine(centred / apply("sqrt", (variance + eps,)), scale, shift)
 
 
+@_in_float32
 def rms_norm(x: Any, scale: Any = None, axis: int | Sequence[int] = -1, eps: float = 1e-6) -> Any:
     """x / sqrt(mean(x²) + eps) over `axis`, times `scale`."""
     axes = _axes(x, axis)
@@ -145,6 +182,7 @@ def _affine(x: Any, scale: Any, shift: Any) -> Any:
     return x if shift is None else x + shift
 
 
+@_in_float32
 def batch_norm(x: Any, mean: Any, variance: Any, scale: Any, shift: Any, eps: float = 1e-5) -> Any:
     """Inference-time batch norm of ``x[n, c, *spatial]`` with statistics per channel."""
     over = (-1,) + (1,) * (x.ndim - 2)
@@ -177,6 +215,7 @@ def max_pool(x: Any, window: Any, *, stride: Any = None, padding: Any = 0) -> An
     return apply("window_max", (x,), _window(x, window, stride, padding))
 
 
+@_in_float32
 def avg_pool(x: Any, window: Any, *, stride: Any = None, padding: Any = 0) -> Any:
     """The mean of each window over the spatial axes of ``x[n, c, *spatial]``; padding counts as zeros."""
     attrs = _window(x, window, stride, padding)

@@ -59,7 +59,7 @@ def attention(
     if qk_matmul_output_mode == 2:
         shown = scores
     wide = scores if softmax_precision is None else scores.astype(dtype_of(softmax_precision))
-    weights = f.softmax(wide)
+    weights = f.softmax_in_steps(wide)
     if bias is not None:
         never = np.asarray(-math.inf).astype(q.dtype)
         masked = lazy.max(bias, -1, keepdims=True) == never  # such a row attends to nothing

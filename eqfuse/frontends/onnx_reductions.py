@@ -134,7 +134,7 @@ def hardmax(x: Any, *, axis: int = -1) -> Any:
 
 @operator("Softmax", since=13)
 def softmax(x: Any, *, axis: int = -1) -> Any:
-    return f.softmax(x, axis)
+    return f.softmax_in_steps(x, axis)
 
 
 @operator("LogSoftmax", since=13)

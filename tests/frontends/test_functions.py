@@ -9,6 +9,8 @@ import pytest
 import scipy.special
 
 from eqfuse import functions as F
+from eqfuse.compiler import compile
+from eqfuse.dtypes import FLOAT8, epsilon
 from eqfuse.meaning import meaning
 from eqfuse.trace import trace
 from tests.frontends.agreement import agrees, sample
@@ -93,3 +95,89 @@ def test_conv_batch_norm_relu_pool_traces_to_primitives():
     graph = trace(block, IMAGE, WEIGHT)
     np.testing.assert_allclose(meaning(graph, IMAGE, WEIGHT), block(IMAGE, WEIGHT), rtol=1e-5)
     assert {"conv", "maximum", "window_max"} <= {n.op for n in graph.operators}
+
+
+ONE_ARGUMENT = {name: function for name, (function, _) in CASES.items()} | {
+    "softmax over two axes": lambda x: F.softmax(x, (0, 1)),
+    "exp": F.exp, "log": lambda x: F.log(abs(x) + 1), "sqrt": lambda x: F.sqrt(abs(x)), "tanh": F.tanh,
+    "maximum": lambda x: F.maximum(x, -x), "minimum": lambda x: F.minimum(x, x + x),
+    "where": lambda x: F.where(x > 0, x, 2),
+    "elu with alpha": lambda x: F.elu(x, alpha=0.25), "leaky_relu with slope": lambda x: F.leaky_relu(x, 0.25),
+    "layer_norm of columns": lambda x: F.layer_norm(x, x[:1] * 0 + 2, x[:1] * 0, axis=0), "rms_norm plain": F.rms_norm,
+    "max_pool": lambda x: F.max_pool(x[None], 2), "avg_pool": lambda x: F.avg_pool(x[None], 2),
+    "batch_norm": lambda x: F.batch_norm(x[None], *(np.full(x.shape[0], n).astype(x.dtype) for n in (1, 4, 2, 1))),
+    "conv": lambda x: F.conv(x[None], np.full((2, x.shape[0], 2), 0.5).astype(x.dtype), padding=1),
+}  # fmt: skip
+FLOATS = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
+
+
+def whole_range(dtype: np.dtype) -> np.ndarray:
+    """Rows of small, of usual and of large numbers."""
+    large = {"float16": 6e4, "float8_e4m3fn": 400, "float8_e5m2": 5e4}.get(dtype.name, 2.0**60)
+    usual = np.array([0.0, 1.0, -1.0, 0.25, -3.0, 2.5, 10.0, -11.0])
+    return np.array([usual, usual / 64, usual * (large / 11), [-large, large, 0, 1, -1, 40, -40, -0.0]]).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ONE_ARGUMENT)
+def test_a_function_keeps_the_dtype_and_is_right_over_its_whole_range(name, dtype):
+    function, dtype = ONE_ARGUMENT[name], np.dtype(dtype)
+    x = whole_range(dtype)
+    with np.errstate(all="ignore"):
+        direct, traced = np.asarray(function(x)), meaning(trace(function, x), x)
+        wanted = np.asarray(function(x.astype(np.float64)))
+        representable = np.isfinite(wanted) & np.isfinite(wanted.astype(dtype).astype(np.float64))
+    assert direct.dtype == traced.dtype == dtype
+    if dtype in FLOAT8:
+        return  # whose steps round to a digit or two
+    for got in (direct, traced):
+        error = np.abs(got[representable].astype(np.float64) - wanted[representable])
+        room = 8 * epsilon(dtype) * np.maximum(1, np.abs(wanted[representable]))
+        assert (error <= room).all(), (error.max(), got, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int32", "int64", "uint64"])
+@pytest.mark.parametrize("name", ONE_ARGUMENT)
+def test_a_function_of_integers_gives_on_arrays_what_it_gives_when_traced(name, dtype):
+    x = np.arange(32).reshape(4, 8).astype(dtype)
+    agrees(ONE_ARGUMENT[name], x)
+
+
+def test_narrow_floats_beside_wider_ones_give_the_wider():
+    x, wide = sample((2, 8), "float16"), np.ones(8, np.float32)
+    assert F.layer_norm(x, wide, wide).dtype == np.float32 == F.rms_norm(x, scale=wide).dtype
+    assert F.layer_norm(x, wide.astype("f2"), wide.astype("f2")).dtype == np.float16
+
+
+def test_statistics_of_half_precision_do_not_overflow():
+    x = (sample((4, 1024), "float32") * 100).astype(np.float16)
+    for function in (F.layer_norm, F.rms_norm):
+        wanted = function(x.astype(np.float64))
+        for got in (function(x), meaning(trace(function, x), x), compile(function, x)(x)):
+            np.testing.assert_allclose(got, wanted, atol=4e-3)
+
+
+@pytest.mark.parametrize("function", [F.softmax, F.log_softmax, F.logsumexp], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(("dtype", "n"), [("float16", 70_000), ("bfloat16", 5_000)])
+def test_sums_of_many_narrow_floats_neither_overflow_nor_stand_still(function, dtype, n):
+    x = np.zeros(n, dtype)
+    wanted = function(x.astype(np.float64))
+    for got in (function(x), meaning(trace(function, x), x), compile(function, x)(x)):
+        np.testing.assert_allclose(got.astype(np.float64), wanted, rtol=epsilon(x.dtype), atol=2.0**-25)
+
+
+@pytest.mark.parametrize("function", [F.sigmoid, F.silu, F.erfc], ids=lambda f: f.__name__)
+def test_tails_are_right_down_to_the_least_float16(function):
+    x = np.linspace(-20, 20, 801).astype(np.float16)
+    wanted = function(x.astype(np.float64))
+    for got in (function(x), meaning(trace(function, x), x)):
+        np.testing.assert_allclose(got, wanted, rtol=epsilon(x.dtype), atol=2.0**-24)
+
+
+def test_a_function_of_one_operator_records_that_operator_and_of_float32_none_to_cast():
+    x = X[0]
+    for function in (F.erf, F.erfc, F.relu, F.softplus, F.tanh, F.exp, F.log, F.sqrt):
+        assert len(trace(function, x).operators) == 1, function.__name__
+    for name, function in ONE_ARGUMENT.items():
+        for dtype in (np.float32, np.float64):
+            assert "cast" not in {n.op for n in trace(function, x.astype(dtype)).operators}, name
