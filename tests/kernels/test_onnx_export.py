@@ -273,7 +273,7 @@ def test_a_demo_program_runs_elsewhere_and_comes_back(example: Any, tmp_path: Pa
     function, arguments = example.build(np.float32)
     program = ef.compile(function, *arguments, budget=SHORT)
     signature = program.plan.graph.signature
-    arrays = signature.feed(signature.flatten(arguments, {}))
+    arrays = signature.feed(signature.flatten(arguments, {})).arrays
     there_and_back(program.plan.graph, program.plan, arrays)
     program.to_onnx(tmp_path / "program.onnx")
     agree(run(onnx.load(tmp_path / "program.onnx"), arrays), program.run(arrays), ulps=256)
