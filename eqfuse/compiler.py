@@ -15,7 +15,7 @@ import numpy as np
 from eqfuse import cache, debug
 from eqfuse.calls import Call
 from eqfuse.dtypes import epsilon, kind, parts
-from eqfuse.egraph import Budget, saturated
+from eqfuse.egraph import Budget, budget_of, saturated
 from eqfuse.emit import emit, needs
 from eqfuse.errors import EqfuseError
 from eqfuse.extract import Limit, choose, named
@@ -91,6 +91,7 @@ def compile_graph(
     device = device_for(target)
     chosen = usable(laws, numerics)
     named(extractor)  # refused before the search
+    budget_of(budget)
     limit = limit_of(memory_limit)
     key = cache.key(graph, device, numerics, chosen, extractor, budget, limit)
     started = time.perf_counter()
@@ -117,7 +118,7 @@ def extract(
 
     The extractor "exact" finds it within `budget.optimum`.
     """
-    seconds = (budget or Budget()).optimum
+    seconds = budget_of(budget).optimum
     return choose(space, device_for(target), extractor, limit=_limit(limit_of(memory_limit)), seconds=seconds)
 
 
@@ -140,7 +141,7 @@ def _build(
     space = saturated(graph, laws, numerics, budget)
     lap("saturate")
     debug.show_space(space)
-    plan = choose(space, device, extractor, limit=_limit(memory_limit), seconds=(budget or Budget()).optimum)
+    plan = choose(space, device, extractor, limit=_limit(memory_limit), seconds=budget_of(budget).optimum)
     lap("extract")
     debug.show_plan(plan)
     unfused = choose(space, device, "unfused", proved=False)

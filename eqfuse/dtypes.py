@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from eqfuse.errors import TraceError
+from eqfuse.errors import DtypeError, TraceError
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FLOAT8 = (np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2))
@@ -37,6 +37,14 @@ def supported(dtype: np.dtype, what: str) -> np.dtype:
         f"{what} has dtype {dtype}, which is not a tensor's: eqfuse knows {', '.join(d.name for d in TENSORS)}. "
         "Convert it with .astype, or pass it by static_argnames if it is not an array"
     )
+
+
+def tensor_dtype(given: Any, what: str) -> np.dtype:
+    """The tensor's dtype that a user means by `given`, a name such as "float32" or a class. DtypeError for nonsense."""
+    try:
+        return supported(np.dtype(given), what)
+    except (TypeError, ValueError, SyntaxError) as error:
+        raise DtypeError(f"{what} has dtype {given!r}: {error}. Give one such as np.float32") from None
 
 
 class Numbers(Enum):

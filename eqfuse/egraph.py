@@ -5,18 +5,20 @@ In: a `Graph` and laws. Out: `Space`, frozen into plain, deterministic Python da
 
 from __future__ import annotations
 
+import math
 import time
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 from eqfuse.engine import Engine, Round
-from eqfuse.errors import LawError
+from eqfuse.errors import LawError, OptionError
 from eqfuse.garbage import uncollected
 from eqfuse.ir import Graph, Literal, Node, TensorType, input_node, node, topological
 from eqfuse.ops import row
@@ -27,6 +29,7 @@ from eqfuse.rewrites.side_by_side import PARTS, parts
 from eqfuse.segments import segments
 from eqfuse.space import EClass, ENode, Segment, Space
 
+_KINDS: dict[str, Any] = {"seconds": Real, "nodes": Integral, "rounds": Integral, "optimum": Real}  # of a budget
 _MANY_MATCHES = 1000  # of one law in one round, or as many as there are nodes
 
 
@@ -46,6 +49,22 @@ class Budget:
     rounds: int = 16
     optimum: float = 10.0
 
+    def __post_init__(self) -> None:
+        for name, kind in _KINDS.items():
+            value = getattr(self, name)
+            if value is None and name == "nodes":
+                continue
+            if isinstance(value, bool) or not isinstance(value, kind) or not 0 <= value < math.inf:
+                what = "a whole number" if kind is Integral else "a finite number"
+                raise OptionError(f"Budget: {name} is {value!r}; give {what}, 0 or more")
+
+
+def budget_of(given: Any) -> Budget:
+    """The budget that a user gave. OptionError where it is none."""
+    if given is not None and not isinstance(given, Budget):
+        raise OptionError(f"budget is {given!r}: give limits as in ef.Budget(seconds=10), or None")
+    return given or Budget()
+
 
 def saturate(graph: Graph, laws: Any = "all", numerics: str = "reassociate", budget: Budget | None = None) -> Space:
     """Every program the laws make of `graph`, as far as `budget` reaches; what was found by then is always returned.
@@ -59,7 +78,7 @@ def saturate(graph: Graph, laws: Any = "all", numerics: str = "reassociate", bud
 @uncollected()
 def saturated(graph: Graph, laws: Sequence[Law], numerics: str, budget: Budget | None = None) -> Space:
     """`saturate` by these very laws, all of which `numerics` admits."""
-    budget = budget or Budget()
+    budget = budget_of(budget)
     pieces, uses = segments(graph)
     frozen = []
     left = budget.seconds

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse import threads
-from eqfuse.errors import EqfuseError
+from eqfuse.errors import OptionError
 
 ALIGNMENT = 64
 SMALL_BYTES = 1 << 10  # values up to this size have a place of their own: sharing saves less than finding it costs
@@ -50,12 +50,12 @@ def outside_bytes(kernels: Sequence[Needs]) -> int:
 
 
 def limit_of(given: Any) -> int | None:
-    """A limit as the user gave it, in whole bytes. EqfuseError where it is none."""
+    """A limit as the user gave it, in whole bytes. OptionError where it is none."""
     if given is None:
         return None
     number = isinstance(given, (int, float, np.integer, np.floating)) and not isinstance(given, bool)
     if not number or not 0 <= given < math.inf:
-        raise EqfuseError(f"memory_limit is {given!r}: give a number of bytes, such as 64 * 2**20, or None")
+        raise OptionError(f"memory_limit is {given!r}: give a number of bytes, such as 64 * 2**20, or None")
     return int(given)
 
 

@@ -6,7 +6,8 @@ gives the types at other sizes. Graphs, plans and kernels hold plain integers: `
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -103,12 +104,20 @@ class Pattern:
         return None
 
 
-def symbolic_shape(shape: Sequence[Any]) -> tuple[int | str, ...]:
-    """`shape` with its symbols checked."""
-    for n in shape:
-        if isinstance(n, str) and not n.isidentifier():
-            raise ShapeError(f"{n!r} cannot name an extent: a symbol is written like a variable, such as 'n'")
-    return tuple(n if isinstance(n, str) else int(n) for n in shape)
+def symbolic_shape(shape: Iterable[Any]) -> tuple[int | str, ...]:
+    """`shape` with its extents checked."""
+    return tuple(map(_extent, shape))
+
+
+def _extent(n: Any) -> int | str:
+    if not isinstance(n, str):
+        try:
+            return operator.index(n)
+        except TypeError:
+            raise ShapeError(f"{n!r} is no extent: give an int, or a symbol such as 'n'") from None
+    if not n.isidentifier():
+        raise ShapeError(f"{n!r} cannot name an extent: a symbol is written like a variable, such as 'n'")
+    return n
 
 
 def generalised(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from eqfuse.arithmetic import KINDS, Arithmetic
-from eqfuse.dtypes import supported
+from eqfuse.dtypes import supported, tensor_dtype
 from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends import (  # noqa: F401  (fill the tables of what can be traced)
     numpy_choosing,
@@ -88,8 +88,8 @@ def spec(shape: Any, dtype: Any = np.float64) -> Spec | SymbolicSpec:
 
     A string among the extents, as in ``("n", 64)``, is a symbol: `compile` then makes a program for all its sizes.
     """
-    extents = symbolic_shape((shape,) if isinstance(shape, (int, str)) else shape)
-    found = supported(np.dtype(dtype), "the spec")
+    extents = symbolic_shape(shape if np.iterable(shape) and not isinstance(shape, str) else (shape,))
+    found = tensor_dtype(dtype, "the spec")
     numbers = tuple(n for n in extents if isinstance(n, int))
     if any(n < 0 for n in numbers):
         raise ShapeError(f"the spec has shape {extents}: an extent is 0 or more")

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.dtypes import castable, supported
+from eqfuse.dtypes import castable, tensor_dtype
 from eqfuse.errors import DtypeError, ShapeError, TraceError, UnsupportedOp, user_place
 from eqfuse.frontends import tidy
 from eqfuse.ir import Node, Shape, TensorType, const
@@ -401,7 +401,7 @@ class Tracer(NdarrayFace):
         """The same memory, read in another dtype of equal width."""
         if type is not None or (isinstance(dtype, builtins.type) and issubclass(dtype, np.ndarray)):
             raise UnsupportedOp("view as another class of arrays cannot be traced")
-        wanted = self.dtype if dtype is None else supported(np.dtype(dtype), "the view")
+        wanted = self.dtype if dtype is None else tensor_dtype(dtype, "the view")
         if wanted == self.dtype:
             return self.viewed()
         if wanted.itemsize != self.dtype.itemsize:
@@ -440,7 +440,7 @@ class Tracer(NdarrayFace):
     def astype(
         self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> Tracer:
-        wanted = supported(np.dtype(dtype), "astype")
+        wanted = tensor_dtype(dtype, "astype")
         if not castable(self.dtype, wanted, casting):
             raise DtypeError(f"cannot cast {self.dtype} to {wanted} by the rule {casting!r}")
         if not copy and wanted == self.dtype:

@@ -224,7 +224,7 @@ class Proofs:
         engine.add((*begun.inputs, *begun.nodes))
         engine.fold_constants()
         default = Budget()
-        limits = Budget(self._until - start, default.nodes, default.rounds)
+        limits = Budget(max(0.0, self._until - start), default.nodes, default.rounds)
         run = Saturation(engine, reachable(begun, laws), limits, start)
         names = [(engine.name(a), engine.name(b)) for a, b in self._ordered] if self.together else []
         for _ in run:

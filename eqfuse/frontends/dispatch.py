@@ -84,9 +84,14 @@ def _fold_in(out: Any, kwargs: dict[str, Any]) -> None:
 
 def on_values(name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A function that is in no table, on arrays whose values are known: computed at once, by NumPy."""
-    if any(t.known() is None for t in tracers((args, kwargs))):
+    if not known((args, kwargs)):
         raise refused.error(name)
     return _mapped(function(*_mapped(tuple(args), _value), **_mapped(kwargs, _value)), _constant)
+
+
+def known(tree: Any) -> bool:
+    """Are the values of all traced arrays and numbers in `tree` known?"""
+    return all(t.known() is not None for t in tracers(tree))
 
 
 def _value(leaf: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.arithmetic import refusal, shown, wrapped
-from eqfuse.dtypes import supported
+from eqfuse.dtypes import tensor_dtype
 from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends import tidy
 from eqfuse.frontends.numpy_layout import broadcast_arrays, broadcast_to, diagonal
@@ -25,7 +25,7 @@ from eqfuse.tracer import Tracer, lazy, wrap
 
 def _filled(like: Any, value: Any, dtype: Any, shape: Any) -> Tracer:
     x = lift(like)
-    wanted = x.dtype if dtype is None else supported(np.dtype(dtype), "the new array")
+    wanted = x.dtype if dtype is None else tensor_dtype(dtype, "the new array")
     extents = x.shape if shape is None else tuple(shape) if isinstance(shape, Sequence) else (shape,)
     source = as_operand(value if kind_of(value) in (bool, int) else lift(value), wanted)
     return wrap(tidy.broadcast_to(source, extents))

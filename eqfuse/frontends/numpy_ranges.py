@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.dtypes import kind, supported
+from eqfuse.dtypes import kind, tensor_dtype
 from eqfuse.errors import ShapeError
 from eqfuse.frontends.numpy_layout import moveaxis
 from eqfuse.frontends.promotion import common_dtype, elementwise, lift
@@ -27,7 +27,7 @@ def linspace(
     first, last = lift(start), lift(stop)
     inexact = common_dtype((start, stop))
     inexact = inexact if kind(inexact) in "fc" else np.dtype(np.float64)
-    wanted = inexact if dtype is None else supported(np.dtype(dtype), "np.linspace")
+    wanted = inexact if dtype is None else tensor_dtype(dtype, "np.linspace")
     distance = last.astype(inexact) - first.astype(inexact)
     place = lift(np.arange(count).reshape((-1,) + (1,) * distance.ndim)).astype(inexact)
     parts = count - 1 if endpoint else count

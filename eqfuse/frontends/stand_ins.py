@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.dtypes import supported
+from eqfuse.dtypes import tensor_dtype
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends import tidy
 from eqfuse.frontends.accepted import PLAIN
 from eqfuse.frontends.converted import REDUCED, Constant, Joining, ReducingLists, taking_lists
-from eqfuse.frontends.dispatch import call_function, on_values
+from eqfuse.frontends.dispatch import call_function, known, on_values
 from eqfuse.frontends.flat import Flat
 from eqfuse.frontends.numpy_random import GENERATORS, TracedGenerator, legacy
 from eqfuse.frontends.numpy_writes import copied
@@ -39,7 +39,7 @@ from eqfuse.tracer import Tracer, current, untraced, wrap
 
 def _filled(value: int, shape: Any, dtype: Any, order: str) -> Tracer:
     extents = tuple(int(n) for n in shape) if isinstance(shape, (tuple, list)) or np.ndim(shape) else (int(shape),)
-    source = const(value, supported(np.dtype(dtype), "the new array"))
+    source = const(value, tensor_dtype(dtype, "the new array"))
     lies = Lies(in_columns(extents, source.dtype.itemsize) if order == "F" else None)
     return wrap(tidy.broadcast_to(source, extents), Access.WRITABLE, lies=lies)
 
@@ -114,7 +114,7 @@ def _converted(value: Any, dtype: Any, order: str, copy: bool | None = None) -> 
         value = value.raveled()
     own = isinstance(value, Tracer) and not value.scalar
     if own:
-        same = dtype is None or np.dtype(dtype) == value.dtype
+        same = dtype is None or tensor_dtype(dtype, "the new array") == value.dtype
         wanted = "K" if order == "A" else order
         x = value.conforming(wanted) if same else value.astype(dtype, wanted)
         made = x.copy(order) if copy and x.is_of([value]) else x
@@ -130,7 +130,7 @@ def _converted(value: Any, dtype: Any, order: str, copy: bool | None = None) -> 
 
 def _new(value: Any, dtype: Any, order: str, copy: bool | None) -> Tracer:
     """What is no traced array as one. Where NumPy takes over the memory of one made outside, it can only be read."""
-    wanted = None if dtype is None else supported(np.dtype(dtype), "the new array")
+    wanted = None if dtype is None else tensor_dtype(dtype, "the new array")
     if holds_tracer(value):
         x = wrap(lift(value).node if wanted is None else as_dtype(value, wanted), Access.WRITABLE, lies=IN_ORDER)
         return x.astype(x.dtype, "C" if order == "K" else order)
@@ -154,6 +154,12 @@ def _constant(function: Callable[..., Any]) -> Callable[..., Any]:
         traced = FUNCTIONS.get(function)
         if traced not in (None, call) and holds_tracer((args, kwargs)):
             return traced(*args, **kwargs)
+        if not known((args, kwargs)):
+            raise TraceError(
+                f"{title(function)} of a traced value: the numbers that it is made from, its size among them, must be "
+                "known while the function is traced. Name the argument in static_argnames, or take a size from an "
+                "array that has it: x.shape[0]"
+            )
         return on_values(title(function), function, args, kwargs)
 
     return call

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,58 @@ def test_unknown_numerics_are_refused_and_the_known_ones_listed(numerics: Any) -
     with pytest.raises(ef.EqfuseError) as refused:
         ef.compile(f, X, target="numpy", numerics=numerics)
     assert all(name in str(refused.value) for name in ("strict", "reassociate", "approximate"))
+
+
+@pytest.mark.parametrize("limit", ["seconds", "nodes", "rounds", "optimum"])
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "10", None, True, [3], 1j, X])
+def test_a_budget_of_nonsense_is_refused_by_the_name_of_its_limit(limit: str, value: Any) -> None:
+    if limit == "nodes" and value is None:
+        assert ef.Budget(nodes=None).nodes is None
+        return
+    with pytest.raises(ValueError, match=f"(?s)Budget: {limit} is .*give a") as refused:
+        ef.Budget(**{limit: value})
+    assert isinstance(refused.value, ef.EqfuseError)
+
+
+def test_a_budget_counts_in_whole_nodes_and_rounds() -> None:
+    for limit in ("nodes", "rounds"):
+        with pytest.raises(ef.EqfuseError, match="whole number"):
+            ef.Budget(**{limit: 2.5})
+    assert ef.Budget(np.float32(1.5), np.int64(100), 0).nodes == 100
+
+
+@pytest.mark.parametrize("budget", [5, 0, 1.5, "short", {"seconds": 1}, (), ef.Budget])
+def test_what_is_no_budget_is_refused(budget: Any) -> None:
+    graph = ef.trace(f, X)
+    for use in (
+        lambda: ef.compile(f, X, target="numpy", budget=budget), lambda: ef.jit(f, budget=budget)(X),
+        lambda: ef.saturate(graph, budget=budget), lambda: ef.extract(ef.saturate(graph), "numpy", budget=budget),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"ef\.Budget") as refused:
+            use()
+        assert isinstance(refused.value, ef.EqfuseError)
+
+
+@pytest.mark.parametrize("dtype", ["floaty", 3, [1], "f4,floaty", X, "(2", ef])
+def test_a_dtype_that_is_none_is_refused_for_a_spec_and_where_arrays_are_made(dtype: Any) -> None:
+    for use in (
+        lambda: ef.spec((3,), dtype), lambda: ef.spec(("n", 3), dtype=dtype),
+        *(partial(ef.trace, make, X) for make in (
+            lambda x: x + np.zeros(4, dtype), lambda x: np.zeros_like(x, dtype), lambda x: x.astype(dtype),
+            lambda x: np.array(x, dtype), lambda x: x.view(dtype),
+        )),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=r"(?s)has dtype .*such as np\.float32") as refused:
+            use()
+        assert isinstance(refused.value, ef.EqfuseError)
+
+
+@pytest.mark.parametrize("shape", [
+    None, 1.5, (1.5,), (None, 3), (2, "a b"), "", -1, (3, -1), ((2, 3),), ("n", 2.0), X,
+])  # fmt: skip
+def test_a_spec_of_a_shape_that_is_none_is_refused(shape: Any) -> None:
+    with pytest.raises(ef.ShapeError, match="extent"):
+        ef.spec(shape)
 
 
 @pytest.mark.parametrize("choice", [{"target": "gpu"}, {"extractor": "ilp2"}, {"laws": "x"}, {"numerics": "fast"}])
