@@ -292,23 +292,31 @@ CALLS = [
     (2, 0.5), (0, 2.0), (-3, -1.0), (1000, 0.0), (3 * 10**9, 0.25), (-(3 * 10**9), -0.0), (2**31, 3.0), (255, 1.0),
 ]  # fmt: skip
 REFUSED = [(2**62, 1.0, RangeError, "meets int64"), (10**400, 1.0, OverflowError, "")]
-WAYS = ("jit", "compile", "save", "dynamic", "named", "symbols", "cuda")
+OPTIONS: dict[str, dict[str, Any]] = {
+    "compile": {}, "verify": {"verify": True}, "strict": {"numerics": "strict"}, "unfused": {"extractor": "unfused"},
+    "numpy": {"target": "numpy"},
+}  # fmt: skip
+WAYS = ("meaning", "jit", *OPTIONS, "save", "dynamic", "named", "symbols", "cuda")
 
 
-def program(way: str, folder: Path) -> Callable[..., Any]:
+def program(way: str, folder: Path, function: Callable[..., Any], n: Any = 1, m: Any = 1.0) -> Callable[..., Any]:
+    """`function` of x, u, n and m, made to run in one of the ways there are; `n` and `m` are examples."""
+    if way == "meaning":
+        return partial(ef.meaning, ef.trace(function, X, U, n, m))
     if way == "jit":
-        return ef.jit(mixed)
+        return ef.jit(function)
     if way == "dynamic":
-        return ef.jit(mixed, dynamic=True)
+        return ef.jit(function, dynamic=True)
     if way == "named":
-        return ef.jit(mixed, dynamic={"x": ("k", None)})
+        return ef.jit(function, dynamic={"x": ("k", None)})
     if way == "symbols":
-        return ef.compile(mixed, ef.spec(("k", 4), np.float32), U, 1, 1.0)
+        return ef.compile(function, ef.spec(("k", 4), np.float32), U, n, m)
     if way == "cuda":
         if cudasim.available():
             pytest.skip(cudasim.available())
-        return CudaProgram(ef.extract(ef.saturate(ef.trace(mixed, X, U, 1, 1.0)), target="cuda:h100"), EmulatedGpu())
-    made = ef.compile(mixed, X, U, 1, 1.0)
+        plan = ef.extract(ef.saturate(ef.trace(function, X, U, n, m)), target="cuda:h100")
+        return CudaProgram(plan, EmulatedGpu())
+    made = ef.compile(function, X, U, n, m, **OPTIONS.get(way, {}))
     if way == "save":
         made.save(folder / "program")
         return ef.load(folder / "program")
@@ -317,7 +325,7 @@ def program(way: str, folder: Path) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_program_computes_with_the_numbers_of_each_call_however_it_is_made(way: str, tmp_path: Path) -> None:
-    run = program(way, tmp_path)
+    run = program(way, tmp_path, mixed)
     for i, (n, m) in enumerate(CALLS):
         x = np.repeat(X, 1 + i % 3, axis=0) if way in ("dynamic", "named", "symbols") else X
         wanted, got = mixed(x, U, n, m), run(x, U, n, m)
@@ -326,29 +334,74 @@ def test_a_program_computes_with_the_numbers_of_each_call_however_it_is_made(way
     for n, m, kind, message in REFUSED:
         with pytest.raises(OverflowError):
             mixed(X, U, n, m)
-        with pytest.raises(kind, match=message):
+        with pytest.raises(kind, match=message or None):
             run(X, U, n, m)
         assert same(run(X, U, 2, 0.5)["scaled"], mixed(X, U, 2, 0.5)["scaled"])
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_pythons_errors_come_at_the_call_whose_numbers_raise_them(way: str, tmp_path: Path) -> None:
-    global mixed
-    kept, run = mixed, None
-    try:
-        mixed = lambda x, u, n, m: (x * (1 / n), u * (7 % n), 1 << n)  # noqa: E731
-        run = program(way, tmp_path)
-        assert run(X, U, 4, 1.0)[2] == 16
-        for n, error, note in (
-            (0, ZeroDivisionError, "in 1 / n, with n = 0"), (-8, RangeError, "7 % n = -1 meets uint8"),
-            (-1, ValueError, "in 1 << n, with n = -1"),
-        ):  # fmt: skip
-            with pytest.raises(error) as caught:
-                run(X, U, n, 1.0)
-            assert note in str(getattr(caught.value, "__notes__", caught.value))
-        assert run(X, U, 5, 1.0)[2] == 32
-    finally:
-        mixed = kept
+    run = program(way, tmp_path, lambda x, u, n, m: (x * (1 / n), u * (7 % n), 1 << n))
+    assert run(X, U, 4, 1.0)[2] == 16
+    for n, error, note in (
+        (0, ZeroDivisionError, "in 1 / n, with n = 0"), (-8, RangeError, "7 % n = -1 meets uint8"),
+        (-1, ValueError, "in 1 << n, with n = -1"),
+    ):  # fmt: skip
+        with pytest.raises(error) as caught:
+            run(X, U, n, 1.0)
+        assert note in str(getattr(caught.value, "__notes__", caught.value))
+    assert run(X, U, 5, 1.0)[2] == 32
+
+
+SURPRISES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "a threshold beyond uint8": (lambda x, u, n, m: (u < n, n <= u, u == n), (7, 256, -1, 0, 255, 2**70, -(2**70))),
+    "a large square": (lambda x, u, n, m: (n * n, x * (n * n)), (3, 3 * 10**9, 2**62, -(10**12), 10**30)),
+    "int8 and a number": (lambda x, u, n, m: u.astype(np.int8) + n, (1, 127, -128, 128, 300, -129, 2**70)),
+    "uint8 less a number": (lambda x, u, n, m: u - n, (1, 255, -1, 256)),
+    "a quotient of ints": (lambda x, u, n, m: (1 // n, x + 7 % n), (2, 0, -3, 10**30)),
+    "a power": (lambda x, u, n, m: (2**n, x * 2**n), (3, 0, -1, 70)),
+    "a negative power": (lambda x, u, n, m: (2**n, x * 2**n), (-1, -3, 2)),
+    "a shift": (lambda x, u, n, m: (1 << n, (1 << n) >> 60), (2, 70, 0, -1, 500)),
+    "an array shifted by a shift": (lambda x, u, n, m: u + (1 << n), (2, 7, 8, 70)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_numbers_beyond_an_arrays_dtype_are_numpys_however_the_program_is_made(way: str, tmp_path: Path) -> None:
+    def cases() -> Iterator[str]:
+        for name, (function, numbers) in SURPRISES.items():
+            run = program(way, tmp_path / name, function, numbers[0])
+            kinds = types_of(function(X, U, numbers[0], 1.0))
+            for n in numbers:
+                wanted, got = outcome(function, X, U, n, 1.0), outcome(run, X, U, n, 1.0)
+                if not fits(got, wanted, (n,), kinds):
+                    yield f"{name}, n = {n}: {got!r}, NumPy gives {wanted!r}"
+
+    report(cases())
+
+
+def test_a_plan_that_computes_values_again_computes_with_the_numbers_of_each_call() -> None:
+    x = np.random.default_rng(0).normal(size=(40, 25))
+
+    def chain(x: Any, n: Any, m: Any) -> Any:
+        made = [x * m]
+        for i in range(4):
+            made.append(np.cumsum(np.tanh(made[-1] * (n + i)), axis=i % 2))
+        total = made[-1]
+        for value in reversed(made):
+            total = np.cumsum(total * value, axis=0) / (n * n)
+        return total
+
+    free = ef.compile(chain, x, 2, 0.5)
+    with pytest.raises(ef.MemoryLimitError) as refused:
+        ef.compile(chain, x, 2, 0.5, memory_limit=0)
+    tight = ef.compile(chain, x, 2, 0.5, memory_limit=refused.value.least)
+    assert tight.peak_bytes < free.peak_bytes
+    assert sum(len(k.body.nodes) for k in tight.plan.kernels) > sum(len(k.body.nodes) for k in free.plan.kernels)
+    for n, m in ((2, 0.5), (5, -1.5), (3 * 10**9, 2.0)):
+        np.testing.assert_allclose(tight(x, n, m), chain(x, n, m), rtol=1e-9)
+    with pytest.raises(OverflowError):
+        tight(x, 10**400, 1.0)
 
 
 def test_one_program_serves_all_numbers_of_a_kind() -> None:
@@ -463,6 +516,11 @@ IMPOSSIBLE = {
     "in": lambda x, n: x * (n in {1, 2}), "bit_length": lambda x, n: x * n.bit_length(), "text": lambda x, n: f"{n:3}",
     "zeros": lambda x, n: np.zeros(n), "reshape": lambda x, n: x.reshape(n, -1), "axis": lambda x, n: x.sum(axis=n),
     "tile": lambda x, n: np.tile(x, n), "repeat": lambda x, n: np.repeat(x, n), "roll": lambda x, n: np.roll(x, n),
+    "eye": lambda x, n: x[:, :n] @ np.eye(n, dtype=np.float32), "tri": lambda x, n: x[0, 0] * np.tri(n),
+    "eye's diagonal": lambda x, n: x * np.eye(3, 4, n), "arange": lambda x, n: x[0, 0] * np.arange(n),
+    "a window": lambda x, n: x[0, 0] * np.hanning(n), "indices": lambda x, n: x[np.tril_indices(n)],
+    "fromfunction": lambda x, n: x[0, 0] * np.fromfunction(lambda i: i, (n,)),
+    "linspace": lambda x, n: x[0, 0] * np.linspace(0, 1, n), "full": lambda x, n: x[0, 0] * np.full((2, n), 1),
     "list repetition": lambda x, n: [x] * n, "max()": lambda x, n: x * max(n, 3),
 }  # fmt: skip
 
