@@ -133,8 +133,8 @@ class Saturation:
     `sizes` has the nodes before each round and after the last.
 
     Laws of class APPROXIMATE begin where the others have ended, with rounds of their own and room for half as many
-    nodes at least, unless `budget` limits them: no facts are derived any more once they have begun, and the others would
-    find less.
+    nodes at least, unless `budget` limits them: no facts are derived any more once they have begun, and the others
+    would find less.
     """
 
     def __init__(self, engine: Engine, rules: Sequence[Rule], budget: Budget, start: float) -> None:

@@ -36,9 +36,13 @@ def index(x: Tracer, key: Any) -> Tracer | Selection:
         if place == 0:
             return Selection(wrap(view.node), mask)
     view, arrays = _viewed(x, parts)
+    array = any(part is Ellipsis for part in parts)  # the result is one, even of rank 0
     if arrays:
-        return _gather(view, arrays)
-    scalar = view.ndim == 0 and Ellipsis not in parts
+        made = _gather(view, arrays)
+        if array:
+            made.as_array()
+        return made
+    scalar = view.ndim == 0 and not array
     if view.ndim == 0 and x.ndim == 0 and not scalar:
         return wrap(x.node, Access.WRITABLE) if x.scalar else view  # scalar[...] is a new array
     return wrap(view.node) if scalar else view

@@ -595,6 +595,17 @@ def test_a_number_as_an_index_takes_a_view_as_in_numpy(at: str) -> None:
     report(cases())
 
 
+@pytest.mark.parametrize("number", [1, -1, np.int64(1), np.uint8(1), np.intp(-1), np.array(1)], ids=repr)
+def test_an_index_of_every_kind_gives_a_scalar_or_an_array_of_rank_0_as_numpy_does(number: Any) -> None:
+    def cases() -> Iterator[str]:
+        keys = ("n", "n, ...", "..., n", ":, n", "n, n", "n, n, ...", "n, None")
+        for shape, at in product(((4,), (3, 4), (2, 3, 4)), keys):
+            x = np.arange(np.prod(shape)).reshape(shape)
+            yield from (f"{shape}, {at}: {text}" for text in misfits(eval(f"lambda x, n: x[{at}]"), (x,), [(number,)]))
+
+    report(cases())
+
+
 # ---- random arithmetic
 
 
