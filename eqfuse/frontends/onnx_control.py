@@ -38,10 +38,15 @@ def loop(trips: Any = None, condition: Any = None, *states: Any, body: Body, out
         now = [x if isinstance(x, list) else lift(x) for x in made[: len(states)]]
         rows.append(made[len(states) :])
         going = condition is None or one(going_on, "the condition of Loop")
-    scans = outputs - len(states)
-    if not rows and scans:
-        raise ShapeError("a Loop without a step puts out nothing, whose shape is not known")
-    return (*now, *(lazy.stack([row[i] for row in rows]) for i in range(scans)))
+    if outputs > len(states) and not rows:
+        _, *made = body(lift(np.int64(0)), lift(np.bool_(True)), *states)
+        return (*states, *(_none_of(x) for x in made[len(states) :]))
+    return (*now, *(lazy.stack([row[i] for row in rows]) for i in range(outputs - len(states))))
+
+
+def _none_of(x: Any, axis: int = 0) -> Any:
+    """What no steps put out of which each would put out `x`."""
+    return lazy.stack([x], axis)[(slice(None),) * (axis % (x.ndim + 1)) + (slice(0),)]
 
 
 @operator("Scan", since=9)
@@ -61,6 +66,10 @@ def scan(
         made = body(*now, *(x[t] for x in scanned))
         now = made[:first]
         rows.append(made[first:])
+    if not rows:
+        nothing = (np.zeros(x.shape[1:], x.dtype) for x in scanned)
+        made = body(*now, *map(lift, nothing))[first:]
+        return (*now, *(_none_of(x, scan_output_axes[i] if scan_output_axes else 0) for i, x in enumerate(made)))
     results = []
     for i, each in enumerate(zip(*rows, strict=True)):
         back = scan_output_directions and scan_output_directions[i]
@@ -106,8 +115,10 @@ def sequence_insert(xs: list[Any], x: Any, position: Any = None) -> Any:
 
 @operator("SequenceErase")
 def sequence_erase(xs: list[Any], position: Any = None) -> Any:
-    at = (len(xs) - 1 if position is None else one(position, "the position in a sequence")) % len(xs)
-    return (xs[:at] + xs[at + 1 :],)
+    at = -1 if position is None else one(position, "the position in a sequence")
+    made = list(xs)
+    del made[at]
+    return (made,)
 
 
 @operator("SequenceLength")
@@ -119,10 +130,12 @@ def sequence_length(xs: list[Any]) -> Any:
 def split_to_sequence(x: Any, given: Any = None, *, axis: int = 0, keepdims: int = 1) -> Any:
     along, n = axis % x.ndim, x.shape[axis]
     if given is None:
-        parts = lazy.split(x, n, along)
+        parts = lazy.split(x, n, along) if n else []
         return ([p if keepdims else lazy.squeeze(p, along) for p in parts],)
     sizes = ints(given, "the split")
     if given.ndim == 0:
+        if sizes[0] <= 0:
+            raise ShapeError(f"parts of {sizes[0]} elements")
         sizes = (sizes[0],) * (n // sizes[0]) + ((n % sizes[0],) if n % sizes[0] else ())
     return (list(lazy.split(x, np.cumsum(sizes)[:-1].tolist(), along)),)
 

@@ -55,6 +55,8 @@ def selu(x: Any, *, alpha: float = 1.6732631921768188, gamma: float = 1.05070102
 
 @operator("Celu")
 def celu(x: Any, *, alpha: float = 1.0) -> Any:
+    if alpha < 0:
+        return lazy.maximum(x, 0) + lazy.minimum(np.expm1(x / alpha) * alpha, 0)
     return f.elu(x) if alpha == 1 else f.elu(x / alpha) * alpha
 
 
@@ -146,8 +148,11 @@ def _aligned(function: Callable[..., Any]) -> Callable[..., Any]:
 def div(a: Any, b: Any) -> Any:
     """Integers are divided towards zero."""
     a, b = numbers(a, b)
-    if kind(a.dtype) not in "iu":
-        return a / b
+    return towards_zero(a, b) if kind(a.dtype) in "iu" else a / b
+
+
+def towards_zero(a: Any, b: Any) -> Any:
+    """The quotient of integers, whose fraction is cut off."""
     quotient = a // b
     if kind(a.dtype) == "u":
         return quotient
@@ -251,7 +256,7 @@ def converted(x: Tracer, dtype: np.dtype, saturate: int = 1) -> Any:
     """`x` in `dtype`. Unless `saturate` is 0, what is too large for float8 becomes its largest number."""
     import ml_dtypes
 
-    if dtype.itemsize > 1 or kind(dtype) != "f" or not saturate or kind(x.dtype) != "f":
+    if dtype.itemsize > 1 or kind(dtype) != "f" or not saturate:
         return x.astype(dtype)
     top = float(ml_dtypes.finfo(dtype).max)
     wide = x if x.dtype.itemsize >= 4 else x.astype(np.float32)

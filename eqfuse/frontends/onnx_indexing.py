@@ -79,7 +79,7 @@ def one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1) -> Any:
     n = int(one(depth, "the depth"))
     along = axis % (indices.ndim + 1)
     places = np.arange(n).reshape((-1,) + (1,) * (indices.ndim - along))
-    wrapped = lazy.mod(indices, n) if indices.dtype.kind != "f" else lazy.mod(indices.astype(np.int64), n)
+    wrapped = lazy.mod(indices.astype(np.int64), n)
     inside = lazy.logical_and(indices >= -n, indices < n)
     hot = lazy.logical_and(lazy.expand_dims(wrapped, along) == places, lazy.expand_dims(inside, along))
     return lazy.where(hot, values[1], values[0])

@@ -152,7 +152,8 @@ def slice_by_attributes(
 def _sliced(x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
     key = [slice(None)] * x.ndim
     for first, last, axis, step in zip(starts, ends, axes, steps, strict=True):
-        begin, end, step = slice(first, last, step).indices(x.shape[axis])
+        n = x.shape[axis]
+        begin, end, step = slice(max(first, -n), last, step).indices(n)
         key[axis] = slice(begin, None if end < 0 else end, step)
     return x[tuple(key)]
 
@@ -167,8 +168,10 @@ def split(
         count = num_outputs or outputs
         each = -(-x.shape[axis] // count)
         sizes = tuple(min(each, x.shape[axis] - i * each) for i in range(count))
-    if sum(sizes) != x.shape[axis]:
-        raise ShapeError(f"the parts {sizes} do not add up to the extent {x.shape[axis]} of axis {axis}")
+        if num_outputs is None and len(set(sizes)) > 1:
+            raise ShapeError(f"axis {axis} of extent {x.shape[axis]} has no {count} equal parts")
+    if sum(sizes) != x.shape[axis] or min(sizes) < 0:
+        raise ShapeError(f"the parts {sizes} do not make up the extent {x.shape[axis]} of axis {axis}")
     return tuple(lazy.split(x, np.cumsum(sizes)[:-1].tolist(), axis))
 
 

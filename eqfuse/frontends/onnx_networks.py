@@ -143,7 +143,7 @@ def negative_log_likelihood(
     if kept is not None:
         weights = kept.astype(x.dtype) if weights is None else f.where(kept, weights, 0)
     if weights is not None:
-        loss = loss * weights
+        loss = loss * weights if kept is None else f.where(kept, loss * weights, 0)
     if reduction == "none":
         return loss
     total = lazy.sum(loss)

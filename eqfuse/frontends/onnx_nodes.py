@@ -128,6 +128,8 @@ class _Scope:
         if set(attributes) - row.attributes:
             names = ", ".join(map(repr, sorted(set(attributes) - row.attributes)))
             raise UnsupportedOp(f"the table of ONNX operators (eqfuse/frontends) has no {n.op_type} with {names}")
+        defaults = _float_defaults(domain, n.op_type, version)
+        attributes = {name: d for name, d in defaults.items() if name in row.attributes} | attributes
         if row.counts_outputs:
             attributes["outputs"] = len(n.output)
         while inputs and inputs[-1] is None:
@@ -234,6 +236,16 @@ def _defaults(domain: str, name: str, version: int) -> list[onnx.AttributeProto]
 
     attributes = onnx.defs.get_schema(name, version, domain).attributes.values()
     return [a.default_value for a in attributes if a.default_value.name]
+
+
+@cache
+def _float_defaults(domain: str, name: str, version: int) -> dict[str, float]:
+    """The defaults that are floats, as float32 has them: a row's own are decimal."""
+    import onnx
+
+    if not onnx.defs.has(name, version, domain):
+        return {}
+    return {a.name: a.f for a in _defaults(domain, name, version) if a.type == onnx.AttributeProto.FLOAT}
 
 
 @cache

@@ -5,6 +5,7 @@ In: rows' calls from `onnx_model`. Out: traced arrays, by NumPy's functions and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,8 @@ import numpy as np
 
 from eqfuse import functions as f
 from eqfuse.dtypes import ADDED, kind, lowest
+from eqfuse.errors import ShapeError
+from eqfuse.frontends.onnx_elementwise import towards_zero
 from eqfuse.frontends.onnx_table import ints, one, operator, product
 from eqfuse.frontends.promotion import lift
 from eqfuse.tracer import lazy
@@ -24,7 +27,7 @@ def _sum(x: Any, axes: tuple[int, ...]) -> Any:
 def _mean(x: Any, axes: tuple[int, ...]) -> Any:
     if kind(x.dtype) in "iu":
         count = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
-        return _sum(x, axes) // count
+        return towards_zero(_sum(x, axes), lift(np.asarray(count, x.dtype)))
     return lazy.mean(x, axes, keepdims=True)
 
 
@@ -42,7 +45,8 @@ def _extreme(name: str) -> Callable[[Any, tuple[int, ...]], Any]:
 def _log_sum_exp(x: Any, axes: tuple[int, ...]) -> Any:
     if not axes or not all(x.shape[a] for a in axes):
         return lazy.log(_sum(lazy.exp(x), axes))
-    return f.logsumexp(x, axes)
+    top = lazy.max(x, axes, keepdims=True)
+    return f.where(np.isinf(top), top, f.logsumexp(x, axes))
 
 
 def _reduction(of_axes: Callable[[Any, tuple[int, ...]], Any]) -> Callable[..., Any]:
@@ -111,6 +115,8 @@ operator("CumProd")(_running("cumprod"))
 def top_k(x: Any, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
     """The first of equal values comes first, in either order."""
     n, first = x.shape[axis], one(k, "K")
+    if not 0 <= first <= n:
+        raise ShapeError(f"K is {first}, axis {axis} has {n} elements")
     along = axis % x.ndim
     if largest:  # a stable sort of the flipped array puts the last of equal values first
         order = n - 1 - lazy.flip(lazy.argsort(lazy.flip(x, along), along, kind="stable"), along)
@@ -127,6 +133,8 @@ def top_k_by_attribute(x: Any, *, k: int, axis: int = -1) -> Any:
 
 @operator("Hardmax", since=13)
 def hardmax(x: Any, *, axis: int = -1) -> Any:
+    if not x.size:
+        return x
     top = lazy.argmax(x, axis, keepdims=True)
     places = np.arange(x.shape[axis]).reshape((-1,) + (1,) * (x.ndim - 1 - axis % x.ndim))
     return (top == places).astype(x.dtype)
@@ -134,20 +142,20 @@ def hardmax(x: Any, *, axis: int = -1) -> Any:
 
 @operator("Softmax", since=13)
 def softmax(x: Any, *, axis: int = -1) -> Any:
-    return f.softmax_in_steps(x, axis)
+    return f.softmax_in_steps(x, axis) if x.size else x
 
 
 @operator("LogSoftmax", since=13)
 def log_softmax(x: Any, *, axis: int = -1) -> Any:
-    return f.log_softmax(x, axis)
+    return f.log_softmax(x, axis) if x.size else x
 
 
 def _of_matrix(function: Callable[..., Any]) -> Callable[..., Any]:
     """Before version 13 the axes from `axis` on are one."""
 
     def row(x: Any, *, axis: int = 1) -> Any:
-        rows = int(np.prod(x.shape[: axis % x.ndim], dtype=np.int64))
-        return function(x.reshape(rows, -1), axis=-1).reshape(x.shape)
+        along = axis % x.ndim
+        return function(x.reshape(math.prod(x.shape[:along]), math.prod(x.shape[along:])), axis=-1).reshape(x.shape)
 
     return row
 
@@ -195,4 +203,4 @@ def einsum(*xs: Any, equation: str) -> Any:
 
 @operator("Det")
 def det(x: Any) -> Any:
-    return lazy.linalg.det(x)
+    return lazy.linalg.det(x.astype(np.float32) if x.dtype.itemsize < 4 else x)

@@ -1,4 +1,4 @@
-"""ONNX resizing and sampling of images: products with known weights along each axis, or gathers at traced places.
+"""ONNX resizing and sampling of images: gathers at places that are known along each axis, or at traced ones.
 
 In: rows' calls from `onnx_model`. Out: traced arrays, by NumPy's functions.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from eqfuse import functions as f
 from eqfuse.dtypes import kind
 from eqfuse.errors import UnsupportedOp
-from eqfuse.frontends.onnx_table import ints, operator, value
+from eqfuse.frontends.onnx_table import ints, operator, product, value
 from eqfuse.frontends.promotion import lift
 from eqfuse.tracer import lazy
 
@@ -31,7 +32,7 @@ def resize(
     extents = [x.shape[a] for a in along]
     if sizes is not None and sizes.size:
         wanted = list(ints(sizes, "the sizes"))
-        factors = [m / n for m, n in zip(wanted, extents, strict=True)]
+        factors = [m / n if n else 1.0 for m, n in zip(wanted, extents, strict=True)]
         if keep_aspect_ratio_policy != "stretch":
             factor = min(factors) if keep_aspect_ratio_policy == "not_larger" else max(factors)
             factors = [factor] * len(factors)
@@ -51,12 +52,15 @@ def resize(
         n, m, s = extents[place], wanted[place], factors[place]
         if n == m and s == 1 and region is None:
             continue
+        if not m:
+            y = lazy.take(y, np.zeros(0, int), axis)
+            continue
         at = _source(coordinate_transformation_mode, n, m, s, None if region is None else region[place])
-        weights = _weights(at, n, s, coefficients, exclude_outside)
+        places, weights = _taps(at, n, s, coefficients, exclude_outside)
         if mode == "nearest":
-            y = lazy.take(y, weights.argmax(1), axis)
+            y = lazy.take(y, places[np.arange(m), weights.argmax(1)], axis)
         else:
-            y = lazy.moveaxis(lazy.moveaxis(y, axis, -1) @ weights.T.astype(y.dtype), -1, axis)
+            y = _weighted(y, axis, places, weights.astype(y.dtype))
         if region is not None:
             beyond = ((at < 0) | (at > n - 1)).reshape((-1,) + (1,) * (x.ndim - 1 - axis))
             outside = beyond if outside is None else outside | beyond
@@ -83,18 +87,16 @@ def upsample(x: Any, *, scales: tuple[float, ...], mode: str = "nearest") -> Any
 def _source(mode: str, n: int, m: int, scale: float, region: Any) -> np.ndarray:
     """Where each of `m` elements lies among the `n` that there are."""
     at = np.arange(m, dtype=np.float64)
-    length = scale * n
-    if mode == "align_corners":
-        return at * 0 if length == 1 else at * (n - 1) / (length - 1)
+    if mode == "align_corners":  # the standard's tests take the length with its fraction, its text does not
+        return at * 0 if m == 1 else at * (n - 1) / (scale * n - 1)
     if mode == "asymmetric":
         return at / scale
     if mode == "tf_crop_and_resize":
         first, last = region
-        spread = at * 0 + (last - first) * (n - 1) / 2 if length == 1 else at * (last - first) * (n - 1) / (length - 1)
-        return spread + first * (n - 1)
-    if mode == "pytorch_half_pixel" and length == 1:
-        return at * 0 - 0.5
-    shift = n / 2 * (1 - m / length) if mode == "half_pixel_symmetric" else 0
+        return (at * (last - first) / (m - 1) + first if m > 1 else at * 0 + (first + last) / 2) * (n - 1)
+    if mode == "pytorch_half_pixel" and m == 1:
+        return at * 0
+    shift = n / 2 * (1 - m / (scale * n)) if mode == "half_pixel_symmetric" else 0
     if mode in ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"):
         return shift + (at + 0.5) / scale - 0.5
     raise UnsupportedOp(f"Resize has no coordinate_transformation_mode {mode!r}")
@@ -137,18 +139,32 @@ def _sampled(reach: int, kernel: Callable[[np.ndarray], np.ndarray], antialias: 
     return coefficients
 
 
-def _weights(at: np.ndarray, n: int, scale: float, coefficients: Coefficients, exclude_outside: int) -> np.ndarray:
-    """The matrix [m, n] that takes an axis of `n` elements to the places `at` of it; beyond its ends they repeat."""
-    weights = np.zeros((len(at), n))
-    for i, x in enumerate(at):
-        below = math.floor(x) - (1 if x == math.floor(x) else 0)  # the ratio lies in (0, 1]
-        c = coefficients(x - below, scale)
-        places = below + np.arange(len(c)) - (len(c) // 2 - 1)
-        if exclude_outside:
-            c = np.where((places < 0) | (places >= n), 0, c)
-            c = c / (c.sum() or 1)
-        np.add.at(weights[i], np.clip(places, 0, n - 1), c)
-    return weights
+def _taps(
+    at: np.ndarray, n: int, scale: float, coefficients: Coefficients, exclude_outside: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The elements of an axis of `n` that each of the places `at` reads, and their weights; beyond its ends they
+    repeat."""
+    below = np.ceil(at) - 1  # the ratio lies in (0, 1]
+    weights = np.array([coefficients(ratio, scale) for ratio in at - below])
+    count = weights.shape[1]
+    places = below[:, None].astype(int) + np.arange(count) - (count // 2 - 1)
+    if exclude_outside:
+        weights[(places < 0) | (places >= n)] = 0
+        total = weights.sum(1, keepdims=True)
+        weights /= np.where(total == 0, 1, total)
+    return np.clip(places, 0, n - 1), weights
+
+
+def _weighted(y: Any, axis: int, places: np.ndarray, weights: np.ndarray) -> Any:
+    """What `_taps` reads along `axis`, times the weights, summed: a product with a matrix would spread every NaN."""
+    beside = (1,) * (y.ndim - 1 - axis)
+    if weights.shape[1] > UNROLLED:
+        return lazy.sum(lazy.take(y, places, axis) * weights.reshape(*weights.shape, *beside), axis + 1)
+    terms = zip(places.T, weights.T, strict=True)
+    return reduce(lazy.add, [lazy.take(y, at, axis) * weight.reshape(-1, *beside) for at, weight in terms])
+
+
+UNROLLED = 12  # terms, beyond which they are summed as an axis
 
 
 # ---- sampling at traced places
@@ -168,13 +184,13 @@ def grid_sample(
         g = grid[..., len(spatial) - 1 - a]
         at = (g + 1) / 2 * (n - 1) if align_corners else ((g + 1) * n - 1) / 2
         low, high = (0.0, n - 1.0) if align_corners else (-0.5, n - 0.5)
-        at = lazy.rint(at) if mode == "nearest" else at
-        places.append((_folded(at, n, low, high, padding_mode), n, low, high))
+        places.append((lazy.rint(at) if mode == "nearest" else at, n, low, high))
     reach = {"nearest": (0,), "linear": (0, 1), "cubic": (-1, 0, 1, 2)}[mode]
     total: Any = 0
     for corner in itertools.product(reach, repeat=len(places)):
         index: list[Any] = []
         weight: Any = lazy.ones_like(places[0][0])
+        inside: Any = None
         for offset, (at, n, low, high) in zip(corner, places, strict=True):
             floor = at if mode == "nearest" else lazy.floor(at)
             if mode != "nearest":
@@ -182,24 +198,34 @@ def grid_sample(
                 weight = weight * (1 - distance if mode == "linear" else _traced_cubic(distance, offset))
             here = floor + offset
             if padding_mode == "zeros":
-                weight = weight * lazy.logical_and(here >= 0, here <= n - 1).astype(x.dtype)
-            here = _folded(here, n, low, high, padding_mode)
-            index.append(lazy.minimum(lazy.maximum(here, 0), n - 1).astype(np.int64))
-        total = total + _picked(x, index) * lazy.expand_dims(weight, 1)
+                fits = lazy.logical_and(here >= 0, here <= n - 1)
+                inside = fits if inside is None else lazy.logical_and(inside, fits)
+            if padding_mode == "reflection":
+                here = _reflected(here, low, high)
+            index.append(lazy.minimum(lazy.fmax(here, 0), n - 1).astype(np.int64))
+        picked = _picked(x, index)
+        picked = picked if inside is None else f.where(lazy.expand_dims(inside, 1), picked, 0)
+        total = total + picked * lazy.expand_dims(weight, 1)
     return total
 
 
-def _folded(at: Any, n: int, low: float, high: float, padding: str) -> Any:
-    """Places beyond the borders, brought back as the padding mode says."""
-    if padding == "border":
-        return lazy.minimum(lazy.maximum(at, 0), n - 1)
-    if padding == "reflection":
-        span = high - low
-        if span == 0:
-            return at * 0
-        turned = lazy.mod(at - low, 2 * span)
-        return low + lazy.minimum(turned, 2 * span - turned)
-    return at
+@operator("AffineGrid", since=20)
+def affine_grid(theta: Any, size: Any, *, align_corners: int = 0) -> Any:
+    """Where the matrices `theta` take the elements of an image of `size`, as `grid_sample` reads it."""
+    batch, _, *extents = ints(size, "the size")
+    along = [np.linspace(-1, 1, n) if align_corners else (2 * np.arange(n) + 1) / n - 1 for n in extents]
+    places = np.stack([*np.meshgrid(*along, indexing="ij")[::-1], np.ones(extents)], -1)
+    moved = product(lift(places.reshape(-1, len(extents) + 1).astype(theta.dtype)), lazy.swapaxes(theta, 1, 2))
+    return moved.reshape(batch, *extents, len(extents))
+
+
+def _reflected(at: Any, low: float, high: float) -> Any:
+    """Places beyond the borders, thrown back by them until they are inside."""
+    span = high - low
+    if span == 0:
+        return at * 0
+    turned = lazy.mod(at - low, 2 * span)
+    return low + lazy.minimum(turned, 2 * span - turned)
 
 
 def _traced_cubic(distance: Any, offset: int) -> Any:

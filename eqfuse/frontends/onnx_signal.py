@@ -42,7 +42,8 @@ def dft_by_attribute(x: Any, length: Any = None, *, axis: int = 1, inverse: int 
 def stft(x: Any, step: Any, window: Any = None, length: Any = None, *, onesided: int = 1) -> Any:
     """[batch, frame, frequency, part] of ``x[batch, time, part]``."""
     hop = one(step, "frame_step")
-    n = one(length, "frame_length") if length is not None else window.shape[0]
+    whole = x.shape[1] if window is None else window.shape[0]
+    n = whole if length is None else one(length, "frame_length")
     signal = x[..., 0] if x.shape[-1] == 1 else x[..., 0] + 1j * x[..., 1]
     frames = lazy.lib.stride_tricks.sliding_window_view(signal, n, axis=1)[:, ::hop]
     y = lazy.fft.fft(frames if window is None else frames * window, n, -1)

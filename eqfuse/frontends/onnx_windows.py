@@ -172,10 +172,15 @@ def max_pool(
     places = np.broadcast_to(own, x.shape) + math.prod(x.shape[2:]) * np.arange(math.prod(x.shape[:2])).reshape(
         *x.shape[:2], *(1,) * (x.ndim - 2)
     )
-    values, at = window.views(window.padded(x, lowest(x.dtype))), window.views(window.padded(lift(places), 0))
+    least = lowest(x.dtype)
+    values, at = window.views(window.padded(x, least)), window.views(window.padded(lift(places), -1))
     flat = (*values.shape[: x.ndim], math.prod(kernel_shape))
-    first = lazy.argmax(values.reshape(flat), -1, keepdims=True)
-    return window.max(x), lazy.take_along_axis(at.reshape(flat), first, -1)[..., 0].astype(np.int64)
+    values, at = values.reshape(flat), at.reshape(flat)
+    first = lazy.argmax(values, -1, keepdims=True)
+    if any(pair != (0, 0) for pair in window.padding):  # where nothing is larger, the first that is no padding
+        none = lazy.take_along_axis(values, first, -1) == least
+        first = f.where(none, lazy.argmax(at >= 0, -1, keepdims=True), first)
+    return window.max(x), lazy.take_along_axis(at, first, -1)[..., 0].astype(np.int64)
 
 
 @operator("AveragePool")

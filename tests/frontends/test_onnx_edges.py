@@ -1,0 +1,206 @@
+"""Edges of operators: bounds beyond an axis, nothing at all, infinities, ties, signs. The standard decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.errors import EqfuseError
+
+onnx = pytest.importorskip("onnx", reason="reading ONNX models needs the package onnx")
+
+F = np.float32
+NAN, INF = np.nan, np.inf
+NUMBERS = np.arange(5, dtype=F)
+
+
+def loaded(text: str, opset: int, known: dict[str, Any] | None = None) -> Any:
+    return ef.from_onnx(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]> main {text}'), known)
+
+
+CASES: dict[str, tuple[int, str, list[Any], Any]] = {
+    "a slice backwards from before the first element takes the first": (
+        13,
+        """(float[5] x) => (float[N] y)
+        <int64[1] a = {-9}, int64[1] b = {-99}, int64[1] axis = {0}, int64[1] s = {-1}>
+        { y = Slice (x, a, b, axis, s) }""",
+        [NUMBERS],
+        NUMBERS[:1],
+    ),
+    "a slice backwards of nothing is nothing": (
+        13,
+        """(float[0] x) => (float[N] y)
+        <int64[1] a = {-9}, int64[1] b = {-99}, int64[1] axis = {0}, int64[1] s = {-1}>
+        { y = Slice (x, a, b, axis, s) }""",
+        [NUMBERS[:0]],
+        NUMBERS[:0],
+    ),
+    "the mean of integers is cut off towards zero": (
+        18,
+        "(int64[2] x) => (int64[1] y) { y = ReduceMean (x) }",
+        [np.array([-3, 0])],
+        np.array([-1]),
+    ),
+    "the logarithm of a sum keeps infinities": (
+        18,
+        "(float[4, 2] x) => (float[4] y) <int64[1] axis = {1}> { y = ReduceLogSumExp <keepdims = 0> (x, axis) }",
+        [np.array([[INF, 1], [-INF, -INF], [-INF, 2], [INF, NAN]], F)],
+        np.array([INF, -INF, 2, NAN], F),
+    ),
+    "the place of a maximum is never in the padding": (
+        12,
+        """(int8[1, 2, 3] x) => (int8[1, 2, 3] m, int64[1, 2, 3] y)
+        { m, y = MaxPool <kernel_shape = [3], pads = [1, 1]> (x) }""",
+        [np.full((1, 2, 3), -128, np.int8)],
+        np.array([[[0, 0, 1], [3, 3, 4]]]),
+    ),
+    "the place of minus infinity is not in the padding either": (
+        12,
+        """(float[1, 2, 2] x) => (float[1, 2, 2] m, int64[1, 2, 2] y)
+        { m, y = MaxPool <kernel_shape = [2], pads = [1, 0]> (x) }""",
+        [np.full((1, 2, 2), -INF, F)],
+        np.array([[[0, 0], [2, 2]]]),
+    ),
+    "a place beyond the image is interpolated from border elements": (
+        20,
+        """(float[1, 1, 1, 3] x, float[1, 1, 1, 2] grid) => (float[1, 1, 1, 1] y)
+        { y = GridSample <mode = "cubic", padding_mode = "border"> (x, grid) }""",
+        [np.array([[[[0, 0, 8]]]], F), np.array([[[[0.8, 0]]]], F)],
+        np.array([[[[8.768]]]], F),
+    ),
+    "what is sampled outside is zero beside an infinity": (
+        20,
+        """(float[1, 1, 1, 2] x, float[1, 1, 1, 2] grid) => (float[1, 1, 1, 1] y) { y = GridSample (x, grid) }""",
+        [np.array([[[[INF, 1]]]], F), np.array([[[[-1, 0]]]], F)],
+        np.array([[[[INF]]]], F),
+    ),
+    "a grid for one image": (
+        20,
+        """(float[1, 2, 3] theta) => (float[1, 1, 2, 2] y) <int64[4] size = {1, 1, 1, 2}>
+        { y = AffineGrid (theta, size) }""",
+        [np.array([[[1, 0, 0], [0, 1, 3]]], F)],
+        np.array([[[[-0.5, 3], [0.5, 3]]]], F),
+    ),
+    "a NaN spoils the elements that are read beside it alone": (
+        19,
+        """(float[6] x) => (float[3] y) <int64[1] size = {3}> { y = Resize <mode = "linear"> (x, "", "", size) }""",
+        [np.array([0, 1, 2, 3, NAN, 5], F)],
+        np.array([0.5, 2.5, NAN], F),
+    ),
+    "one element that is left is the first": (
+        19,
+        """(float[3] x) => (float[1] y) <int64[1] size = {1}>
+        { y = Resize <coordinate_transformation_mode = "pytorch_half_pixel", mode = "cubic"> (x, "", "", size) }""",
+        [NUMBERS[1:4]],
+        NUMBERS[1:2],
+    ),
+    "weights of nothing are nothing": (
+        13,
+        "(float[2, 0] x) => (float[2, 0] y) { y = Softmax (x) }",
+        [np.zeros((2, 0), F)],
+        np.zeros((2, 0), F),
+    ),
+    "rows of nothing are nothing": (
+        11,
+        "(float[0, 3] x) => (float[0, 3] y) { y = LogSoftmax (x) }",
+        [np.zeros((0, 3), F)],
+        np.zeros((0, 3), F),
+    ),
+    "the largest of nothing is nothing": (
+        13,
+        "(float[2, 0] x) => (float[2, 0] y) { y = Hardmax (x) }",
+        [np.zeros((2, 0), F)],
+        np.zeros((2, 0), F),
+    ),
+    "Celu with a negative slope": (
+        12,
+        "(float[2] x) => (float[2] y) { y = Celu <alpha = -1.0> (x) }",
+        [np.array([1, -1], F)],
+        np.array([1, 1 - np.e], F),
+    ),
+    "a float attribute left out has the bits of float32": (
+        16,
+        "(double[1] x) => (double[1] y) { y = LeakyRelu (x) }",
+        [np.array([-1.0])],
+        np.array([-float(F(0.01))]),
+    ),
+    "an integer too large for float8 is its largest number": (
+        19,
+        "(int64[2] x) => (float8e4m3fn[2] z, float[2] y) { z = Cast <to = 17> (x) y = Cast <to = 1> (z) }",
+        [np.array([1000, -1000])],
+        np.array([448, -448], F),
+    ),
+    "a loss that is ignored is zero, whatever it would be": (
+        13,
+        """(float[1, 2] x, int64[1] target) => (float y)
+        { y = NegativeLogLikelihoodLoss <ignore_index = 0, reduction = "sum"> (x, target) }""",
+        [np.array([[INF, 1]], F), np.array([0])],
+        np.array(0, F),
+    ),
+    "the determinant of half floats": (
+        22,
+        "(float16[1, 1] x) => (float16 y) { y = Det (x) }",
+        [np.array([[3]], np.float16)],
+        np.array(3, np.float16),
+    ),
+    "a loop without a step puts out nothing, of the shape of a step": (
+        13,
+        """(float[2] x) => (float[2] last, float[K, 2] y) <int64 n = {0}> { last, y = Loop (n, "", x) <
+        body = step (int64 i, bool c, float[2] h) => (bool d, float[2] after, float[2] shown)
+        { d = Identity (c) after = Neg (h) shown = Exp (h) }> }""",
+        [np.ones(2, F)],
+        np.zeros((0, 2), F),
+    ),
+    "a scan of nothing puts out nothing, of the shape of a step": (
+        13,
+        """(float[2] h0, float[0, 2] x) => (float[2] last, float[2, K] y) { last, y = Scan <num_scan_inputs = 1,
+        scan_output_axes = [-1], body = step (float[2] h, float[2] e) => (float[2] after, float[2] shown)
+        { after = Add (h, e) shown = Mul (h, e) }> (h0, x) }""",
+        [np.ones(2, F), np.zeros((0, 2), F)],
+        np.zeros((2, 0), F),
+    ),
+    "a transform of frames takes the whole signal where no length is given": (
+        17,
+        "(float[1, 4, 1] x) => (float[1, 1, 3, 2] y) <int64 step = {1}> { y = STFT (x, step) }",
+        [np.ones((1, 4, 1), F)],
+        np.array([[[[4, 0], [0, 0], [0, 0]]]], F),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_edge_is_what_the_standard_says(name: str) -> None:
+    opset, text, arguments, wanted = CASES[name]
+    graph = loaded(text, opset)
+    with np.errstate(all="ignore"):
+        got = ef.meaning(graph, *arguments)
+    got = got[-1] if isinstance(got, tuple) else got
+    assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
+    np.testing.assert_allclose(got, wanted, rtol=1e-12 if wanted.dtype == np.float64 else 1e-5)
+
+
+@pytest.mark.parametrize(
+    "opset, text, message",
+    [
+        (13, "(float[5] x) => (float[N] a, float[N] b) { a, b = Split (x) }", "has no 2 equal parts"),
+        (
+            18,
+            """(float[5] x) => (float[N] a, float[N] b, float[N] c, float[N] d)
+     { a, b, c, d = Split <num_outputs = 4> (x) }""",
+            "do not make up the extent 5",
+        ),
+        (11, "(float[5] x) => (float[N] a, int64[N] b) <int64[1] k = {6}> { a, b = TopK (x, k) }", "K is 6"),
+        (
+            13,
+            """(float[5] x) => (float[N] y) <int64 i = {3}> { s = SequenceConstruct (x) t = SequenceErase (s, i)
+     y = ConcatFromSequence <axis = 0> (t) }""",
+            "out of range",
+        ),
+    ],
+)
+def test_what_is_not_there_is_refused(opset: int, text: str, message: str) -> None:
+    with pytest.raises(EqfuseError, match=message):
+        loaded(text, opset)
