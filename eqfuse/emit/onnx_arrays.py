@@ -58,9 +58,7 @@ def _rows(b: Body, x: Value, shape: Sequence[int], axes: Sequence[int]) -> tuple
     last = [len(shape) + a for a in axes]
     order = [i for i in range(len(shape)) if i not in last] + last
     count = math.prod(shape[a] for a in axes)
-    if order != sorted(order):
-        x = b.plain("Transpose", x, perm=order)
-    return _reshaped(b, x, (math.prod(shape) // count, count)), count
+    return _reshaped(b, _transposed(b, x, order), (math.prod(shape) // count, count)), count
 
 
 def _columns(b: Body, x: Value, start: int, stop: int) -> Value:
@@ -159,7 +157,12 @@ def sort(b: Body, n: Node, args: Sequence[Value], axis: int, stable: bool) -> Va
 
 @row("transpose")
 def transpose(b: Body, n: Node, args: Sequence[Value], axes: Ints) -> Value:
-    return b.plain("Transpose", args[0], perm=list(axes))
+    return _transposed(b, args[0], axes)
+
+
+def _transposed(b: Body, x: Value, order: Sequence[int]) -> Value:
+    """`x` with its axes in that order."""
+    return x if list(order) == sorted(order) else b.plain("Transpose", x, perm=list(order))
 
 
 @row("reshape")
@@ -205,7 +208,7 @@ def sliding_window(b: Body, n: Node, args: Sequence[Value], windows: Sequence[tu
         extents[at] -= width - 1
         x = _gathered(b, x, np.add.outer(np.arange(extents[at]), np.arange(width)), order.index(at))
         order.insert(order.index(at) + 1, len(order))
-    return b.plain("Transpose", x, perm=[order.index(i) for i in range(len(order))])
+    return _transposed(b, x, [order.index(i) for i in range(len(order))])
 
 
 def _gathered(b: Body, x: Value, places: np.ndarray, axis: int) -> Value:
@@ -268,16 +271,16 @@ def _conv_by_products(b: Body, n: Node, view: Value, w: Value, groups: int) -> V
     (batch, channels, *_), (filters, per_group, *window) = n.args[0].shape, n.args[1].shape
     k, positions = len(window), n.shape[2:]
     at = range(2, 2 + k)
-    view = b.plain("Transpose", view, perm=[1, 0, *at, *range(2 + k, 2 + 2 * k)])
+    view = _transposed(b, view, [1, 0, *at, *range(2 + k, 2 + 2 * k)])
     terms = per_group * math.prod(window)
     # [groups, channels of one, batch and positions, window] -> [groups, batch and positions, terms]
     view = _reshaped(b, view, (groups, channels // groups, batch * math.prod(positions), math.prod(window)))
     view = _reshaped(
-        b, b.plain("Transpose", view, perm=[0, 2, 1, 3]), (groups, batch * math.prod(positions), terms)
+        b, _transposed(b, view, [0, 2, 1, 3]), (groups, batch * math.prod(positions), terms)
     )
-    rows = b.plain("Transpose", _reshaped(b, w, (groups, filters // groups, terms)), perm=[0, 2, 1])
+    rows = _transposed(b, _reshaped(b, w, (groups, filters // groups, terms)), [0, 2, 1])
     made = _reshaped(b, b("MatMul", view, rows), (groups, batch, *positions, filters // groups))
-    made = b.plain("Transpose", made, perm=[1, 0, 2 + k, *at])
+    made = _transposed(b, made, [1, 0, 2 + k, *at])
     return _reshaped(b, made, n.shape)
 
 
@@ -294,7 +297,7 @@ def _windows(
         starts = np.arange(0, room + 1, strides[i])
         x = _gathered(b, x, np.add.outer(starts, np.arange(window[i]) * dilations[i]), lead + i)
     axes = [*range(lead), *(lead + 2 * i for i in range(k)), *(lead + 2 * i + 1 for i in range(k))]
-    return b.plain("Transpose", x, perm=axes)
+    return _transposed(b, x, axes)
 
 
 @row("window_max")
@@ -362,9 +365,9 @@ def _written(
     inner = [len(places) if i == axis else e for i, e in enumerate(shape)]
     inside = _written(b, _gathered(b, base, places, axis), value, inner, ranges, axis + 1)
     order = [axis, *(i for i in range(len(shape)) if i != axis)]
-    first = b.plain("Transpose", base, perm=order), b.plain("Transpose", inside, perm=order)
+    first = _transposed(b, base, order), _transposed(b, inside, order)
     made = b.plain("ScatterND", first[0], b.constant(places[:, None], I64), first[1])
-    return b.plain("Transpose", made, perm=[order.index(i) for i in range(len(shape))])
+    return _transposed(b, made, [order.index(i) for i in range(len(shape))])
 
 
 _REDUCTIONS = {"add": "add", "multiply": "mul", "maximum": "max", "minimum": "min"}
@@ -385,12 +388,12 @@ def scatter(b: Body, n: Node, args: Sequence[Value], axis: int, mode: str) -> Va
     carrier = x.dtype if mode == "set" else carried("ScatterND", x.dtype)
     made = b.plain(
         "ScatterND",
-        b.plain("Transpose", b.cast(x, carrier), perm=order),
+        _transposed(b, b.cast(x, carrier), order),
         _reshaped(b, b.cast(indices, I64), (*n.args[1].shape, 1)),
-        b.plain("Transpose", b.cast(values, carrier), perm=places),
+        _transposed(b, b.cast(values, carrier), places),
         reduction="none" if mode == "set" else _REDUCTIONS[mode],
     )
-    return b.cast(b.plain("Transpose", made, perm=[order.index(i) for i in range(rank)]), x.dtype)
+    return b.cast(_transposed(b, made, [order.index(i) for i in range(rank)]), x.dtype)
 
 
 def _distinct(indices: Node, extent: int) -> bool:

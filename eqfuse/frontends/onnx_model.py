@@ -7,7 +7,7 @@ inside the model are known. The nodes run in `onnx_nodes`.
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike, fspath
@@ -18,8 +18,8 @@ import numpy as np
 
 from eqfuse.errors import EqfuseError, ShapeError, TargetUnavailable, TraceError, UnsupportedOp
 from eqfuse.frontends.accepted import plain_array
-from eqfuse.frontends.onnx_nodes import Loader
-from eqfuse.frontends.onnx_table import dtype_of
+from eqfuse.frontends.onnx_nodes import STANDARD, Loader
+from eqfuse.frontends.onnx_table import dtype_of, find
 from eqfuse.frontends.promotion import lift
 from eqfuse.ir import Fed, Graph, Node, TensorType, input_node
 from eqfuse.tracer import Trace, Tracer, argument
@@ -49,7 +49,7 @@ def from_onnx(model: Any, fixed: Mapping[str, Any] | None = None, /, **sizes: An
     free = [i for i in declared if i.name not in fixed]
     types = _types(title, free, [i for i in declared if i.name in fixed], fixed, sizes)
     nodes = [input_node(i.name, t) for i, t in zip(free, types, strict=True)]
-    with Trace():
+    with Trace(), np.errstate(all="ignore"):
         values: dict[str, Any] = {name: lift(array) for name, array in constants.items()}
         for i in declared:
             if i.name in fixed:
@@ -111,7 +111,7 @@ def _proto(model: Any) -> tuple[onnx.ModelProto, str]:
     if isinstance(model, (str, PathLike)):
         path = Path(fspath(model))
         try:
-            onnx.checker.check_model(str(path))
+            _check(str(path), lambda: onnx.load(str(path)))
             return onnx.load(str(path)), f"the model {path.name!r}"
         except OSError as error:
             raise EqfuseError(f"the model {str(path)!r} cannot be read: {error}") from error
@@ -121,10 +121,45 @@ def _proto(model: Any) -> tuple[onnx.ModelProto, str]:
         raise TraceError(f"from_onnx takes a path or an onnx.ModelProto, not a {type(model).__name__}")
     title = f"the model {model.graph.name!r}"
     try:
-        onnx.checker.check_model(model)
+        _check(model, lambda: model)
     except invalid as error:
         raise EqfuseError(f"{title} is not valid: {error}") from error
     return model, title
+
+
+def _check(model: Any, loaded: Callable[[], onnx.ModelProto]) -> None:
+    """Raise what the checker finds. It refuses deprecated operators; those that have a row are valid here."""
+    import onnx
+
+    try:
+        onnx.checker.check_model(model)
+    except onnx.checker.ValidationError as error:
+        if "is deprecated" not in str(error):
+            raise
+        renamed = onnx.ModelProto()
+        renamed.CopyFrom(loaded())
+        for part, nodes in ((renamed, renamed.graph.node), *((f, f.node) for f in renamed.functions)):
+            version = next((o.version for o in part.opset_import if o.domain in STANDARD), 0)
+            part.opset_import.add(domain="eqfuse.deprecated", version=1)
+            for n in _with_inner(nodes):
+                if n.domain in STANDARD and find("", n.op_type, version) and _deprecated(n.op_type, version):
+                    n.domain = "eqfuse.deprecated"
+        onnx.checker.check_model(renamed)
+
+
+def _with_inner(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """`nodes`, and those of the graphs in them."""
+    waiting = list(nodes)
+    while waiting:
+        n = waiting.pop()
+        yield n
+        waiting += [inner for a in n.attribute for graph in (a.g, *a.graphs) for inner in graph.node]
+
+
+def _deprecated(name: str, version: int) -> bool:
+    import onnx
+
+    return onnx.defs.has(name, version, "") and onnx.defs.get_schema(name, version, "").deprecated
 
 
 def _decode_error() -> type[Exception]:

@@ -30,6 +30,7 @@ def _spread(v: Any, x: Any, axis: int, block: int) -> Any:
 def _to_integers(x: Any, zero: Any, dtype: np.dtype) -> Any:
     """Rounded, shifted by the zero point, and clipped to what `dtype` holds."""
     limits = np.iinfo(dtype)
+    x = x.astype(np.float32) if x.dtype.itemsize < 4 else x
     shifted = lazy.rint(x) if zero is None else lazy.rint(x) + zero.astype(x.dtype)
     return lazy.minimum(lazy.maximum(shifted, limits.min), limits.max).astype(dtype)
 

@@ -43,7 +43,9 @@ def _extreme(name: str) -> Callable[[Any, tuple[int, ...]], Any]:
 
 
 def _log_sum_exp(x: Any, axes: tuple[int, ...]) -> Any:
-    if not axes or not all(x.shape[a] for a in axes):
+    if not axes:
+        return x
+    if not all(x.shape[a] for a in axes):
         return lazy.log(_sum(lazy.exp(x), axes))
     top = lazy.max(x, axes, keepdims=True)
     return f.where(np.isinf(top), top, f.logsumexp(x, axes))

@@ -50,6 +50,19 @@ CASES: dict[str, tuple[int, str, list[Any], Any]] = {
         [np.array([[INF, 1], [-INF, -INF], [-INF, 2], [INF, NAN]], F)],
         np.array([INF, -INF, 2, NAN], F),
     ),
+    "the logarithm of a sum of one is the number": (
+        18,
+        "(float[1] x) => (float[1] y) { y = ReduceLogSumExp <noop_with_empty_axes = 1> (x) }",
+        [np.array([949], F)],
+        np.array([949], F),
+    ),
+    "an operator that is deprecated is what it was": (
+        18,
+        """(float[1, 4, 1] x, float[2] scale, float[2] shift) => (float[1, 4, 1] y)
+        { y = GroupNormalization <num_groups = 2, epsilon = 0.0> (x, scale, shift) }""",
+        [np.array([[[1], [3], [5], [1]]], F), np.array([1, 2], F), np.array([0, 1], F)],
+        np.array([[[-1], [1], [3], [-1]]], F),
+    ),
     "the place of a maximum is never in the padding": (
         12,
         """(int8[1, 2, 3] x) => (int8[1, 2, 3] m, int64[1, 2, 3] y)

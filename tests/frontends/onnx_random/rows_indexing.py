@@ -1,0 +1,150 @@
+"""Operators that read or write at places given by data: how their nodes are drawn."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from eqfuse import dtypes
+from tests.frontends.onnx_random.draw import F32, I32, I64, Draw, Shape
+from tests.frontends.onnx_random.run import EXACT, COMPUTED, Value
+from tests.frontends.onnx_random.table import Made, row
+
+
+
+def places(d: Draw, shape: Shape, extent: int, negative: bool = True) -> Value:
+    """Indices of an axis, perhaps an input of the model."""
+    array = d.rng.integers(-extent if negative and d.opset >= 11 else 0, extent, shape)
+    return d.new(np.asarray(array).astype(d.of((I64, I32))))
+
+
+def inside(x: np.ndarray, indices: np.ndarray, axis: int = 0, **_: Any) -> bool:
+    n = x.shape[axis]
+    return bool((indices >= -n).all() and (indices < n).all())
+
+
+@row("Gather", rounding=EXACT, domain=inside)
+def gather(d: Draw) -> Made:
+    x = d.value(rank=(1, 2, 3), ok=lambda v: v.size)
+    axis = d.axis(x)
+    return Made([x, places(d, d.shape(d.integer(0, 2)), x.shape[axis])], {"axis": axis} if axis or d.chance(0.5) else {})
+
+
+@row("GatherElements", rounding=EXACT, domain=inside)
+def gather_elements(d: Draw) -> Made:
+    x = d.value(rank=(1, 2, 3), ok=lambda v: v.size)
+    axis = d.axis(x)
+    shape = [d.integer(1, n) for n in x.shape]
+    shape[axis] = d.extent()
+    return Made([x, places(d, tuple(shape), x.shape[axis])], {"axis": axis} if axis or d.chance(0.5) else {})
+
+
+def many(d: Draw, x: Value, lead: Shape, batch: int = 0) -> np.ndarray:
+    """Index tuples of some length into the axes of `x` after the first `batch`."""
+    length = d.integer(1, x.rank - batch)
+    made = [d.rng.integers(-n if d.opset >= 11 else 0, n, lead) for n in x.shape[batch : batch + length]]
+    return np.stack(made, -1).astype(np.int64)
+
+
+@row("GatherND", rounding=EXACT)
+def gather_nd(d: Draw) -> Made:
+    x = d.value(rank=(1, 2, 3, 4), ok=lambda v: v.size)
+    batch = d.integer(0, min(2, x.rank - 1)) if d.opset >= 12 else 0
+    indices = many(d, x, (*x.shape[:batch], *d.shape(d.integer(0, 2))), batch)
+    return Made([x, d.new(indices)], {"batch_dims": batch} if batch or (d.opset >= 12 and d.chance(0.3)) else {})
+
+
+def reductions(d: Draw, x: Value) -> str:
+    choices = ["none"]
+    if d.opset >= 16 and x.dtype.kind != "b":
+        choices += ["add", "mul"]
+    if d.opset >= 18 and x.dtype.kind != "b":
+        choices += ["max", "min"]
+    return str(d.of(choices))
+
+
+@row("Scatter", rounding=EXACT, until=10)
+@row("ScatterElements", finite=True)
+def scatter_elements(d: Draw) -> Made:
+    x = d.value(rank=(1, 2, 3), ok=lambda v: v.size)
+    axis, reduction = d.axis(x) if d.opset >= 11 else d.integer(0, x.rank - 1), reductions(d, x)
+    shape = [d.integer(1, n) for n in x.shape]
+    n = x.shape[axis]
+    if reduction == "none":  # each place once
+        order = np.argsort(d.rng.random((*shape, n)), -1)
+        flat = np.stack([order.reshape(-1, n)[0][: shape[axis]]], 0)
+        at = np.broadcast_to(flat.reshape([-1 if a == axis % x.rank else 1 for a in range(x.rank)]), shape)
+    else:
+        at = d.rng.integers(0, n, shape)
+    at = np.where(d.rng.random(shape) < 0.3, at - n, at) if d.opset >= 11 else at
+    indices = d.new(np.ascontiguousarray(at).astype(d.of((I64, I32))))
+    options = {"axis": axis} if axis or d.chance(0.5) else {}
+    options |= {} if reduction == "none" else {"reduction": reduction}
+    return Made([x, indices, d.like(x, tuple(shape))], options)
+
+
+@row("ScatterND", finite=True)
+def scatter_nd(d: Draw) -> Made:
+    x = d.value(rank=(1, 2, 3), ok=lambda v: v.size)
+    reduction = reductions(d, x)
+    lead = d.shape(d.integer(0, 2))
+    length = d.integer(1, x.rank)
+    room = math.prod(x.shape[:length])
+    count = math.prod(lead)
+    if reduction == "none":
+        if count > room:
+            lead, count = (room,), room
+        flat = d.rng.permutation(room)[:count]
+    else:
+        flat = d.rng.integers(0, room, count)
+    at = np.stack(np.unravel_index(flat.reshape(lead), x.shape[:length]), -1)
+    if d.opset >= 11:
+        at = np.where(d.rng.random(at.shape) < 0.3, at - np.array(x.shape[:length]), at)
+    updates = d.like(x, (*lead, *x.shape[length:]))
+    return Made([x, d.new(at.astype(np.int64)), updates], {} if reduction == "none" else {"reduction": reduction})
+
+
+@row("TensorScatter", rounding=EXACT)
+def tensor_scatter(d: Draw) -> Made:
+    cache = d.value(rank=(3, 4), ok=lambda v: v.size)
+    axis = d.of([a for a in range(-cache.rank, cache.rank) if a % cache.rank])
+    n = cache.shape[axis]
+    length = d.integer(1, n)
+    update = list(cache.shape)
+    update[axis] = length
+    mode = d.of(("linear", "circular"))
+    start = d.rng.integers(0, n if mode == "circular" else n - length + 1, cache.shape[0])
+    given = d.new(start.astype(np.int64)) if d.chance(0.7) else None
+    return Made([cache, d.like(cache, tuple(update)), given], {"axis": axis, **({"mode": mode} if mode != "linear" else {})})
+
+
+@row("OneHot", rounding=EXACT, finite=True, judge=lambda opset, i, depth, values, **_: "onnxruntime" if values.dtype.kind == "f" else None)
+def one_hot(d: Draw) -> Made:
+    depth = d.integer(1, 6)
+    kind = d.of((I64, I64, I32, F32))  # onnxruntime has few more, and the reference no attribute
+    low = -depth - 1 if d.opset >= 11 else 0
+    indices = d.new(d.rng.integers(low, depth + 2, d.shape(d.integer(1, 2))).astype(kind))
+    values = d.new(d.numbers(d.of((F32, I64, I32)), (2,)))
+    size = np.asarray(depth, d.of((I64, I32, F32)))
+    return Made([indices, d.const(size.reshape(1) if d.chance(0.3) else size), values],
+                d.optional(axis=d.integer(-indices.rank - 1, indices.rank)))  # fmt: skip
+
+
+@row("Compress", rounding=EXACT)
+def compress(d: Draw) -> Made:
+    x = d.value(rank=(1, 2, 3))
+    axis = d.axis(x) if d.opset >= 11 else d.integer(0, x.rank - 1)
+    options = d.optional(0.6, axis=axis)
+    n = x.shape[options["axis"]] if options else x.size
+    return Made([x, d.const(d.rng.random(d.integer(0, n)) < 0.5)], options)
+
+
+@row("ReverseSequence", rounding=EXACT)
+def reverse_sequence(d: Draw) -> Made:
+    x = d.value(rank=(2, 3, 4), ok=lambda v: v.size)
+    batch = d.integer(0, 1)
+    lengths = d.rng.integers(1, x.shape[1 - batch] + 1, x.shape[batch])
+    options = {"batch_axis": batch, "time_axis": 1 - batch} if batch == 0 or d.chance(0.3) else {}
+    return Made([x, d.new(lengths.astype(np.int64))], options)
