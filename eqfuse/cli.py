@@ -98,7 +98,7 @@ def _optimize(options: argparse.Namespace) -> int:
 
 def _size(text: str) -> tuple[str, int | tuple[int, ...]]:
     """Name and number of ``batch=8``; of ``x=8,3,224,224`` the shape."""
-    name, _, numbers = text.partition("=")
+    name, _, numbers = text.rpartition("=")
     try:
         sizes = tuple(int(n) for n in numbers.split(",") if n)
     except ValueError:

@@ -12,7 +12,7 @@ import numpy as np
 
 from eqfuse import functions as f
 from eqfuse.errors import ShapeError
-from eqfuse.frontends.onnx_table import dtype_of, operator, product
+from eqfuse.frontends.onnx_table import chosen, dtype_of, operator, product
 from eqfuse.frontends.promotion import lift
 from eqfuse.tracer import lazy
 
@@ -38,12 +38,15 @@ def attention(
     softmax_precision: int | None = None,
 ) -> Any:
     """softmax(q kᵀ scale + bias) v per head, the new keys and values behind the past ones."""
+    chosen(qk_matmul_output_mode, (0, 1, 2, 3), "qk_matmul_output_mode")
     flat = q.ndim == 3
     if flat:
         q, k, v = (_heads(x, n) for x, n in ((q, q_num_heads), (k, kv_num_heads), (v, kv_num_heads)))
     if past_key is not None:
         k, v = lazy.concatenate((past_key, k), 2), lazy.concatenate((past_value, v), 2)
     keys, values = k, v
+    if q.shape[1] % k.shape[1]:
+        raise ShapeError(f"{q.shape[1]} heads of queries share no {k.shape[1]} heads of keys")
     if q.shape[1] != k.shape[1]:
         k, v = (lazy.repeat(x, q.shape[1] // k.shape[1], 1) for x in (k, v))
     factor = np.asarray(math.sqrt(1 / math.sqrt(q.shape[-1]) if scale is None else scale)).astype(q.dtype)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import ShapeError, UnsupportedOp
-from eqfuse.frontends.onnx_table import ints, one, operator
+from eqfuse.frontends.onnx_table import axis_of, ints, one, operator
 from eqfuse.frontends.promotion import lift
 from eqfuse.tracer import lazy
 
@@ -24,6 +24,14 @@ def if_(condition: Any, *, then_branch: Body, else_branch: Body) -> Any:
     return tuple(then_branch() if one(condition, "the condition of If") else else_branch())
 
 
+def _made(body: Body, inputs: tuple[Any, ...], count: int) -> list[Any]:
+    """What a step of `body` puts out: at least `count` values."""
+    made = body(*inputs)
+    if len(made) < count:
+        raise ShapeError(f"its body puts out {len(made)} values, {count} are needed")
+    return made
+
+
 @operator("Loop")
 def loop(trips: Any = None, condition: Any = None, *states: Any, body: Body, outputs: int = 1) -> Any:
     """The states after the last step, then what each step puts out, along a new first axis."""
@@ -34,12 +42,12 @@ def loop(trips: Any = None, condition: Any = None, *states: Any, body: Body, out
     while going and (count is None or len(rows) < count):
         if len(rows) == MAX_STEPS:
             raise UnsupportedOp(f"a Loop of more than {MAX_STEPS} steps")
-        going_on, *made = body(lift(np.int64(len(rows))), lift(np.bool_(True)), *now)
+        going_on, *made = _made(body, (lift(np.int64(len(rows))), lift(np.bool_(True)), *now), 1 + len(states))
         now = [x if isinstance(x, list) else lift(x) for x in made[: len(states)]]
         rows.append(made[len(states) :])
         going = condition is None or one(going_on, "the condition of Loop")
     if outputs > len(states) and not rows:
-        _, *made = body(lift(np.int64(0)), lift(np.bool_(True)), *states)
+        _, *made = _made(body, (lift(np.int64(0)), lift(np.bool_(True)), *states), 1 + len(states))
         return (*states, *(_none_of(x) for x in made[len(states) :]))
     return (*now, *(lazy.stack([row[i] for row in rows]) for i in range(outputs - len(states))))
 
@@ -63,12 +71,12 @@ def scan(
         scanned.append(lazy.flip(moved, 0) if scan_input_directions and scan_input_directions[i] else moved)
     rows = []
     for t in range(scanned[0].shape[0]):
-        made = body(*now, *(x[t] for x in scanned))
+        made = _made(body, (*now, *(x[t] for x in scanned)), first)
         now = made[:first]
         rows.append(made[first:])
     if not rows:
         nothing = (np.zeros(x.shape[1:], x.dtype) for x in scanned)
-        made = body(*now, *map(lift, nothing))[first:]
+        made = _made(body, (*now, *map(lift, nothing)), first)[first:]
         return (*now, *(_none_of(x, scan_output_axes[i] if scan_output_axes else 0) for i, x in enumerate(made)))
     results = []
     for i, each in enumerate(zip(*rows, strict=True)):
@@ -128,7 +136,7 @@ def sequence_length(xs: list[Any]) -> Any:
 
 @operator("SplitToSequence")
 def split_to_sequence(x: Any, given: Any = None, *, axis: int = 0, keepdims: int = 1) -> Any:
-    along, n = axis % x.ndim, x.shape[axis]
+    along, n = axis_of(axis, x.ndim), x.shape[axis]
     if given is None:
         parts = lazy.split(x, n, along) if n else []
         return ([p if keepdims else lazy.squeeze(p, along) for p in parts],)

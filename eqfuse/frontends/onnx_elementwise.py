@@ -15,7 +15,7 @@ import numpy as np
 from eqfuse import functions as f
 from eqfuse.dtypes import kind
 from eqfuse.errors import UnsupportedOp
-from eqfuse.frontends.onnx_table import dtype_of, numbers, one, operator
+from eqfuse.frontends.onnx_table import chosen, dtype_of, numbers, one, operator
 from eqfuse.frontends.promotion import lift
 from eqfuse.tracer import Tracer, lazy
 
@@ -77,7 +77,7 @@ def hard_sigmoid(x: Any, *, alpha: float = 0.2, beta: float = 0.5) -> Any:
 
 @operator("Gelu")
 def gelu(x: Any, *, approximate: str = "none") -> Any:
-    return f.gelu(x, approximate)
+    return f.gelu(x, chosen(approximate, ("none", "tanh"), "approximate"))
 
 
 @operator("Swish")
@@ -184,7 +184,7 @@ for _name, _function in _ALIGNED.items():
 
 @operator("BitShift")
 def bit_shift(x: Any, y: Any, *, direction: str) -> Any:
-    return np.left_shift(x, y) if direction == "LEFT" else np.right_shift(x, y)
+    return np.left_shift(x, y) if chosen(direction, ("LEFT", "RIGHT"), "direction") == "LEFT" else np.right_shift(x, y)
 
 
 def _folding(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.errors import ShapeError, UnsupportedOp
-from eqfuse.frontends.onnx_table import dtype_of, ints, one, operator, value
+from eqfuse.errors import EqfuseError, ShapeError
+from eqfuse.frontends.onnx_table import axis_of, chosen, dtype_of, ints, one, operator, value
 from eqfuse.frontends.promotion import lift
 from eqfuse.tracer import lazy
 
@@ -30,12 +30,16 @@ def constant(
     for numbers, dtype in ((value_float, np.float32), (value_floats, np.float32), (value_int, np.int64)):
         if numbers is not None:
             return np.asarray(numbers, dtype)
+    if value is None and value_ints is None:
+        raise EqfuseError("it has no value")
     return value if value is not None else np.asarray(value_ints, np.int64)
 
 
 @operator("ConstantOfShape")
 def constant_of_shape(shape: Any, *, value: np.ndarray | None = None) -> Any:
     fill = np.zeros(1, np.float32) if value is None else value
+    if fill.size != 1:
+        raise ShapeError(f"its value has {fill.size} elements instead of one")
     return lazy.broadcast_to(lift(fill.reshape(())), ints(shape, "the shape"))
 
 
@@ -52,7 +56,10 @@ def size(x: Any) -> Any:
 @operator("Range")
 def range_(start: Any, limit: Any, delta: Any, *, stash_type: int = 1) -> Any:
     first, last, step = (value(x, "a bound of the range").reshape(()) for x in (start, limit, delta))
-    count = max(0, math.ceil((last.astype(np.float64) - first.astype(np.float64)) / step.astype(np.float64)))
+    steps = (last.astype(np.float64) - first.astype(np.float64)) / step.astype(np.float64)
+    if not np.isfinite(steps):
+        raise ShapeError(f"a range from {first} to {last} in steps of {step} has no length")
+    count = max(0, math.ceil(steps))
     wide = first.dtype if first.dtype.itemsize > 2 or first.dtype.kind in "iu" else np.dtype(np.float32)
     return (first.astype(wide) + np.arange(count).astype(wide) * step.astype(wide)).astype(first.dtype)
 
@@ -69,14 +76,19 @@ def eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
 @operator("Reshape", since=5)
 def reshape(x: Any, shape: Any, *, allowzero: int = 0) -> Any:
     wanted = ints(shape, "the shape")
-    if not allowzero:
-        wanted = tuple(x.shape[a] if n == 0 else n for a, n in enumerate(wanted))
-    return x.reshape(wanted)
+    return x.reshape(wanted if allowzero else _with_copies(wanted, x.shape))
+
+
+def _with_copies(wanted: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """`wanted`, a 0 in it as the extent of that axis of `shape`."""
+    if 0 in wanted[len(shape) :]:
+        raise ShapeError(f"the 0 in the shape {wanted} takes over the extent of an axis that {shape} does not have")
+    return tuple(shape[a] if n == 0 else n for a, n in enumerate(wanted))
 
 
 @operator("Reshape")
 def reshape_by_attribute(x: Any, *, shape: tuple[int, ...]) -> Any:
-    return x.reshape(tuple(x.shape[a] if n == 0 else n for a, n in enumerate(shape)))
+    return x.reshape(_with_copies(shape, x.shape))
 
 
 @operator("Flatten")
@@ -115,7 +127,7 @@ def tile(x: Any, repeats: Any) -> Any:
 def depth_to_space(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
     n, c, h, w = x.shape
     k = blocksize
-    if mode == "DCR":
+    if chosen(mode, ("DCR", "CRD"), "mode") == "DCR":
         parts = x.reshape(n, k, k, c // k**2, h, w).transpose(0, 3, 4, 1, 5, 2)
     else:
         parts = x.reshape(n, c // k**2, k, k, h, w).transpose(0, 1, 4, 2, 5, 3)
@@ -127,7 +139,7 @@ def space_to_depth(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
     n, c, h, w = x.shape
     k = blocksize
     parts = x.reshape(n, c, h // k, k, w // k, k)
-    order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
+    order = (0, 3, 5, 1, 2, 4) if chosen(mode, ("DCR", "CRD"), "mode") == "DCR" else (0, 1, 3, 5, 2, 4)
     return parts.transpose(order).reshape(n, c * k**2, h // k, w // k)
 
 
@@ -168,8 +180,8 @@ def split(
         count = num_outputs or outputs
         each = -(-x.shape[axis] // count)
         sizes = tuple(min(each, x.shape[axis] - i * each) for i in range(count))
-        if num_outputs is None and len(set(sizes)) > 1:
-            raise ShapeError(f"axis {axis} of extent {x.shape[axis]} has no {count} equal parts")
+    if len(sizes) != outputs:
+        raise ShapeError(f"it has {len(sizes)} parts, and {outputs} outputs")
     if sum(sizes) != x.shape[axis] or min(sizes) < 0:
         raise ShapeError(f"the parts {sizes} do not make up the extent {x.shape[axis]} of axis {axis}")
     return tuple(lazy.split(x, np.cumsum(sizes)[:-1].tolist(), axis))
@@ -182,7 +194,7 @@ def concat(*xs: Any, axis: int = 1) -> Any:
 
 @operator("CenterCropPad")
 def center_crop_pad(x: Any, shape: Any, *, axes: tuple[int, ...] | None = None) -> Any:
-    along = tuple(range(x.ndim)) if axes is None else tuple(a % x.ndim for a in axes)
+    along = tuple(range(x.ndim)) if axes is None else tuple(axis_of(a, x.ndim) for a in axes)
     key, widths = [slice(None)] * x.ndim, [(0, 0)] * x.ndim
     for axis, n in zip(along, ints(shape, "the shape"), strict=True):
         have = x.shape[axis]
@@ -194,7 +206,7 @@ def center_crop_pad(x: Any, shape: Any, *, axes: tuple[int, ...] | None = None) 
     return lazy.pad(x[tuple(key)], widths)
 
 
-_MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": "wrap"}
+_MODES = ("constant", "reflect", "edge", "wrap")
 
 
 @operator("Pad", since=11)
@@ -210,14 +222,15 @@ def pad_by_attributes(x: Any, *, pads: tuple[int, ...], mode: str = "constant", 
 
 def _padded(x: Any, pads: tuple[int, ...], axes: tuple[int, ...], mode: str, fill: Any) -> Any:
     """Negative widths take elements away, after the others have been added."""
-    if mode not in _MODES:
-        raise UnsupportedOp(f"Pad has no mode {mode!r}")
+    chosen(mode, _MODES, "mode")
+    if len(pads) != 2 * len(axes):
+        raise ShapeError(f"pads has {len(pads)} numbers instead of {2 * len(axes)}, two for each axis")
     widths = [(0, 0)] * x.ndim
     for place, axis in enumerate(axes):
         widths[axis] = (pads[place], pads[place + len(axes)])
     added = [(max(a, 0), max(b, 0)) for a, b in widths]
     given = {"constant_values": fill} if mode == "constant" else {}
-    y = lazy.pad(x, added, _MODES[mode], **given)
+    y = lazy.pad(x, added, mode, **given)
     return y[tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(widths, y.shape, strict=True))]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from eqfuse import functions as f
 from eqfuse.errors import UnsupportedOp
-from eqfuse.frontends.onnx_table import dtype_of, operator
+from eqfuse.frontends.onnx_table import axis_of, chosen, dtype_of, need_shape, operator
 from eqfuse.functions import apply
 from eqfuse.tracer import lazy
 
@@ -68,7 +68,7 @@ def layer_normalization(
 ) -> Any:  # fmt: skip
     """Mean and deviation are computed in the dtype `stash_type`."""
     wide = x.astype(dtype_of(stash_type))
-    axes = tuple(range(axis % x.ndim, x.ndim))
+    axes = tuple(range(axis_of(axis, x.ndim), x.ndim))
     y = f.layer_norm(wide, None, None, axes, epsilon).astype(x.dtype) * scale
     y = y if shift is None else y + shift
     if outputs == 1:
@@ -81,7 +81,7 @@ def layer_normalization(
 
 @operator("RMSNormalization", since=23)
 def rms_normalization(x: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Any:
-    axes = tuple(range(axis % x.ndim, x.ndim))
+    axes = tuple(range(axis_of(axis, x.ndim), x.ndim))
     return f.rms_norm(x.astype(dtype_of(stash_type)), None, axes, epsilon).astype(x.dtype) * scale
 
 
@@ -114,6 +114,7 @@ def mean_variance_normalization(x: Any, *, axes: tuple[int, ...] = (0, 2, 3)) ->
 @operator("LpNormalization")
 def lp_normalization(x: Any, *, axis: int = -1, p: int = 2) -> Any:
     """A vector of zeros stays one."""
+    chosen(p, (1, 2), "p")
     total = lazy.sum(np.abs(x) if p == 1 else x * x, axis, keepdims=True)
     norm = total if p == 1 else lazy.sqrt(total)
     return f.where(norm == 0, 0, x / f.where(norm == 0, 1, norm))
@@ -136,6 +137,8 @@ def negative_log_likelihood(
     x: Any, target: Any, weight: Any = None, *, ignore_index: int | None = None, reduction: str = "mean"
 ) -> Any:
     """-x[n, target[n, …], …], times the target's weight."""
+    need_shape(target, (x.shape[0], *x.shape[2:]), "the target")
+    need_shape(weight, x.shape[1:2], "the weight")
     kept = None if ignore_index is None else target != ignore_index
     safe = target if kept is None else f.where(kept, target, 0)
     loss = -lazy.squeeze(lazy.take_along_axis(x, lazy.expand_dims(safe, 1), 1), 1)
@@ -144,7 +147,7 @@ def negative_log_likelihood(
         weights = kept.astype(x.dtype) if weights is None else f.where(kept, weights, 0)
     if weights is not None:
         loss = loss * weights if kept is None else f.where(kept, loss * weights, 0)
-    if reduction == "none":
+    if chosen(reduction, ("none", "sum", "mean"), "reduction") == "none":
         return loss
     total = lazy.sum(loss)
     if reduction == "sum":

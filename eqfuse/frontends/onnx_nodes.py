@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +28,15 @@ from eqfuse.frontends import (  # noqa: F401  (fill the table)
     onnx_windows,
 )
 from eqfuse.frontends.accepted import plain_array
+from eqfuse.frontends.onnx_schemas import (
+    check_shapes,
+    check_types,
+    check_version,
+    defaults,
+    definition,
+    float_defaults,
+    same_dtypes,
+)
 from eqfuse.frontends.onnx_table import TABLE, dtype_of, find, uniform
 from eqfuse.frontends.promotion import lift
 from eqfuse.tracer import Tracer, wrap
@@ -56,7 +64,9 @@ class Loader:
         except EqfuseError as error:
             error.args = (f"{self.title}: {self.at}: {error}",)
             raise
-        except (ValueError, IndexError, OverflowError) as error:
+        except MemoryError as error:
+            raise EqfuseError(f"{self.title}: {self.at}: it takes more memory than there is. {error}") from error
+        except (ValueError, IndexError, ArithmeticError) as error:
             raise ShapeError(f"{self.title}: {self.at}: {error}") from error
 
     def tensor(self, proto: onnx.TensorProto) -> np.ndarray:
@@ -89,10 +99,7 @@ class _Scope:
         self._place = place  # the functions on the way from the model to these nodes
 
     def run(self, graph: onnx.GraphProto) -> list[Any]:
-        """The outputs of `graph`, whose inputs are among the values."""
-        for t in graph.initializer:
-            if t.name not in self._values:
-                self._values[t.name] = lift(self._loader.tensor(t))
+        """The outputs of `graph`, whose inputs and initialisers are among the values."""
         self.nodes(graph.node)
         return [self._values[o.name] for o in graph.output]
 
@@ -100,9 +107,10 @@ class _Scope:
         outer = self._loader.at
         for n in nodes:
             self._loader.at = self._where(n)
-            for name, x in zip(n.output, self._node(n), strict=False):
-                if name:
-                    self._values[name] = x
+            results = self._node(n)
+            if any(n.output[len(results) :]):
+                raise UnsupportedOp(f"it has {len(n.output)} outputs, of which {len(results)} are made here")
+            self._values |= {name: x for name, x in zip(n.output, results, strict=False) if name}
         self._loader.at = outer
 
     def _where(self, n: onnx.NodeProto) -> str:
@@ -117,19 +125,23 @@ class _Scope:
         if function is not None:
             return self._inline(function, n, inputs)
         version = self._opsets.get(domain, 0)
+        check_version(domain, n.op_type, version)
+        check_types(domain, n.op_type, version, inputs)
+        check_shapes(domain, self._with_attributes(n), version, inputs)
         row = find(domain, n.op_type, version)
         if row is None:
-            body = None if (domain, n.op_type) in TABLE else self._definition(domain, n, version, inputs)
+            known = (domain, n.op_type) in TABLE
+            body = None if known else definition(domain, self._with_attributes(n), version, inputs)
             if body is not None:
-                return self._inline(body, n, inputs, _defaults(domain, n.op_type, version))
+                return self._inline(body, n, inputs, defaults(domain, n.op_type, version))
             raise UnsupportedOp(_no_row(domain, n.op_type, version))
         attributes = {a.name: self._attribute(a) for a in n.attribute}
         attributes = {name: a for name, a in attributes.items() if a is not None}
         if set(attributes) - row.attributes:
             names = ", ".join(map(repr, sorted(set(attributes) - row.attributes)))
             raise UnsupportedOp(f"the table of ONNX operators (eqfuse/frontends) has no {n.op_type} with {names}")
-        defaults = _float_defaults(domain, n.op_type, version)
-        attributes = {name: d for name, d in defaults.items() if name in row.attributes} | attributes
+        left_out = float_defaults(domain, n.op_type, version)
+        attributes = {name: d for name, d in left_out.items() if name in row.attributes} | attributes
         if row.counts_outputs:
             attributes["outputs"] = len(n.output)
         while inputs and inputs[-1] is None:
@@ -143,7 +155,7 @@ class _Scope:
                 raise UnsupportedOp(f"{n.op_type} of opset {version} takes other inputs: {misfit}") from None
             raise error
         results = results if isinstance(results, tuple) else (results,)
-        likes = _same_dtypes(domain, n.op_type, version)
+        likes = same_dtypes(domain, n.op_type, version)
         return [_traced(x, _dtype_like(inputs, likes, i)) for i, x in enumerate(results)]
 
     def _attribute(self, a: onnx.AttributeProto) -> Any:
@@ -170,38 +182,31 @@ class _Scope:
         function: onnx.FunctionProto,
         n: onnx.NodeProto,
         inputs: Sequence[Any],
-        defaults: Sequence[onnx.AttributeProto] = (),
+        left_out: Sequence[onnx.AttributeProto] = (),
     ) -> Sequence[Any]:
         """What `function` gives for the inputs and attributes of `n`."""
-        attributes = {a.name: a for a in (*defaults, *function.attribute_proto)}
+        attributes = {a.name: a for a in (*left_out, *function.attribute_proto)}
         for a in n.attribute:
             outer = self._attributes.get(a.ref_attr_name) if a.ref_attr_name else a
             if outer is not None:
                 attributes[a.name] = outer
+        if len(inputs) > len(function.input):
+            raise ShapeError(f"the function takes {len(function.input)} inputs, {len(inputs)} are given")
         values = dict.fromkeys(function.input)
         values.update(zip(function.input, inputs, strict=False))
         opsets = {**self._opsets, **{_domain(o.domain): o.version for o in function.opset_import}}
         place = f"{self._place}in the function {function.name or n.op_type!r}, "
         inner = _Scope(self._loader, values, attributes, opsets, place)
         inner.nodes(function.node)
-        return [values.get(name) for name in function.output]
+        missing = [name for name in function.output if name not in values]
+        if missing:
+            raise EqfuseError(f"no node of the function {function.name or n.op_type!r} makes its output {missing[0]!r}")
+        return [values[name] for name in function.output]
 
-    def _definition(
-        self, domain: str, n: onnx.NodeProto, version: int, inputs: Sequence[Any]
-    ) -> onnx.FunctionProto | None:
-        """The function by which the standard defines the operator of `n`, if it does."""
+    def _with_attributes(self, n: onnx.NodeProto) -> onnx.NodeProto:
+        """`n` with the attributes of the function around in the place of references to them."""
         import onnx
 
-        if not onnx.defs.has(n.op_type, domain):
-            return None
-        schema: Any = onnx.defs.get_schema(n.op_type, version, domain)
-        plain = [v for v in schema.function_opset_versions if v <= version]
-        if plain:
-            return onnx.FunctionProto.FromString(schema.get_function_with_opset_version(max(plain)))
-        built = [v for v in schema.context_dependent_function_opset_versions if v <= version]
-        if not built:
-            return None
-        types = [_type_proto(x).SerializeToString() for x in inputs]
         resolved = onnx.NodeProto()
         resolved.CopyFrom(n)
         del resolved.attribute[:]
@@ -211,12 +216,14 @@ class _Scope:
                 made = resolved.attribute.add()
                 made.CopyFrom(outer)
                 made.name = a.name
-        data = schema.get_context_dependent_function_with_opset_version(max(built), resolved.SerializeToString(), types)
-        return onnx.FunctionProto.FromString(data) if data else None
+        return resolved
 
     def inner(self, graph: onnx.GraphProto, inputs: Sequence[Any]) -> list[Any]:
         """The outputs of a graph within this one, which sees its names."""
-        values = {**self._values, **dict(zip((i.name for i in graph.input), inputs, strict=True))}
+        if len(inputs) != len(graph.input):
+            raise ShapeError(f"the graph {graph.name!r} in it takes {len(graph.input)} inputs, not {len(inputs)}")
+        own = {t.name: lift(self._loader.tensor(t)) for t in graph.initializer}
+        values = {**self._values, **own, **dict(zip((i.name for i in graph.input), inputs, strict=True))}
         return _Scope(self._loader, values, self._attributes, self._opsets, self._place).run(graph)
 
 
@@ -228,36 +235,6 @@ class Subgraph:
 
     def __call__(self, *inputs: Any) -> list[Any]:
         return self._scope.inner(self._graph, inputs)
-
-
-def _defaults(domain: str, name: str, version: int) -> list[onnx.AttributeProto]:
-    """What the standard says of the attributes that a node of the operator leaves out."""
-    import onnx
-
-    attributes = onnx.defs.get_schema(name, version, domain).attributes.values()
-    return [a.default_value for a in attributes if a.default_value.name]
-
-
-@cache
-def _float_defaults(domain: str, name: str, version: int) -> dict[str, float]:
-    """The defaults that are floats, as float32 has them: a row's own are decimal."""
-    import onnx
-
-    if not onnx.defs.has(name, version, domain):
-        return {}
-    return {a.name: a.f for a in _defaults(domain, name, version) if a.type == onnx.AttributeProto.FLOAT}
-
-
-@cache
-def _same_dtypes(domain: str, name: str, version: int) -> tuple[int | None, ...]:
-    """For each output of an operator, the input whose element type it has by the standard."""
-    import onnx
-
-    if not onnx.defs.has(name, domain):
-        return ()
-    schema = onnx.defs.get_schema(name, version, domain)
-    inputs = [i.type_str for i in schema.inputs]
-    return tuple(inputs.index(o.type_str) if o.type_str in inputs else None for o in schema.outputs)
 
 
 def _dtype_like(inputs: Sequence[Any], likes: Sequence[int | None], place: int) -> np.dtype | None:
@@ -282,16 +259,6 @@ def _text(given: Any) -> Any:
     if isinstance(given, tuple):
         return tuple(map(_text, given))
     return given.decode() if isinstance(given, bytes) else given
-
-
-def _type_proto(x: Any) -> onnx.TypeProto:
-    import onnx
-
-    if isinstance(x, list):
-        return onnx.helper.make_sequence_type_proto(_type_proto(x[0] if x else None))
-    if x is None:
-        return onnx.TypeProto()
-    return onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
 
 
 def _no_row(domain: str, name: str, version: int) -> str:

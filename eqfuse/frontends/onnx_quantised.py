@@ -12,7 +12,7 @@ import numpy as np
 from eqfuse.dtypes import kind
 from eqfuse.errors import UnsupportedOp
 from eqfuse.frontends.onnx_elementwise import converted
-from eqfuse.frontends.onnx_table import dtype_of, operator
+from eqfuse.frontends.onnx_table import axis_of, dtype_of, operator
 from eqfuse.frontends.onnx_windows import Ints, conv
 from eqfuse.tracer import lazy
 
@@ -21,7 +21,7 @@ def _spread(v: Any, x: Any, axis: int, block: int) -> Any:
     """A scale or zero point as it meets `x`: one number, one per index of `axis`, or one per block along it."""
     if v.size == 1 and not block:
         return v.reshape(())
-    along = axis % x.ndim
+    along = axis_of(axis, x.ndim)
     if not block:
         return v.reshape((-1,) + (1,) * (x.ndim - 1 - along))
     return lazy.repeat(v, block, along)[(slice(None),) * along + (slice(x.shape[along]),)]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from eqfuse import functions as f
-from eqfuse.errors import UnsupportedOp
-from eqfuse.frontends.onnx_table import operator
+from eqfuse.errors import ShapeError, UnsupportedOp
+from eqfuse.frontends.onnx_table import chosen, need_shape, operator
 from eqfuse.frontends.promotion import lift
 from eqfuse.tracer import lazy
 
@@ -35,6 +35,8 @@ _ACTIVATIONS: dict[str, tuple[Callable[..., Any], Numbers]] = {
 
 def _activations(names: Names, default: Names, directions: int, alphas: Numbers, betas: Numbers) -> list[Activation]:
     """One function per gate and direction, as the attributes name them."""
+    if names and len(names) != len(default) * directions:
+        raise ShapeError(f"it has {len(names)} activations instead of {len(default) * directions}")
     given: list[Iterator[float]] = [iter(alphas), iter(betas)]
     found: list[Activation] = []
     for name in names or default * directions:
@@ -54,14 +56,19 @@ class _Layer:
     """What the three layers share: directions, layouts, the steps and their results."""
 
     def __init__(
-        self, x: Any, r: Any, bias: Any, lengths: Any, direction: str, layout: int, gates: int, clip: float | None
-    ) -> None:
-        if direction not in ("forward", "reverse", "bidirectional"):
-            raise UnsupportedOp(f"the direction {direction!r} of a recurrent layer")
+        self, x: Any, w: Any, r: Any, bias: Any, lengths: Any, direction: str, layout: int, gates: int,
+        clip: float | None, hidden_size: int,
+    ) -> None:  # fmt: skip
+        chosen(direction, ("forward", "reverse", "bidirectional"), "direction")
         self.x = lazy.swapaxes(x, 0, 1) if layout else x  # [step, batch, input]
         self.directions, self.hidden = r.shape[0], r.shape[-1]
-        self.layout, self.lengths, self.clip = layout, lengths, clip
         self.backward = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
+        along, hidden = len(self.backward), hidden_size or self.hidden
+        need_shape(w, (along, gates * hidden, x.shape[-1]), f"W of the direction {direction!r}")
+        need_shape(r, (along, gates * hidden, hidden), f"R of the direction {direction!r}")
+        need_shape(bias, (along, 2 * gates * hidden), "B")
+        need_shape(lengths, (self.x.shape[1],), "sequence_lens")
+        self.layout, self.lengths, self.clip = layout, lengths, clip
         zeros = np.zeros((self.directions, 2 * gates * self.hidden), x.dtype)
         self.bias = lift(zeros) if bias is None else bias
 
@@ -69,7 +76,9 @@ class _Layer:
         """[direction, batch, hidden]"""
         if state is None:
             return lift(np.zeros((self.directions, self.x.shape[1], self.hidden), self.x.dtype))
-        return lazy.swapaxes(state, 0, 1) if self.layout else state
+        turned = lazy.swapaxes(state, 0, 1) if self.layout else state
+        need_shape(turned, (self.directions, self.x.shape[1], self.hidden), "an initial state")
+        return turned
 
     def clipped(self, x: Any) -> Any:
         return x if self.clip is None else lazy.minimum(lazy.maximum(x, -self.clip), self.clip)
@@ -107,7 +116,7 @@ def rnn(
     activation_alpha: Numbers = (), activation_beta: Numbers = (), activations: Names = (), clip: float | None = None,
     direction: str = "forward", hidden_size: int = 0, layout: int = 0,
 ) -> Any:  # fmt: skip
-    layer = _Layer(x, r, bias, lengths, direction, layout, 1, clip)
+    layer = _Layer(x, w, r, bias, lengths, direction, layout, 1, clip, hidden_size)
     act = _activations(activations, ("Tanh",), layer.directions, activation_alpha, activation_beta)
 
     def step(d: int, x: Any, h: Any) -> tuple[Any, ...]:
@@ -123,7 +132,7 @@ def gru(
     activation_alpha: Numbers = (), activation_beta: Numbers = (), activations: Names = (), clip: float | None = None,
     direction: str = "forward", hidden_size: int = 0, layout: int = 0, linear_before_reset: int = 0,
 ) -> Any:  # fmt: skip
-    layer = _Layer(x, r, bias, lengths, direction, layout, 3, clip)
+    layer = _Layer(x, w, r, bias, lengths, direction, layout, 3, clip, hidden_size)
     act = _activations(activations, ("Sigmoid", "Tanh"), layer.directions, activation_alpha, activation_beta)
 
     def step(d: int, x: Any, h: Any) -> tuple[Any, ...]:
@@ -147,7 +156,8 @@ def lstm(
     clip: float | None = None, direction: str = "forward", hidden_size: int = 0, input_forget: int = 0,
     layout: int = 0,
 ) -> Any:  # fmt: skip
-    layer = _Layer(x, r, bias, lengths, direction, layout, 4, clip)
+    layer = _Layer(x, w, r, bias, lengths, direction, layout, 4, clip, hidden_size)
+    need_shape(peepholes, (layer.directions, 3 * layer.hidden), "P")
     act = _activations(activations, ("Sigmoid", "Tanh", "Tanh"), layer.directions, activation_alpha, activation_beta)
 
     def step(d: int, x: Any, h: Any, c: Any) -> tuple[Any, ...]:

@@ -13,9 +13,9 @@ import numpy as np
 
 from eqfuse import functions as f
 from eqfuse.dtypes import ADDED, kind, lowest
-from eqfuse.errors import ShapeError
+from eqfuse.errors import ShapeError, UnsupportedOp
 from eqfuse.frontends.onnx_elementwise import towards_zero
-from eqfuse.frontends.onnx_table import ints, one, operator, product
+from eqfuse.frontends.onnx_table import axis_of, ints, one, operator, product
 from eqfuse.frontends.promotion import lift
 from eqfuse.tracer import lazy
 
@@ -61,7 +61,7 @@ def _reduction(of_axes: Callable[[Any, tuple[int, ...]], Any]) -> Callable[..., 
             axes = ints(given, "axes")
         if not axes and not noop_with_empty_axes:
             axes = tuple(range(x.ndim))
-        axes = tuple(sorted(a % x.ndim for a in axes))
+        axes = tuple(sorted(axis_of(a, x.ndim) for a in axes))
         y = of_axes(x, axes)
         return y if keepdims else y.reshape(tuple(n for a, n in enumerate(x.shape) if a not in axes))
 
@@ -97,7 +97,7 @@ operator("ArgMin")(_place("argmin"))
 
 def _running(name: str) -> Callable[..., Any]:
     def row(x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
-        along = one(axis, "the axis") % x.ndim
+        along = axis_of(one(axis, "the axis"), x.ndim)
         x = lazy.flip(x, along) if reverse else x
         if exclusive:
             first = [(int(a == along), 0) for a in range(x.ndim)]
@@ -119,7 +119,7 @@ def top_k(x: Any, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) 
     n, first = x.shape[axis], one(k, "K")
     if not 0 <= first <= n:
         raise ShapeError(f"K is {first}, axis {axis} has {n} elements")
-    along = axis % x.ndim
+    along = axis_of(axis, x.ndim)
     if largest:  # a stable sort of the flipped array puts the last of equal values first
         order = n - 1 - lazy.flip(lazy.argsort(lazy.flip(x, along), along, kind="stable"), along)
     else:
@@ -138,7 +138,7 @@ def hardmax(x: Any, *, axis: int = -1) -> Any:
     if not x.size:
         return x
     top = lazy.argmax(x, axis, keepdims=True)
-    places = np.arange(x.shape[axis]).reshape((-1,) + (1,) * (x.ndim - 1 - axis % x.ndim))
+    places = np.arange(x.shape[axis]).reshape((-1,) + (1,) * (x.ndim - 1 - axis_of(axis, x.ndim)))
     return (top == places).astype(x.dtype)
 
 
@@ -156,7 +156,7 @@ def _of_matrix(function: Callable[..., Any]) -> Callable[..., Any]:
     """Before version 13 the axes from `axis` on are one."""
 
     def row(x: Any, *, axis: int = 1) -> Any:
-        along = axis % x.ndim
+        along = axis_of(axis, x.ndim)
         return function(x.reshape(math.prod(x.shape[:along]), math.prod(x.shape[along:])), axis=-1).reshape(x.shape)
 
     return row
@@ -193,7 +193,11 @@ def gemm_with_broadcast(
 
 
 def _number(value: float, like: Any) -> float | int:
-    return int(value) if kind(like.dtype) in "iu" else value
+    if kind(like.dtype) == "f":
+        return value
+    if value != int(value):
+        raise UnsupportedOp(f"a factor of {value} for integers")
+    return int(value)
 
 
 @operator("Einsum")

@@ -16,9 +16,11 @@ import numpy as np
 from eqfuse import functions as f
 from eqfuse.dtypes import kind
 from eqfuse.errors import UnsupportedOp
-from eqfuse.frontends.onnx_table import ints, operator, product, value
+from eqfuse.frontends.onnx_table import axis_of, chosen, ints, operator, product, value
 from eqfuse.frontends.promotion import lift
 from eqfuse.tracer import lazy
+
+_POLICIES = ("stretch", "not_larger", "not_smaller")
 
 
 @operator("Resize", since=11)
@@ -28,12 +30,12 @@ def resize(
     cubic_coeff_a: float = -0.75, exclude_outside: int = 0, extrapolation_value: float = 0.0,
     keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest", nearest_mode: str = "round_prefer_floor",
 ) -> Any:  # fmt: skip
-    along = tuple(range(x.ndim)) if axes is None else tuple(a % x.ndim for a in axes)
+    along = tuple(range(x.ndim)) if axes is None else tuple(axis_of(a, x.ndim) for a in axes)
     extents = [x.shape[a] for a in along]
     if sizes is not None and sizes.size:
         wanted = list(ints(sizes, "the sizes"))
         factors = [m / n if n else 1.0 for m, n in zip(wanted, extents, strict=True)]
-        if keep_aspect_ratio_policy != "stretch":
+        if chosen(keep_aspect_ratio_policy, _POLICIES, "keep_aspect_ratio_policy") != "stretch":
             factor = min(factors) if keep_aspect_ratio_policy == "not_larger" else max(factors)
             factors = [factor] * len(factors)
             wanted = [math.floor(factor * n + 0.5) for n in extents]
@@ -175,9 +177,8 @@ def grid_sample(
     x: Any, grid: Any, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
 ) -> Any:
     """``x[n, c, *spatial]`` at ``grid[n, *out, rank]``, whose coordinates lie between -1 and 1, the last axis first."""
-    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
-    if mode not in ("nearest", "linear", "cubic"):
-        raise UnsupportedOp(f"GridSample has no mode {mode!r}")
+    mode = chosen({"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode), ("nearest", "linear", "cubic"), "mode")
+    chosen(padding_mode, ("zeros", "border", "reflection"), "padding_mode")
     spatial = x.shape[2:]
     places = []
     for a, n in enumerate(spatial):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.frontends.onnx_table import dtype_of, one, operator
+from eqfuse.frontends.onnx_table import axis_of, dtype_of, need_shape, one, operator
 from eqfuse.tracer import lazy
 
 
@@ -33,7 +33,7 @@ def dft(x: Any, length: Any = None, axis: Any = None, *, inverse: int = 0, onesi
 
 @operator("DFT", since=17)
 def dft_by_attribute(x: Any, length: Any = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0) -> Any:
-    along = axis % x.ndim
+    along = axis_of(axis, x.ndim)
     n = x.shape[along] if not (inverse and onesided) else 2 * (x.shape[along] - 1)
     return _transformed(x, n if length is None else one(length, "dft_length"), along, onesided, inverse)
 
@@ -44,6 +44,7 @@ def stft(x: Any, step: Any, window: Any = None, length: Any = None, *, onesided:
     hop = one(step, "frame_step")
     whole = x.shape[1] if window is None else window.shape[0]
     n = whole if length is None else one(length, "frame_length")
+    need_shape(window, (n,), "the window")
     signal = x[..., 0] if x.shape[-1] == 1 else x[..., 0] + 1j * x[..., 1]
     frames = lazy.lib.stride_tricks.sliding_window_view(signal, n, axis=1)[:, ::hop]
     y = lazy.fft.fft(frames if window is None else frames * window, n, -1)

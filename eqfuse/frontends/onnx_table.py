@@ -8,7 +8,7 @@ the names and with the defaults of the standard. What a later version changed is
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from eqfuse.dtypes import supported
-from eqfuse.errors import EqfuseError, TraceError
+from eqfuse.errors import EqfuseError, ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends import tidy
 from eqfuse.frontends.promotion import lift
 from eqfuse.ir import Node, const, topological
@@ -101,6 +101,26 @@ def one(x: Any, what: str) -> Any:
     if array.size != 1:
         raise EqfuseError(f"{what} has {array.size} elements instead of one")
     return array.reshape(-1)[0].item()
+
+
+def chosen(given: Any, choices: Sequence[Any], what: str) -> Any:
+    """`given`, if it is one of the `choices`; UnsupportedOp naming the attribute `what` otherwise."""
+    if given not in choices:
+        raise UnsupportedOp(f"{what} is {given!r}, which is none of {', '.join(map(repr, choices))}")
+    return given
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """`axis` counted from the front; ShapeError where there is none of that number."""
+    if not -rank <= axis < rank:
+        raise ShapeError(f"axis {axis} of an array of rank {rank}")
+    return axis % rank
+
+
+def need_shape(x: Any, shape: Sequence[int], what: str) -> None:
+    """ShapeError naming `what` where `x`, if it is there, has another shape."""
+    if x is not None and x.shape != tuple(shape):
+        raise ShapeError(f"{what} has the shape {x.shape} instead of {tuple(shape)}")
 
 
 def dtype_of(element: int, what: str = "the result") -> np.dtype:

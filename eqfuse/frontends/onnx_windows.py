@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from eqfuse import functions as f
 from eqfuse.dtypes import lowest
 from eqfuse.errors import ShapeError, UnsupportedOp
-from eqfuse.frontends.onnx_table import ints, operator
+from eqfuse.frontends.onnx_table import chosen, ints, need_shape, operator
 from eqfuse.frontends.promotion import lift
 from eqfuse.functions import apply
 from eqfuse.tracer import lazy
@@ -26,8 +26,9 @@ Pads = tuple[tuple[int, int], ...]
 
 def _pads(auto_pad: str, pads: Ints, extents: Ints, reach: Ints, strides: Ints) -> Pads:
     """(before, after) per axis. "SAME" pads so that an axis of n elements gives ceil(n / stride)."""
+    chosen(auto_pad, ("NOTSET", "", "VALID", "SAME_UPPER", "SAME_LOWER"), "auto_pad")
     if auto_pad in ("NOTSET", ""):
-        given = pads or (0,) * (2 * len(extents))
+        given = each(pads, 2 * len(extents), 0, "pads")
         return tuple(zip(given[: len(extents)], given[len(extents) :], strict=True))
     if auto_pad == "VALID":
         return ((0, 0),) * len(extents)
@@ -36,6 +37,15 @@ def _pads(auto_pad: str, pads: Ints, extents: Ints, reach: Ints, strides: Ints) 
         both = max((-(-n // s) - 1) * s + k - n, 0)
         found.append((both // 2, both - both // 2) if auto_pad == "SAME_UPPER" else (both - both // 2, both // 2))
     return tuple(found)
+
+
+def each(given: Ints, count: int, otherwise: int, what: str) -> Ints:
+    """The numbers that an attribute gives, `count` of them; `otherwise`, the least there is, where it is left out."""
+    if given and len(given) != count:
+        raise ShapeError(f"{what} has {len(given)} numbers instead of {count}")
+    if any(n < otherwise for n in given):
+        raise ShapeError(f"{what} is {given}, with a number less than {otherwise}")
+    return given or (otherwise,) * count
 
 
 def _reach(window: Ints, dilations: Ints) -> Ints:
@@ -50,7 +60,7 @@ def conv(
     spatial = x.ndim - 2
     if kernel_shape and kernel_shape != w.shape[2:]:
         raise ShapeError(f"kernel_shape is {kernel_shape}, the weights have {w.shape[2:]}")
-    strides, dilations = strides or (1,) * spatial, dilations or (1,) * spatial
+    strides, dilations = each(strides, spatial, 1, "strides"), each(dilations, spatial, 1, "dilations")
     padding = _pads(auto_pad, pads, x.shape[2:], _reach(w.shape[2:], dilations), strides)
     return f.conv(x, w, bias, stride=strides, padding=padding, dilation=dilations, groups=group)
 
@@ -63,8 +73,8 @@ def conv_transpose(
     """The convolution that takes the output's gradient to the input's: zeros between the elements, then a convolution
     with the flipped weights."""
     spatial = x.ndim - 2
-    strides, dilations = strides or (1,) * spatial, dilations or (1,) * spatial
-    extra = output_padding or (0,) * spatial
+    strides, dilations = each(strides, spatial, 1, "strides"), each(dilations, spatial, 1, "dilations")
+    extra = each(output_padding, spatial, 0, "output_padding")
     reach = _reach(w.shape[2:], dilations)
     full = [(n - 1) * s + k for n, s, k in zip(x.shape[2:], strides, reach, strict=True)]
     if output_shape or auto_pad in ("SAME_UPPER", "SAME_LOWER"):
@@ -101,8 +111,8 @@ class _Window:
         self, x: Any, kernel: Ints, strides: Ints, pads: Ints, dilations: Ints, auto_pad: str, ceil_mode: int
     ) -> None:
         spatial = x.ndim - 2
-        self.kernel = kernel
-        self.strides, self.dilations = strides or (1,) * spatial, dilations or (1,) * spatial
+        self.kernel = each(kernel, spatial, 1, "kernel_shape")
+        self.strides, self.dilations = each(strides, spatial, 1, "strides"), each(dilations, spatial, 1, "dilations")
         reach = _reach(kernel, self.dilations)
         self.pads = _pads(auto_pad, pads, x.shape[2:], reach, self.strides)  # the operator's own
         padding = []
@@ -167,6 +177,7 @@ def max_pool(
     window = _Window(x, kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
     if outputs == 1:
         return window.max(x)
+    chosen(storage_order, (0, 1), "storage_order")
     places = np.arange(math.prod(x.shape[2:]))
     own = places.reshape(x.shape[:1:-1]).T if storage_order else places.reshape(x.shape[2:])
     places = np.broadcast_to(own, x.shape) + math.prod(x.shape[2:]) * np.arange(math.prod(x.shape[:2])).reshape(
@@ -233,12 +244,13 @@ def max_unpool(
 ) -> Any:
     """Zeros, with the elements of `x` at `places` of the flattened unpooled array."""
     spatial = x.ndim - 2
-    strides, pads = strides or (1,) * spatial, pads or (0,) * (2 * spatial)
+    strides, pads = each(strides, spatial, 1, "strides"), each(pads, 2 * spatial, 0, "pads")
     own = tuple(
         (n - 1) * s + k - a - b
         for n, s, k, a, b in zip(x.shape[2:], strides, kernel_shape, pads[:spatial], pads[spatial:], strict=True)
     )
     shape = (*x.shape[:2], *own)
+    need_shape(places, x.shape, "where the elements go")
     flat = lift(np.zeros(math.prod(shape), x.dtype)).copy()
     flat[places.reshape(-1)] = x.reshape(-1)
     y = flat.reshape(shape)
@@ -257,7 +269,7 @@ def col2im(
     """The columns of blocks added up where they lie in the image."""
     extents, kernel = ints(image, "the image shape"), ints(block, "the block shape")
     spatial = len(extents)
-    dilations, strides = dilations or (1,) * spatial, strides or (1,) * spatial
+    dilations, strides = each(dilations, spatial, 1, "dilations"), each(strides, spatial, 1, "strides")
     padding = _pads("NOTSET", pads, extents, kernel, strides)
     padded = [n + a + b for n, (a, b) in zip(extents, padding, strict=True)]
     reach = _reach(kernel, dilations)

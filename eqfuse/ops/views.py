@@ -19,13 +19,15 @@ def _transpose(types: Types, attrs: tuple) -> TensorType:
 
 def _reshape(types: Types, attrs: tuple) -> TensorType:
     (t,), (shape,) = types, attrs
-    need(math.prod(shape) == t.size, "reshape", types, "{} elements do not fill shape {}", t.size, shape)
+    fits = math.prod(shape) == t.size and min(shape, default=0) >= 0
+    need(fits, "reshape", types, "{} elements do not fill shape {}", t.size, shape)
     return TensorType(t.dtype, shape)
 
 
 def _broadcast_to(types: Types, attrs: tuple) -> TensorType:
     (t,), (shape,) = types, attrs
-    fits = len(shape) >= t.rank and all(n in (1, m) for n, m in zip(t.shape[::-1], shape[::-1], strict=False))
+    fits = len(shape) >= t.rank and min(shape, default=0) >= 0
+    fits = fits and all(n in (1, m) for n, m in zip(t.shape[::-1], shape[::-1], strict=False))
     need(fits, "broadcast_to", types, "it does not broadcast to {}", shape)
     return TensorType(t.dtype, shape)
 
