@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eqfuse import dtypes
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir import Literal
 
@@ -52,6 +53,8 @@ _CARRIED = {
     "bool": I32, "int8": I32, "int16": I32, "uint8": I32, "uint16": I32, "uint32": I64, "uint64": I64,
     "float16": F32, "bfloat16": F32, "float8_e4m3fn": F32, "float8_e5m2": F32,
 }  # fmt: skip
+# what moves elements of any dtype but these: the standard has no float8, onnxruntime no bfloat16
+MOVES = frozenset(("Concat", "Expand", "Gather", "GatherElements", "ScatterND", "Slice", "Tile"))
 # of 64 bits without a sign: what is the same modulo 2 ** 64 whichever way they are read
 _MODULAR = frozenset(("Neg", "Where", "ReduceSum", "ReduceProd", "CumSum"))
 
@@ -78,6 +81,10 @@ class Body:
 
     def plain(self, op: str, *args: Value, dtype: np.dtype | None = None, **attributes: Any) -> Value:
         """`op` of `args` as they are. `dtype`: of the result, unless it is that of the first."""
+        given = args[0].dtype
+        if op in MOVES and given in dtypes.ADDED:
+            wide = (self.cast(a, F32) if a.dtype == given else a for a in args)
+            return self.cast(self.plain(op, *wide, **attributes), given)
         return self.several(op, args, (dtype or args[0].dtype,), **attributes)[0]
 
     def several(self, op: str, args: tuple[Value, ...], dtypes: tuple[np.dtype, ...], **attributes: Any) -> list[Value]:

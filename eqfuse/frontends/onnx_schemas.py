@@ -79,6 +79,8 @@ def check_shapes(domain: str, n: onnx.NodeProto, version: int, inputs: Sequence[
     inner = any(a.HasField("g") for a in n.attribute)
     if schema is None or schema.deprecated or inner or any(isinstance(x, list) and not x for x in inputs):
         return
+    if any(t.startswith("optional(") for i in schema.inputs for t in i.types):
+        return  # of an option, which is represented here by what it holds
     names = [name if x is not None else "" for name, x in zip(n.input, inputs, strict=True)]
     types = {name: _type_proto(x) for name, x in zip(names, inputs, strict=True) if name}
     given = n
@@ -89,7 +91,7 @@ def check_shapes(domain: str, n: onnx.NodeProto, version: int, inputs: Sequence[
     try:
         opset = [onnx.helper.make_opsetid(domain, version)]
         onnx.shape_inference.infer_node_outputs(schema, given, types, opset_imports=opset)
-    except onnx.shape_inference.InferenceError as error:
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
         raise ShapeError(re.sub(r"^(\[\w+\] )+", "", str(error))) from None
 
 

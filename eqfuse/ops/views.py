@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from eqfuse.dtypes import moved
 from eqfuse.ir import TensorType
 from eqfuse.ops.row import Op, Role, Types, need, no_flops
 
@@ -102,7 +103,7 @@ def _take_along_axis(types: Types, attrs: tuple) -> TensorType:
 
 
 def _do_sliding_window(x: np.ndarray, windows: tuple) -> np.ndarray:
-    return sliding_window_view(x, tuple(n for _, n in windows), tuple(axis for axis, _ in windows))
+    return moved(sliding_window_view, x, tuple(n for _, n in windows), tuple(axis for axis, _ in windows))
 
 
 def _do_slice(x: np.ndarray, ranges: tuple) -> np.ndarray:

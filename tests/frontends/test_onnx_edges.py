@@ -217,3 +217,11 @@ def test_an_edge_is_what_the_standard_says(name: str) -> None:
 def test_what_is_not_there_is_refused(opset: int, text: str, message: str) -> None:
     with pytest.raises(EqfuseError, match=message):
         loaded(text, opset)
+
+
+def test_an_attribute_that_a_call_of_a_function_leaves_out_is_refused_where_it_is_needed() -> None:
+    text = """<ir_version: 10, opset_import: ["": 18, "local": 1]>
+    main (float[2] x) => (float[N] y) { y = local.part (x) }
+    <opset_import: ["": 18], domain: "local"> part <axis> (a) => (b) { b = Concat <axis: int = @axis> (a, a) }"""
+    with pytest.raises(EqfuseError, match="Required attribute 'axis' is missing"):
+        ef.from_onnx(onnx.parser.parse_model(text))

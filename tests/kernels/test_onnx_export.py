@@ -125,6 +125,10 @@ ATTRIBUTES: dict[str, list[tuple[list[Any], tuple]]] = {  # arguments, by shape 
     "scatter": [([(4, 9), const([[2], [-1]]), (4, 2, 1)], (-1, "set")), ([(4, 9), const([3]), (1, 9)], (-2, "set")),
                 *(([(4, 9), const([1, 1, 0]), (3, 9)], (-2, mode)) for mode in ("add", "multiply", "maximum"))],
 }  # fmt: skip
+MOVING = (
+    "transpose", "reshape", "broadcast_to", "slice", "flip", "sliding_window", "take", "take_along_axis", "concat",
+    "pad", "slice_scatter",
+)  # fmt: skip
 REFUSED_DTYPES = {  # where onnxruntime 1.31 has no kernel that is exact
     **dict.fromkeys(("asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh"), "float64"),
     **dict.fromkeys(("det", "erf"), "float64"),
@@ -195,6 +199,16 @@ def test_narrow_floats_are_rounded_as_often_as_in_numpy(dtype: np.dtype) -> None
     made += [node("exp", (a,)), node("max", (a,), ((-1,),)), node("where", (node("less", (a, b)), a, b))]
     made = [node("cast", (n,), (np.dtype(np.float32),)) for n in made]
     judge(*plan_of(*made), ulps=0 if dtype != dtypes.BFLOAT16 else 1)
+
+
+@pytest.mark.parametrize("dtype", sorted(dtypes.ADDED, key=str), ids=lambda d: d.name)
+def test_narrow_floats_are_moved_as_in_numpy(dtype: np.dtype) -> None:
+    def narrow(n: Node) -> Node:
+        return node("cast", (x(np.dtype(np.float32), n.attrs[0], n.shape),), (dtype,)) if n.dtype == dtype else n
+
+    plain = [n for op in MOVING for n in cases(op, dtype) if n.shape and 0 not in n.shape]  # onnxruntime fails there
+    made = [node(n.op, [narrow(a) for a in n.args], n.attrs) for n in plain]
+    judge(*plan_of(*(node("cast", (n,), (np.dtype(np.float32),)) for n in made)), [str(n) for n in made])
 
 
 def test_every_operator_has_a_row_or_a_reason() -> None:

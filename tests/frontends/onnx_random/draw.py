@@ -45,7 +45,7 @@ class Draw:
         self.unread: set[str] = set()
         self.depth = 0  # of graphs within graphs
         self._count = 0
-        self._op = ""
+        self.op = ""
 
     # ---- chances
 
@@ -92,10 +92,10 @@ class Draw:
 
     def types(self, place: int, least: int = 1) -> list[np.dtype]:
         """The dtypes that the operator takes as its input `place`."""
-        schema = onnx.defs.get_schema(self._op, self.opset, "")
+        schema = onnx.defs.get_schema(self.op, self.opset, "")
         formal = schema.inputs[min(place, len(schema.inputs) - 1)]
-        allowed = next((c.allowed_type_strs for c in schema.type_constraints if c.type_param_str == formal.type_str), None)
-        return [d for name, d in _TENSORS.items() if name in (allowed or [formal.type_str])]
+        constraints = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
+        return [d for name, d in _TENSORS.items() if name in constraints.get(formal.type_str, [formal.type_str])]
 
     def dtype(self, place: int = 0, among: Sequence[np.dtype] | None = None) -> np.dtype:
         choices = [d for d in self.types(place) if among is None or d in among]
@@ -209,7 +209,7 @@ class Draw:
         self, dtype: np.dtype, shape: Shape, low: float | None = None, high: float | None = None,
         special: bool | None = None,
     ) -> np.ndarray:  # fmt: skip
-        """Small numbers within the bounds, many of them halves; where `special`, also those at which operators differ."""
+        """Small numbers within the bounds, many of them halves; where `special`, also those at which they differ."""
         kind = dtypes.kind(dtype)
         if kind == "b":
             return np.asarray(self.rng.random(shape) < 0.5)
@@ -239,7 +239,7 @@ class Draw:
         row = TABLE[op]
         if not max(row.since, 1) <= self.opset <= row.until:
             return False
-        self._op = op
+        self.op = op
         before = self._state()
         try:
             made = row.draw(self)
@@ -292,7 +292,11 @@ class Draw:
 
     def _state(self) -> Any:
         values = dict(self.run.values), self.run.onnxruntime
-        return [list(x) for x in (self.nodes, self.inputs, self.initialisers, self.pool, self.made)], values, self.unread
+        return (
+            [list(x) for x in (self.nodes, self.inputs, self.initialisers, self.pool, self.made)],
+            values,
+            self.unread,
+        )
 
     def _back_to(self, state: Any) -> None:
         (self.nodes, self.inputs, self.initialisers, self.pool, self.made), values, self.unread = state

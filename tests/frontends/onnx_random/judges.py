@@ -15,6 +15,8 @@ import onnx
 import onnxruntime as ort
 from onnx.reference import ReferenceEvaluator
 
+from eqfuse import dtypes
+
 IR_VERSION = 10
 Array = Any  # an ndarray, or a list of them, which is a sequence
 
@@ -39,9 +41,7 @@ def model_of(
         [onnx.helper.make_value_info(name, type_proto(x)) for name, x in inputs.items()],
         [onnx.ValueInfoProto(name=o) if isinstance(o, str) else o for o in outputs],
     )  # fmt: skip
-    return onnx.helper.make_model(
-        graph, ir_version=IR_VERSION, opset_imports=[onnx.helper.make_opsetid("", opset)]
-    )
+    return onnx.helper.make_model(graph, ir_version=IR_VERSION, opset_imports=[onnx.helper.make_opsetid("", opset)])
 
 
 def onnxruntime(model: onnx.ModelProto, optimised: bool = False) -> Any:
@@ -89,3 +89,10 @@ def reference(model: onnx.ModelProto) -> Any:
 
 def copied(x: Array) -> Array:
     return [copied(y) for y in x] if isinstance(x, list) else np.array(x)
+
+
+def read_as(x: Array, like: Array) -> Array:
+    """`x` in the dtype that onnxruntime's Python has no name for, and gives as whole numbers."""
+    if isinstance(x, np.ndarray) and isinstance(like, np.ndarray) and like.dtype in dtypes.ADDED:
+        return x.view(like.dtype) if x.dtype.kind == "u" and x.dtype.itemsize == like.dtype.itemsize else x
+    return x

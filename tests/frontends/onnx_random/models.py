@@ -28,7 +28,7 @@ from tests.frontends.onnx_random.run import Run, Value, reads
 from tests.frontends.onnx_random.table import TABLE
 
 NEWEST = 28
-LARGE = ("RNN", "GRU", "LSTM", "Attention", "LinearAttention", "GridSample", "Resize", "If", "Loop", "Scan", "STFT", "DFT")
+LARGE = ("RNN", "GRU", "LSTM", "Attention", "LinearAttention", "GridSample", "Resize", "If", "Loop", "Scan", "STFT")
 COMMON = {name for name, row in TABLE.items() if row.draw.__module__.endswith(("elementwise", "layout", "reductions"))}
 
 

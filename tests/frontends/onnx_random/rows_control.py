@@ -10,7 +10,8 @@ import onnx
 
 from tests.frontends.onnx_random.draw import Draw
 from tests.frontends.onnx_random.judges import Refused, type_proto
-from tests.frontends.onnx_random.run import ABSOLUTE, EXACT, Value
+from tests.frontends.onnx_random.numbers import ABSOLUTE, EXACT
+from tests.frontends.onnx_random.run import Value
 from tests.frontends.onnx_random.table import Made, row
 
 KEEPS = ("Abs", "Neg", "Identity", "Relu", "Tanh", "Sigmoid", "Floor", "Sign", "Cos", "Not", "BitwiseNot")
@@ -22,7 +23,7 @@ class Body:
 
     def __init__(self, d: Draw, inputs: Sequence[np.ndarray] = ()) -> None:
         self.d = d
-        self._outer = d.nodes, d.initialisers, d.pool, d.made, d._op
+        self._outer = d.nodes, d.initialisers, d.pool, d.made, d.op
         d.nodes, d.initialisers, d.pool, d.made = [], [], list(d.pool), []
         d.depth += 1
         self.inputs = [d.run.give(d.name("i"), x, known=False) for x in inputs]
@@ -30,7 +31,7 @@ class Body:
     def close(self, outputs: Sequence[Value]) -> onnx.GraphProto:
         d = self.d
         nodes, initialisers = d.nodes, d.initialisers
-        d.nodes, d.initialisers, d.pool, d.made, d._op = self._outer
+        d.nodes, d.initialisers, d.pool, d.made, d.op = self._outer
         d.depth -= 1
         own = {o for n in nodes for o in n.output}
         results = []
@@ -68,7 +69,7 @@ def change(d: Draw, x: Value) -> Value:
 
 
 def type_name(x: Value) -> str:
-    return f"tensor({ {'float32': 'float', 'float64': 'double'}.get(x.dtype.name, x.dtype.name)})"
+    return f"tensor({ {'float32': 'float', 'float64': 'double'}.get(x.dtype.name, x.dtype.name) })"
 
 
 def number(d: Draw, least: int = 0) -> Value:
@@ -201,5 +202,3 @@ def of_optional(d: Draw) -> Made:
     if d.opset >= 18:
         return Made([number(d)], {})
     return Made(d.node("Optional", Made([number(d)], {})), {})
-
-

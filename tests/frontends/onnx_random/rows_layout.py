@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 
 from tests.frontends.onnx_random.draw import F32, I64, Draw
-from tests.frontends.onnx_random.run import EXACT, ROUNDED, Value
+from tests.frontends.onnx_random.numbers import EXACT, ROUNDED
+from tests.frontends.onnx_random.run import Value
 from tests.frontends.onnx_random.table import Made, row
-
 
 
 def vector(d: Draw, numbers: Any, dtypes: tuple[str, ...] = ("int64",)) -> Value:
@@ -230,7 +230,9 @@ def pad(d: Draw) -> Made:
     most = {"reflect": [x.shape[a] - 1 for a in along], "wrap": [x.shape[a] for a in along]}.get(mode, [3] * len(along))
     pads = [d.integer(0, m) for m in most + most]
     if mode == "constant" and d.chance(0.3):
-        pads = [-d.integer(0, (x.shape[a] - 1) // 2) if d.chance(0.4) else p for a, p in zip(along * 2, pads, strict=True)]
+        pads = [
+            -d.integer(0, (x.shape[a] - 1) // 2) if d.chance(0.4) else p for a, p in zip(along * 2, pads, strict=True)
+        ]
     options = {"mode": mode} if mode != "constant" or d.chance(0.3) else {}
     if d.opset < 11:
         return Made([x], {**options, "pads": pads, **d.optional(value=d.real(-2, 2))})
@@ -243,5 +245,3 @@ def trilu(d: Draw) -> Made:
     x = d.value(rank=(2, 3, 4))
     k = d.const(np.int64(d.integer(-4, 4))) if d.chance(0.6) else None
     return Made([x, k], d.optional(upper=d.integer(0, 1)))
-
-

@@ -8,8 +8,9 @@ import numpy as np
 
 from eqfuse import dtypes
 from tests.frontends.onnx_random.draw import F32, Draw, Shape
+from tests.frontends.onnx_random.numbers import EXACT, QUANTISED, largest
 from tests.frontends.onnx_random.rows_windows import image, window
-from tests.frontends.onnx_random.run import EXACT, QUANTISED, Value, largest
+from tests.frontends.onnx_random.run import Value
 from tests.frontends.onnx_random.table import Made, row
 
 I8, U8 = np.dtype(np.int8), np.dtype(np.uint8)
@@ -118,5 +119,3 @@ def qlinear_conv(d: Draw) -> Made | None:
     y = zero_point(d, x)
     inputs = [x, scales(d, (), F32), zero_point(d, x), w, w_scale, zero_point(d, w), scales(d, (), F32), y, bias]
     return Made(inputs, options)
-
-

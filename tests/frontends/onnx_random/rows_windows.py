@@ -9,9 +9,10 @@ import numpy as np
 
 from eqfuse import dtypes
 from tests.frontends.onnx_random.draw import F32, Draw
+from tests.frontends.onnx_random.numbers import ABSOLUTE, EXACT
 from tests.frontends.onnx_random.rows_layout import vector
 from tests.frontends.onnx_random.rows_reductions import small
-from tests.frontends.onnx_random.run import ABSOLUTE, EXACT, Value
+from tests.frontends.onnx_random.run import Value
 from tests.frontends.onnx_random.table import Made, row
 
 Options = dict[str, Any]
@@ -28,7 +29,9 @@ def image(d: Draw, place: int = 0, channels: int | None = None, most: int = 3, l
     return d.new(d.numbers(dtype, (d.integer(1, 2), channels or d.integer(1, 4), *spatial), **kw))
 
 
-def windows(d: Draw, extents: tuple[int, ...], kernel: list[int], dilations: list[int], dilated: bool, pooled: bool) -> Options:
+def windows(
+    d: Draw, extents: tuple[int, ...], kernel: list[int], dilations: list[int], dilated: bool, pooled: bool
+) -> Options:
     """Strides, dilations and padding under which a window fits."""
     rank = len(extents)
     options: Options = {}
@@ -249,7 +252,9 @@ def grid_sample(d: Draw) -> Made:
     modes = ["nearest", "linear"] if d.opset >= 20 else ["nearest", "bilinear"]
     modes += [] if rank > 2 else ["cubic" if d.opset >= 20 else "bicubic"]
     paddings = ("zeros", "border", "reflection")
-    return Made([x, grid], d.optional(0.8, mode=d.of(modes), padding_mode=d.of(paddings), align_corners=d.integer(0, 1)))
+    return Made(
+        [x, grid], d.optional(0.8, mode=d.of(modes), padding_mode=d.of(paddings), align_corners=d.integer(0, 1))
+    )
 
 
 @row("AffineGrid", finite=True, rounding=ABSOLUTE)
@@ -259,5 +264,3 @@ def affine_grid(d: Draw) -> Made:
     theta = d.value(dtype=F32, shape=(batch, rank, rank + 1))
     size = vector(d, [batch, d.integer(1, 3), *(d.integer(2, 3) for _ in range(rank))])
     return Made([theta, size], d.optional(align_corners=d.integer(0, 1)))
-
-

@@ -12,7 +12,8 @@ from typing import Any
 import onnx
 
 from tests.frontends.onnx_random.judges import Array
-from tests.frontends.onnx_random.run import COMPUTED, Rounding, Value, moderate
+from tests.frontends.onnx_random.numbers import COMPUTED, Rounding, moderate
+from tests.frontends.onnx_random.run import Value
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ Judge = Callable[..., str | None]  # of the opset version, the inputs' arrays, a
 
 @dataclass(frozen=True)
 class Row:
-    """One operator. `domain`: for which values the standard says what it gives; `finite`: only for finite, moderate ones.
-    `right`: where the judges differ, which of them is right, "reference" or "onnxruntime", by the standard's text."""
+    """One operator. `domain`: for which values the standard says what it gives; `finite`: only for moderate ones.
+    `judge`: where the judges differ, which of them is right, "reference" or "onnxruntime", by the standard's text."""
 
     draw: Callable[[Any], Made | None]
     rounding: Rounding

@@ -1,0 +1,43 @@
+"""Random ONNX models against onnxruntime and the reference evaluator: loaded; compiled; saved and loaded; exported.
+
+A model that fails is printed as a program, made as small as it fails. With EQFUSE_EXPLORE=1 each run draws new ones.
+"""
+
+from __future__ import annotations
+
+import secrets
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.drawing import EXPLORING
+
+pytest.importorskip("onnx", reason="reading ONNX models needs the package onnx")
+pytest.importorskip("onnxruntime", reason="running ONNX models needs the package onnxruntime")
+
+from tests.frontends.onnx_random.checks import wrong
+from tests.frontends.onnx_random.models import random_model
+from tests.frontends.onnx_random.reduce import program, reduced
+
+START = secrets.randbits(32) if EXPLORING else 0
+
+
+def judge(seeds: range, folder: Path) -> None:
+    for seed in seeds:
+        model = random_model((START, seed))
+        check = partial(wrong, folder=folder, numerics="strict" if seed % 2 else "reassociate")
+        if check(model):
+            smaller = reduced(model, check)
+            pytest.fail(f"seed {(START, seed)}\n{program(smaller, check(smaller))}")
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_random_models_are_what_onnxruntime_and_the_reference_make_of_them(part: int, tmp_path: Path) -> None:
+    judge(range(5 * part, 5 * part + 5), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(20))
+def test_many_random_models_are_what_onnxruntime_and_the_reference_make_of_them(part: int, tmp_path: Path) -> None:
+    judge(range(1000 + 20 * part, 1020 + 20 * part), tmp_path)
