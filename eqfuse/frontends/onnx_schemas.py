@@ -108,7 +108,7 @@ def _tensor_types() -> dict[np.dtype, str]:
     import onnx
 
     names = {"FLOAT": "float", "DOUBLE": "double"}
-    found = {}
+    found: dict[np.dtype, str] = {}
     for name, number in onnx.TensorProto.DataType.items():
         if name != "UNDEFINED":
             dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))

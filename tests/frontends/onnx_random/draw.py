@@ -18,7 +18,6 @@ from tests.frontends.onnx_random.judges import IR_VERSION, Array, Refused
 from tests.frontends.onnx_random.run import Run, Value, reads
 from tests.frontends.onnx_random.table import TABLE, Made
 
-FLOATS = [np.dtype(d) for d in ("float32", "float64", "float16", ml_dtypes.bfloat16)]
 F32, F64, I32, I64, BOOL = (np.dtype(d) for d in ("float32", "float64", "int32", "int64", "bool"))
 WEIGHTS = {F32: 20, F64: 6, I64: 6, np.dtype(np.float16): 4, I32: 4, BOOL: 3, np.dtype(ml_dtypes.bfloat16): 1}
 ELEMENTS = 400  # of one value at most
@@ -90,7 +89,7 @@ class Draw:
 
     # ---- types
 
-    def types(self, place: int, least: int = 1) -> list[np.dtype]:
+    def types(self, place: int) -> list[np.dtype]:
         """The dtypes that the operator takes as its input `place`."""
         schema = onnx.defs.get_schema(self.op, self.opset, "")
         formal = schema.inputs[min(place, len(schema.inputs) - 1)]

@@ -44,12 +44,11 @@ def model_of(
     return onnx.helper.make_model(graph, ir_version=IR_VERSION, opset_imports=[onnx.helper.make_opsetid("", opset)])
 
 
-def onnxruntime(model: onnx.ModelProto, optimised: bool = False) -> Any:
-    """`model` as onnxruntime runs it, node by node unless `optimised`: a function of its inputs by name."""
+def onnxruntime(model: onnx.ModelProto) -> Any:
+    """`model` as onnxruntime runs it, node by node: a function of its inputs by name."""
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 4
-    if not optimised:
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's exceptions have no base of their own
