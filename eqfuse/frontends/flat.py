@@ -13,8 +13,8 @@ import numpy as np
 from eqfuse.errors import TraceError
 from eqfuse.frontends.accepted import known
 from eqfuse.frontends.numpy_indexing import assign_items
-from eqfuse.frontends.promotion import lift
-from eqfuse.tracer import Tracer, lazy
+from eqfuse.frontends.promotion import as_dtype
+from eqfuse.tracer import Tracer, lazy, wrap
 
 
 class Flat:
@@ -36,12 +36,12 @@ class Flat:
         return taken if isinstance(taken, Tracer) and taken.scalar else taken.copy()
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        elements, new = self.base.flattened(), lift(value)
-        if new.is_of([self.base]) and not new.scalar:
+        if isinstance(value, Tracer) and value.is_of([self.base]) and not value.scalar:
             raise TraceError(
                 "x.flat is assigned what shares memory with x: NumPy would read there what it has just written. Assign "
                 "a copy of the value"
             )
+        elements, new = self.base.flattened(), wrap(as_dtype(value, self.base.dtype))
         if not new.size:
             return
         if new.size != 1:

@@ -606,6 +606,69 @@ def test_an_index_of_every_kind_gives_a_scalar_or_an_array_of_rank_0_as_numpy_do
     report(cases())
 
 
+MASKED = (
+    "x[n, mask[n]] = 5", "x[n, :, mask[n, :, 0]] += 2", "x[mask[:, 0, 0], n] = 3", "x[..., n, mask[0, 0]] = 1",
+    "x[n, mask[n]] *= x[n, mask[n]]", "x[n, 1, mask[0, 0]] = n",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("statement", MASKED)
+def test_a_number_beside_a_mask_selects_what_it_does_in_numpy(statement: str) -> None:
+    names: dict[str, Any] = {}
+    exec(f"def f(x, n, mask):\n    x = x.copy()\n    {statement}\n    return x", names)
+    x = np.arange(24.0).reshape(2, 3, 4)
+    report(misfits(names["f"], (x,), [(n, x % 5 < 3) for n in (1, 0, -1, 2)]))
+
+
+def test_what_is_assigned_to_flat_must_fit_the_dtype() -> None:
+    def first(x: Any, n: Any) -> Any:
+        x = x.copy()
+        x.flat[1:3] = n
+        return x
+
+    def two(x: Any, n: Any) -> Any:
+        x = x.copy()
+        x.flat[[2, 0]] = [n, 1]
+        return x
+
+    for f, dtype, numbers in product((first, two), (np.int8, np.uint32, float, bool), ((3, -1, 300), (1.5,), (2j,))):
+        report(misfits(f, (np.arange(4).astype(dtype),), [(n,) for n in numbers]))
+
+
+# ---- the memory of what they make
+
+LAID = (
+    "x + n", "n - x", "x < n", "u >= n", "x ** n", "x ** (n / 2)", "h ** n", "np.where(x > 2, n, x)",
+    "np.where(n > 1, x, x + 1)", "np.maximum(x, n)", "np.clip(x, n, 9)", "np.full_like(x, n)", "x[:, n]", "x[n]",
+    "x[..., n, None]", "x[n, [1, 2]]", "x[[1, 0]] * n", "np.nan_to_num(x * n, nan=n)", "np.stack([x, x + n])",
+    "np.isclose(x, n)", "np.array([x.T, x.T * n], order='F')", "np.full((2, 3), n, order='F')", "np.modf(x * n)[0]",
+)  # fmt: skip
+LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "C": np.copy, "F": np.asfortranarray, "reversed": lambda a: a[::-1].copy()[::-1],
+    "strided": lambda a: np.repeat(a, 2, 1)[:, ::2],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("made", LAID)
+def test_what_a_number_makes_lies_in_memory_as_in_numpy(made: str) -> None:
+    def cases() -> Iterator[str]:
+        names: dict[str, Any] = {"np": np}
+        body = (
+            f"made = {made}", "seen = made.copy('K').ravel('A'), made.ravel('K')",
+            "made.reshape(-1)[...] = 1",  # where it is a view, the array changes with it
+            "return seen, made, x",
+        )  # fmt: skip
+        exec("\n    ".join(("def f(x, u, h, n):", *body)), names)
+        run, x = ef.jit(names["f"], laws="none", extractor="unfused"), np.arange(12.0).reshape(3, 4)
+        for (lay, laid), n in product(LAYOUTS.items(), (1, 2, 0)):
+            given = [tuple(map(laid, (x, x.astype("u8"), x.astype("f2")))) for _ in range(2)]
+            wanted, got = outcome(names["f"], *given[0], n), outcome(run, *given[1], n)
+            if not same(got, wanted) or not same(given[0], given[1]):
+                yield f"{made}, {lay}, {n}: {got!r}, NumPy gives {wanted!r}"
+
+    report(cases())
+
+
 # ---- random arithmetic
 
 
