@@ -35,7 +35,7 @@ def _in_float32(function: F) -> F:
 
     @functools.wraps(function)
     def call(x: Any, *args: Any, **kwargs: Any) -> Any:
-        if getattr(x, "dtype", None) not in _NARROW:
+        if not hasattr(type(x), "dtype") or x.dtype not in _NARROW:  # patterns have none
             return function(x, *args, **kwargs)
         result = np.result_type(*(a.dtype for a in (x, *args, *kwargs.values()) if hasattr(a, "dtype")))
         return function(x.astype(np.float32), *args, **kwargs).astype(result)

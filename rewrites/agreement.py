@@ -108,7 +108,7 @@ def compare(case: Case, arrays: Arrays) -> Comparison | None:
             return None
         different = [(a, b) for a, b in case.sides if not same_bits(values[a], values[b])]
         if not different:
-            return _found(case, arrays, values, case.sides[0], EXACT)
+            return _compared(case, arrays, values, case.sides[0], EXACT)
         data = numbers_of(arrays)
         if case.claimed > EXACT and not data.finite and not all(n.type.size for n in case.graph.nodes):
             return None  # an empty sum is 0, whatever infinity or NaN it is scaled by
@@ -116,15 +116,16 @@ def compare(case: Case, arrays: Arrays) -> Comparison | None:
         looseness = [len(Exactness) if class_ is None else int(class_) for class_ in found]
         worst = looseness.index(max(looseness))
         if found[worst] == REASSOCIATES and all(same_bits(*pair) for pair in _along_memory(case, arrays)):
-            return _found(case, arrays, values, different[worst], EXACT, by_layout=True)
-    return _found(case, arrays, values, different[worst], found[worst])
+            return _compared(case, arrays, values, different[worst], EXACT, by_layout=True)
+    return _compared(case, arrays, values, different[worst], found[worst])
 
 
-def _found(
+def _compared(
     case: Case, arrays: Arrays, values: Mapping[Node, np.ndarray], sides: tuple[Node, Node],
     reached: Exactness | None, by_layout: bool = False,
 ) -> Comparison:  # fmt: skip
-    return Comparison(case, arrays, *(values[side] for side in sides), reached, by_layout)
+    left, right = sides
+    return Comparison(case, arrays, values[left], values[right], reached, by_layout)
 
 
 def bounds_of(

@@ -97,21 +97,25 @@ def _terms(root: Node, chain: tuple[str, ...]) -> Terms:
 def _in_order(n: Node, terms: Terms, law: Law, known: set[Node], place: dict[Node, int]) -> Terms | None:
     """The terms of `n` in the one order. Of many floating-point factors only numbers are moved, to the front, unless
     `law` lets products overflow; None where there are none, or where their products might leave the range."""
-    limited = law.chain == ("multiply", "divide") and law.exactness < APPROXIMATE and kind(n.dtype) in "fc"
+    limited = law.chain == ("multiply", "divide") and law.claims([n.dtype]) is REASSOCIATES and kind(n.dtype) in "fc"
     if len(terms) <= IN_RANGE or not limited:
         return sorted(terms, key=lambda t: (t[1], t[0] not in known, t[0].type.size, place[t[0]]))
     numbers = sorted((t for t in terms if _is_number(t[0])), key=lambda t: t[1])
     least, largest = safe_range(n.dtype)
-    exponents = [math.log2(abs(t[0].attrs[0].array.item())) * (-1 if t[1] else 1) for t in numbers]  # type: ignore[union-attr]
+    exponents = [math.log2(_size(n)) * (-1 if inverse else 1) for n, inverse in numbers]
     within = all(math.log2(least) < e < math.log2(largest) for e in accumulate(reversed(exponents)))
     return [*numbers, *(t for t in terms if not _is_number(t[0]))] if numbers and within else None
 
 
 def _is_number(n: Node) -> bool:
     """Is it a number, and neither 0 nor infinite?"""
-    if n.op != "const" or not isinstance(n.attrs[0], Literal) or n.type.size != 1:
-        return False
-    return math.isfinite(size := abs(n.attrs[0].array.item())) and size > 0
+    return n.op == "const" and n.type.size == 1 and math.isfinite(size := _size(n)) and size > 0
+
+
+def _size(constant: Node) -> float:
+    (value,) = constant.attrs
+    assert isinstance(value, Literal)
+    return float(abs(value.array.item()))
 
 
 def _comb(terms: Terms, chain: tuple[str, ...]) -> Node | None:

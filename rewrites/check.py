@@ -26,8 +26,8 @@ from eqfuse.rewrites.shrink import smallest
 
 CASES, TRIES = 60, 6000
 RANKS = 5
-LACKING, DATA = 400, 4  # cases that lack a guard, and choices of data for each: some guards leave out little
-CANCELLED = 6  # choices of data in which something cancels, for each case
+LACKING, DATA = 200, 4  # cases that lack a guard, and choices of data for each: some guards leave out little
+CANCELLED = 4  # choices of data in which something cancels, for each case
 NEEDED, IDLE, BOUND = "needed", "idle", "bounds growth"
 
 
@@ -98,7 +98,8 @@ class CheckReport:
             return f"{self.law}\n  {false}:\n{self.counterexample}\n\n{self.counterexample.snippet}"
         if not self.cases:
             return f"{self.law}\n  was not tested: none of {self.tries} generated arguments fits its sides and guards"
-        over = {"": self.measured, "complex ": self.measured_complex, "float16 ": self.measured_float16}
+        half = self.measured_float16 if self.measured_float16 != self.measured else None
+        over = {"": self.measured, "complex ": self.measured_complex, "float16 ": half}
         measured = [what + class_.name for what, class_ in over.items() if class_ is not None]
         lines = [f"{self.law}", f"  holds on {self.cases} generated cases; measured {', '.join(measured)}"]
         lines.append(f"  applied to {self.cases} of {self.tries:,} draws: {self.reach}")
@@ -134,7 +135,8 @@ def check(law: Law, seed: int = 0, cases: int = CASES) -> CheckReport:
             tally.failures.append(s.failure)
     worst = min(tally.failures, key=_simplicity, default=None)
     return CheckReport(
-        law, tally.cases, tally.complex_cases, tries, *map(tally.measured.get, ("", "complex", "float16")),
+        law, tally.cases, tally.complex_cases, tries,
+        tally.measured.get(""), tally.measured.get("complex"), tally.measured.get("float16"),
         smallest(worst).counterexample if worst is not None else None, tally.reach,
         swept, _guards(law, seed) if worst is None else (), _proof(law),
         tally.by_layout,

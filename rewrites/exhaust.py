@@ -92,14 +92,16 @@ def _judged(case: Case, arrays: Arrays, values: Mapping[Node, np.ndarray]) -> tu
 def _numbers(arrays: Arrays) -> Numbers:
     """What kind of numbers each tuple is of."""
     each = elements_of([a for a in arrays.values() if kind(a.dtype) == "f"])
-    return Numbers(*(reduce(np.logical_and, found, np.True_) for found in (each.finite, each.moderate, each.ordinary)))
+    kinds = (reduce(np.logical_and, found, True) for found in (each.finite, each.moderate, each.ordinary))
+    finite, moderate, ordinary = kinds
+    return Numbers(finite, moderate, ordinary)
 
 
 def _allowed(case: Case, arrays: Arrays) -> np.ndarray:
     """Which tuples the guards about values allow."""
     allowed = np.ones(next(iter(arrays.values())).shape, bool)
-    for g in case.guards:
-        subject, *others = (arrays[t.attrs[0]] for t in g.tensors) if g.about_values else (None,)
+    for g in (g for g in case.guards if g.about_values):
+        subject, *others = (arrays[str(t.attrs[0])] for t in g.tensors)
         if g.judged is not None:
             allowed &= g.judged(subject.dtype, *map(_ElementFacts, (subject, *others)))
         if g.wanted is None:

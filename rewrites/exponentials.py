@@ -6,7 +6,7 @@ In: nothing. Out: `LAWS`. Most are APPROXIMATE: they leave out an overflow.
 from __future__ import annotations
 
 from eqfuse.rewrites.domains import domain
-from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, over_complex, over_float16, tensors
+from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, over_complex, tensors
 from eqfuse.rewrites.words import cbrt, exp, expm1, function, hypot, log, log1p, logaddexp, maximum, power, sqrt
 
 x, y, z, a = tensors("x y z a")
@@ -59,8 +59,9 @@ LAWS = [
     # roots
     Law("square_of_sqrt", sqrt(x) * sqrt(x), x, domain("sqrt", x), REASSOCIATES),
     Law("sqrt_of_square", sqrt(x * x), abs(x), exactness=APPROXIMATE),
-    Law("product_of_sqrt", sqrt(x) * sqrt(y), sqrt(x * y), domain("sqrt", x, y), REASSOCIATES),
-    Law("quotient_of_sqrt", sqrt(x) / sqrt(y), sqrt(x / y), domain("sqrt", x, y), REASSOCIATES),
+    # the norms of two vectors are numbers of usual size where the product of their squares is none
+    Law("product_of_sqrt", sqrt(x) * sqrt(y), sqrt(x * y), domain("sqrt", x, y), APPROXIMATE),
+    Law("quotient_of_sqrt", sqrt(x) / sqrt(y), sqrt(x / y), domain("sqrt", x, y), APPROXIMATE),
     Law("x_over_sqrt", x / sqrt(x), sqrt(x), exactness=APPROXIMATE),
     Law("sqrt_over_x", sqrt(x) / x, 1.0 / sqrt(x), exactness=APPROXIMATE),
     Law("sqrt_of_reciprocal", sqrt(1.0 / x), 1.0 / sqrt(x), exactness=APPROXIMATE),
@@ -76,8 +77,6 @@ LAWS = [
     Law("hypot_of_abs", hypot(abs(x), y), hypot(x, y), exactness=EXACT),
     Law("hypot_commutes", hypot(x, y), hypot(y, x), exactness=EXACT),
 ]
-
-LAWS = over_float16(LAWS, "product_of_sqrt", "quotient_of_sqrt")
 
 # a complex log or root gives the principal one of many values
 LAWS = over_complex(

@@ -354,8 +354,9 @@ LAWS = [
 LAWS = over_float16(
     LAWS, "channel_scale_into_conv", "known_scale_of_shifted_conv", "input_scale_into_conv",
     "scale_of_images_out_of_conv", "scale_of_filters_out_of_conv", "pointwise_after_conv", "pointwise_before_conv",
-    "scale_out_of_window_sum", "divisor_out_of_window_sum",
-    *(f"{kind}_of_{what}" for kind in ("sum", "difference") for what in ("convs_of_two", "window_sums")),
+    "scale_out_of_window_sum", "divisor_out_of_window_sum", "window_sum_twice", "conv_by_one_number",
+    *(f"{kind}_of_{what}" for kind in ("sum", "difference")
+      for what in ("convs_of_two", "convs_by_two", "window_sums")),
 )  # fmt: skip
 
 # sums are of complex numbers too; order is not

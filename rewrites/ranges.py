@@ -94,9 +94,6 @@ LAWS = [
     # what is finite cancels
     Law("finite_minus_itself", x - x, filled_with(zeros, x), (finite(x),), EXACT),
     Law("finite_over_itself", x / x, filled_with(ones, x), (finite(x), nonzero(x)), EXACT),
-    Law("finite_sum_minus_term", x + y - y, x, (finite(y),), APPROXIMATE),
-    Law("finite_difference_plus_term", x - y + y, x, (finite(y),), APPROXIMATE),
-    Law("minus_difference_of_finite", x - (x - y), y, (finite(x),), APPROXIMATE),
     Law("sin_squared_plus_cos_squared_of_finite", sin(x) * sin(x) + cos(x) * cos(x), filled_with(ones, x),
         (finite(x),), REASSOCIATES),
     Law("finite_masked", x * c.cast(d), where(c, x, 0.0), (finite(x),), REASSOCIATES),

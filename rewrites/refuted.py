@@ -120,4 +120,12 @@ REFUTED: list[tuple[Law, str]] = [
     ),
     (Law("masked_by_zero", exp(where(c, x, 0.0)), where(c, exp(x), 0.0), exactness=APPROXIMATE), "exp(0) = 1"),
     (Law("commuted_product", x @ y, y @ x, exactness=APPROXIMATE), "matrices do not commute"),
+    # equal over the reals, and not as accurate
+    (Law("sum_in_any_order", (x + y) + z, x + (y + z), exactness=REASSOCIATES), "x + y cancels, z is small"),
+    (Law("shifted_back", (x + y) - y, x, exactness=REASSOCIATES), "a large y rounds x: programs compute with that"),
+    (Law("masked_by_interpolation", x * z + (1.0 - z) * y, y + (x - y) * z, exactness=REASSOCIATES),
+     "z = 1: a large y takes x away"),
+    (Law("scale_out_of_any_sum", (x * y).sum(p), x.sum(p) * y, exactness=REASSOCIATES), "float16 overflows"),
+    (Law("any_constants_meet", x * y * z, x * (y * z), (known(y, z),), REASSOCIATES), "300 times 300 in float16"),
+    (Law("any_divisors_meet", x / y / z, x / (y * z), exactness=REASSOCIATES), "300 times 300 in float16"),
 ]  # fmt: skip

@@ -62,7 +62,8 @@ def _quotient_of(a: Approximation, b: Approximation, quotient: np.ndarray) -> An
 
 
 def _divide(s: Step) -> Any:
-    return _quotient_of(*s.args, s.value)
+    a, b = s.args
+    return _quotient_of(a, b, s.value)
 
 
 def _reciprocal(s: Step) -> Any:
@@ -227,9 +228,11 @@ def _terms(s: Step) -> int:
     if n.op == "conv":
         return math.prod(s.args[1].value.shape[1:])
     if n.op == "window_sum":
-        return math.prod(n.attrs[0])  # type: ignore[arg-type]
+        window: Any = n.attrs[0]
+        return math.prod(window)
     if n.op == "cumsum":
-        return n.shape[n.attrs[0]]  # type: ignore[index]
+        axis: Any = n.attrs[0]
+        return n.shape[axis]
     return s.args[0].value.size // s.value.size if s.value.size else 0
 
 

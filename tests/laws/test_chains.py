@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.dtypes import epsilon
 from eqfuse.equality import equality
 from eqfuse.hardware import DEVICES
 from eqfuse.ir import Graph, Node, input_node, node, substitute
@@ -58,6 +59,19 @@ def test_by_default_floats_meet_in_no_order_in_which_they_might_cancel_or_overfl
     leaves = [input_node(f"x{i}", ef.spec((2, 3), dtype).type) for i in range(n)]
     up, down = (reduce(lambda a, b: node(op, (a, b)), some) for some in (leaves, leaves[::-1]))
     assert same(up, down, leaves, DEFAULT) == proved
+
+
+@pytest.mark.parametrize("numerics", ["strict", "reassociate", "approximate"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex64", "int32"])
+def test_many_factors_and_numbers_among_them_have_their_product(dtype: str, numerics: str) -> None:
+    def product(a: Any, b: Any, c: Any, d: Any) -> Any:
+        return 3 * a * 5 * b * (c * 2) * d * 7 * a
+
+    values = [np.array([1, -2, 3]).astype(ef.spec(3, dtype).dtype) for _ in range(4)]
+    got = ef.compile(product, *values, numerics=numerics)(*values)
+    assert got.dtype == values[0].dtype
+    wanted = product(*(v.astype(complex) for v in values))
+    np.testing.assert_allclose(got.astype(complex), wanted, rtol=0 if dtype == "int32" else 16 * epsilon(got.dtype))
 
 
 def test_differences_and_quotients_are_terms_too() -> None:

@@ -337,7 +337,7 @@ def test_what_is_false_of_real_numbers_is_never_proved(z3: object) -> None:
     for law, _ in REFUTED:
         proof = smt.prove(law)
         doubtful = law.exactness == EXACT or proof.where  # of NaN and zeros alone, or elsewhere
-        assert not proof.proved or doubtful
+        assert not proof.proved or doubtful or ef.check(replace(law, exactness=APPROXIMATE)).ok
 
 
 def test_without_z3_the_error_names_the_extra_and_the_check_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
