@@ -20,6 +20,7 @@ from eqfuse.kinds import product
 from eqfuse.meaning import evaluate
 from eqfuse.plan import Kernel, Price
 from eqfuse.testing import cudasim
+from tests.some import some
 
 NO_PRICE = Price(0.0, 0, 0, 0, "memory")
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -265,7 +266,7 @@ LARGE: dict[str, Build] = {
 
 
 @compiled
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("arch", some(["sm_80", "sm_90"], 2))
 def test_products_of_usual_sizes_compile_without_spilling_a_register(arch: str) -> None:
     sources = [emit_kernel(kernel_of(build()), device("a100")).source for build in LARGE.values()]
     for name, uses in nvrtc.compile_cuda(module_source(sources), arch).resources.items():
