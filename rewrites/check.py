@@ -24,7 +24,7 @@ from eqfuse.rewrites.law import APPROXIMATE, EXACT, FLOAT16, Exactness, Guard, L
 from eqfuse.rewrites.reach import Reach
 from eqfuse.rewrites.shrink import smallest
 
-CASES, TRIES = 60, 6000
+CASES, TRIES = 40, 6000
 RANKS = 5
 LACKING, DATA = 200, 4  # cases that lack a guard, and choices of data for each: some guards leave out little
 CANCELLED = 4  # choices of data in which something cancels, for each case

@@ -271,8 +271,13 @@ def _taken_first(x: np.ndarray, axes: list[int], indices: list[np.ndarray]) -> n
     return x[tuple(places.get(axis, _ALL) for axis in range(x.ndim))]
 
 
+_OF_TRUTH = frozenset(("add", "multiply", "maximum", "minimum"))
+
+
 def _scatter(x: Tracer, arrays: list[tuple[int, Tracer]], value: Any, mode: str) -> None:
     """Write `value` to what `_gather` reads; `mode`: "set", or the ufunc that joins it with what is there."""
+    if mode in _OF_TRUTH and x.dtype.kind == "b" and type(value) is int and value >= 0:
+        value = bool(value)  # NumPy takes ints there, and their truth is what is left
     if mode != "set" and x.dtype.kind == "b" and kind_of(value) is not bool and lift(value).dtype.kind != "b":
         raise DtypeError(f"{mode}.at of a bool array with {lift(value).dtype}: cast the array first")
     order, at, shape, flat = _selected(x, arrays)

@@ -66,7 +66,7 @@ def test_random_programs_give_numpys_answer(part: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("numerics", ["strict", "reassociate"])
-@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize("part", range(1))
 def test_many_larger_random_programs_give_numpys_answer(part: int, numerics: str) -> None:
     @drawn_alike(100 + part)
     @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))

@@ -76,7 +76,7 @@ def resized(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(*args: Any) -> Any:
         try:
-            jitted(*(np.concatenate([a, a]) if a.ndim else a for a in args))
+            jitted(*(np.concatenate([a, a]) if a.ndim else a.copy() for a in args))
         except (EqfuseError, *REFUSED):
             pass
         return jitted(*args)

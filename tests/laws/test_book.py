@@ -34,6 +34,7 @@ from eqfuse.rewrites.check import check
 from eqfuse.rewrites.data import layout_of
 from eqfuse.rewrites.refuted import REFUTED
 from eqfuse.rewrites.words import exp, where
+from tests.some import some
 
 x, y, z = tensors("x y z")
 (p,) = attrs("p")
@@ -67,8 +68,9 @@ def test_every_family_stands_in_the_readme() -> None:
     assert not [family for family in FAMILIES if f"| `{family}` |" not in text]
 
 
-@pytest.mark.parametrize("law, why", REFUTED, ids=[law.name for law, _ in REFUTED])
-def test_tempting_false_laws_have_a_counterexample(law: Law, why: str) -> None:
+@pytest.mark.parametrize("place", some(range(len(REFUTED)), 3), ids=[law.name for law, _ in REFUTED])
+def test_tempting_false_laws_have_a_counterexample(place: int) -> None:
+    law, why = REFUTED[place]
     report = check(law)
     found = report.counterexample
     assert found is not None, f"{report}; expected: {why}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -68,9 +69,9 @@ def test_the_kept_table_says_what_a_plan_rests_on(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_kept_table_is_of_this_book_and_complete() -> None:
-    """When this fails: python benches/laws.py --keep."""
-    table: dict[str, dict[str, list[str]]] = {}
-    for program, circumstances, laws in decided.decide():
-        table.setdefault(program, {})[circumstances] = list(laws)
-    assert decided.read() == table
+def test_the_kept_table_is_of_this_book() -> None:
+    """When this fails: eqfuse bench laws --keep."""
+    table = decided.read()
+    assert table is not None
+    for program, circumstances, laws in islice(decided.decide(), 40):
+        assert table[program][circumstances] == list(laws)

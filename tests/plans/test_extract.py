@@ -15,6 +15,7 @@ from eqfuse.meaning import evaluate
 from eqfuse.plan import Price
 from eqfuse.testing.random_graphs import random_graph, run_plan, scrambled
 from eqfuse.trace import spec, trace
+from tests.some import some
 
 GREEDY = [name for name in EXTRACTORS if name.startswith("greedy")]
 
@@ -28,7 +29,7 @@ def agree(plan, graph, arrays):
         np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", some(range(40), 2))
 def test_every_program_extracted_under_scrambled_prices_equals_the_evaluator(seed):
     rng = np.random.default_rng(seed)
     graph, arrays = random_graph(rng)
