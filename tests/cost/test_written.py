@@ -38,7 +38,7 @@ def elementwise(plan: Plan) -> int:
     return sum(n.type.size for n in operators if row(n.op).role is Role.ELEMENTWISE)
 
 
-@pytest.mark.parametrize("shape", some(TALL, 2))
+@pytest.mark.parametrize("shape", some(TALL, 4))
 def test_a_scale_on_the_transposed_matrix_costs_more_than_one_on_the_vector(shape: tuple[int, int]):
     n, _ = shape
     on_vector = taken(lambda X, r: X.T @ r, shape, (n, 1)) + taken(lambda r: r * 2, (n, 1))

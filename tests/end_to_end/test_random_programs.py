@@ -53,7 +53,7 @@ def tolerance(program: RandomProgram, arguments: tuple, wanted: np.ndarray, exac
     return 8 * float(own) + 128 * float(np.finfo(coarsest).eps) * program.scale
 
 
-@pytest.mark.parametrize("part", some(range(8), 2))
+@pytest.mark.parametrize("part", some(range(8), 4))
 def test_random_programs_give_numpys_answer(part: int) -> None:
     @drawn_alike(part)
     @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))

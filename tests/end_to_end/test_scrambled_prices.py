@@ -55,7 +55,7 @@ def agree(function: Any, arguments: tuple, device: Device) -> None:
         np.testing.assert_allclose(g.astype(np.float64), w.astype(np.float64), rtol=0, atol=near)
 
 
-@pytest.mark.parametrize("seed", range(SCRAMBLES))
+@pytest.mark.parametrize("seed", some(range(SCRAMBLES), 3))
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_demo_program_means_the_same_under_any_prices(name: str, seed: int) -> None:
     function, arguments = EXAMPLES[name].build(np.float32)
