@@ -10,6 +10,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.benches.arms import choices, space_of
 from eqfuse.benches.measured import arguments
+from eqfuse.extract.near import NEAR
 from eqfuse.hardware import device
 from eqfuse.ir import Graph
 from eqfuse.meaning import evaluate
@@ -59,4 +60,5 @@ def test_the_plan_is_never_dearer_than_the_best_greedy_one_with_or_without_algeb
     for name in ("a100", "h200"):
         found = choices(space, device(name))
         joint = found.arm("joint").seconds
-        assert all(joint <= choice.seconds * (1 + 1e-9) for choice in found.by.values())
+        for arm, choice in found.by.items():  # the plan that is nearer to the program may be that much dearer
+            assert joint <= choice.seconds * (1 + (NEAR if "algebra" in arm or arm == "fusion-only" else 1e-9)), arm
