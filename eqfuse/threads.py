@@ -53,7 +53,7 @@ class Part:
 class Job:
     """The tiles of one kernel in one call. `work` is None once nobody may begin any more."""
 
-    __slots__ = ("begun", "context", "ended", "tiles", "work")
+    __slots__ = ("__weakref__", "begun", "context", "ended", "tiles", "work")
 
     def __init__(self, work: Tiles, count: int) -> None:
         self.work: Tiles | None = work
@@ -183,7 +183,7 @@ class OneBlasThread:
     """
 
     def __init__(self) -> None:
-        self.jobs: set[Job] = set()
+        self.jobs: weakref.WeakSet[Job] = weakref.WeakSet()  # one whose call an interrupt ended goes by itself
         self.before: dict[object, tuple[Any, int]] = {}
 
     def hold(self, job: Job) -> None:
