@@ -21,7 +21,7 @@ from eqfuse.benches.timing import machine, medians, with_temporaries
 from eqfuse.demo_programs import Build, convolution, layer_norm, options, softmax, transformer
 from eqfuse.memory import arenas, results
 from eqfuse.pytree import flatten
-from eqfuse.threads import pool, scratch
+from eqfuse.threads import scratch
 
 SLACK, CALL = 1.05, 20e-6  # how much slower than plain NumPy a program may be, and what one call may cost beside that
 NOISE = 256 << 10  # bytes of Python objects that tracemalloc sees beside arrays
@@ -181,8 +181,7 @@ def _forget() -> None:
     """Drop the memory that earlier programs left behind for later ones, so that all of a call's memory is seen."""
     arenas.forget()
     results.forget()
-    scratch.memory = None
-    pool.forget()
+    scratch.kept.clear()
 
 
 def _error(result: Any, exact: list[np.ndarray]) -> float:

@@ -40,7 +40,7 @@ class Program:
     """A compiled program. `program(*args)` takes and returns what the traced function does.
 
     `peak_bytes` is the most memory that one call holds beside its arguments, its results and the program's constants:
-    the arena, the scratch memory that threads keep, and what NumPy's routines allocate on the way. Workspaces inside
+    the arena, the scratch memory of its threads, and what NumPy's routines allocate on the way. Workspaces inside
     C libraries (LAPACK, BLAS, sorting) and Python's own objects are not counted.
     """
 

@@ -1,4 +1,4 @@
-"""The threads that run a kernel's tiles, and the scratch memory each of them keeps.
+"""The threads that run a kernel's tiles, and the scratch memory that they use.
 
 In: a function that works through tiles, and how many there are. Out: nothing; all tiles are done on return.
 Workers are started at first use. While they multiply matrices, BLAS is held to one thread each.
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import _thread
 import os
-import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Container, Iterator
@@ -29,7 +28,8 @@ from eqfuse.errors import EqfuseError
 
 Tiles = Callable[[Iterator[int]], None]
 
-KEPT_BYTES = 16 << 20  # a thread keeps scratch memory up to this size for its next kernel
+CORES = os.cpu_count() or 1
+KEPT_BYTES = 16 << 20  # scratch memory up to this size is kept for the next kernel
 PATIENCE = 0.1  # seconds after which a caller looks whether the workers that it waits for are alive
 
 
@@ -211,15 +211,19 @@ def blas_libraries() -> list[Any]:
     return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
-class Scratch(threading.local):
-    """Memory that a thread uses inside a tile; its contents mean nothing between kernels."""
+class Scratch:
+    """Memory that threads use inside a tile, lent to one at a time; its contents mean nothing between kernels.
+
+    The largest kept is lent first, so that what is kept is as much as the most threads of any kernel hold at once,
+    whichever workers they are. Blocks are kept by size and identity, and every step on `kept` is atomic.
+    """
 
     def __init__(self) -> None:
-        self.memory: np.ndarray | None = None  # None too while a kernel uses it
+        self.kept: dict[tuple[int, int], np.ndarray] = {}
 
     def take(self, nbytes: int) -> np.ndarray:
         """At least `nbytes` bytes, aligned to a cache line."""
-        memory, self.memory = self.memory, None
+        memory = self._largest()
         if memory is None or memory.size < nbytes:
             memory = None  # else the old and the new would lie side by side
             memory = np.empty(nbytes + 64, np.uint8)
@@ -227,9 +231,13 @@ class Scratch(threading.local):
         return memory
 
     def give(self, memory: np.ndarray) -> None:
-        """Keep `memory` for the thread's next kernel."""
-        if memory.size <= KEPT_BYTES:
-            self.memory = memory
+        """Keep `memory` for another kernel, unless as many are kept as threads can run at once."""
+        if memory.size <= KEPT_BYTES and len(self.kept) < CORES:
+            self.kept[memory.size, id(memory)] = memory
+
+    def _largest(self) -> np.ndarray | None:
+        found = (self.kept.pop(key, None) for key in sorted(self.kept, reverse=True))
+        return next((memory for memory in found if memory is not None), None)
 
 
 one_blas_thread = OneBlasThread()

@@ -1,6 +1,6 @@
 """Scratch memory of one stage's tiles: which values share an array, and the lines that make the arrays.
 
-In: shapes of tiles. Out: names, and lines of a kernel. Each thread keeps its scratch memory from one call to the next.
+In: shapes of tiles. Out: names, and lines of a kernel. Scratch memory is kept from one call to the next.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One stage of a tiled kernel: the elementwise work, row reductions and products of a graph, on one tile after another.
 
 In: a graph with views on leaves only, its `Panel` and `Cut`. Out: lines in a `Source`.
-Each thread keeps a few scratch arrays in its cache; a result goes into the memory of an operand that dies there, and
+Each thread has a few scratch arrays in its cache; a result goes into the memory of an operand that dies there, and
 from some point on into the output itself.
 """
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from eqfuse.memory import arenas
 from eqfuse.runtime import Program
-from eqfuse.threads import pool, scratch
+from eqfuse.threads import scratch
 
 
 def call_bytes(program: Program, arrays: Sequence[Any]) -> int:
@@ -24,9 +24,7 @@ def call_bytes(program: Program, arrays: Sequence[Any]) -> int:
     program.run(arrays)
     arenas.forget()
     program._ready.clear()
-    scratch.memory = None
-    pool.forget()
-    pool.share(_idle, 64, program.plan.device.threads, False)  # new threads, without scratch memory
+    scratch.kept.clear()
     gc.collect()
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
@@ -35,8 +33,3 @@ def call_bytes(program: Program, arrays: Sequence[Any]) -> int:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return peak - before
-
-
-def _idle(tiles: Iterator[int]) -> None:
-    for _ in tiles:
-        pass

@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.threads import pool
+from eqfuse import threads
+from eqfuse.memory import Needs, outside_bytes
+from eqfuse.threads import Scratch, pool
 from tests.kernels.test_numpy_panels import TINY
 from tests.runtime import disturbances
 
@@ -36,6 +38,22 @@ def test_disturbed_calls_are_followed_by_right_ones():
 @pytest.mark.parametrize("seed", [1, 2])
 def test_calls_disturbed_at_500_random_moments_are_followed_by_right_ones(seed):
     disturbed(seed, 500)
+
+
+def test_scratch_memory_is_kept_as_programs_count_it_whichever_threads_use_it(monkeypatch):
+    monkeypatch.setattr(threads, "CORES", 8)
+    rng, scratch, kernels = np.random.default_rng(0), Scratch(), []
+    for _ in range(300):
+        kernels.append(Needs(scratch=int(rng.integers(1, 50_000)), threads=int(rng.integers(1, 9))))
+        held: list[np.ndarray] = []
+        for _ in range(kernels[-1].threads):
+            if held and rng.random() < 0.3:  # this thread is done before another begins
+                scratch.give(held.pop(rng.integers(len(held))))
+            held.append(scratch.take(kernels[-1].scratch))
+        for i in rng.permutation(len(held)):
+            scratch.give(held[i])
+        spare = 64 * len(scratch.kept)
+        assert sum(memory.nbytes for memory in scratch.kept.values()) <= outside_bytes(kernels) + spare
 
 
 def on_two_threads(here: Any, there: Any) -> None:
