@@ -34,14 +34,22 @@ Table = Mapping[str, Sequence[str]]  # program and circumstances: laws
 def decide() -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """(program, circumstances, the laws its plan rests on), computed anew."""
     for name, graph in programs().items():
-        for numerics in NUMERICS:
-            laws = admitted(select("all"), numerics)
-            space = saturate(graph, laws=list(laws), numerics=numerics)
-            for target in DEVICES:
-                rests = rests_on(extract(space, target=device(target)), laws, SECONDS)
-                if rests.doubt:
-                    raise RuntimeError(f"{name} on {target}: {rests.doubt}")
-                yield name, f"{target}, {numerics}", rests.laws
+        for circumstances, laws in deciding(graph).items():
+            yield name, circumstances, laws
+
+
+def deciding(graph: Graph) -> dict[str, tuple[str, ...]]:
+    """The laws that the plans of `graph` rest on, by circumstances."""
+    found = {}
+    for numerics in NUMERICS:
+        laws = admitted(select("all"), numerics)
+        space = saturate(graph, laws=list(laws), numerics=numerics)
+        for target in DEVICES:
+            rests = rests_on(extract(space, target=device(target)), laws, SECONDS)
+            if rests.doubt:
+                raise RuntimeError(f"on {target}: {rests.doubt}")
+            found[f"{target}, {numerics}"] = rests.laws
+    return found
 
 
 def programs() -> dict[str, Graph]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from eqfuse import decided, lawbook
-from eqfuse.hardware import device
-from eqfuse.rewrites import admitted, book, select
-from eqfuse.why import rests_on
+from eqfuse.demo_programs import small
+from eqfuse.rewrites import book
+from eqfuse.testing.suite import GRAPHS
+
+QUICK = ["G7", "G19", "G25 constants"]
+OTHERS = [name for name in [*GRAPHS, *(example.name for example in small())] if name not in QUICK]
 
 
 @pytest.fixture
@@ -48,30 +50,21 @@ def test_the_table_of_laws_has_the_counts_and_says_when_there_are_none(
 
 
 def test_the_kept_table_is_about_laws_and_the_benchmark_programs() -> None:
-    table = decided.read()
-    if table is None:
-        pytest.skip("the book has changed since: run python benches/laws.py --keep")
+    table = kept_table()
     names = {law.name for law in book()}
+    circumstances = {f"{target}, {numerics}" for target in decided.DEVICES for numerics in decided.NUMERICS}
     assert set(table) == set(decided.programs())
+    assert all(set(found) == circumstances for found in table.values())
     assert {law for found in table.values() for laws in found.values() for law in laws} <= names
 
 
-@pytest.mark.parametrize("name", ["G7", "G19", "G25 constants"])
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
 def test_the_kept_table_says_what_a_plan_rests_on(name: str) -> None:
-    table = decided.read()
-    if table is None:
-        pytest.skip("the book has changed since: run python benches/laws.py --keep")
-    laws = admitted(select("all"), "reassociate")
-    space = decided.saturate(decided.programs()[name], laws=list(laws))
-    for target in decided.DEVICES:
-        found = rests_on(decided.extract(space, target=device(target)), laws, seconds=60)
-        assert list(found.laws) == table[name][f"{target}, reassociate"]
+    found = decided.deciding(decided.programs()[name])
+    assert kept_table()[name] == {circumstances: list(laws) for circumstances, laws in found.items()}
 
 
-@pytest.mark.slow
-def test_the_kept_table_is_of_this_book() -> None:
-    """When this fails: eqfuse bench laws --keep."""
+def kept_table() -> dict[str, dict[str, list[str]]]:
     table = decided.read()
-    assert table is not None
-    for program, circumstances, laws in islice(decided.decide(), 40):
-        assert table[program][circumstances] == list(laws)
+    assert table is not None, "the book has changed since the table was kept: eqfuse bench laws --keep"
+    return table
