@@ -14,7 +14,7 @@ from eqfuse.arithmetic import KINDS, function
 from eqfuse.errors import TraceError, UnsupportedOp, user_place
 from eqfuse.ir import Node
 from eqfuse.ndarray import Operators
-from eqfuse.tracer import current
+from eqfuse.tracing import current
 
 
 class Number(Operators):
@@ -34,11 +34,7 @@ class Number(Operators):
     @property
     def place(self) -> int:
         """Where its value is, in the arithmetic of this trace."""
-        if self._trace is not current():
-            raise TraceError(
-                f"a traced {self.tensor_type} is used outside the call that made it: it leaked through a global, a "
-                "closure or an attribute. Return it from the traced function instead"
-            )
+        self._trace.require(self)
         return self._place
 
     @property

@@ -22,7 +22,8 @@ from eqfuse.frontends.numpy_random import GENERATORS
 from eqfuse.frontends.stand_ins import original, reached_from
 from eqfuse.number import Number
 from eqfuse.reach import attributes
-from eqfuse.tracer import Trace, Tracer
+from eqfuse.tracer import Tracer
+from eqfuse.tracing import Trace
 
 T = TypeVar("T")
 Items = Mapping[Any, Any]

@@ -52,7 +52,8 @@ from eqfuse.outside import Outside, leaving_alone
 from eqfuse.pytree import LEAF, SCALAR, Static, Structure, flatten, paths, unflatten
 from eqfuse.strides import Strides, strides_of
 from eqfuse.symbolic import SymbolicSpec, symbolic_shape
-from eqfuse.tracer import Trace, Tracer, argument
+from eqfuse.tracer import Tracer, argument
+from eqfuse.tracing import Trace
 
 
 class Spec:

@@ -6,11 +6,7 @@ In: operators, methods, ufuncs and array functions called on it. Out: graph node
 from __future__ import annotations
 
 import builtins
-import gc
-import threading
-import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -20,10 +16,9 @@ from eqfuse.errors import DtypeError, ShapeError, TraceError, UnsupportedOp, use
 from eqfuse.frontends import tidy
 from eqfuse.ir import Node, Shape, TensorType, const
 from eqfuse.known import known
-from eqfuse.ndarray import NdarrayFace, Operators, lazy
+from eqfuse.ndarray import NdarrayFace, lazy
 from eqfuse.ops import row
 from eqfuse.ops.elementwise import broadcast_shapes
-from eqfuse.recorder import Recorder
 from eqfuse.storage import Access, Storage, taken
 from eqfuse.strides import (
     IN_ORDER,
@@ -37,60 +32,7 @@ from eqfuse.strides import (
     runs_in_order,
     view_of,
 )
-
-MAX_NODES = 100_000
-_state = threading.local()
-
-
-class Trace:
-    """One run of a user's function on tracers. Tracers live only while it is the innermost `with` of their thread."""
-
-    def __init__(self) -> None:
-        self.made: list[weakref.ref[Operators]] = []  # all traced arrays and numbers
-        self.written: set[int] = set()  # arguments changed in place
-        self.layouts: set[int] = set()  # arguments whose layout in memory the trace relies on
-        self.known: dict[Node, np.ndarray | None] = {}
-        self.draws: list[tuple[Node | None, Any]] = []  # inputs that a call fills with random numbers, and how
-        self.numbers = Recorder()
-
-    def enter(self, made: Operators) -> None:
-        """One traced array or number more."""
-        self.made.append(weakref.ref(made))
-        if len(self.made) > MAX_NODES:
-            raise TraceError(
-                f"the function makes more than {MAX_NODES} operations: a Python loop over elements is unrolled when it "
-                "is traced. Replace the loop by array operations"
-            )
-
-    def __enter__(self) -> Trace:
-        self._outer = getattr(_state, "trace", None)
-        _state.trace = self
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        _state.trace = self._outer
-
-    def leaked(self) -> Any:
-        """A traced array or number that somebody still holds, or None."""
-        if all(made() is None for made in self.made):
-            return None
-        gc.collect()  # of those that hold each other nobody may hold one
-        return next((t for made in self.made if (t := made()) is not None), None)
-
-
-@contextmanager
-def untraced() -> Iterator[None]:
-    """As if nothing were traced in this thread."""
-    trace, _state.trace = current(), None
-    try:
-        yield
-    finally:
-        _state.trace = trace
-
-
-def current() -> Trace | None:
-    """The innermost trace of this thread."""
-    return getattr(_state, "trace", None)
+from eqfuse.tracing import current
 
 
 class Tracer(NdarrayFace):
@@ -111,11 +53,7 @@ class Tracer(NdarrayFace):
     @property
     def node(self) -> Node:
         """The graph node of this array's present value."""
-        if self._trace is not current():
-            raise TraceError(
-                f"a traced {self._type} is used outside the call that made it: it leaked through a global, a "
-                "closure or an attribute. Return it from the traced function instead"
-            )
+        self._trace.require(self)
         if self._version != self._storage.version:
             self._rely_on_order()
             self._node, self._version = None, self._storage.version

@@ -16,7 +16,8 @@ import numpy as np
 from eqfuse.errors import TraceError
 from eqfuse.frontends.dispatch import call_function, call_ufunc
 from eqfuse.frontends.promotion import OURS, holds_tracer, lift
-from eqfuse.tracer import Tracer, current, lazy
+from eqfuse.tracer import Tracer, lazy
+from eqfuse.tracing import current
 
 REDUCED = (
     np.add, np.multiply, np.maximum, np.minimum, np.logical_and, np.logical_or, np.bitwise_and, np.bitwise_or,

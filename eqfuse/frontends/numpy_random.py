@@ -17,7 +17,8 @@ from eqfuse.frontends.promotion import lift
 from eqfuse.ir import TensorType, input_node
 from eqfuse.number import Number, is_number, kind_of
 from eqfuse.storage import Access
-from eqfuse.tracer import Tracer, current, lazy, wrap
+from eqfuse.tracer import Tracer, lazy, wrap
+from eqfuse.tracing import current
 
 GENERATORS = (np.random.Generator, np.random.RandomState)
 

@@ -21,7 +21,8 @@ from eqfuse.frontends.onnx_nodes import Loader
 from eqfuse.frontends.onnx_table import dtype_of
 from eqfuse.frontends.promotion import lift
 from eqfuse.ir import Fed, Graph, Node, input_node
-from eqfuse.tracer import Trace, Tracer, argument
+from eqfuse.tracer import Tracer, argument
+from eqfuse.tracing import Trace
 
 
 def from_onnx(model: Any, fixed: Mapping[str, Any] | None = None, /, **sizes: Any) -> Graph:

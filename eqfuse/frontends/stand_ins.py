@@ -32,7 +32,8 @@ from eqfuse.ir import const
 from eqfuse.reach import CACHED, Namespace, Reached, of_library, reach
 from eqfuse.storage import Access
 from eqfuse.strides import IN_ORDER, Lies, in_columns, strides_of
-from eqfuse.tracer import Tracer, current, untraced, wrap
+from eqfuse.tracer import Tracer, wrap
+from eqfuse.tracing import current, untraced
 
 # ---- arrays made from nothing
 

@@ -14,7 +14,7 @@ from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.ir import parse
 from eqfuse.meaning import evaluate, meaning
 from eqfuse.trace import spec, trace
-from eqfuse.tracer import MAX_NODES
+from eqfuse.tracing import MAX_NODES
 from tests.frontends.agreement import agrees, sample
 
 X = sample((3, 4), "float32")

@@ -111,39 +111,44 @@ def conv_transpose(d: Draw) -> Made | None:
 # ---- pooling
 
 
-@row("MaxPool", rounding=EXACT, finite=True, judge="onnxruntime")  # the indices of the reference count one image
-def max_pool(d: Draw) -> Made | None:
+def pooling(d: Draw, dilated: int, ceiling: int) -> tuple[Value, Options] | None:
+    """An image and options of a pooling operator that has dilations and ceil_mode since these opsets."""
     x = image(d)
-    found = window(d, x, d.opset >= 10, pooled=True)
+    found = window(d, x, d.opset >= dilated, pooled=True)
     if found is None:
         return None
     kernel, options = found
-    options |= d.optional(0.4, ceil_mode=d.integer(0, 1)) if d.opset >= 10 else {}
+    options |= d.optional(0.4, ceil_mode=d.integer(0, 1)) if d.opset >= ceiling else {}
+    return x, {"kernel_shape": kernel, **options}
+
+
+@row("MaxPool", rounding=EXACT, finite=True, judge="onnxruntime")  # the indices of the reference count one image
+def max_pool(d: Draw) -> Made | None:
+    found = pooling(d, dilated=10, ceiling=10)
+    if found is None:
+        return None
+    x, options = found
     outputs = d.of((1, 1, 2))
     options |= d.optional(0.3, storage_order=d.integer(0, 1))
-    return Made([x], {"kernel_shape": kernel, **options}, outputs)
+    return Made([x], options, outputs)
 
 
 @row("AveragePool", finite=True, judge="onnxruntime")  # the reference loses dilations
 def average_pool(d: Draw) -> Made | None:
-    x = image(d)
-    found = window(d, x, d.opset >= 19, pooled=True)
+    found = pooling(d, dilated=19, ceiling=10)
     if found is None:
         return None
-    kernel, options = found
-    options |= d.optional(0.4, ceil_mode=d.integer(0, 1)) if d.opset >= 10 else {}
-    return Made([x], {"kernel_shape": kernel, **options, **d.optional(count_include_pad=d.integer(0, 1))})
+    x, options = found
+    return Made([x], options | d.optional(count_include_pad=d.integer(0, 1)))
 
 
 @row("LpPool", finite=True, judge=lambda *_, ceil_mode=0, **__: "onnxruntime" if ceil_mode else None)
 def lp_pool(d: Draw) -> Made | None:
-    x = image(d)
-    found = window(d, x, d.opset >= 18, pooled=True)
+    found = pooling(d, dilated=18, ceiling=18)
     if found is None:
         return None
-    kernel, options = found
-    options |= d.optional(0.4, ceil_mode=d.integer(0, 1)) if d.opset >= 18 else {}
-    return Made([x], {"kernel_shape": kernel, **options, **d.optional(p=d.integer(1, 3))})
+    x, options = found
+    return Made([x], options | d.optional(p=d.integer(1, 3)))
 
 
 @row("GlobalAveragePool")
