@@ -189,10 +189,10 @@ class OneBlasThread:
     def hold(self, job: Job) -> None:
         self.jobs.add(job)
         for library in blas_libraries():
-            count = library.num_threads
-            if count > 1:
-                self.before[object()] = library, count
-                library.set_num_threads(1)
+            count, key = library.num_threads, object()
+            while count > 1 and key not in self.before:  # nor is it where another call has just released the library
+                self.before[key] = library, count
+                set_blas_threads(library, 1)
 
     def release(self) -> None:
         """Give BLAS its threads back, unless a job is still open."""
@@ -201,14 +201,20 @@ class OneBlasThread:
                 self.jobs.discard(job)
         if not self.jobs:
             for key, (library, count) in [*self.before.items()]:
-                library.set_num_threads(count)
+                set_blas_threads(library, count)
                 self.before.pop(key, None)
+                set_blas_threads(library, count)  # if it was held anew meanwhile, whoever did so finds no `key` any more
 
 
 @cache
 def blas_libraries() -> list[Any]:
     """threadpoolctl's controllers of the BLAS libraries loaded here (finding them takes milliseconds)."""
     return ThreadpoolController().select(user_api="blas").lib_controllers
+
+
+def set_blas_threads(library: Any, count: int) -> None:
+    """From whichever thread: since 3.8 threadpoolctl itself obeys the first one that asks, and no other."""
+    getattr(library, "_real_set_num_threads", library.set_num_threads)(count)
 
 
 class Scratch:

@@ -16,7 +16,7 @@ import pytest
 import eqfuse as ef
 from eqfuse import threads
 from eqfuse.memory import Needs, outside_bytes
-from eqfuse.threads import Scratch, pool
+from eqfuse.threads import Scratch, blas_libraries, pool
 from tests.kernels.test_numpy_panels import TINY
 from tests.runtime import disturbances
 
@@ -38,6 +38,23 @@ def test_disturbed_calls_are_followed_by_right_ones():
 @pytest.mark.parametrize("seed", [1, 2])
 def test_calls_disturbed_at_500_random_moments_are_followed_by_right_ones(seed):
     disturbed(seed, 500)
+
+
+def test_matrices_multiply_on_one_thread_of_blas_whichever_thread_calls() -> None:
+    libraries = blas_libraries()
+    before = [library.num_threads for library in libraries]
+    for library, count in zip(libraries, before, strict=True):
+        library.set_num_threads(count)  # threadpoolctl now obeys this thread alone
+    met: list[list[int]] = []
+
+    def work(tiles: Iterator[int]) -> None:
+        met.extend([library.num_threads for library in libraries] for _ in tiles)
+
+    caller = threading.Thread(target=pool.share, args=(work, 4, 2, True))
+    caller.start()
+    caller.join(PATIENCE)
+    assert met == [[1] * len(libraries)] * 4
+    assert [library.num_threads for library in libraries] == before
 
 
 def test_scratch_memory_is_kept_as_programs_count_it_whichever_threads_use_it(monkeypatch):
