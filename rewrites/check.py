@@ -155,8 +155,8 @@ def without_guard(law: Law, index: int) -> Law:
 
 
 def _cases(law: Law, cases: int, rng: random.Random, tally: _Tally) -> Iterator[Case | None]:
-    """What is drawn until there are `cases`, then until a quarter as many have each rank, and float16; None: it did
-    not fit."""
+    """What is drawn until there are `cases`, then until a quarter as many have each rank, and as many float16; None: it
+    did not fit."""
     for _ in range(TRIES):
         if tally.cases == cases:
             break
@@ -165,7 +165,7 @@ def _cases(law: Law, cases: int, rng: random.Random, tally: _Tally) -> Iterator[
         return
     for rank in range(RANKS):
         yield from _more(lambda: _of_rank(law, rng, rank), lambda: tally.reach.ranks.get(rank, 0), cases // 4)  # noqa: B023
-    yield from _more(lambda: drawn(law, rng, dtype=FLOAT16), lambda: tally.halves, cases // 2)
+    yield from _more(lambda: drawn(law, rng, dtype=FLOAT16), lambda: tally.halves, cases)
 
 
 def _more(draw: Callable[[], Case | None], found: Callable[[], int], wanted: int) -> Iterator[Case | None]:
