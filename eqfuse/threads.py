@@ -203,7 +203,7 @@ class OneBlasThread:
             for key, (library, count) in [*self.before.items()]:
                 set_blas_threads(library, count)
                 self.before.pop(key, None)
-                set_blas_threads(library, count)  # if it was held anew meanwhile, whoever did so finds no `key` any more
+                set_blas_threads(library, count)  # whoever has held it meanwhile finds no `key` any more
 
 
 @cache
