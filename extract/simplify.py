@@ -34,13 +34,15 @@ PASS = (
     "over_quotient", "product_of_exp", "log_of_exp", "log_of_power",
     # constants meet: algebraic_simplifier.cc ((A*C1)*C2, (A+C1)+C2, A-C => A+(-C), A/C => A*(1/C))
     "subtract_known", "divide_by_known", "known_factors_meet", "known_divisors_meet", "known_terms_meet",
-    "known_factor_meets_divisor",
+    "known_factor_meets_divisor", "times_rounded_reciprocal", "rounded_factors_meet", "rounded_divisors_meet",
+    "rounded_factor_meets_divisor",
     # reductions: algebraic_simplifier.cc (HandleReduce: of one element, of a reduction)
     "sum_over_one", "max_over_one", "min_over_one", "prod_over_one", "sum_of_sum", "max_of_max", "min_of_min",
     "prod_of_prod",
     # scales into weights: ONNX Runtime's ConvMulFusion, ConvBNFusion, MatmulBNFusion; Inductor's binary_folding.py and
     # efficient_conv_bn_eval.py
-    "known_scale_of_shifted_conv", "channel_scale_into_conv", "known_scale_of_shifted_product",
+    "known_scale_of_shifted_conv", "known_divisor_of_shifted_conv", "channel_scale_into_conv",
+    "channel_divisor_into_conv", "known_scale_of_shifted_product", "known_divisor_of_shifted_product",
     "column_scale_through~", "known_shifts_of_conv_meet", "known_shifts_of_conv_meet_in_difference",
     "known_shifts_of_product_meet", "known_shifts_of_product_meet_in_difference",
     # products: algebraic_simplifier.cc (AssociativeReorderNestedDot, where it saves flops), Inductor's

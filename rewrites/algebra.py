@@ -12,9 +12,9 @@ import numpy as np
 from eqfuse.ir import Literal, TensorType
 from eqfuse.rewrites.constants import (
     alike,
-    normal_product,
-    normal_quotient,
-    normal_reciprocal,
+    exact_product,
+    exact_quotient,
+    exact_reciprocal,
 )
 from eqfuse.rewrites.law import (
     APPROXIMATE,
@@ -100,7 +100,7 @@ LAWS = [
     Law("times_reciprocal", x * (1.0 / y), x / y, exactness=REASSOCIATES),
     # common factors: fewer operations, never more
     # (a constant has many factors: pulling them out of constants would never end; and where a program takes x from a
-    # constant multiple of x, it may be splitting x into two halves, as Dekker and Veltkamp do)
+    # multiple of x, it may be splitting x into two halves, as Dekker and Veltkamp do)
     Law("factor_of_sum", x * y + x * z, x * (y + z), (varies(x, y),), REASSOCIATES),
     Law("known_factor_of_sum", x * y + x * z, x * (y + z), (varies(y, z),), REASSOCIATES),
     Law("factor_of_difference", x * y - x * z, x * (y - z), (varies(x, y),), REASSOCIATES),
@@ -109,8 +109,8 @@ LAWS = [
     Law("divisor_of_sum", x / z + y / z, (x + y) / z, (varies(x, y),), REASSOCIATES),
     Law("divisor_of_difference", x / z - y / z, (x - y) / z, (varies(x, y),), REASSOCIATES),
     Law("x_plus_multiple", x + x * y, x * (y + 1.0), (varies(x, y),), REASSOCIATES),
-    Law("x_minus_multiple", x - x * y, x * (1.0 - y), (varies(x, y),), REASSOCIATES),
-    Law("multiple_minus_x", x * y - x, x * (y - 1.0), (varies(x, y),), REASSOCIATES),
+    Law("x_minus_multiple", x - x * y, x * (1.0 - y), (varies(x, y),), APPROXIMATE),
+    Law("multiple_minus_x", x * y - x, x * (y - 1.0), (varies(x, y),), APPROXIMATE),
     Law("quotient_of_quotient", x / y / z, x / (y * z), exactness=APPROXIMATE),  # y z may underflow: 0/y/y
     # a(1 - w) + b w = a + (b - a) w, which cancels where b is small beside a
     Law("lerp", a * (1.0 - w) + b * w, a + (b - a) * w, exactness=APPROXIMATE, both=True),
@@ -122,13 +122,19 @@ LAWS = [
     Law("cancel_divisor", x / y * y, x, exactness=APPROXIMATE),
     Law("common_factor_of_quotient", x * y / (z * y), x / z, (varies(y),), APPROXIMATE),
     # constants meet
-    Law("known_factors_meet", x * a * b, x * (a * b), (known(a, b), normal_product(a, b)), REASSOCIATES),
-    Law("known_divisors_meet", x / a / b, x / (a * b), (known(a, b), normal_product(a, b)), REASSOCIATES),
+    Law("known_factors_meet", x * a * b, x * (a * b), (known(a, b), exact_product(a, b)), REASSOCIATES),
+    Law("known_divisors_meet", x / a / b, x / (a * b), (known(a, b), exact_product(a, b)), REASSOCIATES),
     Law("known_terms_meet", x + a + b, x + (a + b), (known(a, b), alike(a, b)), REASSOCIATES),
-    Law("known_dividends_meet", a / x * b, a * b / x, (known(a, b), normal_product(a, b)), REASSOCIATES),
-    Law("known_divisor_meets_dividend", a / (x * b), a / b / x, (known(a, b), normal_quotient(a, b)), REASSOCIATES),
-    Law("known_factor_meets_divisor", x * a / b, x * (a / b), (known(a, b), normal_quotient(a, b)), REASSOCIATES),
-    Law("divide_by_known", x / a, x * (1.0 / a), (known(a), normal_reciprocal(a)), REASSOCIATES),
+    Law("known_dividends_meet", a / x * b, a * b / x, (known(a, b), exact_product(a, b)), REASSOCIATES),
+    Law("known_divisor_meets_dividend", a / (x * b), a / b / x, (known(a, b), exact_quotient(a, b)), REASSOCIATES),
+    Law("known_factor_meets_divisor", x * a / b, x * (a / b), (known(a, b), exact_quotient(a, b)), REASSOCIATES),
+    Law("divide_by_known", x / a, x * (1.0 / a), (known(a), exact_reciprocal(a)), EXACT),
+    Law("rounded_factors_meet", x * a * b, x * (a * b), (known(a, b),), APPROXIMATE),
+    Law("rounded_divisors_meet", x / a / b, x / (a * b), (known(a, b),), APPROXIMATE),
+    Law("rounded_dividends_meet", a / x * b, a * b / x, (known(a, b),), APPROXIMATE),
+    Law("rounded_divisor_meets_dividend", a / (x * b), a / b / x, (known(a, b),), APPROXIMATE),
+    Law("rounded_factor_meets_divisor", x * a / b, x * (a / b), (known(a, b),), APPROXIMATE),
+    Law("times_rounded_reciprocal", x / a, x * (1.0 / a), (known(a),), APPROXIMATE),
     Law("subtract_known", x - a, x + -a, (known(a),), EXACT),
     Law("subtract_from_known", a - x, a + -x, (known(a),), EXACT),
 ]

@@ -14,11 +14,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from itertools import accumulate
+from operator import mul
+
+import numpy as np
 
 from eqfuse.dtypes import kind
 from eqfuse.ir import Literal, Node, node, topological
 from eqfuse.ops.approximation import safe_range
+from eqfuse.rewrites.constants import is_number_of
 from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, apply, guard, over_complex, over_float16, tensors
 
 x, y, z = tensors("x y z")
@@ -98,13 +103,26 @@ def _in_order(n: Node, terms: Terms, law: Law, known: set[Node], place: dict[Nod
     """The terms of `n` in the one order. Of many floating-point factors only numbers are moved, to the front, unless
     `law` lets products overflow; None where there are none, or where their products might leave the range."""
     limited = law.chain == ("multiply", "divide") and law.claims([n.dtype]) is REASSOCIATES and kind(n.dtype) in "fc"
-    if len(terms) <= IN_RANGE or not limited:
-        return sorted(terms, key=lambda t: (t[1], t[0] not in known, t[0].type.size, place[t[0]]))
     numbers = sorted((t for t in terms if _is_number(t[0])), key=lambda t: t[1])
+    if len(terms) <= IN_RANGE or not limited:
+        exact = not limited or _meet_exactly(n.dtype, [t for t in numbers if not t[1]])
+        order = sorted(terms, key=lambda t: (t[1], t[0] not in known, t[0].type.size, place[t[0]]))
+        return order if exact else None
     least, largest = safe_range(n.dtype)
     exponents = [math.log2(_size(n)) * (-1 if inverse else 1) for n, inverse in numbers]
     within = all(math.log2(least) < e < math.log2(largest) for e in accumulate(reversed(exponents)))
-    return [*numbers, *(t for t in terms if not _is_number(t[0]))] if numbers and within else None
+    if not numbers or not within or not _meet_exactly(n.dtype, numbers):
+        return None
+    return [*numbers, *(t for t in terms if not _is_number(t[0]))]
+
+
+def _meet_exactly(dtype: np.dtype, numbers: Terms) -> bool:
+    """Is nothing rounded where these factors stand together?"""
+    if dtype.kind == "c":
+        return True
+    sizes = [Fraction(_size(n)) for n, _ in numbers]
+    factors = [1 / size if inverse else size for size, (_, inverse) in zip(sizes, numbers, strict=True)]
+    return all(is_number_of(dtype, product) for product in accumulate(factors, mul))
 
 
 def _is_number(n: Node) -> bool:

@@ -128,8 +128,9 @@ LAWS = [
     Law("common_right_factor_of_difference", y @ x - z @ x, (y - z) @ x, exactness=REASSOCIATES),
     # n factors have n² / 2 products of neighbours, so both ways come to an end
     Law("associate_products", (x @ y) @ z, x @ (y @ z), exactness=REASSOCIATES, both=True),
-    Law("low_rank_update_on_right", x @ (w + u @ v), x @ w + (x @ u) @ v, (low_rank,), REASSOCIATES),
-    Law("low_rank_update_on_left", (w + u @ v) @ x, w @ x + u @ (v @ x), (low_rank,), REASSOCIATES),
+    # u @ v may cancel w
+    Law("low_rank_update_on_right", x @ (w + u @ v), x @ w + (x @ u) @ v, (low_rank,), APPROXIMATE),
+    Law("low_rank_update_on_left", (w + u @ v) @ x, w @ x + u @ (v @ x), (low_rank,), APPROXIMATE),
     Law("known_row_of_shifts_through", (x + g) @ w, x @ w + g.reshape(computed(_as_row, g)) @ w,
         (one_row, known(g, w)), APPROXIMATE),  # g may cancel x
     Law("known_shift_through", (x + b) @ w, x @ w + w.sum(-2, keepdims=True) * b,
@@ -164,6 +165,7 @@ LAWS = [
         REASSOCIATES),
     # behind a product only: applied to every sum, this makes as many values as there are subsets of its constants
     Law("known_scale_of_shifted_product", (x @ w + c) * r, (x @ w) * r + c * r, (known(c, r),), REASSOCIATES),
+    Law("known_divisor_of_shifted_product", (x @ w + c) / r, (x @ w) / r + c / r, (known(c, r),), REASSOCIATES),
     Law("negative_out_of_left", (-x) @ w, -(x @ w), exactness=REASSOCIATES),
     Law("negative_out_of_right", x @ (-w), -(x @ w), exactness=REASSOCIATES),
     # transposes
@@ -199,6 +201,7 @@ LAWS = over_float16(
     "common_right_factor_of_difference", "associate_products", "low_rank_update_on_right", "low_rank_update_on_left",
     "weighted_sum_of_product", "row_scale_through", "row_divisor_through", "column_scale_through",
     "column_divisor_through", "diagonal_into_right", "diagonal_into_left", "known_scale_of_shifted_product",
+    "known_divisor_of_shifted_product",
     "sum_over_rows", "sum_over_columns", "sum_of_product",
 )  # fmt: skip
 

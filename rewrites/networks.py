@@ -273,6 +273,9 @@ LAWS = [
     # scales and shifts
     Law("channel_scale_into_conv", conv(x, w) * s, conv(x, w * s.reshape(computed(_output_weights, s, w))),
         (known(w, s),), REASSOCIATES),
+    Law("channel_divisor_into_conv", conv(x, w) / s, conv(x, w / s.reshape(computed(_output_weights, s, w))),
+        (known(w, s),), REASSOCIATES),
+    Law("known_divisor_of_shifted_conv", (conv(x, w) + c) / s, conv(x, w) / s + c / s, (known(c, s),), REASSOCIATES),
     Law("known_scale_of_shifted_conv", (conv(x, w) + c) * s, conv(x, w) * s + c * s, (known(c, s),), REASSOCIATES),
     Law("input_scale_into_conv", conv(x * s, w), conv(x, w * s.reshape(computed(_input_weights, s, x))),
         (known(w, s), unpadded), REASSOCIATES),  # 0 * inf is NaN
@@ -352,7 +355,8 @@ LAWS = [
 
 # scaled elsewhere, or filtered twice at once, a sum may leave the range of float16
 LAWS = over_float16(
-    LAWS, "channel_scale_into_conv", "known_scale_of_shifted_conv", "input_scale_into_conv",
+    LAWS, "channel_scale_into_conv", "channel_divisor_into_conv", "known_scale_of_shifted_conv",
+    "known_divisor_of_shifted_conv", "input_scale_into_conv",
     "scale_of_images_out_of_conv", "scale_of_filters_out_of_conv", "pointwise_after_conv", "pointwise_before_conv",
     "scale_out_of_window_sum", "divisor_out_of_window_sum", "window_sum_twice", "conv_by_one_number",
     *(f"{kind}_of_{what}" for kind in ("sum", "difference")

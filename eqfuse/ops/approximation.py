@@ -56,12 +56,13 @@ Args = Sequence[Approximation]
 def safe_range(dtype: np.dtype) -> tuple[float, float]:
     """The magnitudes of which something is promised; a smaller one counts as an error as large as the least.
 
-    A product of two numbers within it neither overflows nor underflows. Of float16 it is the whole range.
+    Products of two numbers within it, and sums of 2^27 such products, neither overflow nor underflow. Of float16 it is
+    the whole range.
     """
     if dtype in (np.float64, np.complex128):
-        return 2.0**-500, 2.0**500
+        return 2.0**-480, 2.0**480
     if dtype in (np.float32, np.complex64, BFLOAT16):
-        return 2.0**-60, 2.0**60
+        return 2.0**-50, 2.0**50
     return 0.0, float(ml_dtypes.finfo(dtype).max)
 
 

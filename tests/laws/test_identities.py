@@ -145,8 +145,6 @@ REASSOCIATE: dict[str, Row] = {
     "sin asin tanh x = tanh x": (lambda x: np.sin(np.arcsin(np.tanh(x))), np.tanh, [X]),
     "max of log of exp": (lambda x: np.log1p(np.exp(x)).max(-1), lambda x: np.log1p(np.exp(x).max(-1)), [X]),
     "x y + x z = x (y + z)": (lambda x, y, z: x * y + x * z, lambda x, y, z: x * (y + z), [X, Y, X]),
-    "x - x y = x (1 - y)": (lambda x, y: x - x * y, lambda x, y: x * (1 - y), [X, Y]),
-    "x y - x = x (y - 1)": (lambda x, y: x * y - x, lambda x, y: x * (y - 1), [X, Y]),
     "x / (y / z) = x z / y": (lambda x, y, z: x / (y / z), lambda x, y, z: x * z / y, [X, Y, X]),
     "1 / (1 / x) = x": (lambda x: 1 / (1 / x), lambda x: x + 0.0, [X]),
     "1 / (x / y) = y / x": (lambda x, y: 1 / (x / y), lambda x, y: y / x, [X, Y]),
@@ -244,7 +242,7 @@ REASSOCIATE: dict[str, Row] = {
     "softplus without overflow": (lambda x: relu(x) + np.log1p(np.exp(-np.abs(x))), softplus, [X]),
 }  # fmt: skip
 
-# equal where nothing overflows, cancels or leaves a function's domain
+# equal where nothing overflows, cancels, leaves a function's domain or rests on a rounding
 APPROXIMATE: dict[str, Row] = {
     "x^a x^b = x^(a + b) above 0": (
         lambda x: (np.abs(x) + 1) ** 1.25 * (np.abs(x) + 1) ** 1.25, lambda x: (np.abs(x) + 1) ** 2.5, [X]),
@@ -255,6 +253,9 @@ APPROXIMATE: dict[str, Row] = {
     "cos(x + y)": (
         lambda x, y: np.cos(x) * np.cos(y) - np.sin(x) * np.sin(y), lambda x, y: np.cos(x + y), [X, Y]),
     "shift out of a sum": (lambda x, r: (x + r).sum(-1), lambda x, r: x.sum(-1) + r.reshape(4) * 6, [X, R]),
+    "x - x y = x (1 - y)": (lambda x, y: x - x * y, lambda x, y: x * (1 - y), [X, Y]),
+    "x y - x = x (y - 1)": (lambda x, y: x * y - x, lambda x, y: x * (y - 1), [X, Y]),
+    "x / 3 = x (1/3)": (lambda x: x / 3, lambda x: x * np.float32(1 / 3), [X]),
     "mean of an affine map": (lambda x: (x * 3 + 2).mean(-1), lambda x: x.mean(-1) * 3 + 2, [X]),
     "ONNX LogSoftmax": (
         lambda x: x - (top(x) + np.log(total(np.exp(x - top(x))))), log_softmax, [X]),

@@ -74,6 +74,10 @@ def test_what_rounding_takes_from_a_sum_or_product_is_kept(dtype: Any) -> None:
     same_bits(lambda a: split(a, FACTORS[dtype])[0], a)
     same_bits(lambda a: split(a, FACTORS[dtype])[1], a)
     same_bits(lambda a, b: two_product(a, b, FACTORS[dtype]), a, b)
+    for factor in (FACTORS[dtype], np.full(1, FACTORS[dtype], dtype), float(FACTORS[dtype])):
+        same_bits(lambda a, factor: split(a, factor)[0], a, factor)
+        same_bits(two_product, a, b, factor)
+        same_bits(lambda a, f: (a * f) + (a - (a * f)), a, factor)
 
 
 @pytest.mark.parametrize("dtype", FACTORS)
@@ -94,6 +98,38 @@ def test_rounding_by_a_large_number_rounds(dtype: Any) -> None:
     same_bits(lambda x: (x.reshape(-1, 20) @ w + c) - c, x)
     per_column = np.full(20, c)
     same_bits(lambda x: (x.reshape(-1, 20) @ w + per_column) - per_column, x)
+
+
+QUOTIENTS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "x / a": lambda x, a, b: x / a, "x * a / b": lambda x, a, b: x * a / b, "x / a * b": lambda x, a, b: x / a * b,
+    "x / a / b": lambda x, a, b: x / a / b, "a / (x / b)": lambda x, a, b: a / (x / b),
+    "x * a * (1 / 8)": lambda x, a, b: x * a * 0.125, "(x - a) / a": lambda x, a, b: (x - a) / a,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", QUOTIENTS)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int32, np.int64])
+def test_what_is_whole_by_a_division_stays_whole(dtype: Any, name: str) -> None:
+    """Programs count, compare and take roots with that: (x / 49).astype(int), x / 49 >= 1, sqrt(x / 49 - 1)."""
+    rng = np.random.default_rng(0)
+    for a, b in rng.integers(2, 60, (3, 2)).tolist():
+        x = (np.arange(1, 31) * a * b % 2048).astype(dtype)
+        got = ef.compile(lambda x, a=a, b=b: QUOTIENTS[name](x, a, b), x, target="numpy")(x)
+        with np.errstate(all="ignore"):
+            wanted = QUOTIENTS[name](x, a, b)
+        whole = np.isfinite(wanted) & (wanted == np.rint(wanted))
+        np.testing.assert_array_equal(got[whole], wanted[whole])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_constants_do_not_wander_where_a_program_leads_back_to_them(dtype: Any) -> None:
+    def tricks(x: Any) -> Any:
+        return x * 3 / 3 - x, x / 3 * 3 - x, x * 3 / 7 * 7 / 3, x * 0.1 * 10 / 3 * 3, x.round(2), x.round(1)
+
+    x = (np.arange(500) / 4).astype(dtype)
+    got, wanted = ef.compile(tricks, x, target="numpy")(x), tricks(x)
+    for g, w in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(g, w, rtol=4 * float(np.finfo(dtype).eps), atol=4 * float(np.finfo(dtype).eps) * 125)
 
 
 def test_a_sum_cancels_only_where_numpy_does() -> None:
