@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.engine import Engine
 from eqfuse.errors import EqfuseError
 from eqfuse.garbage import uncollected
 
@@ -56,3 +59,35 @@ def test_of_several_threads_the_last_one_lets_them_go_on() -> None:
     leave.set()
     other.join()
     assert gc.isenabled()
+
+
+def step(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(0) * 2 / 8)
+    for _ in range(6):
+        e = np.cumsum(e, axis=0) * 0.5 + x
+    return e / e.sum(0) @ np.ones((4, 4))
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"numerics": "strict"}, {"numerics": "approximate"}, {"memory_limit": 1 << 20}, {"verify": True},
+    *({"extractor": name} for name in ("unfused", "greedy-priority", "exact")), {"target": "cuda:a100"},
+], ids=str)  # fmt: skip
+def test_an_e_graph_goes_when_its_program_is_made(options: dict, tmp_path: Path) -> None:
+    """Not with the next collection, which may come in another thread: there egglog cannot drop it."""
+    alive: weakref.WeakSet[Engine] = weakref.WeakSet()
+    made = 0
+    before = Engine.__init__
+
+    def counted(self: Engine) -> None:
+        nonlocal made
+        made += 1
+        before(self)
+        alive.add(self)
+
+    gc.disable()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Engine, "__init__", counted)
+        patch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
+        graph = ef.trace(step, np.ones((6, 4)))
+        ef.compile(graph, budget=ef.Budget(seconds=2, nodes=1000), **options).explain()
+    assert made and not alive
