@@ -86,7 +86,7 @@ def saturated(graph: Graph, laws: Sequence[Law], numerics: str, budget: Budget |
         made = saturate_segment(piece, laws, Budget(left / (len(pieces) - at), budget.nodes, budget.rounds))
         left = max(0.0, left - made.seconds)
         frozen.append(made)
-    return Space(graph, tuple(frozen), tuple(uses), numerics == "strict")
+    return Space(graph, tuple(frozen), tuple(uses), numerics)
 
 
 def saturate_segment(graph: Graph, laws: Sequence[Law], budget: Budget) -> Segment:

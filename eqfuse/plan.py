@@ -52,8 +52,8 @@ class Plan:
     when the program is built; `setup` kernels depend on those alone and run once, then; `kernels` run at every call.
     A kernel of kind ``view`` moves no data: its one output shares the memory of its one read. `waists` are the values
     that pass between the segments into which the graph was cut (`segments.seams`). `bound`: seconds that no choice
-    among the extractor's candidates can beat by prediction, where that is known. Kernels of a `strict` plan round
-    after every operator, as NumPy does.
+    among the extractor's candidates can beat by prediction, where that is known. `numerics`: the class
+    that its laws are of; kernels of an "approximate" plan need not round what they do not store.
     """
 
     graph: Graph
@@ -66,7 +66,7 @@ class Plan:
     outputs: tuple[int, ...]
     waists: tuple[int, ...] = ()
     bound: float | None = None
-    strict: bool = False
+    numerics: str = "reassociate"
 
     @property
     def gap(self) -> float | None:

@@ -37,7 +37,7 @@ def write(plan: Plan) -> str:
             "outputs": plan.outputs,
             "waists": plan.waists,
             "bound": plan.bound,
-            "strict": plan.strict,
+            "numerics": plan.numerics,
             "bodies": [str(b) for b in bodies],
         }
     )
@@ -67,7 +67,7 @@ def read(text: str, graph: Graph) -> Plan:
             outputs=tuple(data["outputs"]),
             waists=tuple(data["waists"]),
             bound=None if data["bound"] is None else float(data["bound"]),
-            strict=bool(data["strict"]),
+            numerics=str(data["numerics"]),
         )
         _check(plan)
         return plan

@@ -92,7 +92,7 @@ class CudaProgram(Program):
     def source(self) -> str:
         """One CUDA text: the functions of all kernels in the order they run, library calls as comments."""
         parts, shown = [PRELUDE], set()
-        if self.plan.strict:
+        if self.plan.numerics == "strict":
             parts.insert(0, f"// strict: NVRTC is given {' '.join(STRICT)}\n")
         for i, (k, f) in enumerate(zip(self.plan.kernels, self._functions, strict=True)):
             ops = " ".join(n.op for n in k.body.operators)
@@ -177,7 +177,7 @@ class CudaProgram(Program):
                 for v in sorted(wanted & known.keys()):
                     fixed[v] = gpu.upload(known[v])
                 emitted = any(isinstance(f, CudaKernel) for f in self._functions)
-                module = gpu.module(self.source(), self.plan.strict) if emitted else None
+                module = gpu.module(self.source(), self.plan.numerics == "strict") if emitted else None
                 views = {k.writes[0] for k in self.plan.kernels if k.kind == "view"}
                 pairs = zip(self.plan.kernels, self._functions, strict=True)
                 steps = [_step(gpu, module, k, f, views) for k, f in pairs]
@@ -191,21 +191,21 @@ def _emit(plan: Plan) -> list[CudaKernel | CudaCalls | None]:
     made: dict[tuple[str, Graph], CudaKernel | CudaCalls | None] = {}
     for k in plan.kernels:
         if (k.kind, k.body) not in made:
-            made[k.kind, k.body] = _emit_one(k, plan.device, plan.strict)
+            made[k.kind, k.body] = _emit_one(k, plan.device, plan.numerics != "approximate")
     return [made[k.kind, k.body] for k in plan.kernels]
 
 
-def _emit_one(kernel: Kernel, device: Device, strict: bool) -> CudaKernel | CudaCalls | None:
+def _emit_one(kernel: Kernel, device: Device, rounds: bool = True) -> CudaKernel | CudaCalls | None:
     if kernel.kind == "view":
         return None
     if kernel.kind in EMITTED and (kernel.kind != "contract" or is_tiled(kernel.body, device)):
-        return emit_kernel(kernel, device, strict)
+        return emit_kernel(kernel, device, rounds)
     return emit_calls(kernel, device)
 
 
 def kernel_needs(kernel: Kernel, device: Device) -> Needs:
     """The memory of the device that `kernel` takes: its workspace. What CuPy's library calls allocate is not known."""
-    return Needs(held=_workspace_bytes(_emit_one(kernel, device, strict=False)))
+    return Needs(held=_workspace_bytes(_emit_one(kernel, device)))
 
 
 def _workspace_bytes(emitted: CudaKernel | CudaCalls | None) -> int:

@@ -27,7 +27,7 @@ from eqfuse.rewrites import Law, admitted, book
 from eqfuse.runtime import Program
 from eqfuse.signature_text import read_signature, write_signature
 
-FORMAT = 3
+FORMAT = 4
 SMALL_BYTES = 64  # constants up to this size are written into the graph's text
 DAMAGE = (
     zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueError, KeyError, TypeError, IndexError,

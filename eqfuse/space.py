@@ -77,13 +77,13 @@ _WORST_FIRST = ("seconds", "nodes", "rounds", "saturated")
 
 @dataclass(frozen=True)
 class Space:
-    """All distinct segments of `graph`, and where each is used. Kernels of `strict` ones round after every
-    operator, as NumPy does."""
+    """All distinct segments of `graph`, and where each is used. `numerics`: the class of the laws that made
+    them."""
 
     graph: Graph
     segments: tuple[Segment, ...]
     uses: tuple[Use, ...]
-    strict: bool = False
+    numerics: str = "reassociate"
 
     @property
     def n_nodes(self) -> int:

@@ -43,7 +43,7 @@ from eqfuse.segments import Use, canonical, slice_of
 from eqfuse.signature_text import read_signature, write_signature
 from eqfuse.space import EClass, ENode, Segment, Space
 
-FORMAT = 2
+FORMAT = 3
 DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, AssertionError, RecursionError)
 
 
@@ -87,7 +87,7 @@ def write(space: Space, device: Device) -> str:
     own = {
         "format": FORMAT,
         "device": device.name,
-        "strict": space.strict,
+        "numerics": space.numerics,
         "graph": str(space.graph),
         **write_signature(space.graph.signature),
         "segments": [_segment(s) for s in space.segments],
@@ -188,7 +188,7 @@ def read(text: str) -> Space:
         for s in range(len(classes))
     )
     uses = _read("the uses", lambda: _uses(own["uses"], graph, segments))
-    return Space(graph, segments, uses, _read("whether it is strict", lambda: bool(own["strict"])))
+    return Space(graph, segments, uses, _read("the numerics", lambda: str(own["numerics"])))
 
 
 def _read(what: str, make: Callable[[], Any]) -> Any:

@@ -66,7 +66,7 @@ def assemble(space: Space, covers: list[Cover], device: Device, proved: bool) ->
     return Plan(
         graph, device, tuple(types), tuple(value[n] for n in graph.inputs), tuple(constants), tuple(setup),
         tuple(kernels), tuple(value[o] for o in graph.outputs), tuple(value[n] for n in seams(graph, space.uses)),
-        _bound(space, covers), space.strict,
+        _bound(space, covers), space.numerics,
     )  # fmt: skip
 
 

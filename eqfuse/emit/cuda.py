@@ -47,8 +47,8 @@ class CudaKernel:
         return (*reads, *constants, *writes, *workspace)
 
 
-def emit_kernel(kernel: Kernel, device: Device, strict: bool = False) -> CudaKernel:
-    """The CUDA function that computes `kernel.body`; where `strict`, with 16-bit floats rounded after every operator.
+def emit_kernel(kernel: Kernel, device: Device, rounds: bool = True) -> CudaKernel:
+    """The CUDA function that computes `kernel.body`; where `rounds`, with 16-bit floats rounded after every operator.
     UnsupportedOp when the kind or an operator has no CUDA form."""
     if kernel.kind not in EMITTED:
         raise UnsupportedOp(
@@ -58,7 +58,7 @@ def emit_kernel(kernel: Kernel, device: Device, strict: bool = False) -> CudaKer
     name = f"{kernel.kind}_{hashlib.blake2b(str(kernel.body).encode(), digest_size=6).hexdigest()}"
     if all(o.type.size == 0 for o in kernel.body.outputs):
         return CudaKernel(name, "", (), (), (), ())
-    parameters = Parameters(kernel.body, strict)
+    parameters = Parameters(kernel.body, rounds)
     if kernel.kind == "contract":
         code = cuda_contract.emit(kernel.body, parameters, device)
     else:

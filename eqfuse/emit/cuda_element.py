@@ -27,11 +27,11 @@ LONG = 60  # characters of index arithmetic that are not written twice
 
 @dataclass
 class Parameters:
-    """The kernel's parameters: reads, constants (never in the text: they are data), then what is written. `strict`:
-    16-bit floats are rounded after every operator."""
+    """The kernel's parameters: reads, constants (never in the text: they are data), then what is written. `rounds`:
+    16-bit floats are rounded after every operator, as NumPy rounds them."""
 
     body: Graph
-    strict: bool = False
+    rounds: bool = True
     constants: list[Literal] = field(default_factory=list)
 
     @cached_property
@@ -191,7 +191,7 @@ class Elements:
 
     def rounded(self, n: Node, text: str) -> str:
         """`text`, a value of `n`, as exact as the program has it."""
-        return cuda_ops.rounded(n.dtype, text) if self.parameters.strict else text
+        return cuda_ops.rounded(n.dtype, text) if self.parameters.rounds and n.op not in cuda_ops.EXACT else text
 
     def _element(self, array: str, flat: str) -> str:
         if self.vector_width > 1 and flat == "i":

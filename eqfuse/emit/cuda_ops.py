@@ -1,7 +1,8 @@
 """The CUDA row of every operator: how one element is computed. In: an operator's name and its values' dtypes.
 Out: a C expression over named values, or a reduction's identity and step. Next stop: `cuda_element`.
 
-16-bit floats are loaded as float, computed in float and rounded once when stored or cast.
+16-bit floats are loaded as float and computed in float; the result is rounded, unless the program's numerics leave it
+as it is until it is stored or cast.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ _STORED: dict[np.dtype, str] = {
     np.dtype(np.complex128): "eqf_complex<double>",
 }  # fmt: skip
 _SMALL = {np.dtype(np.float16): "half", BFLOAT16: "bfloat16"}
+# Their results are values of 16 bits where the arguments are: there is nothing to round.
+EXACT = ("negative", "abs", "sign", "copysign", "floor", "ceil", "trunc", "round", "maximum", "minimum", "fmax", "fmin",
+         "where", "max", "min")  # fmt: skip
 
 # The special functions that CUDA's math library has; {s} is "f" for float and "" for double.
 SPECIAL_ROWS = {name: f"{c}{{s}}({{0}})" for name, c in {

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.emit import cuda_ops
+from eqfuse.ir import Graph, TensorType, input_node, node
+from eqfuse.ops.elementwise import UFUNCS, loop_dtypes
+from eqfuse.runtime_cuda import CudaProgram
+from eqfuse.testing import cudasim
+from eqfuse.testing.emulated_gpu import EmulatedGpu
 
 
 def same_bits(function: Callable[..., Any], *arrays: np.ndarray) -> None:
@@ -61,6 +68,55 @@ def neumaier(x: Any) -> Any:
         lost = lost + np.where(np.abs(total) >= np.abs(row), (total - t) + row, (row - t) + total)
         total = t
     return total + lost
+
+
+def every_idiom(x: Any, factor: Any, magic: Any) -> list[Any]:
+    """What computes with roundings, on the columns of x."""
+    a, b, c = x[:3]
+    sums = [*two_sum(a, b), *split(a, factor), two_product(a, b, factor), kahan(x), neumaier(x)]
+    magical = [(a + magic) - magic, magic + a - magic, a - magic + magic, (a * c + magic) - magic]
+    return [*sums, *magical, a * b - a * b, (a / c) * c - a, np.sqrt(c * c) - np.abs(c), np.exp(c) / np.exp(c)]
+
+
+@pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+@pytest.mark.parametrize("dtype, factor, magic", [(np.float16, 65, 1536), (ml_dtypes.bfloat16, 17, 192)])
+def test_kernels_of_a_gpu_round_16_bit_numbers_where_numpy_does(dtype: Any, factor: int, magic: int) -> None:
+    rng = np.random.default_rng(0)
+    x = (rng.standard_normal((4, 300)) * 2.0 ** rng.integers(-3, 4, (4, 300))).astype(dtype)
+    of_type = np.dtype(dtype).type
+
+    def function(x: Any) -> list[Any]:
+        return every_idiom(x, of_type(factor), of_type(magic))
+
+    program = CudaProgram(ef.compile(function, x, target="cuda:h100").plan, EmulatedGpu())
+    with np.errstate(all="ignore"):
+        for got, wanted in zip(program(x), function(x), strict=True):
+            np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_by_default_a_gpu_runs_what_strict_runs_where_no_law_is_applied(dtype: Any) -> None:
+    """An approximate program alone leaves 16-bit numbers as they are until they are stored."""
+    x, y = (input_node(name, TensorType(np.dtype(dtype), (64,))) for name in "xy")
+    made = [node(name, (x, y)[: ufunc.nin]) for name, ufunc in UFUNCS.items() if takes(name, ufunc.nin, dtype)]
+    assert len(made) > 40
+    used = [node("add", (node("where", (node("equal", (n, n)), x, y)) if n.dtype != dtype else n, y)) for n in made]
+    for some in (used[::3], used[1::3], used[2::3]):
+        programs = (
+            ef.compile(Graph((x, y), tuple(some)), target="cuda:h100", laws="none", numerics=numerics)
+            for numerics in ("strict", "reassociate", "approximate")
+        )
+        strict, default, approximate = ([f.source for f in CudaProgram(p.plan)._functions] for p in programs)
+        assert strict == default != approximate
+
+
+def takes(name: str, arity: int, dtype: Any) -> bool:
+    """Is there a CUDA form of `name` that takes values of `dtype` alone?"""
+    wanted = [np.dtype(dtype)] * arity
+    try:
+        return loop_dtypes(name, *wanted)[:arity] == tuple(wanted) and cuda_ops.emits(name, wanted)
+    except ef.EqfuseError:
+        return False
 
 
 FACTORS = {np.float32: np.float32(4097.0), np.float64: 134217729.0}
