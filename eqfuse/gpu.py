@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from eqfuse.errors import TargetUnavailable
-from eqfuse.nvrtc import STRICT, compile_cuda
+from eqfuse.nvrtc import OURS, STRICT, compile_cuda
 
 ALIGNMENT = 16  # bytes: what CUDA functions expect of every array
 
@@ -32,7 +32,7 @@ class Gpu(Protocol):
 
     def module(self, source: str, strict: bool) -> Any:
         """The compiled functions of CUDA text, by `get_function(name)`, each called with (grid, block, arguments).
-        Where `strict`, arithmetic is IEEE's: nothing is contracted or flushed to zero."""
+        No product is contracted into a sum. Where `strict`, subnormal numbers are not flushed to zero either."""
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         """A C-ordered array with any contents."""
@@ -76,7 +76,7 @@ class CupyGpu:
 
     def module(self, source: str, strict: bool) -> Any:
         if not strict:
-            return self.arrays.RawModule(code=source, options=("-std=c++17",))
+            return self.arrays.RawModule(code=source, options=OURS)
         cuda = self.arrays.cuda  # whose own compiler always flushes subnormal numbers to zero
         module = cuda.Module()
         module.load(compile_cuda(source, f"sm_{cuda.Device().compute_capability}", STRICT).cubin)

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 from eqfuse.errors import EqfuseError, TargetUnavailable
 
-FAST = ("-std=c++17", "-ftz=true", "--device-as-default-execution-space")  # CuPy's options
-# Products are not contracted into sums, subnormal numbers count, divisions and roots are rounded once.
-STRICT = ("-std=c++17", "-fmad=false", "-ftz=false", "-prec-div=true", "-prec-sqrt=true")
+# Products are not contracted into sums: that would undo what computes with roundings.
+OURS = ("-std=c++17", "-fmad=false")
+FAST = (*OURS, "-ftz=true", "--device-as-default-execution-space")  # with those that CuPy adds
+# Subnormal numbers count, divisions and roots are rounded once.
+STRICT = (*OURS, "-ftz=false", "-prec-div=true", "-prec-sqrt=true")
 
 
 class NvrtcError(EqfuseError):

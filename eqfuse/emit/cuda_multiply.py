@@ -60,7 +60,7 @@ def on_cores(tile: Tile, dtype: np.dtype) -> Multiply:
         f"    for (int j = 0; j < {rows}; j++)",
         "        #pragma unroll",
         f"        for (int l = 0; l < {columns}; l++) "
-        f"sums[j][l] += x[j / {group}].v[j % {group}] * y[l / {group}].v[l % {group}];",
+        f"sums[j][l] = fma(x[j / {group}].v[j % {group}], y[l / {group}].v[l % {group}], sums[j][l]);",
         "}",
     ]
     return Multiply(

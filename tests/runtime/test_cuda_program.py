@@ -436,7 +436,7 @@ def test_cupy_is_given_strict_functions_compiled_and_others_as_text():
     gpu.module(source, strict=False)
     cubin, options = given
     assert cubin == nvrtc.compile_cuda(source, "sm_90", nvrtc.STRICT).cubin
-    assert options == {"code": source, "options": ("-std=c++17",)}
+    assert options == {"code": source, "options": ("-std=c++17", "-fmad=false")}
 
 
 def test_a_plan_keeps_its_numerics_where_it_is_kept(tmp_path):

@@ -63,7 +63,7 @@ extern "C" __global__ void __launch_bounds__(64, 2) contract_40a64f26be5f(
                 #pragma unroll
                 for (int j = 0; j < 4; j++)
                     #pragma unroll
-                    for (int l = 0; l < 4; l++) sums[j][l] += x[j / 4].v[j % 4] * y[l / 4].v[l % 4];
+                    for (int l = 0; l < 4; l++) sums[j][l] = fma(x[j / 4].v[j % 4], y[l / 4].v[l % 4], sums[j][l]);
             }
         }
         if (ahead < 36) {
