@@ -226,7 +226,7 @@ def measure(quick: bool, look: Callable[[], None] = lambda: None) -> Device:
         flops=flops, tiled_flops=(),
         scalar_flops=tuple((dtype, threads / s) for dtype, s in seconds["add"]),
         elements=tuple((op, tuple((d, s / threads) for d, s in row)) for op, row in sorted(seconds.items())),
-        l1_bytes=found.l1, l2_bytes=found.l2, shared_bytes=found.l1, max_row=int(0.7 * found.l2),
+        l1_bytes=found.l1, l2_bytes=found.l2, shared_bytes=found.l1,
         max_arguments=DEVICES["cpu"].max_arguments, multiprocessors=0, depth=DEVICES["cpu"].depth,
         reads=f"{'quick' if quick else 'full'} measurement, {date.today()}, NumPy {np.__version__}",
     )  # fmt: skip

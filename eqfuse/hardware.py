@@ -52,7 +52,6 @@ class Device:
     l1_bytes: int  # per core (GPU: shared memory per SM)
     l2_bytes: int  # per core (GPU: of the device)
     shared_bytes: int  # fast memory one kernel may claim: shared memory per block; level-1 cache of a core
-    max_row: int  # bytes of the longest row that is read once and kept on chip
     max_arguments: int  # arrays of one fused kernel, results included
     multiprocessors: int  # of a GPU, for waves of blocks; 0: waves and tiles are not modelled
     depth: tuple[int, int]  # customary range for a fusion-depth limit; used by the depth-limited baseline only
@@ -175,7 +174,7 @@ class Device:
             f"{op} {self.element_seconds(op, 'float32') * 1e9:.3g}" for op in ("add", "divide", "exp", "erf")
         )
         overheads = (self.launch_seconds, self.call_seconds, self.dispatch_seconds)
-        limits = (self.l2_bytes, self.shared_bytes, self.max_row)
+        limits = (self.l2_bytes, self.shared_bytes)
         return "\n  ".join(
             (
                 f"{self.name}: {self.kind}, {self.arch}, threads {self.threads}",
@@ -183,7 +182,7 @@ class Device:
                 f"GB/s: {levels}",
                 f"contraction Gflop/s: {giga(self.flops)}",
                 f"ns per float32 element: {costs}",
-                "bytes: L2 {:,}, shared {:,}, longest row {:,}".format(*limits) + f"; arguments {self.max_arguments}",
+                "bytes: L2 {:,}, shared {:,}".format(*limits) + f"; arguments {self.max_arguments}",
                 f"from {self.reads}",
             )
         )
@@ -365,7 +364,6 @@ def _gpu(name: str, reached: Reached) -> Device:
         scalar_flops=tuple((dtype, fp32 * share) for dtype, share in scalar.items()),
         elements=tuple((op, tuple((d, n / (fp32 * share)) for d, share in scalar.items())) for op, n in costs.items()),
         l1_bytes=sheet.shared_sm * 1024, l2_bytes=l2, shared_bytes=sheet.shared_block * 1024,
-        max_row=max(48 * 1024 * 4, sheet.shared_block * 1024),  # 48K floats in registers, or a block's shared memory
         max_arguments=96,  # as XLA's MaxOperandsAndOutputsPerFusion; a launch takes 4 KB of parameters
         multiprocessors=sheet.sms if reached.tiled < 1 else 0,
         depth=(4, 6), reads=reached.reads,
@@ -391,7 +389,7 @@ def _cpu(
         elements=tuple(
             (op, tuple((d, g.cpu_ns * s / threads) for d, s in seconds.items())) for g in GROUPS for op in g.ops.split()
         ),
-        l1_bytes=32 << 10, l2_bytes=1 << 20, shared_bytes=32 << 10, max_row=int(0.7 * (1 << 20)), max_arguments=128,
+        l1_bytes=32 << 10, l2_bytes=1 << 20, shared_bytes=32 << 10, max_arguments=128,
         multiprocessors=0, depth=depth,
         reads="round figures for a current core; `eqfuse calibrate` measures the real one",
     )  # fmt: skip

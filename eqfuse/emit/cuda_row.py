@@ -1,12 +1,11 @@
 """Kernels that reduce: one thread group per row of the space, several passes over its columns. In: a row or reduce
 body. Out: the statements of one CUDA function, its block and grid. Next stop: `cuda.emit_kernel`.
 
-Three layouts: a warp per row (short rows), a block per row, and 32 rows side by side (the kept axis is contiguous).
+Which threads share a row is said by `kinds/rows`.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,12 +14,9 @@ from eqfuse.emit import cuda_ops
 from eqfuse.emit.cuda_element import Elements, Index, Indices, Parameters
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir import Graph, Node, Shape
+from eqfuse.kinds.rows import rows_of
 from eqfuse.ops import Role, row
 
-WARP_ROW = 1024  # columns up to which one warp takes a row
-HELD_BYTES = 256  # per thread: values kept in registers from one pass to the next, at most
-REGISTERS, WORKING = 65536, 16  # of a block, and those of a thread that hold no such value; of 4 bytes
-MOST_GROUPS = 2**31 - 1  # blocks that one launch may have
 ENOUGH_BLOCKS = 256  # fewer than this, and a reduction is split over several blocks
 
 
@@ -61,10 +57,10 @@ class Space:
 
 
 class RowElements(Elements):
-    """Elements over `(row, col)`. A value that an earlier pass computed is kept in registers (`held`) where that fits,
-    else computed again from memory."""
+    """Elements over `(row, col)`. What `hold` says is kept in registers (`held`) from one pass to the next: every value
+    that a later one needs, those read from memory alone, or nothing. The rest is computed again."""
 
-    def __init__(self, parameters: Parameters, indices: Indices, hold: bool) -> None:
+    def __init__(self, parameters: Parameters, indices: Indices, hold: str) -> None:
         super().__init__(parameters, indices)
         self.hold = hold
         self.results: dict[Node, tuple[str, Index]] = {}
@@ -84,7 +80,7 @@ class RowElements(Elements):
             if at != index:
                 raise UnsupportedOp(f"the cuda target cannot read {n.op} of another row")
             return name
-        if not self.hold or (n, index) not in self.done:
+        if (n, index) not in self.done or not self._holds(n):
             return None
         if (n, index) not in self.held:
             name, lines = self.done[n, index]
@@ -95,6 +91,9 @@ class RowElements(Elements):
         self.inner.append(f"{cuda_ops.computed(n.dtype)} {name} = {self.held[n, index]}[k];")
         self.inner_memo[n, index] = name
         return name
+
+    def _holds(self, n: Node) -> bool:
+        return self.hold == "values" or (self.hold == "reads" and self.parameters.pointer(n) is not None)
 
 
 def space_of(body: Graph) -> Space:
@@ -121,19 +120,12 @@ def levels(body: Graph) -> list[list[Node]]:
 
 def emit(body: Graph, parameters: Parameters) -> Code:
     space = space_of(body)
-    layout = _layout(space)
-    writer = _Writer(body, parameters, space, layout, hold=True)
-    code = writer.write()
-    if writer.held_bytes() > min(HELD_BYTES, 4 * (REGISTERS // math.prod(writer.block) - WORKING)):
-        code = _Writer(body, parameters, space, layout, hold=False).write()
+    for hold in ("values", "reads", "nothing"):
+        writer = _Writer(body, parameters, space, hold)
+        code = writer.write()
+        if writer.held_bytes() <= writer.threads.held:
+            break
     return code
-
-
-def _layout(space: Space) -> str:
-    kept, reduced = space.wide(False), space.wide(True)
-    if kept and reduced and kept[-1] > reduced[-1]:
-        return "column"
-    return "warp" if math.prod(space.extents(True)) <= WARP_ROW else "block"
 
 
 @dataclass(frozen=True)
@@ -147,17 +139,13 @@ class _Pass:
 
 
 class _Writer:
-    def __init__(self, body: Graph, parameters: Parameters, space: Space, layout: str, hold: bool) -> None:
-        self.body, self.parameters, self.space, self.layout = body, parameters, space, layout
-        self.rows, self.columns = math.prod(space.extents(False)), math.prod(space.extents(True))
+    def __init__(self, body: Graph, parameters: Parameters, space: Space, hold: str) -> None:
+        self.body, self.parameters, self.space = body, parameters, space
+        self.threads = rows_of(space.shape, space.axes)
+        self.layout, self.block, self.groups = self.threads.layout, self.threads.block, self.threads.groups
+        self.rows, self.columns, self.stride = self.threads.rows, self.threads.columns, self.threads.stride
         self.passes = levels(body)
         self.elements = RowElements(parameters, self._indices(), hold)
-        threads = min(1024, max(64, 1 << (max(1, self.columns // 8) - 1).bit_length()))
-        warps = 4 if self.rows <= 4 * MOST_GROUPS else 32
-        self.block = {"warp": (32, warps), "block": (threads, 1), "column": (32, 8)}[layout]
-        per_block = self.block[0] if layout == "column" else self.block[1]
-        self.groups = -(-self.rows // per_block)
-        self.stride = self.block[1] if layout == "column" else self.block[0]
         self.splits = self._splits()
         self.per_split = -(-self.columns // self.splits)
         self.items = -(-self.per_split // self.stride)
@@ -226,7 +214,7 @@ class _Writer:
                     self.groups)  # fmt: skip
 
     def _loop(self, lines: list[str]) -> list[str]:
-        unroll = f"#pragma unroll{'' if self.elements.hold and self.items <= 64 else ' 4'}"
+        unroll = f"#pragma unroll{'' if self.elements.hold != 'nothing' and self.items <= 64 else ' 4'}"
         index = self.parameters.integer
         turn = "k" if index == "int" else f"({index})k"
         return [

@@ -102,7 +102,7 @@ def merge(a: State, b: State) -> State | str:
         if not same_pass(anchors[0], anchors[-1]):
             return "they reduce different axes"
         kind = "reduce" if kinds == {"reduce"} else "row"
-        return State(kind, a.space, a.space, axes=anchors[0].axes, runs=runs)
+        return State(kind, a.space, a.space, axes=anchors[0].axes, runs=runs, passes=max(a.passes, b.passes))
     if kinds == {"contract"} and a.products == b.products:
         axes = max(a.axes, b.axes, key=len)
         return replace(a, shape=a.space, axes=axes, fused=a.product is not None)

@@ -9,13 +9,13 @@ from eqfuse.ops import Role
 
 def accept(call: Call) -> State | str | None:
     if call.is_a(Role.REDUCTION) and call.states[0].pointwise:
-        return State("reduce", call.out.shape, call.types[0].shape, axes=call.attrs[0])
+        return State("reduce", call.out.shape, call.types[0].shape, axes=call.attrs[0], passes=1)
     if call.is_a(Role.ELEMENTWISE):
         anchors = call.anchors
         if not all(a.kind == "reduce" for a in anchors) or not anchors:
             return None
         if all(same_pass(anchors[0], a) for a in anchors) and call.out.shape == anchors[0].reduced:
-            return State("reduce", call.out.shape, anchors[0].space, axes=anchors[0].axes)
+            return State("reduce", call.out.shape, anchors[0].space, axes=anchors[0].axes, passes=1)
     return None
 
 

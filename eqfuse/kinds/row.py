@@ -8,6 +8,7 @@ from eqfuse.cost import Work, roofline
 from eqfuse.hardware import Device
 from eqfuse.kinds.kind import Kind
 from eqfuse.kinds.reduce import same_pass
+from eqfuse.kinds.rows import rows_of
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 from eqfuse.plan import Price
@@ -23,11 +24,11 @@ def accept(call: Call) -> State | str | None:
             return "its arguments are reduced over different axes or spaces"
         if call.out.shape not in (first.space, first.reduced):
             return f"a row of {_extents(first.space)} does not line up with {_extents(call.out.shape)}"
-        return State("row", call.out.shape, first.space, axes=first.axes)
+        return State("row", call.out.shape, first.space, axes=first.axes, passes=max(a.passes for a in anchors))
     if call.is_a(Role.REDUCTION):
         if first.shape != first.space or call.attrs[0] != first.axes:
             return "a second reduction over other axes needs the first one finished"
-        return State("row", call.out.shape, first.space, axes=first.axes)
+        return State("row", call.out.shape, first.space, axes=first.axes, passes=first.passes + 1)
     if call.is_a(Role.VIEW):
         return "a view of a reduction's result is taken by its reader"
     return None
@@ -38,10 +39,15 @@ def _extents(shape: tuple[int, ...]) -> str:
 
 
 def price(state: State, read: int, written: int, done: Work, device: Device, arguments: int, itemsize: int) -> Price:
-    """The roofline; on a GPU a row that does not stay on chip is read again by its second pass."""
-    if device.kind == "gpu" and math.prod(state.space[a] for a in state.axes) * 4 > device.max_row:
-        read *= 2
-    return roofline(state, read, written, done, device, arguments, itemsize)
+    """The roofline; on a GPU a row that does not stay on chip is read again by every pass (by all of them, where
+    only later ones need an array), and the blocks that take a row each may be few."""
+    if device.kind != "gpu":
+        return roofline(state, read, written, done, device, arguments, itemsize)
+    rows = rows_of(state.space, state.axes)
+    arrays = max(1, round(read / max(itemsize * math.prod(state.space), 1)))
+    if arrays * rows.items * max(itemsize, 4) > rows.held:  # of 16 bits, they are held in 32
+        read *= state.passes + (state.shape == state.space)
+    return roofline(state, read, written, done, device, arguments, itemsize, rows.groups)
 
 
 KIND = Kind("row", accept, price)

@@ -27,7 +27,7 @@ class State:
     `held`: elements of each row that stay on chip between two products. `product`: on a GPU, what the template for
     products would compute; `fused`: it does so, as there is more in the body than a library call takes. `runs`: the
     axes (negative) along which arrays as large as the value lie in memory. `left`: on a CPU, the left operand of the
-    product, where the body computes it.
+    product, where the body computes it. `passes`: reductions one after another that the value takes.
     """
 
     kind: str
@@ -43,6 +43,7 @@ class State:
     fused: bool = False
     runs: tuple[int, ...] = ()
     left: State | None = None
+    passes: int = 0
 
     @property
     def at_leaf(self) -> bool:

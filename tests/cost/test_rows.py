@@ -1,0 +1,87 @@
+"""The price of kernels that reduce rows on a GPU: what the emitted text reads, and blocks too few for the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.cost import DRAWN
+from eqfuse.emit.cuda import CudaKernel, emit_kernel
+from eqfuse.extract.given import priced
+from eqfuse.hardware import device
+from eqfuse.ir import Graph, Node, node
+from eqfuse.plan import Kernel
+from eqfuse.runtime_cuda import CudaProgram
+from tests.kernels.numpy_cases import PRICE, add, layer_norm, mul, read, reduced, softmax
+
+H100 = device("h100")
+
+
+def softmax_backward(x: Node, axis: int) -> Node:
+    gradient, s = read(1, x.shape, x.dtype), softmax(x, axis)
+    return mul(s, node("subtract", (gradient, reduced("sum", mul(gradient, s), axis))))
+
+
+ROWS: dict[str, Callable[[Node, int], Node]] = {
+    "softmax": lambda x, axis: softmax(x, axis),
+    "softmax, backward": softmax_backward,
+    "logarithm of a sum": lambda x, axis: node("log", (reduced("sum", softmax(x, axis), axis),)),
+    "norm": layer_norm,
+    "norm of a sum": lambda x, axis: layer_norm(add(x, read(1, x.shape, x.dtype)), axis),
+    "one pass": lambda x, axis: mul(x, reduced("max", x, axis)),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
+def test_a_kernel_reads_as_often_as_it_is_priced(name: str, dtype: Any) -> None:
+    """More often, where only a later pass reads an array: it is priced as if each did."""
+    for axis, lengths in ((-1, (5, 1024, 4096, 20_000, 32_768, 49_152, 50_257, 131_072)), (-2, (5, 500, 520, 3000))):
+        for n in lengths:
+            with np.errstate(over="ignore"):  # float16 has no 131072
+                output = ROWS[name](read(0, (256, n) if axis == -1 else (n, 4096), dtype), axis)
+            body = Graph(tuple(i for i in Graph((), (output,)).nodes if i.op == "input"), (output,))
+            found = priced(body, H100)
+            assert not isinstance(found, str), found
+            text = emit_kernel(Kernel("row", body, (), (), PRICE), H100).source
+            wanted = sum(text.count(f"r{i}[") * x.type.nbytes for i, x in enumerate(body.inputs))
+            late = text.count("r1[") < text.count("r0[") if len(body.inputs) > 1 else False
+            assert found[1].bytes_read > wanted if late else found[1].bytes_read == wanted, (axis, n, text)
+
+
+def softmax_of(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def standardised(x: np.ndarray) -> np.ndarray:
+    return (x - x.mean(-1, keepdims=True)) / (x.std(-1, keepdims=True) + 1e-5)
+
+
+def squares_and_their_sum(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return x * x, (x * x).sum(-1)
+
+
+@pytest.mark.parametrize("function", [softmax_of, standardised, squares_and_their_sum])
+def test_long_work_has_blocks_enough_for_the_bandwidth(function: Callable[[np.ndarray], Any]) -> None:
+    for rows in (1, 2, 4, 16, 64, 256, 1 << 14):
+        x = ef.spec((rows, (1 << 24) // rows), np.float32)
+        program = CudaProgram(ef.compile(function, x, target="cuda:h100").plan)
+        for kernel, made in zip(program.plan.kernels, program._functions, strict=True):
+            if isinstance(made, CudaKernel) and kernel.price.bytes_read > 1e6:
+                assert made.grid[0] * made.grid[1] >= H100.multiprocessors / DRAWN - 2, (rows, str(kernel))
+
+
+def test_a_block_alone_draws_a_small_part_of_the_bandwidth() -> None:
+    def seconds(*shape: int) -> float:
+        found = priced(Graph((x := read(0, shape),), (softmax(x),)), H100)
+        assert not isinstance(found, str), found
+        return found[1].seconds - H100.launch_seconds
+
+    assert seconds(1, 1 << 22) > seconds(1 << 10, 1 << 12) * H100.multiprocessors / DRAWN
+    assert seconds(4, 1 << 20) < seconds(1, 1 << 22) / 3
