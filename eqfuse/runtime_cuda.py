@@ -9,14 +9,14 @@ from __future__ import annotations
 import statistics
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from eqfuse.emit.cuda import EMITTED, CudaKernel, emit_kernel
-from eqfuse.emit.cuda_calls import CudaCalls, emit_calls
+from eqfuse.emit.cuda_calls import CudaCalls, emit_calls, uncounted
 from eqfuse.emit.cuda_prelude import PRELUDE
 from eqfuse.emit.numpy_library import view_function
 from eqfuse.emit.numpy_program import value_names
@@ -200,6 +200,8 @@ def _emit_one(kernel: Kernel, device: Device, rounds: bool = True) -> CudaKernel
         return None
     if kernel.kind in EMITTED and (kernel.kind != "contract" or is_tiled(kernel.body, device)):
         return emit_kernel(kernel, device, rounds)
+    if any(n.op == "take" and uncounted(n) for n in kernel.body.nodes):
+        return emit_kernel(replace(kernel, kind="map"), device, rounds)
     return emit_calls(kernel, device)
 
 

@@ -130,13 +130,18 @@ def _template(n: Node) -> str | None:
         name = UFUNC_NAMES[n.op]
         loop = f"{''.join(a.dtype.char for a in n.args)}->{n.dtype.char}"
         return f"{name}({{all}})" if loop in LOOPS.get(name, ()) else ON_HOST
-    if n.op in ("take", "scatter") and max(a.type.size for a in (n, *n.args)) >= 2**31:  # CuPy counts in 32 bits
+    if uncounted(n):
         return ON_HOST
     if n.op == "scatter" and n.attrs[1] != "set":
         x, _, values = n.args
         atomic = x.dtype == values.dtype and x.dtype.name in ATOMIC.get(str(n.attrs[1]), ())
         return CALLS["scatter"] if atomic else ON_HOST
     return CALLS.get(n.op)
+
+
+def uncounted(n: Node) -> bool:
+    """Has `n` places that CuPy, which counts them in 32 bits, does not find?"""
+    return n.op in ("take", "scatter") and max(a.type.size for a in (n, *n.args)) >= 2**31
 
 
 def _filled(template: str, n: Node, arguments: list[str], out: str) -> str:

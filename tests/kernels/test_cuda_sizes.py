@@ -70,6 +70,7 @@ def maps() -> dict[str, Case]:
         "a transposed corner": Case("map", negative(sliced(turned, (1020, 1024, 1), (2**21, 2**21 + 512, 7))),
                                     lambda x: -x.T[1020:, 2**21 :: 7]),
         "rows by 32-bit numbers": Case("map", add(node("take", (table, rows), (-2,)), one), lambda x, at, y: x[at] + y),
+        "rows alone": Case("map", node("take", (table, rows), (-2,)), lambda x, at: x[at]),
         "elements by 32-bit numbers": Case("map", add(node("take_along_axis", (table, elements), (-2,)), one),
                                            lambda x, at, y: np.take_along_axis(x, at.astype(np.int64), 0) + y),
         "values that are never stored": Case("map", never_stored, lambda x: -x[0, -9:]),
