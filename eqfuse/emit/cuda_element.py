@@ -113,6 +113,8 @@ class Indices:
             if n != 1 and text != "0":
                 terms.append(text if step == 1 else f"{text} * {step}")
             step *= n
+        if len(terms) == 1 and terms[0] in index:
+            return terms[0]
         return f"({' + '.join(reversed(terms))})" if terms else "0"
 
 

@@ -234,8 +234,10 @@ class _Writer:
             how = cuda_ops.reduction(n.op, n.args[0].dtype, n.dtype)
             kind, name = cuda_ops.computed(n.dtype), f"a{number}_{j}"
             value = e.value(n.args[0], self.full_index)
+            if cuda_ops.computed(n.args[0].dtype) != kind:
+                value = f"({kind}){value}"
             before.append(f"{kind} {name} = {how.identity};")
-            inner.append(f"{name} = {how.step.format(a=name, b=f'({kind}){value}')};")
+            inner.append(f"{name} = {how.step.format(a=name, b=value)};")
             after += self._combine(kind, name, how)
             e.results[n] = (name, self.reduced_index)
         joined = self._join_splits(reductions) if self.splits > 1 else []

@@ -14,7 +14,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) map_ebafea1a4217(
         for (int v = 0; v < 4; v++) {
             const int i = g * 4 + v;
             float t0 = r0v.v[v];
-            float t1 = r1[((i % 96))];
+            float t1 = r1[(i % 96)];
             float t2 = t0 + t1;
             float t3 = t2 * k0;
             float t4 = t2 * k2;

@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1) reduce_13448642c8ac(
         const int col = first + k * 1024 + lane;
         if (col < end) {
             float t0 = r0[col];
-            a0_0 = a0_0 + (float)t0;
+            a0_0 = a0_0 + t0;
         }
     }
     for (int step = 16; step; step >>= 1) { float b = __shfl_xor_sync(0xffffffffu, a0_0, step); a0_0 = a0_0 + b; }

@@ -96,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(64, 2) contract_40a64f26be5f(
                 for (int v = 0; v < 4; v++) {
                     const int n = n_ + v, i = i_ + v;
                     const float sum = sums[a][b * 4 + v];
-                    float t2 = r2[(n)];
+                    float t2 = r2[n];
                     float t3 = sum + t2;
                     float t4 = eqf_max<float>(t3, k0);
                     w0v.v[v] = t4;

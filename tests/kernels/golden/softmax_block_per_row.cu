@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1) row_2c4970295582(
         const int col = first + k * 1024 + lane;
         if (col < end) {
             float t0 = r0[(row * 5003 + col)];
-            a0_0 = eqf_max<float>(a0_0, (float)t0);
+            a0_0 = eqf_max<float>(a0_0, t0);
             h0[k] = t0;
         }
     }
@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1) row_2c4970295582(
             float t1 = h0[k];
             float t2 = t1 - a0_0;
             float t3 = expf(t2);
-            a1_0 = a1_0 + (float)t3;
+            a1_0 = a1_0 + t3;
             h1[k] = t3;
         }
     }
