@@ -267,6 +267,10 @@ GROUPS = (
 )
 
 
+ROUNDING = 4  # what it costs a GPU to round a result to 16 bits and widen it again: two instructions, as two FMA
+ROUNDED = ("add", "subtract", "multiply", "square", "divide", "reciprocal", "sqrt")  # dearer ones hide it
+
+
 class Sheet(NamedTuple):
     """One row of published figures: dense, in GB, GB/s, Tflop/s, MB, KB. 0 = the device has no such unit."""
 
@@ -356,13 +360,15 @@ def _gpu(name: str, reached: Reached) -> Device:
     if reached.l2 > 1:
         levels = ((l2 // 2, reached.l2 * memory), *levels)
     costs = {op: g.gpu_flops if reached.functions else min(g.gpu_flops, 1) for g in GROUPS for op in g.ops.split()}
+    rounding = {(op, d): ROUNDING for op in ROUNDED for d in ("float16", "bfloat16") if reached.functions}
     return Device(
         name=name, kind="gpu", arch=f"sm_{sheet.cc}", threads=1,
         launch_seconds=reached.launch_seconds, call_seconds=reached.host_seconds, dispatch_seconds=0.0,
         levels=levels, thread_levels=levels,
         flops=tuple(product.items()), tiled_flops=tuple(tiled.items()),
         scalar_flops=tuple((dtype, fp32 * share) for dtype, share in scalar.items()),
-        elements=tuple((op, tuple((d, n / (fp32 * share)) for d, share in scalar.items())) for op, n in costs.items()),
+        elements=tuple((op, tuple((d, (n + rounding.get((op, d), 0)) / (fp32 * share)) for d, share in scalar.items()))
+                       for op, n in costs.items()),
         l1_bytes=sheet.shared_sm * 1024, l2_bytes=l2, shared_bytes=sheet.shared_block * 1024,
         max_arguments=96,  # as XLA's MaxOperandsAndOutputsPerFusion; a launch takes 4 KB of parameters
         multiprocessors=sheet.sms if reached.tiled < 1 else 0,

@@ -274,3 +274,10 @@ def test_a_whole_power_has_a_price_of_its_own_but_for_those_that_numpy_takes_oth
     by = {e: work("power", (), x, [x, x], cpu, literal=Literal(np.float32(e))).seconds for e in (2, 2.5, 3, -2, 7)}
     assert by[2] == by[2.5] == work("power", (), x, [x, x], cpu).seconds
     assert by[3] == by[-2] == by[7] == 1000 * cpu.element_seconds("whole_power", "float32") > 10 * by[2]
+
+
+def test_a_gpu_takes_longer_to_add_where_it_rounds_to_16_bits() -> None:
+    for name in ("a100", "h100"):
+        of = DEVICES[name].element_seconds
+        assert of("add", "float16") == of("add", "bfloat16") > of("add", "float32")
+        assert of("maximum", "float16") == of("maximum", "float32"), "there is nothing to round"
