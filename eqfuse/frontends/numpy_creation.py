@@ -163,8 +163,25 @@ def clip(
     if low is None or high is None:
         return elementwise("minimum" if low is None else "maximum", x, high if low is None else low)
     loop = to_loop(np._core.umath.clip, (x, low, high))[1][0]  # type: ignore[attr-defined]
-    # of two zeros, NumPy's clip takes the array's, and its maximum and minimum the second
-    return elementwise("minimum", high, elementwise("maximum", low, x.astype(loop)))
+    x = x.astype(loop)
+    if _bounds_first(x, low, high):
+        return elementwise("minimum", high, elementwise("maximum", low, x))
+    return elementwise("minimum", elementwise("maximum", x, low), high)
+
+
+def _bounds_first(x: Tracer, low: Any, high: Any) -> bool:
+    """Are bounds the first operands of the maximum and minimum that are NumPy's clip, zeros' signs included?
+
+    Of two zeros, maximum takes the second, but of float16 and complex ones the first. Clip takes the array's of float16,
+    and where both bounds are single numbers, else the bound's; of complex ones always the bound's.
+    """
+    if x.dtype == np.float16 or x.dtype.kind == "c":
+        return x.dtype.kind == "c"
+    bounds = [lift(bound) for bound in (low, high)]
+    if not all(bound.size == 1 for bound in bounds):
+        return False
+    one_shape = len({part.shape for part in (x, *bounds)} - {()}) <= 1
+    return x.size != 1 or not one_shape or all(bound.shape == () for bound in bounds)  # one number is stepped over
 
 
 def _limit(op: str, given: Any, least: int) -> Any:
