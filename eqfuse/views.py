@@ -1,7 +1,8 @@
 """Views inside a kernel body, moved onto the arrays it reads: a kernel then takes them as strides or index maps.
 
 In: a kernel body. Out: an equal body whose views stand on leaves only. Next stop: `emit`.
-A view commutes with elementwise work: what the view does to the result, it does to every argument of full shape.
+A view commutes with elementwise work: what the view does to the result, it does to every argument of full shape. So a
+value that is read through several views is computed once for each, and what it is made of once for each of their chains.
 """
 
 from __future__ import annotations
@@ -12,16 +13,30 @@ from eqfuse.errors import UnsupportedOp
 from eqfuse.ir import Graph, Node, Shape, TensorType, const, node, topological
 from eqfuse.kinds.state import contiguous, view_strides
 from eqfuse.ops import Role, row
+from eqfuse.ops.updates import Ranges
+
+
+REPEATS = 16  # nodes made for each of a body, beyond which its work is repeated so often that no tiles make up for it
+
+
+class TooOften(Exception):
+    """Views on leaves would repeat the work of a body too often."""
 
 
 def push_views(body: Graph) -> Graph:
-    """`body` with views on leaves only; UnsupportedOp when a view stands on something it does not commute with."""
+    """`body` with views on leaves only; UnsupportedOp when a view stands on something it does not commute with, and
+    `TooOften` when it would be many times as large."""
     new: dict[Node, Node] = {}
+    left = REPEATS * len(body.nodes)
     for n in body.nodes:
         args = tuple(new[a] for a in n.args)
         role = row(n.op).role
         if role is Role.VIEW:
-            new[n] = _taken(n, args[0])
+            region = _region(args[0])
+            left -= len(region)
+            if left < 0:
+                raise TooOften
+            new[n] = _taken(n, args[0], region)
         elif role is Role.ELEMENTWISE:
             new[n] = _without_broadcasts(n, args)
         else:
@@ -64,11 +79,11 @@ def _without_broadcasts(n: Node, args: tuple[Node, ...]) -> Node:
     return node(n.op, args, n.attrs)
 
 
-def _taken(view: Node, of: Node) -> Node:
-    """The view `view` of `of`, taken on the leaves below it."""
+def _taken(view: Node, of: Node, region: list[Node]) -> Node:
+    """The view `view` of `of`, taken on the leaves of its `region`."""
     whole, rank = of.shape, len(of.shape)
     pushed: dict[Node, Node] = {}
-    for n in _region(of):
+    for n in region:
         role = row(n.op).role
         if n.type.size == 1 and len(n.shape) < rank and len(n.shape) <= len(view.shape) and view.op != "broadcast_to":
             pushed[n] = n
@@ -131,9 +146,17 @@ def _view(op: str, leaf: Node, attr: tuple) -> Node:
         return const(row(op).meaning(leaf.attrs[0].array, attr))  # type: ignore[attr-defined]
     if op == "reshape" and leaf.op == "reshape":
         leaf = leaf.args[0]
+    if op == leaf.op == "slice":
+        leaf, attr = leaf.args[0], _slice_of_slice(leaf.attrs[0], attr)  # type: ignore[arg-type]
     if op in ("reshape", "broadcast_to") and leaf.shape == attr:
         return leaf
     return node(op, (leaf,), (attr,))
 
 
-__all__ = ["free_view", "leaf_chain", "push_views", "strides_after"]
+def _slice_of_slice(first: Ranges, second: Ranges) -> Ranges:
+    """The one slice that takes `second` of `first`, so that chains of slices that meet are one node."""
+    taken = [range(*f)[slice(*s)] for f, s in zip(first, second, strict=True)]
+    return tuple((r[0], r[-1] + 1, r.step) if r else (0, 0, 1) for r in taken)
+
+
+__all__ = ["TooOften", "free_view", "leaf_chain", "push_views", "strides_after"]

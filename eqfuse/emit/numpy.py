@@ -23,7 +23,7 @@ from eqfuse.emit.numpy_panel import panel_kernel
 from eqfuse.emit.numpy_reduce import reduce_kernel, reductions_last, worth_it
 from eqfuse.emit.numpy_source import Source, straight_kernel
 from eqfuse.emit.numpy_window import window_kernel
-from eqfuse.emit.panel import cut, grain, panel_of, tile_elements, worth_tiling
+from eqfuse.emit.panel import cut, grain, panel_of, tile_elements, whole_seconds, worth_tiling
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph
 from eqfuse.kinds import kind_named
@@ -31,7 +31,7 @@ from eqfuse.memory import ALIGNMENT, Needs
 from eqfuse.ops import Role, row
 from eqfuse.plan import Kernel
 from eqfuse.threads import pool, scratch
-from eqfuse.views import push_views
+from eqfuse.views import TooOften, push_views
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +89,24 @@ def _source(kind: str, body: Graph, device: Device, gaps: bool) -> Source:
     computed = any(computes(n) for n in body.nodes)
     if kind in ("library", "view") and computed and not any(n.op in WINDOWED for n in body.nodes):
         return library_kernel(body)
-    body = push_views(body)
-    if not worth_tiling(body, device) or not all(o.type.size for o in body.outputs):
+    try:
+        pushed = push_views(body)
+    except TooOften:
         return straight_kernel(body)
+    whole = _for_whole_arrays(body, pushed, device)
+    tiled = worth_tiling(pushed, whole_seconds(whole, device), device)
+    if not tiled or not all(o.type.size for o in body.outputs):
+        return straight_kernel(whole)
     if not computed:
-        return turning_kernel(body, device)
-    return _panels(body, device, gaps)
+        return turning_kernel(pushed, device)
+    return _panels(pushed, device, gaps)
+
+
+def _for_whole_arrays(body: Graph, pushed: Graph, device: Device) -> Graph:
+    """Of `body` and itself with views `pushed`, which may repeat work, what NumPy computes faster on whole arrays."""
+    if sum(map(computes, pushed.nodes)) <= sum(map(computes, body.nodes)):
+        return pushed
+    return min(pushed, body, key=lambda graph: whole_seconds(graph, device))
 
 
 def _panels(body: Graph, device: Device, gaps: bool) -> Source:

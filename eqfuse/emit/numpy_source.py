@@ -6,7 +6,8 @@ A kernel is a function of its own, or `inline`: lines that may stand in the func
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -78,10 +79,10 @@ class Source:
             self.names[name] = n.attrs[0].array  # type: ignore[attr-defined]
         return self._consts[n]
 
-    def view(self, n: Node) -> str:
-        """An expression for a leaf behind its views."""
+    def view(self, n: Node, operands: Mapping[Node, str] = MappingProxyType({})) -> str:
+        """An expression for a leaf, or one of the values that `operands` names, behind its views."""
         leaf, chain = leaf_chain(n)
-        text = self.leaf(leaf)
+        text = operands.get(leaf) or self.leaf(leaf)
         for v in chain:
             text = view_text(text, v)
         return text
@@ -154,10 +155,10 @@ def straight(
     `operands` names the values at hand and receives the new ones; `places` names the arrays that results must end in;
     what is `kept` is read again later.
     """
-    wanted = [*places, *source.body.outputs, *kept]
-    reads = clipped(nodes, wanted)
+    wanted = [*places, *map(viewed, source.body.outputs), *kept]
+    reads = clipped(nodes, [*wanted, *(viewed(a) for n in nodes for a in n.args if not computes(a))])
     nodes = list(reads)
-    last = last_uses([*reads.values()], wanted)
+    last = last_uses([[*map(viewed, args)] for args in reads.values()], wanted)
     owned: set[Node] = set()
     rooms: dict[str, TensorType] = {}
     free: list[str] = []  # rooms; the one left last, which is still in cache, is taken first
@@ -173,13 +174,15 @@ def straight(
 
     for at, n in enumerate(nodes):
         read = reads[n] if reads[n] != n.args else repeated(n, n.shape[-1] if n.shape else 0)
-        args = [operands.get(a) or source.leaf(a) for a in read]
+        args = [operands.get(a) or source.view(a, operands) for a in read]
         if n not in wanted and _is_part(n, reads):
             operands[n] = f"{args[0]}.{n.op}"
             continue
         passing = temporaries(n) + buffers(n, n.type.size, lies_apart)
+        passing += sum(copied(a) for a in read if computes(viewed(a)))
         out = places.get(n)
-        dying = next((a for a in read if _reusable(a, n, at, last, owned)), None)
+        seen = [viewed(a) for a in dict.fromkeys(read)]
+        dying = next((a for a in read if _reusable(a, n, at, last, owned) and seen.count(a) == 1), None)
         as_bits = bits(n.dtype) if n.op == "where" and n.type.size >= CHOOSE_FROM else None
         if as_bits is not None and n.shape in [a.shape for a in n.args]:
             out = out or room(n.type)
@@ -202,7 +205,7 @@ def straight(
             source.line(fresh(n, args, out, source.dtype(n.dtype)))
         source.passes(passing)
         operands[n] = out
-        left = [a for a in dict.fromkeys(read) if a in owned and last[a] == at]
+        left = [a for a in dict.fromkeys(seen) if a in owned and last[a] == at]
         free += [operands[a] for a in left if operands[a] in rooms]
         owned.difference_update(left)
         if n not in places:
@@ -214,7 +217,7 @@ def _is_part(n: Node, reads: dict[Node, tuple[Node, ...]]) -> bool:
     if n.op not in ("real", "imag"):
         return False
     (whole,) = n.args
-    at_hand = whole.dtype.kind == "c" and whole not in reads
+    at_hand = whole.dtype.kind == "c" and viewed(whole) not in reads
     return at_hand and sum(args.count(n) for args in reads.values()) == 1
 
 
@@ -243,7 +246,7 @@ def straight_kernel(body: Graph) -> Source:
     nodes = [n for n in frugal(body) if computes(n)]
     for n in nodes:
         for a in n.args:
-            if not computes(a) and a not in operands:
+            if not computes(viewed(a)) and a not in operands:
                 operands[a] = named(source, a)
     places: dict[Node, str] = {}
     for o, place in zip(body.outputs, source.writes, strict=True):
@@ -253,6 +256,11 @@ def straight_kernel(body: Graph) -> Source:
     copies(source, body.outputs, operands, places)
     source.one_ufunc_writes = len(body.outputs) == 1 and body.outputs[0].op in UFUNCS.keys() - ONE_RUN
     return source
+
+
+def viewed(n: Node) -> Node:
+    """What `n` is a view of, or itself."""
+    return leaf_chain(n)[0]
 
 
 def named(source: Source, n: Node) -> str:
@@ -275,4 +283,4 @@ def copies(source: Source, outputs: Sequence[Node], operands: dict[Node, str], p
             base = unreshaped(o)
             at = place if base is o else f"{place}.reshape({base.shape})"
             source.passes(copied(base))
-            source.line(f"copyto({at}, {source.view(base)})")
+            source.line(f"copyto({at}, {source.view(base, operands)})")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eqfuse.cost import LASTING, LINE, Work, product_rows, tiles_pay, total, turned, work
 from eqfuse.emit.numpy_temporaries import unreshaped
@@ -251,8 +251,14 @@ def grain(body: Graph) -> int:
     return max((LINE // a.dtype.itemsize for a in across), default=1)
 
 
-def worth_tiling(body: Graph, device: Device) -> bool:
-    """Are tiles on several threads clearly faster than one NumPy call after another on whole arrays?"""
+def whole_seconds(body: Graph, device: Device) -> float:
+    """What one NumPy call after another on whole arrays takes."""
+    return sum(_work(n, device).whole for n in _working(body))
+
+
+def worth_tiling(body: Graph, whole: float, device: Device) -> bool:
+    """Are tiles on several threads clearly faster than NumPy calls on whole arrays, which take `whole` seconds and what
+    it takes to turn arrays?"""
     working = _working(body)
     moved = sum(v.type.nbytes for v in (*body.inputs, *body.outputs))
     read = dict.fromkeys([*(a for n in working if n.op != "matmul" for a in n.args), *map(unreshaped, body.outputs)])
@@ -260,7 +266,8 @@ def worth_tiling(body: Graph, device: Device) -> bool:
     if across and len(working) == 1 and row(working[0].op).role is Role.REDUCTION:
         return False  # NumPy takes the axes in the order in which they lie
     turns = [turned(t.size, t.dtype.itemsize, device) for t in across]
-    return tiles_pay(total([*(_work(n, device) for n in working), *turns]), moved, device)
+    done = total([*(_work(n, device) for n in working), *turns])
+    return tiles_pay(replace(done, whole=whole + sum(t.whole for t in turns)), moved, device)
 
 
 def _work(n: Node, device: Device) -> Work:

@@ -8,12 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eqfuse as ef
+from eqfuse.emit.numpy import NumpyKernel, emit_kernel
+from eqfuse.emit.numpy_source import straight_kernel
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir import Node, node
+from eqfuse.ir import Graph, Node, node
 from eqfuse.meaning import evaluate
 from eqfuse.ops import Role, row
 from eqfuse.views import free_view, leaf_chain, push_views
-from tests.kernels.numpy_cases import add, body, data, mul, number, read, reduced
+from tests.kernels.numpy_cases import CPU, add, body, data, kernel, mul, number, read, reduced
 
 
 def transposed(x: Node, *axes: int) -> Node:
@@ -58,6 +60,85 @@ def test_pushed_views_stand_on_leaves_and_mean_the_same(x):
     arrays = data(graph)
     for got, wanted in zip(evaluate(pushed, arrays), evaluate(graph, arrays), strict=True):
         np.testing.assert_array_equal(got, wanted)
+
+
+@st.composite
+def values_read_twice(draw: st.DrawFn) -> Graph:
+    """A body whose values are read whole and through views, some of them complex, some between bounds."""
+    dtype = draw(st.sampled_from([np.float32, np.float64, np.complex64]))
+    x = read(0, (6, 6), dtype)
+    values = [add(x, x)]
+    for _ in range(draw(st.integers(1, 6))):
+        a, b = (draw(st.sampled_from(values)) for _ in range(2))
+        view = draw(st.sampled_from([
+            lambda a: transposed(a, 1, 0), lambda a: node("flip", (a,), ((-1,),)), lambda a: a,
+            lambda a: node("reshape", (transposed(node("reshape", (a,), ((2, 3, 6),)), 2, 1, 0),), ((6, 6),)),
+            lambda a: node("broadcast_to", (node("slice", (a,), (((1, 2, 1), (0, 6, 1)),)),), ((6, 6),)),
+        ]))  # fmt: skip
+        if a.dtype.kind == "c":
+            part = node(draw(st.sampled_from(["real", "imag"])), (view(a),))
+            values.append(node("complex", (part, node("imag", (b,)))))
+        elif draw(st.booleans()):
+            values.append(node("minimum", (node("maximum", (a, number(0, dtype))), number(1, dtype))))
+        values.append(draw(st.sampled_from([add, mul]))(values[-1], view(b)))
+    outputs = draw(st.lists(st.sampled_from(values), min_size=1, max_size=2)) + [values[-1]]
+    return body([x], *outputs, transposed(outputs[0], 1, 0))
+
+
+@settings(max_examples=300, deadline=None)
+@given(values_read_twice())
+def test_whole_arrays_are_read_through_views_of_them(graph):
+    source = straight_kernel(graph)
+    arrays = data(graph)
+    outs = [np.empty(o.shape, o.dtype) for o in graph.outputs]
+    NumpyKernel(source.text(), source).run(outs, arrays)
+    for got, wanted in zip(outs, evaluate(graph, arrays), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
+def neighbours(v):
+    return np.maximum((v[:-1] + v[1:]) / 2, v[:-1])
+
+
+def mirrored(v):
+    return np.tanh(v - v[::-1]) + v
+
+
+def pyramid(v):
+    square = np.sqrt(v[:, None] * v)
+    while len(square) > 1:
+        square = (square[:-1, :-1] + square[1:, :-1] * square[:-1, 1:] + square[1:, 1:]) / 3
+    return square[0]
+
+
+@pytest.mark.parametrize("size", [60, 61, 200_000])
+@pytest.mark.parametrize("step", [neighbours, mirrored])
+def test_a_value_read_through_two_views_at_each_step_is_no_work_for_each_of_their_chains(step, size):
+    def steps(v):
+        for _ in range(59):
+            v = step(v)
+        return v
+
+    x = np.random.default_rng(0).random(size)
+    program = ef.compile(steps, x)
+    assert program.source().count("\n") < 59 * 20
+    np.testing.assert_allclose(program(x), steps(x), rtol=1e-9)
+
+
+def test_a_pyramid_of_squares_is_one_statement_for_each_operator():
+    x = np.random.default_rng(0).random(30)
+    program = ef.compile(pyramid, x)
+    assert program.source().count("\n") < 30 * 20
+    np.testing.assert_allclose(program(x), pyramid(x), rtol=1e-9)
+
+
+@pytest.mark.parametrize("op", ["exp", "tanh"])
+def test_neighbours_of_a_small_array_are_computed_once(op):
+    x = read(0, (100,))
+    e = node(op, (x,))
+    wide = [node("slice", (e,), (((k, 98 + k, 1),),)) for k in range(3)]
+    source = emit_kernel(kernel("map", body([x], add(add(*wide[:2]), wide[2]))), CPU).source
+    assert source.count(f"{op}(") == 1
 
 
 def test_a_reshape_moves_when_every_argument_is_whole_or_one_number():
