@@ -106,21 +106,28 @@ def _float_power(x: Tracer, y: Tracer) -> Tracer:
     return elementwise("power", x, y)
 
 
-def _scaled(x: Tracer, factor: float) -> Tracer:
-    """`x` times `factor`, which NumPy does not round to half precision."""
-    return x.astype(np.float32) * factor if x.dtype == np.float16 else x * factor
+def _wide(x: Tracer) -> Tracer:
+    """`x` as NumPy's own functions of halves compute with it."""
+    return x.astype(np.float32) if x.dtype == np.float16 else x
+
+
+def _scaled(x: Tracer, by: float, over: float) -> Tracer:
+    """`x` times ``by / over``, which NumPy rounds as numbers of the loop's own type."""
+    x = _wide(x)
+    number = x.dtype.type if x.dtype in (np.float32, np.float64) else float
+    return x * (number(by) / number(over))
 
 
 @_composition(np.deg2rad)
 @_composition(np.radians)
 def _deg2rad(x: Tracer) -> Tracer:
-    return _scaled(x, math.pi / 180)
+    return _scaled(x, math.pi, 180)
 
 
 @_composition(np.rad2deg)
 @_composition(np.degrees)
 def _rad2deg(x: Tracer) -> Tracer:
-    return _scaled(x, 180 / math.pi)
+    return _scaled(x, 180, math.pi)
 
 
 @_composition(np.divmod)
@@ -151,6 +158,7 @@ def _heaviside(x: Tracer, at_zero: Tracer) -> Tracer:
 
 @_composition(np.logaddexp2)
 def _logaddexp2(x: Tracer, y: Tracer) -> Tracer:
+    x, y = _wide(x), _wide(y)
     apart = elementwise("maximum", x, y) + elementwise("log1p", elementwise("exp2", -abs(x - y))) * math.log2(math.e)
     return elementwise("where", x == y, x + 1, apart)
 

@@ -35,3 +35,29 @@ def test_strict_clip_keeps_the_zero_that_numpy_keeps(dtype):
         if np.asarray(got).tobytes() != np.asarray(wanted).tobytes()
     ]
     assert not other
+
+
+CONSTANTS = {
+    "rad2deg": np.rad2deg, "degrees": np.degrees, "deg2rad": np.deg2rad, "radians": np.radians, "sinc": np.sinc,
+    "angle": lambda x: np.angle(x - 1, deg=True), "angle of complex": lambda x: np.angle(x + 1j * x[::-1], deg=True),
+    "unwrap": np.unwrap, "unwrap to a period": lambda x: np.unwrap(x, discont=1, period=2.5),
+    "rounded to digits": lambda x: np.round(x, 3), "spaced": lambda x: np.linspace(x, 2 * x, 5),
+    "rad2deg of a scalar": lambda x: np.rad2deg(x[3]), "slopes": lambda x: np.gradient(x, 0.1),
+    "area": lambda x: np.trapezoid(x, dx=0.1), "base": lambda x: 0.1**x, "rest": lambda x: divmod(x, 0.1),
+    **{w.__name__: lambda x, w=w: x[:9] * w(9) for w in (np.hanning, np.hamming, np.blackman, np.bartlett)},
+    "kaiser": lambda x: x[:9] * np.kaiser(9, 3.5).astype(x.dtype),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_strict_rounds_the_constants_of_a_function_where_numpy_does(dtype):
+    x = (np.random.default_rng(0).standard_normal(300) * 3).astype(dtype)
+
+    def every(x):
+        return {name: function(x) for name, function in CONSTANTS.items()}
+
+    results = ef.compile(every, x, numerics="strict")(x)
+    for name, wanted in every(x).items():
+        for got, part in zip(np.atleast_1d(results[name]), np.atleast_1d(wanted), strict=True):
+            assert got.dtype == part.dtype, name
+            np.testing.assert_array_equal(got, part, name)
