@@ -23,6 +23,7 @@ from eqfuse.hardware import Device
 from eqfuse.ir import Graph, check
 from eqfuse.meaning import evaluate
 from eqfuse.memory import limit_of
+from eqfuse.options import known
 from eqfuse.plan import Plan
 from eqfuse.pytree import flatten
 from eqfuse.report import make_report
@@ -63,6 +64,7 @@ def compile(
         "target": target, "numerics": numerics, "laws": laws, "extractor": extractor, "budget": budget,
         "memory_limit": memory_limit, "verify": verify,
     }  # fmt: skip
+    known(options)
     if isinstance(fn_or_graph, Graph):
         return compile_graph(fn_or_graph, **options)
     if any(isinstance(leaf, SymbolicSpec) for leaf in flatten((example_args, example_kwargs))[0]):
@@ -90,7 +92,7 @@ def compile_graph(
     """`compile` for a graph that is already traced."""
     device = device_for(target)
     chosen = usable(laws, numerics)
-    named(extractor)  # refused before the search
+    named(extractor)
     budget_of(budget)
     limit = limit_of(memory_limit)
     key = cache.key(graph, device, numerics, chosen, extractor, budget, limit)

@@ -21,10 +21,19 @@ from eqfuse.arithmetic import KINDS
 from eqfuse.calls import Call
 from eqfuse.errors import EqfuseError, TraceError, user_level
 from eqfuse.groups import Dynamic, Group
-from eqfuse.memory import limit_of
 from eqfuse.number import Number
+from eqfuse.options import known
 from eqfuse.pytree import LEAF, flatten, unflatten
-from eqfuse.trace import Spec, input_names, is_apart, layout_of, parameters_of, split_static, static_names
+from eqfuse.trace import (
+    Spec,
+    are_parameters,
+    input_names,
+    is_apart,
+    layout_of,
+    parameters_of,
+    split_static,
+    static_names,
+)
 from eqfuse.tracer import Tracer
 from eqfuse.versions import Key, Version, Versions, changing
 
@@ -49,6 +58,7 @@ class Jitted(Generic[P, R]):
         self.dynamic = dynamic
         self._static = static_names(static_argnames)
         self._parameters = parameters_of(fn)
+        are_parameters(self._static, self._parameters)
         self._versions = Versions(KEPT_SIZES if dynamic else KEPT)
         self._by_arrays: dict[tuple, Version] = {}  # the same, for calls with arrays by position alone, of any layout
         self._asked: dict[Key, frozenset[int]] = {}  # which arrays' layouts a key has
@@ -265,9 +275,12 @@ def jit(
 
     if memory_limit is not None and dynamic:
         raise EqfuseError("memory_limit holds for one size of the arguments: leave out dynamic")
-    limit_of(memory_limit)
+    known(options)
+    static_names(static_argnames)
 
     def decorate(function: Callable[..., Any]) -> Jitted[..., Any]:
+        if not callable(function):
+            raise TraceError(f"jit takes a function, not {function!r}; options are given by name, as in target='cuda'")
         return Jitted(function, static_argnames, dynamic, options)
 
     return decorate if fn is None else decorate(fn)

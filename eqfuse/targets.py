@@ -5,6 +5,7 @@ In: "numpy", "cpu", "cuda", "cuda:h100", or a `Device`. Out: a `Device`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 from eqfuse.errors import TargetUnavailable
@@ -13,16 +14,21 @@ from eqfuse.hardware import DEVICES, Device, this_cpu
 
 def device_for(target: str | Device) -> Device:
     """The device a target names; TargetUnavailable when it does not exist here."""
+    return target_named(target)()
+
+
+def target_named(target: str | Device) -> Callable[[], Device]:
+    """What finds the device that a target names, if it is here; TargetUnavailable when there is no such target."""
     if isinstance(target, Device):
-        return target
+        return lambda: target
     if target in ("cpu", "numpy"):
-        return _this_cpu()
+        return _this_cpu
     if target == "cuda":
-        return _this_gpu()
+        return _this_gpu
     if isinstance(target, str) and target.startswith("cuda:"):
         found = DEVICES.get(target.removeprefix("cuda:").lower())
         if found is not None and found.kind == "gpu":
-            return found
+            return lambda: found
     gpus = ", ".join(f"cuda:{name}" for name, d in DEVICES.items() if d.kind == "gpu")
     raise TargetUnavailable(f"no target {target!r}; there are numpy, cpu, cuda, {gpus}, or an ef.Device")
 

@@ -18,7 +18,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from eqfuse.arithmetic import KINDS, Arithmetic
 from eqfuse.dtypes import supported, tensor_dtype
-from eqfuse.errors import ShapeError, TraceError
+from eqfuse.errors import OptionError, ShapeError, TraceError
 from eqfuse.frontends import (  # noqa: F401  (fill the tables of what can be traced)
     numpy_choosing,
     numpy_contractions,
@@ -252,9 +252,7 @@ def trace(
     """
     names = static_names(static_argnames)
     parameters = parameters_of(fn)
-    unknown = names - set(parameters.parameters if parameters is not None else ())
-    if unknown:
-        raise TraceError(f"static_argnames: the function has no parameter {', '.join(map(repr, sorted(unknown)))}")
+    are_parameters(names, parameters)
     (args, kwargs), fixed = split_static(parameters, names, example_args, example_kwargs)
     leaves, structure = flatten((args, kwargs))
     classes = {kind.__name__: kind for kind in _classes(structure)}
@@ -348,7 +346,17 @@ def _classes(structure: Structure) -> Iterable[type]:
 
 
 def static_names(given: str | Iterable[str]) -> frozenset[str]:
-    return frozenset((given,) if isinstance(given, str) else given)
+    names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else (given,)
+    if not all(isinstance(name, str) for name in names):
+        raise OptionError(f"static_argnames is {given!r}: give the name of a parameter, or a tuple of names")
+    return frozenset(names)
+
+
+def are_parameters(names: frozenset[str], parameters: inspect.Signature | None) -> None:
+    """Refuse a static argument that is no parameter of the function."""
+    unknown = names - set(parameters.parameters if parameters is not None else ())
+    if unknown:
+        raise TraceError(f"static_argnames: the function has no parameter {', '.join(map(repr, sorted(unknown)))}")
 
 
 def _call(

@@ -15,7 +15,6 @@ from eqfuse.kinds.state import contiguous, view_strides
 from eqfuse.ops import Role, row
 from eqfuse.ops.updates import Ranges
 
-
 REPEATS = 16  # nodes made for each of a body, beyond which its work is repeated so often that no tiles make up for it
 
 

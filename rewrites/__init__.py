@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from eqfuse.errors import LawError
+from eqfuse.errors import LawError, OptionError
 from eqfuse.rewrites import (
     activations,
     algebra,
@@ -140,7 +140,7 @@ def _named(item: Any) -> tuple[Law, ...]:
 def admitted(laws: tuple[Law, ...], numerics: str) -> tuple[Law, ...]:
     """Those of `laws` that `numerics` ("strict", "reassociate", "approximate") allows."""
     if not isinstance(numerics, str) or numerics not in _CLASSES:
-        raise LawError(f"numerics is {numerics!r}; choose one of {', '.join(_CLASSES)}")
+        raise OptionError(f"numerics is {numerics!r}; choose one of {', '.join(_CLASSES)}")
     strictest = _CLASSES[numerics]
     return tuple(_within(law, strictest) for law in laws if law.exactness <= strictest)
 

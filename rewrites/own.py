@@ -23,20 +23,26 @@ _true: weakref.WeakSet[Law] = weakref.WeakSet()
 def usable(laws: Any, numerics: str) -> tuple[Law, ...]:
     """The laws that `laws` names, as far as `numerics` allows them.
 
-    LawError names a law that is asked for by itself and not allowed, and one of the user's own that is false, or that
-    no check can tell anything of.
+    LawError names one of the user's own that is false, or that no check can tell anything of.
     """
-    chosen = admitted(select(laws), numerics)
-    allowed = {law.name for law in chosen}
+    chosen = allowed(laws, numerics)
     for law in _asked_for(laws):
-        if law.name not in allowed:
+        if law.check and not law.family and law not in _true:
+            _check(law)
+            _true.add(law)
+    return chosen
+
+
+def allowed(laws: Any, numerics: str) -> tuple[Law, ...]:
+    """As `usable`, before any law is checked. LawError names one that is asked for by itself and not allowed."""
+    chosen = admitted(select(laws), numerics)
+    found = {law.name for law in chosen}
+    for law in _asked_for(laws):
+        if law.name not in found:
             raise LawError(
                 f"numerics={numerics!r} does not allow the law {law.name!r}, which is {law.exactness.name}; leave it "
                 "out, or ask for numerics that allow it"
             )
-        if law.check and not law.family and law not in _true:
-            _check(law)
-            _true.add(law)
     return chosen
 
 

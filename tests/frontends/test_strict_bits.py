@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+
 CLIPPED = [(), (8,), (1,), (1, 1), (3, 8), (8, 3), (2, 3, 8)]
 BOUNDS = [(), (1,), (1, 1), (8,), (3, 8)]
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.errors import OptionError
 from eqfuse.extract import EXTRACTORS
 from eqfuse.hardware import DEVICES
 from eqfuse.rewrites import FAMILIES
@@ -141,7 +142,26 @@ def test_a_spec_of_a_shape_that_is_none_is_refused(shape: Any) -> None:
         ef.spec(shape)
 
 
-@pytest.mark.parametrize("choice", [{"target": "gpu"}, {"extractor": "ilp2"}, {"laws": "x"}, {"numerics": "fast"}])
-def test_jit_refuses_unknown_choices_at_the_first_call(choice: dict[str, str]) -> None:
-    with pytest.raises(ef.EqfuseError):
-        ef.jit(**choice)(f)(X)  # type: ignore[call-overload]
+@pytest.mark.parametrize("choice", [
+    {"target": "gpu"}, {"target": None}, {"extractor": "ilp2"}, {"laws": "x"}, {"laws": [3]}, {"numerics": "fast"},
+    {"numerics": None}, {"budget": 3}, {"memory_limit": -1}, {"memory_limit": "1 GB"}, {"dynamic": 3},
+    {"static_argnames": 3}, {"static_argnames": ["n", 3]}, {"laws": ["product_of_powers"], "numerics": "strict"},
+])  # fmt: skip
+def test_jit_refuses_what_an_option_does_not_have_where_it_is_given(choice: dict[str, Any]) -> None:
+    with pytest.raises(ef.EqfuseError, match="test_calls.py"):
+        ef.jit(**choice)
+
+
+def test_jit_refuses_a_static_argument_that_is_no_parameter_where_it_is_given() -> None:
+    with pytest.raises(ef.TraceError, match="no parameter 'n'"):
+        ef.jit(f, static_argnames="n")
+
+
+def test_jit_of_what_is_no_function_is_refused() -> None:
+    with pytest.raises(ef.TraceError, match="jit takes a function, not 'cuda'"):
+        ef.jit("cuda")  # type: ignore[call-overload]
+
+
+def test_unknown_numerics_are_a_value_that_the_option_does_not_have() -> None:
+    with pytest.raises(OptionError):
+        ef.compile(f, X, numerics="fast")
