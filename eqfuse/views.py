@@ -2,7 +2,7 @@
 
 In: a kernel body. Out: an equal body whose views stand on leaves only. Next stop: `emit`.
 A view commutes with elementwise work: what the view does to the result, it does to every argument of full shape. So a
-value that is read through several views is computed once for each, and what it is made of once for each of their chains.
+value that is read through several views is computed for each, and what it is made of for each of their chains.
 """
 
 from __future__ import annotations

@@ -172,8 +172,8 @@ def clip(
 def _bounds_first(x: Tracer, low: Any, high: Any) -> bool:
     """Are bounds the first operands of the maximum and minimum that are NumPy's clip, zeros' signs included?
 
-    Of two zeros, maximum takes the second, but of float16 and complex ones the first. Clip takes the array's of float16,
-    and where both bounds are single numbers, else the bound's; of complex ones always the bound's.
+    Of two zeros, maximum takes the second, but of float16 and complex ones the first. Clip takes the array's of
+    float16, and where both bounds are single numbers, else the bound's; of complex ones always the bound's.
     """
     if x.dtype == np.float16 or x.dtype.kind == "c":
         return x.dtype.kind == "c"

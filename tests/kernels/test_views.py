@@ -81,7 +81,7 @@ def values_read_twice(draw: st.DrawFn) -> Graph:
         elif draw(st.booleans()):
             values.append(node("minimum", (node("maximum", (a, number(0, dtype))), number(1, dtype))))
         values.append(draw(st.sampled_from([add, mul]))(values[-1], view(b)))
-    outputs = draw(st.lists(st.sampled_from(values), min_size=1, max_size=2)) + [values[-1]]
+    outputs = [*draw(st.lists(st.sampled_from(values), min_size=1, max_size=2)), values[-1]]
     return body([x], *outputs, transposed(outputs[0], 1, 0))
 
 
