@@ -11,6 +11,7 @@ from types import CodeType, FrameType
 
 _OURS = str(Path(__file__).resolve().parent)
 _BESIDE = tuple(str(Path(__file__).resolve().parent.parent / name) for name in ("rewrites", "extract"))
+_GENERATED = "eqfuse."
 LIBRARIES = (sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["purelib"])
 
 
@@ -40,7 +41,7 @@ def line_text(code: CodeType, line: int) -> str:
 
 def _users_frame(frame: FrameType | None) -> FrameType | None:
     """The innermost frame from `frame` on that is neither eqfuse's nor a library's."""
-    while frame is not None and not _is_users(frame.f_code.co_filename):
+    while frame is not None and not _is_users(frame):
         frame = frame.f_back
     return frame
 
@@ -49,13 +50,19 @@ def user_level() -> int:
     """The `stacklevel` with which `warnings.warn` points at the line that `user_line` names."""
     frame: FrameType | None = sys._getframe(1)
     level = 1
-    while frame is not None and not _is_users(frame.f_code.co_filename):
+    while frame is not None and not _is_users(frame):
         frame, level = frame.f_back, level + 1
     return level
 
 
+def _is_users(frame: FrameType) -> bool:
+    path = frame.f_code.co_filename
+    generated = path == "<string>" and str(frame.f_globals.get("__name__")).startswith(_GENERATED)  # by dataclasses
+    return not generated and _is_users_file(path)
+
+
 @cache
-def _is_users(path: str) -> bool:
+def _is_users_file(path: str) -> bool:
     return not path.startswith((_OURS, *_BESIDE, *LIBRARIES, "<frozen"))
 
 
