@@ -25,7 +25,7 @@ def _frontend(module: str) -> Any:
     return import_module(f"eqfuse.frontends.{module}")
 
 
-def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+def _binary(name: str, symbol: str = "") -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
     """`x + y`, its reflection and `x += y` for one elementwise operator."""
 
     def forward(self: Any, other: Any) -> Any:
@@ -38,7 +38,7 @@ def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable
         result = forward(self, other)
         if result is NotImplemented or self.scalar:
             return result
-        self.become(result)
+        self.become(result, symbol=symbol)
         return self
 
     return forward, reflected, in_place
@@ -146,18 +146,18 @@ class Operators:
 
     # operators
 
-    __add__, __radd__, __iadd__ = _binary("add")
-    __sub__, __rsub__, __isub__ = _binary("subtract")
-    __mul__, __rmul__, __imul__ = _binary("multiply")
-    __truediv__, __rtruediv__, __itruediv__ = _binary("divide")
-    __floordiv__, __rfloordiv__, __ifloordiv__ = _binary("floor_divide")
-    __mod__, __rmod__, __imod__ = _binary("remainder")
-    __pow__, __rpow__, __ipow__ = _binary("power")
-    __and__, __rand__, __iand__ = _binary("bitwise_and")
-    __or__, __ror__, __ior__ = _binary("bitwise_or")
-    __xor__, __rxor__, __ixor__ = _binary("bitwise_xor")
-    __lshift__, __rlshift__, __ilshift__ = _binary("bitwise_left_shift")
-    __rshift__, __rrshift__, __irshift__ = _binary("bitwise_right_shift")
+    __add__, __radd__, __iadd__ = _binary("add", "+")
+    __sub__, __rsub__, __isub__ = _binary("subtract", "-")
+    __mul__, __rmul__, __imul__ = _binary("multiply", "*")
+    __truediv__, __rtruediv__, __itruediv__ = _binary("divide", "/")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _binary("floor_divide", "//")
+    __mod__, __rmod__, __imod__ = _binary("remainder", "%")
+    __pow__, __rpow__, __ipow__ = _binary("power", "**")
+    __and__, __rand__, __iand__ = _binary("bitwise_and", "&")
+    __or__, __ror__, __ior__ = _binary("bitwise_or", "|")
+    __xor__, __rxor__, __ixor__ = _binary("bitwise_xor", "^")
+    __lshift__, __rlshift__, __ilshift__ = _binary("bitwise_left_shift", "<<")
+    __rshift__, __rrshift__, __irshift__ = _binary("bitwise_right_shift", ">>")
     __eq__, _, _ = _binary("equal")
     __ne__, _, _ = _binary("not_equal")
     __lt__, _, _ = _binary("less")
@@ -192,7 +192,13 @@ class NdarrayFace(Operators):
     def __getattr__(self: Any, name: str) -> NoReturn:
         if name in _REFUSED:
             raise UnsupportedOp(f"ndarray.{name} cannot be traced: {_REFUSED[name]}")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if name == "__array_interface__":
+            raise AttributeError(
+                "a traced array lies nowhere: instead of np.lib.stride_tricks.as_strided(x, …) write "
+                "np.lib.stride_tricks.sliding_window_view(x, …), slices or a reshape"
+            )
+        kind = f"numpy.{self.dtype.name if self.scalar else 'ndarray'}"
+        raise AttributeError(f"{kind!r} object has no attribute {name!r}")
 
     # operators
 
@@ -203,7 +209,7 @@ class NdarrayFace(Operators):
         return lazy.matmul(other, self)
 
     def __imatmul__(self: Any, other: Any) -> Any:
-        self.become(self @ other)
+        self.become(self @ other, symbol="@")
         return self
 
     def __getitem__(self: Any, key: Any) -> Any:

@@ -136,15 +136,30 @@ class CallSignature:
                 raise ShapeError(_other_layout(arrays[i], strides))
         for i in self.written:
             if isinstance(arrays[i], np.ndarray) and not arrays[i].flags.writeable:
-                raise ShapeError("the function changes an argument in place that is read-only: pass a copy of it")
-        if self.written and len(arrays) > 1 and any(set(self.written) & {i, j} for i, j in _sharing(arrays)):
-            raise ShapeError(
-                "the function changes an argument in place whose memory another argument shares: pass a copy"
-            )
+                raise ShapeError(
+                    f"the function changes the argument {self._name(i)} in place, which is read-only: pass a copy of it"
+                )
+        if self.written and len(arrays) > 1:
+            self._lie_apart(arrays)
         drawn = [draw.now(leaves) for draw in self.draws]
         numbers = self.arithmetic.values(leaves, drawn)
         arrays += [array for i, array in enumerate(drawn) if i not in self.arithmetic.drawn]
         return Fed(arrays + [numbers[place] for place in self.arithmetic.inputs], numbers)
+
+    def _lie_apart(self, arrays: Sequence[Any]) -> None:
+        """ShapeError where an argument that is changed in place shares memory with another."""
+        for pair in _sharing(arrays):
+            written, other = sorted(pair, key=lambda i: i not in self.written)
+            if written in self.written:
+                raise ShapeError(
+                    f"the function changes the argument {self._name(written)} in place, whose memory another argument "
+                    f"shares: {self._name(other)}. Pass a copy of one of them"
+                )
+
+    def _name(self, place: int) -> str:
+        """The argument that is the array at `place`, as the function's author would write it."""
+        names = input_names(self.parameters, self.arguments)
+        return repr([name for i, name in enumerate(names) if i not in self.apart][place])
 
     def select(self, fed: Fed, outputs: Sequence[Any]) -> list[Any]:
         """The results, as they follow each other in their structure."""
@@ -408,10 +423,13 @@ def leaf_type(leaf: Any, name: str) -> TensorType:
             f"the argument {name!r} is a {kind}, a number with a class of its own: pass {plain}({name}), or name it in "
             "static_argnames"
         )
-    raise TraceError(
-        f"the argument {name!r} is a {kind}, not an array, a number, or a container of these. "
-        "Name it in static_argnames, or convert it by np.asarray"
+    instead = (
+        "Convert it by np.asarray, or name it in static_argnames"
+        if hasattr(leaf, "__len__") or hasattr(leaf, "__array__")
+        else "Pass the arrays it holds as arguments, or make its class a dataclass, whose fields are arguments. Named in "
+        "static_argnames, its attributes are read once, when the function is traced, and are constants from then on"
     )
+    raise TraceError(f"the argument {name!r} is a {kind}, not an array, a number, or a container of these. {instead}")
 
 
 def layout_of(leaf: Any) -> Strides:

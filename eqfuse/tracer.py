@@ -199,12 +199,23 @@ class Tracer(NdarrayFace):
             self._trace.written.add(self._storage.argument)
         self._storage.write(self._steps, new)
 
-    def become(self, value: Tracer, casting: str = "same_kind") -> None:
-        """Take on `value`, as NumPy's ``out=self``: of this shape, cast by the rule `casting`."""
+    def become(self, value: Tracer, casting: str = "same_kind", symbol: str = "") -> None:
+        """Take on `value`, as NumPy's ``out=self``: of this shape, cast by the rule `casting`.
+
+        `symbol`: the operator that was written, as in ``x += y``."""
         if broadcast_shapes(value.shape, self.shape) != self.shape:
             raise ShapeError(f"in-place result of shape {value.shape} does not fit into an array of shape {self.shape}")
         if not castable(value.dtype, self.dtype, casting):
-            raise DtypeError(f"in-place result of {value.dtype} cannot be cast to {self.dtype}; write x = x + y")
+            written = f"x {symbol}= y" if symbol else "an in-place call"
+            instead = (
+                f"x = x {symbol} y, which is a new array, or x[...] = (x {symbol} y).astype(x.dtype)"
+                if symbol
+                else f"into an array of {value.dtype}, or convert the result: x[...] = result.astype(x.dtype)"
+            )
+            raise DtypeError(
+                f"{written}: the result of {value.dtype} cannot be cast to x of {self.dtype} by the rule {casting!r}. "
+                f"Write {instead}"
+            )
         self.assign(value)
 
     def _retake(self, view: Tracer) -> None:
@@ -287,7 +298,10 @@ class Tracer(NdarrayFace):
     def __format__(self, spec: str) -> str:
         value = self.known()
         if value is None and spec:
-            raise TraceError(f"the text of a traced {self._type}: its value is not known while the function is traced")
+            raise TraceError(
+                f"the text of a traced {self._type}: its value is not known while the function is traced. Return it, "
+                "and write about it outside"
+            )
         return repr(self) if value is None else format(value[()], spec)
 
     def __round__(self, digits: int | None = None) -> Any:

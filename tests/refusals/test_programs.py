@@ -144,3 +144,68 @@ def test_a_result_that_is_no_array_is_refused_by_its_type() -> None:
 def test_an_argument_that_is_no_array_of_numbers_is_refused_by_name(argument: Any) -> None:
     with pytest.raises(ef.EqfuseError, match="argument 'x'"):
         ef.trace(lambda x: x, argument)
+
+
+OPERATORS = ["+", "-", "*", "/", "//", "%", "**", "&", "|", "^", "<<", ">>", "@"]
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_an_in_place_operator_that_does_not_cast_is_named_as_written(operator: str) -> None:
+    made: dict[str, Any] = {}
+    exec(f"def program(x, y):\n    x {operator}= y\n    return x", made)
+    y = ef.spec((3, 3), np.float32 if operator not in ("&", "|", "^", "<<", ">>") else np.int64)
+    with pytest.raises(TypeError) as refused:
+        ef.trace(made["program"], ef.spec((3, 3), np.int16 if y.dtype != np.int64 else np.bool_), y)
+    assert f"x {operator}= y" in str(refused.value)
+    assert f"Write x = x {operator} y" in str(refused.value)
+
+
+def test_an_out_that_does_not_cast_is_refused_with_what_to_write() -> None:
+    with pytest.raises(ef.ShapeError, match=r"(?s)float64 cannot be cast to .*int16.*Write into an array of float64"):
+        ef.trace(lambda x: np.multiply(x, 1.5, out=x), ef.spec((3,), np.int16))
+
+
+class Model:
+    def __init__(self) -> None:
+        self.w = np.ones(4, np.float32)
+
+    @ef.jit
+    def __call__(self, x: Any) -> Any:
+        return x * self.w
+
+
+def test_a_method_of_an_ordinary_class_is_refused_with_what_a_static_self_means() -> None:
+    with pytest.raises(ef.TraceError, match=r"'self' is a .*Model, .*dataclass.*static_argnames.* read once"):
+        Model()(np.ones((3, 4), np.float32))
+
+
+@pytest.mark.parametrize("value", [np.float64(2), np.ones(3), np.int16(3)])
+def test_an_attribute_that_numpy_does_not_have_is_missed_as_in_numpy(value: Any) -> None:
+    def program(x: Any) -> Any:
+        return x.foo
+
+    with pytest.raises(AttributeError) as by_numpy:
+        program(value)
+    with pytest.raises(AttributeError) as refused:
+        ef.compile(program, value)
+    assert str(by_numpy.value).startswith(str(refused.value))
+
+
+def test_the_text_of_a_traced_number_is_refused_with_what_to_do() -> None:
+    with pytest.raises(ef.TraceError, match="Return it, and write about it outside"):
+        ef.trace(lambda x: f"{x.sum():.3f}", X)
+
+
+@pytest.mark.parametrize("compiled", [lambda f, *given: ef.jit(f), ef.compile])
+def test_arguments_that_overlap_are_named(compiled: Callable[..., Any]) -> None:
+    def program(scale: Any, a: Any, boxes: Any) -> Any:
+        a += boxes["b"] * scale
+        return a
+
+    memory = np.ones(5)
+    program = compiled(program, 2, np.ones(4), {"b": np.ones(4)})
+    with pytest.raises(ef.ShapeError, match=r"(?s)argument 'a' in place.*shares: \"boxes\['b'\]\"\. Pass a copy"):
+        program(2, memory[1:], {"b": memory[:-1]})
+    memory.flags.writeable = False
+    with pytest.raises(ef.ShapeError, match="argument 'a' in place, which is read-only"):
+        program(2, memory[1:], {"b": np.ones(4)})
