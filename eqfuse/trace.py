@@ -426,8 +426,8 @@ def leaf_type(leaf: Any, name: str) -> TensorType:
     instead = (
         "Convert it by np.asarray, or name it in static_argnames"
         if hasattr(leaf, "__len__") or hasattr(leaf, "__array__")
-        else "Pass the arrays it holds as arguments, or make its class a dataclass, whose fields are arguments. Named in "
-        "static_argnames, its attributes are read once, when the function is traced, and are constants from then on"
+        else "Pass the arrays it holds as arguments, or make its class a dataclass, whose fields are arguments. If it "
+        "is named in static_argnames, its attributes are read once, when the function is traced, and never again"
     )
     raise TraceError(f"the argument {name!r} is a {kind}, not an array, a number, or a container of these. {instead}")
 

@@ -24,7 +24,8 @@ _OWN = frozenset((
 ))  # fmt: skip
 # whose results of rank 0 are arrays, not scalars
 _NO_SCALARS = frozenset((
-    np.zeros_like, np.ones_like, np.empty_like, np.full_like, np.imag, np.isin, np.pad, np.piecewise, np.where,
+    np.zeros_like, np.ones_like, np.empty_like, np.full_like, np.block, np.isin, np.pad, np.piecewise, np.real_if_close,
+    np.where, np.fft.fftn, np.fft.ifftn,
 ))  # fmt: skip
 # what these give does not lie in C order even if what they take does
 _TURNED = frozenset((

@@ -1,0 +1,99 @@
+"""Of a NumPy scalar and of an array of rank 0, functions give scalars where NumPy does, and arrays where it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.frontends.laid_out import _NO_SCALARS
+from eqfuse.frontends.registry import FUNCTIONS, UFUNCS
+from eqfuse.tracer import Tracer
+
+VALUES = (np.float64(1.5), np.int64(2), np.complex64(1 + 2j))
+CALLS: dict[Any, Callable[[Any], Any]] = {
+    np.full_like: lambda x: np.full_like(x, 2), np.isin: lambda x: np.isin(x, [1, 2]), np.pad: lambda x: np.pad(x, 1),
+    np.piecewise: lambda x: np.piecewise(x, [x > 0], [1, 2]), np.where: lambda x: np.where(x > 0, x, 2),
+    np.clip: lambda x: np.clip(x, 0, 1), np.maximum: lambda x: np.maximum(x, 1), np.power: lambda x: np.power(x, 2),
+    np.select: lambda x: np.select([x > 0], [x]), np.choose: lambda x: np.choose(x > 0, [x, x]),
+    np.real: lambda x: (np.real(x), x.real), np.imag: lambda x: (np.imag(x), x.imag),
+    np.take: lambda x: np.take(np.arange(3.0), np.astype(x.real, int)),
+    np.interp: lambda x: np.interp(x.real, [0, 1], [0, 2]),
+    np.copy: lambda x: (np.copy(x), x.copy()), np.reshape: lambda x: (np.reshape(x, ()), np.reshape(x, (1,))[0]),
+    np.linalg.matrix_rank: lambda x: np.linalg.matrix_rank(x) + np.int64(0),  # NumPy gives a Python int
+}  # fmt: skip
+
+
+def scalars(results: Any) -> list[bool]:
+    """Which of `results`, NumPy's or traced ones, are scalars."""
+    parts = results if isinstance(results, (tuple, list)) else [results]
+    return [part.scalar if isinstance(part, Tracer) else isinstance(part, np.generic) for part in parts]
+
+
+class Told(Exception):
+    def __init__(self, scalars: list[bool]) -> None:
+        self.scalars = scalars
+
+
+def by_numpy(function: Callable[[Any], Any], x: Any) -> list[bool] | None:
+    """None where NumPy refuses a single number."""
+    try:
+        with np.errstate(all="ignore"):
+            return scalars(function(x))
+    except Exception:  # whatever it has against one number
+        return None
+
+
+def traced(function: Callable[[Any], Any], x: Any) -> list[bool] | None:
+    """None where it cannot be traced."""
+
+    def program(x: Any) -> Any:
+        raise Told(scalars(function(x)))  # a trace may not fill a list outside of it
+
+    try:
+        ef.trace(program, x)
+    except Told as told:
+        return told.scalars
+    except (ef.EqfuseError, TypeError):
+        return None
+    raise AssertionError("a program returned that cannot")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("function", sorted({*FUNCTIONS, *UFUNCS, *CALLS}, key=str), ids=lambda f: f.__name__)
+def test_a_result_of_one_number_is_a_scalar_or_an_array_as_in_numpy(function: Any) -> None:
+    call = CALLS.get(function, function)
+    for x in (*VALUES, *map(np.asarray, VALUES)):
+        wanted = by_numpy(call, x)
+        found = wanted and traced(call, x)
+        if found:
+            assert found == wanted, repr(x)
+
+
+@pytest.mark.parametrize("function", sorted(_NO_SCALARS, key=str), ids=lambda f: f.__name__)
+def test_what_is_said_to_give_arrays_of_scalars_does_so_in_numpy(function: Any) -> None:
+    call = CALLS.get(function, function)
+    assert all(by_numpy(call, x) == [False] == traced(call, x) for x in (np.float64(1.5), np.int64(2)))
+
+
+def test_a_scalar_comes_out_of_a_compiled_program_as_one_and_an_array_as_one() -> None:
+    def program(x: Any) -> Any:
+        return {f.__name__: CALLS[f](x) for f in CALLS if f is not np.select}
+
+    for x in (np.float64(1.5), np.asarray(1.5)):
+        results = ef.compile(program, x)(x)
+        for name, wanted in program(x).items():
+            assert scalars(results[name]) == scalars(wanted), name
+
+
+def test_what_is_put_into_the_imaginary_part_of_a_scalar_is_lost_as_in_numpy() -> None:
+    def program(x: Any) -> Any:
+        part = np.imag(x.sum())
+        np.put(part, [0], 5)
+        return part
+
+    x = np.ones(3)
+    assert ef.compile(program, x)(x) == program(x) == 0
