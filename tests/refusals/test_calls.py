@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from typing import Any
 
@@ -165,3 +166,29 @@ def test_jit_of_what_is_no_function_is_refused() -> None:
 def test_unknown_numerics_are_a_value_that_the_option_does_not_have() -> None:
     with pytest.raises(OptionError):
         ef.compile(f, X, numerics="fast")
+
+
+@pytest.mark.parametrize("size", [20, 1_000_000])
+@pytest.mark.parametrize("early", [
+    lambda v: v.__iadd__(1), lambda v: v.__setitem__(slice(2, 9), 7), lambda v: v.sort(),
+])  # fmt: skip
+def test_after_an_error_in_a_call_arguments_changed_in_place_keep_their_old_values(early: Any, size: int) -> None:
+    def program(v: Any, a: Any) -> Any:
+        early(v)
+        inverse = np.linalg.inv(a)
+        v[0] = inverse[0, 0]
+        return v.sum()
+
+    v = np.arange(size, 0.0, -1)
+    before = v.copy()
+    with pytest.raises(np.linalg.LinAlgError):
+        ef.jit(program)(v, np.zeros((3, 3)))
+    np.testing.assert_array_equal(v, before)
+
+
+@pytest.mark.parametrize("size", [3, 3_000_000])
+def test_compiled_programs_neither_warn_of_floating_point_errors_nor_raise_them(size: int) -> None:
+    x = np.zeros(size)
+    with np.errstate(all="raise"), warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        assert np.isinf(ef.jit(lambda x: 1 / x)(x)).all()
