@@ -71,15 +71,16 @@ def _quantile(op: str, a: Any, q: Any, axis: Axis, method: str, keepdims: Any, w
     x = lift(a)
     if op.startswith("nan") and x.size == 0 and x.dtype.kind != "c":
         return nanmean(x, axis, keepdims=keepdims)  # as NumPy, for any number of quantiles
-    share = wrap(with_dtype(q, x.dtype)) if kind_of(q) in (int, float) and x.dtype.kind == "f" else lift(q)
+    weak = kind_of(q) in (int, float) and x.dtype.kind == "f"
+    share = wrap(with_dtype(q, np.dtype(kind_of(q)))) if weak else lift(q)
     if share.ndim > 1 and op.startswith("nan"):
         raise UnsupportedOp(f"np.{op} with quantiles of shape {share.shape} cannot be traced; pass a vector of them")
     rows, axes = _rows(x, axis)
-    args = [rows.node, (share.reshape(-1) if share.ndim > 1 else share).node]
+    args = [rows.node, (share if weak or share.ndim == 1 else share.reshape(-1)).node]
     if weights is not None:
         args.append(_weights(lift(weights), x, axis, rows).node)
     made = wrap(node(op, args, (axes, method)))
-    if share.ndim > 1:
+    if not weak:
         made = made.reshape((*share.shape, *made.shape[1:]))
     found = _left(x, axis, made, axes, keepdims is True)
     if found.scalar and (keepdims is True or weights is not None):

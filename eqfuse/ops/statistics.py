@@ -29,7 +29,9 @@ def _median(op: str, function: Callable[..., Any]) -> Callable[[Types, tuple], T
 
 
 def _quantile(op: str, function: Callable[..., Any]) -> Callable[[Types, tuple], TensorType]:
-    """Values, quantiles, perhaps weights of the values' shape; the axes of q come first, reduced axes stay."""
+    """Values, quantiles, perhaps weights of the values' shape; the axes of q come first, reduced axes stay.
+
+    A single quantile of floats is as weak as a Python number: the result has the dtype of the values."""
 
     def with_method(method: str) -> Callable[..., np.ndarray]:
         def call(x: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -43,7 +45,9 @@ def _quantile(op: str, function: Callable[..., Any]) -> Callable[[Types, tuple],
         need(all(w.shape == x.shape for w in weights), op, types, "the weights need the shape of the values")
         if method not in _methods:
             need(False, op, types, f"{method!r} is none of the methods {', '.join(_methods)}")
-        dtype = result_dtype(_probes.setdefault((op, method), with_method(method)), x.dtype, q.dtype)
+        weak = q.rank == 0 and x.dtype.kind == "f"
+        probe = _probes.setdefault((op, method), with_method(method))
+        dtype = x.dtype if weak else result_dtype(probe, x.dtype, q.dtype)
         return TensorType(dtype, (*q.shape, *_kept(op, types, axes)))
 
     return rule
@@ -70,6 +74,7 @@ def _does_median(function: Callable[..., Any]) -> Callable[..., Any]:
 def _does_quantile(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(x: np.ndarray, q: np.ndarray, *rest: Any) -> Any:
         *weights, axes, method = rest
+        q = q.item() if q.ndim == 0 and x.dtype.kind == "f" else q
         given = {"weights": weights[0]} if weights else {}
         return function(x, q, axis=_axes(axes), keepdims=True, method=method, **given)
 

@@ -21,10 +21,9 @@ def test_strict_clip_keeps_the_zero_that_numpy_keeps(dtype):
             np.broadcast_shapes(shape, low, high)
         except ValueError:
             continue
-        for zero in (np.zeros((), dtype), -np.zeros((), dtype)):
-            array = np.full(shape, zero)
-            cases.append((array, np.full(low, -zero), np.ones(high, dtype)))
-            cases.append((array, -np.ones(low, dtype), np.full(high, -zero)))
+        zero = np.zeros((), dtype)
+        cases.append((np.full(shape, zero), np.full(low, -zero), np.ones(high, dtype)))
+        cases.append((np.full(shape, -zero), -np.ones(low, dtype), np.full(high, zero)))
 
     def clips(cases):
         return [np.clip(*case) for case in cases]
@@ -62,3 +61,22 @@ def test_strict_rounds_the_constants_of_a_function_where_numpy_does(dtype):
         for got, part in zip(np.atleast_1d(results[name]), np.atleast_1d(wanted), strict=True):
             assert got.dtype == part.dtype, name
             np.testing.assert_array_equal(got, part, name)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int32])
+@pytest.mark.parametrize("function", [np.quantile, np.percentile, np.nanquantile, np.nanpercentile])
+def test_strict_quantiles_round_the_share_where_numpy_does(function, dtype):
+    x = (np.random.default_rng(0).standard_normal((7, 101)) * 100).astype(dtype)
+    shares = [0.3, 1, np.float32(0.3), np.float64(0.3), np.array(0.3), [0.1, 0.3], np.array([0.3], "f4")]
+    if "nan" not in function.__name__:
+        shares.append([[0.1], [0.7]])
+
+    def every(x, n):
+        calls = product([*shares, n], (None, 1), (False, True))
+        return [function(x, q, axis=axis, keepdims=kept) for q, axis, kept in calls]
+
+    results = ef.compile(every, x, 0.6, numerics="strict")(x, 0.6)
+    for got, wanted in zip(results, every(x, 0.6), strict=True):
+        assert got.dtype == wanted.dtype
+        assert got.shape == wanted.shape
+        np.testing.assert_array_equal(got, wanted)
