@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -154,7 +154,11 @@ class Device:
         )
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1)
+        return self._json
+
+    @cached_property
+    def _json(self) -> str:  # made once: it names every plan in the cache, and has a number for each operator and dtype
+        return json.dumps({field.name: getattr(self, field.name) for field in fields(self)}, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> Device:
