@@ -49,7 +49,7 @@ def table() -> int:
 
 def _idle(counts: dict[str, int] | None) -> str:
     if counts is None:
-        return "not counted for this book (python benches/laws.py --keep)"
+        return "not counted for this book (eqfuse bench laws --keep)"
     return f"the {sum(not n for n in counts.values())} that decided no plan are candidates to drop"
 
 

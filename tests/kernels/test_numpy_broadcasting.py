@@ -54,7 +54,7 @@ def test_kernels_of_every_kind_broadcast_as_numpy_does(part):
 
 @pytest.mark.slow
 def test_many_kernels_of_every_kind_broadcast_as_numpy_does():
-    for seed in range(10_000, 15_000):
+    for seed in range(10_000, 12_000):
         check_kernel(seed)
 
 
@@ -76,7 +76,7 @@ def test_programs_broadcast_as_numpy_does(numerics):
 @pytest.mark.slow
 @pytest.mark.parametrize("numerics", ["strict", "reassociate"])
 def test_many_programs_broadcast_as_numpy_does(numerics):
-    for seed in range(3000, 3150):
+    for seed in range(3000, 3060):
         check_program(seed, numerics)
 
 

@@ -188,7 +188,7 @@ def mutants(term: Term) -> Iterator[Term]:
 @pytest.mark.slow
 def test_hardly_a_law_of_the_book_holds_with_another_operator_on_its_made_side() -> None:
     rng, holding = random.Random(0), []
-    for law in rng.sample([law for law in book() if len(law.rights) == 1], 150):
+    for law in rng.sample([law for law in book() if len(law.rights) == 1], 100):
         found = list(mutants(law.rights[0]))
         if found:
             try:
@@ -198,7 +198,7 @@ def test_hardly_a_law_of_the_book_holds_with_another_operator_on_its_made_side()
             report = ef.check(false, cases=60)
             if report.counterexample is None:
                 holding.append(str(report))
-    assert len(holding) <= 3, "\n".join(holding)  # such as square(abs(x)), of which the sign does not matter
+    assert len(holding) <= 2, "\n".join(holding)  # such as square(abs(x)), of which the sign does not matter
 
 
 # what a check tries
