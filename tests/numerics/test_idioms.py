@@ -103,9 +103,9 @@ def test_by_default_a_gpu_runs_what_strict_runs_where_no_law_is_applied(dtype: A
     made = [node(name, (x, y)[: ufunc.nin]) for name, ufunc in UFUNCS.items() if takes(name, ufunc.nin, dtype)]
     assert len(made) > 40
     used = [node("add", (node("where", (node("equal", (n, n)), x, y)) if n.dtype != dtype else n, y)) for n in made]
-    for some in (used[::3], used[1::3], used[2::3]):
+    for part in (used[::3], used[1::3], used[2::3]):
         programs = (
-            ef.compile(Graph((x, y), tuple(some)), target="cuda:h100", laws="none", numerics=numerics)
+            ef.compile(Graph((x, y), tuple(part)), target="cuda:h100", laws="none", numerics=numerics)
             for numerics in ("strict", "reassociate", "approximate")
         )
         strict, default, approximate = ([f.source for f in CudaProgram(p.plan)._functions] for p in programs)
