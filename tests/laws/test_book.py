@@ -41,7 +41,7 @@ x, y, z = tensors("x y z")
 
 
 CASES = 30
-EVERY = 28  # law of a family; `eqfuse laws check` takes them all, with more cases
+EVERY = 40  # law of a family; `eqfuse laws check` takes them all, with more cases
 ONLY_MATRICES = {"trace_of_product", "take_rows_of_product", "take_columns_of_product"}
 
 
@@ -68,7 +68,7 @@ def test_every_family_stands_in_the_readme() -> None:
     assert not [family for family in FAMILIES if f"| `{family}` |" not in text]
 
 
-@pytest.mark.parametrize("place", some(range(len(REFUTED)), 3), ids=[law.name for law, _ in REFUTED])
+@pytest.mark.parametrize("place", some(range(len(REFUTED)), 6), ids=[law.name for law, _ in REFUTED])
 def test_tempting_false_laws_have_a_counterexample(place: int) -> None:
     law, why = REFUTED[place]
     report = check(law)

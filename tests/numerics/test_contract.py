@@ -14,6 +14,7 @@ from eqfuse.meaning import evaluate
 from eqfuse.rewrites import APPROXIMATE, Law, admitted, book, select
 from tests.numerics.contract import broken
 from tests.numerics.forms import Rewriter, cancelling, patterns, random_array, random_form, random_program
+from tests.some import some
 
 DATA = 8  # choices of data for each program
 PARTS = 8
@@ -56,7 +57,7 @@ def walks(seeds: range) -> None:
     assert not found, "\n\n".join(found[:3])
 
 
-@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize("part", some(range(2), 2))
 def test_a_program_after_random_uses_of_laws_is_as_accurate_as_before(part: int) -> None:
     walks(range(100 * part, 100 * (part + 1)))
 
@@ -69,7 +70,7 @@ def test_twenty_thousand_programs_after_random_uses_of_laws_are_as_accurate_as_b
 
 def test_laws_that_may_cancel_are_found_out_so() -> None:
     rewriter = Rewriter([law for law in book() if law.exactness is APPROXIMATE])
-    assert sum(bool(walk(rewriter, seed)) for seed in range(800)) >= 4
+    assert sum(bool(walk(rewriter, seed)) for seed in range(400)) >= 2
 
 
 def forms(seeds: range) -> None:

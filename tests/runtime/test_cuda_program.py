@@ -120,7 +120,8 @@ def test_a_program_for_a_gpu_agrees_with_numpy(case, target):
 
 
 @compiled
-@pytest.mark.parametrize("arch", some(["sm_80", "sm_90"], 2))
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_the_source_of_every_program_compiles_without_spilling(arch):
     for case in CASES:
         source = CudaProgram(planned(case)[0]).source()
@@ -392,7 +393,7 @@ def of_every_kind(x: Any) -> Any:
 
 
 @emulated
-@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0), (1, 1), (1, 4), (4, 1)])
+@pytest.mark.parametrize("shape", some([(0, 3), (3, 0), (0, 0), (1, 4), (1, 1), (4, 1)], 3), ids=str)
 def test_a_program_over_axes_of_no_or_one_element_agrees_with_numpy(shape):
     x = np.ones(shape, np.float32)
     plan = ef.extract(ef.saturate(ef.trace(of_every_kind, x)), target="cuda:h100")
@@ -411,12 +412,13 @@ def with_a_product(x: Any) -> Any:
 
 
 @emulated
-@pytest.mark.parametrize("function, dtype", [
-    (rounded_often, np.float16), (rounded_often, ml_dtypes.bfloat16), (rounded_often, np.float32),
-    (with_a_product, np.float16), (with_a_product, np.float32),
-])  # fmt: skip
+@pytest.mark.parametrize("case", some([
+    (rounded_often, np.float16), (rounded_often, ml_dtypes.bfloat16), (with_a_product, np.float16),
+    (with_a_product, np.float32), (rounded_often, np.float32),
+], 2), ids=lambda case: f"{case[0].__name__}-{np.dtype(case[1])}")  # fmt: skip
 @pytest.mark.parametrize("options", [{"numerics": "strict"}, {"laws": "none"}])
-def test_a_program_as_it_was_written_has_numpys_bits_in_kernels_of_every_kind(function, dtype, options):
+def test_a_program_as_it_was_written_has_numpys_bits_in_kernels_of_every_kind(case, options):
+    function, dtype = case
     x = np.round(ROWS[:, :21]).astype(dtype)  # sums are exact in any order
     program = ef.compile(function, x, target="cuda:h100", **options)
     assert {k.kind for k in program.plan.kernels} & {"row", "reduce", "contract"}
