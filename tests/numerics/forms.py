@@ -165,10 +165,11 @@ class Rewriter:
     """Uses laws one by one, at random, as the e-graph uses them all."""
 
     def __init__(self, laws: Sequence[Law]) -> None:
-        self.by_root: dict[str, list[tuple[Law, bool]]] = {}
+        self.by_root: dict[str, list[tuple[Law, bool, set[str]]]] = {}  # each with the operators that must be below
         for law in filter(replaceable, laws):
             for backwards, (_, (wanted,), _) in enumerate(law.directions):
-                self.by_root.setdefault(wanted.op, []).append((law, bool(backwards)))
+                below = {"const" if a.op == LITERAL else a.op for a in wanted.args if a.op != VARIABLE}
+                self.by_root.setdefault(wanted.op, []).append((law, bool(backwards), below))
         self.commutes = {law.name.removesuffix("_commutes") for law in laws if law.name.endswith("_commutes")}
 
     def walk(self, graph: Graph, rng: np.random.Generator, steps: int) -> tuple[Graph, list[str]]:
@@ -189,8 +190,9 @@ class Rewriter:
         return graph, used
 
     def _forms(self, written: Written, n: Node) -> Iterator[tuple[Law, Node]]:
-        for law, backwards in self.by_root.get(n.op, ()):
-            for made in forms(written, law, n, self.commutes, backwards):
+        below = {a.op for a in n.args}
+        for law, backwards, wanted in self.by_root.get(n.op, ()):
+            for made in forms(written, law, n, self.commutes, backwards) if wanted <= below else ():
                 yield law, made
 
 

@@ -91,7 +91,7 @@ def test_any_program_of_the_e_graph_is_as_accurate_as_the_one_written() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_any_program_of_many_e_graphs_is_as_accurate_as_the_one_written(part: int) -> None:
-    forms(range(1000 + 20 * part, 1000 + 20 * (part + 1)))
+    forms(range(1000 + 10 * part, 1000 + 10 * (part + 1)))
 
 
 def compiled(seeds: range) -> None:
@@ -113,4 +113,4 @@ def test_a_compiled_program_is_as_accurate_as_numpy() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_many_compiled_programs_are_as_accurate_as_numpy(part: int) -> None:
-    compiled(range(1000 + 10 * part, 1000 + 10 * (part + 1)))
+    compiled(range(1000 + 6 * part, 1000 + 6 * (part + 1)))

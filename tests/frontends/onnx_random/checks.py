@@ -25,10 +25,10 @@ from tests.frontends.onnx_random.run import Value
 SHORT = ef.Budget(seconds=0.25, nodes=200, rounds=3)
 
 
-def wrong(model: Model, folder: Path, numerics: str) -> str:
+def wrong(model: Model, folder: Path, numerics: str, laws: str = "all") -> str:
     """What is wrong with the model, "kind: details"; an error that is raised counts."""
     try:
-        return loaded(model) or compiled(model, folder, numerics)
+        return loaded(model) or compiled(model, folder, numerics, laws)
     except Exception as error:  # whatever eqfuse should not have raised
         return f"{type(error).__name__}: {error}"
 
@@ -40,9 +40,9 @@ def loaded(model: Model) -> str:
     return compare(model.outputs, results, "loaded", strict=True)
 
 
-def compiled(model: Model, folder: Path, numerics: str) -> str:
+def compiled(model: Model, folder: Path, numerics: str, laws: str = "all") -> str:
     """The compiled program; saved and loaded; exported, and run by onnxruntime."""
-    program = ef.compile(ef.from_onnx(model.proto, **model.sizes), numerics=numerics, budget=SHORT)
+    program = ef.compile(ef.from_onnx(model.proto, **model.sizes), numerics=numerics, laws=laws, budget=SHORT)
     results = _tuple(model, quietly(lambda: program(**model.arguments)))
     wrong = compare(model.outputs, results, f"compiled, {numerics}", numerics == "strict")
     if wrong:
@@ -65,7 +65,7 @@ def exported(model: Model, program: Any, numerics: str) -> str:
         found = [at for at, part in enumerate(parts) if written(part) is not None]
         outputs = [outputs[at] for at in found]
         rest = Graph(graph.inputs, tuple([graph.outputs[at] for at in found]))
-        proto = written(ef.compile(rest, numerics=numerics, budget=SHORT)) if found else None
+        proto = written(ef.compile(rest, numerics=numerics, laws="none", extractor="unfused")) if found else None
     if proto is None:
         return ""
     try:
