@@ -21,6 +21,7 @@ from eqfuse.hardware import datasheet
 from eqfuse.plan import Plan
 
 
+@pytest.mark.slow
 def test_two_graphs_are_predicted_measured_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "rows.json"
     assert main(["bench", "greedy", "--quick", "--json", str(file), "G7", "N9"]) == 0

@@ -136,6 +136,7 @@ def near(got: np.ndarray, want: np.ndarray, ulps: float) -> np.ndarray:
 
 
 @emulated
+@pytest.mark.slow
 def test_every_operator_cast_and_constant_of_every_dtype_gives_what_numpy_gives_for_special_values():
     made, wrong = every_row(), []
     bodies = [body(named.values()) for _, named in made]
