@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from eqfuse.arithmetic import KINDS
+from eqfuse.call_signature import input_names, parameters_of, split_static
 from eqfuse.frontends.numpy_random import GENERATORS
 from eqfuse.ir import Graph, Shape, TensorType
 from eqfuse.pytree import flatten, unflatten
 from eqfuse.strides import Strides
 from eqfuse.symbolic import SymbolicSpec
-from eqfuse.trace import Spec, input_names, layout_of, leaf_type, parameters_of, split_static, trace
+from eqfuse.trace import Spec, layout_of, leaf_type, trace
 
 
 class Call:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse import cache, debug
+from eqfuse.call_signature import static_names
 from eqfuse.calls import Call
 from eqfuse.dtypes import epsilon, kind, parts
 from eqfuse.egraph import Budget, budget_of, saturated
@@ -33,7 +34,7 @@ from eqfuse.runtime import Program
 from eqfuse.space import Space
 from eqfuse.symbolic import SymbolicSpec
 from eqfuse.targets import device_for
-from eqfuse.trace import static_names, trace
+from eqfuse.trace import trace
 
 
 def compile(

@@ -18,22 +18,14 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 import numpy as np
 
 from eqfuse.arithmetic import KINDS
+from eqfuse.call_signature import are_parameters, input_names, parameters_of, split_static, static_names
 from eqfuse.calls import Call
 from eqfuse.errors import EqfuseError, TraceError, user_level
 from eqfuse.groups import Dynamic, Group
 from eqfuse.number import Number
 from eqfuse.options import known
 from eqfuse.pytree import LEAF, flatten, unflatten
-from eqfuse.trace import (
-    Spec,
-    are_parameters,
-    input_names,
-    is_apart,
-    layout_of,
-    parameters_of,
-    split_static,
-    static_names,
-)
+from eqfuse.trace import Spec, is_apart, layout_of
 from eqfuse.tracer import Tracer
 from eqfuse.versions import Key, Version, Versions, changing
 

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from eqfuse.arithmetic import Arithmetic, Step
+from eqfuse.call_signature import CallSignature
 from eqfuse.errors import EqfuseError
 from eqfuse.frontends.onnx_model import ModelSignature
 from eqfuse.ir import Signature
 from eqfuse.pytree import LEAF, SCALAR, Static, Structure
-from eqfuse.trace import CallSignature
 
 CONTAINERS = {"tuple": tuple, "list": list, "dict": dict, "OrderedDict": OrderedDict}
 SCALARS = (str, int, float, bool, type(None))
