@@ -34,6 +34,7 @@ from eqfuse.ops import TABLE, Role
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.special import SPECIAL
 from eqfuse.quiet import Watch, together
+from eqfuse.threads import thread_count
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int64")
 TURNED = 512  # rows and columns of the array that is transposed
@@ -177,11 +178,6 @@ def cpu_name() -> str:
     lines = info.read_text().splitlines() if info.exists() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, "") or platform.processor() or platform.machine()
-
-
-def thread_count() -> int:
-    """CPUs this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def caches() -> Caches:

@@ -19,12 +19,12 @@ from eqfuse.dtypes import epsilon, kind, parts
 from eqfuse.egraph import Budget, budget_of, saturated
 from eqfuse.emit import emit, needs
 from eqfuse.errors import EqfuseError
-from eqfuse.extract import Limit, choose, named
+from eqfuse.extract import Limit, choose
 from eqfuse.hardware import Device
 from eqfuse.ir import Graph, check
 from eqfuse.meaning import evaluate
 from eqfuse.memory import limit_of
-from eqfuse.options import known
+from eqfuse.options import refuse_unknown
 from eqfuse.plan import Plan
 from eqfuse.pytree import flatten
 from eqfuse.report import make_report
@@ -65,7 +65,7 @@ def compile(
         "target": target, "numerics": numerics, "laws": laws, "extractor": extractor, "budget": budget,
         "memory_limit": memory_limit, "verify": verify,
     }  # fmt: skip
-    known(options)
+    refuse_unknown(options)
     if isinstance(fn_or_graph, Graph):
         return compile_graph(fn_or_graph, **options)
     if any(isinstance(leaf, SymbolicSpec) for leaf in flatten((example_args, example_kwargs))[0]):
@@ -90,11 +90,9 @@ def compile_graph(
     memory_limit: float | None = None,
     verify: bool = False,
 ) -> Program:
-    """`compile` for a graph that is already traced."""
+    """`compile` for a graph that is already traced, with options that were looked at."""
     device = device_for(target)
     chosen = usable(laws, numerics)
-    named(extractor)
-    budget_of(budget)
     limit = limit_of(memory_limit)
     key = cache.key(graph, device, numerics, chosen, extractor, budget, limit)
     started = time.perf_counter()

@@ -23,7 +23,7 @@ from eqfuse.calls import Call
 from eqfuse.errors import EqfuseError, TraceError, user_level
 from eqfuse.groups import Dynamic, Group
 from eqfuse.number import Number
-from eqfuse.options import known
+from eqfuse.options import refuse_unknown
 from eqfuse.pytree import LEAF, flatten, unflatten
 from eqfuse.trace import Spec, is_apart, layout_of
 from eqfuse.tracer import Tracer
@@ -267,7 +267,7 @@ def jit(
 
     if memory_limit is not None and dynamic:
         raise EqfuseError("memory_limit holds for one size of the arguments: leave out dynamic")
-    known(options)
+    refuse_unknown(options)
     static_names(static_argnames)
 
     def decorate(function: Callable[..., Any]) -> Jitted[..., Any]:

@@ -12,7 +12,7 @@ from eqfuse.rewrites.own import allowed
 from eqfuse.targets import target_named
 
 
-def known(options: Mapping[str, Any]) -> None:
+def refuse_unknown(options: Mapping[str, Any]) -> None:
     """Refuse a value that an option of `compile` does not have. Targets are not looked for, nor laws checked, yet."""
     target_named(options["target"])
     allowed(options["laws"], options["numerics"])

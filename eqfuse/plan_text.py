@@ -15,6 +15,7 @@ from eqfuse.ir import Graph, Literal, Node, check, parse, tensor_type
 from eqfuse.kinds import KINDS
 from eqfuse.plan import Kernel, Plan, Price
 from eqfuse.report import KernelReport, Report
+from eqfuse.rewrites import numerics_named
 
 
 def write(plan: Plan) -> str:
@@ -67,7 +68,7 @@ def read(text: str, graph: Graph) -> Plan:
             outputs=tuple(data["outputs"]),
             waists=tuple(data["waists"]),
             bound=None if data["bound"] is None else float(data["bound"]),
-            numerics=str(data["numerics"]),
+            numerics=numerics_named(data["numerics"]),
         )
         _check(plan)
         return plan

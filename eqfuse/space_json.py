@@ -38,7 +38,7 @@ from eqfuse.ir import (
     parse,
     tensor_type,
 )
-from eqfuse.rewrites import COMMUTATIVE, book
+from eqfuse.rewrites import COMMUTATIVE, book, numerics_named
 from eqfuse.segments import Use, canonical, slice_of
 from eqfuse.signature_text import read_signature, write_signature
 from eqfuse.space import EClass, ENode, Segment, Space
@@ -188,7 +188,7 @@ def read(text: str) -> Space:
         for s in range(len(classes))
     )
     uses = _read("the uses", lambda: _uses(own["uses"], graph, segments))
-    return Space(graph, segments, uses, _read("the numerics", lambda: str(own["numerics"])))
+    return Space(graph, segments, uses, _read("the numerics", lambda: numerics_named(own["numerics"])))
 
 
 def _read(what: str, make: Callable[[], Any]) -> Any:

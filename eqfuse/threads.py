@@ -28,7 +28,6 @@ from eqfuse.errors import EqfuseError
 
 Tiles = Callable[[Iterator[int]], None]
 
-CORES = os.cpu_count() or 1
 KEPT_BYTES = 16 << 20  # scratch memory up to this size is kept for the next kernel
 PATIENCE = 0.1  # seconds after which a caller looks whether the workers that it waits for are alive
 
@@ -217,6 +216,11 @@ def set_blas_threads(library: Any, count: int) -> None:
     getattr(library, "_real_set_num_threads", library.set_num_threads)(count)
 
 
+def thread_count() -> int:
+    """CPUs this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class Scratch:
     """Memory that threads use inside a tile, lent to one at a time; its contents mean nothing between kernels.
 
@@ -238,7 +242,7 @@ class Scratch:
 
     def give(self, memory: np.ndarray) -> None:
         """Keep `memory` for another kernel, unless as many are kept as threads can run at once."""
-        if memory.size <= KEPT_BYTES and len(self.kept) < CORES:
+        if memory.size <= KEPT_BYTES and len(self.kept) < thread_count():
             self.kept[memory.size, id(memory)] = memory
 
     def _largest(self) -> np.ndarray | None:

@@ -137,11 +137,16 @@ def _named(item: Any) -> tuple[Law, ...]:
     raise LawError(f"no law or family is named {item!r}; families: {', '.join(FAMILIES)}; 'all' and 'none' are sets")
 
 
+def numerics_named(given: Any) -> str:
+    """`given`, where it names numerics; else OptionError."""
+    if not isinstance(given, str) or given not in _CLASSES:
+        raise OptionError(f"numerics is {given!r}; choose one of {', '.join(_CLASSES)}")
+    return given
+
+
 def admitted(laws: tuple[Law, ...], numerics: str) -> tuple[Law, ...]:
     """Those of `laws` that `numerics` ("strict", "reassociate", "approximate") allows."""
-    if not isinstance(numerics, str) or numerics not in _CLASSES:
-        raise OptionError(f"numerics is {numerics!r}; choose one of {', '.join(_CLASSES)}")
-    strictest = _CLASSES[numerics]
+    strictest = _CLASSES[numerics_named(numerics)]
     return tuple(_within(law, strictest) for law in laws if law.exactness <= strictest)
 
 

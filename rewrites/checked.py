@@ -18,7 +18,6 @@ from pathlib import Path
 
 import numpy as np
 
-from eqfuse.calibrate import thread_count
 from eqfuse.errors import EqfuseError
 from eqfuse.files import cache_dir, set_aside, write_atomically
 from eqfuse.rewrites import book, smt
@@ -26,6 +25,7 @@ from eqfuse.rewrites.check import check
 from eqfuse.rewrites.fingerprint import fingerprint
 from eqfuse.rewrites.law import Law
 from eqfuse.rewrites.refuted import REFUTED
+from eqfuse.threads import thread_count
 
 FALSE, HOLDS, PROVED, UNTESTED = "false", "holds", "proved", "untested"
 JUDGES = ("agreement", "cases", "check", "data", "exhaust", "reach", "rule", "samples", "shrink", "smt")

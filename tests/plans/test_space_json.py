@@ -229,6 +229,7 @@ DAMAGES = {
     "another origin": (change("eqfuse", "segments", 0, "origin", to=lambda o: o[::-1]), "segment 0"),
     "another program": (change("eqfuse", "graph", to=lambda g: g.replace("exp(", "sin(")), "the uses"),
     "no program": (change("eqfuse", "graph", to=lambda g: "import os"), "the program"),
+    "unknown numerics": (change("eqfuse", "numerics", to=lambda n: "fast"), "the numerics: numerics is 'fast'"),
     "no uses": (change("eqfuse", "uses", to=lambda u: []), "the uses"),
     "known when it is not": (change("class_data", "0.0", to=lambda d: d | {"known": "when built"}), "known when built"),
 }  # fmt: skip

@@ -58,7 +58,7 @@ def test_matrices_multiply_on_one_thread_of_blas_whichever_thread_calls() -> Non
 
 
 def test_scratch_memory_is_kept_as_programs_count_it_whichever_threads_use_it(monkeypatch):
-    monkeypatch.setattr(threads, "CORES", 8)
+    monkeypatch.setattr(threads, "thread_count", lambda: 8)
     rng, scratch, kernels = np.random.default_rng(0), Scratch(), []
     for _ in range(300):
         kernels.append(Needs(scratch=int(rng.integers(1, 50_000)), threads=int(rng.integers(1, 9))))
