@@ -198,7 +198,7 @@ def test_hardly_a_law_of_the_book_holds_with_another_operator_on_its_made_side()
             report = ef.check(false, cases=60)
             if report.counterexample is None:
                 holding.append(str(report))
-    assert len(holding) <= 2, "\n".join(holding)  # such as square(abs(x)), of which the sign does not matter
+    assert len(holding) <= 1, "\n".join(holding)  # such as square(abs(x)), of which the sign does not matter
 
 
 # what a check tries
