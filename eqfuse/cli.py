@@ -12,7 +12,7 @@ from pathlib import Path
 
 from eqfuse.errors import EqfuseError
 
-BENCHES = ("greedy", "speed", "compile", "laws", "kernels", "programs", "memory", "scale", "written")
+BENCHES = ("greedy", "speed", "compile", "laws", "kernels", "programs", "memory", "scale", "written", "replay")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
