@@ -29,7 +29,7 @@ def one(blocks: int) -> dict[str, float]:
     """Seconds by stage in this process."""
     started = time.perf_counter()
     import eqfuse as ef
-    from eqfuse.targets import device_for
+    from eqfuse.cost.targets import device_for
 
     imported = time.perf_counter()
     device_for("numpy")
@@ -51,7 +51,7 @@ def transformer(blocks: int) -> tuple[Callable[..., Any], Any, list]:
     """The function and its arguments. Every block has the same parameters, in arrays of its own."""
     import numpy as np
 
-    from eqfuse.demo_programs import transformer
+    from eqfuse.show.demo_programs import transformer
 
     function, (x, layers) = transformer(blocks=1).build(np.float32)
     return function, x, [

@@ -21,14 +21,14 @@ from typing import Any
 from rich.console import Console
 
 from eqfuse.benches import tables
-from eqfuse.benches.arms import ARMS, Choices, choices, space_of
+from eqfuse.benches.ablations import ARMS, Choices, choices, space_of
 from eqfuse.benches.measured import Measurement, agreement, geometric_mean, measure
 from eqfuse.benches.shortfalls import verdict
 from eqfuse.benches.subjects import SUBJECTS, Subject
 from eqfuse.benches.timing import machine
+from eqfuse.cost.device import Device, datasheet, device
+from eqfuse.cost.targets import device_for
 from eqfuse.errors import EqfuseError
-from eqfuse.hardware import Device, datasheet, device
-from eqfuse.targets import device_for
 
 TEXTBOOK = "A100, textbook"  # the device of docs/adversarial-suite.md
 SECONDS = 4.0  # of timing, for one program

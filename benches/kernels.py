@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import erf
 
-from eqfuse.emit.numpy import emit_kernel
-from eqfuse.hardware import Device
-from eqfuse.ir import Graph, Node, TensorType, const, input_node, node
-from eqfuse.meaning import evaluate
-from eqfuse.plan import Kernel, Price
-from eqfuse.targets import device_for
+from eqfuse.cost.device import Device
+from eqfuse.cost.targets import device_for
+from eqfuse.emit.numpy.kernels import emit_kernel
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, Node, TensorType, const, input_node, node
+from eqfuse.plan.plan import Kernel, Price
 
 F = np.dtype(np.float32)
 CALLS = 5  # timed in one turn

@@ -10,7 +10,7 @@ import argparse
 from collections import Counter
 from collections.abc import Sequence
 
-from eqfuse.decided import decide, keep
+from eqfuse.benches.law_usage import decide, keep
 from eqfuse.rewrites import FAMILIES, OPT_IN
 
 

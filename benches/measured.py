@@ -16,14 +16,14 @@ from itertools import combinations
 import numpy as np
 from scipy.stats import spearmanr
 
-from eqfuse.benches.arms import ARMS, Choice, choices, space_of
+from eqfuse.benches.ablations import ARMS, Choice, choices, space_of
 from eqfuse.benches.same import kernels_of
 from eqfuse.benches.timing import Ratio, duel, medians, uses_blas
+from eqfuse.cost.targets import device_for
 from eqfuse.emit import emit
 from eqfuse.errors import EqfuseError
-from eqfuse.ir import Graph
-from eqfuse.meaning import evaluate
-from eqfuse.targets import device_for
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph
 
 APART = 1.1  # predicted times that differ by less are not asked to be in the right order
 SAME = Ratio(1.0, 1.0, 1.0)

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 
 import eqfuse as ef
+from eqfuse.benches.corpus.training_steps import Network, attention_block, perceptron
 from eqfuse.benches.timing import machine, medians, with_temporaries
-from eqfuse.pytree import flatten
-from eqfuse.runtime import Program
-from eqfuse.testing.traced_memory import call_bytes
-from eqfuse.testing.training_steps import Network, attention_block, perceptron
+from eqfuse.benches.traced_memory import call_bytes
+from eqfuse.ir.pytree import flatten
+from eqfuse.runtime.program import Program
 
 SHARES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 QUICK: dict[str, Callable[[], Network]] = {"perceptron": perceptron, "attention block": attention_block}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eqfuse.benches.arms import ARMS
+from eqfuse.benches.ablations import ARMS
 from eqfuse.benches.measured import Measurement, agreement
 from eqfuse.errors import EqfuseError
 

@@ -20,7 +20,7 @@ import numpy as np
 
 import eqfuse as ef
 from eqfuse.benches.timing import medians
-from eqfuse.pytree import flatten
+from eqfuse.ir.pytree import flatten
 
 SLACK, CALL = 1.05, 20e-6  # how much slower than plain NumPy a program may be, and what one call may cost beside that
 TRACING = 20e-6  # seconds a node

@@ -18,20 +18,22 @@ import zlib
 from base64 import b85decode, b85encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import eqfuse as ef
-from eqfuse.demo_programs import small
-from eqfuse.files import write_atomically
-from eqfuse.hardware import device
-from eqfuse.ir import Graph
+from eqfuse.benches.corpus.controls import CONTROLS
+from eqfuse.benches.corpus.suite import GRAPHS, Case
+from eqfuse.cost.device import device
+from eqfuse.egraph.rules import compile_law
+from eqfuse.ir.graph import Graph
+from eqfuse.machine.files import write_atomically
 from eqfuse.rewrites import book
-from eqfuse.rewrites.rule import compile_law
-from eqfuse.testing.controls import CONTROLS
-from eqfuse.testing.suite import GRAPHS, Case
+from eqfuse.show.demo_programs import small
 
 DEVICES = ("cpu", "a100")  # data sheets, the same on every machine
 NUMERICS = ("strict", "reassociate")
@@ -45,16 +47,16 @@ def corpus() -> dict[str, Callable[[], Graph]]:
     found: dict[str, Callable[[], Graph]] = {}
     for id, case in {**GRAPHS, **CONTROLS}.items():
         if id not in LONG:
-            found[f"suite {id}"] = lambda case=case: _typed(case)
+            found[f"suite {id}"] = partial(_typed, case)
     for example in small():
-        found[f"demo {example.name}"] = lambda build=example.build: _called(build)
+        found[f"demo {example.name}"] = partial(_called, example.build)
     sys.path.insert(0, str(Path(__file__).parents[1]))  # tests/programs is no part of the installed package
     try:
         programs = importlib.import_module("tests.programs.every").PROGRAMS
     except ModuleNotFoundError:
         raise ef.EqfuseError("replay runs tests/programs too: run it in a checkout of eqfuse") from None
     for program in programs:
-        found[f"program {program.name}"] = lambda program=program: _program(program)
+        found[f"program {program.name}"] = partial(_program, program)
     return found
 
 
@@ -68,7 +70,7 @@ def _called(build: Callable[..., tuple]) -> Graph:
     return ef.trace(function, *arguments)
 
 
-def _program(program) -> Graph:  # type: ignore[no-untyped-def]  # of tests/programs, which is not installed
+def _program(program: Any) -> Graph:
     positional, named = program.arguments(program.small)
     return ef.trace(program.function, *positional, static_argnames=program.static, **named)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 
-from eqfuse.ir import Literal, Node
-from eqfuse.plan import Kernel, Plan
+from eqfuse.ir.graph import Literal, Node
+from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.rewrites import COMMUTATIVE
 
 

@@ -32,8 +32,8 @@ def graph_of(program: str) -> Any:
     """``blocks N``, ``chain N`` or ``irregular N SEED``, traced."""
     import eqfuse as ef
     from eqfuse.benches.compile import transformer
-    from eqfuse.testing.controls import CONTROLS
-    from eqfuse.testing.random_graphs import irregular_graph
+    from eqfuse.benches.corpus.controls import CONTROLS
+    from eqfuse.benches.corpus.random_graphs import irregular_graph
 
     kind, count, *seed = program.split()
     if kind == "irregular":
@@ -49,10 +49,10 @@ def graph_of(program: str) -> Any:
 def one(program: str) -> dict[str, Any]:
     """CPU seconds by stage in this process, and its largest memory."""
     import eqfuse as ef
+    from eqfuse.cost.targets import device_for
     from eqfuse.emit import emit
     from eqfuse.extract import choose
-    from eqfuse.report import make_report
-    from eqfuse.targets import device_for
+    from eqfuse.plan.report import make_report
 
     device, seconds = device_for("numpy"), {}
     begun, before = time.perf_counter(), time.process_time()
@@ -82,12 +82,12 @@ def one(program: str) -> dict[str, Any]:
 def lost(program: str) -> dict[str, float]:
     """The predicted time of the program in segments over that of the whole, by device."""
     import eqfuse as ef
-    from eqfuse.egraph import saturate_segment
+    from eqfuse.cost.device import DEVICES as PROFILES
+    from eqfuse.egraph.saturate import saturate_segment
+    from eqfuse.egraph.segments import segments, whole
+    from eqfuse.egraph.space import Space
     from eqfuse.extract import choose
-    from eqfuse.hardware import DEVICES as PROFILES
     from eqfuse.rewrites import admitted, select
-    from eqfuse.segments import segments, whole
-    from eqfuse.space import Space
 
     graph, laws, budget = graph_of(program), admitted(select("all"), "reassociate"), ef.Budget(60, 10_000, 12)
 

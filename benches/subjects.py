@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from eqfuse.ir import Graph
-from eqfuse.testing.controls import CONTROLS
-from eqfuse.testing.network import Network, built, traced
-from eqfuse.testing.networks import NETWORKS
-from eqfuse.testing.suite import GRAPHS, Case
-from eqfuse.trace import spec, trace
+from eqfuse.benches.corpus.controls import CONTROLS
+from eqfuse.benches.corpus.network import Network, built, traced
+from eqfuse.benches.corpus.networks import NETWORKS
+from eqfuse.benches.corpus.suite import GRAPHS, Case
+from eqfuse.frontends.numpy.trace import spec, trace
+from eqfuse.ir.graph import Graph
 
 # Where a row is measured: what differs from its full size. Arrays of 16 to 64 MB, products of some 20 ms, and float32
 # where the suite has half precision, whose products NumPy computes one by one.

@@ -12,11 +12,11 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from eqfuse.benches.arms import ARMS
+from eqfuse.benches.ablations import ARMS
+from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.benches.measured import Measurement
 from eqfuse.benches.subjects import SUBJECTS
-from eqfuse.explain import duration
-from eqfuse.testing.suite import GRAPHS
+from eqfuse.show.explain import duration
 
 if TYPE_CHECKING:
     from eqfuse.benches.greedy import Predicted

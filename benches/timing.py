@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
-from eqfuse.calibrate import cpu_name
-from eqfuse.ir import Graph
+from eqfuse.cost.calibrate import cpu_name
+from eqfuse.cost.targets import device_for
+from eqfuse.ir.graph import Graph
+from eqfuse.ir.pytree import flatten
 from eqfuse.ops import Role, row
-from eqfuse.pytree import flatten
-from eqfuse.targets import device_for
 
 PAUSE = 0.05  # seconds before a turn of long calls: BLAS threads of the version before spin on and would take a core
 WARM = 0.03  # seconds of untimed calls that follow, since sleeping threads come back on whichever core is awake

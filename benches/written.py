@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 import eqfuse as ef
+from eqfuse.benches.corpus.scaled_products import arguments, random_products
 from eqfuse.benches.timing import machine, medians
-from eqfuse.testing.scaled_products import arguments, random_products
 
 SHAPES = ((100_000, 20), (10_000, 300), (4096, 1024), (2000, 50), (500_000, 3))
 

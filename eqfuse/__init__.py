@@ -2,9 +2,11 @@
 
 from eqfuse import xp
 from eqfuse.compiler import compile, extract
-from eqfuse.egraph import Budget, saturate
+from eqfuse.cost.device import Device
+from eqfuse.egraph.saturate import Budget, saturate
+from eqfuse.egraph.space_json import load_space
 from eqfuse.emit import emit
-from eqfuse.emit.onnx import to_onnx
+from eqfuse.emit.onnx.model import to_onnx
 from eqfuse.errors import (
     EqfuseError,
     LawError,
@@ -14,7 +16,8 @@ from eqfuse.errors import (
     TraceError,
     UnsupportedOp,
 )
-from eqfuse.frontends.onnx_model import from_onnx
+from eqfuse.frontends.numpy.trace import spec, trace
+from eqfuse.frontends.onnx.model import from_onnx
 from eqfuse.functions import (
     avg_pool,
     batch_norm,
@@ -43,15 +46,12 @@ from eqfuse.functions import (
     tanh,
     where,
 )
-from eqfuse.hardware import Device
-from eqfuse.ir import Graph, parse
-from eqfuse.jit import jit
-from eqfuse.meaning import meaning
-from eqfuse.rewrites.check import check
-from eqfuse.runtime import Program
-from eqfuse.saved import load
-from eqfuse.space_json import load_space
-from eqfuse.trace import spec, trace
+from eqfuse.ir.evaluate import meaning
+from eqfuse.ir.graph import Graph, parse
+from eqfuse.rewrites.checking.check import check
+from eqfuse.runtime.program import Program
+from eqfuse.runtime.program_file import load
+from eqfuse.specialise.jit import jit
 
 __version__ = "0.1.0"
 

@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from eqfuse.demo import demo
+    from eqfuse.show.demo import demo
 
     demo(html=options.html, quick=options.quick)
     return 0
@@ -79,8 +79,8 @@ def _demo(options: argparse.Namespace) -> int:
 
 def _optimize(options: argparse.Namespace) -> int:
     from eqfuse.compiler import compile_graph
-    from eqfuse.explain import explain
-    from eqfuse.frontends.onnx_model import from_onnx
+    from eqfuse.frontends.onnx.model import from_onnx
+    from eqfuse.show.explain import explain
 
     if options.output is not None and options.output.suffix != ".onnx":
         raise EqfuseError(f"the fused model is an ONNX file: give -o a name that ends in .onnx, not {options.output}")
@@ -109,7 +109,7 @@ def _size(text: str) -> tuple[str, int | tuple[int, ...]]:
 
 
 def _laws(options: argparse.Namespace) -> int:
-    from eqfuse import lawbook
+    from eqfuse.show import lawbook
 
     if options.words[:1] == ["check"]:
         return lawbook.check(options.words[1:])
@@ -117,7 +117,7 @@ def _laws(options: argparse.Namespace) -> int:
 
 
 def _calibrate(options: argparse.Namespace) -> int:
-    from eqfuse.calibrate import calibrate, profile_path
+    from eqfuse.cost.calibrate import calibrate, profile_path
 
     print(calibrate(quick=options.quick))
     if profile_path().exists():

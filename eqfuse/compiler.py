@@ -12,29 +12,30 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse import cache, debug
-from eqfuse.call_signature import static_names
-from eqfuse.calls import Call
+from eqfuse.cost.device import Device
+from eqfuse.cost.targets import device_for
 from eqfuse.dtypes import epsilon, kind, parts
-from eqfuse.egraph import Budget, budget_of, saturated
+from eqfuse.egraph.saturate import Budget, budget_of, saturated
+from eqfuse.egraph.space import Space
 from eqfuse.emit import emit, needs
 from eqfuse.errors import EqfuseError
 from eqfuse.extract import Limit, choose
-from eqfuse.hardware import Device
-from eqfuse.ir import Graph, check
-from eqfuse.meaning import evaluate
-from eqfuse.memory import limit_of
+from eqfuse.frontends.numpy.trace import trace
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, check
+from eqfuse.ir.pytree import flatten
+from eqfuse.ir.signature import static_names
 from eqfuse.options import refuse_unknown
-from eqfuse.plan import Plan
-from eqfuse.pytree import flatten
-from eqfuse.report import make_report
+from eqfuse.plan.memory import limit_of
+from eqfuse.plan.plan import Plan
+from eqfuse.plan.report import make_report
 from eqfuse.rewrites import Law
 from eqfuse.rewrites.own import usable
-from eqfuse.runtime import Program
-from eqfuse.space import Space
-from eqfuse.symbolic import SymbolicSpec
-from eqfuse.targets import device_for
-from eqfuse.trace import trace
+from eqfuse.runtime import disk_cache
+from eqfuse.runtime.program import Program
+from eqfuse.show import debug
+from eqfuse.specialise.calls import Call
+from eqfuse.specialise.symbolic import SymbolicSpec
 
 
 def compile(
@@ -69,7 +70,7 @@ def compile(
     if isinstance(fn_or_graph, Graph):
         return compile_graph(fn_or_graph, **options)
     if any(isinstance(leaf, SymbolicSpec) for leaf in flatten((example_args, example_kwargs))[0]):
-        from eqfuse.dynamic import SymbolicProgram
+        from eqfuse.specialise.symbolic_program import SymbolicProgram
 
         if memory_limit is not None:
             raise EqfuseError("memory_limit holds for one size of the arguments: give specs without symbols")
@@ -94,12 +95,12 @@ def compile_graph(
     device = device_for(target)
     chosen = usable(laws, numerics)
     limit = limit_of(memory_limit)
-    key = cache.key(graph, device, numerics, chosen, extractor, budget, limit)
+    key = disk_cache.key(graph, device, numerics, chosen, extractor, budget, limit)
     started = time.perf_counter()
-    found = cache.find(key, graph)
+    found = disk_cache.find(key, graph)
     if found is None:
         program = _build(check(graph), device, numerics, chosen, extractor, budget, limit)
-        cache.keep(key, program.plan, program.report)
+        disk_cache.keep(key, program.plan, program.report)
     else:
         plan, report = found
         program = emit(replace(plan, graph=graph))

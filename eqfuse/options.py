@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from eqfuse.egraph import budget_of
+from eqfuse.cost.targets import target_named
+from eqfuse.egraph.saturate import budget_of
 from eqfuse.extract import named
-from eqfuse.memory import limit_of
+from eqfuse.plan.memory import limit_of
 from eqfuse.rewrites.own import allowed
-from eqfuse.targets import target_named
 
 
 def refuse_unknown(options: Mapping[str, Any]) -> None:

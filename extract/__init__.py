@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from eqfuse.cost.device import Device
+from eqfuse.egraph.space import Segment, Space
 from eqfuse.errors import TargetUnavailable
-from eqfuse.extract import arms, exact, flow, greedy
+from eqfuse.extract import ablations, exact, flow, greedy
 from eqfuse.extract.assemble import assemble
 from eqfuse.extract.cover import Cover
-from eqfuse.extract.limit import Limit, within
+from eqfuse.extract.memory.limit import Limit, within
 from eqfuse.extract.simplify import simplified
-from eqfuse.garbage import uncollected
-from eqfuse.hardware import Device
-from eqfuse.plan import Plan
-from eqfuse.space import Segment, Space
+from eqfuse.machine.gc_pause import uncollected
+from eqfuse.plan.plan import Plan
 
 Extractor = Callable[[Segment, Device], Cover]
 _FUSERS: dict[str, Extractor] = dict(zip(greedy.GREEDY, greedy.FUSERS, strict=True))
@@ -30,8 +30,8 @@ def _after_algebra(fuser: Extractor) -> Extractor:
 EXTRACTORS: dict[str, Extractor] = {
     "flow": flow.extract,
     "exact": exact.extract,
-    "fusion-only": arms.fusion_only,
-    "algebra-first": arms.algebra_first,
+    "fusion-only": ablations.fusion_only,
+    "algebra-first": ablations.algebra_first,
     "unfused": greedy.unfused,
     **_FUSERS,
     **{f"{name}+algebra": _after_algebra(fuser) for name, fuser in _FUSERS.items()},

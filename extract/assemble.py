@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from eqfuse.cost.device import Device
+from eqfuse.egraph.proof import prove
+from eqfuse.egraph.segments import seams, slice_of
+from eqfuse.egraph.space import Segment, Space
 from eqfuse.extract.cover import Cover
-from eqfuse.hardware import Device
-from eqfuse.ir import Graph, Literal, Node, TensorType, const, input_node, node, substitute
-from eqfuse.plan import Kernel, Plan, Price
-from eqfuse.proof import prove
-from eqfuse.segments import seams, slice_of
-from eqfuse.space import Segment, Space
+from eqfuse.ir.graph import Graph, Literal, Node, TensorType, const, input_node, node, substitute
+from eqfuse.plan.plan import Kernel, Plan, Price
 
 _FREE = Price(0.0, 0, 0, 0, "memory")
 

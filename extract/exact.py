@@ -14,14 +14,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from eqfuse.cost.device import Device
+from eqfuse.egraph.space import Segment
 from eqfuse.extract.binary import minimise
-from eqfuse.extract.columns import Column, Columns
+from eqfuse.extract.candidates.columns import Column, Columns
+from eqfuse.extract.candidates.cuts import Grammar
 from eqfuse.extract.cover import Cover, producers_first
-from eqfuse.extract.cuts import Grammar
 from eqfuse.extract.flow import search
 from eqfuse.extract.near import nearest
-from eqfuse.hardware import Device
-from eqfuse.space import Segment
 
 SECONDS = 10.0  # of one core, for one distinct segment
 GROWING = 4.0  # of them, at most, for finding more kernels

@@ -8,20 +8,20 @@ In: a saturated `Segment`, a `Device`. Out: a `Cover`. The recipe is technology 
 
 from __future__ import annotations
 
+from eqfuse.cost.device import Device
+from eqfuse.egraph.space import Segment
 from eqfuse.extract import greedy
-from eqfuse.extract.area import area_flow, transplants
+from eqfuse.extract.area_flow import area_flow, transplants
+from eqfuse.extract.as_written import plains
+from eqfuse.extract.candidates.cuts import Grammar
+from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.cover import Cover
-from eqfuse.extract.cuts import Grammar
-from eqfuse.extract.enumerate import Candidates
-from eqfuse.extract.improve import State, improve
-from eqfuse.extract.merge import merge
+from eqfuse.extract.moves.improve import State, improve
+from eqfuse.extract.moves.merge import merge
+from eqfuse.extract.moves.regroup import regroup
 from eqfuse.extract.near import nearest
 from eqfuse.extract.operators import cheapest
-from eqfuse.extract.plain import plains
-from eqfuse.extract.regroup import regroup
 from eqfuse.extract.simplify import simplified
-from eqfuse.hardware import Device
-from eqfuse.space import Segment
 
 REGROUPED = 3  # of the cheapest covers
 MANY = 150  # operators, from which on not every greedy plan is a start

@@ -19,13 +19,13 @@ import heapq
 import math
 from collections.abc import Callable, Sequence
 
+from eqfuse.cost.device import Device
+from eqfuse.egraph.space import ENode, Segment
+from eqfuse.extract.as_written import plain
+from eqfuse.extract.candidates.cuts import Cut, Grammar, below
+from eqfuse.extract.candidates.grammars import OneReduction
 from eqfuse.extract.cover import Cover, Group, producers_first
-from eqfuse.extract.cuts import Cut, Grammar, below
-from eqfuse.extract.grammars import OneReduction
-from eqfuse.extract.merge import merge
-from eqfuse.extract.plain import plain
-from eqfuse.hardware import Device
-from eqfuse.space import ENode, Segment
+from eqfuse.extract.moves.merge import merge
 
 BY_SAVING = 3  # which of `starts` is `priority`
 GREEDY = ("greedy-materialise", "greedy-duplicate", "greedy-priority", "greedy-depth")  # as `extract` calls them

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from eqfuse.egraph.space import Segment
+from eqfuse.extract.candidates.cuts import below
 from eqfuse.extract.cover import Cover
-from eqfuse.extract.cuts import below
-from eqfuse.ir import TensorType
+from eqfuse.ir.graph import TensorType
 from eqfuse.ops import Role, row
-from eqfuse.space import Segment
 
 NEAR = 0.03  # above the cheapest
 

@@ -6,16 +6,16 @@ So do TASO and TENSAT choose, whose prices are sums over operators, before a com
 
 from __future__ import annotations
 
+from eqfuse.egraph.space import Segment
 from eqfuse.extract import greedy
-from eqfuse.extract.area import area_flow
+from eqfuse.extract.area_flow import area_flow
+from eqfuse.extract.as_written import rewritten
 from eqfuse.extract.assemble import known_body
+from eqfuse.extract.candidates.cuts import Grammar, below
+from eqfuse.extract.candidates.grammars import OneOperator
 from eqfuse.extract.cover import Cover
-from eqfuse.extract.cuts import Grammar, below
-from eqfuse.extract.grammars import OneOperator
-from eqfuse.extract.improve import State, improve
-from eqfuse.extract.plain import rewritten
-from eqfuse.ir import Graph, Node, node
-from eqfuse.space import Segment
+from eqfuse.extract.moves.improve import State, improve
+from eqfuse.ir.graph import Graph, Node, node
 
 
 def cheapest(grammar: Grammar) -> Segment:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from eqfuse.extract.plain import rewritten
-from eqfuse.ir import Node
-from eqfuse.proof import Steps
-from eqfuse.rewrites.replacement import Written, replaceable, replaced, replacements
-from eqfuse.rewrites.side_by_side import PARTS, parts
-from eqfuse.space import Segment
+from eqfuse.egraph.proof import Steps
+from eqfuse.egraph.space import Segment
+from eqfuse.extract.as_written import rewritten
+from eqfuse.ir.graph import Node
+from eqfuse.rewrites.procedures.replacement import Written, replaceable, replaced, replacements
+from eqfuse.rewrites.procedures.side_by_side import PARTS, parts
 
 SWEEPS = 25  # over the whole list; hlo_pass_fix.h stops there too
 PASS = (

@@ -1,6 +1,6 @@
 """The law book: families of laws that are data, and the choice among them.
 
-In: what a user asks for (`laws=`, `numerics=`). Out: laws in book order. Next stop: `eqfuse.egraph`.
+In: what a user asks for (`laws=`, `numerics=`). Out: laws in book order. Next stop: `eqfuse.egraph.saturate`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from eqfuse.rewrites import (
     algebra,
     blocks,
     casts,
-    chains,
     contractions,
     exponentials,
     gathers,
@@ -33,7 +32,7 @@ from eqfuse.rewrites import (
     trigonometry,
     updates,
 )
-from eqfuse.rewrites.law import (
+from eqfuse.rewrites.language.law import (
     APPROXIMATE,
     EXACT,
     REASSOCIATES,
@@ -65,6 +64,7 @@ from eqfuse.rewrites.law import (
     tensors,
     varies,
 )
+from eqfuse.rewrites.procedures import chains
 
 COMMUTATIVE = frozenset(algebra.COMMUTATIVE)
 

@@ -5,8 +5,8 @@ In: nothing. Out: `LAWS`. Forms that overflow, or that cancel where another form
 
 from __future__ import annotations
 
-from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, floating, over_complex, tensors
-from eqfuse.rewrites.words import erf, erfc, exp, expm1, log, log1p, logaddexp, maximum, minimum, tanh, where
+from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, REASSOCIATES, Law, floating, over_complex, tensors
+from eqfuse.rewrites.language.words import erf, erfc, exp, expm1, log, log1p, logaddexp, maximum, minimum, tanh, where
 
 x, y, a = tensors("x y a")
 

@@ -9,14 +9,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from eqfuse.ir import Literal, TensorType
-from eqfuse.rewrites.constants import (
-    alike,
-    exact_product,
-    exact_quotient,
-    exact_reciprocal,
-)
-from eqfuse.rewrites.law import (
+from eqfuse.ir.graph import Literal, TensorType
+from eqfuse.rewrites.language.constants import alike, exact_product, exact_quotient, exact_reciprocal
+from eqfuse.rewrites.language.law import (
     APPROXIMATE,
     EXACT,
     REASSOCIATES,
@@ -32,7 +27,7 @@ from eqfuse.rewrites.law import (
     tensors,
     varies,
 )
-from eqfuse.rewrites.words import power
+from eqfuse.rewrites.language.words import power
 
 x, y, z = tensors("x y z")
 a, b, w = tensors("a b w")

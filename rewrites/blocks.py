@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from eqfuse.ir import TensorType
-from eqfuse.rewrites.law import (
+from eqfuse.ir.graph import TensorType
+from eqfuse.rewrites.language.law import (
     EXACT,
     REASSOCIATES,
     Guard,
@@ -22,7 +22,7 @@ from eqfuse.rewrites.law import (
     over_complex,
     tensors,
 )
-from eqfuse.rewrites.words import exp
+from eqfuse.rewrites.language.words import exp
 
 x, y, z, w, u, s = tensors("x y z w u s")
 p, q, axis, other, d = attrs("p q axis other d")

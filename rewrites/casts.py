@@ -9,10 +9,20 @@ import ml_dtypes
 import numpy as np
 
 from eqfuse.dtypes import kind
-from eqfuse.ir import TensorType
+from eqfuse.ir.graph import TensorType
 from eqfuse.ops import row
-from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, apply, attrs, guard, over_complex, tensors
-from eqfuse.rewrites.words import logical_not, where
+from eqfuse.rewrites.language.law import (
+    APPROXIMATE,
+    EXACT,
+    REASSOCIATES,
+    Law,
+    apply,
+    attrs,
+    guard,
+    over_complex,
+    tensors,
+)
+from eqfuse.rewrites.language.words import logical_not, where
 
 x, y, c = tensors("x y c")
 d, e, p, axis = attrs("d e p axis")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from eqfuse.ir import Literal, TensorType
-from eqfuse.rewrites.constants import difference_remains, sum_remains
-from eqfuse.rewrites.law import (
+from eqfuse.ir.graph import Literal, TensorType
+from eqfuse.rewrites.language.constants import difference_remains, sum_remains
+from eqfuse.rewrites.language.law import (
     APPROXIMATE,
     REASSOCIATES,
     Guard,

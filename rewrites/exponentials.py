@@ -5,9 +5,21 @@ In: nothing. Out: `LAWS`. Most are APPROXIMATE: they leave out an overflow.
 
 from __future__ import annotations
 
-from eqfuse.rewrites.domains import domain
-from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, over_complex, tensors
-from eqfuse.rewrites.words import cbrt, exp, expm1, function, hypot, log, log1p, logaddexp, maximum, power, sqrt
+from eqfuse.rewrites.language.domains import domain
+from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, REASSOCIATES, Law, over_complex, tensors
+from eqfuse.rewrites.language.words import (
+    cbrt,
+    exp,
+    expm1,
+    function,
+    hypot,
+    log,
+    log1p,
+    logaddexp,
+    maximum,
+    power,
+    sqrt,
+)
 
 x, y, z, a = tensors("x y z a")
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from eqfuse.ir import TensorType
+from eqfuse.ir.graph import TensorType
 from eqfuse.rewrites.algebra import COMMUTATIVE
-from eqfuse.rewrites.law import EXACT, REASSOCIATES, Law, Term, apply, attrs, bounded, computed, guard, tensors
+from eqfuse.rewrites.language.law import EXACT, REASSOCIATES, Law, Term, apply, attrs, bounded, computed, guard, tensors
 from eqfuse.rewrites.layout import ARITHMETIC, COMMON, Perm, Ranges, of_complex, unary
 
 x, y, w, i, j = tensors("x y w i j")

@@ -11,9 +11,20 @@ from collections.abc import Callable
 
 import numpy as np
 
-from eqfuse.ir import TensorType
+from eqfuse.ir.graph import TensorType
 from eqfuse.ops import row
-from eqfuse.rewrites.law import REASSOCIATES, Law, Term, apply, attrs, computed, given, guard, over_complex, tensors
+from eqfuse.rewrites.language.law import (
+    REASSOCIATES,
+    Law,
+    Term,
+    apply,
+    attrs,
+    computed,
+    given,
+    guard,
+    over_complex,
+    tensors,
+)
 
 x, y, a, b, c = tensors("x y a b c")
 CONV = strides, padding, dilations, groups = attrs("strides padding dilations groups")

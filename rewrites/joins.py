@@ -9,9 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from eqfuse.ir import TensorType
+from eqfuse.ir.graph import TensorType
 from eqfuse.rewrites.algebra import COMMUTATIVE
-from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, Term, apply, attrs, computed, guard, tensors
+from eqfuse.rewrites.language.law import (
+    APPROXIMATE,
+    EXACT,
+    REASSOCIATES,
+    Law,
+    Term,
+    apply,
+    attrs,
+    computed,
+    guard,
+    tensors,
+)
 from eqfuse.rewrites.layout import ARITHMETIC, COMMON, Perm, Ranges, inverse, of_complex, unary
 
 x, y, z, u, v, w = tensors("x y z u v w")

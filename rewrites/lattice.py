@@ -6,9 +6,9 @@ In: nothing. Out: `LAWS`. A NaN passes through minimum and maximum, which rules 
 
 from __future__ import annotations
 
-from eqfuse.rewrites.domains import FROM_BELOW, domain
-from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, floating, known, tensors
-from eqfuse.rewrites.words import copysign, function, maximum, minimum, sign, sqrt
+from eqfuse.rewrites.language.domains import FROM_BELOW, domain
+from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, REASSOCIATES, Law, floating, known, tensors
+from eqfuse.rewrites.language.words import copysign, function, maximum, minimum, sign, sqrt
 
 x, y, z, a, b = tensors("x y z a b")
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.ir import TensorType
+from eqfuse.ir.graph import TensorType
 from eqfuse.rewrites.algebra import COMMUTATIVE
-from eqfuse.rewrites.law import (
+from eqfuse.rewrites.language.law import (
     EXACT,
     REASSOCIATES,
     Law,
@@ -28,7 +28,7 @@ from eqfuse.rewrites.law import (
     tensors,
     walk,
 )
-from eqfuse.rewrites.words import where
+from eqfuse.rewrites.language.words import where
 
 x, y, c, w = tensors("x y c w")
 p, q, s, t, d = attrs("p q s t d")

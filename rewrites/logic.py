@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from eqfuse.dtypes import kind
-from eqfuse.rewrites.law import (
+from eqfuse.rewrites.language.law import (
     APPROXIMATE,
     EXACT,
     REASSOCIATES,
@@ -22,7 +22,7 @@ from eqfuse.rewrites.law import (
     over_complex,
     tensors,
 )
-from eqfuse.rewrites.words import (
+from eqfuse.rewrites.language.words import (
     equal,
     function,
     isfinite,

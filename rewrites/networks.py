@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.ir import Literal, TensorType
+from eqfuse.ir.graph import Literal, TensorType
 from eqfuse.ops.contractions import window_extents
-from eqfuse.rewrites.constants import difference_remains, sum_remains
-from eqfuse.rewrites.domains import domain
-from eqfuse.rewrites.law import (
+from eqfuse.rewrites.language.constants import difference_remains, sum_remains
+from eqfuse.rewrites.language.domains import domain
+from eqfuse.rewrites.language.law import (
     APPROXIMATE,
     EXACT,
     REASSOCIATES,
@@ -38,7 +38,7 @@ from eqfuse.rewrites.law import (
     tensors,
     varies,
 )
-from eqfuse.rewrites.words import maximum, minimum
+from eqfuse.rewrites.language.words import maximum, minimum
 
 x, y, w, v, s, a, c = tensors("x y w v s a c")
 n, q, t, axis, widths = attrs("n q t axis widths")

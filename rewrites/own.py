@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from eqfuse.errors import LawError
-from eqfuse.files import cache_dir, write_atomically
+from eqfuse.machine.files import cache_dir, write_atomically
 from eqfuse.rewrites import admitted, select
-from eqfuse.rewrites.law import Law
+from eqfuse.rewrites.language.law import Law
 
 _VOUCH = "Law(…, check=False) says that you vouch for it"
 _true: weakref.WeakSet[Law] = weakref.WeakSet()
@@ -53,7 +53,7 @@ def _asked_for(laws: Any) -> list[Law]:
 
 
 def _check(law: Law) -> None:
-    from eqfuse.rewrites.check import check  # which takes a moment to import
+    from eqfuse.rewrites.checking.check import check  # which takes a moment to import
 
     path = _path(law)
     if path is not None and path.exists():
@@ -72,7 +72,7 @@ def _check(law: Law) -> None:
 
 def _path(law: Law) -> Path | None:
     """The file that says that a law of this text is true; None where its text does not tell all of it."""
-    from eqfuse.rewrites.checked import digest
+    from eqfuse.rewrites.checking.checked import digest
 
     name = digest(law)
     return None if name is None else cache_dir() / "laws" / f"{name}.txt"

@@ -10,10 +10,20 @@ from __future__ import annotations
 import numpy as np
 
 from eqfuse.dtypes import kind
-from eqfuse.ir import Literal, TensorType
+from eqfuse.ir.graph import Literal, TensorType
 from eqfuse.rewrites.casts import significant_bits
-from eqfuse.rewrites.law import APPROXIMATE, REASSOCIATES, Law, Term, apply, attrs, guard, over_complex, tensors
-from eqfuse.rewrites.words import function, maximum, minimum
+from eqfuse.rewrites.language.law import (
+    APPROXIMATE,
+    REASSOCIATES,
+    Law,
+    Term,
+    apply,
+    attrs,
+    guard,
+    over_complex,
+    tensors,
+)
+from eqfuse.rewrites.language.words import function, maximum, minimum
 
 x, s, z = tensors("x s z")
 n, d = attrs("n d")

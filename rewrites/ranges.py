@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from eqfuse.ir import Literal, TensorType
+from eqfuse.ir.graph import Literal, TensorType
 from eqfuse.ops.ranges import exchanges
 from eqfuse.rewrites.algebra import filled_with, ones
-from eqfuse.rewrites.law import (
+from eqfuse.rewrites.language.law import (
     APPROXIMATE,
     EXACT,
     REASSOCIATES,
@@ -35,8 +35,8 @@ from eqfuse.rewrites.law import (
     symmetric,
     tensors,
 )
+from eqfuse.rewrites.language.words import cos, function, log, logical_not, maximum, minimum, sin, sqrt, where
 from eqfuse.rewrites.logic import OPPOSITE
-from eqfuse.rewrites.words import cos, function, log, logical_not, maximum, minimum, sin, sqrt, where
 
 x, y, z, w, a, b, c = tensors("x y z w a b c")
 p, d = attrs("p d")

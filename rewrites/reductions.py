@@ -10,11 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from eqfuse.dtypes import kind
-from eqfuse.ir import Literal, TensorType
+from eqfuse.ir.graph import Literal, TensorType
 from eqfuse.ops import row
-from eqfuse.rewrites.domains import FROM_BELOW, domain
-from eqfuse.rewrites.lattice import GROWING
-from eqfuse.rewrites.law import (
+from eqfuse.rewrites.language.domains import FROM_BELOW, domain
+from eqfuse.rewrites.language.law import (
     APPROXIMATE,
     EXACT,
     REASSOCIATES,
@@ -32,7 +31,8 @@ from eqfuse.rewrites.law import (
     tensors,
     varies,
 )
-from eqfuse.rewrites.words import exp, function, isnan, log, logical_not, maximum, minimum, sqrt
+from eqfuse.rewrites.language.words import exp, function, isnan, log, logical_not, maximum, minimum, sqrt
+from eqfuse.rewrites.lattice import GROWING
 
 x, y, s, b, w = tensors("x y s b w")
 p, q, n, m, axis = attrs("p q n m axis")

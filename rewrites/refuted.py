@@ -5,8 +5,8 @@ In: nothing. Out: `REFUTED`, pairs of a law and why it fails. None of them can b
 
 from __future__ import annotations
 
-from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, Term, apply, attrs, known, tensors
-from eqfuse.rewrites.words import (
+from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, REASSOCIATES, Law, Term, apply, attrs, known, tensors
+from eqfuse.rewrites.language.words import (
     cos,
     exp,
     floor,

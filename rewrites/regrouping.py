@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from eqfuse.ir import TensorType
+from eqfuse.ir.graph import TensorType
 from eqfuse.rewrites.algebra import COMMUTATIVE
-from eqfuse.rewrites.law import EXACT, REASSOCIATES, Law, Term, apply, attrs, guard, tensors
+from eqfuse.rewrites.language.law import EXACT, REASSOCIATES, Law, Term, apply, attrs, guard, tensors
 from eqfuse.rewrites.layout import BINARY, axis_groups, of_complex
 
 x, y = tensors("x y")

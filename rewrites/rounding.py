@@ -6,8 +6,8 @@ In: nothing. Out: `LAWS`.
 from __future__ import annotations
 
 from eqfuse.dtypes import kind
-from eqfuse.rewrites.law import APPROXIMATE, EXACT, REASSOCIATES, Law, apply, attrs, floating, guard, tensors
-from eqfuse.rewrites.words import ceil, floor, function, trunc
+from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, REASSOCIATES, Law, apply, attrs, floating, guard, tensors
+from eqfuse.rewrites.language.words import ceil, floor, function, trunc
 
 x, y = tensors("x y")
 (d,) = attrs("d")

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from eqfuse.ir import TensorType
-from eqfuse.rewrites.law import APPROXIMATE, EXACT, Law, attrs, guard, over_complex, tensors
-from eqfuse.rewrites.words import exp, log, where
+from eqfuse.ir.graph import TensorType
+from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, Law, attrs, guard, over_complex, tensors
+from eqfuse.rewrites.language.words import exp, log, where
 
 x, y, z, m, c = tensors("x y z m c")
 (p,) = attrs("p")

@@ -6,9 +6,9 @@ In: nothing. Out: `LAWS`. An infinite angle has no sine, so that `sin² + cos² 
 from __future__ import annotations
 
 from eqfuse.rewrites.algebra import filled_with, ones
-from eqfuse.rewrites.domains import BETWEEN, domain
-from eqfuse.rewrites.law import APPROXIMATE, REASSOCIATES, Law, apply, over_complex, over_float16, tensors
-from eqfuse.rewrites.words import cos, cosh, exp, sin, sinh, sqrt, tan, tanh
+from eqfuse.rewrites.language.domains import BETWEEN, domain
+from eqfuse.rewrites.language.law import APPROXIMATE, REASSOCIATES, Law, apply, over_complex, over_float16, tensors
+from eqfuse.rewrites.language.words import cos, cosh, exp, sin, sinh, sqrt, tan, tanh
 
 x, y = tensors("x y")
 

@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from eqfuse.ir import TensorType
+from eqfuse.ir.graph import TensorType
 from eqfuse.ops.updates import apart
 from eqfuse.rewrites.joins import Widths, pad
-from eqfuse.rewrites.law import (
+from eqfuse.rewrites.language.law import (
     EXACT,
     REASSOCIATES,
     Exactness,

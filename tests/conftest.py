@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from eqfuse.hardware import this_cpu
-from tests.drawing import EXPLORING
+from eqfuse.cost.device import this_cpu
+from tests.support.drawing import EXPLORING
 
 settings.register_profile("alike", derandomize=True, database=None)
 if not EXPLORING:

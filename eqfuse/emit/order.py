@@ -6,8 +6,8 @@ computed, and kept, before anything of the second.
 
 from __future__ import annotations
 
-from eqfuse.emit.numpy_ops import computes
-from eqfuse.ir import Graph, Node
+from eqfuse.emit.numpy.ops import computes
+from eqfuse.ir.graph import Graph, Node
 
 
 def frugal(body: Graph) -> tuple[Node, ...]:

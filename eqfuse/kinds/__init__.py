@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from eqfuse.cost import Work, roofline
-from eqfuse.emit.cuda_ops import emits
+from eqfuse.cost.device import Device
+from eqfuse.cost.roofline import Work, roofline
+from eqfuse.emit.cuda.ops import emits
 from eqfuse.errors import EqfuseError
-from eqfuse.hardware import Device
-from eqfuse.ir import Graph, Node, TensorType
+from eqfuse.ir.graph import Graph, Node, TensorType
 from eqfuse.kinds import attention, contract, library, map, reduce, row, view, window
 from eqfuse.kinds.kind import Kind
 from eqfuse.kinds.reduce import same_pass
 from eqfuse.kinds.state import Call, State, leaf, runs_of
 from eqfuse.ops import Role
 from eqfuse.ops import row as op_row
-from eqfuse.plan import Price
+from eqfuse.plan.plan import Price
 
 _OWN = (view, map, reduce, row, contract, attention, window, library)
 KINDS: dict[str, Kind] = {module.KIND.name: module.KIND for module in _OWN}  # in the order in which they are asked

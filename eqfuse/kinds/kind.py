@@ -9,14 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from eqfuse.cost import Work, roofline
-from eqfuse.hardware import Device
-from eqfuse.ir import Graph
+from eqfuse.cost.device import Device
+from eqfuse.cost.roofline import Work, roofline
+from eqfuse.ir.graph import Graph
 from eqfuse.kinds.state import Call, State
-from eqfuse.plan import Price
+from eqfuse.plan.plan import Price
 
 if TYPE_CHECKING:
-    from eqfuse.emit.numpy_source import Source
+    from eqfuse.emit.numpy.source import Source
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Kind:
     `accept(call)`: the state of the body with one more operator; or a string, why it is none; or None, which leaves the
     operator to the next kind. `price(state, bytes read, bytes written, work, device, arrays, itemsize)`: what a kernel
     costs, infinite seconds for one that cannot be emitted. `numpy(body, device)`: the source of its NumPy kernel, whose
-    function is ``run(outs, ins)``; None for the panels and calls of `eqfuse.emit.numpy`.
+    function is ``run(outs, ins)``; None for the panels and calls of `eqfuse.emit.numpy.kernels`.
     """
 
     name: str

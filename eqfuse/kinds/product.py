@@ -1,7 +1,7 @@
 """What the tiled product of the CUDA target costs: which tile it takes, how full its waves are, what it loads again.
 
 In: a product's or a convolution's extents, a GPU. Out: `Tile`, seconds. `kinds/contract` prices with it and
-`emit/cuda_contract` emits the same tile.
+`emit/cuda/contract` emits the same tile.
 
 A convolution is the product of its filters [filters, channels x window] and the windows [channels x window, places].
 
@@ -19,9 +19,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eqfuse.cost import work
-from eqfuse.hardware import Device
-from eqfuse.ir import Graph, TensorType
+from eqfuse.cost.device import Device
+from eqfuse.cost.roofline import work
+from eqfuse.ir.graph import Graph, TensorType
 from eqfuse.ops import Role, row
 
 

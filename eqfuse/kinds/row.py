@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from eqfuse.cost import Work, roofline
-from eqfuse.hardware import Device
+from eqfuse.cost.device import Device
+from eqfuse.cost.roofline import Work, roofline
 from eqfuse.kinds.kind import Kind
 from eqfuse.kinds.reduce import same_pass
 from eqfuse.kinds.rows import rows_of
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
-from eqfuse.plan import Price
+from eqfuse.plan.plan import Price
 
 
 def accept(call: Call) -> State | str | None:

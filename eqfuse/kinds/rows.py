@@ -1,5 +1,5 @@
 """How the threads of a GPU share rows that are reduced. In: a space and its reduced axes. Out: `Rows`, with which
-`kinds/row` prices a kernel and `emit/cuda_row` emits it.
+`kinds/row` prices a kernel and `emit/cuda/row` emits it.
 
 Three layouts: a warp per row (short rows), a block per row, and 32 rows side by side (the kept axis is contiguous).
 """
@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from eqfuse.ir import Shape
+from eqfuse.ir.graph import Shape
 
 WARP_ROW = 1024  # columns up to which one warp takes a row
 HELD_BYTES = 256  # per thread: values kept in registers from one pass to the next, at most

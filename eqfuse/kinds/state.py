@@ -9,9 +9,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from eqfuse.cost import LINE
-from eqfuse.hardware import Device
-from eqfuse.ir import Shape, TensorType
+from eqfuse.cost.device import Device
+from eqfuse.cost.roofline import LINE
+from eqfuse.ir.graph import Shape, TensorType
 from eqfuse.kinds.product import Product
 from eqfuse.ops import Op, Role
 

@@ -1,7 +1,7 @@
 """What NumPy computes, and how far it may be from the reals: one operator on approximate arguments.
 
 In: an operator, its arguments with their errors. Out: `Approximation`. `eqfuse.ops.error_bounds` has the rule of each
-operator, `eqfuse.running_errors` applies them to a program.
+operator, `eqfuse.ir.running_errors` applies them to a program.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 
 from eqfuse.dtypes import BFLOAT16, epsilon, kind
-from eqfuse.ir import Node
+from eqfuse.ir.graph import Node
 from eqfuse.ops import row
 
 COMPLEX_ULPS = 4  # of the modulus, in arithmetic of complex numbers

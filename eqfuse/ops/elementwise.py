@@ -14,7 +14,7 @@ import numpy as np
 import scipy.special
 
 from eqfuse.errors import DtypeError
-from eqfuse.ir import TensorType
+from eqfuse.ir.graph import TensorType
 from eqfuse.ops.row import Op, Role, Types, need
 from eqfuse.ops.special import SPECIAL
 

@@ -1,7 +1,7 @@
 """What each operator makes of the errors of its arguments: one row per operator.
 
 In: a `Step`, an operator on arguments with their errors. Out: the error of its result before that is rounded, in
-float64, element by element and to first order. `eqfuse.running_errors` adds the rounding.
+float64, element by element and to first order. `eqfuse.ir.running_errors` adds the rounding.
 """
 
 from __future__ import annotations

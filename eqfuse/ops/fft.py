@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.ir import TensorType
+from eqfuse.ir.graph import TensorType
 from eqfuse.ops.probe import result_dtype
 from eqfuse.ops.row import Op, Role, Types, need
 

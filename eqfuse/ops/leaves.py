@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqfuse.ir import Literal, TensorType
+from eqfuse.ir.graph import Literal, TensorType
 from eqfuse.ops.row import Op, Role, Types, no_flops
 
 

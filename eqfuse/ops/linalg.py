@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.ir import Shape, TensorType
+from eqfuse.ir.graph import Shape, TensorType
 from eqfuse.ops.row import Op, Role, Types, need
 
 

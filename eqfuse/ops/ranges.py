@@ -17,9 +17,9 @@ import ml_dtypes
 import numpy as np
 
 from eqfuse.dtypes import FLOAT8, epsilon, kind
-from eqfuse.facts import INFINITY, SMALLEST, Fact, of_array, of_dtype, order
-from eqfuse.ir import TensorType
+from eqfuse.ir.graph import TensorType
 from eqfuse.ops import row
+from eqfuse.ops.facts import INFINITY, SMALLEST, Fact, of_array, of_dtype, order
 from eqfuse.ops.row import Role, Types
 
 Facts = Sequence[Fact]

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 
 from eqfuse.errors import DtypeError
-from eqfuse.ir import TensorType
+from eqfuse.ir.graph import TensorType
 from eqfuse.ops.reductions import _widened
 from eqfuse.ops.row import Op, Role, Types, need
 

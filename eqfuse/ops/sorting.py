@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.ir import TensorType
+from eqfuse.ir.graph import TensorType
 from eqfuse.ops.row import Op, Role, Types, need
 
 INDEX = np.dtype(np.intp)

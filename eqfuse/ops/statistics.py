@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.ir import Shape, TensorType
+from eqfuse.ir.graph import Shape, TensorType
 from eqfuse.ops.linalg import packed
 from eqfuse.ops.probe import result_dtype
 from eqfuse.ops.row import Op, Role, Types, need

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.ir import Shape, TensorType
+from eqfuse.ir.graph import Shape, TensorType
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.row import Op, Role, Types, need, no_flops
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.dtypes import lowest
-from eqfuse.ir import TensorType
+from eqfuse.ir.graph import TensorType
 from eqfuse.ops.contractions import window_extents, windows
 from eqfuse.ops.row import Op, Role, Types, need
 

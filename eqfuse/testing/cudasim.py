@@ -22,7 +22,7 @@ from typing import ClassVar
 import numpy as np
 
 from eqfuse.errors import EqfuseError, TargetUnavailable
-from eqfuse.files import cache_dir
+from eqfuse.machine.files import cache_dir
 
 FLAGS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-fvisibility=hidden", "-ffp-contract=off",
          "-fsanitize=alignment,bounds,signed-integer-overflow,shift,float-cast-overflow,integer-divide-by-zero",

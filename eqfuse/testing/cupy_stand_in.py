@@ -1,6 +1,6 @@
 """NumPy and SciPy under CuPy's names, with nothing that CuPy does not have: for the emulated GPU.
 
-In: the table of `emit/cupy_names`. Out: modules in which a name CuPy lacks is an AttributeError, and a call with a
+In: the table of `emit/cuda/cupy_names`. Out: modules in which a name CuPy lacks is an AttributeError, and a call with a
 parameter or a dtype that CuPy's function does not take a TypeError, as they are in CuPy.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.emit.cupy_names import AT, LOOPS, SIGNATURES
+from eqfuse.emit.cuda.cupy_names import AT, LOOPS, SIGNATURES
 
 
 class StandIn(ModuleType):

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from eqfuse import calibrate
-from eqfuse.hardware import Device, this_cpu
-from eqfuse.quiet import SPREAD, WORKED, Look, Watch, together
+from eqfuse.cost import calibrate
+from eqfuse.cost.device import Device, this_cpu
+from eqfuse.cost.quiet import SPREAD, WORKED, Look, Watch, together
 
 
 class Machine:

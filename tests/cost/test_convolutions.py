@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from eqfuse.cost import work
-from eqfuse.hardware import device
-from eqfuse.ir import TensorType
+from eqfuse.cost.device import device
+from eqfuse.cost.roofline import work
+from eqfuse.ir.graph import TensorType
 
 
 def gathering(groups: int) -> float:

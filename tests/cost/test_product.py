@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqfuse.extract.given import priced
+from eqfuse.benches.corpus.suite import GRAPHS
+from eqfuse.cost.device import DEVICES, Device, datasheet
+from eqfuse.extract.unfused import priced
+from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.functions import conv
-from eqfuse.hardware import DEVICES, Device, datasheet
-from eqfuse.ir import TensorType
+from eqfuse.ir.graph import TensorType
 from eqfuse.kinds.product import Product, is_tiled, product_of, seconds, tile_for
-from eqfuse.testing.suite import GRAPHS
-from eqfuse.trace import spec, trace
 from tests.plans.test_fusion import kinds, plan
 
 A100, SHEET = DEVICES["a100"], datasheet("a100")

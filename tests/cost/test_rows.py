@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.cost import DRAWN
-from eqfuse.emit.cuda import CudaKernel, emit_kernel
-from eqfuse.extract.given import priced
-from eqfuse.hardware import device
-from eqfuse.ir import Graph, Node, node
-from eqfuse.plan import Kernel
-from eqfuse.runtime_cuda import CudaProgram
+from eqfuse.cost.device import device
+from eqfuse.cost.roofline import DRAWN
+from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel
+from eqfuse.extract.unfused import priced
+from eqfuse.ir.graph import Graph, Node, node
+from eqfuse.plan.plan import Kernel
+from eqfuse.runtime.program_cuda import CudaProgram
 from tests.kernels.numpy_cases import PRICE, add, layer_norm, mul, read, reduced, softmax
 
 H100 = device("h100")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.cost import turned, work
-from eqfuse.hardware import DEVICES, datasheet
-from eqfuse.ir import TensorType
+from eqfuse.cost.device import DEVICES, datasheet
+from eqfuse.cost.roofline import turned, work
+from eqfuse.ir.graph import TensorType
 
 CPU = DEVICES["cpu"]
 N = 2048

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.emit.numpy import emit_kernel
-from eqfuse.extract.given import priced
-from eqfuse.hardware import DEVICES, Device, datasheet
+from eqfuse.benches.corpus.scaled_products import arguments, random_products
+from eqfuse.cost.device import DEVICES, Device, datasheet
+from eqfuse.emit.numpy.kernels import emit_kernel
+from eqfuse.extract.unfused import priced
 from eqfuse.ops import Role, row
-from eqfuse.plan import Kernel, Plan
-from eqfuse.testing.scaled_products import arguments, random_products
-from tests.some import some
+from eqfuse.plan.plan import Kernel, Plan
+from tests.support.some import some
 
 CPU = DEVICES["cpu"]
 TALL = ((100_000, 20), (10_000, 300), (4096, 1024), (2000, 50))

@@ -12,13 +12,13 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches import shortfalls
-from eqfuse.benches.arms import ARMS, choices, space_of
+from eqfuse.benches.ablations import ARMS, choices, space_of
 from eqfuse.benches.measured import SAME, Measurement, Timed, agreement, geometric_mean
 from eqfuse.benches.same import kernels_of
 from eqfuse.benches.subjects import FITS, SUBJECTS
 from eqfuse.cli import main
-from eqfuse.hardware import datasheet
-from eqfuse.plan import Plan
+from eqfuse.cost.device import datasheet
+from eqfuse.plan.plan import Plan
 
 
 @pytest.mark.slow

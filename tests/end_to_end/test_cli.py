@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-import eqfuse.calibrate
-from eqfuse import lawbook, rewrites
+import eqfuse.cost.calibrate
+from eqfuse import rewrites
 from eqfuse.cli import main
 from eqfuse.errors import EqfuseError
-from eqfuse.rewrites import checked
+from eqfuse.rewrites.checking import checked
+from eqfuse.show import lawbook
 
 
 def test_an_unknown_command_lists_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,7 +48,7 @@ def test_an_error_is_a_message_and_not_a_traceback(
     def refuse(quick: bool) -> None:
         raise EqfuseError("no clock here")
 
-    monkeypatch.setattr(eqfuse.calibrate, "calibrate", refuse)
+    monkeypatch.setattr(eqfuse.cost.calibrate, "calibrate", refuse)
     assert main(["calibrate", "--quick"]) == 2
     assert capsys.readouterr().err.startswith("eqfuse: no clock here")
 

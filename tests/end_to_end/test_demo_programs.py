@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse import demo_programs
-from eqfuse.demo import best_greedy, compare
-from eqfuse.demo_html import page
-from eqfuse.demo_programs import Example
-from eqfuse.draw import draw_graph, draw_plan
-from eqfuse.pytree import flatten
+from eqfuse.ir.pytree import flatten
+from eqfuse.show import demo_programs
+from eqfuse.show.demo import best_greedy, compare
+from eqfuse.show.demo_html import page
+from eqfuse.show.demo_programs import Example
+from eqfuse.show.draw import draw_graph, draw_plan
 
 TINY = [
     demo_programs.transformer(batch=2, tokens=6, width=8, heads=2),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.pytree import flatten, unflatten
+from eqfuse.ir.pytree import flatten, unflatten
 from tests.programs.every import PROGRAMS
 from tests.programs.program import Arguments, Program
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 
 import eqfuse as ef
-from eqfuse.testing.programs import RandomProgram, programs
-from tests.drawing import drawn_alike
-from tests.some import some
+from tests.support.drawing import drawn_alike
+from tests.support.programs import RandomProgram, programs
+from tests.support.some import some
 
 SHORT = ef.Budget(seconds=0.5, nodes=500, rounds=5)
 EXAMPLES = 25  # times eight parts: 200 in the usual run

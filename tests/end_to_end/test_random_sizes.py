@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 
 import eqfuse as ef
-from eqfuse.testing.programs import RandomProgram, programs
-from tests.drawing import drawn_alike
 from tests.end_to_end.test_random_programs import SHORT, tolerance
+from tests.support.drawing import drawn_alike
+from tests.support.programs import RandomProgram, programs
 
 EXTENTS = ({2: 2, 3: 3, 5: 5}, {2: 4, 3: 6, 5: 9}, {2: 7, 3: 4, 5: 3}, {2: 1, 3: 2, 5: 6}, {2: 3, 3: 2, 5: 0})
 NUMPYS = (ValueError, IndexError)  # what does not fit at another size

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse import demo_programs
-from eqfuse.hardware import Device, this_cpu
-from eqfuse.pytree import flatten
-from eqfuse.testing.suite import GRAPHS
-from tests.some import some
+from eqfuse.benches.corpus.suite import GRAPHS
+from eqfuse.cost.device import Device, this_cpu
+from eqfuse.ir.pytree import flatten
+from eqfuse.show import demo_programs
+from tests.support.some import some
 
 SCRAMBLES = 6
 SHORT = ef.Budget(seconds=1.0, nodes=1000, rounds=6)

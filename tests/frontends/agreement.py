@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from eqfuse.errors import EqfuseError
-from eqfuse.meaning import meaning
-from eqfuse.pytree import flatten
-from eqfuse.trace import trace
+from eqfuse.frontends.numpy.trace import trace
+from eqfuse.ir.evaluate import meaning
+from eqfuse.ir.pytree import flatten
 
 DTYPES = ("bool", "int32", "int64", "float16", "float32", "float64")
 

@@ -12,8 +12,8 @@ import numpy as np
 import onnx
 
 import eqfuse as ef
-from eqfuse.frontends.onnx_table import UnknownValue
-from eqfuse.ir import Graph
+from eqfuse.frontends.onnx.table import UnknownValue
+from eqfuse.ir.graph import Graph
 
 
 @dataclass(frozen=True)

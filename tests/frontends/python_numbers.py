@@ -14,7 +14,7 @@ import numpy as np
 
 import eqfuse as ef
 from eqfuse import dtypes
-from eqfuse.arithmetic import literal
+from eqfuse.ir.arithmetic import literal
 
 PYTHON = (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError)
 OPERATORS = {

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.pytree import flatten, paths, unflatten
+from eqfuse.ir.pytree import flatten, paths, unflatten
 
 X = np.arange(6.0).reshape(2, 3)
 

@@ -11,7 +11,7 @@ import scipy.special as special
 
 import eqfuse as ef
 from tests.frontends.agreement import agrees
-from tests.some import some
+from tests.support.some import some
 
 X = np.array([[0.1, 0.7, 1.3, 2.0], [-0.4, -1.1, 0.0, 3.2], [0.9, -2.5, 5.0, -0.05]])
 P = np.array([[0.1, 0.25, 0.5], [0.75, 0.9, 0.6]])  # probabilities

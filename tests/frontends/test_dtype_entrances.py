@@ -16,7 +16,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.dtypes import TENSORS
-from eqfuse.ir import Literal, TensorType
+from eqfuse.ir.graph import Literal, TensorType
 
 COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
 CODES = [c for c in np.typecodes["All"] if c not in "gG" or np.dtype(c).itemsize > 16] + ["g", "G", "U3", "S3", "M8[s]"]
@@ -159,9 +159,10 @@ def test_arrays_of_equal_dtypes_share_a_program() -> None:
 
 
 BROKEN = (
-    "eqfuse.frontends.tidy:cast", "eqfuse.compiler:saturated", "eqfuse.compiler:choose", "eqfuse.compiler:emit",
-    "eqfuse.tracer:Tracer.assign", "eqfuse.runtime:emit_kernel", "eqfuse.trace:flatten", "eqfuse.trace:Graph",
-    "eqfuse.outside:reached_from", "eqfuse.cache:keep",
+    "eqfuse.frontends.numpy.tidy:cast", "eqfuse.compiler:saturated", "eqfuse.compiler:choose", "eqfuse.compiler:emit",
+    "eqfuse.frontends.numpy.tracer:Tracer.assign", "eqfuse.runtime.program:emit_kernel",
+    "eqfuse.frontends.numpy.trace:flatten", "eqfuse.frontends.numpy.trace:Graph",
+    "eqfuse.frontends.numpy.outside:reached_from", "eqfuse.runtime.disk_cache:keep",
 )  # fmt: skip
 
 

@@ -22,10 +22,10 @@ from numpy.testing.overrides import get_overridable_numpy_ufuncs
 import eqfuse as ef
 from eqfuse import dtypes
 from eqfuse.errors import EqfuseError, ShapeError, TraceError, UnsupportedOp
-from eqfuse.frontends.registry import UFUNCS
-from eqfuse.ir import Literal, literal_from_text, parse
-from eqfuse.meaning import meaning
-from eqfuse.trace import trace
+from eqfuse.frontends.numpy.registry import UFUNCS
+from eqfuse.frontends.numpy.trace import trace
+from eqfuse.ir.evaluate import meaning
+from eqfuse.ir.graph import Literal, literal_from_text, parse
 
 EVERY = pytest.mark.parametrize("dtype", dtypes.TENSORS, ids=lambda d: d.name)
 COMPLEX = pytest.mark.parametrize("dtype", [np.dtype("c8"), np.dtype("c16")], ids=lambda d: d.name)

@@ -7,7 +7,7 @@ import pytest
 from opt_einsum.testing import rand_equation
 
 import eqfuse as ef
-from eqfuse.meaning import meaning
+from eqfuse.ir.evaluate import meaning
 from tests.frontends.agreement import agrees
 
 

@@ -11,8 +11,8 @@ import scipy.special
 from eqfuse import functions as F
 from eqfuse.compiler import compile
 from eqfuse.dtypes import FLOAT8, epsilon
-from eqfuse.meaning import meaning
-from eqfuse.trace import trace
+from eqfuse.frontends.numpy.trace import trace
+from eqfuse.ir.evaluate import meaning
 from tests.frontends.agreement import agrees, sample
 
 X = sample((2, 3, 4), "float32")

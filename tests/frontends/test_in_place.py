@@ -10,7 +10,7 @@ import pytest
 from numpy import empty as new_buffer
 
 import eqfuse as ef
-from eqfuse.updates import updates as updates_of
+from eqfuse.plan.in_place import updates as updates_of
 from tests.plans.test_extract import diffused
 
 X = np.arange(12.0).reshape(3, 4) - 4

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from eqfuse.errors import ShapeError, TraceError
-from eqfuse.jit import jit
-from eqfuse.meaning import evaluate
-from eqfuse.trace import spec, trace
+from eqfuse.frontends.numpy.trace import spec, trace
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.specialise.jit import jit
 from tests.frontends.agreement import sample
 
 X = sample((3, 4), "float32")

@@ -18,15 +18,15 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.cost.targets import device_for
 from eqfuse.emit import emit
 from eqfuse.errors import EqfuseError
 from eqfuse.extract import EXTRACTORS
-from eqfuse.extract.given import unfused
-from eqfuse.meaning import evaluate
-from eqfuse.targets import device_for
-from eqfuse.testing.memory_programs import MemoryProgram, random_memory_program, smallest
-from eqfuse.testing.statements import REFUSED
-from tests.drawing import EXPLORING
+from eqfuse.extract.unfused import unfused
+from eqfuse.ir.evaluate import evaluate
+from tests.support.drawing import EXPLORING
+from tests.support.memory_programs import MemoryProgram, random_memory_program, smallest
+from tests.support.statements import REFUSED
 
 SHORT = ef.Budget(seconds=0.3, nodes=300, rounds=3, optimum=0.2)
 Way = tuple[str, Callable[[Callable[..., Any]], Callable[..., Any]]]  # how it is said, and the function that runs so

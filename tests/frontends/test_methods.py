@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.tracer import Tracer
+from eqfuse.frontends.numpy.tracer import Tracer
 from tests.frontends.agreement import agrees
 from tests.frontends.numpy_cases import Case
 

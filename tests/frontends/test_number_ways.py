@@ -12,7 +12,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.errors import RangeError
-from eqfuse.runtime_cuda import CudaProgram
+from eqfuse.runtime.program_cuda import CudaProgram
 from eqfuse.testing import cudasim
 from eqfuse.testing.emulated_gpu import EmulatedGpu
 from tests.frontends.python_numbers import U, X, fits, outcome, report, same, types_of

@@ -11,7 +11,7 @@ import pytest
 import eqfuse as ef
 from tests.frontends.agreement import agrees
 from tests.frontends.numexpr_expressions import SECTIONS
-from tests.some import some
+from tests.support.some import some
 
 DTYPES = ("int64", "float32", "float64", "complex128")
 NUMERICS = ("strict", "reassociate", "approximate")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from eqfuse.frontends.registry import FUNCTIONS, UFUNCS
+from eqfuse.frontends.numpy.registry import FUNCTIONS, UFUNCS
 from tests.frontends.agreement import DTYPES, agrees, sample
 
 UNARY = sorted((f for f in UFUNCS if f.nin == 1), key=lambda f: f.__name__)

@@ -12,7 +12,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.errors import EqfuseError
-from eqfuse.frontends.onnx_table import UnknownValue
+from eqfuse.frontends.onnx.table import UnknownValue
 
 onnx = pytest.importorskip("onnx", reason="the tests of ONNX's operators are part of the package onnx")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drawing import EXPLORING
+from tests.support.drawing import EXPLORING
 
 pytest.importorskip("onnx", reason="reading ONNX models needs the package onnx")
 pytest.importorskip("onnxruntime", reason="running ONNX models needs the package onnxruntime")

@@ -15,11 +15,11 @@ from numpy.testing.overrides import get_overridable_numpy_array_functions, get_o
 
 import eqfuse as ef
 from eqfuse.errors import EqfuseError, TraceError
-from eqfuse.frontends.accepted import supported
-from eqfuse.frontends.reference import functions, ufuncs
-from eqfuse.frontends.refused import refusal
-from eqfuse.frontends.registry import FUNCTIONS, UFUNCS, title
-from eqfuse.pytree import flatten
+from eqfuse.frontends.numpy.accepted import supported
+from eqfuse.frontends.numpy.reference import functions, ufuncs
+from eqfuse.frontends.numpy.refused import refusal
+from eqfuse.frontends.numpy.registry import FUNCTIONS, UFUNCS, title
+from eqfuse.ir.pytree import flatten
 from tests.frontends import numpy_cases, numpy_library_cases
 from tests.frontends.agreement import sample
 
@@ -265,4 +265,4 @@ def test_counts_places_and_masks_may_be_made_inside():
 
 
 def test_the_reference_in_the_readme_is_up_to_date():
-    subprocess.run([sys.executable, "-m", "eqfuse.frontends.reference", "--check"], check=True)
+    subprocess.run([sys.executable, "-m", "eqfuse.frontends.numpy.reference", "--check"], check=True)

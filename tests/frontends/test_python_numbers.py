@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.frontends.registry import UFUNCS
+from eqfuse.frontends.numpy.registry import UFUNCS
 from tests.frontends.python_numbers import DTYPES, KINDS, OPERATORS, UNARY, beyond_int64, misfits, report, values
 
 

@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 
 import eqfuse as ef
 from eqfuse.errors import EqfuseError
-from eqfuse.meaning import meaning
-from eqfuse.testing.statements import REFUSED, Statements, random_statements, smallest, statements
-from tests.drawing import drawn_alike
-from tests.some import some
+from eqfuse.ir.evaluate import meaning
+from tests.support.drawing import drawn_alike
+from tests.support.some import some
+from tests.support.statements import REFUSED, Statements, random_statements, smallest, statements
 
 SHORT = ef.Budget(seconds=0.5, nodes=500, rounds=5)
 Results = list[np.ndarray]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.frontends.laid_out import _NO_SCALARS
-from eqfuse.frontends.registry import FUNCTIONS, UFUNCS
-from eqfuse.tracer import Tracer
+from eqfuse.frontends.numpy.laid_out import _NO_SCALARS
+from eqfuse.frontends.numpy.registry import FUNCTIONS, UFUNCS
+from eqfuse.frontends.numpy.tracer import Tracer
 
 VALUES = (np.float64(1.5), np.int64(2), np.complex64(1 + 2j))
 CALLS: dict[Any, Callable[[Any], Any]] = {

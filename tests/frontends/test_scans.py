@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqfuse.frontends.registry import METHODS
+from eqfuse.frontends.numpy.registry import METHODS
 from tests.frontends.agreement import DTYPES, agrees, sample
 
 FOLDED = sorted((u for u, method in METHODS if method == "accumulate"), key=lambda u: u.__name__)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from eqfuse.frontends.registry import UFUNCS
+from eqfuse.frontends.numpy.registry import UFUNCS
 from tests.frontends.agreement import agrees, sample
 
 SPECIAL = [u for n, u in vars(scipy.special).items() if isinstance(u, np.ufunc) and u in UFUNCS and u.__name__ == n]

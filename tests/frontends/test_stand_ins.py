@@ -13,7 +13,7 @@ import pytest
 from numpy import arange, empty, zeros
 
 import eqfuse as ef
-from eqfuse.tracer import Tracer
+from eqfuse.frontends.numpy.tracer import Tracer
 
 X = np.arange(12.0).reshape(3, 4)
 WEIGHTS = np.array([0.5, 0.25, 0.125, 1.0])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from tests.some import some
+from tests.support.some import some
 
 CLIPPED = [(), (8,), (1,), (1, 1), (3, 8), (8, 3), (2, 3, 8)]
 BOUNDS = [(), (1,), (1, 1), (8,), (3, 8)]

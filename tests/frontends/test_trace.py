@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
-from eqfuse.ir import parse
-from eqfuse.meaning import evaluate, meaning
-from eqfuse.trace import spec, trace
-from eqfuse.tracing import MAX_NODES
+from eqfuse.frontends.numpy.trace import spec, trace
+from eqfuse.frontends.numpy.tracing import MAX_NODES
+from eqfuse.ir.evaluate import evaluate, meaning
+from eqfuse.ir.graph import parse
 from tests.frontends.agreement import agrees, sample
 
 X = sample((3, 4), "float32")

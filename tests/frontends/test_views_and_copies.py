@@ -15,8 +15,8 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.errors import EqfuseError
-from eqfuse.meaning import evaluate
-from eqfuse.pytree import flatten
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.pytree import flatten
 from tests.frontends import memory_cases, numpy_cases, numpy_library_cases
 from tests.frontends.numpy_cases import Case
 

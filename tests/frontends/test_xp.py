@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.meaning import meaning
-from eqfuse.trace import trace
+from eqfuse.frontends.numpy.trace import trace
+from eqfuse.ir.evaluate import meaning
 from tests.frontends.agreement import agrees, sample
 from tests.frontends.array_api import BINARY, CALLS, CONSTANTS, DTYPES, FUNCTIONS, UNARY
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.cost.device import Device
 from eqfuse.errors import EqfuseError
-from eqfuse.hardware import Device
-from eqfuse.ir import Graph, Node, Shape, const, node
+from eqfuse.ir.graph import Graph, Node, Shape, const, node
 from eqfuse.kinds import State, join, leaf, merge
 from tests.kernels.numpy_cases import CPU, read
 from tests.kernels.test_numpy_panels import TINY

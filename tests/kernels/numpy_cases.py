@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from eqfuse import dtypes
-from eqfuse.emit.numpy import emit_kernel
-from eqfuse.hardware import DEVICES, Device
-from eqfuse.ir import Graph, Node, TensorType, const, input_node, node
-from eqfuse.meaning import evaluate
+from eqfuse.cost.device import DEVICES, Device
+from eqfuse.emit.numpy.kernels import emit_kernel
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, Node, TensorType, const, input_node, node
 from eqfuse.ops import Role, row
-from eqfuse.plan import Kernel, Price
+from eqfuse.plan.plan import Kernel, Price
 
 CPU = DEVICES["cpu"]
 EXACT = ("max", "min", "any", "all", "argmax", "argmin", "window_max", "take", "concat", "pad", "sort")

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from eqfuse import dtypes
-from eqfuse.ir import Graph, Node
-from eqfuse.meaning import evaluate
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, Node
 
 EXACT_INTEGERS = {"float16": 1 << 11, "bfloat16": 1 << 8, "float32": 1 << 24, "float64": 1 << 53}
 ADDING = ("sum", "prod", "matmul", "conv", "window_sum", "cumsum")

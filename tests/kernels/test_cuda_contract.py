@@ -11,16 +11,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from eqfuse import nvrtc
-from eqfuse.emit.cuda import CudaKernel, emit_kernel, module_source
+from eqfuse.cost.device import datasheet, device
+from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
 from eqfuse.errors import UnsupportedOp
-from eqfuse.hardware import datasheet, device
-from eqfuse.ir import Graph, Node, TensorType, const, input_node, node
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, Node, TensorType, const, input_node, node
 from eqfuse.kinds import product
-from eqfuse.meaning import evaluate
-from eqfuse.plan import Kernel, Price
+from eqfuse.machine import nvrtc
+from eqfuse.plan.plan import Kernel, Price
 from eqfuse.testing import cudasim
-from tests.some import some
+from tests.support.some import some
 
 NO_PRICE = Price(0.0, 0, 0, 0, "memory")
 BF16 = np.dtype(ml_dtypes.bfloat16)

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.emit.cuda import emit_kernel, module_source
-from eqfuse.extract.given import priced
-from eqfuse.hardware import device
-from eqfuse.ir import Graph, Node, const, node
+from eqfuse.cost.device import device
+from eqfuse.emit.cuda.kernels import emit_kernel, module_source
+from eqfuse.extract.unfused import priced
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, Node, const, node
 from eqfuse.kinds import State, classify
-from eqfuse.meaning import evaluate
-from eqfuse.plan import Kernel
+from eqfuse.plan.plan import Kernel
 from eqfuse.testing import cudasim
 from tests.kernels.numpy_cases import PRICE, add, body, mul, read, reduced
 

@@ -13,18 +13,19 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from eqfuse import dtypes, nvrtc
-from eqfuse.emit import cuda_ops
-from eqfuse.emit.cuda import emit_kernel, module_source
+from eqfuse import dtypes
+from eqfuse.cost.device import device
+from eqfuse.emit.cuda import ops
+from eqfuse.emit.cuda.kernels import emit_kernel, module_source
 from eqfuse.errors import EqfuseError
-from eqfuse.hardware import device
-from eqfuse.ir import Graph, Node, const, node
-from eqfuse.meaning import evaluate
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, Node, const, node
+from eqfuse.machine import nvrtc
 from eqfuse.ops.elementwise import UFUNCS, loop_dtypes
-from eqfuse.plan import Kernel
+from eqfuse.plan.plan import Kernel
 from eqfuse.testing import cudasim
 from tests.kernels.numpy_cases import PRICE, read
-from tests.some import some
+from tests.support.some import some
 
 emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
 compiled = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
@@ -36,7 +37,7 @@ NEAR = frozenset({
     "power", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "logaddexp", "sin", "cos", "tan", "asin",
     "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "hypot", "erf", "erfc",
 })  # fmt: skip
-SPECIAL = frozenset(cuda_ops.SPECIAL_ROWS)  # these are compared where SciPy is exact itself
+SPECIAL = frozenset(ops.SPECIAL_ROWS)  # these are compared where SciPy is exact itself
 EITHER_ZERO = ("maximum", "minimum", "fmax", "fmin")  # of 0.0 and -0.0, NumPy gives either
 NEAR_IF_COMPLEX = ("abs", "divide", "reciprocal")
 MAY_BE_CONTRACTED = ("multiply", "square")  # of complex numbers: NumPy rounds once or twice, as the processor has it
@@ -78,7 +79,7 @@ def operators(dtype: np.dtype) -> Iterator[tuple[str, Node]]:
         args = (x, read(2, (size,), np.int32)) if name == "ldexp" else arguments[: ufunc.nin]
         wanted = [a.dtype for a in args]
         takes = wanted == list(_loop(name, wanted))
-        if takes and cuda_ops.emits(name, wanted) and not (name == "power" and dtype.kind == "i"):
+        if takes and ops.emits(name, wanted) and not (name == "power" and dtype.kind == "i"):
             yield name, node(name, args)
     yield "where", node("where", (node("equal", (x, x)), x, y))
     if dtype.kind == "c":

@@ -8,16 +8,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from eqfuse import nvrtc
-from eqfuse.emit.cuda import CudaKernel, emit_kernel, module_source
+from eqfuse.cost.device import device
+from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
 from eqfuse.errors import UnsupportedOp
-from eqfuse.hardware import device
-from eqfuse.ir import Graph, Node, TensorType, const, input_node, node
-from eqfuse.meaning import evaluate
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, Node, TensorType, const, input_node, node
+from eqfuse.machine import nvrtc
 from eqfuse.ops import row
-from eqfuse.plan import Kernel, Price
+from eqfuse.plan.plan import Kernel, Price
 from eqfuse.testing import cudasim
-from tests.some import some
+from tests.support.some import some
 
 NO_PRICE = Price(0.0, 0, 0, 0, "memory")
 

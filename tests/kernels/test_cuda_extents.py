@@ -9,17 +9,17 @@ from functools import cache
 import numpy as np
 import pytest
 
-from eqfuse import nvrtc
-from eqfuse.emit.cuda import EMITTED, CudaKernel, emit_kernel, module_source
+from eqfuse.cost.device import device
+from eqfuse.emit.cuda.kernels import EMITTED, CudaKernel, emit_kernel, module_source
 from eqfuse.errors import EqfuseError
-from eqfuse.hardware import device
-from eqfuse.ir import Graph, Node, const, node
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, Node, const, node
 from eqfuse.kinds import State, classify
-from eqfuse.meaning import evaluate
-from eqfuse.plan import Kernel
+from eqfuse.machine import nvrtc
+from eqfuse.plan.plan import Kernel
 from eqfuse.testing import cudasim
 from tests.kernels.numpy_cases import PRICE, add, body, data, mul, read, reduced, softmax
-from tests.some import some
+from tests.support.some import some
 
 emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
 compiled = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")

@@ -12,19 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqfuse import dtypes, nvrtc
-from eqfuse.emit.cuda import EMITTED, emit_kernel, module_source
+from eqfuse import dtypes
+from eqfuse.cost.device import device
+from eqfuse.emit.cuda.kernels import EMITTED, emit_kernel, module_source
 from eqfuse.errors import EqfuseError
-from eqfuse.hardware import device
-from eqfuse.ir import Graph, Node, TensorType, const, input_node, node
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, Node, TensorType, const, input_node, node
 from eqfuse.kinds import State, classify
-from eqfuse.meaning import evaluate
+from eqfuse.machine import nvrtc
 from eqfuse.ops.elementwise import UFUNCS
-from eqfuse.plan import Kernel
+from eqfuse.plan.plan import Kernel
 from eqfuse.testing import cudasim
-from tests.drawing import EXPLORING
 from tests.kernels.numpy_cases import PRICE
 from tests.kernels.test_cuda_elementwise import same, special_values
+from tests.support.drawing import EXPLORING
 
 H100 = device("h100")
 DTYPES = [d for d in dtypes.TENSORS if d not in dtypes.FLOAT8 and d.kind != "c"]

@@ -12,12 +12,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from eqfuse import nvrtc
-from eqfuse.emit.cuda import THREADS, CudaKernel, emit_kernel, module_source
-from eqfuse.hardware import device
-from eqfuse.ir import Graph, Node, node
-from eqfuse.meaning import evaluate
-from eqfuse.plan import Kernel
+from eqfuse.cost.device import device
+from eqfuse.emit.cuda.kernels import THREADS, CudaKernel, emit_kernel, module_source
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, Node, node
+from eqfuse.machine import nvrtc
+from eqfuse.plan.plan import Kernel
 from eqfuse.testing import cudasim
 from tests.kernels.numpy_cases import PRICE, add, body, read, reduced
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse import nvrtc
-from eqfuse.demo_programs import full
-from eqfuse.emit.cuda import CudaKernel, emit_kernel, module_source
-from eqfuse.hardware import device
-from eqfuse.ir import Graph, Node, node
-from eqfuse.plan import Kernel
-from eqfuse.runtime_cuda import CudaProgram
-from eqfuse.testing.suite import GRAPHS
+from eqfuse.benches.corpus.suite import GRAPHS
+from eqfuse.cost.device import device
+from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
+from eqfuse.ir.graph import Graph, Node, node
+from eqfuse.machine import nvrtc
+from eqfuse.plan.plan import Kernel
+from eqfuse.runtime.program_cuda import CudaProgram
+from eqfuse.show.demo_programs import full
 from tests.kernels.numpy_cases import PRICE, add, gelu, layer_norm, mul, read, reduced, softmax
 
 pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.emit.numpy import emit_kernel
-from eqfuse.ir import node
+from eqfuse.emit.numpy.kernels import emit_kernel
+from eqfuse.ir.graph import node
 from eqfuse.kinds import KINDS
 from tests.kernels.bodies import DEVICES, Drawn
 from tests.kernels.numpy_cases import body, judge, kernel, number, read, reduced, run

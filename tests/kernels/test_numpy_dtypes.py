@@ -9,7 +9,7 @@ import pytest
 
 from eqfuse import dtypes
 from eqfuse.errors import ShapeError
-from eqfuse.ir import Graph, Node, const, node
+from eqfuse.ir.graph import Graph, Node, const, node
 from eqfuse.kinds import State, classify
 from tests.kernels.numpy_cases import CPU, add, body, data, judge, mul, read, reduced, run
 from tests.kernels.test_numpy_panels import TINY

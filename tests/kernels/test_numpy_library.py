@@ -7,10 +7,10 @@ import pytest
 import scipy.special
 
 import eqfuse as ef
-from eqfuse.emit.cuda_calls import emit_calls
-from eqfuse.hardware import device
-from eqfuse.ir import Graph, const, node
-from eqfuse.meaning import evaluate
+from eqfuse.cost.device import device
+from eqfuse.emit.cuda.calls import emit_calls
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, const, node
 from eqfuse.ops import TABLE, Role
 from eqfuse.testing.cupy_stand_in import StandIn
 from tests.kernels.numpy_cases import judge, kernel, read

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.ir import Node, node
+from eqfuse.ir.graph import Node, node
 from tests.kernels.numpy_cases import (
     CPU,
     add,
@@ -205,7 +205,7 @@ def test_arrays_of_any_layout_give_the_same_result(device):
 
 
 def test_users_names_never_reach_the_source(device):
-    from eqfuse.ir import TensorType, input_node
+    from eqfuse.ir.graph import TensorType, input_node
 
     x = input_node('__import__("os").system("x")', TensorType(np.dtype("float32"), (70, 90)))
     assert "import" not in judge("map", body([x], gelu(x)), device=device)

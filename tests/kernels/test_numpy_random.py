@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eqfuse.cost.device import Device
 from eqfuse.errors import EqfuseError
-from eqfuse.hardware import Device
-from eqfuse.ir import Node, node
+from eqfuse.ir.graph import Node, node
 from eqfuse.kinds import State, classify
 from tests.kernels.numpy_cases import CPU, body, data, judge, read
 from tests.kernels.test_numpy_panels import TINY

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqfuse.ir import node
+from eqfuse.ir.graph import node
 from tests.kernels.numpy_cases import CPU, add, body, cast, judge, kernel, mul, number, read, reduced, run
 from tests.kernels.test_numpy_panels import DEVICES, TINY
 
@@ -76,7 +76,7 @@ def test_results_are_the_same_in_every_run():
 
 
 def test_equal_kernels_are_emitted_once():
-    from eqfuse.emit.numpy import emit_kernel
+    from eqfuse.emit.numpy.kernels import emit_kernel
 
     def graph():
         x = read(0, (10, 10))

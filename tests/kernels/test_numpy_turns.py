@@ -8,10 +8,10 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from eqfuse.emit.numpy import emit_kernel
-from eqfuse.emit.numpy_turn import ROOM, pieces, run_axis, turned
-from eqfuse.ir import Node, node
-from eqfuse.plan import Kernel
+from eqfuse.emit.numpy.kernels import emit_kernel
+from eqfuse.emit.numpy.turn import ROOM, pieces, run_axis, turned
+from eqfuse.ir.graph import Node, node
+from eqfuse.plan.plan import Kernel
 from tests.kernels.numpy_cases import (
     CPU,
     PRICE,

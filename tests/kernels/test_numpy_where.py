@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqfuse.emit.numpy_where import choose
+from eqfuse.emit.numpy.where import choose
 
 N = 5000
 CONDITIONS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqfuse.ir import node
+from eqfuse.ir.graph import node
 from tests.kernels.numpy_cases import add, body, gelu, judge, mul, number, read
 from tests.kernels.test_numpy_panels import DEVICES
 

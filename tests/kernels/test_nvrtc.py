@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eqfuse import nvrtc
+from eqfuse.machine import nvrtc
 
 ROW_SOFTMAX = r"""
 extern "C" __global__ void __launch_bounds__(256) row_softmax(const float4* __restrict__ x, float4* __restrict__ y) {

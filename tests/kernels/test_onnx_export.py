@@ -13,18 +13,19 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse import demo_programs, dtypes
-from eqfuse.emit.onnx_table import REFUSED, TABLE
+from eqfuse import dtypes
+from eqfuse.benches.corpus.controls import CONTROLS
+from eqfuse.benches.corpus.random_graphs import random_graph
+from eqfuse.benches.corpus.suite import GRAPHS
+from eqfuse.emit.onnx.table import REFUSED, TABLE
 from eqfuse.errors import ShapeError, TargetUnavailable, UnsupportedOp
-from eqfuse.ir import Graph, Node, const, input_node, node, tensor_type
-from eqfuse.meaning import evaluate
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, Node, const, input_node, node, tensor_type
 from eqfuse.ops import TABLE as OPERATORS
 from eqfuse.ops import Role
 from eqfuse.ops.special import SPECIAL
-from eqfuse.plan import Plan
-from eqfuse.testing.controls import CONTROLS
-from eqfuse.testing.random_graphs import random_graph
-from eqfuse.testing.suite import GRAPHS
+from eqfuse.plan.plan import Plan
+from eqfuse.show import demo_programs
 from tests.runtime.test_program import one_kernel_per_operator
 
 onnx = pytest.importorskip("onnx", reason="writing ONNX models needs the package onnx")
@@ -361,7 +362,7 @@ def test_a_plan_for_a_gpu_is_written_too() -> None:
 def test_constants_that_no_file_can_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     w = np.ones((6, 6), np.float32)
     plan = ef.compile(lambda a: a @ w, ef.spec((4, 6), np.float32)).plan
-    monkeypatch.setattr(sys.modules["eqfuse.emit.onnx"], "LARGEST", 100)
+    monkeypatch.setattr(sys.modules["eqfuse.emit.onnx.model"], "LARGEST", 100)
     with pytest.raises(ef.EqfuseError, match="more than 2 GiB"):
         ef.to_onnx(plan)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eqfuse.emit.order import frugal
-from eqfuse.ir import Graph, node
+from eqfuse.ir.graph import Graph, node
 from tests.kernels.numpy_cases import add, judge, mul, read
 
 

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eqfuse as ef
-from eqfuse.emit.numpy import NumpyKernel, emit_kernel
-from eqfuse.emit.numpy_source import straight_kernel
+from eqfuse.emit.numpy.kernels import NumpyKernel, emit_kernel
+from eqfuse.emit.numpy.source import straight_kernel
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir import Graph, Node, node
-from eqfuse.meaning import evaluate
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, Node, node
+from eqfuse.ir.views import free_view, leaf_chain, push_views
 from eqfuse.ops import Role, row
-from eqfuse.views import free_view, leaf_chain, push_views
 from tests.kernels.numpy_cases import CPU, add, body, data, kernel, mul, number, read, reduced
-from tests.some import some
+from tests.support.some import some
 
 
 def transposed(x: Node, *axes: int) -> Node:

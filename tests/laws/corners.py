@@ -15,15 +15,15 @@ import numpy as np
 
 from eqfuse.dtypes import TENSORS, kind, moved
 from eqfuse.errors import EqfuseError
-from eqfuse.facts import Fact, of_array, order
-from eqfuse.ir import Graph, Node, TensorType, const, input_node, node, substitute
+from eqfuse.ir.graph import Graph, Node, TensorType, const, input_node, node, substitute
 from eqfuse.ops import row
 from eqfuse.ops.elementwise import complex_array
-from eqfuse.rewrites.cases import drawn
-from eqfuse.rewrites.data import index_limit
-from eqfuse.rewrites.law import Law
-from eqfuse.rewrites.rule import Decline
-from eqfuse.rewrites.samples import sample_attr
+from eqfuse.ops.facts import Fact, of_array, order
+from eqfuse.rewrites.checking.cases import drawn
+from eqfuse.rewrites.checking.data import index_limit
+from eqfuse.rewrites.checking.samples import sample_attr
+from eqfuse.rewrites.language.law import Law
+from eqfuse.rewrites.language.match import Decline
 
 REFUSALS = (EqfuseError, Decline, ArithmeticError, LookupError, TypeError, ValueError)
 FLOATS = [t for t in TENSORS if kind(t) == "f"]

@@ -12,11 +12,11 @@ import random
 import numpy as np
 
 from eqfuse.dtypes import kind, parts
-from eqfuse.ir import Graph, Node
+from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops import row
 from eqfuse.ops.contractions import windows
-from eqfuse.rewrites.agreement import same_elements
-from eqfuse.rewrites.cases import READ_BITS
+from eqfuse.rewrites.checking.agreement import same_elements
+from eqfuse.rewrites.checking.cases import READ_BITS
 from tests.laws.corners import REFUSALS
 
 # elementwise operators that round correctly, or not at all: the same bits on every machine, in every memory layout

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqfuse.egraph import saturate
+from eqfuse.egraph.saturate import saturate
+from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.functions import conv, max_pool
 from eqfuse.ops import TABLE
 from eqfuse.rewrites import EXACT, REASSOCIATES, Law, apply, attrs, book, computed, guard, tensors
-from eqfuse.rewrites.check import check
-from eqfuse.rewrites.law import walk
-from eqfuse.trace import spec, trace
+from eqfuse.rewrites.checking.check import check
+from eqfuse.rewrites.language.law import walk
 
 F = np.float32
 x, w = tensors("x w")

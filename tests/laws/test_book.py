@@ -30,11 +30,11 @@ from eqfuse.rewrites import (
     select,
     tensors,
 )  # fmt: skip
-from eqfuse.rewrites.check import check
-from eqfuse.rewrites.data import layout_of
+from eqfuse.rewrites.checking.check import check
+from eqfuse.rewrites.checking.data import layout_of
+from eqfuse.rewrites.language.words import exp, where
 from eqfuse.rewrites.refuted import REFUTED
-from eqfuse.rewrites.words import exp, where
-from tests.some import some
+from tests.support.some import some
 
 x, y, z = tensors("x y z")
 (p,) = attrs("p")

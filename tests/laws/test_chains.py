@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.cost.device import DEVICES
 from eqfuse.dtypes import epsilon
-from eqfuse.equality import equality
-from eqfuse.hardware import DEVICES
-from eqfuse.ir import Graph, Node, input_node, node, substitute
+from eqfuse.egraph.equality import equality
+from eqfuse.ir.graph import Graph, Node, input_node, node, substitute
 from eqfuse.rewrites import Law, admitted, select
-from eqfuse.rewrites.chains import LAWS, reordered
+from eqfuse.rewrites.procedures.chains import LAWS, reordered
 
 DEFAULT, APPROXIMATE = (admitted(select("all"), numerics) for numerics in ("reassociate", "approximate"))
 SHAPES = ((2, 3), (3,), (1, 3), (2, 1), ())

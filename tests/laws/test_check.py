@@ -17,7 +17,7 @@ from eqfuse import ops
 from eqfuse.dtypes import TENSORS
 from eqfuse.errors import LawError, TargetUnavailable
 from eqfuse.ops.row import Op, Role, no_flops
-from eqfuse.rewrites import (
+from eqfuse.rewrites import (  # fmt: skip
     APPROXIMATE,
     EXACT,
     REASSOCIATES,
@@ -26,17 +26,16 @@ from eqfuse.rewrites import (
     attrs,
     book,
     bounded,
-    checked,
     floating,
     guard,
-    smt,
     tensors,
-)  # fmt: skip
-from eqfuse.rewrites.check import Counterexample
-from eqfuse.rewrites.data import layout_of
-from eqfuse.rewrites.law import Term
+)
+from eqfuse.rewrites.checking import checked, smt  # fmt: skip
+from eqfuse.rewrites.checking.check import Counterexample
+from eqfuse.rewrites.checking.data import layout_of
+from eqfuse.rewrites.language.law import Term
+from eqfuse.rewrites.language.words import copysign, cos, equal, exp, function, log, maximum, minimum, sqrt, where
 from eqfuse.rewrites.refuted import REFUTED
-from eqfuse.rewrites.words import copysign, cos, equal, exp, function, log, maximum, minimum, sqrt, where
 
 x, y, z, c = tensors("x y z c")
 p, q = attrs("p q")

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from eqfuse import decided, lawbook
-from eqfuse.demo_programs import small
+from eqfuse.benches import law_usage
+from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.rewrites import book
-from eqfuse.testing.suite import GRAPHS
+from eqfuse.show import lawbook
+from eqfuse.show.demo_programs import small
 
 QUICK = ["G7", "G19", "G25 constants"]
 OTHERS = [name for name in [*GRAPHS, *(example.name for example in small())] if name not in QUICK]
@@ -17,13 +18,13 @@ OTHERS = [name for name in [*GRAPHS, *(example.name for example in small())] if 
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decided, "path", lambda: tmp_path / "decided.json")
+    monkeypatch.setattr(law_usage, "path", lambda: tmp_path / "decided.json")
 
 
 @pytest.mark.usefixtures("elsewhere")
 def test_a_law_counts_once_for_each_program_that_has_a_plan_resting_on_it() -> None:
-    decided.keep({"P": {"a": ["double"], "b": ["double", "lerp"]}, "Q": {"a": ["double"], "b": []}})
-    counts = decided.decided()
+    law_usage.keep({"P": {"a": ["double"], "b": ["double", "lerp"]}, "Q": {"a": ["double"], "b": []}})
+    counts = law_usage.decided()
     assert counts is not None
     assert (counts["double"], counts["lerp"], counts["times_one"]) == (2, 1, 0)
     assert set(counts) == {law.name for law in book()}
@@ -31,20 +32,20 @@ def test_a_law_counts_once_for_each_program_that_has_a_plan_resting_on_it() -> N
 
 @pytest.mark.usefixtures("elsewhere")
 def test_the_table_of_another_book_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    decided.keep({"P": {"a": ["double"]}})
-    monkeypatch.setattr(decided, "book", lambda: book()[1:])
-    assert decided.decided() is None
+    law_usage.keep({"P": {"a": ["double"]}})
+    monkeypatch.setattr(law_usage, "book", lambda: book()[1:])
+    assert law_usage.decided() is None
 
 
 @pytest.mark.usefixtures("elsewhere")
 def test_the_table_of_laws_has_the_counts_and_says_when_there_are_none(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decided.keep({"P": {"a": ["double", "lerp"]}})
+    law_usage.keep({"P": {"a": ["double", "lerp"]}})
     lawbook.table()
     printed = " ".join(capsys.readouterr().out.split())
     assert f"the {len(book()) - 2} that decided no plan are candidates to drop" in printed
-    monkeypatch.setattr(decided, "digest", lambda: "of another book")
+    monkeypatch.setattr(law_usage, "digest", lambda: "of another book")
     lawbook.table()
     assert "not counted for this book" in " ".join(capsys.readouterr().out.split())
 
@@ -52,19 +53,19 @@ def test_the_table_of_laws_has_the_counts_and_says_when_there_are_none(
 def test_the_kept_table_is_about_laws_and_the_benchmark_programs() -> None:
     table = kept_table()
     names = {law.name for law in book()}
-    circumstances = {f"{target}, {numerics}" for target in decided.DEVICES for numerics in decided.NUMERICS}
-    assert set(table) == set(decided.programs())
+    circumstances = {f"{target}, {numerics}" for target in law_usage.DEVICES for numerics in law_usage.NUMERICS}
+    assert set(table) == set(law_usage.programs())
     assert all(set(found) == circumstances for found in table.values())
     assert {law for found in table.values() for laws in found.values() for law in laws} <= names
 
 
 @pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
 def test_the_kept_table_says_what_a_plan_rests_on(name: str) -> None:
-    found = decided.deciding(decided.programs()[name])
+    found = law_usage.deciding(law_usage.programs()[name])
     assert kept_table()[name] == {circumstances: list(laws) for circumstances, laws in found.items()}
 
 
 def kept_table() -> dict[str, dict[str, list[str]]]:
-    table = decided.read()
+    table = law_usage.read()
     assert table is not None, "the book has changed since the table was kept: eqfuse bench laws --keep"
     return table

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.facts import Fact, of_array
-from eqfuse.ir import Node, topological
-from eqfuse.meaning import evaluate
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Node, topological
+from eqfuse.ops.facts import Fact, of_array
 from eqfuse.ops.ranges import range_of
 from eqfuse.rewrites import APPROXIMATE, EXACT, FAMILIES
-from eqfuse.rewrites.cases import drawn as drawn_case
-from eqfuse.rewrites.data import PLAIN, obeyed
-from eqfuse.rewrites.data import SPECIAL as SPECIAL_DATA
-from eqfuse.rewrites.data import arrays as arrays_of
+from eqfuse.rewrites.checking.cases import drawn as drawn_case
+from eqfuse.rewrites.checking.data import PLAIN, obeyed
+from eqfuse.rewrites.checking.data import SPECIAL as SPECIAL_DATA
+from eqfuse.rewrites.checking.data import arrays as arrays_of
 
 
 def nearly(fact: Fact) -> Fact:

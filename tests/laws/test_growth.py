@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.demo_programs import small, transformer
-from eqfuse.egraph import saturate
-from eqfuse.ir import Graph
-from eqfuse.pytree import flatten
+from eqfuse.benches.corpus.suite import GRAPHS, Case
+from eqfuse.egraph.saturate import saturate
+from eqfuse.ir.graph import Graph
+from eqfuse.ir.pytree import flatten
 from eqfuse.rewrites import FAMILIES, OPT_IN
-from eqfuse.testing.suite import GRAPHS, Case
+from eqfuse.show.demo_programs import small, transformer
 from tests.programs.every import PROGRAMS
-from tests.some import some
+from tests.support.some import some
 
 ROOM = ef.Budget(seconds=60, nodes=20_000)
 WHOLE_BOOK = ["all", *sorted(OPT_IN)]

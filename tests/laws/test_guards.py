@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.egraph import saturate
-from eqfuse.facts import Fact, of_array
+from eqfuse.egraph.saturate import saturate
+from eqfuse.frontends.numpy.trace import spec, trace
+from eqfuse.ops.facts import Fact, of_array
 from eqfuse.rewrites import (
     EXACT,
     REASSOCIATES,
@@ -32,14 +33,13 @@ from eqfuse.rewrites import (
     symmetric,
     tensors,
 )
-from eqfuse.rewrites.agreement import compare
-from eqfuse.rewrites.cases import drawn
-from eqfuse.rewrites.check import check, without_guard
-from eqfuse.rewrites.data import obeyed
-from eqfuse.rewrites.words import maximum, minimum
-from eqfuse.trace import spec, trace
+from eqfuse.rewrites.checking.agreement import compare
+from eqfuse.rewrites.checking.cases import drawn
+from eqfuse.rewrites.checking.check import check, without_guard
+from eqfuse.rewrites.checking.data import obeyed
+from eqfuse.rewrites.language.words import maximum, minimum
 from tests.laws.corners import drawn_fact, satisfying
-from tests.some import some
+from tests.support.some import some
 
 F = np.float32
 x, y, z = tensors("x y z")

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqfuse.egraph import Budget, saturate
+from eqfuse.egraph.saturate import Budget, saturate
+from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.functions import (
     conv,
     elu,
@@ -31,7 +32,6 @@ from eqfuse.functions import (
     softmax,
     softplus,
 )
-from eqfuse.trace import spec, trace
 
 F, B, N = np.float32, np.bool_, np.int64
 Row = tuple[Callable[..., Any], Callable[..., Any], list[Any]]

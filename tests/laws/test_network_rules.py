@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqfuse.egraph import Budget, saturate_segment
+from eqfuse.egraph.saturate import Budget, saturate_segment
+from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.functions import avg_pool, conv, layer_norm, log_softmax, max_pool, relu, rms_norm, softmax
 from eqfuse.rewrites import admitted, select
-from eqfuse.trace import spec, trace
 
 F = np.float32
 rng = np.random.default_rng(0)

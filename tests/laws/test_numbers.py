@@ -11,12 +11,12 @@ import pytest
 import eqfuse as ef
 from eqfuse import dtypes
 from eqfuse.errors import LawError
-from eqfuse.ir import TensorType
+from eqfuse.ir.graph import TensorType
 from eqfuse.rewrites import APPROXIMATE, EXACT, REASSOCIATES, Law, admitted, apply, book, select, tensors
-from eqfuse.rewrites.check import check
-from eqfuse.rewrites.law import over_complex
-from eqfuse.rewrites.rule import literal_matches
-from eqfuse.rewrites.words import exp, log, maximum, sign, sqrt
+from eqfuse.rewrites.checking.check import check
+from eqfuse.rewrites.language.law import over_complex
+from eqfuse.rewrites.language.match import literal_matches
+from eqfuse.rewrites.language.words import exp, log, maximum, sign, sqrt
 
 x, y = tensors("x y")
 Z = np.array([[1 - 2j, -3 + 0.5j, 2j], [-1, 0.5 - 1j, -2 - 2j]])
@@ -124,7 +124,7 @@ def test_what_a_family_says_of_complex_numbers_is_said_of_laws_it_has():
 
 
 def test_a_number_in_a_law_is_that_number_in_every_dtype():
-    from eqfuse.ir import Literal
+    from eqfuse.ir.graph import Literal
 
     for dtype in dtypes.TENSORS:
         one = Literal(np.ones((), dtype))

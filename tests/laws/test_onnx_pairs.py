@@ -12,10 +12,10 @@ from collections import Counter
 import pytest
 
 import eqfuse as ef
-from eqfuse.egraph import Budget, saturate_segment
+from eqfuse.egraph.saturate import Budget, saturate_segment
 from eqfuse.errors import EqfuseError
-from eqfuse.frontends.onnx_table import TABLE
-from eqfuse.ir import Graph
+from eqfuse.frontends.onnx.table import TABLE
+from eqfuse.ir.graph import Graph
 from eqfuse.rewrites import admitted, select
 
 onnx = pytest.importorskip("onnx", reason="the pairs are among the tests of the package onnx")

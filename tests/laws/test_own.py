@@ -13,8 +13,8 @@ import pytest
 import eqfuse as ef
 from eqfuse.errors import LawError
 from eqfuse.rewrites import APPROXIMATE, EXACT, REASSOCIATES, Law, computed, guard, own, tensors
-from eqfuse.rewrites import check as check_of_laws
-from eqfuse.rewrites.fingerprint import fingerprint
+from eqfuse.rewrites.checking import check as check_of_laws
+from eqfuse.rewrites.checking.fingerprint import fingerprint
 
 x, y, z = tensors("x y z")
 A = np.arange(6.0).reshape(2, 3)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqfuse.egraph import saturate
+from eqfuse.egraph.proof import prove
+from eqfuse.egraph.saturate import saturate
+from eqfuse.egraph.space import Segment
 from eqfuse.errors import EqfuseError
-from eqfuse.ir import Graph, Literal, Node, TensorType, const, input_node, node
-from eqfuse.proof import prove
-from eqfuse.space import Segment
+from eqfuse.ir.graph import Graph, Literal, Node, TensorType, const, input_node, node
 
 F = np.dtype(np.float32)
 

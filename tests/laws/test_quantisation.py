@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqfuse.egraph import Budget, saturate_segment
+from eqfuse.egraph.saturate import Budget, saturate_segment
+from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.rewrites import admitted, select
-from eqfuse.trace import spec, trace
 
 F = np.float32
 S, R = F(0.05), F(0.02)  # steps of activations and weights

@@ -10,14 +10,14 @@ import pytest
 
 from eqfuse.dtypes import BFLOAT16, TENSORS, kind
 from eqfuse.errors import ShapeError
-from eqfuse.facts import Fact, of_array, of_dtype
-from eqfuse.ir import TensorType, topological
+from eqfuse.ir.graph import TensorType, topological
 from eqfuse.ops import Role, row
+from eqfuse.ops.facts import Fact, of_array, of_dtype
 from eqfuse.ops.ranges import RANGES, range_of
-from eqfuse.rewrites.exhaust import all_values
-from tests.drawing import EXPLORING
+from eqfuse.rewrites.checking.exhaust import all_values
 from tests.laws.corners import FLOATS, REFUSALS, drawn_arguments, drawn_call, drawn_program
 from tests.laws.left_open import TERMS, folded
+from tests.support.drawing import EXPLORING
 
 PROGRAM = [
     *RANGES, *("add", "multiply", "maximum", "where", "cast", "sum", "subtract", "divide") * 2,

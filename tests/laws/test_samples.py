@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from eqfuse.errors import ShapeError
-from eqfuse.ir import TensorType
+from eqfuse.ir.graph import TensorType
 from eqfuse.ops import TABLE
-from eqfuse.rewrites.rule import Decline
-from eqfuse.rewrites.samples import sample_attr
+from eqfuse.rewrites.checking.samples import sample_attr
+from eqfuse.rewrites.language.match import Decline
 
 DRAWN = [op for op, row in TABLE.items() if row.attrs and op != "input"]
 

@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqfuse.demo_programs import transformer
-from eqfuse.egraph import BackOff, Budget, reachable, saturate
-from eqfuse.engine import Engine
+from eqfuse.benches.corpus.suite import chain
+from eqfuse.egraph.engine import Engine
+from eqfuse.egraph.saturate import BackOff, Budget, reachable, saturate
+from eqfuse.egraph.space import Segment
 from eqfuse.errors import LawError, OptionError
+from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.functions import batch_norm, conv, max_pool, relu, softmax
-from eqfuse.ir import Graph, TensorType, input_node, node
+from eqfuse.ir.graph import Graph, TensorType, input_node, node
 from eqfuse.ops import row
 from eqfuse.rewrites import EXACT, REASSOCIATES, Law, guard, select, tensors
-from eqfuse.space import Segment
-from eqfuse.testing.suite import chain
-from eqfuse.trace import spec, trace
+from eqfuse.show.demo_programs import transformer
 
 F = np.float32
 x, y, z = tensors("x y z")

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqfuse.egraph import saturate
+from eqfuse.egraph.saturate import saturate
+from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.rewrites import EXACT, FAMILIES, REASSOCIATES, Law, given, known, tensors
-from eqfuse.rewrites.check import check
-from eqfuse.rewrites.words import cos, sin
-from eqfuse.trace import spec, trace
+from eqfuse.rewrites.checking.check import check
+from eqfuse.rewrites.language.words import cos, sin
 
 F = np.float32
 x, a, b = tensors("x a b")

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.egraph import Budget, Saturation, freeze, reachable
-from eqfuse.engine import Engine
-from eqfuse.ir import Graph
+from eqfuse.egraph.engine import Engine
+from eqfuse.egraph.saturate import Budget, Saturation, freeze, reachable
+from eqfuse.ir.graph import Graph
 from eqfuse.ops import Role, row
 from eqfuse.ops.ranges import RANGES
 from eqfuse.rewrites import Law, admitted, select
-from tests.drawing import EXPLORING
 from tests.laws.corners import REFUSALS, drawn_program, planted
 from tests.laws.left_open import determined, same, undefined
+from tests.support.drawing import EXPLORING
 
 COMMON = "add subtract multiply divide negative abs maximum minimum where cast less greater_equal transpose reshape"
 OTHERS = "isnan isfinite logical_not logical_and equal copysign signbit remainder"

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqfuse.egraph import Budget, saturate
+from eqfuse.benches.corpus.controls import CONTROLS as CONTROL_GRAPHS
+from eqfuse.benches.corpus.suite import GRAPHS, Case
+from eqfuse.egraph.saturate import Budget, saturate
+from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.functions import batch_norm, conv, max_pool, relu, sigmoid, softmax
-from eqfuse.testing.controls import CONTROLS as CONTROL_GRAPHS
-from eqfuse.testing.suite import GRAPHS, Case
-from eqfuse.trace import spec, trace
 
 F = np.float32
 rng = np.random.default_rng(0)

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eqfuse as ef
-from eqfuse.carry import inlined, program_of
-from eqfuse.equality import equality
-from eqfuse.hardware import device
-from eqfuse.ir import Graph
-from eqfuse.plan import Plan
+from eqfuse.benches.corpus.suite import GRAPHS
+from eqfuse.cost.device import device
+from eqfuse.egraph.equality import equality
+from eqfuse.ir.graph import Graph
+from eqfuse.plan.plan import Plan
 from eqfuse.rewrites import APPROXIMATE, REASSOCIATES, Law, admitted, select, tensors
-from eqfuse.testing.suite import GRAPHS
-from eqfuse.why import fewest, rests_on
+from eqfuse.show.attribution import fewest, rests_on
+from eqfuse.specialise.plan_transfer import inlined, program_of
 
 F = np.float32
 LAWS = admitted(select("all"), "reassociate")
@@ -31,7 +31,7 @@ def plan_of(graph: Graph, target: str = "a100", laws: Any = "all") -> Plan:
 
 
 def equal(plan: Plan, laws: list[Law]) -> bool:
-    """By egglog, and not by `eqfuse.why`."""
+    """By egglog, and not by `eqfuse.show.attribution`."""
     return equality(plan.graph, program_of(plan, inlined(plan)), laws, rounds=16) is not None
 
 
@@ -150,7 +150,7 @@ def test_a_plan_that_was_carried_to_another_size_rests_on_laws_too() -> None:
 
 @pytest.mark.slow
 def test_equal_blocks_of_a_deep_program_are_looked_at_once_and_all_named() -> None:
-    from eqfuse.demo_programs import transformer
+    from eqfuse.show.demo_programs import transformer
 
     function, arguments = transformer(batch=1, tokens=8, width=12, heads=3, blocks=4).build(F)
     program = ef.compile(function, *arguments, target=device("a100"))
@@ -166,19 +166,19 @@ def test_a_search_without_time_says_so() -> None:
 
 
 def test_a_search_that_is_cut_short_names_laws_that_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    from eqfuse import why
+    from eqfuse.show import attribution
 
     def no_time(*_: Any) -> None:
-        raise why.GivenUp("out of time")
+        raise attribution.GivenUp("out of time")
 
     function, types = GRAPHS["G20"].program(small=False)
     plan = plan_of(ef.trace(function, *[ef.spec(t.shape, t.dtype) for t in types]))
     fewest_laws = rests_on(plan, LAWS, seconds=60).laws
-    monkeypatch.setattr(why, "_by_kernel", no_time)
+    monkeypatch.setattr(attribution, "_by_kernel", no_time)
     found = rests_on(plan, LAWS, seconds=60)
     assert found.doubt == "of these, a kernel may need fewer: out of time" and found.doubt in str(found)
     assert found.laws == fewest_laws and set(found.kernels) == {fewest_laws}
-    monkeypatch.setattr(why, "fewest", no_time)
+    monkeypatch.setattr(attribution, "fewest", no_time)
     found = rests_on(plan, LAWS, seconds=60)
     assert found.doubt == "fewer may do: out of time" and found.doubt in str(found)
     assert equal(plan, [law for law in LAWS if law.name in found.laws])

@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 
 from eqfuse.dtypes import epsilon, kind
-from eqfuse.ir import Graph
+from eqfuse.ir.graph import Graph
+from eqfuse.ir.running_errors import running_errors
 from eqfuse.ops.approximation import SAFE
-from eqfuse.running_errors import running_errors
 
 CONSTANT = 8.0  # the small constant of the promise
 COARSE = replace(SAFE, coarseness=CONSTANT)

@@ -11,15 +11,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from eqfuse.dtypes import BFLOAT16, epsilon, kind
+from eqfuse.egraph.space import ENode, Segment
 from eqfuse.errors import EqfuseError
-from eqfuse.ir import Graph, Node, TensorType, const, input_node, node
-from eqfuse.meaning import evaluate
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, Node, TensorType, const, input_node, node
 from eqfuse.ops.approximation import safe_range
 from eqfuse.rewrites import Law
-from eqfuse.rewrites.law import LITERAL, VARIABLE, Attr, Computed, Term, walk
-from eqfuse.rewrites.replacement import Written, forms, replaceable, replaced
-from eqfuse.rewrites.rule import Decline, number
-from eqfuse.space import ENode, Segment
+from eqfuse.rewrites.language.law import LITERAL, VARIABLE, Attr, Computed, Term, walk
+from eqfuse.rewrites.language.match import Decline, number
+from eqfuse.rewrites.procedures.replacement import Written, forms, replaceable, replaced
 
 DTYPES = (np.dtype(np.float32),) * 4 + (np.dtype(np.float64),) * 2 + (np.dtype(np.float16), BFLOAT16)
 UNARY = (

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.egraph import saturate_segment
-from eqfuse.ir import Graph
-from eqfuse.meaning import evaluate
+from eqfuse.egraph.saturate import saturate_segment
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph
 from eqfuse.rewrites import APPROXIMATE, Law, admitted, book, select
 from tests.numerics.contract import broken
 from tests.numerics.forms import Rewriter, cancelling, patterns, random_array, random_form, random_program
-from tests.some import some
+from tests.support.some import some
 
 DATA = 8  # choices of data for each program
 PARTS = 8

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.emit import cuda_ops
-from eqfuse.ir import Graph, TensorType, input_node, node
+from eqfuse.emit.cuda import ops
+from eqfuse.ir.graph import Graph, TensorType, input_node, node
 from eqfuse.ops.elementwise import UFUNCS, loop_dtypes
-from eqfuse.runtime_cuda import CudaProgram
+from eqfuse.runtime.program_cuda import CudaProgram
 from eqfuse.testing import cudasim
 from eqfuse.testing.emulated_gpu import EmulatedGpu
-from tests.some import some
+from tests.support.some import some
 
 
 def same_bits(function: Callable[..., Any], *arrays: np.ndarray) -> None:
@@ -116,7 +116,7 @@ def takes(name: str, arity: int, dtype: Any) -> bool:
     """Is there a CUDA form of `name` that takes values of `dtype` alone?"""
     wanted = [np.dtype(dtype)] * arity
     try:
-        return loop_dtypes(name, *wanted)[:arity] == tuple(wanted) and cuda_ops.emits(name, wanted)
+        return loop_dtypes(name, *wanted)[:arity] == tuple(wanted) and ops.emits(name, wanted)
     except ef.EqfuseError:
         return False
 

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.egraph import Budget, saturate
+from eqfuse.benches.corpus.random_graphs import random_graph, run_plan, scrambled
+from eqfuse.cost.device import DEVICES, Device
+from eqfuse.egraph.saturate import Budget, saturate
+from eqfuse.egraph.space import Segment
 from eqfuse.extract import EXTRACTORS, choose, exact, flow, greedy, operators
-from eqfuse.extract.area import area_flow, transplants
-from eqfuse.extract.columns import Columns
+from eqfuse.extract.area_flow import area_flow, transplants
+from eqfuse.extract.as_written import plain, plains
+from eqfuse.extract.candidates.columns import Columns
+from eqfuse.extract.candidates.cuts import Cut, Grammar
 from eqfuse.extract.cover import WORTH, Cover
-from eqfuse.extract.cuts import Cut, Grammar
-from eqfuse.extract.improve import improve
-from eqfuse.extract.merge import together
-from eqfuse.extract.plain import plain, plains
-from eqfuse.hardware import DEVICES, Device
-from eqfuse.space import Segment
-from eqfuse.testing.random_graphs import random_graph, run_plan, scrambled
+from eqfuse.extract.moves.improve import improve
+from eqfuse.extract.moves.merge import together
 
 SHORT = Budget(nodes=300, rounds=4)
 

@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.egraph import saturate
-from eqfuse.extract import area, binary, choose, exact, flow
+from eqfuse.benches.corpus.random_graphs import random_graph, scrambled
+from eqfuse.benches.corpus.suite import GRAPHS
+from eqfuse.cost.device import Device, datasheet
+from eqfuse.egraph.saturate import saturate
+from eqfuse.egraph.space import Segment
+from eqfuse.extract import area_flow, binary, choose, exact, flow
 from eqfuse.extract.binary import BinaryProgram, Solution, minimise
-from eqfuse.extract.columns import Column, Columns
+from eqfuse.extract.candidates.columns import Column, Columns
+from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.cover import Cover
-from eqfuse.extract.enumerate import Candidates
 from eqfuse.extract.near import NEAR
-from eqfuse.hardware import Device, datasheet
-from eqfuse.plan import Plan
-from eqfuse.space import Segment
-from eqfuse.testing.random_graphs import random_graph, scrambled
-from eqfuse.testing.suite import GRAPHS
+from eqfuse.plan.plan import Plan
 
 
 def seconds(plan: Plan) -> float:
@@ -155,7 +155,7 @@ def test_kernels_of_several_outputs_are_found_without_the_help_of_the_search(
     best, candidates, _ = flow.search(segment, device)
 
     def unmerged(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Cover]]:
-        cover = area._cheapest(candidates)
+        cover = area_flow._cheapest(candidates)
         assert cover is not None
         cover.groups = cover.single_groups()
         return cover, candidates, [cover]

@@ -5,17 +5,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from eqfuse.egraph import saturate
+from eqfuse.benches.corpus.random_graphs import random_graph, run_plan, scrambled
+from eqfuse.cost.device import DEVICES
+from eqfuse.egraph.saturate import saturate
 from eqfuse.errors import TargetUnavailable
 from eqfuse.extract import EXTRACTORS, choose
 from eqfuse.extract.cover import Cover
-from eqfuse.hardware import DEVICES
+from eqfuse.frontends.numpy.trace import spec, trace
+from eqfuse.ir.evaluate import evaluate
 from eqfuse.kinds import State, classify
-from eqfuse.meaning import evaluate
-from eqfuse.plan import Price
-from eqfuse.testing.random_graphs import random_graph, run_plan, scrambled
-from eqfuse.trace import spec, trace
-from tests.some import some
+from eqfuse.plan.plan import Price
+from tests.support.some import some
 
 GREEDY = [name for name in EXTRACTORS if name.startswith("greedy")]
 

@@ -5,20 +5,20 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.benches.corpus.controls import CONTROLS
+from eqfuse.benches.corpus.random_graphs import random_graph, run_plan, scrambled
+from eqfuse.benches.corpus.suite import GRAPHS
+from eqfuse.cost.device import DEVICES, datasheet
+from eqfuse.egraph.space import Space
 from eqfuse.extract import EXTRACTORS, choose
 from eqfuse.extract.greedy import GREEDY
 from eqfuse.extract.near import NEAR
 from eqfuse.extract.simplify import PASS, simplified
-from eqfuse.hardware import DEVICES, datasheet
-from eqfuse.ir import Graph
-from eqfuse.meaning import evaluate
-from eqfuse.plan import Kernel, Plan
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph
+from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.rewrites import book
-from eqfuse.rewrites.replacement import replaceable
-from eqfuse.space import Space
-from eqfuse.testing.controls import CONTROLS
-from eqfuse.testing.random_graphs import random_graph, run_plan, scrambled
-from eqfuse.testing.suite import GRAPHS
+from eqfuse.rewrites.procedures.replacement import replaceable
 
 GPU = datasheet("a100")
 WITH_ALGEBRA = [f"{name}+algebra" for name in GREEDY]

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from eqfuse import cache, kinds
+from eqfuse import kinds
+from eqfuse.cost.device import DEVICES
 from eqfuse.errors import EqfuseError
-from eqfuse.hardware import DEVICES
-from eqfuse.ir import Graph, Node, TensorType, const, input_node, node
+from eqfuse.ir.graph import Graph, Node, TensorType, const, input_node, node
 from eqfuse.kinds import Kind, State, classify, kind_named, register
+from eqfuse.runtime import disk_cache
 
 CPU, GPU = DEVICES["cpu"], DEVICES["a100"]
 F32 = np.dtype(np.float32)
@@ -212,10 +213,10 @@ def test_plans_made_with_a_registered_kind_stay_in_memory(monkeypatch: pytest.Mo
     x = tensor("x", 3)
     graph = Graph((x,), (op("exp", x),))
     choices = (graph, CPU, "reassociate", (), "flow", None, None)
-    plain = cache.key(*choices)
+    plain = disk_cache.key(*choices)
     monkeypatch.setattr(kinds, "_REGISTERED", [])
     monkeypatch.setattr(kinds, "KINDS", dict(kinds.KINDS))
     register(Kind("shy", lambda call: None))
     assert list(kinds.KINDS)[-2:] == ["shy", "library"]
-    assert plain.path is not None and cache.key(*choices).path is None
-    assert cache.key(*choices).values != plain.values
+    assert plain.path is not None and disk_cache.key(*choices).path is None
+    assert disk_cache.key(*choices).values != plain.values

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.benches.corpus.random_graphs import long_graph, run_plan
+from eqfuse.cost.device import DEVICES
+from eqfuse.egraph.segments import segments
 from eqfuse.extract import EXTRACTORS, choose
-from eqfuse.hardware import DEVICES
-from eqfuse.ir import Graph, TensorType, const, input_node, node
-from eqfuse.meaning import evaluate
-from eqfuse.segments import segments
-from eqfuse.testing.random_graphs import long_graph, run_plan
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, TensorType, const, input_node, node
 
 NUMERICS = ("strict", "reassociate", "approximate")
 

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.hardware import DEVICES
-from eqfuse.pytree import flatten
-from eqfuse.runtime import Program
-from eqfuse.testing.random_graphs import random_graph, run_plan
-from eqfuse.testing.traced_memory import call_bytes
-from eqfuse.testing.training_steps import Network, attention_block, perceptron
+from eqfuse.benches.corpus.random_graphs import random_graph, run_plan
+from eqfuse.benches.corpus.training_steps import Network, attention_block, perceptron
+from eqfuse.benches.traced_memory import call_bytes
+from eqfuse.cost.device import DEVICES
+from eqfuse.ir.pytree import flatten
+from eqfuse.runtime.program import Program
 
 SHARES = (0.8, 0.6)
 SHORT = ef.Budget(seconds=5, nodes=400, rounds=2)

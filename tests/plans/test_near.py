@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.benches.corpus.random_graphs import random_graph, scrambled
+from eqfuse.cost.device import DEVICES, Device
+from eqfuse.egraph.space import Segment
 from eqfuse.extract import exact, flow
 from eqfuse.extract.cover import Cover
 from eqfuse.extract.near import NEAR, added, nearest
-from eqfuse.hardware import DEVICES, Device
-from eqfuse.plan import Plan
-from eqfuse.space import Segment
-from eqfuse.testing.random_graphs import random_graph, scrambled
+from eqfuse.plan.plan import Plan
 
 CPU = DEVICES["cpu"]
 Extractor = Callable[[Segment, Device], Cover]

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.benches.arms import choices, space_of
+from eqfuse.benches.ablations import choices, space_of
+from eqfuse.benches.corpus.network import Network, built, traced
+from eqfuse.benches.corpus.networks import NETWORKS
 from eqfuse.benches.measured import arguments
+from eqfuse.cost.device import device
 from eqfuse.extract.near import NEAR
-from eqfuse.hardware import device
-from eqfuse.ir import Graph
-from eqfuse.meaning import evaluate
-from eqfuse.testing.network import Network, built, traced
-from eqfuse.testing.networks import NETWORKS
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph
 
 DEEP = ("BERT", "GPT-2 small", "Llama blocks", "NasNet-A", "ResNet-50", "ResNeXt-50")
 every_network = pytest.mark.parametrize(

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.benches.corpus.random_graphs import random_graph
+from eqfuse.benches.corpus.suite import GRAPHS
+from eqfuse.cost.device import DEVICES
+from eqfuse.egraph.space import Space
 from eqfuse.extract import choose, flow
 from eqfuse.extract.near import NEAR
-from eqfuse.hardware import DEVICES
-from eqfuse.ir import Graph
-from eqfuse.plan import Plan
-from eqfuse.space import Space
-from eqfuse.testing.random_graphs import random_graph
-from eqfuse.testing.suite import GRAPHS
+from eqfuse.ir.graph import Graph
+from eqfuse.plan.plan import Plan
 
 NUMERICS = ("strict", "reassociate", "approximate")
 PROGRAMS: dict[str, tuple[Callable[[Any], Any], type]] = {

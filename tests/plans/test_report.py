@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.explain import duration, explain, quantity, why_not_fused
+from eqfuse.show.explain import duration, explain, quantity, why_not_fused
 
 M, N, K = 64, 48, 32
 F32 = np.float32

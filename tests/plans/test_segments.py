@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.egraph import saturate_segment
+from eqfuse.benches.corpus.random_graphs import irregular_graph, run_plan
+from eqfuse.cost.device import DEVICES
+from eqfuse.egraph.saturate import saturate_segment
+from eqfuse.egraph.segments import segments, whole
+from eqfuse.egraph.space import Space
 from eqfuse.extract import choose
-from eqfuse.hardware import DEVICES
-from eqfuse.ir import Graph, Node, TensorType, const, input_node, node
-from eqfuse.meaning import evaluate
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, Node, TensorType, const, input_node, node
 from eqfuse.ops import Role, row
 from eqfuse.rewrites import admitted, select
-from eqfuse.segments import segments, whole
-from eqfuse.space import Space
-from eqfuse.testing.random_graphs import irregular_graph, run_plan
-from eqfuse.why import rests_on
+from eqfuse.show.attribution import rests_on
 
 F64 = np.dtype(np.float64)
 BUDGET = ef.Budget(60, 4000, 6)

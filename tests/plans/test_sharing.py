@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.benches.corpus.network import built, traced
+from eqfuse.benches.corpus.networks import NETWORKS
+from eqfuse.benches.corpus.suite import GRAPHS
+from eqfuse.cost.device import DEVICES, datasheet
 from eqfuse.extract import choose
 from eqfuse.extract.simplify import simplified
-from eqfuse.hardware import DEVICES, datasheet
-from eqfuse.ir import Graph
-from eqfuse.meaning import evaluate
-from eqfuse.plan import Plan
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph
+from eqfuse.plan.plan import Plan
 from eqfuse.rewrites import book
-from eqfuse.rewrites.side_by_side import PARTS
-from eqfuse.testing.network import built, traced
-from eqfuse.testing.networks import NETWORKS
-from eqfuse.testing.suite import GRAPHS
+from eqfuse.rewrites.procedures.side_by_side import PARTS
 
 F = np.float32
 GPU = DEVICES["a100"]
@@ -199,7 +199,7 @@ def test_a_step_of_nasrnn_is_two_products_and_the_cell() -> None:
 
 
 def test_the_whole_of_nasrnn_is_right_on_an_emulated_gpu() -> None:
-    from eqfuse.runtime_cuda import CudaProgram
+    from eqfuse.runtime.program_cuda import CudaProgram
     from eqfuse.testing import cudasim
     from eqfuse.testing.emulated_gpu import EmulatedGpu
 

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.hardware import DEVICES
-from eqfuse.ir import Graph, Node, node
-from eqfuse.meaning import evaluate
+from eqfuse.benches.corpus.random_graphs import random_graph
+from eqfuse.benches.corpus.suite import GRAPHS
+from eqfuse.cost.device import DEVICES
+from eqfuse.egraph.space import Space
+from eqfuse.egraph.space_json import _op, load_space, read, write
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.rewrites import Law, tensors
-from eqfuse.space import Space
-from eqfuse.space_json import _op, load_space, read, write
-from eqfuse.testing.random_graphs import random_graph
-from eqfuse.testing.suite import GRAPHS
 from tests.plans.test_segments import network, recurrent
 
 CPU = DEVICES["cpu"]
@@ -91,14 +91,14 @@ def test_a_law_of_the_users_own_is_not_needed_to_read_what_it_made() -> None:
 
 def test_every_kind_of_attribute_survives() -> None:
     attrs = ((-2, -1), ((0, 3, 2), (1, 2, 1)), "ortho", None, True, 4, 0.5, np.dtype("bfloat16"))
-    assert _op(f"fft({', '.join(map(ef.ir.attr_text, attrs))})") == ("fft", attrs)
+    assert _op(f"fft({', '.join(map(ef.ir.graph.attr_text, attrs))})") == ("fft", attrs)
     assert _op("exp") == ("exp", ())
 
 
 PRINT = """
 import numpy as np, eqfuse as ef
-from eqfuse.hardware import DEVICES
-from eqfuse.space_json import write
+from eqfuse.cost.device import DEVICES
+from eqfuse.egraph.space_json import write
 print(write(ef.saturate(ef.trace(lambda x: np.exp(x - x.max()).sum() / 3, ef.spec((4, 6)))), DEVICES["cpu"]))
 """
 

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.hardware import datasheet
-from eqfuse.ir import Graph
-from eqfuse.plan import Plan
-from eqfuse.pytree import flatten
-from eqfuse.testing.controls import CONTROLS
-from eqfuse.testing.suite import GRAPHS, Case
-from tests.some import some
+from eqfuse.benches.corpus.controls import CONTROLS
+from eqfuse.benches.corpus.suite import GRAPHS, Case
+from eqfuse.cost.device import datasheet
+from eqfuse.ir.graph import Graph
+from eqfuse.ir.pytree import flatten
+from eqfuse.plan.plan import Plan
+from tests.support.some import some
 
 CASES = {**GRAPHS, **CONTROLS}
 SHORT = ef.Budget(seconds=1.0, nodes=1000, rounds=6)
@@ -119,7 +119,7 @@ def test_five_thousand_operators_end_within_the_budget() -> None:
 
 SCRIPT = """
 import eqfuse as ef
-from eqfuse.testing.suite import GRAPHS
+from eqfuse.benches.corpus.suite import GRAPHS
 for id in {ids!r}:
     function, types = GRAPHS[id].program(small=False)
     graph = ef.trace(function, *[ef.spec(t.shape, t.dtype) for t in types])

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse import cache
-from eqfuse.demo_programs import convolution
-from eqfuse.files import write_atomically
+from eqfuse.machine.files import write_atomically
+from eqfuse.runtime import disk_cache
+from eqfuse.show.demo_programs import convolution
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 
@@ -34,14 +34,14 @@ def g(x: Any) -> Any:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache folder; `compiled` fills it."""
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "_memory", {})
-    cache._warn_unwritable.cache_clear()
+    monkeypatch.setattr(disk_cache, "_memory", {})
+    disk_cache._warn_unwritable.cache_clear()
     return tmp_path / "cache" / "plans"
 
 
 def compiled(function: Callable[..., Any] = f, target: str = "cpu") -> ef.Program:
     """Compiled as in a new process: what is cached is on the disk alone."""
-    cache._memory.clear()
+    disk_cache._memory.clear()
     return ef.compile(function, X, target=target)
 
 
@@ -50,7 +50,7 @@ def was_cached(program: ef.Program) -> bool:
 
 
 def only_file(folder: Path) -> Path:
-    (path,) = folder.glob("*" + cache.SUFFIX)
+    (path,) = folder.glob("*" + disk_cache.SUFFIX)
     return path
 
 
@@ -78,7 +78,7 @@ def test_a_plan_is_found_again_on_disk() -> None:
 def test_a_plan_with_work_on_constants_alone_is_found_again_too() -> None:
     function, (x,) = convolution(batch=2, channels=4, filters=4, size=8).build(np.float32)
     first = ef.compile(function, x)
-    cache._memory.clear()
+    disk_cache._memory.clear()
     second = ef.compile(function, x)
     assert first.plan.setup
     assert was_cached(second)
@@ -135,7 +135,7 @@ def forged(folder: Path, change: Callable[[dict[str, Any]], None]) -> Path:
     plan = json.loads(content["plan"])
     change(plan)
     body = json.dumps(content | {"plan": json.dumps(plan)}).encode()
-    path.write_bytes(cache._digest(path.stem, body) + b"\n" + body)
+    path.write_bytes(disk_cache._digest(path.stem, body) + b"\n" + body)
     return path
 
 
@@ -162,7 +162,7 @@ def test_an_unwritable_folder_costs_only_the_cache(tmp_path: Path, monkeypatch: 
     device = ef.compile(f, X).plan.device
     (tmp_path / "file").write_text("a regular file")
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path / "file" / "cache"))
-    cache._memory.clear()
+    disk_cache._memory.clear()
     with pytest.warns(UserWarning, match=r"not kept across processes.*EQFUSE_CACHE_DIR names another folder"):
         program = ef.compile(f, X, target=device)
     np.testing.assert_allclose(program(X), f(X), rtol=1e-5)
@@ -199,11 +199,11 @@ def test_a_failed_write_leaves_the_old_file_and_no_part_of_the_new(
 WRITER = """
 import warnings
 import eqfuse as ef
-from eqfuse import cache
+from eqfuse.runtime import disk_cache
 from tests.refusals.test_cache import X, f
 warnings.simplefilter("error")
-cache._code = lambda: "one version"
-cache.find = lambda *_: None  # so that every compilation writes
+disk_cache._code = lambda: "one version"
+disk_cache.find = lambda *_: None  # so that every compilation writes
 print("ready", flush=True)
 for _ in range(10):
     ef.compile(f, X, target="cuda:h100")
@@ -213,7 +213,7 @@ for _ in range(10):
 def test_processes_that_write_the_same_entry_leave_it_whole_for_readers_at_all_times(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "_code", lambda: "one version")
+    monkeypatch.setattr(disk_cache, "_code", lambda: "one version")
     compiled(target="cuda:h100")
     path = only_file(folder)
     root = Path(__file__).parents[2]
@@ -232,10 +232,10 @@ def test_processes_that_write_the_same_entry_leave_it_whole_for_readers_at_all_t
 
 
 def test_the_oldest_plans_go_when_there_are_too_many(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "ON_DISK", 2)
+    monkeypatch.setattr(disk_cache, "ON_DISK", 2)
     for function in (f, g, np.tanh, np.sqrt):
         compiled(function)
-    assert len(list(folder.glob("*" + cache.SUFFIX))) == 2
+    assert len(list(folder.glob("*" + disk_cache.SUFFIX))) == 2
     assert was_cached(compiled(np.sqrt))
 
 

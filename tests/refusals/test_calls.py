@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.cost.device import DEVICES
 from eqfuse.errors import OptionError
 from eqfuse.extract import EXTRACTORS
-from eqfuse.hardware import DEVICES
 from eqfuse.rewrites import FAMILIES
 
 X = np.ones((3, 4), np.float32)

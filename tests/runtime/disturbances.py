@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 
 import eqfuse as ef
-from eqfuse.emit.numpy import _emitted
-from eqfuse.garbage import uncollected
-from eqfuse.meaning import evaluate
-from eqfuse.memory import results
-from eqfuse.runtime import Program
-from eqfuse.threads import _serve, blas_libraries
+from eqfuse.emit.numpy.kernels import _emitted
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.machine.gc_pause import uncollected
+from eqfuse.machine.threads import _serve, blas_libraries
+from eqfuse.plan.memory import results
+from eqfuse.runtime.program import Program
 from tests.kernels.test_numpy_panels import TINY
 
 DEADLINE = 60  # seconds without an answer after which a call hangs

@@ -13,16 +13,16 @@ import pytest
 
 import eqfuse as ef
 from eqfuse import dtypes
-from eqfuse.emit import cuda_calls
-from eqfuse.emit.cuda_calls import emit_calls
-from eqfuse.emit.cupy_names import LOOPS, SIGNATURES, VERSION
+from eqfuse.cost.device import device
+from eqfuse.emit.cuda import calls as cuda_calls
+from eqfuse.emit.cuda.calls import emit_calls
+from eqfuse.emit.cuda.cupy_names import LOOPS, SIGNATURES, VERSION
 from eqfuse.errors import EqfuseError, ShapeError
-from eqfuse.hardware import device
-from eqfuse.ir import Graph, Node, node
+from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.ops import TABLE
 from eqfuse.ops.elementwise import UFUNCS
-from eqfuse.plan import Kernel, Plan
-from eqfuse.runtime_cuda import CudaProgram
+from eqfuse.plan.plan import Kernel, Plan
+from eqfuse.runtime.program_cuda import CudaProgram
 from eqfuse.testing import cupy_reference, emulated_gpu
 from eqfuse.testing.emulated_gpu import EmulatedGpu
 from tests.kernels.numpy_cases import PRICE, read

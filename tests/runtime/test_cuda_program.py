@@ -14,18 +14,18 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse import nvrtc
-from eqfuse.demo_programs import convolution, layer_norm, options, softmax, transformer
+from eqfuse.cost.device import device
 from eqfuse.errors import UnsupportedOp
-from eqfuse.gpu import CupyGpu, cupy_gpu
-from eqfuse.hardware import device
-from eqfuse.ir import Graph, Literal, Node, const, node
-from eqfuse.plan import Kernel, Plan
-from eqfuse.runtime_cuda import CudaProgram
+from eqfuse.ir.graph import Graph, Literal, Node, const, node
+from eqfuse.machine import nvrtc
+from eqfuse.machine.gpu import CupyGpu, cupy_gpu
+from eqfuse.plan.plan import Kernel, Plan
+from eqfuse.runtime.program_cuda import CudaProgram
+from eqfuse.show.demo_programs import convolution, layer_norm, options, softmax, transformer
 from eqfuse.testing import cudasim
 from eqfuse.testing.emulated_gpu import DeviceArray, EmulatedGpu
 from tests.kernels.numpy_cases import PRICE, read
-from tests.some import some
+from tests.support.some import some
 
 emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
 compiled = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
@@ -290,7 +290,7 @@ def test_each_kernel_that_moves_data_can_be_timed():
 @emulated
 def test_a_large_arena_is_given_back_after_each_call(monkeypatch):
     plan, arguments = planned("transformer")
-    monkeypatch.setattr("eqfuse.runtime_cuda.KEPT_BYTES", 0)
+    monkeypatch.setattr("eqfuse.runtime.program_cuda.KEPT_BYTES", 0)
     program = CudaProgram(plan, GPU)
     judge(program(*arguments), plan, arguments)
     assert program.peak_bytes > 0

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.engine import Engine
+from eqfuse.egraph.engine import Engine
 from eqfuse.errors import EqfuseError
-from eqfuse.garbage import uncollected
-from tests.some import some
+from eqfuse.machine.gc_pause import uncollected
+from tests.support.some import some
 
 
 @pytest.fixture(autouse=True)

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.emit import numpy as emitted
-from eqfuse.jit import KEPT, KEPT_SIZES, MANY
-from eqfuse.versions import Version, Versions
+from eqfuse.emit.numpy import kernels as emitted
+from eqfuse.specialise.jit import KEPT, KEPT_SIZES, MANY
+from eqfuse.specialise.versions import Version, Versions
 
 RNG = np.random.default_rng(0)
 FEW = 4

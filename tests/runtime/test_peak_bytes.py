@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.emit.numpy import emit_kernel
-from eqfuse.garbage import uncollected
-from eqfuse.ir import Graph, Node, const, node, topological
-from eqfuse.testing.traced_memory import call_bytes
+from eqfuse.benches.traced_memory import call_bytes
+from eqfuse.emit.numpy.kernels import emit_kernel
+from eqfuse.ir.graph import Graph, Node, const, node, topological
+from eqfuse.machine.gc_pause import uncollected
 from tests.kernels.numpy_cases import CPU, kernel, read
 
 ONE_THREAD = replace(CPU, threads=1)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.ir import Graph, Literal, Node, node
-from eqfuse.memory import results
-from eqfuse.plan import Kernel, Plan
-from eqfuse.runtime import Program
+from eqfuse.ir.graph import Graph, Literal, Node, node
+from eqfuse.plan.memory import results
+from eqfuse.plan.plan import Kernel, Plan
+from eqfuse.runtime.program import Program
 from tests.kernels.numpy_cases import CPU, PRICE, add, gelu, mul, number, read, reduced, softmax
 
 

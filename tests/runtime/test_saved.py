@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.ir import const, node
-from eqfuse.runtime import Program
-from eqfuse.saved import load
-from eqfuse.trace import trace
+from eqfuse.frontends.numpy.trace import trace
+from eqfuse.ir.graph import const, node
+from eqfuse.runtime.program import Program
+from eqfuse.runtime.program_file import load
 from tests.kernels.numpy_cases import add, read, softmax
 from tests.runtime.test_program import one_kernel_per_operator
 

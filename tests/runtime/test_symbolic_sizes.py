@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse import carry, family
-from eqfuse.carry import Carrier, NotCarried
-from eqfuse.demo_programs import black_scholes, gelu, layer_norm, softmax, transformer
-from eqfuse.hardware import DEVICES
-from eqfuse.pytree import flatten, unflatten
+from eqfuse.cost.device import DEVICES
+from eqfuse.ir.pytree import flatten, unflatten
 from eqfuse.rewrites import book
+from eqfuse.show.demo_programs import black_scholes, gelu, layer_norm, softmax, transformer
+from eqfuse.specialise import family, plan_transfer
+from eqfuse.specialise.plan_transfer import Carrier, NotCarried
 
 RNG = np.random.default_rng(0)
 
@@ -201,7 +201,7 @@ def test_a_wrong_guess_is_never_believed(monkeypatch: pytest.MonkeyPatch) -> Non
     plan = ef.compile(share, ef.spec((960, 5), np.float32), target=DEVICES["cpu"]).plan
     carrier = Carrier(plan, book())
     assert carrier.at(ef.trace(share, ef.spec((70, 5), np.float32))).kernels
-    monkeypatch.setattr(carry.Correspondence, "compute", lambda *_: None)
+    monkeypatch.setattr(plan_transfer.Correspondence, "compute", lambda *_: None)
     with pytest.raises(NotCarried, match="does not prove"):
         carrier.at(ef.trace(share, ef.spec((70, 5), np.float32)))
 

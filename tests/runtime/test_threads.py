@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse import threads
-from eqfuse.memory import Needs, outside_bytes
-from eqfuse.threads import Scratch, blas_libraries, pool
+from eqfuse.machine import threads
+from eqfuse.machine.threads import Scratch, blas_libraries, pool
+from eqfuse.plan.memory import Needs, outside_bytes
 from tests.kernels.test_numpy_panels import TINY
 from tests.runtime import disturbances
 

@@ -16,7 +16,7 @@ import onnx
 import eqfuse as ef
 from eqfuse import dtypes
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir import Graph
+from eqfuse.ir.graph import Graph
 from tests.frontends.onnx_random.judges import Refused, onnxruntime, read_as
 from tests.frontends.onnx_random.models import Model
 from tests.frontends.onnx_random.numbers import COMPUTED, describe, room, within

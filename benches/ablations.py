@@ -1,0 +1,91 @@
+"""The arms of the comparison with greedy fusion: ways to choose a plan, on one price and with one emitter.
+
+In: a traced graph and a device. Out: for every arm its best plan, what it is predicted to take, and how long it took to
+find. All arms choose from one saturated space; an arm that uses no law takes the program as it was written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from eqfuse.compiler import extract
+from eqfuse.cost.device import Device
+from eqfuse.egraph.saturate import Budget, saturate
+from eqfuse.egraph.space import Space
+from eqfuse.extract.greedy import GREEDY
+from eqfuse.ir.graph import Graph
+from eqfuse.plan.plan import Plan
+
+ARMS: Mapping[str, tuple[str, ...]] = {  # extractors of each arm, of which the cheapest plan counts
+    "greedy": GREEDY,
+    "greedy + pass": tuple(f"{name}+algebra" for name in GREEDY),
+    "algebra only": ("algebra-first",),
+    "fusion only": ("fusion-only",),
+    "joint": ("flow",),
+}
+EXACT_OPERATORS = 150  # the optimum is asked for up to this size
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What one extractor chose. `seconds`: predicted; `search`: that the extractor took, saturation apart."""
+
+    extractor: str
+    plan: Plan = field(repr=False)
+    seconds: float
+    kernels: int
+    search: float
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What every extractor chose for one program on one device.
+
+    `gap`: how far `flow` is above what no plan can beat, as a share of that; None where nobody asked.
+    """
+
+    by: Mapping[str, Choice]
+    gap: float | None
+
+    def arm(self, name: str) -> Choice:
+        """The cheapest of an arm, of equals the first."""
+        return min((self.by[e] for e in ARMS[name]), key=lambda c: c.seconds)
+
+    def arms(self) -> dict[str, Choice]:
+        return {name: self.arm(name) for name in ARMS}
+
+    def over(self, arm: str) -> float:
+        """Predicted time of the best greedy plan over that of an arm."""
+        return self.arm("greedy").seconds / self.arm(arm).seconds
+
+    @property
+    def factor(self) -> float:
+        return self.over("joint")
+
+
+def space_of(graph: Graph, numerics: str = "reassociate", quick: bool = False) -> Space:
+    return saturate(graph, numerics=numerics, budget=Budget(seconds=1.0, nodes=2000) if quick else None)
+
+
+def choices(space: Space, device: Device, exact: bool = False) -> Choices:
+    """The plans of all arms; with `exact` the gap of the joint one, where the program is small enough to tell."""
+    by = {name: _choice(space, device, name) for arm in ARMS.values() for name in arm}
+    gap = None
+    if exact and len(space.graph.operators) <= EXACT_OPERATORS:
+        bound = extract(space, target=device, extractor="exact").bound
+        assert bound is not None
+        gap = max(0.0, by["flow"].seconds / bound - 1) if bound > 0 else 0.0
+    return Choices(by, gap)
+
+
+def _choice(space: Space, device: Device, extractor: str) -> Choice:
+    begun = time.perf_counter()
+    plan = extract(space, target=device, extractor=extractor)
+    taken = time.perf_counter() - begun
+    return Choice(extractor, plan, predicted(plan), sum(k.kind != "view" for k in plan.kernels), taken)
+
+
+def predicted(plan: Plan) -> float:
+    return sum(k.price.seconds for k in plan.kernels)

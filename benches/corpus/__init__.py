@@ -1,0 +1,1 @@
+"""Programs that benchmarks and tests run: the adversarial suite, its controls, published networks."""

@@ -1,0 +1,1 @@
+"""What a kernel costs on a device, in seconds: profiles, rooflines, measurements."""

@@ -1,0 +1,385 @@
+"""Measures this CPU with NumPy and keeps the result, so that plans made here stay the same until it is measured again.
+
+In: nothing but the machine. Out: a `Device` (`eqfuse/cost/device.py`), stored as JSON in the cache directory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import date
+from functools import cache, partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import ml_dtypes  # noqa: F401  (registers bfloat16 with NumPy)
+import numpy as np
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from eqfuse.cost.device import DEVICES, GROUPS, Device, Levels, Rates
+from eqfuse.cost.quiet import Watch, together
+from eqfuse.cost.roofline import BLAS
+from eqfuse.dtypes import kind
+from eqfuse.emit.numpy.ops import JOINS
+from eqfuse.emit.numpy.turn import ROOM, turned
+from eqfuse.errors import TargetUnavailable, UnsupportedOp
+from eqfuse.machine.files import cache_dir, set_aside, write_atomically
+from eqfuse.machine.threads import thread_count
+from eqfuse.ops import TABLE, Role
+from eqfuse.ops.elementwise import UFUNCS
+from eqfuse.ops.special import SPECIAL
+
+DTYPES = ("float32", "float64", "float16", "bfloat16", "int64")
+TURNED = 512  # rows and columns of the array that is transposed
+ATTEMPTS = 2  # at a quick measurement, where the machine is busy
+AGAIN = 3600.0  # seconds after which what was measured on a busy machine is measured again
+VALUES = 2  # to be raised where `_values` changes: profiles kept before are measured again
+ELEMENTS = 16384  # per measured call: three float32 arrays fill 192 KiB, a usual tile
+
+# Operators without a call of their own: the one they are priced as.
+SAME_AS = {
+    "window_max": "maximum", "window_sum": "add", "take_along_axis": "take",
+    "cumprod": "cumsum", "accumulate": "cumsum", "digitize": "searchsorted",
+    "concat": "cast", "pad": "cast", "slice_scatter": "cast", "bitcast": "cast",
+    "real": "cast", "imag": "cast", "complex": "cast",
+}  # fmt: skip
+# Operators priced in proportion to one that is measured, as the generic table has them: they are many, and slow.
+_MEASURED_CALLS = ("cumsum", "sort", "searchsorted")
+_USUAL = {op: group.cpu_ns for group in GROUPS for op in group.ops.split()}
+_IN_PROPORTION = dict.fromkeys(SPECIAL, "erf") | {
+    name: "sort" if _USUAL[name] >= _USUAL["sort"] / 10 else "add"
+    for name, op in TABLE.items()
+    if op.role is Role.LIBRARY and name not in SAME_AS and name not in _MEASURED_CALLS
+}
+# Operators that are not defined everywhere: where their values lie, and the signs these have. What a power does to
+# negative numbers it does to whole exponents alone (`whole_power`); others give NaN.
+_DOMAINS = dict.fromkeys(("sqrt", "log", "log2", "log10", "power"), (0.1, 3.0, (1,))) | {
+    "asin": (0.1, 0.9, (-1, 1)), "acos": (0.1, 0.9, (-1, 1)), "atanh": (0.1, 0.9, (-1, 1)),
+    "log1p": (0.1, 0.9, (-1, 1)), "acosh": (1.1, 3.0, (1,)), "prod": (0.9, 1.1, (-1, 1)),
+}  # fmt: skip
+_NATURAL = ("power", "bitwise_left_shift", "bitwise_right_shift")  # of integers: defined for no negative second operand
+_FREE = frozenset(GROUPS[0].ops.split())
+
+
+class Caches(NamedTuple):
+    """Sizes in bytes: level 1 data and level 2 of one core, level 3 as one core sees it (0: none)."""
+
+    l1: int
+    l2: int
+    l3: int
+
+
+def calibrate(quick: bool = False) -> Device:
+    """Measure this CPU and keep the profile, in place of an earlier one. A third of a second when quick, else 20 s.
+
+    On a busy machine, of which there is a warning, an earlier profile stays; where there is none, `load` says what is
+    used.
+    """
+    measured, trouble = _measured(quick)
+    _load.cache_clear()
+    if trouble is None:
+        return _store(measured, replace=True)
+    _warn_busy(trouble)
+    if not profile_path().exists():
+        _store_for_now(measured)
+    return load()
+
+
+def load() -> Device:
+    """The stored profile of this CPU; where there is none, or a damaged one, a quick estimate, which is then stored.
+
+    What was measured while other programs were at work is used by this process, and for AGAIN seconds by others.
+    """
+    return _load(profile_path())
+
+
+def profile_path() -> Path:
+    """Where this CPU's profile lives. The name changes with the CPU, its threads, and what is measured on what."""
+    key = f"{VALUES}|{cpu_name()}|{thread_count()}|{sorted(_USUAL)}|{sorted(_FREE)}|{list(Device.__dataclass_fields__)}"
+    return cache_dir() / "devices" / f"cpu-{hashlib.sha256(key.encode()).hexdigest()[:12]}.json"
+
+
+@cache
+def _load(path: Path) -> Device:
+    try:
+        return Device.from_json(path.read_text())
+    except OSError:
+        return _estimated(path, replace=False)
+    except (TargetUnavailable, UnicodeDecodeError) as error:
+        set_aside(path, "device profile", error, stacklevel=5)
+        return _estimated(path, replace=True)
+
+
+def _estimated(path: Path, replace: bool) -> Device:
+    """A quick measurement, stored; or on a busy machine one that others have made lately, or are to use for now."""
+    with suppress(OSError, TargetUnavailable, UnicodeDecodeError):
+        if 0 <= time.time() - _for_now(path).stat().st_mtime < AGAIN:
+            return Device.from_json(_for_now(path).read_text())
+    measured, trouble = _measured(quick=True)
+    if trouble is None:
+        return _store(measured, replace)
+    _warn_busy(trouble)
+    return _store_for_now(measured)
+
+
+def _measured(quick: bool) -> tuple[Device, str | None]:
+    """A measurement, and what says that the machine was busy: a quick one is repeated if it was."""
+    for _ in range(ATTEMPTS if quick else 1):
+        watch = Watch(partial(together, thread_count()))
+        measured = measure(quick, watch.look)
+        if watch.trouble is None:
+            break
+    return measured, watch.trouble
+
+
+def _warn_busy(trouble: str) -> None:
+    warnings.warn(
+        f"this CPU was measured while other programs ran ({trouble}): plans are priced by rough figures until it is "
+        f"measured again, after {AGAIN // 60:.0f} minutes or by `eqfuse calibrate` on a quiet machine",
+        stacklevel=6,
+    )
+
+
+def _for_now(path: Path) -> Path:
+    return path.with_suffix(".busy")
+
+
+def _store_for_now(measured: Device) -> Device:
+    with suppress(OSError):
+        write_atomically(_for_now(profile_path()), measured.to_json().encode())
+    return measured
+
+
+def _store(measured: Device, replace: bool) -> Device:
+    """Write the profile in one step. Without `replace`, the profile another process stored first wins."""
+    path = profile_path()
+    with suppress(OSError):
+        _for_now(path).unlink()
+    try:
+        if not replace and path.exists():
+            return Device.from_json(path.read_text())
+        write_atomically(path, measured.to_json().encode())
+    except OSError as error:
+        message = f"the device profile cannot be kept ({error}): other runs may measure, and plan, differently"
+        warnings.warn(message, stacklevel=5)
+    return measured
+
+
+def cpu_name() -> str:
+    """The CPU's name as the system gives it."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "") or platform.processor() or platform.machine()
+
+
+def caches() -> Caches:
+    """Cache sizes from sysfs; those of the generic profile where the system does not tell."""
+    generic = DEVICES["cpu"]
+    sizes = {1: generic.l1_bytes, 2: generic.l2_bytes, 3: 0}
+    for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        if (index / "type").read_text().strip() != "Instruction":
+            size = (index / "size").read_text().strip()
+            sizes[int((index / "level").read_text())] = int(size.rstrip("KM")) << (20 if size.endswith("M") else 10)
+    return Caches(sizes[1], sizes[2], sizes[3])
+
+
+def measure(quick: bool, look: Callable[[], None] = lambda: None) -> Device:
+    """This CPU's profile. Every figure is the best of several runs, so that other programs disturb it little; `look` is
+    called between figures, to notice where they disturb it all the same."""
+    threads, found = thread_count(), caches()
+    look()
+    stop_after = 2e-5 if quick else 2e-3  # seconds spent on one figure
+    call = _seconds(partial(np.add, *[np.zeros(1, np.float32)] * 2, out=np.zeros(1, np.float32)), 2e-3)
+    launch = max(_seconds(partial(_smallest_kernel, *[np.zeros(1, np.float32)] * 2), 2e-3) - call, 1e-8)
+    with np.errstate(all="ignore"):
+        seconds = {op: _elements(op, call, stop_after) for op in _measured_ops()}
+        look()
+        flops = tuple((dtype, _product(dtype, quick)) for dtype in DTYPES)
+    look()
+    for op, as_op in SAME_AS.items():
+        seconds[op] = seconds[as_op]
+    for op, other in _IN_PROPORTION.items():
+        seconds[op] = tuple((dtype, s * _USUAL[op] / _USUAL[other]) for dtype, s in seconds[other])
+    seconds["whole_power"] = _elements("whole_power", call, stop_after)
+    seconds["vecdot"] = tuple((dtype, _dotted(np.dtype(dtype), stop_after)) for dtype in BLAS)
+    seconds["transpose"] = tuple((dtype, _transposed(np.dtype(dtype), stop_after)) for dtype in DTYPES)
+    for op in _FREE:
+        seconds[op] = tuple((dtype, 0.0) for dtype in DTYPES)
+    near, all_levels, dispatch = _memory(found, threads, quick)
+    look()
+    return Device(
+        name=cpu_name(), kind="cpu", arch=platform.machine(), threads=threads,
+        launch_seconds=launch, call_seconds=call, dispatch_seconds=dispatch,
+        levels=all_levels, thread_levels=near,
+        flops=flops, tiled_flops=(),
+        scalar_flops=tuple((dtype, threads / s) for dtype, s in seconds["add"]),
+        elements=tuple((op, tuple((d, s / threads) for d, s in row)) for op, row in sorted(seconds.items())),
+        l1_bytes=found.l1, l2_bytes=found.l2, shared_bytes=found.l1,
+        max_arguments=DEVICES["cpu"].max_arguments, multiprocessors=0, depth=DEVICES["cpu"].depth,
+        reads=f"{'quick' if quick else 'full'} measurement, {date.today()}, NumPy {np.__version__}",
+    )  # fmt: skip
+
+
+def _seconds(call: Callable[[], Any], stop_after: float) -> float:
+    """Seconds of one call: the best of at least three timings, repeated until `stop_after` seconds are spent."""
+    call()
+    best, spent, runs = float("inf"), 0.0, 0
+    while runs < 3 or spent < stop_after:
+        start = time.perf_counter()
+        call()
+        took = time.perf_counter() - start
+        best, spent, runs = min(best, took), spent + took, runs + 1
+    return best
+
+
+def _smallest_kernel(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    out = np.empty(x.shape, x.dtype)
+    np.add(x, y, out=out)
+    return out
+
+
+def _measured_ops() -> Iterator[str]:
+    """Every operator that computes, except products and those priced as another."""
+    unmeasured = _FREE | {"transpose"} | set(SAME_AS) | set(_IN_PROPORTION)
+    yield from (name for name, op in TABLE.items() if op.role is not Role.CONTRACTION and name not in unmeasured)
+
+
+def _elements(op: str, call_seconds: float, stop_after: float) -> Rates:
+    """Seconds per element on one thread, by dtype. A dtype the operator is not defined for has no row."""
+    row = []
+    for dtype in DTYPES:
+        try:
+            took = _seconds(_call(op, np.dtype(dtype)), stop_after)
+        except TypeError:
+            continue
+        row.append((dtype, max(took - call_seconds, 1e-8) / ELEMENTS))
+    return tuple(row)
+
+
+def _call(op: str, dtype: np.dtype) -> Callable[[], Any]:
+    """One NumPy call of the operator over ELEMENTS elements, writing into an array that exists where NumPy can."""
+    x = _values(op, dtype)
+    if op == "whole_power":
+        if kind(dtype) != "f":
+            raise TypeError("a power of integers is one whatever the exponent")
+        return partial(np.power, x, dtype.type(3), out=np.empty_like(x))
+    if op in UFUNCS:
+        arguments = [x, x[::-1].copy()][: UFUNCS[op].nin]
+        if op == "ldexp":
+            arguments[1] = np.ones(ELEMENTS, np.int32)
+        return partial(UFUNCS[op], *arguments, out=UFUNCS[op](*arguments))
+    meaning, rows = TABLE[op].meaning, x.reshape(16, -1)
+    match op, TABLE[op].role:
+        case "where", _:
+            return partial(meaning, x > np.median(x), x, x)
+        case "cast", _:
+            target = np.float32 if dtype == np.float64 else np.float64
+            return partial(np.copyto, np.empty(ELEMENTS, target), x, casting="unsafe")
+        case "scatter", _:
+            return partial(meaning, x, np.random.default_rng(0).permutation(ELEMENTS), x, -1, "add")
+        case "searchsorted", _:
+            return partial(meaning, np.sort(x)[::16].copy(), x, "left")
+        case "take", _:
+            return partial(np.take, x, np.random.default_rng(0).permutation(ELEMENTS))
+        case _, Role.REDUCTION if op in JOINS:  # as kernels call it
+            return partial(UFUNCS[JOINS[op]].reduce, rows, axis=-1, out=meaning(rows, (-1,)), keepdims=True)
+        case _, Role.REDUCTION:
+            return partial(meaning, rows, (-1,))
+        case "cumsum", _:
+            return partial(meaning, rows, -1)
+        case "sort", _:
+            return partial(meaning, rows, -1, False)
+    raise UnsupportedOp(f"cost/calibrate.py cannot measure operator {op!r}: add a case to _call, or a row to SAME_AS")
+
+
+@cache
+def _values(op: str, dtype: np.dtype) -> np.ndarray:
+    """Values of both signs and of usual size, as far as the domain of `op` allows, in no order that a branch predictor
+    could learn."""
+    random = np.random.default_rng(0)
+    least, most, signs = _DOMAINS.get(op, (0.1, 3.0, (-1, 1)))
+    if dtype.kind == "i":
+        least, most = 1, 9
+        signs = (1,) if op in _NATURAL else signs
+    return (random.uniform(least, most, ELEMENTS) * random.choice(signs, ELEMENTS)).astype(dtype)
+
+
+def _transposed(dtype: np.dtype, stop_after: float) -> float:
+    """Seconds per element of reading an array across the axis it lies along, by blocks, on one thread."""
+    x = np.zeros((TURNED, TURNED), dtype)
+    call = partial(turned, np.empty_like(x), x.T, np.empty(ROOM, np.uint8))
+    return _seconds(call, stop_after) / x.size
+
+
+def _dotted(dtype: np.dtype, stop_after: float) -> float:
+    """Seconds per element of the dot products of rows with ones, on one thread."""
+    rows = _values("vecdot", dtype).reshape(16, -1)
+    return _seconds(partial(np.vecdot, rows, np.ones_like(rows[0]), np.empty(16, dtype)), stop_after) / rows.size
+
+
+def _product(dtype: str, quick: bool) -> float:
+    """Operations per second of a square matrix product on every thread, as in a kernel's tiles.
+
+    Measured on one: BLAS threads wait for each other, on a machine with other work up to fifty times as long.
+    """
+    blas = dtype in BLAS
+    n = (512 if quick else 1024) if blas else (32 if quick else 128)
+    a = np.ones((n, n), np.dtype(dtype))
+    stop_after = (0.01 if blas else 2e-3) if quick else 0.3
+    with threadpool_limits(1, "blas"):
+        return thread_count() * 2 * n**3 / _seconds(partial(np.matmul, a, a, out=np.empty_like(a)), stop_after)
+
+
+def _memory(found: Caches, threads: int, quick: bool) -> tuple[Levels, Levels, float]:
+    """Copy bandwidth by level for one thread and for all, and the cost of handing work to the thread pool.
+
+    A level-2 cache belongs to its core, so all cores together have the sum. No far level is faster than a nearer one.
+    Of a large level-3 cache smaller parts are measured too: other machines on the same processor may hold the rest.
+    """
+    memory = DEVICES["cpu"].levels[-1][0]
+    if hasattr(os, "sysconf"):
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    capacities = [found.l2] + ([found.l3] if found.l3 > found.l2 * threads else []) + [memory]
+    while not quick and len(capacities) > 2 and 16 * capacities[0] * threads < capacities[1]:
+        capacities.insert(1, capacities[1] // 4)
+    far = min(2 * found.l3, 256 << 20) if quick else min(4 * found.l3, 1 << 30)
+    far = max(far, 64 << 20)
+    sizes = [min(capacity, far) // 2 for capacity in capacities[:-1]] + [far]
+    arrays = np.ones(far // 2, np.uint8), np.ones(far // 2, np.uint8)
+    stop_after = 1e-3 if quick else 0.3
+    one, every = [], []
+    with ThreadPoolExecutor(threads) as pool:
+        dispatch = _seconds(partial(_everywhere, pool, int, range(threads)), stop_after)
+        for size in sizes:
+            half, repeats = size // 2, max(1, (8 << 20) // size)
+            copy = partial(_copy, *arrays, repeats)
+            parts = [slice(half * i // threads, half * (i + 1) // threads) for i in range(threads)]
+            one.append(size * repeats / _seconds(partial(copy, slice(0, half)), stop_after))
+            together = _seconds(partial(_everywhere, pool, copy, parts), stop_after)
+            every.append(size * repeats / max(together - dispatch, 1e-9))
+    every[0] = one[0] * threads
+    one = list(accumulate(one, min))
+    every = list(accumulate(map(max, one, every), min))
+    return (
+        tuple(zip(capacities, one, strict=True)),
+        tuple(zip([capacities[0] * threads, *capacities[1:]], every, strict=True)),
+        dispatch,
+    )
+
+
+def _everywhere(pool: ThreadPoolExecutor, work: Callable[[Any], Any], parts: Iterable[Any]) -> None:
+    list(pool.map(work, parts))
+
+
+def _copy(target: np.ndarray, source: np.ndarray, repeats: int, part: slice) -> None:
+    target, source = target[part], source[part]
+    for _ in range(repeats):
+        np.copyto(target, source)

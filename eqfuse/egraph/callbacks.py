@@ -1,0 +1,221 @@
+"""What egglog asks while it runs, answered in Python: whether a law applies, what a constant is, what a value holds.
+
+In: numbers, which stand for Python objects (egglog would pickle the objects themselves). Out: numbers, 0 to decline.
+Used by `eqfuse.egraph.engine`. Every answer is found once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from eqfuse.dtypes import epsilon, inexact, kind
+from eqfuse.egraph.rules import Rule
+from eqfuse.ir.graph import Literal, TensorType
+from eqfuse.ops import TABLE, row
+from eqfuse.ops.facts import Fact
+from eqfuse.ops.ranges import exchanges, range_of
+
+_asked: weakref.WeakValueDictionary[int, Answers] = weakref.WeakValueDictionary()
+_numbers = itertools.count()
+OPERATORS = list(TABLE)  # by the number that stands for each
+_LARGEST_FOLDED = 4096  # elements of a constant that is computed here rather than when the program is built
+_ROUND = frozenset(("add", "subtract", "multiply", "divide", "reciprocal"))  # what laws make of constants
+_SLACK = 2  # units in the last place between constants that are taken to be one
+_CALLED = (
+    "__import__('functools').partial(__import__('eqfuse.egraph.callbacks', fromlist=['judge']).{function}, {asked})"
+)
+
+Fold = tuple[str, tuple[Any, ...], tuple[Literal, ...], Literal]  # operator, attributes, arguments, their value
+
+
+def _is_exact(op: str, arrays: Sequence[np.ndarray], result: np.ndarray) -> bool:
+    """Is the result of an operation of arithmetic what it is over the reals? Also where no wider dtype can tell."""
+    if not inexact(result.dtype):
+        return True
+    wider = np.clongdouble if result.dtype.kind == "c" else np.longdouble
+    with np.errstate(all="ignore"):
+        return bool((row(op).meaning(*(a.astype(wider) for a in arrays)) == result.astype(wider)).all())
+
+
+def judge(asked: int, rule: int, *values: int) -> int:
+    """Called by a match of a law: the number of the judge's answer, 0 to decline."""
+    return _asked[asked].judge(rule, values)
+
+
+def fold(asked: int, op: int, *values: int) -> int:
+    """Called by an operator over constants: the number of the constant it makes, 0 to leave it."""
+    return _asked[asked].fold(op, values)
+
+
+def made(asked: int, answer: int, position: int) -> int:
+    """Called by a match of a law: the number of one value of an answer."""
+    return _asked[asked].made[answer][position]
+
+
+def derive(asked: int, op: int, *values: int) -> int:
+    """Called by an operator: the number of what is known of its values, given what is known of its arguments'."""
+    return _asked[asked].derive(op, values)
+
+
+def meet(asked: int, old: int, new: int) -> int:
+    """Called by two facts about one class: the number of what is known of it then."""
+    return _asked[asked].meet(old, new)
+
+
+def mirror(asked: int, axes: int) -> int:
+    """Called by ``x + x.transpose(axes)`` and the like: the number of the fact that it is symmetric, or 0."""
+    return _asked[asked].mirror(axes)
+
+
+class Answers:
+    """Python objects by number, and the answers to what one e-graph has asked.
+
+    `rules`: those it has read, by number. `room`: the nodes that a round may still make; `until`: when it ends, by this
+    thread's processor time.
+    """
+
+    def __init__(self) -> None:
+        self._objects: list[Any] = []
+        self._numbers: dict[Any, int] = {}
+        self.number(None)  # 0 says no
+        self.rules: list[Rule] = []
+        self.made: list[tuple[int, ...]] = [()]  # what the right side of each match needs
+        self.snaps = False
+        self.partial = self.begun = False  # whether there are laws of class APPROXIMATE, and whether laws were applied
+        self.cut: str | None = None  # the limit at which the last round began to decline matches
+        self.declined: set[int] = set()  # the rules that lost matches to a limit
+        self.seconds: dict[str, float] = {}  # what the last round spent on each rule
+        self._room: float = 0
+        self._until = 0.0
+        self._clock: float | None = None  # when a judge last answered in this round
+        self._judged: dict[tuple[int, ...], int] = {}
+        self._derived: dict[tuple[int, ...], int] = {}
+        self._constants: dict[TensorType, list[Literal]] = {}
+        self._number = next(_numbers)
+        _asked[self._number] = self
+
+    def call(self, function: str) -> str:
+        """The Python text of `function` of this module, asked of this object."""
+        return _CALLED.format(function=function, asked=self._number)
+
+    def limit(self, room: float, until: float) -> None:
+        """What the round that begins may make, and when it ends."""
+        self._room, self._until, self.cut = room, until, None
+
+    def clear(self) -> None:
+        """No time has been spent on rules yet."""
+        self.seconds, self._clock = {}, None
+
+    def object(self, number: int) -> Any:
+        """The object that `number` stands for."""
+        return self._objects[number]
+
+    def number(self, value: Any) -> int:
+        """The number that stands for the Python object `value` in this e-graph."""
+        key = (type(value), value)
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = len(self._objects)
+            self._objects.append(value)
+        return found
+
+    def judge(self, rule: int, values: tuple[int, ...]) -> int:
+        before = self._clock or time.thread_time()
+        key = (rule, *values)
+        answer = self._judged.get(key)
+        if answer is None:
+            values_made = self.rules[rule].judge(*(self._objects[v] for v in values))
+            answer = 0
+            if values_made is not None:
+                answer = len(self.made)
+                self.made.append(tuple(map(self.number, values_made)))
+            self._judged[key] = answer
+        now = self._clock = time.thread_time()
+        name = self.rules[rule].name
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - before
+        if answer and not self._admits(self.rules[rule].grows, now):
+            self.declined.add(rule)
+            return 0
+        return answer
+
+    def _admits(self, grows: int, now: float) -> bool:
+        """Whether the round still has room and time for a match that makes `grows` nodes."""
+        if self.cut is None:
+            self._room -= grows
+            if self._room < 0:
+                self.cut = "nodes"
+            elif now > self._until:
+                self.cut = "seconds"
+        return self.cut is None
+
+    def fold(self, op: int, values: tuple[int, ...]) -> int:
+        """Compute a small constant. One that a law has made, and that is rounded, becomes an earlier one that it equals
+        up to rounding, so that constants reached in different orders do not multiply."""
+        key = (-1 - op, *values)
+        answer = self._judged.get(key)
+        if answer is None:
+            name = OPERATORS[op]
+            given, n_attrs = [self._objects[v] for v in values], len(row(name).attrs)
+            types, attrs = [v.type for v in given[n_attrs:]], given[:n_attrs]
+            answer = 0
+            if row(name).type(types, tuple(attrs)).size <= _LARGEST_FOLDED:
+                arrays = [v.array for v in given[n_attrs:]]
+                with np.errstate(all="ignore"):
+                    array = np.asarray(row(name).meaning(*arrays, *attrs))
+                if kind(array.dtype) not in "fc" or np.isfinite(array).all():
+                    rounded = self.snaps and self.begun and name in _ROUND and not _is_exact(name, arrays, array)
+                    answer = self.number(self._snapped(Literal(array), rounded))
+            self._judged[key] = answer
+        return answer
+
+    def folds(self) -> list[Fold]:
+        """The constants computed so far, in that order."""
+        found: list[Fold] = []
+        for (op, *values), answer in self._judged.items():
+            if op < 0 and answer:
+                name = OPERATORS[-1 - op]
+                given, n_attrs = [self._objects[v] for v in values], len(row(name).attrs)
+                found.append((name, tuple(given[:n_attrs]), tuple(given[n_attrs:]), self._objects[answer]))
+        return found
+
+    def _snapped(self, literal: Literal, rounded: bool) -> Literal:
+        same_type = self._constants.setdefault(literal.type, [])
+        if rounded:
+            slack = _SLACK * epsilon(literal.array.dtype)
+            for other in same_type:
+                if np.allclose(other.array, literal.array, rtol=slack, atol=0):
+                    return other
+        if literal not in same_type:
+            same_type.append(literal)
+        return literal
+
+    def derive(self, op: int, values: tuple[int, ...]) -> int:
+        key = (op, *values)
+        answer = self._derived.get(key)
+        if answer is None:
+            name = OPERATORS[op]
+            n_attrs = len(row(name).attrs)
+            given = [self._objects[v] for v in values]
+            arity = (len(given) - n_attrs) // 2
+            attrs, types, facts = tuple(given[:n_attrs]), given[n_attrs : n_attrs + arity], given[n_attrs + arity :]
+            answer = self._derived[key] = self.number(range_of(name, attrs, types, facts))
+        return answer
+
+    @property
+    def joins(self) -> bool:
+        """Whether what a law calls equal may be NaN on one side."""
+        return self.partial and self.begun
+
+    def meet(self, old: int, new: int) -> int:
+        """Of equal values both facts hold. What a law of class APPROXIMATE calls equal may be NaN on one side, where a
+        fact says nothing: once such laws have begun, only what both facts say is kept, and no more is derived."""
+        return self.number((Fact.join if self.joins else Fact.meet)(self._objects[old], self._objects[new]))
+
+    def mirror(self, axes: int) -> int:
+        return self.number(Fact(symmetric=True)) if exchanges(self._objects[axes]) else 0

@@ -1,0 +1,374 @@
+"""Saturation: the laws fill the e-graph with equal programs, round by round, within a budget.
+
+In: a `Graph` and laws. Out: `Space`, frozen into plain, deterministic Python data. Next stop: `extract/`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from eqfuse.egraph.engine import Engine, Round
+from eqfuse.egraph.rules import Rule, compile_law, reads
+from eqfuse.egraph.segments import segments
+from eqfuse.egraph.space import EClass, ENode, Segment, Space
+from eqfuse.errors import LawError, OptionError
+from eqfuse.ir.graph import Graph, Literal, Node, TensorType, input_node, node, topological
+from eqfuse.machine.gc_pause import uncollected
+from eqfuse.ops import row
+from eqfuse.rewrites import APPROXIMATE, COMMUTATIVE, Law
+from eqfuse.rewrites.own import usable
+from eqfuse.rewrites.procedures.side_by_side import PARTS, parts
+
+_KINDS: dict[str, Any] = {"seconds": Real, "nodes": Integral, "rounds": Integral, "optimum": Real}  # of a budget
+_MANY_MATCHES = 1000  # of one law in one round, or as many as there are nodes
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits of saturation: seconds over the whole program, nodes and rounds per distinct segment.
+
+    Seconds are of this thread's processor time, so that a busy machine plans as an idle one does. Where no number of
+    nodes is given it is four times those of the segment, and 4,000 for a small one: what comes later decides next to
+    nothing. Seconds and nodes also end a round that has begun: matches beyond them are declined. Products that share an
+    operand are merged after that, in milliseconds. `optimum`: seconds of one core that the extractor "exact" may take
+    for each distinct segment, beside those of "flow".
+    """
+
+    seconds: float = 3.0
+    nodes: int | None = None
+    rounds: int = 16
+    optimum: float = 10.0
+
+    def __post_init__(self) -> None:
+        for name, kind in _KINDS.items():
+            value = getattr(self, name)
+            if value is None and name == "nodes":
+                continue
+            if isinstance(value, bool) or not isinstance(value, kind) or not 0 <= value < math.inf:
+                what = "a whole number" if kind is Integral else "a finite number"
+                raise OptionError(f"Budget: {name} is {value!r}; give {what}, 0 or more")
+
+
+def budget_of(given: Any) -> Budget:
+    """The budget that a user gave. OptionError where it is none."""
+    if given is not None and not isinstance(given, Budget):
+        raise OptionError(f"budget is {given!r}: give limits as in ef.Budget(seconds=10), or None")
+    return given or Budget()
+
+
+def saturate(graph: Graph, laws: Any = "all", numerics: str = "reassociate", budget: Budget | None = None) -> Space:
+    """Every program the laws make of `graph`, as far as `budget` reaches; what was found by then is always returned.
+
+    `laws`: "all", "none", a family, or a list of laws, families and law names. LawError names an unknown one, and a law
+    of your own that is false.
+    """
+    return saturated(graph, usable(laws, numerics), numerics, budget)
+
+
+@uncollected()
+def saturated(graph: Graph, laws: Sequence[Law], numerics: str, budget: Budget | None = None) -> Space:
+    """`saturate` by these very laws, all of which `numerics` admits."""
+    budget = budget_of(budget)
+    pieces, uses = segments(graph)
+    frozen = []
+    left = budget.seconds
+    for at, piece in enumerate(pieces):
+        made = saturate_segment(piece, laws, Budget(left / (len(pieces) - at), budget.nodes, budget.rounds))
+        left = max(0.0, left - made.seconds)
+        frozen.append(made)
+    return Space(graph, tuple(frozen), tuple(uses), numerics)
+
+
+def saturate_segment(graph: Graph, laws: Sequence[Law], budget: Budget) -> Segment:
+    """Saturate one graph on its own."""
+    start = time.thread_time()
+    engine = Engine()
+    engine.add((*graph.inputs, *graph.nodes))
+    run = Saturation(engine, reachable(graph, laws), budget, start)
+    for _ in run:
+        pass
+    _side_by_side(run, engine, graph, laws)
+    classes, origin = freeze(engine, graph)
+    return Segment(
+        graph,
+        classes,
+        tuple(origin.get(n, -1) for n in graph.inputs),
+        tuple(origin[n] for n in graph.outputs),
+        origin,
+        run.reason,
+        len(run.sizes) - 1,
+        dict(sorted(run.fired.items())),
+        dict(sorted(run.seconds.items())),
+        time.thread_time() - start,
+        tuple(run.sizes),
+        engine,
+        tuple(laws),
+    )
+
+
+def _side_by_side(run: Saturation, engine: Engine, graph: Graph, laws: Sequence[Law]) -> None:
+    """Offer what shares an operand as parts of one product. Only the laws that find them equal are applied to it: it is
+    one more choice, from which no others grow."""
+    rules = [rule for law in laws if law.name in PARTS for rule in compile_law(law)]
+    groups = parts(graph.nodes, engine.known()) if rules else []
+    if groups:
+        engine.add(topological([part for group in groups for part in group.values()]))
+        run.finish(rules)
+
+
+class Saturation:
+    """Rounds of `rules` over `engine`, one per step of an iteration, until nothing changes or `budget` ends them.
+
+    `reason` then says which. `fired` counts the matches of each law and `seconds` is the time it took (`Engine.round`);
+    `sizes` has the nodes before each round and after the last.
+
+    Laws of class APPROXIMATE begin where the others have ended, with rounds of their own and room for half as many
+    nodes at least, unless `budget` limits them: no facts are derived any more once they have begun, and the others
+    would find less.
+    """
+
+    def __init__(self, engine: Engine, rules: Sequence[Rule], budget: Budget, start: float) -> None:
+        self._approximate = [rule for rule in rules if rule.law.exactness is APPROXIMATE]
+        engine.load([rule for rule in rules if rule.law.exactness is not APPROXIMATE])
+        self._engine, self._budget, self._start = engine, budget, start
+        self._most = max(4000, 4 * engine.size) if budget.nodes is None else budget.nodes
+        self._law_of = {rule.name: rule.law.name for rule in rules}
+        self.fired: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.sizes = [engine.size]
+        self.reason = "rounds"
+
+    def __iter__(self) -> Iterator[None]:
+        yield from self._rounds()
+        if self._approximate:
+            self._engine.load(self._approximate)
+            if self._budget.nodes is None:
+                self._most = max(self._most, self.sizes[-1] + self._most // 2)
+            yield from self._rounds()
+
+    def _rounds(self) -> Iterator[None]:
+        engine, budget, sizes, back_off = self._engine, self._budget, self.sizes, BackOff()
+        self.reason = "rounds"
+        for _ in range(budget.rounds):
+            if time.thread_time() - self._start > budget.seconds:
+                self.reason = "seconds"
+                return
+            if sizes[-1] > self._most:
+                self.reason = "nodes"
+                return
+            resting = back_off.resting(len(sizes))
+            report = engine.round(self._most - sizes[-1], self._start + budget.seconds, resting)
+            for name, count in self._count(report).items():
+                back_off.note(name, count, len(sizes), sizes[-1])
+            sizes.append(engine.size)
+            yield
+            if engine.cut:
+                self.reason = engine.cut
+                return
+            if not report.updated:
+                if not resting:
+                    self.reason = "saturated"
+                    return
+                back_off.wake()
+
+    def finish(self, rules: Sequence[Rule]) -> None:
+        """Apply `rules`, and no others, to what was added since, until nothing changes: late as it may be."""
+        self._engine.load([rule for rule in rules if rule.name not in self._law_of])
+        self._law_of |= {rule.name: rule.law.name for rule in rules}
+        resting = self._engine.others({rule.law.name for rule in rules})
+        for _ in range(self._budget.rounds):
+            report = self._engine.round(resting=resting)
+            self._count(report)
+            if not report.updated:
+                return
+
+    def _count(self, report: Round) -> dict[str, int]:
+        """The matches of each rule in a round, which are counted for its law."""
+        matches = {name: n for name, n in report.matches.items() if name in self._law_of}
+        for name, count in matches.items():
+            self.fired[self._law_of[name]] += count
+        for name, seconds in self._engine.seconds.items():
+            self.seconds[self._law_of[name]] += seconds
+        return matches
+
+
+class BackOff:
+    """Rules that matched too often in a round rest for some rounds, longer each time, as in egg's scheduler."""
+
+    def __init__(self) -> None:
+        self._times: Counter[str] = Counter()
+        self._until: dict[str, int] = {}
+
+    def note(self, rule: str, matches: int, at: int, size: int) -> None:
+        """`rule` matched `matches` times in round `at`, which began with `size` nodes."""
+        if matches > max(_MANY_MATCHES, size) << self._times[rule]:
+            self._times[rule] += 1
+            self._until[rule] = at + (1 << self._times[rule])
+
+    def resting(self, at: int) -> frozenset[str]:
+        """The rules that are left out of round `at`."""
+        return frozenset(rule for rule, until in self._until.items() if at <= until)
+
+    def wake(self) -> None:
+        """Let every rule run in the next round."""
+        self._until.clear()
+
+
+def reachable(graph: Graph, laws: Iterable[Law]) -> list[Rule]:
+    """The rules whose matched side can occur, given the operators of `graph` and what other rules make."""
+    present = {(n.op, len(n.args)) for n in graph.nodes}
+    waiting = {(law, at): wanted for law in laws for at, wanted in enumerate(reads(law))}
+    order = {place: i for i, place in enumerate(waiting)}
+    loaded: dict[int, Rule] = {}
+    while ready := [place for place, wanted in waiting.items() if present.issuperset(wanted)]:
+        for law, at in ready:
+            rule = loaded[order[law, at]] = compile_law(law)[at]
+            present.update(rule.makes)
+            del waiting[law, at]
+    return [loaded[i] for i in sorted(loaded)]
+
+
+def freeze(engine: Engine, graph: Graph) -> tuple[tuple[EClass, ...], dict[Node, int]]:
+    """The live classes below the roots of `graph`, densely numbered in an order that depends on structure alone."""
+    rows, of_node = engine.rows()
+    members: dict[Any, list[tuple[str, tuple, tuple]]] = {}
+    for op, attrs, args, owner in rows:
+        members.setdefault(owner, []).append((op, attrs, args))
+    labels = _labels(members)
+
+    def key(member: tuple[str, tuple, tuple]) -> tuple:
+        op, attrs, args = member
+        return (op, len(args), _digest(op, attrs), tuple(labels[a] for a in args))
+
+    original = {
+        (of_node[n], n.op, n.attrs, tuple(of_node[a] for a in n.args)) for n in graph.nodes if n.op in COMMUTATIVE
+    }
+    number: dict[Any, int] = {}
+    ordered: list[tuple[Any, list[tuple[str, tuple, tuple]]]] = []
+    stack = [of_node[n] for n in reversed(graph.outputs)]
+    while stack:
+        owner = stack.pop()
+        if owner in number:
+            continue
+        number[owner] = len(ordered)
+        nodes = sorted(_without_mirrors(owner, members[owner], original), key=key)
+        ordered.append((owner, nodes))
+        stack.extend(a for _, _, args in reversed(nodes) for a in reversed(args) if a not in number)
+    numbered = [[(op, attrs, [number[a] for a in args]) for op, attrs, args in nodes] for _, nodes in ordered]
+    known = known_classes(numbered)
+    types = _types(ordered, {of_node[n]: n.type for n in (*graph.inputs, *graph.nodes)})
+    classes = tuple(
+        EClass(types[owner], tuple(ENode(op, tuple(number[a] for a in args), attrs) for op, attrs, args in nodes), k)
+        for (owner, nodes), k in zip(ordered, known, strict=True)
+    )
+    return classes, {n: number[c] for n, c in of_node.items() if c in number}
+
+
+def thaw(
+    graph: Graph, classes: Sequence[EClass], origin: Mapping[Node, int], laws: Sequence[Law]
+) -> Engine:
+    """The e-graph that `classes` froze: equal is what stands in one class, on the word of whoever made them.
+
+    Raises ShapeError or LawError where a node does not fit its class, or a class has no value.
+    """
+    engine = Engine()
+    engine.add((*graph.inputs, *graph.nodes))
+    engine.load(reachable(graph, laws))
+    engine.run("(constructor class (i64) Tensor)")  # a name for each class: globals would be a table each
+    lines = [f"(union (class {c}) {engine.name(n)})" for n, c in origin.items()]
+    stands = [input_node(f"class {i}", c.type) for i, c in enumerate(classes)]
+    reached: set[int] = set()
+    waiting = [(i, enode) for i, c in enumerate(classes) for enode in c.nodes]
+    while waiting:
+        missing = []
+        for i, enode in waiting:
+            if not reached.issuperset(enode.args):
+                missing.append((i, enode))
+                continue
+            n = node(enode.op, (stands[a] for a in enode.args), enode.attrs)
+            if n.type != classes[i].type:
+                raise LawError(f"class {i} is {classes[i].type}, its node {enode.op} gives {n.type}")
+            reached.add(i)
+            lines.append(f"(union (class {i}) {engine.term(n, [f'(class {a})' for a in enode.args])})")
+        if len(missing) == len(waiting):
+            raise LawError(f"class {missing[0][0]} has only nodes that need themselves")
+        waiting = missing
+    engine.run_once(lines)
+    return engine
+
+
+def _without_mirrors(owner: Any, nodes: list, original: set) -> list:
+    """`nodes` with one of each commuted pair: the program's own, else the first."""
+    kept: dict[tuple, tuple] = {}
+    for op, attrs, args in nodes:
+        if op not in COMMUTATIVE:
+            kept[op, attrs, args] = (op, attrs, args)
+            continue
+        pair = (op, frozenset(args))
+        if pair not in kept or (owner, op, attrs, args) in original:
+            kept[pair] = (op, attrs, args)
+    return list(kept.values())
+
+
+@lru_cache(maxsize=65536)
+def _digest(op: str, attrs: tuple[Hashable, ...]) -> int:
+    texts = (a.text() if isinstance(a, Literal) else a.str if isinstance(a, np.dtype) else str(a) for a in attrs)
+    return zlib.crc32("|".join([op, *texts]).encode())
+
+
+def _labels(members: dict[Any, list[tuple[str, tuple, tuple]]]) -> dict[Any, int]:
+    """A number per class that depends on the structure near it (integers hash alike in every process)."""
+    labels = dict.fromkeys(members, 0)
+    for _ in range(6):
+        labels = {
+            owner: hash(
+                tuple(sorted(hash((_digest(op, attrs), *(labels[a] for a in args))) for op, attrs, args in nodes))
+            )
+            for owner, nodes in members.items()
+        }
+    return labels
+
+
+def known_classes(classes: list[list[tuple[str, tuple, list[int]]]]) -> list[bool]:
+    """Which classes can be computed when the program is built."""
+    known = [False] * len(classes)
+    changed = True
+    while changed:
+        changed = False
+        for i in reversed(range(len(classes))):
+            if not known[i] and any(
+                (op != "input" or attrs[2]) and all(known[a] for a in args) for op, attrs, args in classes[i]
+            ):
+                known[i] = changed = True
+    return known
+
+
+def _types(ordered: list, types: dict[Any, TensorType]) -> dict[Any, TensorType]:
+    """The type of every class, from nodes whose arguments have one. LawError when two members disagree."""
+    waiting = ordered
+    while waiting:
+        missing = []
+        for owner, nodes in waiting:
+            for op, attrs, args in nodes:
+                if owner not in types and all(a in types for a in args):
+                    types[owner] = row(op).type([types[a] for a in args], attrs)
+            if owner not in types:
+                missing.append((owner, nodes))
+        if len(missing) == len(waiting):
+            raise LawError("a class of the e-graph has only nodes that need themselves")
+        waiting = missing
+    for owner, nodes in ordered:
+        for op, attrs, args in nodes:
+            if row(op).type([types[a] for a in args], attrs) != types[owner]:
+                raise LawError(f"a law changed the type {types[owner]} of a value: {op} with {attrs}")
+    return types

@@ -1,0 +1,357 @@
+"""Cut a graph where nothing is lost, so that each distinct piece is saturated and mapped once.
+
+In: a `Graph`. Out: the distinct pieces, and where each is used. Next stop: `egraph.saturate`.
+The cut is taken where every tensor that crosses it is stored anyway, however many there are, and where it does not part
+operators that one kernel could compute together. Repeated layers and the steps of an unrolled loop then are one piece,
+and what only the first or the last of them has is another.
+Products that share an operand, as those of a loop's inputs do, run together before the steps that read them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, takewhile
+
+from eqfuse.ir.graph import Graph, Literal, Node, input_node, node, topological
+from eqfuse.ops import Role, row
+from eqfuse.rewrites.procedures.side_by_side import Group, groups
+
+SEGMENT_OPERATORS = 24  # fewer are not worth a segment of their own
+NEAR = 200  # operators apart that two readers of a value may be and still be computed together
+_PRODUCTS = {Role.CONTRACTION, Role.WINDOW}
+_CALLS = {Role.UPDATE, Role.LIBRARY}  # kernels of their own
+_POINTWISE = {Role.ELEMENTWISE, Role.REDUCTION}
+
+
+@dataclass(frozen=True)
+class Use:
+    """One place where a distinct segment stands: the original nodes behind its inputs and outputs, in order.
+
+    An input is an input of the graph, a large constant, an output of a use before, or a view of one of these.
+    """
+
+    segment: int
+    inputs: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+
+
+def segments(graph: Graph) -> tuple[list[Graph], list[Use]]:
+    """The distinct segments of `graph` in order of first use, and all uses in the order they run."""
+    order = _ordered(graph)
+    pieces = order.pieces(order.ends)
+    found, sliced = _distinct(pieces, sliced=False), False
+    if len(found[0]) == 1:
+        return found
+    by_slices = _distinct(pieces, sliced=True)  # the steps of a loop differ in what they take of an array
+    if len(by_slices[0]) < len(found[0]):
+        found, sliced = by_slices, True
+    return _finer(order, pieces, found, sliced)
+
+
+def whole(graph: Graph) -> tuple[list[Graph], list[Use]]:
+    """`graph` as one segment."""
+    return _distinct([_Piece(graph.outputs, frozenset())], sliced=False)
+
+
+def seams(graph: Graph, uses: list[Use] | tuple[Use, ...]) -> tuple[Node, ...]:
+    """What passes from one use to another, in order: neither inputs of the graph, nor results, nor constants."""
+    found = dict.fromkeys(n for u in uses for n in (*u.inputs, *u.outputs) if n.op not in ("input", "const"))
+    return tuple(n for n in found if n not in graph.outputs)
+
+
+def slice_of(n: Node) -> Node:
+    """What `n` is a slice of, reshaped perhaps; `n` itself if it is none."""
+    base = n.args[0] if n.op == "reshape" else n
+    return base.args[0] if base.op == "slice" else n
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """What to compute, the nodes to stop at, and the operators between. `gathers`: it holds products that run together
+    before what reads them."""
+
+    outputs: tuple[Node, ...]
+    boundary: frozenset[Node]
+    operators: tuple[Node, ...] = ()
+    gathers: bool = False
+
+
+def _distinct(pieces: list[_Piece], sliced: bool) -> tuple[list[Graph], list[Use]]:
+    distinct: dict[Graph, int] = {}
+    uses = []
+    for piece in pieces:
+        segment, inputs = canonical(piece.outputs, piece.boundary, sliced and not piece.gathers)
+        uses.append(Use(distinct.setdefault(segment, len(distinct)), inputs, piece.outputs))
+    return list(distinct), uses
+
+
+def _finer(
+    order: _Order, pieces: list[_Piece], found: tuple[list[Graph], list[Use]], sliced: bool
+) -> tuple[list[Graph], list[Use]]:
+    """`found`, with a piece that stands once cut in two where one of the parts is another piece: the first layer, with
+    what is done but once before it, and the last."""
+    graphs, uses = found
+    times = Counter(use.segment for use in uses)
+    known, sizes = {*graphs}, {len(piece.operators) for piece in pieces}
+    distinct: dict[Graph, int] = {}
+    finer = []
+    for piece, use in zip(pieces, uses, strict=True):
+        made = [(graphs[use.segment], use.inputs, use.outputs)]
+        for at in order.places_in(piece, sizes) if times[use.segment] == 1 else ():
+            parts = order.parts(piece, at)
+            cut = [(*canonical(p.outputs, p.boundary, sliced and not p.gathers), p.outputs) for p in parts]
+            if any(graph in known for graph, *_ in cut):
+                made = cut
+                break
+        for graph, inputs, outputs in made:
+            finer.append(Use(distinct.setdefault(graph, len(distinct)), inputs, outputs))
+    return list(distinct), finer
+
+
+def _ordered(graph: Graph) -> _Order:
+    """The operators of `graph`. Products that share an operand and would be in several pieces run together first."""
+    order = _Order(graph)
+    parted = [
+        g for g in groups(order.nodes, order.known)
+        if len({bisect_left(order.ends, order.position[m]) for m in g.members}) > 1
+    ]  # fmt: skip
+    return _Order(graph, parted) if parted else order
+
+
+class _Order:
+    """The operators of a graph in the order in which it is cut, and who reads what. Views are their readers'.
+
+    The members of each group of `gathered` stand together, and are stored.
+    """
+
+    def __init__(self, graph: Graph, gathered: Sequence[Group] = ()) -> None:
+        self.gathered = gathered
+        self.together = {m for g in gathered for m in g.members}
+        self.known = _known(graph)
+        nodes = self.nodes = [n for n in _scheduled(graph, gathered) if n not in self.known]
+        self.source: dict[Node, Node] = {}
+        for n in nodes:
+            self.source[n] = self.source[n.args[0]] if row(n.op).role is Role.VIEW else n
+        self.operators = [n for n in nodes if self.source[n] is n and n.op != "input"]
+        self.position = {n: at for at, n in enumerate(self.operators)}
+        self.reads = {
+            n: list(dict.fromkeys(self.source[a] for a in n.args if a in self.source)) for n in self.operators
+        }
+        self.readers: dict[Node, list[Node]] = {n: [] for n in nodes if self.source[n] is n}
+        for n, reads in self.reads.items():
+            for a in reads:
+                self.readers[a].append(n)
+        self.outputs = graph.outputs
+        self.results = {self.source[o] for o in graph.outputs if o in self.source}
+        self.last = {n: self.position[readers[-1]] if readers else -1 for n, readers in self.readers.items()}
+        self.last.update(dict.fromkeys(self.results, len(self.operators)))
+
+    @cached_property
+    def ends(self) -> list[int]:
+        """The operators behind which to cut. Of the places for a cut that is taken which the fewest values cross."""
+        live, count = self._live(), len(self.operators)
+        found: list[int] = []
+        start = 0
+        while count - start >= 2 * SEGMENT_OPERATORS:
+            places = (at for at in self.places(start) if at - start + 1 >= SEGMENT_OPERATORS <= count - 1 - at)
+            end = next(places, None)
+            if end is None:
+                break
+            while (other := next(places, count)) < start + 2 * SEGMENT_OPERATORS:
+                end = min(other, end, key=live.__getitem__)  # the later of equals
+            found.append(end)
+            start = end + 1
+        return found
+
+    def pieces(self, ends: Sequence[int]) -> list[_Piece]:
+        """The program cut behind each of `ends`."""
+        found: list[_Piece] = []
+        boundary: set[Node] = set()
+        start = 0
+        for end in ends:
+            made = self.operators[start : end + 1]
+            found.append(self._piece(self._crossing(made, end), boundary, made))
+            boundary.update(found[-1].outputs)
+            start = end + 1
+        left = tuple(o for o in self.outputs if o not in boundary)
+        return [*found, self._piece(left, boundary, self.operators[start:])] if left or not found else found
+
+    def places_in(self, piece: _Piece, sizes: Collection[int]) -> Iterator[int]:
+        """Operators behind which `piece` may be cut in two, so that a part has one of these numbers of operators."""
+        count = len(piece.operators)
+        start = self.position[piece.operators[0]] if count else 0
+        for at in takewhile(lambda at: at < start + count - 1, self.places(start)):
+            if at - start + 1 in sizes or start + count - 1 - at in sizes:
+                yield at
+
+    def parts(self, piece: _Piece, at: int) -> tuple[_Piece, _Piece]:
+        """`piece` cut behind the operator at position `at`."""
+        count = at - self.position[piece.operators[0]] + 1
+        first, second = piece.operators[:count], piece.operators[count:]
+        crossing = self._crossing(first, at)
+        left = tuple(o for o in piece.outputs if o not in crossing)
+        return self._piece(crossing, piece.boundary, first), self._piece(left, {*piece.boundary, *crossing}, second)
+
+    def _crossing(self, made: Sequence[Node], end: int) -> tuple[Node, ...]:
+        return tuple(n for n in made if self.last[n] > end)
+
+    def _piece(self, outputs: tuple[Node, ...], boundary: Collection[Node], made: Sequence[Node]) -> _Piece:
+        return _Piece(outputs, frozenset(boundary), tuple(made), not self.together.isdisjoint(made))
+
+    def _live(self) -> list[int]:
+        """How many values made by then are read behind each operator."""
+        change = [0] * (len(self.operators) + 1)
+        for at, n in enumerate(self.operators):
+            if self.readers[n]:
+                change[at] += 1
+                change[self.position[self.readers[n][-1]]] -= 1
+        return list(accumulate(change))
+
+    def places(self, start: int) -> Iterator[int]:
+        """Operators behind which there may be a cut, if the last one was before operator `start`."""
+        later, parted = self._later, self._parted
+        heavy: set[Node] = set()  # values made since that take more than pointwise work to compute again
+        multiplied: set[Node] = set()  # and those with a product in that work
+        loose: Counter[int] = Counter()  # how many values must not cross a cut before each position
+        open_ = 0
+        for at, n in enumerate(self.operators[start:], start):
+            role = row(n.op).role
+            if role in _PRODUCTS or any(a in multiplied for a in self.reads[n]):
+                multiplied.add(n)
+            if role is not Role.ELEMENTWISE or any(a in heavy for a in self.reads[n]):
+                heavy.add(n)
+            open_ -= loose.pop(at, 0)
+            until = self._loose_until(n, n in heavy, n in multiplied)
+            if until > at:
+                loose[until] += 1
+                open_ += 1
+            in_memory = n in self.results or n in self.together
+            if in_memory or any(later[r] >> at & 1 for r in self.readers[n]):
+                heavy.discard(n)
+                multiplied.discard(n)
+            if not open_ and not parted[at]:
+                yield at
+
+    def _loose_until(self, n: Node, heavy: bool, multiplied: bool) -> int:
+        """The last position before which no cut is free, as `n` may be no array in memory there, or its kernel may
+        compute a reader too."""
+        if n in self.together:
+            return -1
+        readers, at = self.readers[n], self.position[n]
+        apart = [r for r in readers if row(r.op).role in _PRODUCTS | _CALLS]
+        late = [r for r in readers if self._later[r] >> at & 1]
+        called = any(row(r.op).role in _CALLS for r in (n, *apart))
+        stored = called or n in self.results or (heavy and bool(late))
+        if not stored and multiplied:  # two products may be one kernel, as in attention, with `n` between them
+            apart = [r for r in apart if not (r.op == "matmul" and self.source.get(r.args[0]) is n)]
+        stored = stored or (heavy and bool(apart))
+        if stored or len(apart) == len(readers):
+            return max((self.position[r] for r in readers if r not in apart and r not in late), default=-1)
+        return self.last[n]
+
+    @cached_property
+    def _above(self) -> dict[Node, int]:
+        """Of each operator those that it depends on and itself, a bit for each."""
+        above: dict[Node, int] = {}
+        for n, reads in self.reads.items():
+            above[n] = 1 << self.position[n]
+            for a in reads:
+                above[n] |= above.get(a, 0)
+        return above
+
+    @cached_property
+    def _later(self) -> dict[Node, int]:
+        """Of each operator those with a product or a call between, which must have run first, or run before all uses
+        of its result."""
+        above, later = self._above, dict[Node, int]()
+        for n, reads in self.reads.items():
+            later[n] = 0
+            for a in reads:
+                if a in above:
+                    called = row(a.op).role in _PRODUCTS | _CALLS
+                    later[n] |= later[a] | (above[a] ^ (1 << self.position[a]) if called else 0)
+        for n in reversed(self.operators):
+            if row(n.op).role is Role.ELEMENTWISE and n not in self.results and self.readers[n]:
+                common = -1
+                for r in self.readers[n]:
+                    common &= later[r]
+                later[n] |= common
+        return later
+
+    @cached_property
+    def _parted(self) -> list[bool]:
+        """Would a cut behind each operator part a group, or two readers of a value that one kernel could compute?"""
+        above = self._above
+        change = [0] * (len(self.operators) + 1)
+        for value, readers in self.readers.items():
+            if value.type.size == 1:
+                continue
+            for i, a in enumerate(readers):
+                for b in readers[i + 1 :]:
+                    if self.position[b] - self.position[a] > NEAR:
+                        break
+                    if _alike(a, b) and not above[b] >> self.position[a] & 1:
+                        change[self.position[a]] += 1
+                        change[self.position[b]] -= 1
+        for group in self.gathered:
+            places = [self.position[m] for m in group.members]
+            change[min(places)] += 1
+            change[max(places)] -= 1
+        return [n > 0 for n in accumulate(change)]
+
+
+def _alike(a: Node, b: Node) -> bool:
+    """Could one kernel compute both readers of a value, read once?"""
+    if row(a.op).role in _POINTWISE and row(b.op).role in _POINTWISE:
+        return max(a.type.size, *(x.type.size for x in a.args)) == max(b.type.size, *(x.type.size for x in b.args))
+    return a.op == b.op and row(a.op).role is Role.CONTRACTION and a.args[0] is b.args[0]
+
+
+def _scheduled(graph: Graph, gathered: Sequence[Group]) -> list[Node]:
+    """The nodes of `graph`, arguments first: `gathered`, then writes into arrays late, as they link a loop's steps."""
+    first = [m for g in gathered for m in g.members]
+    written = [a for n in graph.nodes if row(n.op).role is Role.UPDATE for a in n.args[1:]]
+    return topological((*first, *written, *graph.outputs))
+
+
+def _known(graph: Graph) -> set[Node]:
+    """Nodes that depend on constants alone."""
+    known: set[Node] = set()
+    for n in graph.nodes:
+        if n.op == "const" or (n.op == "input" and n.attrs[2]) or (n.args and all(a in known for a in n.args)):
+            known.add(n)
+    return known
+
+
+def canonical(
+    outputs: tuple[Node, ...], boundary: Collection[Node], sliced: bool = False
+) -> tuple[Graph, tuple[Node, ...]]:
+    """The piece with its inputs numbered in order of first use, and large constants turned into known inputs.
+
+    If `sliced`, slices of what comes from elsewhere are inputs too.
+    """
+    new: dict[Node, Node] = {}
+    inputs: list[Node] = []
+    stack = list(reversed(outputs))
+    while stack:
+        n = stack[-1]
+        if n in new:
+            stack.pop()
+            continue
+        literal = n.attrs[0] if n.op == "const" else None
+        large = isinstance(literal, Literal) and n.type.size > 1
+        base = slice_of(n) if sliced else n
+        given = n in boundary or n.op == "input"
+        if given or large or (base is not n and (base in boundary or (base.op == "input" and not base.attrs[2]))):
+            known = large or (n.op == "input" and n.attrs[2])
+            new[n] = input_node(f"i{len(inputs)}", n.type, bool(known))
+            inputs.append(n)
+        elif missing := [a for a in n.args if a not in new]:
+            stack.extend(reversed(missing))
+        else:
+            new[n] = n if isinstance(literal, Literal) else node(n.op, (new[a] for a in n.args), n.attrs)
+    return Graph(tuple(new[i] for i in inputs), tuple(new[o] for o in outputs)), tuple(inputs)

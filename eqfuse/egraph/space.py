@@ -1,0 +1,141 @@
+"""The space of equal programs: the saturated e-graph as plain data, renumbered and sorted.
+
+In: what `egraph.saturate` froze. Out: classes of nodes that are all equal, per distinct segment of the program.
+Next stop: the extractors in `extract/`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eqfuse.egraph.segments import Use
+from eqfuse.ir.graph import Graph, Node, TensorType
+
+if TYPE_CHECKING:
+    from eqfuse.cost.device import Device
+    from eqfuse.egraph.engine import Engine
+    from eqfuse.rewrites import Law
+
+
+@dataclass(frozen=True, slots=True)
+class ENode:
+    """One operator over classes: any member of each argument class will do."""
+
+    op: str
+    args: tuple[int, ...]
+    attrs: tuple[Hashable, ...]
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.op, self.args, self.attrs)))
+
+    def __hash__(self) -> int:
+        return self._hash  # an extractor asks for it at every join
+
+
+@dataclass(frozen=True, slots=True)
+class EClass:
+    """Nodes that compute the same value. `known`: the value can be computed when the program is built."""
+
+    type: TensorType
+    nodes: tuple[ENode, ...]
+    known: bool
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One saturated graph. Classes that no root reaches are dropped; `inputs` and `roots` follow the graph's order.
+
+    An input that no class needs has number -1. `origin` gives the class of every node of `graph` that is still alive.
+    """
+
+    graph: Graph
+    classes: tuple[EClass, ...]
+    inputs: tuple[int, ...]
+    roots: tuple[int, ...]
+    origin: dict[Node, int]
+    stop_reason: str  # "saturated" | "nodes" | "seconds" | "rounds"
+    rounds: int
+    laws_fired: dict[str, int]
+    law_seconds: dict[str, float]
+    seconds: float
+    nodes_per_round: tuple[int, ...]
+    _engine: Engine | None = field(repr=False, compare=False)  # None where no law was applied
+    laws: tuple[Law, ...] = field(default=(), repr=False, compare=False)  # that were admitted
+
+    @property
+    def n_nodes(self) -> int:
+        return sum(len(c.nodes) for c in self.classes)
+
+
+_WORST_FIRST = ("seconds", "nodes", "rounds", "saturated")
+
+
+@dataclass(frozen=True)
+class Space:
+    """All distinct segments of `graph`, and where each is used. `numerics`: the class of the laws that made
+    them."""
+
+    graph: Graph
+    segments: tuple[Segment, ...]
+    uses: tuple[Use, ...]
+    numerics: str = "reassociate"
+
+    @property
+    def n_nodes(self) -> int:
+        return sum(s.n_nodes for s in self.segments)
+
+    @property
+    def n_classes(self) -> int:
+        return sum(len(s.classes) for s in self.segments)
+
+    @property
+    def stop_reason(self) -> str:
+        """The most restrictive reason among the segments."""
+        reasons = {s.stop_reason for s in self.segments}
+        return next(r for r in _WORST_FIRST if r in reasons)
+
+    @property
+    def rounds(self) -> int:
+        return max(s.rounds for s in self.segments)
+
+    @property
+    def seconds(self) -> float:
+        return sum(s.seconds for s in self.segments)
+
+    @property
+    def laws_fired(self) -> dict[str, int]:
+        """How often each law was applied, most often first."""
+        total: Counter[str] = Counter()
+        for s in self.segments:
+            total.update(s.laws_fired)
+        return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+
+    @property
+    def law_seconds(self) -> dict[str, float]:
+        """The time that each law took, of the kinds that `Engine.round` tells apart."""
+        total: Counter[str] = Counter()
+        for s in self.segments:
+            total.update(s.law_seconds)
+        return dict(sorted(total.items()))
+
+    def save(self, path: str | Path, target: str | Device = "cpu") -> None:
+        """Write the space to the file `path`, in egraph-serialize's JSON: what extraction-gym reads. `ef.load_space`
+        reads it. A node costs the seconds of a kernel of its own on `target`."""
+        from eqfuse.cost.targets import device_for
+        from eqfuse.egraph.space_json import save
+
+        save(self, device_for(target), Path(path))
+
+    def __str__(self) -> str:
+        fired = ", ".join(f"{name} ×{count}" for name, count in self.laws_fired.items()) or "none"
+        return (
+            f"space of {len(self.graph.operators)} operators in {len(self.uses)} segments "
+            f"({len(self.segments)} distinct): {self.n_nodes} nodes in {self.n_classes} classes\n"
+            f"stopped: {self.stop_reason} after {self.rounds} rounds, {self.seconds:.3f} s\n"
+            f"laws fired: {fired}"
+        )

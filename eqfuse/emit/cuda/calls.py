@@ -1,0 +1,165 @@
+"""Library calls on a GPU. In: a kernel that no CUDA function computes: a product, a convolution, a window, a sort.
+Out: `CudaCalls`, Python text over CuPy with one call per operator. Next stop: `runtime_cuda`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from eqfuse.cost.device import Device
+from eqfuse.dtypes import BFLOAT16, FLOAT8
+from eqfuse.emit.cuda.cupy_names import LOOPS
+from eqfuse.emit.cuda.library import ATOMIC, LIBRARY_CALLS, ON_HOST, helpers
+from eqfuse.errors import UnsupportedOp
+from eqfuse.ir.graph import Graph, Literal, Node
+from eqfuse.ops import Role, row
+from eqfuse.ops.elementwise import UFUNCS
+from eqfuse.ops.special import SPECIAL
+from eqfuse.plan.plan import Kernel
+
+# CuPy's names of the ufuncs
+UFUNC_NAMES = {op: f"special.{op}" if op in ("erf", "erfc", *SPECIAL) else f"cupy.{ufunc.__name__}"
+               for op, ufunc in UFUNCS.items()}  # fmt: skip
+# {0}, {1}: arguments; {all}: every argument; attributes by the names in the operator's row.
+CALLS = {
+    "where": "cupy.where({all})", "cast": "{0}.astype('{dtype}')", "bitcast": "{0}.view('{dtype}')",
+    "real": "{0}.real", "imag": "{0}.imag", "complex": "complex_array({0}, {1})",
+    "transpose": "cupy.transpose({0}, {axes})", "reshape": "cupy.reshape({0}, {shape})",
+    "broadcast_to": "cupy.broadcast_to({0}, {shape})", "flip": "cupy.flip({0}, {axes})",
+    "take": "cupy.take({0}, {1}, {axis})", "take_along_axis": "cupy.take_along_axis({0}, {1}, {axis})",
+    "concat": "cupy.concatenate(({all},), {axis})", "pad": "pad({0}, {1}, {widths})",
+    "slice_scatter": "slice_scatter({all}, {slices})", "scatter": "scatter({0}, {1}, {2}, {axis}, '{mode}')",
+    "argmax": "cupy.argmax({0}, axis={axes[0]}, keepdims=True)",
+    "argmin": "cupy.argmin({0}, axis={axes[0]}, keepdims=True)",
+    "matmul": "cupy.matmul({0}, {1})", "conv": "conv({0}, {1}, {strides}, {padding}, {dilations}, {groups})",
+    "window_max": "window_max({0}, {window}, {strides}, {padding})",
+    "window_sum": "window_sum({0}, {window}, {strides}, {padding})",
+} | {
+    name: f"cupy.{name}({{0}}, axis={{axes}}, keepdims=True)" for name in ("sum", "prod", "max", "min", "any", "all")
+} | LIBRARY_CALLS  # fmt: skip
+_BOTH = ("conv", "window_max", "window_sum", "slice_scatter")  # their meanings are written in what CuPy has too
+_INTO = {"matmul": "cupy.matmul({0}, {1}, out={out})", "concat": "cupy.concatenate(({all},), {axis}, out={out})"}
+
+
+@dataclass(frozen=True)
+class CudaCalls:
+    """A Python function over device arrays: reads, then `constants`, then writes, as a CUDA function takes them."""
+
+    source: str
+    constants: tuple[np.ndarray, ...]
+
+    @property
+    def on_host(self) -> list[str]:
+        """The operators that run on the host."""
+        return re.findall(r"\bon_host\('(\w+)'", self.source)
+
+    def bind(self, cupy: ModuleType, special: ModuleType) -> Callable[..., None]:
+        """The function, calling `cupy` (a module of NumPy's functions) and `special` (of SciPy's special functions)."""
+        names: dict[str, Any] = {op: row(op).meaning for op in _BOTH}
+        names |= {"cupy": cupy, "special": special, "pad": _pad, **helpers(cupy)}
+        names |= {"complex_array": partial(_complex, cupy)}
+        exec(compile(self.source, "<eqfuse library calls>", "exec"), names)
+        function: Callable[..., None] = names["kernel"]
+        return function
+
+
+def emit_calls(kernel: Kernel, device: Device) -> CudaCalls:
+    """The library calls that compute `kernel.body`. UnsupportedOp when there is none for an operator."""
+    body = kernel.body
+    for n in body.nodes:
+        if n.dtype in FLOAT8:
+            raise UnsupportedOp(
+                f"the cuda target ({device.name}) has no {n.dtype.name} arrays: cast them to bfloat16 first"
+            )
+    places = {n: [f"w{j}" for j, o in enumerate(body.outputs) if o is n] for n in body.nodes}
+    names = {n: f"r{i}" for i, n in enumerate(body.inputs)}
+    constants: list[np.ndarray] = []
+    lines: list[str] = []
+    for n in body.nodes if any(o.type.size for o in body.outputs) else ():
+        if n.op == "const":
+            literal = n.attrs[0]
+            assert isinstance(literal, Literal)
+            names[n] = f"k{len(constants)}"
+            constants.append(literal.array)
+        elif n not in names:
+            out = places[n].pop(0) if places[n] else None
+            arguments = [names[a] for a in n.args]
+            names[n] = out or f"t{len(lines)}"
+            if out and n.op in _INTO:
+                lines.append(_filled(_INTO[n.op], n, arguments, out))
+            else:
+                lines.append(f"{out}[...] = " if out else f"{names[n]} = ")
+                lines[-1] += _call(n, arguments, device)
+        lines += [f"{place}[...] = {names[n]}" for place in places[n]]
+    return CudaCalls(_function(body, len(constants), lines), tuple(constants))
+
+
+def _function(body: Graph, constants: int, lines: Sequence[str]) -> str:
+    counts = (("r", len(body.inputs)), ("k", constants), ("w", len(body.outputs)))
+    parameters = ", ".join(f"{letter}{i}" for letter, count in counts for i in range(count))
+    return f"def kernel({parameters}):\n" + "".join(f"    {line}\n" for line in lines or ["pass"])
+
+
+def _call(n: Node, arguments: list[str], device: Device) -> str:
+    if n.op == "slice":
+        (ranges,) = n.attrs
+        index = ", ".join(f"{start}:{stop}:{step}" for start, stop, step in ranges)  # type: ignore[attr-defined]
+        return f"{arguments[0]}[{index}]" if index else arguments[0]
+    template = _template(n)
+    if template is None:
+        raise UnsupportedOp(
+            f"the cuda target ({device.name}) has no library call for {n.op}: add its row to eqfuse/emit/cuda/calls.py"
+        )
+    if row(n.op).role in (Role.LIBRARY, Role.REDUCTION) and template != ON_HOST:  # few of CuPy's know bfloat16
+        small = [a.dtype == BFLOAT16 for a in n.args]
+        arguments = [f"{a}.astype('float32')" if s else a for a, s in zip(arguments, small, strict=True)]
+        template += ".astype('bfloat16')" * (n.dtype == BFLOAT16 and any(small))
+    return _filled(template, n, arguments, "")
+
+
+def _template(n: Node) -> str | None:
+    """The call of `n`: on the host where CuPy has no such function of such arguments."""
+    if n.op in UFUNCS:
+        name = UFUNC_NAMES[n.op]
+        loop = f"{''.join(a.dtype.char for a in n.args)}->{n.dtype.char}"
+        return f"{name}({{all}})" if loop in LOOPS.get(name, ()) else ON_HOST
+    if uncounted(n):
+        return ON_HOST
+    if n.op == "scatter" and n.attrs[1] != "set":
+        x, _, values = n.args
+        atomic = x.dtype == values.dtype and x.dtype.name in ATOMIC.get(str(n.attrs[1]), ())
+        return CALLS["scatter"] if atomic else ON_HOST
+    return CALLS.get(n.op)
+
+
+def uncounted(n: Node) -> bool:
+    """Has `n` places that CuPy, which counts them in 32 bits, does not find?"""
+    return n.op in ("take", "scatter") and max(a.type.size for a in (n, *n.args)) >= 2**31
+
+
+def _filled(template: str, n: Node, arguments: list[str], out: str) -> str:
+    attrs = dict(zip(row(n.op).attrs, n.attrs, strict=True))
+    values = ", ".join(map(repr, n.attrs))
+    return template.format(*arguments, all=", ".join(arguments), out=out, op=n.op, values=values, **attrs)
+
+
+def _complex(cupy: ModuleType, real: Any, imag: Any) -> Any:
+    """The complex array with these parts, on the device."""
+    whole = cupy.broadcast_to(real, np.broadcast_shapes(real.shape, imag.shape)).astype(f"c{2 * real.dtype.itemsize}")
+    whole.imag = imag
+    return whole
+
+
+def _pad(x: Any, value: Any, widths: Sequence[tuple[int, int]]) -> Any:
+    """`x` with `value`, a scalar on the device, around it (CuPy's own `pad` takes scalars of the host alone)."""
+    padded = np.empty_like(x, shape=tuple(a + n + b for n, (a, b) in zip(x.shape, widths, strict=True)))
+    padded[...] = value
+    padded[tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, widths, strict=True))] = x
+    return padded

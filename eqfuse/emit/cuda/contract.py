@@ -1,0 +1,270 @@
+"""Tiled products with elementwise work before and after them. In: a contract body. Out: the statements of one CUDA
+function, its block and grid. Next stop: `cuda.emit_kernel`.
+
+A block computes one tile of the result (`kinds/product.Tile`). Tiles of both operands pass through registers into one
+of two buffers in shared memory while the other is multiplied (`cuda_multiply`); the prologue is computed on the way,
+the epilogue on the finished sums. `m`, `n`: row and column of the result; `k`: term of a sum; `i`: place in an array;
+with `_`, the first of several neighbours.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from eqfuse.cost.device import Device
+from eqfuse.emit.cuda import ops
+from eqfuse.emit.cuda.element import Elements, Index, Indices, Parameters
+from eqfuse.emit.cuda.multiply import Multiply, on_cores, on_tensor_cores
+from eqfuse.emit.cuda.operands import Known, Matrix, places_of
+from eqfuse.emit.cuda.row import Code
+from eqfuse.errors import UnsupportedOp
+from eqfuse.ir.graph import Graph, Node, TensorType
+from eqfuse.kinds import product as products
+from eqfuse.ops import Role, row
+
+HIGH = 8  # tiles below one another that run at a time, so that they find in level 2 what they share
+
+
+def emit(body: Graph, parameters: Parameters, device: Device) -> Code:
+    """The tiled product of `body`. UnsupportedOp when there is none, or more than one."""
+    return _Writer(body, parameters, device).write()
+
+
+class _Sums(Elements):
+    """Elements over m, n and k; the sum of the product itself is at hand."""
+
+    changes = re.compile(r"\b([mnkiv]|sum|t\d+)\b")
+
+    def __init__(self, parameters: Parameters, product: Node) -> None:
+        super().__init__(parameters, Indices())
+        self.product = product
+
+    def earlier(self, n: Node, index: Index) -> str | None:
+        return "sum" if n is self.product else None
+
+    def start(self, known: Known, width: int) -> None:
+        """Another part of the function, where nothing that varies is at hand; `width` neighbours are read at once."""
+        self.inner, self.inner_memo, self.vectors = [], {}, {}
+        self.short_here = {name for name in self.short_here if name.startswith("s")}
+        self.indices, self.vector_width = Indices(), width
+        for index, shape, flat in known:
+            self.indices.know(index, shape, flat)
+
+    def stored(self, n: Node, index: Index) -> str:
+        """`n[index]` as memory keeps it: what lies there already is not converted back and forth."""
+        source, at = n, index
+        while row(source.op).role is Role.VIEW:
+            source, at = source.args[0], self._source(source, at)
+        array = self.parameters.pointer(source)
+        if array is None:
+            return ops.store(n.dtype, self.value(n, index))
+        return self._element(array, self.indices.join(at, source.shape))
+
+
+class _Writer:
+    def __init__(self, body: Graph, parameters: Parameters, device: Device) -> None:
+        found = [n for n in body.nodes if row(n.op).role is Role.CONTRACTION]
+        if len(found) != 1:
+            raise UnsupportedOp(f"a cuda kernel of kind contract holds one product, not {len(found)}")
+        (node,) = found
+        types = [a.type for a in node.args]
+        self.body, self.parameters, self.node = body, parameters, node
+        self.product = products.product_of(node.op, node.attrs, types, node.type, device)
+        self.tile = products.tile_for(self.product, device)
+        self.tensor = products.on_tensor_cores(self.product.dtype, device)
+        self.threads = self.tile.threads(self.tensor)
+        self.elements = _Sums(parameters, node)
+        self.integer = parameters.integer
+        self.limits = {"m": self.product.rows, "n": self.product.columns, "k": self.product.depth}
+        self.extents = {"m": self.tile.rows, "n": self.tile.columns, "k": self.tile.depth}
+
+    def write(self) -> Code:
+        places = places_of(self.node, self.product)
+        left, right = (self._best(choices) for choices in (places.left(), places.right()))
+        multiply = self._multiply((left.fast == "k", right.fast == "k"))
+        operands = (("a", left, multiply.turned[0]), ("b", right, multiply.turned[1]))
+        loads = [line for name, matrix, _ in operands for line in self._load(name, matrix, multiply.stored)]
+        keeps = [line for name, matrix, turn in operands for line in self._keep(name, matrix, turn, multiply.stored)]
+        epilogue = self._epilogue(places.result(), multiply)
+        down, across = (max(1, -(-self.limits[x] // self.extents[x])) for x in "mn")
+        depth, deep = self.product.depth, self.tile.depth
+        lines = [
+            *self._where(down, across),
+            *multiply.declarations,
+            *(f"Vec<{multiply.stored}, {x.neighbours}> next_{name}[{self._turns(x)}];" for name, x, _ in operands),
+            *self.elements.outer,
+            f"for ({self.integer} step = -1, ahead = 0; step * {deep} < {depth}; step++, ahead += {deep}) {{",
+            "    const int now = step & 1;",
+            f"    if (ahead < {depth}) {{",
+            *(f"        {line}" for line in loads),
+            "    }",
+            "    if (step >= 0) {",
+            *(f"        {line}" for line in multiply.lines),
+            "    }",
+            f"    if (ahead < {depth}) {{",
+            *(f"        {line}" for line in keeps),
+            "    }",
+            "    __syncthreads();",
+            "}",
+            *epilogue,
+        ]
+        resident = 2 if all(x.neighbours > 1 for x in (left, right)) else 1  # single elements take more registers
+        return Code(lines, (self.product.batch * down * across, 1), (self.threads, 1), (), 0, 0, resident)
+
+    def _multiply(self, turned: tuple[bool, bool]) -> Multiply:
+        if self.tensor:
+            return on_tensor_cores(self.tile, self.node.dtype, turned)
+        return on_cores(self.tile, self.node.dtype)
+
+    def _where(self, down: int, across: int) -> list[str]:
+        """The entry of the batch, and the first row and column of this block's tile."""
+        lines = [f"const {self.integer} z = blockIdx.x / {down * across};"] if self.product.batch > 1 else []
+        wide = "" if self.integer == "int" else f"({self.integer})"
+        across_text = "within / high" if not wide else "(within / high)"
+        return [
+            *lines,
+            f"const int tile = blockIdx.x % {down * across}, band = tile / {HIGH * across} * {HIGH};",
+            f"const int high = min({down} - band, {HIGH}), within = tile % {HIGH * across};",
+            f"const {self.integer} row = {wide}(band + within % high) * {self.tile.rows};",
+            f"const {self.integer} column = {wide}{across_text} * {self.tile.columns};",
+        ]
+
+    def _best(self, choices: Sequence[Matrix]) -> Matrix:
+        """The way round in which most bytes of the operand's arrays are neighbours, of equals the first; `neighbours`
+        now counts what is read at once: 16 bytes of the widest array, as far as they divide a run."""
+        best = max(choices, key=lambda matrix: sum(a.nbytes for a in self._in_order(matrix)))
+        arrays = self._in_order(best)
+        kept = self.node.dtype if self.tensor else ops.computed_dtype(self.node.dtype)
+        widest = max(kept.itemsize, *(a.dtype.itemsize for a in arrays)) if arrays else 16
+        return replace(best, neighbours=math.gcd(16 // widest, best.neighbours))
+
+    def _in_order(self, matrix: Matrix) -> list[TensorType]:
+        """The arrays of which neighbours are read at once."""
+        probe = _Sums(Parameters(self.body), self.node)
+        probe.start(matrix.known, 2)
+        probe.stored(matrix.node, matrix.index)
+        return [self._array(name, probe.parameters) for name in probe.vectors]
+
+    def _array(self, name: str, parameters: Parameters) -> TensorType:
+        place = int(name[1:])
+        if name[0] == "r":
+            return self.body.inputs[place].type
+        array = parameters.constants[place].array
+        return TensorType(array.dtype, array.shape)
+
+    def _turns(self, matrix: Matrix) -> int:
+        return self.extents[matrix.slow] * self.extents[matrix.fast] // matrix.neighbours // self.threads
+
+    def _each(self, matrix: Matrix, body: list[str]) -> list[str]:
+        """`body` for each run of neighbours that this thread moves: `slow`, `fast` in the tile, number `u`."""
+        width = matrix.neighbours
+        across = self.extents[matrix.fast] // width
+        return [
+            "#pragma unroll",
+            f"for (int u = 0; u < {self._turns(matrix)}; u++) {{",
+            f"    const int g = threadIdx.x + u * {self.threads};",
+            f"    const int slow = g / {across}, fast = g % {across}{f' * {width}' if width > 1 else ''};",
+            *(f"    {line}" for line in body),
+            "}",
+        ]
+
+    def _load(self, name: str, matrix: Matrix, stored: str) -> list[str]:
+        """The operand's next tile into `next_…`; zeros outside of the matrix."""
+        width, e, into = matrix.neighbours, self.elements, f"next_{name}[u]"
+        e.start(matrix.known, width)
+        text = e.stored(matrix.node, matrix.index) if self.tensor else e.value(matrix.node, matrix.index)
+        start = {"m": "row", "n": "column", "k": "ahead"}
+        s, f = matrix.slow, matrix.fast
+        first = _first(f, width)
+        return self._each(matrix, [
+            f"{into} = {{}};",
+            f"const {self.integer} {s} = {start[s]} + slow, {first} = {start[f]} + fast;",
+            f"if ({s} < {self.limits[s]} && {first} < {self.limits[f]}) {{",
+            *(f"    {line}" for line in self._neighbours(matrix, width, [f"{into}.v[{_place(width)}] = {text};"])),
+            "}",
+        ])  # fmt: skip
+
+    def _neighbours(self, matrix: Matrix, width: int, last: list[str]) -> list[str]:
+        """The statements of this part for `width` elements, then `last` for each."""
+        e, fast = self.elements, matrix.fast
+        inner = [*e.inner, *last]
+        if matrix.valid:
+            inner = [f"if ({' && '.join(matrix.valid)}) {{", *(f"    {line}" for line in inner), "}"]
+        used = matrix.node is self.node or any(re.search(r"\bi\b", line) for line in inner) or bool(e.vectors)
+        flat = re.sub(rf"\b{fast}\b", _first(fast, width), matrix.flat)
+        place = [f"const {self.integer} {_first('i', width)} = {flat};"] if used else []
+        if width == 1:
+            return [*place, *inner]
+        reads = []
+        for array in e.vectors:
+            vector = f"Vec<{ops.stored(self._array(array, self.parameters).dtype)}, {width}>"
+            reads.append(f"const {vector} {array}v = *(const {vector}*)({array} + i_);")
+        return [
+            *place,
+            *reads,
+            "#pragma unroll",
+            f"for (int v = 0; v < {width}; v++) {{",
+            f"    const {self.integer} {fast} = {fast}_ + v{', i = i_ + v' if used else ''};",
+            *(f"    {line}" for line in inner),
+            "}",
+        ]
+
+    def _keep(self, name: str, matrix: Matrix, turned: bool, stored: str) -> list[str]:
+        """`next_…` into the buffer that is not being multiplied."""
+        width, buffer = matrix.neighbours, f"{name}[now ^ 1]"
+        along = turned == (matrix.fast == "k")
+        if width == 1:
+            place = "[slow][fast]" if along else "[fast][slow]"
+            return self._each(matrix, [f"{buffer}{place} = next_{name}[u].v[0];"])
+        if along:
+            return self._each(matrix, [f"*(Vec<{stored}, {width}>*)&{buffer}[slow][fast] = next_{name}[u];"])
+        return self._each(matrix, [
+            "#pragma unroll",
+            f"for (int v = 0; v < {width}; v++) {buffer}[fast + v][slow] = next_{name}[u].v[v];",
+        ])  # fmt: skip
+
+    def _epilogue(self, result: Matrix, multiply: Multiply) -> list[str]:
+        """What follows the product, on the sums of this thread, and the stores."""
+        e, outputs, group = self.elements, self.body.outputs, multiply.group
+        widest = max(n.dtype.itemsize for n in (*self.body.inputs, *outputs))
+        width = group if result.neighbours % group == 0 and widest * group <= 16 else 1
+        e.start(result.known, width)
+        stores = [ops.store(o.dtype, e.value(o, result.index)) for o in outputs]
+        e.inner.insert(0, f"const {ops.computed(self.node.dtype)} sum = {e.rounded(self.node, multiply.sums)};")
+        types = [f"Vec<{ops.stored(o.dtype)}, {width}>" for o in outputs]
+        if width == 1:
+            inside = self._neighbours(result, 1, [f"w{j}[i] = {text};" for j, text in enumerate(stores)])
+        else:
+            inside = [
+                *(f"{t} w{j}v;" for j, t in enumerate(types)),
+                *self._neighbours(result, width, [f"w{j}v.v[v] = {text};" for j, text in enumerate(stores)]),
+                *(f"*({t}*)(w{j} + i_) = w{j}v;" for j, t in enumerate(types)),
+            ]
+        first = _first("n", width)
+        inside = [f"if (m < {self.limits['m']} && {first} < {self.limits['n']}) {{", *(f"    {x}" for x in inside), "}"]
+        inside.insert(0, f"const {self.integer} {first} = column + {multiply.n}{'' if width > 1 else ' + v'};")
+        if width == 1:
+            inside = ["#pragma unroll", f"for (int v = 0; v < {group}; v++) {{", *(f"    {x}" for x in inside), "}"]
+        return [
+            "#pragma unroll",
+            f"for (int a = 0; a < {multiply.counts[0]}; a++) {{",
+            f"    const {self.integer} m = row + {multiply.m};",
+            "    #pragma unroll",
+            f"    for (int b = 0; b < {multiply.counts[1]}; b++) {{",
+            *(f"        {line}" for line in inside),
+            "    }",
+            "}",
+        ]
+
+
+def _first(name: str, width: int) -> str:
+    """The name of the first of `width` neighbours."""
+    return name if width == 1 else f"{name}_"
+
+
+def _place(width: int) -> str:
+    """Which of `width` neighbours a statement is about."""
+    return "0" if width == 1 else "v"

@@ -1,0 +1,277 @@
+"""One element of a kernel's body as C statements. In: a body and the index at which a value is wanted. Out: lines of C.
+Views are index maps: the index is rewritten on the way to the arrays, no data moves. Next stop: `cuda`, `cuda_row`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from eqfuse.emit.cuda import ops
+from eqfuse.errors import UnsupportedOp
+from eqfuse.ir.graph import Graph, Literal, Node, Shape
+from eqfuse.ops import Role, row
+
+Index = tuple[str, ...]
+Steps = Generator["Steps", Any, Any]  # yields the steps that it needs the result of
+
+BEYOND = 1 << 27  # how far past the last element an index may run: a turn of the whole grid, a tile, a row's threads
+LONG = 60  # characters of index arithmetic that are not written twice
+
+
+@dataclass
+class Parameters:
+    """The kernel's parameters: reads, constants (never in the text: they are data), then what is written. `rounds`:
+    16-bit floats are rounded after every operator, as NumPy rounds them."""
+
+    body: Graph
+    rounds: bool = True
+    constants: list[Literal] = field(default_factory=list)
+
+    @cached_property
+    def integer(self) -> str:
+        """The C type of every index: one that no value of the body, stored or not, is too large for."""
+        farthest = max((n.type.size + _padding(n) for n in self.body.nodes), default=0)
+        return "int" if farthest + BEYOND < 2**31 else "long long"
+
+    def pointer(self, n: Node) -> str | None:
+        """The array that holds `n`, if one does."""
+        if n.op == "input":
+            return f"r{self.body.inputs.index(n)}"
+        return f"k{self._number(n)}" if n.op == "const" and n.type.size != 1 else None
+
+    def scalar(self, n: Node) -> str | None:
+        return f"k{self._number(n)}" if n.op == "const" and n.type.size == 1 else None
+
+    def _number(self, n: Node) -> int:
+        literal = n.attrs[0]
+        assert isinstance(literal, Literal)
+        if literal not in self.constants:
+            self.constants.append(literal)
+        return self.constants.index(literal)
+
+    def declarations(self) -> list[str]:
+        texts = [f"const {ops.stored(n.dtype)}* __restrict__ r{i}" for i, n in enumerate(self.body.inputs)]
+        for i, literal in enumerate(self.constants):
+            dtype = literal.array.dtype
+            array = f"const {ops.stored(dtype)}* __restrict__ k{i}"
+            texts.append(f"{ops.computed(dtype)} k{i}" if literal.array.size == 1 else array)
+        return texts + [f"{ops.stored(n.dtype)}* __restrict__ w{i}" for i, n in enumerate(self.body.outputs)]
+
+    def constant_argument(self, literal: Literal) -> np.generic | np.ndarray:
+        """A constant as the launch passes it."""
+        array = literal.array
+        if array.size != 1:
+            return array
+        return (array.astype(np.float32) if ops.computed(array.dtype) == "float" else array).reshape(())[()]
+
+
+def _padding(n: Node) -> int:
+    """How far beyond what it reads the indices of `n` run."""
+    return sum(map(sum, n.attrs[1])) if n.op == "conv" else 0  # type: ignore[call-overload]
+
+
+@dataclass
+class Indices:
+    """Index arithmetic with literal extents. Remembers which tuple came from which flat offset, so that a contiguous
+    read is `r0[i]` again."""
+
+    flats: dict[tuple[tuple[str, int], ...], str] = field(default_factory=dict)
+
+    def split(self, flat: str, shape: Shape) -> Index:
+        index: list[str] = []
+        step = math.prod(shape)
+        leading = True
+        for n in shape:
+            step //= max(n, 1)
+            if n == 1:
+                index.append("0")
+                continue
+            text = flat if step == 1 else f"({flat} / {step})"
+            index.append(text if leading else f"({text} % {n})")
+            leading = False
+        self.know(tuple(index), shape, flat)
+        return tuple(index)
+
+    def know(self, index: Index, shape: Shape, flat: str) -> None:
+        significant = _significant(index, shape)
+        if significant:  # the place in an array of one element is 0, which varies with nothing
+            self.flats[significant] = flat
+
+    def join(self, index: Index, shape: Shape) -> str:
+        key = _significant(index, shape)
+        if key in self.flats:
+            return self.flats[key]
+        terms, step = [], 1
+        for text, n in zip(reversed(index), reversed(shape), strict=True):
+            if n != 1 and text != "0":
+                terms.append(text if step == 1 else f"{text} * {step}")
+            step *= n
+        if len(terms) == 1 and terms[0] in index:
+            return terms[0]
+        return f"({' + '.join(reversed(terms))})" if terms else "0"
+
+
+def _significant(index: Index, shape: Shape) -> tuple[tuple[str, int], ...]:
+    return tuple((text, n) for text, n in zip(index, shape, strict=True) if n != 1)
+
+
+class Elements:
+    """Writes the statements that compute single elements: those that stay the same along a row into `outer`, the
+    others into `inner`. Both are lists the caller replaces from pass to pass."""
+
+    changes = re.compile(r"\b(i|v|col|t\d+)\b")  # what differs from one element to the next; s… and row stay
+
+    def __init__(self, parameters: Parameters, indices: Indices) -> None:
+        self.parameters = parameters
+        self.indices = indices
+        self.outer: list[str] = []
+        self.inner: list[str] = []
+        self.inner_memo: dict[tuple[Node, Index], str] = {}
+        self.outer_memo: dict[tuple[Node, Index], str] = {}
+        self.vectors: dict[str, None] = {}  # arrays read 16 bytes at a time: those read at `i` itself
+        self.vector_width = 1
+        self.count = 0
+        self.shortened: dict[str, str] = {}  # long index arithmetic: the variable that holds it
+        self.short_here: set[str] = set()  # of those variables, the ones at hand
+
+    def value(self, n: Node, index: Index) -> str:
+        """The name of the variable that holds `n[index]`, computed now unless it already was."""
+        return finished(self._value(n, index))
+
+    def _value(self, n: Node, index: Index) -> Steps:
+        key = (n, index)
+        found = self.outer_memo.get(key) or self.inner_memo.get(key) or self.earlier(n, index)
+        if found is None:
+            found = yield self._compute(n, index)
+        return found
+
+    def earlier(self, n: Node, index: Index) -> str | None:
+        """A value that an earlier pass left behind."""
+        return None
+
+    def name(self, n: Node, index: Index, text: str) -> str:
+        """A new variable for `n[index]`, in the outermost place where `text` is known."""
+        varies = self.changes.search(text) is not None
+        name = f"{'t' if varies else 's'}{self.count}"
+        self.count += 1
+        (self.inner if varies else self.outer).append(f"{ops.computed(n.dtype)} {name} = {text};")
+        (self.inner_memo if varies else self.outer_memo)[n, index] = name
+        return name
+
+    def _compute(self, n: Node, index: Index) -> Steps:
+        scalar = self.parameters.scalar(n)
+        if scalar is not None:
+            return scalar
+        array = self.parameters.pointer(n)
+        if array is not None:
+            element = self._element(array, self.indices.join(index, n.shape))
+            return self.name(n, index, ops.load(n.dtype, element))
+        role = row(n.op).role
+        if role is Role.ELEMENTWISE:
+            values = []
+            for a in n.args:
+                values.append((yield self._value(a, self._aligned(index, a.shape))))
+            return self.name(n, index, self._applied(n, values))
+        if role is Role.VIEW:
+            return (yield self._value(n.args[0], self._source(n, index)))
+        if role is Role.GATHER:
+            return (yield self._value(n.args[0], (yield self._gathered(n, index))))
+        raise UnsupportedOp(f"the cuda target cannot compute {n.op} inside a kernel; run it as a library call")
+
+    def _applied(self, n: Node, values: list[str]) -> str:
+        dtypes = [a.dtype for a in n.args]
+        if n.op == "cast":
+            return ops.cast(dtypes[0], n.dtype, values[0])
+        return self.rounded(n, ops.expression(n.op, dtypes, values))
+
+    def rounded(self, n: Node, text: str) -> str:
+        """`text`, a value of `n`, as exact as the program has it."""
+        return ops.rounded(n.dtype, text) if self.parameters.rounds and n.op not in ops.EXACT else text
+
+    def _element(self, array: str, flat: str) -> str:
+        if self.vector_width > 1 and flat == "i":
+            self.vectors[array] = None
+            return f"{array}v.v[v]"
+        return f"{array}[{flat}]"
+
+    def _aligned(self, index: Index, shape: Shape) -> Index:
+        """The index into an argument of `shape` that broadcasts."""
+        tail = index[len(index) - len(shape) :]
+        return tuple("0" if n == 1 else text for text, n in zip(tail, shape, strict=True))
+
+    def _source(self, n: Node, index: Index) -> Index:
+        """Where in its argument the view or gather `n` finds its element `index`."""
+        source = n.args[0]
+        if n.op == "transpose":
+            (axes,) = n.attrs
+            back = dict(zip(axes, index, strict=True))  # type: ignore[call-overload]
+            return tuple(back[a] for a in range(len(index)))
+        if n.op == "reshape":
+            return self.indices.split(self._short(self.indices.join(index, n.shape)), source.shape)
+        if n.op == "broadcast_to":
+            return self._aligned(index, source.shape)
+        if n.op == "slice":
+            (ranges,) = n.attrs
+            return tuple(
+                "0" if m == 1 else text if (start, step) == (0, 1) else f"({text} * {step} + {start})"
+                for text, (start, _, step), m in zip(index, ranges, source.shape, strict=True)  # type: ignore[call-overload]
+            )
+        if n.op == "flip":
+            (axes,) = n.attrs
+            rank = len(index)
+            return tuple(
+                f"({m - 1} - {text})" if a - rank in axes else text  # type: ignore[operator]
+                for a, (text, m) in enumerate(zip(index, source.shape, strict=True))
+            )
+        if n.op == "sliding_window":
+            rank = source.type.rank
+            found = list(index[:rank])
+            for (axis, _), text in zip(n.attrs[0], index[rank:], strict=True):  # type: ignore[call-overload]
+                found[axis] = f"({found[axis]} + {text})"
+            return tuple(found)
+        raise UnsupportedOp(f"the cuda target cannot take the view {n.op} inside a kernel; run it as a library call")
+
+    def _gathered(self, n: Node, index: Index) -> Steps:
+        """Where in its argument `take` or `take_along_axis` finds its element `index`."""
+        source, indices, axis = *n.args, n.attrs[0]
+        assert isinstance(axis, int)
+        at = source.type.rank + axis
+        whole = n.op == "take_along_axis"
+        end = at + (1 if whole else indices.type.rank)
+        place = yield self._value(indices, index if whole else index[at:end])
+        integer = self.parameters.integer
+        return (*index[:at], f"eqf_place<{integer}>({place}, {source.shape[at]})", *index[end:])
+
+    def _short(self, text: str) -> str:
+        """`text`, index arithmetic, or a variable that holds it: what is split into axes is written once for each."""
+        if len(text) <= LONG:
+            return text
+        varies = self.changes.search(text) is not None
+        name = self.shortened.setdefault(text, f"{'t' if varies else 's'}{self.count}")
+        self.count += 1
+        if name not in self.short_here:
+            self.short_here.add(name)
+            (self.inner if varies else self.outer).append(f"const {self.parameters.integer} {name} = {text};")
+        return name
+
+
+def finished(steps: Steps) -> Any:
+    """The result of `steps`, with those they ask for on a stack of our own: bodies may be deeper than Python's."""
+    stack, result = [steps], None
+    while stack:
+        try:
+            asked = stack[-1].send(result)
+        except StopIteration as done:
+            stack.pop()
+            result = done.value
+        else:
+            stack.append(asked)
+            result = None
+    return result

@@ -1,0 +1,138 @@
+"""Where a tiled product finds its operands and puts its result. In: a matmul or conv. Out: `Matrix`, index maps in the
+names `z` (entry of the batch, group of filters), `m`, `n` and `k`. Next stop: `cuda_contract`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from eqfuse.emit.cuda.element import Index, Indices
+from eqfuse.ir.graph import Node, Shape
+from eqfuse.kinds.product import Product
+
+Known = tuple[tuple[Index, Shape, str], ...]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A value as a matrix. `index`: its element in row `slow`, column `fast` of the matrix. `known`: the names of flat
+    offsets that Indices should know, `i` among them, which is `flat`. Runs of `neighbours` elements along `fast` lie
+    side by side from a multiple of that many on. `valid`: what must hold where the value may be read, beyond the
+    limits of m, n and k; elsewhere it is 0."""
+
+    node: Node
+    index: Index
+    known: Known
+    flat: str
+    slow: str
+    fast: str
+    neighbours: int
+    valid: tuple[str, ...] = ()
+
+
+class _Matmul:
+    """[batch, m, k] @ [batch, k, n]; one tall matrix on the left where nothing on the right varies over the batch."""
+
+    def __init__(self, node: Node, product: Product) -> None:
+        self.node, self.product = node, product
+        batch, indices = node.shape[:-2], Indices()
+        if product.rows == node.shape[-2]:
+            self.at = (*indices.split("z", batch), "m")
+            self.known: Known = ((self.at[:-1], batch, "z"),)
+        else:
+            self.at = indices.split("m", node.shape[:-1])
+            self.known = ((self.at, node.shape[:-1], "m"),)
+
+    def left(self) -> list[Matrix]:
+        node = self.node.args[0]
+        index = (*_aligned(self.at, node.shape[:-1]), "k")
+        if self.product.rows != self.node.shape[-2]:
+            return [Matrix(node, index, (*self.known, (index, node.shape, "i")), f"m * {self.product.depth} + k",
+                           "m", "k", self.product.depth)]  # fmt: skip
+        return self._ways(node, index, "m", "k")
+
+    def right(self) -> list[Matrix]:
+        node = self.node.args[1]
+        index = (*_aligned(self.at[:-1], node.shape[:-2]), "k", "n")
+        return self._ways(node, index, "k", "n")
+
+    def result(self) -> Matrix:
+        index, columns = (*self.at, "n"), self.product.columns
+        row = f"(z * {self.product.rows} + m)" if self.product.batch > 1 else "m"
+        known = (*self.known, (index, self.node.shape, "i"))
+        return Matrix(self.node, index, known, f"{row} * {columns} + n", "m", "n", columns)
+
+    def _ways(self, node: Node, index: Index, slow: str, fast: str) -> list[Matrix]:
+        """The operand in the order of its own axes, and with the last two exchanged."""
+        entry = _joined(index[:-2], node.shape[:-2])
+        found = []
+        for s, f in ((slow, fast), (fast, slow)):
+            order = (-2, -1) if f == fast else (-1, -2)
+            shape = (*node.shape[:-2], *(node.shape[a] for a in order))
+            at = (*index[:-2], *(index[a] for a in order))
+            row = s if entry == "0" else f"({entry} * {shape[-2]} + {s})"
+            known = (*self.known, (at, shape, "i"))
+            found.append(Matrix(node, index, known, f"{row} * {shape[-1]} + {f}", s, f, shape[-1]))
+        return found
+
+
+class _Conv:
+    """Filters [m, k] times windows [k, n]: m is a filter of group z, k a channel of the group and a place in the
+    window, n an image and a place in the result. Padding is not read: it is 0."""
+
+    def __init__(self, node: Node, product: Product) -> None:
+        self.node, self.product = node, product
+        self.strides, self.padding, self.dilations, _ = node.attrs
+        _, filters = node.args
+        self.filter = f"(z * {product.rows} + m)" if product.batch > 1 else "m"
+        self.term = Indices().split("k", filters.shape[1:])
+        self.place = Indices().split("n", (node.shape[0], *node.shape[2:]))
+
+    def left(self) -> list[Matrix]:
+        filters = self.node.args[1]
+        index = (self.filter, *self.term)
+        return [Matrix(filters, index, ((index, filters.shape, "i"),), f"{self.filter} * {self.product.depth} + k",
+                       "m", "k", self.product.depth)]  # fmt: skip
+
+    def right(self) -> list[Matrix]:
+        images, filters = self.node.args
+        channels = filters.shape[1]
+        channel = self.term[0] if self.product.batch == 1 else f"(z * {channels} + {self.term[0]})"
+        at, valid = [], []
+        axes = zip(self.place[1:], self.term[1:], images.shape[2:], self.strides, self.padding, self.dilations,
+                   strict=True)  # type: ignore[call-overload]  # fmt: skip
+        for place, term, extent, stride, (before, after), dilation in axes:
+            parts = [place if stride == 1 else f"{place} * {stride}", term if dilation == 1 else f"{term} * {dilation}"]
+            text = " + ".join(p for p in parts if not p.startswith("0"))
+            text = f"({text or 0} - {before})" if before else f"({text or 0})" if " " in text else text or "0"
+            at.append(text)
+            valid += [f"{text} >= 0"] * (before > 0) + [f"{text} < {extent}"] * (before + after > 0)
+        index = (self.place[0], channel, *at)
+        inside = math.prod(images.shape[2:])
+        if inside == 1 or at != list(self.place[1:]):
+            return [Matrix(images, index, (), "0", "k", "n", 1, tuple(valid))]
+        known = ((index, images.shape, "i"),)  # one element a window: an image's places are neighbours
+        flat = f"(n / {inside} * {images.shape[1]} + {channel}) * {inside} + n % {inside}"
+        return [Matrix(images, index, known, flat, "k", "n", inside, tuple(valid))]
+
+    def result(self) -> Matrix:
+        inside = math.prod(self.node.shape[2:])
+        index = (self.place[0], self.filter, *self.place[1:])
+        flat = f"(n / {inside} * {self.node.shape[1]} + {self.filter}) * {inside} + n % {inside}"
+        return Matrix(self.node, index, ((index, self.node.shape, "i"),), flat, "m", "n", inside)
+
+
+def places_of(node: Node, product: Product) -> _Matmul | _Conv:
+    """The operands and the result of `node`."""
+    return (_Matmul if node.op == "matmul" else _Conv)(node, product)
+
+
+def _aligned(index: Index, shape: Shape) -> Index:
+    """The index into an operand of `shape` that broadcasts."""
+    tail = index[len(index) - len(shape) :]
+    return tuple("0" if n == 1 else text for text, n in zip(tail, shape, strict=True))
+
+
+def _joined(index: Index, shape: Shape) -> str:
+    return Indices().join(index, shape)

@@ -1,0 +1,1 @@
+"""The NumPy target: kernels as Python functions on tiles of arrays."""

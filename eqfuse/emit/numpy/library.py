@@ -1,0 +1,213 @@
+"""One operator, one NumPy call, nothing fused with it; and views on their own, copied.
+
+In: a body of kind library or view. Out: `Source`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from eqfuse.cost.device import Device
+from eqfuse.emit.numpy.ops import computes
+from eqfuse.emit.numpy.source import Source, named, straight_kernel
+from eqfuse.emit.numpy.temporaries import copied, temporaries, unreshaped
+from eqfuse.emit.numpy.turn import ROOM, run_axis
+from eqfuse.errors import UnsupportedOp
+from eqfuse.ir.graph import Graph, Node, const, substitute
+from eqfuse.ir.views import leaf_chain
+from eqfuse.ops import Role, row
+from eqfuse.ops.fft import TRANSFORMS
+from eqfuse.ops.updates import Ranges, uncovered
+from eqfuse.plan.plan import Kernel
+
+
+def _fill_sorted(out: np.ndarray, x: np.ndarray, axis: int, stable: bool) -> None:
+    np.copyto(out, x)
+    out.sort(axis, "stable" if stable else None)
+
+
+def _fill_parted(out: np.ndarray, x: np.ndarray, axis: int, kth: tuple[int, ...]) -> None:
+    np.copyto(out, x)
+    out.partition(kth, axis)
+
+
+# Calls that write into the result where it is. {0}, {1}: arguments; attributes by the names in the operator's row.
+_INTO: dict[str, tuple[str, dict[str, Any]]] = {
+    "cumsum": ("cumsum({0}, {axis}, o0.dtype, o0)", {"cumsum": np.cumsum}),
+    "cumprod": ("cumprod({0}, {axis}, o0.dtype, o0)", {"cumprod": np.cumprod}),
+    "accumulate": ("np.{ufunc}.accumulate({0}, {axis}, None, o0)", {"np": np}),
+    "reduceat": ("np.{ufunc}.reduceat({0}, {1}, {axis}, None, o0)", {"np": np}),
+    "fold": ("np.{ufunc}.reduce({0}, {axes}, None, o0, True)", {"np": np}),
+    "sort": ("sort(o0, {0}, {axis}, {stable})", {"sort": _fill_sorted}),
+    "partition": ("partition(o0, {0}, {axis}, {kth})", {"partition": _fill_parted}),
+    **{name: (f"{name}({{0}}, {{n}}, {{axis}}, {{norm!r}}, o0)", {name: f}) for name, f in TRANSFORMS.items()},
+}  # fmt: skip
+
+_MOST_RUNS = 16  # of known places, copied one by one; beyond, as indices
+_OWN_ARRAY = ("convolve", "correlate")  # NumPy returns a new array without gaps
+
+
+def library_kernel(body: Graph) -> Source:
+    """The kernel of a body with one operator on leaves behind views; or with none, which copies."""
+    nodes = [n for n in body.nodes if computes(n)]
+    if len(nodes) > 1:
+        raise UnsupportedOp(f"a library kernel holds one operator, this one {', '.join(n.op for n in nodes)}")
+    if not nodes or row(nodes[0].op).role in (Role.ELEMENTWISE, Role.REDUCTION) or nodes[0].op == "matmul":
+        return straight_kernel(body)
+    (n,) = nodes
+    source = Source(body)
+    source.inline = True
+    args = [named(source, a) for a in n.args]
+    if n.op in _UPDATES:
+        _UPDATES[n.op](source, n, args)
+    elif n.op == "take" and n.args[1].op == "const":
+        _take_slices(source, n, args)
+    elif n.op in _OWN_ARRAY and len(body.outputs) == 1:
+        source.names[n.op] = row(n.op).meaning
+        source.returned = f"{n.op}({', '.join([*args, *map(repr, n.attrs)])})"
+    else:
+        source.line(_call(source, n, args))
+    for place in source.writes[1:]:
+        source.line(f"copyto({place}, o0)")
+    return source
+
+
+def turning_kernel(body: Graph, device: Device) -> Source:
+    """The kernel of a body without operators that copies arrays across the axes they lie along, on all threads."""
+    source = Source(body)
+    for o, place in zip(body.outputs, source.writes, strict=True):
+        base = unreshaped(o)
+        at = place if base is o else f"{place}.reshape({base.shape})"
+        if run_axis(base) is None:
+            source.passes(copied(base))
+            source.line(f"copyto({at}, {source.view(base)})")
+            continue
+        source.line(f"x = {source.view(base)}")
+        source.line(f"y = {at}")
+        source.line("def tiles(turns):")
+        source.line(f"memory = scratch({ROOM})", 2)
+        source.line("for turn in turns:", 2)
+        source.line("turned(y, x, memory, turn)", 3)
+        source.share("pieces(x)", device.threads, False, ROOM)
+    return source
+
+
+def with_known_places(k: Kernel, known: Mapping[int, np.ndarray]) -> Kernel:
+    """`k`; where it takes from places that are known, with these as a constant: they may be a few slices."""
+    n = k.body.outputs[0]
+    if k.kind != "library" or n.op != "take" or n.args[1] not in k.body.inputs:
+        return k
+    at = k.body.inputs.index(n.args[1])
+    places = known.get(k.reads[at])
+    if places is None or not _runs(places, n.args[0].type.extent(n.attrs[0])):  # type: ignore[arg-type]
+        return k
+    outputs = substitute(k.body.outputs, {n.args[1]: const(places)})
+    inputs = tuple(i for i in k.body.inputs if i is not n.args[1])
+    return replace(k, body=Graph(inputs, outputs), reads=tuple(v for i, v in enumerate(k.reads) if i != at))
+
+
+def _runs(places: np.ndarray, extent: int) -> list[tuple[int, int, str]]:
+    """`places` along an axis of `extent` as a few slices: start and stop in the result, and the slice that lies there.
+
+    None when they are many, or no row of valid places.
+    """
+    if places.ndim != 1 or not places.size or places.min() < -extent or places.max() >= extent:
+        return []
+    steps = np.diff(places % extent)
+    if np.count_nonzero(steps[1:] != steps[:-1]) > 2 * _MOST_RUNS:
+        return []
+    runs, start = [], 0
+    while start < places.size:
+        step = int(steps[start]) if start < steps.size else 1
+        other = np.flatnonzero(steps[start:] != step)
+        stop = start + 1 + (int(other[0]) if other.size else steps.size - start)
+        first, last = int(places[start] % extent), int(places[stop - 1] % extent)
+        end = last + 1 if step >= 0 else last - 1 if last else ""
+        runs.append((start, stop, f"{first}:{end}" + (f":{step}" if step not in (0, 1) else "")))
+        start = stop
+    return runs if len(runs) <= _MOST_RUNS else []
+
+
+def _take_slices(source: Source, n: Node, args: list[str]) -> None:
+    """Copy slice by slice where the places are a few slices: `take` goes element by element."""
+    array, places = n.args
+    axis = n.attrs[0]
+    runs = _runs(places.attrs[0].array, array.type.extent(axis))  # type: ignore[attr-defined, arg-type]
+    before = ":, " * (len(array.shape) + axis)  # type: ignore[operator]
+    for start, stop, at in runs:
+        source.line(f"o0[{before}{start}:{stop}] = {args[0]}[{before}{at}]")
+    if not runs:
+        source.line(_call(source, n, args))
+
+
+def _call(source: Source, n: Node, args: list[str]) -> str:
+    source.passes(temporaries(n))
+    if n.op == "concat":
+        source.names["concatenate"] = np.concatenate
+        return f"concatenate(({', '.join(args)},), {n.attrs[0]}, o0)"
+    if n.op == "take":
+        source.names["take"] = np.take  # with out=, NumPy copies first unless told how to treat what is out of range
+        return f"take({args[0]}, {args[1]}, {n.attrs[0]}, o0)"
+    if n.op in _INTO:
+        template, names = _INTO[n.op]
+        source.names |= names
+        attrs = dict(zip(row(n.op).attrs, n.attrs, strict=True))
+        return template.format(*args, **attrs)
+    source.names |= {n.op: row(n.op).meaning, "dtype": np.dtype}
+    return f"copyto(o0, {n.op}({', '.join([*args, *map(repr, n.attrs)])}))"
+
+
+def slice_scatter(source: Source, n: Node, args: list[str]) -> None:
+    """Copy what no write covers, then write the values in turn."""
+    base, *values = args
+    (slices,) = n.attrs
+    kept = uncovered(n.shape, slices)  # type: ignore[arg-type]
+    for ranges in kept:
+        at = _index(ranges) if n.shape else ""
+        source.line(f"copyto(o0{at}, {base}{at})")
+    source.keeping = len(kept)
+    for value, ranges in zip(values, slices, strict=True):  # type: ignore[call-overload]
+        source.line(f"o0{_index(ranges)} = {value}")
+
+
+MOST_COLUMNS = 64  # ufunc.at is a tenth as slow on one axis: 20,000 rows of 3 take 0.63 ms, three columns of them 0.06
+
+
+def scatter(source: Source, n: Node, args: list[str]) -> None:
+    """Copy the array, then write the values to where the indices say."""
+    base, indices, values = args
+    axis, mode = n.attrs
+    where = ", ".join([*[":"] * (len(n.shape) + axis), indices])  # type: ignore[operator]
+    source.line(f"copyto(o0, {base})")
+    source.keeping = 1
+    if mode == "set":
+        source.line(f"o0[{where}] = {values}")
+    elif len(n.shape) == 2 and axis == -2 and n.shape[1] <= MOST_COLUMNS:
+        source.line(f"for q in range({n.shape[1]}):")
+        source.line(f"{mode}.at(o0[:, q], ({indices},), {values}[..., q])", 2)
+    else:
+        whole = ", ".join([*["every"] * (len(n.shape) + axis), indices])  # type: ignore[operator]
+        source.line(f"{mode}.at(o0, ({whole},), {values})")
+
+
+def _index(ranges: Ranges) -> str:
+    return f"[{', '.join(f'{start}:{stop}:{step}' if step > 1 else f'{start}:{stop}' for start, stop, step in ranges)}]"
+
+
+_UPDATES: dict[str, Callable[[Source, Node, list[str]], None]] = {"slice_scatter": slice_scatter, "scatter": scatter}
+
+
+def view_function(body: Graph) -> Callable[[np.ndarray], np.ndarray]:
+    """The function that takes the view in `body` of an array."""
+    chain = leaf_chain(body.outputs[0])[1]
+
+    def view(array: np.ndarray) -> np.ndarray:
+        for n in chain:
+            array = row(n.op).meaning(array, *n.attrs)
+        return array
+
+    return view

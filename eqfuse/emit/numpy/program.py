@@ -1,0 +1,260 @@
+"""One Python function for a whole program: inline kernels stand in it line by line, the others are called.
+
+In: a `Plan`, its emitted kernels, and where its values lie. Out: `Routine`, readable source and a function.
+Names: v: values of the plan, t: results on the way, a: views, k: constants. Arrays that stay from one call to the next
+are global to the function, views of them too; it makes the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from eqfuse.emit.numpy.kernels import NumpyKernel
+from eqfuse.emit.numpy.ops import NAMES, view_text
+from eqfuse.emit.numpy.source import Source
+from eqfuse.ir.graph import Node
+from eqfuse.ir.views import free_view, leaf_chain
+from eqfuse.ops import row
+from eqfuse.plan.buffers import Layout
+from eqfuse.plan.memory import results
+from eqfuse.plan.plan import Kernel, Plan
+
+Call = Callable[[Sequence[np.ndarray]], tuple[np.ndarray, ...]]
+View = tuple[str, tuple[Node, ...]]  # of what is named, through these views
+
+_OURS = re.compile(r"\b[roakt]\d+\b")
+_WORDS = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The lines of one kernel."""
+
+    head: str
+    lines: list[str]
+    is_view: bool
+
+
+class Routine:
+    """The function of a program, once it is bound to memory: it takes the arguments and gives the results."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        kernels: Sequence[Kernel],
+        emitted: Sequence[NumpyKernel | None],
+        layout: Layout,
+        known: dict[int, np.ndarray],
+    ) -> None:
+        writer = _Writer(plan, kernels, emitted, layout, known)
+        self._parts, self._names, self._stays = writer.parts, writer.globals, writer.stays
+        self._begin = ["def program(given):", f"    {_tuple([f'v{v}' for v in plan.inputs])} = given"]
+        self._end = f"    return {_tuple([f'copied({v})' if copied else v for v, copied in writer.outputs()])}"
+        self._functions = writer.functions()
+        self._code = self._compiled(self._lines())
+
+    @property
+    def source(self) -> str:
+        once = [f"# once: {name} = {_text(*view)}" for name, view in self._stays.items() if isinstance(view, tuple)]
+        lines = [*once, *self._begin, *self._lines(heads=True), self._end]
+        return "\n".join([*self._functions, *lines]) + "\n"
+
+    def bound(self, values: Mapping[int, np.ndarray], mark: Callable[[], None] | None = None) -> Call:
+        """The function on the memory of `values`: those of the plan that stay, and the rooms, by number.
+
+        It calls `mark` at first and after every kernel that is no view.
+        """
+        found: dict[str, Any] = {}
+        for name, source in self._stays.items():
+            if isinstance(source, int):
+                found[name] = values[source]
+            elif isinstance(source, tuple):
+                found[name] = _taken(found[source[0]], source[1])
+            else:
+                found[name] = source
+        # what stays is global: thousands of local names would take, and give back, new pages at every call
+        names = {"__builtins__": {}, **self._names, **found, "mark": mark}
+        code = self._code if mark is None else self._compiled(["    mark()", *self._lines(marks=True)])
+        return FunctionType(code.replace(), names)  # code of its own: it remembers where its globals lie
+
+    def _lines(self, heads: bool = False, marks: bool = False) -> list[str]:
+        made = []
+        for part in self._parts:
+            made += [f"    {part.head}"] * heads + part.lines + ["    mark()"] * (marks and not part.is_view)
+        return made
+
+    def _compiled(self, lines: list[str]) -> CodeType:
+        names: dict[str, Any] = {}
+        exec(compile("\n".join([*self._begin, *lines, self._end]), "<eqfuse program>", "exec"), names)
+        code: CodeType = names["program"].__code__
+        return code
+
+
+class _Writer:
+    """Writes kernels one after another. `stays`: what is handed in, a constant, the number of a value, or a view."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        kernels: Sequence[Kernel],
+        emitted: Sequence[NumpyKernel | None],
+        layout: Layout,
+        known: dict[int, np.ndarray],
+    ) -> None:
+        self.plan, self.layout = plan, layout
+        self.globals: dict[str, Any] = {"copied": _copied, "result": results.new}
+        staying = [v for v in (*known, *layout.slots) if v < len(plan.types)]
+        self.stays: dict[str, np.ndarray | int | View] = {f"v{v}": v for v in staying}
+        self.known = {f"v{v}" for v in known}
+        self.roots: dict[str, View] = {}  # of views that stay
+        self.names = {v: f"v{v}" for v in range(len(plan.types))}
+        self.made = 2  # k0 and k1 are functions
+        self.constants: dict[int, str] = {}
+        self.called: dict[int, tuple[str, NumpyKernel]] = {}
+        self.fresh = set(layout.fresh)
+        self.in_place, self.in_parts = layout.updates.in_place, layout.updates.parts
+        self.written: dict[int, set[int]] = {}  # values that lie where an update would copy them, by kernel
+        for part in self.in_parts.values():
+            self.written.setdefault(part.user, set()).add(part.at)
+        self.views: dict[View, str] = {}
+        self.parts = [self._part(i, *both) for i, both in enumerate(zip(kernels, emitted, strict=True))]
+
+    def outputs(self) -> list[tuple[str, bool]]:
+        return [(self.names[v], copied) for v, copied in self.layout.outputs]
+
+    def functions(self) -> list[str]:
+        """The kernels that are called."""
+        return [k.source.replace("def run(", f"def {name}(", 1) for name, k in self.called.values()]
+
+    def _part(self, i: int, k: Kernel, emitted: NumpyKernel | None) -> _Part:
+        ops = " ".join(n.op for n in k.body.operators)
+        head = f"# kernel {i}, {k.kind}: {value_names(k.writes)} = {ops} of {value_names(k.reads)}"
+        if emitted is None:
+            name, base = self.names[k.writes[0]], self.names[k.reads[0]]
+            return _Part(f"{head}: no data moves", self._view(name, base, leaf_chain(k.body.outputs[0])[1]), True)
+        if i in self.in_place:
+            self.names[k.writes[0]] = self.names[self.in_place[i]]
+            head += f", in its memory ({self.names[k.writes[0]]})"
+        lines = []
+        part = self.in_parts.get(k.writes[0])
+        if part is not None:
+            lines += self._fresh(part.of)
+            lines += self._view(f"v{k.writes[0]}", self.names[part.of], (part.slice,))
+            head += f", into {self.names[part.of]}"
+        for v in k.writes:
+            lines += self._fresh(v)
+        reads, writes = ([self.names[v] for v in values] for values in (k.reads, k.writes))
+        if emitted.parts.inline:
+            own = emitted.parts.lines
+            if emitted.parts.returned:
+                own = [*own, f"    o0 = {emitted.parts.returned}"]
+            if i in self.in_place:
+                own = own[emitted.parts.keeping :]
+            if i in self.written:  # each value is copied by a line at the end
+                first = len(own) - (len(k.body.outputs[0].args) - 1)
+                own = [line for at, line in enumerate(own) if at - first not in self.written[i]]
+            return _Part(head, lines + self._inline(i, emitted.parts, own, reads, writes), False)
+        name, _ = self.called.setdefault(id(emitted), (f"kernel{len(self.called)}", emitted))
+        self.globals[name] = emitted.run
+        return _Part(head, [*lines, f"    {name}({_tuple(writes)}, {_tuple(reads)})"], False)
+
+    def _fresh(self, v: int) -> list[str]:
+        """The line that makes the result `v`, where it is one and not made yet."""
+        if v not in self.fresh:
+            return []
+        self.fresh.remove(v)
+        t = self.plan.types[v]
+        return [f"    v{v} = result({t.shape}, {self._dtype(t.dtype)})"]
+
+    def _inline(self, i: int, parts: Source, own: list[str], reads: list[str], writes: list[str]) -> list[str]:
+        names = {f"r{j}": name for j, name in enumerate(reads)} | {f"o{j}": name for j, name in enumerate(writes)}
+        names |= {name: self._constant(n.attrs[0].array) for name, n in parts.constants.items()}  # type: ignore[attr-defined]
+        lines = []
+        for name, n in parts.views.items():
+            leaf, chain = leaf_chain(n)
+            view = names[parts.leaf(leaf)], chain
+            if view not in self.views:
+                self.views[view] = self._name("a")
+                lines += self._view(self.views[view], *view)
+            names[name] = self.views[view]
+        for name, number in zip(parts.rooms, self.layout.rooms.get(i, ()), strict=True):
+            names[name] = self._name("t")
+            self.stays[names[name]] = number
+
+        def ours(found: re.Match[str]) -> str:
+            if found[0] in NAMES:
+                return found[0]
+            if found[0] not in names:
+                names[found[0]] = self._name("t")
+            return names[found[0]]
+
+        for line in own:
+            for word in _WORDS.findall(line):
+                if word in parts.names and word not in parts.constants:
+                    self._global(word, parts.names[word])
+            lines.append(_OURS.sub(ours, line))
+        return lines
+
+    def _view(self, name: str, base: str, chain: tuple[Node, ...]) -> list[str]:
+        """Lines that take a view; none where it is taken once, with the memory below it."""
+        root, before = self.roots.get(base, (base, ()))
+        if root in self.stays:
+            through = (*before, *chain)
+            if root in self.known or free_view(through[0].args[0].type, through):
+                self.stays[name], self.roots[name] = (base, chain), (root, through)
+                return []
+        for word in ("broadcast_to", "flip", "sliding_window"):
+            self._global(word, NAMES[word])
+        return [f"    {name} = {_text(base, chain)}"]
+
+    def _name(self, letter: str) -> str:
+        self.made += 1
+        return f"{letter}{self.made - 1}"
+
+    def _constant(self, array: np.ndarray) -> str:
+        name = self.constants.get(id(array))
+        if name is None:
+            name = self.constants[id(array)] = self._name("k")
+            self.stays[name] = array
+            self.known.add(name)
+        return name
+
+    def _dtype(self, dtype: np.dtype) -> str:
+        self._global(dtype.name, dtype)
+        return dtype.name
+
+    def _global(self, name: str, value: Any) -> None:
+        assert self.globals.setdefault(name, value) is value, f"two meanings of {name}"
+
+
+def value_names(values: Iterable[int]) -> str:
+    """Values of a plan as its printed text names them."""
+    return ", ".join(f"v{v}" for v in values)
+
+
+def _tuple(names: Sequence[str]) -> str:
+    return f"({', '.join(names)}{',' * (len(names) == 1)})"
+
+
+def _text(base: str, chain: Sequence[Node]) -> str:
+    for n in chain:
+        base = view_text(base, n)
+    return base
+
+
+def _taken(array: np.ndarray, chain: Sequence[Node]) -> np.ndarray:
+    for n in chain:
+        array = row(n.op).meaning(array, *n.attrs)
+    return array
+
+
+def _copied(array: np.ndarray) -> np.ndarray:
+    made = results.new(array.shape, array.dtype)
+    np.copyto(made, array)
+    return made

@@ -1,0 +1,94 @@
+"""Scratch memory of one stage's tiles: which values share an array, and the lines that make the arrays.
+
+In: shapes of tiles. Out: names, and lines of a kernel. Scratch memory is kept from one call to the next.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from eqfuse.emit.numpy.source import Source
+from eqfuse.plan.memory import ALIGNMENT
+
+TileShape = tuple[int | None, ...]  # None: the block, which is shorter in the last tile
+
+
+@dataclass(eq=False)
+class Slot:
+    """Scratch memory for values of one shape and item size, one at a time. `output`: it is that output's own tile."""
+
+    shape: TileShape
+    dtypes: set[np.dtype] = field(default_factory=set)
+    output: str | None = None
+
+    @property
+    def itemsize(self) -> int:
+        return next(iter(self.dtypes)).itemsize
+
+
+class Slots:
+    """The slots of a stage; `letter` starts their names."""
+
+    def __init__(self, source: Source, letter: str) -> None:
+        self._source, self._letter = source, letter
+        self._all: list[Slot] = []
+        self._free: list[Slot] = []
+
+    def take(self, shape: TileShape, dtype: np.dtype) -> Slot:
+        """A free slot of that shape, or a new one."""
+        for slot in self._free:
+            if slot.shape == shape and slot.itemsize == dtype.itemsize:
+                self._free.remove(slot)
+                slot.dtypes.add(dtype)
+                return slot
+        self._all.append(Slot(shape, {dtype}))
+        return self._all[-1]
+
+    def give(self, slots: Iterable[Slot]) -> None:
+        """Nobody reads these any more."""
+        self._free += [s for s in slots if s.output is None]
+
+    def name(self, slot: Slot, dtype: np.dtype) -> str:
+        if slot.output is not None:
+            return slot.output
+        slot.dtypes.add(dtype)
+        return f"{self._letter}s{self._all.index(slot)}_{self._source.dtype(dtype)}"
+
+    def make(self, rooms: Rooms) -> None:
+        """The lines for all of them."""
+        for slot in self._all:
+            if slot.output is None:
+                names = {self.name(slot, d): d for d in sorted(slot.dtypes, key=lambda d: d.name)}
+                rooms.array(names, slot.shape)
+
+
+class Rooms:
+    """Lines that make arrays in ``memory`` from `offset`, and lines that shorten them to `size` indices of the block,
+    where blocks are `ragged`."""
+
+    def __init__(self, source: Source, block: int, offset: int, size: str, ragged: bool) -> None:
+        self._source, self._block, self._size, self._ragged = source, block, size, ragged
+        self.offset = offset
+        self.made: list[str] = []
+        self.shorter: list[str] = []
+
+    def array(self, names: dict[str, np.dtype], shape: TileShape) -> None:
+        """An array of `shape` under each of the names, which share its memory."""
+        whole = tuple(self._block if d is None else d for d in shape)
+        nbytes = math.prod(whole) * next(iter(names.values())).itemsize
+        shortened = self._ragged and None in shape
+        for name, dtype in names.items():
+            room = f"memory[{self.offset}:{self.offset + nbytes}].view({self._source.dtype(dtype)}).reshape({whole})"
+            self.made.append(f"{'w' if shortened else ''}{name} = {room}")
+            if shortened:
+                index = ", ".join(f":{self._size}" if d is None else ":" for d in shape)
+                self.shorter.append(f"{name} = w{name}[{index}]")
+        self.offset += -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+    def bytes(self, name: str, nbytes: int) -> None:
+        self.made.append(f"{name} = memory[{self.offset}:{self.offset + nbytes}]")
+        self.offset += -(-nbytes // ALIGNMENT) * ALIGNMENT

@@ -1,0 +1,286 @@
+"""Source text of one kernel: lines, the names they use, and straight-line bodies without tiles.
+
+In: nodes. Out: lines of Python over names made here (r: read, o: written, k: constants, a: operands, t: results).
+A kernel is a function of its own, or `inline`: lines that may stand in the function of a whole program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from eqfuse.emit.numpy.bounds import clipped, repeated
+from eqfuse.emit.numpy.narrow import by_columns
+from eqfuse.emit.numpy.ops import (
+    CHOOSE_FROM,
+    NAMES,
+    ONE_RUN,
+    WINDOWED,
+    computes,
+    fresh,
+    into,
+    masked_copy,
+    view_text,
+    whole_product,
+)
+from eqfuse.emit.numpy.temporaries import buffers, copied, lies_apart, temporaries, unreshaped
+from eqfuse.emit.order import frugal
+from eqfuse.ir.graph import Graph, Node, TensorType
+from eqfuse.ir.views import leaf_chain
+from eqfuse.ops import Role, row
+from eqfuse.ops.elementwise import UFUNCS
+
+
+class Source:
+    """Lines of one kernel and the objects behind its names."""
+
+    def __init__(self, body: Graph) -> None:
+        self.body = body
+        self.names: dict[str, Any] = dict(NAMES)
+        self.lines: list[str] = []
+        self.reads = {n: f"r{i}" for i, n in enumerate(body.inputs)}
+        self.writes = [f"o{i}" for i in range(len(body.outputs))]
+        self.scratch_bytes = 0  # that each of its threads keeps
+        self.threads = 1  # that work at once
+        self.made_bytes = 0  # arrays that it makes and holds until it is done
+        self.passing_bytes = 0  # the most that one statement makes and drops
+        self.held_bytes = 0  # copies behind views, which a program's function holds until it returns
+        self.inline = False
+        self.returned: str | None = None  # inline: an expression for the one result, which is an array of its own
+        self.keeping = 0  # of an update: its first lines, which copy what it does not replace
+        self.writes_gaps = False  # may its result have gaps between its elements?
+        self.one_ufunc_writes = False  # inline: the last line alone writes, by a ufunc, which minds shared memory
+        self.views: dict[str, Node] = {}  # inline: leaves behind views, taken before the first line
+        self.rooms: dict[str, TensorType] = {}  # inline: arrays that the lines write results into
+        self.constants: dict[str, Node] = {}
+        self._consts: dict[Node, str] = {}
+        self._made = 0
+
+    def line(self, text: str, depth: int = 1) -> None:
+        self.lines.append("    " * depth + text)
+
+    def block(self, texts: Iterable[str], depth: int) -> None:
+        for text in texts:
+            self.line(text, depth)
+
+    def name(self, letter: str) -> str:
+        self._made += 1
+        return f"{letter}{self._made - 1}"
+
+    def leaf(self, n: Node) -> str:
+        if n.op != "const":
+            return self.reads[n]
+        if n not in self._consts:
+            name = self._consts[n] = f"k{len(self._consts) + 2}"  # k0 and k1 are Bessel's functions
+            self.constants[name] = n
+            self.names[name] = n.attrs[0].array  # type: ignore[attr-defined]
+        return self._consts[n]
+
+    def view(self, n: Node, operands: Mapping[Node, str] = MappingProxyType({})) -> str:
+        """An expression for a leaf, or one of the values that `operands` names, behind its views."""
+        leaf, chain = leaf_chain(n)
+        text = operands.get(leaf) or self.leaf(leaf)
+        for v in chain:
+            text = view_text(text, v)
+        return text
+
+    def dtype(self, dtype: np.dtype) -> str:
+        self.names[dtype.name] = dtype
+        return dtype.name
+
+    def share(self, count: int | str, threads: int, blas: bool, scratch_bytes: int) -> None:
+        """The last lines of ``tiles``, which has `scratch_bytes` in ``memory``, and the call that shares it out."""
+        if scratch_bytes:
+            self.line("keep(memory)", 2)
+        self.line(f"share(tiles, {count}, {threads}, {blas})")
+        self.scratch_bytes, self.threads = scratch_bytes, min(threads, count) if isinstance(count, int) else threads
+
+    def passes(self, nbytes: int) -> None:
+        """Count `nbytes` that one statement makes and drops."""
+        self.passing_bytes = max(self.passing_bytes, nbytes)
+
+    @property
+    def temporary_bytes(self) -> int:
+        """What it allocates beside rooms and scratch memory, all threads together."""
+        return self.made_bytes + self.passing_bytes * self.threads
+
+    def room(self, t: TensorType) -> str:
+        """An array of type `t` for results; of an inline kernel, memory that the program gives."""
+        name = self.name("t")
+        self.dtype(t.dtype)
+        if self.inline:
+            self.rooms[name] = t
+        else:
+            self.made_bytes += t.nbytes
+            self.line(f"{name} = empty({t.shape}, {t.dtype.name})")
+        return name
+
+    def text(self) -> str:
+        """The source of the kernel as a function of its own."""
+        used = set(self.body.nodes)
+        head = [f"r{i} = ins[{i}]" for i, n in enumerate(self.body.inputs) if n in used]
+        head += [f"o{i} = outs[{i}]" for i in range(len(self.body.outputs))]
+        head += [f"{name} = {self.view(n)}" for name, n in self.views.items()]
+        head += [f"{name} = empty({t.shape}, {t.dtype.name})" for name, t in self.rooms.items()]
+        last = [f"    copyto(o0, {self.returned})"] if self.returned else []
+        return "\n".join(["def run(outs, ins):", *(f"    {line}" for line in head), *self.lines, *last]) + "\n"
+
+
+def bits(dtype: np.dtype) -> str | None:
+    """The integer dtype that holds the bits of `dtype`, where NumPy has one."""
+    return f"i{dtype.itemsize}" if dtype.itemsize in (1, 2, 4, 8) else None
+
+
+def last_uses(reads: Sequence[Sequence[Node]], outputs: Iterable[Node]) -> dict[Node, int]:
+    """Position of the last statement that reads each value, given what each one reads; outputs are never done."""
+    last: dict[Node, int] = {}
+    for at, args in enumerate(reads):
+        for a in args:
+            last[a] = at
+    return last | dict.fromkeys(outputs, len(reads))
+
+
+def straight(
+    source: Source,
+    nodes: Sequence[Node],
+    operands: dict[Node, str],
+    places: dict[Node, str],
+    kept: Iterable[Node] = (),
+) -> None:
+    """Write `nodes` one after another on whole arrays, as a NumPy user would, reusing the memory of dead results.
+
+    `operands` names the values at hand and receives the new ones; `places` names the arrays that results must end in;
+    what is `kept` is read again later.
+    """
+    wanted = [*places, *map(viewed, source.body.outputs), *kept]
+    reads = clipped(nodes, [*wanted, *(viewed(a) for n in nodes for a in n.args if not computes(a))])
+    nodes = list(reads)
+    last = last_uses([[*map(viewed, args)] for args in reads.values()], wanted)
+    owned: set[Node] = set()
+    rooms: dict[str, TensorType] = {}
+    free: list[str] = []  # rooms; the one left last, which is still in cache, is taken first
+
+    def room(t: TensorType) -> str:
+        name = next((r for r in reversed(free) if rooms[r] == t), None)
+        if name is None:
+            name = source.room(t)
+            rooms[name] = t
+        else:
+            free.remove(name)
+        return name
+
+    for at, n in enumerate(nodes):
+        read = reads[n] if reads[n] != n.args else repeated(n, n.shape[-1] if n.shape else 0)
+        args = [operands.get(a) or source.view(a, operands) for a in read]
+        if n not in wanted and _is_part(n, reads):
+            operands[n] = f"{args[0]}.{n.op}"
+            continue
+        passing = temporaries(n) + buffers(n, n.type.size, lies_apart)
+        passing += sum(copied(a) for a in read if computes(viewed(a)))
+        out = places.get(n)
+        seen = [viewed(a) for a in dict.fromkeys(read)]
+        dying = next((a for a in read if _reusable(a, n, at, last, owned) and seen.count(a) == 1), None)
+        as_bits = bits(n.dtype) if n.op == "where" and n.type.size >= CHOOSE_FROM else None
+        if as_bits is not None and n.shape in [a.shape for a in n.args]:
+            out = out or room(n.type)
+            mask = room(TensorType(np.dtype(as_bits), n.args[0].shape))
+            source.line(f"choose({', '.join(args)}, {mask}, {out})")
+            free.append(mask)
+        elif out is not None:
+            source.block(_statements(n, read, args, out), 1)
+        elif dying is not None and row(n.op).role is Role.ELEMENTWISE and n.op not in ("where", "cast"):
+            out = operands[dying]
+            source.block(_statements(n, read, args, out), 1)
+            owned.discard(dying)
+        elif source.inline and n.op not in WINDOWED:
+            out = room(n.type)
+            source.block(_statements(n, read, args, out), 1)
+        else:
+            out = source.name("t")
+            source.made_bytes += n.type.nbytes
+            passing -= n.type.nbytes * (n.op in WINDOWED)
+            source.line(fresh(n, args, out, source.dtype(n.dtype)))
+        source.passes(passing)
+        operands[n] = out
+        left = [a for a in dict.fromkeys(seen) if a in owned and last[a] == at]
+        free += [operands[a] for a in left if operands[a] in rooms]
+        owned.difference_update(left)
+        if n not in places:
+            owned.add(n)
+
+
+def _is_part(n: Node, reads: dict[Node, tuple[Node, ...]]) -> bool:
+    """Is `n` the real or imaginary part of a complex array at hand, for one reader? No copy is made of it."""
+    if n.op not in ("real", "imag"):
+        return False
+    (whole,) = n.args
+    at_hand = whole.dtype.kind == "c" and viewed(whole) not in reads
+    return at_hand and sum(args.count(n) for args in reads.values()) == 1
+
+
+def _statements(n: Node, read: Sequence[Node], args: list[str], out: str) -> list[str]:
+    """Lines that compute `n` of `read` into the whole array `out`."""
+    if n.op == "where":
+        return masked_copy(args, out)
+    if n.op == "matmul":
+        return [whole_product(n, args, out)]
+    return by_columns(n, read, args, out, _axes(n)) or [into(n, args, out, _axes(n))]
+
+
+def _axes(n: Node) -> tuple[int, ...]:
+    return n.attrs[0] if row(n.op).role is Role.REDUCTION else ()  # type: ignore[return-value]
+
+
+def _reusable(a: Node, n: Node, at: int, last: dict[Node, int], owned: set[Node]) -> bool:
+    return a in owned and last[a] == at and a.type == n.type and a.shape != ()
+
+
+def straight_kernel(body: Graph) -> Source:
+    """A whole body on whole arrays."""
+    source = Source(body)
+    source.inline = True
+    operands: dict[Node, str] = {}
+    nodes = [n for n in frugal(body) if computes(n)]
+    for n in nodes:
+        for a in n.args:
+            if not computes(viewed(a)) and a not in operands:
+                operands[a] = named(source, a)
+    places: dict[Node, str] = {}
+    for o, place in zip(body.outputs, source.writes, strict=True):
+        if computes(o):
+            places.setdefault(o, place)
+    straight(source, nodes, operands, places)
+    copies(source, body.outputs, operands, places)
+    source.one_ufunc_writes = len(body.outputs) == 1 and body.outputs[0].op in UFUNCS.keys() - ONE_RUN
+    return source
+
+
+def viewed(n: Node) -> Node:
+    """What `n` is a view of, or itself."""
+    return leaf_chain(n)[0]
+
+
+def named(source: Source, n: Node) -> str:
+    """A name for a leaf behind its views, taken once."""
+    text = source.view(n)
+    if text.isidentifier():
+        return text
+    name = source.name("a")
+    source.held_bytes += copied(n)
+    source.views[name] = n
+    return name
+
+
+def copies(source: Source, outputs: Sequence[Node], operands: dict[Node, str], places: dict[Node, str]) -> None:
+    """Fill the outputs that no statement has written: values read as they are, and second copies."""
+    for o, place in zip(outputs, source.writes, strict=True):
+        if o in operands and places.get(o) != place:
+            source.line(f"copyto({place}, {operands[o]})")
+        elif places.get(o) != place:
+            base = unreshaped(o)
+            at = place if base is o else f"{place}.reshape({base.shape})"
+            source.passes(copied(base))
+            source.line(f"copyto({at}, {source.view(base, operands)})")

@@ -1,0 +1,167 @@
+"""What NumPy allocates while it computes one operator into an array, beside that array.
+
+In: a node. Out: bytes, as `tracemalloc` counts them (NumPy 2.4): measured over every library operator, and an upper
+bound where values decide. What C libraries take for themselves (LAPACK's workspaces, BLAS's packed panels, sorting)
+is out of NumPy's sight, and not counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from eqfuse.emit.numpy.ops import folded, one_product
+from eqfuse.ir.graph import Node, node
+from eqfuse.ir.views import leaf_chain, strides_after
+from eqfuse.kinds.state import contiguous
+from eqfuse.ops import Role, row
+
+BUFFER = 8192  # elements of an operand that a ufunc gathers at a time, as `np.getbufsize` says
+HISTOGRAM_BLOCK = 65536  # elements that np.histogram takes at a time
+
+
+def temporaries(n: Node) -> int:
+    """Bytes that the call of `n` allocates, the result aside."""
+    found = _CALLS.get(n.op)
+    return found(n) if found else 0
+
+
+def buffers(n: Node, elements: int, gaps: Callable[[Node], bool]) -> int:
+    """Bytes in which the ufunc of `n`, for `elements` results, gathers what does not lie in one run: operands that are
+    repeated, and those (or the result) that have `gaps`."""
+    if row(n.op).role is not Role.ELEMENTWISE:
+        return 0
+    operands = [a for a in n.args if a.type.size > 1 and (a.shape != n.shape or gaps(a))]
+    operands += [n] * gaps(n)
+    return min(BUFFER, elements) * sum(a.dtype.itemsize for a in operands)
+
+
+def lies_apart(n: Node) -> bool:
+    """Is `n` a leaf behind views that leave gaps, or another order?"""
+    if row(n.op).role not in (Role.LEAF, Role.VIEW):
+        return False
+    leaf, chain = leaf_chain(n)
+    return strides_after(leaf.type, chain) not in (None, contiguous(n.shape))
+
+
+def copied(n: Node) -> int:
+    """Bytes that NumPy copies to take the views of the leaf `n`: 0 unless a reshape needs another order."""
+    leaf, chain = leaf_chain(n)
+    return n.type.nbytes if leaf.op != "const" and strides_after(leaf.type, chain) is None else 0
+
+
+def unreshaped(n: Node) -> Node:
+    """The leaf `n` behind its views without the reshapes at the end that copy: those of the place it is copied to,
+    which has no gaps, are views."""
+    while n.op == "reshape" and copied(n):
+        n = n.args[0]
+    return n
+
+
+def for_blas(n: Node) -> bool:
+    """Can BLAS read `n`, a leaf behind its views, as a matrix?"""
+    leaf, chain = leaf_chain(n)
+    strides = strides_after(leaf.type, chain)
+    return strides is None or 1 in strides[-2:]
+
+
+def _product(n: Node) -> int:
+    """``np.dot``, which `numpy_ops.whole_product` calls, copies matrices that BLAS cannot read; and so does folding."""
+    if n.dtype.char not in "fdFD" or not one_product(n):
+        return 0
+    matrices = [a if len(a.shape) == 2 else node("reshape", (a,), (folded(a),)) for a in n.args]
+    return sum(max(copied(m), 0 if for_blas(m) else m.type.nbytes) for m in matrices)
+
+
+def _result(n: Node) -> int:
+    return n.type.nbytes
+
+
+def _operand(n: Node) -> int:
+    return n.args[0].type.nbytes
+
+
+def _take(n: Node) -> int:
+    places = n.args[1].type
+    return n.type.nbytes + (8 * places.size if places.dtype.itemsize < 8 else 0)
+
+
+def _argmax(n: Node) -> int:
+    """Another axis than the last is brought to the end."""
+    return 0 if n.attrs[0] == (-1,) else _operand(n)
+
+
+def _nanargmax(n: Node) -> int:
+    return _operand(n) + n.args[0].type.size + _argmax(n)
+
+
+def _nanmedian(n: Node) -> int:
+    """Rows of less than 600 are sorted as masked arrays."""
+    return int(_operand(n) * (3.8 if _row(n) < 600 else 1))
+
+
+def _by_rows(n: Node) -> int:
+    """`nanquantile` goes row by row."""
+    return n.type.nbytes + 4 * _row(n) * n.args[0].dtype.itemsize
+
+
+def _row(n: Node) -> int:
+    """Elements that one result is made of."""
+    axes: tuple[int, ...] = n.attrs[0]  # type: ignore[assignment]
+    return math.prod([n.args[0].type.extent(a) for a in axes])
+
+
+def _histogram(n: Node) -> int:
+    return min(n.args[0].type.size, HISTOGRAM_BLOCK) * (48 if len(n.args) > 1 else 34)
+
+
+def _interp(n: Node) -> int:
+    x, places = (8 * a.type.size for a in n.args[:2])
+    return n.type.nbytes + places + (0 if n.attrs[0] is None else x + 2 * places)
+
+
+def _fft(n: Node) -> int:
+    """Real numbers become complex first."""
+    return 0 if n.args[0].dtype.kind == "c" else max(2 * _operand(n), n.type.nbytes)
+
+
+def _conv(n: Node) -> int:
+    """The padded image, the columns of one group, and the products."""
+    weight = n.args[1].type
+    columns = n.shape[0] * math.prod(n.shape[2:]) * math.prod(weight.shape[1:]) * weight.dtype.itemsize
+    return _padded(n, n.attrs[1]) + max(columns, n.type.nbytes) + n.type.nbytes
+
+
+def _window(n: Node) -> int:
+    return n.type.nbytes + _padded(n, n.attrs[2])
+
+
+def _padded(n: Node, padding: object) -> int:
+    """The padded copy of the operand, where there is padding."""
+    x = n.args[0].type
+    pads: tuple[tuple[int, int], ...] = padding  # type: ignore[assignment]
+    if not any(p != (0, 0) for p in pads):
+        return 0
+    lead = math.prod(x.shape[: x.rank - len(pads)])
+    extents = (e + a + b for e, (a, b) in zip(x.shape[x.rank - len(pads) :], pads, strict=True))
+    return lead * math.prod(extents) * x.dtype.itemsize
+
+
+_CALLS: dict[str, Callable[[Node], int]] = {
+    "matmul": _product, "take": _take, "argmax": _argmax, "argmin": _argmax,
+    "conv": _conv, "window_max": _window, "window_sum": _window,
+    **dict.fromkeys((
+        "argsort", "argpartition", "lexsort", "searchsorted", "digitize", "bincount", "inv", "solve", "cholesky", "det",
+        "slogdet", "svdvals", "eigvalsh", "histogram_bin_edges", "pad", "convolve", "correlate",
+    ), _result),
+    **dict.fromkeys(("eigh", "svd", "eig", "eigvals"), lambda n: 2 * n.type.nbytes),
+    "qr": lambda n: (3 if n.attrs[0] == "raw" else 2) * n.type.nbytes,
+    "cond": lambda n: 2 * _operand(n),
+    "lstsq": lambda n: 3 * n.type.nbytes,
+    "isin": lambda n: 5 * sum(a.type.nbytes for a in n.args),
+    "median": _operand, "nanmedian": _nanmedian,
+    **dict.fromkeys(("quantile", "percentile"), lambda n: _operand(n) + 7 * n.type.nbytes),
+    **dict.fromkeys(("nanquantile", "nanpercentile"), _by_rows),
+    "nanargmax": _nanargmax, "nanargmin": _nanargmax,
+    "histogram": _histogram, "interp": _interp, "fft": _fft, "ifft": _fft,
+}  # fmt: skip

@@ -1,0 +1,275 @@
+"""How a kernel body is cut into tiles: which axes may be cut, which adjacent ones merge, how large a tile is.
+
+In: a body with views on leaves only. Out: `Panel` (its axes) and `Cut` (its tiles). Next stop: `numpy_panel`.
+Every value has, along a cuttable axis, the extent of the panel or 1; along a whole axis its extent is its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from eqfuse.cost.device import Device
+from eqfuse.cost.roofline import LASTING, LINE, Work, product_rows, tiles_pay, total, turned, work
+from eqfuse.emit.numpy.temporaries import unreshaped
+from eqfuse.emit.numpy.turn import run_axis
+from eqfuse.emit.order import frugal
+from eqfuse.ir.graph import Graph, Node, Shape
+from eqfuse.ir.views import leaf_chain, strides_after
+from eqfuse.kinds.state import contiguous
+from eqfuse.ops import Role, row
+
+SHORT = 24  # elements of a row, up to which a tile holds its rows as columns
+NARROW = 64  # elements along the innermost axis; less wastes cache lines
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The axes of a kernel body after merging. `groups[i]`: the original axes behind axis i, from the left."""
+
+    rank: int
+    groups: tuple[tuple[int, ...], ...]
+    extents: Shape
+    whole: tuple[bool, ...]
+    flipped: bool = False  # the two axes stand in reverse order: columns of short rows lie together in a tile
+
+    def dims(self, shape: Shape) -> Shape:
+        """A value's shape over the merged axes."""
+        padded = (1,) * (self.rank - len(shape)) + shape
+        return tuple(math.prod(padded[a] for a in group) for group in self.groups)
+
+    def cuttable(self) -> list[int]:
+        return [i for i, whole in enumerate(self.whole) if not whole]
+
+    def flip(self) -> Panel:
+        """Both axes of a panel of rows, the other way round."""
+        return Panel(self.rank, self.groups[::-1], self.extents[::-1], self.whole[::-1], True)
+
+    def short_rows(self) -> bool:
+        """Many rows of a few elements: NumPy spends its time between rows."""
+        return self.whole == (False, True) and self.extents[1] <= SHORT and self.extents[0] >= NARROW
+
+    def kept(self, axes: Sequence[int]) -> tuple[int, ...]:
+        """The merged axes that hold the original `axes` (negative)."""
+        wanted = {a + self.rank for a in axes}
+        return tuple(i for i, group in enumerate(self.groups) if wanted & set(group))
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The tiles of a panel: `loops` are axes taken one index at a time, `axis` is taken `block` indices at a time."""
+
+    loops: tuple[int, ...]
+    axis: int
+    block: int
+    blocks: int
+    count: int  # of tiles
+
+    def ragged(self, extent: int) -> bool:
+        return extent % self.block != 0
+
+    def varies(self, dims: Shape) -> bool:
+        """Does a value of shape `dims` differ from tile to tile?"""
+        return any(dims[a] > 1 for a in (*self.loops, self.axis))
+
+
+def right_operands(body: Graph) -> set[Node]:
+    """Nodes read as the right operand of a product."""
+    return {n.args[1] for n in body.nodes if n.op == "matmul"}
+
+
+def panel_of(body: Graph) -> Panel:
+    """The merged axes of a map, row, reduce, contract (matrix product) or attention body."""
+    products = [n for n in body.nodes if n.op == "matmul"]
+    reductions = [n for n in body.nodes if row(n.op).role is Role.REDUCTION]
+    rows = -1
+    if products:
+        space = products[-1].shape
+        whole = {len(space) - 1}
+        rows = len(space) - 2
+    elif reductions:
+        space = reductions[0].args[0].shape
+        whole = {a + len(space) for a in reductions[0].attrs[0]}  # type: ignore[attr-defined]
+    else:
+        space = max((o.shape for o in body.outputs), key=lambda s: (math.prod(s), len(s)))
+        whole = set()
+    rank = len(space)
+    regular, right = _operands(body, rank)
+    kept = [a for a in range(rank) if a in whole or space[a] != 1 or a == rows]
+
+    def together(group: list[int], a: int) -> bool:
+        return (group[0] in whole) == (a in whole) and _merges(_last(group, space), a, space, regular, right, rows)
+
+    groups = _grouped(kept, together)
+    return Panel(
+        rank,
+        groups,
+        tuple(math.prod(space[a] for a in g) for g in groups),
+        tuple(g[0] in whole for g in groups),
+    )
+
+
+def _grouped(axes: Iterable[int], together: Callable[[list[int], int], bool]) -> tuple[tuple[int, ...], ...]:
+    """`axes` in groups of neighbours: each joins the group before it, if they go `together`."""
+    groups: list[list[int]] = []
+    for a in axes:
+        if groups and together(groups[-1], a):
+            groups[-1].append(a)
+        else:
+            groups.append([a])
+    return tuple(map(tuple, groups))
+
+
+def _last(group: Sequence[int], space: Shape) -> int:
+    """The axis of `group` that the next one must go with: its last, units apart."""
+    return next((a for a in reversed(group) if space[a] != 1), group[-1])
+
+
+Strided = tuple[Shape, Shape]
+
+
+def _operands(body: Graph, rank: int) -> tuple[list[Strided], list[Strided]]:
+    """Shape and strides, padded to `rank`, of every array read or written; right operands of products apart."""
+    rights = right_operands(body)
+    regular = [(o.shape, contiguous(o.shape)) for o in body.outputs]
+    right = []
+    used = {a for n in body.nodes if row(n.op).role not in (Role.LEAF, Role.VIEW) for a in n.args if n.op != "matmul"}
+    used |= {n.args[0] for n in body.nodes if n.op == "matmul"} | set(body.outputs)
+    for n in body.nodes:
+        if row(n.op).role not in (Role.LEAF, Role.VIEW):
+            continue
+        leaf, chain = leaf_chain(n)
+        strides = strides_after(leaf.type, chain)
+        entry = (n.shape, contiguous(n.shape) if strides is None else strides)
+        if n in rights:
+            right.append(entry)
+        if n in used:
+            regular.append(entry)
+
+    def padded(entry: Strided) -> Strided:
+        missing = rank - len(entry[0])
+        return (1,) * missing + entry[0], (0,) * missing + entry[1]
+
+    return [padded(e) for e in regular if e[0]], [padded(e) for e in right]
+
+
+def _merges(i: int, j: int, space: Shape, regular: list[Strided], right: list[Strided], rows: int) -> bool:
+    """May axes i and j, neighbours, be taken as one by every array?"""
+    if right and j == rows:
+        if any(shape[i] != 1 for shape, _ in right):
+            return False
+    elif not all(_as_one(i, j, space, e) for e in right):
+        return False
+    return all(_as_one(i, j, space, e) for e in regular)
+
+
+def _as_one(i: int, j: int, space: Shape, entry: Strided) -> bool:
+    shape, strides = entry
+    if space[i] == 1 or space[j] == 1 or shape[i] == shape[j] == 1:
+        return True
+    return shape[i] == space[i] and shape[j] == space[j] and strides[i] == strides[j] * space[j]
+
+
+def cut(panel: Panel, row_elements: int, target: int, threads: int, depth: int, grain: int = 1) -> Cut | None:
+    """Tiles of about `target` elements, enough of them for `threads`; None when no axis can be cut.
+
+    `row_elements`: elements of the largest value along the whole axes. `depth`: length of the sums of a product, or 0.
+    `grain`: a block is a multiple of it, where the axis is that long.
+    """
+    axes = panel.cuttable()
+    if not axes:
+        return None
+    volume, at = max(row_elements, 1), len(axes) - 1
+    least = 1
+    if depth:
+        least = product_rows(volume, depth)
+    elif axes[-1] == len(panel.extents) - 1:
+        least = NARROW
+    while at > 0 and volume * panel.extents[axes[at]] <= target:
+        volume *= panel.extents[axes[at]]
+        least, at = 1, at - 1
+    axis = axes[at]
+    extent = panel.extents[axis]
+    outer = math.prod(panel.extents[a] for a in axes[:at])
+    blocks = math.ceil(extent / max(least, target // volume))
+    if blocks * outer < 2 * threads:
+        blocks = min(math.ceil(2 * threads / outer), max(1, extent // least))
+    elif outer == 1 and blocks % threads:
+        blocks = min(blocks + threads - blocks % threads, extent)
+    block = math.ceil(extent / blocks)
+    if axis == len(panel.extents) - 1 and block > NARROW:
+        block = -(-block // NARROW) * NARROW
+    block = min(extent, -(-block // grain) * grain)
+    blocks = math.ceil(extent / block)
+    return Cut(tuple(axes[:at]), axis, block, blocks, blocks * outer)
+
+
+def lead_groups(body: Graph, n: Node, lead: int) -> tuple[tuple[int, ...], ...]:
+    """The leading axes of `n`, merged where every array of the body takes them as one."""
+    regular, _ = _operands(body, len(n.shape))
+    return _grouped(range(lead), lambda group, a: all(_as_one(_last(group, n.shape), a, n.shape, e) for e in regular))
+
+
+def tile_elements(body: Graph, device: Device) -> int:
+    """How many elements the arrays of a tile have: as many as fit a core's cache together, those alive at once.
+
+    But no fewer than make a call last: threads that make short calls wait for Python's lock more than they work.
+    """
+    itemsize = max((n.dtype.itemsize for n in body.nodes if n.type.size > 1), default=1)
+    fitting = device.tile_bytes // (max(2, _alive(body)) * itemsize)
+    if device.threads == 1 or any(row(n.op).role is Role.CONTRACTION for n in body.operators):
+        return max(1, fitting)
+    working = [n for n in body.operators if row(n.op).role is not Role.VIEW and n.type.size > 1]
+    seconds = sum(_work(n, device).seconds * device.threads for n in working)
+    elements = sum(max(n.type.size, *(a.type.size for a in n.args)) for n in working)
+    lasting = int(LASTING * elements / seconds) if seconds else 0
+    return max(1, fitting, lasting)
+
+
+def _alive(body: Graph) -> int:
+    """How many arrays of full size are needed at once, results written over operands that are done."""
+    full = max(n.type.size for n in body.nodes)
+    order = frugal(body)
+    last = {a: n for n in order for a in n.args}
+    alive = peak = sum(n.op == "input" and n.type.size == full for n in body.nodes)
+    for n in order:
+        if n.args and n.type.size == full and row(n.op).role is not Role.VIEW:
+            done = sum(last[a] is n and a.type.size == full and bool(a.args) for a in set(n.args))
+            peak = max(peak, alive + (done == 0))
+            alive += 1 - done
+    return peak
+
+
+def _working(body: Graph) -> list[Node]:
+    return [n for n in body.operators if row(n.op).role is not Role.VIEW]
+
+
+def grain(body: Graph) -> int:
+    """Elements that blocks are a multiple of: those of a cache line, where an array is read across its lines."""
+    across = [a for n in _working(body) if n.op != "matmul" for a in n.args if run_axis(a) is not None]
+    return max((LINE // a.dtype.itemsize for a in across), default=1)
+
+
+def whole_seconds(body: Graph, device: Device) -> float:
+    """What one NumPy call after another on whole arrays takes."""
+    return sum(_work(n, device).whole for n in _working(body))
+
+
+def worth_tiling(body: Graph, whole: float, device: Device) -> bool:
+    """Are tiles on several threads clearly faster than NumPy calls on whole arrays, which take `whole` seconds and what
+    it takes to turn arrays?"""
+    working = _working(body)
+    moved = sum(v.type.nbytes for v in (*body.inputs, *body.outputs))
+    read = dict.fromkeys([*(a for n in working if n.op != "matmul" for a in n.args), *map(unreshaped, body.outputs)])
+    across = [a.type for a in read if run_axis(a) is not None]
+    if across and len(working) == 1 and row(working[0].op).role is Role.REDUCTION:
+        return False  # NumPy takes the axes in the order in which they lie
+    turns = [turned(t.size, t.dtype.itemsize, device) for t in across]
+    done = total([*(_work(n, device) for n in working), *turns])
+    return tiles_pay(replace(done, whole=whole + sum(t.whole for t in turns)), moved, device)
+
+
+def _work(n: Node, device: Device) -> Work:
+    literal = n.args[-1].attrs[0] if n.args and n.args[-1].op == "const" else None
+    return work(n.op, n.attrs, n.type, [a.type for a in n.args], device, literal=literal)  # type: ignore[arg-type]

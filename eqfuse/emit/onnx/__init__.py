@@ -1,0 +1,1 @@
+"""The ONNX target: a plan as a model, every kernel a local function."""

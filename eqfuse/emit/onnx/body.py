@@ -1,0 +1,145 @@
+"""ONNX nodes in the making: the body of one function, and the dtypes that each ONNX operator is given.
+
+In: calls of `Body`, from the rows of `onnx_ops`. Out: NodeProtos of opset `OPSET`. An operator that onnxruntime's CPU
+kernels do not have in a dtype (measured, onnxruntime 1.31) is given one that holds the values exactly, and its result
+is cast back; where there is none the operator is refused by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eqfuse import dtypes
+from eqfuse.errors import UnsupportedOp
+from eqfuse.ir.graph import Literal
+
+if TYPE_CHECKING:
+    import onnx
+
+OPSET = 21
+IR_VERSION = 10
+
+BOOL, I32, I64, U64, F32 = (np.dtype(name) for name in ("bool", "int32", "int64", "uint64", "float32"))
+_F = "float16 float32 float64"
+_NUMBERS = f"int8 int16 int32 int64 uint8 uint16 uint32 uint64 {_F}"
+_MAX = f"bool int8 int32 int64 uint8 {_F}"
+_KERNELS = {
+    **dict.fromkeys(("Sqrt", "Reciprocal", "Exp", "Log", "Sin", "Cos", "Tanh", "Floor", "Ceil", "Round"), _F),
+    **dict.fromkeys(("IsNaN", "IsInf", "Pow"), _F),
+    **dict.fromkeys(("Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh"), "float16 float32"),
+    **dict.fromkeys(("Asinh", "Acosh", "Atanh", "Erf", "Conv"), "float16 float32"),
+    **dict.fromkeys(("Abs", "Sign", "Add", "Sub", "Mul", "Div", "Mod"), _NUMBERS),
+    **dict.fromkeys(("Less", "LessOrEqual", "Greater", "GreaterOrEqual"), _NUMBERS),
+    **dict.fromkeys(("BitwiseNot", "BitwiseAnd", "BitwiseOr", "BitwiseXor"), _NUMBERS.removesuffix(_F)),
+    **dict.fromkeys(("Max", "Min"), f"int8 int32 int64 uint8 uint32 uint64 {_F}"),
+    **dict.fromkeys(("ReduceSum", "ReduceProd", "CumSum"), f"int32 int64 {_F}"),
+    **dict.fromkeys(("ReduceMax", "ReduceMin"), _MAX),
+    **dict.fromkeys(("ArgMax", "ArgMin"), _MAX.removeprefix("bool ")),
+    "Det": "float32",
+    "Neg": f"int8 int16 int32 int64 {_F}",
+    "Equal": f"bool {_NUMBERS}",
+    "Where": f"int8 int32 int64 uint8 uint32 {_F}",
+    "MatMul": f"int32 int64 uint32 uint64 {_F}",
+    "MaxPool": f"int8 uint8 {_F}",
+    "Pad": f"bool int8 int32 int64 uint8 uint32 uint64 {_F}",
+    "TopK": f"int8 int16 int32 int64 uint8 {_F}",
+    "ScatterND": "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64",
+}  # fmt: skip
+TAKES = {op: frozenset(names.split()) for op, names in _KERNELS.items()}
+_CARRIED = {
+    "bool": I32, "int8": I32, "int16": I32, "uint8": I32, "uint16": I32, "uint32": I64, "uint64": I64,
+    "float16": F32, "bfloat16": F32, "float8_e4m3fn": F32, "float8_e5m2": F32,
+}  # fmt: skip
+# what moves elements of any dtype but these: the standard has no float8, onnxruntime no bfloat16
+MOVES = frozenset(("Concat", "Expand", "Gather", "GatherElements", "ScatterND", "Slice", "Tile"))
+# of 64 bits without a sign: what is the same modulo 2 ** 64 whichever way they are read
+_MODULAR = frozenset(("Neg", "Where", "ReduceSum", "ReduceProd", "CumSum"))
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value inside a function: its name, and the dtype that it has there."""
+
+    name: str
+    dtype: np.dtype
+
+
+class Body:
+    """The nodes of one function so far."""
+
+    def __init__(self) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self._constants: dict[Literal, Value] = {}
+        self._count = 0
+
+    def name(self) -> str:
+        self._count += 1
+        return f"t{self._count}"
+
+    def plain(self, op: str, *args: Value, dtype: np.dtype | None = None, **attributes: Any) -> Value:
+        """`op` of `args` as they are. `dtype`: of the result, unless it is that of the first."""
+        given = args[0].dtype
+        if op in MOVES and given in dtypes.ADDED:
+            wide = (self.cast(a, F32) if a.dtype == given else a for a in args)
+            return self.cast(self.plain(op, *wide, **attributes), given)
+        return self.several(op, args, (dtype or args[0].dtype,), **attributes)[0]
+
+    def several(self, op: str, args: tuple[Value, ...], dtypes: tuple[np.dtype, ...], **attributes: Any) -> list[Value]:
+        """The results of `op`, which have `dtypes`."""
+        import onnx
+
+        made = [Value(self.name(), dtype) for dtype in dtypes]
+        names = [a.name for a in args], [m.name for m in made]
+        self.nodes.append(onnx.helper.make_node(op, *names, **attributes))
+        return made
+
+    def __call__(self, op: str, *args: Value, dtype: np.dtype | None = None, **attributes: Any) -> Value:
+        """`op` of `args`, of one dtype, in a dtype that it takes. `dtype`: of the result, unless it is theirs."""
+        given = args[0].dtype
+        carrier = carried(op, given)
+        made = self.plain(op, *(self.cast(a, carrier) for a in args), dtype=dtype, **attributes)
+        return made if dtype else self.cast(made, given)
+
+    def cast(self, x: Value, dtype: np.dtype) -> Value:
+        """`x` in `dtype`, as NumPy casts."""
+        import onnx
+
+        if x.dtype == dtype:
+            return x
+        saturate = {"saturate": 0} if dtype.name.startswith("float8") else {}
+        return self.plain("Cast", x, dtype=dtype, to=onnx.helper.np_dtype_to_tensor_dtype(dtype), **saturate)
+
+    def constant(self, array: Any, dtype: np.dtype | None = None) -> Value:
+        """The array as a value."""
+        import onnx
+
+        literal = Literal(np.asarray(array, dtype))
+        if literal not in self._constants:
+            made = Value(self.name(), literal.array.dtype)
+            tensor = onnx.numpy_helper.from_array(np.array(literal.array))
+            self.nodes.append(onnx.helper.make_node("Constant", [], [made.name], value=tensor))
+            self._constants[literal] = made
+        return self._constants[literal]
+
+    def ints(self, *values: int) -> Value:
+        """A vector of int64: axes, a shape."""
+        return self.constant(np.array(values, np.int64))
+
+    def where(self, condition: Value, x: Value, y: Value) -> Value:
+        carrier = carried("Where", x.dtype)
+        made = self.plain("Where", condition, self.cast(x, carrier), self.cast(y, carrier), dtype=carrier)
+        return self.cast(made, x.dtype)
+
+
+def carried(op: str, dtype: np.dtype) -> np.dtype:
+    """The dtype in which `op` is computed for values of `dtype`."""
+    if dtype.name in TAKES[op]:
+        return dtype
+    carrier = _CARRIED.get(dtype.name)
+    exact = dtype != U64 or op in _MODULAR
+    if carrier is None or not exact or carrier.name not in TAKES[op]:
+        raise UnsupportedOp(f"onnxruntime has no {op} of {dtype.name}, and none of a wider dtype that would be exact")
+    return carrier

@@ -1,0 +1,185 @@
+"""A plan as an ONNX model, in which every kernel is a local function: picture, exchange format and independent check.
+
+In: a `Plan`. Out: an `onnx.ModelProto` that onnxruntime runs to the evaluator's answers, and `from_onnx` reads. Kernels
+with one body share a function, which carries its kind and its predicted seconds; what depends on constants alone is
+computed here, and is an initialiser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eqfuse.dtypes import kind
+from eqfuse.emit.onnx import arrays  # noqa: F401  (fills the table, as onnx_elementwise does)
+from eqfuse.emit.onnx.body import IR_VERSION, OPSET, Body, Value
+from eqfuse.emit.onnx.table import write
+from eqfuse.errors import EqfuseError, TargetUnavailable
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, Literal, Node, TensorType, const, substitute
+from eqfuse.machine.files import write_atomically
+from eqfuse.plan.plan import Kernel, Plan
+
+if TYPE_CHECKING:
+    import onnx
+
+DOMAIN = "eqfuse"
+LARGEST = (1 << 31) - 1  # bytes of a protobuf file
+
+
+def to_onnx(plan: Plan, path: str | PathLike[str] | None = None) -> onnx.ModelProto:
+    """`plan` as an ONNX model of opset 21, checked, and written to `path` in one step where one is given.
+
+    UnsupportedOp names an operator that standard ONNX, or onnxruntime in the dtype at hand, cannot express;
+    TargetUnavailable where the package onnx is missing.
+    """
+    try:
+        import onnx
+    except ImportError as error:
+        raise TargetUnavailable("to_onnx writes models by the package onnx: pip install 'eqfuse[onnx]'") from error
+    names = _names(plan)
+    known = _known(plan)
+    kernels = [_with_known_integers(k, known) for k in plan.kernels]
+    functions: dict[tuple[str, Graph], onnx.FunctionProto] = {}
+    nodes = []
+    for i, k in enumerate(kernels):
+        function = functions.get((k.kind, k.body))
+        if function is None:
+            function = functions[k.kind, k.body] = _function(f"k{i}_{k.kind}", k)
+        reads, writes = ([names[v] for v in values] for values in (k.reads, k.writes))
+        nodes.append(onnx.helper.make_node(function.name, reads, writes, f"kernel {i}", domain=DOMAIN))
+    nodes += _copies(plan, names)
+    wanted = {v for k in kernels for v in k.reads} | set(plan.outputs)
+    if sum(known[v].nbytes for v in wanted & known.keys()) > LARGEST:
+        raise EqfuseError("the constants of this program take more than 2 GiB, which one ONNX file cannot hold")
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph(
+            nodes,
+            "eqfuse",
+            [_declared(names[v], n.type) for v, n in zip(plan.inputs, plan.graph.inputs, strict=True)],
+            [_declared(name, o.type) for name, o in zip(_output_names(plan), plan.graph.outputs, strict=True)],
+            [onnx.numpy_helper.from_array(array, names[v]) for v, array in known.items() if v in wanted],
+        ),
+        functions=list(functions.values()),
+        producer_name="eqfuse",
+        ir_version=IR_VERSION,
+        opset_imports=[onnx.helper.make_opsetid("", OPSET), onnx.helper.make_opsetid(DOMAIN, 1)],
+    )
+    seconds = sum(k.price.seconds for k in plan.kernels)
+    onnx.helper.set_model_props(model, _props(device=plan.device.name, predicted_seconds=seconds))
+    onnx.checker.check_model(model, full_check=True)
+    if path is not None:
+        write_atomically(Path(path), model.SerializeToString(deterministic=True), private=False)
+    return model
+
+
+def _function(name: str, k: Kernel) -> onnx.FunctionProto:
+    """The kernel `k` as a function."""
+    import onnx
+
+    b = Body()
+    values: dict[Node, Value] = {n: Value(f"r{i}", n.dtype) for i, n in enumerate(k.body.inputs)}
+    for n in k.body.nodes:
+        if n.op == "const":
+            literal = n.attrs[0]
+            assert isinstance(literal, Literal)
+            values[n] = b.constant(literal.array)
+        elif n not in values:
+            values[n] = write(b, n, [values[a] for a in n.args])
+    results = [Value(f"w{i}", o.dtype) for i, o in enumerate(k.body.outputs)]
+    for result, o in zip(results, k.body.outputs, strict=True):
+        b.nodes.append(onnx.helper.make_node("Identity", [values[o].name], [result.name]))
+    made = onnx.helper.make_function(
+        DOMAIN, name, [f"r{i}" for i in range(len(k.body.inputs))], [r.name for r in results], b.nodes,
+        [onnx.helper.make_opsetid("", OPSET)],
+    )  # fmt: skip
+    p = k.price
+    props = _props(
+        kind=k.kind, predicted_seconds=p.seconds, bound=p.bound, bytes_read=p.bytes_read, bytes_written=p.bytes_written,
+        flops=p.flops,
+    )  # fmt: skip
+    for key, text in props.items():
+        made.metadata_props.add(key=key, value=text)
+    return made
+
+
+def _props(**values: Any) -> dict[str, str]:
+    return {f"eqfuse.{name}": str(value) for name, value in values.items()}
+
+
+def _declared(name: str, t: TensorType) -> onnx.ValueInfoProto:
+    import onnx
+
+    return onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(t.dtype), t.shape)
+
+
+def _known(plan: Plan) -> dict[int, np.ndarray]:
+    """The values that depend on constants alone."""
+    known = {v: np.array(literal.array) for v, literal in plan.constants}
+    with np.errstate(all="ignore"):
+        for k in plan.setup:
+            known |= zip(k.writes, evaluate(k.body, [known[v] for v in k.reads]), strict=True)
+    return known
+
+
+def _with_known_integers(k: Kernel, known: Mapping[int, np.ndarray]) -> Kernel:
+    """`k` with places and whole exponents that are known as constants: how it is written depends on them."""
+    at = {n: v for n, v in zip(k.body.inputs, k.reads, strict=True) if v in known}
+    asked = (n.args[1] for n in k.body.nodes if n.op in ("scatter", "power"))
+    values = {n: const(known[at[n]]) for n in asked if n in at and kind(n.dtype) in "iu"}
+    if not values:
+        return k
+    left = [(n, v) for n, v in zip(k.body.inputs, k.reads, strict=True) if n not in values]
+    body = Graph(tuple(n for n, _ in left), substitute(k.body.outputs, values))
+    return replace(k, body=body, reads=tuple(v for _, v in left))
+
+
+# ---- names
+
+
+def _names(plan: Plan) -> dict[int, str]:
+    """A name for every value: the user's for inputs; an output's for what a kernel makes of it."""
+    names = {v: f"v{v}" for v in range(len(plan.types))}
+    names |= zip(plan.inputs, _distinct((str(n.attrs[0]) for n in plan.graph.inputs), "input"), strict=True)
+    made = {v for k in plan.kernels for v in k.writes}
+    for v, name in zip(plan.outputs, _output_names(plan), strict=True):
+        if v in made:
+            names[v] = name
+            made.discard(v)
+    return names
+
+
+def _output_names(plan: Plan) -> list[str]:
+    signature = plan.graph.signature
+    given: Sequence[str] = getattr(signature, "outputs", ())
+    if len(given) != len(plan.outputs):
+        given = [f"output{i}" for i in range(len(plan.outputs))]
+    taken = _distinct((str(n.attrs[0]) for n in plan.graph.inputs), "input")
+    return _distinct(given, "output", taken)
+
+
+def _distinct(given: Iterable[str], what: str, taken: Sequence[str] = ()) -> list[str]:
+    """`given`, with another name where one is empty, stands twice, or looks like a value's own, ``v3``."""
+    found: dict[str, None] = dict.fromkeys(taken)
+    for i, name in enumerate(given):
+        name = name if name and not (name[0] == "v" and name[1:].isdigit()) else f"{what}{i}"
+        while name in found:
+            name += "_"
+        found[name] = None
+    return list(found)[len(taken) :]
+
+
+def _copies(plan: Plan, names: dict[int, str]) -> list[onnx.NodeProto]:
+    """Results that are inputs, constants or results already."""
+    import onnx
+
+    return [
+        onnx.helper.make_node("Identity", [names[v]], [name])
+        for v, name in zip(plan.outputs, _output_names(plan), strict=True)
+        if names[v] != name
+    ]

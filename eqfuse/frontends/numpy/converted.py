@@ -1,0 +1,141 @@
+"""Stand-ins for what NumPy does before it asks a traced array: ``np.max([x, y])``, ``np.maximum.reduce([x, y])``,
+``TABLE[x]``.
+
+NumPy looks for tracers among a call's arguments, not inside their lists, and an array asks nobody how to read its
+index. In: the functions, ufuncs, arrays themselves. Out: the same, except where a tracer is met. Used by `stand_ins`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from eqfuse.errors import TraceError
+from eqfuse.frontends.numpy.dispatch import call_function, call_ufunc
+from eqfuse.frontends.numpy.promotion import OURS, holds_tracer, lift
+from eqfuse.frontends.numpy.tracer import Tracer, lazy
+from eqfuse.frontends.numpy.tracing import current
+
+REDUCED = (
+    np.add, np.multiply, np.maximum, np.minimum, np.logical_and, np.logical_or, np.bitwise_and, np.bitwise_or,
+    np.bitwise_xor,
+)  # fmt: skip
+
+
+def taking_lists(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` of the table, which also sees the tracers in a list that it is given first."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if args and type(args[0]) in (list, tuple) and current() is not None and holds_tracer(args[0]):
+            return call_function(function, args, kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
+
+class ReducingLists:
+    """A ufunc whose ``reduce`` also sees the tracers in a list."""
+
+    def __init__(self, ufunc: np.ufunc) -> None:
+        self._ufunc = ufunc
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._ufunc(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ufunc, name)
+
+    def reduce(self, array: Any, *args: Any, **kwargs: Any) -> Any:
+        if type(array) in (list, tuple) and current() is not None and holds_tracer(array):
+            return call_ufunc(self._ufunc, "reduce", (lift(array), *args), kwargs)
+        return self._ufunc.reduce(array, *args, **kwargs)
+
+
+class Joining:
+    """``np.r_`` or ``np.c_``, which also join traced arrays: along the first axis, or as columns along the last."""
+
+    def __init__(self, real: Any, columns: bool) -> None:
+        self._real, self._columns = real, columns
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def __len__(self) -> int:
+        return len(self._real)
+
+    def __getitem__(self, key: Any) -> Any:
+        parts = key if isinstance(key, tuple) else (key,)
+        if current() is None or not holds_tracer(parts):
+            return self._real[key]
+        if isinstance(parts[0], str):
+            raise TraceError("np.r_ and np.c_ with directives cannot be traced; use np.concatenate or np.stack")
+        return lazy.concatenate([self._piece(part) for part in parts], -1 if self._columns else 0)
+
+    def _piece(self, part: Any) -> Tracer:
+        x: Tracer = lift(self._real[part].reshape(-1) if isinstance(part, slice) else part)
+        if self._columns:
+            return x.reshape(-1, 1) if x.ndim < 2 else x
+        return x if x.ndim else x.reshape(1)
+
+
+def _refuse_to_write() -> None:
+    if current() is not None:
+        raise TraceError(
+            "the traced function would write into a NumPy array made outside of it: its program would not do so at "
+            "every call. Make the array inside: np.zeros, np.empty, np.array(x), or pass it as an argument"
+        )
+
+
+def _writing(name: str) -> Callable[..., Any]:
+    """The method of arrays that changes them, refused while its thread traces."""
+
+    def call(self: Constant, *args: Any, **kwargs: Any) -> Any:
+        _refuse_to_write()
+        return getattr(np.ndarray, name)(self, *args, **kwargs)
+
+    return call
+
+
+def _plain(value: Any) -> Any:
+    return value.view(np.ndarray) if isinstance(value, Constant) else value
+
+
+class Constant(np.ndarray):
+    """An array from outside the traced function, which may be read at traced places. `original`: it itself."""
+
+    original: np.ndarray | None = None
+
+    @staticmethod
+    def of(array: np.ndarray) -> Constant:
+        made = array.view(Constant)
+        made.original = array
+        return made
+
+    def __getitem__(self, key: Any) -> Any:
+        if current() is not None and holds_tracer(key if isinstance(key, tuple) else (key,)):
+            return lift(self.view(np.ndarray))[key]
+        return self.view(np.ndarray)[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        _refuse_to_write()
+        self.view(np.ndarray)[key] = value
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple = (), **kwargs: Any) -> Any:
+        if any(isinstance(o, Constant) for o in out) or (method == "at" and isinstance(inputs[0], Constant)):
+            _refuse_to_write()
+        given = {"out": tuple(map(_plain, out))} if out else {}
+        made = getattr(ufunc, method)(*map(_plain, inputs), **given, **kwargs)
+        return out[0] if len(out) == 1 else made
+
+    fill, sort, put, partition = (_writing(name) for name in ("fill", "sort", "put", "partition"))
+    resize, setfield = (_writing(name) for name in ("resize", "setfield"))
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        return array[()] if return_scalar else np.asarray(array)
+
+
+OURS.add(Constant.__array_ufunc__)

@@ -1,0 +1,172 @@
+"""NumPy's calls on traced arrays: which implementation they run, and where ``out=`` and ``where=`` lead.
+
+In: ufuncs and array functions with a tracer among their arguments. Out: what the implementation in the tables returns.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from eqfuse.errors import TraceError, UnsupportedOp
+from eqfuse.frontends.numpy import refused
+from eqfuse.frontends.numpy.laid_out import lay_out
+from eqfuse.frontends.numpy.masked import MASKED
+from eqfuse.frontends.numpy.number import Number
+from eqfuse.frontends.numpy.promotion import defers, elementwise, holds_tracer, lift
+from eqfuse.frontends.numpy.registry import FUNCTIONS, METHODS, UFUNCS, title
+from eqfuse.frontends.numpy.storage import Access
+from eqfuse.frontends.numpy.tracer import Tracer, wrap
+from eqfuse.ir.graph import const
+from eqfuse.ir.strides import Lies, strides_of
+
+
+def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    name = title(ufunc) + ("" if method == "__call__" else f".{method}")
+    implementation = UFUNCS.get(ufunc) if method == "__call__" else METHODS.get((ufunc, method))
+    if implementation is None:
+        return on_values(name, getattr(ufunc, method), inputs, kwargs)
+    if any(map(defers, inputs)):
+        return NotImplemented
+    kwargs = dict(kwargs)
+    out = kwargs.pop("out", None)
+    where = kwargs.pop("where", True)
+    if where is not True and method == "reduce":
+        kwargs["where"] = where
+    if method in ("reduce", "accumulate", "reduceat"):
+        _fold_in(out, kwargs)
+    results = _call(name, implementation, inputs, kwargs)
+    if where is not True and method == "__call__":
+        results = _chosen(where, results, out)
+        kwargs["where"] = where
+    if out is None:
+        lay_out(ufunc if method == "__call__" else getattr(ufunc, method), inputs, kwargs, results)
+    return _into(name, out, results, kwargs.get("casting", "same_kind"))
+
+
+def call_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    name = title(function)
+    implementation = FUNCTIONS.get(function)
+    if implementation is None:
+        if not holds_tracer((args, kwargs)):
+            raise refused.error(name)  # called with like=
+        return on_values(name, function, args, kwargs)
+    kwargs, args = dict(kwargs), list(args)
+    if kwargs.get("where", True) is True:
+        kwargs.pop("where", None)
+    elif function in MASKED:
+        implementation = MASKED[function]
+    out = kwargs.pop("out", None)
+    place = _out_place(implementation)
+    if place is not None and place < len(args):
+        out, args[place] = args[place], None
+    if function in _FOLDS and len(args) < 3:
+        _fold_in(out, kwargs)
+    results = _call(name, implementation, args, kwargs)
+    if out is None:
+        lay_out(function, args, kwargs, results)
+    return _into(name, out, results, kwargs.get("casting", "same_kind"))
+
+
+_FOLDS = (np.sum, np.prod, np.cumsum, np.cumprod, np.cumulative_sum, np.cumulative_prod)
+
+
+def _fold_in(out: Any, kwargs: dict[str, Any]) -> None:
+    """A fold whose result goes into an array is computed in that array's dtype, unless ``dtype=`` says otherwise."""
+    (place,) = out if isinstance(out, tuple) and len(out) == 1 else (out,)
+    if isinstance(place, Tracer) and kwargs.get("dtype") is None:
+        kwargs["dtype"] = place.dtype
+
+
+def on_values(name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A function that is in no table, on arrays whose values are known: computed at once, by NumPy."""
+    if not known((args, kwargs)):
+        raise refused.error(name)
+    return _mapped(function(*_mapped(tuple(args), _value), **_mapped(kwargs, _value)), _constant)
+
+
+def known(tree: Any) -> bool:
+    """Are the values of all traced arrays and numbers in `tree` known?"""
+    return all(t.known() is not None for t in tracers(tree))
+
+
+def _value(leaf: Any) -> Any:
+    return leaf.known() if isinstance(leaf, Tracer) else leaf
+
+
+def _constant(leaf: Any) -> Any:
+    if type(leaf) is not np.ndarray:
+        return leaf
+    made = wrap(const(leaf), Access.WRITABLE, lies=Lies(strides_of(leaf)))
+    return made if leaf.flags.writeable else made.viewed(access=Access.READ_ONLY)
+
+
+def _mapped(tree: Any, change: Callable[[Any], Any]) -> Any:
+    """`change` of every leaf of nested tuples, lists and dicts."""
+    if isinstance(tree, dict):
+        return {key: _mapped(child, change) for key, child in tree.items()}
+    if type(tree) in (tuple, list):
+        return type(tree)(_mapped(child, change) for child in tree)
+    return change(tree)
+
+
+def tracers(tree: Any) -> Iterator[Tracer | Number]:
+    if isinstance(tree, (Tracer, Number)):
+        yield tree
+    elif isinstance(tree, (tuple, list, dict)):
+        for child in tree.values() if isinstance(tree, dict) else tree:
+            yield from tracers(child)
+
+
+def _chosen(where: Any, results: Any, out: Any) -> Any:
+    """`results` where the mask says so, else what `out` held (without `out`, NumPy leaves it undefined: zero here)."""
+    several = isinstance(results, tuple)
+    made = results if several else (results,)
+    before = out if isinstance(out, tuple) else (out,) * len(made)
+    kept = [
+        elementwise("where", where, lift(r).astype(b.dtype) if isinstance(b, Tracer) else r, 0 if b is None else b)
+        for r, b in zip(made, before, strict=True)
+    ]
+    return tuple(kept) if several else kept[0]
+
+
+def _into(name: str, out: Any, results: Any, casting: str) -> Any:
+    """Write `results` into the arrays given as ``out=`` and return those; without them, `results` themselves."""
+    if out is None or (isinstance(out, tuple) and all(o is None for o in out)):
+        return results
+    several = isinstance(results, tuple)
+    places = out if isinstance(out, tuple) else (out,)
+    delivered = []
+    for place, result in zip(places, results if several else (results,), strict=True):
+        if place is None:
+            delivered.append(result)
+            continue
+        if not isinstance(place, Tracer):
+            raise TraceError(
+                f"{name} would write a traced value into a NumPy array made outside the traced function. Write "
+                "x = x + y instead of x += y, or make the array inside: np.zeros, np.empty, np.array(x)"
+            )
+        place.become(lift(result), casting)
+        delivered.append(place)
+    return tuple(delivered) if several else delivered[0]
+
+
+@cache
+def _out_place(implementation: Callable[..., Any]) -> int | None:
+    names = list(inspect.signature(implementation).parameters)
+    return names.index("out") if "out" in names else None
+
+
+def _call(name: str, implementation: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    try:
+        return implementation(*args, **kwargs)
+    except TypeError as error:
+        try:
+            inspect.signature(implementation).bind(*args, **kwargs)
+        except TypeError as misfit:
+            raise UnsupportedOp(f"{name}: this use of its arguments cannot be traced ({misfit})") from None
+        raise error

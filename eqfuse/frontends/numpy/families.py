@@ -1,0 +1,25 @@
+"""The families of NumPy functions that can be traced: importing them fills the tables of `registry`."""
+
+from eqfuse.frontends.numpy import (  # noqa: F401  (each fills its rows)
+    choosing,
+    contractions,
+    creation,
+    editing,
+    fft,
+    gufuncs,
+    indexing,
+    layout,
+    linalg,
+    numbers,
+    padding,
+    places,
+    ranges,
+    reductions,
+    scans,
+    scipy_special,
+    signal,
+    sorting,
+    statistics,
+    ufuncs,
+    writes,
+)

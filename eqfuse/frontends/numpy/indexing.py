@@ -1,0 +1,365 @@
+"""NumPy's indexing, and assignment to what it selects: slices, integers, new axes, integer arrays and masks.
+
+In: an index of a tracer. Out: views for basic indices, take for integer arrays; writes into the tracer's memory.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from eqfuse.errors import BoundsError, DtypeError, ShapeError, TraceError, UnsupportedOp
+from eqfuse.frontends.numpy import tidy
+from eqfuse.frontends.numpy.laid_out import laid_as
+from eqfuse.frontends.numpy.layout import broadcast_to, transpose
+from eqfuse.frontends.numpy.number import Number, computed, kind_of
+from eqfuse.frontends.numpy.promotion import elementwise, fitted, lift, with_dtype
+from eqfuse.frontends.numpy.reductions import negative_axes, one_axis
+from eqfuse.frontends.numpy.registry import METHODS, implements
+from eqfuse.frontends.numpy.selection import Selection, assigned
+from eqfuse.frontends.numpy.storage import Access, Step
+from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
+from eqfuse.ir.graph import Shape, TensorType, node
+from eqfuse.ops.elementwise import UFUNCS
+
+
+def index(x: Tracer, key: Any) -> Tracer | Selection:
+    """``x[key]``: the basic part as views first, then one take for the integer arrays; a traced mask selects."""
+    parts = _parts(key)
+    traced = [p for p in parts if isinstance(p, Tracer)]
+    if len(traced) == 1 and _is_mask(traced[0]) and traced[0].known() is None:
+        view, place, mask = _masked(x, parts)
+        if place == 0:
+            return Selection(wrap(view.node), mask)
+    view, arrays = _viewed(x, parts)
+    array = any(part is Ellipsis for part in parts)  # the result is one, even of rank 0
+    if arrays:
+        made = _gather(view, arrays)
+        if array:
+            made.as_array()
+        return made
+    scalar = view.ndim == 0 and not array
+    if view.ndim == 0 and x.ndim == 0 and not scalar:
+        return wrap(x.node, Access.WRITABLE) if x.scalar else view  # scalar[...] is a new array
+    return wrap(view.node) if scalar else view
+
+
+def assign_items(x: Tracer, key: Any, value: Any) -> None:
+    """``x[key] = value``."""
+    parts = _parts(key)
+    traced = [p for p in parts if isinstance(p, Tracer)]
+    if len(traced) == 1 and _is_mask(traced[0]):
+        view, place, mask = _masked(x, parts)
+        rest = view.ndim - place - mask.ndim
+        if isinstance(value, Selection):
+            view.assign(assigned(view, mask, value))
+            return
+        if lift(value).ndim <= rest:
+            spread = mask.reshape(mask.shape + (1,) * rest)
+            view.assign(elementwise("where", spread, wrap(fitted(value, view.tensor_type)), view))
+            return
+    view, arrays = _viewed(x, parts)
+    if not arrays:
+        view.assign(value)
+        return
+    _scatter(view, arrays, value, "set")
+
+
+def apply_at(ufunc: str, x: Tracer, key: Any, value: Any) -> None:
+    """``ufunc.at(x, key, value)``: unbuffered, so that an element indexed twice changes twice."""
+    view, arrays = _viewed(x, _parts(key))
+    if arrays:
+        _scatter(view, arrays, value, ufunc)
+    else:
+        view.become(elementwise(ufunc, view, value))
+
+
+def _parts(key: Any) -> list[Any]:
+    """The parts of a key: None, Ellipsis, slices, ints, and arrays (integers or masks) as tracers."""
+    parts: list[Any] = []
+    for part in key if isinstance(key, tuple) else (key,):
+        if part is None or part is Ellipsis or isinstance(part, slice):
+            parts.append(part)
+        elif isinstance(part, Tracer):
+            parts.append(_array_part(part))
+        elif kind_of(part) is int:
+            parts.append(part)
+        elif isinstance(part, (bool, np.bool_)):
+            raise UnsupportedOp("indexing with a Python bool cannot be traced; use x[None] or np.where")
+        elif isinstance(part, (int, np.integer)):
+            parts.append(int(part))
+        else:
+            parts.append(_array_part(part))
+    return parts
+
+
+def _viewed(x: Tracer, parts: list[Any]) -> tuple[Tracer, list[tuple[int, Tracer]]]:
+    """As `_basic`, with masks as the integer arrays they stand for."""
+    if Tracer in map(type, parts):
+        parts = [p for part in parts for p in _without_masks(part)]
+    whole, apart = _expanded(x, parts)
+    view, arrays = _basic(x, [lift(part) if apart and type(part) is int else part for part in whole])
+    if apart:
+        view, arrays = _gathered_first(view, arrays)
+    if not arrays or view.scalar or any(not i.scalar for _, i in arrays):
+        return view, arrays
+    return _picked(view, arrays), []
+
+
+def _picked(view: Tracer, scalars: list[tuple[int, Tracer]]) -> Tracer:
+    """The view that scalars select, as integers do."""
+    order, at, shape, flat = _selected(view, scalars)
+    return view.sliced((*shape[:at], *shape[at + 1 :]), [("take", (tuple(order), at, shape, flat.node))])
+
+
+def _masked(x: Tracer, parts: list[Any]) -> tuple[Tracer, int, Tracer]:
+    """The view that all but the one mask among `parts` take, the axis that the mask starts at, and the mask."""
+    whole, apart = _expanded(x, parts)
+    view, arrays = _basic(x, whole)
+    if apart:
+        view, arrays = _gathered_first(view, arrays)
+    ((place, mask),) = ((axis, part) for axis, part in arrays if _is_mask(part))
+    numbers = [(axis, part) for axis, part in arrays if part is not mask]
+    if not numbers:
+        return view, place, mask
+    return _picked(view, numbers), place - sum(axis < place for axis, _ in numbers), mask
+
+
+def _is_mask(part: Any) -> bool:
+    return isinstance(part, Tracer) and part.dtype.kind == "b"
+
+
+def _array_part(part: Any) -> Any:
+    if isinstance(part, (list, tuple)) and len(part) == 0:
+        part = np.zeros(0, np.intp)
+    array = lift(part)
+    if array.dtype.kind not in "iub":
+        raise BoundsError(f"arrays used as indices must be integers, not {array.dtype}")
+    value = array.known() if array.ndim == 0 and array.dtype.kind != "b" else None
+    return array if value is None else int(value)
+
+
+def _without_masks(part: Any) -> list[Any]:
+    """A mask as the integer arrays that NumPy takes it for, which must be known."""
+    if not _is_mask(part):
+        return [part]
+    value = part.known()
+    if value is None:
+        raise TraceError(
+            "indexing with a traced boolean mask: the result's shape would depend on data. "
+            "Use np.where(mask, x, fill), multiply by the mask before a reduction, or assign one value: x[mask] = 0"
+        )
+    if not value.ndim:
+        raise TraceError("indexing with a mask of rank 0, which adds an axis: write np.where(mask, new, x)")
+    return [lift(i) for i in np.nonzero(value)]
+
+
+def _expanded(x: Tracer, parts: list[Any]) -> tuple[list[Any], bool]:
+    """`parts` with one entry per axis of `x` (a mask stands for as many axes as it has), None for new axes; and whether
+    something stands between the integers and arrays that gather: the gathered axes then come first."""
+    covered, dots = 0, []
+    for i, part in enumerate(parts):
+        if part is Ellipsis:
+            dots.append(i)
+        elif part is not None:
+            covered += part.ndim if _is_mask(part) else 1
+    if covered > x.ndim or len(dots) > 1:
+        raise BoundsError(f"too many indices: {covered} for an array of shape {x.shape}")
+    at = dots[0] if dots else len(parts)
+    whole = [*parts[:at], *[_ALL] * (x.ndim - covered), *parts[at + 1 :]]
+    if Tracer not in map(type, parts):
+        return whole, False
+    gathering = (int, Number, Tracer)
+    places = [i for i, part in enumerate(parts) if type(part) in gathering]  # dots part them even if they are none
+    return whole, places != list(range(places[0], places[-1] + 1))
+
+
+def _gathered_first(view: Tracer, arrays: list[tuple[int, Tracer]]) -> tuple[Tracer, list[tuple[int, Tracer]]]:
+    """The view with the axes first that `arrays` index, and the places they then have."""
+    order: list[int] = []
+    moved = []
+    for axis, part in arrays:
+        moved.append((len(order), part))
+        order += range(axis, axis + (part.ndim if _is_mask(part) else 1))
+    return transpose(view, [*order, *(axis for axis in range(view.ndim) if axis not in order)]), moved
+
+
+_ALL = slice(None)
+
+
+def _basic(x: Tracer, parts: list[Any]) -> tuple[Tracer, list[tuple[int, Tracer]]]:
+    """The view of `x` that the slices, ints and new axes among `parts` take, and the arrays with their places in it."""
+    ranges: list[tuple[int, int, int]] = []
+    flipped: list[int] = []
+    kept: list[int] = []  # extents of the ranges
+    shape: list[int] = []
+    arrays: list[tuple[int, Tracer]] = []
+    whole = x.shape
+    for part in parts:
+        axis = len(ranges)
+        if part is None:
+            shape.append(1)
+        elif isinstance(part, Number):
+            place = computed("within", part, attr=whole[axis])
+            arrays.append((len(shape), wrap(with_dtype(place, np.dtype(np.intp)))))
+            ranges.append((0, whole[axis], 1))
+            kept.append(whole[axis])
+            shape.append(whole[axis])
+        elif isinstance(part, Tracer):
+            arrays.append((len(shape), part))
+            width = part.ndim if part.dtype.kind == "b" else 1
+            extents = whole[axis : axis + width]
+            if part.dtype.kind == "b" and part.shape != extents:
+                raise BoundsError(f"a mask of shape {part.shape} does not fit the axes of extent {extents} it indexes")
+            ranges += [(0, n, 1) for n in extents]
+            kept += extents
+            shape += extents
+        elif part is _ALL:
+            ranges.append((0, whole[axis], 1))
+            kept.append(whole[axis])
+            shape.append(whole[axis])
+        elif isinstance(part, slice):
+            r = range(*_bounds(part).indices(whole[axis]))
+            if r.step < 0:
+                flipped.append(axis - x.ndim)
+                r = r[::-1]
+            ranges.append(tidy.canonical(r))
+            kept.append(len(r))
+            shape.append(len(r))
+        else:
+            at, extent = part, whole[axis]
+            if not -extent <= at < extent:
+                raise BoundsError(f"index {at} is out of bounds for axis {axis} with extent {extent}")
+            ranges.append((at % extent, at % extent + 1, 1))
+            kept.append(1)
+    steps: list[Step] = [("slice", tuple(ranges))] if ranges != [(0, n, 1) for n in whole] else []
+    if [axis for axis in flipped if kept[axis] > 1]:
+        steps.append(("flip", tuple(flipped)))
+    if shape != kept:
+        steps.append(("squeeze", tuple(shape)))
+    return x.sliced(tuple(shape), steps), arrays
+
+
+def _bounds(part: slice) -> slice:
+    bounds = [part.start, part.stop, part.step]
+    if Tracer not in map(type, bounds):
+        return part
+    for i, bound in enumerate(bounds):
+        if isinstance(bound, Tracer):
+            value = bound.known()
+            if value is None:
+                raise TraceError("a slice bound is a traced value: the result's shape would depend on data. "
+                                 "Name the argument in static_argnames, or use np.where with a mask")  # fmt: skip
+            bounds[i] = operator.index(value)
+    return slice(*bounds)
+
+
+def _gather(x: Tracer, arrays: list[tuple[int, Tracer]]) -> Tracer:
+    """Integer arrays along the axes they stand at, broadcast together as NumPy does."""
+    order, at, shape, flat = _selected(x, arrays)
+    made = wrap(tidy.take(x.node, (order, at, shape, flat.node)), Access.WRITABLE if flat.ndim else None)
+    return laid_as(_taken_first, (x, [axis for axis, _ in arrays], [at for _, at in arrays]), made)
+
+
+def _taken_first(x: np.ndarray, axes: list[int], indices: list[np.ndarray]) -> np.ndarray:
+    """Of small arrays: the first element along each of `axes`, as often as `indices` says."""
+    places = dict(zip(axes, (np.multiply(i, 0, dtype=np.intp, casting="unsafe") for i in indices), strict=True))
+    return x[tuple(places.get(axis, _ALL) for axis in range(x.ndim))]
+
+
+_OF_TRUTH = frozenset(("add", "multiply", "maximum", "minimum"))
+
+
+def _scatter(x: Tracer, arrays: list[tuple[int, Tracer]], value: Any, mode: str) -> None:
+    """Write `value` to what `_gather` reads; `mode`: "set", or the ufunc that joins it with what is there."""
+    if mode in _OF_TRUTH and x.dtype.kind == "b" and type(value) is int and value >= 0:
+        value = bool(value)  # NumPy takes ints there, and their truth is what is left
+    if mode != "set" and x.dtype.kind == "b" and kind_of(value) is not bool and lift(value).dtype.kind != "b":
+        raise DtypeError(f"{mode}.at of a bool array with {lift(value).dtype}: cast the array first")
+    order, at, shape, flat = _selected(x, arrays)
+    selected = TensorType(x.dtype, (*shape[:at], *flat.shape, *shape[at + 1 :]))
+    values = fitted(value, selected, "unsafe" if mode == "set" else "same_kind")
+    x.assign(wrap(tidy.scatter(x.node, (order, at, shape, flat.node), values, mode), Access.WRITABLE))
+
+
+def _selected(x: Tracer, arrays: list[tuple[int, Tracer]]) -> tuple[list[int], int, Shape, Tracer]:
+    """How integer arrays select from `x`: the order of axes that brings theirs together, where those stand then, the
+    shape with these merged into one, and the indices into that one."""
+    try:
+        together = np.broadcast_shapes(*(indices.shape for _, indices in arrays))
+    except ValueError as error:
+        raise BoundsError(f"the arrays used as indices do not fit together: {error}") from None
+    axes = [axis for axis, _ in arrays]
+    at = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
+    rest = [axis for axis in range(x.ndim) if axis not in axes]
+    extents = [x.shape[axis] for axis in axes]
+    order = [*rest[:at], *axes, *rest[at:]]
+    others = [x.shape[axis] for axis in rest]
+    shape = (*others[:at], math.prod(extents), *others[at:])
+    if len(arrays) == 1:
+        return order, at, shape, _checked(arrays[0][1], extents[0])
+    flat: Any = 0
+    inside: Tracer | None = None
+    for (_, indices), extent in zip(arrays, extents, strict=True):
+        value = _checked(indices, extent).known()
+        if value is None:
+            i = indices.astype(np.intp)
+            within = (i >= -extent) & (i < extent)
+            inside = within if inside is None else inside & within
+            flat = flat * extent + elementwise("where", i < 0, i + extent, i)
+        else:
+            value = value.astype(np.intp)
+            flat = flat * extent + (value % extent if value.min(initial=0) < 0 else value)
+    if inside is not None:
+        flat = elementwise("where", inside, flat, shape[at])  # out of bounds along one axis stays out of bounds
+    return order, at, shape, broadcast_to(flat, together)
+
+
+def _checked(indices: Tracer, extent: int) -> Tracer:
+    """`indices`; ShapeError when they are known and leave `extent`."""
+    value = indices.known()
+    if value is not None and value.size and not (-extent <= value.min() and value.max() < extent):
+        outside = value.min() if value.min() < -extent else value.max()
+        raise BoundsError(f"index {outside} is out of bounds for extent {extent}")
+    return indices
+
+
+@implements(np.take)
+def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise") -> Tracer:
+    (x, along), at = one_axis(lift(a), axis), lift(indices)
+    extent = x.shape[along]
+    if at.dtype.kind not in "iu":
+        raise DtypeError(f"np.take needs integer indices, not {at.dtype}")
+    if mode == "wrap":
+        at = at % extent
+    elif mode == "clip":
+        at = lazy.clip(at, 0, extent - 1)
+    elif mode != "raise":
+        raise ShapeError(f"np.take: mode must be raise, wrap or clip, not {mode!r}")
+    return wrap(node("take", (x.node, _checked(at, extent).node), (along,)))
+
+
+@implements(np.take_along_axis)
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Tracer:
+    x, at = lift(arr), lift(indices)
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    if at.ndim != x.ndim:
+        raise ShapeError(f"np.take_along_axis: indices of shape {at.shape} and array of shape {x.shape} differ in rank")
+    (along,) = negative_axes(axis, x.ndim)
+    rest_of_x = tuple(1 if i - x.ndim == along else n for i, n in enumerate(x.shape))
+    rest = np.broadcast_shapes(rest_of_x, tuple(1 if i - x.ndim == along else n for i, n in enumerate(at.shape)))
+
+    def fitted(t: Tracer) -> Tracer:
+        return broadcast_to(t, tuple(t.shape[i] if i - x.ndim == along else n for i, n in enumerate(rest)))
+
+    return wrap(node("take_along_axis", (fitted(x).node, fitted(_checked(at, x.shape[along])).node), (along,)))
+
+
+for _name, _ufunc in UFUNCS.items():
+    if _ufunc.nin == 2:
+        METHODS[_ufunc, "at"] = partial(apply_at, _name)

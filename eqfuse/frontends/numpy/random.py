@@ -1,0 +1,147 @@
+"""Random numbers inside a traced function: drawn when the program is called, in the order the function draws them.
+
+In: methods of a generator. Out: tracers for further inputs of the graph, and the `Draw`s that fill them at each call.
+No law and no kernel ever sees the generator, so a draw is never repeated, dropped or moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from eqfuse.errors import TraceError, UnsupportedOp
+from eqfuse.frontends.numpy.dispatch import on_values, tracers
+from eqfuse.frontends.numpy.number import Number, is_number, kind_of
+from eqfuse.frontends.numpy.promotion import lift
+from eqfuse.frontends.numpy.storage import Access
+from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
+from eqfuse.frontends.numpy.tracing import current
+from eqfuse.ir.graph import TensorType, input_node
+
+GENERATORS = (np.random.Generator, np.random.RandomState)
+
+
+def _normal(z: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+    return loc + scale * z
+
+
+def _uniform(u: Any, low: Any = 0.0, high: Any = 1.0) -> Any:
+    return low + (high - low) * u
+
+
+def _exponential(e: Any, scale: Any = 1.0) -> Any:
+    return scale * e
+
+
+# methods whose parameters may be traced: the parameters, the standard method, and NumPy's own step from there
+_STANDARD: dict[str, tuple[tuple[str, ...], str, Callable[..., Any]]] = {
+    "normal": (("loc", "scale"), "standard_normal", _normal),
+    "uniform": (("low", "high"), "random", _uniform),
+    "exponential": (("scale",), "standard_exponential", _exponential),
+}
+
+
+class Draw(NamedTuple):
+    """One call of a generator's method. `source`: the generator, or its place among the leaves of the arguments."""
+
+    source: Any
+    method: str
+    args: tuple
+    kwargs: dict[str, Any]
+
+    def now(self, leaves: Sequence[Any]) -> np.ndarray:
+        generator = leaves[self.source] if isinstance(self.source, int) else self.source
+        return np.asarray(getattr(generator, self.method)(*self.args, **self.kwargs))
+
+
+class TracedGenerator:
+    """Stands for a random generator while a function is traced; elsewhere it is the generator `real` itself."""
+
+    def __init__(self, source: Any, real: Any) -> None:
+        self._source, self._real = source, real
+
+    def __getattr__(self, name: str) -> Any:
+        if current() is None:
+            return getattr(self._real, name)
+        if name in ("choice", "permutation", "shuffle"):
+            return getattr(self, f"_{name}")
+        if not callable(getattr(self._real, name)):
+            self.refuse(name)()
+        if name in ("seed", "set_state", "spawn", "permuted"):
+            return self.refuse(name)
+        return lambda *args, **kwargs: self._draw(name, args, kwargs)
+
+    def refuse(self, name: str) -> Callable[..., Any]:
+        def call(*_: Any, **__: Any) -> NoReturn:
+            raise UnsupportedOp(
+                f"{type(self._real).__name__}.{name} cannot be traced: set the generator up outside the traced function"
+            )
+
+        return call
+
+    def _draw(self, method: str, args: tuple, kwargs: dict[str, Any]) -> Tracer:
+        if kwargs.pop("out", None) is not None:
+            raise TraceError(f"{method} with out=: assign the drawn numbers instead, x[...] = rng.{method}(...)")
+        if all(t.known() is not None for t in tracers((args, kwargs))):
+            return on_values(method, lambda *a, **k: self._drawn(method, a, k), args, kwargs)
+        if method not in _STANDARD:
+            raise TraceError(
+                f"{method} with traced parameters: only normal, uniform and exponential can take them. Draw standard "
+                "numbers and transform them"
+            )
+        return self._transformed(method, args, kwargs)
+
+    def _drawn(self, method: str, args: tuple, kwargs: dict[str, Any]) -> Tracer | Number:
+        """A new input of the graph, of the type that `method` gives, or a new Python number."""
+        stand_in = np.random.default_rng(0) if isinstance(self._real, np.random.Generator) else np.random.RandomState(0)
+        example = getattr(stand_in, method)(*args, **kwargs)
+        trace = current()
+        assert trace is not None
+        draw, place = Draw(self._source, method, args, kwargs), len(trace.draws)
+        if kind_of(example) is not None:
+            trace.draws.append((None, draw))
+            return Number(trace.numbers.given("drawn", place, example))
+        array = np.asarray(example)
+        made = input_node(f"{method} #{place}", TensorType(array.dtype, array.shape))
+        trace.draws.append((made, draw))
+        return wrap(made, Access.WRITABLE if isinstance(example, np.ndarray) else None)
+
+    def _transformed(self, method: str, args: tuple, kwargs: dict[str, Any]) -> Tracer:
+        """`method` with traced parameters: standard numbers of the result's shape, transformed as NumPy does."""
+        names, standard, transform = _STANDARD[method]
+        given = dict(zip((*names, "size"), args, strict=False)) | kwargs
+        size = given.pop("size", None)
+        if size is None and not all(map(is_number, given.values())):
+            size = np.broadcast_shapes(*(lift(p).shape for p in given.values()))
+        made: Tracer = transform(self._drawn(standard, (), {"size": size}), **given)
+        return made
+
+    def _choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0, **rest: Any) -> Any:
+        array = a if np.ndim(a) else None
+        count = a if array is None else lift(array).shape[axis]
+        chosen = self._draw("choice", (count, size, replace, p), rest)
+        return chosen if array is None else lazy.take(lift(array), chosen, axis)
+
+    def _permutation(self, x: Any, axis: int = 0) -> Any:
+        if not np.ndim(x):
+            return self._draw("permutation", (x,), {})
+        array = lift(x)
+        return lazy.take(array, self._draw("permutation", (array.shape[axis],), {}), axis)
+
+    def _shuffle(self, x: Any, axis: int = 0) -> None:
+        if not isinstance(x, Tracer):
+            raise TraceError("shuffle of an array made outside the traced function: use permutation")
+        x.assign(self._permutation(x, axis))
+
+
+def legacy(method: Callable[..., Any]) -> Callable[..., Any]:
+    """What stands for ``np.random.<method>`` while tracing: a method of NumPy's one global generator."""
+    name = method.__name__
+    generator = TracedGenerator(method.__self__, method.__self__)  # type: ignore[attr-defined]
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return getattr(generator, name)(*args, **kwargs)
+
+    return call

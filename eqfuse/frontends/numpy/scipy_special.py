@@ -1,0 +1,15 @@
+"""scipy.special: ufuncs as elementwise rows, and its few array functions as NumPy compositions.
+
+In: ufunc calls on tracers. Out: tracers.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from eqfuse.frontends.numpy.promotion import elementwise
+from eqfuse.frontends.numpy.registry import UFUNCS
+from eqfuse.ops.special import SPECIAL
+
+for _name, _ufunc in SPECIAL.items():
+    UFUNCS[_ufunc] = partial(elementwise, _name)

@@ -1,0 +1,350 @@
+"""What stands in for NumPy's functions that make arrays while a function is traced: they then give traced arrays.
+
+In: what a function about to be traced can reach. Out: nothing; for as long as the `with` lasts, ``np.zeros`` and its
+like, under whatever name the function and its helpers know them, make tracers when called from the thread that traces.
+For every other thread, and for calls from inside libraries, they remain what they are.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from eqfuse.dtypes import tensor_dtype
+from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
+from eqfuse.frontends.numpy import tidy
+from eqfuse.frontends.numpy.accepted import PLAIN
+from eqfuse.frontends.numpy.converted import REDUCED, Constant, Joining, ReducingLists, taking_lists
+from eqfuse.frontends.numpy.dispatch import call_function, known, on_values
+from eqfuse.frontends.numpy.flat import Flat
+from eqfuse.frontends.numpy.promotion import as_dtype, holds_tracer, lift
+from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator, legacy
+from eqfuse.frontends.numpy.reach import CACHED, Namespace, Reached, of_library, reach
+from eqfuse.frontends.numpy.registry import FUNCTIONS, implements, title
+from eqfuse.frontends.numpy.storage import Access
+from eqfuse.frontends.numpy.tracer import Tracer, wrap
+from eqfuse.frontends.numpy.tracing import current, untraced
+from eqfuse.frontends.numpy.writes import copied
+from eqfuse.ir.graph import const
+from eqfuse.ir.strides import IN_ORDER, Lies, in_columns, strides_of
+
+# ---- arrays made from nothing
+
+
+def _filled(value: int, shape: Any, dtype: Any, order: str) -> Tracer:
+    extents = tuple(int(n) for n in shape) if isinstance(shape, (tuple, list)) or np.ndim(shape) else (int(shape),)
+    source = const(value, tensor_dtype(dtype, "the new array"))
+    lies = Lies(in_columns(extents, source.dtype.itemsize) if order == "F" else None)
+    return wrap(tidy.broadcast_to(source, extents), Access.WRITABLE, lies=lies)
+
+
+def _zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: None = None, like: None = None) -> Tracer:
+    return _filled(0, shape, float if dtype is None else dtype, order)
+
+
+def _ones(shape: Any, dtype: Any = None, order: str = "C", *, device: None = None, like: None = None) -> Tracer:
+    return _filled(1, shape, float if dtype is None else dtype, order)
+
+
+def _full(
+    shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: None = None, like: None = None
+) -> Tracer:
+    value = lift(fill_value) if dtype is None else fill_value
+    extents = tuple(shape) if np.ndim(shape) else (shape,)
+    made = _filled(0, extents, value.dtype if dtype is None else dtype, order)
+    made.assign(copied(value, made, "unsafe"))
+    return made
+
+
+def _array(
+    object: Any, dtype: Any = None, *, copy: bool | None = True, order: str | None = "K", subok: bool = False,
+    ndmin: int = 0, like: None = None,
+) -> Tracer:  # fmt: skip
+    always = copy in (True, np._CopyMode.ALWAYS)
+    never = copy in (False, np._CopyMode.NEVER)
+    x = _converted(object, dtype, order or "K", None if not (always or never) else always)
+    return x if x.ndim >= ndmin else x.reshape((1,) * (ndmin - x.ndim) + x.shape)
+
+
+def _asarray(
+    a: Any, dtype: Any = None, order: str | None = None, *, device: None = None, copy: bool | None = None,
+    like: None = None,
+) -> Tracer:  # fmt: skip
+    return _converted(a, dtype, order or "K", copy)
+
+
+def _ascontiguousarray(a: Any, dtype: Any = None, *, like: None = None) -> Tracer:
+    x = _converted(a, dtype, "C")
+    return x if x.ndim else x.reshape(1)
+
+
+def _asfortranarray(a: Any, dtype: Any = None, *, like: None = None) -> Tracer:
+    x = _converted(a, dtype, "F")
+    return x if x.ndim else x.reshape(1)
+
+
+_REQUIREMENTS = {
+    "C_CONTIGUOUS": "C", "CONTIGUOUS": "C", "F_CONTIGUOUS": "F", "FORTRAN": "F", "ALIGNED": "A", "WRITEABLE": "W",
+    "OWNDATA": "O", "ENSUREARRAY": "E",
+}  # fmt: skip
+
+
+def _require(a: Any, dtype: Any = None, requirements: Any = None, *, like: None = None) -> Tracer:
+    names = [requirements] if isinstance(requirements, str) else requirements or ()
+    wanted = {str(name).upper()[:1] for name in names}
+    if wanted >= {"C", "F"}:
+        raise ShapeError("np.require: an array cannot be required to lie in C order and in Fortran order")
+    if "O" in wanted:
+        raise UnsupportedOp("np.require: whether an array owns its data is not known while tracing; use x.copy()")
+    order = "C" if "C" in wanted else "F" if "F" in wanted else "A"
+    x = _converted(a, dtype, order)
+    return x.copy(order) if "W" in wanted and not x.writable else x
+
+
+def _converted(value: Any, dtype: Any, order: str, copy: bool | None = None) -> Tracer:
+    """`value` as an array of that dtype and memory order: itself if it is one already, unless `copy` says that it be
+    new. ShapeError where `copy` says that it be not new, and it is."""
+    if isinstance(value, Flat):
+        value = value.raveled()
+    own = isinstance(value, Tracer) and not value.scalar
+    if own:
+        same = dtype is None or tensor_dtype(dtype, "the new array") == value.dtype
+        wanted = "K" if order == "A" else order
+        x = value.conforming(wanted) if same else value.astype(dtype, wanted)
+        made = x.copy(order) if copy and x.is_of([value]) else x
+    else:
+        made = _new(value, dtype, order, copy)
+    if copy is False:
+        if not (own and made.is_of([value])):
+            raise ShapeError("Unable to avoid copy while creating an array as requested: leave out copy=False")
+        if order in ("C", "F"):
+            made.lying()
+    return made
+
+
+def _new(value: Any, dtype: Any, order: str, copy: bool | None) -> Tracer:
+    """What is no traced array as one. Where NumPy takes over the memory of one made outside, it can only be read."""
+    wanted = None if dtype is None else tensor_dtype(dtype, "the new array")
+    if holds_tracer(value):
+        x = wrap(lift(value).node if wanted is None else as_dtype(value, wanted), Access.WRITABLE, lies=IN_ORDER)
+        return x.astype(x.dtype, "C" if order == "K" else order)
+    lift(value)  # which refuses by name what is no tensor
+    given = np.array(value, wanted, copy=copy, order=order)  # type: ignore[call-overload]
+    x = wrap(const(given), Access.WRITABLE, lies=Lies(strides_of(given)))
+    return x.viewed(access=Access.READ_ONLY) if np.may_share_memory(given, value) else x
+
+
+def _default_rng(seed: Any = None) -> Any:
+    if isinstance(seed, TracedGenerator):
+        return seed
+    generator = np.random.Generator(np.random.PCG64(seed)) if not isinstance(seed, GENERATORS) else seed
+    return TracedGenerator(generator, generator) if seed is None else generator
+
+
+def _constant(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that makes arrays of numbers: a constant of the trace, unless it has a traced form."""
+
+    def call(*args: Any, like: Any = None, **kwargs: Any) -> Any:
+        traced = FUNCTIONS.get(function)
+        if traced not in (None, call) and holds_tracer((args, kwargs)):
+            return traced(*args, **kwargs)
+        if not known((args, kwargs)):
+            raise TraceError(
+                f"{title(function)} of a traced value: the numbers that it is made from, its size among them, must be "
+                "known while the function is traced. Name the argument in static_argnames, or take a size from an "
+                "array that has it: x.shape[0]"
+            )
+        return on_values(title(function), function, args, kwargs)
+
+    return call
+
+
+_MADE: dict[Any, Callable[..., Any]] = {
+    np.zeros: _zeros, np.empty: _zeros, np.ones: _ones, np.full: _full,
+    np.array: _array, np.asarray: _asarray, np.asanyarray: _asarray,
+    np.ascontiguousarray: _ascontiguousarray, np.asfortranarray: _asfortranarray, np.require: _require,
+    np.random.default_rng: _default_rng, np.random.seed: TracedGenerator(None, np.random.mtrand._rand).refuse("seed"),
+} | {
+    function: _constant(function)
+    for function in (
+        np.arange, np.linspace, np.logspace, np.geomspace, np.eye, np.identity, np.tri, np.indices, np.fromfunction,
+        np.fromiter, np.frombuffer, np.fromstring, np.hanning, np.hamming, np.bartlett, np.blackman, np.kaiser,
+        np.tril_indices, np.triu_indices, np.diag_indices,
+    )
+} | {
+    getattr(np.random, name): legacy(getattr(np.random, name))
+    for name in dir(np.random)
+    if isinstance(getattr(getattr(np.random, name), "__self__", None), np.random.RandomState)
+}  # fmt: skip
+for _function in (
+    np.arange, np.array, np.asanyarray, np.asarray, np.ascontiguousarray, np.asfortranarray, np.empty, np.eye,
+    np.frombuffer, np.fromfunction, np.fromiter, np.fromstring, np.full, np.identity, np.ones, np.require, np.tri,
+    np.zeros,
+):  # fmt: skip
+    implements(_function)(_MADE[_function])  # called with like=
+PLAIN.add(Constant)
+_COPIES = (np.zeros_like, np.ones_like, np.empty_like, np.full_like, np.copy, np.meshgrid, np.diag, np.tile)
+
+
+def _dispatched(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the table, also for arguments that hold no tracer."""
+    return lambda *args, **kwargs: call_function(function, args, kwargs)
+
+
+def _stand_in(original: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if current() is None or (_called_by_library() and not holds_tracer((args, kwargs))):
+            return original(*args, **kwargs)
+        return made(*args, **kwargs)
+
+    return call
+
+
+def _called_by_library() -> bool:
+    return of_library(str(sys._getframe(2).f_globals.get("__name__")))
+
+
+def _looked_up(cached: Any) -> Callable[..., Any]:
+    """A function that remembers its results, which it computes as if nothing were traced: others take them too."""
+
+    @functools.wraps(cached)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if current() is None:
+            return cached(*args, **kwargs)
+        if holds_tracer((args, kwargs)):
+            raise TraceError(
+                f"{cached.__name__} remembers its results by its arguments (functools.cache), which a traced value "
+                "cannot be. Name the argument in static_argnames, or call the function behind it, __wrapped__"
+            )
+        with untraced():
+            found = cached(*args, **kwargs)
+        return Constant.of(found) if type(found) is np.ndarray else found
+
+    for name in ("cache_info", "cache_clear", "cache_parameters"):
+        setattr(call, name, getattr(cached, name))
+    return call
+
+
+@functools.cache
+def _stand_ins() -> dict[int, Any]:
+    """By the identity of the function it stands for."""
+    made = _MADE | {function: _dispatched(function) for function in _COPIES}
+    listed = {id(function): taking_lists(function) for function in FUNCTIONS if function not in made}
+    reduced = {id(ufunc): ReducingLists(ufunc) for ufunc in REDUCED}
+    joined = {id(np.r_): Joining(np.r_, False), id(np.c_): Joining(np.c_, True)}
+    return listed | reduced | joined | {id(f): _stand_in(f, replacement) for f, replacement in made.items()}
+
+
+# ---- where they are put
+
+_lock = threading.Lock()
+_placed: dict[tuple[int, str], list[Any]] = {}  # by namespace and name: the original, its stand-in, and how many traces
+_hidden: list[tuple[dict[str, Any], dict[str, Any]]] = []  # NumPy's modules, and what they hold without a trace
+_traces = 0  # how many run now, in all threads
+
+
+def reached_from(roots: Mapping[str, Any]) -> Reached:
+    """What functions and objects can reach, whatever stands in for it now."""
+    with _lock:
+        return reach(roots, original)
+
+
+@contextmanager
+def stand_ins(reached: Reached) -> Iterator[None]:
+    """Let the stand-ins be found under every name that a function and what it calls can reach."""
+    global _traces
+    with _lock:
+        placed = [(namespace, name, _place(namespace, name, value)) for namespace, name, value in reached.names]
+        if not _traces:
+            for module, replacements in _everywhere():
+                _hidden.append((module, {name: module[name] for name in replacements}))
+                module.update(replacements)
+        _traces += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            for namespace, name, entry in placed:
+                if entry is not None:
+                    _give_back(namespace, name, entry)
+            _traces -= 1
+            while not _traces and _hidden:
+                module, originals = _hidden.pop()
+                module.update(originals)
+
+
+def _place(namespace: Namespace, name: str, value: Any) -> list[Any] | None:
+    """Let the stand-in for `value`, if it has one, be found under `name`."""
+    key = (id(namespace), name)
+    if key not in _placed:
+        replacement = _replacement(value)
+        if replacement is None:
+            return None
+        _placed[key] = [value, replacement, 0]
+        _set(namespace, name, replacement)
+    _placed[key][2] += 1
+    return _placed[key]
+
+
+def _give_back(namespace: Namespace, name: str, entry: list[Any]) -> None:
+    """Let the original be found again, once no trace needs the stand-in. What the function put there instead stays."""
+    key = (id(namespace), name)
+    entry[2] -= 1
+    untouched = _get(namespace, name) is entry[1]
+    if _placed.get(key) is entry and not (entry[2] and untouched):
+        del _placed[key]
+        if untouched:
+            _set(namespace, name, entry[0])
+
+
+def _replacement(value: Any) -> Any:
+    if isinstance(value, GENERATORS):
+        return TracedGenerator(value, value)
+    if isinstance(value, CACHED):
+        return _looked_up(value)
+    return Constant.of(value) if type(value) is np.ndarray else _stand_ins().get(id(value))
+
+
+def original(namespace: Namespace, name: str) -> Any:
+    """The value of `name`, whatever stands in for it now."""
+    entry, value = _placed.get((id(namespace), name)), _get(namespace, name)
+    return entry[0] if entry is not None and value is entry[1] else value
+
+
+def _get(namespace: Namespace, name: str) -> Any:
+    if isinstance(namespace, types.CellType):
+        return None if namespace == types.CellType() else namespace.cell_contents
+    return vars(namespace).get(name) if isinstance(namespace, type) else namespace.get(name)
+
+
+def _set(namespace: Namespace, name: str, value: Any) -> None:
+    if isinstance(namespace, types.CellType):
+        namespace.cell_contents = value
+    elif isinstance(namespace, type):
+        setattr(namespace, name, value)
+    else:
+        namespace[name] = value
+
+
+# NumPy as its compiled modules must see it: they have no frame to be told by, and take what it gives for memory.
+_ORIGINAL = types.ModuleType("numpy")
+vars(_ORIGINAL).update(vars(np))
+
+
+@functools.cache
+def _everywhere() -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """NumPy's own modules, which any code may import while it runs, and what their names stand for then."""
+    made = _stand_ins()
+    modules = (vars(np), vars(np.random), vars(np.linalg))
+    compiled = [vars(m) for m in vars(np.random).values() if isinstance(m, types.ModuleType) and hasattr(m, "np")]
+    return [(module, {"np": _ORIGINAL}) for module in compiled] + [
+        (module, {name: made[id(value)] for name, value in module.items() if id(value) in made}) for module in modules
+    ]

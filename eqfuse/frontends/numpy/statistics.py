@@ -1,0 +1,419 @@
+"""NumPy's order statistics, statistics that leave out NaN, histograms and covariances.
+
+In: array-function calls on tracers. Out: library calls for what sorts or counts, reductions for the rest.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
+from eqfuse.frontends.numpy import reductions, tidy
+from eqfuse.frontends.numpy.accepted import known
+from eqfuse.frontends.numpy.layout import broadcast_to, concatenate
+from eqfuse.frontends.numpy.number import kind_of
+from eqfuse.frontends.numpy.promotion import elementwise, lift, with_dtype
+from eqfuse.frontends.numpy.reductions import Axis, finish, negative_axes
+from eqfuse.frontends.numpy.registry import METHODS, implements
+from eqfuse.frontends.numpy.scans import without_nan
+from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
+from eqfuse.frontends.numpy.unpack import unpack
+from eqfuse.ir.graph import node
+from eqfuse.ops.statistics import histogram_types
+
+# ---- order statistics
+
+
+def _rows(x: Tracer, axis: Axis) -> tuple[Tracer, tuple[int, ...]]:
+    """`x` and the axes to reduce, at least one."""
+    if axis is None:
+        return x.reshape(-1), (-1,)
+    axes = tuple(sorted(negative_axes(axis, x.ndim)))
+    return (x, axes) if axes else (x[..., None], (-1,))
+
+
+def _left(x: Tracer, axis: Axis, made: Tracer, axes: tuple[int, ...], keepdims: bool) -> Tracer:
+    """`made`, where reduced axes stay with extent 1, in the shape the user asked for."""
+    lead = made.shape[: made.ndim - (1 if axis is None else x.ndim + (axis == ()))]
+    if axis is None:
+        return wrap(tidy.reshape(made.node, (*lead, *(1,) * x.ndim) if keepdims else lead))
+    if axis == ():
+        return wrap(tidy.reshape(made.node, (*lead, *x.shape)))
+    return made if keepdims else finish(made.node, axes, False)
+
+
+def _median(op: str, a: Any, axis: Axis, keepdims: bool) -> Tracer:
+    x = lift(a)
+    rows, axes = _rows(x, axis)
+    return wrap(_left(x, axis, wrap(node(op, (rows.node,), (axes,))), axes, keepdims).node)
+
+
+@implements(np.median)
+def median(
+    a: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Tracer:
+    return _median("median", a, axis, keepdims)
+
+
+@implements(np.nanmedian)
+def nanmedian(
+    a: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: Any = False
+) -> Tracer:
+    return _median("nanmedian", a, axis, keepdims is True)
+
+
+def _quantile(op: str, a: Any, q: Any, axis: Axis, method: str, keepdims: Any, weights: Any) -> Tracer:
+    x = lift(a)
+    if op.startswith("nan") and x.size == 0 and x.dtype.kind != "c":
+        return nanmean(x, axis, keepdims=keepdims)  # as NumPy, for any number of quantiles
+    weak = kind_of(q) in (int, float) and x.dtype.kind == "f"
+    share = wrap(with_dtype(q, np.dtype(kind_of(q)))) if weak else lift(q)
+    if share.ndim > 1 and op.startswith("nan"):
+        raise UnsupportedOp(f"np.{op} with quantiles of shape {share.shape} cannot be traced; pass a vector of them")
+    rows, axes = _rows(x, axis)
+    args = [rows.node, (share if weak or share.ndim == 1 else share.reshape(-1)).node]
+    if weights is not None:
+        args.append(_weights(lift(weights), x, axis, rows).node)
+    made = wrap(node(op, args, (axes, method)))
+    if not weak:
+        made = made.reshape((*share.shape, *made.shape[1:]))
+    found = _left(x, axis, made, axes, keepdims is True)
+    if found.scalar and (keepdims is True or weights is not None):
+        found.as_array()
+    return found
+
+
+def _weights(w: Tracer, x: Tracer, axis: Axis, rows: Tracer) -> Tracer:
+    """Weights of every value; those of one axis are the same along the others."""
+    if w.shape == x.shape:
+        return w.reshape(rows.shape)
+    if isinstance(axis, int) and w.ndim == 1 and w.shape[0] == x.shape[axis]:
+        (along,) = negative_axes(axis, x.ndim)
+        return broadcast_to(w.reshape([-1 if i - x.ndim == along else 1 for i in range(x.ndim)]), x.shape)
+    raise ShapeError(f"weights of shape {w.shape} fit neither {x.shape} nor axis {axis} of it")
+
+
+def _implement_quantile(name: str) -> None:
+    def call(
+        a: Any, q: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+        keepdims: Any = False, *, weights: Any = None,
+    ) -> Tracer:  # fmt: skip
+        return _quantile(name, a, q, axis, method, keepdims, weights)
+
+    implements(getattr(np, name))(call)
+
+
+for _name in ("quantile", "percentile", "nanquantile", "nanpercentile"):
+    _implement_quantile(_name)
+
+
+# ---- without NaN
+
+
+def _is_nan(x: Tracer) -> Tracer:
+    return elementwise("isnan", x)
+
+
+def _nanmax(ufunc: np.ufunc, function: Any, a: Any, axis: Axis, keepdims: Any, initial: Any) -> Tracer:
+    x = lift(a)
+    given = {} if initial is np._NoValue else {"initial": initial}
+    if x.dtype.kind in "biu":
+        return function(x, axis=axis, keepdims=keepdims is True, **given)
+    return METHODS[ufunc, "reduce"](x, axis=axis, keepdims=keepdims is True, **given)
+
+
+@implements(np.nanmax)
+def nanmax(a: Any, axis: Axis = None, out: None = None, keepdims: Any = False, initial: Any = np._NoValue) -> Tracer:
+    return _nanmax(np.fmax, reductions.max, a, axis, keepdims, initial)
+
+
+@implements(np.nanmin)
+def nanmin(a: Any, axis: Axis = None, out: None = None, keepdims: Any = False, initial: Any = np._NoValue) -> Tracer:
+    return _nanmax(np.fmin, reductions.min, a, axis, keepdims, initial)
+
+
+def _nanarg(name: str, a: Any, axis: int | None, keepdims: Any) -> Tracer:
+    x = lift(a)
+    if x.dtype.kind not in "fc":
+        return getattr(reductions, name)(x, axis, keepdims=keepdims is True)
+    if x.ndim == 0 and axis in (0, -1):
+        axis = None
+    rows, axes = _rows(x, axis)
+    return _left(x, axis, wrap(node("nan" + name, (rows.node,), (axes,))), axes, keepdims is True)
+
+
+@implements(np.nanargmax)
+def nanargmax(a: Any, axis: int | None = None, out: None = None, *, keepdims: Any = False) -> Tracer:
+    return _nanarg("argmax", a, axis, keepdims)
+
+
+@implements(np.nanargmin)
+def nanargmin(a: Any, axis: int | None = None, out: None = None, *, keepdims: Any = False) -> Tracer:
+    return _nanarg("argmin", a, axis, keepdims)
+
+
+def _inexact(dtype: Any) -> None:
+    if dtype is not None and np.dtype(dtype).kind not in "fc":
+        raise ShapeError("If a is inexact, then dtype must be inexact")
+
+
+def _shared(total: Tracer, count: Tracer) -> Tracer:
+    """`total` divided by `count`, in the dtype of `total`."""
+    return (total / count).astype(total.dtype)
+
+
+@implements(np.nanmean)
+def nanmean(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = False) -> Tracer:
+    x = lift(a)
+    if x.dtype.kind not in "fc":
+        return reductions.mean(x, axis, dtype, keepdims=keepdims is True)
+    _inexact(dtype)
+    count = reductions.sum(~_is_nan(x), axis, np.intp, keepdims=True)
+    total = reductions.sum(without_nan(x, 0), axis, dtype, keepdims=True)
+    return _finished(_shared(total, count), axis, keepdims is True)
+
+
+def _finished(kept: Tracer, axis: Axis, keepdims: bool) -> Tracer:
+    axes = () if kept.ndim == 0 and axis in (0, -1) else negative_axes(axis, kept.ndim)
+    return finish(kept.node, axes, keepdims)
+
+
+@implements(np.nanvar)
+def nanvar(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: Any = False, *,
+    mean: Any = np._NoValue, correction: Any = np._NoValue,
+) -> Tracer:  # fmt: skip
+    return _finished(_nanvar(lift(a), axis, dtype, ddof, mean, correction), axis, keepdims is True)
+
+
+@implements(np.nanstd)
+def nanstd(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: Any = False, *,
+    mean: Any = np._NoValue, correction: Any = np._NoValue,
+) -> Tracer:  # fmt: skip
+    spread = _nanvar(lift(a), axis, dtype, ddof, mean, correction)
+    return _finished(elementwise("sqrt", spread).astype(spread.dtype), axis, keepdims is True)
+
+
+def _nanvar(x: Tracer, axis: Axis, dtype: Any, ddof: float, mean: Any, correction: Any) -> Tracer:
+    """The variance, reduced axes kept."""
+    if correction is not np._NoValue:
+        if ddof != 0:
+            raise ShapeError("ddof and correction can't be provided simultaneously.")
+        ddof = correction
+    if x.dtype.kind not in "fc":
+        given = {} if mean is np._NoValue else {"mean": mean}
+        return reductions.var(x, axis, dtype, ddof=ddof, keepdims=True, **given)
+    _inexact(dtype)
+    known = ~_is_nan(x)
+    count = reductions.sum(known, axis, np.intp, keepdims=True)
+    if mean is np._NoValue:
+        centre = _shared(reductions.sum(without_nan(x, 0), axis, dtype, keepdims=True), count)
+    else:
+        centre = lift(mean)
+    distance = elementwise("where", known, (without_nan(x, 0) - centre).astype(x.dtype), 0).astype(x.dtype)
+    squares = distance * distance if x.dtype.kind == "f" else (distance * distance.conj()).real
+    freedom = count - ddof
+    spread = _shared(reductions.sum(squares, axis, dtype, keepdims=True), freedom)
+    return elementwise("where", freedom <= 0, math.nan, spread).astype(spread.dtype)
+
+
+# ---- counts
+
+
+def _number_of_bins(bins: Any) -> int:
+    try:
+        count = operator.index(bins)
+    except TypeError:
+        raise ShapeError("`bins` must be an integer, a string, or an array") from None
+    if count < 1:
+        raise ShapeError("`bins` must be positive, when an integer")
+    return count
+
+
+def _range(given: Any) -> tuple[float, float] | None:
+    if given is None:
+        return None
+    low, high = known(given, "the range of a histogram", "name it in static_argnames, or give edges").tolist()
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise ShapeError(f"supplied range of [{low}, {high}] is not finite")
+    if low > high:
+        raise ShapeError("max must be larger than min in range parameter.")
+    return low, high
+
+
+def _refuse_estimator(function: str, bins: Any) -> None:
+    if isinstance(bins, str):
+        raise TraceError(
+            f"{function} with bins={bins!r}: the number of bins depends on data. Give a number of bins, or edges"
+        )
+
+
+def _counted(x: Tracer, bins: Sequence[Any], ranges: Sequence[Any], density: Any, weights: Any) -> list[Tracer]:
+    """Counts, and the edges of every axis."""
+    edges = [None if np.ndim(b) == 0 else lift(b) for b in bins]
+    counts = tuple(_number_of_bins(b) if e is None else None for b, e in zip(bins, edges, strict=True))
+    args = [x.node, *(e.node for e in edges if e is not None)]
+    if weights is not None:
+        args.append(lift(weights).reshape(-1).node)
+    attrs = (counts, tuple(map(_range, ranges)), bool(density), weights is not None)
+    made = node("histogram", args, attrs)
+    histogram, types = histogram_types([a.type for a in args], attrs)
+    fresh = [t for t, count in zip(types, counts, strict=True) if count is not None]
+    found, *found_edges = unpack(made, [t.shape for t in (histogram, *fresh)])
+    rest = iter(p.astype(t.dtype) if t.dtype.kind == "c" else _real(p).astype(t.dtype)
+                for p, t in zip(found_edges, fresh, strict=True))  # fmt: skip
+    first = found if histogram.dtype.kind == "c" else _real(found)
+    return [first.astype(histogram.dtype), *(next(rest) if e is None else e for e in edges)]
+
+
+def _real(x: Tracer) -> Tracer:
+    return x.real if x.dtype.kind == "c" else x
+
+
+@implements(np.histogram)
+def histogram(
+    a: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
+) -> tuple[Tracer, Tracer]:
+    _refuse_estimator("np.histogram", bins)
+    x = lift(a)
+    if weights is not None and lift(weights).shape != x.shape:
+        raise ShapeError("weights should have the same shape as a.")
+    counts, edges = _counted(x.reshape(-1), [bins], [range], density, weights)
+    return counts, edges
+
+
+@implements(np.histogram_bin_edges)
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Tracer:
+    _refuse_estimator("np.histogram_bin_edges", bins)
+    if np.ndim(bins):
+        return lift(bins)
+    x = lift(a).reshape(-1)
+    return wrap(node("histogram_bin_edges", (x.node,), (_number_of_bins(bins), _range(range))))
+
+
+@implements(np.histogramdd)
+def histogramdd(
+    sample: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
+) -> tuple[Tracer, list[Tracer]]:
+    points = lift(sample)
+    if points.ndim != 2 or not isinstance(sample, (Tracer, np.ndarray)):
+        points = lazy.atleast_2d(points).T
+    axes = points.shape[1]
+    every = list(bins) if hasattr(bins, "__len__") else [bins] * axes
+    if len(every) != axes:
+        raise ShapeError("The dimension of bins must be equal to the dimension of the sample x.")
+    ranges = [None] * axes if range is None else list(range)
+    if len(ranges) != axes:
+        raise ShapeError("range argument must have one entry per dimension")
+    if axes == 1:
+        raise UnsupportedOp("np.histogramdd of one axis cannot be traced; use np.histogram")
+    counts, *edges = _counted(points, every, ranges, density, weights)
+    return counts, edges
+
+
+@implements(np.histogram2d)
+def histogram2d(
+    x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
+) -> tuple[Tracer, Tracer, Tracer]:
+    if lift(x).shape != lift(y).shape:
+        raise ShapeError("x and y must have the same length.")
+    if hasattr(bins, "__len__") and len(bins) not in (1, 2):
+        bins = [bins, bins]
+    counts, edges = histogramdd([x, y], bins, range, density, weights)
+    return counts, edges[0], edges[1]
+
+
+@implements(np.bincount)
+def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Tracer:
+    """With a traced x the result has `minlength` counts, and a larger value is an error when the program runs."""
+    length = operator.index(minlength)
+    if length < 0:
+        raise ShapeError("'minlength' must not be negative")
+    values = lift(x)
+    counted = values.known()
+    if counted is not None:
+        length = max(length, int(counted.max()) + 1 if counted.size else 0)
+    elif not length:
+        raise TraceError(
+            "np.bincount of a traced array: the length of its result depends on data. Pass minlength=, above the "
+            "largest value"
+        )
+    args = [values.node] if weights is None else [values.node, lift(weights).astype(np.float64, casting="safe").node]
+    return wrap(node("bincount", args, (length,)))
+
+
+# ---- covariances
+
+
+@implements(np.cov)
+def cov(
+    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None,
+    aweights: Any = None, *, dtype: Any = None,
+) -> Tracer:  # fmt: skip
+    if ddof is not None and ddof != int(ddof):
+        raise ShapeError("ddof must be integer")
+    m, more = lift(m), None if y is None else lift(y)
+    if m.ndim > 2 or (more is not None and more.ndim > 2):
+        raise ShapeError("m or y has more than 2 dimensions")
+    if dtype is None:
+        dtype = np.result_type(m.dtype, np.float64, *(() if more is None else (more.dtype,)))
+    x = lazy.atleast_2d(m).astype(dtype)
+    if not rowvar and m.ndim != 1:
+        x = x.T
+    if x.shape[0] == 0:
+        return lift(np.empty((0, 0)))
+    if more is not None:
+        more = lazy.atleast_2d(more).astype(dtype)
+        x = concatenate((x, more.T if not rowvar and more.shape[0] != 1 else more), 0)
+    freedom = ddof if ddof is not None else 0 if bias else 1
+    w = _known_weights(fweights, aweights, x.shape[1])
+    mean, _ = reductions.average(x, 1, w, True)
+    if w is None:
+        factor: Any = x.shape[1] - freedom
+    elif freedom == 0:
+        factor = w.sum()
+    elif aweights is None:
+        factor = w.sum() - freedom
+    else:
+        factor = w.sum() - freedom * (w * lift(aweights).known()).sum() / w.sum()
+    x = (x - mean[:, None]).astype(x.dtype)
+    weighted = x if w is None else x * w
+    product = lazy.dot(x, weighted.T.conj())
+    return lazy.squeeze((product * np.true_divide(1, max(factor, 0.0))).astype(product.dtype))
+
+
+def _known_weights(fweights: Any, aweights: Any, count: int) -> np.ndarray | None:
+    """The product of both weights. NumPy looks at their values, so they must be known."""
+    product = None
+    for name, weights in (("fweights", fweights), ("aweights", aweights)):
+        if weights is None:
+            continue
+        given = lift(weights).known()
+        if given is None:
+            raise TraceError(f"np.cov: {name} is a traced value, whose sign NumPy checks; name it in static_argnames")
+        values = given.astype(float)
+        if name == "fweights" and not np.all(values == np.around(values)):
+            raise ShapeError("fweights must be integer")
+        if values.shape != (count,) or (values < 0).any():
+            raise ShapeError(f"{name} must be one number, not negative, for each of {count} observations")
+        product = values if product is None else product * values
+    return product
+
+
+@implements(np.corrcoef)
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Tracer:
+    c = cov(x, y, rowvar, dtype=dtype)
+    if c.ndim == 0:
+        return c / c
+    spread = elementwise("sqrt", _real(lazy.diag(c)))
+    c = c / spread[:, None] / spread[None, :]
+    if c.dtype.kind != "c":
+        return lazy.clip(c, -1, 1)
+    parts = [lazy.clip(part, -1, 1) for part in (c.real, c.imag)]
+    return (parts[0] + parts[1] * 1j).astype(c.dtype)

@@ -1,0 +1,178 @@
+"""The memory behind traced arrays: its value, and the writes that came since. A view is the steps that take it.
+
+In: reads and writes of a storage through views. Out: graph nodes. A write to a slice stays apart from its neighbours
+until somebody reads them together. Used by `tracer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from eqfuse.errors import TraceError
+from eqfuse.frontends.numpy import tidy
+from eqfuse.ir.graph import Node, Shape, node
+from eqfuse.ir.strides import IN_ORDER, Lies, Step, outline, reshaped
+
+Ranges = tuple[tuple[int, int, int], ...]
+
+
+class Access(Enum):
+    """Whether NumPy lets an array be written to."""
+
+    WRITABLE = "writable"
+    READ_ONLY = "read-only"  # broadcast_to, diagonal
+    SCALAR = "scalar"  # a NumPy or Python scalar: has no memory of its own
+
+
+class Storage:
+    """One block of memory. `argument`: the array of the caller that it is, by its place among the graph's inputs.
+
+    `lies`: how NumPy laid it out, None where that is not known: it is then taken to lie in C order until somebody
+    relies on it. `origin`: the memory, and its version, that this is a copy of, where in another layout it would be a
+    view. `copies`: those of this memory that were written to.
+    """
+
+    __slots__ = ("_base", "_writes", "version", "argument", "origin", "copies", "lies")
+
+    def __init__(
+        self, value: Node, argument: int | None = None, origin: Storage | None = None, lies: Lies | None = None
+    ) -> None:
+        self._base = value
+        self.lies = lies
+        self.version: int = 0
+        self.origin: tuple[Storage, int] | None = None if origin is None else (origin, origin.version)
+        self.copies: list[Storage] = []
+        self._writes: list[tuple[Ranges, Node]] = []
+        self.argument = argument
+
+    @property
+    def value(self) -> Node:
+        """All of it, with every write so far."""
+        if self._writes:
+            ranges, values = zip(*self._writes, strict=True)
+            self._base = tidy.slice_scatter(self._base, values, ranges)
+            self._writes.clear()
+        return self._base
+
+    def read(self, steps: Sequence[Step]) -> Node:
+        """The present value of the view `steps`."""
+        if steps and steps[0][0] == "slice" and self._writes:
+            found = self._slice(steps[0][1])
+            if found is not None:
+                return taken(found, steps[1:])
+        return taken(self.value, steps)
+
+    def write(self, steps: Sequence[Step], value: Node) -> None:
+        """Let the view `steps` be `value`, which has its shape and the storage's dtype."""
+        self.version += 1
+        while steps:
+            *rest, (op, attr) = steps
+            if op == "slice" and not rest:
+                self._writes.append((attr, value))
+                return
+            before = self.read(rest)
+            value = tidy.slice_scatter(before, (value,), (attr,)) if op == "slice" else _undone(op, attr, value, before)
+            steps = rest
+        self._base = value
+        self._writes.clear()
+
+    @property
+    def shape(self) -> Shape:
+        return self._base.shape
+
+    def outline(self, steps: Sequence[Step]) -> np.ndarray | None:
+        """An array without data that lies as the view `steps` does, as far as that is known."""
+        return None if self.lies is None else outline(self._base.type, self.lies.strides, steps)
+
+    def assumed(self, steps: Sequence[Step]) -> np.ndarray | None:
+        """As `outline`, of memory in C order where its layout is not known."""
+        return outline(self._base.type, (self.lies or IN_ORDER).strides, steps)
+
+    def keeps(self, steps: Sequence[Step], shape: Shape) -> bool:
+        """Is the view `steps`, reshaped, still a view, and no copy?"""
+        if not steps and (self.lies or IN_ORDER).strides is None:
+            return True
+        array = self.assumed(steps)
+        return array is not None and reshaped(array, shape) is not None
+
+    def relied(self) -> frozenset[int]:
+        """The arguments whose layout decides this one's. TraceError where it is not known."""
+        if self.lies is None:
+            raise TraceError(
+                "what is a view here, and what a copy, depends on how NumPy laid out a computed array, which is not "
+                "known of this one. Copy it into C order before (x.copy()), or write through the array itself"
+            )
+        return self.lies.arguments
+
+    def origins(self) -> Iterator[tuple[Storage, int]]:
+        """The memory that this was copied from, what that was copied from, and so on, each with its version then."""
+        at = self.origin
+        while at is not None:
+            yield at
+            at = at[0].origin
+
+    def doubted(self) -> frozenset[int]:
+        """The arguments whose layout decides the present value: something has changed that this may be a view of, or a
+        view of this, in another layout."""
+        doubted = [self] if self.copies else []
+        for source, version in self.origins():
+            if source.version != version or any(copy is not self for copy in source.copies):
+                doubted.append(source)
+        return frozenset[int]().union(*(source.relied() for source in doubted))
+
+    def _slice(self, wanted: Ranges) -> Node | None:
+        """The slice `wanted`, unless the writes since cover parts of it."""
+        for ranges, value in reversed(self._writes):
+            if ranges == wanted:
+                return value
+            if not _disjoint(ranges, wanted):
+                inside = _within(wanted, ranges)
+                return None if inside is None else tidy.slice_(value, inside)
+        return tidy.slice_(self._base, wanted)
+
+
+def taken(value: Node, steps: Sequence[Step]) -> Node:
+    """The view `steps` of `value`."""
+    for op, attr in steps:
+        value = tidy.VIEWS[op](value, attr)
+    return value
+
+
+def _undone(op: str, attr: Any, value: Node, before: Node) -> Node:
+    """What `before` becomes when its view by `op` becomes `value`."""
+    if op in ("reshape", "squeeze", "flat"):
+        return tidy.reshape(value, before.shape)
+    if op == "transpose":
+        return tidy.transpose(value, [attr.index(axis) for axis in range(len(attr))])
+    if op == "flip":
+        return tidy.flip(value, attr)
+    if op in ("real", "imag"):
+        other = tidy.part("imag" if op == "real" else "real", before)
+        return node("complex", (value, other) if op == "real" else (other, value))
+    if op == "bitcast":
+        return node("bitcast", (value,), (before.dtype,))
+    if op == "take":
+        return tidy.scatter(before, attr, value)
+    raise TraceError(f"a write through a view by {op} cannot be traced: write to the array itself")
+
+
+def _disjoint(a: Ranges, b: Ranges) -> bool:
+    """Do two slices of one array share no element, for sure?"""
+    for (start, stop, step), (other, end, stride) in zip(a, b, strict=True):
+        if stop <= other or end <= start or (step == stride and (start - other) % step):
+            return True
+    return False
+
+
+def _within(inner: Ranges, outer: Ranges) -> Ranges | None:
+    """`inner` as a slice of the slice `outer`, or None when it leaves it."""
+    found = []
+    for r, s in zip((range(*x) for x in inner), (range(*x) for x in outer), strict=True):
+        if r and (r[0] not in s or r[-1] not in s or (len(r) > 1 and r.step % s.step)):
+            return None
+        found.append((s.index(r[0]), s.index(r[-1]) + 1, r.step // s.step or 1) if r else (0, 0, 1))
+    return tuple(found)

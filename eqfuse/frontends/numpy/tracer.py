@@ -1,0 +1,457 @@
+"""The tracer: a lazy array that stands for an argument while a NumPy function runs, and records what is done to it.
+
+In: operators, methods, ufuncs and array functions called on it. Out: graph nodes. Next stop: `trace.trace`.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from eqfuse.dtypes import castable, tensor_dtype
+from eqfuse.errors import DtypeError, ShapeError, TraceError, UnsupportedOp, user_place
+from eqfuse.frontends.numpy import tidy
+from eqfuse.frontends.numpy.constants import known
+from eqfuse.frontends.numpy.ndarray import NdarrayFace, lazy
+from eqfuse.frontends.numpy.storage import Access, Storage, taken
+from eqfuse.frontends.numpy.tracing import current
+from eqfuse.ir.graph import Node, Shape, TensorType, const
+from eqfuse.ir.strides import (
+    IN_ORDER,
+    Lies,
+    Step,
+    Strides,
+    copied,
+    in_columns,
+    is_line,
+    read_order,
+    runs_in_order,
+    view_of,
+)
+from eqfuse.ops import row
+from eqfuse.ops.elementwise import broadcast_shapes
+
+
+class Tracer(NdarrayFace):
+    """A lazy array: a view of a storage."""
+
+    __slots__ = ("_type", "_node", "_trace", "_storage", "_steps", "_access", "_version", "made", "__weakref__")
+
+    def __init__(self, type: TensorType, storage: Storage, steps: tuple[Step, ...], access: Access) -> None:
+        trace = current()
+        if trace is None:
+            raise TraceError("a traced array was used outside its trace")
+        trace.enter(self)
+        self._type, self._trace = type, trace
+        self.made = user_place()
+        self._node: Node | None = None  # the value at `_version`, once somebody has asked for it
+        self._storage, self._steps, self._access, self._version = storage, steps, access, storage.version
+
+    @property
+    def node(self) -> Node:
+        """The graph node of this array's present value."""
+        self._trace.require(self)
+        if self._version != self._storage.version:
+            self._rely_on_order()
+            self._node, self._version = None, self._storage.version
+        self._trace.layouts |= self._storage.doubted()
+        if self._node is None:
+            self._node = self._storage.read(self._steps)
+        return self._node
+
+    def known(self) -> np.ndarray | None:
+        """The value of an array that depends on no input."""
+        return known(self.node, self._trace.known)
+
+    def real_array(self, memo: dict[int, Any]) -> Any:
+        """What this stands for, where that depends on no input: arrays that share memory with others of `memo` as
+        traced ones do."""
+        value, found = known(self._storage.value, self._trace.known), self.known()
+        if value is None or found is None:
+            return None
+        if self._access is Access.SCALAR:
+            return found[()]
+        if id(self._storage) not in memo:
+            lies = self._storage.outline(())
+            memo[id(self._storage)] = np.array(value) if lies is None else np.empty_like(lies)
+            memo[id(self._storage)][...] = value
+        return view_of(memo[id(self._storage)], self._steps)
+
+    def viewed(self, *steps: Step, access: Access | None = None) -> Tracer:
+        """The view `steps` of this array (a copy where NumPy would make one): it shares the memory."""
+        if self._access is Access.SCALAR:
+            return wrap(taken(self.node, steps), access)
+        if self._version != self._storage.version:
+            self._rely_on_order()
+        made, storage, before, reach = self._type, self._storage, self._steps, access or self._access
+        for op, attr in steps:
+            if _changes_nothing(op, attr, made.shape):
+                continue
+            after = row("reshape" if op == "flat" else op).type([made], (attr,))
+            if op == "reshape" and _always_view(made.shape, after.shape):
+                op = "squeeze"
+            if op == "reshape" and not storage.keeps(before, attr):
+                storage, before = Storage(tidy.reshape(storage.read(before), attr), origin=storage, lies=IN_ORDER), ()
+                reach = access or Access.WRITABLE
+            else:
+                before = (*before, (op, attr))
+            made = after
+        return Tracer(made, storage, before, reach)
+
+    def sliced(self, shape: Shape, steps: Sequence[Step]) -> Tracer:
+        """As `viewed`, by slices, flips and squeezes that change something and together give `shape`."""
+        if self._access is Access.SCALAR:
+            return wrap(taken(self.node, steps))
+        if self._version != self._storage.version:
+            self._rely_on_order()
+        return Tracer(TensorType(self._type.dtype, shape), self._storage, (*self._steps, *steps), self._access)
+
+    @property
+    def lies(self) -> Lies | None:
+        """How the memory that this is a view of is laid out."""
+        return self._storage.lies
+
+    def lie(self, lies: Lies | None) -> None:
+        """Say how NumPy lays out the new array that this is."""
+        if self._steps:  # a view of what an implementation has made on the way
+            self._storage, self._steps = Storage(self.node), ()
+            self._version = 0
+        self._storage.lies = lies
+
+    def as_array(self) -> None:
+        """Be an array, of rank 0, where a function gives no scalar."""
+        self._access = Access.WRITABLE
+
+    def is_of(self, others: Sequence[Tracer]) -> bool:
+        """Does this share memory with any of `others`?"""
+        return any(self._storage is other._storage for other in others)
+
+    def outline(self) -> np.ndarray | None:
+        """An array without data that lies as this one does; None where that is not known."""
+        return self._storage.outline(self._steps)
+
+    def lying(self) -> np.ndarray:
+        """As `outline`, which the trace then relies on."""
+        self._trace.layouts |= self._storage.relied()
+        found = self.outline()
+        if found is None:
+            raise TraceError("how this view of an array lies in memory is not known: copy it before (x.copy())")
+        return found
+
+    def runs_in_order(self) -> bool:
+        """Is this, as far as is known, an array in C order, or a part of one?"""
+        return self.lies is not None and self.lies.strides is None and runs_in_order(self._steps)
+
+    def ordered(self, order: str) -> Tracer:
+        """This array if it lies in the memory order "C" or "F", else a copy that does."""
+        if self._access is Access.SCALAR:
+            return self
+        return self._in_place(self.shape) if self._has_no_gaps(order) else self.copy(order, self._storage)
+
+    def raveled(self, order: str = "C") -> Tracer:
+        """One axis, as np.ravel: a view of memory without gaps in that order, otherwise a copy."""
+        flat = (self.size,)
+        if self._access is Access.SCALAR:
+            return self.viewed(("reshape", flat))
+        turned = self.in_columns() if order == "F" else self
+        if turned._has_no_gaps("C"):
+            return turned._in_place(flat)
+        return turned.copy("C", self._storage).viewed(("reshape", flat))
+
+    def _has_no_gaps(self, order: str) -> bool:
+        """Does the view, as far as is known, lie in one piece in that memory order?"""
+        array = self._storage.assumed(self._steps)
+        return array is not None and bool(array.flags.f_contiguous if order == "F" else array.flags.c_contiguous)
+
+    def _in_place(self, shape: Shape) -> Tracer:
+        """The view in another shape, or in its own, which is one as long as the array lies as it does."""
+        type = TensorType(self.dtype, shape)
+        return Tracer(type, self._storage, (*self._steps, ("reshape", shape)), self._access)
+
+    def in_columns(self) -> Tracer:
+        """The view with all axes reversed."""
+        return self.viewed(("transpose", tuple(range(self.ndim))[::-1]))
+
+    def in_read_order(self) -> Tracer:
+        """The view whose axes are as the memory order "K" goes through them, which the trace then relies on."""
+        return self if is_line(self.shape) else self.viewed(("transpose", tuple(read_order(self.lying()))))
+
+    def assign(self, value: Any, casting: str = "unsafe") -> None:
+        """``self[...] = value``: broadcast to this array's shape and cast to its dtype by the rule `casting`."""
+        from eqfuse.frontends.numpy.promotion import fitted
+
+        if isinstance(value, Tracer) and value._storage is self._storage and value._steps == self._steps:
+            return  # x[i] += y assigns to x[i] the view that is already changed
+        if self._access is Access.SCALAR:
+            raise DtypeError(f"a NumPy scalar ({self._type}) does not support item assignment")
+        if self._access is Access.READ_ONLY:
+            raise TraceError("assignment destination is read-only, as in NumPy: copy the array first (x.copy())")
+        new = fitted(value, self._type, casting)
+        self._rely_on_order()
+        for source, _ in self._storage.origins():
+            source.copies.append(self._storage)
+            if source.argument is not None:
+                self._trace.layouts |= source.relied()
+        if self._storage.argument is not None:
+            self._trace.written.add(self._storage.argument)
+        self._storage.write(self._steps, new)
+
+    def become(self, value: Tracer, casting: str = "same_kind", symbol: str = "") -> None:
+        """Take on `value`, as NumPy's ``out=self``: of this shape, cast by the rule `casting`.
+
+        `symbol`: the operator that was written, as in ``x += y``."""
+        if broadcast_shapes(value.shape, self.shape) != self.shape:
+            raise ShapeError(f"in-place result of shape {value.shape} does not fit into an array of shape {self.shape}")
+        if not castable(value.dtype, self.dtype, casting):
+            written = f"x {symbol}= y" if symbol else "an in-place call"
+            instead = (
+                f"x = x {symbol} y, which is a new array, or x[...] = (x {symbol} y).astype(x.dtype)"
+                if symbol
+                else f"into an array of {value.dtype}, or convert the result: x[...] = result.astype(x.dtype)"
+            )
+            raise DtypeError(
+                f"{written}: the result of {value.dtype} cannot be cast to x of {self.dtype} by the rule {casting!r}. "
+                f"Write {instead}"
+            )
+        self.assign(value)
+
+    def _retake(self, view: Tracer) -> None:
+        """Become `view` of this array."""
+        if view._storage is not self._storage:
+            raise TraceError("assignment to shape would need a copy: use x = x.reshape(...)")
+        self._type, self._steps, self._node = view._type, view._steps, None
+
+    def _rely_on_order(self) -> None:
+        if "reshape" in [op for op, _ in self._steps]:
+            self._trace.layouts |= self._storage.relied()
+
+    # what is known without computing
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """What isinstance sees: the user's branches on types go the way they go without a trace."""
+        return self.dtype.type if self._access is Access.SCALAR else np.ndarray
+
+    @property
+    def scalar(self) -> bool:
+        """Would NumPy give a scalar here, rather than an array of rank 0?"""
+        return self._access is Access.SCALAR
+
+    @property
+    def writable(self) -> bool:
+        return self._access is Access.WRITABLE
+
+    @property
+    def tensor_type(self) -> TensorType:
+        return self._type
+
+    @property
+    def argument(self) -> int | None:
+        """The input whose memory this array is, all of it and not a view."""
+        whole = all(step == ("reshape", self._storage.shape) for step in self._steps)  # as `ordered` leaves it
+        return self._storage.argument if whole else None
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self._type.dtype
+
+    @property
+    def shape(self) -> Shape:
+        return self._type.shape
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        self._retake(self.reshape(shape))
+
+    @property
+    def ndim(self) -> int:
+        return len(self._type.shape)
+
+    @property
+    def size(self) -> int:
+        return self._type.size
+
+    @property
+    def itemsize(self) -> int:
+        return self._type.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self._type.nbytes
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tracer]:
+        if not self.shape:
+            raise TypeError("iteration over a 0-d array")
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"Tracer({self._type})"
+
+    def __format__(self, spec: str) -> str:
+        value = self.known()
+        if value is None and spec:
+            raise TraceError(
+                f"the text of a traced {self._type}: its value is not known while the function is traced. Return it, "
+                "and write about it outside"
+            )
+        return repr(self) if value is None else format(value[()], spec)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        if not self.scalar:
+            raise TypeError("type numpy.ndarray doesn't define __round__ method")
+        return lazy.rint(self).astype(int) if digits is None else lazy.round(self, digits)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        from eqfuse import xp
+
+        if api_version is not None and api_version not in xp.API_VERSIONS:
+            raise ValueError(f"version {api_version!r} of the Array API is not among {', '.join(xp.API_VERSIONS)}")
+        return xp
+
+    device = "cpu"
+
+    def to_device(self, device: Any, /, *, stream: None = None) -> Tracer:
+        if device != "cpu" or stream is not None:
+            raise TraceError(f"to_device({device!r}): a traced array stays where the program's target= puts it")
+        return self
+
+    # arrays that share this one's memory, or that do not
+
+    def __pos__(self) -> Tracer:
+        positive: Tracer = lazy.positive(self)
+        return positive
+
+    @property
+    def real(self) -> Tracer:
+        return self._part("real") if self.dtype.kind == "c" else self.viewed()
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        self.real.assign(_lifted(value))
+
+    @property
+    def imag(self) -> Tracer:
+        if self.dtype.kind == "c":
+            return self._part("imag")
+        if self.scalar:
+            return wrap(const(0, self.dtype))
+        return lazy.zeros_like(self).viewed(access=Access.READ_ONLY)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        self.imag.assign(_lifted(value))
+
+    def view(self, dtype: Any = None, type: Any = None) -> Tracer:
+        """The same memory, read in another dtype of equal width."""
+        if type is not None or (isinstance(dtype, builtins.type) and issubclass(dtype, np.ndarray)):
+            raise UnsupportedOp("view as another class of arrays cannot be traced")
+        wanted = self.dtype if dtype is None else tensor_dtype(dtype, "the view")
+        if wanted == self.dtype:
+            return self.viewed()
+        if wanted.itemsize != self.dtype.itemsize:
+            raise UnsupportedOp(
+                f"a view of {self.dtype} as {wanted} changes the number of elements, which cannot be traced; dtypes of "
+                "equal width can"
+            )
+        if self._access is Access.SCALAR:
+            return wrap(tidy.VIEWS["bitcast"](self.node, wanted))
+        step: Step = ("bitcast", wanted)
+        return Tracer(TensorType(wanted, self.shape), self._storage, (*self._steps, step), self._access)
+
+    def _part(self, op: str) -> Tracer:
+        if self._access is Access.SCALAR:
+            return wrap(tidy.part(op, self.node))
+        type = row(op).type([self._type], ())
+        return Tracer(type, self._storage, (*self._steps, (op, ())), self._access)
+
+    @property
+    def flat(self) -> Any:
+        from eqfuse.frontends.numpy.flat import Flat
+
+        return Flat(self)
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        self.flat[:] = value
+
+    def flattened(self) -> Tracer:
+        """The view of one axis, in C order, that NumPy writes through in every memory order."""
+        if self._access is Access.SCALAR:
+            return self.viewed(("reshape", (1,)))
+        step: Step = ("flat", (self.size,))
+        return Tracer(TensorType(self.dtype, (self.size,)), self._storage, (*self._steps, step), self._access)
+
+    def astype(
+        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+    ) -> Tracer:
+        wanted = tensor_dtype(dtype, "astype")
+        if not castable(self.dtype, wanted, casting):
+            raise DtypeError(f"cannot cast {self.dtype} to {wanted} by the rule {casting!r}")
+        if not copy and wanted == self.dtype:
+            return self.conforming(order)
+        return wrap(tidy.cast(self.node, wanted), self._access, lies=self._copied(order, wanted))
+
+    def conforming(self, order: str | None) -> Tracer:
+        """This array if it lies in that memory order, else a copy that does."""
+        if order == "A":
+            return self if self.lying().flags.forc else self.copy("A")
+        return self.ordered(order) if order in ("C", "F") else self
+
+    def copy(self, order: str = "C", origin: Storage | None = None) -> Tracer:
+        access = Access.SCALAR if self._access is Access.SCALAR else Access.WRITABLE
+        return Tracer(self._type, Storage(self.node, origin=origin, lies=self._copied(order, self.dtype)), (), access)
+
+    def _copied(self, order: str, dtype: np.dtype) -> Lies | None:
+        """How a copy in a memory order lies."""
+        if order not in ("C", "F", "A", "K"):
+            raise ShapeError(f"the memory order is one of 'C', 'F', 'A', 'K', not {order!r}")
+        if order == "C" or is_line(self.shape):
+            return IN_ORDER
+        if order == "F":
+            return Lies(in_columns(self.shape, dtype.itemsize))
+        if self.lies is None or self.runs_in_order():
+            return self.lies
+        array = self.outline()
+        return None if array is None else Lies(copied(array, order, dtype), self.lies.arguments)
+
+
+def _lifted(value: Any) -> Tracer:
+    """A value as NumPy's attributes take it: numbers are cast like arrays, whatever the dtype holds."""
+    from eqfuse.frontends.numpy.promotion import lift
+
+    return lift(value)
+
+
+def _always_view(shape: Shape, wanted: Shape) -> bool:
+    """Is a reshape a view however the array lies in memory?"""
+    before, after = ([n for n in given if n != 1] for given in (shape, wanted))
+    return before == after or len(before) < 2
+
+
+def _changes_nothing(op: str, attr: tuple, shape: Shape) -> bool:
+    if op == "flip":
+        return all(shape[axis] <= 1 for axis in attr)
+    if op == "slice":
+        return attr == tuple([(0, n, 1) for n in shape])
+    return attr == (tuple(range(len(shape))) if op == "transpose" else shape)
+
+
+def wrap(value: Node, like: Access | None = None, lies: Lies | None = None) -> Tracer:
+    """A tracer for `value`, with memory of its own. Of rank 0 it is a scalar, as NumPy's results are, unless `like`."""
+    scalar = value.shape == () and like is not Access.WRITABLE
+    memory = Storage(value, lies=IN_ORDER if is_line(value.shape) else lies)
+    return Tracer(value.type, memory, (), Access.SCALAR if scalar else Access.WRITABLE)
+
+
+def argument(value: Node, place: int, scalar: bool, strides: Strides = None) -> Tracer:
+    """The tracer that stands for an argument of the traced function: the input at `place`."""
+    memory = Storage(value, place, lies=Lies(strides, frozenset({place})))
+    return Tracer(value.type, memory, (), Access.SCALAR if scalar else Access.WRITABLE)

@@ -1,0 +1,82 @@
+"""One run of a user's function on tracers: what it has made and relied on, and which run this thread is in.
+
+In: tracers and traced numbers as they are made. Out: what `trace.trace` asks when the function has returned.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from eqfuse.errors import TraceError
+from eqfuse.frontends.numpy.ndarray import Operators
+from eqfuse.frontends.numpy.recorder import Recorder
+from eqfuse.ir.graph import Node
+
+MAX_NODES = 100_000
+_state = threading.local()
+
+
+class Trace:
+    """One run of a user's function on tracers. Tracers live only while it is the innermost `with` of their thread."""
+
+    def __init__(self) -> None:
+        self.made: list[weakref.ref[Operators]] = []  # all traced arrays and numbers
+        self.written: set[int] = set()  # arguments changed in place
+        self.layouts: set[int] = set()  # arguments whose layout in memory the trace relies on
+        self.known: dict[Node, np.ndarray | None] = {}
+        self.draws: list[tuple[Node | None, Any]] = []  # inputs that a call fills with random numbers, and how
+        self.numbers = Recorder()
+
+    def enter(self, made: Operators) -> None:
+        """One traced array or number more."""
+        self.made.append(weakref.ref(made))
+        if len(self.made) > MAX_NODES:
+            raise TraceError(
+                f"the function makes more than {MAX_NODES} operations: a Python loop over elements is unrolled when it "
+                "is traced. Replace the loop by array operations"
+            )
+
+    def require(self, made: Any) -> None:
+        """TraceError unless this is the innermost trace, so that `made`, a part of it, may be used."""
+        if self is not current():
+            raise TraceError(
+                f"a traced {made.tensor_type} is used outside the call that made it: it leaked through a global, a "
+                "closure or an attribute. Return it from the traced function instead"
+            )
+
+    def __enter__(self) -> Trace:
+        self._outer = getattr(_state, "trace", None)
+        _state.trace = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _state.trace = self._outer
+
+    def leaked(self) -> Any:
+        """A traced array or number that somebody still holds, or None."""
+        if all(made() is None for made in self.made):
+            return None
+        gc.collect()  # of those that hold each other nobody may hold one
+        return next((t for made in self.made if (t := made()) is not None), None)
+
+
+@contextmanager
+def untraced() -> Iterator[None]:
+    """As if nothing were traced in this thread."""
+    trace, _state.trace = current(), None
+    try:
+        yield
+    finally:
+        _state.trace = trace
+
+
+def current() -> Trace | None:
+    """The innermost trace of this thread."""
+    return getattr(_state, "trace", None)

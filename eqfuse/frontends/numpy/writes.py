@@ -1,0 +1,118 @@
+"""NumPy's functions that write into their first argument.
+
+In: array-function calls on tracers. Out: nothing; the array, and all views of it, hold the new values.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from eqfuse.dtypes import kind
+from eqfuse.errors import DtypeError, ShapeError, TraceError
+from eqfuse.frontends.numpy.indexing import assign_items
+from eqfuse.frontends.numpy.number import kind_of
+from eqfuse.frontends.numpy.promotion import as_dtype, elementwise, fitted, lift
+from eqfuse.frontends.numpy.reductions import negative_axes
+from eqfuse.frontends.numpy.registry import implements
+from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
+
+_KINDS = {bool: 0, int: 1, float: 3, complex: 4}  # the least kind of dtype that takes them
+
+
+def _written(array: Any, function: str) -> Tracer:
+    if isinstance(array, Tracer):
+        return array
+    raise TraceError(
+        f"{function} would write a traced value into a {type(array).__name__} made outside the traced function. Make "
+        "the array inside: np.zeros, np.empty, np.array(x)"
+    )
+
+
+@implements(np.copyto)
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    x = _written(dst, "np.copyto")
+    x.become(elementwise("where", where, copied(src, x, casting), x))
+
+
+def copied(src: Any, x: Tracer, casting: str = "same_kind") -> Tracer:
+    """`src` as np.copyto writes it into `x`."""
+    given = kind_of(src)
+    if given is not None and casting != "unsafe" and _KINDS[given] > "biufc".index(kind(x.dtype)):
+        raise DtypeError(f"np.copyto: cannot cast a Python {given.__name__} to {x.dtype} by the rule {casting!r}")
+    as_array = given in (float, complex) or x.dtype.kind == "b"
+    return wrap(fitted(lift(src) if as_array else src, x.tensor_type, casting))
+
+
+@implements(np.putmask)
+def putmask(a: Any, /, mask: Any, values: Any) -> None:
+    x, chosen, new = _masked(a, mask, values, "np.putmask")
+    if new.size:
+        x.assign(elementwise("where", chosen, lazy.resize(new, x.shape) if new.ndim else new, x))
+
+
+@implements(np.place)
+def place(arr: Any, mask: Any, vals: Any) -> None:
+    x, chosen, new = _masked(arr, mask, vals, "np.place")
+    if not new.size and x.size:
+        raise ShapeError("np.place: there are no values to place")
+    if new.size > 1:
+        order = lazy.cumsum(chosen.reshape(-1)) - 1  # which of the values each element takes
+        new = lazy.take(new.reshape(-1), order % new.size).reshape(x.shape)
+    x.assign(elementwise("where", chosen, new, x))
+
+
+def _masked(array: Any, mask: Any, values: Any, function: str) -> tuple[Tracer, Tracer, Tracer]:
+    """The array, the mask in its shape, and the values in its dtype."""
+    x, chosen, new = _written(array, function), lift(mask).astype(bool), lift(values)
+    if chosen.size != x.size:
+        raise ShapeError(f"{function}: a mask of shape {chosen.shape} does not fit an array of shape {x.shape}")
+    if new.ndim and isinstance(values, (Tracer, np.ndarray)) and not np.can_cast(new.dtype, x.dtype):
+        raise DtypeError(f"{function}: {new.dtype} does not fit {x.dtype}; cast the values first")
+    return x, chosen.reshape(x.shape), wrap(as_dtype(values, x.dtype))
+
+
+@implements(np.put)
+def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    x, at = _written(a, "np.put"), lift(ind).reshape(-1)
+    if x.scalar:
+        return  # NumPy writes into a copy of it
+    new = wrap(as_dtype(v, x.dtype))
+    if mode == "wrap":
+        at = at % x.size
+    elif mode == "clip":
+        at = lazy.clip(at, 0, x.size - 1)
+    elif mode != "raise":
+        raise ShapeError(f"np.put: mode must be raise, wrap or clip, not {mode!r}")
+    if at.size and not x.size:
+        raise ShapeError("np.put: an empty array has no place to put values")
+    if new.size and at.size:
+        assign_items(x.flattened(), at, lazy.resize(new, at.shape))
+
+
+@implements(np.put_along_axis)
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
+    x, at = _written(arr, "np.put_along_axis"), lift(indices)
+    if axis is None:
+        x, axis = x.flattened(), 0
+    if at.ndim != x.ndim:
+        raise ShapeError(f"np.put_along_axis: indices of shape {at.shape} and an array of shape {x.shape}")
+    (along,) = negative_axes(axis, x.ndim)
+    key = [np.arange(n).reshape([-1 if j == i else 1 for j in range(x.ndim)]) for i, n in enumerate(x.shape)]
+    assign_items(x, tuple(at if i - x.ndim == along else k for i, k in enumerate(key)), values)
+
+
+@implements(np.fill_diagonal)
+def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+    x, new = _written(a, "np.fill_diagonal"), lift(val)
+    if x.ndim < 2:
+        raise ShapeError(f"np.fill_diagonal needs two axes or more, the shape is {x.shape}")
+    if x.ndim > 2 and len(set(x.shape)) != 1:
+        raise ShapeError(f"np.fill_diagonal: beyond two axes, all extents must be equal; the shape is {x.shape}")
+    step = 1 + sum(math.prod(x.shape[i:]) for i in range(1, x.ndim))
+    end = x.shape[1] ** 2 if x.ndim == 2 and not wrap else x.size
+    count = len(range(0, min(end, x.size), step))
+    if new.size and count:
+        x.flattened()[0 : min(end, x.size) : step] = lazy.resize(new, (count,)) if new.ndim else val

@@ -1,0 +1,1 @@
+"""ONNX models: each node by its row, on traced arrays."""

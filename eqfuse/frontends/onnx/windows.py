@@ -1,0 +1,289 @@
+"""ONNX convolutions and pooling.
+
+In: rows' calls from `onnx_model`. Out: traced arrays, by `eqfuse.functions` where its windows suffice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from eqfuse import functions as f
+from eqfuse.dtypes import lowest
+from eqfuse.errors import ShapeError, UnsupportedOp
+from eqfuse.frontends.numpy.promotion import lift
+from eqfuse.frontends.numpy.tracer import lazy
+from eqfuse.frontends.onnx.table import chosen, ints, need_shape, operator
+from eqfuse.functions import apply
+
+Ints = tuple[int, ...]
+Pads = tuple[tuple[int, int], ...]
+
+
+def _pads(auto_pad: str, pads: Ints, extents: Ints, reach: Ints, strides: Ints) -> Pads:
+    """(before, after) per axis. "SAME" pads so that an axis of n elements gives ceil(n / stride)."""
+    chosen(auto_pad, ("NOTSET", "", "VALID", "SAME_UPPER", "SAME_LOWER"), "auto_pad")
+    if auto_pad in ("NOTSET", ""):
+        given = each(pads, 2 * len(extents), 0, "pads")
+        return tuple(zip(given[: len(extents)], given[len(extents) :], strict=True))
+    if auto_pad == "VALID":
+        return ((0, 0),) * len(extents)
+    found = []
+    for n, k, s in zip(extents, reach, strides, strict=True):
+        both = max((-(-n // s) - 1) * s + k - n, 0)
+        found.append((both // 2, both - both // 2) if auto_pad == "SAME_UPPER" else (both - both // 2, both // 2))
+    return tuple(found)
+
+
+def each(given: Ints, count: int, otherwise: int, what: str) -> Ints:
+    """The numbers that an attribute gives, `count` of them; `otherwise`, the least there is, where it is left out."""
+    if given and len(given) != count:
+        raise ShapeError(f"{what} has {len(given)} numbers instead of {count}")
+    if any(n < otherwise for n in given):
+        raise ShapeError(f"{what} is {given}, with a number less than {otherwise}")
+    return given or (otherwise,) * count
+
+
+def _reach(window: Ints, dilations: Ints) -> Ints:
+    return tuple((k - 1) * d + 1 for k, d in zip(window, dilations, strict=True))
+
+
+@operator("Conv")
+def conv(
+    x: Any, w: Any, bias: Any = None, *, auto_pad: str = "NOTSET", dilations: Ints = (), group: int = 1,
+    kernel_shape: Ints = (), pads: Ints = (), strides: Ints = (),
+) -> Any:  # fmt: skip
+    spatial = x.ndim - 2
+    if kernel_shape and kernel_shape != w.shape[2:]:
+        raise ShapeError(f"kernel_shape is {kernel_shape}, the weights have {w.shape[2:]}")
+    strides, dilations = each(strides, spatial, 1, "strides"), each(dilations, spatial, 1, "dilations")
+    padding = _pads(auto_pad, pads, x.shape[2:], _reach(w.shape[2:], dilations), strides)
+    return f.conv(x, w, bias, stride=strides, padding=padding, dilation=dilations, groups=group)
+
+
+@operator("ConvTranspose")
+def conv_transpose(
+    x: Any, w: Any, bias: Any = None, *, auto_pad: str = "NOTSET", dilations: Ints = (), group: int = 1,
+    kernel_shape: Ints = (), output_padding: Ints = (), output_shape: Ints = (), pads: Ints = (), strides: Ints = (),
+) -> Any:  # fmt: skip
+    """The convolution that takes the output's gradient to the input's: zeros between the elements, then a convolution
+    with the flipped weights."""
+    spatial = x.ndim - 2
+    strides, dilations = each(strides, spatial, 1, "strides"), each(dilations, spatial, 1, "dilations")
+    extra = each(output_padding, spatial, 0, "output_padding")
+    reach = _reach(w.shape[2:], dilations)
+    full = [(n - 1) * s + k for n, s, k in zip(x.shape[2:], strides, reach, strict=True)]
+    if output_shape or auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        wanted = output_shape[-spatial:] or tuple(n * s for n, s in zip(x.shape[2:], strides, strict=True))
+        both = [n + e - m for n, e, m in zip(full, extra, wanted, strict=True)]
+        small = [p // 2 for p in both]
+        upper = auto_pad != "SAME_LOWER" if not output_shape else auto_pad == "SAME_UPPER"
+        padding = [(a, p - a) if upper else (p - a, a) for a, p in zip(small, both, strict=True)]
+    else:
+        padding = list(_pads(auto_pad, pads, x.shape[2:], reach, strides))
+    if any(s > 1 for s in strides):
+        spaced = [(n - 1) * s + 1 for n, s in zip(x.shape[2:], strides, strict=True)]
+        apart = lift(np.zeros((*x.shape[:2], *spaced), x.dtype)).copy()
+        apart[(slice(None), slice(None), *(slice(None, None, s) for s in strides))] = x
+        x = apart
+    widths = [(k - 1 - a, k - 1 - b + e) for k, (a, b), e in zip(reach, padding, extra, strict=True)]
+    crop = tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(widths, x.shape[2:], strict=True))
+    if any(a < 0 or b < 0 for a, b in widths):
+        x = x[(slice(None), slice(None), *crop)]
+    flipped = lazy.flip(w, tuple(range(2, w.ndim)))
+    turned = lazy.swapaxes(flipped.reshape(group, w.shape[0] // group, *w.shape[1:]), 1, 2)
+    turned = turned.reshape(group * w.shape[1], w.shape[0] // group, *w.shape[2:])
+    kept = tuple((max(a, 0), max(b, 0)) for a, b in widths)
+    return f.conv(x, turned, bias, padding=kept, dilation=dilations, groups=group)
+
+
+# ---- pooling
+
+
+class _Window:
+    """Where the windows of a pooling operator lie."""
+
+    def __init__(
+        self, x: Any, kernel: Ints, strides: Ints, pads: Ints, dilations: Ints, auto_pad: str, ceil_mode: int
+    ) -> None:
+        spatial = x.ndim - 2
+        self.kernel = each(kernel, spatial, 1, "kernel_shape")
+        self.strides, self.dilations = each(strides, spatial, 1, "strides"), each(dilations, spatial, 1, "dilations")
+        reach = _reach(kernel, self.dilations)
+        self.pads = _pads(auto_pad, pads, x.shape[2:], reach, self.strides)  # the operator's own
+        padding = []
+        for n, k, s, (a, b) in zip(x.shape[2:], reach, self.strides, self.pads, strict=True):
+            room = n + a + b - k
+            count = -(-room // s) if ceil_mode else room // s
+            if ceil_mode and count * s >= n + a:  # a window must begin within the array or the padding before it
+                count -= 1
+            padding.append((a, max(count * s + k - n - a, b)))
+        self.padding: Pads = tuple(padding)  # with what ceil_mode adds behind
+
+    @property
+    def plain(self) -> bool:
+        """Is this one of the windows of the operator table?"""
+        return all(d == 1 for d in self.dilations) and all(
+            a < k and b < k for k, (a, b) in zip(self.kernel, self.padding, strict=True)
+        )
+
+    def padded(self, x: Any, fill: Any) -> Any:
+        return lazy.pad(x, ((0, 0), (0, 0), *self.padding), constant_values=fill)
+
+    def views(self, x: Any) -> Any:
+        """[n, c, *positions, *window] of a padded array."""
+        reach = _reach(self.kernel, self.dilations)
+        axes = tuple(range(2, x.ndim))
+        view = lazy.lib.stride_tricks.sliding_window_view(x, reach, axis=axes)
+        steps = [slice(None, None, s) for s in self.strides]
+        return view[(slice(None), slice(None), *steps, *(slice(None, None, d) for d in self.dilations))]
+
+    def sum(self, x: Any) -> Any:
+        if self.plain:
+            return apply("window_sum", (x,), (self.kernel, self.strides, self.padding))
+        return lazy.sum(self.views(self.padded(x, 0)), tuple(range(-len(self.kernel), 0)), dtype=x.dtype)
+
+    def max(self, x: Any) -> Any:
+        if self.plain:
+            return apply("window_max", (x,), (self.kernel, self.strides, self.padding))
+        return lazy.max(self.views(self.padded(x, lowest(x.dtype))), tuple(range(-len(self.kernel), 0)))
+
+    def count(self, extents: Ints, include_pad: int) -> np.ndarray:
+        """How many elements each window covers, with or without those of the operator's own padding."""
+        ones = np.ones((1, 1, *extents))
+        inside = [(0, 0), (0, 0), *(self.pads if include_pad else ((0, 0),) * len(extents))]
+        counted = np.pad(ones, inside, constant_values=1)
+        beyond = [
+            (0, after - own) if include_pad else (before, after)
+            for (before, after), (_, own) in zip(self.padding, self.pads, strict=True)
+        ]
+        counted = np.pad(counted, [(0, 0), (0, 0), *beyond])
+        reach = _reach(self.kernel, self.dilations)
+        view = sliding_window_view(counted, reach, axis=tuple(range(2, counted.ndim)))
+        steps = [slice(None, None, s) for s in self.strides]
+        view = view[(slice(None), slice(None), *steps, *(slice(None, None, d) for d in self.dilations))]
+        return view.sum(axis=tuple(range(-len(self.kernel), 0)))
+
+
+@operator("MaxPool")
+def max_pool(
+    x: Any, *, kernel_shape: Ints, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Ints = (),
+    pads: Ints = (), storage_order: int = 0, strides: Ints = (), outputs: int = 1,
+) -> Any:  # fmt: skip
+    window = _Window(x, kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
+    if outputs == 1:
+        return window.max(x)
+    chosen(storage_order, (0, 1), "storage_order")
+    places = np.arange(math.prod(x.shape[2:]))
+    own = places.reshape(x.shape[:1:-1]).T if storage_order else places.reshape(x.shape[2:])
+    places = np.broadcast_to(own, x.shape) + math.prod(x.shape[2:]) * np.arange(math.prod(x.shape[:2])).reshape(
+        *x.shape[:2], *(1,) * (x.ndim - 2)
+    )
+    least = lowest(x.dtype)
+    values, at = window.views(window.padded(x, least)), window.views(window.padded(lift(places), -1))
+    flat = (*values.shape[: x.ndim], math.prod(kernel_shape))
+    values, at = values.reshape(flat), at.reshape(flat)
+    first = lazy.argmax(values, -1, keepdims=True)
+    if any(pair != (0, 0) for pair in window.padding):  # where nothing is larger, the first that is no padding
+        none = lazy.take_along_axis(values, first, -1) == least
+        first = f.where(none, lazy.argmax(at >= 0, -1, keepdims=True), first)
+    return window.max(x), lazy.take_along_axis(at, first, -1)[..., 0].astype(np.int64)
+
+
+@operator("AveragePool")
+def average_pool(
+    x: Any, *, kernel_shape: Ints, auto_pad: str = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0,
+    dilations: Ints = (), pads: Ints = (), strides: Ints = (),
+) -> Any:  # fmt: skip
+    window = _Window(x, kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
+    count = window.count(x.shape[2:], count_include_pad)
+    if (count == count.flat[0]).all():
+        return window.sum(x) / float(count.flat[0])
+    return window.sum(x) / count.astype(x.dtype)
+
+
+@operator("LpPool")
+def lp_pool(
+    x: Any, *, kernel_shape: Ints, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Ints = (), p: int = 2,
+    pads: Ints = (), strides: Ints = (),
+) -> Any:  # fmt: skip
+    window = _Window(x, kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
+    return _root(window.sum(np.abs(x) ** p), p)
+
+
+def _root(x: Any, p: int) -> Any:
+    return x if p == 1 else lazy.sqrt(x) if p == 2 else x ** (1 / p)
+
+
+def _spatial(x: Any) -> Ints:
+    return tuple(range(2, x.ndim))
+
+
+@operator("GlobalAveragePool")
+def global_average_pool(x: Any) -> Any:
+    return lazy.mean(x, _spatial(x), keepdims=True)
+
+
+@operator("GlobalMaxPool")
+def global_max_pool(x: Any) -> Any:
+    return lazy.max(x, _spatial(x), keepdims=True)
+
+
+@operator("GlobalLpPool", since=2)
+def global_lp_pool(x: Any, *, p: int = 2) -> Any:
+    return _root(lazy.sum(np.abs(x) ** p, _spatial(x), keepdims=True), p)
+
+
+@operator("MaxUnpool")
+def max_unpool(
+    x: Any, places: Any, output_shape: Any = None, *, kernel_shape: Ints, pads: Ints = (), strides: Ints = ()
+) -> Any:
+    """Zeros, with the elements of `x` at `places` of the flattened unpooled array."""
+    spatial = x.ndim - 2
+    strides, pads = each(strides, spatial, 1, "strides"), each(pads, 2 * spatial, 0, "pads")
+    own = tuple(
+        (n - 1) * s + k - a - b
+        for n, s, k, a, b in zip(x.shape[2:], strides, kernel_shape, pads[:spatial], pads[spatial:], strict=True)
+    )
+    shape = (*x.shape[:2], *own)
+    need_shape(places, x.shape, "where the elements go")
+    flat = lift(np.zeros(math.prod(shape), x.dtype)).copy()
+    flat[places.reshape(-1)] = x.reshape(-1)
+    y = flat.reshape(shape)
+    if output_shape is None:
+        return y
+    wanted = ints(output_shape, "the output shape")
+    if any(m < n for m, n in zip(wanted, shape, strict=True)):
+        raise UnsupportedOp(f"MaxUnpool to {wanted}, which is smaller than {shape}")
+    return lazy.pad(y, [(0, m - n) for m, n in zip(wanted, shape, strict=True)])
+
+
+@operator("Col2Im")
+def col2im(
+    x: Any, image: Any, block: Any, *, dilations: Ints = (), pads: Ints = (), strides: Ints = ()
+) -> Any:
+    """The columns of blocks added up where they lie in the image."""
+    extents, kernel = ints(image, "the image shape"), ints(block, "the block shape")
+    spatial = len(extents)
+    dilations, strides = each(dilations, spatial, 1, "dilations"), each(strides, spatial, 1, "strides")
+    padding = _pads("NOTSET", pads, extents, kernel, strides)
+    padded = [n + a + b for n, (a, b) in zip(extents, padding, strict=True)]
+    reach = _reach(kernel, dilations)
+    counts = [(n - k) // s + 1 for n, k, s in zip(padded, reach, strides, strict=True)]
+    columns = x.reshape(x.shape[0], -1, *kernel, *counts)
+    y = lift(np.zeros((*columns.shape[:2], *padded), x.dtype)).copy()
+    for at in np.ndindex(*kernel):
+        where = [
+            slice(i * d, i * d + (n - 1) * s + 1, s)
+            for i, d, n, s in zip(at, dilations, counts, strides, strict=True)
+        ]
+        y[(slice(None), slice(None), *where)] += columns[(slice(None), slice(None), *at)]
+    return y[(slice(None), slice(None), *_inside(padding, padded))]
+
+
+def _inside(padding: Pads, padded: Sequence[int]) -> list[slice]:
+    return [slice(a, n - b) for (a, b), n in zip(padding, padded, strict=True)]

@@ -1,0 +1,58 @@
+"""The evaluator: what a graph means. The specification against which every law, plan and kernel is judged.
+
+In: a `Graph` and NumPy arrays. Out: NumPy arrays. One NumPy call per node, never optimised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from eqfuse.errors import DtypeError, ShapeError
+from eqfuse.frontends.numpy.accepted import ndarray
+from eqfuse.ir.graph import Graph, Node
+from eqfuse.ops import row
+
+
+def meaning(graph: Graph, *args: Any, **kwargs: Any) -> Any:
+    """What the traced function returns for `args`, by the evaluator, which leaves them as they are.
+
+    A graph that was not traced (built by hand, or by `parse`) takes one array per input and returns a tuple.
+    """
+    if graph.signature is None:
+        return evaluate(graph, args)
+    signature = graph.signature
+    fed = signature.feed(signature.flatten(args, kwargs))
+    return signature.rebuild(signature.select(fed, evaluate(graph, fed.arrays)))
+
+
+def evaluate(graph: Graph, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
+    """The outputs of `graph` for `arrays`, one per graph input, in order. Raises ShapeError on a misfit."""
+    values = every_value(graph, arrays)
+    return tuple(values[o] for o in graph.outputs)
+
+
+def every_value(graph: Graph, arrays: Sequence[Any]) -> dict[Node, np.ndarray]:
+    """The same of all nodes of `graph`."""
+    values = bind(graph, arrays)
+    for n in graph.nodes:
+        if n not in values:
+            values[n] = np.asarray(row(n.op).meaning(*(values[a] for a in n.args), *n.attrs))
+    return values
+
+
+def bind(graph: Graph, args: Sequence[Any]) -> dict[Node, np.ndarray]:
+    """`args` by input node, each checked against its declared type."""
+    if len(args) != len(graph.inputs):
+        raise ShapeError(f"the graph has {len(graph.inputs)} inputs, {len(args)} arrays were given")
+    values = {}
+    for n, value in zip(graph.inputs, args, strict=True):
+        array = ndarray(value, f"the argument {n.attrs[0]!r}")
+        if array.dtype != n.dtype or array.shape != n.shape:
+            got = f"{array.dtype.name}[{', '.join(map(str, array.shape))}]"
+            misfit = ShapeError if array.dtype == n.dtype else DtypeError
+            raise misfit(f"input {n.attrs[0]!r} is {n.type}, an array of {got} was given")
+        values[n] = array
+    return values

@@ -1,0 +1,97 @@
+"""The running error bound of a program: how far each element that it computes may be from the reals.
+
+In: a `Graph` and arrays. Out: an `Approximation` for every node. Each operator adds the rounding of its own result to
+what it makes of the errors of its arguments, element by element and to first order (N. J. Higham, Accuracy and
+Stability of Numerical Algorithms, 2nd edition, section 3.3). What numerics="reassociate" promises is said in terms of
+this bound: `eqfuse.rewrites.checking.check` judges laws by it, and tests judge programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from eqfuse.dtypes import kind
+from eqfuse.ir.evaluate import every_value
+from eqfuse.ir.graph import Graph, Node
+from eqfuse.ops import row
+from eqfuse.ops.approximation import SAFE, Approximation, Arithmetic, Step
+from eqfuse.ops.error_bounds import PRODUCTS, ROUND_NOTHING, ROUND_ONCE, SUMS, error_bound
+from eqfuse.ops.row import Role
+
+ULPS = 4  # how far NumPy's functions are from the reals at most, in units in the last place
+
+
+def running_errors(
+    graph: Graph, arrays: Sequence[Any], arithmetic: Arithmetic = SAFE, errors: Mapping[Node, Any] | None = None
+) -> dict[Node, Approximation]:
+    """Every node of `graph` for `arrays`, one per graph input, with its running error bound.
+
+    `errors`: those of inputs that are not exact.
+    """
+    with np.errstate(all="ignore"):
+        return errors_of_values(graph.nodes, every_value(graph, arrays), arithmetic, errors)
+
+
+def errors_of_values(
+    nodes: Iterable[Node], values: Mapping[Node, np.ndarray], arithmetic: Arithmetic,
+    errors: Mapping[Node, Any] | None = None,
+) -> dict[Node, Approximation]:  # fmt: skip
+    """The same of `nodes`, arguments first, whose `values` are computed."""
+    given = errors or {}
+    found: dict[Node, Approximation] = {}
+    for n in nodes:
+        step = Step(n, [found[a] for a in n.args], values[n], arithmetic)
+        found[n] = _limited(step, np.zeros(n.shape) + (given.get(n, 0.0) if n.op == "input" else _error(step)))
+    return found
+
+
+def _error(s: Step) -> np.ndarray:
+    """What the errors of the arguments make of the result, and its own rounding."""
+    error = error_bound(s)
+    return error + _rounding(s, error) if s.floating and s.node.op not in ROUND_NOTHING else error
+
+
+def _rounding(s: Step, error: np.ndarray) -> np.ndarray:
+    """What rounding the result adds."""
+    unit = s.unit if s.node.op in ROUND_ONCE else s.unit * 2 * ULPS
+    size = Approximation(s.value, error).magnitude + np.where(np.isinf(error), 0.0, error)
+    lost = 0.0 if s.least or s.node.op in SUMS else s.underflow
+    return np.where(_keeps_digits(s), 0.0, unit * size) + lost
+
+
+def _keeps_digits(s: Step) -> Any:
+    """Where a product or quotient by a power of two is exact, or a sum is twice a number."""
+    if s.node.op == "add" and s.node.args[0] is s.node.args[1]:
+        return True
+    if s.node.op not in ("multiply", "divide") or s.node.dtype.kind == "c":
+        return False
+    by = s.args if s.node.op == "multiply" else s.args[1:]
+    return np.logical_or.reduce(np.broadcast_arrays(*(np.frexp(a.magnitude)[0] == 0.5 for a in by)))
+
+
+def _limited(s: Step, error: np.ndarray) -> Approximation:
+    """The value with the bound that is left by the range of its dtype."""
+    found = Approximation(s.value, np.where(np.isnan(error) | _undefined(s), np.inf, error))
+    if not s.floating:
+        return found
+    small = (found.magnitude < s.least) & ~np.isnan(found.wide) & ((s.value != 0) | _underflown(s))
+    bound = np.where(small, found.error + s.underflow, found.error)
+    return Approximation(s.value, np.where(found.magnitude + s.arithmetic.margin * bound > s.largest, np.inf, bound))
+
+
+def _undefined(s: Step) -> Any:
+    """Where a function of elements is NaN, though no argument is."""
+    if not s.floating or row(s.node.op).role is not Role.ELEMENTWISE:
+        return False
+    given = [np.isnan(a.wide) for a in s.args if kind(a.value.dtype) in "fc"]
+    return np.isnan(Approximation(s.value, s.value).wide) & ~np.logical_or.reduce(np.broadcast_arrays(False, *given))
+
+
+def _underflown(s: Step) -> Any:
+    """Where a result of zero is not one over the reals."""
+    if s.node.op not in PRODUCTS:
+        return False
+    return np.logical_and.reduce(np.broadcast_arrays(*(a.value != 0 for a in s.args)))

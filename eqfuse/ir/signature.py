@@ -1,0 +1,214 @@
+"""What a call of a traced function takes and gives: its arguments by name, which are static, what is written to.
+
+In: a call's arguments. Out: the arrays that the graph takes, and of its outputs the function's results.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+
+from eqfuse.errors import OptionError, ShapeError, TraceError
+from eqfuse.ir.arithmetic import Arithmetic
+from eqfuse.ir.graph import Fed
+from eqfuse.ir.pytree import Structure, flatten, paths, unflatten
+from eqfuse.ir.strides import Strides, strides_of
+
+if TYPE_CHECKING:
+    from eqfuse.frontends.numpy.random import Draw
+
+
+@dataclass(frozen=True)
+class CallSignature:
+    """How the traced function's arguments and results nest. `arguments` is the structure of (args, kwargs)."""
+
+    parameters: inspect.Signature | None
+    static: frozenset[str]
+    arguments: Structure
+    results: Structure
+    sources: tuple[int, ...]  # where each result is, among the graph's outputs and behind these the numbers' values
+    written: tuple[int, ...]  # inputs changed in place: the graph's last outputs are what they become
+    layouts: tuple[tuple[int, Strides], ...]  # inputs whose layout in memory decides what the function does: their own
+    draws: tuple[Draw, ...]  # random numbers that a call draws, in this order: inputs after those of the arguments
+    apart: tuple[int, ...]  # leaves of the arguments that are no inputs: random generators and Python numbers
+    arithmetic: Arithmetic  # what a call computes with its Python numbers; some of it are the graph's last inputs
+
+    def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> list[Any]:
+        """The leaves of the arguments. ShapeError when they nest otherwise than when traced."""
+        (given, named), _ = split_static(self.parameters, self.static, args, kwargs or {})
+        leaves, structure = flatten((given, named))
+        if structure != self.arguments:
+            raise ShapeError(
+                f"the arguments nest differently than when the program was traced: {_described(structure)} instead of "
+                f"{_described(self.arguments)}; compile the function for these arguments, or call it through ef.jit"
+            )
+        return leaves
+
+    @cached_property
+    def pure(self) -> bool:
+        """Does a call neither change its arguments, nor ask how they lie in memory, nor draw random numbers?"""
+        return not (self.written or self.layouts or self.draws or self.apart or self.arithmetic.steps)
+
+    def feed(self, leaves: Sequence[Any]) -> Fed:
+        """What a call's `leaves` give the graph, random numbers drawn now. ShapeError for one that cannot change."""
+        arrays = [leaf for i, leaf in enumerate(leaves) if i not in self.apart]
+        for i, strides in self.layouts:
+            if strides_of(arrays[i]) != strides:
+                raise ShapeError(_other_layout(arrays[i], strides))
+        for i in self.written:
+            if isinstance(arrays[i], np.ndarray) and not arrays[i].flags.writeable:
+                raise ShapeError(
+                    f"the function changes the argument {self._name(i)} in place, which is read-only: pass a copy of it"
+                )
+        if self.written and len(arrays) > 1:
+            self._lie_apart(arrays)
+        drawn = [draw.now(leaves) for draw in self.draws]
+        numbers = self.arithmetic.values(leaves, drawn)
+        arrays += [array for i, array in enumerate(drawn) if i not in self.arithmetic.drawn]
+        return Fed(arrays + [numbers[place] for place in self.arithmetic.inputs], numbers)
+
+    def _lie_apart(self, arrays: Sequence[Any]) -> None:
+        """ShapeError where an argument that is changed in place shares memory with another."""
+        for pair in _sharing(arrays):
+            written, other = sorted(pair, key=lambda i: i not in self.written)
+            if written in self.written:
+                raise ShapeError(
+                    f"the function changes the argument {self._name(written)} in place, whose memory another argument "
+                    f"shares: {self._name(other)}. Pass a copy of one of them"
+                )
+
+    def _name(self, place: int) -> str:
+        """The argument that is the array at `place`, as the function's author would write it."""
+        names = input_names(self.parameters, self.arguments)
+        return repr([name for i, name in enumerate(names) if i not in self.apart][place])
+
+    def select(self, fed: Fed, outputs: Sequence[Any]) -> list[Any]:
+        """The results, as they follow each other in their structure."""
+        found = [*outputs, *fed.numbers]
+        return [found[i] for i in self.sources]
+
+    def settle(self, fed: Fed, outputs: Sequence[Any]) -> list[Any]:
+        """The results, after the arrays are changed as the function changes them. Such an array may be a result."""
+        final = list(outputs)
+        for i, place in zip(self.written, range(len(final) - len(self.written), len(final)), strict=True):
+            array = fed.arrays[i]
+            fetched = hasattr(final[place], "get") and not hasattr(array, "get")  # CuPy's arrays, when asked to
+            array[...] = final[place].get() if fetched else final[place]
+            final[place] = array
+        return self.select(fed, final)
+
+    def rebuild(self, results: Sequence[Any]) -> Any:
+        """What the function returns, around `results`."""
+        return unflatten(self.results, results)
+
+
+def _other_layout(array: Any, strides: Strides) -> str:
+    wanted = "in C order" if strides is None else f"with strides {strides}"
+    return (
+        "what the function does depends on how an argument lies in memory: it was traced for one "
+        f"{wanted}, this one has strides {array.strides}. Pass a copy of it (np.ascontiguousarray(x)), compile for an "
+        "example that lies so, or call the function through ef.jit, which does"
+    )
+
+
+def _sharing(arrays: Sequence[Any]) -> Iterator[tuple[int, int]]:
+    """The pairs of arrays that share memory, by their places."""
+    bounds = sorted((*_bounds(a), i) for i, a in enumerate(arrays) if _lies_somewhere(a))
+    before: list[tuple[int, int]] = []  # where an array ends, and which it is
+    for start, stop, i in bounds:
+        before = [(end, j) for end, j in before if end > start]
+        for _, j in before:
+            if _overlap(arrays[i], arrays[j]):
+                yield i, j
+        before.append((stop, i))
+
+
+def _lies_somewhere(array: Any) -> bool:
+    return isinstance(array, np.ndarray) or hasattr(getattr(array, "data", None), "ptr")
+
+
+def _bounds(array: Any) -> tuple[int, int]:
+    """The addresses of an array's first byte and of the one behind its last, here or on a GPU."""
+    if isinstance(array, np.ndarray):
+        return byte_bounds(array)
+    reach = [(n - 1) * step if array.size else 0 for n, step in zip(array.shape, array.strides, strict=True)]
+    start = array.data.ptr
+    end = start + sum(r for r in reach if r > 0) + (array.dtype.itemsize if array.size else 0)
+    return start + sum(r for r in reach if r < 0), end
+
+
+def _overlap(a: Any, b: Any) -> bool:
+    """Do two arrays share memory? Where that is too hard to tell: yes."""
+    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
+        return True  # on a GPU, where their bounds overlap
+    try:
+        return np.shares_memory(a, b, max_work=1000)  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _described(structure: Structure) -> str:
+    given, named = structure.children
+    return f"{len(given.children) + len(named.children)} arguments with {len(paths(structure))} arrays"
+
+
+def parameters_of(fn: Callable[..., Any]) -> inspect.Signature | None:
+    """The signature of `fn`, or None for a builtin that does not tell."""
+    try:
+        return inspect.signature(fn)
+    except (ValueError, TypeError):
+        return None
+
+
+def split_static(
+    parameters: inspect.Signature | None, static: Iterable[str], args: tuple, kwargs: dict[str, Any]
+) -> tuple[tuple[tuple, dict[str, Any]], dict[str, Any]]:
+    """The dynamic (args, kwargs) in one normal form, and the static arguments by name.
+
+    In the normal form every argument that can be positional is, unless a static or an omitted one stands before it.
+    """
+    if not kwargs and not static:
+        return (args, kwargs), {}
+    if parameters is None:
+        raise TraceError("this builtin does not tell its parameters: pass its arguments by position")
+    try:
+        bound = parameters.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TraceError(f"the arguments do not fit the traced function: {error}") from None
+    fixed = {name: bound.arguments.pop(name) for name in static if name in bound.arguments}
+    return (bound.args, bound.kwargs), fixed
+
+
+def static_names(given: str | Iterable[str]) -> frozenset[str]:
+    names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else (given,)
+    if not all(isinstance(name, str) for name in names):
+        raise OptionError(f"static_argnames is {given!r}: give the name of a parameter, or a tuple of names")
+    return frozenset(names)
+
+
+def are_parameters(names: frozenset[str], parameters: inspect.Signature | None) -> None:
+    """Refuse a static argument that is no parameter of the function."""
+    unknown = names - set(parameters.parameters if parameters is not None else ())
+    if unknown:
+        raise TraceError(f"static_argnames: the function has no parameter {', '.join(map(repr, sorted(unknown)))}")
+
+
+def input_names(parameters: inspect.Signature | None, structure: Structure) -> list[str]:
+    """A distinct name per leaf, as the user would write it: ``x``, ``params['w']``."""
+    given, named = structure.children
+    names = list(parameters.parameters.values()) if parameters is not None else []
+    found: list[str] = []
+    for i, child in enumerate(given.children):
+        if i < len(names) and names[i].kind in (names[i].POSITIONAL_ONLY, names[i].POSITIONAL_OR_KEYWORD):
+            found += paths(child, names[i].name)
+        else:
+            found += paths(child, f"args[{i}]")
+    for key, child in zip(named.keys, named.children, strict=True):
+        found += paths(child, str(key))
+    return found

@@ -1,0 +1,106 @@
+"""How arguments and results nest, as JSON and back: what saved programs and saved spaces hold of a signature.
+
+In: a graph's `Signature`. Out: what JSON holds. A signature that needs code or classes of the user's is refused.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from eqfuse.errors import EqfuseError
+from eqfuse.frontends.onnx.model import ModelSignature
+from eqfuse.ir.arithmetic import Arithmetic, Step
+from eqfuse.ir.graph import Signature
+from eqfuse.ir.pytree import LEAF, SCALAR, Static, Structure
+from eqfuse.ir.signature import CallSignature
+
+CONTAINERS = {"tuple": tuple, "list": list, "dict": dict, "OrderedDict": OrderedDict}
+SCALARS = (str, int, float, bool, type(None))
+
+
+def write_signature(signature: Signature | None) -> dict[str, Any]:
+    """`signature` as what JSON holds. EqfuseError where it nests in a user's class, or draws random numbers."""
+    return {
+        "signature": _call(signature) if isinstance(signature, CallSignature) else None,
+        "model": [signature.inputs, signature.outputs] if isinstance(signature, ModelSignature) else None,
+    }
+
+
+def read_signature(data: dict[str, Any]) -> Signature | None:
+    """The signature that `write_signature` wrote."""
+    names = data["model"]
+    return ModelSignature(*map(tuple, names)) if names else _call_from(data["signature"])
+
+
+def _call(signature: CallSignature) -> dict[str, Any]:
+    parameters = signature.parameters
+    if signature.draws:
+        raise EqfuseError(
+            "a program that draws random numbers cannot be saved (a saved program holds no generators): draw outside "
+            "the function and pass the numbers"
+        )
+    return {
+        "parameters": None if parameters is None else [
+            (p.name, p.kind.name, p.default is not p.empty) for p in parameters.parameters.values()
+        ],
+        "static": sorted(signature.static),
+        "arguments": _structure(signature.arguments),
+        "results": _structure(signature.results),
+        "sources": signature.sources,
+        "written": signature.written,
+        "layouts": signature.layouts,
+        "apart": signature.apart,
+        "steps": signature.arithmetic.steps,
+        "inputs": signature.arithmetic.inputs,
+    }  # fmt: skip
+
+
+def _call_from(data: dict[str, Any] | None) -> CallSignature | None:
+    if data is None:
+        return None
+    parameters = None
+    if data["parameters"] is not None:
+        parameters = inspect.Signature(
+            [
+                inspect.Parameter(
+                    name, getattr(inspect.Parameter, kind), default=None if optional else inspect.Parameter.empty
+                )
+                for name, kind, optional in data["parameters"]
+            ]
+        )
+    static = frozenset(data["static"])
+    sources, written, apart, inputs = (tuple(map(int, data[n])) for n in ("sources", "written", "apart", "inputs"))
+    layouts = tuple((int(i), None if s is None else tuple(map(int, s))) for i, s in data["layouts"])
+    arguments, results = _tree(data["arguments"]), _tree(data["results"])
+    arithmetic = Arithmetic(tuple(_step(*step) for step in data["steps"]), inputs)
+    return CallSignature(parameters, static, arguments, results, sources, written, layouts, (), apart, arithmetic)
+
+
+def _step(op: str, args: Sequence[int], attr: Any, kind: str) -> Step:
+    return Step(str(op), tuple(map(int, args)), tuple(attr) if isinstance(attr, list) else attr, str(kind))
+
+
+def _structure(s: Structure) -> Any:
+    """`s` as JSON: null or what it is given back as for a leaf, [container, keys, children], or ["static", value]."""
+    if s.kind is None:
+        return s.keys[0] if s.keys else None
+    if s.kind is Static and isinstance(s.keys[0], SCALARS):
+        return ["static", s.keys[0]]
+    if s.kind in CONTAINERS.values() and all(isinstance(k, SCALARS) for k in s.keys):
+        return [s.kind.__name__, list(s.keys), [_structure(child) for child in s.children]]
+    name = getattr(s.kind, "__qualname__", s.kind)
+    raise EqfuseError(
+        f"arguments or results nested in {name} cannot be saved (a saved program holds no classes): use tuples, lists "
+        "and dicts with plain keys"
+    )
+
+
+def _tree(data: Any) -> Structure:
+    if data is None or isinstance(data, str):
+        return {None: LEAF, "scalar": SCALAR}[data]
+    if data[0] == "static":
+        return Structure(Static, (data[1],))
+    return Structure(CONTAINERS[data[0]], tuple(data[1]), tuple(_tree(child) for child in data[2]))

@@ -1,0 +1,161 @@
+"""Views inside a kernel body, moved onto the arrays it reads: a kernel then takes them as strides or index maps.
+
+In: a kernel body. Out: an equal body whose views stand on leaves only. Next stop: `emit`.
+A view commutes with elementwise work: what the view does to the result, it does to every argument of full shape. So a
+value that is read through several views is computed for each, and what it is made of for each of their chains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eqfuse.errors import UnsupportedOp
+from eqfuse.ir.graph import Graph, Node, Shape, TensorType, const, node, topological
+from eqfuse.kinds.state import contiguous, view_strides
+from eqfuse.ops import Role, row
+from eqfuse.ops.updates import Ranges
+
+REPEATS = 16  # nodes made for each of a body, beyond which its work is repeated so often that no tiles make up for it
+
+
+class TooOften(Exception):
+    """Views on leaves would repeat the work of a body too often."""
+
+
+def push_views(body: Graph) -> Graph:
+    """`body` with views on leaves only; UnsupportedOp when a view stands on something it does not commute with, and
+    `TooOften` when it would be many times as large."""
+    new: dict[Node, Node] = {}
+    left = REPEATS * len(body.nodes)
+    for n in body.nodes:
+        args = tuple(new[a] for a in n.args)
+        role = row(n.op).role
+        if role is Role.VIEW:
+            region = _region(args[0])
+            left -= len(region)
+            if left < 0:
+                raise TooOften
+            new[n] = _taken(n, args[0], region)
+        elif role is Role.ELEMENTWISE:
+            new[n] = _without_broadcasts(n, args)
+        else:
+            new[n] = node(n.op, args, n.attrs) if args else n
+    return Graph(tuple(new.get(i, i) for i in body.inputs), tuple(new[o] for o in body.outputs))
+
+
+def leaf_chain(n: Node) -> tuple[Node, tuple[Node, ...]]:
+    """The node below a chain of views that ends in `n`, and the chain, nearest to it first."""
+    chain: list[Node] = []
+    while row(n.op).role is Role.VIEW:
+        chain.append(n)
+        n = n.args[0]
+    return n, tuple(reversed(chain))
+
+
+def strides_after(source: TensorType, chain: Sequence[Node]) -> tuple[int, ...] | None:
+    """Element strides of a C-ordered array of type `source` behind `chain`, or None when the chain has to copy."""
+    shape, strides = source.shape, contiguous(source.shape)
+    for view in chain:
+        after = view_strides(view.op, view.attrs, shape, strides)
+        if after is None:
+            return None
+        shape, strides = view.shape, after
+    return strides
+
+
+def free_view(source: TensorType, chain: Sequence[Node]) -> bool:
+    """Can NumPy take `chain` on a C-ordered array of type `source` without copying?"""
+    return strides_after(source, chain) is not None
+
+
+def _without_broadcasts(n: Node, args: tuple[Node, ...]) -> Node:
+    """`n` on `args`, read before they are broadcast where `n` broadcasts them anyway."""
+    bare = tuple(a.args[0] if a.op == "broadcast_to" else a for a in args)
+    if bare != args:
+        made = node(n.op, bare, n.attrs)
+        if made.shape == n.shape:
+            return made
+    return node(n.op, args, n.attrs)
+
+
+def _taken(view: Node, of: Node, region: list[Node]) -> Node:
+    """The view `view` of `of`, taken on the leaves of its `region`."""
+    whole, rank = of.shape, len(of.shape)
+    pushed: dict[Node, Node] = {}
+    for n in region:
+        role = row(n.op).role
+        if n.type.size == 1 and len(n.shape) < rank and len(n.shape) <= len(view.shape) and view.op != "broadcast_to":
+            pushed[n] = n
+        elif role is Role.ELEMENTWISE:
+            pushed[n] = node(n.op, (pushed[a] for a in n.args), n.attrs)
+        elif role in (Role.LEAF, Role.VIEW):
+            pushed[n] = _on_leaf(view, whole, n)
+        else:
+            raise UnsupportedOp(f"a kernel cannot take {view.op} of the result of {n.op}: store that result first")
+    if pushed[of].shape != view.shape:
+        raise UnsupportedOp(
+            f"{view.op} of {of.op} {of.type} cannot be taken on the arrays it reads: store its result first"
+        )
+    return pushed[of]
+
+
+def _region(root: Node) -> list[Node]:
+    """The elementwise nodes below `root` and the nodes they end in, arguments first."""
+    below: dict[Node, tuple[Node, ...]] = {}
+    stack = [root]
+    while stack:
+        n = stack.pop()
+        if n not in below:
+            below[n] = n.args if row(n.op).role is Role.ELEMENTWISE else ()
+            stack.extend(below[n])
+    return [n for n in topological([root]) if n in below]
+
+
+def _on_leaf(view: Node, whole: Shape, leaf: Node) -> Node:
+    """`leaf`, a leaf behind views that broadcasts to shape `whole`, as `view` of the whole shows it."""
+    attr = view.attrs[0]
+    assert isinstance(attr, tuple)
+    if view.op == "reshape":
+        if leaf.shape == whole:
+            return _view("reshape", leaf, attr)
+        if leaf.type.size == 1:
+            return _view("reshape", leaf, ())
+        raise UnsupportedOp(f"a reshape to {attr} of {whole} cannot be taken on an array of shape {leaf.shape}")
+    shape = (1,) * (len(whole) - len(leaf.shape)) + leaf.shape
+    if view.op == "broadcast_to":
+        shape = (1,) * (len(attr) - len(shape)) + shape
+        full = (1,) * (len(attr) - len(whole)) + whole
+        target = tuple(t if n == f else n for t, n, f in zip(attr, shape, full, strict=True))
+        return _view("broadcast_to", leaf, target)
+    if shape != leaf.shape:
+        leaf = _view("reshape", leaf, shape)
+    if view.op == "slice":
+        ranges = (r if n == f else (0, n, 1) for r, n, f in zip(attr, shape, whole, strict=True))
+        return _view("slice", leaf, tuple(ranges))
+    if view.op == "flip":
+        axes = tuple(a for a in attr if shape[a] > 1)
+        return _view("flip", leaf, axes) if axes else leaf
+    if view.op == "sliding_window":
+        attr = tuple((a, n if shape[a] == whole[a] else 1) for a, n in attr)
+    return _view(view.op, leaf, attr)
+
+
+def _view(op: str, leaf: Node, attr: tuple) -> Node:
+    if leaf.op == "const":
+        return const(row(op).meaning(leaf.attrs[0].array, attr))  # type: ignore[attr-defined]
+    if op == "reshape" and leaf.op == "reshape":
+        leaf = leaf.args[0]
+    if op == leaf.op == "slice":
+        leaf, attr = leaf.args[0], _slice_of_slice(leaf.attrs[0], attr)  # type: ignore[arg-type]
+    if op in ("reshape", "broadcast_to") and leaf.shape == attr:
+        return leaf
+    return node(op, (leaf,), (attr,))
+
+
+def _slice_of_slice(first: Ranges, second: Ranges) -> Ranges:
+    """The one slice that takes `second` of `first`, so that chains of slices that meet are one node."""
+    taken = [range(*f)[slice(*s)] for f, s in zip(first, second, strict=True)]
+    return tuple((r[0], r[-1] + 1, r.step) if r else (0, 0, 1) for r in taken)
+
+
+__all__ = ["TooOften", "free_view", "leaf_chain", "push_views", "strides_after"]

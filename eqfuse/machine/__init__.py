@@ -1,0 +1,1 @@
+"""The machine below: files, threads, a GPU, NVRTC, the garbage collector."""

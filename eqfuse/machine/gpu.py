@@ -1,0 +1,136 @@
+"""What a program needs of a GPU: memory, transfers, functions compiled from source, library calls.
+
+In: nothing; a GPU is found when a program is first called. Out: `Gpu`: CuPy's here, the emulator's for tests
+(`eqfuse/testing/emulated_gpu.py`). Next stop: `runtime_cuda`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import threading
+from collections.abc import Callable, Hashable
+from types import ModuleType
+from typing import Any, Protocol
+
+import numpy as np
+
+from eqfuse.errors import TargetUnavailable
+from eqfuse.machine.nvrtc import OURS, STRICT, compile_cuda
+
+ALIGNMENT = 16  # bytes: what CUDA functions expect of every array
+
+
+class Gpu(Protocol):
+    """One kind of device memory. Arrays are those of `arrays`, whose functions are named and called as NumPy's."""
+
+    arrays: ModuleType
+    special: ModuleType
+
+    def here(self) -> tuple[Hashable, Hashable]:
+        """The current device and its current stream: calls on one stream run in order."""
+
+    def module(self, source: str, strict: bool) -> Any:
+        """The compiled functions of CUDA text, by `get_function(name)`, each called with (grid, block, arguments).
+        No product is contracted into a sum. Where `strict`, subnormal numbers are not flushed to zero either."""
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        """A C-ordered array with any contents."""
+
+    def upload(self, array: np.ndarray) -> Any:
+        """A C-ordered copy on the device."""
+
+    def download(self, array: Any) -> np.ndarray:
+        """A copy on the host, complete when this returns."""
+
+    def holds(self, array: Any) -> bool:
+        """Does `array` lie on the device?"""
+
+    def address(self, array: Any) -> int: ...
+
+    def finish(self) -> None:
+        """Wait for the work on the current stream."""
+
+    def seconds(self, work: Callable[[], None]) -> float:
+        """How long the device is busy with what `work` starts on the current stream."""
+
+
+class CupyGpu:
+    """The GPU as CuPy drives it."""
+
+    def __init__(self, cupy: ModuleType, special: ModuleType) -> None:
+        self.arrays: Any = cupy
+        self.special = special
+
+    @property
+    def name(self) -> str:
+        """What the driver calls the device."""
+        return self.arrays.cuda.runtime.getDeviceProperties(0)["name"].decode()
+
+    def here(self) -> tuple[Hashable, Hashable]:
+        cuda = self.arrays.cuda
+        stream = cuda.get_current_stream().ptr
+        if stream == cuda.runtime.streamPerThread:  # one name for a stream of each thread
+            return cuda.runtime.getDevice(), (stream, threading.get_ident())
+        return cuda.runtime.getDevice(), stream
+
+    def module(self, source: str, strict: bool) -> Any:
+        if not strict:
+            return self.arrays.RawModule(code=source, options=OURS)
+        cuda = self.arrays.cuda  # whose own compiler always flushes subnormal numbers to zero
+        module = cuda.Module()
+        module.load(compile_cuda(source, f"sm_{cuda.Device().compute_capability}", STRICT).cubin)
+        return module
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        return self.arrays.empty(shape, dtype)
+
+    def upload(self, array: np.ndarray) -> Any:
+        return self.arrays.array(array, order="C")
+
+    def download(self, array: Any) -> np.ndarray:
+        return self.arrays.asnumpy(array)
+
+    def holds(self, array: Any) -> bool:
+        return isinstance(array, self.arrays.ndarray)
+
+    def address(self, array: Any) -> int:
+        return array.data.ptr
+
+    def finish(self) -> None:
+        self.arrays.cuda.get_current_stream().synchronize()
+
+    def seconds(self, work: Callable[[], None]) -> float:
+        cuda = self.arrays.cuda
+        start, end = cuda.Event(), cuda.Event()
+        start.record()
+        work()
+        end.record()
+        end.synchronize()
+        return cuda.get_elapsed_time(start, end) / 1e3  # from milliseconds
+
+
+def ready(gpu: Gpu, array: Any) -> Any:
+    """`array` on the device as CUDA functions take it: C-ordered and aligned; a copy when it is not."""
+    if array.flags.c_contiguous and gpu.address(array) % ALIGNMENT == 0:
+        return array
+    return array.copy(order="C")
+
+
+@functools.cache
+def cupy_gpu() -> CupyGpu:
+    """The GPU of this machine; TargetUnavailable when there is none that CuPy can use."""
+    try:
+        import cupy
+        from cupy_backends.cuda.libs import nvrtc
+
+        if cupy.cuda.runtime.driverGetVersion() == 0 or cupy.cuda.runtime.getDeviceCount() == 0:
+            raise TargetUnavailable("there is no NVIDIA driver or no GPU here")
+        nvrtc.getVersion()
+        return CupyGpu(cupy, importlib.import_module("cupyx.scipy.special"))
+    except Exception as error:  # `import cupy` raises OSError in an unwritable home
+        raise TargetUnavailable(
+            f"running a program compiled for a GPU needs one, with CuPy ({error}); install the "
+            "extra for your driver, eqfuse[cuda13] or eqfuse[cuda12], or compile with target='cpu'. "
+            "source() and report need neither"
+        ) from None

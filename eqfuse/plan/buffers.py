@@ -1,0 +1,89 @@
+"""Where the values of a plan lie: new arrays that the caller gets, or places in an arena that calls share.
+
+In: a `Plan`. Out: `Layout`. Next stops: `emit/numpy/program.py`, `runtime`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eqfuse.ir.graph import TensorType
+from eqfuse.plan.in_place import Updates
+from eqfuse.plan.memory import Life, place
+from eqfuse.plan.plan import Plan
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`fresh`: values that each call makes anew. `outputs`: the results, and whether each is copied. `returned`: values
+    that their kernels return as new arrays. `rooms`: per kernel, numbers of arrays that it works in, counted after the
+    plan's values. `slots`: place in the arena and type, by number. `nbytes`: of the arena. `peak`: of the arena and
+    returned intermediates.
+    """
+
+    fresh: tuple[int, ...]
+    outputs: tuple[tuple[int, bool], ...]
+    updates: Updates
+    returned: frozenset[int]
+    rooms: dict[int, tuple[int, ...]]
+    slots: dict[int, tuple[int, TensorType]]
+    nbytes: int
+    peak: int
+
+    def arrays(self, arena: np.ndarray) -> dict[int, np.ndarray]:
+        """The arrays in `arena`, by number."""
+        return {
+            v: arena[at : at + t.nbytes].view(t.dtype).reshape(t.shape) for v, (at, t) in self.slots.items()
+        }
+
+
+def layout(
+    plan: Plan, updates: Updates, returned: Collection[int], rooms: Mapping[int, Sequence[TensorType]]
+) -> Layout:
+    """`returned`: kernels that return their one result. `rooms`: arrays that kernels work in."""
+    in_place, parts = updates.in_place, updates.parts
+    root: dict[int, int] = {}
+    spread: set[int] = set()  # views in which elements share memory: the caller could not write into them
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for i, k in enumerate(plan.kernels):
+        if k.kind == "view":
+            root[k.writes[0]] = root.get(k.reads[0], k.reads[0])
+            if k.reads[0] in spread or any(n.op in ("broadcast_to", "sliding_window") for n in k.body.nodes):
+                spread.add(k.writes[0])
+            continue
+        if i in in_place:
+            root[k.writes[0]] = root.get(in_place[i], in_place[i])
+        else:
+            first.update(dict.fromkeys(k.writes, i))
+        last.update((root.get(v, v), i) for v in (*k.writes, *k.reads))
+    for v, part in parts.items():
+        del first[v]
+        if part.of in first:
+            first[part.of] = min(first[part.of], part.maker)
+    fresh: dict[int, None] = {}
+    outputs = []
+    for v in plan.outputs:
+        owner = root.get(v, v)
+        copied = owner not in first or owner in fresh or v in spread
+        if owner in first:
+            fresh[owner] = None
+        outputs.append((v, copied))
+    own = frozenset(plan.kernels[i].writes[0] for i in returned)
+    loose = sum(plan.types[v].nbytes for v in own if v not in fresh)
+    types = {v: plan.types[v] for v in first if v not in fresh and v not in own}
+    lives = [Life(v, t.nbytes, first[v], last[v]) for v, t in types.items()]
+    numbers: dict[int, tuple[int, ...]] = {}
+    count = len(plan.types)
+    for i, wanted in rooms.items():
+        numbers[i] = tuple(range(count, count + len(wanted)))
+        types |= zip(numbers[i], wanted, strict=True)
+        lives += [Life(v, types[v].nbytes, i, i) for v in numbers[i]]
+        count += len(wanted)
+    offsets, nbytes = place(lives)
+    slots = {v: (at, types[v]) for v, at in offsets.items()}
+    made = tuple(v for v in fresh if v not in own)
+    return Layout(made, tuple(outputs), updates, own, numbers, slots, nbytes, nbytes + loose)

@@ -1,0 +1,191 @@
+"""Where intermediate values live: offsets into one arena, shared by values that are never alive together.
+
+In: how long each value lives and its size. Out: an offset per value, and the size of the arena. Next stop: `runtime`.
+Largest values are placed first, each at the lowest offset that is free for as long as it lives.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eqfuse.errors import OptionError
+from eqfuse.machine import threads
+
+ALIGNMENT = 64
+SMALL_BYTES = 1 << 10  # values up to this size have a place of their own: sharing saves less than finding it costs
+LEAST_RESULT = 32 << 10  # smaller results are made anew
+KEPT_RESULTS = 128 << 20  # bytes of results that are looked at again, whether or not somebody holds them
+MOST_ALIKE = 16  # results of one size among them
+KEPT_BYTES = 256 << 20  # an arena up to this size is kept for the next call of any program
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Bytes that a kernel takes beside what it reads and writes: `rooms` in the arena while it runs, `scratch` memory
+    for each of its `threads`, what it makes and drops in `passing`, and what it has `held` since the first call.
+    """
+
+    rooms: int = 0
+    scratch: int = 0
+    threads: int = 1
+    passing: int = 0
+    held: int = 0
+
+
+def outside_bytes(kernels: Sequence[Needs]) -> int:
+    """The most that `kernels`, run one after another, take outside the arena. Threads keep scratch up to a size."""
+    stays = [k for k in kernels if k.scratch <= threads.KEPT_BYTES]
+    most = max((k.threads for k in stays), default=0)
+    kept = sum(max(k.scratch for k in stays if k.threads > t) for t in range(most))
+    drops = (k.passing + (k.scratch > threads.KEPT_BYTES) * k.scratch * k.threads for k in kernels)
+    return kept + max(drops, default=0) + sum(k.held for k in kernels)
+
+
+def limit_of(given: Any) -> int | None:
+    """A limit as the user gave it, in whole bytes. OptionError where it is none."""
+    if given is None:
+        return None
+    number = isinstance(given, (int, float, np.integer, np.floating)) and not isinstance(given, bool)
+    if not number or not 0 <= given < math.inf:
+        raise OptionError(f"memory_limit is {given!r}: give a number of bytes, such as 64 * 2**20, or None")
+    return int(given)
+
+
+@dataclass(frozen=True)
+class Life:
+    """A value of `nbytes` bytes that is written at step `first` and read last at step `last`."""
+
+    value: int
+    nbytes: int
+    first: int
+    last: int
+
+    def meets(self, other: Life) -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+def place(lives: Sequence[Life]) -> tuple[dict[int, int], int]:
+    """An offset per value, and the bytes of the whole arena."""
+    placed: list[tuple[int, int, Life]] = []  # start, stop
+    offsets: dict[int, int] = {}
+    large = [life for life in lives if life.nbytes > SMALL_BYTES]
+    for life in sorted(large, key=lambda v: (-v.nbytes, v.first, v.value)):
+        start = 0
+        for low, high in sorted((s, e) for s, e, other in placed if other.meets(life)):
+            if start + life.nbytes <= low:
+                break
+            start = max(start, high)
+        end = start + -(-life.nbytes // ALIGNMENT) * ALIGNMENT
+        placed.append((start, end, life))
+        offsets[life.value] = start
+    end = max((end for _, end, _ in placed), default=0)
+    for life in lives:
+        if life.nbytes <= SMALL_BYTES:
+            offsets[life.value] = end
+            end += -(-life.nbytes // ALIGNMENT) * ALIGNMENT
+    return offsets, end
+
+
+class Arena:
+    """Memory for intermediate values, and what programs have bound to it."""
+
+    def __init__(self, nbytes: int) -> None:
+        memory = np.empty(nbytes + ALIGNMENT, np.uint8)
+        self.memory = memory[-memory.ctypes.data % ALIGNMENT :]
+        self.laid: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+class Arenas:
+    """Arenas, lent to one call at a time. Keeps the largest that came back, and none of a call that failed."""
+
+    def __init__(self) -> None:
+        self.kept: deque[Arena] = deque(maxlen=1)
+
+    def take(self, nbytes: int) -> Arena:
+        kept = _popped(self.kept)
+        return kept if kept is not None and kept.memory.size >= nbytes else Arena(nbytes)
+
+    def give(self, arena: Arena) -> None:
+        if arena.memory.size <= KEPT_BYTES:
+            kept = _popped(self.kept)
+            self.kept.append(arena if kept is None or kept.memory.size < arena.memory.size else kept)
+
+    def forget(self) -> None:
+        """Keep nothing."""
+        self.kept.clear()
+
+
+class Results:
+    """Memory for results. Once nobody holds a result or a view of it, the next one of that size is made there: pages
+    that are new to the process cost more than most kernels.
+
+    A block is taken out of its row while it is looked at, so that no other thread, and no signal handler, finds it too.
+    """
+
+    def __init__(self) -> None:
+        self.blocks: dict[int, deque[np.ndarray]] = {}  # by size, those of the size used last at the end
+
+    def new(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """An array without values."""
+        nbytes = math.prod(shape) * dtype.itemsize
+        if not (_COUNTED and LEAST_RESULT <= nbytes <= KEPT_RESULTS // 2):
+            return np.empty(shape, dtype)
+        alike = self.blocks[nbytes] = self.blocks.pop(nbytes, deque(maxlen=MOST_ALIKE))
+        block = self._free(alike)
+        if block is None:
+            self._make_room(nbytes)
+            block = np.empty(nbytes + ALIGNMENT, np.uint8)
+        start = -block.ctypes.data % ALIGNMENT
+        made = block[start : start + nbytes].view(dtype).reshape(shape)
+        alike.append(block)
+        return made
+
+    @staticmethod
+    def _free(alike: deque[np.ndarray]) -> np.ndarray | None:
+        """One of these blocks that nobody holds, taken out."""
+        for _ in range(len(alike)):
+            taken = [_popped(alike)]
+            if _holders(taken) == _NOBODY or taken[0] is None:
+                return taken[0]
+            alike.extend(taken)
+        return None
+
+    def _make_room(self, nbytes: int) -> None:
+        rows = [*self.blocks.items()]
+        kept = sum(size * len(alike) for size, alike in rows)
+        for size, alike in rows:
+            while kept + nbytes > KEPT_RESULTS and _popped(alike) is not None:
+                kept -= size
+            if not alike and size != nbytes:
+                self.blocks.pop(size, None)
+
+    def forget(self) -> None:
+        """Keep nothing."""
+        self.blocks.clear()
+
+
+def _popped(row: deque[Any]) -> Any:
+    """The first of `row`, taken out in one step; None where it is empty."""
+    try:
+        return row.popleft()
+    except IndexError:
+        return None
+
+
+def _holders(taken: list[np.ndarray | None]) -> int:
+    return sys.getrefcount(taken[0])
+
+
+_COUNTED = getattr(sys, "_is_gil_enabled", lambda: True)()  # else counts of holders are not exact
+_NOBODY = _holders([np.empty(0)])
+
+arenas = Arenas()
+results = Results()

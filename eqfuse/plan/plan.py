@@ -1,0 +1,84 @@
+"""The plan: which kernels run, in which order, and which values they pass through memory.
+
+In: the extractor's choice. Out: `Plan`, which prints itself. Next stop: `emit`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from eqfuse.cost.device import Device
+from eqfuse.ir.graph import Graph, Literal, TensorType
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a kernel is predicted to cost: seconds, bytes of memory traffic, flops, and what bounds it."""
+
+    seconds: float
+    bytes_read: int
+    bytes_written: int
+    flops: int
+    bound: str  # "memory" | "compute" | "launch"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel: `body` computes the values `writes` from the values `reads`.
+
+    `body` is a graph of its own, with one input per read (named ``r0, r1, …``) and one output per write, so that
+    `evaluate(kernel.body, arrays)` is its specification. `reads` and `writes` are value numbers of the plan.
+    """
+
+    kind: str
+    body: Graph
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    price: Price
+
+    def __str__(self) -> str:
+        reads, writes = (", ".join(f"v{v}" for v in values) for values in (self.reads, self.writes))
+        p, ops = self.price, " ".join(n.op for n in self.body.operators)
+        cost = f"{p.bytes_read:,} B read, {p.bytes_written:,} B written, {p.flops:,} flops, {p.seconds * 1e6:,.1f} µs"
+        return f"{writes} = {self.kind}({reads})  # {ops}; {cost}, {p.bound}-bound"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Kernels in order over numbered values.
+
+    `types[v]` is the type of value v. `inputs` numbers the graph's inputs in order; `constants` gives the values known
+    when the program is built; `setup` kernels depend on those alone and run once, then; `kernels` run at every call.
+    A kernel of kind ``view`` moves no data: its one output shares the memory of its one read. `waists` are the values
+    that pass between the segments into which the graph was cut (`segments.seams`). `bound`: seconds that no choice
+    among the extractor's candidates can beat by prediction, where that is known. `numerics`: the class
+    that its laws are of; kernels of an "approximate" plan need not round what they do not store.
+    """
+
+    graph: Graph
+    device: Device
+    types: tuple[TensorType, ...]
+    inputs: tuple[int, ...]
+    constants: tuple[tuple[int, Literal], ...]
+    setup: tuple[Kernel, ...]
+    kernels: tuple[Kernel, ...]
+    outputs: tuple[int, ...]
+    waists: tuple[int, ...] = ()
+    bound: float | None = None
+    numerics: str = "reassociate"
+
+    @property
+    def gap(self) -> float | None:
+        """How far the predicted time is from the optimum at most, as a share of the bound; None where none is known."""
+        total = sum(k.price.seconds for k in self.kernels)
+        if self.bound is None or total <= self.bound:
+            return None if self.bound is None else 0.0
+        return total / self.bound - 1 if self.bound else math.inf
+
+    def __str__(self) -> str:
+        total = sum(k.price.seconds for k in self.kernels)
+        names = ", ".join(f"v{v}: {n.attrs[0]} {n.type}" for v, n in zip(self.inputs, self.graph.inputs, strict=True))
+        lines = [f"plan for {self.device.name}, predicted {total * 1e6:,.1f} µs a call", f"given {names}"]
+        lines += [f"once  {k}" for k in self.setup] + [f"      {k}" for k in self.kernels]
+        return "\n".join([*lines, f"return {', '.join(f'v{v}' for v in self.outputs)}"])

@@ -1,0 +1,194 @@
+"""The report of a program: its kernels, what they move and cost, and what that saves against one kernel per operator.
+
+In: the chosen `Plan`, the unfused one, and the `Space` they were chosen from. Out: a frozen `Report`.
+Next stop: `eqfuse/show/explain.py` prints it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from eqfuse.cost.device import Device
+from eqfuse.egraph.space import Space
+from eqfuse.ir.graph import Graph, Node
+from eqfuse.ops import Role, row
+from eqfuse.plan.plan import Kernel, Plan
+
+
+@dataclass(frozen=True)
+class KernelReport:
+    """One kernel. Times in seconds; `ops` in the order they run, without views unless it only copies through them."""
+
+    kind: str
+    ops: tuple[str, ...]
+    bytes_read: int
+    bytes_written: int
+    flops: int
+    predicted_seconds: float
+    bound: str  # "memory" | "compute" | "launch"
+    accesses_merged: int  # reads and writes of whole intermediate arrays that do not happen
+    peak_share: float  # predicted flops per second, as a share of the device's best rate for this kernel's dtype
+
+    @property
+    def bytes_moved(self) -> int:
+        return self.bytes_read + self.bytes_written
+
+    @property
+    def intensity(self) -> float:
+        """Flops per byte of memory traffic."""
+        return self.flops / max(self.bytes_moved, 1)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a program does per call, by prediction. Times in seconds; views count as no kernel.
+
+    `fusion_rate`: of the operators that could share a kernel, the share that does. `memory_saving`: the share of the
+    unfused program's traffic that is gone. `time_ratio` is fused over unfused time (below 1 is faster), `speedup` its
+    inverse. `optimality_gap`: how far at most from the optimum over the same candidates, as a share of it; None where
+    the extractor gives no bound.
+    """
+
+    kernels: tuple[KernelReport, ...]
+    n_kernels: int
+    bytes_moved: int
+    flops: int
+    predicted_seconds: float
+    peak_bytes: int
+    fusion_rate: float
+    memory_saving: float
+    speedup: float
+    time_ratio: float
+    stop_reason: str
+    egraph_nodes: int
+    numerics: str
+    laws_fired: Mapping[str, int]  # matches
+    law_seconds: Mapping[str, float]  # what `Engine.round` could tell apart: searching, judging, making nodes
+    optimality_gap: float | None
+    seconds: Mapping[str, float]
+    unfused_kernels: int
+    unfused_bytes_moved: int
+    unfused_seconds: float
+    memory_limit: int | None = None  # bytes, as asked for
+    sizes: str = ""  # of symbols: which, and how the plan came to serve them
+
+
+def make_report(
+    plan: Plan,
+    unfused_plan: Plan,
+    space: Space,
+    seconds: Mapping[str, float],
+    peak_bytes: int,
+    numerics: str,
+    memory_limit: int | None = None,
+) -> Report:
+    """The report of `plan`; `seconds` by stage of compilation."""
+    return Report(
+        **_totals(plan, unfused_plan),
+        peak_bytes=peak_bytes,
+        stop_reason=space.stop_reason,
+        egraph_nodes=space.n_nodes,
+        numerics=numerics,
+        laws_fired=space.laws_fired,
+        law_seconds=space.law_seconds,
+        optimality_gap=plan.gap,
+        seconds=dict(seconds),
+        memory_limit=memory_limit,
+    )
+
+
+def report_at(
+    planned: Report, plan: Plan, unfused_plan: Plan, seconds: Mapping[str, float], peak_bytes: int, sizes: str
+) -> Report:
+    """The report of `plan`, which was carried to other `sizes` from one that has the report `planned`."""
+    return replace(
+        planned, **_totals(plan, unfused_plan), peak_bytes=peak_bytes, optimality_gap=None, seconds=dict(seconds),
+        sizes=sizes,
+    )  # fmt: skip
+
+
+def _totals(plan: Plan, unfused_plan: Plan) -> dict[str, Any]:
+    """What a report says about the kernels themselves."""
+    kernels = tuple(_kernel_report(k, plan.device) for k in running(plan))
+    unfused = tuple(_kernel_report(k, plan.device) for k in running(unfused_plan))
+    moved, unfused_moved = (sum(k.bytes_moved for k in ks) for ks in (kernels, unfused))
+    predicted, unfused_predicted = (sum(k.predicted_seconds for k in ks) for ks in (kernels, unfused))
+    return {
+        "kernels": kernels,
+        "n_kernels": len(kernels),
+        "bytes_moved": moved,
+        "flops": sum(k.flops for k in kernels),
+        "predicted_seconds": predicted,
+        "fusion_rate": _fusion_rate(plan),
+        "memory_saving": 1 - moved / unfused_moved if unfused_moved else 0.0,
+        "speedup": _ratio(unfused_predicted, predicted),
+        "time_ratio": _ratio(predicted, unfused_predicted),
+        "unfused_kernels": len(unfused),
+        "unfused_bytes_moved": unfused_moved,
+        "unfused_seconds": unfused_predicted,
+    }
+
+
+def running(plan: Plan) -> list[Kernel]:
+    """The kernels that do something at every call: all but views."""
+    return [k for k in plan.kernels if k.kind != "view"]
+
+
+def working(body: Graph) -> list[Node]:
+    """The operators of a kernel body that compute: neither leaves nor views."""
+    return [n for n in body.nodes if row(n.op).role not in (Role.LEAF, Role.VIEW)]
+
+
+def _kernel_report(kernel: Kernel, device: Device) -> KernelReport:
+    price, ops = kernel.price, working(kernel.body)
+    return KernelReport(
+        kind=kernel.kind,
+        ops=tuple(n.op for n in ops or kernel.body.operators),
+        bytes_read=price.bytes_read,
+        bytes_written=price.bytes_written,
+        flops=price.flops,
+        predicted_seconds=price.seconds,
+        bound=price.bound,
+        accesses_merged=_accesses_merged(kernel.body),
+        peak_share=price.flops / price.seconds / _best_rate(ops, device) if ops and price.seconds else 0.0,
+    )
+
+
+def _accesses_merged(body: Graph) -> int:
+    """One write and one read for each reader of every value that stays inside the kernel."""
+    inner = set(working(body))
+    readers = dict.fromkeys(inner, 0)
+    source: dict[Node, Node] = {}  # behind views
+    for n in body.nodes:
+        source[n] = n if n in inner or not n.args else source[n.args[0]]
+        if n in inner:
+            for a in {source[a] for a in n.args} & inner:
+                readers[a] += 1
+    stored = {source[o] for o in body.outputs}
+    return sum(count + (n not in stored) for n, count in readers.items() if count)
+
+
+def _best_rate(ops: list[Node], device: Device) -> float:
+    """Flops per second of the fastest of `ops`, as the device's profile has it."""
+    rates = []
+    for n in ops:
+        dtype = (n if n.op == "where" else n.args[0]).dtype.name
+        if row(n.op).role is Role.CONTRACTION:
+            rates.append(device.contraction_flops(dtype))
+        else:
+            rates += [device.scalar_rate(dtype), 1 / (device.element_seconds(n.op, dtype) or math.inf)]
+    return max(rates)
+
+
+def _fusion_rate(plan: Plan) -> float:
+    """Fused operators over fusible ones. 1 when there is nothing to fuse."""
+    sizes = [sum(row(n.op).role not in (Role.LIBRARY, Role.UPDATE) for n in working(k.body)) for k in running(plan)]
+    fusible = sum(sizes)
+    return sum(n for n in sizes if n > 1) / fusible if fusible > 1 else 1.0
+
+
+def _ratio(a: float, b: float) -> float:
+    return a / b if b else 1.0

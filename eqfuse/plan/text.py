@@ -1,0 +1,117 @@
+"""A plan and its report as JSON and back: what the disk cache and saved programs hold. No pickle: reading runs nothing.
+
+In: a `Plan`. Out: JSON text that `read` turns into the same plan, given its graph (large constants stay in the graph).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, astuple
+from typing import Any
+
+from eqfuse.cost.device import Device
+from eqfuse.errors import EqfuseError
+from eqfuse.ir.graph import Graph, Literal, Node, check, parse, tensor_type
+from eqfuse.kinds import KINDS
+from eqfuse.plan.plan import Kernel, Plan, Price
+from eqfuse.plan.report import KernelReport, Report
+from eqfuse.rewrites import numerics_named
+
+
+def write(plan: Plan) -> str:
+    """`plan` as JSON text, without its graph."""
+    bodies: dict[Graph, int] = {}
+    where = {n.attrs[0]: i for i, n in enumerate(_constants(plan.graph))}
+
+    def kernel(k: Kernel) -> list[Any]:
+        return [k.kind, bodies.setdefault(k.body, len(bodies)), k.reads, k.writes, astuple(k.price)]
+
+    return json.dumps(
+        {
+            "graph": plan.graph.key,
+            "device": json.loads(plan.device.to_json()),
+            "types": [str(t) for t in plan.types],
+            "inputs": plan.inputs,
+            "constants": [[value, where[literal]] for value, literal in plan.constants],
+            "setup": [kernel(k) for k in plan.setup],
+            "kernels": [kernel(k) for k in plan.kernels],
+            "outputs": plan.outputs,
+            "waists": plan.waists,
+            "bound": plan.bound,
+            "numerics": plan.numerics,
+            "bodies": [str(b) for b in bodies],
+        }
+    )
+
+
+def read(text: str, graph: Graph) -> Plan:
+    """The plan that `write` wrote for `graph`. EqfuseError when the text is something else or of another graph."""
+    try:
+        data = json.loads(text)
+        if data["graph"] != graph.key:
+            raise EqfuseError("this plan was made for another graph")
+        bodies = [check(parse(body)) for body in data["bodies"]]
+        constants = _constants(graph)
+        literals = [(int(value), constants[at].attrs[0]) for value, at in data["constants"]]
+
+        def kernel(kind: str, body: int, reads: list[int], writes: list[int], price: list[Any]) -> Kernel:
+            return Kernel(kind, bodies[body], tuple(reads), tuple(writes), Price(*price))
+
+        plan = Plan(
+            graph=graph,
+            device=Device.from_json(json.dumps(data["device"])),
+            types=tuple(map(tensor_type, data["types"])),
+            inputs=tuple(data["inputs"]),
+            constants=tuple((v, literal) for v, literal in literals if isinstance(literal, Literal)),
+            setup=tuple(kernel(*k) for k in data["setup"]),
+            kernels=tuple(kernel(*k) for k in data["kernels"]),
+            outputs=tuple(data["outputs"]),
+            waists=tuple(data["waists"]),
+            bound=None if data["bound"] is None else float(data["bound"]),
+            numerics=numerics_named(data["numerics"]),
+        )
+        _check(plan)
+        return plan
+    except EqfuseError:
+        raise
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+        raise EqfuseError(f"this is not the text of a plan: {type(error).__name__}: {error}") from error
+
+
+def write_report(report: Report) -> dict[str, Any]:
+    """`report` as what JSON holds."""
+    return asdict(report)
+
+
+def read_report(data: dict[str, Any]) -> Report:
+    """The report that `write_report` wrote. EqfuseError when it is something else."""
+    try:
+        kernels = tuple(KernelReport(**(k | {"ops": tuple(k["ops"])})) for k in data["kernels"])
+        return Report(**(data | {"kernels": kernels}))
+    except (KeyError, TypeError) as error:
+        raise EqfuseError(f"this is not a report: {type(error).__name__}: {error}") from error
+
+
+def _check(plan: Plan) -> None:
+    """Every kernel is of a kind there is and reads values that exist by then, of the types its body says; else
+    ValueError."""
+    types = plan.types
+    known = {v: literal.type for v, literal in plan.constants}
+    inputs = {v: n.type for v, n in zip(plan.inputs, plan.graph.inputs, strict=True)}
+    for stage, given, kinds in ((plan.setup, {}, (*KINDS, "setup")), (plan.kernels, inputs, KINDS)):
+        known |= given
+        for k in stage:
+            reads = [n.type for n in k.body.inputs]
+            if k.kind not in kinds or [known[v] for v in k.reads] != reads:
+                raise ValueError(f"a kernel of kind {k.kind!r} does not fit the values it reads")
+            known |= zip(k.writes, [o.type for o in k.body.outputs], strict=True)
+    if [known[v] for v in plan.outputs] != [o.type for o in plan.graph.outputs]:
+        raise ValueError("the results are not those of the graph")
+    if not known.keys() >= set(plan.waists):
+        raise ValueError("the graph is cut at values that no kernel computes")
+    if any(not 0 <= v < len(types) or types[v] != t for v, t in known.items()):
+        raise ValueError("the table of types does not fit the kernels")
+
+
+def _constants(graph: Graph) -> list[Node]:
+    return [n for n in graph.nodes if n.op == "const"]

@@ -1,0 +1,145 @@
+"""Plans that were chosen before: in memory, and on disk across processes.
+
+In: everything a plan depends on. Out: the plan and its report, or None. Entries are data (no code, no pickle), so a
+foreign file can do no more than be refused; a damaged one is set aside; an unwritable folder costs only the cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from eqfuse.cost.device import Device
+from eqfuse.errors import EqfuseError
+from eqfuse.ir.graph import Graph
+from eqfuse.kinds import registered
+from eqfuse.machine.files import cache_dir, set_aside, write_atomically
+from eqfuse.plan.plan import Plan
+from eqfuse.plan.report import Report
+from eqfuse.plan.text import read, read_report, write, write_report
+from eqfuse.rewrites import Law, admitted, book
+
+IN_MEMORY = 256  # plans
+ON_DISK = 1024  # files; the oldest go first
+SUFFIX = ".plan"  # a digest, a line's end, and JSON
+
+_memory: dict[tuple, tuple[Plan, Report]] = {}
+_lock = threading.RLock()
+
+
+@dataclass(frozen=True)
+class Key:
+    """Names a plan. `path` is None where a user's own law or kind takes part: code has no name that outlives the
+    process."""
+
+    values: tuple
+    path: Path | None
+
+
+def key(
+    graph: Graph, device: Device, numerics: str, laws: tuple[Law, ...], extractor: str, budget: Any,
+    memory_limit: int | None,
+) -> Key:  # fmt: skip
+    """The key of the plan that these choices lead to."""
+    names = tuple(law.name for law in laws)
+    path = None
+    kinds = registered()
+    if not kinds and set(laws) <= set(admitted(book(), numerics)):
+        text = repr((_code(), graph.key, device.to_json(), numerics, names, extractor, budget, memory_limit))
+        path = cache_dir() / "plans" / f"{hashlib.blake2b(text.encode(), digest_size=20).hexdigest()}{SUFFIX}"
+    return Key((graph.key, device, numerics, laws, kinds, extractor, budget, memory_limit), path)
+
+
+@cache
+def _code() -> str:
+    """Digest of eqfuse's own source: a plan of another version is never found."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in ("eqfuse", "eqfuse.rewrites", "eqfuse.extract"):  # by import_module: `ef.extract` is a function
+        for path in sorted(Path(import_module(name).__path__[0]).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def find(key: Key, graph: Graph) -> tuple[Plan, Report] | None:
+    """The plan of `key` for `graph`, and its report."""
+    found = _memory.get(key.values)
+    if found is not None:
+        return found
+    if key.path is None:
+        return None
+    try:
+        text = key.path.read_bytes()
+    except OSError:
+        return None
+    try:
+        plan, report = _opened(text, key.path.stem, graph)
+    except (EqfuseError, ValueError, KeyError, TypeError, RecursionError) as error:
+        set_aside(key.path, "cached plan", error)
+        return None
+    _remember(key, plan, report)
+    return plan, report
+
+
+def keep(key: Key, plan: Plan, report: Report) -> None:
+    """Store a plan and its report."""
+    _remember(key, plan, report)
+    if key.path is None:
+        return
+    try:
+        write_atomically(key.path, _sealed(key.path.stem, plan, report))
+        _prune(key.path.parent)
+    except OSError as error:
+        _warn_unwritable(str(error))
+
+
+def _sealed(name: str, plan: Plan, report: Report) -> bytes:
+    """The content of the file `name`: a digest of the name and all that follows, then the plan and its report."""
+    body = json.dumps({"plan": write(plan), "report": write_report(report)}).encode()
+    return _digest(name, body) + b"\n" + body
+
+
+def _opened(data: bytes, name: str, graph: Graph) -> tuple[Plan, Report]:
+    """What `_sealed` put in. EqfuseError or ValueError when a byte has changed, or the file had another name."""
+    digest, _, body = data.partition(b"\n")
+    if digest != _digest(name, body):
+        raise ValueError("its digest is that of another content or another program")
+    content = json.loads(body)
+    return read(content["plan"], graph), read_report(content["report"])
+
+
+def _digest(name: str, body: bytes) -> bytes:
+    return hashlib.blake2b(name.encode() + body, digest_size=20).hexdigest().encode()
+
+
+@cache
+def _warn_unwritable(error: str) -> None:
+    warnings.warn(f"plans are not kept across processes: {error}; EQFUSE_CACHE_DIR names another folder", stacklevel=4)
+
+
+def _remember(key: Key, plan: Plan, report: Report) -> None:
+    with _lock:
+        _memory[key.values] = (plan, report)
+        while len(_memory) > IN_MEMORY:
+            del _memory[next(iter(_memory))]
+
+
+def _prune(folder: Path) -> None:
+    """Delete the oldest files beyond the limit; another process may be doing the same."""
+    found = [entry for entry in os.scandir(folder) if entry.name.endswith(SUFFIX)]
+    if len(found) <= ON_DISK:
+        return
+    ages = []
+    for entry in found:
+        with suppress(FileNotFoundError):
+            ages.append((entry.stat().st_mtime, entry.path))
+    for _, path in sorted(ages)[: len(found) - ON_DISK]:
+        Path(path).unlink(missing_ok=True)

@@ -1,0 +1,252 @@
+"""Programs on a GPU: a plan's kernels as CUDA functions and library calls, bound to device memory and callable.
+
+In: a `Plan` for a GPU. Out: `CudaProgram`: its source and memory need no GPU, only a call does. CuPy in, CuPy out;
+NumPy arguments are copied to the device, and the results back when no argument lay there.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from eqfuse.cost.device import Device
+from eqfuse.emit.cuda.calls import CudaCalls, emit_calls, uncounted
+from eqfuse.emit.cuda.kernels import EMITTED, CudaKernel, emit_kernel
+from eqfuse.emit.cuda.prelude import PRELUDE
+from eqfuse.emit.numpy.library import view_function
+from eqfuse.emit.numpy.program import value_names
+from eqfuse.errors import ShapeError
+from eqfuse.frontends.numpy.accepted import ndarray
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph
+from eqfuse.kinds.product import is_tiled
+from eqfuse.machine.gpu import Gpu, cupy_gpu, ready
+from eqfuse.machine.nvrtc import STRICT
+from eqfuse.plan.buffers import layout
+from eqfuse.plan.in_place import Updates
+from eqfuse.plan.memory import Needs
+from eqfuse.plan.plan import Kernel, Plan
+from eqfuse.runtime.program import Program
+from eqfuse.show.explain import Explanation
+
+KEPT_BYTES = 64 << 20  # an arena up to this size stays with its program, with the arrays in it ready
+
+Values = list[Any]
+Step = Callable[[Values, Sequence[Any]], None]  # values, the kernel's workspace
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """The program on one device: the values that never change, and its kernels."""
+
+    fixed: Values
+    steps: list[Step]
+
+
+@dataclass(frozen=True)
+class _State:
+    """What one call at a time uses on one stream: values with the arena's arrays in place, a workspace per kernel."""
+
+    values: Values
+    workspaces: list[list[Any]]
+
+
+class CudaProgram(Program):
+    """A compiled program for a GPU. Calls on one stream share memory, which the order of the stream makes safe."""
+
+    def __init__(self, plan: Plan, gpu: Gpu | None = None) -> None:
+        self.plan = plan
+        self._gpu = gpu
+        self._expected = [(v, n.dtype, n.shape) for v, n in zip(plan.inputs, plan.graph.inputs, strict=True)]
+        self._functions = _emit(plan)
+        self._layout = layout(plan, Updates({}, {}), (), {})
+        self._lock = threading.Lock()
+        self._loaded: dict[Hashable, _Loaded] = {}  # by device
+        self._states: dict[Hashable, list[_State]] = {}  # by device and stream; those that no call uses
+        self.peak_bytes = self._layout.nbytes + sum(map(_workspace_bytes, self._functions))
+
+    def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """The outputs for `arrays`, one per graph input. Raises ShapeError when they are not what was compiled for."""
+        if len(arrays) != len(self._expected):
+            raise ShapeError(f"the program has {len(self._expected)} inputs, {len(arrays)} arrays were given")
+        gpu = self._gpu or cupy_gpu()
+        here = gpu.here()
+        loaded = self._loaded.get(here[0]) or self._load(gpu, here[0])
+        free = self._states.setdefault(here, [])
+        try:
+            state = free.pop()
+        except IndexError:
+            state = self._new_state(gpu, loaded)
+        try:
+            outputs = self._run_on(gpu, arrays, loaded, state)
+        finally:
+            free.append(state)
+        return outputs if any(map(gpu.holds, arrays)) else tuple(map(gpu.download, outputs))
+
+    def source(self) -> str:
+        """One CUDA text: the functions of all kernels in the order they run, library calls as comments."""
+        parts, shown = [PRELUDE], set()
+        if self.plan.numerics == "strict":
+            parts.insert(0, f"// strict: NVRTC is given {' '.join(STRICT)}\n")
+        for i, (k, f) in enumerate(zip(self.plan.kernels, self._functions, strict=True)):
+            ops = " ".join(n.op for n in k.body.operators)
+            parts.append(f"// kernel {i}, {k.kind}: {value_names(k.writes)} = {ops} of {value_names(k.reads)}\n")
+            if f is None:
+                parts[-1] += "// a view: no data moves\n"
+            elif isinstance(f, CudaCalls):
+                parts[-1] += "".join(f"// {line}\n" for line in f.source.splitlines())
+            else:
+                launch = f"{f.grid} blocks of {f.block} threads" if f.grid else "not launched: nothing to compute"
+                again = " (above)" if f.name in shown else ""
+                parts[-1] += f"// {f.name}{again}, {launch}\n" + ("" if again else f.source)
+                shown.add(f.name)
+        return "\n".join(parts)
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        found = super().explain(*args, **kwargs)
+        ran = [f for k, f in zip(self.plan.kernels, self._functions, strict=True) if k.kind != "view"]
+        names = [f"{op} ({i})" for i, f in enumerate(ran) if isinstance(f, CudaCalls) for op in f.on_host]
+        if not names:
+            return found
+        return found.about(f"On the host, by kernel, as CuPy has nothing like it: {', '.join(names)}")
+
+    def kernel_seconds(self, *args: Any, **kwargs: Any) -> list[float]:
+        """Median seconds on the device of each kernel that is no view, in order, on these arguments."""
+        signature = self.plan.graph.signature
+        arrays = args if signature is None else signature.feed(signature.flatten(args, kwargs)).arrays
+        gpu = self._gpu or cupy_gpu()
+        loaded = self._load(gpu, gpu.here()[0])
+        state = self._new_state(gpu, loaded)
+        taken: list[list[float]] = []
+        for _ in range(6):
+            values = self._given(gpu, arrays, state)
+            pairs = zip(loaded.steps, state.workspaces, strict=True)
+            with np.errstate(all="ignore"):
+                taken.append([gpu.seconds(partial(step, values, workspace)) for step, workspace in pairs])
+        medians = [statistics.median(seconds) for seconds in zip(*taken[1:], strict=True)]
+        return [s for s, k in zip(medians, self.plan.kernels, strict=True) if k.kind != "view"]
+
+    def _run_on(self, gpu: Gpu, arrays: Sequence[Any], loaded: _Loaded, state: _State) -> tuple[Any, ...]:
+        values = self._given(gpu, arrays, state)
+        with np.errstate(all="ignore"):
+            for step, workspace in zip(loaded.steps, state.workspaces, strict=True):
+                step(values, workspace)
+        return tuple([values[v].copy(order="C") if copied else values[v] for v, copied in self._layout.outputs])
+
+    def _given(self, gpu: Gpu, arrays: Sequence[Any], state: _State) -> Values:
+        """The values at the start of a call: the arguments on the device, and memory for everything else."""
+        values = state.values.copy()
+        if self._layout.nbytes > KEPT_BYTES:
+            self._place(gpu, values)
+        for array, (v, dtype, shape) in zip(arrays, self._expected, strict=True):
+            held = gpu.holds(array)
+            given = array if held else ndarray(array, f"the argument {self._name(v)!r}")
+            if given.shape != shape or given.dtype != dtype:
+                self._refuse(v, given)
+            values[v] = ready(gpu, given) if held else gpu.upload(given)
+        for v in self._layout.fresh:
+            values[v] = gpu.empty(self.plan.types[v].shape, self.plan.types[v].dtype)
+        return values
+
+    def _place(self, gpu: Gpu, values: Values) -> None:
+        """The intermediates as arrays in a new arena."""
+        arena = gpu.empty((self._layout.nbytes,), np.dtype(np.uint8))
+        for v, array in self._layout.arrays(arena).items():
+            values[v] = array
+
+    def _new_state(self, gpu: Gpu, loaded: _Loaded) -> _State:
+        values = loaded.fixed.copy()
+        if self._layout.nbytes <= KEPT_BYTES:
+            self._place(gpu, values)
+        shapes = [f.workspace if isinstance(f, CudaKernel) else () for f in self._functions]
+        return _State(values, [[gpu.upload(np.zeros(n, dtype)) for dtype, n in shape] for shape in shapes])
+
+    def _load(self, gpu: Gpu, device: Hashable) -> _Loaded:
+        """Compile the functions, and upload what every call reads."""
+        with self._lock:
+            if device not in self._loaded:
+                wanted = {v for k in self.plan.kernels for v in k.reads} | set(self.plan.outputs)
+                known = _known(self.plan)
+                fixed: Values = [None] * len(self.plan.types)
+                for v in sorted(wanted & known.keys()):
+                    fixed[v] = gpu.upload(known[v])
+                emitted = any(isinstance(f, CudaKernel) for f in self._functions)
+                module = gpu.module(self.source(), self.plan.numerics == "strict") if emitted else None
+                views = {k.writes[0] for k in self.plan.kernels if k.kind == "view"}
+                pairs = zip(self.plan.kernels, self._functions, strict=True)
+                steps = [_step(gpu, module, k, f, views) for k, f in pairs]
+                gpu.finish()  # other streams read what was uploaded
+                self._loaded[device] = _Loaded(fixed, steps)
+            return self._loaded[device]
+
+
+def _emit(plan: Plan) -> list[CudaKernel | CudaCalls | None]:
+    """What runs each kernel: a CUDA function, library calls, or nothing for a view. Equal kernels share one."""
+    made: dict[tuple[str, Graph], CudaKernel | CudaCalls | None] = {}
+    for k in plan.kernels:
+        if (k.kind, k.body) not in made:
+            made[k.kind, k.body] = _emit_one(k, plan.device, plan.numerics != "approximate")
+    return [made[k.kind, k.body] for k in plan.kernels]
+
+
+def _emit_one(kernel: Kernel, device: Device, rounds: bool = True) -> CudaKernel | CudaCalls | None:
+    if kernel.kind == "view":
+        return None
+    if kernel.kind in EMITTED and (kernel.kind != "contract" or is_tiled(kernel.body, device)):
+        return emit_kernel(kernel, device, rounds)
+    if any(n.op == "take" and uncounted(n) for n in kernel.body.nodes):
+        return emit_kernel(replace(kernel, kind="map"), device, rounds)
+    return emit_calls(kernel, device)
+
+
+def kernel_needs(kernel: Kernel, device: Device) -> Needs:
+    """The memory of the device that `kernel` takes: its workspace. What CuPy's library calls allocate is not known."""
+    return Needs(held=_workspace_bytes(_emit_one(kernel, device)))
+
+
+def _workspace_bytes(emitted: CudaKernel | CudaCalls | None) -> int:
+    return sum(dtype.itemsize * n for dtype, n in emitted.workspace) if isinstance(emitted, CudaKernel) else 0
+
+
+def _known(plan: Plan) -> dict[int, np.ndarray]:
+    """The values that depend on constants alone, computed on the host."""
+    known = {v: literal.array for v, literal in plan.constants}
+    with np.errstate(all="ignore"):
+        for k in plan.setup:
+            known |= zip(k.writes, evaluate(k.body, [known[v] for v in k.reads]), strict=True)
+    return known
+
+
+def _step(gpu: Gpu, module: Any, kernel: Kernel, emitted: CudaKernel | CudaCalls | None, views: set[int]) -> Step:
+    """How `kernel` runs on the device. A CUDA function reads copies of `views`, which may be strided."""
+    reads, writes = kernel.reads, kernel.writes
+    if emitted is None:
+        take = view_function(kernel.body)
+
+        def view(values: Values, _workspace: Sequence[Any]) -> None:
+            values[writes[0]] = take(values[reads[0]])
+
+        return view
+    constants = [gpu.upload(c) if isinstance(c, np.ndarray) else c for c in emitted.constants]
+    if isinstance(emitted, CudaCalls):
+        calls = emitted.bind(gpu.arrays, gpu.special)
+
+        def call(values: Values, _workspace: Sequence[Any]) -> None:
+            calls(*[values[v] for v in reads], *constants, *[values[v] for v in writes])
+
+        return call
+    if not emitted.grid:
+        return lambda _values, _workspace: None
+    function, grid, block, arguments = module.get_function(emitted.name), emitted.grid, emitted.block, emitted.arguments
+
+    def launch(values: Values, workspace: Sequence[Any]) -> None:
+        given = [ready(gpu, values[v]) if v in views else values[v] for v in reads]
+        function(grid, block, arguments([values[v] for v in writes], given, constants, workspace))
+
+    return launch

@@ -1,0 +1,182 @@
+"""`eqfuse demo`: three real programs as plain NumPy, with the best greedy fusion, and by eqfuse.
+
+In: the examples of `demo_programs`. Out: a table on the terminal, and the same with drawings as HTML (`demo_html`).
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from eqfuse.compiler import compile_graph, extract
+from eqfuse.egraph.saturate import saturate
+from eqfuse.frontends.numpy.trace import trace
+from eqfuse.ir.graph import Graph
+from eqfuse.ir.pytree import flatten
+from eqfuse.plan.plan import Plan
+from eqfuse.runtime.program import Program
+from eqfuse.show.demo_programs import Example, full, small
+from eqfuse.show.explain import duration, quantity
+
+GREEDY = ("greedy-materialise", "greedy-duplicate", "greedy-priority", "greedy-depth")
+HEADINGS = ("", "kernels", "moved", "temp.", "predicted", "measured", "×", "error")
+LEGEND = (
+    "moved: bytes between kernels and memory, and predicted: time, both by the price model; temp.: peak bytes of "
+    "temporaries; measured: median, versions in turn; ×: times faster than plain NumPy; error: largest difference "
+    "from a float64 run, relative to the largest value; greedy: the cheapest of four greedy fusers, without laws"
+)
+BUDGET = 10.0  # seconds of timing per program, at least three rounds
+ROUNDS = (3, 15)
+
+
+@dataclass(frozen=True)
+class Version:
+    """One way to run a program. `temporaries`: peak bytes beside arguments and results."""
+
+    name: str
+    kernels: int
+    bytes_moved: int
+    temporaries: int
+    predicted: float
+    measured: float
+    error: float
+
+    def cells(self, plain: float) -> list[str]:
+        return [
+            self.name, str(self.kernels), quantity(self.bytes_moved, "B"), quantity(self.temporaries, "B"),
+            duration(self.predicted), duration(self.measured), f"{plain / self.measured:.2f}", f"{self.error:.1e}",
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Plain NumPy, greedy fusion and eqfuse on one example, in this order."""
+
+    example: Example
+    versions: tuple[Version, ...]
+    graph: Graph
+    plan: Plan
+    compile_seconds: float
+
+    def rows(self) -> list[list[str]]:
+        return [v.cells(self.versions[0].measured) for v in self.versions]
+
+
+def demo(html: Path | None = None, quick: bool = False) -> list[Comparison]:
+    """Run the three programs, print the table, and write the page `html` if asked to."""
+    console = Console()
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    found = []
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("starting", total=None)
+        for example in small() if quick else full():
+
+            def say(step: str, name: str = example.name) -> None:
+                progress.update(task, description=f"{name}: {step}")
+
+            found.append(compare(example, say))
+    for comparison in found:
+        console.print(table(comparison))
+    console.print(f"\n{LEGEND}", style="dim", highlight=False)
+    if html is not None:
+        from eqfuse.show.demo_html import page
+
+        html.write_text(page(found), encoding="utf-8")
+        console.print(f"drawings in {html}")
+    return found
+
+
+def table(c: Comparison) -> Table:
+    """One example; fits a terminal of 80 columns."""
+    made = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, title_justify="left")
+    made.title = Text(f"\n{c.example.name}: {c.example.summary}", style="bold")
+    for i, heading in enumerate(HEADINGS):
+        made.add_column(heading, justify="right" if i else "left", no_wrap=True, min_width=0 if i else 20)
+    for row in c.rows():
+        made.add_row(*row)
+    return made
+
+
+def compare(example: Example, say: Callable[[str], None]) -> Comparison:
+    """Compile, check against float64 and time one example; `say` is told each step."""
+    say("float64 run")
+    wanted, _ = flatten(example.precise())
+    function, arguments = example.build(np.float32)
+    say("search")
+    graph = trace(function, *arguments)
+    started = time.perf_counter()
+    fused = compile_graph(graph)
+    compile_seconds = time.perf_counter() - started
+    say("greedy fusion")
+    name, greedy = best_greedy(graph)
+    runs = [lambda: function(*arguments), lambda: greedy(*arguments), lambda: fused(*arguments)]
+    say("largest error")
+    errors = [_error(run(), wanted) for run in runs]
+    temporaries = [_temporaries(runs[0]), greedy.report.peak_bytes, fused.report.peak_bytes]
+    measured = _medians(runs, say)
+    r = fused.report
+    models = [
+        (r.unfused_kernels, r.unfused_bytes_moved, r.unfused_seconds),
+        *((p.report.n_kernels, p.report.bytes_moved, p.report.predicted_seconds) for p in (greedy, fused)),
+    ]
+    versions = tuple(
+        Version(label, kernels, moved, temporary, predicted, seconds, error)
+        for label, (kernels, moved, predicted), temporary, seconds, error in zip(
+            ("plain NumPy", f"greedy, {name}", "eqfuse"), models, temporaries, measured, errors, strict=True
+        )
+    )
+    return Comparison(example, versions, graph, fused.plan, compile_seconds)
+
+
+def best_greedy(graph: Graph) -> tuple[str, Program]:
+    """The greedy fuser whose plan has the lowest predicted time, and its program. Greedy fusers use no laws."""
+    space = saturate(graph, laws="none")
+    costs = {name: sum(k.price.seconds for k in extract(space, extractor=name).kernels) for name in GREEDY}
+    best = min(GREEDY, key=costs.__getitem__)
+    return best.removeprefix("greedy-"), compile_graph(graph, laws="none", extractor=best)
+
+
+def _error(result: Any, wanted: list[Any]) -> float:
+    worst = 0.0
+    for got, exact in zip(flatten(result)[0], wanted, strict=True):
+        worst = max(worst, float(np.abs(got - exact).max() / np.abs(exact).max()))
+    return worst
+
+
+def _temporaries(run: Callable[[], Any]) -> int:
+    """Peak bytes that NumPy holds while `run` works, less its result."""
+    tracemalloc.start()
+    try:
+        kept = run()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    return max(0, peak - sum(a.nbytes for a in flatten(kept)[0]))
+
+
+def _medians(runs: list[Callable[[], Any]], say: Callable[[str], None]) -> list[float]:
+    """Median seconds of each, run in turn."""
+    seconds: list[list[float]] = [[] for _ in runs]
+    begun = time.perf_counter()
+    least, most = ROUNDS
+    for i in range(most):
+        if i >= least and time.perf_counter() - begun > BUDGET:
+            break
+        say(f"timing, round {i + 1}")
+        for taken, run in zip(seconds, runs, strict=True):
+            started = time.perf_counter()
+            run()
+            taken.append(time.perf_counter() - started)
+    return [statistics.median(taken) for taken in seconds]

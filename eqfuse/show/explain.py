@@ -1,0 +1,230 @@
+"""Why a program looks as it does: a table of its kernels, why neighbours were not fused, totals against unfused.
+
+In: a `Report`, its `Plan` and, on request, measured times. Out: an `Explanation`, which prints as text or HTML.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from eqfuse.extract.unfused import priced
+from eqfuse.ir.graph import Graph, Node, input_node, substitute
+from eqfuse.kinds import classify
+from eqfuse.plan.plan import Kernel, Plan
+from eqfuse.plan.report import Report, running
+from eqfuse.show.attribution import Rests
+
+WIDTH = 118
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A report ready to be read. `not_fused` holds (producer, consumer, reason), by number of kernel."""
+
+    report: Report
+    device: str
+    shapes: tuple[str, ...]
+    not_fused: tuple[tuple[int, int, str], ...]
+    measured: tuple[float, ...] | None
+    rests: Rests | None = None
+    notes: str = ""
+
+    def about(self, notes: str) -> Explanation:
+        """The same, and `notes` below it."""
+        return replace(self, notes="\n".join(filter(None, (self.notes, notes))))
+
+    def __str__(self) -> str:
+        return self._print().file.getvalue()  # type: ignore[attr-defined]
+
+    def _repr_html_(self) -> str:
+        return self._print(record=True).export_html(inline_styles=True, code_format="<pre>{code}</pre>")
+
+    def __rich__(self) -> Group:
+        notes = [Text(self.notes)] if self.notes else []
+        return Group(self._table(), *self._refusals(), *self._laws(), Text(self._totals()), *notes)
+
+    def _print(self, record: bool = False) -> Console:
+        console = Console(file=io.StringIO(), width=WIDTH, record=record, color_system=None)
+        console.print(self)
+        return console
+
+    def _table(self) -> Table:
+        table = Table(
+            title=f"{count(self.report.n_kernels, 'kernel')} on {self.device}", title_justify="left", pad_edge=False
+        )
+        table.add_column("#", justify="right")
+        table.add_column("kind")
+        table.add_column("operators", ratio=1)
+        table.add_column("writes")
+        for heading in ("merged", "bytes", "flops", "% peak", "bound", "predicted"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        if self.measured is not None:
+            table.add_column("measured", justify="right", no_wrap=True)
+        for i, (kernel, shape) in enumerate(zip(self.report.kernels, self.shapes, strict=True)):
+            cells = [str(i), kernel.kind, counted(kernel.ops), shape, f"{len(kernel.ops)} / {kernel.accesses_merged}"]
+            cells += [
+                quantity(kernel.bytes_moved, "B"),
+                quantity(kernel.flops),
+                f"{100 * kernel.peak_share:.0f}",
+                kernel.bound,
+            ]
+            cells += [duration(kernel.predicted_seconds)]
+            if self.measured is not None:
+                cells += [duration(self.measured[i])]
+            table.add_row(*map(Text, cells))
+        return table
+
+    def _refusals(self) -> list[Text]:
+        if not self.not_fused:
+            return []
+        lines = [f"  {a} → {b}: {reason}" for a, b, reason in self.not_fused]
+        return [Text("\n".join(["Not fused:", *lines]))]
+
+    def _laws(self) -> list[Text]:
+        return [] if self.rests is None else [Text(str(self.rests))]
+
+    def _totals(self) -> str:
+        r = self.report
+        gap = "" if r.optimality_gap is None else f"; at most {100 * r.optimality_gap:.1f} % from the optimum"
+        lines = [
+            "merged: operators in one kernel / reads and writes of whole arrays that it saves",
+            "Against one kernel per operator:",
+            f"  {r.unfused_kernels} → {r.n_kernels} kernels, fusion rate {100 * r.fusion_rate:.0f} %",
+            f"  {quantity(r.unfused_bytes_moved, 'B')} → {quantity(r.bytes_moved, 'B')} moved, "
+            f"memory saving {100 * r.memory_saving:.0f} %; temporaries {quantity(r.peak_bytes, 'B')}"
+            + ("" if r.memory_limit is None else f" of at most {quantity(r.memory_limit, 'B')}"),
+            f"  {duration(r.unfused_seconds)} → {duration(r.predicted_seconds)} predicted, "
+            f"speed-up {r.speedup:.2f}× (time ratio {r.time_ratio:.2f})",
+            f"Search: {r.egraph_nodes:,} e-graph nodes, stopped: {r.stop_reason}{gap}",
+        ]
+        if r.laws_fired:
+            fired = sorted(r.laws_fired.items(), key=lambda kv: (-kv[1], kv[0]))
+            more = f", and {len(fired) - 8} more" if len(fired) > 8 else ""
+            taken = [f"{name} ×{count} {duration(r.law_seconds.get(name, 0.0))}" for name, count in fired[:8]]
+            lines.append("Laws that matched: " + ", ".join(taken) + more)
+        if r.sizes:
+            lines.append(f"Sizes: {r.sizes}")
+        if r.seconds:
+            lines.append("Compiled in " + ", ".join(f"{stage} {duration(s)}" for stage, s in r.seconds.items()))
+        return "\n".join(lines)
+
+
+def explain(
+    report: Report, plan: Plan, measured: Sequence[float] | None = None, rests: Rests | None = None
+) -> Explanation:
+    """The explanation of `plan`; `measured` gives seconds for each kernel that is no view, in order."""
+    shapes = tuple(counted([str(plan.types[v]) for v in k.writes]) for k in running(plan))
+    times = None if measured is None else tuple(measured)
+    return Explanation(report, plan.device.name, shapes, tuple(why_not_fused(plan)), times, rests)
+
+
+def why_not_fused(plan: Plan) -> list[tuple[int, int, str]]:
+    """(producer, consumer, reason) for every two kernels of which one reads what the other writes.
+
+    Kernels are numbered as in the report: views do not count, and are looked through.
+    """
+    number = {id(k): i for i, k in enumerate(running(plan))}
+    writer = {v: k for k in plan.kernels for v in k.writes}
+    reached: list[set[int]] = []  # by kernel number: the kernels it needs
+    found = []
+    for kernel in running(plan):
+        sources = [_source(v, writer) for v in kernel.reads]
+        producers = list(dict.fromkeys(number[id(s)] for s in sources if s is not None))
+        reached.append({*producers, *(a for p in producers for a in reached[p])})
+        for p in producers:
+            between = [q for q in producers if p in reached[q]]
+            found.append((p, number[id(kernel)], _reason(plan, running(plan)[p], kernel, writer, between)))
+    return found
+
+
+def _source(value: int, writer: dict[int, Kernel]) -> Kernel | None:
+    """The kernel that computes `value`, behind views; None for inputs and constants."""
+    while (kernel := writer.get(value)) is not None and kernel.kind == "view":
+        (value,) = kernel.reads
+    return kernel
+
+
+def _reason(plan: Plan, producer: Kernel, consumer: Kernel, writer: dict[int, Kernel], between: list[int]) -> str:
+    if between:
+        return f"kernel {between[0]} stands between them: it needs the one, and the other needs it"
+    kept = _needed_elsewhere(plan, producer, consumer, writer)
+    alone = classify(_joined(plan, producer, consumer, writer, []), plan.device)
+    if isinstance(alone, str):
+        return alone
+    body = _joined(plan, producer, consumer, writer, kept)
+    state = classify(body, plan.device)
+    if isinstance(state, str):
+        return f"others read the first one's result too, and {state}"
+    found = priced(body, plan.device)
+    if isinstance(found, str):
+        return found
+    together, apart = found[1].seconds, producer.price.seconds + consumer.price.seconds
+    return f"one {state.kind} kernel could hold both: predicted {duration(together)}, against {duration(apart)} apart"
+
+
+def _needed_elsewhere(plan: Plan, producer: Kernel, consumer: Kernel, writer: dict[int, Kernel]) -> list[int]:
+    """What `producer` writes for others than `consumer`."""
+    needed = [v for k in running(plan) if k is not consumer for v in k.reads] + list(plan.outputs)
+    behind = {_through(v, writer) for v in needed}
+    return [v for v in producer.writes if v in behind]
+
+
+def _through(value: int, writer: dict[int, Kernel]) -> int:
+    while value in writer and writer[value].kind == "view":
+        (value,) = writer[value].reads
+    return value
+
+
+def _joined(plan: Plan, producer: Kernel, consumer: Kernel, writer: dict[int, Kernel], keep: list[int]) -> Graph:
+    """One body for both kernels, which also returns the producer's values `keep`."""
+    leaves: dict[int, Node] = {}
+
+    def leaf(value: int) -> Node:
+        return leaves.setdefault(value, input_node(f"v{value}", plan.types[value]))
+
+    def body(kernel: Kernel, values: Sequence[Node]) -> tuple[Node, ...]:
+        return substitute(kernel.body.outputs, dict(zip(kernel.body.inputs, values, strict=True)))
+
+    made = dict(zip(producer.writes, body(producer, [leaf(v) for v in producer.reads]), strict=True))
+
+    def value(v: int) -> Node:
+        if v not in made and v in writer and writer[v].kind == "view":
+            (made[v],) = body(writer[v], [value(w) for w in writer[v].reads])
+        return made.get(v) or leaf(v)
+
+    outputs = body(consumer, [value(v) for v in consumer.reads]) + tuple(made[v] for v in keep)
+    graph = Graph((), outputs)
+    return Graph(tuple(n for n in graph.nodes if n.op == "input"), outputs)
+
+
+def counted(words: Sequence[str]) -> str:
+    """Words in order of first appearance, repeats counted."""
+    return " ".join(word if n == 1 else f"{word}×{n}" for word, n in Counter(words).items())
+
+
+def count(n: int, noun: str) -> str:
+    return f"{n} {noun}{'' if n == 1 else 's'}"
+
+
+def quantity(n: float, unit: str = "") -> str:
+    """`n` with three digits and a decimal prefix."""
+    for prefix in ("", "k", "M", "G"):
+        if n < 999.5:
+            return f"{n:.3g} {prefix}{unit}".strip()
+        n /= 1000
+    return f"{n:.3g} T{unit}"
+
+
+def duration(seconds: float) -> str:
+    """`seconds` with three digits."""
+    for factor, unit in ((1e6, "µs"), (1e3, "ms")):
+        if seconds * factor < 999.5:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds:.3g} s"

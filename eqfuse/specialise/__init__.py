@@ -1,0 +1,1 @@
+"""Many calls of one function: which program runs for which types and sizes."""

@@ -1,0 +1,278 @@
+"""`@ef.jit`: a function that compiles itself for the shapes and dtypes it is called with, and remembers the programs.
+
+In: user arguments. Out: the compiled program's results. A warm call is one dictionary look-up before the kernels run.
+At most so many programs are kept; with `dynamic`, sizes that change share plans (`eqfuse/specialise/family.py`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import numbers
+import threading
+import types
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+import numpy as np
+
+from eqfuse.errors import EqfuseError, TraceError, user_level
+from eqfuse.frontends.numpy.number import Number
+from eqfuse.frontends.numpy.trace import Spec, is_apart, layout_of
+from eqfuse.frontends.numpy.tracer import Tracer
+from eqfuse.ir.arithmetic import KINDS
+from eqfuse.ir.pytree import LEAF, flatten, unflatten
+from eqfuse.ir.signature import are_parameters, input_names, parameters_of, split_static, static_names
+from eqfuse.options import refuse_unknown
+from eqfuse.specialise.calls import Call
+from eqfuse.specialise.groups import Dynamic, Group
+from eqfuse.specialise.versions import Key, Version, Versions, changing
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MANY = 8  # programs of one function; one more brings a warning
+KEPT = 32  # of them; the least recently used go first
+KEPT_SIZES = 64  # of one with `dynamic`, where a size costs little
+GROUPS = 8  # of calls that differ in their extents alone, with `dynamic`
+
+
+class Jitted(Generic[P, R]):
+    """A function with one compiled program per structure, shapes, dtypes and static values of its arguments."""
+
+    def __init__(
+        self, fn: Callable[P, R], static_argnames: str | Iterable[str], dynamic: Dynamic, options: dict[str, Any]
+    ) -> None:
+        functools.update_wrapper(self, fn)
+        self.fn = fn
+        self.options = options
+        self.dynamic = dynamic
+        self._static = static_names(static_argnames)
+        self._parameters = parameters_of(fn)
+        are_parameters(self._static, self._parameters)
+        self._versions = Versions(KEPT_SIZES if dynamic else KEPT)
+        self._by_arrays: dict[tuple, Version] = {}  # the same, for calls with arrays by position alone, of any layout
+        self._asked: dict[Key, frozenset[int]] = {}  # which arrays' layouts a key has
+        self._groups = Versions(GROUPS)
+        self._lock = threading.RLock()
+        self._warned = False
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if not kwargs and not self._static:
+            key: list[Any] = []
+            for array in args:
+                if type(array) is not np.ndarray:
+                    break
+                key.append(array.shape)
+                key.append(array.dtype)
+            else:
+                found = self._by_arrays.get(tuple(key)) or self._found_by_arrays(tuple(key), args)
+                found.used = self._versions.now()
+                outputs = found.program.call(args)
+                return outputs[0] if found.results is LEAF else unflatten(found.results, outputs)
+        version, leaves = self._find(args, kwargs)
+        if version is None:
+            return self.fn(*args, **kwargs)
+        return unflatten(version.results, version.program.call(leaves))
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        name = getattr(self.fn, "__qualname__", repr(self.fn))
+        lines = [f"<eqfuse.jit of {name}, {len(self._versions)} program(s), {self._versions.dropped} dropped>"]
+        return "\n".join([*lines, *(str(group.program) for group in self._groups)])
+
+    def program(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """The compiled program that a call with these arguments runs (for its report, its source, `save`)."""
+        version, _ = self._find(args, kwargs)
+        if version is None:
+            raise TraceError("inside a traced function there is no program of this function alone: call it instead")
+        return version.program
+
+    def _found_by_arrays(self, flat: tuple, args: tuple) -> Version:
+        with self._lock:  # so that no version is listed here after it was dropped
+            found, _ = self._find(args, {})
+            assert found is not None
+            if not found.key.layouts:
+                found.flat = flat
+                self._by_arrays[flat] = found
+            return found
+
+    def _find(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Version | None, list[Any]]:
+        """The version for these arguments, compiled when needed, and the arrays to run it on.
+
+        None instead of a version when an argument is a tracer: the function is then part of the outer trace.
+        """
+        arguments, fixed = split_static(self._parameters, self._static, args, kwargs)
+        leaves, structure = flatten(arguments)
+        if any(isinstance(leaf, (Tracer, Number)) for leaf in leaves):
+            return None, leaves
+        key = Key(
+            structure,
+            tuple([_leaf_key(leaf) for leaf in leaves]),
+            tuple([(name, _static_key(name, fixed[name])) for name in sorted(fixed)]),
+        )
+        found = self._versions.get(self._with_layouts(key, leaves))
+        if found is None:
+            with self._lock:
+                found = self._versions.get(self._with_layouts(key, leaves))
+                if found is None:
+                    found = self._made(key, args, kwargs)
+                    if found.layouts:
+                        self._asked[key] = self._asked.get(key, frozenset()) | {i for i, _ in found.layouts}
+                    self._keep(self._with_layouts(key, leaves), found)
+        return found, leaves
+
+    def _with_layouts(self, key: Key, leaves: list[Any]) -> Key:
+        """`key` with the layouts that decided what the function did in a call of that key before."""
+        asked = self._asked.get(key)
+        if not asked:
+            return key
+        arrays = [leaf for leaf in leaves if not is_apart(leaf)]
+        return key._replace(layouts=tuple((i, layout_of(arrays[i])) for i in sorted(asked)))
+
+    def _made(self, key: Key, args: tuple, kwargs: dict[str, Any]) -> Version:
+        from eqfuse.compiler import compile_graph
+
+        call = Call(self.fn, self._static, args, kwargs)
+        if not self.dynamic:
+            graph = call.trace()
+            return Version(compile_graph(graph, **self.options), graph.signature, "")
+        alike = key.without_extents()
+        group = self._groups.get(alike)
+        if group is None:
+            group = Version(Group(call, self.dynamic, self.options), None, "")
+            self._groups.keep(alike, group)
+        made: Version = group.program.make(call)
+        return made
+
+    def _keep(self, key: Key, version: Version) -> None:
+        dropped = self._versions.keep(key, version)
+        if dropped is not None:
+            if dropped.flat is not None:
+                self._by_arrays.pop(dropped.flat, None)
+            self._asked.pop(dropped.key._replace(layouts=()), None)
+        if len(self._versions) == MANY + 1 and not self.dynamic and not self._warned:
+            self._warned = True
+            keys = [v.key for v in self._versions]
+            what, axis = changing(keys, input_names(self._parameters, key.structure))
+            advice = (
+                f"With ef.jit(dynamic=True), or dynamic={axis}, one plan serves many sizes"
+                if axis
+                else "Call it with fewer kinds of arguments, or jit a function for each"
+            )
+            warnings.warn(
+                f"{getattr(self.fn, '__qualname__', self.fn)} is compiled again and again: {what} keeps changing. "
+                f"Only the {KEPT} programs used last are kept. {advice}",
+                stacklevel=user_level(),
+            )
+
+
+def _leaf_key(leaf: Any) -> tuple:
+    """(class where it matters, shape, dtype)."""
+    if type(leaf) in KINDS or isinstance(leaf, np.generic):  # a NumPy scalar has no memory to write to
+        return (type(leaf), None, None)
+    if type(leaf) is np.ndarray or isinstance(leaf, Spec):
+        return (None, leaf.shape, leaf.dtype)
+    if hasattr(leaf, "dtype") and hasattr(leaf, "shape"):
+        return (type(leaf), leaf.shape, leaf.dtype)
+    return (type(leaf), None, None)  # tracing refuses it, by its name
+
+
+def _static_key(name: str, value: Any) -> Hashable:
+    """Equal only for values that trace alike: 1, 1.0 and True differ, and so do 0.0 and -0.0; a NaN equals itself."""
+    if isinstance(value, tuple):
+        return (type(value), tuple([_static_key(name, v) for v in value]))
+    if isinstance(value, frozenset):
+        return (type(value), frozenset([_static_key(name, v) for v in value]))
+    if isinstance(value, numbers.Number) and not isinstance(value, int):
+        return (type(value), repr(value))
+    if dataclasses.is_dataclass(value) and type(value).__hash__ not in (None, object.__hash__, type.__hash__):
+        fields = [f.name for f in dataclasses.fields(value) if f.compare]
+        return (type(value), tuple([_static_key(name, getattr(value, f)) for f in fields]))
+    try:
+        hash(value)
+    except TypeError:
+        raise TraceError(
+            f"the static argument {name!r} is a {type(value).__name__}, which has no hash: pass a tuple instead of a "
+            "list, or leave arrays out of static_argnames"
+        ) from None
+    return (type(value), value)
+
+
+@overload
+def jit(fn: Callable[P, R], /) -> Jitted[P, R]: ...
+
+
+@overload
+def jit(
+    fn: Callable[P, R],
+    /,
+    *,
+    target: Any = ...,
+    numerics: str = ...,
+    static_argnames: str | Iterable[str] = ...,
+    dynamic: Dynamic = ...,
+    laws: Any = ...,
+    extractor: str = ...,
+    budget: Any = ...,
+    memory_limit: float | None = ...,
+    verify: bool = ...,
+) -> Jitted[P, R]: ...
+
+
+@overload
+def jit(
+    *,
+    target: Any = ...,
+    numerics: str = ...,
+    static_argnames: str | Iterable[str] = ...,
+    dynamic: Dynamic = ...,
+    laws: Any = ...,
+    extractor: str = ...,
+    budget: Any = ...,
+    memory_limit: float | None = ...,
+    verify: bool = ...,
+) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
+
+
+def jit(
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    target: Any = "cpu",
+    numerics: str = "reassociate",
+    static_argnames: str | Iterable[str] = (),
+    dynamic: Dynamic = False,
+    laws: Any = "all",
+    extractor: str = "flow",
+    budget: Any = None,
+    memory_limit: float | None = None,
+    verify: bool = False,
+) -> Any:
+    """Compile `fn` when it is first called with new shapes or dtypes; use as ``@ef.jit`` or ``@ef.jit(target=...)``.
+
+    Python scalars among the arguments are inputs (a new value costs no new program); name arguments that decide shapes,
+    axes or branches in `static_argnames`. Arrays from closures and globals are constants of the program.
+    `dynamic`: True lets extents that change share a plan; ``{"x": ("n", 64)}`` names them (None: as it is).
+    """
+    options = {
+        "target": target, "numerics": numerics, "laws": laws, "extractor": extractor, "budget": budget,
+        "memory_limit": memory_limit, "verify": verify,
+    }  # fmt: skip
+    if not isinstance(dynamic, (bool, Mapping)):
+        raise TraceError(f"dynamic is {dynamic!r}: it takes True, or a shape by argument, as in {{'x': ('n', 64)}}")
+
+    if memory_limit is not None and dynamic:
+        raise EqfuseError("memory_limit holds for one size of the arguments: leave out dynamic")
+    refuse_unknown(options)
+    static_names(static_argnames)
+
+    def decorate(function: Callable[..., Any]) -> Jitted[..., Any]:
+        if not callable(function):
+            raise TraceError(f"jit takes a function, not {function!r}; options are given by name, as in target='cuda'")
+        return Jitted(function, static_argnames, dynamic, options)
+
+    return decorate if fn is None else decorate(fn)

@@ -1,0 +1,119 @@
+"""Programs for all sizes of some symbols: what `ef.compile` makes of specs such as ``ef.spec(("n", 64))``.
+
+In: a `Call` with symbols. Out: `SymbolicProgram`, called like any other. Its plans come from `family`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from eqfuse.errors import EqfuseError, ShapeError
+from eqfuse.frontends.numpy.trace import Spec, is_apart
+from eqfuse.runtime.program import Program
+from eqfuse.show.explain import Explanation
+from eqfuse.specialise.calls import Call
+from eqfuse.specialise.family import Family
+from eqfuse.specialise.symbolic import Pattern, Sizes, SymbolicSpec
+from eqfuse.specialise.versions import Version, Versions
+
+KEPT = 64  # programs of single sizes
+
+
+class SymbolicProgram(Program):
+    """A program for every size of its symbols. `plan` and `report` are those of the sizes it was planned at first."""
+
+    def __init__(self, call: Call, options: Mapping[str, Any]) -> None:
+        specs = [_symbolic(leaf) for leaf in call.leaves]
+        self._call = call
+        self._apart = {i for i, leaf in enumerate(call.leaves) if is_apart(leaf)}
+        self.pattern = Pattern(call.names, specs)
+        self._family = Family(getattr(call.fn, "__name__", "the program"), self.pattern, call.trace, options)
+        self._versions = Versions(KEPT)
+        self._lock = threading.RLock()
+        self._first = self._family.plan_first()
+        self.plan = self._first.plan
+        self.peak_bytes = self._first.peak_bytes
+        self.report = self._first.report
+        self.laws = self._first.laws
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._program_for(*args, **kwargs)(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        f = self._family
+        return (
+            f"<eqfuse program for {self.pattern}; {len(f.plans)} plan(s), {len(self._versions)} size(s): "
+            f"{f.carried} carried, {f.anew} compiled anew>"
+        )
+
+    def at(self, **sizes: int) -> Program:
+        """The program of these sizes of the symbols alone (to look at, or to save)."""
+        if set(sizes) != set(self.pattern.symbols):
+            raise ShapeError(f"the symbols are {', '.join(self.pattern.symbols)}; give each its size")
+        found: Program = self._at(tuple(int(sizes[s]) for s in self.pattern.symbols)).program
+        return found
+
+    def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """The outputs for `arrays`, one per graph input. ShapeError when they do not fit the pattern."""
+        given = iter(arrays)
+        leaves = [None if i in self._apart else next(given, None) for i in range(len(self.pattern.specs))]
+        results: tuple[Any, ...] = self._at(self._sizes(leaves)).program.run(arrays)
+        return results
+
+    def call(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        """The traced function's results for the `leaves` of its arguments, which it may change in place."""
+        return self._for_leaves(leaves).call(leaves)
+
+    def source(self) -> str:
+        """The emitted source of the kernels at the sizes that were planned first."""
+        return self._first.source()
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """Why the program looks as it does where it was planned first; with arguments, why it does at their sizes."""
+        program = self._program_for(*args, **kwargs) if args or kwargs else self._first
+        return program.explain(*args, **kwargs).about(str(self._family))
+
+    def kernel_seconds(self, *args: Any, **kwargs: Any) -> list[float]:
+        """Median seconds of each kernel that is no view, in order, on these arguments."""
+        return self._program_for(*args, **kwargs).kernel_seconds(*args, **kwargs)
+
+    def save(self, path: str | Path) -> NoReturn:
+        """Refused: another size needs the function itself, and a saved program holds no code."""
+        given = ", ".join(f"{s}=…" for s in self.pattern.symbols)
+        raise EqfuseError(
+            f"a program with symbolic sizes ({self.pattern}) cannot be saved: it traces its function at every new "
+            f"size. Save the program of one: program.at({given}).save(path)"
+        )
+
+    def _program_for(self, *args: Any, **kwargs: Any) -> Program:
+        signature = self.plan.graph.signature
+        assert signature is not None
+        return self._for_leaves(signature.flatten(args, kwargs))
+
+    def _for_leaves(self, leaves: Sequence[Any]) -> Program:
+        program: Program = self._at(self._sizes(leaves), leaves).program
+        return program
+
+    def _sizes(self, leaves: Sequence[Any]) -> Sizes:
+        return self.pattern.sizes([getattr(leaf, "shape", ()) for leaf in leaves])
+
+    def _at(self, sizes: Sizes, leaves: Sequence[Any] | None = None) -> Version:
+        found = self._versions.get(sizes)
+        if found is None:
+            with self._lock:
+                found = self._versions.get(sizes)
+                if found is None:
+                    if leaves is not None:
+                        self._call.take_numbers(leaves)
+                    found = self._family.make(sizes)
+                    self._versions.keep(sizes, found)
+        return found
+
+
+def _symbolic(leaf: Any) -> SymbolicSpec | None:
+    if isinstance(leaf, Spec):
+        return SymbolicSpec(leaf.shape, leaf.dtype)
+    return leaf if isinstance(leaf, SymbolicSpec) else None

@@ -1,0 +1,25 @@
+"""Arms of an ablation: algebra and fusion each searched without the other, where `flow` searches both together.
+
+Promise: none. In: a saturated `Segment`, a `Device`. Out: a `Cover`.
+"""
+
+from __future__ import annotations
+
+from eqfuse.cost.device import Device
+from eqfuse.egraph.space import Segment
+from eqfuse.extract import flow, greedy
+from eqfuse.extract.as_written import plain
+from eqfuse.extract.candidates.cuts import Grammar
+from eqfuse.extract.cover import Cover
+from eqfuse.extract.operators import cheapest
+
+
+def fusion_only(segment: Segment, device: Device) -> Cover:
+    """`flow` over the program as it is written: no laws."""
+    return flow.extract(plain(segment), device)
+
+
+def algebra_first(segment: Segment, device: Device) -> Cover:
+    """The cheapest program of the space with every operator priced alone, then the best of the greedy fusers on it."""
+    program = cheapest(Grammar(segment, device))
+    return min(greedy.plans(program, device), key=lambda cover: cover.cost)

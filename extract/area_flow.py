@@ -1,0 +1,125 @@
+"""Area flow: covers from the roots by the cheapest cuts, over several passes; and covers taken over from a program.
+
+In: a `Grammar`, covers to start from. Out: `Candidates`, covers. After ABC's `if` mapper, as in `enumerate`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from graphlib import CycleError, TopologicalSorter
+
+from eqfuse.egraph.space import ENode, Segment
+from eqfuse.extract.candidates.cuts import Cut, Grammar, below
+from eqfuse.extract.candidates.enumerate import Candidates
+from eqfuse.extract.cover import Cover
+from eqfuse.rewrites import COMMUTATIVE
+
+PASSES = 2  # with the reference counts of the cover before
+
+
+def area_flow(grammar: Grammar, starts: list[Cover]) -> tuple[Candidates, list[Cover]]:
+    """The candidates of the last pass, those of `starts` among them, and `starts` with the cover of each pass."""
+    references = _references(min(starts, key=lambda c: c.cost, default=None))
+    found = list(starts)
+    candidates: Candidates | None = None
+    for _ in range(PASSES):
+        candidates = Candidates(grammar, references, candidates)
+        for start in starts:
+            for cut in start.choice.values():
+                candidates.add(cut)
+        cover = _cheapest(candidates)
+        if cover is not None:
+            found.append(cover)
+            references = _references(cover)
+    assert candidates is not None
+    return candidates, found
+
+
+def _references(cover: Cover | None) -> dict[int, int]:
+    return dict(cover.refs) if cover is not None else {}
+
+
+def _cheapest(candidates: Candidates) -> Cover | None:
+    """A cover from the roots by the cheapest cut of each class that does not depend on what is being covered."""
+    cover = Cover(candidates.grammar, candidates.grammar.segment.roots)
+    choice = _chosen(cover, candidates, None)
+    if choice is not None and _is_circular(cover, choice):
+        choice = _chosen(cover, candidates, candidates.untangled())
+    return cover if choice is not None and cover.take(choice) else None
+
+
+def _chosen(cover: Cover, candidates: Candidates, rank: dict[int, int] | None) -> dict[int, Cut] | None:
+    """The cheapest cut of each class that is needed; of those that read classes of lower `rank`, if that is given."""
+    choice: dict[int, Cut] = {}
+    stack = list(cover.roots)
+    while stack:
+        of = stack.pop()
+        if of in choice:
+            continue
+        usable = candidates.cuts.get(of, [])
+        if rank is not None:
+            usable = [c for c in usable if all(rank.get(a, math.inf) < rank.get(of, -1) for a in c.reads)]
+        if not usable:
+            return None
+        choice[of] = min(usable, key=lambda c: candidates.total(c) - c.price.seconds + cover.seconds(of, c))
+        stack.extend(choice[of].reads)
+    return choice
+
+
+def _is_circular(cover: Cover, choice: dict[int, Cut]) -> bool:
+    """Do classes of `choice` read one another in a circle?"""
+    sorter = TopologicalSorter({of: cut.reads for of, cut in choice.items()})
+    try:
+        sorter.prepare()
+    except CycleError:
+        return True
+    return False
+
+
+def transplants(covers: Sequence[Cover], grammar: Grammar) -> list[Cover]:
+    """Plans of one program over the classes of the saturated segment, but for those under which classes merged or
+    vanished."""
+    number = _numbers(covers[0].grammar.segment, grammar.segment)
+    moved: dict[Cut, Cut] = {}
+    found = []
+    for cover in covers:
+        for cut in below(cover.choice[c] for c in cover.order()):
+            made = moved.get(cut) or _moved(cut, moved, number, grammar)
+            if made is None:
+                break
+            moved[cut] = made
+        else:
+            choice = {moved[cut].of: moved[cut] for cut in cover.choice.values()}
+            new = Cover(grammar, grammar.segment.roots)
+            if all(cut.price.seconds < math.inf for cut in choice.values()) and new.take(choice):
+                found.append(new)
+    return found
+
+
+def _moved(cut: Cut, moved: dict[Cut, Cut], number: dict[int, int], grammar: Grammar) -> Cut | None:
+    """`cut` over the classes of `grammar`, as the cuts that it is made of were moved before it."""
+    of = number.get(cut.of)
+    parts = tuple([moved[p] for p in cut.parts])
+    if of is None:
+        return None
+    if cut.enode is None or not parts or of in grammar.free:  # a law may have found that it is known
+        return grammar.leaf(of)
+    made = grammar.join(of, ENode(cut.enode.op, tuple([p.of for p in parts]), cut.enode.attrs), parts)
+    return None if isinstance(made, str) else made
+
+
+def _numbers(program: Segment, segment: Segment) -> dict[int, int]:
+    """The class of `segment` for each class of a program that it holds, where there is one."""
+    owner = {enode: i for i, c in enumerate(segment.classes) for enode in c.nodes}
+    number: dict[int, int] = {}
+    for n, i in program.origin.items():
+        if n in segment.origin:
+            number[i] = segment.origin[n]
+        elif all(program.origin[a] in number for a in n.args):
+            args = tuple(number[program.origin[a]] for a in n.args)
+            orders = (args, args[::-1]) if n.op in COMMUTATIVE else (args,)
+            found = next((owner[e] for order in orders if (e := ENode(n.op, order, n.attrs)) in owner), None)
+            if found is not None:
+                number[i] = found
+    return number

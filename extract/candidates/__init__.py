@@ -1,0 +1,1 @@
+"""Candidate kernels over the classes of a segment, and what they cost."""

@@ -1,0 +1,324 @@
+"""Cuts: candidate kernels, as derivations over the classes of a saturated segment.
+
+In: a `Segment` and a `Device`. Out: `Cut`s that join, grow and price themselves through the lattice of kinds.
+A cut computes one class from leaves in memory. It is a derivation (a tree of joins with sharing), so different nodes
+of one class may stand in it without harm, and a leaf that is read stays read even where the same value is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from eqfuse.cost.device import Device
+from eqfuse.cost.roofline import LINE, touches
+from eqfuse.egraph.space import ENode, Segment
+from eqfuse.extract.candidates.prices import Prices
+from eqfuse.extract.candidates.work import Works, count, union
+from eqfuse.ir.graph import Graph, Literal, Node, TensorType, const, input_node, node
+from eqfuse.kinds import State, join, leaf
+from eqfuse.kinds.state import view_strides
+from eqfuse.ops import Role, row
+from eqfuse.plan.plan import Price
+
+LARGEST = 512  # operators in one kernel; more neither compile nor fit registers
+
+
+Found = TypeVar("Found")
+
+
+@dataclass(eq=False, slots=True)
+class Cut:
+    """A candidate kernel for class `of`: `enode` applied to the values of `parts`; a leaf when `enode` is None.
+
+    A view of a leaf is priced as the copy it is when another kernel reads it from memory; most readers take it in.
+    `leaves` maps each class read from memory to the bytes read of it, and `reads` are those of them that a kernel has
+    to compute; `works` are the operators that run, `inside` the classes computed (a bit each). Never changed once made.
+    """
+
+    of: int
+    enode: ENode | None
+    parts: tuple[Cut, ...]
+    state: State
+    leaves: dict[int, int]
+    reads: tuple[int, ...]
+    works: Works
+    inside: int
+    size: int  # operators that run
+    prices: Prices
+    _price: Price | None = field(default=None, init=False)
+
+    @property
+    def price(self) -> Price:
+        """Found when it is asked for: most cuts are steps on the way to a larger one."""
+        if self._price is None:
+            self._price = self.prices.alone(self.of, self.stored, self.leaves, self.inside, self.works)
+        return self._price
+
+    @property
+    def stored(self) -> State:
+        """The state of the kernel that computes this alone: a view that is stored is a copy."""
+        return replace(self.state, kind="map") if self.state.kind == "view" else self.state
+
+    def computes(self, of: int) -> bool:
+        """Is class `of` computed inside, or the result?"""
+        return bool(self.inside >> of & 1)
+
+    def __repr__(self) -> str:
+        reads = ", ".join(map(str, sorted(self.leaves)))
+        return f"<{self.state.kind} {self.of} <- {reads or 'nothing'}, {self.price.seconds * 1e6:.2f} us>"
+
+
+def below(cuts: Iterable[Cut]) -> Iterator[Cut]:
+    """Every cut in the derivations of `cuts`, parts first, each once."""
+    done: set[int] = set()
+    stack = [(c, False) for c in reversed(list(cuts))]
+    while stack:
+        cut, ready = stack.pop()
+        if id(cut) in done:
+            continue
+        if ready:
+            done.add(id(cut))
+            yield cut
+        else:
+            stack.append((cut, True))
+            stack.extend((p, False) for p in reversed(cut.parts) if id(p) not in done)
+
+
+class Grammar:
+    """Makes cuts over one segment for one device. States are shared with another grammar that it is `like`."""
+
+    def __init__(self, segment: Segment, device: Device, like: Grammar | None = None) -> None:
+        self.segment = segment
+        self.device = device
+        self.classes = segment.classes
+        constants = ((i, n) for i, c in enumerate(segment.classes) for n in c.nodes if n.op == "const")
+        self.scalars: dict[int, ENode] = {i: n for i, n in constants if self.classes[i].type.size == 1}
+        self.free = {i for i, c in enumerate(segment.classes) if c.known} | set(segment.inputs)
+        self.prices = Prices(segment.classes, device)
+        self._leaves: dict[int, Cut] = {}
+        self._states: dict[tuple, State | str] = like._states if like else {}
+        self._known: dict[State, State] = like._known if like else {}
+        self._sorts: dict[tuple, int] = like._sorts if like else {}
+        self._like: dict[int, int] = {}
+        self._joined: dict[tuple, Cut | str] = {}
+        self._once: dict[tuple, Any] = {}
+        self._inlined: dict[tuple[Cut, ...], Cut | str] = {}
+        self._reading: dict[tuple[Cut, int], Cut | str] = {}
+
+    def of(self, segment: Segment) -> Grammar:
+        """The grammar of another program in the same classes: what was made for one serves both."""
+        other = copy(self)
+        other.segment = segment
+        return other
+
+    def leaf(self, of: int) -> Cut:
+        """Class `of` read from memory, or written into the kernel when it is a scalar constant."""
+        found = self._leaves.get(of)
+        if found is None:
+            t = self.classes[of].type
+            scalar = of in self.scalars
+            found = Cut(
+                of, self.scalars.get(of), (), self._known_as(leaf(t.shape)), {} if scalar else {of: t.nbytes},
+                () if of in self.free else (of,), {}, 0, 0, self.prices,
+            )  # fmt: skip
+            self._leaves[of] = found
+        return found
+
+    def join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
+        """The cut that applies `enode` to `parts`, the same object each time, or why no kernel can hold it."""
+        key = (of, enode, parts)
+        found = self._joined.get(key)
+        if found is None:
+            found = self._joined[key] = self._join(of, enode, parts)
+        return found
+
+    def once(self, made: Callable[..., Found], *cuts: tuple[Cut, ...]) -> Found:
+        """What `made` makes of these cuts, the same object each time."""
+        key = (made, *cuts)
+        if key not in self._once:
+            self._once[key] = made(self, *cuts)
+        found: Found = self._once[key]
+        return found
+
+    def _join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
+        apart, on_gpu = 0, self.device.kind == "gpu"
+        for part, arg in zip(parts, enode.args, strict=True):
+            if part.state.strides is not None:
+                apart += _apart(part.state, self.classes[arg].type, enode)
+        number = self.prices.number(of, enode, apart)
+        name: tuple = (of, enode)  # of a product; a tiled kernel on a GPU holds one derivation of it
+        if on_gpu and parts and parts[0].works:
+            name = (of, enode, *sorted(parts[0].works.values()))
+        key = (self._alike(number, of, enode), name[2:], *[id(p.state) for p in parts])
+        state = self._states.get(key)
+        if state is None:
+            state = self._states[key] = self._state(of, enode, parts, name)
+        if isinstance(state, str):
+            return state
+        leaves: dict[int, int] = {}
+        inside = 0
+        for part in parts:
+            if not leaves:
+                leaves = dict(part.leaves)
+            else:
+                most = leaves | part.leaves
+                for c in leaves.keys() & part.leaves:
+                    most[c] = max(leaves[c], most[c])
+                leaves = most
+            inside |= part.inside
+        if of in leaves or inside >> of & 1:
+            return "it would need its own result"
+        role = row(enode.op).role
+        if role is Role.VIEW and state.at_leaf:
+            touched = self.prices.sizes[of] * (1 if on_gpu else _spread(state, self.classes[of].type))
+            leaves = {c: min(size, touched) for c, size in leaves.items()}
+            self.prices.note_view(of, parts[0].leaves, leaves)
+        if role in (Role.GATHER, Role.UPDATE) and parts[0].leaves:
+            touched = touches(enode.op, enode.attrs, self.classes[enode.args[0]].type, self.classes[of].type)
+            alone = [c for c in parts[0].leaves if not any(c in other.leaves for other in parts[1:])]
+            leaves |= {c: min(leaves[c], touched) for c in alone}
+        executed = [self._executed(part, state, enode.op) if on_gpu else part.works for part in parts]
+        works = union([*executed, {1.0: 1 << number}])
+        size = count(works)
+        if size > LARGEST:
+            return f"a kernel of more than {LARGEST} operators"
+        reads = tuple([c for c in leaves if c not in self.free])
+        return Cut(of, enode, parts, state, leaves, reads, works, inside | 1 << of, size, self.prices)
+
+    def _state(self, of: int, enode: ENode, parts: tuple[Cut, ...], name: tuple) -> State | str:
+        """The state of `enode` applied to `parts`. Equal states are one object, so that few are ever derived."""
+        out, types = self.classes[of].type, [self.classes[a].type for a in enode.args]
+        found = join(enode.op, enode.attrs, out, types, [p.state for p in parts], self.device, name)
+        return found if isinstance(found, str) else self._known_as(found)
+
+    def _alike(self, number: int, of: int, enode: ENode) -> int:
+        """A number that operators share whose states are the same over the same arguments; products share none."""
+        found = self._like.get(number)
+        if found is None:
+            types = [self.classes[a].type for a in enode.args]
+            product = (of, enode) if row(enode.op).role is Role.CONTRACTION else None
+            sort = (enode.op, enode.attrs, self.classes[of].type, *types, product)
+            found = self._like[number] = self._sorts.setdefault(sort, len(self._sorts))
+        return found
+
+    def _known_as(self, state: State) -> State:
+        return self._known.setdefault(state, state)
+
+    def _executed(self, part: Cut, into: State, op: str) -> Works:
+        """The part's work inside a larger body on a GPU: a thread computes a broadcast map once per element it serves,
+        and a block of a tiled product the prologue of what it loads."""
+        if part.state.kind != "map":
+            return part.works
+        size, space = math.prod(part.state.shape), math.prod(into.space)
+        if not size:
+            return part.works
+        if row(op).role is Role.CONTRACTION and into.product is not None:
+            times = into.product.again(size, self.device)
+        elif into.kind in ("map", "contract") and size < space:
+            times = space / size
+        else:
+            return part.works
+        return {ran * times: mask for ran, mask in part.works.items()}
+
+    def inline(self, cut: Cut, values: dict[int, Cut]) -> Cut | str:
+        """`cut` with every leaf of `values` computed inside instead of read, or why that is no kernel."""
+        inlined = {c: value for c, value in values.items() if c in cut.leaves}
+        key = (cut, *inlined.values())
+        found = self._inlined.get(key)
+        if found is None:
+            found = self._inlined[key] = self._rejoined(
+                cut,
+                lambda c: not inlined.keys().isdisjoint(c.leaves),
+                lambda c: None if c.parts else inlined.get(c.of),
+            )
+        return found
+
+    def reading(self, cut: Cut, of: int) -> Cut | str:
+        """`cut` with class `of` read from memory instead of computed, or why that is no kernel."""
+        leaf = self.leaf(of)
+        found = self._reading.get((cut, of))
+        if found is None:
+            found = self._rejoined(cut, lambda c: c.computes(of), lambda c: leaf if c.of == of else None)
+            self._reading[cut, of] = found
+        return found
+
+    def taking(self, cut: Cut, others: dict[int, Cut]) -> Cut | str:
+        """`cut` with every class of `others` that it reads or computes derived as they say, or why there is none."""
+
+        def touched(c: Cut) -> bool:
+            return not others.keys().isdisjoint(c.leaves) or any(map(c.computes, others))
+
+        return self._rejoined(cut, touched, lambda c: others.get(c.of)) if touched(cut) else cut
+
+    def _rejoined(self, cut: Cut, touched: Callable[[Cut], bool], swap: Callable[[Cut], Cut | None]) -> Cut | str:
+        """`cut` joined anew with some of its derivation swapped for other cuts of the same class; what is not `touched`
+        holds none of them."""
+        new: dict[Cut, Cut] = {}
+        stack = [cut]
+        while stack:
+            c = stack[-1]
+            if c in new:
+                stack.pop()
+                continue
+            other = swap(c)
+            if other is not None or not c.parts:
+                new[c] = other or c
+                continue
+            missing = [p for p in c.parts if p not in new and touched(p)]
+            if missing:
+                stack.extend(missing)
+                continue
+            parts = tuple([new.get(p, p) for p in c.parts])  # what is not touched stays as it is
+            assert c.enode is not None
+            made = self.join(c.of, c.enode, parts) if parts != c.parts else c
+            if isinstance(made, str):
+                return made
+            new[c] = made
+        return new[cut]
+
+    def body(self, cuts: tuple[Cut, ...]) -> tuple[Graph, tuple[int, ...]]:
+        """The body graph of a kernel that computes `cuts`, and the classes it reads, in the order of its inputs."""
+        nodes: dict[int, Node] = {}
+        reads: dict[int, Node] = {}
+        for c in below(cuts):
+            if c.enode is None:
+                if c.of not in reads:
+                    reads[c.of] = input_node(f"r{len(reads)}", self.classes[c.of].type)
+                nodes[id(c)] = reads[c.of]
+            elif c.enode.op == "const":
+                literal = c.enode.attrs[0]
+                assert isinstance(literal, Literal)
+                nodes[id(c)] = const(literal.array)
+            else:
+                nodes[id(c)] = node(c.enode.op, (nodes[id(p)] for p in c.parts), c.enode.attrs)
+        return Graph(tuple(reads.values()), tuple(nodes[id(c)] for c in cuts)), tuple(reads)
+
+
+def _apart(state: State, t: TensorType, reader: ENode) -> int:
+    """How many elements of an array in memory `reader` reads one by one, far from the one before.
+
+    Not those of an array that lies along another axis: its kernel copies it by blocks, as its state says.
+    """
+    assert state.strides is not None
+    if state.strides[-1:] == (1,) and state.shape[-1] > 1:  # so do most lie
+        return 0
+    step = next((abs(s) for n, s in zip(state.shape[::-1], state.strides[::-1], strict=True) if n > 1), 0)
+    if step * t.dtype.itemsize < LINE:
+        return 0
+    role = row(reader.op).role
+    across = state.across(t.dtype.itemsize) > 0
+    if role is Role.VIEW:
+        copies = reader.op == "reshape" and view_strides("reshape", reader.attrs, state.shape, state.strides) is None
+        return t.size if across and copies else 0
+    return 0 if across and role in (Role.ELEMENTWISE, Role.REDUCTION) else t.size
+
+
+def _spread(state: State, t: TensorType) -> int:
+    """How many times its own bytes the cache lines of a view are: neighbours may be some elements apart."""
+    assert state.strides is not None
+    steps = [abs(s) for n, s in zip(state.shape, state.strides, strict=True) if n > 1 and s]
+    return min(min(steps, default=1), max(1, LINE // t.dtype.itemsize))

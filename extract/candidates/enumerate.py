@@ -1,0 +1,249 @@
+"""Priority cuts: a few candidate kernels for every class, as technology mapping keeps them.
+
+In: a `Grammar` and how often each class is read. Out: candidates per class, cheapest first by area flow.
+After ABC's `if` mapper (Mishchenko, Chatterjee, Brayton, TCAD 2007): area flow of a class is the price of its best cut
+plus the flows of what it reads, shared among its readers. Two rankings are kept: by flow, and by the kernel's own price
+(as if its leaves were free); one ranking alone loses candidates that pay only when their leaves are stored anyway.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from heapq import heappop, heappush
+from itertools import product
+
+from eqfuse.egraph.space import ENode
+from eqfuse.extract.candidates.cuts import Cut, Grammar
+
+MOST_JOINS = 625  # combinations of arguments' cuts that one node tries: all of four arguments
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard to look: cuts kept per class, cuts of an argument that a parent tries besides reading it, and sweeps
+    over all classes (later ones find derivations through later classes)."""
+
+    kept: int
+    offered: int
+    sweeps: int
+
+
+def effort(classes: int) -> Effort:
+    """The effort that keeps the search for a segment of so many classes within seconds."""
+    if classes <= 500:
+        return Effort(8, 4, 3)
+    return Effort(5, 2, 1) if classes <= 2000 else Effort(3, 1, 1)
+
+
+class _Flows(dict[int, float]):
+    """Area flows; a class that cannot be computed costs infinity."""
+
+    def __missing__(self, of: int) -> float:
+        return math.inf
+
+
+class Candidates:
+    """The cuts of every class and their area flows, in seconds. `before`: the pass before, over the same grammar."""
+
+    def __init__(self, grammar: Grammar, references: dict[int, int], before: Candidates | None = None) -> None:
+        self.grammar = grammar
+        self.references = references
+        self.cuts: dict[int, list[Cut]] = {}
+        self.flow: dict[int, float] = _Flows.fromkeys(grammar.free, 0.0)
+        self._cheapest: dict[int, Cut | None] = {}  # flows no longer change when it is asked for
+        self.effort = effort(len(grammar.classes))
+        self._order: list[int] = before._order if before else _leaf_up(grammar)
+        self._base: list[int] = before._base if before else _reshaped(grammar)
+        self._made: dict[tuple, list[Cut]] = before._made if before else {}  # of the cuts that are offered
+        self._now = 0  # classes that were looked at
+        self._changed: dict[int, int] = dict.fromkeys(range(len(grammar.classes)), 0)  # when each did last
+        self._settled: dict[int, tuple[int, set[int]]] = {}  # when each was, and from which other classes
+        for _ in range(self.effort.sweeps):
+            changed = [self._settle(of) for of in self._order]
+            if not any(changed):
+                break
+
+    def total(self, cut: Cut) -> float:
+        """The cut's price plus the flows of what it reads."""
+        return cut.price.seconds + sum(map(self.flow.__getitem__, cut.reads))
+
+    def cheapest(self, of: int) -> Cut | None:
+        """The cut of class `of` with the smallest total, if it has any."""
+        if of not in self._cheapest:
+            self._cheapest[of] = min(self.cuts.get(of, ()), key=self.total, default=None)
+        return self._cheapest[of]
+
+    def add(self, cut: Cut) -> None:
+        """Offer a cut from elsewhere (a greedy plan's kernel)."""
+        kept = self.cuts.setdefault(cut.of, [])
+        if not any(_same(cut, c) for c in kept):
+            kept.append(cut)
+            self._cheapest.pop(cut.of, None)
+
+    @cached_property
+    def parts(self) -> dict[int, dict[int, Cut]]:
+        """Computed classes of which several others are views, and the cuts that are those views."""
+        found: dict[int, dict[int, Cut]] = {}
+        for of, cuts in sorted(self.cuts.items()):
+            for cut in cuts:
+                if cut.state.kind == "view" and self.grammar.free.isdisjoint(cut.leaves):
+                    for whole in cut.leaves:
+                        found.setdefault(whole, {})[of] = cut
+        return {whole: cuts for whole, cuts in found.items() if len(cuts) > 1}
+
+    def untangled(self) -> dict[int, int]:
+        """Settle the flows one after another, the least first (Dijkstra, 1959), and give each class's place in
+        that order: no flow rests upon itself then, as it may where equal classes are computed from each other."""
+        flow: dict[int, float] = _Flows.fromkeys(self.grammar.free, 0.0)
+        rank: dict[int, int] = {}
+        cuts = [cut for kept in self.cuts.values() for cut in kept]
+        missing = [sum(c not in flow for c in cut.leaves) for cut in cuts]
+        readers: dict[int, list[int]] = {}
+        for at, cut in enumerate(cuts):
+            for c in cut.leaves:
+                readers.setdefault(c, []).append(at)
+        ready = [at for at, n in enumerate(missing) if n == 0]
+        queue: list[tuple[float, int]] = []
+        while ready or queue:
+            for at in ready:
+                cut = cuts[at]
+                total = cut.price.seconds + sum(flow[c] for c in cut.leaves)
+                heappush(queue, (total / max(1, self.references.get(cut.of, 1)), cut.of))
+            ready = []
+            settled, of = heappop(queue)
+            if of in flow:
+                continue
+            flow[of], rank[of] = settled, len(rank)
+            for at in readers.get(of, ()):
+                missing[at] -= 1
+                if missing[at] == 0:
+                    ready.append(at)
+        self.flow = flow
+        self._cheapest.clear()
+        return rank
+
+    def _settle(self, of: int) -> bool:
+        """Choose the cuts of a class anew, if what they are made from has changed. Is anything about it different?"""
+        self._now += 1
+        if of in self._settled:
+            at, others = self._settled[of]
+            if max(map(self._changed.__getitem__, others), default=0) < at:
+                return False
+        found = list(self.cuts.get(of, ()))
+        others = set()
+        for enode in self.grammar.classes[of].nodes:
+            if enode.args and of not in enode.args:
+                others.update(enode.args)
+                offers = self._offered(enode)
+                key = (of, id(enode), offers)
+                if key not in self._made:
+                    self._made[key] = self._joins(of, enode, offers)
+                found += self._made[key]
+        self._settled[of] = self._now, others.union(*[cut.leaves for cut in found])
+        different = bool(found) and self._keep(of, found)
+        if different:
+            self._changed[of] = self._now
+        return different
+
+    def _offered(self, enode: ENode) -> tuple[tuple[Cut, ...], ...]:
+        """Cuts of each argument of `enode`, few enough that all can be joined with one another."""
+        offers = {a: self._offers(a) for a in enode.args}
+        while math.prod(map(len, offers.values())) > MOST_JOINS:
+            max(offers.values(), key=len).pop()  # the one whose flow is worst, of the argument with the most
+        return tuple([tuple(offered) for offered in offers.values()])
+
+    def _joins(self, of: int, enode: ENode, offers: tuple[tuple[Cut, ...], ...]) -> list[Cut]:
+        """The cuts that `enode` makes of those offered for its arguments."""
+        distinct = tuple(dict.fromkeys(enode.args))
+        places = [distinct.index(a) for a in enode.args]
+        joined = (self.grammar.join(of, enode, tuple([chosen[i] for i in places])) for chosen in product(*offers))
+        return [made for made in joined if isinstance(made, Cut) and made.price.seconds < math.inf]
+
+    def _offers(self, of: int) -> list[Cut]:
+        readable = of in self.flow or of in self.grammar.scalars
+        read = [self.grammar.leaf(of)] if readable else []
+        if of in self.grammar.free or of in self.grammar.scalars:
+            return read
+        return read + self.cuts.get(of, [])[: self.effort.offered]
+
+    def _keep(self, of: int, found: list[Cut]) -> bool:
+        """The best of each kind, then the best by flow and by own price in turn; of those alike the first alone.
+
+        Are they others than before, or is their flow another?
+        """
+        price = {c: c.price.seconds for c in found}
+        totals = {c: self.total(c) for c in price}
+        by_flow = sorted(price, key=lambda c: (totals[c], price[c], len(c.leaves)))
+        by_price = sorted(by_flow, key=price.__getitem__)
+        kept: list[Cut] = []
+        seen: set[tuple] = set()
+
+        def take(cut: Cut) -> bool:
+            mark = (cut.state.kind, cut.state.space, tuple(map(self._base.__getitem__, cut.leaves)))
+            if mark in seen or totals[cut] == math.inf:
+                return False
+            seen.add(mark)
+            kept.append(cut)
+            return True
+
+        kinds: set[str] = set()
+        for cut in by_flow:
+            if cut.state.kind not in kinds and take(cut):
+                kinds.add(cut.state.kind)
+        ranked = [iter(by_flow), iter(by_price)]
+        while ranked and len(kept) < self.effort.kept:
+            for ranking in list(ranked):
+                if not any(take(c) for c in ranking):  # `any` stops at the first one taken
+                    ranked.remove(ranking)
+        before = self.cuts.get(of), self.flow.get(of)
+        self.cuts[of] = sorted(kept, key=lambda c: totals[c])
+        self.flow[of] = totals[self.cuts[of][0]] / max(1, self.references.get(of, 1))
+        return before != (self.cuts[of], self.flow[of])
+
+
+def _same(a: Cut, b: Cut) -> bool:
+    return a.leaves == b.leaves and a.works == b.works
+
+
+def _reshaped(grammar: Grammar) -> list[int]:
+    """Of every class the first of those that hold the same elements in the same order."""
+    base = list(range(len(grammar.classes)))
+
+    def find(c: int) -> int:
+        while base[c] != c:
+            c = base[c]
+        return c
+
+    for of, eclass in enumerate(grammar.classes):
+        for enode in eclass.nodes:
+            if enode.op == "reshape":
+                first, second = sorted((find(of), find(enode.args[0])))
+                base[second] = first
+    return [find(c) for c in base]
+
+
+def _leaf_up(grammar: Grammar) -> list[int]:
+    """Classes in an order in which, for at least one node of each, the arguments come first."""
+    classes = grammar.classes
+    rank: dict[int, int] = dict.fromkeys([*grammar.free, *grammar.scalars], 0)
+    nodes = [(i, n) for i, c in enumerate(classes) for n in c.nodes if n.args]
+    missing = [len(set(n.args)) for _, n in nodes]
+    waiting: dict[int, list[int]] = {}
+    for at, (_, enode) in enumerate(nodes):
+        for a in dict.fromkeys(enode.args):
+            waiting.setdefault(a, []).append(at)
+    queue = sorted(rank)
+    while queue:
+        later = []
+        for a in queue:
+            for at in waiting.get(a, ()):
+                missing[at] -= 1
+                i, enode = nodes[at]
+                if missing[at] == 0 and i not in rank:
+                    rank[i] = 1 + max(rank[x] for x in enode.args)
+                    later.append(i)
+        queue = sorted(later)
+    computed = [i for i in rank if i not in grammar.free and i not in grammar.scalars]
+    return sorted(computed, key=lambda i: (rank[i], i))

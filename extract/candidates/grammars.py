@@ -1,0 +1,49 @@
+"""Smaller grammars: what one kernel may hold in other systems, and where nothing is fused.
+
+In: a `Grammar`. Out: fewer of its `Cut`s, priced alike.
+"""
+
+from __future__ import annotations
+
+from eqfuse.egraph.space import ENode
+from eqfuse.extract.candidates.cuts import Cut, Grammar
+from eqfuse.ops import Role, row
+
+
+class _Fewer(Grammar):
+    """A grammar that refuses some of what another makes."""
+
+    def __init__(self, grammar: Grammar) -> None:
+        vars(self).update(vars(grammar))  # joins made once serve both
+        self._once, self._inlined, self._reading = {}, {}, {}
+
+
+class OneReduction(_Fewer):
+    """Kernels with one level of reductions or one product, and pointwise work around it.
+
+    What a reduction gives may be finished in its own shape; what reads it at full size is another kernel. A product
+    takes no prologue, and no reduction follows it in its kernel. So do XLA (priority_fusion.cc: no reduction of a
+    reduction, none that its consumer would turn into a loop), TVM (fuse_ops.cc: a reduction never takes in its
+    consumer), Bohrium (nothing reads a sweep's output in the same block) and tinygrad (a REDUCE that feeds a broadcast
+    is realised).
+    """
+
+    def join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
+        made = super().join(of, enode, parts)
+        if isinstance(made, str):
+            return made
+        state = made.state
+        if state.kind in ("row", "attention") or (state.kind == "contract" and state.axes):
+            return "a kernel has one level of reductions here"
+        if row(enode.op).role is Role.CONTRACTION and not all(p.state.at_leaf for p in parts):
+            return "the operands of a product are stored here"
+        return made
+
+
+class OneOperator(_Fewer):
+    """Kernels of one operator; views of what they read cost nothing."""
+
+    def join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
+        if not all(p.state.at_leaf for p in parts):
+            return "a kernel has one operator here"
+        return super().join(of, enode, parts)

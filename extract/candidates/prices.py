@@ -1,0 +1,69 @@
+"""What kernels over one segment cost: the work of their operators, what they read and what they write.
+
+In: the classes of a segment and a `Device`. Out: `Price`s. Every cut holds them and they hold no cut, so that what a
+search made is freed when it ends, without a collection.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from eqfuse.cost.device import Device
+from eqfuse.cost.roofline import work
+from eqfuse.egraph.space import EClass, ENode
+from eqfuse.extract.candidates.work import Ledger, Works
+from eqfuse.ir.graph import TensorType
+from eqfuse.kinds import State, price
+from eqfuse.plan.plan import Price
+
+
+class Prices:
+    """Prices of kernels over `classes` on `device`."""
+
+    def __init__(self, classes: Sequence[EClass], device: Device) -> None:
+        self._classes, self._device = classes, device
+        self._ledger = Ledger()
+        self._numbers: dict[tuple[int, ENode, int], int] = {}
+        self.sizes = [c.type.nbytes for c in classes]  # bytes
+        self._literals: list[Any] = [next((n.attrs[0] for n in c.nodes if n.op == "const"), None) for c in classes]
+        self._views: dict[int, dict[int, int]] = {}  # of an array, those that are smaller than it: their bytes
+
+    def number(self, of: int, enode: ENode, apart: int) -> int:
+        """The number of an operator that computes class `of`, and reads `apart` elements far from one another."""
+        key = (of, enode, apart)
+        found = self._numbers.get(key)
+        if found is None:
+            types = [self._classes[a].type for a in enode.args]
+            literal = self._literals[enode.args[-1]] if enode.args else None
+            done = work(enode.op, enode.attrs, self._classes[of].type, types, self._device, apart, literal)
+            found = self._numbers[key] = self._ledger.enter(done)
+        return found
+
+    def note_view(self, of: int, whole: Mapping[int, int], read: Mapping[int, int]) -> None:
+        """Class `of` is a view that needs the bytes `read` of arrays, of which its argument needs those in `whole`."""
+        for c, size in read.items():
+            if size < self.sizes[c] == whole[c]:
+                self._views.setdefault(c, {})[of] = size
+
+    def alone(self, of: int, state: State, leaves: dict[int, int], inside: int, works: Works) -> Price:
+        """The price of a kernel that computes class `of` and stores it; nothing for what is read."""
+        return self.kernel(state, leaves, inside, works, (self._classes[of].type,))
+
+    def kernel(
+        self, state: State, leaves: dict[int, int], inside: int, works: Works, outputs: tuple[TensorType, ...]
+    ) -> Price:
+        """The price of a kernel of `state` that reads `leaves`, does `works` and writes `outputs`."""
+        done = self._ledger.total(works, math.prod(state.reduced) if state.kind == "reduce" else -1)
+        written = sum(t.nbytes for t in outputs)
+        arguments, itemsize = len(leaves) + len(outputs), outputs[0].dtype.itemsize
+        return price(state, self._read(leaves, inside), written, done, self._device, arguments, itemsize)
+
+    def _read(self, leaves: dict[int, int], inside: int) -> int:
+        """The bytes read of `leaves`: of an array that is read as several views, those of all, up to the whole."""
+        read = sum(leaves.values())
+        for c in self._views.keys() & leaves:
+            views = sum(size for of, size in self._views[c].items() if inside >> of & 1)
+            read += max(0, min(views, self.sizes[c]) - leaves[c])
+        return read

@@ -1,0 +1,76 @@
+"""The ledger: what the operators of a segment cost, each under a number, so that sets of them are bit masks.
+
+In: operators with their `Work`. Out: the work of a whole kernel. Masks make joining kernels cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from eqfuse.cost.roofline import Work
+
+Works = dict[float, int]  # how often operators run for each element they compute: the mask of those that do
+_MANY = 40  # set bits beyond which NumPy is faster than a loop
+
+
+def bits(mask: int) -> list[int]:
+    """The positions of the bits that are set, in order."""
+    if mask.bit_count() > _MANY:
+        octets = np.frombuffer(mask.to_bytes((mask.bit_length() + 7) // 8, "little"), np.uint8)
+        return np.flatnonzero(np.unpackbits(octets, bitorder="little")).tolist()
+    found = []
+    while mask:
+        at = mask.bit_length() - 1
+        found.append(at)
+        mask ^= 1 << at
+    return found[::-1]
+
+
+def union(sets: Iterable[Works]) -> Works:
+    """The operators of all `sets`; one that stands in several runs as often as the last of them says."""
+    found: Works = {}
+    for works in sets:
+        for times, mask in works.items():
+            if len(found) > 1 or times not in found:
+                for other in found:
+                    found[other] &= ~mask
+            found[times] = found.get(times, 0) | mask
+    return found
+
+
+def count(works: Works) -> int:
+    """How many operators `works` holds."""
+    return sum([mask.bit_count() for mask in works.values()])
+
+
+class Ledger:
+    """The work of operators, numbered in the order in which they are entered."""
+
+    def __init__(self) -> None:
+        self._works: list[Work] = []
+
+    def enter(self, work: Work) -> int:
+        """The number of one more operator, which costs `work`."""
+        self._works.append(work)
+        return len(self._works) - 1
+
+    def total(self, works: Works, reduced: int) -> Work:
+        """The work of a kernel. `reduced`: elements of a reduction's result; what is done to as few runs once."""
+        flops, seconds, calls, whole, once, shared = 0, 0.0, 0, 0.0, 0, 0.0
+        for times, mask in works.items():
+            each_flops, each_seconds = 0, 0.0
+            for at in bits(mask):
+                work = self._works[at]
+                each_flops += work.flops
+                each_seconds += work.seconds
+                whole += work.whole
+                shared += work.shared
+                if work.flops * times <= reduced:
+                    once += work.calls
+                else:
+                    calls += work.calls
+            flops += int(each_flops * times)
+            seconds += each_seconds * times
+        return Work(flops, seconds, calls, whole, once, shared)

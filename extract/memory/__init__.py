@@ -1,0 +1,1 @@
+"""Plans within a limit of memory: schedules, and values computed again."""

@@ -1,0 +1,84 @@
+"""Plans within a limit of memory: what to store, what to compute again, and when.
+
+In: a `Space`, the covers chosen for its segments, and a `Limit`. Out: the plan of least predicted time, among those
+found, whose calls stay within the limit. Each segment is made to keep the limit by itself; the peak of the whole, with
+what crosses from one segment to others, is asked of the emitter. Schedules do not depend on the limit: a tighter one
+never gives a faster plan, and the least peak of a refusal is one that can be had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from eqfuse.cost.device import Device
+from eqfuse.egraph.space import Space
+from eqfuse.errors import MemoryLimitError
+from eqfuse.extract.assemble import assemble
+from eqfuse.extract.candidates.enumerate import Candidates
+from eqfuse.extract.cover import Cover, Group
+from eqfuse.extract.memory.recompute import schedules
+from eqfuse.extract.memory.schedule import Held, Schedule
+from eqfuse.plan.memory import Needs
+from eqfuse.plan.plan import Kernel, Plan
+
+AMISS = 2  # times what a schedule's peak is said to be too high at most: values written in place, or in parts
+
+
+@dataclass(frozen=True)
+class Limit:
+    """At most `nbytes` held by a call beside arguments and results. `needs` tells what a kernel takes beside what it
+    reads and writes, `peak` what a call of a plan holds."""
+
+    nbytes: int
+    needs: Callable[[Kernel, Device], Needs]
+    peak: Callable[[Plan], int]
+
+
+def within(space: Space, covers: list[Cover], device: Device, limit: Limit, proved: bool) -> Plan:
+    """The plan. MemoryLimitError when none was found."""
+    plan = assemble(space, covers, device, proved=False)
+    least = limit.peak(plan)
+    if least <= limit.nbytes:
+        return assemble(space, covers, device, proved)
+    found = [_schedules(space, at, cover, device, limit) for at, cover in enumerate(covers)]
+    levels = sorted({s.peak for every in found for s in every}, reverse=True)
+    for level in [level for level in levels if level <= AMISS * max(limit.nbytes, levels[-1])]:
+        chosen = [_of_peak(every, level) for every in found]
+        for cover, schedule in zip(covers, chosen, strict=True):
+            cover.groups = tuple(step.group for step in schedule.steps)
+        peak = limit.peak(assemble(space, covers, device, proved=False))
+        if peak <= limit.nbytes:
+            return assemble(space, covers, device, proved)
+        least = min(least, peak)
+    raise MemoryLimitError(
+        f"no plan was found that holds at most {limit.nbytes:,} bytes beside arguments and results: the least is "
+        f"{least:,}; pass memory_limit={least} or more, or compute on fewer rows at a time",
+        least,
+    )
+
+
+def _of_peak(every: list[Schedule], level: int) -> Schedule:
+    """The fastest schedule within `level`, or else the one of least peak."""
+    fitting = [s for s in every if s.peak <= level]
+    return min(fitting, key=lambda s: s.seconds) if fitting else min(every, key=lambda s: s.peak)
+
+
+def _schedules(space: Space, at: int, cover: Cover, device: Device, limit: Limit) -> list[Schedule]:
+    """The schedules of segment `at`, wherever it is used."""
+    segment, grammar = space.segments[at], cover.grammar
+    uses = [use for use in space.uses if use.segment == at]
+    own = grammar.segment
+    inputs = {c for use in uses for c, n in zip(own.inputs, use.inputs, strict=True) if n.args and c >= 0}
+    last = space.uses[-1].segment == at and len(uses) == 1
+    results = frozenset(own.roots) if last else frozenset()
+    assert len(own.inputs) == len(segment.inputs)
+
+    def needs(group: Group) -> Needs:
+        if group.state.kind == "view":
+            return Needs()
+        body, reads = grammar.body(group.cuts)
+        return limit.needs(Kernel(group.state.kind, body, reads, group.outputs, group.price), device)
+
+    held = Held(grammar, own.roots, frozenset(inputs), results, needs)
+    return schedules(Schedule(held, [held.step(g) for g in cover.groups]), Candidates(grammar, dict(cover.refs)))

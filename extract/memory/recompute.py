@@ -1,0 +1,280 @@
+"""Frugal schedules: a cover's kernels in an order, and with recomputation, that hold less memory at a time.
+
+In: a `Schedule`. Out: schedules of ever smaller peaks, each with the least added time that was found. At the step that
+holds most, every value that waits may be computed again when it is read (checkpointing), or inside the kernels that
+read it, or be made later, or used up earlier; the move that frees most per second added is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from eqfuse.extract.candidates.cuts import Cut, below
+from eqfuse.extract.candidates.enumerate import Candidates
+from eqfuse.extract.memory.schedule import Schedule, Step, Stretch
+
+FINER = 0.95  # each schedule's peak is to be this share of the one before
+WAITING = 12  # values at the fullest step that are tried
+DEEP = 6  # values computed again for one that is
+INSTANT = 1e-9  # seconds; less is no time
+EFFORT = 2_000_000  # steps of the schedules tried, after which no smaller peak is looked for
+
+
+def schedules(start: Schedule, candidates: Candidates) -> list[Schedule]:
+    """`start`, and others of falling peaks down to the least that was found, by two descents: storing what results are
+    computed from costs least at first, and then stands in the way of smaller peaks."""
+    return [start, *_descent(start, candidates, True), *_descent(start, candidates, False)]
+
+
+def _descent(start: Schedule, candidates: Candidates, before: bool) -> list[Schedule]:
+    """Schedules of falling peaks. `before`: with moves that store what results are computed from."""
+    found: list[Schedule] = []
+    now, effort = start, EFFORT // 2
+    while now.peak and effort > 0:
+        level = int(now.peak * FINER)
+        lower, effort = _lowered(now, level, candidates, before, effort)
+        if lower.peak >= now.peak:
+            break
+        now = _cheaper(lower, max(level, lower.peak))
+        found.append(now)
+    return found
+
+
+def _lowered(
+    now: Schedule, level: int, candidates: Candidates, before: bool, effort: int
+) -> tuple[Schedule, int]:
+    """`now` with moves until it holds no more than `level`, or none lessens the excess; and the effort that is left."""
+    excess = now.excess(level)
+    while excess and effort > 0:
+        best, best_rate, best_excess = None, 0.0, excess
+        for steps in _moves(now, candidates, before):
+            effort -= len(steps)
+            try:
+                moved = Schedule(now.held, steps).without_unread()
+            except ValueError:  # a step would read what is not computed by then
+                continue
+            left = moved.excess(level)
+            rate = (excess - left) / max(moved.seconds - now.seconds, INSTANT)
+            if rate > best_rate:
+                best, best_rate, best_excess = moved, rate, left
+        if best is None:
+            break
+        now, excess = best, best_excess
+    return now, effort
+
+
+def _cheaper(now: Schedule, level: int) -> Schedule:
+    """`now` without the recomputation that `level` does not need after all, dearest first."""
+    made = Counter(c for step in now.steps for c in step.writes)
+    twice = [step for step in now.steps if any(made[c] > 1 for c in step.writes)]
+    for step in sorted(twice, key=lambda step: -step.group.price.seconds):
+        if step not in now.steps:
+            continue
+        at = now.steps.index(step)
+        try:
+            less = Schedule(now.held, now.steps[:at] + now.steps[at + 1 :]).without_unread()
+        except ValueError:  # it is read before it is computed again
+            continue
+        if less.peak <= level:
+            now = less
+    return now
+
+
+def _moves(now: Schedule, candidates: Candidates, before: bool) -> Iterator[list[Step]]:
+    """Other steps, each by one move: with values at the step that holds most, with its kernel, and with the kernel that
+    takes most beside the arena."""
+    full = max(range(len(now.steps)), key=lambda i: (now.arena[i], -i))
+    outside = [s.needs.scratch * s.needs.threads + s.needs.passing + s.needs.held for s in now.steps]
+    greedy = max(range(len(outside)), key=lambda i: (outside[i], -i))
+    alive = now.at(full)
+    here = {s.of for s in alive}
+    for value in alive[:WAITING]:
+        yield from _of_value(now, candidates, value, full, here)
+        if before and value.first >= 0:
+            yield from _stored_before(now, value, full)
+    yield from _otherwise(now, candidates, full)
+    if outside[greedy] and greedy != full:
+        yield from _otherwise(now, candidates, greedy)
+
+
+def _of_value(
+    now: Schedule, candidates: Candidates, value: Stretch, full: int, here: set[int]
+) -> Iterator[list[Step]]:
+    """Moves that keep `value` from step `full`."""
+    later = [i for i in value.reads if i > full]
+    waits = full not in value.reads and value.first != full
+    if waits and value.first >= 0:
+        yield from _made_later(now, value)
+    if waits and later:
+        yield from _read_earlier(now, value, later[0])
+    if value.first < 0:
+        return
+    if later and full not in value.reads:
+        yield from _again(now, candidates, value, later, here)
+    yield from _inside(now, candidates, value, [i for i in value.reads if i >= full], here)
+
+
+def _made_later(now: Schedule, value: Stretch) -> Iterator[list[Step]]:
+    """The kernel of `value` right before the first that reads what it makes."""
+    first = min((s.reads[0] for s in now.stretches if s.first == value.first and s.reads), default=len(now.steps))
+    steps = list(now.steps)
+    if first > value.first + 1:
+        yield [*steps[: value.first], *steps[value.first + 1 : first], steps[value.first], *steps[first:]]
+
+
+def _read_earlier(now: Schedule, value: Stretch, reader: int) -> Iterator[list[Step]]:
+    """The next kernel that reads `value` as early as its other operands allow."""
+    ready = 1 + max((s.first for s in now.stretches if reader in s.reads), default=-1)
+    steps = list(now.steps)
+    if ready < reader:
+        yield [*steps[:ready], steps[reader], *steps[ready:reader], *steps[reader + 1 :]]
+
+
+def _again(
+    now: Schedule, candidates: Candidates, value: Stretch, later: Sequence[int], here: set[int]
+) -> Iterator[list[Step]]:
+    """`value` computed again right before it is read next, by several cuts."""
+    steps = list(now.steps)
+    for groups in _derivations(now, candidates, value, later[0], here):
+        yield [*steps[: later[0]], *groups, *steps[later[0] :]]
+
+
+def _stored_before(now: Schedule, value: Stretch, full: int) -> Iterator[list[Step]]:
+    """What `value` and others of its kernel are computed from is stored instead of them: of the outputs of a product
+    and its epilogue, the product. They are computed from it again when they are read next."""
+    held, grammar = now.held, now.held.grammar
+    if full in value.reads or value.first == full:
+        return
+    step = now.steps[value.first]
+    waiting = {s.of: s for s in now.stretches if s.first == value.first and s.last > full and full not in s.reads}
+    for anchor in below(c for c in step.group.cuts if c.of == value.of):
+        if anchor.enode is None or anchor.of in step.writes or anchor.state.pointwise:
+            continue
+        if not all(part.state.pointwise for part in anchor.parts):
+            continue
+        whole = held.together((*step.group.cuts, anchor))
+        if whole is None:
+            continue
+        inserted: dict[int, list[Step]] = {}
+        for cut in step.group.cuts:
+            if cut.of in waiting and any(part.of == anchor.of for part in below([cut])):
+                rest = grammar.reading(cut, anchor.of)
+                made = None if isinstance(rest, str) else held.together((rest,))
+                if made is not None:
+                    inserted.setdefault(min(i for i in waiting[cut.of].reads if i > full), []).append(made)
+        steps = [s for i, s in enumerate(now.steps) for s in (*inserted.get(i, ()), whole if i == value.first else s)]
+        if inserted:
+            yield steps
+
+
+def _inside(
+    now: Schedule, candidates: Candidates, value: Stretch, readers: Sequence[int], here: set[int]
+) -> Iterator[list[Step]]:
+    """`value` computed inside the kernels that read it."""
+    if not readers:
+        return
+    grammar = now.held.grammar
+    for groups in _derivations(now, candidates, value, readers[0], here):
+        (cut,) = groups[-1].group.cuts
+        steps = list(now.steps)
+        for i in readers:
+            made = [grammar.inline(c, {value.of: cut}) if value.of in c.leaves else c for c in steps[i].group.cuts]
+            cuts = tuple(c for c in made if not isinstance(c, str))
+            whole = now.held.together(cuts) if len(cuts) == len(made) and not steps[i].is_view else None
+            if whole is None:
+                break
+            steps[i] = whole
+        else:
+            yield [*steps[: readers[0]], *groups[:-1], *steps[readers[0] :]]
+
+
+def _otherwise(now: Schedule, candidates: Candidates, full: int) -> Iterator[list[Step]]:
+    """The kernel that holds most, in parts, or by other cuts."""
+    step = now.steps[full]
+    steps = list(now.steps)
+    if len(step.group.cuts) > 1:
+        parts = [now.held.together((c,)) for c in step.group.cuts]
+        if all(parts):
+            yield [*steps[:full], *(p for p in parts if p), *steps[full + 1 :]]
+        return
+    (cut,) = step.group.cuts
+    for other in candidates.cuts.get(cut.of, ()):
+        whole = now.held.together((other,)) if not step.is_view else None
+        if other is not cut and whole is not None:
+            yield [*steps[:full], *_missing(now, candidates, full, other), whole, *steps[full + 1 :]]
+
+
+def _missing(now: Schedule, candidates: Candidates, before: int, cut: Cut) -> list[Step]:
+    """Kernels that compute what `cut` reads and no step `before` it computes."""
+    done = {c for step in now.steps[:before] for c in step.writes} | now.held.grammar.free
+    groups: list[Step] = []
+    wanted = [c for c in cut.leaves if c not in done]
+    while wanted and len(groups) < DEEP:
+        made = candidates.cheapest(wanted[-1])
+        whole = now.held.together((made,)) if made is not None else None
+        if whole is None:
+            return []
+        missing = [c for c in whole.group.leaves if c not in done]
+        if missing:
+            wanted += missing
+        else:
+            groups.append(whole)
+            done.add(wanted.pop())
+            wanted = [c for c in wanted if c not in done]
+    return groups
+
+
+def _derivations(
+    now: Schedule, candidates: Candidates, value: Stretch, before: int, here: set[int]
+) -> Iterator[list[Step]]:
+    """Kernels that compute `value`, in order, from what is computed `before` a step; the last one computes it alone.
+
+    The first derivation reads what is alive anyway (classes `here`), and computes again what is not.
+    """
+    done = {c for step in now.steps[:before] for c in step.writes} | now.held.grammar.free
+    own = _cut_of(now, value.of, before)
+    cuts = [own] if own is not None else []
+    chain = _chain(now, value.of, before, here, set())
+    if chain:
+        yield chain
+    for cut in [*cuts, *candidates.cuts.get(value.of, ())]:
+        if done.issuperset(cut.leaves) and value.of not in cut.leaves:
+            whole = now.held.together((cut,))
+            if whole is not None:
+                yield [whole]
+
+
+def _cut_of(now: Schedule, of: int, before: int) -> Cut | None:
+    """How the steps `before` one compute class `of`, the last time."""
+    for step in reversed(now.steps[:before]):
+        for cut in step.group.cuts:
+            if cut.of == of:
+                return cut
+    return None
+
+
+def _chain(now: Schedule, of: int, before: int, here: set[int], on_the_way: set[int]) -> list[Step]:
+    """Kernels that compute class `of` from what is alive `here`; fused where that costs no time. Empty: no way."""
+    grammar = now.held.grammar
+    cut = _cut_of(now, of, before)
+    groups: list[Step] = []
+    while cut is not None and len(groups) < DEEP:
+        dead = [c for c in cut.leaves if c not in grammar.free and c not in here and c not in on_the_way]
+        if not dead:
+            break
+        own = _cut_of(now, dead[0], before)
+        if own is None:
+            return []
+        fused = grammar.inline(cut, {dead[0]: own})
+        if not isinstance(fused, str) and fused.price.seconds <= cut.price.seconds + own.price.seconds:
+            cut = fused
+            continue
+        more = _chain(now, dead[0], before, here, on_the_way)
+        if not more or len(groups) + len(more) > DEEP:
+            return []
+        groups += more
+        on_the_way |= {c for g in more for c in g.writes}
+    whole = now.held.together((cut,)) if cut is not None and cut.price.seconds < math.inf else None
+    return [*groups, whole] if whole is not None else []

@@ -1,0 +1,151 @@
+"""Schedules: the kernels of a segment in the order they run, and how much memory their values hold at each step.
+
+In: `Group`s. Out: `Schedule`, with its peak. One class may be computed by several kernels, at different times: a kernel
+reads what was computed last. Next stop: `limit.py`, which makes schedules that hold less.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from eqfuse.extract.candidates.cuts import Cut, Grammar
+from eqfuse.extract.cover import Group, alone
+from eqfuse.extract.moves.merge import group
+from eqfuse.plan.memory import ALIGNMENT, SMALL_BYTES, Needs, outside_bytes
+
+
+@dataclass(eq=False, slots=True)
+class Stretch:
+    """A value of class `of`, made by step `first`, read by the steps `reads` and kept until step `last`; `nbytes` of
+    the arena are its own."""
+
+    of: int
+    first: int
+    nbytes: int
+    last: int
+    reads: list[int]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Step:
+    """A kernel of a schedule: the computed classes it `reads` and `writes`, and what it `needs` beside them."""
+
+    group: Group
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    needs: Needs
+    is_view: bool
+
+
+class Held:
+    """What takes memory in a segment: all that is computed, but for results of the program, and the `inputs` that other
+    segments compute. `needs` tells what a kernel takes beside what it reads and writes."""
+
+    def __init__(
+        self, grammar: Grammar, roots: Sequence[int], inputs: frozenset[int], results: frozenset[int],
+        needs: Callable[[Group], Needs],
+    ) -> None:  # fmt: skip
+        self.grammar, self.roots, self.inputs, self.results = grammar, roots, inputs, results
+        self.nbytes = [-(-c.type.nbytes // ALIGNMENT) * ALIGNMENT for c in grammar.classes]
+        self._needs = needs
+        self._steps: dict[tuple[int, ...], tuple[tuple[Cut, ...], Step | None]] = {}
+
+    def step(self, group: Group) -> Step:
+        free = self.grammar.free - self.inputs
+        reads = tuple(c for c in group.leaves if c not in free)
+        return Step(group, reads, group.outputs, self._needs(group), group.state.kind == "view")
+
+    def together(self, cuts: tuple[Cut, ...]) -> Step | None:
+        """One kernel that computes `cuts`, if there is one."""
+        key = tuple(map(id, cuts))
+        if key not in self._steps:
+            found = alone(cuts[0]) if len(cuts) == 1 else group(self.grammar, cuts)
+            possible = found is not None and found.price.seconds < math.inf
+            self._steps[key] = cuts, self.step(found) if found is not None and possible else None
+        return self._steps[key][1]
+
+
+class Schedule:
+    """`steps` in order. ValueError where one reads what no step before it computes."""
+
+    def __init__(self, held: Held, steps: Sequence[Step]) -> None:
+        self.held, self.steps = held, tuple(steps)
+        self.seconds = sum([s.group.price.seconds for s in self.steps])
+        self.stretches = self._stretches()
+        change = [0] * (len(self.steps) + 2)
+        small = 0
+        for s in self.stretches:
+            if s.nbytes > SMALL_BYTES:
+                change[s.first if s.first > 0 else 0] += s.nbytes
+                change[s.last + 1] -= s.nbytes
+            else:
+                small += s.nbytes
+        self.arena: list[int] = []
+        for step, more in zip(self.steps, change, strict=False):
+            small += more
+            self.arena.append(small + step.needs.rooms)
+
+    def _stretches(self) -> list[Stretch]:
+        nbytes, inputs = self.held.nbytes, self.held.inputs
+        now: dict[int, Stretch] = {c: Stretch(c, -1, nbytes[c], 0, []) for c in sorted(inputs)}
+        found = list(now.values())
+        seen_through: dict[int, Stretch | None] = {}  # views of roots: whose memory they are
+        for i, step in enumerate(self.steps):
+            for c in step.reads:
+                if c not in now:
+                    raise ValueError(f"step {i} reads class {c}, which no step before it computes")
+                read = now[c]
+                read.reads.append(i)
+                read.last = i
+            for c in step.writes:
+                made = now[c] = Stretch(c, i, nbytes[c], i, [])
+                found.append(made)
+                if step.is_view:
+                    made.nbytes = 0
+                    seen_through[c] = now[step.reads[0]] if step.reads else None
+        for root in self.held.roots:
+            if root in now:
+                owner = seen_through.get(root) or now[root]
+                if root in self.held.results:
+                    owner.nbytes = 0  # the caller's, not the arena's
+                owner.last = now[root].last = len(self.steps)
+            elif root not in self.held.grammar.free:
+                raise ValueError(f"no step computes the root {root}")
+        return found
+
+    @cached_property
+    def outside(self) -> int:
+        """Bytes outside the arena."""
+        return outside_bytes([s.needs for s in self.steps])
+
+    @cached_property
+    def peak(self) -> int:
+        """The most bytes held at a time, by what is known before anything is laid out."""
+        return max(self.arena, default=0) + self.outside
+
+    def excess(self, level: int) -> int:
+        """By how much the steps hold more than `level`, summed over steps."""
+        room = level - self.outside
+        return sum([now - room for now in self.arena if now > room])
+
+    def at(self, step: int) -> list[Stretch]:
+        """The values that take memory at `step`, those first that wait longest to be read."""
+        alive = [s for s in self.stretches if s.nbytes > SMALL_BYTES and s.first <= step <= s.last]
+        return sorted(alive, key=lambda s: (-s.nbytes * (s.last - s.first), s.first, s.of))
+
+    def without_unread(self) -> Schedule:
+        """Without the outputs, and the kernels, that nobody reads."""
+        unread: dict[int, set[int]] = {}
+        for s in self.stretches:
+            if not s.reads and s.last == s.first:
+                unread.setdefault(s.first, set()).add(s.of)
+        steps: list[Step | None] = list(self.steps)
+        for i, classes in unread.items():
+            kept = tuple(c for c in self.steps[i].group.cuts if c.of not in classes)
+            steps[i] = (self.held.together(kept) or self.steps[i]) if kept else None
+        if all(a is b for a, b in zip(steps, self.steps, strict=True)):
+            return self
+        return Schedule(self.held, [s for s in steps if s is not None]).without_unread()

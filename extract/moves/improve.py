@@ -1,0 +1,98 @@
+"""Exact area: local moves on a cover, priced by what they really change.
+
+In: a `Cover` and `Candidates`. Out: the same cover, never dearer. Moves: another cut for one class; store a class for
+all kernels that compute it, or that need parts of it; compute a class inside all kernels that read it. Single moves
+stick; the others unstick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from eqfuse.extract.candidates.cuts import Cut
+from eqfuse.extract.candidates.enumerate import Candidates
+from eqfuse.extract.candidates.work import bits
+from eqfuse.extract.cover import Cover
+from eqfuse.extract.greedy import fuse
+
+ROUNDS = 4
+
+Moves = Callable[[Cover, Candidates], None]
+State = tuple[Moves, frozenset[Cut]]  # a cover about to be changed
+
+
+def improve(cover: Cover, candidates: Candidates, met: set[State]) -> bool:
+    """Apply moves until none helps, at most ROUNDS times over all classes.
+
+    `met`: where other covers came by, to which is added where this one does. False where it comes to one of these, as
+    it would end as the other did.
+    """
+    own: set[State] = set()
+    for _ in range(ROUNDS):
+        for moves in (_other_cuts, _store_or_inline, _share, _take_parts):
+            state = moves, frozenset(cover.choice.values())
+            if state in met:
+                return False
+            if state not in own:  # or else nothing has changed since they were tried
+                own.add(state)
+                moves(cover, candidates)
+    met |= own
+    return True
+
+
+def _other_cuts(cover: Cover, candidates: Candidates) -> None:
+    for of in reversed(cover.order()):
+        if of not in cover.choice:
+            continue
+        for cut in candidates.cuts.get(of, ()):
+            if cut is not cover.choice.get(of, cut):
+                cover.attempt({of: cut}, candidates.cheapest)
+
+
+def _store_or_inline(cover: Cover, candidates: Candidates) -> None:
+    users_of: dict[int, list[int]] = {}
+    for u, cut in cover.choice.items():
+        for c in bits(cut.inside):
+            users_of.setdefault(c, []).append(u)
+    for of in sorted(users_of):
+        users = [u for u in users_of[of] if u != of and u in cover.choice and cover.choice[u].computes(of)]
+        changed = {u: best for u in users if (best := _best(candidates, u, reads=of)) is not None}
+        if users and len(changed) == len(users):
+            cover.attempt(changed, candidates.cheapest)
+    readers_of = cover.readers()
+    for of in cover.order():
+        if of in cover.choice and of not in cover.roots:
+            readers = [u for u in readers_of.get(of, ()) if u in cover.choice and of in cover.choice[u].leaves]
+            inlined = fuse(cover, of, readers)
+            if inlined is not None:
+                cover.attempt(inlined, candidates.cheapest)
+
+
+def _share(cover: Cover, candidates: Candidates) -> None:
+    """Store a class that nothing reads yet for all kernels that could read it: one product instead of several."""
+    free = cover.grammar.free
+    users_of: dict[int, dict[int, None]] = {}
+    for u in cover.choice:
+        for cut in candidates.cuts.get(u, ()):
+            for leaf in cut.leaves:
+                if leaf not in cover.choice and leaf not in free:
+                    users_of.setdefault(leaf, {})[u] = None
+    for of, users in sorted(users_of.items()):
+        changed = {u: best for u in users if u in cover.choice and (best := _best(candidates, u, reads=of)) is not None}
+        if len(changed) > 1:
+            cover.attempt(changed, candidates.cheapest)
+
+
+def _take_parts(cover: Cover, candidates: Candidates) -> None:
+    """Store a class for all kernels that need parts of it, which were computed one by one: one product for several."""
+    for whole, parts in candidates.parts.items():
+        if whole not in cover.choice:
+            taken = {user: cover.grammar.taking(cut, parts) for user, cut in cover.choice.items()}
+            changed = {u: cut for u, cut in taken.items() if isinstance(cut, Cut) and cut is not cover.choice[u]}
+            cover.attempt(changed, candidates.cheapest)
+
+
+def _best(candidates: Candidates, user: int, reads: int) -> Cut | None:
+    """The user's cheapest cut that reads class `reads` instead of computing it."""
+    fitting = [c for c in candidates.cuts.get(user, ()) if reads in c.leaves and not c.computes(reads)]
+    return min(fitting, key=candidates.total, default=None)

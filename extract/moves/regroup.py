@@ -1,0 +1,119 @@
+"""Regrouping: moves on kernels of several outputs, each followed by merging anew what it touches.
+
+In: a merged `Cover` and `Candidates`. Out: its `groups` (and `cost`), never dearer. What pays only together, such as to
+store a row's sum because the kernel that writes the row computes it on the way, no move on single kernels finds.
+"""
+
+from __future__ import annotations
+
+import math
+
+from eqfuse.extract.candidates.cuts import Cut, below
+from eqfuse.extract.candidates.enumerate import Candidates
+from eqfuse.extract.cover import WORTH, Cover
+from eqfuse.extract.greedy import fuse
+from eqfuse.extract.moves.merge import Pool
+
+EFFORT = 20_000  # kernels looked at and operators joined, all moves together, for each kernel of the cover
+MOST_EFFORT = 1_000_000  # and in all: seconds, however large the program
+ROUNDS = 3
+
+
+def regroup(cover: Cover, candidates: Candidates) -> None:
+    """Apply moves until none helps, or the effort is spent."""
+    state = _Grouped(cover, candidates)
+    for _ in range(ROUNDS):
+        for of in sorted(state.cover.choice, reverse=True):
+            if of not in state.in_vain:
+                state.in_vain.add(of)
+                state.other_cuts(of)
+                state.store(of)
+                state.inline(of)
+                state.apart(of)
+    cover.groups = state.pool.ordered()
+    cover.cost = sum(g.price.seconds for g in cover.groups)
+
+
+class _Grouped:
+    """A cover whose choice is that of its groups' outputs, so that any of them can be taken apart."""
+
+    def __init__(self, cover: Cover, candidates: Candidates) -> None:
+        self.candidates = candidates
+        self.grammar = cover.grammar
+        self.cover = Cover(cover.grammar, cover.roots)
+        self.in_vain: set[int | Cut] = set()  # classes, and cuts to be stored, that were tried since a move last helped
+        self.left = min(EFFORT * len(cover.groups), MOST_EFFORT)
+        self.pool = Pool(cover.grammar, cover.roots, cover.groups)
+        self._settled()
+
+    def _settled(self) -> None:
+        self.pool = Pool(self.grammar, self.cover.roots, self.pool.ordered())
+        taken = self.cover.take({c.of: c for g in self.pool.alive.values() for c in g.cuts})
+        assert taken
+        self.in_vain.clear()
+
+    def other_cuts(self, of: int) -> None:
+        for cut in self.candidates.cuts.get(of, ()):
+            if cut is not self.choice.get(of, cut):
+                self._attempt({of: cut})
+
+    def store(self, of: int) -> None:
+        """Store a value that the kernel of `of` computes on the way, for all kernels that compute it."""
+        for inner in list(below([self.choice[of]])) if of in self.choice else ():
+            if self.left <= 0:
+                return
+            if inner in self.in_vain or inner.state.at_leaf:
+                continue
+            if of in self.choice and inner.of not in self.choice:
+                self.in_vain.add(inner)
+                users = [u for u, cut in self.choice.items() if cut.computes(inner.of)]
+                changed = {u: made for u in users if (made := self._reading(inner.of, self.choice[u])) is not None}
+                self._attempt(changed, inner)
+
+    def _reading(self, of: int, user: Cut) -> Cut | None:
+        """The user's kernel with class `of` read instead of computed."""
+        self.left -= user.size
+        made = self.grammar.reading(user, of)
+        return None if isinstance(made, str) or made.price.seconds == math.inf else made
+
+    def inline(self, of: int) -> None:
+        """Compute a value in all kernels that read it, and in each of them alone."""
+        readers = [u for u, cut in self.choice.items() if of in cut.leaves] if of in self.choice else []
+        each = [made for u in readers if (made := fuse(self.cover, of, [u])) is not None]
+        if len(each) < len(readers) or not self._attempt({u: cut for made in each for u, cut in made.items()}):
+            for changed in each if len(readers) > 1 else ():
+                self._attempt(changed)
+
+    def apart(self, of: int) -> None:
+        """Take the kernel of `of` apart and merge its pieces anew."""
+        number = self.pool.maker.get(of)
+        if number is not None and len(self.pool.alive[number].cuts) > 1:
+            self._attempt({}, apart=number)
+
+    @property
+    def choice(self) -> dict[int, Cut]:
+        return self.cover.choice
+
+    def _attempt(self, changed: dict[int, Cut], stored: Cut | None = None, apart: int | None = None) -> bool:
+        """Carry the move out if the kernels are cheaper after merging anew those that it touches."""
+        if self.left <= 0:
+            return False
+        cover, pool = self.cover, self.pool
+        before = pool.seconds
+        pool.tried = 0
+        if cover.move(changed, lambda c: stored if stored and c == stored.of else self.candidates.cheapest(c)):
+            loose = cover.touched()
+            hit = {pool.maker[of] for of in loose if of in pool.maker} | (set() if apart is None else {apart})
+            for number in sorted(hit):
+                loose += pool.alive[number].outputs
+                pool.drop(number)
+            loose = [of for of in dict.fromkeys(loose) if of in cover.choice]
+            pool.settle([pool.add(cover.alone_or_alias(cover.choice[of])) for of in loose])
+            if pool.seconds < before - WORTH and pool.acyclic():
+                cover.keep()
+                self._settled()
+                return True
+        self.left -= 8 * len(pool.alive) + pool.tried
+        pool.undo()
+        cover.undo()
+        return False

@@ -1,0 +1,1 @@
+"""Checks of laws: made-up cases, judgement by exactness class, the smallest counterexample, proofs by z3."""

@@ -1,0 +1,261 @@
+"""How exactly the two sides of a law agree on arrays, and whether that is what the law claims.
+
+In: `Case` and arrays. Out: `Comparison`. Next stop: `check`, and `shrink` where a law fails. The left
+side is judged where its running error bound says something; the right side has the whole range of its dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from eqfuse.dtypes import epsilon, kind, parts
+from eqfuse.ir.evaluate import every_value
+from eqfuse.ir.graph import Graph, Literal, Node, TensorType, topological
+from eqfuse.ir.running_errors import errors_of_values
+from eqfuse.ops import Role, row
+from eqfuse.ops.approximation import Approximation, Arithmetic, full_range, pairwise, safe_range
+from eqfuse.rewrites.checking.cases import Case
+from eqfuse.rewrites.checking.data import Arrays, layout_of, obeyed
+from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, REASSOCIATES, Exactness
+
+GROWTH = 16.0  # of the running error bound, by one law that REASSOCIATES
+SLACK = 4.0  # of both bounds, which are of the first order
+MODERATE, MODERATE_HALF = 2.0**10, 2.0**3  # products of some such numbers, and their inverses, do not overflow; float16
+
+# the left side is judged where its bound says something, the right side may use the whole range
+LEFT, RIGHT = Arithmetic(safe_range, pairwise, margin=GROWTH), Arithmetic(full_range, pairwise)
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """Arrays on which the two sides differ."""
+
+    arrays: Arrays
+    attributes: dict[str, Any]
+    left: np.ndarray
+    right: np.ndarray
+    graph: Graph
+
+    @property
+    def size(self) -> int:
+        return sum(a.size + a.ndim for a in self.arrays.values())
+
+    def __str__(self) -> str:
+        lines = []
+        for name, a in self.arrays.items():
+            layout = layout_of(a)
+            lines.append(f"  {name} = {TensorType(a.dtype, a.shape)} {a.tolist()}{layout and f' in {layout}'}")
+        lines += [f"  {name} = {value}" for name, value in self.attributes.items()]
+        return "\n".join([*lines, f"  left side  {self.left.tolist()}", f"  right side {self.right.tolist()}"])
+
+    @property
+    def snippet(self) -> str:
+        """Python text that prints both sides."""
+        lines = ["import numpy as np", "from numpy import inf, nan", "import eqfuse as ef"]
+        if any(map(layout_of, self.arrays.values())):
+            lines.append("from eqfuse.rewrites.checking.data import laid_out")
+        arrays = [_array_text(a) for a in self.arrays.values()]
+        lines.append(f'graph = ef.parse("""{self.graph}""")')
+        return "\n".join([*lines, f"print(*ef.meaning(graph, {', '.join(arrays)}))"])
+
+
+def _array_text(a: np.ndarray) -> str:
+    """Python text of an array, in its memory layout."""
+    text = f'np.array({a.tolist()}, "{a.dtype.name}").reshape({a.shape})'
+    return f"laid_out({text}, {layout!r})" if (layout := layout_of(a)) else text
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Both sides of `case` on `arrays`: the strictest class in which they agree (None: in none).
+
+    `by_layout`: bits differ, only because NumPy rounds a function otherwise in another memory layout.
+    """
+
+    case: Case
+    arrays: Arrays
+    left: np.ndarray
+    right: np.ndarray
+    reached: Exactness | None
+    by_layout: bool = False
+
+    @property
+    def holds(self) -> bool:
+        return self.reached is not None and self.reached <= self.case.claimed
+
+    @property
+    def counterexample(self) -> Counterexample:
+        values = {a.name: v.text() if isinstance(v, Literal) else v for a, v in self.case.attributes.items()}
+        return Counterexample(self.arrays, values, self.left, self.right, self.case.graph)
+
+
+def compare(case: Case, arrays: Arrays) -> Comparison | None:
+    """Evaluate both sides; None where a guard refuses these data, NumPy does (2 ** -1 in integers), or a NaN's bits are
+    read."""
+    with np.errstate(all="ignore"):
+        if not obeyed(case, arrays):
+            return None
+        try:
+            values = every_value(case.graph, tuple(arrays.values()))
+        except (IndexError, ValueError):
+            return None
+        if any(np.isnan(read).any() for read in case.read_bits(values)):
+            return None
+        different = [(a, b) for a, b in case.sides if not same_bits(values[a], values[b])]
+        if not different:
+            return _compared(case, arrays, values, case.sides[0], EXACT)
+        data = numbers_of(arrays)
+        if case.claimed > EXACT and not data.finite and not all(n.type.size for n in case.graph.nodes):
+            return None  # an empty sum is 0, whatever infinity or NaN it is scaled by
+        found = [agreement(*pair, data) for pair in bounds_of(different, values)]
+        looseness = [len(Exactness) if class_ is None else int(class_) for class_ in found]
+        worst = looseness.index(max(looseness))
+        if found[worst] == REASSOCIATES and all(same_bits(*pair) for pair in _along_memory(case, arrays)):
+            return _compared(case, arrays, values, different[worst], EXACT, by_layout=True)
+    return _compared(case, arrays, values, different[worst], found[worst])
+
+
+def _compared(
+    case: Case, arrays: Arrays, values: Mapping[Node, np.ndarray], sides: tuple[Node, Node],
+    reached: Exactness | None, by_layout: bool = False,
+) -> Comparison:  # fmt: skip
+    left, right = sides
+    return Comparison(case, arrays, values[left], values[right], reached, by_layout)
+
+
+def bounds_of(
+    sides: Sequence[tuple[Node, Node]], values: Mapping[Node, np.ndarray]
+) -> list[tuple[Approximation, Approximation]]:
+    """`sides` with their running error bounds."""
+    lefts, rights = zip(*sides, strict=True)
+    left = errors_of_values(topological(lefts), values, LEFT)
+    right = errors_of_values(topological(rights), values, RIGHT)
+    return [(left[a], right[b]) for a, b in sides]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What kind of numbers a case is computed on: of all its arrays, or of each element.
+
+    `finite`: no infinities, no NaN. `moderate`: nothing over- or underflows but by an infinity that is given.
+    `ordinary`: neither large, nor small, nor a multiple of a half. `distinct`: positive, and none near another or 1, so
+    that digits are lost only where the law itself makes it so.
+    """
+
+    finite: Any
+    moderate: Any
+    ordinary: Any
+    distinct: bool = False
+
+
+def numbers_of(arrays: Arrays) -> Numbers:
+    found = [a for a in arrays.values() if kind(a.dtype) in "fc"]
+    each = elements_of([parts(a) for a in found])
+    finite, moderate = (all(bool(v.all()) for v in values) for values in (each.finite, each.moderate))
+    moderate &= finite or all(kind(a.dtype) == "f" for a in found)  # complex infinities have no arithmetic
+    ordinary = bool(found) and all(bool(v.all()) for v in each.ordinary)
+    return Numbers(finite, moderate, ordinary, _distinct(found))
+
+
+def _distinct(arrays: Sequence[np.ndarray]) -> bool:
+    if not arrays or any(kind(a.dtype) != "f" or not (a > 0).all() for a in arrays):
+        return False
+    exponents = [np.unique(np.log2(a.astype(np.float64))) for a in arrays if a.size]
+    met = np.sort(np.concatenate([*exponents, [0.0]]))
+    return bool((np.diff(met) >= 1).all())
+
+
+def elements_of(arrays: Sequence[np.ndarray]) -> Numbers:
+    """The same of each element of each array of floating-point numbers, but for what is distinct."""
+    wide = [a.astype(np.float64) for a in arrays]
+    sizes = [np.abs(a) for a in wide]
+    finite = [np.isfinite(a) for a in wide]
+    limits = [MODERATE_HALF if a.dtype == np.float16 else MODERATE for a in arrays]
+    moderate = [(s == 0) | ~np.isfinite(s) | (s * n >= 1) & (s <= n) for s, n in zip(sizes, limits, strict=True)]
+    odd = [(2 * w != np.rint(2 * w)) & (a.dtype.itemsize >= 4) for a, w in zip(arrays, wide, strict=True)]
+    ordinary = [o & (s > 1 / 8) & (s < 8) for o, s in zip(odd, sizes, strict=True)]
+    return Numbers(finite, moderate, ordinary)
+
+
+def agreement(left: Approximation, right: Approximation, data: Numbers) -> Exactness | None:
+    """The strictest class in which the two sides agree."""
+    if same_bits(left.value, right.value):
+        return EXACT
+    looser, untrue = apart(left, right, data)
+    if untrue.any():
+        return None
+    return APPROXIMATE if looser.any() else REASSOCIATES
+
+
+def apart(left: Approximation, right: Approximation, data: Numbers) -> tuple[np.ndarray, np.ndarray]:
+    """Where `right` is not as accurate as `left`, and where it is not even equal over the reals.
+
+    The bound of `left` says something where all is in the safe range, that of `right` in the whole range of its dtype.
+    """
+    distance = np.abs(left.wide - right.wide)
+    finite_left, finite_right = np.isfinite(left.wide), np.isfinite(right.wide)
+    both, astray = finite_left & finite_right, finite_left != finite_right
+    undefined = np.isnan(left.wide) & finite_right | finite_left & np.isnan(right.wide)
+    said, bound = np.isfinite(left.error), left.error + rounding(left)
+    known = said & np.isfinite(right.error) & both
+    grown = said & both & ((right.error > GROWTH * bound) | (distance > (GROWTH + 1) * bound))
+    lost = said & np.isnan(left.wide) & ~np.isnan(right.wide)
+    overflown = astray & (data.moderate | said & data.finite)
+    restored = known & data.distinct & (distance > _half_the_digits(left, right)) & (right.error < left.error / GROWTH)
+    untrue = known & (distance > SLACK * (left.error + right.error + rounding(left)))
+    return grown | lost | overflown | restored | untrue, untrue & data.finite | undefined & data.ordinary
+
+
+def _half_the_digits(left: Approximation, right: Approximation) -> Any:
+    """What a result is off by that has lost half of its digits; of 16 bits, which are few, all."""
+    if left.value.dtype not in (np.float32, np.float64):
+        return np.inf
+    size = np.maximum(left.magnitude, right.magnitude) + safe_range(left.value.dtype)[0]
+    return epsilon(left.value.dtype) ** 0.5 * size
+
+
+def rounding(found: Approximation) -> np.ndarray | float:
+    """What rounding the value once is off by; of whole numbers and truth values, nothing."""
+    dtype = found.value.dtype
+    if kind(dtype) not in "fc":
+        return 0.0
+    least = safe_range(dtype)[0] or float(ml_dtypes.finfo(dtype).smallest_normal)
+    return epsilon(dtype) / 2 * found.magnitude + least
+
+
+def _along_memory(case: Case, arrays: Arrays) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Both sides again, every function of elements on contiguous arrays of its own shape.
+
+    NumPy may round a function in one way where it runs along contiguous memory, and in another along strides: that is
+    no difference between the sides.
+    """
+    values: dict[Node, np.ndarray] = dict(zip(case.graph.inputs, arrays.values(), strict=True))
+    for n in case.graph.nodes:
+        if n in values:
+            continue
+        args = [values[a] for a in n.args]
+        if row(n.op).role == Role.ELEMENTWISE:
+            args = [np.array(np.broadcast_to(a, n.shape), order="C") for a in args]
+        values[n] = np.asarray(row(n.op).meaning(*args, *n.attrs))
+    return [(values[a], values[b]) for a, b in case.sides]
+
+
+def same_bits(left: np.ndarray, right: np.ndarray) -> bool:
+    """Are all elements equal, zeros in their sign too? Every NaN is the same NaN, also of two complex ones."""
+    same = same_elements(parts(left), parts(right))
+    if left.dtype.kind == "c":
+        same = same.all(-1) | np.isnan(left) & np.isnan(right)
+    return bool(same.all())
+
+
+def same_elements(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Where arrays of real numbers hold the same."""
+    if kind(left.dtype) != "f":
+        return left == right
+    with np.errstate(all="ignore"):  # of float8
+        return (left == right) & (np.signbit(left) == np.signbit(right)) | np.isnan(left) & np.isnan(right)

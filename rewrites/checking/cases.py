@@ -1,0 +1,304 @@
+"""One case of a law: types of its variables and values of its attributes on which both sides can be computed.
+
+In: `Law`, and a generator of random numbers or values chosen before. Out: `Case`, or Decline. Next stop:
+`eqfuse.rewrites.checking.data`, which makes the arrays. Guards are asked about the types, as the e-graph asks.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from eqfuse.dtypes import BFLOAT16, FLOAT8, TENSORS, kind
+from eqfuse.errors import EqfuseError, LawError
+from eqfuse.ir.graph import Graph, Node, TensorType, input_node, node
+from eqfuse.ops import row
+from eqfuse.ops.row import Role
+from eqfuse.rewrites.checking.samples import sample_attr
+from eqfuse.rewrites.language.law import (
+    EXACT,
+    FLOAT16,
+    LITERAL,
+    VARIABLE,
+    Attr,
+    Computed,
+    Exactness,
+    Guard,
+    Law,
+    Term,
+    walk,
+)
+from eqfuse.rewrites.language.match import FAULTS, Decline, Made, faulty, holds, number
+
+FLOATS = tuple(map(np.dtype, ("float32", "float64", "float16", BFLOAT16)))
+WHOLE = tuple(d for d in TENSORS if d.kind in "biu")
+COMPLEX = tuple(map(np.dtype, ("complex64", "complex128")))
+
+READ_BITS = frozenset({"signbit", "copysign", "bitcast"})  # of their last argument
+
+# of an attribute variable: (it, operator, name of the attribute there, types of the arguments, attributes before it)
+AttributeOf = Callable[[Attr, str, str, list[TensorType], tuple], Any]
+
+
+class Case:
+    """`law` at one choice of types and attributes. Raises Decline or EqfuseError where its sides do not fit.
+
+    `graph` has the variables as inputs and returns both sides, the left first; `guards` are those that data must obey;
+    `without` is a guard of types that fails here, or a guard of values that data need not obey.
+    """
+
+    def __init__(
+        self,
+        law: Law,
+        type_of: Callable[[str], TensorType],
+        attribute_of: AttributeOf,
+        without: Guard | None = None,
+    ) -> None:
+        self.law, self._type_of, self._attribute_of = law, type_of, attribute_of
+        self.types: dict[str, TensorType] = {}
+        self.attributes: dict[Attr, Any] = {}
+        self.inputs: dict[str, Node] = {}
+        self.guards = tuple(g for g in law.when if g is not without)
+        done: dict[Term, Node] = {}
+        lefts = [self._left(lhs, done) for lhs in law.lefts]
+        with self._authors_errors():
+            types: dict[Term | str, TensorType] = dict(self.types.items())
+            if not holds(self.guards, types, self.attributes):
+                raise Decline
+            if without is not None and not without.about_values and holds((without,), types, self.attributes):
+                raise Decline
+            made = Made(types, self.attributes)
+            if [made.type(rhs) for rhs in law.rights] != [left.type for left in lefts]:
+                raise Decline
+        done = {}
+        rights = [self._right(rhs, made, done) for rhs in law.rights]
+        self.graph = Graph(tuple(self.inputs.values()), (*lefts, *rights))
+        claimed = law.claims(n.dtype for n in self.graph.nodes)
+        if claimed is None:
+            raise Decline
+        self.claimed: Exactness = claimed
+
+    @contextmanager
+    def _authors_errors(self) -> Iterator[None]:
+        """Guards and computed values must have an answer for all types that the matched side can have."""
+        try:
+            yield
+        except EqfuseError:
+            raise
+        except FAULTS as error:
+            raise faulty(self.law, self.types, self.attributes, error) from error
+
+    @cached_property
+    def sides(self) -> list[tuple[Node, Node]]:
+        """Each term of the left side with the one that it equals."""
+        outputs, n = self.graph.outputs, len(self.graph.outputs) // 2
+        return list(zip(outputs[:n], outputs[n:], strict=True))
+
+    def read_bits(self, values: Mapping[Node, np.ndarray]) -> Iterator[np.ndarray]:
+        """What is read bit by bit: nobody promises the bits of a NaN there, its sign included."""
+        for n in self.graph.nodes:
+            if n.op in READ_BITS and kind(n.args[-1].dtype) in "fc":
+                yield values[n.args[-1]]
+
+    @cached_property
+    def complex(self) -> bool:
+        return any(n.dtype.kind == "c" for n in self.graph.nodes)
+
+    @property
+    def over(self) -> str:
+        """Which of a law's claims it is about."""
+        if self.complex:
+            return "complex"
+        return "float16" if any(n.dtype == FLOAT16 for n in self.graph.nodes) else ""
+
+    @cached_property
+    def truncates(self) -> bool:
+        """Does it cast to integers? What that makes of NaN or numbers out of range varies within one NumPy array."""
+        casts = [n for n in self.graph.nodes if n.op == "cast" and n.dtype.kind in "iu"]
+        return any(kind(n.args[0].dtype) in "fc" for n in casts)
+
+    @cached_property
+    def roles(self) -> dict[str, set[str]]:
+        return roles(self.law)
+
+    @cached_property
+    def rank(self) -> int:
+        return max((t.rank for t in self.types.values()), default=0)
+
+    def _left(self, term: Term, done: dict[Term, Node]) -> Node:
+        if term.op == VARIABLE:
+            name = term.attrs[0]
+            if name not in self.inputs:
+                self.types[name] = self._type_of(name)
+                self.inputs[name] = input_node(name, self.types[name])
+            return self.inputs[name]
+        if term not in done:
+            args = [self._left(a, done) if a.op != LITERAL else None for a in term.args]
+            siblings = [a.dtype for at, a in enumerate(args) if a is not None and not (term.op == "where" and at == 0)]
+            nodes = [_number(t, siblings[-1]) if a is None else a for t, a in zip(term.args, args, strict=True)]
+            attrs: list[Any] = []
+            for at, value in enumerate(term.attrs):
+                if isinstance(value, Attr):
+                    if value not in self.attributes:
+                        name, types = row(term.op).attrs[at], [n.type for n in nodes]
+                        self.attributes[value] = self._attribute_of(value, term.op, name, types, tuple(attrs))
+                    value = self.attributes[value]
+                attrs.append(value)
+            try:
+                done[term] = node(term.op, nodes, attrs)
+            except FAULTS:  # drawn attributes may make no sense to the operator's type rule
+                raise Decline from None
+        return done[term]
+
+    def _right(self, term: Term, made: Made, done: dict[Term, Node]) -> Node:
+        if term.op == VARIABLE:
+            return self.inputs[term.attrs[0]]
+        if term not in done:
+            args = [self._right(a, made, done) for a in term.args]
+            done[term] = node("const" if term.op == LITERAL else term.op, args, made.attrs[term])
+        return done[term]
+
+
+def _number(term: Term, dtype: np.dtype) -> Node:
+    return node("const", (), (number(term.attrs[0], dtype),))
+
+
+def chosen(law: Law, types: Mapping[str, TensorType], attributes: Mapping[Attr, Any]) -> Case | None:
+    """The case of these types and attributes; None where the sides do not fit them."""
+
+    def attribute_of(attr: Attr, *_: Any) -> Any:
+        if attr not in attributes:
+            raise Decline
+        return attributes[attr]
+
+    return fitting(law, types.__getitem__, attribute_of)
+
+
+def fitting(law: Law, type_of: Any, attribute_of: AttributeOf, without: Guard | None = None) -> Case | None:
+    """`Case(...)`, or None where the sides do not fit."""
+    try:
+        return Case(law, type_of, attribute_of, without)
+    except LawError:
+        raise
+    except (EqfuseError, Decline):
+        return None
+
+
+def drawn(
+    law: Law, rng: random.Random, without: Guard | None = None, rank: int | None = None, dtype: np.dtype | None = None
+) -> Case | None:
+    """A random case of rank 0-4 with extents from 0; None when what was drawn does not fit, which is often."""
+    draw = _Draw(law, rng, rank, 0.1 if without is None else 0.3)
+    draw.dtype = dtype or draw.dtype
+    return fitting(law, draw.type_of, draw.attribute_of, without)
+
+
+class _Draw:
+    def __init__(self, law: Law, rng: random.Random, rank: int | None, empty: float) -> None:
+        self.rng, self.roles = rng, roles(law)
+        self.dtype = rng.choice(
+            FLOATS * 4 + WHOLE + FLOAT8 * (law.exactness == EXACT) + COMPLEX * 4 * (law.complex is not None)
+        )
+        self.base = [rng.choice((1, 2, 2, 3, 3, 4)) for _ in range(4)]
+        if rng.random() < 0.5:
+            self.base = [rng.choice((2, 3))] * 4
+        self.ones = 0.2
+        if rng.random() < empty:  # one axis, or all that are not 1 (then products contract nothing)
+            if rng.random() < 0.5:
+                self.base, self.ones = [0] * 4, 0.5
+            else:
+                self.base[rng.randrange(4)] = 0
+        self.rank = rng.choice((0, 1, 2, 2, 2, 3, 3, 4, 4)) if rank is None else rank
+        if rank is None and rng.random() < 0.1:  # long enough for blocks, vectors and another order of adding
+            self.rank, self.base = rng.choice((1, 2)), [1, 1, *rng.choices((1, 9, 17, 40), k=2)]
+        used = {role.split()[0] for mine in self.roles.values() for role in mine}
+        self.of_images = "conv" in used
+        self.image_rank = rng.choice((3, 4)) if used & {"conv", "window"} else 0
+        joins = any(t.op == "concat" for side in (*law.lefts, *law.rights) for t in walk(side))
+        self.axis_of_parts = rng.randint(-4, -1) if joins else -5
+        self.piece: tuple = ()  # a slice, beside which another may stand
+        # extents of the parts along that axis, by their place
+        if "part" in used and rng.random() < 0.5:
+            self.ones = 0.0
+        self.parts = [rng.choice((0, 1, 1, 2, 2, 3)) for _ in range(8)] if "part" in used else []
+
+    def type_of(self, name: str) -> TensorType:
+        mine, rng = self.roles.get(name, set()), self.rng
+        places = [int(role.split()[1]) for role in mine if role.startswith("part ")]
+        rank = self.rank if places or rng.random() < 0.7 else rng.randrange(self.rank + 1)
+        if "matmul" in mine:
+            rank = rng.choice((2, 2, 2, 3, 4) if self.rank != 4 else (2, 4))
+        elif mine & {"conv", "window"}:
+            rank = self.image_rank
+        elif "scalar" in mine:
+            rank = 0
+        shape = tuple(1 if rng.random() < self.ones else n for n in self.base[4 - rank :])
+        if "conv" in mine and rng.random() < 0.2:  # an even number of filters, for groups
+            shape = (2 * shape[0], *shape[1:])
+        if places and rank >= -self.axis_of_parts and rng.random() < 0.8:
+            at = rank + self.axis_of_parts
+            n = rng.choice(self.parts) if rng.random() < 0.2 else self.parts[places[0]]
+            shape = (*shape[:at], n, *shape[at + 1 :])
+        if "piece" in mine:
+            shape = tuple(n if rng.random() < 0.5 else rng.randint(0 if n == 0 else 1, n) for n in shape)
+        if "condition" in mine:
+            return TensorType(np.dtype(bool), shape)
+        if "cast" in mine and rng.random() < 0.3:
+            return TensorType(rng.choice(WHOLE), shape)
+        return TensorType(np.dtype(np.int64) if "indices" in mine else self.dtype, shape)
+
+    def attribute_of(self, _: Attr, op: str, name: str, types: list[TensorType], before: tuple) -> Any:
+        if op == "concat" and types[0].rank >= -self.axis_of_parts and self.rng.random() < 0.7:
+            return self.axis_of_parts
+        if name == "ranges" and len(self.piece) == types[0].rank >= -self.axis_of_parts and self.rng.random() < 0.5:
+            start, stop, step = self.piece[self.axis_of_parts]
+            after = start + len(range(start, stop, step)) * step
+            at = types[0].rank + self.axis_of_parts
+            return (*self.piece[:at], (min(after, types[0].shape[at]), types[0].shape[at], step), *self.piece[at + 1 :])
+        if name == "dtype" and self.rng.random() < 0.3:
+            return self.dtype
+        if op == "broadcast_to" and types[0].rank == 0 and self.of_images:
+            return tuple(self.rng.choice((1, 2, 3)) for _ in range(self.image_rank))
+        value = sample_attr(op, name, types, before, self.dtype, self.rng)
+        if name == "ranges":
+            self.piece = value
+        return value
+
+
+@lru_cache(maxsize=256)
+def roles(law: Law) -> dict[str, set[str]]:
+    """What each variable is used as, to draw a fitting rank and dtype."""
+    found: dict[str, set[str]] = {}
+    for term in (t for side in (*law.lefts, *law.rights) for t in walk(side)):
+        for at, arg in enumerate(term.args):
+            if arg.op != VARIABLE:
+                continue
+            mine = found.setdefault(arg.attrs[0], set())
+            if term.op in ("matmul", "conv", "cast"):
+                mine.add(term.op)
+            elif term.op == "concat":
+                mine.add(f"part {at}")
+            elif term.op.startswith("window"):
+                mine.add("window")
+            elif term.op == "where" and at == 0:
+                mine.add("condition")
+            elif term.op.startswith("take") and at == 1:
+                mine.add("indices")
+            elif term.op == "pad" and at == 1:
+                mine.add("scalar")
+            elif term.op == "slice_scatter" and at > 0:
+                mine.add("piece")
+    return found
+
+
+def pointwise(law: Law) -> bool:
+    """Is each element of the sides computed from the same element of each variable alone?"""
+    terms = [t for side in (*law.lefts, *law.rights) for t in walk(side)]
+    if any(isinstance(a, Attr) or (isinstance(a, Computed) and a.args) for t in terms for a in t.attrs):
+        return False
+    return all(t.op in (VARIABLE, LITERAL) or row(t.op).role == Role.ELEMENTWISE for t in terms)

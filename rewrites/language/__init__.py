@@ -1,0 +1,1 @@
+"""What laws are written in: terms, guards, and the law itself."""

@@ -1,0 +1,298 @@
+"""What NumPy's functions and the methods of arrays say in a law: one term where they can be one, else a LawError.
+
+In: calls with terms among their arguments. Out: terms that mean what NumPy computes, on all arrays that fit them. A
+term has no rank: axes are counted from the end, or are attribute variables, and reductions keep theirs
+(``keepdims=True``, which goes without saying where they are variables).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NoReturn
+
+import numpy as np
+import scipy.special
+
+from eqfuse.errors import LawError
+from eqfuse.frontends.numpy.registry import title
+from eqfuse.ops import TABLE
+from eqfuse.ops.elementwise import UFUNCS
+from eqfuse.rewrites.language.term import Attr, Computed, Term, apply
+
+_DUPLICATES = ("exp2", "expm1", "log1p", "cbrt")  # which SciPy has, too
+_OP_OF_UFUNC = (
+    {ufunc: name for name, ufunc in UFUNCS.items()}
+    | {getattr(scipy.special, name): name for name in _DUPLICATES}
+    | {np.matmul: "matmul"}
+)
+
+
+# what NumPy calls ----------------------------------------------------------------------------------------------------
+
+
+def ufunc(called: np.ufunc, method: str, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """A call of a ufunc, or of a method of one."""
+    name = title(called)
+    if method != "__call__":
+        raise LawError(f"{name}.{method} cannot stand in a law; write x.sum(p), x.prod(p), x.max(p) or x.min(p)")
+    if kwargs:
+        raise LawError(f"{name} takes no {', '.join(kwargs)} in a law: write the arguments alone, and casts as terms")
+    if called in _OP_OF_UFUNC:
+        return apply(_OP_OF_UFUNC[called], *args)
+    implementation = _COMPOSED.get(called)
+    return _refuse(name) if implementation is None else implementation(*args)
+
+
+def function(called: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+    """A call of one of NumPy's other functions."""
+    implementation = FUNCTIONS.get(called)
+    return _refuse(title(called)) if implementation is None else _call(title(called), implementation, args, kwargs)
+
+
+def attribute(term: Term, name: str) -> Any:
+    """What ``term.name`` is: a method of arrays, or one of their properties."""
+    if name in METHODS:
+        return partial(_method, name, term)
+    if name in _PROPERTIES:
+        return _PROPERTIES[name](term)
+    if name.startswith("__") or name not in dir(np.ndarray):
+        raise AttributeError(f"a term has no attribute {name!r}")
+    return _refuse(f"ndarray.{name}")
+
+
+def _method(name: str, term: Term, *args: Any, **kwargs: Any) -> Any:
+    return _call(f"ndarray.{name}", METHODS[name], (term, *args), kwargs)
+
+
+def _call(name: str, implementation: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+    signature = inspect.signature(implementation)
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as misfit:
+        raise LawError(f"{name} has the arguments {signature} in a law: {misfit}") from None
+    return implementation(*args, **kwargs)
+
+
+def _refuse(name: str) -> NoReturn:
+    short = name.rpartition(".")[2]
+    op = TABLE.get(short)
+    instead = "write it in operators of the table (eqfuse/ops)"
+    if op is not None:
+        tensors = ", ".join("xyzw"[: 2 if op.arity is None else op.arity])
+        attrs = f", attrs=({', '.join(op.attrs)},)" if op.attrs else ""
+        instead = f"write apply({short!r}, {tensors}{attrs})"
+    raise LawError(f"{name} cannot stand in a law; {_INSTEAD.get(short, instead)}")
+
+
+# axes, shapes, dtypes ------------------------------------------------------------------------------------------------
+
+
+def _given(value: Any) -> bool:
+    return isinstance(value, Attr | Computed)
+
+
+def _whole(values: Any) -> bool:
+    return all(type(v) is int for v in values)
+
+
+def _axis(axis: Any) -> Any:
+    return axis if _given(axis) else _axes(axis)[0]
+
+
+def _axes(axis: Any) -> Any:
+    if _given(axis):
+        return axis
+    axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
+    if not _whole(axes) or any(a >= 0 for a in axes):
+        raise LawError(f"axis={axis!r}: a tensor of a law has no rank. Count from the end, -1, or use p of attrs('p')")
+    return tuple(sorted(axes))
+
+
+def _kept(axis: Any, keepdims: Any) -> Any:
+    """The axes of a reduction, which stay with extent 1."""
+    axes = _axes(axis)
+    if keepdims is not True and not _given(axes):
+        raise LawError(f"a reduction over {axis!r} keeps its axes in a law: say keepdims=True")
+    return axes
+
+
+def _shape(shape: tuple) -> Any:
+    value = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+    if _given(value):
+        return value
+    if not isinstance(value, Sequence) or not _whole(value) or any(n < 0 for n in value):
+        raise LawError(f"a shape of {value!r}: write whole numbers, s of attrs('s') or computed(shape, x)")
+    return tuple(value)
+
+
+def _dtype(dtype: Any) -> Any:
+    return dtype if _given(dtype) else np.dtype(dtype)
+
+
+# functions that are also methods -------------------------------------------------------------------------------------
+
+
+def _reduction(op: str) -> Callable[..., Term]:
+    def call(x: Any, axis: Any = None, *, keepdims: Any = False) -> Term:
+        return apply(op, x, attrs=(_kept(axis, keepdims),))
+
+    return call
+
+
+def _running(op: str) -> Callable[..., Term]:
+    def call(x: Any, axis: Any = None) -> Term:
+        return apply(op, x, attrs=(_axis(axis),))
+
+    return call
+
+
+def _sorting(op: str) -> Callable[..., Term]:
+    def call(x: Any, axis: Any = -1, *, stable: Any = False) -> Term:
+        return apply(op, x, attrs=(_axis(axis), bool(stable)))
+
+    return call
+
+
+def _clip(x: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Term:
+    low, high = ([b for b in pair if b is not None] for pair in ((a_min, min), (a_max, max)))
+    if not (low or high) or len(low) > 1 or len(high) > 1:
+        raise LawError(f"a clip of {x} has one or two bounds, each said once")
+    above = apply("maximum", x, *low) if low else x
+    return apply("minimum", above, *high) if high else above
+
+
+def _round(x: Any, decimals: Any = 0) -> Term:
+    if decimals != 0:
+        raise LawError(f"rounding {x} to {decimals} decimals is no operator; write np.round(x * 10.0) / 10.0")
+    return apply("round", x)
+
+
+def _transpose(x: Any, *axes: Any) -> Term:
+    order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+    if _given(order):
+        return apply("transpose", x, attrs=(order,))
+    if not order or not isinstance(order, Sequence) or not _whole(order):
+        raise LawError(f"a transpose by {order!r}: name all axes, (1, 0), or take p of attrs('p'); x.T is of matrices")
+    return apply("transpose", x, attrs=(tuple(a % len(order) for a in order),))
+
+
+def _reshape(x: Any, *shape: Any) -> Term:
+    return apply("reshape", x, attrs=(_shape(shape),))
+
+
+def _astype(x: Any, dtype: Any) -> Term:
+    return apply("cast", x, attrs=(_dtype(dtype),))
+
+
+def _view(x: Any, dtype: Any) -> Term:
+    return apply("bitcast", x, attrs=(_dtype(dtype),))
+
+
+def _take(x: Any, indices: Any, axis: Any = None) -> Term:
+    return apply("take", x, indices, attrs=(_axis(axis),))
+
+
+def _conj(x: Any) -> Term:
+    return apply("conj", x)
+
+
+_REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
+METHODS: dict[str, Callable[..., Any]] = {
+    **{op: _reduction(op) for op in _REDUCTIONS},
+    "cumsum": _running("cumsum"), "cumprod": _running("cumprod"), "argsort": _sorting("argsort"),
+    "clip": _clip, "round": _round, "transpose": _transpose, "reshape": _reshape, "astype": _astype, "view": _view,
+    "take": _take, "conj": _conj, "conjugate": _conj,
+}  # fmt: skip
+
+
+def _matrix_transpose(x: Any) -> Term:
+    """Of matrices, of which alone the term is."""
+    return apply("transpose", x, attrs=((1, 0),))
+
+
+_PROPERTIES: dict[str, Callable[[Term], Term]] = {
+    "T": _matrix_transpose, "mT": _matrix_transpose, "real": partial(apply, "real"), "imag": partial(apply, "imag"),
+}  # fmt: skip
+
+
+# functions -----------------------------------------------------------------------------------------------------------
+
+
+def _where(condition: Any, x: Any, y: Any) -> Term:
+    return apply("where", condition, x, y)
+
+
+def _concatenate(arrays: Sequence[Any], axis: Any = 0) -> Term:
+    return apply("concat", *arrays, attrs=(_axis(axis),))
+
+
+def _flip(m: Any, axis: Any = None) -> Term:
+    return apply("flip", m, attrs=(_axes(axis),))
+
+
+def _broadcast_to(array: Any, shape: Any) -> Term:
+    return apply("broadcast_to", array, attrs=(_shape((shape,) if not isinstance(shape, int) else ((shape,),)),))
+
+
+def _take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Term:
+    return apply("take_along_axis", arr, indices, attrs=(_axis(axis),))
+
+
+def _permuted(a: Any, axes: Any = None) -> Term:
+    return _transpose(a, *(() if axes is None else (axes,)))
+
+
+def _reshaped(a: Any, shape: Any) -> Term:
+    return _reshape(a, shape)
+
+
+def _of_one(op: str) -> Callable[..., Term]:
+    def call(x: Any) -> Term:
+        return apply(op, x)
+
+    return call
+
+
+FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
+    **{getattr(np, op): METHODS[op] for op in (*_REDUCTIONS, "cumsum", "cumprod", "argsort", "clip", "round", "take")},
+    np.amax: METHODS["max"], np.amin: METHODS["min"], np.around: _round, np.astype: _astype, np.sort: _sorting("sort"),
+    np.where: _where, np.concatenate: _concatenate, np.flip: _flip, np.broadcast_to: _broadcast_to,
+    np.take_along_axis: _take_along_axis, np.transpose: _permuted, np.reshape: _reshaped,
+    np.matrix_transpose: _matrix_transpose, np.linalg.matrix_transpose: _matrix_transpose,
+    np.real: _of_one("real"), np.imag: _of_one("imag"), np.linalg.inv: _of_one("inv"), np.linalg.det: _of_one("det"),
+}  # fmt: skip
+
+
+def _positive(x: Any) -> Any:
+    return x
+
+
+_COMPOSED: dict[np.ufunc, Callable[..., Any]] = {
+    np.positive: _positive, np.divmod: divmod, np._core.umath.clip: _clip,  # type: ignore[attr-defined]
+}  # fmt: skip
+
+_PRODUCT = "write x @ y for matrices, (x * y).sum(p) for a sum of products"
+_JOINED = "write np.concatenate((x, y), -1), and x.reshape(s) for another axis"
+_MEAN = "write x.sum(p) / computed(n, x, p), where n(x, p) counts the elements"
+_TYPE = "guards and computed values see the types of tensors: guard(sentence, predicate, x)"
+_SAME = "write x itself: a term has no memory of its own"
+_PART = "write x.slice(r) with (r,) = attrs('r') and a guard that says which part"
+_SHAPED = "write x.reshape(s) with (s,) = attrs('s'), or x.reshape(computed(shape, x))"
+_INSTEAD = {
+    **dict.fromkeys(("dot", "vdot", "inner", "tensordot", "einsum", "vecdot", "matvec", "vecmat", "outer"), _PRODUCT),
+    **dict.fromkeys(("stack", "hstack", "vstack", "dstack", "column_stack", "append", "block"), _JOINED),
+    **dict.fromkeys(("mean", "average", "std", "var", "nanmean"), _MEAN),
+    **dict.fromkeys(("shape", "ndim", "size", "dtype", "itemsize", "nbytes", "iscomplexobj", "result_type"), _TYPE),
+    **dict.fromkeys(("copy", "asanyarray", "asarray", "ascontiguousarray", "base", "data", "flags"), _SAME),
+    **dict.fromkeys(("diagonal", "split", "array_split", "item", "nonzero", "compress", "extract", "diff"), _PART),
+    **dict.fromkeys(("ravel", "flatten", "flat", "squeeze", "expand_dims", "atleast_1d", "atleast_2d"), _SHAPED),
+    **dict.fromkeys(("swapaxes", "moveaxis", "rollaxis"), "write x.transpose(p) with (p,) = attrs('p')"),
+    **dict.fromkeys(("array_equal", "array_equiv", "allclose"), "write (x == y).all(p)"),
+    "isclose": "write abs(x - y) <= 1e-8 + 1e-5 * abs(y)",
+    "nan_to_num": "write np.where(np.isnan(x), 0.0, x)",
+    "float_power": "write x ** y", "fabs": "write abs(x)", "fmod": "write x % y, which has the sign of y",
+    "sort": "write np.sort(x, axis=a)", "ptp": "write x.max(p) - x.min(p)",
+    "broadcast_arrays": "write x.broadcast_to(s)", "repeat": "write x.take(i, a), where i is a tensor of places",
+}  # fmt: skip

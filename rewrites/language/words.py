@@ -1,0 +1,31 @@
+"""Operators of the table as functions on terms, under the names that laws are read by.
+
+In: terms and numbers. Out: terms. (``np.exp(x)`` on a term makes the same term; these also satisfy a type checker.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from eqfuse.rewrites.language.law import Term, apply
+
+
+def function(op: str) -> Callable[..., Term]:
+    """The operator `op` as a function of tensors."""
+
+    def call(*args: Any) -> Term:
+        return apply(op, *args)
+
+    return call
+
+
+exp, log, log1p, expm1, sqrt = map(function, ("exp", "log", "log1p", "expm1", "sqrt"))
+sin, cos, tanh, sign, square = map(function, ("sin", "cos", "tanh", "sign", "square"))
+tan, sinh, cosh, erf, erfc, cbrt = map(function, ("tan", "sinh", "cosh", "erf", "erfc", "cbrt"))
+hypot, logaddexp, copysign, conj, power = map(function, ("hypot", "logaddexp", "copysign", "conj", "power"))
+floor, ceil, trunc = map(function, ("floor", "ceil", "trunc"))
+maximum, minimum, where = map(function, ("maximum", "minimum", "where"))
+logical_not, logical_and, logical_or = map(function, ("logical_not", "logical_and", "logical_or"))
+equal, not_equal = map(function, ("equal", "not_equal"))
+isnan, isinf, isfinite = map(function, ("isnan", "isinf", "isfinite"))

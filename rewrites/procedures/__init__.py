@@ -1,0 +1,1 @@
+"""Algorithms over whole programs that are no laws, and stand beside them."""

@@ -1,0 +1,206 @@
+"""A law used destructively: in a graph, what it matches is replaced, and the old form is gone.
+
+In: a `Graph` and a law. Out: the `Graph` with the made side wherever the matched side stood. The e-graph's own judge
+decides every match, so both ways of rewriting are as legal. As in torch.fx's subgraph_rewriter.py, the first match in
+topological order wins where matches overlap. Next stop: `extract/`, whose baselines rewrite so before they fuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from eqfuse.egraph.rules import Rule, compile_law, walk_once
+from eqfuse.ir.graph import Graph, Node, node, topological
+from eqfuse.ops import Role, row
+from eqfuse.ops.facts import Fact
+from eqfuse.ops.ranges import range_of
+from eqfuse.rewrites.language.law import LITERAL, VARIABLE, Attr, Law, Term
+from eqfuse.rewrites.language.match import literal_matches, order, term_key
+
+Bound = dict[Any, Any]  # the node or attribute value that stands for each variable, and the node for each inner term
+
+
+class Written:
+    """A graph, and what its matches are judged by."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.known: set[Node] = set()  # what is computed when the program is built
+        self._facts: dict[Node, Fact] = {}
+        self.readers: dict[Node, list[Node]] = {}
+        self.at: dict[str, list[Node]] = {}  # the nodes of each operator that run at every call, arguments first
+        for n in dict.fromkeys((*graph.inputs, *graph.nodes)):
+            if self.is_known(n):
+                self.known.add(n)
+            elif n.args:
+                self.at.setdefault(n.op, []).append(n)
+            self.readers[n] = []
+            for a in n.args:
+                self.readers[a].append(n)
+
+    def is_known(self, n: Node) -> bool:
+        """Is `n`, over nodes of the graph, computed when the program is built?"""
+        if n.op in ("const", "input"):
+            return n.op == "const" or bool(n.attrs[2])
+        return n in self.known or (n not in self.readers and all(map(self.is_known, n.args)))
+
+    def fact(self, n: Node) -> Fact:
+        """What is known of the values of `n`, a node of the graph."""
+        for m in topological([n]) if n not in self._facts else ():
+            if m not in self._facts:
+                self._facts[m] = range_of(m.op, m.attrs, [a.type for a in m.args], [self._facts[a] for a in m.args])
+        return self._facts[n]
+
+
+def replacements(written: Written, law: Law, commutes: Collection[str], backwards: bool = False) -> dict[Node, Node]:
+    """What `law`, read from right to left if `backwards`, makes of nodes of the graph: for each, what takes its place.
+
+    `commutes`: the operators whose two arguments a match may find in either order. What is computed when the program is
+    built is one constant, whatever it is computed from. A match counts that leaves no more operators and no more flops
+    than there were, of those that run at every call and that nothing else reads; a law that is read both ways must
+    save flops.
+    """
+    _, (wanted,), _ = law.directions[backwards]
+    nodes = written.at.get(wanted.op)
+    if not nodes:
+        return {}
+    rule = compile_law(law)[backwards]
+    found: dict[Node, Node] = {}
+    taken: set[Node] = set()
+    for n in nodes:
+        for bound in _matches([(wanted, n)], {}, commutes):
+            inner = _inner(rule, bound)
+            apart = taken.isdisjoint(inner) and written.known.isdisjoint(inner)
+            made = _made(rule, bound, written) if apart and _guarded(rule, bound, written) else None
+            if made is not None and made is not n and _saves(inner, made, written, law.both):
+                found[n] = made
+                taken.update(inner)
+                break
+    return found
+
+
+def forms(written: Written, law: Law, n: Node, commutes: Collection[str], backwards: bool = False) -> Iterator[Node]:
+    """What `law` makes of node `n` of the graph, however it matches there and whether it pays or not."""
+    _, (wanted,), _ = law.directions[backwards]
+    rule = compile_law(law)[backwards]
+    for bound in _matches([(wanted, n)], {}, commutes):
+        made = _made(rule, bound, written) if _guarded(rule, bound, written) else None
+        if made is not None and made is not n:
+            yield made
+
+
+def replaced(graph: Graph, by: Mapping[Node, Node]) -> tuple[Graph, dict[Node, Node]]:
+    """`graph` with some of its nodes replaced `by` others over its nodes, and what became of each node."""
+    new: dict[Node, Node] = {n: n for n in graph.inputs}
+
+    def renewed(n: Node) -> Node:
+        if n in new or not n.args:
+            return new.get(n, n)
+        return node(n.op, map(renewed, n.args), n.attrs)
+
+    for n in graph.nodes:
+        new[n] = renewed(by.get(n, n))
+    return replace(graph, outputs=tuple(new[o] for o in graph.outputs)), new
+
+
+def replaceable(law: Law) -> bool:
+    """Can `law` be used so? One term at a time."""
+    return len(law.lefts) == 1 and law.chain is None
+
+
+def _matches(wanted: list[tuple[Term, Node]], bound: Bound, commutes: Collection[str]) -> Iterator[Bound]:
+    """Every way in which each term of `wanted` can be its node, as extensions of `bound`."""
+    if not wanted:
+        yield bound
+        return
+    (term, n), *rest = wanted
+    key = term_key(term)
+    if key in bound:
+        if bound[key] is n:
+            yield from _matches(rest, bound, commutes)
+        return
+    bound = bound | {key: n}
+    if term.op == VARIABLE:
+        yield from _matches(rest, bound, commutes)
+    elif term.op == LITERAL:
+        if n.op == "const" and literal_matches(n.attrs[0], term.attrs[0]):  # type: ignore[arg-type]
+            yield from _matches(rest, bound, commutes)
+    elif n.op == term.op and len(n.args) == len(term.args):
+        for pattern, value in zip(term.attrs, n.attrs, strict=True):
+            if isinstance(pattern, Attr):
+                if bound.setdefault(pattern, value) != value:
+                    return
+            elif pattern != value:
+                return
+        orders = {n.args: None, n.args[::-1]: None} if n.op in commutes else {n.args: None}
+        for args in orders:
+            yield from _matches([*zip(term.args, args, strict=True), *rest], bound, commutes)
+
+
+def _inner(rule: Rule, bound: Bound) -> list[Node]:
+    """The operators matched, the root among them."""
+    terms = walk_once(rule.judge.lefts)
+    return [bound[t] for t in terms if t.op not in (VARIABLE, LITERAL) and bound[t].op != "const"]
+
+
+def _guarded(rule: Rule, bound: Bound, written: Written) -> bool:
+    """Do the guards hold that are about the graph? (The judge asks the others.)"""
+    for g in rule.law.when:
+        nodes = [bound[term_key(t)] for t in g.tensors]
+        if g.known and not written.known.issuperset(nodes):
+            return False
+        if g.distinct and len(set(nodes)) < len(nodes):
+            return False
+        if g.varies and not written.known.isdisjoint(nodes):
+            return False
+    return True  # what is `given` stands in the graph, as all that is matched
+
+
+def _made(rule: Rule, bound: Bound, written: Written) -> Node | None:
+    """The made side over the bound nodes; None where the judge declines."""
+    given = []
+    for what, key in rule.judge.slots:
+        if what == "type":
+            given.append(bound[term_key(key)].type)
+        elif what == "range":
+            given.append(written.fact(bound[key]))
+        else:
+            term, index = key
+            given.append(bound[term].attrs[index])
+    values = rule.judge(*given)
+    if values is None:
+        return None
+    made: dict[Term, Node] = {}
+    at = 0
+    for term in order(rule.judge.rights):
+        attrs = values[at : at + len(term.attrs)]
+        at += len(term.attrs) + len(term.args)
+        args = (bound[term_key(a)] if a.op == VARIABLE else made[a] for a in term.args)
+        made[term] = node("const" if term.op == LITERAL else term.op, args, attrs)
+    (root,) = rule.judge.rights
+    return bound[term_key(root)] if root.op == VARIABLE else made[root]
+
+
+def _saves(inner: list[Node], made: Node, written: Written, strictly: bool) -> bool:
+    root, *below = inner[::-1]  # readers first
+    gone = {root}
+    for n in below:
+        if n not in written.graph.outputs and gone.issuperset(written.readers[n]):
+            gone.add(n)
+    added: dict[Node, None] = {}
+    stack = [made]
+    while stack:
+        n = stack.pop()
+        if n not in written.readers and n not in added and not written.is_known(n):
+            added[n] = None
+            stack.extend(n.args)
+    (before, work_before), (after, work_after) = _work(gone), _work(tuple(added))
+    return after <= before and work_after <= work_before and not (strictly and work_after == work_before)
+
+
+def _work(nodes: Collection[Node]) -> tuple[int, int]:
+    """Operators that compute, and their flops."""
+    computing = [n for n in nodes if row(n.op).role not in (Role.VIEW, Role.LEAF)]
+    return len(computing), sum(row(n.op).flops([a.type for a in n.args], n.type, n.attrs) for n in computing)
