@@ -1,0 +1,22 @@
+"""A schedule: how one kernel body runs on a device. Its kind makes it, its price is the price of it, its emitter follows it.
+
+In: a body and a device, by the kind. Out: `Schedule`, of which every target has its own, with what its emitter needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What every target's schedule says.
+
+    `reads` and `writes`: bytes that pass between memory and each array that the body reads or writes, in the order of
+    its inputs and outputs, all passes over it together; an array whose parts stay on chip from one pass to the next is
+    read once. `calls`: library calls or launches.
+    """
+
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    calls: int
