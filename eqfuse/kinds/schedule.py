@@ -1,4 +1,4 @@
-"""A schedule: how one kernel body runs on a device. Its kind makes it, its price is the price of it, its emitter follows it.
+"""A schedule: how one body runs on a device. Its kind makes it, its price is the price of it, its emitter follows it.
 
 In: a body and a device, by the kind. Out: `Schedule`, of which every target has its own, with what its emitter needs.
 """
