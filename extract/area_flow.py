@@ -54,22 +54,22 @@ def _chosen(cover: Cover, candidates: Candidates, rank: dict[int, int] | None) -
     choice: dict[int, Cut] = {}
     stack = list(cover.roots)
     while stack:
-        of = stack.pop()
-        if of in choice:
+        eclass = stack.pop()
+        if eclass in choice:
             continue
-        usable = candidates.cuts.get(of, [])
+        usable = candidates.cuts.get(eclass, [])
         if rank is not None:
-            usable = [c for c in usable if all(rank.get(a, math.inf) < rank.get(of, -1) for a in c.reads)]
+            usable = [c for c in usable if all(rank.get(a, math.inf) < rank.get(eclass, -1) for a in c.reads)]
         if not usable:
             return None
-        choice[of] = min(usable, key=lambda c: candidates.total(c) - c.price.seconds + cover.seconds(of, c))
-        stack.extend(choice[of].reads)
+        choice[eclass] = min(usable, key=lambda c: candidates.total(c) - c.price.seconds + cover.seconds(eclass, c))
+        stack.extend(choice[eclass].reads)
     return choice
 
 
 def _is_circular(cover: Cover, choice: dict[int, Cut]) -> bool:
     """Do classes of `choice` read one another in a circle?"""
-    sorter = TopologicalSorter({of: cut.reads for of, cut in choice.items()})
+    sorter = TopologicalSorter({eclass: cut.reads for eclass, cut in choice.items()})
     try:
         sorter.prepare()
     except CycleError:
@@ -90,7 +90,7 @@ def transplants(covers: Sequence[Cover], grammar: Grammar) -> list[Cover]:
                 break
             moved[cut] = made
         else:
-            choice = {moved[cut].of: moved[cut] for cut in cover.choice.values()}
+            choice = {moved[cut].eclass: moved[cut] for cut in cover.choice.values()}
             new = Cover(grammar, grammar.segment.roots)
             if all(cut.price.seconds < math.inf for cut in choice.values()) and new.take(choice):
                 found.append(new)
@@ -99,13 +99,13 @@ def transplants(covers: Sequence[Cover], grammar: Grammar) -> list[Cover]:
 
 def _moved(cut: Cut, moved: dict[Cut, Cut], number: dict[int, int], grammar: Grammar) -> Cut | None:
     """`cut` over the classes of `grammar`, as the cuts that it is made of were moved before it."""
-    of = number.get(cut.of)
+    eclass = number.get(cut.eclass)
     parts = tuple([moved[p] for p in cut.parts])
-    if of is None:
+    if eclass is None:
         return None
-    if cut.enode is None or not parts or of in grammar.free:  # a law may have found that it is known
-        return grammar.leaf(of)
-    made = grammar.join(of, ENode(cut.enode.op, tuple([p.of for p in parts]), cut.enode.attrs), parts)
+    if cut.enode is None or not parts or eclass in grammar.free:  # a law may have found that it is known
+        return grammar.leaf(eclass)
+    made = grammar.join(eclass, ENode(cut.enode.op, tuple([p.eclass for p in parts]), cut.enode.attrs), parts)
     return None if isinstance(made, str) else made
 
 

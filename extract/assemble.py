@@ -98,12 +98,12 @@ def _steps(segment: Segment, cover: Cover, proved: bool) -> tuple[list[_Step], l
     return setup, kernels
 
 
-def _known_step(segment: Segment, of: int) -> _Step:
-    body, reads = known_body(segment, of)
-    return _Step("setup", body, reads, (of,), _FREE)
+def _known_step(segment: Segment, eclass: int) -> _Step:
+    body, reads = known_body(segment, eclass)
+    return _Step("setup", body, reads, (eclass,), _FREE)
 
 
-def known_body(segment: Segment, of: int) -> tuple[Graph, tuple[int, ...]]:
+def known_body(segment: Segment, eclass: int) -> tuple[Graph, tuple[int, ...]]:
     """The smallest derivation of a class that depends on constants alone, and the classes it reads."""
     inputs = set(segment.inputs)
     size: dict[int, int] = dict.fromkeys((c for c in inputs if segment.classes[c].known), 1)
@@ -121,7 +121,7 @@ def known_body(segment: Segment, of: int) -> tuple[Graph, tuple[int, ...]]:
                         size[i], best[i], changed = total, k, True
     reads: dict[int, Node] = {}
     made: dict[int, Node] = {}
-    stack = [of]
+    stack = [eclass]
     while stack:
         c = stack[-1]
         if c in inputs:
@@ -139,4 +139,4 @@ def known_body(segment: Segment, of: int) -> tuple[Graph, tuple[int, ...]]:
             made[c] = const(literal.array)
         else:
             made[c] = node(enode.op, (made[a] for a in enode.args), enode.attrs)
-    return Graph(tuple(reads.values()), (made[of],)), tuple(reads)
+    return Graph(tuple(reads.values()), (made[eclass],)), tuple(reads)

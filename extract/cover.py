@@ -28,7 +28,7 @@ class Group:
     size: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.outputs = tuple([c.of for c in self.cuts])
+        self.outputs = tuple([c.eclass for c in self.cuts])
         self.size = sum([c.size for c in self.cuts])
 
 
@@ -114,10 +114,10 @@ class Cover:
         a move changes makes it dearer."""
         dearer = 0.0
         unread: dict[int, int] = {}
-        for of, cut in changed.items():
-            old = self.choice.get(of)
+        for eclass, cut in changed.items():
+            old = self.choice.get(eclass)
             if old is not None:
-                dearer += self.seconds(of, cut) - self.seconds(of, old)
+                dearer += self.seconds(eclass, cut) - self.seconds(eclass, old)
                 for c in old.reads:
                     if c not in cut.leaves:
                         unread[c] = unread.get(c, 0) + 1
@@ -144,26 +144,26 @@ class Cover:
         self.refs.update(self._undo_refs)
         self.keep()
 
-    def _set(self, of: int, cut: Cut | None) -> None:
-        old = self.choice.get(of)
-        self._undo.setdefault(of, old)
+    def _set(self, eclass: int, cut: Cut | None) -> None:
+        old = self.choice.get(eclass)
+        self._undo.setdefault(eclass, old)
         if old is not None:
-            self.cost -= self.seconds(of, old)
+            self.cost -= self.seconds(eclass, old)
         if cut is None:
-            del self.choice[of]
+            del self.choice[eclass]
         else:
-            self.cost += self.seconds(of, cut)
-            self.choice[of] = cut
+            self.cost += self.seconds(eclass, cut)
+            self.choice[eclass] = cut
 
-    def _count(self, of: int, by: int) -> int:
-        now = self.refs.get(of, 0)
-        self._undo_refs.setdefault(of, now)
-        self.refs[of] = now + by
+    def _count(self, eclass: int, by: int) -> int:
+        now = self.refs.get(eclass, 0)
+        self._undo_refs.setdefault(eclass, now)
+        self.refs[eclass] = now + by
         return now + by
 
-    def _swap(self, of: int, cut: Cut, fresh: Callable[[int], Cut | None]) -> bool:
-        old = self.choice[of]
-        self._set(of, cut)
+    def _swap(self, eclass: int, cut: Cut, fresh: Callable[[int], Cut | None]) -> bool:
+        old = self.choice[eclass]
+        self._set(eclass, cut)
         needed = list(cut.reads)
         while needed:
             c = needed.pop()
@@ -197,13 +197,13 @@ class Cover:
                     stack.extend(self.choice[c].reads)
         return True
 
-    def seconds(self, of: int, cut: Cut) -> float:
-        """The price of computing class `of` by `cut`. A result that is a view costs nothing, as in NumPy."""
-        return 0.0 if cut.state.kind == "view" and of in self.roots else cut.price.seconds
+    def seconds(self, eclass: int, cut: Cut) -> float:
+        """The price of computing class `eclass` by `cut`. A result that is a view costs nothing, as in NumPy."""
+        return 0.0 if cut.state.kind == "view" and eclass in self.roots else cut.price.seconds
 
-    def is_alias(self, of: int) -> bool:
-        """Is the root `of` just a view, and not read by another kernel, which would need it copied?"""
-        return of in self.roots and self.choice[of].state.kind == "view" and self.refs[of] == 1
+    def is_alias(self, eclass: int) -> bool:
+        """Is the root `eclass` just a view, and not read by another kernel, which would need it copied?"""
+        return eclass in self.roots and self.choice[eclass].state.kind == "view" and self.refs[eclass] == 1
 
     def order(self) -> list[int]:
         """Stored classes, producers first."""
@@ -221,7 +221,7 @@ class Cover:
         return tuple(self.alone_or_alias(self.choice[c]) for c in self.order())
 
     def alone_or_alias(self, cut: Cut) -> Group:
-        if self.is_alias(cut.of):
+        if self.is_alias(cut.eclass):
             return Group((cut,), cut.state, cut.leaves, Price(0.0, 0, 0, 0, "memory"))
         return alone(cut)
 

@@ -68,41 +68,42 @@ def _circle(chosen: Sequence[Column], grammar: Grammar) -> list[int]:
     """Classes of which each is computed from the next, and the last from the first; none where there is no circle."""
     needs: dict[int, dict[int, None]] = {}
     for c in chosen:
-        for of in c.group.outputs:
-            needs.setdefault(of, {}).update(dict.fromkeys(leaf for leaf in c.group.leaves if leaf not in grammar.free))
+        for eclass in c.group.outputs:
+            computed = (leaf for leaf in c.group.leaves if leaf not in grammar.free)
+            needs.setdefault(eclass, {}).update(dict.fromkeys(computed))
     done: set[int] = set()
     for start in needs:
         path: dict[int, None] = {}
         stack: list[tuple[int, bool]] = [(start, False)]
         while stack:
-            of, leave = stack.pop()
+            eclass, leave = stack.pop()
             if leave:
-                del path[of]
-                done.add(of)
-            elif of in path:
-                return list(path)[list(path).index(of) :]
-            elif of not in done:
-                path[of] = None
-                stack.append((of, True))
-                stack += [(leaf, False) for leaf in needs.get(of, ())]
+                del path[eclass]
+                done.add(eclass)
+            elif eclass in path:
+                return list(path)[list(path).index(eclass) :]
+            elif eclass not in done:
+                path[eclass] = None
+                stack.append((eclass, True))
+                stack += [(leaf, False) for leaf in needs.get(eclass, ())]
     return []
 
 
 def _refused(circle: list[int], columns: Sequence[Column]) -> tuple[dict[int, int], float, float]:
     """The row that keeps at least one class of `circle` from being computed from the next."""
     row: dict[int, int] = {}
-    for of, following in zip(circle, [*circle[1:], circle[0]], strict=True):
+    for eclass, following in zip(circle, [*circle[1:], circle[0]], strict=True):
         for i, c in enumerate(columns):
-            if of in c.group.outputs and following in c.group.leaves:
+            if eclass in c.group.outputs and following in c.group.leaves:
                 row[i] = row.get(i, 0) + 1
     return row, -math.inf, len(circle) - 1
 
 
 def _cover(chosen: Sequence[Column], grammar: Grammar, roots: tuple[int, ...]) -> Cover:
     """The chosen kernels as a cover, without those that nothing reads."""
-    maker = {of: c for c in reversed(chosen) for of in c.group.outputs}
+    maker = {eclass: c for c in reversed(chosen) for eclass in c.group.outputs}
     cover = Cover(grammar, roots)
-    order = producers_first(roots, lambda of: [leaf for leaf in maker[of].group.leaves if leaf not in grammar.free])
-    cover.groups = tuple(dict.fromkeys(maker[of].group for of in order))
+    order = producers_first(roots, lambda c: [leaf for leaf in maker[c].group.leaves if leaf not in grammar.free])
+    cover.groups = tuple(dict.fromkeys(maker[eclass].group for eclass in order))
     cover.cost = sum(g.price.seconds for g in cover.groups)
     return cover

@@ -44,7 +44,7 @@ def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Co
         equal.setdefault(found.graph.outputs, found)
     segments = plains(tuple(equal.values()))
     shared = Grammar(segments[0], device, like=grammar)
-    unfused = [greedy.start(shared.of(program)) for program in segments]
+    unfused = [greedy.start(shared.for_segment(program)) for program in segments]
     plans = [greedy.starts(cover) for cover in unfused]
     by_saving = [of_program[greedy.BY_SAVING] for of_program in plans]
     written = [plan for of_program in plans for plan in _distinct(_worthwhile(of_program))]
@@ -80,6 +80,6 @@ def _distinct(covers: list[Cover]) -> list[Cover]:
     """Covers without repeats of the same price and stored classes of one program, cheapest first."""
     found: dict[tuple, Cover] = {}
     for cover in sorted(covers, key=lambda c: c.cost):
-        stored = [of for group in cover.groups for of in group.outputs] or cover.choice
+        stored = [eclass for group in cover.groups for eclass in group.outputs] or cover.choice
         found.setdefault((id(cover.grammar), tuple(sorted(stored)), round(cover.cost * 1e12)), cover)
     return list(found.values())

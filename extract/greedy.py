@@ -102,7 +102,7 @@ def one_level(unfused: Sequence[Cover]) -> list[Cover]:
     found = []
     for cover in unfused:
         for fuser in (_materialise, _duplicate, _depth_limited):
-            new = Cover(fewer.of(cover.grammar.segment), cover.roots)
+            new = Cover(fewer.for_segment(cover.grammar.segment), cover.roots)
             assert new.take(cover.choice)
             found.append(fuser(new))
     return found
@@ -146,26 +146,26 @@ def start(grammar: Grammar) -> Cover:
     for n in grammar.segment.graph.nodes:
         if number[n] not in nodes:
             nodes[number[n]] = ENode(n.op, tuple([number[a] for a in n.args]), n.attrs)
-    for of in producers_first(cover.roots, lambda of: [a for a in nodes[of].args if a not in grammar.free]):
-        enode = nodes[of]
+    for eclass in producers_first(cover.roots, lambda eclass: [a for a in nodes[eclass].args if a not in grammar.free]):
+        enode = nodes[eclass]
         parts = tuple(
             choice[a] if a in choice and choice[a].state.kind == "view" else grammar.leaf(a) for a in enode.args
         )
-        made = grammar.join(of, enode, parts)
+        made = grammar.join(eclass, enode, parts)
         if isinstance(made, str):
-            made = grammar.join(of, enode, tuple(grammar.leaf(a) for a in enode.args))
+            made = grammar.join(eclass, enode, tuple(grammar.leaf(a) for a in enode.args))
         assert isinstance(made, Cut), made
-        choice[of] = made
+        choice[eclass] = made
     assert cover.take(choice)
     cover.groups = cover.single_groups()
     return cover
 
 
-def fuse(cover: Cover, of: int, readers: list[int]) -> dict[int, Cut] | None:
-    """The readers' kernels with class `of` computed inside, or None when one of them cannot hold it."""
+def fuse(cover: Cover, eclass: int, readers: list[int]) -> dict[int, Cut] | None:
+    """The readers' kernels with class `eclass` computed inside, or None when one of them cannot hold it."""
     changed = {}
     for reader in readers:
-        made = cover.grammar.inline(cover.choice[reader], {of: cover.choice[of]})
+        made = cover.grammar.inline(cover.choice[reader], {eclass: cover.choice[eclass]})
         if isinstance(made, str):
             return None
         changed[reader] = made
@@ -186,16 +186,16 @@ class _Fusing:
         for leaf in self.cover.choice[c].reads:
             self.readers[leaf][c] = None
 
-    def fuse(self, of: int) -> dict[int, Cut] | None:
-        """What fusing `of` into all its readers would change; None where a kernel cannot hold it, or the device it."""
-        if not self.readers[of] or self.cover.choice[of].state.at_leaf:
+    def fuse(self, eclass: int) -> dict[int, Cut] | None:
+        """What fusing `eclass` into all its readers changes; None where a kernel or the device cannot hold it."""
+        if not self.readers[eclass] or self.cover.choice[eclass].state.at_leaf:
             return None
-        changed = fuse(self.cover, of, list(self.readers[of]))
+        changed = fuse(self.cover, eclass, list(self.readers[eclass]))
         if changed is not None and any(cut.price.seconds == math.inf for cut in changed.values()):
             return None
         return changed
 
-    def commit(self, of: int, changed: dict[int, Cut]) -> set[int]:
+    def commit(self, eclass: int, changed: dict[int, Cut]) -> set[int]:
         """Carry the change out. Returns the classes whose own fusion now looks different."""
         choice = self.cover.choice
         for reader, cut in changed.items():
@@ -204,9 +204,9 @@ class _Fusing:
             choice[reader] = cut
             self._note(reader)
         touched = {leaf for cut in changed.values() for leaf in cut.reads} | set(changed)
-        if of not in self.cover.roots:
-            for leaf in choice.pop(of).reads:
-                self.readers[leaf].pop(of, None)
+        if eclass not in self.cover.roots:
+            for leaf in choice.pop(eclass).reads:
+                self.readers[leaf].pop(eclass, None)
                 touched.add(leaf)
         return touched & choice.keys()
 
@@ -218,24 +218,24 @@ def inlined(cover: Cover) -> Cover:
     """`cover` with every pointwise value computed in all its readers, whatever it costs: a start for merging, after
     which kernels that compute the same values share them."""
     fusing = _Fusing(cover.copy())
-    for of in fusing.order:
-        cut = fusing.cover.choice[of]
-        if cut.state.kind in ("map", "reduce", "row") or len(fusing.readers[of]) == 1:
-            changed = fusing.fuse(of)
+    for eclass in fusing.order:
+        cut = fusing.cover.choice[eclass]
+        if cut.state.kind in ("map", "reduce", "row") or len(fusing.readers[eclass]) == 1:
+            changed = fusing.fuse(eclass)
             if changed is not None:
-                fusing.commit(of, changed)
+                fusing.commit(eclass, changed)
     fusing.finish()
     return fusing.cover
 
 
 def _single_reader(cover: Cover, deepest: int | None) -> None:
     fusing = _Fusing(cover)
-    for of in fusing.order:
-        if of in cover.roots or len(fusing.readers[of]) != 1:
+    for eclass in fusing.order:
+        if eclass in cover.roots or len(fusing.readers[eclass]) != 1:
             continue
-        changed = fusing.fuse(of)
+        changed = fusing.fuse(eclass)
         if changed is not None and (deepest is None or max(map(_depth, changed.values())) <= deepest):
-            fusing.commit(of, changed)
+            fusing.commit(eclass, changed)
     fusing.finish()
 
 
@@ -248,16 +248,16 @@ def _depth(cut: Cut) -> int:
 
 def _cloning(cover: Cover) -> None:
     fusing = _Fusing(cover)
-    for of in fusing.order:
-        if of in cover.roots or cover.choice[of].state.kind != "map":
+    for eclass in fusing.order:
+        if eclass in cover.roots or cover.choice[eclass].state.kind != "map":
             continue
-        if any(cover.choice[r].state.kind == "view" for r in fusing.readers[of]):
+        if any(cover.choice[r].state.kind == "view" for r in fusing.readers[eclass]):
             continue  # XLA: the consumer is a lone bitcast
-        changed = fusing.fuse(of)
+        changed = fusing.fuse(eclass)
         if changed is not None:
-            before = _traffic(cover.choice[of]) + sum(_traffic(cover.choice[c]) for c in changed)
+            before = _traffic(cover.choice[eclass]) + sum(_traffic(cover.choice[c]) for c in changed)
             if before >= sum(map(_traffic, changed.values())):
-                fusing.commit(of, changed)
+                fusing.commit(eclass, changed)
     fusing.finish()
     _single_reader(cover, None)
 
@@ -268,26 +268,26 @@ def _traffic(cut: Cut) -> int:
 
 def _by_saving(cover: Cover) -> None:
     fusing = _Fusing(cover)
-    place = {of: at for at, of in enumerate(fusing.order)}  # what comes first goes first where as much is saved
+    place = {eclass: at for at, eclass in enumerate(fusing.order)}  # what comes first goes first where as much is saved
     queue: list[tuple[float, int, int, dict[int, Cut]]] = []
     version: dict[int, int] = {}
 
-    def offer(of: int) -> None:
-        version[of] = version.get(of, 0) + 1
-        changed = None if of in cover.roots else fusing.fuse(of)
+    def offer(eclass: int) -> None:
+        version[eclass] = version.get(eclass, 0) + 1
+        changed = None if eclass in cover.roots else fusing.fuse(eclass)
         if changed is not None:
             saving = sum(cover.choice[r].price.seconds - c.price.seconds for r, c in changed.items())
-            saving += cover.choice[of].price.seconds
+            saving += cover.choice[eclass].price.seconds
             if saving > 0:
-                heapq.heappush(queue, (-saving, place[of], version[of], changed))
+                heapq.heappush(queue, (-saving, place[eclass], version[eclass], changed))
 
-    for of in fusing.order:
-        offer(of)
+    for eclass in fusing.order:
+        offer(eclass)
     while queue:
         _, at, made, changed = heapq.heappop(queue)
-        of = fusing.order[at]
-        if made != version[of] or of not in cover.choice:
+        eclass = fusing.order[at]
+        if made != version[eclass] or eclass not in cover.choice:
             continue
-        for other in sorted(fusing.commit(of, changed)):
+        for other in sorted(fusing.commit(eclass, changed)):
             offer(other)
     fusing.finish()

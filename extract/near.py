@@ -30,8 +30,8 @@ def added(cover: Cover, segment: Segment) -> int:
     what shape a value has, count for nothing: they cost nothing."""
     classes = cover.grammar.classes
     cuts = below(c for g in cover.groups for c in g.cuts)
-    nodes = {(cut.of, cut.enode) for cut in cuts if cut.enode is not None and cut.parts}
-    runs = Counter(_sort(enode.op, classes[of].type) for of, enode in nodes if _works(enode.op))
+    nodes = {(cut.eclass, cut.enode) for cut in cuts if cut.enode is not None and cut.parts}
+    runs = Counter(_sort(enode.op, classes[eclass].type) for eclass, enode in nodes if _works(enode.op))
     written = Counter(_sort(n.op, n.type) for n in segment.graph.operators if _works(n.op))
     return (runs - written).total()
 

@@ -32,24 +32,24 @@ def _program(cover: Cover, segment: Segment) -> Graph:
     """What `cover` computes, as a graph with the inputs of the segment's own."""
     value: dict[int, Node] = {c: n for c, n in zip(segment.inputs, segment.graph.inputs, strict=True) if c >= 0}
 
-    for of in cover.order():
+    for eclass in cover.order():
         made: dict[int, Node] = {}
-        for cut in below([cover.choice[of]]):
+        for cut in below([cover.choice[eclass]]):
             if cut.enode is None:
-                made[id(cut)] = _known(segment, cut.of, value)
+                made[id(cut)] = _known(segment, cut.eclass, value)
             else:
                 made[id(cut)] = node(cut.enode.op, (made[id(p)] for p in cut.parts), cut.enode.attrs)
-        value[of] = made[id(cover.choice[of])]
+        value[eclass] = made[id(cover.choice[eclass])]
     return Graph(segment.graph.inputs, tuple([_known(segment, root, value) for root in segment.roots]))
 
 
-def _known(segment: Segment, of: int, value: dict[int, Node]) -> Node:
+def _known(segment: Segment, eclass: int, value: dict[int, Node]) -> Node:
     """The value of a class that is known at build time, of `value` or new in it."""
-    if of not in value:
-        body, reads = known_body(segment, of)
+    if eclass not in value:
+        body, reads = known_body(segment, eclass)
         made = {n: _known(segment, read, value) for n, read in zip(body.inputs, reads, strict=True)}
         for n in body.nodes:
             if n not in made:
                 made[n] = node(n.op, (made[a] for a in n.args), n.attrs) if n.args else n
-        value[of] = made[body.outputs[0]]
-    return value[of]
+        value[eclass] = made[body.outputs[0]]
+    return value[eclass]

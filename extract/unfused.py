@@ -25,9 +25,9 @@ def priced(body: Graph, device: Device) -> tuple[State, Price] | str:
     """
     grammar = Grammar(as_written(body), device)
     cuts: list[Cut] = []
-    for of, found in enumerate(grammar.classes):
+    for eclass, found in enumerate(grammar.classes):
         (enode,) = found.nodes
-        made = _join(grammar, of, enode, cuts)
+        made = _join(grammar, eclass, enode, cuts)
         if isinstance(made, str):
             return made
         cuts.append(made)
@@ -38,10 +38,10 @@ def priced(body: Graph, device: Device) -> tuple[State, Price] | str:
     return (together.state, together.price) if together else "its results do not share a kernel"
 
 
-def _join(grammar: Grammar, of: int, enode: ENode, cuts: list[Cut]) -> Cut | str:
+def _join(grammar: Grammar, eclass: int, enode: ENode, cuts: list[Cut]) -> Cut | str:
     if enode.op in ("input", "const"):
-        return grammar.leaf(of)
-    return grammar.join(of, enode, tuple(cuts[a] for a in enode.args))
+        return grammar.leaf(eclass)
+    return grammar.join(eclass, enode, tuple(cuts[a] for a in enode.args))
 
 
 def unfused(graph: Graph, device: Device) -> Plan:

@@ -133,8 +133,8 @@ class _Costs:
         self._classes, self._device = segment.classes, device
         self._found: dict[Hashable, float] = {}
 
-    def __call__(self, of: int, enode: ENode) -> float:
-        if self._classes[of].known or enode.op == "input":
+    def __call__(self, eclass: int, enode: ENode) -> float:
+        if self._classes[eclass].known or enode.op == "input":
             return 0.0
         args = [self._argument(i, a) for i, a in enumerate(enode.args)]
         n = node(enode.op, args, enode.attrs)
@@ -143,9 +143,9 @@ class _Costs:
             self._found[n] = self._seconds(Graph(inputs, (n,)))
         return self._found[n]
 
-    def _argument(self, place: int, of: int) -> Node:
+    def _argument(self, place: int, eclass: int) -> Node:
         """A scalar constant stands in the kernel that reads it; anything else is read."""
-        found = self._classes[of]
+        found = self._classes[eclass]
         literals = (e.attrs[0] for e in found.nodes if e.op == "const" and found.type.size == 1)
         literal = next(literals, None)
         return const(literal.array) if isinstance(literal, Literal) else input_node(f"r{place}", found.type)
@@ -222,9 +222,9 @@ def _classes(data: dict[str, Any], count: int) -> list[tuple[EClass, ...]]:
         args = []
         for child in n.get("children", ()):
             _expect(child in data["nodes"], f"node {name!r} reads the node {child!r}, which is missing")
-            of = data["nodes"][child]["eclass"].split(".")
-            _expect(int(of[0]) == s, f"node {name!r} reads another segment")
-            args.append(int(of[1]))
+            owner = data["nodes"][child]["eclass"].split(".")
+            _expect(int(owner[0]) == s, f"node {name!r} reads another segment")
+            args.append(int(owner[1]))
         op, attrs = _read(f"node {name!r}", lambda n=n: _op(n["op"]))  # type: ignore[misc]
         nodes[s][c].append(ENode(op, tuple(args), attrs))
     made = []
@@ -247,8 +247,8 @@ def _op(text: str) -> tuple[str, tuple[Hashable, ...]]:
         return "const", (literal_from_text(*map(ast.literal_eval, call.args)),)
     attrs = tuple(attr(a) for a in call.args)
     if call.func.id == "input":
-        name, of, is_known = attrs
-        return "input", (name, tensor_type(of), is_known)
+        name, type_text, is_known = attrs
+        return "input", (name, tensor_type(type_text), is_known)
     return call.func.id, attrs
 
 

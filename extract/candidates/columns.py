@@ -42,9 +42,9 @@ class Columns:
         self.grammar = candidates.grammar
         self.roots = roots
         self.found: dict[tuple, Column] = {}
-        for of, cuts in sorted(candidates.cuts.items()):
+        for eclass, cuts in sorted(candidates.cuts.items()):
             for cut in cuts:
-                if of in roots and cut.state.kind == "view":
+                if eclass in roots and cut.state.kind == "view":
                     alias = Group((cut,), cut.state, cut.leaves, Price(0.0, 0, 0, 0, "memory"))
                     self.found[mark(alias)] = Column(alias, 0.0, alias=True)
                 self.add(alone(cut))
@@ -78,22 +78,22 @@ class Columns:
         results: dict[int, list[int]] = {}
         reads: dict[tuple[int, int], list[int]] = {}
         for i, c in enumerate(columns):
-            for of in c.group.outputs:
-                results.setdefault(of, []).append(i)
+            for eclass in c.group.outputs:
+                results.setdefault(eclass, []).append(i)
                 if not c.alias:
-                    stores.setdefault(of, []).append(i)
+                    stores.setdefault(eclass, []).append(i)
                 for leaf in c.group.leaves:
                     if leaf not in self.grammar.free:
-                        reads.setdefault((of, leaf), []).append(i)
-        for of in self.roots:
-            program.rows.append((dict.fromkeys(results[of], 1), 1, math.inf))
-            names.append((None, of))
-        for (of, leaf), users in reads.items():
+                        reads.setdefault((eclass, leaf), []).append(i)
+        for eclass in self.roots:
+            program.rows.append((dict.fromkeys(results[eclass], 1), 1, math.inf))
+            names.append((None, eclass))
+        for (eclass, leaf), users in reads.items():
             row = dict.fromkeys(stores.get(leaf, ()), 1)
             for i in users:
                 row[i] = row.get(i, 0) - 1
             program.rows.append((row, 0, math.inf))
-            names.append((of, leaf))
+            names.append((eclass, leaf))
         return program, names
 
     def grow(self, seconds: float) -> float:
@@ -115,21 +115,22 @@ class Columns:
     def _grown(self, prices: dict[tuple[int | None, int], float], seconds: float) -> float:
         """Grow kernels from the best of every class by what adds most to their profit. Returns seconds spent."""
         worth: dict[int, float] = {}
-        for (_, of), p in prices.items():
-            worth[of] = worth.get(of, 0.0) + p
+        for (_, eclass), p in prices.items():
+            worth[eclass] = worth.get(eclass, 0.0) + p
 
         def profit(g: Group) -> float:
-            paid = sum(prices.get((of, leaf), 0.0) for of in g.outputs for leaf in g.leaves)
-            return sum(worth.get(of, 0.0) for of in g.outputs) - g.price.seconds - paid
+            paid = sum(prices.get((eclass, leaf), 0.0) for eclass in g.outputs for leaf in g.leaves)
+            return sum(worth.get(eclass, 0.0) for eclass in g.outputs) - g.price.seconds - paid
 
         offered: dict[int, list[Group]] = {}
         near: dict[int, dict[int, None]] = {}  # classes whose kernels read each class
-        for of in sorted(worth):
-            singles = sorted((alone(c) for c in self.candidates.cuts.get(of, ()) if c.state.kind != "view"), key=profit)
-            offered[of] = singles[: -OFFERED - 1 : -1]
-            for g in offered[of]:
+        for eclass in sorted(worth):
+            cuts = self.candidates.cuts.get(eclass, ())
+            singles = sorted((alone(c) for c in cuts if c.state.kind != "view"), key=profit)
+            offered[eclass] = singles[: -OFFERED - 1 : -1]
+            for g in offered[eclass]:
                 for leaf in g.leaves:
-                    near.setdefault(leaf, {})[of] = None
+                    near.setdefault(leaf, {})[eclass] = None
         work = 0.0
         for singles in offered.values():
             for seed in singles[:SEEDS]:
@@ -155,11 +156,11 @@ class Columns:
 
     def _joined(self, g: Group, other: Group) -> list[Group]:
         """The kernel of both, and the one that keeps what only the other reads to itself."""
-        if any(of in g.leaves for of in other.outputs):
+        if any(eclass in g.leaves for eclass in other.outputs):
             g, other = other, g
         kept = [g.cuts]
-        if any(of in other.leaves for of in g.outputs):
-            kept.append(tuple(c for c in g.cuts if c.of not in other.leaves))
+        if any(eclass in other.leaves for eclass in g.outputs):
+            kept.append(tuple(c for c in g.cuts if c.eclass not in other.leaves))
         made = [self.grammar.once(together, g.cuts, other.cuts, k) for k in kept]
         return [m for m in made if m is not None and m.price.seconds < math.inf]
 

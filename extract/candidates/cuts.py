@@ -32,14 +32,14 @@ Found = TypeVar("Found")
 
 @dataclass(eq=False, slots=True)
 class Cut:
-    """A candidate kernel for class `of`: `enode` applied to the values of `parts`; a leaf when `enode` is None.
+    """A candidate kernel for class `eclass`: `enode` applied to the values of `parts`; a leaf when `enode` is None.
 
     A view of a leaf is priced as the copy it is when another kernel reads it from memory; most readers take it in.
     `leaves` maps each class read from memory to the bytes read of it, and `reads` are those of them that a kernel has
     to compute; `works` are the operators that run, `inside` the classes computed (a bit each). Never changed once made.
     """
 
-    of: int
+    eclass: int
     enode: ENode | None
     parts: tuple[Cut, ...]
     state: State
@@ -55,7 +55,7 @@ class Cut:
     def price(self) -> Price:
         """Found when it is asked for: most cuts are steps on the way to a larger one."""
         if self._price is None:
-            self._price = self.prices.alone(self.of, self.stored, self.leaves, self.inside, self.works)
+            self._price = self.prices.alone(self.eclass, self.stored, self.leaves, self.inside, self.works)
         return self._price
 
     @property
@@ -63,13 +63,13 @@ class Cut:
         """The state of the kernel that computes this alone: a view that is stored is a copy."""
         return replace(self.state, kind="map") if self.state.kind == "view" else self.state
 
-    def computes(self, of: int) -> bool:
-        """Is class `of` computed inside, or the result?"""
-        return bool(self.inside >> of & 1)
+    def computes(self, eclass: int) -> bool:
+        """Is class `eclass` computed inside, or the result?"""
+        return bool(self.inside >> eclass & 1)
 
     def __repr__(self) -> str:
         reads = ", ".join(map(str, sorted(self.leaves)))
-        return f"<{self.state.kind} {self.of} <- {reads or 'nothing'}, {self.price.seconds * 1e6:.2f} us>"
+        return f"<{self.state.kind} {self.eclass} <- {reads or 'nothing'}, {self.price.seconds * 1e6:.2f} us>"
 
 
 def below(cuts: Iterable[Cut]) -> Iterator[Cut]:
@@ -109,31 +109,31 @@ class Grammar:
         self._inlined: dict[tuple[Cut, ...], Cut | str] = {}
         self._reading: dict[tuple[Cut, int], Cut | str] = {}
 
-    def of(self, segment: Segment) -> Grammar:
+    def for_segment(self, segment: Segment) -> Grammar:
         """The grammar of another program in the same classes: what was made for one serves both."""
         other = copy(self)
         other.segment = segment
         return other
 
-    def leaf(self, of: int) -> Cut:
-        """Class `of` read from memory, or written into the kernel when it is a scalar constant."""
-        found = self._leaves.get(of)
+    def leaf(self, eclass: int) -> Cut:
+        """Class `eclass` read from memory, or written into the kernel when it is a scalar constant."""
+        found = self._leaves.get(eclass)
         if found is None:
-            t = self.classes[of].type
-            scalar = of in self.scalars
+            t = self.classes[eclass].type
+            scalar = eclass in self.scalars
             found = Cut(
-                of, self.scalars.get(of), (), self._known_as(leaf(t.shape)), {} if scalar else {of: t.nbytes},
-                () if of in self.free else (of,), {}, 0, 0, self.prices,
+                eclass, self.scalars.get(eclass), (), self._known_as(leaf(t.shape)),
+                {} if scalar else {eclass: t.nbytes}, () if eclass in self.free else (eclass,), {}, 0, 0, self.prices,
             )  # fmt: skip
-            self._leaves[of] = found
+            self._leaves[eclass] = found
         return found
 
-    def join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
+    def join(self, eclass: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
         """The cut that applies `enode` to `parts`, the same object each time, or why no kernel can hold it."""
-        key = (of, enode, parts)
+        key = (eclass, enode, parts)
         found = self._joined.get(key)
         if found is None:
-            found = self._joined[key] = self._join(of, enode, parts)
+            found = self._joined[key] = self._join(eclass, enode, parts)
         return found
 
     def once(self, made: Callable[..., Found], *cuts: tuple[Cut, ...]) -> Found:
@@ -144,19 +144,19 @@ class Grammar:
         found: Found = self._once[key]
         return found
 
-    def _join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
+    def _join(self, eclass: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
         apart, on_gpu = 0, self.device.kind == "gpu"
         for part, arg in zip(parts, enode.args, strict=True):
             if part.state.strides is not None:
                 apart += _apart(part.state, self.classes[arg].type, enode)
-        number = self.prices.number(of, enode, apart)
-        name: tuple = (of, enode)  # of a product; a tiled kernel on a GPU holds one derivation of it
+        number = self.prices.number(eclass, enode, apart)
+        name: tuple = (eclass, enode)  # of a product; a tiled kernel on a GPU holds one derivation of it
         if on_gpu and parts and parts[0].works:
-            name = (of, enode, *sorted(parts[0].works.values()))
-        key = (self._alike(number, of, enode), name[2:], *[id(p.state) for p in parts])
+            name = (eclass, enode, *sorted(parts[0].works.values()))
+        key = (self._alike(number, eclass, enode), name[2:], *[id(p.state) for p in parts])
         state = self._states.get(key)
         if state is None:
-            state = self._states[key] = self._state(of, enode, parts, name)
+            state = self._states[key] = self._state(eclass, enode, parts, name)
         if isinstance(state, str):
             return state
         leaves: dict[int, int] = {}
@@ -170,15 +170,15 @@ class Grammar:
                     most[c] = max(leaves[c], most[c])
                 leaves = most
             inside |= part.inside
-        if of in leaves or inside >> of & 1:
+        if eclass in leaves or inside >> eclass & 1:
             return "it would need its own result"
         role = row(enode.op).role
         if role is Role.VIEW and state.at_leaf:
-            touched = self.prices.sizes[of] * (1 if on_gpu else _spread(state, self.classes[of].type))
+            touched = self.prices.sizes[eclass] * (1 if on_gpu else _spread(state, self.classes[eclass].type))
             leaves = {c: min(size, touched) for c, size in leaves.items()}
-            self.prices.note_view(of, parts[0].leaves, leaves)
+            self.prices.note_view(eclass, parts[0].leaves, leaves)
         if role in (Role.GATHER, Role.UPDATE) and parts[0].leaves:
-            touched = touches(enode.op, enode.attrs, self.classes[enode.args[0]].type, self.classes[of].type)
+            touched = touches(enode.op, enode.attrs, self.classes[enode.args[0]].type, self.classes[eclass].type)
             alone = [c for c in parts[0].leaves if not any(c in other.leaves for other in parts[1:])]
             leaves |= {c: min(leaves[c], touched) for c in alone}
         executed = [self._executed(part, state, enode.op) if on_gpu else part.works for part in parts]
@@ -187,21 +187,21 @@ class Grammar:
         if size > LARGEST:
             return f"a kernel of more than {LARGEST} operators"
         reads = tuple([c for c in leaves if c not in self.free])
-        return Cut(of, enode, parts, state, leaves, reads, works, inside | 1 << of, size, self.prices)
+        return Cut(eclass, enode, parts, state, leaves, reads, works, inside | 1 << eclass, size, self.prices)
 
-    def _state(self, of: int, enode: ENode, parts: tuple[Cut, ...], name: tuple) -> State | str:
+    def _state(self, eclass: int, enode: ENode, parts: tuple[Cut, ...], name: tuple) -> State | str:
         """The state of `enode` applied to `parts`. Equal states are one object, so that few are ever derived."""
-        out, types = self.classes[of].type, [self.classes[a].type for a in enode.args]
+        out, types = self.classes[eclass].type, [self.classes[a].type for a in enode.args]
         found = join(enode.op, enode.attrs, out, types, [p.state for p in parts], self.device, name)
         return found if isinstance(found, str) else self._known_as(found)
 
-    def _alike(self, number: int, of: int, enode: ENode) -> int:
+    def _alike(self, number: int, eclass: int, enode: ENode) -> int:
         """A number that operators share whose states are the same over the same arguments; products share none."""
         found = self._like.get(number)
         if found is None:
             types = [self.classes[a].type for a in enode.args]
-            product = (of, enode) if row(enode.op).role is Role.CONTRACTION else None
-            sort = (enode.op, enode.attrs, self.classes[of].type, *types, product)
+            product = (eclass, enode) if row(enode.op).role is Role.CONTRACTION else None
+            sort = (enode.op, enode.attrs, self.classes[eclass].type, *types, product)
             found = self._like[number] = self._sorts.setdefault(sort, len(self._sorts))
         return found
 
@@ -233,17 +233,17 @@ class Grammar:
             found = self._inlined[key] = self._rejoined(
                 cut,
                 lambda c: not inlined.keys().isdisjoint(c.leaves),
-                lambda c: None if c.parts else inlined.get(c.of),
+                lambda c: None if c.parts else inlined.get(c.eclass),
             )
         return found
 
-    def reading(self, cut: Cut, of: int) -> Cut | str:
-        """`cut` with class `of` read from memory instead of computed, or why that is no kernel."""
-        leaf = self.leaf(of)
-        found = self._reading.get((cut, of))
+    def reading(self, cut: Cut, eclass: int) -> Cut | str:
+        """`cut` with class `eclass` read from memory instead of computed, or why that is no kernel."""
+        leaf = self.leaf(eclass)
+        found = self._reading.get((cut, eclass))
         if found is None:
-            found = self._rejoined(cut, lambda c: c.computes(of), lambda c: leaf if c.of == of else None)
-            self._reading[cut, of] = found
+            found = self._rejoined(cut, lambda c: c.computes(eclass), lambda c: leaf if c.eclass == eclass else None)
+            self._reading[cut, eclass] = found
         return found
 
     def taking(self, cut: Cut, others: dict[int, Cut]) -> Cut | str:
@@ -252,7 +252,7 @@ class Grammar:
         def touched(c: Cut) -> bool:
             return not others.keys().isdisjoint(c.leaves) or any(map(c.computes, others))
 
-        return self._rejoined(cut, touched, lambda c: others.get(c.of)) if touched(cut) else cut
+        return self._rejoined(cut, touched, lambda c: others.get(c.eclass)) if touched(cut) else cut
 
     def _rejoined(self, cut: Cut, touched: Callable[[Cut], bool], swap: Callable[[Cut], Cut | None]) -> Cut | str:
         """`cut` joined anew with some of its derivation swapped for other cuts of the same class; what is not `touched`
@@ -274,7 +274,7 @@ class Grammar:
                 continue
             parts = tuple([new.get(p, p) for p in c.parts])  # what is not touched stays as it is
             assert c.enode is not None
-            made = self.join(c.of, c.enode, parts) if parts != c.parts else c
+            made = self.join(c.eclass, c.enode, parts) if parts != c.parts else c
             if isinstance(made, str):
                 return made
             new[c] = made
@@ -286,9 +286,9 @@ class Grammar:
         reads: dict[int, Node] = {}
         for c in below(cuts):
             if c.enode is None:
-                if c.of not in reads:
-                    reads[c.of] = input_node(f"r{len(reads)}", self.classes[c.of].type)
-                nodes[id(c)] = reads[c.of]
+                if c.eclass not in reads:
+                    reads[c.eclass] = input_node(f"r{len(reads)}", self.classes[c.eclass].type)
+                nodes[id(c)] = reads[c.eclass]
             elif c.enode.op == "const":
                 literal = c.enode.attrs[0]
                 assert isinstance(literal, Literal)

@@ -40,7 +40,7 @@ def effort(classes: int) -> Effort:
 class _Flows(dict[int, float]):
     """Area flows; a class that cannot be computed costs infinity."""
 
-    def __missing__(self, of: int) -> float:
+    def __missing__(self, eclass: int) -> float:
         return math.inf
 
 
@@ -61,7 +61,7 @@ class Candidates:
         self._changed: dict[int, int] = dict.fromkeys(range(len(grammar.classes)), 0)  # when each did last
         self._settled: dict[int, tuple[int, set[int]]] = {}  # when each was, and from which other classes
         for _ in range(self.effort.sweeps):
-            changed = [self._settle(of) for of in self._order]
+            changed = [self._settle(eclass) for eclass in self._order]
             if not any(changed):
                 break
 
@@ -69,28 +69,28 @@ class Candidates:
         """The cut's price plus the flows of what it reads."""
         return cut.price.seconds + sum(map(self.flow.__getitem__, cut.reads))
 
-    def cheapest(self, of: int) -> Cut | None:
-        """The cut of class `of` with the smallest total, if it has any."""
-        if of not in self._cheapest:
-            self._cheapest[of] = min(self.cuts.get(of, ()), key=self.total, default=None)
-        return self._cheapest[of]
+    def cheapest(self, eclass: int) -> Cut | None:
+        """The cut of class `eclass` with the smallest total, if it has any."""
+        if eclass not in self._cheapest:
+            self._cheapest[eclass] = min(self.cuts.get(eclass, ()), key=self.total, default=None)
+        return self._cheapest[eclass]
 
     def add(self, cut: Cut) -> None:
         """Offer a cut from elsewhere (a greedy plan's kernel)."""
-        kept = self.cuts.setdefault(cut.of, [])
+        kept = self.cuts.setdefault(cut.eclass, [])
         if not any(_same(cut, c) for c in kept):
             kept.append(cut)
-            self._cheapest.pop(cut.of, None)
+            self._cheapest.pop(cut.eclass, None)
 
     @cached_property
     def parts(self) -> dict[int, dict[int, Cut]]:
         """Computed classes of which several others are views, and the cuts that are those views."""
         found: dict[int, dict[int, Cut]] = {}
-        for of, cuts in sorted(self.cuts.items()):
+        for eclass, cuts in sorted(self.cuts.items()):
             for cut in cuts:
                 if cut.state.kind == "view" and self.grammar.free.isdisjoint(cut.leaves):
                     for whole in cut.leaves:
-                        found.setdefault(whole, {})[of] = cut
+                        found.setdefault(whole, {})[eclass] = cut
         return {whole: cuts for whole, cuts in found.items() if len(cuts) > 1}
 
     def untangled(self) -> dict[int, int]:
@@ -110,13 +110,13 @@ class Candidates:
             for at in ready:
                 cut = cuts[at]
                 total = cut.price.seconds + sum(flow[c] for c in cut.leaves)
-                heappush(queue, (total / max(1, self.references.get(cut.of, 1)), cut.of))
+                heappush(queue, (total / max(1, self.references.get(cut.eclass, 1)), cut.eclass))
             ready = []
-            settled, of = heappop(queue)
-            if of in flow:
+            settled, eclass = heappop(queue)
+            if eclass in flow:
                 continue
-            flow[of], rank[of] = settled, len(rank)
-            for at in readers.get(of, ()):
+            flow[eclass], rank[eclass] = settled, len(rank)
+            for at in readers.get(eclass, ()):
                 missing[at] -= 1
                 if missing[at] == 0:
                     ready.append(at)
@@ -124,27 +124,27 @@ class Candidates:
         self._cheapest.clear()
         return rank
 
-    def _settle(self, of: int) -> bool:
+    def _settle(self, eclass: int) -> bool:
         """Choose the cuts of a class anew, if what they are made from has changed. Is anything about it different?"""
         self._now += 1
-        if of in self._settled:
-            at, others = self._settled[of]
+        if eclass in self._settled:
+            at, others = self._settled[eclass]
             if max(map(self._changed.__getitem__, others), default=0) < at:
                 return False
-        found = list(self.cuts.get(of, ()))
+        found = list(self.cuts.get(eclass, ()))
         others = set()
-        for enode in self.grammar.classes[of].nodes:
-            if enode.args and of not in enode.args:
+        for enode in self.grammar.classes[eclass].nodes:
+            if enode.args and eclass not in enode.args:
                 others.update(enode.args)
                 offers = self._offered(enode)
-                key = (of, id(enode), offers)
+                key = (eclass, id(enode), offers)
                 if key not in self._made:
-                    self._made[key] = self._joins(of, enode, offers)
+                    self._made[key] = self._joins(eclass, enode, offers)
                 found += self._made[key]
-        self._settled[of] = self._now, others.union(*[cut.leaves for cut in found])
-        different = bool(found) and self._keep(of, found)
+        self._settled[eclass] = self._now, others.union(*[cut.leaves for cut in found])
+        different = bool(found) and self._keep(eclass, found)
         if different:
-            self._changed[of] = self._now
+            self._changed[eclass] = self._now
         return different
 
     def _offered(self, enode: ENode) -> tuple[tuple[Cut, ...], ...]:
@@ -154,21 +154,21 @@ class Candidates:
             max(offers.values(), key=len).pop()  # the one whose flow is worst, of the argument with the most
         return tuple([tuple(offered) for offered in offers.values()])
 
-    def _joins(self, of: int, enode: ENode, offers: tuple[tuple[Cut, ...], ...]) -> list[Cut]:
+    def _joins(self, eclass: int, enode: ENode, offers: tuple[tuple[Cut, ...], ...]) -> list[Cut]:
         """The cuts that `enode` makes of those offered for its arguments."""
         distinct = tuple(dict.fromkeys(enode.args))
         places = [distinct.index(a) for a in enode.args]
-        joined = (self.grammar.join(of, enode, tuple([chosen[i] for i in places])) for chosen in product(*offers))
+        joined = (self.grammar.join(eclass, enode, tuple([chosen[i] for i in places])) for chosen in product(*offers))
         return [made for made in joined if isinstance(made, Cut) and made.price.seconds < math.inf]
 
-    def _offers(self, of: int) -> list[Cut]:
-        readable = of in self.flow or of in self.grammar.scalars
-        read = [self.grammar.leaf(of)] if readable else []
-        if of in self.grammar.free or of in self.grammar.scalars:
+    def _offers(self, eclass: int) -> list[Cut]:
+        readable = eclass in self.flow or eclass in self.grammar.scalars
+        read = [self.grammar.leaf(eclass)] if readable else []
+        if eclass in self.grammar.free or eclass in self.grammar.scalars:
             return read
-        return read + self.cuts.get(of, [])[: self.effort.offered]
+        return read + self.cuts.get(eclass, [])[: self.effort.offered]
 
-    def _keep(self, of: int, found: list[Cut]) -> bool:
+    def _keep(self, eclass: int, found: list[Cut]) -> bool:
         """The best of each kind, then the best by flow and by own price in turn; of those alike the first alone.
 
         Are they others than before, or is their flow another?
@@ -197,10 +197,10 @@ class Candidates:
             for ranking in list(ranked):
                 if not any(take(c) for c in ranking):  # `any` stops at the first one taken
                     ranked.remove(ranking)
-        before = self.cuts.get(of), self.flow.get(of)
-        self.cuts[of] = sorted(kept, key=lambda c: totals[c])
-        self.flow[of] = totals[self.cuts[of][0]] / max(1, self.references.get(of, 1))
-        return before != (self.cuts[of], self.flow[of])
+        before = self.cuts.get(eclass), self.flow.get(eclass)
+        self.cuts[eclass] = sorted(kept, key=lambda c: totals[c])
+        self.flow[eclass] = totals[self.cuts[eclass][0]] / max(1, self.references.get(eclass, 1))
+        return before != (self.cuts[eclass], self.flow[eclass])
 
 
 def _same(a: Cut, b: Cut) -> bool:
@@ -216,10 +216,10 @@ def _reshaped(grammar: Grammar) -> list[int]:
             c = base[c]
         return c
 
-    for of, eclass in enumerate(grammar.classes):
-        for enode in eclass.nodes:
+    for eclass, found in enumerate(grammar.classes):
+        for enode in found.nodes:
             if enode.op == "reshape":
-                first, second = sorted((find(of), find(enode.args[0])))
+                first, second = sorted((find(eclass), find(enode.args[0])))
                 base[second] = first
     return [find(c) for c in base]
 

@@ -28,8 +28,8 @@ class OneReduction(_Fewer):
     is realised).
     """
 
-    def join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
-        made = super().join(of, enode, parts)
+    def join(self, eclass: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
+        made = super().join(eclass, enode, parts)
         if isinstance(made, str):
             return made
         state = made.state
@@ -43,7 +43,7 @@ class OneReduction(_Fewer):
 class OneOperator(_Fewer):
     """Kernels of one operator; views of what they read cost nothing."""
 
-    def join(self, of: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
+    def join(self, eclass: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
         if not all(p.state.at_leaf for p in parts):
             return "a kernel has one operator here"
-        return super().join(of, enode, parts)
+        return super().join(eclass, enode, parts)

@@ -30,26 +30,26 @@ class Prices:
         self._literals: list[Any] = [next((n.attrs[0] for n in c.nodes if n.op == "const"), None) for c in classes]
         self._views: dict[int, dict[int, int]] = {}  # of an array, those that are smaller than it: their bytes
 
-    def number(self, of: int, enode: ENode, apart: int) -> int:
-        """The number of an operator that computes class `of`, and reads `apart` elements far from one another."""
-        key = (of, enode, apart)
+    def number(self, eclass: int, enode: ENode, apart: int) -> int:
+        """The number of an operator that computes class `eclass`, and reads `apart` elements far from one another."""
+        key = (eclass, enode, apart)
         found = self._numbers.get(key)
         if found is None:
             types = [self._classes[a].type for a in enode.args]
             literal = self._literals[enode.args[-1]] if enode.args else None
-            done = work(enode.op, enode.attrs, self._classes[of].type, types, self._device, apart, literal)
+            done = work(enode.op, enode.attrs, self._classes[eclass].type, types, self._device, apart, literal)
             found = self._numbers[key] = self._ledger.enter(done)
         return found
 
-    def note_view(self, of: int, whole: Mapping[int, int], read: Mapping[int, int]) -> None:
-        """Class `of` is a view that needs the bytes `read` of arrays, of which its argument needs those in `whole`."""
+    def note_view(self, eclass: int, whole: Mapping[int, int], read: Mapping[int, int]) -> None:
+        """`eclass` is a view that needs the bytes `read` of arrays, of which its argument needs those in `whole`."""
         for c, size in read.items():
             if size < self.sizes[c] == whole[c]:
-                self._views.setdefault(c, {})[of] = size
+                self._views.setdefault(c, {})[eclass] = size
 
-    def alone(self, of: int, state: State, leaves: dict[int, int], inside: int, works: Works) -> Price:
-        """The price of a kernel that computes class `of` and stores it; nothing for what is read."""
-        return self.kernel(state, leaves, inside, works, (self._classes[of].type,))
+    def alone(self, eclass: int, state: State, leaves: dict[int, int], inside: int, works: Works) -> Price:
+        """The price of a kernel that computes class `eclass` and stores it; nothing for what is read."""
+        return self.kernel(state, leaves, inside, works, (self._classes[eclass].type,))
 
     def kernel(
         self, state: State, leaves: dict[int, int], inside: int, works: Works, outputs: tuple[TensorType, ...]
@@ -64,6 +64,6 @@ class Prices:
         """The bytes read of `leaves`: of an array that is read as several views, those of all, up to the whole."""
         read = sum(leaves.values())
         for c in self._views.keys() & leaves:
-            views = sum(size for of, size in self._views[c].items() if inside >> of & 1)
+            views = sum(size for eclass, size in self._views[c].items() if inside >> eclass & 1)
             read += max(0, min(views, self.sizes[c]) - leaves[c])
         return read

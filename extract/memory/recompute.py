@@ -89,7 +89,7 @@ def _moves(now: Schedule, candidates: Candidates, before: bool) -> Iterator[list
     outside = [s.needs.scratch * s.needs.threads + s.needs.passing + s.needs.held for s in now.steps]
     greedy = max(range(len(outside)), key=lambda i: (outside[i], -i))
     alive = now.at(full)
-    here = {s.of for s in alive}
+    here = {s.eclass for s in alive}
     for value in alive[:WAITING]:
         yield from _of_value(now, candidates, value, full, here)
         if before and value.first >= 0:
@@ -148,9 +148,9 @@ def _stored_before(now: Schedule, value: Stretch, full: int) -> Iterator[list[St
     if full in value.reads or value.first == full:
         return
     step = now.steps[value.first]
-    waiting = {s.of: s for s in now.stretches if s.first == value.first and s.last > full and full not in s.reads}
-    for anchor in below(c for c in step.group.cuts if c.of == value.of):
-        if anchor.enode is None or anchor.of in step.writes or anchor.state.pointwise:
+    waiting = {s.eclass: s for s in now.stretches if s.first == value.first and s.last > full and full not in s.reads}
+    for anchor in below(c for c in step.group.cuts if c.eclass == value.eclass):
+        if anchor.enode is None or anchor.eclass in step.writes or anchor.state.pointwise:
             continue
         if not all(part.state.pointwise for part in anchor.parts):
             continue
@@ -159,11 +159,11 @@ def _stored_before(now: Schedule, value: Stretch, full: int) -> Iterator[list[St
             continue
         inserted: dict[int, list[Step]] = {}
         for cut in step.group.cuts:
-            if cut.of in waiting and any(part.of == anchor.of for part in below([cut])):
-                rest = grammar.reading(cut, anchor.of)
+            if cut.eclass in waiting and any(part.eclass == anchor.eclass for part in below([cut])):
+                rest = grammar.reading(cut, anchor.eclass)
                 made = None if isinstance(rest, str) else held.together((rest,))
                 if made is not None:
-                    inserted.setdefault(min(i for i in waiting[cut.of].reads if i > full), []).append(made)
+                    inserted.setdefault(min(i for i in waiting[cut.eclass].reads if i > full), []).append(made)
         steps = [s for i, s in enumerate(now.steps) for s in (*inserted.get(i, ()), whole if i == value.first else s)]
         if inserted:
             yield steps
@@ -180,7 +180,8 @@ def _inside(
         (cut,) = groups[-1].group.cuts
         steps = list(now.steps)
         for i in readers:
-            made = [grammar.inline(c, {value.of: cut}) if value.of in c.leaves else c for c in steps[i].group.cuts]
+            held = {value.eclass: cut}
+            made = [grammar.inline(c, held) if value.eclass in c.leaves else c for c in steps[i].group.cuts]
             cuts = tuple(c for c in made if not isinstance(c, str))
             whole = now.held.together(cuts) if len(cuts) == len(made) and not steps[i].is_view else None
             if whole is None:
@@ -200,7 +201,7 @@ def _otherwise(now: Schedule, candidates: Candidates, full: int) -> Iterator[lis
             yield [*steps[:full], *(p for p in parts if p), *steps[full + 1 :]]
         return
     (cut,) = step.group.cuts
-    for other in candidates.cuts.get(cut.of, ()):
+    for other in candidates.cuts.get(cut.eclass, ()):
         whole = now.held.together((other,)) if not step.is_view else None
         if other is not cut and whole is not None:
             yield [*steps[:full], *_missing(now, candidates, full, other), whole, *steps[full + 1 :]]
@@ -234,31 +235,31 @@ def _derivations(
     The first derivation reads what is alive anyway (classes `here`), and computes again what is not.
     """
     done = {c for step in now.steps[:before] for c in step.writes} | now.held.grammar.free
-    own = _cut_of(now, value.of, before)
+    own = _cut_of(now, value.eclass, before)
     cuts = [own] if own is not None else []
-    chain = _chain(now, value.of, before, here, set())
+    chain = _chain(now, value.eclass, before, here, set())
     if chain:
         yield chain
-    for cut in [*cuts, *candidates.cuts.get(value.of, ())]:
-        if done.issuperset(cut.leaves) and value.of not in cut.leaves:
+    for cut in [*cuts, *candidates.cuts.get(value.eclass, ())]:
+        if done.issuperset(cut.leaves) and value.eclass not in cut.leaves:
             whole = now.held.together((cut,))
             if whole is not None:
                 yield [whole]
 
 
-def _cut_of(now: Schedule, of: int, before: int) -> Cut | None:
-    """How the steps `before` one compute class `of`, the last time."""
+def _cut_of(now: Schedule, eclass: int, before: int) -> Cut | None:
+    """How the steps `before` one compute class `eclass`, the last time."""
     for step in reversed(now.steps[:before]):
         for cut in step.group.cuts:
-            if cut.of == of:
+            if cut.eclass == eclass:
                 return cut
     return None
 
 
-def _chain(now: Schedule, of: int, before: int, here: set[int], on_the_way: set[int]) -> list[Step]:
-    """Kernels that compute class `of` from what is alive `here`; fused where that costs no time. Empty: no way."""
+def _chain(now: Schedule, eclass: int, before: int, here: set[int], on_the_way: set[int]) -> list[Step]:
+    """Kernels that compute class `eclass` from what is alive `here`; fused where that costs no time. Empty: no way."""
     grammar = now.held.grammar
-    cut = _cut_of(now, of, before)
+    cut = _cut_of(now, eclass, before)
     groups: list[Step] = []
     while cut is not None and len(groups) < DEEP:
         dead = [c for c in cut.leaves if c not in grammar.free and c not in here and c not in on_the_way]

@@ -19,10 +19,10 @@ from eqfuse.plan.memory import ALIGNMENT, SMALL_BYTES, Needs, outside_bytes
 
 @dataclass(eq=False, slots=True)
 class Stretch:
-    """A value of class `of`, made by step `first`, read by the steps `reads` and kept until step `last`; `nbytes` of
-    the arena are its own."""
+    """A value of class `eclass`, made by step `first`, read by the steps `reads`, kept until step `last`. It occupies
+    `nbytes` of the arena."""
 
-    of: int
+    eclass: int
     first: int
     nbytes: int
     last: int
@@ -134,17 +134,17 @@ class Schedule:
     def at(self, step: int) -> list[Stretch]:
         """The values that take memory at `step`, those first that wait longest to be read."""
         alive = [s for s in self.stretches if s.nbytes > SMALL_BYTES and s.first <= step <= s.last]
-        return sorted(alive, key=lambda s: (-s.nbytes * (s.last - s.first), s.first, s.of))
+        return sorted(alive, key=lambda s: (-s.nbytes * (s.last - s.first), s.first, s.eclass))
 
     def without_unread(self) -> Schedule:
         """Without the outputs, and the kernels, that nobody reads."""
         unread: dict[int, set[int]] = {}
         for s in self.stretches:
             if not s.reads and s.last == s.first:
-                unread.setdefault(s.first, set()).add(s.of)
+                unread.setdefault(s.first, set()).add(s.eclass)
         steps: list[Step | None] = list(self.steps)
         for i, classes in unread.items():
-            kept = tuple(c for c in self.steps[i].group.cuts if c.of not in classes)
+            kept = tuple(c for c in self.steps[i].group.cuts if c.eclass not in classes)
             steps[i] = (self.held.together(kept) or self.steps[i]) if kept else None
         if all(a is b for a, b in zip(steps, self.steps, strict=True)):
             return self

@@ -41,12 +41,12 @@ def improve(cover: Cover, candidates: Candidates, met: set[State]) -> bool:
 
 
 def _other_cuts(cover: Cover, candidates: Candidates) -> None:
-    for of in reversed(cover.order()):
-        if of not in cover.choice:
+    for eclass in reversed(cover.order()):
+        if eclass not in cover.choice:
             continue
-        for cut in candidates.cuts.get(of, ()):
-            if cut is not cover.choice.get(of, cut):
-                cover.attempt({of: cut}, candidates.cheapest)
+        for cut in candidates.cuts.get(eclass, ()):
+            if cut is not cover.choice.get(eclass, cut):
+                cover.attempt({eclass: cut}, candidates.cheapest)
 
 
 def _store_or_inline(cover: Cover, candidates: Candidates) -> None:
@@ -54,16 +54,16 @@ def _store_or_inline(cover: Cover, candidates: Candidates) -> None:
     for u, cut in cover.choice.items():
         for c in bits(cut.inside):
             users_of.setdefault(c, []).append(u)
-    for of in sorted(users_of):
-        users = [u for u in users_of[of] if u != of and u in cover.choice and cover.choice[u].computes(of)]
-        changed = {u: best for u in users if (best := _best(candidates, u, reads=of)) is not None}
+    for eclass in sorted(users_of):
+        users = [u for u in users_of[eclass] if u != eclass and u in cover.choice and cover.choice[u].computes(eclass)]
+        changed = {u: best for u in users if (best := _best(candidates, u, reads=eclass)) is not None}
         if users and len(changed) == len(users):
             cover.attempt(changed, candidates.cheapest)
     readers_of = cover.readers()
-    for of in cover.order():
-        if of in cover.choice and of not in cover.roots:
-            readers = [u for u in readers_of.get(of, ()) if u in cover.choice and of in cover.choice[u].leaves]
-            inlined = fuse(cover, of, readers)
+    for eclass in cover.order():
+        if eclass in cover.choice and eclass not in cover.roots:
+            readers = [u for u in readers_of.get(eclass, ()) if u in cover.choice and eclass in cover.choice[u].leaves]
+            inlined = fuse(cover, eclass, readers)
             if inlined is not None:
                 cover.attempt(inlined, candidates.cheapest)
 
@@ -77,8 +77,9 @@ def _share(cover: Cover, candidates: Candidates) -> None:
             for leaf in cut.leaves:
                 if leaf not in cover.choice and leaf not in free:
                     users_of.setdefault(leaf, {})[u] = None
-    for of, users in sorted(users_of.items()):
-        changed = {u: best for u in users if u in cover.choice and (best := _best(candidates, u, reads=of)) is not None}
+    for eclass, users in sorted(users_of.items()):
+        best = {u: _best(candidates, u, reads=eclass) for u in users if u in cover.choice}
+        changed = {u: cut for u, cut in best.items() if cut is not None}
         if len(changed) > 1:
             cover.attempt(changed, candidates.cheapest)
 

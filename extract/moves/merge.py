@@ -86,8 +86,8 @@ class Pool:
         self.alive[number] = group
         self.seconds += group.price.seconds
         self._above = None
-        for of in group.outputs:
-            self.maker[of] = number
+        for eclass in group.outputs:
+            self.maker[eclass] = number
         for leaf in group.leaves:
             self.readers.setdefault(leaf, {})[number] = None
 
@@ -95,9 +95,9 @@ class Pool:
         group = self.alive.pop(number)
         self.seconds -= group.price.seconds
         self._above = None
-        for of in group.outputs:
-            if self.maker[of] == number:
-                del self.maker[of]
+        for eclass in group.outputs:
+            if self.maker[eclass] == number:
+                del self.maker[eclass]
         for leaf in group.leaves:
             del self.readers[leaf][number]
         return group
@@ -149,8 +149,9 @@ class Pool:
         elif not any(c in b.leaves for c in a.outputs) and a.leaves.keys().isdisjoint(b.leaves):
             return None
         mine = (first, second)
-        outside = {c.of for c in a.cuts if c.of in self.roots or any(r not in mine for r in self.readers.get(c.of, ()))}
-        return self.grammar.once(together, a.cuts, b.cuts, tuple([c for c in a.cuts if c.of in outside]))
+        classes = {c.eclass for c in a.cuts}
+        outside = {c for c in classes if c in self.roots or any(r not in mine for r in self.readers.get(c, ()))}
+        return self.grammar.once(together, a.cuts, b.cuts, tuple([c for c in a.cuts if c.eclass in outside]))
 
     def _direct(self, a: int, b: int) -> bool:
         """Is there no path from one group to the other through a third?"""
@@ -173,8 +174,8 @@ class Pool:
             for m in self._makers(i):
                 mask |= above[m] | 1 << m
             above[i] = mask
-            for of in self.alive[i].outputs:
-                for reader in self.readers.get(of, ()):
+            for eclass in self.alive[i].outputs:
+                for reader in self.readers.get(eclass, ()):
                     missing[reader] -= 1
                     if not missing[reader]:
                         ready.append(reader)
@@ -193,7 +194,7 @@ class Pool:
 
 def together(grammar: Grammar, a: tuple[Cut, ...], b: tuple[Cut, ...], kept: tuple[Cut, ...]) -> Group | None:
     """One kernel for `kept`, which are cuts of `a` that others need, and `b`, which may read results of `a`."""
-    results = {c.of: c for c in a}
+    results = {c.eclass: c for c in a}
     second: list[Cut] = []
     for cut in b:
         made = cut if results.keys().isdisjoint(cut.leaves) else grammar.inline(cut, results)
@@ -218,8 +219,8 @@ def group(grammar: Grammar, cuts: tuple[Cut, ...]) -> Group | None:
         for c, size in cut.leaves.items():
             leaves[c] = max(size, leaves.get(c, 0))
         inside |= cut.inside
-    if any(c.of in leaves for c in cuts):
+    if any(c.eclass in leaves for c in cuts):
         return None
-    outputs = tuple([grammar.classes[c.of].type for c in cuts])
+    outputs = tuple([grammar.classes[c.eclass].type for c in cuts])
     works = union(cut.works for cut in cuts)
     return Group(cuts, state, leaves, grammar.prices.kernel(state, leaves, inside, works, outputs))

@@ -23,13 +23,13 @@ def regroup(cover: Cover, candidates: Candidates) -> None:
     """Apply moves until none helps, or the effort is spent."""
     state = _Grouped(cover, candidates)
     for _ in range(ROUNDS):
-        for of in sorted(state.cover.choice, reverse=True):
-            if of not in state.in_vain:
-                state.in_vain.add(of)
-                state.other_cuts(of)
-                state.store(of)
-                state.inline(of)
-                state.apart(of)
+        for eclass in sorted(state.cover.choice, reverse=True):
+            if eclass not in state.in_vain:
+                state.in_vain.add(eclass)
+                state.other_cuts(eclass)
+                state.store(eclass)
+                state.inline(eclass)
+                state.apart(eclass)
     cover.groups = state.pool.ordered()
     cover.cost = sum(g.price.seconds for g in cover.groups)
 
@@ -48,45 +48,45 @@ class _Grouped:
 
     def _settled(self) -> None:
         self.pool = Pool(self.grammar, self.cover.roots, self.pool.ordered())
-        taken = self.cover.take({c.of: c for g in self.pool.alive.values() for c in g.cuts})
+        taken = self.cover.take({c.eclass: c for g in self.pool.alive.values() for c in g.cuts})
         assert taken
         self.in_vain.clear()
 
-    def other_cuts(self, of: int) -> None:
-        for cut in self.candidates.cuts.get(of, ()):
-            if cut is not self.choice.get(of, cut):
-                self._attempt({of: cut})
+    def other_cuts(self, eclass: int) -> None:
+        for cut in self.candidates.cuts.get(eclass, ()):
+            if cut is not self.choice.get(eclass, cut):
+                self._attempt({eclass: cut})
 
-    def store(self, of: int) -> None:
-        """Store a value that the kernel of `of` computes on the way, for all kernels that compute it."""
-        for inner in list(below([self.choice[of]])) if of in self.choice else ():
+    def store(self, eclass: int) -> None:
+        """Store a value that the kernel of `eclass` computes on the way, for all kernels that compute it."""
+        for inner in list(below([self.choice[eclass]])) if eclass in self.choice else ():
             if self.left <= 0:
                 return
             if inner in self.in_vain or inner.state.at_leaf:
                 continue
-            if of in self.choice and inner.of not in self.choice:
+            if eclass in self.choice and inner.eclass not in self.choice:
                 self.in_vain.add(inner)
-                users = [u for u, cut in self.choice.items() if cut.computes(inner.of)]
-                changed = {u: made for u in users if (made := self._reading(inner.of, self.choice[u])) is not None}
+                users = [u for u, cut in self.choice.items() if cut.computes(inner.eclass)]
+                changed = {u: made for u in users if (made := self._reading(inner.eclass, self.choice[u])) is not None}
                 self._attempt(changed, inner)
 
-    def _reading(self, of: int, user: Cut) -> Cut | None:
-        """The user's kernel with class `of` read instead of computed."""
+    def _reading(self, eclass: int, user: Cut) -> Cut | None:
+        """The user's kernel with class `eclass` read instead of computed."""
         self.left -= user.size
-        made = self.grammar.reading(user, of)
+        made = self.grammar.reading(user, eclass)
         return None if isinstance(made, str) or made.price.seconds == math.inf else made
 
-    def inline(self, of: int) -> None:
+    def inline(self, eclass: int) -> None:
         """Compute a value in all kernels that read it, and in each of them alone."""
-        readers = [u for u, cut in self.choice.items() if of in cut.leaves] if of in self.choice else []
-        each = [made for u in readers if (made := fuse(self.cover, of, [u])) is not None]
+        readers = [u for u, cut in self.choice.items() if eclass in cut.leaves] if eclass in self.choice else []
+        each = [made for u in readers if (made := fuse(self.cover, eclass, [u])) is not None]
         if len(each) < len(readers) or not self._attempt({u: cut for made in each for u, cut in made.items()}):
             for changed in each if len(readers) > 1 else ():
                 self._attempt(changed)
 
-    def apart(self, of: int) -> None:
-        """Take the kernel of `of` apart and merge its pieces anew."""
-        number = self.pool.maker.get(of)
+    def apart(self, eclass: int) -> None:
+        """Take the kernel of `eclass` apart and merge its pieces anew."""
+        number = self.pool.maker.get(eclass)
         if number is not None and len(self.pool.alive[number].cuts) > 1:
             self._attempt({}, apart=number)
 
@@ -101,14 +101,14 @@ class _Grouped:
         cover, pool = self.cover, self.pool
         before = pool.seconds
         pool.tried = 0
-        if cover.move(changed, lambda c: stored if stored and c == stored.of else self.candidates.cheapest(c)):
+        if cover.move(changed, lambda c: stored if stored and c == stored.eclass else self.candidates.cheapest(c)):
             loose = cover.touched()
-            hit = {pool.maker[of] for of in loose if of in pool.maker} | (set() if apart is None else {apart})
+            hit = {pool.maker[c] for c in loose if c in pool.maker} | (set() if apart is None else {apart})
             for number in sorted(hit):
                 loose += pool.alive[number].outputs
                 pool.drop(number)
-            loose = [of for of in dict.fromkeys(loose) if of in cover.choice]
-            pool.settle([pool.add(cover.alone_or_alias(cover.choice[of])) for of in loose])
+            loose = [eclass for eclass in dict.fromkeys(loose) if eclass in cover.choice]
+            pool.settle([pool.add(cover.alone_or_alias(cover.choice[eclass])) for eclass in loose])
             if pool.seconds < before - WORTH and pool.acyclic():
                 cover.keep()
                 self._settled()

@@ -37,7 +37,7 @@ def assert_sound(cover: Cover) -> None:
         assert not group.leaves.keys() & set(group.outputs)
         written |= set(group.outputs)
     assert set(cover.grammar.segment.roots) <= written
-    taken = {of for group in cover.groups for of in group.leaves}
+    taken = {eclass for group in cover.groups for eclass in group.leaves}
     assert not any(g.price.seconds == 0 and taken & set(g.outputs) for g in cover.groups), "a copy costs nothing"
     assert cover.cost == pytest.approx(sum(g.price.seconds for g in cover.groups), rel=1e-9)
 
@@ -71,12 +71,12 @@ def test_a_move_is_refused_unmade_only_where_it_would_not_pay(seed: int) -> None
         grammar = Grammar(segment, device)
         candidates, starts = area_flow(grammar, [])
         for cover in starts:
-            for of, cuts in candidates.cuts.items():
-                for cut in cuts if of in cover.choice else ():
+            for eclass, cuts in candidates.cuts.items():
+                for cut in cuts if eclass in cover.choice else ():
                     before = cover.cost
-                    if cover._saves_nothing({of: cut}):
+                    if cover._saves_nothing({eclass: cut}):
                         refused += 1
-                        assert not cover.move({of: cut}, candidates.cheapest) or cover.cost > before - 2 * WORTH
+                        assert not cover.move({eclass: cut}, candidates.cheapest) or cover.cost > before - 2 * WORTH
                         cover.undo()
                         cover.cost = before
     assert refused
@@ -105,7 +105,7 @@ def test_programs_in_the_same_classes_fuse_as_each_does_alone(seed: int) -> None
         shared = Grammar(written[0], device)
         for program, in_both in zip(programs, written, strict=True):
             alone = greedy.starts(greedy.start(Grammar(plain(program), device)))
-            beside = greedy.starts(greedy.start(shared.of(in_both)))
+            beside = greedy.starts(greedy.start(shared.for_segment(in_both)))
             assert [len(c.choice) for c in beside] == [len(c.choice) for c in alone]
             assert [c.cost for c in beside] == pytest.approx([c.cost for c in alone], rel=1e-12)
 
@@ -169,8 +169,8 @@ def test_a_copy_of_a_view_that_takes_another_in_is_a_copy_still() -> None:
     grammar = Grammar(segment, DEVICES["cpu"])
     sliced, turned = (segment.origin[n] for n in segment.graph.operators[:2])
     first, second = (
-        grammar.join(of, segment.classes[of].nodes[0], (grammar.leaf(segment.classes[of].nodes[0].args[0]),))
-        for of in (sliced, turned)
+        grammar.join(c, segment.classes[c].nodes[0], (grammar.leaf(segment.classes[c].nodes[0].args[0]),))
+        for c in (sliced, turned)
     )
     assert isinstance(first, Cut) and isinstance(second, Cut)
     made = together(grammar, (first,), (second,), ())

@@ -70,9 +70,9 @@ def _by_trying(columns: list[Column], roots: tuple[int, ...], free: set[int]) ->
         nonlocal best
         if cost >= best:
             return
-        stored = {of for c in chosen if not c.alias for of in c.group.outputs}
+        stored = {eclass for c in chosen if not c.alias for eclass in c.group.outputs}
         read = {leaf for c in chosen for leaf in c.group.leaves if leaf not in free}
-        results = stored | {of for c in chosen for of in c.group.outputs}
+        results = stored | {eclass for c in chosen for eclass in c.group.outputs}
         missing = sorted((read - stored) | (wanted - results))
         if not missing:
             if not exact._circle(chosen, _Free(free)):  # type: ignore[arg-type]
@@ -80,7 +80,7 @@ def _by_trying(columns: list[Column], roots: tuple[int, ...], free: set[int]) ->
             return
         for c in columns:
             fits = missing[0] in c.group.outputs and not (c.alias and missing[0] in read)
-            if fits and not any(of in stored for of in c.group.outputs):
+            if fits and not any(eclass in stored for eclass in c.group.outputs):
                 extend(wanted, (*chosen, c), cost + c.seconds)
 
     extend(frozenset(roots), (), 0.0)
@@ -130,16 +130,16 @@ def _random_program(rng: np.random.Generator) -> BinaryProgram:
 
 def test_kernels_that_need_one_another_are_not_chosen() -> None:
     circles = [(1, (2,)), (2, (3,)), (3, (1,))]
-    chosen = [_column(of, reads) for of, reads in circles]
+    chosen = [_column(eclass, reads) for eclass, reads in circles]
     assert sorted(exact._circle(chosen, _Free(set()))) == [1, 2, 3]  # type: ignore[arg-type]
     assert not exact._circle(chosen[:2], _Free({3}))  # type: ignore[arg-type]
     row, _, most = exact._refused([1, 2, 3], chosen)
     assert row == {0: 1, 1: 1, 2: 1} and most == 2
 
 
-def _column(of: int, reads: tuple[int, ...]) -> Column:
+def _column(eclass: int, reads: tuple[int, ...]) -> Column:
     class Kernel:
-        outputs, leaves = (of,), dict.fromkeys(reads, 4)
+        outputs, leaves = (eclass,), dict.fromkeys(reads, 4)
 
     return Column(Kernel(), 1.0)  # type: ignore[arg-type]
 
