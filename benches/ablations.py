@@ -1,7 +1,7 @@
-"""The arms of the comparison with greedy fusion: ways to choose a plan, on one price and with one emitter.
+"""The ablations of the comparison with greedy fusion: ways to choose a plan, on one price and with one emitter.
 
-In: a traced graph and a device. Out: for every arm its best plan, what it is predicted to take, and how long it took to
-find. All arms choose from one saturated space; an arm that uses no law takes the program as it was written.
+In: a traced graph and a device. Out: for every ablation its best plan, its predicted time, and the search time. All
+ablations choose from one saturated space; an ablation that uses no law takes the program as it was written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from eqfuse.extract.greedy import GREEDY
 from eqfuse.ir.graph import Graph
 from eqfuse.plan.plan import Plan
 
-ARMS: Mapping[str, tuple[str, ...]] = {  # extractors of each arm, of which the cheapest plan counts
+ABLATIONS: Mapping[str, tuple[str, ...]] = {  # extractors of each ablation, of which the cheapest plan counts
     "greedy": GREEDY,
     "greedy + pass": tuple(f"{name}+algebra" for name in GREEDY),
     "algebra only": ("algebra-first",),
@@ -49,16 +49,16 @@ class Choices:
     by: Mapping[str, Choice]
     gap: float | None
 
-    def arm(self, name: str) -> Choice:
-        """The cheapest of an arm, of equals the first."""
-        return min((self.by[e] for e in ARMS[name]), key=lambda c: c.seconds)
+    def ablation(self, name: str) -> Choice:
+        """The cheapest of an ablation, of equals the first."""
+        return min((self.by[e] for e in ABLATIONS[name]), key=lambda c: c.seconds)
 
-    def arms(self) -> dict[str, Choice]:
-        return {name: self.arm(name) for name in ARMS}
+    def ablations(self) -> dict[str, Choice]:
+        return {name: self.ablation(name) for name in ABLATIONS}
 
-    def over(self, arm: str) -> float:
-        """Predicted time of the best greedy plan over that of an arm."""
-        return self.arm("greedy").seconds / self.arm(arm).seconds
+    def over(self, ablation: str) -> float:
+        """Predicted time of the best greedy plan over that of an ablation."""
+        return self.ablation("greedy").seconds / self.ablation(ablation).seconds
 
     @property
     def factor(self) -> float:
@@ -70,8 +70,8 @@ def space_of(graph: Graph, numerics: str = "reassociate", quick: bool = False) -
 
 
 def choices(space: Space, device: Device, exact: bool = False) -> Choices:
-    """The plans of all arms; with `exact` the gap of the joint one, where the program is small enough to tell."""
-    by = {name: _choice(space, device, name) for arm in ARMS.values() for name in arm}
+    """The plans of all ablations; with `exact` the gap of the joint one, where the program is small enough to tell."""
+    by = {name: _choice(space, device, name) for ablation in ABLATIONS.values() for name in ablation}
     gap = None
     if exact and len(space.graph.operators) <= EXACT_OPERATORS:
         bound = extract(space, target=device, extractor="exact").bound

@@ -1,10 +1,10 @@
 """Joint choice of algebra, fusion and recomputation against greedy fusion: by prediction, and on this CPU's clock.
 
 Run: eqfuse bench greedy [--predict] [--quick] [--json FILE] [--plots DIR] [name…], where a name is a graph, or one of
-suite, controls and networks. Arms, on one price and one emitter: greedy (the best of four fusers, no algebra); greedy +
-pass (the same behind a fixed-order algebraic pass); algebra only (cheapest operators first, then the best greedy
-fusion); fusion only (our extraction of the program as written); joint. The exit status tells whether the joint choice
-was never dearer by prediction and every answer right.
+suite, controls and networks. Ablations, on one price and one emitter: greedy (the best of four fusers, no algebra);
+greedy + pass (the same behind a fixed-order algebraic pass); algebra only (cheapest operators first, then the best
+greedy fusion); fusion only (our extraction of the program as written); joint. The exit status tells whether the joint
+choice was never dearer by prediction and every answer right.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from rich.console import Console
 
 from eqfuse.benches import tables
-from eqfuse.benches.ablations import ARMS, Choices, choices, space_of
+from eqfuse.benches.ablations import ABLATIONS, Choices, choices, space_of
 from eqfuse.benches.measured import Measurement, agreement, geometric_mean, measure
 from eqfuse.benches.shortfalls import verdict
 from eqfuse.benches.subjects import SUBJECTS, Subject
@@ -37,7 +37,7 @@ SLOWER = 1.03  # how much slower than the best greedy plan a joint one may be
 
 @dataclass(frozen=True)
 class Predicted:
-    """One program on one device. `saturation`: seconds, of the one space all its devices and arms share.
+    """One program on one device. `saturation`: seconds, of the one space all its devices and ablations share.
 
     `verdict`: against what docs/adversarial-suite.md predicts at full size on its own device.
     """
@@ -51,13 +51,13 @@ class Predicted:
     verdict: str
 
     def to_json(self) -> dict[str, Any]:
-        arms = {
+        ablations = {
             name: {"extractor": c.extractor, "seconds": c.seconds, "kernels": c.kernels, "search_seconds": c.search}
-            for name, c in self.found.arms().items()
+            for name, c in self.found.ablations().items()
         }
         return {
             "id": self.subject.id, "group": self.subject.group, "device": self.device, "operators": self.operators,
-            "egraph_nodes": self.nodes, "saturation_seconds": self.saturation, "arms": arms,
+            "egraph_nodes": self.nodes, "saturation_seconds": self.saturation, "ablations": ablations,
             "extractors": {name: c.seconds for name, c in self.found.by.items()},
             "factor": self.found.factor, "gap": self.found.gap, "verdict": self.verdict,
         }  # fmt: skip
@@ -68,7 +68,7 @@ def devices() -> dict[str, Device]:
 
 
 def predictions(subject: Subject, on: dict[str, Device], quick: bool = False) -> Iterator[Predicted]:
-    """What every arm is predicted to take, at full size; with `quick` at a small one, and without the optimum.
+    """What every ablation is predicted to take, at full size; with `quick` at a small one, and without the optimum.
 
     Networks are not asked for the optimum either: that takes ten seconds for each distinct segment.
     """
@@ -98,7 +98,7 @@ def summary(predicted: Sequence[Predicted], measured: Sequence[Measurement]) -> 
         found["devices"][name] = {
             "rows": len(rows),
             "dearer_than_greedy": [p.subject.id for p in rows if p.found.factor < 1 - 1e-9],
-            "factors": {arm: _factors({p.subject.id: p.found.over(arm) for p in rows}) for arm in ARMS},
+            "factors": {name: _factors({p.subject.id: p.found.over(name) for p in rows}) for name in ABLATIONS},
             "largest_gap": None if worst is None else {"id": worst, "gap": gaps[worst], "of": len(gaps)},
         }
     if measured:
@@ -106,7 +106,7 @@ def summary(predicted: Sequence[Predicted], measured: Sequence[Measurement]) -> 
         ranked = {"suite and controls": [m for m in measured if m not in networks], "networks": networks}
         found["measured"] = {
             "rows": len(measured),
-            "factors": {arm: _factors({m.id: m.over(arm) for m in measured}) for arm in ARMS},
+            "factors": {name: _factors({m.id: m.over(name) for m in measured}) for name in ABLATIONS},
             "slower_than_greedy": {m.id: asdict(m.joint) for m in measured if m.factor * SLOWER < 1},
             "agreement": {name: asdict(agreement(rows)) for name, rows in ranked.items() if rows},
         }

@@ -164,7 +164,7 @@ def cases() -> list[Case]:
         case("softmax of one row 4M", "row", [vector], (softmax(vector),), plain_softmax),
         case("softmax 16x16", "row", [t := read(0, 16, 16)], (softmax(t),), plain_softmax),
         case("black-scholes 4M", "map", [x, y, z], black_scholes(x, y, z), plain_black_scholes, 2.5),
-        case("attention 8x1024x64", "attention", heads, (attention(*heads),), plain_attention, 2.0),
+        case("attention 8x1024x64", "back_to_back", heads, (attention(*heads),), plain_attention, 2.0),
         case("linear+gelu 2048x512x512", "contract", [v, w], (linear,), lambda a, b: plain_gelu(a @ b)),
         case("matmul 2048x512x512", "library", [v, w], (op("matmul", v, w),), np.matmul),
         case("row sums 4096x1024", "reduce", [m], (over("sum", op("multiply", m, m)),), squares),

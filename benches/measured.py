@@ -1,8 +1,7 @@
-"""The arms on the clock: every distinct plan of a program, answers checked first, then all timed in turn, and the joint
-one against the fastest greedy ones call by call.
+"""Measured times of the ablations: every distinct plan of a program, answers checked first, then all timed in turn,
+and the joint one against the fastest greedy ones call by call.
 
-In: a graph that fits this machine. Out: predicted and measured seconds of its plans, and how well these
-agree in rank.
+In: a graph that fits this machine. Out: predicted and measured seconds of its plans, and how well these agree in rank.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from itertools import combinations
 import numpy as np
 from scipy.stats import spearmanr
 
-from eqfuse.benches.ablations import ARMS, Choice, choices, space_of
+from eqfuse.benches.ablations import ABLATIONS, Choice, choices, space_of
 from eqfuse.benches.same import kernels_of
 from eqfuse.benches.timing import Ratio, duel, medians, uses_blas
 from eqfuse.cost.targets import device_for
@@ -42,29 +41,29 @@ class Timed:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One program. `arms`: which of `plans` is the fastest here of those that each arm offers; of greedy ones within
-    CONTENDER the one that does best against the joint plan. The others are decided by rounds of their own: of several
-    medians the least is too small, and would flatter its arm.
+    """One program. `ablations`: which of `plans` is the fastest here of those that each ablation offers; of greedy ones
+    within CONTENDER the one that does best against the joint plan. The others are decided by rounds of their own: of
+    several medians the least is too small, and would flatter its ablation.
 
     `joint`: how many times as long the fastest greedy plan takes as the joint one; 1 for the same kernels.
     """
 
     id: str
     plans: tuple[Timed, ...]
-    arms: Mapping[str, int]
+    ablations: Mapping[str, int]
     joint: Ratio
 
-    def seconds(self, arm: str) -> float:
-        return self.plans[self.arms[arm]].measured
+    def seconds(self, ablation: str) -> float:
+        return self.plans[self.ablations[ablation]].measured
 
     @property
     def same(self) -> bool:
         """Are the fastest greedy plan and the joint one the same kernels?"""
-        return self.arms["greedy"] == self.arms["joint"]
+        return self.ablations["greedy"] == self.ablations["joint"]
 
-    def over(self, arm: str) -> float:
-        """Time of the fastest greedy plan over that of an arm; 1 for the same kernels."""
-        return self.factor if arm == "joint" else self.seconds("greedy") / self.seconds(arm)
+    def over(self, ablation: str) -> float:
+        """Time of the fastest greedy plan over that of an ablation; 1 for the same kernels."""
+        return self.factor if ablation == "joint" else self.seconds("greedy") / self.seconds(ablation)
 
     @property
     def factor(self) -> float:
@@ -94,18 +93,18 @@ def measure(id: str, graph: Graph, seconds: float) -> Measurement:
         Timed(tuple(c.extractor for c in same), same[0].kernels, same[0].seconds, t)
         for same, t in zip(distinct.values(), taken, strict=True)
     )
-    offered = {arm: [i for i, p in enumerate(plans) if set(p.extractors) & set(by)] for arm, by in ARMS.items()}
-    arms = {arm: min(at, key=before.__getitem__) for arm, at in offered.items()}
-    joint = arms["joint"]
-    contenders = [i for i in offered["greedy"] if before[i] < CONTENDER * before[arms["greedy"]]]
+    offered = {name: [i for i, p in enumerate(plans) if set(p.extractors) & set(by)] for name, by in ABLATIONS.items()}
+    ablations = {name: min(at, key=before.__getitem__) for name, at in offered.items()}
+    joint = ablations["joint"]
+    contenders = [i for i in offered["greedy"] if before[i] < CONTENDER * before[ablations["greedy"]]]
     rested = uses_blas(graph)
 
     def renew() -> None:
         arrays[:] = [a.copy() for a in arrays]
 
     against = {i: SAME if i == joint else duel(runs[i], runs[joint], 2 * seconds, rested, renew) for i in contenders}
-    arms["greedy"] = min(contenders, key=lambda i: against[i].times)
-    return Measurement(id, plans, arms, against[arms["greedy"]])
+    ablations["greedy"] = min(contenders, key=lambda i: against[i].times)
+    return Measurement(id, plans, ablations, against[ablations["greedy"]])
 
 
 def arguments(graph: Graph, seed: int = 0) -> list[np.ndarray]:

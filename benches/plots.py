@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eqfuse.benches.ablations import ARMS
+from eqfuse.benches.ablations import ABLATIONS
 from eqfuse.benches.measured import Measurement, agreement
 from eqfuse.errors import EqfuseError
 
@@ -47,8 +47,8 @@ def _kept(figure: Figure, path: Path) -> Path:
 
 
 def _ablation(axes: Axes, device: str, rows: Sequence[Predicted]) -> None:
-    """Bars: how many times faster than the best greedy plan each arm is by prediction."""
-    names = [name for name in ARMS if name != "greedy"]
+    """Bars: how many times faster than the best greedy plan each ablation is by prediction."""
+    names = [name for name in ABLATIONS if name != "greedy"]
     width = 0.8 / len(names)
     for i, name in enumerate(names):
         heights = [p.found.over(name) for p in rows]
@@ -56,14 +56,14 @@ def _ablation(axes: Axes, device: str, rows: Sequence[Predicted]) -> None:
     axes.set_yscale("log")
     axes.axhline(1, color="black", linewidth=0.5)
     axes.set_xticks(np.arange(len(rows)) + 0.4 - width / 2, [p.subject.id for p in rows], rotation=90, fontsize=7)
-    axes.set_ylabel("time of the best greedy plan over the arm's")
+    axes.set_ylabel("time of the best greedy plan over the ablation's")
     axes.set_title(f"predicted on {device}")
     axes.legend()
 
 
 def _scatter(axes: Axes, measured: Sequence[Measurement]) -> None:
     for joint in (False, True):
-        plans = [p for row in measured for i, p in enumerate(row.plans) if (i == row.arms["joint"]) == joint]
+        plans = [p for row in measured for i, p in enumerate(row.plans) if (i == row.ablations["joint"]) == joint]
         axes.loglog(
             [p.predicted * 1e3 for p in plans], [p.measured * 1e3 for p in plans], "o", markersize=4, alpha=0.7,
             label="joint" if joint else "other plans",

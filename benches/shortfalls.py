@@ -35,7 +35,7 @@ def verdict(id: str, found: Choices) -> str:
     if found.factor * ROUNDING >= wanted:
         return "met"
     if reached(id, found):
-        greedy = found.arm("greedy")
+        greedy = found.ablation("greedy")
         name, took = greedy.extractor.removeprefix("greedy-"), duration(greedy.seconds)
         return f"the better plan ({duration(BETTER[id] / 1e3)}) or one as good; {name} has one of {took}"
     return REASONS.get(id, "UNEXPLAINED")
@@ -43,7 +43,7 @@ def verdict(id: str, found: Choices) -> str:
 
 def reached(id: str, found: Choices) -> bool:
     """Is the joint plan as cheap as the document's better one?"""
-    return found.arm("joint").seconds * 1e3 <= ROUNDING * BETTER.get(id, 0.0)
+    return found.ablation("joint").seconds * 1e3 <= ROUNDING * BETTER.get(id, 0.0)
 
 
 def short(id: str, found: Choices) -> bool:

@@ -12,7 +12,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from eqfuse.benches.ablations import ARMS
+from eqfuse.benches.ablations import ABLATIONS
 from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.benches.measured import Measurement
 from eqfuse.benches.subjects import SUBJECTS
@@ -51,18 +51,19 @@ def _table(title: str, headings: Sequence[str], left: Sequence[str] = ()) -> Tab
 
 
 def predicted(device: str, rows: Sequence[Predicted]) -> Table:
-    """Predicted times of all arms, at full size."""
+    """Predicted times of all ablations, at full size."""
     textbook = any(row.verdict for row in rows)
-    headings = ["", "operators", *ARMS, "which", "×", "over each", *(["wanted"] if textbook else []), "gap", "search"]
+    wanted = ["wanted"] if textbook else []
+    headings = ["", "operators", *ABLATIONS, "which", "×", "over each", *wanted, "gap", "search"]
     table = _table(f"predicted on {device}", [*headings, *(["verdict"] if textbook else [])], ("which", "verdict"))
     table.caption, table.caption_justify = Text(GREEDY_NOTE if textbook else ""), "left"
     for row in rows:
         found, id = row.found, row.subject.id
         gap = "" if found.gap is None else f"{100 * found.gap:.2f} %"
-        joint = found.arm("joint")
-        cells = [id, str(row.operators), *(duration(found.arm(name).seconds) for name in ARMS)]
-        cells += [found.arm("greedy").extractor.removeprefix("greedy-"), f"{found.factor:.2f}"]
-        cells.append("/".join(f"{found.by[name].seconds / joint.seconds:.3g}" for name in ARMS["greedy"]))
+        joint = found.ablation("joint")
+        cells = [id, str(row.operators), *(duration(found.ablation(name).seconds) for name in ABLATIONS)]
+        cells += [found.ablation("greedy").extractor.removeprefix("greedy-"), f"{found.factor:.2f}"]
+        cells.append("/".join(f"{found.by[name].seconds / joint.seconds:.3g}" for name in ABLATIONS["greedy"]))
         if textbook:
             cells.append(f"{GRAPHS[id].factor:.2f}" if id in GRAPHS else "")
         cells += [gap, f"{row.saturation + joint.search:.2f} s"]
@@ -78,7 +79,7 @@ def searched(rows: Sequence[Predicted]) -> Table | str:
     headings = ("", "operators", "e-graph nodes", "saturation", "extraction", "eqfuse", "TENSAT", "TASO")
     table = _table("search, seconds", headings)
     for row in rows:
-        extraction = row.found.arm("joint").search
+        extraction = row.found.ablation("joint").search
         times = [row.saturation, extraction, row.saturation + extraction]
         theirs = row.subject.searched
         cells = [f"{t:.2f}" for t in times] + (["", ""] if theirs is None else [f"{theirs[1]:g}", f"{theirs[0]:g}"])
@@ -88,19 +89,19 @@ def searched(rows: Sequence[Predicted]) -> Table | str:
 
 
 def measured(rows: Sequence[Measurement]) -> Table:
-    """Medians on this CPU, of each arm's fastest plan. "same": it runs the same kernels as the joint one.
+    """Medians on this CPU, of each ablation's fastest plan. "same": it runs the same kernels as the joint one.
 
     ×: call by call against the fastest greedy plan, which the quotient of two medians is not.
     """
-    headings = ("", *ARMS, "×", "95 of 100", "predicted ×", "plans", "sizes")
+    headings = ("", *ABLATIONS, "×", "95 of 100", "predicted ×", "plans", "sizes")
     table = _table("measured on this CPU", headings, ("sizes",))
     for row in rows:
-        joint = row.arms["joint"]
+        joint = row.ablations["joint"]
         cells = [
             "same" if place == joint and name != "joint" else duration(row.plans[place].measured)
-            for name, place in row.arms.items()
+            for name, place in row.ablations.items()
         ]
-        greedy = row.plans[row.arms["greedy"]]
+        greedy = row.plans[row.ablations["greedy"]]
         factor = "same plan" if row.same else f"{row.factor:.2f}"
         known = "" if row.same else f"{row.joint.low:.2f}–{row.joint.high:.2f}"
         wanted = "" if row.same else f"{greedy.predicted / row.plans[joint].predicted:.2f}"
@@ -136,6 +137,6 @@ def summary(found: dict[str, Any]) -> str:
 
 
 def _means(factors: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """By group: how many times faster than the best greedy plan each arm is, in geometric mean."""
+    """By group: how many times faster than the best greedy plan each ablation is, in geometric mean."""
     groups = next(iter(factors.values()))
-    return [f"  {g}, times faster: " + ", ".join(f"{arm} {by[g]:.2f}" for arm, by in factors.items()) for g in groups]
+    return [f"  {g}, times faster: " + ", ".join(f"{name} {by[g]:.2f}" for name, by in factors.items()) for g in groups]

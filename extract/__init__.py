@@ -16,7 +16,7 @@ from eqfuse.extract.assemble import assemble
 from eqfuse.extract.cover import Cover
 from eqfuse.extract.memory.limit import Limit, within
 from eqfuse.extract.simplify import simplified
-from eqfuse.machine.gc_pause import uncollected
+from eqfuse.machine.gc_pause import gc_paused
 from eqfuse.plan.plan import Plan
 
 Extractor = Callable[[Segment, Device], Cover]
@@ -38,7 +38,7 @@ EXTRACTORS: dict[str, Extractor] = {
 }
 
 
-@uncollected()
+@gc_paused()
 def choose(
     space: Space,
     device: Device,

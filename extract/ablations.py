@@ -1,4 +1,4 @@
-"""Arms of an ablation: algebra and fusion each searched without the other, where `flow` searches both together.
+"""Ablations: algebra and fusion each searched without the other, where `flow` searches both together.
 
 Promise: none. In: a saturated `Segment`, a `Device`. Out: a `Cover`.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Segment
 from eqfuse.extract import flow, greedy
-from eqfuse.extract.as_written import plain
+from eqfuse.extract.as_written import without_laws
 from eqfuse.extract.candidates.cuts import Grammar
 from eqfuse.extract.cover import Cover
 from eqfuse.extract.operators import cheapest
@@ -16,7 +16,7 @@ from eqfuse.extract.operators import cheapest
 
 def fusion_only(segment: Segment, device: Device) -> Cover:
     """`flow` over the program as it is written: no laws."""
-    return flow.extract(plain(segment), device)
+    return flow.extract(without_laws(segment), device)
 
 
 def algebra_first(segment: Segment, device: Device) -> Cover:

@@ -13,13 +13,13 @@ from eqfuse.egraph.space import EClass, ENode, Segment
 from eqfuse.ir.graph import Graph, Node
 
 
-def plain(segment: Segment) -> Segment:
+def without_laws(segment: Segment) -> Segment:
     """`segment` without its laws. Classes are numbered in topological order."""
-    return plains([segment])[0]
+    return without_laws_together([segment])[0]
 
 
-def plains(segments: Sequence[Segment]) -> list[Segment]:
-    """`plain` of several programs over the same inputs, in the same classes: what they have in common is there once."""
+def without_laws_together(segments: Sequence[Segment]) -> list[Segment]:
+    """Several programs over the same inputs, in the same classes: what they have in common is there once."""
     outputs = tuple(o for s in segments for o in s.graph.outputs)
     written = as_written(Graph(segments[0].graph.inputs, outputs))
     return [

@@ -12,7 +12,7 @@ from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Segment
 from eqfuse.extract import greedy
 from eqfuse.extract.area_flow import area_flow, transplants
-from eqfuse.extract.as_written import plains
+from eqfuse.extract.as_written import without_laws_together
 from eqfuse.extract.candidates.cuts import Grammar
 from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.cover import Cover
@@ -42,7 +42,7 @@ def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Co
     if len(segment.classes) <= FEW and any(len(c.nodes) > 1 for c in segment.classes):
         found = cheapest(grammar)
         equal.setdefault(found.graph.outputs, found)
-    segments = plains(tuple(equal.values()))
+    segments = without_laws_together(tuple(equal.values()))
     shared = Grammar(segments[0], device, like=grammar)
     unfused = [greedy.start(shared.for_segment(program)) for program in segments]
     plans = [greedy.starts(cover) for cover in unfused]

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 
 from eqfuse.cost.device import Device
 from eqfuse.egraph.space import ENode, Segment
-from eqfuse.extract.as_written import plain
+from eqfuse.extract.as_written import without_laws
 from eqfuse.extract.candidates.cuts import Cut, Grammar, below
 from eqfuse.extract.candidates.grammars import OneReduction
 from eqfuse.extract.cover import Cover, Group, producers_first
@@ -33,7 +33,7 @@ GREEDY = ("greedy-materialise", "greedy-duplicate", "greedy-priority", "greedy-d
 
 def unfused(segment: Segment, device: Device) -> Cover:
     """One kernel per operator; views cost nothing, as in NumPy."""
-    return start(Grammar(plain(segment), device))
+    return start(Grammar(without_laws(segment), device))
 
 
 def materialise(segment: Segment, device: Device) -> Cover:
@@ -61,7 +61,7 @@ def priority(segment: Segment, device: Device) -> Cover:
     what Inductor's kernels may hold: persistent reductions, prologues and epilogues of products. Then several outputs,
     as in XLA's multi-output fusion and Inductor's scores of shared reads.
     """
-    cover = start(Grammar(plain(segment), device))
+    cover = start(Grammar(without_laws(segment), device))
     _by_saving(cover)
     return _merged(cover)
 
@@ -109,7 +109,7 @@ def one_level(unfused: Sequence[Cover]) -> list[Cover]:
 
 
 def _unfused(segment: Segment, device: Device) -> Cover:
-    return start(OneReduction(Grammar(plain(segment), device)))
+    return start(OneReduction(Grammar(without_laws(segment), device)))
 
 
 def _materialise(cover: Cover) -> Cover:

@@ -2,7 +2,7 @@
 
 In: nothing. Out: `LAWS`. Attention over blocks of keys rests on them: where scores are concatenated, the exponentials
 of each block about its own maximum are brought to the common one by ``exp(m1 - m)``. That a kernel can walk over any
-number of blocks, keeping one maximum and one sum, is a loop and so no law: the kind `attention` of `eqfuse.kinds` does.
+number of blocks, keeping one maximum and one sum, is a loop and so no law: the kind `back_to_back` does.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from eqfuse.cost.quiet import Watch, together
 from eqfuse.cost.roofline import BLAS
 from eqfuse.dtypes import kind
 from eqfuse.emit.numpy.ops import JOINS
-from eqfuse.emit.numpy.turn import ROOM, turned
+from eqfuse.emit.numpy.transpose_copy import BUFFER, copy_transposed
 from eqfuse.errors import TargetUnavailable, UnsupportedOp
 from eqfuse.machine.files import cache_dir, set_aside, write_atomically
 from eqfuse.machine.threads import thread_count
@@ -315,7 +315,7 @@ def _values(op: str, dtype: np.dtype) -> np.ndarray:
 def _transposed(dtype: np.dtype, stop_after: float) -> float:
     """Seconds per element of reading an array across the axis it lies along, by blocks, on one thread."""
     x = np.zeros((TURNED, TURNED), dtype)
-    call = partial(turned, np.empty_like(x), x.T, np.empty(ROOM, np.uint8))
+    call = partial(copy_transposed, np.empty_like(x), x.T, np.empty(BUFFER, np.uint8))
     return _seconds(call, stop_after) / x.size
 
 

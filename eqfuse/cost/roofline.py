@@ -82,7 +82,7 @@ def work(
     """
     described = row(op)
     if described.role in (Role.LEAF, Role.VIEW):
-        return turned(apart, types[0].dtype.itemsize, device) if apart and device.kind == "cpu" else _NOTHING
+        return transposed_read(apart, types[0].dtype.itemsize, device) if apart and device.kind == "cpu" else _NOTHING
     flops = described.flops(types, out, attrs)
     dtype = types[0].dtype.name if op != "where" else out.dtype.name
     if described.role is Role.CONTRACTION:
@@ -223,9 +223,9 @@ def total(works: Iterable[Work], reduced: int = -1) -> Work:
     return Work(flops, seconds, calls, whole, once, shared)
 
 
-def turned(elements: int, itemsize: int, device: Device) -> Work:
+def transposed_read(elements: int, itemsize: int, device: Device) -> Work:
     """What it takes to read an array across the axis that it lies along: by blocks, or by NumPy alone, which takes a
-    cache line for every element once these are too many for a cache (`eqfuse/emit/numpy/turn.py`)."""
+    cache line for every element once these are too many for a cache (`eqfuse/emit/numpy/transpose_copy.py`)."""
     seconds = elements * device.element_seconds("transpose", _AS_WIDE.get(itemsize, "float64"))
     alone = ALONE if elements * itemsize > device.l2_bytes else 2
     return Work(0, seconds, 0, seconds * device.threads * alone)
@@ -283,13 +283,13 @@ def roofline(
     traffic = read + written
     if device.kind == "gpu":
         return _gpu(read, written, done, device, blocks)
-    turns = [math.prod(state.space)] * state.across(itemsize)
+    across = [math.prod(state.space)] * state.across(itemsize)
     # alone, a reduction takes the axes in the order in which they lie
-    tiled = _tiled(state) and not (turns and state.kind == "reduce" and done.calls + done.once == 1)
+    tiled = _tiled(state) and not (across and state.kind == "reduce" and done.calls + done.once == 1)
     if state.left is not None:
-        turns += [math.prod(state.left.shape)] * state.left.across(itemsize)
-    if tiled and turns:
-        done = total([done, *[turned(elements, itemsize, device) for elements in turns]])
+        across += [math.prod(state.left.shape)] * state.left.across(itemsize)
+    if tiled and across:
+        done = total([done, *[transposed_read(elements, itemsize, device) for elements in across]])
     # between the kernel that writes a value and the one that reads it lies the traffic of both: hence 2 x
     memory = traffic / device.bandwidth(2 * traffic) + _left_in_tiles(state, itemsize, device)
     if not tiled or not tiles_pay(done, traffic, device):

@@ -21,7 +21,7 @@ from eqfuse.ops import TABLE, row
 from eqfuse.ops.facts import Fact
 from eqfuse.ops.ranges import exchanges, range_of
 
-_asked: weakref.WeakValueDictionary[int, Answers] = weakref.WeakValueDictionary()
+_asked: weakref.WeakValueDictionary[int, Callbacks] = weakref.WeakValueDictionary()
 _numbers = itertools.count()
 OPERATORS = list(TABLE)  # by the number that stands for each
 _LARGEST_FOLDED = 4096  # elements of a constant that is computed here rather than when the program is built
@@ -73,7 +73,7 @@ def mirror(asked: int, axes: int) -> int:
     return _asked[asked].mirror(axes)
 
 
-class Answers:
+class Callbacks:
     """Python objects by number, and the answers to what one e-graph has asked.
 
     `rules`: those it has read, by number. `room`: the nodes that a round may still make; `until`: when it ends, by this

@@ -15,7 +15,7 @@ from typing import Any
 
 from egglog import bindings
 
-from eqfuse.egraph.callbacks import OPERATORS, Answers, Fold
+from eqfuse.egraph.callbacks import OPERATORS, Callbacks, Fold
 from eqfuse.egraph.rules import Rule, constructor
 from eqfuse.ir.graph import Node, topological
 from eqfuse.ops import Role, row
@@ -53,8 +53,8 @@ class Engine:
 
     def __init__(self) -> None:
         self._egraph = bindings.EGraph()
-        self._answers = Answers()
-        self._rules = self._answers.rules  # that egglog has read
+        self._callbacks = Callbacks()
+        self._rules = self._callbacks.rules  # that egglog has read
         self._current: dict[str, int] = {}  # the number under which each was read last
         self._waiting: list[Rule] = []
         self._rulesets: dict[str, str] = {}  # name of each combination of laws that was run
@@ -65,11 +65,11 @@ class Engine:
         self._proves = False
         self.run(_HEADER)
         for f in ("judge", "made", "fold", "derive", "mirror"):
-            self.run_once([f'(let ${f} (py-eval "{self._answers.call(f)}" (py-dict) (py-dict)))'])
+            self.run_once([f'(let ${f} (py-eval "{self._callbacks.call(f)}" (py-dict) (py-dict)))'])
 
     def object(self, value: Any) -> str:
         """The expression that stands for the Python object `value`."""
-        return f"(py-from-int {self._answers.number(value)})"
+        return f"(py-from-int {self._callbacks.number(value)})"
 
     def run(self, *texts: str) -> list[Any]:
         """Run commands whose text recurs (rules, schedules): parsed once per process."""
@@ -117,7 +117,7 @@ class Engine:
     def track_ranges(self) -> None:
         """Derive what is known of every tensor's values."""
         if not self.ranges:
-            meet = self._answers.call("meet")  # a global of egglog cannot stand in a merge
+            meet = self._callbacks.call("meet")  # a global of egglog cannot stand in a merge
             self.run_once([_RANGES.format(meet=meet)])
             self.declare("transpose", 1)
             self.ranges = True
@@ -129,8 +129,8 @@ class Engine:
         """What the rules would derive of the nodes inserted so far, one level of the program after another."""
         found: dict[Node, int] = {}
         for n in self._names:
-            hidden = [*map(self._answers.number, n.attrs), *(self._answers.number(a.type) for a in n.args)]
-            found[n] = self._answers.derive(OPERATORS.index(n.op), (*hidden, *(found[a] for a in n.args)))
+            hidden = [*map(self._callbacks.number, n.attrs), *(self._callbacks.number(a.type) for a in n.args)]
+            found[n] = self._callbacks.derive(OPERATORS.index(n.op), (*hidden, *(found[a] for a in n.args)))
         self.run_once([f"(set (range {self._names[n]}) (py-from-int {fact}))" for n, fact in found.items()])
 
     def _range(self, name: str) -> None:
@@ -206,8 +206,8 @@ class Engine:
         if not rules:
             return
         self._waiting += rules
-        self._answers.snaps |= any(rule.law.exactness > EXACT for rule in rules)
-        self._answers.partial |= any(rule.law.exactness is APPROXIMATE for rule in rules)
+        self._callbacks.snaps |= any(rule.law.exactness > EXACT for rule in rules)
+        self._callbacks.partial |= any(rule.law.exactness is APPROXIMATE for rule in rules)
         self.declare("const", 0)
         self.fold_constants()
 
@@ -251,9 +251,9 @@ class Engine:
     def _offer_again(self, resting: Collection[str]) -> None:
         """Read anew the rules that lost matches to the limits of a round, unless they are `resting`: egglog does not
         come back to what was declined."""
-        for at in sorted(self._answers.declined):
+        for at in sorted(self._callbacks.declined):
             if self._rules[at].name not in resting:
-                self._answers.declined.remove(at)
+                self._callbacks.declined.remove(at)
                 self._read(self._rules[at])
 
     def _relate(self, relation: str, pairs: Sequence[tuple[Node, Node]]) -> None:
@@ -280,18 +280,18 @@ class Engine:
         rule is charged the time since the call before, for its search and its judge. The rest of the round, before the
         first call and after the last, where nodes are made and merged, is shared out by matches. Facts are no rule's.
         """
-        self._answers.limit(room, until)
+        self._callbacks.limit(room, until)
         if self.facts:
-            ranges = "(run ranges)" if self.ranges and not self._answers.joins else ""
+            ranges = "(run ranges)" if self.ranges and not self._callbacks.joins else ""
             self.run(f"(run-schedule (saturate (run facts) {ranges}))")
         self._offer_again(resting)
         self._wake(resting)
-        self._answers.begun = True
+        self._callbacks.begun = True
         awake = " ".join(f"law{at}" for name, at in self._current.items() if name not in resting)
         if awake not in self._rulesets:
             self._rulesets[awake] = f"laws{len(self._rulesets)}"
             self.run(f"(unstable-combined-ruleset {self._rulesets[awake]} {awake})")
-        self._answers.clear()
+        self._callbacks.clear()
         started = time.thread_time()
         report = self.run(f"(run {self._rulesets[awake]} 1)")[0].report
         left = time.thread_time() - started - sum(self.seconds.values())
@@ -304,16 +304,16 @@ class Engine:
     @property
     def cut(self) -> str | None:
         """The limit at which the last round began to decline matches."""
-        return self._answers.cut
+        return self._callbacks.cut
 
     @property
     def seconds(self) -> dict[str, float]:
         """What the last round spent on each rule."""
-        return self._answers.seconds
+        return self._callbacks.seconds
 
     def folds(self) -> list[Fold]:
         """The constants computed so far, in that order."""
-        return self._answers.folds()
+        return self._callbacks.folds()
 
     @property
     def size(self) -> int:
@@ -333,7 +333,7 @@ class Engine:
         def value(v: Any) -> Any:
             if v not in objects:
                 number: Any = self._egraph.value_to_pyobject(v)
-                objects[v] = self._answers.object(number)
+                objects[v] = self._callbacks.object(number)
             return objects[v]
 
         for name, (op, n_attrs, arity) in self.constructors.items():
@@ -352,7 +352,7 @@ class Engine:
         """What is known of the values of every inserted node, where a law asked."""
         frozen = self._egraph.freeze().functions
         numbers: dict[Any, Any] = {r.inputs[0]: self._egraph.value_to_pyobject(r.output) for r in frozen["range"].rows}
-        facts = {owner: self._answers.object(number) for owner, number in numbers.items()}
+        facts = {owner: self._callbacks.object(number) for owner, number in numbers.items()}
         classes = self._classes()
         return {n: facts[classes[name]] for n, name in self._names.items()}
 

@@ -23,7 +23,7 @@ from eqfuse.egraph.segments import segments
 from eqfuse.egraph.space import EClass, ENode, Segment, Space
 from eqfuse.errors import LawError, OptionError
 from eqfuse.ir.graph import Graph, Literal, Node, TensorType, input_node, node, topological
-from eqfuse.machine.gc_pause import uncollected
+from eqfuse.machine.gc_pause import gc_paused
 from eqfuse.ops import row
 from eqfuse.rewrites import APPROXIMATE, COMMUTATIVE, Law
 from eqfuse.rewrites.own import usable
@@ -75,7 +75,7 @@ def saturate(graph: Graph, laws: Any = "all", numerics: str = "reassociate", bud
     return saturated(graph, usable(laws, numerics), numerics, budget)
 
 
-@uncollected()
+@gc_paused()
 def saturated(graph: Graph, laws: Sequence[Law], numerics: str, budget: Budget | None = None) -> Space:
     """`saturate` by these very laws, all of which `numerics` admits."""
     budget = budget_of(budget)

@@ -14,7 +14,7 @@ from eqfuse.cost.roofline import Work, roofline
 from eqfuse.emit.cuda.ops import emits
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Graph, Node, TensorType
-from eqfuse.kinds import attention, contract, library, map, reduce, row, view, window
+from eqfuse.kinds import back_to_back, contract, library, map, reduce, row, view, window
 from eqfuse.kinds.kind import Kind
 from eqfuse.kinds.reduce import same_pass
 from eqfuse.kinds.state import Call, State, leaf, runs_of
@@ -22,7 +22,7 @@ from eqfuse.ops import Role
 from eqfuse.ops import row as op_row
 from eqfuse.plan.plan import Price
 
-_OWN = (view, map, reduce, row, contract, attention, window, library)
+_OWN = (view, map, reduce, row, contract, back_to_back, window, library)
 KINDS: dict[str, Kind] = {module.KIND.name: module.KIND for module in _OWN}  # in the order in which they are asked
 _REGISTERED: list[Kind] = []
 

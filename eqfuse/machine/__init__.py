@@ -1,1 +1,1 @@
-"""The machine below: files, threads, a GPU, NVRTC, the garbage collector."""
+"""What the machine offers: files, threads, a GPU, NVRTC, the garbage collector."""

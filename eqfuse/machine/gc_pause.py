@@ -1,7 +1,7 @@
-"""Python's search for garbage in cycles, put off while a search of ours makes many objects that all stay.
+"""Pauses the cyclic garbage collector while compiling, which makes many objects that all stay.
 
-It goes through every object of the process, again and again as these grow in number: a sixth of the time of compiling
-12 transformer blocks.
+A full collection visits every object of the process, and the collections grow with their number: they took a sixth of
+the time of compiling 12 transformer blocks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _before: bool | None = None  # was it on before the first of them? Kept until it
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """No collections meanwhile, in any thread; afterwards as before, or after the next time if an interrupt comes just
     then. It may be nested."""
     global _before

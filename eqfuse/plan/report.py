@@ -103,7 +103,7 @@ def make_report(
 def report_at(
     planned: Report, plan: Plan, unfused_plan: Plan, seconds: Mapping[str, float], peak_bytes: int, sizes: str
 ) -> Report:
-    """The report of `plan`, which was carried to other `sizes` from one that has the report `planned`."""
+    """The report of `plan`, which was transferred to other `sizes` from one that has the report `planned`."""
     return replace(
         planned, **_totals(plan, unfused_plan), peak_bytes=peak_bytes, optimality_gap=None, seconds=dict(seconds),
         sizes=sizes,

@@ -19,7 +19,7 @@ from eqfuse.show.explain import quantity
 
 COLOURS = {
     "map": "#7aa6f9", "row": "#6cc3a0", "reduce": "#f2b45c", "contract": "#e58a8a", "window": "#b79ae8",
-    "attention": "#e57fc0", "library": "#b0b4ba", "input": "#ffffff", "view": "#eceff3",
+    "back_to_back": "#e57fc0", "library": "#b0b4ba", "input": "#ffffff", "view": "#eceff3",
 }  # fmt: skip
 ROLE_KIND = {
     Role.LEAF: "input", Role.ELEMENTWISE: "map", Role.REDUCTION: "reduce", Role.VIEW: "view", Role.GATHER: "map",

@@ -1,8 +1,8 @@
-"""Programs of one function over a range of sizes: few plans, each carried to the sizes near the one it was priced at.
+"""Programs of one function over a range of sizes: few plans, each transferred to sizes near the one it was priced at.
 
 In: a `Pattern`, and how to trace the function at given sizes. Out: a `Version` per sizes. A size is traced (which
-raises the user's own errors), then the plan priced nearest is carried to it (`plan_transfer`, which proves it); where
-that fails the size is compiled anew, and the reason is kept.
+raises the user's own errors), then the plan priced nearest is transferred to it (`plan_transfer`, which proves it);
+where that fails the size is compiled anew, and the reason is kept.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from eqfuse.rewrites import Law
 from eqfuse.rewrites.own import usable
 from eqfuse.runtime.program import Program
 from eqfuse.show import debug
-from eqfuse.specialise.plan_transfer import Ambiguous, Carrier, Correspondence, NotCarried
+from eqfuse.specialise.plan_transfer import Ambiguous, Correspondence, NotTransferred, PlanTransfer
 from eqfuse.specialise.symbolic import Pattern, Sizes
 from eqfuse.specialise.versions import Version
 
@@ -42,11 +42,11 @@ FIRST = (16, 32, 960)  # times a prime: where nothing is known about a symbol; m
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan and the sizes it was priced at. `carrier` is None where it can be carried nowhere: `why` says so."""
+    """A plan and the sizes it was priced at. `transfer` is None where it fits no other size: `why` says so."""
 
     sizes: Sizes
     program: Program
-    carrier: Carrier | None
+    transfer: PlanTransfer | None
     why: str = ""
 
 
@@ -71,7 +71,7 @@ class Family:
         self.options = {**options, "verify": False}  # a size that no call has may be too large to run
         self._verify = bool(options.get("verify"))
         self.plans: list[Planned] = []
-        self.carried = self.anew = 0
+        self.transferred = self.anew = 0
         self.reasons: dict[str, int] = {}
         self._trace, self._seen = trace, seen
 
@@ -82,8 +82,8 @@ class Family:
         if not sizes:
             return self._version(compile_graph(graph, **self.options), graph, "nothing has changed its extent")
         try:
-            return self._carried(graph, sizes, started)
-        except NotCarried as reason:
+            return self._transferred(graph, sizes, started)
+        except NotTransferred as reason:
             return self._anew(graph, sizes, str(reason))
 
     def plan_first(self) -> Program:
@@ -97,7 +97,7 @@ class Family:
         for sizes in candidates[1:]:
             try:
                 chosen, graph = sizes, self._alike(sizes, graph)
-            except NotCarried:
+            except NotTransferred:
                 break
         self.plans.append(self._planned(chosen, graph))
         return self.plans[0].program
@@ -105,9 +105,9 @@ class Family:
     def __str__(self) -> str:
         lines = [f"sizes: {self.pattern}"]
         for p in self.plans:
-            rests = p.carrier.rests_on if p.carrier is not None else f"not carried: {p.why}"
+            rests = p.transfer.rests_on if p.transfer is not None else f"not transferred: {p.why}"
             lines.append(f"  plan priced at {self.pattern.said(p.sizes)}, for {self._range(p)}: {rests}")
-        lines.append(f"  {self.carried} sizes carried, {self.anew} compiled anew")
+        lines.append(f"  {self.transferred} sizes transferred, {self.anew} compiled anew")
         lines += [f"  anew {count}×: {why}" for why, count in self.reasons.items()]
         return "\n".join(lines)
 
@@ -116,17 +116,17 @@ class Family:
         pairs = zip(self.pattern.symbols, low, p.sizes, strict=True)
         return ", ".join(f"{s} in {a}..{REACH * n}" for s, a, n in pairs)
 
-    def _carried(self, graph: Graph, sizes: Sizes, started: float) -> Version:
-        """The program of a plan priced near `sizes`. NotCarried where there is none, and none can be made."""
+    def _transferred(self, graph: Graph, sizes: Sizes, started: float) -> Version:
+        """The program of a plan priced near `sizes`. NotTransferred where there is none, and none can be made."""
         near = [p for p in self.plans if distance(p.sizes, sizes) <= REACH]
         near.sort(key=lambda p: distance(p.sizes, sizes))
-        reason: NotCarried | None = None
+        reason: NotTransferred | None = None
         for planned in near:
             try:
                 return self._at(planned, graph, sizes, started)
-            except NotCarried as why:
+            except NotTransferred as why:
                 reason = why
-            if planned.carrier is None:
+            if planned.transfer is None:
                 raise reason
         if reason is not None and len(near) >= PLANS_NEAR:
             raise reason
@@ -139,18 +139,18 @@ class Family:
         """`planned` at other sizes."""
         if planned.sizes == sizes and _same(planned.program.plan.graph, graph):
             return self._version(planned.program, graph, "planned at this size")
-        if planned.carrier is None:
-            raise NotCarried(planned.why)
-        plan = planned.carrier.at(graph)
+        if planned.transfer is None:
+            raise NotTransferred(planned.why)
+        plan = planned.transfer.at(graph)
         debug.show_plan(plan)
         program = emit(plan)
         debug.show_source(program.source)
-        how = f"carried from {self.pattern.said(planned.sizes)}: {planned.carrier.rests_on}"
-        seconds = {"carry": time.perf_counter() - started}
+        how = f"transferred from {self.pattern.said(planned.sizes)}: {planned.transfer.rests_on}"
+        seconds = {"transfer": time.perf_counter() - started}
         told, report = f"{self.pattern.said(sizes)}, {how}", planned.program.report
         program.make_report = lambda: _report(report, plan, seconds, program.peak_bytes, told)
         program.laws = planned.program.laws
-        self.carried += 1
+        self.transferred += 1
         return self._version(program, graph, how)
 
     def _anew(self, graph: Graph, sizes: Sizes, reason: str) -> Version:
@@ -178,16 +178,16 @@ class Family:
         if report.stop_reason == "saturated":  # or else proofs may have matched what the search did not
             laws = tuple(law for law in laws if law.name in report.laws_fired)
         try:
-            return Planned(sizes, program, Carrier(program.plan, laws))
-        except NotCarried as why:
+            return Planned(sizes, program, PlanTransfer(program.plan, laws))
+        except NotTransferred as why:
             return Planned(sizes, program, None, str(why))
 
     def _alike(self, sizes: Sizes, graph: Graph) -> Graph:
-        """The function traced at `sizes`. NotCarried when it does other things there than in `graph`."""
+        """The function traced at `sizes`. NotTransferred when it does other things there than in `graph`."""
         try:
             traced = self._trace(self.pattern.at(sizes), None)
         except Exception as error:  # the user's function may raise anything at a size that no call has
-            raise NotCarried(f"the function cannot be traced at {self.pattern.said(sizes)}: {error}") from error
+            raise NotTransferred(f"the function cannot be traced at {self.pattern.said(sizes)}: {error}") from error
         with suppress(Ambiguous):
             Correspondence(traced, graph)
         return traced

@@ -1,9 +1,9 @@
-"""Carrying a plan to another size: the same kernels, with other extents, proved equal to the program of that size.
+"""Transfer of a plan to another size: the same kernels, with other extents, proved equal to the program of that size.
 
 In: a plan and the laws it may rest on; then the graph of the same function traced at another size. Out: the plan of
-that graph, or `NotCarried`, which says why. No search takes place. Where every extent and constant goes is read off the
-two traces, side by side; since that is only evidence, nothing rests on it: the carried plan, its kernels put back into
-one another, must be the new graph node for node, or be proved equal to it by egglog.
+that graph, or `NotTransferred`, which says why. No search takes place. Where every extent and constant goes is read off
+the two traces, side by side; since that is only evidence, nothing rests on it: the transferred plan, its kernels put
+back into one another, must be the new graph node for node, or be proved equal to it by egglog.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ FREE = Price(0.0, 0, 0, 0, "memory")
 NO_EXTENTS = ("axis", "axes")  # attributes whose numbers are never sizes
 
 
-class NotCarried(Exception):
+class NotTransferred(Exception):
     """The plan does not fit this size; the message says why."""
 
 
-class Ambiguous(NotCarried):
+class Ambiguous(NotTransferred):
     """Two extents or constants are one number at the size of the plan: one made at another size may do."""
 
 
-class Carrier:
-    """A plan that can be carried. `laws`: those it rests on besides fusion, found by proving it at its own size.
+class PlanTransfer:
+    """Transfers `plan` to other sizes. `laws`: those it rests on besides fusion, found by proving it at its own size.
 
-    Raises NotCarried where that proof fails: it would at every other size.
+    Raises NotTransferred where that proof fails: it would at every other size.
     """
 
     def __init__(self, plan: Plan, laws: Sequence[Law]) -> None:
@@ -49,12 +49,12 @@ class Carrier:
             _checked(kernel, plan)
         found = equality(plan.graph, self._graph, laws)
         if found is None:
-            raise NotCarried(f"the proof of the plan takes more than {ROUNDS} rounds of its laws")
+            raise NotTransferred(f"the proof of the plan takes more than {ROUNDS} rounds of its laws")
         self.laws, self._rounds, self._folds = found.laws, found.rounds, found.folds
 
     @property
     def rests_on(self) -> str:
-        """What shows that a carried plan is the program."""
+        """What shows that a transferred plan is the program."""
         if not self._rounds:
             return "the same node for node"
         names = sorted(law.name for law in self.laws)
@@ -64,15 +64,15 @@ class Carrier:
     def at(self, graph: Graph) -> Plan:
         """The plan for `graph`, the same function traced at another size."""
         try:
-            plan = self._carried(graph)
+            plan = self._transferred(graph)
         except ShapeError as error:
-            raise NotCarried(f"a kernel does not fit: {error}") from error
+            raise NotTransferred(f"a kernel does not fit: {error}") from error
         same = program_of(plan, inlined(plan))
         if equality(graph, same, self.laws, self._rounds) is None:
-            raise NotCarried("egglog does not prove the plan equal to the program of this size")
+            raise NotTransferred("egglog does not prove the plan equal to the program of this size")
         return plan
 
-    def _carried(self, graph: Graph) -> Plan:
+    def _transferred(self, graph: Graph) -> Plan:
         new = Correspondence(self.plan.graph, graph)
         new.compute(self._folds)
         values = {v: new.node(n) for v, n in self._inlined.items()}
@@ -127,18 +127,18 @@ def _literal(n: Node) -> Literal:
 
 
 def _price(k: Kernel, body: Graph, plan: Plan) -> Price:
-    """The price of `k` with `body`. NotCarried when that is another kind of kernel, or none the device can run."""
+    """The price of `k` with `body`. NotTransferred when that is another kind of kernel, or none the device can run."""
     if k.kind == "setup":
         return FREE
     found = priced(body, plan.device)
     if isinstance(found, str):
-        raise NotCarried(f"a kernel of kind {k.kind} does not exist at this size: {found}")
+        raise NotTransferred(f"a kernel of kind {k.kind} does not exist at this size: {found}")
     state, price = found
     kind = "view" if state.kind in ("view", "leaf") else state.kind
     if kind != k.kind and not (kind == "view" and k.kind == "map"):
-        raise NotCarried(f"a kernel of kind {k.kind} would be of kind {kind} at this size")
+        raise NotTransferred(f"a kernel of kind {k.kind} would be of kind {kind} at this size")
     if math.isinf(price.seconds):
-        raise NotCarried(f"a kernel of kind {k.kind} is too large for {plan.device.name} at this size")
+        raise NotTransferred(f"a kernel of kind {k.kind} is too large for {plan.device.name} at this size")
     return FREE if k.kind == "view" else price
 
 
@@ -147,7 +147,7 @@ def _checked(k: Kernel, plan: Plan) -> None:
 
 
 class Correspondence:
-    """Which node, extent and constant of one trace stand for which of another. NotCarried where the traces differ."""
+    """Which node, extent and constant of one trace stand for which of another. NotTransferred where they differ."""
 
     def __init__(self, old: Graph, new: Graph) -> None:
         self._nodes: dict[Node, Node] = {}
@@ -155,7 +155,7 @@ class Correspondence:
         self._unclear: set[int] = set()
         self._literals: dict[Literal, Literal] = {}
         if len(old.inputs) != len(new.inputs) or len(old.outputs) != len(new.outputs):
-            raise NotCarried("the function has other inputs or results at this size")
+            raise NotTransferred("the function has other inputs or results at this size")
         for pair in (*zip(old.inputs, new.inputs, strict=True), *zip(old.outputs, new.outputs, strict=True)):
             self._align(*pair)
 
@@ -169,7 +169,7 @@ class Correspondence:
                     raise Ambiguous(f"two values that are one {a.op} at the planned size differ at this one")
                 continue
             if a.op != b.op or len(a.args) != len(b.args) or a.dtype != b.dtype or len(a.shape) != len(b.shape):
-                raise NotCarried(f"the function computes {_described(b)} where it had {_described(a)}")
+                raise NotTransferred(f"the function computes {_described(b)} where it had {_described(a)}")
             self._nodes[a] = b
             for m, n in zip(a.shape, b.shape, strict=True):
                 self._extent(m, n)
@@ -187,7 +187,7 @@ class Correspondence:
         elif type(a) is int and type(b) is int:
             self._extent(a, b)
         elif a != b:
-            raise NotCarried(f"an attribute of {where.op} is {b} where it was {a}")
+            raise NotTransferred(f"an attribute of {where.op} is {b} where it was {a}")
 
     def _extent(self, a: int, b: int) -> None:
         if self._extents.setdefault(a, b) != b:

@@ -46,7 +46,7 @@ class SymbolicProgram(Program):
         f = self._family
         return (
             f"<eqfuse program for {self.pattern}; {len(f.plans)} plan(s), {len(self._versions)} size(s): "
-            f"{f.carried} carried, {f.anew} compiled anew>"
+            f"{f.transferred} transferred, {f.anew} compiled anew>"
         )
 
     def at(self, **sizes: int) -> Program:

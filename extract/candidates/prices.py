@@ -13,7 +13,7 @@ from typing import Any
 from eqfuse.cost.device import Device
 from eqfuse.cost.roofline import work
 from eqfuse.egraph.space import EClass, ENode
-from eqfuse.extract.candidates.work import Ledger, Works
+from eqfuse.extract.candidates.work import Works, WorkTable
 from eqfuse.ir.graph import TensorType
 from eqfuse.kinds import State, price
 from eqfuse.plan.plan import Price
@@ -24,7 +24,7 @@ class Prices:
 
     def __init__(self, classes: Sequence[EClass], device: Device) -> None:
         self._classes, self._device = classes, device
-        self._ledger = Ledger()
+        self._work_table = WorkTable()
         self._numbers: dict[tuple[int, ENode, int], int] = {}
         self.sizes = [c.type.nbytes for c in classes]  # bytes
         self._literals: list[Any] = [next((n.attrs[0] for n in c.nodes if n.op == "const"), None) for c in classes]
@@ -38,7 +38,7 @@ class Prices:
             types = [self._classes[a].type for a in enode.args]
             literal = self._literals[enode.args[-1]] if enode.args else None
             done = work(enode.op, enode.attrs, self._classes[eclass].type, types, self._device, apart, literal)
-            found = self._numbers[key] = self._ledger.enter(done)
+            found = self._numbers[key] = self._work_table.enter(done)
         return found
 
     def note_view(self, eclass: int, whole: Mapping[int, int], read: Mapping[int, int]) -> None:
@@ -55,7 +55,7 @@ class Prices:
         self, state: State, leaves: dict[int, int], inside: int, works: Works, outputs: tuple[TensorType, ...]
     ) -> Price:
         """The price of a kernel of `state` that reads `leaves`, does `works` and writes `outputs`."""
-        done = self._ledger.total(works, math.prod(state.reduced) if state.kind == "reduce" else -1)
+        done = self._work_table.total(works, math.prod(state.reduced) if state.kind == "reduce" else -1)
         written = sum(t.nbytes for t in outputs)
         arguments, itemsize = len(leaves) + len(outputs), outputs[0].dtype.itemsize
         return price(state, self._read(leaves, inside), written, done, self._device, arguments, itemsize)

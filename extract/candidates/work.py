@@ -1,4 +1,4 @@
-"""The ledger: what the operators of a segment cost, each under a number, so that sets of them are bit masks.
+"""The work of a segment's operators, numbered, so that sets of operators are bit masks.
 
 In: operators with their `Work`. Out: the work of a whole kernel. Masks make joining kernels cheap.
 """
@@ -45,7 +45,7 @@ def count(works: Works) -> int:
     return sum([mask.bit_count() for mask in works.values()])
 
 
-class Ledger:
+class WorkTable:
     """The work of operators, numbered in the order in which they are entered."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Frugal schedules: a cover's kernels in an order, and with recomputation, that hold less memory at a time.
+"""A cover's kernels in an order, and with recomputation, that hold less memory at a time.
 
 In: a `Schedule`. Out: schedules of ever smaller peaks, each with the least added time that was found. At the step that
 holds most, every value that waits may be computed again when it is read (checkpointing), or inside the kernels that

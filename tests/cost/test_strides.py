@@ -10,7 +10,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.cost.device import DEVICES, datasheet
-from eqfuse.cost.roofline import turned, work
+from eqfuse.cost.roofline import transposed_read, work
 from eqfuse.ir.graph import TensorType
 
 CPU = DEVICES["cpu"]
@@ -30,21 +30,21 @@ def busy(x: Any) -> Any:
 
 
 PLAIN = seconds(lambda x, y: busy(x + y), (N, N), (N, N))
-TURN = turned(N * N, 4, CPU).seconds
+ACROSS = transposed_read(N * N, 4, CPU).seconds
 
 
 def test_a_transposed_operand_costs_its_copy_by_blocks():
     dearer = seconds(lambda x, y: busy(x.T + y), (N, N), (N, N)) - PLAIN
-    assert dearer == pytest.approx(TURN, rel=0.3)
+    assert dearer == pytest.approx(ACROSS, rel=0.3)
 
 
 def test_so_does_one_that_is_transposed_after_the_work():
-    assert seconds(lambda x, y: busy(x + y).T + y, (N, N), (N, N)) > PLAIN + TURN
+    assert seconds(lambda x, y: busy(x + y).T + y, (N, N), (N, N)) > PLAIN + ACROSS
 
 
 def test_two_transposes_cost_nothing():
     there_and_back = seconds(lambda x, y: busy(x.T + y.T).T * 1, (N, N), (N, N))
-    assert there_and_back < PLAIN + TURN / 2
+    assert there_and_back < PLAIN + ACROSS / 2
 
 
 def test_a_copy_of_a_transposed_array_costs_more_than_its_bytes():
@@ -61,8 +61,8 @@ def test_swapped_axes_before_long_rows_cost_nothing():
 def test_a_lone_sum_of_a_transposed_array_costs_no_copy():
     """NumPy walks the axes in the order in which they lie, on one thread."""
     one = CPU.one_thread()
-    turned, plain = (seconds(f, (N, N), device=one) for f in (lambda x: x.T.sum(), lambda x: x.sum()))
-    assert turned == pytest.approx(plain, rel=0.05)
+    transposed, plain = (seconds(f, (N, N), device=one) for f in (lambda x: x.T.sum(), lambda x: x.sum()))
+    assert transposed == pytest.approx(plain, rel=0.05)
 
 
 @pytest.mark.parametrize("axis", [0, 1, None])

@@ -12,7 +12,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches import shortfalls
-from eqfuse.benches.ablations import ARMS, choices, space_of
+from eqfuse.benches.ablations import ABLATIONS, choices, space_of
 from eqfuse.benches.measured import SAME, Measurement, Timed, agreement, geometric_mean
 from eqfuse.benches.same import kernels_of
 from eqfuse.benches.subjects import FITS, SUBJECTS
@@ -32,14 +32,15 @@ def test_two_graphs_are_predicted_measured_and_written(tmp_path: Path, capsys: p
         (id, device) for id in ("G7", "N9") for device in ("A100, textbook", "A100", "H200", "this CPU")
     }
     for row in found["predicted"]:
-        assert set(row["arms"]) == set(ARMS)
-        seconds = {name: arm["seconds"] for name, arm in row["arms"].items()}
+        assert set(row["ablations"]) == set(ABLATIONS)
+        seconds = {name: ablation["seconds"] for name, ablation in row["ablations"].items()}
         assert seconds["joint"] <= min(seconds.values()) * (1 + 1e-9)
         assert row["factor"] == pytest.approx(seconds["greedy"] / seconds["joint"])
-        assert row["extractors"][row["arms"]["greedy"]["extractor"]] == seconds["greedy"]
+        assert row["extractors"][row["ablations"]["greedy"]["extractor"]] == seconds["greedy"]
     g7, n9 = found["measured"]
     assert all(plan["measured"] > 0 < plan["predicted"] for row in (g7, n9) for plan in row["plans"])
-    assert not g7["same"] and g7["plans"][g7["arms"]["joint"]]["kernels"] == 2  # B + C, and one product instead of two
+    joint = g7["plans"][g7["ablations"]["joint"]]
+    assert not g7["same"] and joint["kernels"] == 2  # B + C, and one product instead of two
     assert n9["same"] and n9["factor"] == 1
     compared = found["summary"]["measured"]["agreement"]["suite and controls"]
     assert compared["plans"] == len(g7["plans"]) + len(n9["plans"])
@@ -92,7 +93,7 @@ def test_every_shortfall_of_the_suite_has_a_reason_and_no_reason_is_left_over() 
     for id, subject in SUBJECTS.items():
         if subject.group == "suite":
             found = choices(space_of(subject.full()), datasheet("a100"))
-            assert found.arm("joint").seconds <= found.arm("greedy").seconds * (1 + 1e-9)
+            assert found.ablation("joint").seconds <= found.ablation("greedy").seconds * (1 + 1e-9)
             if shortfalls.short(id, found):
                 short.add(id)
     assert short == set(shortfalls.REASONS)

@@ -142,7 +142,7 @@ def test_a_saved_program_that_rests_on_a_law_of_the_users_own_says_that_it_is_lo
     assert found is not None and found.laws == () and "are missing" in found.doubt and found.doubt in str(found)
 
 
-def test_a_plan_that_was_carried_to_another_size_rests_on_laws_too() -> None:
+def test_a_plan_that_was_transferred_to_another_size_rests_on_laws_too() -> None:
     program = ef.compile(product_of_sums, *[ef.spec(("n", "n"), F)] * 3)
     assert "common_left_factor" in str(program.explain())
     assert program.at(n=90).rests_on.laws == ("common_left_factor",)  # type: ignore[attr-defined]

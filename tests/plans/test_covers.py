@@ -14,7 +14,7 @@ from eqfuse.egraph.saturate import Budget, saturate
 from eqfuse.egraph.space import Segment
 from eqfuse.extract import EXTRACTORS, choose, exact, flow, greedy, operators
 from eqfuse.extract.area_flow import area_flow, transplants
-from eqfuse.extract.as_written import plain, plains
+from eqfuse.extract.as_written import without_laws, without_laws_together
 from eqfuse.extract.candidates.columns import Columns
 from eqfuse.extract.candidates.cuts import Cut, Grammar
 from eqfuse.extract.cover import WORTH, Cover
@@ -87,7 +87,7 @@ def test_a_start_that_is_left_would_have_ended_where_another_did(seed: int) -> N
     segments, device = spaces(220 + seed, 14)
     for segment in segments:
         grammar = Grammar(segment, device)
-        written = greedy.starts(greedy.start(Grammar(plain(segment), device)))
+        written = greedy.starts(greedy.start(Grammar(without_laws(segment), device)))
         candidates, starts = area_flow(grammar, transplants(written, grammar))
         alone, met = [s.copy() for s in starts], set()
         for cover in alone:
@@ -101,10 +101,10 @@ def test_programs_in_the_same_classes_fuse_as_each_does_alone(seed: int) -> None
     segments, device = spaces(240 + seed, 14)
     for segment in segments:
         programs = [segment, operators.cheapest(Grammar(segment, device))]
-        written = plains(programs)
+        written = without_laws_together(programs)
         shared = Grammar(written[0], device)
         for program, in_both in zip(programs, written, strict=True):
-            alone = greedy.starts(greedy.start(Grammar(plain(program), device)))
+            alone = greedy.starts(greedy.start(Grammar(without_laws(program), device)))
             beside = greedy.starts(greedy.start(shared.for_segment(in_both)))
             assert [len(c.choice) for c in beside] == [len(c.choice) for c in alone]
             assert [c.cost for c in beside] == pytest.approx([c.cost for c in alone], rel=1e-12)

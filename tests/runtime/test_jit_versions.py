@@ -172,7 +172,7 @@ def test_extents_that_change_become_symbols_by_themselves() -> None:
     assert not warned(run)
     (family,) = families(f)
     assert str(family.pattern) == "n = x.shape[0]"
-    assert family.carried == 10 and family.anew == 0
+    assert family.transferred == 10 and family.anew == 0
     assert [p.sizes for p in family.plans] == [(100,)]
     assert "n = x.shape[0]" in repr(f)
 
@@ -220,7 +220,7 @@ def test_dtypes_numbers_and_statics_have_plans_of_their_own() -> None:
                 got = f(np.full(n, 2, dtype), 0.5 if power == 2 else 1, power)
                 assert got.dtype == dtype and got.shape == (n,) and (got == 1 if power == 2 else got == 8).all()
     assert len(families(f)) == 4
-    assert all(family.carried == 2 for family in families(f))
+    assert all(family.transferred == 2 for family in families(f))
 
 
 def test_a_dynamic_function_keeps_a_bounded_number_of_sizes_without_a_word() -> None:
@@ -242,8 +242,8 @@ def test_the_report_of_a_size_says_where_its_plan_came_from() -> None:
     f = ef.jit(centred, dynamic=True, **QUICK)
     for n in (100, 110, 90):
         f(np.ones((n, 3)))
-    assert f.program(np.ones((90, 3))).report.sizes.startswith("n = 90, carried from n = 100: ")
-    assert "Sizes: n = 90, carried from n = 100" in str(f.program(np.ones((90, 3))).explain())
+    assert f.program(np.ones((90, 3))).report.sizes.startswith("n = 90, transferred from n = 100: ")
+    assert "Sizes: n = 90, transferred from n = 100" in str(f.program(np.ones((90, 3))).explain())
 
 
 def test_a_jitted_method_may_be_dynamic() -> None:

@@ -14,7 +14,7 @@ import eqfuse as ef
 from eqfuse.benches.traced_memory import call_bytes
 from eqfuse.emit.numpy.kernels import emit_kernel
 from eqfuse.ir.graph import Graph, Node, const, node, topological
-from eqfuse.machine.gc_pause import uncollected
+from eqfuse.machine.gc_pause import gc_paused
 from tests.kernels.numpy_cases import CPU, kernel, read
 
 ONE_THREAD = replace(CPU, threads=1)
@@ -83,7 +83,7 @@ def traced(call: Callable[[], None]) -> int:
 def _traced(call: Callable[[], None]) -> int:
     with np.errstate(all="ignore"):
         call()
-        with uncollected():
+        with gc_paused():
             tracemalloc.start()
             before, _ = tracemalloc.get_traced_memory()
             call()

@@ -16,7 +16,7 @@ from eqfuse.ir.pytree import flatten, unflatten
 from eqfuse.rewrites import book
 from eqfuse.show.demo_programs import black_scholes, gelu, layer_norm, softmax, transformer
 from eqfuse.specialise import family, plan_transfer
-from eqfuse.specialise.plan_transfer import Carrier, NotCarried
+from eqfuse.specialise.plan_transfer import NotTransferred, PlanTransfer
 
 RNG = np.random.default_rng(0)
 
@@ -67,7 +67,7 @@ def test_one_program_serves_every_size(function: Any) -> None:
 
 
 @pytest.mark.parametrize("function", [in_pairs, differences])
-def test_slices_and_reshapes_that_depend_on_the_size_are_carried(function: Any) -> None:
+def test_slices_and_reshapes_that_depend_on_the_size_are_transferred(function: Any) -> None:
     program = ef.compile(function, ef.spec(("n", 6), np.float32))
     for n in (2, 4, 48, 96, 1000, 5000):
         agrees(program, function, normal(n, 6))
@@ -82,7 +82,7 @@ def test_two_symbols_may_meet_each_other_and_the_fixed_extents() -> None:
     assert program._family.anew == 0
 
 
-def test_a_symbol_in_the_contracted_axes_is_carried() -> None:
+def test_a_symbol_in_the_contracted_axes_is_transferred() -> None:
     program = ef.compile(attention, *[ef.spec((2, tokens, 16), np.float32) for tokens in ("t", "s", "s")])
     for t, s in ((1, 1), (5, 9), (16, 16), (9, 2), (100, 300)):
         agrees(program, attention, normal(2, t, 16), normal(2, s, 16), normal(2, s, 16))
@@ -199,15 +199,15 @@ def test_a_wrong_guess_is_never_believed(monkeypatch: pytest.MonkeyPatch) -> Non
         return x * 0.5 * x.shape[0]
 
     plan = ef.compile(share, ef.spec((960, 5), np.float32), target=DEVICES["cpu"]).plan
-    carrier = Carrier(plan, book())
-    assert carrier.at(ef.trace(share, ef.spec((70, 5), np.float32))).kernels
+    transfer = PlanTransfer(plan, book())
+    assert transfer.at(ef.trace(share, ef.spec((70, 5), np.float32))).kernels
     monkeypatch.setattr(plan_transfer.Correspondence, "compute", lambda *_: None)
-    with pytest.raises(NotCarried, match="does not prove"):
-        carrier.at(ef.trace(share, ef.spec((70, 5), np.float32)))
+    with pytest.raises(NotTransferred, match="does not prove"):
+        transfer.at(ef.trace(share, ef.spec((70, 5), np.float32)))
 
 
 @pytest.mark.parametrize("limit", [{"seconds": 0.0}, {"rounds": 0}], ids=["seconds", "rounds"])
-def test_a_plan_found_after_a_limit_ended_the_search_is_carried_too(limit: dict[str, Any]) -> None:
+def test_a_plan_found_after_a_limit_ended_the_search_is_transferred_too(limit: dict[str, Any]) -> None:
     """It rests on laws that the search never came to: the algebraic pass took them, and the proof of the plan."""
 
     def centred(x: Any) -> Any:
@@ -219,11 +219,11 @@ def test_a_plan_found_after_a_limit_ended_the_search_is_carried_too(limit: dict[
     assert program._family.anew == 0 and program._family.plans[0].program.report.stop_reason in limit
 
 
-def test_a_plan_is_not_carried_to_another_function() -> None:
-    carrier = Carrier(ef.compile(lambda x: np.exp(x) + 1, ef.spec((960,), np.float32)).plan, book())
+def test_a_plan_is_not_transferred_to_another_function() -> None:
+    transfer = PlanTransfer(ef.compile(lambda x: np.exp(x) + 1, ef.spec((960,), np.float32)).plan, book())
     for other in (lambda x: np.exp(x) - 1, lambda x: np.exp(x + 1), lambda x: (x, x), lambda x: np.exp(x).sum()):
-        with pytest.raises(NotCarried):
-            carrier.at(ef.trace(other, ef.spec((70,), np.float32)))
+        with pytest.raises(NotTransferred):
+            transfer.at(ef.trace(other, ef.spec((70,), np.float32)))
 
 
 def test_a_size_at_which_an_extent_stands_for_two_is_planned_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,7 +254,7 @@ def test_the_program_says_its_symbols_ranges_and_what_was_shown() -> None:
     program(x, w, b)
     assert "n = x.shape[0], m = w.shape[1] = b.shape[0]" in repr(program)
     told = str(program.explain(x, w, b))
-    assert "Sizes: n = 100, m = 64, carried from n = 100, m = 192: the same node for node" in told
+    assert "Sizes: n = 100, m = 64, transferred from n = 100, m = 192: the same node for node" in told
     assert "plan priced at n = 1920, m = 2880, for n in 120..30720, m in 180..46080: the same node for node" in told
     assert "def program" in program.source()
 
@@ -290,10 +290,10 @@ def test_threads_share_one_symbolic_program() -> None:
     for t in threads:
         t.join()
     assert not failures
-    assert program._family.carried <= 18
+    assert program._family.transferred <= 18
 
 
-def test_a_gpus_plan_is_carried_without_a_gpu() -> None:
+def test_a_gpus_plan_is_transferred_without_a_gpu() -> None:
     program = ef.compile(batch_norm, ef.spec(("n", 64), np.float32), target="cuda:h100")
     at = program.at(n=77)
     assert program._family.anew == 0
@@ -301,7 +301,7 @@ def test_a_gpus_plan_is_carried_without_a_gpu() -> None:
     assert at.report.n_kernels == alone.report.n_kernels
 
 
-def test_verify_checks_carried_programs_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_checks_transferred_programs_too(monkeypatch: pytest.MonkeyPatch) -> None:
     program = ef.compile(softmax, ef.spec(("n", 8), np.float32), verify=True)
     checked: list[Any] = []
     monkeypatch.setattr(family, "verified", lambda p: checked.append(p) or p)

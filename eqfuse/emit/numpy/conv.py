@@ -15,7 +15,7 @@ from eqfuse.cost.device import Device
 from eqfuse.dtypes import moved
 from eqfuse.emit.numpy.halo import Slide, after, array, before, inner, row_bounds, single_axes
 from eqfuse.emit.numpy.source import Source
-from eqfuse.emit.numpy.tile import Stage, turn
+from eqfuse.emit.numpy.tile import Stage, tile_indices
 from eqfuse.emit.numpy.tiling import Cut
 from eqfuse.ir.graph import Graph, Node
 
@@ -41,10 +41,10 @@ def conv_kernel(body: Graph, conv: Node, device: Device) -> Source:
         arrays, shorter, nbytes = first.scratch(nbytes, "high - low", ragged=True)
         made += arrays
     arrays, last_shorter, nbytes = last.scratch(nbytes, "j - i")
-    source.line("def tiles(turns):")
+    source.line("def tiles(numbers):")
     source.block([f"memory = scratch({nbytes})", *made, *arrays], 2)
-    source.line("for turn in turns:", 2)
-    source.block([*turn(last.panel, cut), *row_bounds(slide), *shorter, *last_shorter, *plan.clear()], 3)
+    source.line("for number in numbers:", 2)
+    source.block([*tile_indices(last.panel, cut), *row_bounds(slide), *shorter, *last_shorter, *plan.clear()], 3)
     source.line(f"inside = padded[{inner(slide, 1)}]", 3)
     if isinstance(first, Stage):
         first.write(3)

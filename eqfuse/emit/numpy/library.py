@@ -15,7 +15,7 @@ from eqfuse.cost.device import Device
 from eqfuse.emit.numpy.ops import computes
 from eqfuse.emit.numpy.source import Source, named, straight_kernel
 from eqfuse.emit.numpy.temporaries import copied, temporaries, unreshaped
-from eqfuse.emit.numpy.turn import ROOM, run_axis
+from eqfuse.emit.numpy.transpose_copy import BUFFER, run_axis
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, const, substitute
 from eqfuse.ir.views import leaf_chain
@@ -88,11 +88,11 @@ def turning_kernel(body: Graph, device: Device) -> Source:
             continue
         source.line(f"x = {source.view(base)}")
         source.line(f"y = {at}")
-        source.line("def tiles(turns):")
-        source.line(f"memory = scratch({ROOM})", 2)
-        source.line("for turn in turns:", 2)
-        source.line("turned(y, x, memory, turn)", 3)
-        source.share("pieces(x)", device.threads, False, ROOM)
+        source.line("def tiles(numbers):")
+        source.line(f"memory = scratch({BUFFER})", 2)
+        source.line("for number in numbers:", 2)
+        source.line("copy_transposed(y, x, memory, number)", 3)
+        source.share("blocks_of(x)", device.threads, False, BUFFER)
     return source
 
 

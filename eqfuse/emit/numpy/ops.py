@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.emit.numpy.erf import erf as fast_erf
-from eqfuse.emit.numpy.turn import pieces, turned
+from eqfuse.emit.numpy.transpose_copy import blocks_of, copy_transposed
 from eqfuse.emit.numpy.where import choose
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node, Shape
@@ -28,7 +28,7 @@ JOINS = {
 WINDOWED = ("conv", "window_max", "window_sum")  # small ones run by their meaning
 
 NAMES: dict[str, Any] = {
-    "fast_erf": fast_erf, "choose": choose, "turned": turned, "pieces": pieces,
+    "fast_erf": fast_erf, "choose": choose, "copy_transposed": copy_transposed, "blocks_of": blocks_of,
     "clip": np._core.umath.clip, "einsum": np._core.multiarray.c_einsum,  # type: ignore[attr-defined]
     **UFUNCS, "vecdot": np.vecdot, "matmul": np.matmul, "dot": np.dot, "copyto": np.copyto, "where": np.where,
     "argmax": np.argmax, "argmin": np.argmin, "complex_array": complex_array,

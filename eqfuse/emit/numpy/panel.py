@@ -1,12 +1,12 @@
 """The panel template: every operator of a body on one tile after another, tiles shared among threads.
 
-In: a body of kind map, row, reduce, contract (matrix product) or attention, and its `Panel` and `Cut`. Out: `Source`.
+In: a body of kind map, row, reduce, contract (matrix product) or back_to_back, its `Panel` and `Cut`. Out: `Source`.
 """
 
 from __future__ import annotations
 
 from eqfuse.emit.numpy.source import Source
-from eqfuse.emit.numpy.tile import Stage, turn
+from eqfuse.emit.numpy.tile import Stage, tile_indices
 from eqfuse.emit.numpy.tiling import Cut, Panel
 from eqfuse.ir.graph import Graph
 
@@ -16,13 +16,13 @@ def panel_kernel(body: Graph, panel: Panel, cut: Cut, threads: int, gaps: bool) 
     source = Source(body)
     stage = Stage(source, body, panel, cut, gaps=gaps)
     made, shorter, nbytes = stage.scratch(0)
-    source.line("def tiles(turns):")
+    source.line("def tiles(numbers):")
     if made:
         source.block([f"memory = scratch({nbytes})", *made], 2)
     if shorter:
         source.line("size = 0", 2)
-    source.line("for turn in turns:", 2)
-    source.block(turn(panel, cut), 3)
+    source.line("for number in numbers:", 2)
+    source.block(tile_indices(panel, cut), 3)
     if shorter:
         source.line("if j - i != size:", 3)
         source.block(["size = j - i", *shorter], 4)

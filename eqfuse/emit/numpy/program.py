@@ -54,7 +54,7 @@ class Routine:
     ) -> None:
         writer = _Writer(plan, kernels, emitted, layout, known)
         self._parts, self._names, self._stays = writer.parts, writer.globals, writer.stays
-        self._begin = ["def program(given):", f"    {_tuple([f'v{v}' for v in plan.inputs])} = given"]
+        self._begin = ["def program(inputs):", f"    {_tuple([f'v{v}' for v in plan.inputs])} = inputs"]
         self._end = f"    return {_tuple([f'copied({v})' if copied else v for v, copied in writer.outputs()])}"
         self._functions = writer.functions()
         self._code = self._compiled(self._lines())

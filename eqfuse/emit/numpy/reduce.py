@@ -80,23 +80,23 @@ def reduce_kernel(body: Graph, reductions: list[Node], panel: Panel, target: int
     for k, n in enumerate(reductions):
         source.line(f"q{k} = empty({(parts, *sizes[n])}, {source.dtype(n.dtype)})")
     made, shorter, nbytes = stage.scratch(0, ragged=True)
-    source.line("def tiles(turns):")
+    source.line("def tiles(numbers):")
     if made:
         source.block([f"memory = scratch({nbytes})", *made], 2)
     for k, n in enumerate(reductions):
         source.line(f"z{k} = empty({sizes[n]}, {source.dtype(n.dtype)})", 2)
-    source.line("for turn in turns:", 2)
-    source.block([f"start = turn * {chunk}", f"stop = min(start + {chunk}, {extent})"], 3)
+    source.line("for number in numbers:", 2)
+    source.block([f"start = number * {chunk}", f"stop = min(start + {chunk}, {extent})"], 3)
     source.line(f"for i in range(start, stop, {block}):", 3)
     source.line(f"j = min(i + {block}, stop)", 4)
     if shorter:
         source.block(["size = j - i", *shorter], 4)
     stage.write(4)
     source.line("if i == start:", 4)
-    source.block([f"copyto(q{k}[turn], z{k})" for k in range(len(reductions))], 5)
+    source.block([f"copyto(q{k}[number], z{k})" for k in range(len(reductions))], 5)
     source.line("else:", 4)
     for k, n in enumerate(reductions):
-        source.line(f"{JOINS[n.op]}(q{k}[turn], z{k}, out=q{k}[turn])", 5)
+        source.line(f"{JOINS[n.op]}(q{k}[number], z{k}, out=q{k}[number])", 5)
     source.share(parts, threads, stage.multiplies, nbytes)
     _epilogue(source, body, reductions, full, names)
     # partial results of all parts, of the one at hand, and joined

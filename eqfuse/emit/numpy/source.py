@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.bounds import clipped, repeated
 from eqfuse.emit.numpy.narrow import by_columns
 from eqfuse.emit.numpy.ops import (
@@ -27,7 +28,6 @@ from eqfuse.emit.numpy.ops import (
     whole_product,
 )
 from eqfuse.emit.numpy.temporaries import buffers, copied, lies_apart, temporaries, unreshaped
-from eqfuse.emit.order import frugal
 from eqfuse.ir.graph import Graph, Node, TensorType
 from eqfuse.ir.views import leaf_chain
 from eqfuse.ops import Role, row
@@ -243,7 +243,7 @@ def straight_kernel(body: Graph) -> Source:
     source = Source(body)
     source.inline = True
     operands: dict[Node, str] = {}
-    nodes = [n for n in frugal(body) if computes(n)]
+    nodes = [n for n in evaluation_order(body) if computes(n)]
     for n in nodes:
         for a in n.args:
             if not computes(viewed(a)) and a not in operands:

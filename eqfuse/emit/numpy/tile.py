@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from eqfuse.cost.roofline import BLAS, DOT_FROM, DOT_TO
+from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.bounds import clipped, repeated
 from eqfuse.emit.numpy.erf import room_bytes
 from eqfuse.emit.numpy.narrow import by_columns
@@ -21,8 +22,7 @@ from eqfuse.emit.numpy.scratch import Rooms, Slot, Slots, TileShape
 from eqfuse.emit.numpy.source import Source, bits, last_uses, straight
 from eqfuse.emit.numpy.temporaries import buffers, copied, for_blas, lies_apart, temporaries
 from eqfuse.emit.numpy.tiling import Cut, Panel
-from eqfuse.emit.numpy.turn import ROOM, run_axis
-from eqfuse.emit.order import frugal
+from eqfuse.emit.numpy.transpose_copy import BUFFER, run_axis
 from eqfuse.ir.graph import Graph, Node, Shape, const
 from eqfuse.ir.views import leaf_chain, strides_after
 from eqfuse.ops import Role, row
@@ -60,7 +60,7 @@ class Stage:
         self.stored: list[tuple[str, str, Node]] = []
         self.known = self._shared(written or {})
         self.placed = written is not None
-        self.nodes = [n for n in frugal(body) if computes(n) and n not in self.known and n not in self.given]
+        self.nodes = [n for n in evaluation_order(body) if computes(n) and n not in self.known and n not in self.given]
         self.outputs = self._written(written)
         self.reads = clipped(self.nodes, {*body.outputs, *self.outputs})
         self.nodes = list(self.reads)
@@ -307,13 +307,13 @@ class Stage:
             self.loaded.append((tile, text, n))
             return tile
         self.slices.append((tile, text, dims, right))
-        turns = self._turns(n)
-        if as_lies or not (turns or (self._scattered(n) and self._times_read(n) > 1)):
+        across = self._is_across(n)
+        if as_lies or not (across or (self._scattered(n) and self._times_read(n) > 1)):
             return tile
-        self.copied.append((f"{self.letter}c{len(self.copied)}", tile, n, turns))
+        self.copied.append((f"{self.letter}c{len(self.copied)}", tile, n, across))
         return self.copied[-1][0]
 
-    def _turns(self, n: Node) -> bool:
+    def _is_across(self, n: Node) -> bool:
         """Is `n` an array that a tile reads across the axis it lies along?"""
         along = run_axis(n)
         if along is None or self.panel.flipped:
@@ -406,8 +406,8 @@ class Stage:
         self.slots.make(rooms)
         for tile, _, n, _ in self.copied:
             rooms.array({tile: n.dtype}, self.tile_shape(n))
-        if any(turns for *_, turns in self.copied):
-            rooms.bytes(f"{self.letter}room", ROOM)
+        if any(across for *_, across in self.copied):
+            rooms.bytes(f"{self.letter}buffer", BUFFER)
         for tile, _, n in (*self.loaded, *self.stored):
             rooms.array({tile: n.dtype}, (self.panel.extents[0], None))
         return rooms.made, rooms.shorter, rooms.offset
@@ -430,8 +430,8 @@ class Stage:
             self.source.line(f"{tile} = {array}[{', '.join(parts)}]" if parts else f"{tile} = {array}", depth)
         for tile, array, _ in self.loaded:
             self._columns(f"copyto({tile}[q], {array}[q, {low}:{high}])", depth)
-        for tile, array, _, turns in self.copied:
-            copy = f"turned({tile}, {array}, {self.letter}room)" if turns else f"copyto({tile}, {array})"
+        for tile, array, _, across in self.copied:
+            copy = f"copy_transposed({tile}, {array}, {self.letter}buffer)" if across else f"copyto({tile}, {array})"
             self.source.line(copy, depth)
         for text in self.statements:
             self.source.line(text, depth)
@@ -443,18 +443,18 @@ class Stage:
         self.source.line(text, depth + 1)
 
 
-def turn(panel: Panel, cut: Cut) -> list[str]:
-    """Lines that find a tile's indices ``p…`` and ``i:j`` from its number ``turn``."""
+def tile_indices(panel: Panel, cut: Cut) -> list[str]:
+    """Lines that find a tile's indices ``p…`` and ``i:j`` from its ``number``."""
     lines = []
-    rest = "turn"
+    rest = "number"
     if cut.loops:
         if cut.blocks > 1:
-            lines.append(f"turn, u = divmod(turn, {cut.blocks})")
+            lines.append(f"number, u = divmod(number, {cut.blocks})")
             rest = "u"
         else:
             rest = "0"
-        lines += [f"turn, p{a} = divmod(turn, {panel.extents[a]})" for a in reversed(cut.loops[1:])]
-        lines.append(f"p{cut.loops[0]} = turn")
+        lines += [f"number, p{a} = divmod(number, {panel.extents[a]})" for a in reversed(cut.loops[1:])]
+        lines.append(f"p{cut.loops[0]} = number")
     extent = panel.extents[cut.axis]
     lines.append(f"i = {rest} * {cut.block}")
     lines.append(f"j = min(i + {cut.block}, {extent})" if cut.ragged(extent) else f"j = i + {cut.block}")

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from eqfuse.cost.device import Device
-from eqfuse.cost.roofline import LASTING, LINE, Work, product_rows, tiles_pay, total, turned, work
+from eqfuse.cost.roofline import LASTING, LINE, Work, product_rows, tiles_pay, total, transposed_read, work
+from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.temporaries import unreshaped
-from eqfuse.emit.numpy.turn import run_axis
-from eqfuse.emit.order import frugal
+from eqfuse.emit.numpy.transpose_copy import run_axis
 from eqfuse.ir.graph import Graph, Node, Shape
 from eqfuse.ir.views import leaf_chain, strides_after
 from eqfuse.kinds.state import contiguous
@@ -80,7 +80,7 @@ def right_operands(body: Graph) -> set[Node]:
 
 
 def panel_of(body: Graph) -> Panel:
-    """The merged axes of a map, row, reduce, contract (matrix product) or attention body."""
+    """The merged axes of a map, row, reduce, contract (matrix product) or back_to_back body."""
     products = [n for n in body.nodes if n.op == "matmul"]
     reductions = [n for n in body.nodes if row(n.op).role is Role.REDUCTION]
     rows = -1
@@ -230,7 +230,7 @@ def tile_elements(body: Graph, device: Device) -> int:
 def _alive(body: Graph) -> int:
     """How many arrays of full size are needed at once, results written over operands that are done."""
     full = max(n.type.size for n in body.nodes)
-    order = frugal(body)
+    order = evaluation_order(body)
     last = {a: n for n in order for a in n.args}
     alive = peak = sum(n.op == "input" and n.type.size == full for n in body.nodes)
     for n in order:
@@ -258,16 +258,16 @@ def whole_seconds(body: Graph, device: Device) -> float:
 
 def worth_tiling(body: Graph, whole: float, device: Device) -> bool:
     """Are tiles on several threads clearly faster than NumPy calls on whole arrays, which take `whole` seconds and what
-    it takes to turn arrays?"""
+    it takes to transpose arrays?"""
     working = _working(body)
     moved = sum(v.type.nbytes for v in (*body.inputs, *body.outputs))
     read = dict.fromkeys([*(a for n in working if n.op != "matmul" for a in n.args), *map(unreshaped, body.outputs)])
     across = [a.type for a in read if run_axis(a) is not None]
     if across and len(working) == 1 and row(working[0].op).role is Role.REDUCTION:
         return False  # NumPy takes the axes in the order in which they lie
-    turns = [turned(t.size, t.dtype.itemsize, device) for t in across]
-    done = total([*(_work(n, device) for n in working), *turns])
-    return tiles_pay(replace(done, whole=whole + sum(t.whole for t in turns)), moved, device)
+    reads = [transposed_read(t.size, t.dtype.itemsize, device) for t in across]
+    done = total([*(_work(n, device) for n in working), *reads])
+    return tiles_pay(replace(done, whole=whole + sum(t.whole for t in reads)), moved, device)
 
 
 def _work(n: Node, device: Device) -> Work:

@@ -11,7 +11,7 @@ from eqfuse.cost.device import Device
 from eqfuse.emit.numpy.halo import Slide, after, array, before, inner, row_bounds
 from eqfuse.emit.numpy.source import Source
 from eqfuse.emit.numpy.temporaries import BUFFER
-from eqfuse.emit.numpy.tile import Stage, turn
+from eqfuse.emit.numpy.tile import Stage, tile_indices
 from eqfuse.emit.numpy.tiling import Cut, Panel, lead_groups, tile_elements
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops.windows import lowest
@@ -73,11 +73,11 @@ def window_kernel(body: Graph, n: Node, device: Device) -> Source:
     made += arrays
     arrays, lines, nbytes = last.scratch(nbytes, "j - i")
     made, shorter = made + arrays, shorter + lines
-    source.line("def tiles(turns):")
+    source.line("def tiles(numbers):")
     if nbytes:
         source.block([f"memory = scratch({nbytes})", *made], 2)
-    source.line("for turn in turns:", 2)
-    source.block([*turn(last.panel, cut), *(row_bounds(slide) if by_rows else ()), *shorter], 3)
+    source.line("for number in numbers:", 2)
+    source.block([*tile_indices(last.panel, cut), *(row_bounds(slide) if by_rows else ()), *shorter], 3)
     if stored and by_rows:
         source.block(["padded[:low - start] = fill", f"padded[high - start:{height}] = fill"], 3)
     if stored:

@@ -38,7 +38,7 @@ def _total(
     if 0 in shape:
         return _full(b, 0 if op == "sum" else 1, x.dtype, result)
     if not axes:
-        return b.plain("Identity", x)
+        return b.uncast("Identity", x)
     if kind(x.dtype) == "f":
         return _reduced(b, "ReduceSum" if op == "sum" else "ReduceProd", x, axes, len(result) == len(shape))
     rows, count = _rows(b, x, shape, axes)
@@ -48,7 +48,7 @@ def _total(
         half = count // 2
         paired = b("Mul", _columns(b, rows, 0, half), _columns(b, rows, half, 2 * half))
         odd = count % 2
-        rows = b.plain("Concat", paired, _columns(b, rows, count - 1, count), axis=1) if odd else paired
+        rows = b.uncast("Concat", paired, _columns(b, rows, count - 1, count), axis=1) if odd else paired
         count = half + odd
     return _reshaped(b, rows, result)
 
@@ -62,16 +62,16 @@ def _rows(b: Body, x: Value, shape: Sequence[int], axes: Sequence[int]) -> tuple
 
 
 def _columns(b: Body, x: Value, start: int, stop: int) -> Value:
-    return b.plain("Slice", x, b.ints(start), b.ints(stop), b.ints(1), b.ints(1))
+    return b.uncast("Slice", x, b.ints(start), b.ints(stop), b.ints(1), b.ints(1))
 
 
 def _reduced(b: Body, op: str, x: Value, axes: Sequence[int], kept: bool = True) -> Value:
     carrier = carried(op, x.dtype)
-    return b.cast(b.plain(op, b.cast(x, carrier), b.ints(*axes), keepdims=int(kept)), x.dtype)
+    return b.cast(b.uncast(op, b.cast(x, carrier), b.ints(*axes), keepdims=int(kept)), x.dtype)
 
 
 def _full(b: Body, value: Any, dtype: np.dtype, shape: Sequence[int]) -> Value:
-    return b.plain("Expand", b.constant(value, dtype), b.ints(*shape))
+    return b.uncast("Expand", b.constant(value, dtype), b.ints(*shape))
 
 
 @row("max", "min")
@@ -88,7 +88,7 @@ def _extreme(
     if 0 in shape:
         return _full(b, 0, x.dtype, result)  # of no elements
     if not axes:
-        return b.plain("Identity", x)
+        return b.uncast("Identity", x)
     if carried(op, x.dtype) == I64:
         rows, _ = _rows(b, x, shape, axes)
         options = {"axis": 1, "largest": int(largest), "sorted": 1}
@@ -106,7 +106,7 @@ def truth(b: Body, n: Node, args: Sequence[Value], axes: Ints) -> Value:
     x = b.cast(args[0], BOOL)
     if n.args[0].type.size == 0:
         return _full(b, n.op == "all", BOOL, n.shape)
-    return _reduced(b, "ReduceMax" if n.op == "any" else "ReduceMin", x, axes) if axes else b.plain("Identity", x)
+    return _reduced(b, "ReduceMax" if n.op == "any" else "ReduceMin", x, axes) if axes else b.uncast("Identity", x)
 
 
 @row("argmax", "argmin")
@@ -125,7 +125,7 @@ def place(b: Body, n: Node, args: Sequence[Value], axes: Ints) -> Value:
 def cumsum(b: Body, n: Node, args: Sequence[Value], axis: int) -> Value:
     carrier = carried("CumSum", n.dtype)
     x = b.cast(b.cast(args[0], n.dtype), carrier)
-    return b.cast(b.plain("CumSum", x, b.constant(axis, I64)), n.dtype)
+    return b.cast(b.uncast("CumSum", x, b.constant(axis, I64)), n.dtype)
 
 
 @row("sort", "argsort")
@@ -146,9 +146,9 @@ def sort(b: Body, n: Node, args: Sequence[Value], axis: int, stable: bool) -> Va
     else:
         last = b.cast(nan(b, x), np.dtype(np.int32))
         _, by_value = ordered(b.where(b.cast(last, BOOL), b.constant(np.inf, carrier), x))
-        _, by_nan = ordered(b.plain("GatherElements", last, by_value, axis=axis))
-        places = b.plain("GatherElements", by_value, by_nan, axis=axis)
-        values = b.plain("GatherElements", x, places, axis=axis)
+        _, by_nan = ordered(b.uncast("GatherElements", last, by_value, axis=axis))
+        places = b.uncast("GatherElements", by_value, by_nan, axis=axis)
+        values = b.uncast("GatherElements", x, places, axis=axis)
     return places if n.op == "argsort" else b.cast(values, n.dtype)
 
 
@@ -162,7 +162,7 @@ def transpose(b: Body, n: Node, args: Sequence[Value], axes: Ints) -> Value:
 
 def _transposed(b: Body, x: Value, order: Sequence[int]) -> Value:
     """`x` with its axes in that order."""
-    return x if list(order) == sorted(order) else b.plain("Transpose", x, perm=list(order))
+    return x if list(order) == sorted(order) else b.uncast("Transpose", x, perm=list(order))
 
 
 @row("reshape")
@@ -172,12 +172,12 @@ def reshape(b: Body, n: Node, args: Sequence[Value], shape: Ints) -> Value:
 
 def _reshaped(b: Body, x: Value, shape: Sequence[int]) -> Value:
     """`x` in `shape`."""
-    return b.plain("Reshape", x, b.ints(*shape), allowzero=1)
+    return b.uncast("Reshape", x, b.ints(*shape), allowzero=1)
 
 
 @row("broadcast_to")
 def broadcast_to(b: Body, n: Node, args: Sequence[Value], shape: Ints) -> Value:
-    return b.plain("Expand", args[0], b.ints(*shape))
+    return b.uncast("Expand", args[0], b.ints(*shape))
 
 
 @row("slice")
@@ -186,17 +186,17 @@ def slice_(b: Body, n: Node, args: Sequence[Value], ranges: Sequence[Range]) -> 
         (axis, *r) for axis, (r, e) in enumerate(zip(ranges, n.args[0].shape, strict=True)) if r != (0, e, 1)
     ]
     if not cuts:
-        return b.plain("Identity", args[0])
+        return b.uncast("Identity", args[0])
     axes, starts, stops, steps = zip(*cuts, strict=True)
-    return b.plain("Slice", args[0], b.ints(*starts), b.ints(*stops), b.ints(*axes), b.ints(*steps))
+    return b.uncast("Slice", args[0], b.ints(*starts), b.ints(*stops), b.ints(*axes), b.ints(*steps))
 
 
 @row("flip")
 def flip(b: Body, n: Node, args: Sequence[Value], axes: Ints) -> Value:
     starts, stops, steps = ([value] * len(axes) for value in (-1, -(1 << 62), -1))
     if not axes:
-        return b.plain("Identity", args[0])
-    return b.plain("Slice", args[0], b.ints(*starts), b.ints(*stops), b.ints(*axes), b.ints(*steps))
+        return b.uncast("Identity", args[0])
+    return b.uncast("Slice", args[0], b.ints(*starts), b.ints(*stops), b.ints(*axes), b.ints(*steps))
 
 
 @row("sliding_window")
@@ -212,33 +212,33 @@ def sliding_window(b: Body, n: Node, args: Sequence[Value], windows: Sequence[tu
 
 
 def _gathered(b: Body, x: Value, places: np.ndarray, axis: int) -> Value:
-    return b.plain("Gather", x, b.constant(places, I64), axis=axis)
+    return b.uncast("Gather", x, b.constant(places, I64), axis=axis)
 
 
 @row("take")
 def take(b: Body, n: Node, args: Sequence[Value], axis: int) -> Value:
-    return b.plain("Gather", args[0], b.cast(args[1], I64), axis=axis)
+    return b.uncast("Gather", args[0], b.cast(args[1], I64), axis=axis)
 
 
 @row("take_along_axis")
 def take_along_axis(b: Body, n: Node, args: Sequence[Value], axis: int) -> Value:
-    return b.plain("GatherElements", args[0], b.cast(args[1], I64), axis=axis)
+    return b.uncast("GatherElements", args[0], b.cast(args[1], I64), axis=axis)
 
 
 @row("concat")
 def concat(b: Body, n: Node, args: Sequence[Value], axis: int) -> Value:
-    return b.plain("Concat", *args, axis=axis)
+    return b.uncast("Concat", *args, axis=axis)
 
 
 @row("pad")
 def pad(b: Body, n: Node, args: Sequence[Value], widths: Sequence[tuple[int, int]]) -> Value:
-    return _padded(b, args[0], widths, args[1]) if n.type.rank else b.plain("Identity", args[0])
+    return _padded(b, args[0], widths, args[1]) if n.type.rank else b.uncast("Identity", args[0])
 
 
 def _padded(b: Body, x: Value, widths: Sequence[tuple[int, int]], fill: Value) -> Value:
     carrier = carried("Pad", x.dtype)
     wanted = b.ints(*(before for before, _ in widths), *(after for _, after in widths))
-    return b.cast(b.plain("Pad", b.cast(x, carrier), wanted, b.cast(fill, carrier)), x.dtype)
+    return b.cast(b.uncast("Pad", b.cast(x, carrier), wanted, b.cast(fill, carrier)), x.dtype)
 
 
 # ---- products and windows
@@ -261,7 +261,7 @@ def conv(
     x, w = args
     if n.dtype.name in ("float16", "float32"):
         pads = [before for before, _ in padding] + [after for _, after in padding]
-        return b.plain("Conv", x, w, strides=strides, pads=pads, dilations=dilations, group=groups)
+        return b.uncast("Conv", x, w, strides=strides, pads=pads, dilations=dilations, group=groups)
     view = _windows(b, x, n.args[0].shape, n.args[1].shape[2:], strides, padding, dilations, 0)
     return _conv_by_products(b, n, view, w, groups)
 
@@ -305,7 +305,7 @@ def window_max(b: Body, n: Node, args: Sequence[Value], window: Ints, strides: I
     """onnxruntime may pass over NaN, NumPy does not."""
     (x,) = args
     if not window:
-        return b.plain("Identity", x)
+        return b.uncast("Identity", x)
     if n.dtype.name not in TAKES["MaxPool"] or len(window) > 3:
         view = _windows(b, x, n.args[0].shape, window, strides, padding, (1,) * len(window), lowest(n.dtype))
         return _extreme(b, True, view, (*n.shape, *window), range(-len(window), 0), n.shape)
@@ -318,7 +318,7 @@ def window_max(b: Body, n: Node, args: Sequence[Value], window: Ints, strides: I
 
 def _pooled(b: Body, n: Node, x: Value, window: Ints, strides: Ints, padding: Pads) -> Value:
     pads, shape = _images(n, padding)
-    made = b.plain("MaxPool", _reshaped(b, x, shape), kernel_shape=window, strides=strides, pads=pads)
+    made = b.uncast("MaxPool", _reshaped(b, x, shape), kernel_shape=window, strides=strides, pads=pads)
     return _reshaped(b, made, n.shape)
 
 
@@ -333,13 +333,13 @@ def _images(n: Node, padding: Pads) -> tuple[list[int], tuple[int, ...]]:
 def window_sum(b: Body, n: Node, args: Sequence[Value], window: Ints, strides: Ints, padding: Pads) -> Value:
     (x,) = args
     if not window:
-        return b.plain("Identity", x)
+        return b.uncast("Identity", x)
     if n.dtype.name not in TAKES["Conv"] or len(window) > 3:
         view = _windows(b, x, n.args[0].shape, window, strides, padding, (1,) * len(window), 0)
         return _total(b, "sum", view, (*n.shape, *window), range(-len(window), 0), n.shape)
     pads, shape = _images(n, padding)
     ones = b.constant(np.ones((1, 1, *window)), n.dtype)
-    return _reshaped(b, b.plain("Conv", _reshaped(b, x, shape), ones, strides=strides, pads=pads), n.shape)
+    return _reshaped(b, b.uncast("Conv", _reshaped(b, x, shape), ones, strides=strides, pads=pads), n.shape)
 
 
 # ---- updates
@@ -350,7 +350,7 @@ def slice_scatter(b: Body, n: Node, args: Sequence[Value], slices: Sequence[Sequ
     base, *values = args
     for value, ranges in zip(values, slices, strict=True):
         base = _written(b, base, value, n.shape, ranges, 0)
-    return base if values else b.plain("Identity", base)
+    return base if values else b.uncast("Identity", base)
 
 
 def _written(
@@ -366,7 +366,7 @@ def _written(
     inside = _written(b, _gathered(b, base, places, axis), value, inner, ranges, axis + 1)
     order = [axis, *(i for i in range(len(shape)) if i != axis)]
     first = _transposed(b, base, order), _transposed(b, inside, order)
-    made = b.plain("ScatterND", first[0], b.constant(places[:, None], I64), first[1])
+    made = b.uncast("ScatterND", first[0], b.constant(places[:, None], I64), first[1])
     return _transposed(b, made, [order.index(i) for i in range(len(shape))])
 
 
@@ -386,7 +386,7 @@ def scatter(b: Body, n: Node, args: Sequence[Value], axis: int, mode: str) -> Va
     order = [at, *(i for i in range(rank) if i != at)]
     places = [*range(at, at + more), *(i for i in range(rank - 1 + more) if not at <= i < at + more)]
     carrier = x.dtype if mode == "set" else carried("ScatterND", x.dtype)
-    made = b.plain(
+    made = b.uncast(
         "ScatterND",
         _transposed(b, b.cast(x, carrier), order),
         _reshaped(b, b.cast(indices, I64), (*n.args[1].shape, 1)),

@@ -79,12 +79,12 @@ class Body:
         self._count += 1
         return f"t{self._count}"
 
-    def plain(self, op: str, *args: Value, dtype: np.dtype | None = None, **attributes: Any) -> Value:
+    def uncast(self, op: str, *args: Value, dtype: np.dtype | None = None, **attributes: Any) -> Value:
         """`op` of `args` as they are. `dtype`: of the result, unless it is that of the first."""
         given = args[0].dtype
         if op in MOVES and given in dtypes.ADDED:
             wide = (self.cast(a, F32) if a.dtype == given else a for a in args)
-            return self.cast(self.plain(op, *wide, **attributes), given)
+            return self.cast(self.uncast(op, *wide, **attributes), given)
         return self.several(op, args, (dtype or args[0].dtype,), **attributes)[0]
 
     def several(self, op: str, args: tuple[Value, ...], dtypes: tuple[np.dtype, ...], **attributes: Any) -> list[Value]:
@@ -100,7 +100,7 @@ class Body:
         """`op` of `args`, of one dtype, in a dtype that it takes. `dtype`: of the result, unless it is theirs."""
         given = args[0].dtype
         carrier = carried(op, given)
-        made = self.plain(op, *(self.cast(a, carrier) for a in args), dtype=dtype, **attributes)
+        made = self.uncast(op, *(self.cast(a, carrier) for a in args), dtype=dtype, **attributes)
         return made if dtype else self.cast(made, given)
 
     def cast(self, x: Value, dtype: np.dtype) -> Value:
@@ -110,7 +110,7 @@ class Body:
         if x.dtype == dtype:
             return x
         saturate = {"saturate": 0} if dtype.name.startswith("float8") else {}
-        return self.plain("Cast", x, dtype=dtype, to=onnx.helper.np_dtype_to_tensor_dtype(dtype), **saturate)
+        return self.uncast("Cast", x, dtype=dtype, to=onnx.helper.np_dtype_to_tensor_dtype(dtype), **saturate)
 
     def constant(self, array: Any, dtype: np.dtype | None = None) -> Value:
         """The array as a value."""
@@ -130,7 +130,7 @@ class Body:
 
     def where(self, condition: Value, x: Value, y: Value) -> Value:
         carrier = carried("Where", x.dtype)
-        made = self.plain("Where", condition, self.cast(x, carrier), self.cast(y, carrier), dtype=carrier)
+        made = self.uncast("Where", condition, self.cast(x, carrier), self.cast(y, carrier), dtype=carrier)
         return self.cast(made, x.dtype)
 
 

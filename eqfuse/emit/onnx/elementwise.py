@@ -38,7 +38,7 @@ for _name, _op in {
 
 def _of_bools(op: str, logical: str) -> Row:
     def write_either(b: Body, n: Node, args: Sequence[Value]) -> Value:
-        return b.plain(logical, *args) if n.dtype == BOOL else b(op, *args)
+        return b.uncast(logical, *args) if n.dtype == BOOL else b(op, *args)
 
     return write_either
 
@@ -55,7 +55,7 @@ def extreme(b: Body, n: Node, args: Sequence[Value]) -> Value:
     """By comparison in int64, of which onnxruntime's Max and Min may compare the lower half."""
     largest = n.op in ("maximum", "fmax")
     if n.dtype == BOOL:
-        return b.plain("Or" if largest else "And", *args)
+        return b.uncast("Or" if largest else "And", *args)
     if n.dtype == I64:
         return b.where(b("Greater" if largest else "Less", *args, dtype=BOOL), *args)
     return b("Max" if largest else "Min", *args)
@@ -77,12 +77,12 @@ for _name, _op in {
 
 @row("not_equal")
 def not_equal(b: Body, n: Node, args: Sequence[Value]) -> Value:
-    return b.plain("Not", b("Equal", *args, dtype=BOOL))
+    return b.uncast("Not", b("Equal", *args, dtype=BOOL))
 
 
 def _logical(op: str) -> Row:
     def write_logical(b: Body, n: Node, args: Sequence[Value]) -> Value:
-        return b.plain(op, *(b.cast(a, BOOL) for a in args))
+        return b.uncast(op, *(b.cast(a, BOOL) for a in args))
 
     return write_logical
 
@@ -98,17 +98,17 @@ def where(b: Body, n: Node, args: Sequence[Value]) -> Value:
 
 @row("cast")
 def cast(b: Body, n: Node, args: Sequence[Value], dtype: np.dtype) -> Value:
-    return b.plain("Identity", args[0]) if args[0].dtype == dtype else b.cast(args[0], dtype)
+    return b.uncast("Identity", args[0]) if args[0].dtype == dtype else b.cast(args[0], dtype)
 
 
 @row("abs")
 def absolute(b: Body, n: Node, args: Sequence[Value]) -> Value:
-    return b.plain("Identity", args[0]) if n.dtype == BOOL else b("Abs", args[0])
+    return b.uncast("Identity", args[0]) if n.dtype == BOOL else b("Abs", args[0])
 
 
 @row("conj")
 def conj(b: Body, n: Node, args: Sequence[Value]) -> Value:
-    return b.plain("Identity", args[0])
+    return b.uncast("Identity", args[0])
 
 
 @row("square")
@@ -128,7 +128,7 @@ def sign(b: Body, n: Node, args: Sequence[Value]) -> Value:
 
 def _rounding(op: str) -> Row:
     def write_rounding(b: Body, n: Node, args: Sequence[Value]) -> Value:
-        return b(op, args[0]) if kind(n.dtype) == "f" else b.plain("Identity", args[0])
+        return b(op, args[0]) if kind(n.dtype) == "f" else b.uncast("Identity", args[0])
 
     return write_rounding
 
@@ -141,7 +141,7 @@ for _name, _op in {"floor": "Floor", "ceil": "Ceil", "round": "Round"}.items():
 def trunc(b: Body, n: Node, args: Sequence[Value]) -> Value:
     (x,) = args
     if kind(x.dtype) != "f":
-        return b.plain("Identity", x)
+        return b.uncast("Identity", x)
     return b.where(b("Less", x, b.constant(0, x.dtype), dtype=BOOL), b("Ceil", x), b("Floor", x))
 
 
@@ -162,12 +162,12 @@ def isinf(b: Body, n: Node, args: Sequence[Value]) -> Value:
 
 @row("isfinite")
 def isfinite(b: Body, n: Node, args: Sequence[Value]) -> Value:
-    return b.plain("Not", b.plain("Or", isnan(b, n, args), isinf(b, n, args)))
+    return b.uncast("Not", b.uncast("Or", isnan(b, n, args), isinf(b, n, args)))
 
 
 def _never(b: Body, x: Value) -> Value:
     """False for every element of `x`, which has no NaN."""
-    return b.plain("Not", b("Equal", x, x, dtype=BOOL))
+    return b.uncast("Not", b("Equal", x, x, dtype=BOOL))
 
 
 @row("fmax", "fmin")
@@ -215,7 +215,7 @@ def _expm1(b: Body, x: Value) -> Value:
     u = b("Exp", x)
     less = b("Sub", u, one)
     ratio = b("Div", b("Mul", less, x), b("Log", u))
-    ends = b.plain("Or", b("Equal", less, b.constant(-1, x.dtype), dtype=BOOL), b("IsInf", u, dtype=BOOL))
+    ends = b.uncast("Or", b("Equal", less, b.constant(-1, x.dtype), dtype=BOOL), b("IsInf", u, dtype=BOOL))
     return b.where(b("Equal", u, one, dtype=BOOL), x, b.where(ends, less, ratio))
 
 
@@ -240,7 +240,7 @@ def _hypot(b: Body, x: Value, y: Value) -> Value:
     large, one = b("Max", x, y), b.constant(1, x.dtype)
     ratio = b("Div", b("Min", x, y), large)
     made = b("Mul", large, b("Sqrt", b("Add", b("Mul", ratio, ratio), one)))
-    infinite = b.plain("Or", b("IsInf", x, dtype=BOOL), b("IsInf", y, dtype=BOOL))
+    infinite = b.uncast("Or", b("IsInf", x, dtype=BOOL), b("IsInf", y, dtype=BOOL))
     zero = b("Equal", large, b.constant(0, x.dtype), dtype=BOOL)
     return b.where(infinite, b.constant(np.inf, x.dtype), b.where(zero, large, made))
 
@@ -294,11 +294,11 @@ def _of_integers(b: Body, n: Node, args: Sequence[Value]) -> tuple[Value, Value]
         divisor = b.where(by_zero, one, y)
         return b.where(by_zero, zero, b("Div", x, divisor)), b.where(by_zero, zero, b("Mod", x, divisor))
     minus = b("Equal", y, b.constant(-1, n.dtype), dtype=BOOL)
-    divisor = b.where(b.plain("Or", by_zero, minus), one, y)
+    divisor = b.where(b.uncast("Or", by_zero, minus), one, y)
     rest, quotient = b("Mod", x, divisor), b("Div", x, divisor)
-    differ = b.plain("Xor", b("Less", x, zero, dtype=BOOL), b("Less", y, zero, dtype=BOOL))
-    inexact = b.plain("Not", b("Equal", rest, zero, dtype=BOOL))
-    quotient = b.where(b.plain("And", inexact, differ), b("Sub", quotient, one), quotient)
+    differ = b.uncast("Xor", b("Less", x, zero, dtype=BOOL), b("Less", y, zero, dtype=BOOL))
+    inexact = b.uncast("Not", b("Equal", rest, zero, dtype=BOOL))
+    quotient = b.where(b.uncast("And", inexact, differ), b("Sub", quotient, one), quotient)
     return b.where(by_zero, zero, b.where(minus, b("Neg", x), quotient)), rest
 
 
@@ -306,8 +306,8 @@ def _of_floats(b: Body, x: Value, y: Value) -> tuple[Value, Value]:
     """As NumPy's npy_divmod: the remainder has the sign of the divisor, the quotient is a whole number."""
     zero, one = b.constant(0, x.dtype), b.constant(1, x.dtype)
     rest = b("Mod", x, y, fmod=1)
-    differ = b.plain("Xor", b("Less", rest, zero, dtype=BOOL), b("Less", y, zero, dtype=BOOL))
-    shift = b.plain("And", b.plain("Not", b("Equal", rest, zero, dtype=BOOL)), differ)
+    differ = b.uncast("Xor", b("Less", rest, zero, dtype=BOOL), b("Less", y, zero, dtype=BOOL))
+    shift = b.uncast("And", b.uncast("Not", b("Equal", rest, zero, dtype=BOOL)), differ)
     exact = b("Div", b("Sub", x, rest), y)
     exact = b.where(shift, b("Sub", exact, one), exact)
     floor = b("Floor", exact)
@@ -329,7 +329,7 @@ def shift(b: Body, n: Node, args: Sequence[Value]) -> Value:
     wide = b.cast(by, U64)
     inside = b("Less", wide, bits, dtype=BOOL)
     amount = b("Min", wide, b.constant(63, U64))
-    made = b.plain("BitShift", b.cast(x, U64), amount, direction="RIGHT" if right else "LEFT")
+    made = b.uncast("BitShift", b.cast(x, U64), amount, direction="RIGHT" if right else "LEFT")
     made = b.where(inside, b.cast(made, n.dtype), b.constant(0, n.dtype))
     return b.where(negative, b("BitwiseNot", made), made) if right and negative else made
 
@@ -342,10 +342,10 @@ def power(b: Body, n: Node, args: Sequence[Value]) -> Value:
     literal = n.args[1].attrs[0] if n.args[1].op == "const" else None
     if not isinstance(literal, Literal) or literal.array.size != 1 or literal.array.item() < 0:
         raise UnsupportedOp("onnxruntime rounds powers of integers, as floats: only a constant exponent is exact")
-    left, made, base = int(literal.array.item()), b.plain("Mul", x, b.constant(0, n.dtype)), x
+    left, made, base = int(literal.array.item()), b.uncast("Mul", x, b.constant(0, n.dtype)), x
     made = b("Add", made, b.constant(1, n.dtype))
     while left:
         if left & 1:
             made = b("Mul", made, base)
         base, left = b("Mul", base, base), left >> 1
-    return b.plain("Expand", made, b.ints(*n.shape))
+    return b.uncast("Expand", made, b.ints(*n.shape))

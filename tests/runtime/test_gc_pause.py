@@ -1,4 +1,4 @@
-"""While a program is searched for, Python does not look for garbage in cycles; afterwards it does as before."""
+"""The cyclic garbage collector is paused while a program is compiled, and afterwards is as it was."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.egraph.engine import Engine
 from eqfuse.errors import EqfuseError
-from eqfuse.machine.gc_pause import uncollected
+from eqfuse.machine.gc_pause import gc_paused
 from tests.support.some import some
 
 
@@ -28,8 +28,8 @@ def as_it_was() -> Iterator[None]:
 @pytest.mark.parametrize("enabled", [True, False])
 def test_collections_wait_and_are_then_as_before(enabled: bool) -> None:
     (gc.enable if enabled else gc.disable)()
-    with uncollected():
-        with uncollected():
+    with gc_paused():
+        with gc_paused():
             assert not gc.isenabled()
         assert not gc.isenabled()
     assert gc.isenabled() == enabled
@@ -48,12 +48,12 @@ def test_of_several_threads_the_last_one_lets_them_go_on() -> None:
     entered, leave = threading.Event(), threading.Event()
 
     def search() -> None:
-        with uncollected():
+        with gc_paused():
             entered.set()
             leave.wait()
 
     other = threading.Thread(target=search)
-    with uncollected():
+    with gc_paused():
         other.start()
         entered.wait()
     assert not gc.isenabled()

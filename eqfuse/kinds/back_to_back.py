@@ -1,4 +1,7 @@
-"""attention: product, work on whole rows, product; the square matrix between them is never stored."""
+"""back_to_back: product, work on whole rows, product; the matrix between them is never stored.
+
+Attention is one, a perceptron of two layers another (cuBLAS and CUTLASS literature: back-to-back GEMM).
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,9 @@ def accept(call: Call) -> State | str | None:
             return "the rows between two products must stay whole"
         products = (*left.products, call.name)
         held = call.types[0].shape[-1]
-        return State("attention", call.out.shape, call.out.shape, products=products, held=held)
+        return State("back_to_back", call.out.shape, call.out.shape, products=products, held=held)
     anchors = call.anchors
-    last = next((a for a in anchors if a.kind == "attention"), None)
+    last = next((a for a in anchors if a.kind == "back_to_back"), None)
     if last is None or not call.is_a(Role.ELEMENTWISE):
         return None if last is None else "only elementwise work can follow the second product in one kernel"
     for a in anchors:
@@ -37,7 +40,7 @@ def accept(call: Call) -> State | str | None:
             return "it needs a third product"
     if call.out.shape != last.space:
         return "the epilogue of a product works on the product's own elements"
-    return State("attention", call.out.shape, last.space, products=last.products, held=last.held)
+    return State("back_to_back", call.out.shape, last.space, products=last.products, held=last.held)
 
 
 def price(state: State, read: int, written: int, done: Work, device: Device, arguments: int, itemsize: int) -> Price:
@@ -47,4 +50,4 @@ def price(state: State, read: int, written: int, done: Work, device: Device, arg
     return roofline(state, read, written, done, device, arguments, itemsize)
 
 
-KIND = Kind("attention", accept, price)
+KIND = Kind("back_to_back", accept, price)

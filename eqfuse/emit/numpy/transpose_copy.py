@@ -2,7 +2,7 @@
 
 NumPy follows the result, so that each element of a transposed operand takes a cache line; where extents are powers of
 two those lines share a few sets of the cache (2048 x 2048 float32: 6.6 ns an element on one thread, 0.8 by blocks).
-Each block is copied as it lies into a room whose rows are an odd number of cache lines apart, and from there across.
+Each block is copied as it lies into a buffer whose rows are an odd number of cache lines apart, and from there across.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from eqfuse.ir.graph import Node
 from eqfuse.ir.views import leaf_chain, strides_after
 from eqfuse.ops import Role, row
 
-ROOM = 128 << 10  # bytes for one block
+BUFFER = 128 << 10  # bytes for one block
 SIDE = 128  # elements of a block along the axis that its neighbours in memory lie on
 
 Index = tuple[slice, ...]
@@ -45,18 +45,18 @@ def run_axis(n: Node) -> int | None:
     return along if along != axes[-1] and strides[axes[-1]] and reused else None
 
 
-def turned(out: np.ndarray, x: np.ndarray, room: np.ndarray, at: int | None = None) -> None:
-    """``copyto(out, x)`` through `room` (`ROOM` bytes); of block number `at` only, where one is named."""
+def copy_transposed(out: np.ndarray, x: np.ndarray, buffer: np.ndarray, at: int | None = None) -> None:
+    """``copyto(out, x)`` through `buffer` (`BUFFER` bytes); of block number `at` only, where one is named."""
     shape, order, blocks = _blocks(x.shape, x.strides, x.itemsize)
-    rows = room[: math.prod(shape) * x.itemsize].view(x.dtype).reshape(shape).transpose(order)
+    rows = buffer[: math.prod(shape) * x.itemsize].view(x.dtype).reshape(shape).transpose(order)
     for place, part in blocks if at is None else blocks[at : at + 1]:
         block = rows[part]
         np.copyto(block, x[place])
         np.copyto(out[place], block)
 
 
-def pieces(x: np.ndarray) -> int:
-    """How many blocks `turned` copies `x` in."""
+def blocks_of(x: np.ndarray) -> int:
+    """How many blocks `copy_transposed` copies `x` in."""
     return len(_blocks(x.shape, x.strides, x.itemsize)[2])
 
 
@@ -64,14 +64,14 @@ def pieces(x: np.ndarray) -> int:
 def _blocks(
     shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
 ) -> tuple[tuple[int, ...], tuple[int, ...], list[tuple[Index, Index]]]:
-    """The shape of the room, the order of its axes that `shape` has, and each block's place and part of the room."""
+    """The shape of the buffer, the order of its axes in `shape`, and each block's place and part of the buffer."""
     moving = [a for a, n in enumerate(shape) if n > 1 and strides[a]] or [len(shape) - 1]
     along = min(moving, key=lambda a: (abs(strides[a]), -a))
     block = [1] * len(shape)
     block[along] = max(1, min(shape[along], SIDE))
     line = max(1, LINE // itemsize)
     pitch = (-(-block[along] // line) | 1) * line
-    left = max(1, ROOM // (pitch * itemsize))
+    left = max(1, BUFFER // (pitch * itemsize))
     for a in reversed(range(len(shape))):
         if a != along:
             block[a] = max(1, min(shape[a], left))

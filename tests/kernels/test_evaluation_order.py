@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqfuse.emit.order import frugal
+from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.ir.graph import Graph, node
 from tests.kernels.numpy_cases import add, judge, mul, read
 
@@ -29,7 +29,7 @@ def waiting(nodes: tuple) -> int:
 
 def test_arguments_come_first_and_nothing_is_lost():
     graph = chains(10)
-    order = frugal(graph)
+    order = evaluation_order(graph)
     place = {n: i for i, n in enumerate(order)}
     assert set(order) == set(graph.nodes) and len(order) == len(graph.nodes)
     assert all(place[a] < place[n] for n in order for a in n.args)
@@ -37,7 +37,7 @@ def test_arguments_come_first_and_nothing_is_lost():
 
 def test_a_second_result_is_computed_along_with_the_first():
     graph = chains(20)
-    assert waiting(graph.nodes) > 20 and waiting(frugal(graph)) < 8
+    assert waiting(graph.nodes) > 20 and waiting(evaluation_order(graph)) < 8
 
 
 def test_the_kernel_in_that_order_gives_what_the_evaluator_gives():

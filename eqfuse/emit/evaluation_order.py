@@ -10,7 +10,7 @@ from eqfuse.emit.numpy.ops import computes
 from eqfuse.ir.graph import Graph, Node
 
 
-def frugal(body: Graph) -> tuple[Node, ...]:
+def evaluation_order(body: Graph) -> tuple[Node, ...]:
     """The nodes of `body`, in its own order or in one that frees early, whichever keeps fewer values waiting."""
     if len(body.outputs) == 1:
         return body.nodes

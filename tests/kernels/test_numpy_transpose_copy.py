@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from eqfuse.emit.numpy.kernels import emit_kernel
-from eqfuse.emit.numpy.turn import ROOM, pieces, run_axis, turned
+from eqfuse.emit.numpy.transpose_copy import BUFFER, blocks_of, copy_transposed, run_axis
 from eqfuse.ir.graph import Node, node
 from eqfuse.plan.plan import Kernel
 from tests.kernels.numpy_cases import (
@@ -46,14 +46,14 @@ def source(kind: str, graph) -> str:
 @pytest.mark.parametrize("dtype", ["bool", "float16", "float32", "complex128"])
 @pytest.mark.parametrize("shape", [(300, 170), (17, 900), (3, 40, 5, 33), (1, 64, 64), (7,), (2, 1000, 20)])
 def test_a_copy_by_blocks_is_the_array_in_every_order_of_its_axes(shape, dtype):
-    room = np.empty(ROOM, np.uint8)
+    room = np.empty(BUFFER, np.uint8)
     whole = np.random.default_rng(0).integers(0, 100, shape).astype(dtype)
     for order in permutations(range(len(shape))):
         for x in (whole.transpose(order), whole.transpose(order)[..., ::2], whole.transpose(order)[::-1]):
             at_once, one_by_one = np.zeros(x.shape, dtype), np.zeros(x.shape, dtype)
-            turned(at_once, x, room)
-            for at in range(pieces(x)):
-                turned(one_by_one, x, room, at)
+            copy_transposed(at_once, x, room)
+            for at in range(blocks_of(x)):
+                copy_transposed(one_by_one, x, room, at)
             assert (at_once == x).all()
             assert (one_by_one == x).all()
 
@@ -77,7 +77,7 @@ def test_transposed_operands_of_maps(dtype):
         body([x, y], add(transposed(x), y), mul(transposed(x), y)),
         body([x, y], transposed(add(transposed(x), y))),
     ):
-        assert "turned(" in source("map", graph)
+        assert "copy_transposed(" in source("map", graph)
         judge("map", graph, device=SLOW)
 
 
@@ -94,14 +94,14 @@ def test_a_transposed_slice_is_turned_too():
     x, y = read(0, (200, 500)), read(1, (250, 200))
     halves = transposed(sliced(x, (0, 200, 1), (0, 499, 2)))
     graph = body([x, y], add(node("maximum", (y, number(0))), halves))
-    assert "turned(" in source("map", graph)
+    assert "copy_transposed(" in source("map", graph)
     judge("map", graph, device=SLOW)
 
 
 def test_a_transposed_copy_and_the_reshapes_of_one():
     x = read(0, (300, 200))
     for copy in (transposed(x), node("reshape", (transposed(x),), ((60_000,),))):
-        assert "turned(" in source("view", body([x], copy))
+        assert "copy_transposed(" in source("view", body([x], copy))
         judge("view", body([x], copy), device=SLOW)
         judge("library", body([x], copy), device=SLOW)
     judge("view", body([x], x, transposed(x)), device=SLOW)
@@ -117,13 +117,13 @@ def test_rows_and_sums_of_transposed_arrays():
 
 def test_blocks_of_a_turned_operand_are_whole_lines_of_memory():
     x, y = read(0, (3000, 100)), read(1, (100, 3000))
-    assert "i = turn * 16\n" in source("map", body([x, y], add(transposed(x), y)))
+    assert "i = number * 16\n" in source("map", body([x, y], add(transposed(x), y)))
 
 
 def test_products_read_transposed_operands_as_they_lie():
     x, y = read(0, (300, 200)), read(1, (300, 400))
     graph = body([x, y], node("tanh", (node("matmul", (transposed(x), y)),)))
-    assert "turned(" not in source("contract", graph)
+    assert "copy_transposed(" not in source("contract", graph)
     judge("contract", graph, device=SLOW)
 
 
