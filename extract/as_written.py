@@ -43,7 +43,7 @@ def as_written(graph: Graph) -> Segment:
     for n in dict.fromkeys((*graph.inputs, *graph.nodes)):
         args = tuple(number[a] for a in n.args)
         number[n] = len(classes)
-        known = n.op == "const" or (n.op == "input" and bool(n.attrs[2])) or _all_known(args, classes)
+        known = n.op == "const" or (n.op == "input" and bool(n.attrs[2])) or _all_constant(args, classes)
         classes.append(EClass(n.type, (ENode(n.op, args, n.attrs),), known))
     return Segment(
         graph,
@@ -61,5 +61,5 @@ def as_written(graph: Graph) -> Segment:
     )
 
 
-def _all_known(args: tuple[int, ...], classes: list[EClass]) -> bool:
-    return bool(args) and all(classes[a].known for a in args)
+def _all_constant(args: tuple[int, ...], classes: list[EClass]) -> bool:
+    return bool(args) and all(classes[a].constant for a in args)

@@ -91,28 +91,28 @@ def _steps(segment: Segment, cover: Cover, proved: bool) -> tuple[list[_Step], l
         kernels.append(_Step(group.state.kind, body, reads, group.outputs, group.price))
     wanted = {c for k in kernels for c in k.reads} | set(chosen.roots)
     given = set(chosen.inputs)
-    setup = [_known_step(chosen, c) for c in sorted(wanted - given) if chosen.classes[c].known]
+    setup = [_constant_step(chosen, c) for c in sorted(wanted - given) if chosen.classes[c].constant]
     if proved:
         steps = [(s.body, s.reads, s.writes) for s in (*setup, *kernels)]
         prove(segment, steps, chosen.inputs, chosen.roots)
     return setup, kernels
 
 
-def _known_step(segment: Segment, eclass: int) -> _Step:
-    body, reads = known_body(segment, eclass)
+def _constant_step(segment: Segment, eclass: int) -> _Step:
+    body, reads = constant_body(segment, eclass)
     return _Step("setup", body, reads, (eclass,), _FREE)
 
 
-def known_body(segment: Segment, eclass: int) -> tuple[Graph, tuple[int, ...]]:
+def constant_body(segment: Segment, eclass: int) -> tuple[Graph, tuple[int, ...]]:
     """The smallest derivation of a class that depends on constants alone, and the classes it reads."""
     inputs = set(segment.inputs)
-    size: dict[int, int] = dict.fromkeys((c for c in inputs if segment.classes[c].known), 1)
+    size: dict[int, int] = dict.fromkeys((c for c in inputs if segment.classes[c].constant), 1)
     best: dict[int, int] = {}
     changed = True
     while changed:
         changed = False
         for i, found in enumerate(segment.classes):
-            if not found.known or i in inputs:
+            if not found.constant or i in inputs:
                 continue
             for k, enode in enumerate(found.nodes):
                 if all(a in size for a in enode.args):

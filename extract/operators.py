@@ -10,7 +10,7 @@ from eqfuse.egraph.space import Segment
 from eqfuse.extract import greedy
 from eqfuse.extract.area_flow import area_flow
 from eqfuse.extract.as_written import rewritten
-from eqfuse.extract.assemble import known_body
+from eqfuse.extract.assemble import constant_body
 from eqfuse.extract.candidates.cuts import Grammar, below
 from eqfuse.extract.candidates.grammars import OneOperator
 from eqfuse.extract.cover import Cover
@@ -36,18 +36,18 @@ def _program(cover: Cover, segment: Segment) -> Graph:
         made: dict[int, Node] = {}
         for cut in below([cover.choice[eclass]]):
             if cut.enode is None:
-                made[id(cut)] = _known(segment, cut.eclass, value)
+                made[id(cut)] = _constants(segment, cut.eclass, value)
             else:
                 made[id(cut)] = node(cut.enode.op, (made[id(p)] for p in cut.parts), cut.enode.attrs)
         value[eclass] = made[id(cover.choice[eclass])]
-    return Graph(segment.graph.inputs, tuple([_known(segment, root, value) for root in segment.roots]))
+    return Graph(segment.graph.inputs, tuple([_constants(segment, root, value) for root in segment.roots]))
 
 
-def _known(segment: Segment, eclass: int, value: dict[int, Node]) -> Node:
+def _constants(segment: Segment, eclass: int, value: dict[int, Node]) -> Node:
     """The value of a class that is known at build time, of `value` or new in it."""
     if eclass not in value:
-        body, reads = known_body(segment, eclass)
-        made = {n: _known(segment, read, value) for n, read in zip(body.inputs, reads, strict=True)}
+        body, reads = constant_body(segment, eclass)
+        made = {n: _constants(segment, read, value) for n, read in zip(body.inputs, reads, strict=True)}
         for n in body.nodes:
             if n not in made:
                 made[n] = node(n.op, (made[a] for a in n.args), n.attrs) if n.args else n

@@ -73,7 +73,7 @@ def simplified(segment: Segment) -> Segment:
         if program.written is before:
             break
     merged: dict[Node, Node] = {}
-    for group in parts(program.written.graph.nodes, program.written.known):
+    for group in parts(program.written.graph.nodes, program.written.constants):
         if merged.keys().isdisjoint(group) and all(_bytes(n) <= MERGED for n in group):
             merged |= group
     program.take(merged, PARTS)

@@ -20,8 +20,8 @@ from eqfuse.rewrites.language.law import (
     apply,
     attrs,
     computed,
-    given,
     guard,
+    in_program,
     over_complex,
     tensors,
 )
@@ -56,7 +56,7 @@ def _columns_of(*weights: Term) -> Law:
     product = x @ beside(-1, *weights)
     made = tuple(product.slice(computed(_columns, x, *weights[: at + 1])) for at in range(len(weights)))
     name = f"{'two' if len(weights) == 2 else 'three'}_products_of_one_left"
-    return Law(name, tuple(x @ w for w in weights), made, (given(*weights),), REASSOCIATES)
+    return Law(name, tuple(x @ w for w in weights), made, (in_program(*weights),), REASSOCIATES)
 
 
 def _rows_of(*factors: Term) -> Law:
@@ -64,7 +64,7 @@ def _rows_of(*factors: Term) -> Law:
     product = beside(-2, *factors) @ x
     made = tuple(product.slice(computed(_rows, x, *factors[: at + 1])) for at in range(len(factors)))
     name = f"{'two' if len(factors) == 2 else 'three'}_products_of_one_right"
-    return Law(name, tuple(f @ x for f in factors), made, (given(*factors),), REASSOCIATES)
+    return Law(name, tuple(f @ x for f in factors), made, (in_program(*factors),), REASSOCIATES)
 
 
 def _result(x: TensorType, w: TensorType) -> tuple[int, ...]:
@@ -86,7 +86,7 @@ def _in_one_batch() -> Law:
     product = _stack(x, y) @ _stack(a, b)
     made = tuple(product.slice(computed(_layer(at), x, a)).reshape(computed(_result, x, a)) for at in (0, 1))
     alike = guard("x and a have one rank", lambda x, a: x.rank == a.rank, x, a)
-    return Law("two_products_in_one_batch", (x @ a, y @ b), made, (alike, given(x, y, a, b)), REASSOCIATES)
+    return Law("two_products_in_one_batch", (x @ a, y @ b), made, (alike, in_program(x, y, a, b)), REASSOCIATES)
 
 
 def conv(x: Term, w: Term) -> Term:
@@ -114,7 +114,7 @@ LAWS = over_complex(
         _in_one_batch(),
         # the channels of a convolution with all filters
         Law("two_convolutions_of_one_image", (conv(x, a), conv(x, b)), (image.slice(first), image.slice(second)),
-            (given(a, b), guard("there is one group", lambda groups: groups == 1, groups)), REASSOCIATES),
+            (in_program(a, b), guard("there is one group", lambda groups: groups == 1, groups)), REASSOCIATES),
     ],
     REASSOCIATES,
 )  # fmt: skip

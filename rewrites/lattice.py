@@ -7,7 +7,7 @@ In: nothing. Out: `LAWS`. A NaN passes through minimum and maximum, which rules 
 from __future__ import annotations
 
 from eqfuse.rewrites.language.domains import FROM_BELOW, domain
-from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, REASSOCIATES, Law, floating, known, tensors
+from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, REASSOCIATES, Law, floating, is_constant, tensors
 from eqfuse.rewrites.language.words import copysign, function, maximum, minimum, sign, sqrt
 
 x, y, z, a, b = tensors("x y z a b")
@@ -34,11 +34,11 @@ LAWS = [
     Law("minimum_of_itself", minimum(x, x), x, exactness=EXACT),
     Law("maximum_twice", maximum(maximum(x, y), y), maximum(x, y), exactness=REASSOCIATES),
     Law("minimum_twice", minimum(minimum(x, y), y), minimum(x, y), exactness=REASSOCIATES),
-    Law("known_maxima_meet", maximum(maximum(x, a), b), maximum(x, maximum(a, b)), (known(a, b),), REASSOCIATES),
-    Law("known_minima_meet", minimum(minimum(x, a), b), minimum(x, minimum(a, b)), (known(a, b),), REASSOCIATES),
+    Law("known_maxima_meet", maximum(maximum(x, a), b), maximum(x, maximum(a, b)), (is_constant(a, b),), REASSOCIATES),
+    Law("known_minima_meet", minimum(minimum(x, a), b), minimum(x, minimum(a, b)), (is_constant(a, b),), REASSOCIATES),
     Law("absorb_minimum", maximum(x, minimum(x, y)), x, exactness=APPROXIMATE),
     Law("absorb_maximum", minimum(x, maximum(x, y)), x, exactness=APPROXIMATE),
-    Law("clip_in_order", maximum(minimum(x, a), b), minimum(maximum(x, b), maximum(a, b)), (known(a, b),),
+    Law("clip_in_order", maximum(minimum(x, a), b), minimum(maximum(x, b), maximum(a, b)), (is_constant(a, b),),
         REASSOCIATES),
     Law("minimum_of_clipped", minimum(maximum(x, y), maximum(x, z)), maximum(x, minimum(y, z)), (), REASSOCIATES),
     Law("maximum_of_clipped", maximum(minimum(x, y), minimum(x, z)), minimum(x, maximum(y, z)), (), REASSOCIATES),

@@ -18,7 +18,7 @@ from eqfuse.rewrites.language.law import (
     apply,
     floating,
     guard,
-    known,
+    is_constant,
     over_complex,
     tensors,
 )
@@ -91,10 +91,12 @@ def _laws_of_bounds(conjunction: str) -> list[Law]:
     """Two bounds of one value are one bound, and one bound of two values is a bound of the worse. A NaN is in none."""
     meet = function(conjunction)
     return [
-        Law(f"{conjunction}_of_lower_bounds", meet(x > a, x > b), x > maximum(a, b), (known(a, b),), EXACT),
-        Law(f"{conjunction}_of_upper_bounds", meet(x < a, x < b), x < minimum(a, b), (known(a, b),), EXACT),
-        Law(f"{conjunction}_of_lower_closed_bounds", meet(x >= a, x >= b), x >= maximum(a, b), (known(a, b),), EXACT),
-        Law(f"{conjunction}_of_upper_closed_bounds", meet(x <= a, x <= b), x <= minimum(a, b), (known(a, b),), EXACT),
+        Law(f"{conjunction}_of_lower_bounds", meet(x > a, x > b), x > maximum(a, b), (is_constant(a, b),), EXACT),
+        Law(f"{conjunction}_of_upper_bounds", meet(x < a, x < b), x < minimum(a, b), (is_constant(a, b),), EXACT),
+        Law(f"{conjunction}_of_lower_closed_bounds", meet(x >= a, x >= b), x >= maximum(a, b),
+            (is_constant(a, b),), EXACT),
+        Law(f"{conjunction}_of_upper_closed_bounds", meet(x <= a, x <= b), x <= minimum(a, b),
+            (is_constant(a, b),), EXACT),
         Law(f"{conjunction}_above_one_bound", meet(x > z, y > z), minimum(x, y) > z, exactness=EXACT),
         Law(f"{conjunction}_below_one_bound", meet(x < z, y < z), maximum(x, y) < z, exactness=EXACT),
     ]

@@ -29,9 +29,9 @@ from eqfuse.rewrites.language.law import (
     distinct,
     finite,
     floating,
-    given,
     guard,
-    known,
+    in_program,
+    is_constant,
     over_complex,
     over_float16,
     positive,
@@ -272,13 +272,15 @@ points_before = (
 LAWS = [
     # scales and shifts
     Law("channel_scale_into_conv", conv(x, w) * s, conv(x, w * s.reshape(computed(_output_weights, s, w))),
-        (known(w, s),), REASSOCIATES),
+        (is_constant(w, s),), REASSOCIATES),
     Law("channel_divisor_into_conv", conv(x, w) / s, conv(x, w / s.reshape(computed(_output_weights, s, w))),
-        (known(w, s),), REASSOCIATES),
-    Law("known_divisor_of_shifted_conv", (conv(x, w) + c) / s, conv(x, w) / s + c / s, (known(c, s),), REASSOCIATES),
-    Law("known_scale_of_shifted_conv", (conv(x, w) + c) * s, conv(x, w) * s + c * s, (known(c, s),), REASSOCIATES),
+        (is_constant(w, s),), REASSOCIATES),
+    Law("known_divisor_of_shifted_conv", (conv(x, w) + c) / s, conv(x, w) / s + c / s,
+        (is_constant(c, s),), REASSOCIATES),
+    Law("known_scale_of_shifted_conv", (conv(x, w) + c) * s, conv(x, w) * s + c * s,
+        (is_constant(c, s),), REASSOCIATES),
     Law("input_scale_into_conv", conv(x * s, w), conv(x, w * s.reshape(computed(_input_weights, s, x))),
-        (known(w, s), unpadded), REASSOCIATES),  # 0 * inf is NaN
+        (is_constant(w, s), unpadded), REASSOCIATES),  # 0 * inf is NaN
     Law("scale_of_images_out_of_conv", conv(x * s, w), conv(x, w) * s, (one_per_image, unpadded), REASSOCIATES),
     Law("scale_of_images_out_of_padded_conv", conv(x * s, w), conv(x, w) * s, (one_per_image,), APPROXIMATE),
     Law("scale_of_filters_out_of_conv", conv(x, w * s), conv(x, w) * s.reshape(computed(_per_channel, s)),
@@ -286,12 +288,12 @@ LAWS = [
     Law("known_shift_through_unpadded_conv", conv(x + s, w, UNGROUPED),
         conv(x, w, UNGROUPED) + (w * s.reshape(computed(_input_weights, s, x))).sum(computed(_all_but_first, w))
         .reshape(computed(_per_channel, w)),
-        (unpadded, known(w, s)), APPROXIMATE),  # s may cancel x
+        (unpadded, is_constant(w, s)), APPROXIMATE),  # s may cancel x
     # what is added to a convolution, which has rounded what it cancels
     Law("known_shifts_of_conv_meet", conv(x, w) + a + c, conv(x, w) + (a + c),
-        (known(a, c), given(c), sum_remains(a, c)), REASSOCIATES),
+        (is_constant(a, c), in_program(c), sum_remains(a, c)), REASSOCIATES),
     Law("known_shifts_of_conv_meet_in_difference", conv(x, w) + a - c, conv(x, w) + (a - c),
-        (known(a, c), distinct(a, c), difference_remains(a, c)), REASSOCIATES),
+        (is_constant(a, c), distinct(a, c), difference_remains(a, c)), REASSOCIATES),
     Law("negative_out_of_conv", conv(-x, w), -conv(x, w), exactness=REASSOCIATES),
     # what is linear is done once
     *_linear("convs_of_two", lambda a: conv(a, w), (same_shape,), x, y),
@@ -299,9 +301,9 @@ LAWS = [
     # convolutions of convolutions, with one point per kernel; weights meet when the program is built
     Law("pointwise_after_conv", conv(conv(x, w, UNGROUPED), v, CONV2),
         conv(x, (v.reshape(computed(_matrix, v)) @ w.reshape(computed(_matrix, w)))
-             .reshape(computed(_kernels_after, v, w)), UNGROUPED), (everywhere2, known(v, w)), REASSOCIATES),
-    Law("pointwise_before_conv", *points_before, (everywhere, unpadded2, known(v, w)), REASSOCIATES),
-    Law("pointwise_before_padded_conv", *points_before, (everywhere, known(v, w)), APPROXIMATE),
+             .reshape(computed(_kernels_after, v, w)), UNGROUPED), (everywhere2, is_constant(v, w)), REASSOCIATES),
+    Law("pointwise_before_conv", *points_before, (everywhere, unpadded2, is_constant(v, w)), REASSOCIATES),
+    Law("pointwise_before_padded_conv", *points_before, (everywhere, is_constant(v, w)), APPROXIMATE),
     # convolutions that are products
     Law("pointwise_conv_is_product", conv(x, w),
         (w.reshape(computed(_matrix, w)) @ x.reshape(computed(_rows_of_kernels, x)))

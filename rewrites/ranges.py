@@ -26,7 +26,7 @@ from eqfuse.rewrites.language.law import (
     finite,
     floating,
     guard,
-    known,
+    is_constant,
     nonnegative,
     nonpositive,
     nonzero,
@@ -86,7 +86,8 @@ LAWS = [
     Law("sqrt_of_square_of_nonnegative", sqrt(x * x), x, (nonnegative(x),), REASSOCIATES),
     # (where the other is negative, both sides are NaN)
     Law("log_of_nonnegative_times", log(x * y), log(x) + log(y), (nonnegative(x),), APPROXIMATE),
-    Law("power_of_power_of_positive", (x**a) ** b, x ** (a * b), (known(a, b), positive(x), floating(x)), APPROXIMATE),
+    Law("power_of_power_of_positive", (x**a) ** b, x ** (a * b),
+        (is_constant(a, b), positive(x), floating(x)), APPROXIMATE),
     Law("positive_over_its_sqrt", x / sqrt(x), sqrt(x), (positive(x),), REASSOCIATES),
     Law("sqrt_of_finite_over_it", sqrt(x) / x, 1.0 / sqrt(x), (finite(x),), REASSOCIATES),
     Law("sqrt_of_reciprocal_of_nonnegative", sqrt(1.0 / x), 1.0 / sqrt(x), (nonnegative(x),), REASSOCIATES),
@@ -110,9 +111,9 @@ LAWS = [
     Law("positive_factor_of_minimum", minimum(x * c, y * c), minimum(x, y) * c,
         (positive(c), floating(c)), REASSOCIATES),
     Law("positive_factor_into_known_floor", maximum(x, a) * c, maximum(x * c, a * c),
-        (known(a, c), positive(c), floating(c)), REASSOCIATES),
+        (is_constant(a, c), positive(c), floating(c)), REASSOCIATES),
     Law("positive_factor_into_known_cap", minimum(x, a) * c, minimum(x * c, a * c),
-        (known(a, c), positive(c), floating(c)), REASSOCIATES),
+        (is_constant(a, c), positive(c), floating(c)), REASSOCIATES),
     # the place of the largest
     *(law for op in ("argmax", "argmin") for law in _laws_of_places(op)),
     # choices that are made

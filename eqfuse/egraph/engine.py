@@ -27,9 +27,9 @@ _CHUNK = 32  # commands per parsed text: every span copies the whole text
 
 _HEADER = """
 (sort Tensor)
-(relation known (Tensor))
+(relation constant (Tensor))
 (relation varies (Tensor))
-(relation given (Tensor))
+(relation in_program (Tensor))
 (function named (i64) Tensor :merge old)
 (ruleset facts)
 (ruleset ranges)
@@ -157,9 +157,9 @@ class Engine:
             return
         hidden = [f"pa{i}" for i in range(n_attrs + arity)]
         args = [f"px{i}" for i in range(arity)]
-        knowns = " ".join(f"(known {a})" for a in args)
+        constant = " ".join(f"(constant {a})" for a in args)
         term = f"(= pr ({' '.join([name, *hidden, *args])}))"
-        rules = [f"(rule ({term} {knowns}) ((known pr)) :ruleset facts)"]
+        rules = [f"(rule ({term} {constant}) ((constant pr)) :ruleset facts)"]
         rules += [f"(rule ({term} (varies {a})) ((varies pr)) :ruleset facts)" for a in args]
         if args and row(op).role in (Role.ELEMENTWISE, Role.VIEW):
             constants = " ".join(f"(= {a} (o_const pl{i}))" for i, a in enumerate(args))
@@ -177,8 +177,8 @@ class Engine:
                 continue
             name = self._names[n] = self.bind(self.term(n, [self._names[a] for a in n.args]), lines)
             if n.op == "input":
-                lines.append(f"({'known' if n.attrs[2] else 'varies'} {name})")
-            lines.append(f"(given {name})")
+                lines.append(f"({'constant' if n.attrs[2] else 'varies'} {name})")
+            lines.append(f"(in_program {name})")
         self.run_once(lines)
 
     def bind(self, term: str, lines: list[str], function: str = "named") -> str:
@@ -239,7 +239,7 @@ class Engine:
         for rule in ready:
             at = self._read(rule)
             if rule.pairs:
-                self._relate(f"pairs{at}", rule.pairs(list(self._names), self.known()))
+                self._relate(f"pairs{at}", rule.pairs(list(self._names), self.constants()))
 
     def _read(self, rule: Rule) -> int:
         """Let egglog read `rule`, under the next number."""
@@ -261,13 +261,13 @@ class Engine:
         self.add(topological([other for _, other in pairs]))
         self.run_once([f"({relation} {self.name(n)} {self.name(other)})" for n, other in pairs])
 
-    def known(self) -> set[Node]:
+    def constants(self) -> set[Node]:
         """The nodes inserted so far that are computed when the program is built."""
-        known: set[Node] = set()
+        constants: set[Node] = set()
         for n in self._names:
-            if n.op == "const" or (n.op == "input" and n.attrs[2]) or (n.args and known.issuperset(n.args)):
-                known.add(n)
-        return known
+            if n.op == "const" or (n.op == "input" and n.attrs[2]) or (n.args and constants.issuperset(n.args)):
+                constants.add(n)
+        return constants
 
     def round(self, room: float = math.inf, until: float = math.inf, resting: frozenset[str] = frozenset()) -> Round:
         """Facts to their fixpoint, then one round of the rules that are not `resting`.

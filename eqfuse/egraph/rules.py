@@ -146,7 +146,7 @@ def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, .
         atoms.append(f"(= {at(term)} ({' '.join([op, *parts])}))")
     atoms.reverse()
     for g in law.when:
-        for fact in ("known",) * g.known + ("varies",) * g.varies + ("given",) * g.given:
+        for fact in ("constant",) * g.constant + ("varies",) * g.varies + ("in_program",) * g.in_program:
             atoms += [f"({fact} {at(a)})" for a in g.tensors]
         if g.distinct:
             atoms += [f"(!= {at(a)} {at(b)})" for a, b in combinations(g.tensors, 2)]
@@ -184,7 +184,7 @@ def change_places(a: Term, b: Term, when: tuple[Guard, ...], lefts: tuple[Term, 
     for g in when:
         keys = [v if isinstance(v, Attr) else term_key(v) for v in g.args]
         others = [renamed.get(k, k) for k in keys]
-        each = g.known or g.varies or g.given  # said of each of its tensors
+        each = g.constant or g.varies or g.in_program  # said of each of its tensors
         if others != keys and not (each and set(others) == set(keys)):
             return False
     return all(_renames(t, t, renamed) for t in lefts if t is not a and t is not b)

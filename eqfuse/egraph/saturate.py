@@ -120,7 +120,7 @@ def _side_by_side(run: Saturation, engine: Engine, graph: Graph, laws: Sequence[
     """Offer what shares an operand as parts of one product. Only the laws that find them equal are applied to it: it is
     one more choice, from which no others grow."""
     rules = [rule for law in laws if law.name in PARTS for rule in compile_law(law)]
-    groups = parts(graph.nodes, engine.known()) if rules else []
+    groups = parts(graph.nodes, engine.constants()) if rules else []
     if groups:
         engine.add(topological([part for group in groups for part in group.values()]))
         run.finish(rules)
@@ -265,7 +265,7 @@ def freeze(engine: Engine, graph: Graph) -> tuple[tuple[EClass, ...], dict[Node,
         ordered.append((owner, nodes))
         stack.extend(a for _, _, args in reversed(nodes) for a in reversed(args) if a not in number)
     numbered = [[(op, attrs, [number[a] for a in args]) for op, attrs, args in nodes] for _, nodes in ordered]
-    known = known_classes(numbered)
+    known = constant_classes(numbered)
     types = _types(ordered, {of_node[n]: n.type for n in (*graph.inputs, *graph.nodes)})
     classes = tuple(
         EClass(types[owner], tuple(ENode(op, tuple(number[a] for a in args), attrs) for op, attrs, args in nodes), k)
@@ -339,7 +339,7 @@ def _labels(members: dict[Any, list[tuple[str, tuple, tuple]]]) -> dict[Any, int
     return labels
 
 
-def known_classes(classes: list[list[tuple[str, tuple, list[int]]]]) -> list[bool]:
+def constant_classes(classes: list[list[tuple[str, tuple, list[int]]]]) -> list[bool]:
     """Which classes can be computed when the program is built."""
     known = [False] * len(classes)
     changed = True

@@ -116,7 +116,7 @@ def _ordered(graph: Graph) -> _Order:
     """The operators of `graph`. Products that share an operand and would be in several pieces run together first."""
     order = _Order(graph)
     parted = [
-        g for g in groups(order.nodes, order.known)
+        g for g in groups(order.nodes, order.constants)
         if len({bisect_left(order.ends, order.position[m]) for m in g.members}) > 1
     ]  # fmt: skip
     return _Order(graph, parted) if parted else order
@@ -131,8 +131,8 @@ class _Order:
     def __init__(self, graph: Graph, gathered: Sequence[Group] = ()) -> None:
         self.gathered = gathered
         self.together = {m for g in gathered for m in g.members}
-        self.known = _known(graph)
-        nodes = self.nodes = [n for n in _scheduled(graph, gathered) if n not in self.known]
+        self.constants = _constants(graph)
+        nodes = self.nodes = [n for n in _scheduled(graph, gathered) if n not in self.constants]
         self.source: dict[Node, Node] = {}
         for n in nodes:
             self.source[n] = self.source[n.args[0]] if row(n.op).role is Role.VIEW else n
@@ -318,13 +318,13 @@ def _scheduled(graph: Graph, gathered: Sequence[Group]) -> list[Node]:
     return topological((*first, *written, *graph.outputs))
 
 
-def _known(graph: Graph) -> set[Node]:
+def _constants(graph: Graph) -> set[Node]:
     """Nodes that depend on constants alone."""
-    known: set[Node] = set()
+    constants: set[Node] = set()
     for n in graph.nodes:
-        if n.op == "const" or (n.op == "input" and n.attrs[2]) or (n.args and all(a in known for a in n.args)):
-            known.add(n)
-    return known
+        if n.op == "const" or (n.op == "input" and n.attrs[2]) or (n.args and all(a in constants for a in n.args)):
+            constants.add(n)
+    return constants
 
 
 def canonical(

@@ -39,11 +39,11 @@ class ENode:
 
 @dataclass(frozen=True, slots=True)
 class EClass:
-    """Nodes that compute the same value. `known`: the value can be computed when the program is built."""
+    """Nodes that compute the same value. `constant`: the value can be computed when the program is built."""
 
     type: TensorType
     nodes: tuple[ENode, ...]
-    known: bool
+    constant: bool
 
 
 @dataclass(frozen=True)

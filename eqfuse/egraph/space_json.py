@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from eqfuse.cost.device import Device
-from eqfuse.egraph.saturate import known_classes, thaw
+from eqfuse.egraph.saturate import constant_classes, thaw
 from eqfuse.egraph.segments import Use, canonical, slice_of
 from eqfuse.egraph.space import EClass, ENode, Segment, Space
 from eqfuse.errors import EqfuseError
@@ -75,7 +75,7 @@ def write(space: Space, device: Device) -> str:
     for s, segment in enumerate(space.segments):
         cost = _Costs(segment, device)
         for c, found in enumerate(segment.classes):
-            class_data[f"{s}.{c}"] = {"type": str(found.type)} | ({"known": "when built"} if found.known else {})
+            class_data[f"{s}.{c}"] = {"type": str(found.type)} | ({"known": "when built"} if found.constant else {})
             for i, enode in enumerate(found.nodes):
                 nodes[f"{s}.{c}.{i}"] = {
                     "op": _op_text(enode),
@@ -134,7 +134,7 @@ class _Costs:
         self._found: dict[Hashable, float] = {}
 
     def __call__(self, eclass: int, enode: ENode) -> float:
-        if self._classes[eclass].known or enode.op == "input":
+        if self._classes[eclass].constant or enode.op == "input":
             return 0.0
         args = [self._argument(i, a) for i, a in enumerate(enode.args)]
         n = node(enode.op, args, enode.attrs)
@@ -229,9 +229,9 @@ def _classes(data: dict[str, Any], count: int) -> list[tuple[EClass, ...]]:
         nodes[s][c].append(ENode(op, tuple(args), attrs))
     made = []
     for s in range(count):
-        found = known_classes([[(e.op, e.attrs, list(e.args)) for e in c] for c in nodes[s]])
-        for c, (is_known, says) in enumerate(zip(found, known[s], strict=True)):
-            _expect(is_known == says, f"class '{s}.{c}' is wrong about whether it is known when built")
+        found = constant_classes([[(e.op, e.attrs, list(e.args)) for e in c] for c in nodes[s]])
+        for c, (is_constant, says) in enumerate(zip(found, known[s], strict=True)):
+            _expect(is_constant == says, f"class '{s}.{c}' is wrong about whether it is known when built")
         made.append(tuple(EClass(t, tuple(e), k) for t, e, k in zip(types[s], nodes[s], found, strict=True)))
     return made
 
@@ -247,8 +247,8 @@ def _op(text: str) -> tuple[str, tuple[Hashable, ...]]:
         return "const", (literal_from_text(*map(ast.literal_eval, call.args)),)
     attrs = tuple(attr(a) for a in call.args)
     if call.func.id == "input":
-        name, type_text, is_known = attrs
-        return "input", (name, tensor_type(type_text), is_known)
+        name, type_text, is_constant = attrs
+        return "input", (name, tensor_type(type_text), is_constant)
     return call.func.id, attrs
 
 

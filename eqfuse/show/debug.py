@@ -63,7 +63,7 @@ def _classes(segment: Segment) -> str:
     lines = []
     for i, c in enumerate(segment.classes):
         terms = (f"{n.op}({', '.join([*(f'c{a}' for a in n.args), *map(repr, n.attrs)])})" for n in c.nodes)
-        lines.append(f"  c{i} {c.type}{' known' if c.known else ''}: " + " | ".join(terms))
+        lines.append(f"  c{i} {c.type}{' known' if c.constant else ''}: " + " | ".join(terms))
     return "\n".join(lines)
 
 

@@ -97,11 +97,11 @@ class Grammar:
         self.classes = segment.classes
         constants = ((i, n) for i, c in enumerate(segment.classes) for n in c.nodes if n.op == "const")
         self.scalars: dict[int, ENode] = {i: n for i, n in constants if self.classes[i].type.size == 1}
-        self.free = {i for i, c in enumerate(segment.classes) if c.known} | set(segment.inputs)
+        self.free = {i for i, c in enumerate(segment.classes) if c.constant} | set(segment.inputs)
         self.prices = Prices(segment.classes, device)
         self._leaves: dict[int, Cut] = {}
         self._states: dict[tuple, State | str] = like._states if like else {}
-        self._known: dict[State, State] = like._known if like else {}
+        self._constants: dict[State, State] = like._constants if like else {}
         self._sorts: dict[tuple, int] = like._sorts if like else {}
         self._like: dict[int, int] = {}
         self._joined: dict[tuple, Cut | str] = {}
@@ -206,7 +206,7 @@ class Grammar:
         return found
 
     def _known_as(self, state: State) -> State:
-        return self._known.setdefault(state, state)
+        return self._constants.setdefault(state, state)
 
     def _executed(self, part: Cut, into: State, op: str) -> Works:
         """The part's work inside a larger body on a GPU: a thread computes a broadcast map once per element it serves,

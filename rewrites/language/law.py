@@ -53,10 +53,10 @@ class Guard:
     The e-graph asks it about the types of classes, the generated test about the types of arrays. `wanted` is about
     values: what must be known of the first of `args`, given what is known of the others; the e-graph asks it about
     derived facts, the test about its arrays. `judged` is about values too: it judges the dtype of the first tensor and
-    what is known of all, elements of which may be arrays. `known`: the tensors must be computable when the program is
-    built; `varies`: they must depend on an input that is not; `given`: they must be the program's own; `distinct`: they
-    must not be one and the same; any array a test makes may be all of these. `bound`: the law is true without the
-    guard, which only keeps it from being used where it would lead nowhere.
+    what is known of all, elements of which may be arrays. `constant`: the tensors must be computable when the program
+    is built; `varies`: they must depend on an input that is not; `in_program`: they must be the program's own;
+    `distinct`: they must not be one and the same; any array a test makes may be all of these. `bound`: the law is true
+    without the guard, which only keeps it from being used where it would lead nowhere.
     """
 
     sentence: str
@@ -64,9 +64,9 @@ class Guard:
     args: tuple[Attr | Term, ...]
     wanted: Callable[..., Fact] | None = None
     judged: Callable[..., Any] | None = None
-    known: bool = False
+    constant: bool = False
     varies: bool = False
-    given: bool = False
+    in_program: bool = False
     distinct: bool = False
     bound: bool = False
 
@@ -102,9 +102,9 @@ def bounded(sentence: str, predicate: Callable[..., bool], *args: Attr | Term) -
     return Guard(sentence, predicate, args, bound=True)
 
 
-def known(*terms: Term) -> Guard:
+def is_constant(*terms: Term) -> Guard:
     """The guard that these tensors are computable when the program is built."""
-    return Guard(f"{', '.join(map(str, terms))} known at build time", lambda *_: True, terms, known=True, bound=True)
+    return Guard(f"{', '.join(map(str, terms))} constant", lambda *_: True, terms, constant=True, bound=True)
 
 
 def varies(*terms: Term) -> Guard:
@@ -112,9 +112,9 @@ def varies(*terms: Term) -> Guard:
     return Guard(f"{', '.join(map(str, terms))} varying", lambda *_: True, terms, varies=True, bound=True)
 
 
-def given(*terms: Term) -> Guard:
+def in_program(*terms: Term) -> Guard:
     """The guard that these tensors stand in the program itself, so that a law does not meet its own work."""
-    return Guard(f"{', '.join(map(str, terms))} given", lambda *_: True, terms, given=True, bound=True)
+    return Guard(f"{', '.join(map(str, terms))} in the program", lambda *_: True, terms, in_program=True, bound=True)
 
 
 def distinct(*terms: Term) -> Guard:
@@ -359,9 +359,9 @@ __all__ = [
     "defined",
     "finite",
     "floating",
-    "given",
+    "in_program",
     "guard",
-    "known",
+    "is_constant",
     "names",
     "nonnegative",
     "nonpositive",

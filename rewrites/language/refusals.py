@@ -53,7 +53,7 @@ def refuse(law: Law) -> None:
     """Raise LawError when `law` can never be used, or never ends."""
     if why := _misfit(law.lefts, law.rights):
         raise LawError(f"law {law.name!r}: {why}")
-    if law.grows or any(g.bound and not (g.known or g.varies) for g in law.when):
+    if law.grows or any(g.bound and not (g.constant or g.varies) for g in law.when):
         return
     for _, lefts, rights in law.directions:
         if (again := _again(law, lefts, rights)) is not None:
@@ -75,7 +75,7 @@ def _again(law: Law, lefts: Sides, rights: Sides) -> Term | None:
     built, and a computed value may decline.)"""
     if _size(rights) <= _size(lefts):
         return None
-    known = {a.attrs[0] for g in law.when if g.known for a in g.tensors}
+    known = {a.attrs[0] for g in law.when if g.constant for a in g.tensors}
     for made in (t for rhs in rights for t in walk(rhs)):
         if all(t.op != VARIABLE or t.attrs[0] in known for t in walk(made)):
             continue

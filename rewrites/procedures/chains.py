@@ -60,21 +60,21 @@ LAWS = [
 ]  # fmt: skip
 
 
-def reordered(law: Law, nodes: Sequence[Node], known: set[Node]) -> list[tuple[Node, Node]]:
+def reordered(law: Law, nodes: Sequence[Node], constants: set[Node]) -> list[tuple[Node, Node]]:
     """(chain, the same in one order) for every chain among `nodes` (arguments first) that `law` is about and improves.
 
-    `known`: those that are computed when the program is built.
+    `constants`: those that are computed when the program is built.
     """
     assert law.chain is not None
     place = {n: at for at, n in enumerate(nodes)}
     inner = {a for n in nodes if n.op in law.chain for a in n.args if a.op in law.chain and a.type == n.type}
     found = []
     for n in nodes:
-        if n.op in law.chain and n not in inner and n not in known and _about(law, n):
+        if n.op in law.chain and n not in inner and n not in constants and _about(law, n):
             terms = _terms(n, law.chain)
             if not 2 < len(terms) <= LONGEST:
                 continue
-            if (wanted := _in_order(n, terms, law, known, place)) is not None:
+            if (wanted := _in_order(n, terms, law, constants, place)) is not None:
                 found.append((n, wanted))
     met = Counter(frozenset(Counter(terms).items()) for _, terms in found)
     pairs = []
@@ -83,7 +83,7 @@ def reordered(law: Law, nodes: Sequence[Node], known: set[Node]) -> list[tuple[N
         if other is None or other is n or other.type != n.type:
             continue
         shared = met[frozenset(Counter(terms).items())] > 1
-        if shared or _work([other], law.chain, known) < _work([n], law.chain, known):
+        if shared or _work([other], law.chain, constants) < _work([n], law.chain, constants):
             pairs.append((n, other))
     return pairs
 
@@ -109,14 +109,14 @@ def _terms(root: Node, chain: tuple[str, ...]) -> Terms:
     return terms
 
 
-def _in_order(n: Node, terms: Terms, law: Law, known: set[Node], place: dict[Node, int]) -> Terms | None:
+def _in_order(n: Node, terms: Terms, law: Law, constants: set[Node], place: dict[Node, int]) -> Terms | None:
     """The terms of `n` in the one order. Of many floating-point factors only numbers are moved, to the front, unless
     `law` lets products overflow; None where there are none, or where their products might leave the range."""
     limited = law.chain == ("multiply", "divide") and law.claims([n.dtype]) is REASSOCIATES and kind(n.dtype) in "fc"
     numbers = sorted((t for t in terms if _is_number(t[0])), key=lambda t: t[1])
     if len(terms) <= IN_RANGE or not limited:
         exact = not limited or _meet_exactly(n.dtype, [t for t in numbers if not t[1]])
-        order = sorted(terms, key=lambda t: (t[1], t[0] not in known, t[0].type.size, place[t[0]]))
+        order = sorted(terms, key=lambda t: (t[1], t[0] not in constants, t[0].type.size, place[t[0]]))
         return order if exact else None
     least, largest = safe_range(n.dtype)
     exponents = [math.log2(_size(n)) * (-1 if inverse else 1) for n, inverse in numbers]
@@ -156,10 +156,10 @@ def _comb(terms: Terms, chain: tuple[str, ...]) -> Node | None:
     return first
 
 
-def _work(roots: Iterable[Node], chain: tuple[str, ...], known: set[Node]) -> int:
+def _work(roots: Iterable[Node], chain: tuple[str, ...], constants: set[Node]) -> int:
     """Elements that the nodes of a chain compute at every call."""
     done: set[Node] = set()
-    once = set(known)
+    once = set(constants)
     for n in topological(roots):
         if n.op in chain and n not in once:
             (once if once.issuperset(n.args) else done).add(n)

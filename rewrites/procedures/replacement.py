@@ -27,24 +27,24 @@ class Written:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.known: set[Node] = set()  # what is computed when the program is built
+        self.constants: set[Node] = set()  # what is computed when the program is built
         self._facts: dict[Node, Fact] = {}
         self.readers: dict[Node, list[Node]] = {}
         self.at: dict[str, list[Node]] = {}  # the nodes of each operator that run at every call, arguments first
         for n in dict.fromkeys((*graph.inputs, *graph.nodes)):
-            if self.is_known(n):
-                self.known.add(n)
+            if self.is_constant(n):
+                self.constants.add(n)
             elif n.args:
                 self.at.setdefault(n.op, []).append(n)
             self.readers[n] = []
             for a in n.args:
                 self.readers[a].append(n)
 
-    def is_known(self, n: Node) -> bool:
+    def is_constant(self, n: Node) -> bool:
         """Is `n`, over nodes of the graph, computed when the program is built?"""
         if n.op in ("const", "input"):
             return n.op == "const" or bool(n.attrs[2])
-        return n in self.known or (n not in self.readers and all(map(self.is_known, n.args)))
+        return n in self.constants or (n not in self.readers and all(map(self.is_constant, n.args)))
 
     def fact(self, n: Node) -> Fact:
         """What is known of the values of `n`, a node of the graph."""
@@ -72,7 +72,7 @@ def replacements(written: Written, law: Law, commutes: Collection[str], backward
     for n in nodes:
         for bound in _matches([(wanted, n)], {}, commutes):
             inner = _inner(rule, bound)
-            apart = taken.isdisjoint(inner) and written.known.isdisjoint(inner)
+            apart = taken.isdisjoint(inner) and written.constants.isdisjoint(inner)
             made = _made(rule, bound, written) if apart and _guarded(rule, bound, written) else None
             if made is not None and made is not n and _saves(inner, made, written, law.both):
                 found[n] = made
@@ -149,11 +149,11 @@ def _guarded(rule: Rule, bound: Bound, written: Written) -> bool:
     """Do the guards hold that are about the graph? (The judge asks the others.)"""
     for g in rule.law.when:
         nodes = [bound[term_key(t)] for t in g.tensors]
-        if g.known and not written.known.issuperset(nodes):
+        if g.constant and not written.constants.issuperset(nodes):
             return False
         if g.distinct and len(set(nodes)) < len(nodes):
             return False
-        if g.varies and not written.known.isdisjoint(nodes):
+        if g.varies and not written.constants.isdisjoint(nodes):
             return False
     return True  # what is `given` stands in the graph, as all that is matched
 
@@ -193,7 +193,7 @@ def _saves(inner: list[Node], made: Node, written: Written, strictly: bool) -> b
     stack = [made]
     while stack:
         n = stack.pop()
-        if n not in written.readers and n not in added and not written.is_known(n):
+        if n not in written.readers and n not in added and not written.is_constant(n):
             added[n] = None
             stack.extend(n.args)
     (before, work_before), (after, work_after) = _work(gone), _work(tuple(added))

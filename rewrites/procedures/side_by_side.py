@@ -31,22 +31,23 @@ class Group:
     base: Node | None
 
 
-def parts(nodes: Sequence[Node], known: Collection[Node]) -> list[dict[Node, Node]]:
+def parts(nodes: Sequence[Node], constants: Collection[Node]) -> list[dict[Node, Node]]:
     """For every group of `nodes` that share an operand: the part of one large product that each member is."""
-    return [_parts(group) for group in groups(nodes, known)]
+    return [_parts(group) for group in groups(nodes, constants)]
 
 
-def groups(nodes: Sequence[Node], known: Collection[Node]) -> list[Group]:
+def groups(nodes: Sequence[Node], constants: Collection[Node]) -> list[Group]:
     """The products among `nodes` (arguments first) that share an operand and need none of each other.
 
-    `known`: those that are computed when the program is built. Anything else, unless it is of one tensor, would be put
-    side by side at every call: that is offered where it moves fewer bytes than reading the shared operand many times.
+    `constants`: those that are computed when the program is built. Anything else, unless it is of one tensor, would be
+    put side by side at every call: that is offered where it moves fewer bytes than reading the shared operand often.
     """
     sharing: dict[tuple, list[Node]] = {}
     for n in nodes:
-        if n not in known and n.op in ("matmul", "conv"):
+        if n not in constants and n.op in ("matmul", "conv"):
             for own, axis, alike in _ways(n):
-                sharing.setdefault((own, axis, n.args[1 - own], n.attrs, *alike, n.args[own] in known), []).append(n)
+                key = (own, axis, n.args[1 - own], n.attrs, *alike, n.args[own] in constants)
+                sharing.setdefault(key, []).append(n)
     found = []
     place = {n: at for at, n in enumerate(nodes)}
     for (own, axis, shared, *_, constant), members in sharing.items():

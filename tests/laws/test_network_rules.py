@@ -192,9 +192,10 @@ def meets_weights(layer: Callable, op: str, shape: tuple[int, ...], numerics: st
     graph = trace(layer, spec(shape, F))
     segment = saturate_segment(graph, admitted(select("all"), numerics), Budget(seconds=30))
     classes, (image,) = segment.classes, segment.inputs
-    sums = [n.args for n in classes[segment.roots[0]].nodes if n.op == "add" and any(classes[a].known for a in n.args)]
+    sums = [n.args for n in classes[segment.roots[0]].nodes if n.op == "add"]
+    sums = [args for args in sums if any(classes[a].constant for a in args)]
     products = [n for c in [segment.roots[0], *sum(sums, ())] for n in classes[c].nodes if n.op == op]
-    return any(n.args[0] == image and classes[n.args[1]].known for n in products)
+    return any(n.args[0] == image and classes[n.args[1]].constant for n in products)
 
 
 @pytest.mark.parametrize("rule", CONTRACTIONS.values(), ids=CONTRACTIONS)

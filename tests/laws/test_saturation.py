@@ -85,7 +85,7 @@ def test_constants_and_known_inputs_make_known_classes() -> None:
     a, w = input_node("a", TensorType(np.dtype(F), (2, 3))), input_node("w", TensorType(np.dtype(F), (3, 3)), True)
     graph = Graph((a, w), (node("matmul", (a, node("exp", (w,)))),))
     (segment,) = saturate(graph).segments
-    known = {n.op for c in segment.classes if c.known for n in c.nodes}
+    known = {n.op for c in segment.classes if c.constant for n in c.nodes}
     assert "exp" in known and "matmul" not in known
 
 

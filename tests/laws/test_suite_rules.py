@@ -142,7 +142,7 @@ def test_batch_norm_folds_into_the_weights_of_the_convolution_before_it() -> Non
         for n in classes[segment.roots[0]].nodes
         if n.op == "add"
         for image, shift in (n.args, n.args[::-1])
-        if classes[shift].known and any(m.op == "conv" and classes[m.args[1]].known for m in classes[image].nodes)
+        if classes[shift].constant and any(m.op == "conv" and classes[m.args[1]].constant for m in classes[image].nodes)
     ]
     assert folded
 
