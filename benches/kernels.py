@@ -16,11 +16,13 @@ import numpy as np
 from scipy.special import erf
 
 from eqfuse.cost.device import Device
+from eqfuse.cost.price import Price
 from eqfuse.cost.targets import device_for
 from eqfuse.emit.numpy.kernels import emit_kernel
 from eqfuse.ir.evaluate import evaluate
-from eqfuse.ir.graph import Graph, Node, TensorType, const, input_node, node
-from eqfuse.plan.plan import Kernel, Price
+from eqfuse.ir.graph import Graph, Node, const, input_node, node
+from eqfuse.ops.types import TensorType
+from eqfuse.plan.plan import Kernel
 
 F = np.dtype(np.float32)
 CALLS = 5  # timed in one turn

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 
-from eqfuse.ir.graph import Literal, Node
+from eqfuse.ir.graph import Node
+from eqfuse.ops.literal import Literal
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.rewrites import COMMUTATIVE
 

@@ -47,7 +47,8 @@ from eqfuse.functions import (
     where,
 )
 from eqfuse.ir.evaluate import meaning
-from eqfuse.ir.graph import Graph, parse
+from eqfuse.ir.graph import Graph
+from eqfuse.ir.text import parse
 from eqfuse.rewrites.checking.check import check
 from eqfuse.runtime.program import Program
 from eqfuse.runtime.program_file import load

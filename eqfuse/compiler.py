@@ -25,6 +25,7 @@ from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, check
 from eqfuse.ir.pytree import flatten
 from eqfuse.ir.signature import static_names
+from eqfuse.ir.symbolic import SymbolicSpec
 from eqfuse.options import refuse_unknown
 from eqfuse.plan.memory import limit_of
 from eqfuse.plan.plan import Plan
@@ -35,7 +36,6 @@ from eqfuse.runtime import disk_cache
 from eqfuse.runtime.program import Program
 from eqfuse.show import debug
 from eqfuse.specialise.calls import Call
-from eqfuse.specialise.symbolic import SymbolicSpec
 
 
 def compile(

@@ -8,12 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eqfuse.cost.device import Device
+from eqfuse.cost.price import Price
 from eqfuse.egraph.proof import prove
 from eqfuse.egraph.segments import seams, slice_of
 from eqfuse.egraph.space import Segment, Space
 from eqfuse.extract.cover import Cover
-from eqfuse.ir.graph import Graph, Literal, Node, TensorType, const, input_node, node, substitute
-from eqfuse.plan.plan import Kernel, Plan, Price
+from eqfuse.ir.graph import Graph, Node, const, input_node, node, substitute
+from eqfuse.ops.literal import Literal
+from eqfuse.ops.types import TensorType
+from eqfuse.plan.plan import Kernel, Plan
 
 _FREE = Price(0.0, 0, 0, 0, "memory")
 

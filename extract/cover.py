@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from eqfuse.cost.price import Price
 from eqfuse.extract.candidates.cuts import Cut, Grammar
 from eqfuse.kinds import State
-from eqfuse.plan.plan import Price
 
 WORTH = 1e-12  # seconds; smaller gains are rounding
 

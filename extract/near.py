@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from eqfuse.egraph.space import Segment
 from eqfuse.extract.candidates.cuts import below
 from eqfuse.extract.cover import Cover
-from eqfuse.ir.graph import TensorType
 from eqfuse.ops import Role, row
+from eqfuse.ops.types import TensorType
 
 NEAR = 0.03  # above the cheapest
 

@@ -6,6 +6,7 @@ In: a kernel's body, or a traced graph. Out: its state and `Price`, or a `Plan`.
 from __future__ import annotations
 
 from eqfuse.cost.device import Device
+from eqfuse.cost.price import Price
 from eqfuse.egraph.segments import Use
 from eqfuse.egraph.space import ENode, Space
 from eqfuse.extract import greedy
@@ -15,7 +16,7 @@ from eqfuse.extract.candidates.cuts import Cut, Grammar
 from eqfuse.extract.moves.merge import group
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds import State
-from eqfuse.plan.plan import Plan, Price
+from eqfuse.plan.plan import Plan
 
 
 def priced(body: Graph, device: Device) -> tuple[State, Price] | str:

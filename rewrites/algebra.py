@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from eqfuse.ir.graph import Literal, TensorType
+from eqfuse.ops.literal import Literal
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.constants import alike, exact_product, exact_quotient, exact_reciprocal
 from eqfuse.rewrites.language.law import (
     APPROXIMATE,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from eqfuse.ir.graph import TensorType
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.law import (
     EXACT,
     REASSOCIATES,

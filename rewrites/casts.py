@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 
 from eqfuse.dtypes import kind
-from eqfuse.ir.graph import TensorType
 from eqfuse.ops import row
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.law import (
     APPROXIMATE,
     EXACT,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from eqfuse.ir.graph import Literal, TensorType
+from eqfuse.ops.literal import Literal
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.constants import difference_remains, sum_remains
 from eqfuse.rewrites.language.law import (
     APPROXIMATE,

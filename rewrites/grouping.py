@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from eqfuse.ir.graph import TensorType
 from eqfuse.ops import row
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.law import (
     REASSOCIATES,
     Law,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from eqfuse.ir.graph import TensorType
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.algebra import COMMUTATIVE
 from eqfuse.rewrites.language.law import (
     APPROXIMATE,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.ir.graph import TensorType
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.algebra import COMMUTATIVE
 from eqfuse.rewrites.language.law import (
     EXACT,

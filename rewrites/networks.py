@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.ir.graph import Literal, TensorType
 from eqfuse.ops.contractions import window_extents
+from eqfuse.ops.literal import Literal
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.constants import difference_remains, sum_remains
 from eqfuse.rewrites.language.domains import domain
 from eqfuse.rewrites.language.law import (

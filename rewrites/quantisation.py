@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from eqfuse.dtypes import kind
-from eqfuse.ir.graph import Literal, TensorType
+from eqfuse.ops.literal import Literal
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.casts import significant_bits
 from eqfuse.rewrites.language.law import (
     APPROXIMATE,

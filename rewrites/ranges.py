@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from eqfuse.ir.graph import Literal, TensorType
+from eqfuse.ops.literal import Literal
 from eqfuse.ops.ranges import exchanges
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.algebra import filled_with, ones
 from eqfuse.rewrites.language.law import (
     APPROXIMATE,

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from eqfuse.dtypes import kind
-from eqfuse.ir.graph import Literal, TensorType
 from eqfuse.ops import row
+from eqfuse.ops.literal import Literal
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.domains import FROM_BELOW, domain
 from eqfuse.rewrites.language.law import (
     APPROXIMATE,

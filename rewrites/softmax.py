@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eqfuse.ir.graph import TensorType
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, Law, attrs, guard, over_complex, tensors
 from eqfuse.rewrites.language.words import exp, log, where
 

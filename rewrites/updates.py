@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from eqfuse.ir.graph import TensorType
+from eqfuse.ops.types import TensorType
 from eqfuse.ops.updates import apart
 from eqfuse.rewrites.joins import Widths, pad
 from eqfuse.rewrites.language.law import (

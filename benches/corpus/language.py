@@ -13,7 +13,7 @@ import numpy as np
 from eqfuse.benches.corpus.network import Layers, Network, Weights
 from eqfuse.benches.corpus.suite import floats
 from eqfuse.functions import gelu, layer_norm, relu, rms_norm, sigmoid, silu, softmax
-from eqfuse.ir.graph import TensorType
+from eqfuse.ops.types import TensorType
 
 _LEAST = np.float32(-1e4)  # what masked scores become: finite in half precision too
 

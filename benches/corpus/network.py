@@ -15,7 +15,8 @@ import numpy as np
 
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.frontends.numpy.tracer import wrap
-from eqfuse.ir.graph import Graph, Node, Shape, TensorType, const, input_node, substitute
+from eqfuse.ir.graph import Graph, Node, const, input_node, substitute
+from eqfuse.ops.types import Shape, TensorType
 
 Weights = Callable[..., Any]
 Layers = tuple[Callable[..., Any], list[TensorType]]  # a function of (weights, *inputs), and the types of the inputs

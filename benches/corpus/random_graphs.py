@@ -11,7 +11,8 @@ import numpy as np
 
 from eqfuse.cost.device import DEVICES, Device
 from eqfuse.ir.evaluate import evaluate
-from eqfuse.ir.graph import Graph, Node, TensorType, const, input_node, node
+from eqfuse.ir.graph import Graph, Node, const, input_node, node
+from eqfuse.ops.types import TensorType
 from eqfuse.plan.plan import Plan
 
 F64 = np.dtype(np.float64)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.functions import conv, max_pool, relu, sigmoid
-from eqfuse.ir.graph import TensorType
+from eqfuse.ops.types import TensorType
 
 Program = tuple[Callable[..., Any], list[TensorType]]
 

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eqfuse.cost.device import PRICED_AS, Device
+from eqfuse.cost.price import Price
 from eqfuse.dtypes import kind
-from eqfuse.ir.graph import Literal, Shape, TensorType
 from eqfuse.ops import Role, row
+from eqfuse.ops.literal import Literal
+from eqfuse.ops.types import Shape, TensorType
 from eqfuse.ops.updates import uncovered
-from eqfuse.plan.plan import Price
 
 if TYPE_CHECKING:
     from eqfuse.kinds.state import State

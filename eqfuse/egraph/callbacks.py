@@ -16,10 +16,11 @@ import numpy as np
 
 from eqfuse.dtypes import epsilon, inexact, kind
 from eqfuse.egraph.rules import Rule
-from eqfuse.ir.graph import Literal, TensorType
 from eqfuse.ops import TABLE, row
 from eqfuse.ops.facts import Fact
+from eqfuse.ops.literal import Literal
 from eqfuse.ops.ranges import exchanges, range_of
+from eqfuse.ops.types import TensorType
 
 _asked: weakref.WeakValueDictionary[int, Callbacks] = weakref.WeakValueDictionary()
 _numbers = itertools.count()

@@ -13,7 +13,8 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 
 from eqfuse.egraph.space import Segment
 from eqfuse.errors import EqfuseError
-from eqfuse.ir.graph import Graph, Literal, Node, node
+from eqfuse.ir.graph import Graph, Node, node
+from eqfuse.ops.literal import Literal
 
 Key = Hashable
 _MORE_ROUNDS = 4  # of the laws, for a body with a view at a place saturation never built

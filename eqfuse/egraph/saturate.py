@@ -22,9 +22,11 @@ from eqfuse.egraph.rules import Rule, compile_law, reads
 from eqfuse.egraph.segments import segments
 from eqfuse.egraph.space import EClass, ENode, Segment, Space
 from eqfuse.errors import LawError, OptionError
-from eqfuse.ir.graph import Graph, Literal, Node, TensorType, input_node, node, topological
+from eqfuse.ir.graph import Graph, Node, input_node, node, topological
 from eqfuse.machine.gc_pause import gc_paused
 from eqfuse.ops import row
+from eqfuse.ops.literal import Literal
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites import APPROXIMATE, COMMUTATIVE, Law
 from eqfuse.rewrites.own import usable
 from eqfuse.rewrites.procedures.side_by_side import PARTS, parts

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, takewhile
 
-from eqfuse.ir.graph import Graph, Literal, Node, input_node, node, topological
+from eqfuse.ir.graph import Graph, Node, input_node, node, topological
 from eqfuse.ops import Role, row
+from eqfuse.ops.literal import Literal
 from eqfuse.rewrites.procedures.side_by_side import Group, groups
 
 SEGMENT_OPERATORS = 24  # fewer are not worth a segment of their own

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eqfuse.egraph.segments import Use
-from eqfuse.ir.graph import Graph, Node, TensorType
+from eqfuse.ir.graph import Graph, Node
+from eqfuse.ops.types import TensorType
 
 if TYPE_CHECKING:
     from eqfuse.cost.device import Device

@@ -24,23 +24,12 @@ from eqfuse.egraph.segments import Use, canonical, slice_of
 from eqfuse.egraph.space import EClass, ENode, Segment, Space
 from eqfuse.errors import EqfuseError
 from eqfuse.extract.unfused import priced
-from eqfuse.ir.graph import (
-    Graph,
-    Literal,
-    Node,
-    TensorType,
-    attr,
-    attr_text,
-    check,
-    const,
-    input_node,
-    literal_from_text,
-    node,
-    parse,
-    tensor_type,
-)
-from eqfuse.ir.signature_text import read_signature, write_signature
+from eqfuse.frontends.signature_text import read_signature, write_signature
+from eqfuse.ir.graph import Graph, Node, attr_text, check, const, input_node, node
+from eqfuse.ir.text import attr, parse
 from eqfuse.machine.files import write_atomically
+from eqfuse.ops.literal import Literal, literal_from_text
+from eqfuse.ops.types import TensorType, tensor_type
 from eqfuse.rewrites import COMMUTATIVE, book, numerics_named
 
 FORMAT = 3

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import DtypeError, ShapeError
-from eqfuse.frontends.numpy.accepted import ndarray
+from eqfuse.ir.accepted import ndarray
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops import row
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from eqfuse.ir.graph import Shape, TensorType
-from eqfuse.kinds.state import contiguous
+from eqfuse.ir.view_strides import contiguous
 from eqfuse.ops import row
+from eqfuse.ops.types import Shape, TensorType
 
 Strides = tuple[int, ...] | None  # in bytes; None: C order. Those of axes of extent 1 are 0
 Step = tuple[str, Any]  # a view operator and its one attribute; "squeeze": a reshape by axes of extent 1 alone;

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Graph, Node, Shape, TensorType, const, node, topological
-from eqfuse.kinds.state import contiguous, view_strides
+from eqfuse.ir.graph import Graph, Node, const, node, topological
+from eqfuse.ir.view_strides import contiguous, view_strides
 from eqfuse.ops import Role, row
+from eqfuse.ops.types import Shape, TensorType
 from eqfuse.ops.updates import Ranges
 
 REPEATS = 16  # nodes made for each of a body, beyond which its work is repeated so often that no tiles make up for it

@@ -10,17 +10,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from eqfuse.cost.device import Device
+from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import Work, roofline
 from eqfuse.emit.cuda.ops import emits
 from eqfuse.errors import EqfuseError
-from eqfuse.ir.graph import Graph, Node, TensorType
+from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds import back_to_back, contract, library, map, reduce, row, view, window
 from eqfuse.kinds.kind import Kind
 from eqfuse.kinds.reduce import same_pass
 from eqfuse.kinds.state import Call, State, leaf, runs_of
 from eqfuse.ops import Role
 from eqfuse.ops import row as op_row
-from eqfuse.plan.plan import Price
+from eqfuse.ops.types import TensorType
 
 _OWN = (view, map, reduce, row, contract, back_to_back, window, library)
 KINDS: dict[str, Kind] = {module.KIND.name: module.KIND for module in _OWN}  # in the order in which they are asked

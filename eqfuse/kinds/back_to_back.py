@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from eqfuse.cost.device import Device
+from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import Work, roofline
 from eqfuse.kinds.kind import Kind
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
-from eqfuse.plan.plan import Price
 
 PANEL_ROWS = 128  # rows of a product that a tile computes at a time
 SPILL = 1.2  # rows in between that overflow level 2: 4096x768x3072x768 float32 took 216 ms, two kernels 186

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from eqfuse.cost.device import Device
+from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import Work, roofline
 from eqfuse.kinds.kind import Kind
 from eqfuse.kinds.product import call_is_dearer, has_template, product_of, seconds
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
-from eqfuse.plan.plan import Price
 
 
 def accept(call: Call) -> State | str | None:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eqfuse.cost.device import Device
+from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import Work, roofline
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds.state import Call, State
-from eqfuse.plan.plan import Price
 
 if TYPE_CHECKING:
     from eqfuse.emit.numpy.source import Source

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.roofline import work
-from eqfuse.ir.graph import Graph, TensorType
+from eqfuse.ir.graph import Graph
 from eqfuse.ops import Role, row
+from eqfuse.ops.types import TensorType
 
 
 @dataclass(frozen=True, slots=True)

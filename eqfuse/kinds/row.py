@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 from eqfuse.cost.device import Device
+from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import Work, roofline
 from eqfuse.kinds.kind import Kind
 from eqfuse.kinds.reduce import same_pass
 from eqfuse.kinds.rows import rows_of
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
-from eqfuse.plan.plan import Price
 
 
 def accept(call: Call) -> State | str | None:

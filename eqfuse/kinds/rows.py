@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from eqfuse.ir.graph import Shape
+from eqfuse.ops.types import Shape
 
 WARP_ROW = 1024  # columns up to which one warp takes a row
 HELD_BYTES = 256  # per thread: values kept in registers from one pass to the next, at most

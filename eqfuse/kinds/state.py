@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
-
-import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.roofline import LINE
-from eqfuse.ir.graph import Shape, TensorType
+from eqfuse.ir.view_strides import contiguous
 from eqfuse.kinds.product import Product
 from eqfuse.ops import Op, Role
+from eqfuse.ops.types import Shape, TensorType
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +85,6 @@ class Call:
         return self.row.role is role
 
 
-def contiguous(shape: Shape) -> tuple[int, ...]:
-    """Element strides of a C-ordered array."""
-    strides, step = [], 1
-    for n in reversed(shape):
-        strides.append(step)
-        step *= max(n, 1)
-    return tuple(reversed(strides))
-
-
 def leaf(shape: Shape) -> State:
     """A value read from memory, where it lies in C order."""
     return State("leaf", shape, shape, strides=contiguous(shape), dense=True, runs=(_last(shape),) if shape else ())
@@ -127,19 +115,3 @@ def runs_of(call: Call) -> tuple[int, ...]:
         whole = [s for s in call.states if not s.pointwise or math.prod(s.shape) == size]
         return tuple(sorted({a for s in whole for a in s.runs}))
     return before.runs if call.is_a(Role.REDUCTION) else ()
-
-
-@lru_cache(maxsize=4096)
-def view_strides(op: str, attrs: tuple, shape: Shape, strides: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Element strides after a view operator, or None when NumPy would have to copy."""
-    from eqfuse.ops import row
-
-    if math.prod(shape) == 0:
-        return contiguous(row(op).type([TensorType(np.dtype(np.int8), shape)], attrs).shape)
-    array = as_strided(np.empty(1, np.int8), shape, strides)
-    if op == "reshape":
-        try:
-            return np.reshape(array, attrs[0], copy=False).strides
-        except ValueError:
-            return None
-    return row(op).meaning(array, *attrs).strides

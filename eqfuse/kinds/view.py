@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from eqfuse.ir.view_strides import contiguous, view_strides
 from eqfuse.kinds.kind import Kind
-from eqfuse.kinds.state import Call, State, contiguous, view_strides
+from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
 

@@ -10,14 +10,16 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
 
 from eqfuse.dtypes import BFLOAT16, epsilon, kind
-from eqfuse.ir.graph import Node
 from eqfuse.ops import row
+
+if TYPE_CHECKING:
+    from eqfuse.ir.graph import Node
 
 COMPLEX_ULPS = 4  # of the modulus, in arithmetic of complex numbers
 

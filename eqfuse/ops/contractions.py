@@ -8,9 +8,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from eqfuse.dtypes import ADDED, moved
-from eqfuse.ir.graph import TensorType
 from eqfuse.ops.elementwise import broadcast_shapes
 from eqfuse.ops.row import Op, Role, Types, need
+from eqfuse.ops.types import TensorType
 
 _PER_TERM = {"c": 8}  # flops of one product added to a sum; 2 where it is not complex
 

@@ -14,9 +14,9 @@ import numpy as np
 import scipy.special
 
 from eqfuse.errors import DtypeError
-from eqfuse.ir.graph import TensorType
 from eqfuse.ops.row import Op, Role, Types, need
 from eqfuse.ops.special import SPECIAL
+from eqfuse.ops.types import TensorType
 
 UFUNCS: dict[str, np.ufunc] = {
     "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.true_divide,

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.ir.graph import TensorType
 from eqfuse.ops.probe import result_dtype
 from eqfuse.ops.row import Op, Role, Types, need
+from eqfuse.ops.types import TensorType
 
 TRANSFORMS: dict[str, Callable[..., Any]] = {
     "fft": np.fft.fft, "ifft": np.fft.ifft, "rfft": np.fft.rfft, "irfft": np.fft.irfft,

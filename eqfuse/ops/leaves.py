@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from eqfuse.ir.graph import Literal, TensorType
+from eqfuse.ops.literal import Literal
 from eqfuse.ops.row import Op, Role, Types, no_flops
+from eqfuse.ops.types import TensorType
 
 
 def _input(_types: Types, attrs: tuple) -> TensorType:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.ir.graph import Shape, TensorType
 from eqfuse.ops.row import Op, Role, Types, need
+from eqfuse.ops.types import Shape, TensorType
 
 
 def packed(*parts: Any) -> np.ndarray:

@@ -17,10 +17,10 @@ import ml_dtypes
 import numpy as np
 
 from eqfuse.dtypes import FLOAT8, epsilon, kind
-from eqfuse.ir.graph import TensorType
 from eqfuse.ops import row
 from eqfuse.ops.facts import INFINITY, SMALLEST, Fact, of_array, of_dtype, order
 from eqfuse.ops.row import Role, Types
+from eqfuse.ops.types import TensorType
 
 Facts = Sequence[Fact]
 Rule = Callable[[Facts, Types, TensorType, tuple], Fact]

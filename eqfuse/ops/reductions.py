@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.ir.graph import TensorType
 from eqfuse.ops.row import Op, Role, Types, need
+from eqfuse.ops.types import TensorType
 
 
 def _type_rule(name: str, result: Callable[[np.dtype], np.dtype], empty: bool) -> Callable[[Types, tuple], TensorType]:

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from eqfuse.errors import ShapeError
-from eqfuse.ir.graph import TensorType
+from eqfuse.ops.types import TensorType
 
 Types = Sequence[TensorType]
 

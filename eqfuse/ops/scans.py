@@ -11,9 +11,9 @@ from functools import cache
 import numpy as np
 
 from eqfuse.errors import DtypeError
-from eqfuse.ir.graph import TensorType
 from eqfuse.ops.reductions import _widened
 from eqfuse.ops.row import Op, Role, Types, need
+from eqfuse.ops.types import TensorType
 
 # by NumPy's names, from before a trace puts stand-ins there
 _UFUNCS = {name: f for name, f in vars(np).items() if isinstance(f, np.ufunc)}

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.ir.graph import TensorType
 from eqfuse.ops.probe import result_dtype
 from eqfuse.ops.row import Op, Role, Types, need
+from eqfuse.ops.types import TensorType
 
 
 def _slid(op: str, function: Callable[..., Any]) -> Callable[[Types, tuple], TensorType]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.ir.graph import TensorType
 from eqfuse.ops.row import Op, Role, Types, need
+from eqfuse.ops.types import TensorType
 
 INDEX = np.dtype(np.intp)
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.ir.graph import Shape, TensorType
 from eqfuse.ops.linalg import packed
 from eqfuse.ops.probe import result_dtype
 from eqfuse.ops.row import Op, Role, Types, need
 from eqfuse.ops.sorting import INDEX
+from eqfuse.ops.types import Shape, TensorType
 
 
 def _kept(op: str, types: Types, axes: tuple[int, ...]) -> Shape:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.ir.graph import Shape, TensorType
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.row import Op, Role, Types, need, no_flops
+from eqfuse.ops.types import Shape, TensorType
 
 MODES = ("set", *(name for name, ufunc in UFUNCS.items() if ufunc.nin == 2))
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from eqfuse.dtypes import moved
-from eqfuse.ir.graph import TensorType
 from eqfuse.ops.row import Op, Role, Types, need, no_flops
+from eqfuse.ops.types import TensorType
 
 
 def _transpose(types: Types, attrs: tuple) -> TensorType:

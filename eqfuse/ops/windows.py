@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from eqfuse.dtypes import lowest
-from eqfuse.ir.graph import TensorType
 from eqfuse.ops.contractions import window_extents, windows
 from eqfuse.ops.row import Op, Role, Types, need
+from eqfuse.ops.types import TensorType
 
 
 def _type(name: str) -> Any:

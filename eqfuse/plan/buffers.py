@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqfuse.ir.graph import TensorType
+from eqfuse.ops.types import TensorType
 from eqfuse.plan.in_place import Updates
 from eqfuse.plan.memory import Life, place
 from eqfuse.plan.plan import Plan

@@ -9,8 +9,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from eqfuse.ir.graph import Node, TensorType, input_node, node, topological
+from eqfuse.ir.graph import Node, input_node, node, topological
 from eqfuse.ops import Role, row
+from eqfuse.ops.types import TensorType
 from eqfuse.ops.updates import Ranges, apart, uncovered
 from eqfuse.plan.plan import Kernel, Plan
 

@@ -9,18 +9,10 @@ import math
 from dataclasses import dataclass
 
 from eqfuse.cost.device import Device
-from eqfuse.ir.graph import Graph, Literal, TensorType
-
-
-@dataclass(frozen=True)
-class Price:
-    """What a kernel is predicted to cost: seconds, bytes of memory traffic, flops, and what bounds it."""
-
-    seconds: float
-    bytes_read: int
-    bytes_written: int
-    flops: int
-    bound: str  # "memory" | "compute" | "launch"
+from eqfuse.cost.price import Price
+from eqfuse.ir.graph import Graph
+from eqfuse.ops.literal import Literal
+from eqfuse.ops.types import TensorType
 
 
 @dataclass(frozen=True)

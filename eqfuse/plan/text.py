@@ -10,10 +10,14 @@ from dataclasses import asdict, astuple
 from typing import Any
 
 from eqfuse.cost.device import Device
+from eqfuse.cost.price import Price
 from eqfuse.errors import EqfuseError
-from eqfuse.ir.graph import Graph, Literal, Node, check, parse, tensor_type
+from eqfuse.ir.graph import Graph, Node, check
+from eqfuse.ir.text import parse
 from eqfuse.kinds import KINDS
-from eqfuse.plan.plan import Kernel, Plan, Price
+from eqfuse.ops.literal import Literal
+from eqfuse.ops.types import tensor_type
+from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.plan.report import KernelReport, Report
 from eqfuse.rewrites import numerics_named
 

@@ -20,7 +20,7 @@ from eqfuse.emit.numpy.kernels import emit_kernel
 from eqfuse.emit.numpy.library import with_known_places
 from eqfuse.emit.numpy.program import Call, Routine
 from eqfuse.errors import DtypeError, ShapeError
-from eqfuse.frontends.numpy.accepted import ndarray
+from eqfuse.ir.accepted import ndarray
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.plan.buffers import layout
 from eqfuse.plan.in_place import updates

@@ -22,7 +22,7 @@ from eqfuse.emit.cuda.prelude import PRELUDE
 from eqfuse.emit.numpy.library import view_function
 from eqfuse.emit.numpy.program import value_names
 from eqfuse.errors import ShapeError
-from eqfuse.frontends.numpy.accepted import ndarray
+from eqfuse.ir.accepted import ndarray
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds.product import is_tiled

@@ -18,9 +18,11 @@ import numpy as np
 from eqfuse.dtypes import ADDED
 from eqfuse.emit import emit
 from eqfuse.errors import EqfuseError
-from eqfuse.ir.graph import Graph, Literal, Node, Signature, const, input_node, parse, substitute
-from eqfuse.ir.signature_text import read_signature, write_signature
+from eqfuse.frontends.signature_text import read_signature, write_signature
+from eqfuse.ir.graph import Graph, Node, Signature, const, input_node, substitute
+from eqfuse.ir.text import parse
 from eqfuse.machine.files import write_atomically
+from eqfuse.ops.literal import Literal
 from eqfuse.plan.plan import Plan
 from eqfuse.plan.report import Report
 from eqfuse.plan.text import read, read_report, write, write_report

@@ -16,7 +16,8 @@ from functools import cached_property, partial
 from eqfuse.egraph.engine import Engine
 from eqfuse.egraph.saturate import Budget, Saturation, reachable
 from eqfuse.egraph.segments import Use, seams, segments, whole
-from eqfuse.ir.graph import Graph, Literal, Node, node
+from eqfuse.ir.graph import Graph, Node, node
+from eqfuse.ops.literal import Literal
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.plan.report import running
 from eqfuse.rewrites import Law

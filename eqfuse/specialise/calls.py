@@ -13,11 +13,12 @@ import numpy as np
 from eqfuse.frontends.numpy.random import GENERATORS
 from eqfuse.frontends.numpy.trace import Spec, layout_of, leaf_type, trace
 from eqfuse.ir.arithmetic import KINDS
-from eqfuse.ir.graph import Graph, Shape, TensorType
+from eqfuse.ir.graph import Graph
 from eqfuse.ir.pytree import flatten, unflatten
 from eqfuse.ir.signature import input_names, parameters_of, split_static
 from eqfuse.ir.strides import Strides
-from eqfuse.specialise.symbolic import SymbolicSpec
+from eqfuse.ir.symbolic import SymbolicSpec
+from eqfuse.ops.types import Shape, TensorType
 
 
 class Call:

@@ -18,8 +18,9 @@ from eqfuse.compiler import compile_graph, verified
 from eqfuse.emit import emit
 from eqfuse.errors import user_level
 from eqfuse.extract.unfused import unfused
-from eqfuse.ir.graph import Graph, TensorType
+from eqfuse.ir.graph import Graph
 from eqfuse.ir.strides import Strides
+from eqfuse.ops.types import TensorType
 from eqfuse.plan.plan import Plan
 from eqfuse.plan.report import Report, report_at
 from eqfuse.rewrites import Law

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from eqfuse.ir.graph import Shape
+from eqfuse.ops.types import Shape
 from eqfuse.specialise.calls import Call
 from eqfuse.specialise.family import Family
 from eqfuse.specialise.symbolic import declared, generalised

@@ -15,12 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.cost.price import Price
 from eqfuse.egraph.equality import ROUNDS, equality
 from eqfuse.errors import ShapeError
 from eqfuse.extract.unfused import priced
-from eqfuse.ir.graph import Graph, Literal, Node, TensorType, input_node, node
+from eqfuse.ir.graph import Graph, Node, input_node, node
 from eqfuse.ops import row
-from eqfuse.plan.plan import Kernel, Plan, Price
+from eqfuse.ops.literal import Literal
+from eqfuse.ops.types import TensorType
+from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.rewrites import Law
 
 FREE = Price(0.0, 0, 0, 0, "memory")

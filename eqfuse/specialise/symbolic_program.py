@@ -12,11 +12,12 @@ from typing import Any, NoReturn
 
 from eqfuse.errors import EqfuseError, ShapeError
 from eqfuse.frontends.numpy.trace import Spec, is_apart
+from eqfuse.ir.symbolic import SymbolicSpec
 from eqfuse.runtime.program import Program
 from eqfuse.show.explain import Explanation
 from eqfuse.specialise.calls import Call
 from eqfuse.specialise.family import Family
-from eqfuse.specialise.symbolic import Pattern, Sizes, SymbolicSpec
+from eqfuse.specialise.symbolic import Pattern, Sizes
 from eqfuse.specialise.versions import Version, Versions
 
 KEPT = 64  # programs of single sizes

@@ -14,15 +14,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from eqfuse.cost.device import Device
+from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import LINE, touches
 from eqfuse.egraph.space import ENode, Segment
 from eqfuse.extract.candidates.prices import Prices
 from eqfuse.extract.candidates.work import Works, count, union
-from eqfuse.ir.graph import Graph, Literal, Node, TensorType, const, input_node, node
+from eqfuse.ir.graph import Graph, Node, const, input_node, node
+from eqfuse.ir.view_strides import view_strides
 from eqfuse.kinds import State, join, leaf
-from eqfuse.kinds.state import view_strides
 from eqfuse.ops import Role, row
-from eqfuse.plan.plan import Price
+from eqfuse.ops.literal import Literal
+from eqfuse.ops.types import TensorType
 
 LARGEST = 512  # operators in one kernel; more neither compile nor fit registers
 

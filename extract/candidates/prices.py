@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eqfuse.cost.device import Device
+from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import work
 from eqfuse.egraph.space import EClass, ENode
 from eqfuse.extract.candidates.work import Works, WorkTable
-from eqfuse.ir.graph import TensorType
 from eqfuse.kinds import State, price
-from eqfuse.plan.plan import Price
+from eqfuse.ops.types import TensorType
 
 
 class Prices:

@@ -15,10 +15,12 @@ import numpy as np
 
 from eqfuse.dtypes import epsilon, kind, parts
 from eqfuse.ir.evaluate import every_value
-from eqfuse.ir.graph import Graph, Literal, Node, TensorType, topological
+from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.ir.running_errors import errors_of_values
 from eqfuse.ops import Role, row
 from eqfuse.ops.approximation import Approximation, Arithmetic, full_range, pairwise, safe_range
+from eqfuse.ops.literal import Literal
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.checking.cases import Case
 from eqfuse.rewrites.checking.data import Arrays, layout_of, obeyed
 from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, REASSOCIATES, Exactness

@@ -16,9 +16,10 @@ import numpy as np
 
 from eqfuse.dtypes import BFLOAT16, FLOAT8, TENSORS, kind
 from eqfuse.errors import EqfuseError, LawError
-from eqfuse.ir.graph import Graph, Node, TensorType, input_node, node
+from eqfuse.ir.graph import Graph, Node, input_node, node
 from eqfuse.ops import row
 from eqfuse.ops.row import Role
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.checking.samples import sample_attr
 from eqfuse.rewrites.language.law import (
     EXACT,

@@ -16,10 +16,10 @@ import numpy as np
 
 from eqfuse.dtypes import epsilon, kind
 from eqfuse.ir.evaluate import every_value
-from eqfuse.ir.graph import TensorType
 from eqfuse.ops.approximation import safe_range
 from eqfuse.ops.elementwise import complex_array
 from eqfuse.ops.facts import Fact, of_array
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.checking.cases import Case
 from eqfuse.rewrites.language.law import Guard
 

@@ -16,8 +16,9 @@ import numpy as np
 
 from eqfuse.dtypes import BFLOAT16, FLOAT8, kind
 from eqfuse.ir.evaluate import evaluate, every_value
-from eqfuse.ir.graph import Node, TensorType
+from eqfuse.ir.graph import Node
 from eqfuse.ops.facts import Fact, of_array, order
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.checking.agreement import (
     Comparison,
     Numbers,

@@ -13,7 +13,8 @@ import numpy as np
 
 from eqfuse.dtypes import TENSORS
 from eqfuse.errors import LawError
-from eqfuse.ir.graph import Literal, TensorType
+from eqfuse.ops.literal import Literal
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.match import Decline
 
 _COUNTS = (1, 2, 3, 4, 6, 8, 9)

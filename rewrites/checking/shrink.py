@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.ir.graph import Literal, TensorType
+from eqfuse.ops.literal import Literal
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.checking.agreement import Comparison, compare
 from eqfuse.rewrites.checking.cases import Case, chosen, fitting
 from eqfuse.rewrites.checking.data import (

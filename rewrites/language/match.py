@@ -13,8 +13,9 @@ import numpy as np
 
 from eqfuse.dtypes import parts
 from eqfuse.errors import LawError, ShapeError
-from eqfuse.ir.graph import Literal, TensorType
 from eqfuse.ops import row
+from eqfuse.ops.literal import Literal
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.law import LITERAL, VARIABLE, Attr, Computed, Guard, Law, Term
 
 Types = dict[Term | str, TensorType]  # by variable name, or by term

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import EqfuseError, LawError
-from eqfuse.ir.graph import TensorType
 from eqfuse.ops import row
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.law import LITERAL, VARIABLE, Attr, Computed, Exactness, Guard, Law, Term, walk
 from eqfuse.rewrites.language.match import Decline, Made, number
 

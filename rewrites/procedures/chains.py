@@ -21,8 +21,9 @@ from operator import mul
 import numpy as np
 
 from eqfuse.dtypes import kind
-from eqfuse.ir.graph import Literal, Node, node, topological
+from eqfuse.ir.graph import Node, node, topological
 from eqfuse.ops.approximation import safe_range
+from eqfuse.ops.literal import Literal
 from eqfuse.rewrites.language.constants import is_number_of
 from eqfuse.rewrites.language.law import (
     APPROXIMATE,

@@ -6,7 +6,7 @@ import numpy as np
 
 from eqfuse.cost.device import device
 from eqfuse.cost.roofline import work
-from eqfuse.ir.graph import TensorType
+from eqfuse.ops.types import TensorType
 
 
 def gathering(groups: int) -> float:

@@ -17,9 +17,10 @@ from eqfuse.cost.device import ARTICLE, DEVICES, SHEETS, Device, datasheet, devi
 from eqfuse.cost.quiet import Look
 from eqfuse.cost.roofline import work
 from eqfuse.errors import TargetUnavailable, UnsupportedOp
-from eqfuse.ir.graph import Literal, TensorType
 from eqfuse.ops import TABLE, Role
 from eqfuse.ops.elementwise import UFUNCS
+from eqfuse.ops.literal import Literal
+from eqfuse.ops.types import TensorType
 
 PRICED = [name for name, op in TABLE.items() if op.role is not Role.CONTRACTION]
 

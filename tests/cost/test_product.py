@@ -12,8 +12,8 @@ from eqfuse.cost.device import DEVICES, Device, datasheet
 from eqfuse.extract.unfused import priced
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.functions import conv
-from eqfuse.ir.graph import TensorType
 from eqfuse.kinds.product import Product, is_tiled, product_of, seconds, tile_for
+from eqfuse.ops.types import TensorType
 from tests.plans.test_fusion import kinds, plan
 
 A100, SHEET = DEVICES["a100"], datasheet("a100")

@@ -11,7 +11,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.cost.device import DEVICES, datasheet
 from eqfuse.cost.roofline import transposed_read, work
-from eqfuse.ir.graph import TensorType
+from eqfuse.ops.types import TensorType
 
 CPU = DEVICES["cpu"]
 N = 2048

@@ -16,7 +16,8 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.dtypes import TENSORS
-from eqfuse.ir.graph import Literal, TensorType
+from eqfuse.ops.literal import Literal
+from eqfuse.ops.types import TensorType
 
 COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
 CODES = [c for c in np.typecodes["All"] if c not in "gG" or np.dtype(c).itemsize > 16] + ["g", "G", "U3", "S3", "M8[s]"]

@@ -25,7 +25,8 @@ from eqfuse.errors import EqfuseError, ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends.numpy.registry import UFUNCS
 from eqfuse.frontends.numpy.trace import trace
 from eqfuse.ir.evaluate import meaning
-from eqfuse.ir.graph import Literal, literal_from_text, parse
+from eqfuse.ir.text import parse
+from eqfuse.ops.literal import Literal, literal_from_text
 
 EVERY = pytest.mark.parametrize("dtype", dtypes.TENSORS, ids=lambda d: d.name)
 COMPLEX = pytest.mark.parametrize("dtype", [np.dtype("c8"), np.dtype("c16")], ids=lambda d: d.name)

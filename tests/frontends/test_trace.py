@@ -14,7 +14,7 @@ from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.frontends.numpy.tracing import MAX_NODES
 from eqfuse.ir.evaluate import evaluate, meaning
-from eqfuse.ir.graph import parse
+from eqfuse.ir.text import parse
 from tests.frontends.agreement import agrees, sample
 
 X = sample((3, 4), "float32")

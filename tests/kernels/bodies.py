@@ -14,8 +14,9 @@ import numpy as np
 
 from eqfuse.cost.device import Device
 from eqfuse.errors import EqfuseError
-from eqfuse.ir.graph import Graph, Node, Shape, const, node
+from eqfuse.ir.graph import Graph, Node, const, node
 from eqfuse.kinds import State, join, leaf, merge
+from eqfuse.ops.types import Shape
 from tests.kernels.numpy_cases import CPU, read
 from tests.kernels.test_numpy_panels import TINY
 

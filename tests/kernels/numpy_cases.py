@@ -9,11 +9,13 @@ import numpy as np
 
 from eqfuse import dtypes
 from eqfuse.cost.device import DEVICES, Device
+from eqfuse.cost.price import Price
 from eqfuse.emit.numpy.kernels import emit_kernel
 from eqfuse.ir.evaluate import evaluate
-from eqfuse.ir.graph import Graph, Node, TensorType, const, input_node, node
+from eqfuse.ir.graph import Graph, Node, const, input_node, node
 from eqfuse.ops import Role, row
-from eqfuse.plan.plan import Kernel, Price
+from eqfuse.ops.types import TensorType
+from eqfuse.plan.plan import Kernel
 
 CPU = DEVICES["cpu"]
 EXACT = ("max", "min", "any", "all", "argmax", "argmin", "window_max", "take", "concat", "pad", "sort")

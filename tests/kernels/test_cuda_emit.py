@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from eqfuse.cost.device import device
+from eqfuse.cost.price import Price
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
-from eqfuse.ir.graph import Graph, Node, TensorType, const, input_node, node
+from eqfuse.ir.graph import Graph, Node, const, input_node, node
 from eqfuse.machine import nvrtc
 from eqfuse.ops import row
-from eqfuse.plan.plan import Kernel, Price
+from eqfuse.ops.types import TensorType
+from eqfuse.plan.plan import Kernel
 from eqfuse.testing import cudasim
 from tests.support.some import some
 

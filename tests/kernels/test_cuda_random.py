@@ -17,10 +17,11 @@ from eqfuse.cost.device import device
 from eqfuse.emit.cuda.kernels import EMITTED, emit_kernel, module_source
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.evaluate import evaluate
-from eqfuse.ir.graph import Graph, Node, TensorType, const, input_node, node
+from eqfuse.ir.graph import Graph, Node, const, input_node, node
 from eqfuse.kinds import State, classify
 from eqfuse.machine import nvrtc
 from eqfuse.ops.elementwise import UFUNCS
+from eqfuse.ops.types import TensorType
 from eqfuse.plan.plan import Kernel
 from eqfuse.testing import cudasim
 from tests.kernels.numpy_cases import PRICE

@@ -205,7 +205,8 @@ def test_arrays_of_any_layout_give_the_same_result(device):
 
 
 def test_users_names_never_reach_the_source(device):
-    from eqfuse.ir.graph import TensorType, input_node
+    from eqfuse.ir.graph import input_node
+    from eqfuse.ops.types import TensorType
 
     x = input_node('__import__("os").system("x")', TensorType(np.dtype("float32"), (70, 90)))
     assert "import" not in judge("map", body([x], gelu(x)), device=device)

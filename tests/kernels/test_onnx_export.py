@@ -20,10 +20,11 @@ from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.emit.onnx.table import REFUSED, TABLE
 from eqfuse.errors import ShapeError, TargetUnavailable, UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
-from eqfuse.ir.graph import Graph, Node, const, input_node, node, tensor_type
+from eqfuse.ir.graph import Graph, Node, const, input_node, node
 from eqfuse.ops import TABLE as OPERATORS
 from eqfuse.ops import Role
 from eqfuse.ops.special import SPECIAL
+from eqfuse.ops.types import tensor_type
 from eqfuse.plan.plan import Plan
 from eqfuse.show import demo_programs
 from tests.runtime.test_program import one_kernel_per_operator

@@ -15,10 +15,11 @@ import numpy as np
 
 from eqfuse.dtypes import TENSORS, kind, moved
 from eqfuse.errors import EqfuseError
-from eqfuse.ir.graph import Graph, Node, TensorType, const, input_node, node, substitute
+from eqfuse.ir.graph import Graph, Node, const, input_node, node, substitute
 from eqfuse.ops import row
 from eqfuse.ops.elementwise import complex_array
 from eqfuse.ops.facts import Fact, of_array, order
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.checking.cases import drawn
 from eqfuse.rewrites.checking.data import index_limit
 from eqfuse.rewrites.checking.samples import sample_attr

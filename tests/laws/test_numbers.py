@@ -11,7 +11,7 @@ import pytest
 import eqfuse as ef
 from eqfuse import dtypes
 from eqfuse.errors import LawError
-from eqfuse.ir.graph import TensorType
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites import APPROXIMATE, EXACT, REASSOCIATES, Law, admitted, apply, book, select, tensors
 from eqfuse.rewrites.checking.check import check
 from eqfuse.rewrites.language.law import over_complex
@@ -124,7 +124,7 @@ def test_what_a_family_says_of_complex_numbers_is_said_of_laws_it_has():
 
 
 def test_a_number_in_a_law_is_that_number_in_every_dtype():
-    from eqfuse.ir.graph import Literal
+    from eqfuse.ops.literal import Literal
 
     for dtype in dtypes.TENSORS:
         one = Literal(np.ones((), dtype))

@@ -9,7 +9,9 @@ from eqfuse.egraph.proof import prove
 from eqfuse.egraph.saturate import saturate
 from eqfuse.egraph.space import Segment
 from eqfuse.errors import EqfuseError
-from eqfuse.ir.graph import Graph, Literal, Node, TensorType, const, input_node, node
+from eqfuse.ir.graph import Graph, Node, const, input_node, node
+from eqfuse.ops.literal import Literal
+from eqfuse.ops.types import TensorType
 
 F = np.dtype(np.float32)
 

@@ -10,10 +10,11 @@ import pytest
 
 from eqfuse.dtypes import BFLOAT16, TENSORS, kind
 from eqfuse.errors import ShapeError
-from eqfuse.ir.graph import TensorType, topological
+from eqfuse.ir.graph import topological
 from eqfuse.ops import Role, row
 from eqfuse.ops.facts import Fact, of_array, of_dtype
 from eqfuse.ops.ranges import RANGES, range_of
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.checking.exhaust import all_values
 from tests.laws.corners import FLOATS, REFUSALS, drawn_arguments, drawn_call, drawn_program
 from tests.laws.left_open import TERMS, folded

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from eqfuse.errors import ShapeError
-from eqfuse.ir.graph import TensorType
 from eqfuse.ops import TABLE
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.checking.samples import sample_attr
 from eqfuse.rewrites.language.match import Decline
 

@@ -20,8 +20,9 @@ from eqfuse.egraph.space import Segment
 from eqfuse.errors import LawError, OptionError
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.functions import batch_norm, conv, max_pool, relu, softmax
-from eqfuse.ir.graph import Graph, TensorType, input_node, node
+from eqfuse.ir.graph import Graph, input_node, node
 from eqfuse.ops import row
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites import EXACT, REASSOCIATES, Law, guard, select, tensors
 from eqfuse.show.demo_programs import transformer
 

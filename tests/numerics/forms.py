@@ -14,8 +14,9 @@ from eqfuse.dtypes import BFLOAT16, epsilon, kind
 from eqfuse.egraph.space import ENode, Segment
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.evaluate import evaluate
-from eqfuse.ir.graph import Graph, Node, TensorType, const, input_node, node
+from eqfuse.ir.graph import Graph, Node, const, input_node, node
 from eqfuse.ops.approximation import safe_range
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites import Law
 from eqfuse.rewrites.language.law import LITERAL, VARIABLE, Attr, Computed, Term, walk
 from eqfuse.rewrites.language.match import Decline, number

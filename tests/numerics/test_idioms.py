@@ -12,8 +12,9 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.emit.cuda import ops
-from eqfuse.ir.graph import Graph, TensorType, input_node, node
+from eqfuse.ir.graph import Graph, input_node, node
 from eqfuse.ops.elementwise import UFUNCS, loop_dtypes
+from eqfuse.ops.types import TensorType
 from eqfuse.runtime.program_cuda import CudaProgram
 from eqfuse.testing import cudasim
 from eqfuse.testing.emulated_gpu import EmulatedGpu

@@ -9,9 +9,10 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.dtypes import kind
-from eqfuse.ir.graph import Graph, Literal, Node
+from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.running_errors import running_errors
 from eqfuse.ops import row
+from eqfuse.ops.literal import Literal
 from tests.numerics.forms import random_program
 
 SLACK = 1.01  # the bound is of the first order

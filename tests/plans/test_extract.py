@@ -7,6 +7,7 @@ import pytest
 
 from eqfuse.benches.corpus.random_graphs import random_graph, run_plan, scrambled
 from eqfuse.cost.device import DEVICES
+from eqfuse.cost.price import Price
 from eqfuse.egraph.saturate import saturate
 from eqfuse.errors import TargetUnavailable
 from eqfuse.extract import EXTRACTORS, choose
@@ -14,7 +15,6 @@ from eqfuse.extract.cover import Cover
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.kinds import State, classify
-from eqfuse.plan.plan import Price
 from tests.support.some import some
 
 GREEDY = [name for name in EXTRACTORS if name.startswith("greedy")]

@@ -6,8 +6,9 @@ import pytest
 from eqfuse import kinds
 from eqfuse.cost.device import DEVICES
 from eqfuse.errors import EqfuseError
-from eqfuse.ir.graph import Graph, Node, TensorType, const, input_node, node
+from eqfuse.ir.graph import Graph, Node, const, input_node, node
 from eqfuse.kinds import Kind, State, classify, kind_named, register
+from eqfuse.ops.types import TensorType
 from eqfuse.runtime import disk_cache
 
 CPU, GPU = DEVICES["cpu"], DEVICES["a100"]

@@ -11,7 +11,8 @@ from eqfuse.cost.device import DEVICES
 from eqfuse.egraph.segments import segments
 from eqfuse.extract import EXTRACTORS, choose
 from eqfuse.ir.evaluate import evaluate
-from eqfuse.ir.graph import Graph, TensorType, const, input_node, node
+from eqfuse.ir.graph import Graph, const, input_node, node
+from eqfuse.ops.types import TensorType
 
 NUMERICS = ("strict", "reassociate", "approximate")
 

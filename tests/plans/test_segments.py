@@ -14,8 +14,9 @@ from eqfuse.egraph.segments import segments, whole
 from eqfuse.egraph.space import Space
 from eqfuse.extract import choose
 from eqfuse.ir.evaluate import evaluate
-from eqfuse.ir.graph import Graph, Node, TensorType, const, input_node, node
+from eqfuse.ir.graph import Graph, Node, const, input_node, node
 from eqfuse.ops import Role, row
+from eqfuse.ops.types import TensorType
 from eqfuse.rewrites import admitted, select
 from eqfuse.show.attribution import rests_on
 

@@ -16,9 +16,10 @@ import pytest
 import eqfuse as ef
 from eqfuse.cost.device import device
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Graph, Literal, Node, const, node
+from eqfuse.ir.graph import Graph, Node, const, node
 from eqfuse.machine import nvrtc
 from eqfuse.machine.gpu import CupyGpu, cupy_gpu
+from eqfuse.ops.literal import Literal
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.runtime.program_cuda import CudaProgram
 from eqfuse.show.demo_programs import convolution, layer_norm, options, softmax, transformer

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.ir.graph import Graph, Literal, Node, node
+from eqfuse.ir.graph import Graph, Node, node
+from eqfuse.ops.literal import Literal
 from eqfuse.plan.memory import results
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.runtime.program import Program

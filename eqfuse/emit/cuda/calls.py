@@ -18,9 +18,10 @@ from eqfuse.dtypes import BFLOAT16, FLOAT8
 from eqfuse.emit.cuda.cupy_names import LOOPS
 from eqfuse.emit.cuda.library import ATOMIC, LIBRARY_CALLS, ON_HOST, helpers
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Graph, Literal, Node
+from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import UFUNCS
+from eqfuse.ops.literal import Literal
 from eqfuse.ops.special import SPECIAL
 from eqfuse.plan.plan import Kernel
 

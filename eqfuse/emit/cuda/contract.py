@@ -21,9 +21,10 @@ from eqfuse.emit.cuda.multiply import Multiply, on_cores, on_tensor_cores
 from eqfuse.emit.cuda.operands import Known, Matrix, places_of
 from eqfuse.emit.cuda.row import Code
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Graph, Node, TensorType
+from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds import product as products
 from eqfuse.ops import Role, row
+from eqfuse.ops.types import TensorType
 
 HIGH = 8  # tiles below one another that run at a time, so that they find in level 2 what they share
 

@@ -15,8 +15,10 @@ import numpy as np
 
 from eqfuse.emit.cuda import ops
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Graph, Literal, Node, Shape
+from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops import Role, row
+from eqfuse.ops.literal import Literal
+from eqfuse.ops.types import Shape
 
 Index = tuple[str, ...]
 Steps = Generator["Steps", Any, Any]  # yields the steps that it needs the result of

@@ -20,7 +20,8 @@ from eqfuse.emit.cuda import contract, ops, row
 from eqfuse.emit.cuda.element import Elements, Indices, Parameters
 from eqfuse.emit.cuda.prelude import PRELUDE
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Graph, Shape
+from eqfuse.ir.graph import Graph
+from eqfuse.ops.types import Shape
 from eqfuse.plan.plan import Kernel
 
 THREADS = 256

@@ -8,8 +8,9 @@ import math
 from dataclasses import dataclass
 
 from eqfuse.emit.cuda.element import Index, Indices
-from eqfuse.ir.graph import Node, Shape
+from eqfuse.ir.graph import Node
 from eqfuse.kinds.product import Product
+from eqfuse.ops.types import Shape
 
 Known = tuple[tuple[Index, Shape, str], ...]
 

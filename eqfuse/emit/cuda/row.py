@@ -13,9 +13,10 @@ import numpy as np
 from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.element import Elements, Index, Indices, Parameters
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Graph, Node, Shape
+from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.rows import rows_of
 from eqfuse.ops import Role, row
+from eqfuse.ops.types import Shape
 
 ENOUGH_BLOCKS = 256  # fewer than this, and a reduction is split over several blocks
 

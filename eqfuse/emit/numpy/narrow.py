@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from eqfuse.emit.numpy.ops import JOINS, ONE_RUN, computes, into
-from eqfuse.ir.graph import Node, Shape
+from eqfuse.ir.graph import Node
+from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain, strides_after
-from eqfuse.kinds.state import contiguous
 from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import UFUNCS
+from eqfuse.ops.types import Shape
 
 LEAST_ROWS = 256
 ELEMENTWISE, SUMMED, OTHERS = 4, 10, 16  # elements of a row up to which columns are faster, by what is done to them

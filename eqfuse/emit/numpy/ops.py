@@ -16,9 +16,10 @@ from eqfuse.emit.numpy.erf import erf as fast_erf
 from eqfuse.emit.numpy.transpose_copy import blocks_of, copy_transposed
 from eqfuse.emit.numpy.where import choose
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Node, Shape
+from eqfuse.ir.graph import Node
 from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import UFUNCS, complex_array
+from eqfuse.ops.types import Shape
 
 # the ufunc that a reduction repeats, and that joins two partial results
 JOINS = {

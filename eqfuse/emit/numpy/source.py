@@ -28,10 +28,11 @@ from eqfuse.emit.numpy.ops import (
     whole_product,
 )
 from eqfuse.emit.numpy.temporaries import buffers, copied, lies_apart, temporaries, unreshaped
-from eqfuse.ir.graph import Graph, Node, TensorType
+from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.views import leaf_chain
 from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import UFUNCS
+from eqfuse.ops.types import TensorType
 
 
 class Source:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from eqfuse.emit.numpy.ops import folded, one_product
 from eqfuse.ir.graph import Node, node
+from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain, strides_after
-from eqfuse.kinds.state import contiguous
 from eqfuse.ops import Role, row
 
 BUFFER = 8192  # elements of an operand that a ufunc gathers at a time, as `np.getbufsize` says

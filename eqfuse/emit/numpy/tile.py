@@ -23,9 +23,10 @@ from eqfuse.emit.numpy.source import Source, bits, last_uses, straight
 from eqfuse.emit.numpy.temporaries import buffers, copied, for_blas, lies_apart, temporaries
 from eqfuse.emit.numpy.tiling import Cut, Panel
 from eqfuse.emit.numpy.transpose_copy import BUFFER, run_axis
-from eqfuse.ir.graph import Graph, Node, Shape, const
+from eqfuse.ir.graph import Graph, Node, const
 from eqfuse.ir.views import leaf_chain, strides_after
 from eqfuse.ops import Role, row
+from eqfuse.ops.types import Shape
 
 SHORT_RUN = 4096  # bytes
 HELD_ROWS = 500  # up to which `vecdot` does not let go of Python's lock (measured with NumPy 2.4)

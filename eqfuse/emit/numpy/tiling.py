@@ -15,10 +15,11 @@ from eqfuse.cost.roofline import LASTING, LINE, Work, product_rows, tiles_pay, t
 from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.temporaries import unreshaped
 from eqfuse.emit.numpy.transpose_copy import run_axis
-from eqfuse.ir.graph import Graph, Node, Shape
+from eqfuse.ir.graph import Graph, Node
+from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain, strides_after
-from eqfuse.kinds.state import contiguous
 from eqfuse.ops import Role, row
+from eqfuse.ops.types import Shape
 
 SHORT = 24  # elements of a row, up to which a tile holds its rows as columns
 NARROW = 64  # elements along the innermost axis; less wastes cache lines

@@ -16,7 +16,8 @@ from eqfuse.emit.onnx.body import BOOL, I64, TAKES, Body, Value, carried
 from eqfuse.emit.onnx.elementwise import nan
 from eqfuse.emit.onnx.table import row
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Literal, Node
+from eqfuse.ir.graph import Node
+from eqfuse.ops.literal import Literal
 
 Ints = Sequence[int]
 Pads = Sequence[tuple[int, int]]

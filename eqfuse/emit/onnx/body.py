@@ -14,7 +14,7 @@ import numpy as np
 
 from eqfuse import dtypes
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Literal
+from eqfuse.ops.literal import Literal
 
 if TYPE_CHECKING:
     import onnx

@@ -16,7 +16,8 @@ from eqfuse.dtypes import kind
 from eqfuse.emit.onnx.body import BOOL, F32, I64, U64, Body, Value
 from eqfuse.emit.onnx.table import TABLE, Row, row
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Literal, Node
+from eqfuse.ir.graph import Node
+from eqfuse.ops.literal import Literal
 
 # ---- element by element
 

@@ -21,8 +21,10 @@ from eqfuse.emit.onnx.body import IR_VERSION, OPSET, Body, Value
 from eqfuse.emit.onnx.table import write
 from eqfuse.errors import EqfuseError, TargetUnavailable
 from eqfuse.ir.evaluate import evaluate
-from eqfuse.ir.graph import Graph, Literal, Node, TensorType, const, substitute
+from eqfuse.ir.graph import Graph, Node, const, substitute
 from eqfuse.machine.files import write_atomically
+from eqfuse.ops.literal import Literal
+from eqfuse.ops.types import TensorType
 from eqfuse.plan.plan import Kernel, Plan
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from eqfuse.frontends.numpy.reductions import sum as sum_
 from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.ufuncs import loop_nodes
-from eqfuse.ir.graph import Shape, node
+from eqfuse.ir.graph import node
+from eqfuse.ops.types import Shape
 
 
 def matmul(x1: Any, x2: Any, dtype: Any = None) -> Tracer:

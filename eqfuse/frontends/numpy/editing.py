@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import BoundsError, ShapeError
-from eqfuse.frontends.numpy.accepted import known
 from eqfuse.frontends.numpy.layout import broadcast_to, concatenate, moveaxis, split
 from eqfuse.frontends.numpy.promotion import as_dtype, lift
 from eqfuse.frontends.numpy.reductions import negative_axes
 from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
+from eqfuse.ir.accepted import known
 
 _MASK = "use np.where(mask, x, fill), or multiply by the mask before a reduction"
 

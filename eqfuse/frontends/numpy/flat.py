@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import TraceError
-from eqfuse.frontends.numpy.accepted import known
 from eqfuse.frontends.numpy.indexing import assign_items
 from eqfuse.frontends.numpy.promotion import as_dtype
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
+from eqfuse.ir.accepted import known
 
 
 class Flat:

@@ -23,8 +23,9 @@ from eqfuse.frontends.numpy.registry import METHODS, implements
 from eqfuse.frontends.numpy.selection import Selection, assigned
 from eqfuse.frontends.numpy.storage import Access, Step
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
-from eqfuse.ir.graph import Shape, TensorType, node
+from eqfuse.ir.graph import node
 from eqfuse.ops.elementwise import UFUNCS
+from eqfuse.ops.types import Shape, TensorType
 
 
 def index(x: Tracer, key: Any) -> Tracer | Selection:

@@ -13,8 +13,8 @@ import numpy as np
 
 from eqfuse.frontends.numpy.number import Number
 from eqfuse.frontends.numpy.tracer import Tracer
-from eqfuse.ir.graph import TensorType
 from eqfuse.ir.strides import IN_ORDER, Lies, is_line, like_small, of_small, strides_of
+from eqfuse.ops.types import TensorType
 
 Function = Callable[..., Any]
 Arguments = Mapping[str, Any]

@@ -16,12 +16,12 @@ from numpy.lib.stride_tricks import as_strided
 
 from eqfuse.errors import ShapeError
 from eqfuse.frontends.numpy import tidy
-from eqfuse.frontends.numpy.accepted import known
 from eqfuse.frontends.numpy.promotion import common, lift
 from eqfuse.frontends.numpy.reductions import negative_axes, one_axis
 from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.storage import Access
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
+from eqfuse.ir.accepted import known
 
 
 @implements(np.reshape)

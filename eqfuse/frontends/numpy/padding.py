@@ -12,12 +12,12 @@ import numpy as np
 
 from eqfuse.errors import ShapeError, UnsupportedOp
 from eqfuse.frontends.numpy import tidy
-from eqfuse.frontends.numpy.accepted import known
 from eqfuse.frontends.numpy.layout import broadcast_to, concatenate
 from eqfuse.frontends.numpy.promotion import elementwise, holds_tracer, lift
 from eqfuse.frontends.numpy.ranges import linspace
 from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
+from eqfuse.ir.accepted import known
 
 Pair = tuple[Any, Any]
 _KEYWORD = {

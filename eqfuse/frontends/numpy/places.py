@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
-from eqfuse.frontends.numpy.accepted import known
 from eqfuse.frontends.numpy.layout import broadcast_arrays
 from eqfuse.frontends.numpy.promotion import elementwise, lift
 from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.tracer import Tracer, lazy
+from eqfuse.ir.accepted import known
 
 
 @implements(np.ix_)

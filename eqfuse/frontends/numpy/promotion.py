@@ -14,15 +14,16 @@ import numpy as np
 from eqfuse.dtypes import castable, inexact
 from eqfuse.errors import DtypeError, ShapeError, TraceError
 from eqfuse.frontends.numpy import tidy
-from eqfuse.frontends.numpy.accepted import plain_array
 from eqfuse.frontends.numpy.laid_out import of_elementwise
 from eqfuse.frontends.numpy.number import Number, computed, is_number, kind_of
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
+from eqfuse.ir.accepted import plain_array
 from eqfuse.ir.arithmetic import OPERATORS, refusal, shown
-from eqfuse.ir.graph import Node, Shape, TensorType, const, node
+from eqfuse.ir.graph import Node, const, node
 from eqfuse.ir.strides import Lies, strides_of
 from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import COMPARISONS, dtype_name, loop_dtypes
+from eqfuse.ops.types import Shape, TensorType
 
 OURS: set[Any] = {np.ndarray.__array_ufunc__, Tracer.__array_ufunc__}  # those of arrays that leave the arithmetic to us
 

@@ -18,7 +18,8 @@ from eqfuse.frontends.numpy.promotion import lift
 from eqfuse.frontends.numpy.storage import Access
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.frontends.numpy.tracing import current
-from eqfuse.ir.graph import TensorType, input_node
+from eqfuse.ir.graph import input_node
+from eqfuse.ops.types import TensorType
 
 GENERATORS = (np.random.Generator, np.random.RandomState)
 

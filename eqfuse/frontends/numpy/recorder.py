@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from eqfuse.ir.arithmetic import ARRAY, KINDS, Arithmetic, Step, explained, function, literal, text
-from eqfuse.ir.graph import Node, TensorType, input_node
+from eqfuse.ir.graph import Node, input_node
+from eqfuse.ops.types import TensorType
 
 
 class Recorder:

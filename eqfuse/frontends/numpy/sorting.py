@@ -12,11 +12,11 @@ import numpy as np
 
 from eqfuse.errors import DtypeError, ShapeError, UnsupportedOp
 from eqfuse.frontends.numpy import tidy
-from eqfuse.frontends.numpy.accepted import known
 from eqfuse.frontends.numpy.promotion import common, lift
 from eqfuse.frontends.numpy.reductions import negative_axes
 from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
+from eqfuse.ir.accepted import known
 from eqfuse.ir.graph import node
 
 

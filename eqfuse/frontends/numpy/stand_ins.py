@@ -20,7 +20,6 @@ import numpy as np
 from eqfuse.dtypes import tensor_dtype
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends.numpy import tidy
-from eqfuse.frontends.numpy.accepted import PLAIN
 from eqfuse.frontends.numpy.converted import REDUCED, Constant, Joining, ReducingLists, taking_lists
 from eqfuse.frontends.numpy.dispatch import call_function, known, on_values
 from eqfuse.frontends.numpy.flat import Flat
@@ -32,6 +31,7 @@ from eqfuse.frontends.numpy.storage import Access
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import current, untraced
 from eqfuse.frontends.numpy.writes import copied
+from eqfuse.ir.accepted import PLAIN
 from eqfuse.ir.graph import const
 from eqfuse.ir.strides import IN_ORDER, Lies, in_columns, strides_of
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends.numpy import reductions, tidy
-from eqfuse.frontends.numpy.accepted import known
 from eqfuse.frontends.numpy.layout import broadcast_to, concatenate
 from eqfuse.frontends.numpy.number import kind_of
 from eqfuse.frontends.numpy.promotion import elementwise, lift, with_dtype
@@ -23,6 +22,7 @@ from eqfuse.frontends.numpy.registry import METHODS, implements
 from eqfuse.frontends.numpy.scans import without_nan
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.frontends.numpy.unpack import unpack
+from eqfuse.ir.accepted import known
 from eqfuse.ir.graph import node
 from eqfuse.ops.statistics import histogram_types
 

@@ -14,8 +14,9 @@ import numpy as np
 
 from eqfuse.errors import TraceError
 from eqfuse.frontends.numpy import tidy
-from eqfuse.ir.graph import Node, Shape, node
+from eqfuse.ir.graph import Node, node
 from eqfuse.ir.strides import IN_ORDER, Lies, Step, outline, reshaped
+from eqfuse.ops.types import Shape
 
 Ranges = tuple[tuple[int, int, int], ...]
 

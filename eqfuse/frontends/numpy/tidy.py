@@ -13,9 +13,10 @@ import numpy as np
 from numpy.exceptions import ComplexWarning
 
 from eqfuse.errors import user_level
-from eqfuse.ir.graph import Node, Shape, const, node
+from eqfuse.ir.graph import Node, const, node
 from eqfuse.ops import row
 from eqfuse.ops.elementwise import cast_array
+from eqfuse.ops.types import Shape
 
 
 def cast(x: Node, dtype: np.dtype) -> Node:

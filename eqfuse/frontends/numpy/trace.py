@@ -16,7 +16,6 @@ import numpy as np
 from eqfuse.dtypes import supported, tensor_dtype
 from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends.numpy import families as families
-from eqfuse.frontends.numpy.accepted import plain_array
 from eqfuse.frontends.numpy.number import Number
 from eqfuse.frontends.numpy.outside import Outside, leaving_alone
 from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator
@@ -24,12 +23,14 @@ from eqfuse.frontends.numpy.selection import Selection
 from eqfuse.frontends.numpy.stand_ins import stand_ins
 from eqfuse.frontends.numpy.tracer import Tracer, argument
 from eqfuse.frontends.numpy.tracing import Trace
+from eqfuse.ir.accepted import plain_array
 from eqfuse.ir.arithmetic import KINDS
-from eqfuse.ir.graph import Graph, Node, TensorType, const, input_node, topological
+from eqfuse.ir.graph import Graph, Node, const, input_node, topological
 from eqfuse.ir.pytree import LEAF, SCALAR, Static, Structure, flatten, unflatten
 from eqfuse.ir.signature import CallSignature, are_parameters, input_names, parameters_of, split_static, static_names
 from eqfuse.ir.strides import Strides, strides_of
-from eqfuse.specialise.symbolic import SymbolicSpec, symbolic_shape
+from eqfuse.ir.symbolic import SymbolicSpec, symbolic_shape
+from eqfuse.ops.types import TensorType
 
 
 class Spec:

@@ -18,7 +18,7 @@ from eqfuse.frontends.numpy.constants import known
 from eqfuse.frontends.numpy.ndarray import NdarrayFace, lazy
 from eqfuse.frontends.numpy.storage import Access, Storage, taken
 from eqfuse.frontends.numpy.tracing import current
-from eqfuse.ir.graph import Node, Shape, TensorType, const
+from eqfuse.ir.graph import Node, const
 from eqfuse.ir.strides import (
     IN_ORDER,
     Lies,
@@ -33,6 +33,7 @@ from eqfuse.ir.strides import (
 )
 from eqfuse.ops import row
 from eqfuse.ops.elementwise import broadcast_shapes
+from eqfuse.ops.types import Shape, TensorType
 
 
 class Tracer(NdarrayFace):

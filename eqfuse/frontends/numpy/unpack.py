@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
-from eqfuse.ir.graph import Node, Shape
+from eqfuse.ir.graph import Node
+from eqfuse.ops.types import Shape
 
 
 def unpack(packed: Node, shapes: Sequence[Shape]) -> list[Tracer]:

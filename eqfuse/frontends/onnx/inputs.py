@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import ShapeError, TraceError
-from eqfuse.frontends.numpy.accepted import plain_array
 from eqfuse.frontends.onnx.table import dtype_of
-from eqfuse.ir.graph import TensorType
+from eqfuse.ir.accepted import plain_array
+from eqfuse.ops.types import TensorType
 
 
 def input_types(

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqfuse.errors import EqfuseError, ShapeError, UnsupportedOp
-from eqfuse.frontends.numpy.accepted import plain_array
 from eqfuse.frontends.numpy.promotion import lift
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.onnx import families as families
@@ -27,6 +26,7 @@ from eqfuse.frontends.onnx.schemas import (
     same_dtypes,
 )
 from eqfuse.frontends.onnx.table import TABLE, dtype_of, find, uniform
+from eqfuse.ir.accepted import plain_array
 
 if TYPE_CHECKING:
     import onnx

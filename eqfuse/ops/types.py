@@ -1,0 +1,48 @@
+"""The type of a tensor: its dtype and its shape."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from eqfuse.dtypes import supported  # (the import registers bfloat16 and float8 with NumPy)
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """dtype and shape of one tensor. Prints as ``float32[8, 512]``. Equal dtypes are the same object."""
+
+    dtype: np.dtype
+    shape: Shape
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", supported(self.dtype, "a tensor"))
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def extent(self, axis: int) -> int:
+        """Extent along `axis`, counted from the right (negative); 1 beyond the rank, as broadcasting has it."""
+        return self.shape[axis] if -axis <= len(self.shape) else 1
+
+    def __str__(self) -> str:
+        return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
+
+
+def tensor_type(text: str) -> TensorType:
+    """The type that prints as `text`."""
+    name, _, extents = text.rstrip("]").partition("[")
+    return TensorType(np.dtype(name), tuple(int(n) for n in extents.split(",") if n.strip()))
