@@ -51,7 +51,7 @@ def transformer(blocks: int) -> tuple[Callable[..., Any], Any, list]:
     """The function and its arguments. Every block has the same parameters, in arrays of its own."""
     import numpy as np
 
-    from eqfuse.show.demo_programs import transformer
+    from eqfuse.demo.programs import transformer
 
     function, (x, layers) = transformer(blocks=1).build(np.float32)
     return function, x, [

@@ -26,7 +26,8 @@ from eqfuse.benches.measured import Measurement, agreement, geometric_mean, meas
 from eqfuse.benches.shortfalls import verdict
 from eqfuse.benches.subjects import SUBJECTS, Subject
 from eqfuse.benches.timing import machine
-from eqfuse.cost.device import Device, datasheet, device
+from eqfuse.cost.device import Device
+from eqfuse.cost.profiles import datasheet, device
 from eqfuse.cost.targets import device_for
 from eqfuse.errors import EqfuseError
 

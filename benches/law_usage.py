@@ -16,13 +16,13 @@ import numpy as np
 
 from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.compiler import extract
-from eqfuse.cost.device import device
+from eqfuse.cost.profiles import device
+from eqfuse.demo.programs import small
 from eqfuse.egraph.saturate import saturate
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.ir.graph import Graph
 from eqfuse.rewrites import admitted, book, select
 from eqfuse.show.attribution import rests_on
-from eqfuse.show.demo_programs import small
 
 DEVICES = ("a100", "cpu")  # data sheets, so that the table is the same everywhere
 NUMERICS = ("reassociate", "approximate")

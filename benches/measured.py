@@ -19,10 +19,10 @@ from eqfuse.benches.ablations import ABLATIONS, Choice, choices, space_of
 from eqfuse.benches.same import kernels_of
 from eqfuse.benches.timing import Ratio, duel, medians, uses_blas
 from eqfuse.cost.targets import device_for
-from eqfuse.emit import emit
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph
+from eqfuse.runtime.program import emit
 
 APART = 1.1  # predicted times that differ by less are not asked to be in the right order
 SAME = Ratio(1.0, 1.0, 1.0)

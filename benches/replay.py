@@ -28,12 +28,12 @@ import numpy as np
 import eqfuse as ef
 from eqfuse.benches.corpus.controls import CONTROLS
 from eqfuse.benches.corpus.suite import GRAPHS, Case
-from eqfuse.cost.device import device
+from eqfuse.cost.profiles import device
+from eqfuse.demo.programs import small
 from eqfuse.egraph.rules import compile_law
 from eqfuse.ir.graph import Graph
 from eqfuse.machine.files import write_atomically
 from eqfuse.rewrites import book
-from eqfuse.show.demo_programs import small
 
 DEVICES = ("cpu", "a100")  # data sheets, the same on every machine
 NUMERICS = ("strict", "reassociate")

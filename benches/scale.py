@@ -50,9 +50,9 @@ def one(program: str) -> dict[str, Any]:
     """CPU seconds by stage in this process, and its largest memory."""
     import eqfuse as ef
     from eqfuse.cost.targets import device_for
-    from eqfuse.emit import emit
     from eqfuse.extract import choose
     from eqfuse.plan.report import make_report
+    from eqfuse.runtime.program import emit
 
     device, seconds = device_for("numpy"), {}
     begun, before = time.perf_counter(), time.process_time()
@@ -82,7 +82,7 @@ def one(program: str) -> dict[str, Any]:
 def lost(program: str) -> dict[str, float]:
     """The predicted time of the program in segments over that of the whole, by device."""
     import eqfuse as ef
-    from eqfuse.cost.device import DEVICES as PROFILES
+    from eqfuse.cost.profiles import DEVICES as PROFILES
     from eqfuse.egraph.saturate import saturate_segment
     from eqfuse.egraph.segments import segments, whole
     from eqfuse.egraph.space import Space

@@ -18,10 +18,10 @@ from numpy.typing import DTypeLike
 
 import eqfuse as ef
 from eqfuse.benches.timing import machine, medians, with_temporaries
+from eqfuse.demo.programs import Build, convolution, layer_norm, options, softmax, transformer
 from eqfuse.ir.pytree import flatten
 from eqfuse.machine.threads import scratch
 from eqfuse.plan.memory import arenas, results
-from eqfuse.show.demo_programs import Build, convolution, layer_norm, options, softmax, transformer
 
 SLACK, CALL = 1.05, 20e-6  # how much slower than plain NumPy a program may be, and what one call may cost beside that
 NOISE = 256 << 10  # bytes of Python objects that tracemalloc sees beside arrays

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
-from eqfuse.cost.calibrate import cpu_name
 from eqfuse.cost.targets import device_for
+from eqfuse.emit.numpy.calibrate import cpu_name
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.pytree import flatten
 from eqfuse.ops import Role, row

@@ -10,6 +10,7 @@ import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 
+from eqfuse.emit.numpy.executable import NumpyExecutable
 from eqfuse.machine.threads import scratch
 from eqfuse.plan.memory import arenas
 from eqfuse.runtime.program import Program
@@ -23,7 +24,8 @@ def call_bytes(program: Program, arrays: Sequence[Any]) -> int:
     """
     program.run(arrays)
     arenas.forget()
-    program._ready.clear()
+    assert isinstance(program.executable, NumpyExecutable)
+    program.executable._ready.clear()
     scratch.kept.clear()
     gc.collect()
     tracemalloc.start()

@@ -1,11 +1,10 @@
 """eqfuse turns array programs into fewer, cheaper kernels: trace → saturate → extract → emit → run."""
 
 from eqfuse import xp
-from eqfuse.compiler import compile, extract
+from eqfuse.compiler import extract
 from eqfuse.cost.device import Device
 from eqfuse.egraph.saturate import Budget, saturate
 from eqfuse.egraph.space_json import load_space
-from eqfuse.emit import emit
 from eqfuse.emit.onnx.model import to_onnx
 from eqfuse.errors import (
     EqfuseError,
@@ -50,8 +49,9 @@ from eqfuse.ir.evaluate import meaning
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.text import parse
 from eqfuse.rewrites.checking.check import check
-from eqfuse.runtime.program import Program
-from eqfuse.runtime.program_file import load
+from eqfuse.runtime.load import load
+from eqfuse.runtime.program import Program, emit
+from eqfuse.specialise.compile import compile
 from eqfuse.specialise.jit import jit
 
 __version__ = "0.1.0"

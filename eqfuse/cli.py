@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from eqfuse.show.demo import demo
+    from eqfuse.demo.demo import demo
 
     demo(html=options.html, quick=options.quick)
     return 0
@@ -117,7 +117,7 @@ def _laws(options: argparse.Namespace) -> int:
 
 
 def _calibrate(options: argparse.Namespace) -> int:
-    from eqfuse.cost.calibrate import calibrate, profile_path
+    from eqfuse.emit.numpy.calibrate import calibrate, profile_path
 
     print(calibrate(quick=options.quick))
     if profile_path().exists():

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from eqfuse.cost.device import this_cpu
+from eqfuse.emit.numpy.calibrate import this_cpu
 from tests.support.drawing import EXPLORING
 
 settings.register_profile("alike", derandomize=True, database=None)

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from eqfuse.cost.device import DEVICES, Device
+from eqfuse.cost.device import Device
+from eqfuse.cost.profiles import DEVICES
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, const, input_node, node
 from eqfuse.ops.types import TensorType

@@ -1,7 +1,7 @@
 """Device profiles: what one kernel costs on one machine, in seconds, bytes and operations per second.
 
-In: a name (`device("h100")`), a measured JSON profile, or this machine (`this_cpu()`). Out: a frozen `Device`.
-Next stop: `roofline`, which prices kernels with it. GPU figures come from data sheets, never from this machine.
+In: figures, or the JSON that a profile was kept as. Out: a frozen `Device`. Next stop: `roofline`, which prices kernels
+with it. `profiles` has those that have a name.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from eqfuse.errors import TargetUnavailable, UnsupportedOp
 
@@ -38,6 +38,7 @@ class Device:
 
     name: str
     kind: str  # "cpu" | "gpu"
+    target: str  # what emits for it: a row of `eqfuse/cost/targets.py`
     arch: str  # "sm_80", "x86_64"
     threads: int
     launch_seconds: float  # per kernel, on top of its calls
@@ -93,7 +94,7 @@ class Device:
     def _look_up(self, table: str, dtype: str, sense: int) -> float:
         row = self._tables.get(table)
         if row is None:
-            raise UnsupportedOp(f"the profile of {self.name} (cost/device.py) has no price for operator {table!r}")
+            raise UnsupportedOp(f"the profile of {self.name} (cost/groups.py) has no price for operator {table!r}")
         if dtype in row:
             return row[dtype]
         base, factor = PRICED_AS.get(dtype, (dtype, 1))
@@ -202,237 +203,3 @@ def _scaled(row: Rates, factor: float) -> Rates:
 
 def _tuples(value: Any) -> Any:
     return tuple(_tuples(v) for v in value) if isinstance(value, list) else value
-
-
-class Group(NamedTuple):
-    """Operators of about equal price, for devices nobody has measured here."""
-
-    ops: str
-    gpu_flops: float  # cost in flops: a special-function unit is 16 times slower than the FMA lanes (gpu.md 5)
-    cpu_ns: float  # float32, one core with NumPy's SIMD loops (measured on Zen 5, rounded)
-
-
-GROUPS = (
-    Group("input const reshape broadcast_to slice flip sliding_window", 0, 0),
-    Group("transpose", 0, 0.6),  # where the array is copied
-    Group("vecdot", 1, 0.06),  # where a sum over rows is one
-    Group("add subtract multiply negative abs square sign floor ceil trunc round copysign signbit", 1, 0.1),
-    Group("maximum minimum fmax fmin where cast real imag complex conj concat pad slice_scatter bitcast", 1, 0.1),
-    Group("window_max window_sum", 1, 0.1),
-    Group("equal not_equal less less_equal greater greater_equal isnan isinf isfinite", 1, 0.1),
-    Group("logical_and logical_or logical_xor logical_not", 1, 0.5),
-    Group(
-        "bitwise_and bitwise_or bitwise_xor bitwise_invert bitwise_left_shift bitwise_right_shift bitwise_count", 1, 0.1
-    ),
-    Group("sum prod max min any all argmax argmin", 1, 0.15),
-    Group("take take_along_axis scatter cumsum nextafter ldexp", 2, 1.5),
-    Group("divide reciprocal sqrt", 24, 0.3),
-    Group("exp exp2 expm1 log log2 log10 log1p", 24, 0.4),
-    Group("tanh sin cos tan atan sinh cosh asinh cbrt", 44, 0.4),
-    Group("erf erfc", 66, 7.0),  # about 25 FMA + 1 special function (gpu.md 5)
-    Group("asin acos acosh atanh hypot", 66, 4.0),
-    Group("power atan2 logaddexp", 110, 1.0),
-    Group("whole_power", 110, 48.0),  # x**3 and the like of numbers of both signs (NumPy 2.4 on Zen 5)
-    Group("floor_divide remainder", 40, 6.0),
-    Group("gcd lcm", 200, 20.0),
-    Group("sort argsort partition argpartition lexsort searchsorted digitize isin", 200, 10.0),
-    Group("quantile percentile nanquantile nanpercentile median nanmedian", 400, 20.0),
-    Group("histogram histogram_bin_edges bincount nanargmax nanargmin interp", 100, 5.0),
-    Group("cumprod accumulate reduceat fold", 2, 1.5),
-    Group("solve inv cholesky det slogdet qr svd svdvals eigh eigvalsh eig eigvals lstsq cond full_rank", 4, 0.05),
-    Group("fft ifft rfft irfft convolve correlate", 4, 0.1),  # per operation, as the line above
-    Group(
-        "log_expit log_ndtr entr rel_entr kl_div xlog1py exp10 cosm1 huber pseudo_huber sindg cosdg tandg cotdg "
-        "radian gammasgn exprel",
-        128,
-        8.0,
-    ),
-    Group(
-        "i0 i0e i1 i1e j0 j1 y0 y1 k0 k0e k1 k1e erfcx erfi dawsn erfinv erfcinv ndtri digamma gamma gammaln "
-        "rgamma spence ellipk ellipkm1 ellipe expi exp1 boxcox boxcox1p inv_boxcox inv_boxcox1p powm1 agm "
-        "kolmogorov kolmogi ndtri_exp bei ber kei ker",
-        320,
-        20.0,
-    ),
-    Group(
-        "beta betaln poch binom gammainc gammaincc owens_t stdtr chdtr chdtrc pdtr pdtrc pdtri gdtr gdtrc fdtr "
-        "fdtrc bdtr bdtrc nbdtr nbdtrc smirnov smirnovi ellipkinc ellipeinc voigt_profile struve modstruve",
-        960,
-        60.0,
-    ),
-    Group(
-        "jv jve yv yve iv ive kv kve gammaincinv gammainccinv betainc betaincc betaincinv betainccinv chdtri "
-        "stdtrit fdtri nctdtr ncfdtr chndtr hyp0f1 hyp1f1 hyp2f1 hyperu elliprc elliprd elliprf elliprg elliprj "
-        "eval_legendre eval_chebyt eval_chebyu eval_hermite eval_hermitenorm eval_laguerre eval_genlaguerre "
-        "eval_gegenbauer eval_jacobi",
-        3200,
-        200.0,
-    ),
-)
-
-
-ROUNDING = 4  # what it costs a GPU to round a result to 16 bits and widen it again: two instructions, as two FMA
-ROUNDED = ("add", "subtract", "multiply", "square", "divide", "reciprocal", "sqrt")  # dearer ones hide it
-
-
-class Sheet(NamedTuple):
-    """One row of published figures: dense, in GB, GB/s, Tflop/s, MB, KB. 0 = the device has no such unit."""
-
-    cc: int
-    memory: int
-    bandwidth: float
-    fp32: float
-    tf32: float
-    fp16: float  # fp32 accumulation
-    bf16: float
-    fp8: float
-    l2: float
-    sms: int
-    shared_sm: int
-    shared_block: int
-    warps: int
-
-
-# Sources: NVIDIA data sheets and whitepapers; V100, A6000, 3090 Ti and A100 80 GB after Mu Li's transformers-benchmarks
-# as the operator-fusion tuning article quotes it; L2, SMs and shared memory of V100, A100, H100: PMC10448217 table 3;
-# B200 as read off a device: pytorch/ao PR 4002. The fp16 rate of 3090 Ti and 4090 is the one with fp32 accumulation,
-# half of the advertised one.
-SHEETS = {
-    "v100": Sheet(70, 16, 900, 15.7, 0, 125, 0, 0, 6, 80, 96, 96, 64),
-    "a6000": Sheet(86, 48, 768, 38.7, 77, 155, 155, 0, 6, 84, 100, 99, 48),
-    "3090ti": Sheet(86, 24, 1008, 40, 40, 80, 80, 0, 6, 84, 100, 99, 48),
-    "a100-40": Sheet(80, 40, 1555, 19.5, 156, 312, 312, 0, 40, 108, 164, 163, 64),
-    "a100": Sheet(80, 80, 2039, 19.5, 156, 312, 312, 0, 40, 108, 164, 163, 64),
-    "h100": Sheet(90, 80, 3350, 66.9, 495, 989, 989, 1979, 50, 132, 228, 227, 64),
-    "h100-pcie": Sheet(90, 80, 2000, 51, 378, 756, 756, 1513, 50, 114, 228, 227, 64),
-    "h200": Sheet(90, 141, 4800, 66.9, 495, 989, 989, 1979, 50, 132, 228, 227, 64),
-    "l4": Sheet(89, 24, 300, 30.3, 60, 121, 121, 242, 48, 58, 100, 99, 48),
-    "4090": Sheet(89, 24, 1008, 82.6, 82.6, 165, 165, 330, 72, 128, 100, 99, 48),
-    "b200": Sheet(100, 180, 7670, 75, 1100, 2250, 2250, 4500, 126, 148, 228, 227, 64),
-}
-
-# The tuning article's own table, word for word: memory GB, GB/s, fp32 and fp16 Tflop/s. Its GA102 rows are rounded, and
-# its 3090 Ti row is the fp16-accumulate rate; SHEETS has the corrected figures.
-ARTICLE = {
-    "a100": (80, 2039, 19.5, 312),
-    "v100": (16, 900, 15.7, 125),
-    "a6000": (48, 768, 38, 150),
-    "3090ti": (24, 1008, 40, 160),
-}
-
-# float64 rate over fp32 rate: (elementwise, matrix product). CUDA programming guide, table of arithmetic throughput.
-_DOUBLE: dict[int, tuple[float, float]] = {
-    70: (1 / 2, 1 / 2), 80: (1 / 2, 1), 86: (1 / 64, 1 / 64), 89: (1 / 64, 1 / 64), 90: (1 / 2, 1), 100: (1 / 2, 1 / 2),
-}  # fmt: skip
-
-
-# The rate of our own tiled product over the library's where both use tensor cores, by compute capability; the sources
-# are in kinds/product.py. Not measured: lower where mma.sync, operands staged in registers, lags behind the hardware.
-_MMA = {80: 0.6, 86: 0.7, 89: 0.7, 90: 0.4, 100: 0.2}
-
-
-class Reached(NamedTuple):
-    """What share of the published figures a kernel sees."""
-
-    memory: float
-    l2: float  # bandwidth of data that stays in half of L2, as a multiple of the memory's; 1: no such level
-    tensor: float
-    fp32: float
-    tiled: float  # rate of a tiled float32 product of our own over the library's; 1: alike, for every type
-    launch_seconds: float
-    host_seconds: float  # per launch, where the host is the limit
-    functions: bool  # whether an exp costs more than an add
-    reads: str
-
-
-def _gpu(name: str, reached: Reached) -> Device:
-    """A GPU from its sheet."""
-    sheet = SHEETS[name]
-    double, double_product = _DOUBLE[sheet.cc]
-    fp32, memory = reached.fp32 * sheet.fp32 * 1e12, reached.memory * sheet.bandwidth * 1e9
-    # Half types are computed in float32. CuPy's float32 product does not use TF32. int32 runs on half of the lanes.
-    scalar = {"float32": 1, "float16": 1, "bfloat16": 1, "float64": double, "int32": 1 / 2, "int64": 1 / 4}
-    product = {"float32": fp32, "float64": fp32 * double_product, "int32": fp32 / 2, "int64": fp32 / 4}
-    product["float16"] = reached.tensor * sheet.fp16 * 1e12
-    product["bfloat16"] = reached.tensor * sheet.bf16 * 1e12 or fp32
-    tiled = {"float32": reached.tiled * fp32, "float64": reached.tiled * fp32 * double}
-    for dtype in ("float16", "bfloat16"):  # without mma.m16n8k16, as float32
-        share = _MMA.get(sheet.cc, 0.0) if reached.tiled < 1 else float(sheet.cc in _MMA)
-        tiled[dtype] = share * product[dtype] or tiled["float32"]
-    l2 = int(sheet.l2 * 1e6)
-    levels: Levels = ((int(sheet.memory * 1e9), memory),)
-    if reached.l2 > 1:
-        levels = ((l2 // 2, reached.l2 * memory), *levels)
-    costs = {op: g.gpu_flops if reached.functions else min(g.gpu_flops, 1) for g in GROUPS for op in g.ops.split()}
-    rounding = {(op, d): ROUNDING for op in ROUNDED for d in ("float16", "bfloat16") if reached.functions}
-    return Device(
-        name=name, kind="gpu", arch=f"sm_{sheet.cc}", threads=1,
-        launch_seconds=reached.launch_seconds, call_seconds=reached.host_seconds, dispatch_seconds=0.0,
-        levels=levels, thread_levels=levels,
-        flops=tuple(product.items()), tiled_flops=tuple(tiled.items()),
-        scalar_flops=tuple((dtype, fp32 * share) for dtype, share in scalar.items()),
-        elements=tuple((op, tuple((d, (n + rounding.get((op, d), 0)) / (fp32 * share)) for d, share in scalar.items()))
-                       for op, n in costs.items()),
-        l1_bytes=sheet.shared_sm * 1024, l2_bytes=l2, shared_bytes=sheet.shared_block * 1024,
-        max_arguments=96,  # as XLA's MaxOperandsAndOutputsPerFusion; a launch takes 4 KB of parameters
-        multiprocessors=sheet.sms if reached.tiled < 1 else 0,
-        depth=(4, 6), reads=reached.reads,
-    )  # fmt: skip
-
-
-def _cpu(
-    name: str, threads: int, gigahertz: float, gigabytes: tuple[float, float, float], depth: tuple[int, int]
-) -> Device:
-    """A generic SIMD CPU: clock relative to 4 GHz; GB/s of one core's L2, of L3, and of memory."""
-    slow = 4 / gigahertz
-    near, middle, far = (g * 1e9 for g in gigabytes)
-    widths = {"float32": 1, "float64": 2, "int64": 2, "float16": 5, "bfloat16": 5}  # half types go through float32
-    seconds = {dtype: 1e-9 * slow * width for dtype, width in widths.items()}
-    product = {"float32": 50e9, "float64": 25e9, "float16": 1e9, "bfloat16": 1e9, "int64": 1e9}
-    return Device(
-        name=name, kind="cpu", arch="generic", threads=threads,
-        launch_seconds=1e-6, call_seconds=1e-6, dispatch_seconds=2e-5,
-        levels=((threads << 20, near * threads), (16 << 20, middle), (8 << 30, far)),
-        thread_levels=((1 << 20, near), (16 << 20, middle / 2), (8 << 30, far / 2)),
-        flops=tuple((dtype, threads * rate / slow) for dtype, rate in product.items()), tiled_flops=(),
-        scalar_flops=tuple((dtype, threads / (0.1 * ns)) for dtype, ns in seconds.items()),
-        elements=tuple(
-            (op, tuple((d, g.cpu_ns * s / threads) for d, s in seconds.items())) for g in GROUPS for op in g.ops.split()
-        ),
-        l1_bytes=32 << 10, l2_bytes=1 << 20, shared_bytes=32 << 10, max_arguments=128,
-        multiprocessors=0, depth=depth,
-        reads="round figures for a current core; `eqfuse calibrate` measures the real one",
-    )  # fmt: skip
-
-
-# Memory: H200 copy 0.896, QuACK 0.897 of the published bandwidth. The rest: gpu.md 4.7 and 5, "Model constants".
-USUAL = Reached(0.90, 2.5, 0.80, 0.70, 0.80, 2.5e-6, 5e-6, True, "data sheets times usual efficiencies, 2026-11")
-TEXTBOOK = Reached(1.0, 1.0, 1.0, 1.0, 1.0, 1e-6, 1e-6, False, "data sheets, 2026-11")
-
-
-def datasheet(name: str) -> Device:
-    """The textbook roofline of a GPU: published peaks, 1 µs a launch, every elementwise operator one operation."""
-    if name not in SHEETS:
-        raise TargetUnavailable(f"no data sheet for {name!r}; there is one for {', '.join(SHEETS)}")
-    return _gpu(name, TEXTBOOK)
-
-
-DEVICES: dict[str, Device] = {name: _gpu(name, USUAL) for name in SHEETS} | {
-    "cpu": _cpu("cpu", 4, 4.0, (60, 60, 30), (3, 4)),
-    "mobile": _cpu("mobile", 4, 2.5, (30, 30, 15), (2, 3)),
-}
-
-
-def device(name: str) -> Device:
-    """The profile in the table under `name`, in any case."""
-    try:
-        return DEVICES[name.lower()]
-    except KeyError:
-        raise TargetUnavailable(f"no device profile is named {name!r}; there are {', '.join(DEVICES)}") from None
-
-
-def this_cpu() -> Device:
-    """The profile of the CPU this process runs on: calibrated, or estimated at first use and then kept."""
-    from eqfuse.cost.calibrate import load  # calibrate builds on this file
-
-    return load()

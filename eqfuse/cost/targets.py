@@ -1,15 +1,72 @@
-"""Targets: from the name a user gives to the device that is priced and emitted for.
+"""Targets: what programs are emitted for. One row each: what a user calls it, and the package that emits for it.
 
-In: "numpy", "cpu", "cuda", "cuda:h100", or a `Device`. Out: a `Device`.
+In: "numpy", "cpu", "cuda", "cuda:h100", or a `Device`. Out: the `Device`, and the package of its target.
+A target is a package with the entry points of `Package`; its rows in the tables of kinds say which kernels it emits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, cast
 
-from eqfuse.cost.device import DEVICES, Device, this_cpu
-from eqfuse.errors import TargetUnavailable
+import numpy as np
+
+from eqfuse.cost.device import Device
+from eqfuse.cost.profiles import DEVICES
+from eqfuse.errors import EqfuseError, TargetUnavailable
+
+if TYPE_CHECKING:
+    from eqfuse.emit.executable import Executable
+    from eqfuse.plan.memory import Needs
+    from eqfuse.plan.plan import Kernel, Plan
+
+
+class Package(Protocol):
+    """What a target's package offers."""
+
+    def device(self) -> Device:
+        """The device of this kind in this machine; TargetUnavailable where there is none."""
+
+    def emits(self, op: str, dtypes: Sequence[np.dtype]) -> bool:
+        """May the elementwise operator or reduction `op`, of arguments of `dtypes`, share a kernel with others?"""
+
+    def emit(self, plan: Plan) -> Executable:
+        """What runs `plan`. UnsupportedOp when a kernel cannot be emitted."""
+
+    def needs(self, kernel: Kernel, device: Device) -> Needs:
+        """The memory that `kernel` takes beside what it reads and writes."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One row. `package` is the name of a module that is imported when it is first used; `names` are what a user calls
+    the target on the device of this machine; `profiles`: "name:profile" are other devices of it."""
+
+    package: str
+    names: tuple[str, ...]
+    profiles: bool = False
+
+
+TARGETS = {
+    "numpy": Target("eqfuse.emit.numpy", ("numpy", "cpu")),
+    "cuda": Target("eqfuse.emit.cuda", ("cuda",), profiles=True),
+}
+OURS = frozenset(TARGETS)
+
+
+def package(target: str) -> Package:
+    """The package of a row. EqfuseError when there is no such row, as with a saved program of a target of a user's."""
+    if target not in TARGETS:
+        raise EqfuseError(f"no target is named {target!r} here; give it a row in eqfuse.cost.targets.TARGETS")
+    return _imported(TARGETS[target].package)
+
+
+@cache
+def _imported(name: str) -> Package:
+    return cast(Package, import_module(name))
 
 
 def device_for(target: str | Device) -> Device:
@@ -21,30 +78,25 @@ def target_named(target: str | Device) -> Callable[[], Device]:
     """What finds the device that a target names, if it is here; TargetUnavailable when there is no such target."""
     if isinstance(target, Device):
         return lambda: target
-    if target in ("cpu", "numpy"):
-        return _this_cpu
-    if target == "cuda":
-        return _this_gpu
-    if isinstance(target, str) and target.startswith("cuda:"):
-        found = DEVICES.get(target.removeprefix("cuda:").lower())
-        if found is not None and found.kind == "gpu":
-            return lambda: found
-    gpus = ", ".join(f"cuda:{name}" for name, d in DEVICES.items() if d.kind == "gpu")
-    raise TargetUnavailable(f"no target {target!r}; there are numpy, cpu, cuda, {gpus}, or an ef.Device")
+    found = _by_name()
+    if isinstance(target, str):
+        row, colon, profile = target.partition(":")
+        name = row + colon + profile.lower()
+        if name in found:
+            return found[name]
+    raise TargetUnavailable(f"no target {target!r}; there are {', '.join(found)}, or an ef.Device")
+
+
+def _by_name() -> dict[str, Callable[[], Device]]:
+    """What finds the device of each name."""
+    found: dict[str, Callable[[], Device]] = {}
+    for name, row in TARGETS.items():
+        found |= {word: lambda name=name: _here(name) for word in row.names}  # type: ignore[misc]
+        if row.profiles:
+            found |= {f"{name}:{p}": lambda d=d: d for p, d in DEVICES.items() if d.target == name}  # type: ignore[misc]
+    return found
 
 
 @cache
-def _this_cpu() -> Device:
-    return this_cpu()
-
-
-def _this_gpu() -> Device:
-    """The profile of the GPU in this machine, recognised by CuPy's name for it."""
-    from eqfuse.machine.gpu import cupy_gpu
-
-    name = cupy_gpu().name.lower()
-    words = name.replace("-", " ").split()
-    for known in sorted((n for n, d in DEVICES.items() if d.kind == "gpu"), key=len, reverse=True):
-        if all(part in words or part in name for part in known.split("-")):
-            return DEVICES[known]
-    raise TargetUnavailable(f"no profile for {name!r}; name the nearest one, such as cuda:h100, or pass an ef.Device")
+def _here(target: str) -> Device:
+    return package(target).device()

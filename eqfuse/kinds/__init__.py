@@ -12,7 +12,7 @@ from dataclasses import replace
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import Work, roofline
-from eqfuse.emit.cuda.ops import emits
+from eqfuse.cost.targets import package
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds import back_to_back, contract, library, map, reduce, row, view, window
@@ -71,7 +71,7 @@ def join(
 ) -> State | str:
     """The state of `op` applied to values of `states`, or why no kernel holds them all. `name` identifies a product."""
     call = Call(op_row(op), attrs, out, tuple(types), tuple(states), device, name)
-    if device.kind == "gpu" and not _has_text(call):
+    if not _has_form(call):
         return library.accept(call)
     reason = ""
     for kind in KINDS.values():
@@ -83,11 +83,11 @@ def join(
     return reason
 
 
-def _has_text(call: Call) -> bool:
-    """May the operator stand in a CUDA function? What has no text for it is a library call."""
+def _has_form(call: Call) -> bool:
+    """May the target have the operator in a kernel with others? If not, it is a library call."""
     if call.row.role not in (Role.ELEMENTWISE, Role.REDUCTION):
         return True
-    return emits(call.row.name, [t.dtype for t in call.types])
+    return package(call.device.target).emits(call.row.name, [t.dtype for t in call.types])
 
 
 def merge(a: State, b: State) -> State | str:

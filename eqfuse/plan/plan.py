@@ -6,6 +6,7 @@ In: the extractor's choice. Out: `Plan`, which prints itself. Next stop: `emit`.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from eqfuse.cost.device import Device
@@ -74,3 +75,8 @@ class Plan:
         lines = [f"plan for {self.device.name}, predicted {total * 1e6:,.1f} µs a call", f"given {names}"]
         lines += [f"once  {k}" for k in self.setup] + [f"      {k}" for k in self.kernels]
         return "\n".join([*lines, f"return {', '.join(f'v{v}' for v in self.outputs)}"])
+
+
+def value_names(values: Iterable[int]) -> str:
+    """Values of a plan as its printed text names them."""
+    return ", ".join(f"v{v}" for v in values)

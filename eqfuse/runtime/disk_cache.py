@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from eqfuse.cost.device import Device
+from eqfuse.cost.targets import OURS
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds import registered
@@ -38,8 +39,8 @@ _lock = threading.RLock()
 
 @dataclass(frozen=True)
 class Key:
-    """Names a plan. `path` is None where a user's own law or kind takes part: code has no name that outlives the
-    process."""
+    """Names a plan. `path` is None where a user's own law, kind or target takes part: code has no name that outlives
+    the process."""
 
     values: tuple
     path: Path | None
@@ -53,7 +54,7 @@ def key(
     names = tuple(law.name for law in laws)
     path = None
     kinds = registered()
-    if not kinds and set(laws) <= set(admitted(book(), numerics)):
+    if not kinds and device.target in OURS and set(laws) <= set(admitted(book(), numerics)):
         text = repr((_code(), graph.key, device.to_json(), numerics, names, extractor, budget, memory_limit))
         path = cache_dir() / "plans" / f"{hashlib.blake2b(text.encode(), digest_size=20).hexdigest()}{SUFFIX}"
     return Key((graph.key, device, numerics, laws, kinds, extractor, budget, memory_limit), path)

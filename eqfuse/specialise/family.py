@@ -14,8 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from eqfuse.compiler import compile_graph, verified
-from eqfuse.emit import emit
+from eqfuse.compiler import compile_graph
 from eqfuse.errors import user_level
 from eqfuse.extract.unfused import unfused
 from eqfuse.ir.graph import Graph
@@ -25,7 +24,8 @@ from eqfuse.plan.plan import Plan
 from eqfuse.plan.report import Report, report_at
 from eqfuse.rewrites import Law
 from eqfuse.rewrites.own import usable
-from eqfuse.runtime.program import Program
+from eqfuse.runtime.program import Program, emit
+from eqfuse.runtime.verify import verified
 from eqfuse.show import debug
 from eqfuse.specialise.plan_transfer import Ambiguous, Correspondence, NotTransferred, PlanTransfer
 from eqfuse.specialise.symbolic import Pattern, Sizes

@@ -17,6 +17,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
 
+from eqfuse.compiler import compile_graph
 from eqfuse.errors import EqfuseError, TraceError, user_level
 from eqfuse.frontends.numpy.number import Number
 from eqfuse.frontends.numpy.trace import Spec, is_apart, layout_of
@@ -134,8 +135,6 @@ class Jitted(Generic[P, R]):
         return key._replace(layouts=tuple((i, layout_of(arrays[i])) for i in sorted(asked)))
 
     def _made(self, key: Key, args: tuple, kwargs: dict[str, Any]) -> Version:
-        from eqfuse.compiler import compile_graph
-
         call = Call(self.fn, self._static, args, kwargs)
         if not self.dynamic:
             graph = call.trace()

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from eqfuse.cost import calibrate
-from eqfuse.cost.device import Device, this_cpu
-from eqfuse.cost.quiet import SPREAD, WORKED, Look, Watch, together
+from eqfuse.cost.device import Device
+from eqfuse.emit.numpy import calibrate
+from eqfuse.emit.numpy.calibrate import this_cpu
+from eqfuse.machine.quiet import SPREAD, WORKED, Look, Watch, together
 
 
 class Machine:

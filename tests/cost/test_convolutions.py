@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eqfuse.cost.device import device
+from eqfuse.cost.profiles import device
 from eqfuse.cost.roofline import work
 from eqfuse.ops.types import TensorType
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import eqfuse as ef
-from eqfuse.cost.device import datasheet
+from eqfuse.cost.profiles import datasheet
 
 
 def read(function: Callable[..., Any], *shapes: tuple[int, ...], integers: tuple[int, ...] = ()) -> int:

@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.cost import calibrate
-from eqfuse.cost.device import ARTICLE, DEVICES, SHEETS, Device, datasheet, device, this_cpu
-from eqfuse.cost.quiet import Look
+from eqfuse.cost.datasheets import ARTICLE, SHEETS
+from eqfuse.cost.device import Device
+from eqfuse.cost.profiles import DEVICES, datasheet, device
 from eqfuse.cost.roofline import work
+from eqfuse.emit.numpy import calibrate
+from eqfuse.emit.numpy.calibrate import this_cpu
 from eqfuse.errors import TargetUnavailable, UnsupportedOp
+from eqfuse.machine.quiet import Look
 from eqfuse.ops import TABLE, Role
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.literal import Literal
@@ -108,7 +111,7 @@ def test_a6_2_depth_presets_are_carried_by_the_devices() -> None:
 def test_every_operator_has_a_price_on_every_device(name: str) -> None:
     found = DEVICES[name]
     unpriced = [op for op in PRICED if op not in dict(found.elements)]
-    assert not unpriced, f"add {unpriced} to GROUPS in eqfuse/cost/device.py"
+    assert not unpriced, f"add {unpriced} to GROUPS in eqfuse/cost/groups.py"
     assert found.element_seconds("exp", "float32") > found.element_seconds("add", "float32") > 0
     assert found.element_seconds("reshape", "float32") == 0
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from eqfuse.benches.corpus.suite import GRAPHS
-from eqfuse.cost.device import DEVICES, Device, datasheet
+from eqfuse.cost.device import Device
+from eqfuse.cost.profiles import DEVICES, datasheet
 from eqfuse.extract.unfused import priced
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.functions import conv

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.cost.device import device
+from eqfuse.cost.profiles import device
 from eqfuse.cost.roofline import DRAWN
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel
 from eqfuse.extract.unfused import priced
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.plan.plan import Kernel
-from eqfuse.runtime.program_cuda import CudaProgram
 from tests.kernels.numpy_cases import PRICE, add, layer_norm, mul, read, reduced, softmax
+from tests.support.gpu import program_on
 
 H100 = device("h100")
 
@@ -71,8 +71,8 @@ def squares_and_their_sum(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def test_long_work_has_blocks_enough_for_the_bandwidth(function: Callable[[np.ndarray], Any]) -> None:
     for rows in (1, 2, 4, 16, 64, 256, 1 << 14):
         x = ef.spec((rows, (1 << 24) // rows), np.float32)
-        program = CudaProgram(ef.compile(function, x, target="cuda:h100").plan)
-        for kernel, made in zip(program.plan.kernels, program._functions, strict=True):
+        program = program_on(ef.compile(function, x, target="cuda:h100").plan)
+        for kernel, made in zip(program.plan.kernels, program.executable.functions, strict=True):
             if isinstance(made, CudaKernel) and kernel.price.bytes_read > 1e6:
                 assert made.grid[0] * made.grid[1] >= H100.multiprocessors / DRAWN - 2, (rows, str(kernel))
 

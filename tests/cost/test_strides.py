@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.cost.device import DEVICES, datasheet
+from eqfuse.cost.profiles import DEVICES, datasheet
 from eqfuse.cost.roofline import transposed_read, work
 from eqfuse.ops.types import TensorType
 

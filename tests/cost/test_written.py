@@ -11,7 +11,8 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches.corpus.scaled_products import arguments, random_products
-from eqfuse.cost.device import DEVICES, Device, datasheet
+from eqfuse.cost.device import Device
+from eqfuse.cost.profiles import DEVICES, datasheet
 from eqfuse.emit.numpy.kernels import emit_kernel
 from eqfuse.extract.unfused import priced
 from eqfuse.ops import Role, row

@@ -17,7 +17,7 @@ from eqfuse.benches.measured import SAME, Measurement, Timed, agreement, geometr
 from eqfuse.benches.same import kernels_of
 from eqfuse.benches.subjects import FITS, SUBJECTS
 from eqfuse.cli import main
-from eqfuse.cost.device import datasheet
+from eqfuse.cost.profiles import datasheet
 from eqfuse.plan.plan import Plan
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import eqfuse.cost.calibrate
 from eqfuse import rewrites
 from eqfuse.cli import main
+from eqfuse.emit.numpy import calibrate
 from eqfuse.errors import EqfuseError
 from eqfuse.rewrites.checking import checked
 from eqfuse.show import lawbook
@@ -48,7 +48,7 @@ def test_an_error_is_a_message_and_not_a_traceback(
     def refuse(quick: bool) -> None:
         raise EqfuseError("no clock here")
 
-    monkeypatch.setattr(eqfuse.cost.calibrate, "calibrate", refuse)
+    monkeypatch.setattr(calibrate, "calibrate", refuse)
     assert main(["calibrate", "--quick"]) == 2
     assert capsys.readouterr().err.startswith("eqfuse: no clock here")
 

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.demo import programs
+from eqfuse.demo.comparison import best_greedy, compare
+from eqfuse.demo.html import page
+from eqfuse.demo.programs import Example
 from eqfuse.ir.pytree import flatten
-from eqfuse.show import demo_programs
-from eqfuse.show.demo import best_greedy, compare
-from eqfuse.show.demo_html import page
-from eqfuse.show.demo_programs import Example
 from eqfuse.show.draw import draw_graph, draw_plan
 
 TINY = [
-    demo_programs.transformer(batch=2, tokens=6, width=8, heads=2),
-    demo_programs.transformer(batch=1, tokens=4, width=8, heads=2, blocks=3),
-    demo_programs.options(count=37),
-    demo_programs.convolution(batch=2, channels=3, filters=4, size=6),
+    programs.transformer(batch=2, tokens=6, width=8, heads=2),
+    programs.transformer(batch=1, tokens=4, width=8, heads=2, blocks=3),
+    programs.options(count=37),
+    programs.convolution(batch=2, channels=3, filters=4, size=6),
 ]
 example = pytest.mark.parametrize("example", TINY, ids=lambda e: e.name)
 
@@ -47,7 +47,7 @@ def test_a_demo_program_is_predicted_no_dearer_than_by_the_best_greedy_fuser(exa
 
 
 def test_black_scholes_becomes_one_kernel_at_full_size() -> None:
-    function, _ = demo_programs.options(count=1).build(np.float32)
+    function, _ = programs.options(count=1).build(np.float32)
     program = ef.compile(function, *[ef.spec(4_000_000, np.float32)] * 5)
     assert program.report.n_kernels == 1
     assert program.report.fusion_rate == 1.0
@@ -55,7 +55,7 @@ def test_black_scholes_becomes_one_kernel_at_full_size() -> None:
 
 def test_batch_norm_folds_into_the_convolution() -> None:
     """A7.4: the statistics are constants, so nothing of them is left at run time."""
-    function, _ = demo_programs.convolution().build(np.float32)
+    function, _ = programs.convolution().build(np.float32)
     program = ef.compile(function, ef.spec((64, 32, 56, 56), np.float32))
     ops = [op for kernel in program.report.kernels for op in kernel.ops]
     assert "sqrt" not in ops and "divide" not in ops

@@ -10,17 +10,18 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches.corpus.suite import GRAPHS
-from eqfuse.cost.device import Device, this_cpu
+from eqfuse.cost.device import Device
+from eqfuse.demo import programs
+from eqfuse.emit.numpy.calibrate import this_cpu
 from eqfuse.ir.pytree import flatten
-from eqfuse.show import demo_programs
 from tests.support.some import some
 
 SCRAMBLES = 6
 SHORT = ef.Budget(seconds=1.0, nodes=1000, rounds=6)
 EXAMPLES = {
-    "transformer": demo_programs.transformer(batch=2, tokens=5, width=8, heads=2),
-    "options": demo_programs.options(count=19),
-    "convolution": demo_programs.convolution(batch=2, channels=3, filters=4, size=6),
+    "transformer": programs.transformer(batch=2, tokens=5, width=8, heads=2),
+    "options": programs.options(count=19),
+    "convolution": programs.convolution(batch=2, channels=3, filters=4, size=6),
 }
 
 

@@ -161,7 +161,7 @@ def test_arrays_of_equal_dtypes_share_a_program() -> None:
 
 BROKEN = (
     "eqfuse.frontends.numpy.tidy:cast", "eqfuse.compiler:saturated", "eqfuse.compiler:choose", "eqfuse.compiler:emit",
-    "eqfuse.frontends.numpy.tracer:Tracer.assign", "eqfuse.runtime.program:emit_kernel",
+    "eqfuse.frontends.numpy.tracer:Tracer.assign", "eqfuse.emit.numpy.executable:emit_kernel",
     "eqfuse.frontends.numpy.trace:flatten", "eqfuse.frontends.numpy.trace:Graph",
     "eqfuse.frontends.numpy.outside:reached_from", "eqfuse.runtime.disk_cache:keep",
 )  # fmt: skip

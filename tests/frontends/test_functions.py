@@ -9,10 +9,10 @@ import pytest
 import scipy.special
 
 from eqfuse import functions as F
-from eqfuse.compiler import compile
 from eqfuse.dtypes import FLOAT8, epsilon
 from eqfuse.frontends.numpy.trace import trace
 from eqfuse.ir.evaluate import meaning
+from eqfuse.specialise.compile import compile
 from tests.frontends.agreement import agrees, sample
 
 X = sample((2, 3, 4), "float32")

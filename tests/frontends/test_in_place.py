@@ -379,7 +379,7 @@ def test_a_stencil_with_its_border_is_one_pass_and_a_few_edges():
     np.testing.assert_allclose(program(x), diffuse(x), rtol=1e-12)
     inside = [k for k in program.plan.kernels if k.kind == "map"]
     assert len(inside) == 3, program.plan
-    placed = program._layout.updates
+    placed = program.executable._layout.updates
     assert len(placed.parts) == 3  # the inside is written where it stays
     assert len(placed.in_place) == 3  # the columns are written beside it
 

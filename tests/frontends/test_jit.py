@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 import threading
-import types
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -42,9 +40,7 @@ def compiled(monkeypatch):
         calls.append((graph, options))
         return Evaluated(graph)
 
-    stand_in = types.ModuleType("eqfuse.compiler")
-    stand_in.compile_graph = compile_graph
-    monkeypatch.setitem(sys.modules, "eqfuse.compiler", stand_in)
+    monkeypatch.setattr("eqfuse.specialise.jit.compile_graph", compile_graph)
     return calls
 
 

@@ -19,11 +19,11 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.cost.targets import device_for
-from eqfuse.emit import emit
 from eqfuse.errors import EqfuseError
 from eqfuse.extract import EXTRACTORS
 from eqfuse.extract.unfused import unfused
 from eqfuse.ir.evaluate import evaluate
+from eqfuse.runtime.program import emit
 from tests.support.drawing import EXPLORING
 from tests.support.memory_programs import MemoryProgram, random_memory_program, smallest
 from tests.support.statements import REFUSED

@@ -12,10 +12,10 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.errors import RangeError
-from eqfuse.runtime.program_cuda import CudaProgram
 from eqfuse.testing import cudasim
 from eqfuse.testing.emulated_gpu import EmulatedGpu
 from tests.frontends.python_numbers import U, X, fits, outcome, report, same, types_of
+from tests.support.gpu import program_on
 
 
 def mixed(x: Any, u: Any, n: Any, m: Any) -> Any:
@@ -55,7 +55,7 @@ def program(way: str, folder: Path, function: Callable[..., Any], n: Any = 1, m:
         if cudasim.available():
             pytest.skip(cudasim.available())
         plan = ef.extract(ef.saturate(ef.trace(function, X, U, n, m)), target="cuda:h100")
-        return CudaProgram(plan, EmulatedGpu())
+        return program_on(plan, EmulatedGpu())
     made = ef.compile(function, X, U, n, m, **OPTIONS.get(way, {}))
     if way == "save":
         made.save(folder / "program")

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from eqfuse import dtypes
-from eqfuse.cost.device import DEVICES, Device
+from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
+from eqfuse.cost.profiles import DEVICES
 from eqfuse.emit.numpy.kernels import emit_kernel
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, const, input_node, node

@@ -11,8 +11,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from eqfuse.cost.device import datasheet, device
 from eqfuse.cost.price import Price
+from eqfuse.cost.profiles import datasheet, device
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.evaluate import evaluate

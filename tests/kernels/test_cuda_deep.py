@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.cost.device import device
+from eqfuse.cost.profiles import device
 from eqfuse.emit.cuda.kernels import emit_kernel, module_source
 from eqfuse.extract.unfused import priced
 from eqfuse.ir.evaluate import evaluate

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from eqfuse import dtypes
-from eqfuse.cost.device import device
+from eqfuse.cost.profiles import device
 from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.kernels import emit_kernel, module_source
 from eqfuse.errors import EqfuseError

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from eqfuse.cost.device import device
 from eqfuse.cost.price import Price
+from eqfuse.cost.profiles import device
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.evaluate import evaluate

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from eqfuse.cost.device import device
+from eqfuse.cost.profiles import device
 from eqfuse.emit.cuda.kernels import EMITTED, CudaKernel, emit_kernel, module_source
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.evaluate import evaluate

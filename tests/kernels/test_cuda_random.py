@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from eqfuse import dtypes
-from eqfuse.cost.device import device
+from eqfuse.cost.profiles import device
 from eqfuse.emit.cuda.kernels import EMITTED, emit_kernel, module_source
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.evaluate import evaluate

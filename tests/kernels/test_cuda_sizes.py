@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from eqfuse.cost.device import device
+from eqfuse.cost.profiles import device
 from eqfuse.emit.cuda.kernels import THREADS, CudaKernel, emit_kernel, module_source
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, node

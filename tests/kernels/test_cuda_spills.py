@@ -10,14 +10,14 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches.corpus.suite import GRAPHS
-from eqfuse.cost.device import device
+from eqfuse.cost.profiles import device
+from eqfuse.demo.programs import full
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.machine import nvrtc
 from eqfuse.plan.plan import Kernel
-from eqfuse.runtime.program_cuda import CudaProgram
-from eqfuse.show.demo_programs import full
 from tests.kernels.numpy_cases import PRICE, add, gelu, layer_norm, mul, read, reduced, softmax
+from tests.support.gpu import program_on
 
 pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
 ARCHITECTURES = pytest.mark.parametrize("name, arch", [("a100", "sm_80"), ("h100", "sm_90")])
@@ -84,5 +84,5 @@ def test_the_suite_and_the_demonstration_spill_no_register(name, arch, numerics)
     graphs |= {example.name: ef.trace(*(lambda f, a: (f, *a))(*example.build(np.float32))) for example in full()}
     for id, graph in graphs.items():
         plan = ef.extract(ef.saturate(graph, numerics=numerics), target=f"cuda:{name}")
-        made = [f for f in CudaProgram(plan)._functions if isinstance(f, CudaKernel)]
+        made = [f for f in program_on(plan).executable.functions if isinstance(f, CudaKernel)]
         assert not spilled(made, arch), id

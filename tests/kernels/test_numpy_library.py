@@ -7,7 +7,7 @@ import pytest
 import scipy.special
 
 import eqfuse as ef
-from eqfuse.cost.device import device
+from eqfuse.cost.profiles import device
 from eqfuse.emit.cuda.calls import emit_calls
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, const, node

@@ -17,6 +17,7 @@ from eqfuse import dtypes
 from eqfuse.benches.corpus.controls import CONTROLS
 from eqfuse.benches.corpus.random_graphs import random_graph
 from eqfuse.benches.corpus.suite import GRAPHS
+from eqfuse.demo import programs
 from eqfuse.emit.onnx.table import REFUSED, TABLE
 from eqfuse.errors import ShapeError, TargetUnavailable, UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
@@ -26,7 +27,6 @@ from eqfuse.ops import Role
 from eqfuse.ops.special import SPECIAL
 from eqfuse.ops.types import tensor_type
 from eqfuse.plan.plan import Plan
-from eqfuse.show import demo_programs
 from tests.runtime.test_program import one_kernel_per_operator
 
 onnx = pytest.importorskip("onnx", reason="writing ONNX models needs the package onnx")
@@ -284,7 +284,7 @@ def test_a_random_plan_runs_elsewhere_and_comes_back(seed: int) -> None:
     there_and_back(graph, ef.extract(ef.saturate(graph, budget=SHORT)), arrays)
 
 
-@pytest.mark.parametrize("example", demo_programs.small(), ids=lambda e: e.name)
+@pytest.mark.parametrize("example", programs.small(), ids=lambda e: e.name)
 def test_a_demo_program_runs_elsewhere_and_comes_back(example: Any, tmp_path: Path) -> None:
     function, arguments = example.build(np.float32)
     program = ef.compile(function, *arguments, budget=SHORT)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.cost.device import DEVICES
+from eqfuse.cost.profiles import DEVICES
 from eqfuse.dtypes import epsilon
 from eqfuse.egraph.equality import equality
 from eqfuse.ir.graph import Graph, Node, input_node, node, substitute

@@ -8,9 +8,9 @@ import pytest
 
 from eqfuse.benches import law_usage
 from eqfuse.benches.corpus.suite import GRAPHS
+from eqfuse.demo.programs import small
 from eqfuse.rewrites import book
 from eqfuse.show import lawbook
-from eqfuse.show.demo_programs import small
 
 QUICK = ["G7", "G19", "G25 constants"]
 OTHERS = [name for name in [*GRAPHS, *(example.name for example in small())] if name not in QUICK]

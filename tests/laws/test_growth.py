@@ -12,11 +12,11 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches.corpus.suite import GRAPHS, Case
+from eqfuse.demo.programs import small, transformer
 from eqfuse.egraph.saturate import saturate
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.pytree import flatten
 from eqfuse.rewrites import FAMILIES, OPT_IN
-from eqfuse.show.demo_programs import small, transformer
 from tests.programs.every import PROGRAMS
 from tests.support.some import some
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from eqfuse.benches.corpus.suite import chain
+from eqfuse.demo.programs import transformer
 from eqfuse.egraph.engine import Engine
 from eqfuse.egraph.saturate import BackOff, Budget, reachable, saturate
 from eqfuse.egraph.space import Segment
@@ -24,7 +25,6 @@ from eqfuse.ir.graph import Graph, input_node, node
 from eqfuse.ops import row
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites import EXACT, REASSOCIATES, Law, guard, select, tensors
-from eqfuse.show.demo_programs import transformer
 
 F = np.float32
 x, y, z = tensors("x y z")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import eqfuse as ef
 from eqfuse.benches.corpus.suite import GRAPHS
-from eqfuse.cost.device import device
+from eqfuse.cost.profiles import device
 from eqfuse.egraph.equality import equality
 from eqfuse.ir.graph import Graph
 from eqfuse.plan.plan import Plan
@@ -150,7 +150,7 @@ def test_a_plan_that_was_transferred_to_another_size_rests_on_laws_too() -> None
 
 @pytest.mark.slow
 def test_equal_blocks_of_a_deep_program_are_looked_at_once_and_all_named() -> None:
-    from eqfuse.show.demo_programs import transformer
+    from eqfuse.demo.programs import transformer
 
     function, arguments = transformer(batch=1, tokens=8, width=12, heads=3, blocks=4).build(F)
     program = ef.compile(function, *arguments, target=device("a100"))

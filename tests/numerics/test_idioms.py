@@ -15,9 +15,9 @@ from eqfuse.emit.cuda import ops
 from eqfuse.ir.graph import Graph, input_node, node
 from eqfuse.ops.elementwise import UFUNCS, loop_dtypes
 from eqfuse.ops.types import TensorType
-from eqfuse.runtime.program_cuda import CudaProgram
 from eqfuse.testing import cudasim
 from eqfuse.testing.emulated_gpu import EmulatedGpu
+from tests.support.gpu import program_on
 from tests.support.some import some
 
 
@@ -91,7 +91,7 @@ def test_kernels_of_a_gpu_round_16_bit_numbers_where_numpy_does(dtype: Any, fact
     def function(x: Any) -> list[Any]:
         return every_idiom(x, of_type(factor), of_type(magic))
 
-    program = CudaProgram(ef.compile(function, x, target="cuda:h100").plan, EmulatedGpu())
+    program = program_on(ef.compile(function, x, target="cuda:h100").plan, EmulatedGpu())
     with np.errstate(all="ignore"):
         for got, wanted in zip(program(x), function(x), strict=True):
             np.testing.assert_array_equal(got, wanted)
@@ -109,7 +109,7 @@ def test_by_default_a_gpu_runs_what_strict_runs_where_no_law_is_applied(dtype: A
             ef.compile(Graph((x, y), tuple(part)), target="cuda:h100", laws="none", numerics=numerics)
             for numerics in ("strict", "reassociate", "approximate")
         )
-        strict, default, approximate = ([f.source for f in CudaProgram(p.plan)._functions] for p in programs)
+        strict, default, approximate = ([f.source for f in program_on(p.plan).executable.functions] for p in programs)
         assert strict == default != approximate
 
 

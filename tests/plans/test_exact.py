@@ -13,7 +13,8 @@ import pytest
 import eqfuse as ef
 from eqfuse.benches.corpus.random_graphs import random_graph, scrambled
 from eqfuse.benches.corpus.suite import GRAPHS
-from eqfuse.cost.device import Device, datasheet
+from eqfuse.cost.device import Device
+from eqfuse.cost.profiles import datasheet
 from eqfuse.egraph.saturate import saturate
 from eqfuse.egraph.space import Segment
 from eqfuse.extract import area_flow, binary, choose, exact, flow

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from eqfuse.benches.corpus.random_graphs import random_graph, run_plan, scrambled
-from eqfuse.cost.device import DEVICES
 from eqfuse.cost.price import Price
+from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.saturate import saturate
 from eqfuse.errors import TargetUnavailable
 from eqfuse.extract import EXTRACTORS, choose

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from eqfuse.cost.device import DEVICES, datasheet
+from eqfuse.cost.profiles import DEVICES, datasheet
 from eqfuse.egraph.saturate import saturate
 from eqfuse.extract import choose
 from eqfuse.frontends.numpy.trace import spec, trace
@@ -197,7 +197,7 @@ def test_the_same_program_gives_the_same_plan_twice():
 
 
 def test_black_scholes_with_all_greeks_is_one_kernel_with_seven_outputs():
-    from eqfuse.show.demo_programs import options
+    from eqfuse.demo.programs import options
 
     function, arguments = options(count=1000).build(np.float32)
     graph = trace(function, *(spec((4_000_000,), np.float32) for _ in arguments))

@@ -8,7 +8,7 @@ import eqfuse as ef
 from eqfuse.benches.corpus.controls import CONTROLS
 from eqfuse.benches.corpus.random_graphs import random_graph, run_plan, scrambled
 from eqfuse.benches.corpus.suite import GRAPHS
-from eqfuse.cost.device import DEVICES, datasheet
+from eqfuse.cost.profiles import DEVICES, datasheet
 from eqfuse.egraph.space import Space
 from eqfuse.extract import EXTRACTORS, choose
 from eqfuse.extract.greedy import GREEDY

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from eqfuse import kinds
-from eqfuse.cost.device import DEVICES
+from eqfuse.cost.profiles import DEVICES
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Graph, Node, const, input_node, node
 from eqfuse.kinds import Kind, State, classify, kind_named, register

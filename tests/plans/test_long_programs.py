@@ -7,7 +7,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches.corpus.random_graphs import long_graph, run_plan
-from eqfuse.cost.device import DEVICES
+from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.segments import segments
 from eqfuse.extract import EXTRACTORS, choose
 from eqfuse.ir.evaluate import evaluate

@@ -16,7 +16,7 @@ import eqfuse as ef
 from eqfuse.benches.corpus.random_graphs import random_graph, run_plan
 from eqfuse.benches.corpus.training_steps import Network, attention_block, perceptron
 from eqfuse.benches.traced_memory import call_bytes
-from eqfuse.cost.device import DEVICES
+from eqfuse.cost.profiles import DEVICES
 from eqfuse.ir.pytree import flatten
 from eqfuse.runtime.program import Program
 

@@ -10,7 +10,8 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches.corpus.random_graphs import random_graph, scrambled
-from eqfuse.cost.device import DEVICES, Device
+from eqfuse.cost.device import Device
+from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.space import Segment
 from eqfuse.extract import exact, flow
 from eqfuse.extract.cover import Cover

@@ -12,7 +12,7 @@ from eqfuse.benches.ablations import choices, space_of
 from eqfuse.benches.corpus.network import Network, built, traced
 from eqfuse.benches.corpus.networks import NETWORKS
 from eqfuse.benches.measured import arguments
-from eqfuse.cost.device import device
+from eqfuse.cost.profiles import device
 from eqfuse.extract.near import NEAR
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph

@@ -11,7 +11,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.benches.corpus.random_graphs import random_graph
 from eqfuse.benches.corpus.suite import GRAPHS
-from eqfuse.cost.device import DEVICES
+from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.space import Space
 from eqfuse.extract import choose, flow
 from eqfuse.extract.near import NEAR

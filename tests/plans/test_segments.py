@@ -8,7 +8,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches.corpus.random_graphs import irregular_graph, run_plan
-from eqfuse.cost.device import DEVICES
+from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.saturate import saturate_segment
 from eqfuse.egraph.segments import segments, whole
 from eqfuse.egraph.space import Space

@@ -12,7 +12,7 @@ import eqfuse as ef
 from eqfuse.benches.corpus.network import built, traced
 from eqfuse.benches.corpus.networks import NETWORKS
 from eqfuse.benches.corpus.suite import GRAPHS
-from eqfuse.cost.device import DEVICES, datasheet
+from eqfuse.cost.profiles import DEVICES, datasheet
 from eqfuse.extract import choose
 from eqfuse.extract.simplify import simplified
 from eqfuse.ir.evaluate import evaluate
@@ -199,9 +199,9 @@ def test_a_step_of_nasrnn_is_two_products_and_the_cell() -> None:
 
 
 def test_the_whole_of_nasrnn_is_right_on_an_emulated_gpu() -> None:
-    from eqfuse.runtime.program_cuda import CudaProgram
     from eqfuse.testing import cudasim
     from eqfuse.testing.emulated_gpu import EmulatedGpu
+    from tests.support.gpu import program_on
 
     if cudasim.available():
         pytest.skip(cudasim.available())
@@ -210,7 +210,7 @@ def test_the_whole_of_nasrnn_is_right_on_an_emulated_gpu() -> None:
     plan = choose(ef.saturate(graph), GPU)
     assert max(shape[-1] for shape in products(plan)) == 8 * network.small["hidden"]
     xs = weights(*[n.shape for n in graph.inputs])
-    for got, wanted in zip(CudaProgram(plan, EmulatedGpu()).run(xs), evaluate(graph, xs), strict=True):
+    for got, wanted in zip(program_on(plan, EmulatedGpu()).run(xs), evaluate(graph, xs), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
 
 

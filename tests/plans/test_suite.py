@@ -14,7 +14,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.benches.corpus.controls import CONTROLS
 from eqfuse.benches.corpus.suite import GRAPHS, Case
-from eqfuse.cost.device import datasheet
+from eqfuse.cost.profiles import datasheet
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.pytree import flatten
 from eqfuse.plan.plan import Plan

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.demo.programs import convolution
 from eqfuse.machine.files import write_atomically
 from eqfuse.runtime import disk_cache
-from eqfuse.show.demo_programs import convolution
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 

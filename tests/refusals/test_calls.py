@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.cost.device import DEVICES
+from eqfuse.cost.profiles import DEVICES
 from eqfuse.errors import OptionError
 from eqfuse.extract import EXTRACTORS
 from eqfuse.rewrites import FAMILIES

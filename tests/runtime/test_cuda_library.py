@@ -13,7 +13,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse import dtypes
-from eqfuse.cost.device import device
+from eqfuse.cost.profiles import device
 from eqfuse.emit.cuda import calls as cuda_calls
 from eqfuse.emit.cuda.calls import emit_calls
 from eqfuse.emit.cuda.cupy_names import LOOPS, SIGNATURES, VERSION
@@ -22,10 +22,10 @@ from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.ops import TABLE
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.plan.plan import Kernel, Plan
-from eqfuse.runtime.program_cuda import CudaProgram
 from eqfuse.testing import cupy_reference, emulated_gpu
 from eqfuse.testing.emulated_gpu import EmulatedGpu
 from tests.kernels.numpy_cases import PRICE, read
+from tests.support.gpu import program_on
 
 GPU = EmulatedGpu()
 DTYPES = [d for d in dtypes.TENSORS if d not in dtypes.FLOAT8]
@@ -45,7 +45,7 @@ def agree(outputs: list[Node], *arrays: np.ndarray, close: float = 1e-6) -> None
     plan = calls(*outputs)
     with np.errstate(all="ignore"):
         wanted = ef.meaning(plan.graph, *arrays)
-    for n, got, want in zip(outputs, CudaProgram(plan, GPU).run(list(arrays)), wanted, strict=True):
+    for n, got, want in zip(outputs, program_on(plan, GPU).run(list(arrays)), wanted, strict=True):
         assert got.dtype == want.dtype and got.shape == want.shape, n
         if want.dtype in dtypes.ADDED:
             got, want = got.astype(np.float64), want.astype(np.float64)
@@ -69,7 +69,7 @@ def test_an_operator_without_a_library_call_is_refused_by_name_and_target(monkey
     x = read(0, (3,))
     monkeypatch.delitem(cuda_calls.CALLS, "sort")
     with pytest.raises(ef.UnsupportedOp, match=r"\(a100\) has no library call for sort"):
-        CudaProgram(calls(node("sort", (x,), (-1, False))))
+        program_on(calls(node("sort", (x,), (-1, False))))
 
 
 def test_every_name_that_a_plan_may_call_is_in_the_table():
@@ -118,7 +118,7 @@ def test_a_special_function_without_a_counterpart_in_cupy_says_in_the_text_that_
     program = ef.compile(lambda a: scipy.special.erfi(a * 2) + scipy.special.digamma(a), x, target="cuda:h100")
     assert "on_host('erfi', [r0], [])" in program.source() and "special.digamma(r0)" in program.source()
     assert "On the host, by kernel, as CuPy has nothing like it: erfi (" in str(program.explain())
-    got = CudaProgram(program.plan, GPU)(x)
+    got = program_on(program.plan, GPU)(x)
     np.testing.assert_allclose(got, scipy.special.erfi(x * 2) + scipy.special.digamma(x), rtol=1e-12)
 
 
@@ -151,7 +151,7 @@ def test_orders_searches_and_sums_of_every_dtype(dtype):
     if any(n.op == "partition" for n in outputs):  # any order of the rest is right
         (at,) = (i for i, n in enumerate(outputs) if n.op == "partition")
         plan = calls(outputs.pop(at))
-        got, want = CudaProgram(plan, GPU).run([arrays[0]])[0], ef.meaning(plan.graph, arrays[0])[0]
+        got, want = program_on(plan, GPU).run([arrays[0]])[0], ef.meaning(plan.graph, arrays[0])[0]
         np.testing.assert_array_equal(np.sort(got, -1), np.sort(want, -1))
         np.testing.assert_array_equal(got[:, 2], want[:, 2])
     agree(outputs, *given, close=1e-2 if dtype.itemsize <= 2 else 1e-5)
@@ -176,7 +176,7 @@ def test_a_convolution_keeps_a_nan_and_a_small_number_where_they_are(mode):
         long[n // 2] = np.nan if n > 5 else 1e-9
         plan = calls(node("convolve", (a, v), (mode,)), node("correlate", (a, v), (mode,)))
         wanted = ef.meaning(plan.graph, long, short)
-        for got, want in zip(CudaProgram(plan, GPU).run([long, short]), wanted, strict=True):
+        for got, want in zip(program_on(plan, GPU).run([long, short]), wanted, strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-14)
 
 
@@ -201,9 +201,9 @@ def test_scattered_values_for_one_place_are_joined_as_numpy_joins_them(dtype, mo
 def test_places_in_arrays_that_cupy_cannot_count_are_read_by_a_kernel_and_written_on_the_host():
     for size, counted in ((2**31 - 1, True), (2**31, False)):
         x, at, values = read(0, (size,)), read(1, (3,), np.int64), read(2, (3,))
-        taken = CudaProgram(calls(node("take", (x, at), (-1,)))).source()
+        taken = program_on(calls(node("take", (x, at), (-1,)))).source()
         assert ("cupy.take(" in taken) is counted and ("eqf_place<long long>(" in taken) is not counted
-        scattered = CudaProgram(calls(node("scatter", (x, at, values), (-1, "set")))).source()
+        scattered = program_on(calls(node("scatter", (x, at, values), (-1, "set")))).source()
         assert ("on_host(" in scattered) is not counted and "on_host(" not in taken
 
 
@@ -228,7 +228,7 @@ def test_numpys_functions_that_calls_go_through_are_those_that_cupy_has(monkeypa
                node("window_sum", (x,), window), node("pad", (x, read(3, ())), (((0, 0), (0, 0), (1, 2), (0, 0)),)),
                node("slice_scatter", (x, v), ((((0, 2, 1), (0, 3, 1), (2, 3, 1), (0, 5, 1)),),))]  # fmt: skip
     plan = calls(*outputs)
-    program = CudaProgram(plan, GPU)
+    program = program_on(plan, GPU)
     arrays = [numbers(n.dtype, *n.shape) for n in plan.graph.inputs]
     monkeypatch.setattr(array, "__array_function__", noted)
     program.run(arrays)

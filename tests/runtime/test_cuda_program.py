@@ -14,18 +14,19 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.cost.device import device
+from eqfuse.cost.profiles import device
+from eqfuse.demo.programs import convolution, layer_norm, options, softmax, transformer
+from eqfuse.emit.cuda import executable
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, const, node
 from eqfuse.machine import nvrtc
 from eqfuse.machine.gpu import CupyGpu, cupy_gpu
 from eqfuse.ops.literal import Literal
 from eqfuse.plan.plan import Kernel, Plan
-from eqfuse.runtime.program_cuda import CudaProgram
-from eqfuse.show.demo_programs import convolution, layer_norm, options, softmax, transformer
 from eqfuse.testing import cudasim
 from eqfuse.testing.emulated_gpu import DeviceArray, EmulatedGpu
 from tests.kernels.numpy_cases import PRICE, read
+from tests.support.gpu import program_on
 from tests.support.some import some
 
 emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
@@ -115,7 +116,7 @@ def one_kernel(kind: str, *outputs: Node) -> Plan:
 @ALL
 def test_a_program_for_a_gpu_agrees_with_numpy(case, target):
     plan, arguments = planned(case, target)
-    program = CudaProgram(plan, GPU)
+    program = program_on(plan, GPU)
     for _ in range(2):  # the second call meets the memory that the first one left
         judge(program(*arguments), plan, arguments)
 
@@ -125,7 +126,7 @@ def test_a_program_for_a_gpu_agrees_with_numpy(case, target):
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_the_source_of_every_program_compiles_without_spilling(arch):
     for case in CASES:
-        source = CudaProgram(planned(case)[0]).source()
+        source = program_on(planned(case)[0]).source()
         for name, uses in nvrtc.compile_cuda(source, arch).resources.items():
             assert uses.spill_bytes == 0, (case, name, uses)
 
@@ -135,7 +136,7 @@ def test_the_source_of_every_program_compiles_without_spilling(arch):
 def test_a_program_on_a_gpu_agrees_with_numpy(case):
     cupy = pytest.importorskip("cupy")
     plan, arguments = planned(case)
-    program = CudaProgram(plan)
+    program = program_on(plan)
     for _ in range(2):
         judge(program(*arguments), plan, arguments)
     assert plan.graph.signature is not None
@@ -150,7 +151,7 @@ def test_without_a_gpu_everything_but_a_call_works():
     if gpu_here():
         pytest.skip("there is a GPU here")
     program = ef.compile(softmax, ROWS, target="cuda:h100")
-    assert isinstance(program, CudaProgram)
+    assert isinstance(program.executable, executable.CudaExecutable)
     assert "__global__" in program.source() and program.report.n_kernels == 1 and program.plan.device.name == "h100"
     assert program.peak_bytes == program.report.peak_bytes
     with pytest.raises(ef.TargetUnavailable, match=r"eqfuse\[cuda13\] or eqfuse\[cuda12\]"):
@@ -174,7 +175,7 @@ def gpu_here() -> bool:
 
 @emulated
 def test_arrays_on_the_device_give_results_on_the_device():
-    program = CudaProgram(planned("layer norm")[0], GPU)
+    program = program_on(planned("layer norm")[0], GPU)
     on_device = [GPU.upload(a) for a in (ROWS, COLUMN, COLUMN)]
     result = program(*on_device)
     assert isinstance(result, DeviceArray)
@@ -191,7 +192,7 @@ def test_arguments_are_changed_in_place_where_they_lie(where, monkeypatch):
         return x.sum(axis=0), x
 
     x, y = ROWS[:6].astype(np.float64), ROWS[6:12].astype(np.float64)
-    program = CudaProgram(ef.extract(ef.saturate(ef.trace(step, x, y)), target="cuda:h100"), GPU)
+    program = program_on(ef.extract(ef.saturate(ef.trace(step, x, y)), target="cuda:h100"), GPU)
     mine, other = (a.copy().view(kind) for a, kind in zip((x, y), where, strict=True))
     fetched: list[DeviceArray] = []
     get = DeviceArray.get
@@ -230,7 +231,7 @@ def test_arrays_on_a_gpu_are_refused_where_one_that_is_changed_shares_memory_wit
 
 @emulated
 def test_arguments_in_any_memory_order_give_the_same_bits():
-    program = CudaProgram(planned("softmax")[0], GPU)
+    program = program_on(planned("softmax")[0], GPU)
     wanted = program(ROWS)
     odd = GPU.empty((4 * ROWS.size + 4,), np.dtype(np.uint8))[4:].view(np.float32).reshape(ROWS.shape)  # not 16 bytes
     odd[...] = ROWS
@@ -241,7 +242,7 @@ def test_arguments_in_any_memory_order_give_the_same_bits():
 
 @emulated
 def test_results_are_new_arrays_and_arguments_stay_as_they_were():
-    program = CudaProgram(planned("views among the results")[0], GPU)
+    program = program_on(planned("views among the results")[0], GPU)
     x = GPU.upload(ROWS)
     first, second = program(x), program(x)
     arrays = [*first, *second]
@@ -252,7 +253,7 @@ def test_results_are_new_arrays_and_arguments_stay_as_they_were():
 
 @emulated
 def test_wrong_arguments_are_refused_before_anything_runs():
-    program = CudaProgram(planned("softmax")[0], GPU)
+    program = program_on(planned("softmax")[0], GPU)
     with pytest.raises(ef.ShapeError, match=r"float64\[37, 70\].*compiled for float32\[37, 70\]"):
         program.run([ROWS.astype(np.float64)])
     with pytest.raises(ef.ShapeError, match=r"float32\[70, 37\]"):
@@ -264,7 +265,7 @@ def test_wrong_arguments_are_refused_before_anything_runs():
 @emulated
 def test_several_threads_may_call_one_program():
     plan, (x, y) = planned("mean squared error, split over blocks")
-    program = CudaProgram(plan, GPU)
+    program = program_on(plan, GPU)
     wanted = [program(x + i, y) for i in range(4)]
     results: dict[int, np.ndarray] = {}
 
@@ -283,7 +284,7 @@ def test_several_threads_may_call_one_program():
 @emulated
 def test_each_kernel_that_moves_data_can_be_timed():
     plan, arguments = planned("transformer")
-    program = CudaProgram(plan, GPU)
+    program = program_on(plan, GPU)
     seconds = program.kernel_seconds(*arguments)
     assert len(seconds) == sum(k.kind != "view" for k in plan.kernels) and all(s > 0 for s in seconds)
 
@@ -291,8 +292,8 @@ def test_each_kernel_that_moves_data_can_be_timed():
 @emulated
 def test_a_large_arena_is_given_back_after_each_call(monkeypatch):
     plan, arguments = planned("transformer")
-    monkeypatch.setattr("eqfuse.runtime.program_cuda.KEPT_BYTES", 0)
-    program = CudaProgram(plan, GPU)
+    monkeypatch.setattr(executable, "KEPT_BYTES", 0)
+    program = program_on(plan, GPU)
     judge(program(*arguments), plan, arguments)
     assert program.peak_bytes > 0
 
@@ -315,7 +316,7 @@ def test_work_on_constants_alone_is_done_once_on_the_host():
         kernels=(Kernel("map", every, (0, 2), (3,), PRICE),),
         outputs=(3,),
     )
-    program = CudaProgram(plan, GPU)
+    program = program_on(plan, GPU)
     assert "exp" not in program.source().split("// kernel 0")[1]
     ones = np.ones((3, 4), np.float32)
     np.testing.assert_array_equal(program.run([ones])[0], np.broadcast_to(1 + np.exp(literal.array), (3, 4)))
@@ -335,7 +336,7 @@ def test_a_function_that_reads_a_view_is_given_its_elements_in_order():
         kernels=(Kernel("view", turned, (0,), (1,), PRICE), Kernel("map", squared, (1,), (2,), PRICE)),
         outputs=(2,),
     )
-    (got,) = CudaProgram(plan, GPU).run([ROWS[:3, :5]])
+    (got,) = program_on(plan, GPU).run([ROWS[:3, :5]])
     np.testing.assert_array_equal(got, np.square(ROWS[:3, :5].T))
 
 
@@ -348,21 +349,21 @@ def test_a_kernel_of_library_calls_takes_every_operator_that_cuda_functions_do_n
     at = node("argmin", (both,), ((-1,),))
     plan = one_kernel("library", masked, small, both, at, node("take_along_axis", (both, at), (-1,)))
     arrays = [ROWS[:5, :6], ROWS[5:10, 6:12]]
-    for got, wanted in zip(CudaProgram(plan, GPU).run(arrays), ef.meaning(plan.graph, *arrays), strict=True):
+    for got, wanted in zip(program_on(plan, GPU).run(arrays), ef.meaning(plan.graph, *arrays), strict=True):
         np.testing.assert_array_equal(got, wanted)
 
 
 def test_the_source_shows_functions_once_and_library_calls_as_comments():
-    source = CudaProgram(planned("two transformer blocks")[0]).source()
+    source = program_on(planned("two transformer blocks")[0]).source()
     assert source.count("__global__") < source.count("// kernel ")
     assert "(above)" in source and "//     cupy.matmul(r0, r1, out=w0)" in source
-    assert source == CudaProgram(planned("two transformer blocks")[0]).source()
+    assert source == program_on(planned("two transformer blocks")[0]).source()
 
 
 @emulated
 def test_complex_numbers_are_computed_inside_cuda_functions_where_their_tables_reach():
     plan, _ = planned("complex numbers")
-    source = CudaProgram(plan, GPU).source()
+    source = program_on(plan, GPU).source()
     assert source.count("eqf_complex<float>* __restrict__") > 1 and "eqf_exp(" in source
     beyond = ef.compile(lambda z: np.sqrt(z) + np.maximum(z, 1j), ROWS.astype(np.complex64), target="cuda:h100")
     assert "cupy.sqrt(" in beyond.source() and "cupy.maximum(" in beyond.source()
@@ -380,7 +381,7 @@ def test_complex_arithmetic_of_extremes_is_numpys(dtype):
                       node("where", (node("isfinite", (x,)), y, x)))  # fmt: skip
     with np.errstate(all="ignore"):
         wanted = ef.meaning(plan.graph, z[:, None], z)
-    for got, want in zip(CudaProgram(plan, GPU).run([z[:, None], z]), wanted, strict=True):
+    for got, want in zip(program_on(plan, GPU).run([z[:, None], z]), wanted, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
@@ -400,7 +401,7 @@ def test_a_program_over_axes_of_no_or_one_element_agrees_with_numpy(shape):
     plan = ef.extract(ef.saturate(ef.trace(of_every_kind, x)), target="cuda:h100")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the mean of nothing
-        judge(CudaProgram(plan, GPU)(x), plan, (x,))
+        judge(program_on(plan, GPU)(x), plan, (x,))
 
 
 def rounded_often(x: Any) -> Any:
@@ -423,7 +424,7 @@ def test_a_program_as_it_was_written_has_numpys_bits_in_kernels_of_every_kind(ca
     x = np.round(ROWS[:, :21]).astype(dtype)  # sums are exact in any order
     program = ef.compile(function, x, target="cuda:h100", **options)
     assert {k.kind for k in program.plan.kernels} & {"row", "reduce", "contract"}
-    on_emulator = CudaProgram(program.plan, GPU)
+    on_emulator = program_on(program.plan, GPU)
     for got, want in zip(leaves(on_emulator(x)), leaves(function(x)), strict=True):
         assert got.tobytes() == want.tobytes()
 
@@ -459,4 +460,4 @@ def test_float8_is_refused_on_a_gpu_by_name():
     x = read(0, (3,), ml_dtypes.float8_e5m2)
     for kind, made in (("map", node("exp", (x,))), ("library", node("cumsum", (x,), (-1,)))):
         with pytest.raises(UnsupportedOp, match="no float8_e5m2"):
-            CudaProgram(one_kernel(kind, made))
+            program_on(one_kernel(kind, made))

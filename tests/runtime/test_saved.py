@@ -12,8 +12,8 @@ import pytest
 import eqfuse as ef
 from eqfuse.frontends.numpy.trace import trace
 from eqfuse.ir.graph import const, node
+from eqfuse.runtime.load import load
 from eqfuse.runtime.program import Program
-from eqfuse.runtime.program_file import load
 from tests.kernels.numpy_cases import add, read, softmax
 from tests.runtime.test_program import one_kernel_per_operator
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.cost.device import DEVICES
+from eqfuse.cost.profiles import DEVICES
+from eqfuse.demo.programs import black_scholes, gelu, layer_norm, softmax, transformer
 from eqfuse.ir.pytree import flatten, unflatten
 from eqfuse.rewrites import book
-from eqfuse.show.demo_programs import black_scholes, gelu, layer_norm, softmax, transformer
 from eqfuse.specialise import family, plan_transfer
 from eqfuse.specialise.plan_transfer import NotTransferred, PlanTransfer
 

@@ -1,1 +1,38 @@
-"""The CUDA target: kernels as readable CUDA text, and library calls of CuPy."""
+"""The CUDA target: kernels as CUDA functions, and calls of CuPy's libraries where there are none.
+
+Entry points: those of `eqfuse.cost.targets.Package`.
+"""
+
+from __future__ import annotations
+
+from eqfuse.cost.device import Device
+from eqfuse.cost.profiles import DEVICES
+from eqfuse.emit.cuda.emitted import emitted_kernel, workspace_bytes
+from eqfuse.emit.cuda.executable import CudaExecutable
+from eqfuse.emit.cuda.ops import emits
+from eqfuse.errors import TargetUnavailable
+from eqfuse.machine.gpu import cupy_gpu
+from eqfuse.plan.memory import Needs
+from eqfuse.plan.plan import Kernel, Plan
+
+
+def device() -> Device:
+    """The profile of the GPU in this machine, recognised by CuPy's name for it."""
+    name = cupy_gpu().name.lower()
+    words = name.replace("-", " ").split()
+    for known in sorted((n for n, d in DEVICES.items() if d.target == "cuda"), key=len, reverse=True):
+        if all(part in words or part in name for part in known.split("-")):
+            return DEVICES[known]
+    raise TargetUnavailable(f"no profile for {name!r}; name the nearest one, such as cuda:h100, or pass an ef.Device")
+
+
+def emit(plan: Plan) -> CudaExecutable:
+    return CudaExecutable(plan)
+
+
+def needs(kernel: Kernel, device: Device) -> Needs:
+    """Its workspace. What CuPy's library calls allocate is not known."""
+    return Needs(held=workspace_bytes(emitted_kernel(kernel, device)))
+
+
+__all__ = ["device", "emit", "emits", "needs"]

@@ -7,6 +7,7 @@ as it is until it is stored or cast.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -131,7 +132,7 @@ def rounded(dtype: np.dtype, text: str) -> str:
     return load(dtype, store(dtype, text))
 
 
-def emits(op: str, dtypes: list[np.dtype]) -> bool:
+def emits(op: str, dtypes: Sequence[np.dtype]) -> bool:
     """Has this file a row for `op` of arguments of `dtypes`?"""
     if op in REDUCTIONS:
         return dtypes[0].kind != "c" or op not in ("max", "min")
@@ -148,7 +149,7 @@ def expression(op: str, dtypes: list[np.dtype], arguments: list[str]) -> str:
     return template.format(*arguments, s="" if kind == "double" else "f", T=kind, U=U, C=C)
 
 
-def _template(op: str, dtypes: list[np.dtype]) -> str | None:
+def _template(op: str, dtypes: Sequence[np.dtype]) -> str | None:
     dtype = dtypes[op == "where"]
     if op == "nextafter" and dtype in _SMALL:  # computed in float, it would change nothing
         return None

@@ -8,7 +8,7 @@ are global to the function, views of them too; it makes the rest.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
@@ -23,7 +23,7 @@ from eqfuse.ir.views import free_view, leaf_chain
 from eqfuse.ops import row
 from eqfuse.plan.buffers import Layout
 from eqfuse.plan.memory import results
-from eqfuse.plan.plan import Kernel, Plan
+from eqfuse.plan.plan import Kernel, Plan, value_names
 
 Call = Callable[[Sequence[np.ndarray]], tuple[np.ndarray, ...]]
 View = tuple[str, tuple[Node, ...]]  # of what is named, through these views
@@ -231,11 +231,6 @@ class _Writer:
 
     def _global(self, name: str, value: Any) -> None:
         assert self.globals.setdefault(name, value) is value, f"two meanings of {name}"
-
-
-def value_names(values: Iterable[int]) -> str:
-    """Values of a plan as its printed text names them."""
-    return ", ".join(f"v{v}" for v in values)
 
 
 def _tuple(names: Sequence[str]) -> str:

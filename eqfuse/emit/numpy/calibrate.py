@@ -23,14 +23,16 @@ import ml_dtypes  # noqa: F401  (registers bfloat16 with NumPy)
 import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from eqfuse.cost.device import DEVICES, GROUPS, Device, Levels, Rates
-from eqfuse.cost.quiet import Watch, together
+from eqfuse.cost.device import Device, Levels, Rates
+from eqfuse.cost.groups import GROUPS
+from eqfuse.cost.profiles import DEVICES
 from eqfuse.cost.roofline import BLAS
 from eqfuse.dtypes import kind
 from eqfuse.emit.numpy.ops import JOINS
 from eqfuse.emit.numpy.transpose_copy import BUFFER, copy_transposed
 from eqfuse.errors import TargetUnavailable, UnsupportedOp
 from eqfuse.machine.files import cache_dir, set_aside, write_atomically
+from eqfuse.machine.quiet import Watch, together
 from eqfuse.machine.threads import thread_count
 from eqfuse.ops import TABLE, Role
 from eqfuse.ops.elementwise import UFUNCS
@@ -79,8 +81,8 @@ class Caches(NamedTuple):
 def calibrate(quick: bool = False) -> Device:
     """Measure this CPU and keep the profile, in place of an earlier one. A third of a second when quick, else 20 s.
 
-    On a busy machine, of which there is a warning, an earlier profile stays; where there is none, `load` says what is
-    used.
+    On a busy machine, of which there is a warning, an earlier profile stays; where there is none, `this_cpu` says what
+    is used.
     """
     measured, trouble = _measured(quick)
     _load.cache_clear()
@@ -89,10 +91,10 @@ def calibrate(quick: bool = False) -> Device:
     _warn_busy(trouble)
     if not profile_path().exists():
         _store_for_now(measured)
-    return load()
+    return this_cpu()
 
 
-def load() -> Device:
+def this_cpu() -> Device:
     """The stored profile of this CPU; where there is none, or a damaged one, a quick estimate, which is then stored.
 
     What was measured while other programs were at work is used by this process, and for AGAIN seconds by others.
@@ -216,7 +218,7 @@ def measure(quick: bool, look: Callable[[], None] = lambda: None) -> Device:
     near, all_levels, dispatch = _memory(found, threads, quick)
     look()
     return Device(
-        name=cpu_name(), kind="cpu", arch=platform.machine(), threads=threads,
+        name=cpu_name(), kind="cpu", target="numpy", arch=platform.machine(), threads=threads,
         launch_seconds=launch, call_seconds=call, dispatch_seconds=dispatch,
         levels=all_levels, thread_levels=near,
         flops=flops, tiled_flops=(),
@@ -297,7 +299,9 @@ def _call(op: str, dtype: np.dtype) -> Callable[[], Any]:
             return partial(meaning, rows, -1)
         case "sort", _:
             return partial(meaning, rows, -1, False)
-    raise UnsupportedOp(f"cost/calibrate.py cannot measure operator {op!r}: add a case to _call, or a row to SAME_AS")
+    raise UnsupportedOp(
+        f"emit/numpy/calibrate.py cannot measure operator {op!r}: add a case to _call, or a row to SAME_AS"
+    )
 
 
 @cache

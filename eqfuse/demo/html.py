@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from html import escape
 
-from eqfuse.show.demo import HEADINGS, LEGEND, Comparison
+from eqfuse.demo.comparison import HEADINGS, LEGEND, Comparison
 from eqfuse.show.draw import COLOURS, draw_graph, draw_plan
 from eqfuse.show.explain import count, duration, quantity
 

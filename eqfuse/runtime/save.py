@@ -1,7 +1,6 @@
 """Saved programs: one file with the graph, the plan and the large constants; data only, no code, no pickle.
 
-In: a plan and its report. Out: a file; and from a file, a `Program`, emitted anew for this process.
-The file is a zip of JSON and .npy members. Reading a foreign one runs nothing and ends in an EqfuseError.
+In: a plan and its report. Out: a file, a zip of JSON and .npy members, which `load` reads.
 """
 
 from __future__ import annotations
@@ -9,32 +8,23 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from eqfuse.dtypes import ADDED
-from eqfuse.emit import emit
-from eqfuse.errors import EqfuseError
-from eqfuse.frontends.signature_text import read_signature, write_signature
-from eqfuse.ir.graph import Graph, Node, Signature, const, input_node, substitute
-from eqfuse.ir.text import parse
+from eqfuse.frontends.signature_text import write_signature
+from eqfuse.ir.graph import Graph, Node, input_node, substitute
 from eqfuse.machine.files import write_atomically
 from eqfuse.ops.literal import Literal
 from eqfuse.plan.plan import Plan
 from eqfuse.plan.report import Report
-from eqfuse.plan.text import read, read_report, write, write_report
+from eqfuse.plan.text import write, write_report
 from eqfuse.rewrites import Law, admitted, book
-from eqfuse.runtime.program import Program
 
 FORMAT = 4
 SMALL_BYTES = 64  # constants up to this size are written into the graph's text
-DAMAGE = (
-    zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueError, KeyError, TypeError, IndexError,
-    AttributeError, RecursionError,
-)  # fmt: skip
 
 
 def save(plan: Plan, report: Report | None, laws: Sequence[Law] | None, path: Path) -> None:
@@ -61,33 +51,6 @@ def save(plan: Plan, report: Report | None, laws: Sequence[Law] | None, path: Pa
     write_atomically(path, data.getvalue(), private=False)
 
 
-def load(path: str | Path) -> Program:
-    """The program that `Program.save` wrote to `path`."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            header = json.loads(archive.read("program.json"))
-            if header["format"] != FORMAT:
-                raise EqfuseError(
-                    f"{path} was saved by another version of eqfuse: compile the program again and save it"
-                )
-            arrays = []
-            for i in range(header["large"]):
-                with archive.open(f"constant{i}.npy") as member:
-                    arrays.append(np.lib.format.read_array(member, allow_pickle=False))
-        graph = _with_constants(parse(header["graph"]), arrays, read_signature(header))
-        program = emit(read(header["plan"], graph))
-        if header["report"] is not None:
-            program.report = read_report(header["report"])
-        if header["laws"] is not None:
-            names = set(header["laws"])
-            program.laws = tuple(law for law in admitted(book(), program.report.numerics) if law.name in names)
-        return program
-    except EqfuseError:
-        raise
-    except DAMAGE as error:
-        raise EqfuseError(f"{path} is not a saved program: {type(error).__name__}: {error}") from error
-
-
 def _names(laws: Sequence[Law], report: Report) -> list[str]:
     own = set(laws) - set(admitted(book(), report.numerics))
     return [law.name for law in laws if law not in own]
@@ -106,10 +69,3 @@ def _without_large_constants(graph: Graph) -> tuple[Graph, list[Literal]]:
             large[n] = n.attrs[0]
     stands = {n: input_node(f"constant {i}", n.type, True) for i, n in enumerate(large)}
     return Graph((*graph.inputs, *stands.values()), substitute(graph.outputs, stands)), list(large.values())
-
-
-def _with_constants(graph: Graph, arrays: list[np.ndarray], signature: Signature | None) -> Graph:
-    own = len(graph.inputs) - len(arrays)
-    stands = graph.inputs[own:]
-    values = {n: const(a.view(n.dtype).reshape(n.shape)) for n, a in zip(stands, arrays, strict=True)}
-    return Graph(graph.inputs[:own], substitute(graph.outputs, values), signature)

@@ -1,7 +1,8 @@
-"""Programs on a GPU: a plan's kernels as CUDA functions and library calls, bound to device memory and callable.
+"""What runs a plan on a GPU: its kernels as CUDA functions and library calls, bound to device memory.
 
-In: a `Plan` for a GPU. Out: `CudaProgram`: its source and memory need no GPU, only a call does. CuPy in, CuPy out;
-NumPy arguments are copied to the device, and the results back when no argument lay there.
+In: a `Plan` for a GPU. Out: `CudaExecutable`: its source and memory need no GPU, only a call does. CuPy in, CuPy out;
+NumPy arguments are copied to the device, and the results back when no argument lay there. Calls on one stream share
+memory, which the order of the stream makes safe.
 """
 
 from __future__ import annotations
@@ -9,31 +10,24 @@ from __future__ import annotations
 import statistics
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from eqfuse.cost.device import Device
-from eqfuse.emit.cuda.calls import CudaCalls, emit_calls, uncounted
-from eqfuse.emit.cuda.kernels import EMITTED, CudaKernel, emit_kernel
+from eqfuse.emit.cuda.calls import CudaCalls
+from eqfuse.emit.cuda.emitted import emitted, workspace_bytes
+from eqfuse.emit.cuda.kernels import CudaKernel
 from eqfuse.emit.cuda.prelude import PRELUDE
+from eqfuse.emit.executable import Executable, constant_values
 from eqfuse.emit.numpy.library import view_function
-from eqfuse.emit.numpy.program import value_names
-from eqfuse.errors import ShapeError
 from eqfuse.ir.accepted import ndarray
-from eqfuse.ir.evaluate import evaluate
-from eqfuse.ir.graph import Graph
-from eqfuse.kinds.product import is_tiled
 from eqfuse.machine.gpu import Gpu, cupy_gpu, ready
 from eqfuse.machine.nvrtc import STRICT
 from eqfuse.plan.buffers import layout
 from eqfuse.plan.in_place import Updates
-from eqfuse.plan.memory import Needs
-from eqfuse.plan.plan import Kernel, Plan
-from eqfuse.runtime.program import Program
-from eqfuse.show.explain import Explanation
+from eqfuse.plan.plan import Kernel, Plan, value_names
 
 KEPT_BYTES = 64 << 20  # an arena up to this size stays with its program, with the arrays in it ready
 
@@ -57,24 +51,24 @@ class _State:
     workspaces: list[list[Any]]
 
 
-class CudaProgram(Program):
-    """A compiled program for a GPU. Calls on one stream share memory, which the order of the stream makes safe."""
+class CudaExecutable(Executable):
+    """A plan as launches and library calls on `gpu`, by default the one that CuPy finds when it is first called.
+
+    `functions`: what runs each kernel; None for a view.
+    """
 
     def __init__(self, plan: Plan, gpu: Gpu | None = None) -> None:
-        self.plan = plan
+        super().__init__(plan)
         self._gpu = gpu
-        self._expected = [(v, n.dtype, n.shape) for v, n in zip(plan.inputs, plan.graph.inputs, strict=True)]
-        self._functions = _emit(plan)
+        self.functions = emitted(plan)
         self._layout = layout(plan, Updates({}, {}), (), {})
         self._lock = threading.Lock()
         self._loaded: dict[Hashable, _Loaded] = {}  # by device
         self._states: dict[Hashable, list[_State]] = {}  # by device and stream; those that no call uses
-        self.peak_bytes = self._layout.nbytes + sum(map(_workspace_bytes, self._functions))
+        self.peak_bytes = self._layout.nbytes + sum(map(workspace_bytes, self.functions))
 
     def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
-        """The outputs for `arrays`, one per graph input. Raises ShapeError when they are not what was compiled for."""
-        if len(arrays) != len(self._expected):
-            raise ShapeError(f"the program has {len(self._expected)} inputs, {len(arrays)} arrays were given")
+        self._counted(arrays)
         gpu = self._gpu or cupy_gpu()
         here = gpu.here()
         loaded = self._loaded.get(here[0]) or self._load(gpu, here[0])
@@ -94,7 +88,7 @@ class CudaProgram(Program):
         parts, shown = [PRELUDE], set()
         if self.plan.numerics == "strict":
             parts.insert(0, f"// strict: NVRTC is given {' '.join(STRICT)}\n")
-        for i, (k, f) in enumerate(zip(self.plan.kernels, self._functions, strict=True)):
+        for i, (k, f) in enumerate(zip(self.plan.kernels, self.functions, strict=True)):
             ops = " ".join(n.op for n in k.body.operators)
             parts.append(f"// kernel {i}, {k.kind}: {value_names(k.writes)} = {ops} of {value_names(k.reads)}\n")
             if f is None:
@@ -108,18 +102,13 @@ class CudaProgram(Program):
                 shown.add(f.name)
         return "\n".join(parts)
 
-    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
-        found = super().explain(*args, **kwargs)
-        ran = [f for k, f in zip(self.plan.kernels, self._functions, strict=True) if k.kind != "view"]
+    def notes(self) -> str:
+        """The operators that run on the host."""
+        ran = [f for k, f in zip(self.plan.kernels, self.functions, strict=True) if k.kind != "view"]
         names = [f"{op} ({i})" for i, f in enumerate(ran) if isinstance(f, CudaCalls) for op in f.on_host]
-        if not names:
-            return found
-        return found.about(f"On the host, by kernel, as CuPy has nothing like it: {', '.join(names)}")
+        return f"On the host, by kernel, as CuPy has nothing like it: {', '.join(names)}" if names else ""
 
-    def kernel_seconds(self, *args: Any, **kwargs: Any) -> list[float]:
-        """Median seconds on the device of each kernel that is no view, in order, on these arguments."""
-        signature = self.plan.graph.signature
-        arrays = args if signature is None else signature.feed(signature.flatten(args, kwargs)).arrays
+    def kernel_seconds(self, arrays: Sequence[Any]) -> list[float]:
         gpu = self._gpu or cupy_gpu()
         loaded = self._load(gpu, gpu.here()[0])
         state = self._new_state(gpu, loaded)
@@ -164,7 +153,7 @@ class CudaProgram(Program):
         values = loaded.fixed.copy()
         if self._layout.nbytes <= KEPT_BYTES:
             self._place(gpu, values)
-        shapes = [f.workspace if isinstance(f, CudaKernel) else () for f in self._functions]
+        shapes = [f.workspace if isinstance(f, CudaKernel) else () for f in self.functions]
         return _State(values, [[gpu.upload(np.zeros(n, dtype)) for dtype, n in shape] for shape in shapes])
 
     def _load(self, gpu: Gpu, device: Hashable) -> _Loaded:
@@ -172,55 +161,18 @@ class CudaProgram(Program):
         with self._lock:
             if device not in self._loaded:
                 wanted = {v for k in self.plan.kernels for v in k.reads} | set(self.plan.outputs)
-                known = _known(self.plan)
+                known = constant_values(self.plan)
                 fixed: Values = [None] * len(self.plan.types)
                 for v in sorted(wanted & known.keys()):
                     fixed[v] = gpu.upload(known[v])
-                emitted = any(isinstance(f, CudaKernel) for f in self._functions)
+                emitted = any(isinstance(f, CudaKernel) for f in self.functions)
                 module = gpu.module(self.source(), self.plan.numerics == "strict") if emitted else None
                 views = {k.writes[0] for k in self.plan.kernels if k.kind == "view"}
-                pairs = zip(self.plan.kernels, self._functions, strict=True)
+                pairs = zip(self.plan.kernels, self.functions, strict=True)
                 steps = [_step(gpu, module, k, f, views) for k, f in pairs]
                 gpu.finish()  # other streams read what was uploaded
                 self._loaded[device] = _Loaded(fixed, steps)
             return self._loaded[device]
-
-
-def _emit(plan: Plan) -> list[CudaKernel | CudaCalls | None]:
-    """What runs each kernel: a CUDA function, library calls, or nothing for a view. Equal kernels share one."""
-    made: dict[tuple[str, Graph], CudaKernel | CudaCalls | None] = {}
-    for k in plan.kernels:
-        if (k.kind, k.body) not in made:
-            made[k.kind, k.body] = _emit_one(k, plan.device, plan.numerics != "approximate")
-    return [made[k.kind, k.body] for k in plan.kernels]
-
-
-def _emit_one(kernel: Kernel, device: Device, rounds: bool = True) -> CudaKernel | CudaCalls | None:
-    if kernel.kind == "view":
-        return None
-    if kernel.kind in EMITTED and (kernel.kind != "contract" or is_tiled(kernel.body, device)):
-        return emit_kernel(kernel, device, rounds)
-    if any(n.op == "take" and uncounted(n) for n in kernel.body.nodes):
-        return emit_kernel(replace(kernel, kind="map"), device, rounds)
-    return emit_calls(kernel, device)
-
-
-def kernel_needs(kernel: Kernel, device: Device) -> Needs:
-    """The memory of the device that `kernel` takes: its workspace. What CuPy's library calls allocate is not known."""
-    return Needs(held=_workspace_bytes(_emit_one(kernel, device)))
-
-
-def _workspace_bytes(emitted: CudaKernel | CudaCalls | None) -> int:
-    return sum(dtype.itemsize * n for dtype, n in emitted.workspace) if isinstance(emitted, CudaKernel) else 0
-
-
-def _known(plan: Plan) -> dict[int, np.ndarray]:
-    """The values that depend on constants alone, computed on the host."""
-    known = {v: literal.array for v, literal in plan.constants}
-    with np.errstate(all="ignore"):
-        for k in plan.setup:
-            known |= zip(k.writes, evaluate(k.body, [known[v] for v in k.reads]), strict=True)
-    return known
 
 
 def _step(gpu: Gpu, module: Any, kernel: Kernel, emitted: CudaKernel | CudaCalls | None, views: set[int]) -> Step:

@@ -1,6 +1,6 @@
-"""`eqfuse demo`: three real programs as plain NumPy, with the best greedy fusion, and by eqfuse.
+"""One program three ways: plain NumPy, the best greedy fusion, and eqfuse.
 
-In: the examples of `demo_programs`. Out: a table on the terminal, and the same with drawings as HTML (`demo_html`).
+In: an example of `programs`. Out: `Comparison`, checked against float64 and timed.
 """
 
 from __future__ import annotations
@@ -10,24 +10,18 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich import box
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
 
 from eqfuse.compiler import compile_graph, extract
+from eqfuse.demo.programs import Example
 from eqfuse.egraph.saturate import saturate
 from eqfuse.frontends.numpy.trace import trace
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.pytree import flatten
 from eqfuse.plan.plan import Plan
 from eqfuse.runtime.program import Program
-from eqfuse.show.demo_programs import Example, full, small
 from eqfuse.show.explain import duration, quantity
 
 GREEDY = ("greedy-materialise", "greedy-duplicate", "greedy-priority", "greedy-depth")
@@ -72,41 +66,6 @@ class Comparison:
 
     def rows(self) -> list[list[str]]:
         return [v.cells(self.versions[0].measured) for v in self.versions]
-
-
-def demo(html: Path | None = None, quick: bool = False) -> list[Comparison]:
-    """Run the three programs, print the table, and write the page `html` if asked to."""
-    console = Console()
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    found = []
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("starting", total=None)
-        for example in small() if quick else full():
-
-            def say(step: str, name: str = example.name) -> None:
-                progress.update(task, description=f"{name}: {step}")
-
-            found.append(compare(example, say))
-    for comparison in found:
-        console.print(table(comparison))
-    console.print(f"\n{LEGEND}", style="dim", highlight=False)
-    if html is not None:
-        from eqfuse.show.demo_html import page
-
-        html.write_text(page(found), encoding="utf-8")
-        console.print(f"drawings in {html}")
-    return found
-
-
-def table(c: Comparison) -> Table:
-    """One example; fits a terminal of 80 columns."""
-    made = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, title_justify="left")
-    made.title = Text(f"\n{c.example.name}: {c.example.summary}", style="bold")
-    for i, heading in enumerate(HEADINGS):
-        made.add_column(heading, justify="right" if i else "left", no_wrap=True, min_width=0 if i else 20)
-    for row in c.rows():
-        made.add_row(*row)
-    return made
 
 
 def compare(example: Example, say: Callable[[str], None]) -> Comparison:

@@ -1,0 +1,61 @@
+"""Published figures of GPUs, with their sources."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Sheet(NamedTuple):
+    """One row of published figures: dense, in GB, GB/s, Tflop/s, MB, KB. 0 = the device has no such unit."""
+
+    cc: int
+    memory: int
+    bandwidth: float
+    fp32: float
+    tf32: float
+    fp16: float  # fp32 accumulation
+    bf16: float
+    fp8: float
+    l2: float
+    sms: int
+    shared_sm: int
+    shared_block: int
+    warps: int
+
+
+# Sources: NVIDIA data sheets and whitepapers; V100, A6000, 3090 Ti and A100 80 GB after Mu Li's transformers-benchmarks
+# as the operator-fusion tuning article quotes it; L2, SMs and shared memory of V100, A100, H100: PMC10448217 table 3;
+# B200 as read off a device: pytorch/ao PR 4002. The fp16 rate of 3090 Ti and 4090 is the one with fp32 accumulation,
+# half of the advertised one.
+SHEETS = {
+    "v100": Sheet(70, 16, 900, 15.7, 0, 125, 0, 0, 6, 80, 96, 96, 64),
+    "a6000": Sheet(86, 48, 768, 38.7, 77, 155, 155, 0, 6, 84, 100, 99, 48),
+    "3090ti": Sheet(86, 24, 1008, 40, 40, 80, 80, 0, 6, 84, 100, 99, 48),
+    "a100-40": Sheet(80, 40, 1555, 19.5, 156, 312, 312, 0, 40, 108, 164, 163, 64),
+    "a100": Sheet(80, 80, 2039, 19.5, 156, 312, 312, 0, 40, 108, 164, 163, 64),
+    "h100": Sheet(90, 80, 3350, 66.9, 495, 989, 989, 1979, 50, 132, 228, 227, 64),
+    "h100-pcie": Sheet(90, 80, 2000, 51, 378, 756, 756, 1513, 50, 114, 228, 227, 64),
+    "h200": Sheet(90, 141, 4800, 66.9, 495, 989, 989, 1979, 50, 132, 228, 227, 64),
+    "l4": Sheet(89, 24, 300, 30.3, 60, 121, 121, 242, 48, 58, 100, 99, 48),
+    "4090": Sheet(89, 24, 1008, 82.6, 82.6, 165, 165, 330, 72, 128, 100, 99, 48),
+    "b200": Sheet(100, 180, 7670, 75, 1100, 2250, 2250, 4500, 126, 148, 228, 227, 64),
+}
+
+# The tuning article's own table, word for word: memory GB, GB/s, fp32 and fp16 Tflop/s. Its GA102 rows are rounded, and
+# its 3090 Ti row is the fp16-accumulate rate; SHEETS has the corrected figures.
+ARTICLE = {
+    "a100": (80, 2039, 19.5, 312),
+    "v100": (16, 900, 15.7, 125),
+    "a6000": (48, 768, 38, 150),
+    "3090ti": (24, 1008, 40, 160),
+}
+
+# float64 rate over fp32 rate: (elementwise, matrix product). CUDA programming guide, table of arithmetic throughput.
+DOUBLE: dict[int, tuple[float, float]] = {
+    70: (1 / 2, 1 / 2), 80: (1 / 2, 1), 86: (1 / 64, 1 / 64), 89: (1 / 64, 1 / 64), 90: (1 / 2, 1), 100: (1 / 2, 1 / 2),
+}  # fmt: skip
+
+
+# The rate of our own tiled product over the library's where both use tensor cores, by compute capability; the sources
+# are in kinds/product.py. Not measured: lower where mma.sync, operands staged in registers, lags behind the hardware.
+MMA = {80: 0.6, 86: 0.7, 89: 0.7, 90: 0.4, 100: 0.2}

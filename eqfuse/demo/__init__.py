@@ -1,0 +1,1 @@
+"""`eqfuse demo`: real programs, compared three ways."""

@@ -1,0 +1,51 @@
+"""`eqfuse demo`: three real programs as plain NumPy, with the best greedy fusion, and by eqfuse.
+
+In: the examples of `programs`. Out: a table on the terminal, and the same with drawings as HTML (`html`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from eqfuse.demo.comparison import HEADINGS, LEGEND, Comparison, compare
+from eqfuse.demo.html import page
+from eqfuse.demo.programs import full, small
+
+
+def demo(html: Path | None = None, quick: bool = False) -> list[Comparison]:
+    """Run the three programs, print the table, and write the page `html` if asked to."""
+    console = Console()
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    found = []
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("starting", total=None)
+        for example in small() if quick else full():
+
+            def say(step: str, name: str = example.name) -> None:
+                progress.update(task, description=f"{name}: {step}")
+
+            found.append(compare(example, say))
+    for comparison in found:
+        console.print(table(comparison))
+    console.print(f"\n{LEGEND}", style="dim", highlight=False)
+    if html is not None:
+        html.write_text(page(found), encoding="utf-8")
+        console.print(f"drawings in {html}")
+    return found
+
+
+def table(c: Comparison) -> Table:
+    """One example; fits a terminal of 80 columns."""
+    made = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, title_justify="left")
+    made.title = Text(f"\n{c.example.name}: {c.example.summary}", style="bold")
+    for i, heading in enumerate(HEADINGS):
+        made.add_column(heading, justify="right" if i else "left", no_wrap=True, min_width=0 if i else 20)
+    for row in c.rows():
+        made.add_row(*row)
+    return made

@@ -1,0 +1,71 @@
+"""What a target makes of a plan: something that runs on arrays, and can show its source.
+
+In: a `Plan`. Out: `Executable`, of which each target has its own. Next stop: `eqfuse/runtime/program.py`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from eqfuse.errors import DtypeError, ShapeError
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.plan.plan import Plan
+
+
+class Executable(ABC):
+    """A plan that can run. `peak_bytes`: the most memory that one call holds beside its arguments, its results and the
+    constants."""
+
+    peak_bytes: int
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._expected = [(v, n.dtype, n.shape) for v, n in zip(plan.inputs, plan.graph.inputs, strict=True)]
+
+    @abstractmethod
+    def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """The outputs for `arrays`, one per graph input. Raises ShapeError when they are not what was compiled for."""
+
+    @abstractmethod
+    def source(self) -> str:
+        """The text that was emitted."""
+
+    @abstractmethod
+    def kernel_seconds(self, arrays: Sequence[Any]) -> list[float]:
+        """Median seconds of each kernel that is no view, in order, on these arrays."""
+
+    def notes(self) -> str:
+        """What an explanation adds below its totals."""
+        return ""
+
+    def _counted(self, arrays: Sequence[Any]) -> None:
+        if len(arrays) != len(self._expected):
+            raise ShapeError(f"the program has {len(self._expected)} inputs, {len(arrays)} arrays were given")
+
+    def _refuse(self, value: int, array: np.ndarray) -> NoReturn:
+        n = self.plan.graph.inputs[self.plan.inputs.index(value)]
+        got = f"{array.dtype.name}[{', '.join(map(str, array.shape))}]"
+        if not array.dtype.isnative:
+            got = f"in another byte order ({array.dtype.str})"
+        misfit = ShapeError if array.dtype == n.dtype else DtypeError
+        raise misfit(
+            f"argument {n.attrs[0]!r} is {got}, the program was compiled for {n.type}: convert it, or compile for it "
+            "(ef.jit does so by itself)"
+        )
+
+    def _name(self, value: int) -> Any:
+        return self.plan.graph.inputs[self.plan.inputs.index(value)].attrs[0]
+
+
+def constant_values(plan: Plan) -> dict[int, np.ndarray]:
+    """The values that depend on constants alone, computed on the host, in C order: else calls may copy them."""
+    known = {v: np.asarray(literal.array, order="C") for v, literal in plan.constants}
+    with np.errstate(all="ignore"):
+        for k in plan.setup:
+            made = evaluate(k.body, [known[v] for v in k.reads])
+            known |= zip(k.writes, [np.array(array, order="C") for array in made], strict=True)
+    return known

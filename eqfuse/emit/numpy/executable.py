@@ -1,0 +1,110 @@
+"""What runs a plan on a CPU: its kernels as one Python function, bound to memory.
+
+In: a `Plan`. Out: `NumpyExecutable`.
+Results are new arrays that the caller owns; intermediates share one arena; several threads may call at once.
+Floating-point warnings are silent inside: a fused program computes other intermediates than the user wrote.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from eqfuse.emit.executable import Executable, constant_values
+from eqfuse.emit.numpy.kernels import emit_kernel
+from eqfuse.emit.numpy.library import with_known_places
+from eqfuse.emit.numpy.program import Call, Routine
+from eqfuse.ir.accepted import ndarray
+from eqfuse.plan.buffers import layout
+from eqfuse.plan.in_place import updates
+from eqfuse.plan.memory import Arena, arenas, outside_bytes
+from eqfuse.plan.plan import Plan
+
+SMALL_BYTES = 1 << 20  # an arena up to this size stays with its program
+
+
+class NumpyExecutable(Executable):
+    """A plan as NumPy calls on the threads of a CPU.
+
+    `peak_bytes` counts the arena, the scratch memory of its threads, and what NumPy's routines allocate on the way;
+    not workspaces inside C libraries (LAPACK, BLAS, sorting) and Python's own objects.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        self._known = constant_values(plan)
+        kernels = [with_known_places(k, self._known) for k in plan.kernels]
+        self._emitted = [None if k.kind == "view" else emit_kernel(k, plan.device) for k in kernels]
+        rooms = {i: tuple(k.parts.rooms.values()) for i, k in enumerate(self._emitted) if k and k.parts.rooms}
+        shared = {i for i, k in enumerate(self._emitted) if k and k.parts.one_ufunc_writes}
+        gaps = {i for i, k in enumerate(self._emitted) if k and k.parts.writes_gaps}
+        returned = [i for i, k in enumerate(self._emitted) if k and k.parts.returned]
+        placed = updates(plan, gaps | shared, shared)
+        for i in gaps.intersection(part.maker for part in placed.parts.values()):
+            self._emitted[i] = emit_kernel(kernels[i], plan.device, gaps=True)
+        self._layout = layout(plan, placed, returned, rooms)
+        self._routine = Routine(plan, kernels, self._emitted, self._layout, self._known)
+        self._ready: list[Call] = []  # bound to small arenas, while no call uses them
+        self.peak_bytes = self._layout.peak + outside_bytes([k.needs for k in self._emitted if k])
+
+    def run(self, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
+        self._counted(arrays)
+        given = self._accepted(arrays)
+        run = self._in_own_memory if self._layout.nbytes <= SMALL_BYTES else self._in_arena
+        with np.errstate(all="ignore"):
+            return run(given)
+
+    def source(self) -> str:
+        """The Python function that a call runs, and the kernels it calls."""
+        return self._routine.source
+
+    def kernel_seconds(self, arrays: Sequence[Any]) -> list[float]:
+        given = self._accepted(arrays)
+        clock: list[float] = []
+        run = self._bound(Arena(self._layout.nbytes), lambda: clock.append(time.perf_counter()))
+        taken = []
+        with np.errstate(all="ignore"):
+            for _ in range(6):
+                clock.clear()
+                run(given)
+                taken.append(np.diff(clock))
+        return [statistics.median(seconds) for seconds in zip(*taken[1:], strict=True)]
+
+    # memory of a call that ends by an error is not used again: workers may still write there
+
+    def _in_own_memory(self, given: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        try:
+            bound = self._ready.pop()
+        except IndexError:
+            bound = self._bound(Arena(self._layout.nbytes))
+        made = bound(given)
+        self._ready.append(bound)
+        return made
+
+    def _in_arena(self, given: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        arena = arenas.take(self._layout.nbytes)
+        bound = arena.laid.get(self)
+        if bound is None:
+            bound = arena.laid[self] = self._bound(arena)
+        made = bound(given)
+        arenas.give(arena)
+        return made
+
+    def _accepted(self, arrays: Sequence[Any]) -> Sequence[np.ndarray]:
+        """The arguments, each of the type that was compiled for."""
+        given = []
+        for array, (v, dtype, shape) in zip(arrays, self._expected, strict=True):
+            if type(array) is not np.ndarray:
+                array = ndarray(array, f"the argument {self._name(v)!r}")
+            if array.shape != shape or array.dtype != dtype:
+                self._refuse(v, array)
+            given.append(array)
+        return given
+
+    def _bound(self, arena: Arena, mark: Callable[[], None] | None = None) -> Call:
+        """The function that calls which use `arena` run."""
+        return self._routine.bound(self._known | self._layout.arrays(arena.memory), mark)

@@ -1,0 +1,61 @@
+"""Saved programs, read: nothing of the file is run, and a foreign one ends in an EqfuseError.
+
+In: a file that `Program.save` wrote. Out: a `Program`, emitted anew for this process.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from eqfuse.errors import EqfuseError
+from eqfuse.frontends.signature_text import read_signature
+from eqfuse.ir.graph import Graph, Signature, const, substitute
+from eqfuse.ir.text import parse
+from eqfuse.plan.text import read, read_report
+from eqfuse.rewrites import admitted, book
+from eqfuse.runtime.program import Program, emit
+from eqfuse.runtime.save import FORMAT
+
+DAMAGE = (
+    zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueError, KeyError, TypeError, IndexError,
+    AttributeError, RecursionError,
+)  # fmt: skip
+
+
+def load(path: str | Path) -> Program:
+    """The program that `Program.save` wrote to `path`."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            header = json.loads(archive.read("program.json"))
+            if header["format"] != FORMAT:
+                raise EqfuseError(
+                    f"{path} was saved by another version of eqfuse: compile the program again and save it"
+                )
+            arrays = []
+            for i in range(header["large"]):
+                with archive.open(f"constant{i}.npy") as member:
+                    arrays.append(np.lib.format.read_array(member, allow_pickle=False))
+        graph = _with_constants(parse(header["graph"]), arrays, read_signature(header))
+        program = emit(read(header["plan"], graph))
+        if header["report"] is not None:
+            program.report = read_report(header["report"])
+        if header["laws"] is not None:
+            names = set(header["laws"])
+            program.laws = tuple(law for law in admitted(book(), program.report.numerics) if law.name in names)
+        return program
+    except EqfuseError:
+        raise
+    except DAMAGE as error:
+        raise EqfuseError(f"{path} is not a saved program: {type(error).__name__}: {error}") from error
+
+
+def _with_constants(graph: Graph, arrays: list[np.ndarray], signature: Signature | None) -> Graph:
+    own = len(graph.inputs) - len(arrays)
+    stands = graph.inputs[own:]
+    values = {n: const(a.view(n.dtype).reshape(n.shape)) for n, a in zip(stands, arrays, strict=True)}
+    return Graph(graph.inputs[:own], substitute(graph.outputs, values), signature)

@@ -1,0 +1,46 @@
+"""One run of a program on random inputs, against the evaluator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from eqfuse.dtypes import epsilon, kind, parts
+from eqfuse.errors import EqfuseError
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.runtime.program import Program
+
+
+def verified(program: Program, seed: int = 0) -> Program:
+    """`program` itself, after one run on random inputs that agrees with the evaluator; EqfuseError otherwise."""
+    rng = np.random.default_rng(seed)
+    graph = program.plan.graph
+    arrays = [_random(rng, n.dtype, n.shape) for n in graph.inputs]
+    _compare(program.run(arrays), evaluate(graph, arrays))
+    return program
+
+
+def _random(rng: np.random.Generator, dtype: np.dtype, shape: Sequence[int]) -> np.ndarray:
+    if dtype.kind == "c":
+        return (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(dtype)
+    if kind(dtype) == "f":
+        return np.asarray(rng.normal(size=shape)).astype(dtype)
+    return np.asarray(rng.integers(0, 2 if dtype.kind == "b" else 10, size=shape)).astype(dtype)
+
+
+def _compare(got: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> None:
+    for i, (a, b) in enumerate(zip(got, wanted, strict=True)):
+        a, b = np.asarray(a), np.asarray(b)
+        if a.dtype != b.dtype or a.shape != b.shape:
+            raise EqfuseError(f"verify: output {i} is {a.dtype}{a.shape}, the evaluator gives {b.dtype}{b.shape}")
+        if kind(b.dtype) in "fc":
+            finite = np.isfinite(b)  # a complex number is finite in both its parts
+            a64, b64 = (parts(v[finite]).astype(np.float64) for v in (a, b))
+            scale = max(1.0, float(np.abs(b64).max(initial=0.0)))
+            agree = bool((np.isfinite(a) == finite).all())
+            agree = agree and bool((np.abs(a64 - b64) <= 1e3 * epsilon(b.dtype) * scale).all())
+        else:
+            agree = bool((a == b).all())
+        if not agree:
+            raise EqfuseError(f"verify: output {i} differs from the evaluator; please report the graph it came from")

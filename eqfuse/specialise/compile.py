@@ -1,0 +1,60 @@
+"""`ef.compile`: the program of a function, for the types of its examples, or for all sizes of their symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from eqfuse.compiler import compile_graph
+from eqfuse.cost.device import Device
+from eqfuse.egraph.saturate import Budget
+from eqfuse.errors import EqfuseError
+from eqfuse.frontends.numpy.trace import trace
+from eqfuse.ir.graph import Graph
+from eqfuse.ir.pytree import flatten
+from eqfuse.ir.signature import static_names
+from eqfuse.ir.symbolic import SymbolicSpec
+from eqfuse.options import refuse_unknown
+from eqfuse.runtime.program import Program
+from eqfuse.specialise.calls import Call
+from eqfuse.specialise.symbolic_program import SymbolicProgram
+
+
+def compile(
+    fn_or_graph: Callable[..., Any] | Graph,
+    *example_args: Any,
+    target: str | Device = "cpu",
+    numerics: str = "reassociate",
+    laws: Any = "all",
+    extractor: str = "flow",
+    budget: Budget | None = None,
+    memory_limit: float | None = None,
+    verify: bool = False,
+    static_argnames: str | Iterable[str] = (),
+    **example_kwargs: Any,
+) -> Program:
+    """The fused program of a NumPy function (traced on the examples: arrays or `ef.spec`s) or of a graph.
+
+    Specs with symbols, such as ``ef.spec(("n", 64))``, give a `SymbolicProgram`, which runs at every size of them.
+    Keywords that are not among these options are the function's own, as in `trace`.
+    `target`: "numpy", "cpu", "cuda", "cuda:h100" and other profile names, or an `ef.Device`. `numerics`: "strict",
+    "reassociate" or "approximate", the most a law may do to rounding. `laws`: "all", "none", a family, or a list of
+    laws and families; your own laws are checked once (LawError: a false one), but those with ``check=False``.
+    `memory_limit`: bytes that a call may hold beside its arguments and results, which costs time:
+    values are computed again, where that adds least; MemoryLimitError where no such plan was found. `verify` runs the
+    program once on random inputs and raises EqfuseError unless it agrees with the evaluator.
+    """
+    options: dict[str, Any] = {
+        "target": target, "numerics": numerics, "laws": laws, "extractor": extractor, "budget": budget,
+        "memory_limit": memory_limit, "verify": verify,
+    }  # fmt: skip
+    refuse_unknown(options)
+    if isinstance(fn_or_graph, Graph):
+        return compile_graph(fn_or_graph, **options)
+    if any(isinstance(leaf, SymbolicSpec) for leaf in flatten((example_args, example_kwargs))[0]):
+        if memory_limit is not None:
+            raise EqfuseError("memory_limit holds for one size of the arguments: give specs without symbols")
+        call = Call(fn_or_graph, static_names(static_argnames), example_args, example_kwargs)
+        return SymbolicProgram(call, options)
+    graph = trace(fn_or_graph, *example_args, static_argnames=static_argnames, **example_kwargs)
+    return compile_graph(graph, **options)
