@@ -15,7 +15,7 @@ import numpy as np
 
 from eqfuse.errors import DtypeError, TraceError
 
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+FLOAT16, BFLOAT16 = np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
 FLOAT8 = (np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2))
 ADDED = frozenset({BFLOAT16, *FLOAT8})
 TENSORS = (

@@ -19,6 +19,7 @@ from eqfuse.ops import row
 from eqfuse.ops.facts import Fact
 from eqfuse.rewrites.language.law import LITERAL, VARIABLE, Attr, Guard, Law, Term, walk
 from eqfuse.rewrites.language.match import FAULTS, Types, faulty, literal_matches, made_values, order, term_key
+from eqfuse.rewrites.procedures.chains import reordered
 
 
 def constructor(op: str, arity: int) -> str:
@@ -104,8 +105,6 @@ def compile_law(law: Law) -> tuple[Rule, ...]:
 
 def _of_chains(law: Law) -> Rule:
     """The rule that joins every chain of a program and the same in one order, which the engine relates."""
-    from eqfuse.rewrites.procedures.chains import reordered  # which makes laws, which need this file
-
     text = "(relation pairs{number} (Tensor Tensor))\n"
     text += '(rule ((pairs{number} px py)) ((union px py)) :ruleset law{number} :name "rule{number}")'
     ops = tuple((op, 2) for op in law.chain or ())

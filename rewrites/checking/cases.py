@@ -14,16 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.dtypes import BFLOAT16, FLOAT8, TENSORS, kind
+from eqfuse.dtypes import BFLOAT16, FLOAT8, FLOAT16, TENSORS, kind
 from eqfuse.errors import EqfuseError, LawError
 from eqfuse.ir.graph import Graph, Node, input_node, node
 from eqfuse.ops import row
 from eqfuse.ops.row import Role
 from eqfuse.ops.types import TensorType
-from eqfuse.rewrites.checking.samples import sample_attr
 from eqfuse.rewrites.language.law import (
     EXACT,
-    FLOAT16,
     LITERAL,
     VARIABLE,
     Attr,
@@ -35,6 +33,7 @@ from eqfuse.rewrites.language.law import (
     walk,
 )
 from eqfuse.rewrites.language.match import FAULTS, Decline, Made, faulty, holds, number
+from eqfuse.rewrites.language.samples import sample_attr
 
 FLOATS = tuple(map(np.dtype, ("float32", "float64", "float16", BFLOAT16)))
 WHOLE = tuple(d for d in TENSORS if d.kind in "biu")

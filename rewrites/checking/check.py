@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from eqfuse.dtypes import FLOAT16
 from eqfuse.errors import LawError
 from eqfuse.rewrites.checking import smt
 from eqfuse.rewrites.checking.agreement import Comparison, Counterexample, compare
@@ -22,7 +23,7 @@ from eqfuse.rewrites.checking.data import SPREAD, STYLES, arrays, cancelling
 from eqfuse.rewrites.checking.exhaust import Sweep, sweeps
 from eqfuse.rewrites.checking.reach import Reach
 from eqfuse.rewrites.checking.shrink import smallest
-from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, FLOAT16, Exactness, Guard, Law
+from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, Exactness, Guard, Law
 
 CASES, TRIES = 40, 6000
 RANKS = 5

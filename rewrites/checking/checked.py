@@ -12,19 +12,21 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache
-from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 
+from eqfuse import ops
 from eqfuse.errors import EqfuseError
+from eqfuse.ir import evaluate, running_errors
 from eqfuse.machine.files import cache_dir, set_aside, write_atomically
 from eqfuse.machine.threads import thread_count
 from eqfuse.rewrites import book
 from eqfuse.rewrites.checking import smt
 from eqfuse.rewrites.checking.check import check
 from eqfuse.rewrites.checking.fingerprint import fingerprint
+from eqfuse.rewrites.language import match, samples
 from eqfuse.rewrites.language.law import Law
 from eqfuse.rewrites.refuted import REFUTED
 
@@ -127,11 +129,8 @@ def digest(law: Law) -> str | None:
 @cache
 def _judges() -> str:
     """Digest of the source that decides what a check finds: the meaning of operators, and the check itself."""
-    import eqfuse
-
-    root = Path(eqfuse.__path__[0])
-    rewrites = Path(import_module("eqfuse.rewrites").__path__[0])
-    files = [root / "ir/evaluate.py", root / "ir/running_errors.py", *sorted((root / "ops").glob("*.py"))]
-    files += [rewrites / "language/match.py", *sorted((rewrites / "checking").glob("*.py"))]
+    files = [Path(module.__file__) for module in (evaluate, running_errors, match, samples)]
+    folders = Path(ops.__path__[0]), Path(__file__).parent
+    files += [file for folder in folders for file in sorted(folder.glob("*.py"))]
     text = b"".join(file.read_bytes() for file in files)
     return hashlib.blake2b(text + np.__version__.encode(), digest_size=20).hexdigest()

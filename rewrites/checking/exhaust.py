@@ -14,7 +14,7 @@ from functools import cache, reduce
 
 import numpy as np
 
-from eqfuse.dtypes import BFLOAT16, FLOAT8, kind
+from eqfuse.dtypes import BFLOAT16, FLOAT8, FLOAT16, kind
 from eqfuse.ir.evaluate import evaluate, every_value
 from eqfuse.ir.graph import Node
 from eqfuse.ops.facts import Fact, of_array, order
@@ -32,7 +32,7 @@ from eqfuse.rewrites.checking.cases import Case, chosen, pointwise, roles
 from eqfuse.rewrites.checking.data import FLOAT_VALUES, Arrays, quiet
 from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, REASSOCIATES, VARIABLE, Exactness, Law, names
 
-FLOAT16, FLOAT64 = np.dtype(np.float16), np.dtype(np.float64)
+FLOAT64 = np.dtype(np.float64)
 SMALL = (*map(np.dtype, ("bool", "int8", "uint8", "int16", "uint16")), FLOAT16, BFLOAT16, *FLOAT8)
 
 ALL = 1 << 17  # tuples of values: all are tried where there are no more,

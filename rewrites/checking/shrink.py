@@ -26,8 +26,8 @@ from eqfuse.rewrites.checking.data import (
     same_value,
     simple_values,
 )
-from eqfuse.rewrites.checking.samples import sample_attr
 from eqfuse.rewrites.language.law import Attr
+from eqfuse.rewrites.language.samples import sample_attr
 
 EVALUATIONS = 4000  # of both sides
 DRAWS = 12  # of attributes, where those at hand do not fit smaller types

@@ -1,6 +1,5 @@
 """Guards of laws that let constants meet: what is computed when the program is built must not lose what a call needs.
 
-
 In: tensors known at build time. Out: guards. The values of an array that is known are not (a plan serves layers that
 are alike but for their weights); those of a number are. In float32 and the like the product of two numbers of the safe
 range is normal; in float16 it need not be, so there both must be known.
@@ -20,8 +19,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from eqfuse.dtypes import kind
-from eqfuse.rewrites.language.law import FLOAT16, Guard, Term, judged
+from eqfuse.dtypes import FLOAT16, kind
+from eqfuse.rewrites.language.guards import Guard, judged
+from eqfuse.rewrites.language.term import Term
 
 ALIKE = 8.0  # how many times as large one constant may be as another of its sign
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 
-from eqfuse.rewrites.language.law import Guard, Term, between, nonnegative
+from eqfuse.rewrites.language.guards import Guard, between, nonnegative
+from eqfuse.rewrites.language.term import Term
 
 FROM_BELOW = {"sqrt": 0.0, "log": 0.0, "log2": 0.0, "log10": 0.0, "log1p": -1.0, "acosh": 1.0}
 BETWEEN = {"asin": (-1.0, 1.0), "acos": (-1.0, 1.0), "atanh": (-1.0, 1.0)}

@@ -1,29 +1,49 @@
 """Laws as data: two sides over tensor variables, guards, and what the law does to floating point.
 
-In: terms (`term`, whose names can be had here too). Out: `Law`, read by `eqfuse.egraph.rules` (the
+In: terms, guards and exactness, whose names can be had here too. Out: `Law`, read by `eqfuse.egraph.rules` (the
 e-graph's rule) and by `checking.check` (the generated test). Both read the same sides and the same guards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from eqfuse.dtypes import BFLOAT16, Numbers, kind, numbers
+from eqfuse.dtypes import BFLOAT16, FLOAT16, Numbers, numbers
 from eqfuse.errors import LawError
-from eqfuse.ops.facts import LARGEST, SMALLEST, Fact
+from eqfuse.rewrites.language.exactness import APPROXIMATE, EXACT, REASSOCIATES, Exactness
+from eqfuse.rewrites.language.guards import (
+    Guard,
+    ascending,
+    at_least,
+    at_most,
+    between,
+    bounded,
+    defined,
+    distinct,
+    finite,
+    floating,
+    guard,
+    in_program,
+    is_constant,
+    nonnegative,
+    nonpositive,
+    nonzero,
+    positive,
+    symmetric,
+    varies,
+)
+from eqfuse.rewrites.language.refusals import misplaced, refuse
 from eqfuse.rewrites.language.term import (
     LITERAL,
     VARIABLE,
     Attr,
     Computed,
     Term,
-    about,
     apply,
     attrs,
     computed,
@@ -32,172 +52,6 @@ from eqfuse.rewrites.language.term import (
     tensors,
     walk,
 )
-
-
-class Exactness(IntEnum):
-    """What a law does to floating point, from the safest to the loosest. README.md says what each promises."""
-
-    EXACT = 0  # the same bits, infinities and signed zeros included, and NaN at the same places
-    REASSOCIATES = 1  # as accurate: the running error bound grows by a small factor at most, wherever it says something
-    APPROXIMATE = 2  # equal over the reals: may cancel, overflow, or lose a NaN
-
-
-EXACT, REASSOCIATES, APPROXIMATE = Exactness
-
-FLOAT16 = np.dtype(np.float16)
-
-@dataclass(frozen=True, eq=False)
-class Guard:
-    """A condition, said once for both faces: `predicate` judges attribute values and tensor types.
-
-    The e-graph asks it about the types of classes, the generated test about the types of arrays. `wanted` is about
-    values: what must be known of the first of `args`, given what is known of the others; the e-graph asks it about
-    derived facts, the test about its arrays. `judged` is about values too: it judges the dtype of the first tensor and
-    what is known of all, elements of which may be arrays. `constant`: the tensors must be computable when the program
-    is built; `varies`: they must depend on an input that is not; `in_program`: they must be the program's own;
-    `distinct`: they must not be one and the same; any array a test makes may be all of these. `bound`: the law is true
-    without the guard, which only keeps it from being used where it would lead nowhere.
-    """
-
-    sentence: str
-    predicate: Callable[..., bool]
-    args: tuple[Attr | Term, ...]
-    wanted: Callable[..., Fact] | None = None
-    judged: Callable[..., Any] | None = None
-    constant: bool = False
-    varies: bool = False
-    in_program: bool = False
-    distinct: bool = False
-    bound: bool = False
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.sentence, str) or not callable(self.predicate):
-            raise LawError(f"guard({self.sentence!r}, {self.predicate!r}, …): write a sentence, then the predicate")
-        about(self.args, f"the guard that {self.sentence}")
-
-    @property
-    def tensors(self) -> tuple[Term, ...]:
-        """Those of `args` that are tensors."""
-        return tuple(a for a in self.args if isinstance(a, Term))
-
-    @property
-    def about_values(self) -> bool:
-        return self.wanted is not None or self.judged is not None
-
-    def allows(self, dtype: np.dtype, *facts: Fact) -> bool:
-        """Whether what is known of its tensors is enough; `dtype` is that of the first."""
-        if self.wanted is not None and not facts[0].within(self.wanted(*facts[1:])):
-            return False
-        with np.errstate(all="ignore"):
-            return self.judged is None or bool(self.judged(dtype, *facts))
-
-
-def guard(sentence: str, predicate: Callable[..., bool], *args: Attr | Term) -> Guard:
-    """The guard that `predicate` holds of `args` (attribute values, tensor types)."""
-    return Guard(sentence, predicate, args)
-
-
-def bounded(sentence: str, predicate: Callable[..., bool], *args: Attr | Term) -> Guard:
-    """A guard that a true law carries so that the e-graph does not grow without use."""
-    return Guard(sentence, predicate, args, bound=True)
-
-
-def is_constant(*terms: Term) -> Guard:
-    """The guard that these tensors are computable when the program is built."""
-    return Guard(f"{', '.join(map(str, terms))} constant", lambda *_: True, terms, constant=True, bound=True)
-
-
-def varies(*terms: Term) -> Guard:
-    """The guard that these tensors depend on an input that is not known when the program is built."""
-    return Guard(f"{', '.join(map(str, terms))} varying", lambda *_: True, terms, varies=True, bound=True)
-
-
-def in_program(*terms: Term) -> Guard:
-    """The guard that these tensors stand in the program itself, so that a law does not meet its own work."""
-    return Guard(f"{', '.join(map(str, terms))} in the program", lambda *_: True, terms, in_program=True, bound=True)
-
-
-def distinct(*terms: Term) -> Guard:
-    """The guard that these tensors are not one and the same."""
-    return Guard(f"{', '.join(map(str, terms))} distinct", lambda *_: True, terms, distinct=True, bound=True)
-
-
-def positive(term: Term) -> Guard:
-    """The guard that every element is above zero, or NaN."""
-    return _valued(f"{term} positive", Fact(lower=SMALLEST), term)
-
-
-def nonnegative(term: Term) -> Guard:
-    """The guard that every element is +0.0 or above (not -0.0), or NaN."""
-    return _valued(f"{term} nonnegative", Fact(lower=0.0), term)
-
-
-def nonpositive(term: Term) -> Guard:
-    """The guard that every element is -0.0 or below (not +0.0), or NaN."""
-    return _valued(f"{term} nonpositive", Fact(upper=-0.0), term)
-
-
-def nonzero(term: Term) -> Guard:
-    """The guard that no element is a zero; one may be NaN."""
-    return _valued(f"{term} nonzero", Fact(zero=False), term)
-
-
-def between(term: Term, lower: float, upper: float) -> Guard:
-    """The guard that every element is in [lower, upper], or NaN."""
-    return _valued(f"{term} between {lower} and {upper}", Fact(lower, upper), term)
-
-
-def defined(term: Term) -> Guard:
-    """The guard that no element is NaN."""
-    return _valued(f"{term} defined", Fact(nan=False), term)
-
-
-def finite(term: Term) -> Guard:
-    """The guard that no element is NaN or an infinity."""
-    return _valued(f"{term} finite", Fact(-LARGEST, LARGEST, nan=False), term)
-
-
-def symmetric(term: Term) -> Guard:
-    """The guard that exchanging the last two axes changes no bit."""
-    return Guard(f"{term} symmetric", _square, (term,), lambda: Fact(symmetric=True))
-
-
-def at_least(term: Term, other: Term) -> Guard:
-    """The guard that no element of `term` is below any of `other`, +0.0 and -0.0 apart; either may hold NaN."""
-    return Guard(f"{term} at least {other}", lambda *_: True, (term, other), lambda other: other.above)
-
-
-def at_most(term: Term, other: Term) -> Guard:
-    """The guard that no element of `term` is above any of `other`, +0.0 and -0.0 apart; either may hold NaN."""
-    return Guard(f"{term} at most {other}", lambda *_: True, (term, other), lambda other: other.below)
-
-
-def judged(sentence: str, predicate: Callable[..., Any], *terms: Term) -> Guard:
-    """The guard that `predicate` holds of the dtype of the first of `terms` and what is known of the values of each.
-
-    The predicate reads `lower`, `upper`, `smallest` and `largest` of a `Fact`, and must hold where these are arrays.
-    """
-    return Guard(sentence, lambda *_: True, terms, judged=predicate)
-
-
-def _valued(sentence: str, fact: Fact, term: Term) -> Guard:
-    return Guard(sentence, lambda _: True, (term,), lambda: fact)
-
-
-def _square(t: Any) -> bool:
-    return t.rank >= 2 and t.shape[-1] == t.shape[-2]
-
-
-def ascending(*attributes: Attr) -> Guard:
-    """The guard that these axes or permutations are sorted: such a permutation moves nothing."""
-    sentence = f"{', '.join(a.name for a in attributes)} ascending"
-    return Guard(sentence, lambda *values: all(list(v) == sorted(v) for v in values), attributes)
-
-
-def floating(*terms: Term) -> Guard:
-    """The guard that these tensors hold floating-point numbers (integers wrap around, which breaks order and sign)."""
-    sentence = f"{', '.join(map(str, terms))} floating"
-    return Guard(sentence, lambda *types: all(kind(t.dtype) == "f" for t in types), terms)
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,8 +87,6 @@ class Law:
     family: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
-        from eqfuse.rewrites.language.refusals import misplaced, refuse
-
         misplaced(self)
         for side in (*self.lefts, *self.rights):
             if not isinstance(side, Term):
@@ -357,10 +209,11 @@ __all__ = [
     "bounded",
     "computed",
     "defined",
+    "distinct",
     "finite",
     "floating",
-    "in_program",
     "guard",
+    "in_program",
     "is_constant",
     "names",
     "nonnegative",

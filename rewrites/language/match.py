@@ -7,7 +7,7 @@ e-graph's rules and the generated cases decide with the same functions, so they 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,11 @@ from eqfuse.errors import LawError, ShapeError
 from eqfuse.ops import row
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
-from eqfuse.rewrites.language.law import LITERAL, VARIABLE, Attr, Computed, Guard, Law, Term
+from eqfuse.rewrites.language.guards import Guard
+from eqfuse.rewrites.language.term import LITERAL, VARIABLE, Attr, Computed, Term
+
+if TYPE_CHECKING:
+    from eqfuse.rewrites.language.law import Law
 
 Types = dict[Term | str, TensorType]  # by variable name, or by term
 FAULTS = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)  # of guards and computed values

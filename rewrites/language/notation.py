@@ -7,84 +7,17 @@ term has no rank: axes are counted from the end, or are attribute variables, and
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import scipy.special
 
 from eqfuse.errors import LawError
-from eqfuse.frontends.numpy.registry import title
-from eqfuse.ops import TABLE
-from eqfuse.ops.elementwise import UFUNCS
+from eqfuse.ops import elementwise
+from eqfuse.rewrites.language.calls import FUNCTIONS, METHODS, PROPERTIES, UFUNCS
 from eqfuse.rewrites.language.term import Attr, Computed, Term, apply
-
-_DUPLICATES = ("exp2", "expm1", "log1p", "cbrt")  # which SciPy has, too
-_OP_OF_UFUNC = (
-    {ufunc: name for name, ufunc in UFUNCS.items()}
-    | {getattr(scipy.special, name): name for name in _DUPLICATES}
-    | {np.matmul: "matmul"}
-)
-
-
-# what NumPy calls ----------------------------------------------------------------------------------------------------
-
-
-def ufunc(called: np.ufunc, method: str, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """A call of a ufunc, or of a method of one."""
-    name = title(called)
-    if method != "__call__":
-        raise LawError(f"{name}.{method} cannot stand in a law; write x.sum(p), x.prod(p), x.max(p) or x.min(p)")
-    if kwargs:
-        raise LawError(f"{name} takes no {', '.join(kwargs)} in a law: write the arguments alone, and casts as terms")
-    if called in _OP_OF_UFUNC:
-        return apply(_OP_OF_UFUNC[called], *args)
-    implementation = _COMPOSED.get(called)
-    return _refuse(name) if implementation is None else implementation(*args)
-
-
-def function(called: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
-    """A call of one of NumPy's other functions."""
-    implementation = FUNCTIONS.get(called)
-    return _refuse(title(called)) if implementation is None else _call(title(called), implementation, args, kwargs)
-
-
-def attribute(term: Term, name: str) -> Any:
-    """What ``term.name`` is: a method of arrays, or one of their properties."""
-    if name in METHODS:
-        return partial(_method, name, term)
-    if name in _PROPERTIES:
-        return _PROPERTIES[name](term)
-    if name.startswith("__") or name not in dir(np.ndarray):
-        raise AttributeError(f"a term has no attribute {name!r}")
-    return _refuse(f"ndarray.{name}")
-
-
-def _method(name: str, term: Term, *args: Any, **kwargs: Any) -> Any:
-    return _call(f"ndarray.{name}", METHODS[name], (term, *args), kwargs)
-
-
-def _call(name: str, implementation: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
-    signature = inspect.signature(implementation)
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError as misfit:
-        raise LawError(f"{name} has the arguments {signature} in a law: {misfit}") from None
-    return implementation(*args, **kwargs)
-
-
-def _refuse(name: str) -> NoReturn:
-    short = name.rpartition(".")[2]
-    op = TABLE.get(short)
-    instead = "write it in operators of the table (eqfuse/ops)"
-    if op is not None:
-        tensors = ", ".join("xyzw"[: 2 if op.arity is None else op.arity])
-        attrs = f", attrs=({', '.join(op.attrs)},)" if op.attrs else ""
-        instead = f"write apply({short!r}, {tensors}{attrs})"
-    raise LawError(f"{name} cannot stand in a law; {_INSTEAD.get(short, instead)}")
-
 
 # axes, shapes, dtypes ------------------------------------------------------------------------------------------------
 
@@ -199,7 +132,7 @@ def _conj(x: Any) -> Term:
 
 
 _REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
-METHODS: dict[str, Callable[..., Any]] = {
+METHODS |= {
     **{op: _reduction(op) for op in _REDUCTIONS},
     "cumsum": _running("cumsum"), "cumprod": _running("cumprod"), "argsort": _sorting("argsort"),
     "clip": _clip, "round": _round, "transpose": _transpose, "reshape": _reshape, "astype": _astype, "view": _view,
@@ -212,7 +145,7 @@ def _matrix_transpose(x: Any) -> Term:
     return apply("transpose", x, attrs=((1, 0),))
 
 
-_PROPERTIES: dict[str, Callable[[Term], Term]] = {
+PROPERTIES |= {
     "T": _matrix_transpose, "mT": _matrix_transpose, "real": partial(apply, "real"), "imag": partial(apply, "imag"),
 }  # fmt: skip
 
@@ -255,7 +188,7 @@ def _of_one(op: str) -> Callable[..., Term]:
     return call
 
 
-FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
+FUNCTIONS |= {
     **{getattr(np, op): METHODS[op] for op in (*_REDUCTIONS, "cumsum", "cumprod", "argsort", "clip", "round", "take")},
     np.amax: METHODS["max"], np.amin: METHODS["min"], np.around: _round, np.astype: _astype, np.sort: _sorting("sort"),
     np.where: _where, np.concatenate: _concatenate, np.flip: _flip, np.broadcast_to: _broadcast_to,
@@ -269,30 +202,9 @@ def _positive(x: Any) -> Any:
     return x
 
 
-_COMPOSED: dict[np.ufunc, Callable[..., Any]] = {
-    np.positive: _positive, np.divmod: divmod, np._core.umath.clip: _clip,  # type: ignore[attr-defined]
-}  # fmt: skip
-
-_PRODUCT = "write x @ y for matrices, (x * y).sum(p) for a sum of products"
-_JOINED = "write np.concatenate((x, y), -1), and x.reshape(s) for another axis"
-_MEAN = "write x.sum(p) / computed(n, x, p), where n(x, p) counts the elements"
-_TYPE = "guards and computed values see the types of tensors: guard(sentence, predicate, x)"
-_SAME = "write x itself: a term has no memory of its own"
-_PART = "write x.slice(r) with (r,) = attrs('r') and a guard that says which part"
-_SHAPED = "write x.reshape(s) with (s,) = attrs('s'), or x.reshape(computed(shape, x))"
-_INSTEAD = {
-    **dict.fromkeys(("dot", "vdot", "inner", "tensordot", "einsum", "vecdot", "matvec", "vecmat", "outer"), _PRODUCT),
-    **dict.fromkeys(("stack", "hstack", "vstack", "dstack", "column_stack", "append", "block"), _JOINED),
-    **dict.fromkeys(("mean", "average", "std", "var", "nanmean"), _MEAN),
-    **dict.fromkeys(("shape", "ndim", "size", "dtype", "itemsize", "nbytes", "iscomplexobj", "result_type"), _TYPE),
-    **dict.fromkeys(("copy", "asanyarray", "asarray", "ascontiguousarray", "base", "data", "flags"), _SAME),
-    **dict.fromkeys(("diagonal", "split", "array_split", "item", "nonzero", "compress", "extract", "diff"), _PART),
-    **dict.fromkeys(("ravel", "flatten", "flat", "squeeze", "expand_dims", "atleast_1d", "atleast_2d"), _SHAPED),
-    **dict.fromkeys(("swapaxes", "moveaxis", "rollaxis"), "write x.transpose(p) with (p,) = attrs('p')"),
-    **dict.fromkeys(("array_equal", "array_equiv", "allclose"), "write (x == y).all(p)"),
-    "isclose": "write abs(x - y) <= 1e-8 + 1e-5 * abs(y)",
-    "nan_to_num": "write np.where(np.isnan(x), 0.0, x)",
-    "float_power": "write x ** y", "fabs": "write abs(x)", "fmod": "write x % y, which has the sign of y",
-    "sort": "write np.sort(x, axis=a)", "ptp": "write x.max(p) - x.min(p)",
-    "broadcast_arrays": "write x.broadcast_to(s)", "repeat": "write x.take(i, a), where i is a tensor of places",
+_DUPLICATES = ("exp2", "expm1", "log1p", "cbrt")  # which SciPy has, too
+UFUNCS |= {ufunc: partial(apply, name) for name, ufunc in elementwise.UFUNCS.items()}
+UFUNCS |= {getattr(scipy.special, name): partial(apply, name) for name in _DUPLICATES}
+UFUNCS |= {
+    np.matmul: partial(apply, "matmul"), np.positive: _positive, np.divmod: divmod, np._core.umath.clip: _clip,  # type: ignore[attr-defined]
 }  # fmt: skip

@@ -9,15 +9,21 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from eqfuse.errors import EqfuseError, LawError
 from eqfuse.ops import row
 from eqfuse.ops.types import TensorType
-from eqfuse.rewrites.language.law import LITERAL, VARIABLE, Attr, Computed, Exactness, Guard, Law, Term, walk
+from eqfuse.rewrites.language.exactness import Exactness
+from eqfuse.rewrites.language.guards import Guard
 from eqfuse.rewrites.language.match import Decline, Made, number
+from eqfuse.rewrites.language.samples import sample_attr
+from eqfuse.rewrites.language.term import LITERAL, VARIABLE, Attr, Computed, Term, walk
+
+if TYPE_CHECKING:
+    from eqfuse.rewrites.language.law import Law
 
 _DRAWS = 3000
 _DRAWN = ("axes", "axis", "dtype")  # attributes of which any value is soon drawn
@@ -210,7 +216,5 @@ class _Draw:
         if not isinstance(value, Attr):
             return value
         if value not in self.attributes:
-            from eqfuse.rewrites.checking.samples import sample_attr
-
             self.attributes[value] = sample_attr(op, name, types, before, self.dtype, self.rng)
         return self.attributes[value]

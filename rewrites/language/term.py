@@ -15,6 +15,7 @@ import numpy as np
 
 from eqfuse.errors import LawError
 from eqfuse.ops import TABLE
+from eqfuse.rewrites.language import calls
 
 VARIABLE, LITERAL = "variable", "literal"
 
@@ -139,19 +140,13 @@ class Term:
     # what arrays do
 
     def __getattr__(self, name: str) -> Any:
-        from eqfuse.rewrites.language import notation  # which is written in terms
-
-        return notation.attribute(self, name)
+        return calls.attribute(self, name)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
-        from eqfuse.rewrites.language import notation
-
-        return notation.ufunc(ufunc, method, args, kwargs)
+        return calls.ufunc(ufunc, method, args, kwargs)
 
     def __array_function__(self, function: Any, _types: Any, args: Any, kwargs: Any) -> Any:
-        from eqfuse.rewrites.language import notation
-
-        return notation.function(function, args, kwargs)
+        return calls.function(function, args, kwargs)
 
     @staticmethod
     def __eqfuse_apply__(op: str, args: Any, attrs: Any = ()) -> Term:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from eqfuse.rewrites.language.law import Term, apply
+from eqfuse.rewrites.language.term import Term, apply
 
 
 def function(op: str) -> Callable[..., Term]:

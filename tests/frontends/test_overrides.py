@@ -14,11 +14,11 @@ import pytest
 from numpy.testing.overrides import get_overridable_numpy_array_functions, get_overridable_numpy_ufuncs
 
 import eqfuse as ef
+from eqfuse.dtypes import supported
 from eqfuse.errors import EqfuseError, TraceError
 from eqfuse.frontends.numpy.reference import functions, ufuncs
 from eqfuse.frontends.numpy.refused import refusal
 from eqfuse.frontends.numpy.registry import FUNCTIONS, UFUNCS, title
-from eqfuse.ir.accepted import supported
 from eqfuse.ir.pytree import flatten
 from tests.frontends import numpy_cases, numpy_library_cases
 from tests.frontends.agreement import sample

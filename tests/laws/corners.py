@@ -22,9 +22,9 @@ from eqfuse.ops.facts import Fact, of_array, order
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.checking.cases import drawn
 from eqfuse.rewrites.checking.data import index_limit
-from eqfuse.rewrites.checking.samples import sample_attr
 from eqfuse.rewrites.language.law import Law
 from eqfuse.rewrites.language.match import Decline
+from eqfuse.rewrites.language.samples import sample_attr
 
 REFUSALS = (EqfuseError, Decline, ArithmeticError, LookupError, TypeError, ValueError)
 FLOATS = [t for t in TENSORS if kind(t) == "f"]

@@ -15,8 +15,8 @@ from numpy.testing.overrides import get_overridable_numpy_array_functions, get_o
 
 import eqfuse as ef
 from eqfuse.errors import EqfuseError, LawError
-from eqfuse.frontends.numpy.registry import title
 from eqfuse.ops import row
+from eqfuse.ops.numpy_names import title
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites import Law, attrs, tensors
 from eqfuse.rewrites.language.match import Decline, Made

@@ -10,8 +10,8 @@ import pytest
 from eqfuse.errors import ShapeError
 from eqfuse.ops import TABLE
 from eqfuse.ops.types import TensorType
-from eqfuse.rewrites.checking.samples import sample_attr
 from eqfuse.rewrites.language.match import Decline
+from eqfuse.rewrites.language.samples import sample_attr
 
 DRAWN = [op for op, row in TABLE.items() if row.attrs and op != "input"]
 

@@ -18,11 +18,12 @@ from eqfuse.frontends.numpy.laid_out import lay_out
 from eqfuse.frontends.numpy.masked import MASKED
 from eqfuse.frontends.numpy.number import Number
 from eqfuse.frontends.numpy.promotion import defers, elementwise, holds_tracer, lift
-from eqfuse.frontends.numpy.registry import FUNCTIONS, METHODS, UFUNCS, title
+from eqfuse.frontends.numpy.registry import FUNCTIONS, METHODS, UFUNCS
 from eqfuse.frontends.numpy.storage import Access
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.ir.graph import const
 from eqfuse.ir.strides import Lies, strides_of
+from eqfuse.ops.numpy_names import title
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:

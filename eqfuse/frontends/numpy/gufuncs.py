@@ -14,9 +14,10 @@ from eqfuse.errors import ShapeError
 from eqfuse.frontends.numpy.contractions import conjugate, matmul
 from eqfuse.frontends.numpy.layout import expand_dims, moveaxis, squeeze
 from eqfuse.frontends.numpy.promotion import lift
-from eqfuse.frontends.numpy.registry import UFUNCS, title
+from eqfuse.frontends.numpy.registry import UFUNCS
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.ufuncs import to_loop
+from eqfuse.ops.numpy_names import title
 
 
 def _vecdot(a: Tracer, b: Tracer) -> Tracer:

@@ -19,7 +19,8 @@ from numpy.testing.overrides import get_overridable_numpy_array_functions, get_o
 
 import eqfuse.frontends.numpy.trace  # noqa: F401  (fills the tables of what can be traced)
 from eqfuse.frontends.numpy.refused import REFUSALS, Refusal, refusal
-from eqfuse.frontends.numpy.registry import FUNCTIONS, UFUNCS, title
+from eqfuse.frontends.numpy.registry import FUNCTIONS, UFUNCS
+from eqfuse.ops.numpy_names import title
 
 LATER = ("np.char.", "np.fft.", "np.polynomial.", "np.strings.")
 MARKERS = ("<!-- reference -->\n", "<!-- /reference -->\n")

@@ -14,8 +14,8 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from eqfuse.errors import TraceError
 from eqfuse.frontends.numpy.promotion import elementwise, lift
-from eqfuse.frontends.numpy.registry import title
 from eqfuse.frontends.numpy.tracer import Tracer
+from eqfuse.ops.numpy_names import title
 
 _REDUCTIONS = (np.sum, np.mean, np.var, np.std, np.prod, np.any, np.all)
 

@@ -26,7 +26,7 @@ from eqfuse.frontends.numpy.flat import Flat
 from eqfuse.frontends.numpy.promotion import as_dtype, holds_tracer, lift
 from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator, legacy
 from eqfuse.frontends.numpy.reach import CACHED, Namespace, Reached, of_library, reach
-from eqfuse.frontends.numpy.registry import FUNCTIONS, implements, title
+from eqfuse.frontends.numpy.registry import FUNCTIONS, implements
 from eqfuse.frontends.numpy.storage import Access
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import current, untraced
@@ -34,6 +34,7 @@ from eqfuse.frontends.numpy.writes import copied
 from eqfuse.ir.accepted import PLAIN
 from eqfuse.ir.graph import const
 from eqfuse.ir.strides import IN_ORDER, Lies, in_columns, strides_of
+from eqfuse.ops.numpy_names import title
 
 # ---- arrays made from nothing
 

@@ -17,11 +17,12 @@ from eqfuse.dtypes import FLOAT8, kind, supported
 from eqfuse.errors import DtypeError, UnsupportedOp
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.promotion import elementwise, lift, operand, promote, with_dtype
-from eqfuse.frontends.numpy.registry import METHODS, UFUNCS, title
+from eqfuse.frontends.numpy.registry import METHODS, UFUNCS
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.ir.graph import Node, const
 from eqfuse.ops import elementwise as rows
 from eqfuse.ops.elementwise import dtype_name
+from eqfuse.ops.numpy_names import title
 
 
 def _row(name: str, ufunc: np.ufunc) -> Callable[..., Tracer]:

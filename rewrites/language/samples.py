@@ -85,7 +85,7 @@ def sample_attr(op: str, name: str, types: list[TensorType], before: tuple, dtyp
         return ((axis, rng.randint(0, t.shape[axis])),)
     if name == "kth":
         return (rng.randrange(-t.shape[before[0]], t.shape[before[0]]),) if t.shape[before[0]] else ()
-    raise LawError(f"rewrites/checking/samples.py draws no values of the attribute {name!r} of {op}")
+    raise LawError(f"rewrites/language/samples.py draws no values of the attribute {name!r} of {op}")
 
 
 def _constant(rng: random.Random) -> np.ndarray:
