@@ -18,7 +18,7 @@ from eqfuse.frontends.numpy.laid_out import lay_out
 from eqfuse.frontends.numpy.masked import MASKED
 from eqfuse.frontends.numpy.number import Number
 from eqfuse.frontends.numpy.promotion import defers, elementwise, holds_tracer, lift
-from eqfuse.frontends.numpy.registry import FUNCTIONS, METHODS, UFUNCS
+from eqfuse.frontends.numpy.registry import FUNCTIONS, METHODS, UFUNCS, of_arrays
 from eqfuse.frontends.numpy.storage import Access
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.ir.graph import const
@@ -26,6 +26,7 @@ from eqfuse.ir.strides import Lies, strides_of
 from eqfuse.ops.numpy_names import title
 
 
+@of_arrays
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     name = title(ufunc) + ("" if method == "__call__" else f".{method}")
     implementation = UFUNCS.get(ufunc) if method == "__call__" else METHODS.get((ufunc, method))
@@ -49,6 +50,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict
     return _into(name, out, results, kwargs.get("casting", "same_kind"))
 
 
+@of_arrays
 def call_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     name = title(function)
     implementation = FUNCTIONS.get(function)

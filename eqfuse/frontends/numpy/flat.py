@@ -13,10 +13,12 @@ import numpy as np
 from eqfuse.errors import TraceError
 from eqfuse.frontends.numpy.indexing import assign_items
 from eqfuse.frontends.numpy.promotion import as_dtype
+from eqfuse.frontends.numpy.registry import of_arrays
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.ir.accepted import known
 
 
+@of_arrays
 class Flat:
     """What is taken of it is a copy; what is assigned to it is written to the array `base`, again and again."""
 

@@ -19,7 +19,7 @@ from eqfuse.frontends.numpy.layout import broadcast_to, transpose
 from eqfuse.frontends.numpy.number import Number, computed, kind_of
 from eqfuse.frontends.numpy.promotion import elementwise, fitted, lift, with_dtype
 from eqfuse.frontends.numpy.reductions import negative_axes, one_axis
-from eqfuse.frontends.numpy.registry import METHODS, implements
+from eqfuse.frontends.numpy.registry import METHODS, implements, of_arrays
 from eqfuse.frontends.numpy.selection import Selection, assigned
 from eqfuse.frontends.numpy.storage import Access, Step
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
@@ -28,6 +28,7 @@ from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.types import Shape, TensorType
 
 
+@of_arrays
 def index(x: Tracer, key: Any) -> Tracer | Selection:
     """``x[key]``: the basic part as views first, then one take for the integer arrays; a traced mask selects."""
     parts = _parts(key)
@@ -49,6 +50,7 @@ def index(x: Tracer, key: Any) -> Tracer | Selection:
     return wrap(view.node) if scalar else view
 
 
+@of_arrays
 def assign_items(x: Tracer, key: Any, value: Any) -> None:
     """``x[key] = value``."""
     parts = _parts(key)

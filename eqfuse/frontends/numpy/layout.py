@@ -18,12 +18,13 @@ from eqfuse.errors import ShapeError
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.promotion import common, lift
 from eqfuse.frontends.numpy.reductions import negative_axes, one_axis
-from eqfuse.frontends.numpy.registry import implements
+from eqfuse.frontends.numpy.registry import implements, of_arrays
 from eqfuse.frontends.numpy.storage import Access
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.ir.accepted import known
 
 
+@of_arrays
 @implements(np.reshape)
 def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Tracer:
     x = lift(a)
@@ -72,6 +73,7 @@ def ravel(a: Any, order: str = "C") -> Tracer:
     return x.in_read_order().raveled()
 
 
+@of_arrays
 @implements(np.transpose, np.permute_dims)
 def transpose(a: Any, axes: Sequence[int] | None = None) -> Tracer:
     x = lift(a)

@@ -1,38 +1,32 @@
 """What a traced array can be asked to do, as NumPy's ndarray can: operators, protocols, methods.
 
-In: Python's and NumPy's calls. Out: calls of NumPy's functions, which come back through `frontends.dispatch`. The
-memory behind it is `tracer.Tracer`'s.
+In: Python's and NumPy's calls. Out: calls of NumPy's functions, which come back through `dispatch`, and of what the
+modules that are written in terms of tracers have put into `registry.ARRAY`. The memory is `tracer.Tracer`'s.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
-from functools import cache
-from importlib import import_module
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
+from eqfuse import xp
 from eqfuse.errors import TraceError, UnsupportedOp
+from eqfuse.frontends.numpy.registry import ARRAY
 
 lazy: Any = np  # NumPy, for calls on tracers: its type stubs do not know that they come back to the tracer
-
-
-@cache
-def _frontend(module: str) -> Any:
-    """A module of the front-ends: they are written in terms of tracers, so they can be imported only afterwards."""
-    return import_module(f"eqfuse.frontends.numpy.{module}")
 
 
 def _binary(name: str, symbol: str = "") -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
     """`x + y`, its reflection and `x += y` for one elementwise operator."""
 
     def forward(self: Any, other: Any) -> Any:
-        return _frontend("promotion").operator(name, self, other)
+        return ARRAY["operator"](name, self, other)
 
     def reflected(self: Any, other: Any) -> Any:
-        return _frontend("promotion").operator(name, other, self)
+        return ARRAY["operator"](name, other, self)
 
     def in_place(self: Any, other: Any) -> Any:
         result = forward(self, other)
@@ -46,7 +40,7 @@ def _binary(name: str, symbol: str = "") -> tuple[Callable[..., Any], Callable[.
 
 def _unary(name: str) -> Callable[..., Any]:
     def call(self: Any) -> Any:
-        return _frontend("promotion").unary_operator(name, self)
+        return ARRAY["unary_operator"](name, self)
 
     return call
 
@@ -134,15 +128,15 @@ class Operators:
     # NumPy's two protocols, and ours
 
     def __array_ufunc__(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return _frontend("dispatch").call_ufunc(ufunc, method, inputs, kwargs)
+        return ARRAY["call_ufunc"](ufunc, method, inputs, kwargs)
 
     def __array_function__(self: Any, func: Any, types: Sequence[type], args: Any, kwargs: Any) -> Any:
-        return _frontend("dispatch").call_function(func, args, kwargs)
+        return ARRAY["call_function"](func, args, kwargs)
 
     @staticmethod
     def __eqfuse_apply__(op: str, args: Sequence[Any], attrs: tuple) -> Any:
         """The operator `op` of the table, with its arguments cast as NumPy would."""
-        return _frontend("promotion").apply(op, args, attrs)
+        return ARRAY["apply"](op, args, attrs)
 
     # operators
 
@@ -200,7 +194,48 @@ class NdarrayFace(Operators):
         kind = f"numpy.{self.dtype.name if self.scalar else 'ndarray'}"
         raise AttributeError(f"{kind!r} object has no attribute {name!r}")
 
+    def __format__(self: Any, spec: str) -> str:
+        value = self.known()
+        if value is None and spec:
+            raise TraceError(
+                f"the text of a traced {self.tensor_type}: its value is not known while the function is traced. Return "
+                "it, and write about it outside"
+            )
+        return repr(self) if value is None else format(value[()], spec)
+
+    # what Python and the Array API ask of a sequence of numbers
+
+    def __len__(self: Any) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return int(self.shape[0])
+
+    def __iter__(self: Any) -> Iterator[Any]:
+        if not self.shape:
+            raise TypeError("iteration over a 0-d array")
+        return (self[i] for i in range(len(self)))
+
+    def __round__(self: Any, digits: int | None = None) -> Any:
+        if not self.scalar:
+            raise TypeError("type numpy.ndarray doesn't define __round__ method")
+        return lazy.rint(self).astype(int) if digits is None else lazy.round(self, digits)
+
+    def __array_namespace__(self: Any, *, api_version: str | None = None) -> Any:
+        if api_version is not None and api_version not in xp.API_VERSIONS:
+            raise ValueError(f"version {api_version!r} of the Array API is not among {', '.join(xp.API_VERSIONS)}")
+        return xp
+
+    device = "cpu"
+
+    def to_device(self: Any, device: Any, /, *, stream: None = None) -> Any:
+        if device != "cpu" or stream is not None:
+            raise TraceError(f"to_device({device!r}): a traced array stays where the program's target= puts it")
+        return self
+
     # operators
+
+    def __pos__(self: Any) -> Any:
+        return lazy.positive(self)
 
     def __matmul__(self: Any, other: Any) -> Any:
         return lazy.matmul(self, other)
@@ -213,10 +248,10 @@ class NdarrayFace(Operators):
         return self
 
     def __getitem__(self: Any, key: Any) -> Any:
-        return _frontend("indexing").index(self, key)
+        return ARRAY["index"](self, key)
 
     def __setitem__(self: Any, key: Any, value: Any) -> None:
-        _frontend("indexing").assign_items(self, key, value)
+        ARRAY["assign_items"](self, key, value)
 
     # methods
 
@@ -241,11 +276,19 @@ class NdarrayFace(Operators):
     def mT(self: Any) -> Any:
         return lazy.matrix_transpose(self)
 
+    @property
+    def flat(self: Any) -> Any:
+        return ARRAY["Flat"](self)
+
+    @flat.setter
+    def flat(self: Any, value: Any) -> None:
+        self.flat[:] = value
+
     def reshape(self: Any, *shape: Any, **kwargs: Any) -> Any:
-        return _frontend("layout").reshape(self, shape[0] if len(shape) == 1 else shape, **kwargs)
+        return ARRAY["reshape"](self, shape[0] if len(shape) == 1 else shape, **kwargs)
 
     def transpose(self: Any, *axes: Any) -> Any:
-        return _frontend("layout").transpose(self, axes[0] if len(axes) == 1 else axes or None)
+        return ARRAY["transpose"](self, axes[0] if len(axes) == 1 else axes or None)
 
     def compress(self: Any, condition: Any, axis: int | None = None, out: Any = None) -> Any:
         return lazy.compress(condition, self, axis, out)

@@ -16,6 +16,7 @@ from eqfuse.errors import DtypeError, ShapeError, TraceError
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.laid_out import of_elementwise
 from eqfuse.frontends.numpy.number import Number, computed, is_number, kind_of
+from eqfuse.frontends.numpy.registry import of_arrays
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.ir.accepted import plain_array
 from eqfuse.ir.arithmetic import OPERATORS, refusal, shown
@@ -28,6 +29,7 @@ from eqfuse.ops.types import Shape, TensorType
 OURS: set[Any] = {np.ndarray.__array_ufunc__, Tracer.__array_ufunc__}  # those of arrays that leave the arithmetic to us
 
 
+@of_arrays
 def lift(value: Any) -> Tracer:
     """`value` as an array, as np.asarray would read it: a tracer, a constant, or nested lists of these."""
     if isinstance(value, Tracer):
@@ -78,6 +80,7 @@ def as_dtype(value: Any, dtype: np.dtype) -> Node:
     return with_dtype(value if is_number(value) or isinstance(value, (list, tuple)) else lift(value), dtype)
 
 
+@of_arrays
 def fitted(value: Any, like: TensorType, casting: str = "unsafe") -> Node:
     """`value` as assignment to an array of type `like` takes it: cast, and broadcast."""
     given = operand(value)
@@ -103,6 +106,7 @@ def promote(operands: Sequence[Any]) -> list[Any]:
     return [np.dtype(s) for s in seen] if len(weak) == len(seen) else seen
 
 
+@of_arrays
 def apply(op: str, args: Sequence[Any], attrs: tuple) -> Tracer:
     """The operator `op` of the table, with its arguments cast as NumPy would."""
     if op == "matmul":
@@ -205,10 +209,12 @@ def common(values: Sequence[Any]) -> list[Node]:
     return [with_dtype(o, dtype) for o in operands]
 
 
+@of_arrays
 def unary_operator(name: str, x: Any) -> Any:
     return computed(name, x) if isinstance(x, Number) else elementwise(name, x)
 
 
+@of_arrays
 def operator(name: str, left: Any, right: Any) -> Any:
     """A Python operator between a tracer, or a traced number, and something else."""
     for other in (left, right):

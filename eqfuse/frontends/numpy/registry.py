@@ -10,6 +10,7 @@ import numpy as np
 FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
 UFUNCS: dict[np.ufunc, Callable[..., Any]] = {}
 METHODS: dict[tuple[np.ufunc, str], Callable[..., Any]] = {}
+ARRAY: dict[str, Callable[..., Any]] = {}  # what the operators and methods of traced arrays call, by name
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,3 +24,9 @@ def implements(*functions: Callable[..., Any]) -> Callable[[F], F]:
         return implementation
 
     return register
+
+
+def of_arrays(implementation: F) -> F:
+    """Make the decorated function what the operators and methods of traced arrays find under its name."""
+    ARRAY[implementation.__name__] = implementation
+    return implementation

@@ -6,7 +6,7 @@ In: operators, methods, ufuncs and array functions called on it. Out: graph node
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from eqfuse.errors import DtypeError, ShapeError, TraceError, UnsupportedOp, use
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.constants import known
 from eqfuse.frontends.numpy.ndarray import NdarrayFace, lazy
+from eqfuse.frontends.numpy.registry import ARRAY
 from eqfuse.frontends.numpy.storage import Access, Storage, taken
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.ir.graph import Node, const
@@ -182,15 +183,13 @@ class Tracer(NdarrayFace):
 
     def assign(self, value: Any, casting: str = "unsafe") -> None:
         """``self[...] = value``: broadcast to this array's shape and cast to its dtype by the rule `casting`."""
-        from eqfuse.frontends.numpy.promotion import fitted
-
         if isinstance(value, Tracer) and value._storage is self._storage and value._steps == self._steps:
             return  # x[i] += y assigns to x[i] the view that is already changed
         if self._access is Access.SCALAR:
             raise DtypeError(f"a NumPy scalar ({self._type}) does not support item assignment")
         if self._access is Access.READ_ONLY:
             raise TraceError("assignment destination is read-only, as in NumPy: copy the array first (x.copy())")
-        new = fitted(value, self._type, casting)
+        new = ARRAY["fitted"](value, self._type, casting)
         self._rely_on_order()
         for source, _ in self._storage.origins():
             source.copies.append(self._storage)
@@ -283,52 +282,10 @@ class Tracer(NdarrayFace):
     def nbytes(self) -> int:
         return self._type.nbytes
 
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len() of unsized object")
-        return self.shape[0]
-
-    def __iter__(self) -> Iterator[Tracer]:
-        if not self.shape:
-            raise TypeError("iteration over a 0-d array")
-        return (self[i] for i in range(len(self)))
-
     def __repr__(self) -> str:
         return f"Tracer({self._type})"
 
-    def __format__(self, spec: str) -> str:
-        value = self.known()
-        if value is None and spec:
-            raise TraceError(
-                f"the text of a traced {self._type}: its value is not known while the function is traced. Return it, "
-                "and write about it outside"
-            )
-        return repr(self) if value is None else format(value[()], spec)
-
-    def __round__(self, digits: int | None = None) -> Any:
-        if not self.scalar:
-            raise TypeError("type numpy.ndarray doesn't define __round__ method")
-        return lazy.rint(self).astype(int) if digits is None else lazy.round(self, digits)
-
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        from eqfuse import xp
-
-        if api_version is not None and api_version not in xp.API_VERSIONS:
-            raise ValueError(f"version {api_version!r} of the Array API is not among {', '.join(xp.API_VERSIONS)}")
-        return xp
-
-    device = "cpu"
-
-    def to_device(self, device: Any, /, *, stream: None = None) -> Tracer:
-        if device != "cpu" or stream is not None:
-            raise TraceError(f"to_device({device!r}): a traced array stays where the program's target= puts it")
-        return self
-
     # arrays that share this one's memory, or that do not
-
-    def __pos__(self) -> Tracer:
-        positive: Tracer = lazy.positive(self)
-        return positive
 
     @property
     def real(self) -> Tracer:
@@ -336,7 +293,7 @@ class Tracer(NdarrayFace):
 
     @real.setter
     def real(self, value: Any) -> None:
-        self.real.assign(_lifted(value))
+        self.real.assign(ARRAY["lift"](value))  # numbers are cast like arrays, whatever the dtype holds
 
     @property
     def imag(self) -> Tracer:
@@ -348,7 +305,7 @@ class Tracer(NdarrayFace):
 
     @imag.setter
     def imag(self, value: Any) -> None:
-        self.imag.assign(_lifted(value))
+        self.imag.assign(ARRAY["lift"](value))
 
     def view(self, dtype: Any = None, type: Any = None) -> Tracer:
         """The same memory, read in another dtype of equal width."""
@@ -372,16 +329,6 @@ class Tracer(NdarrayFace):
             return wrap(tidy.part(op, self.node))
         type = row(op).type([self._type], ())
         return Tracer(type, self._storage, (*self._steps, (op, ())), self._access)
-
-    @property
-    def flat(self) -> Any:
-        from eqfuse.frontends.numpy.flat import Flat
-
-        return Flat(self)
-
-    @flat.setter
-    def flat(self, value: Any) -> None:
-        self.flat[:] = value
 
     def flattened(self) -> Tracer:
         """The view of one axis, in C order, that NumPy writes through in every memory order."""
@@ -422,13 +369,6 @@ class Tracer(NdarrayFace):
             return self.lies
         array = self.outline()
         return None if array is None else Lies(copied(array, order, dtype), self.lies.arguments)
-
-
-def _lifted(value: Any) -> Tracer:
-    """A value as NumPy's attributes take it: numbers are cast like arrays, whatever the dtype holds."""
-    from eqfuse.frontends.numpy.promotion import lift
-
-    return lift(value)
 
 
 def _always_view(shape: Shape, wanted: Shape) -> bool:
