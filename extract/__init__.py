@@ -11,11 +11,12 @@ from functools import partial
 from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Segment, Space
 from eqfuse.errors import TargetUnavailable
-from eqfuse.extract import ablations, exact, flow, greedy
+from eqfuse.extract import ablations, exact, flow, greedy, unfused
 from eqfuse.extract.assemble import assemble
-from eqfuse.extract.cover import Cover
+from eqfuse.extract.covers.cover import Cover
 from eqfuse.extract.memory.limit import Limit, within
-from eqfuse.extract.simplify import simplified
+from eqfuse.extract.programs.simplify import simplified
+from eqfuse.extract.space_json import load_space
 from eqfuse.machine.gc_pause import gc_paused
 from eqfuse.plan.plan import Plan
 
@@ -32,7 +33,7 @@ EXTRACTORS: dict[str, Extractor] = {
     "exact": exact.extract,
     "fusion-only": ablations.fusion_only,
     "algebra-first": ablations.algebra_first,
-    "unfused": greedy.unfused,
+    "unfused": unfused.extract,
     **_FUSERS,
     **{f"{name}+algebra": _after_algebra(fuser) for name, fuser in _FUSERS.items()},
 }
@@ -69,4 +70,4 @@ def named(extractor: str) -> Extractor:
     return EXTRACTORS[extractor]
 
 
-__all__ = ["EXTRACTORS", "Cover", "Limit", "choose", "named"]
+__all__ = ["EXTRACTORS", "Cover", "Limit", "choose", "load_space", "named"]

@@ -8,10 +8,10 @@ from __future__ import annotations
 from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Segment
 from eqfuse.extract import flow, greedy
-from eqfuse.extract.as_written import without_laws
 from eqfuse.extract.candidates.cuts import Grammar
-from eqfuse.extract.cover import Cover
-from eqfuse.extract.operators import cheapest
+from eqfuse.extract.covers.cover import Cover
+from eqfuse.extract.programs.as_written import without_laws
+from eqfuse.extract.programs.cheapest_operators import cheapest
 
 
 def fusion_only(segment: Segment, device: Device) -> Cover:

@@ -12,7 +12,7 @@ from eqfuse.cost.price import Price
 from eqfuse.egraph.proof import prove
 from eqfuse.egraph.segments import seams, slice_of
 from eqfuse.egraph.space import Segment, Space
-from eqfuse.extract.cover import Cover
+from eqfuse.extract.covers.cover import Cover
 from eqfuse.ir.graph import Graph, Node, const, input_node, node, substitute
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType

@@ -1,7 +1,7 @@
 """exact: the optimum over the candidates of `flow`, by integer programming, or how far from it the result is at most.
 
 Promise: never worse than `flow`; `Cover.bound` is a price that no choice among the candidates can beat. The cover is
-the cheapest that was found, or one within `near.NEAR` of it that is nearer to the program as written. Candidates are
+the cheapest that was found, or one within `nearest.NEAR` of it that is nearer to the program as written. Candidates are
 the same whatever the budget, and more of it never makes the plan dearer or the bound worse; a budget that is spent
 before they are found gives the plan of `flow` without a bound.
 In: a saturated `Segment`, a `Device`. Out: a `Cover`. A column is a candidate kernel of one or several outputs. A class
@@ -16,12 +16,12 @@ from collections.abc import Sequence
 
 from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Segment
-from eqfuse.extract.binary import minimise
-from eqfuse.extract.candidates.columns import Column, Columns
 from eqfuse.extract.candidates.cuts import Grammar
-from eqfuse.extract.cover import Cover, producers_first
+from eqfuse.extract.covers.cover import Cover, producers_first
+from eqfuse.extract.covers.nearest import nearest
 from eqfuse.extract.flow import search
-from eqfuse.extract.near import nearest
+from eqfuse.extract.solver.binary import minimise
+from eqfuse.extract.solver.columns import Column, Columns
 
 SECONDS = 10.0  # of one core, for one distinct segment
 GROWING = 4.0  # of them, at most, for finding more kernels

@@ -1,7 +1,7 @@
 """flow: area flow, exact area with compound moves, merging and regrouping; from every greedy plan as well.
 
 Promise: never worse in predicted time than the best plan of the fusers of `greedy.py` for the program as written, nor
-than a kernel per operator; nor, by more than `near.NEAR`, than theirs for it simplified (of a small one, for the one
+than a kernel per operator; nor, by more than `nearest.NEAR`, than theirs for it simplified (of a small one, for the one
 whose operators cost least as well); no bound on the gap to the optimum.
 In: a saturated `Segment`, a `Device`. Out: a `Cover`. The recipe is technology mapping with choices.
 """
@@ -11,17 +11,18 @@ from __future__ import annotations
 from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Segment
 from eqfuse.extract import greedy
-from eqfuse.extract.area_flow import area_flow, transplants
-from eqfuse.extract.as_written import without_laws_together
 from eqfuse.extract.candidates.cuts import Grammar
 from eqfuse.extract.candidates.enumerate import Candidates
-from eqfuse.extract.cover import Cover
+from eqfuse.extract.covers.area_flow import area_flow, transplants
+from eqfuse.extract.covers.cover import Cover
+from eqfuse.extract.covers.nearest import nearest
 from eqfuse.extract.moves.improve import State, improve
 from eqfuse.extract.moves.merge import merge
 from eqfuse.extract.moves.regroup import regroup
-from eqfuse.extract.near import nearest
-from eqfuse.extract.operators import cheapest
-from eqfuse.extract.simplify import simplified
+from eqfuse.extract.programs.as_written import without_laws_together
+from eqfuse.extract.programs.cheapest_operators import cheapest
+from eqfuse.extract.programs.simplify import simplified
+from eqfuse.extract.unfused import unfused_cover
 
 REGROUPED = 3  # of the cheapest covers
 MANY = 150  # operators, from which on not every greedy plan is a start
@@ -44,7 +45,7 @@ def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Co
         equal.setdefault(found.graph.outputs, found)
     segments = without_laws_together(tuple(equal.values()))
     shared = Grammar(segments[0], device, like=grammar)
-    unfused = [greedy.start(shared.for_segment(program)) for program in segments]
+    unfused = [unfused_cover(shared.for_segment(program)) for program in segments]
     plans = [greedy.starts(cover) for cover in unfused]
     by_saving = [of_program[greedy.BY_SAVING] for of_program in plans]
     written = [plan for of_program in plans for plan in _distinct(_worthwhile(of_program))]

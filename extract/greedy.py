@@ -20,20 +20,16 @@ import math
 from collections.abc import Callable, Sequence
 
 from eqfuse.cost.device import Device
-from eqfuse.egraph.space import ENode, Segment
-from eqfuse.extract.as_written import without_laws
+from eqfuse.egraph.space import Segment
 from eqfuse.extract.candidates.cuts import Cut, Grammar, below
 from eqfuse.extract.candidates.grammars import OneReduction
-from eqfuse.extract.cover import Cover, Group, producers_first
+from eqfuse.extract.covers.cover import Cover, Group
 from eqfuse.extract.moves.merge import merge
+from eqfuse.extract.programs.as_written import without_laws
+from eqfuse.extract.unfused import unfused_cover
 
 BY_SAVING = 3  # which of `starts` is `priority`
 GREEDY = ("greedy-materialise", "greedy-duplicate", "greedy-priority", "greedy-depth")  # as `extract` calls them
-
-
-def unfused(segment: Segment, device: Device) -> Cover:
-    """One kernel per operator; views cost nothing, as in NumPy."""
-    return start(Grammar(without_laws(segment), device))
 
 
 def materialise(segment: Segment, device: Device) -> Cover:
@@ -61,7 +57,7 @@ def priority(segment: Segment, device: Device) -> Cover:
     what Inductor's kernels may hold: persistent reductions, prologues and epilogues of products. Then several outputs,
     as in XLA's multi-output fusion and Inductor's scores of shared reads.
     """
-    cover = start(Grammar(without_laws(segment), device))
+    cover = unfused_cover(Grammar(without_laws(segment), device))
     _by_saving(cover)
     return _merged(cover)
 
@@ -109,7 +105,7 @@ def one_level(unfused: Sequence[Cover]) -> list[Cover]:
 
 
 def _unfused(segment: Segment, device: Device) -> Cover:
-    return start(OneReduction(Grammar(without_laws(segment), device)))
+    return unfused_cover(OneReduction(Grammar(without_laws(segment), device)))
 
 
 def _materialise(cover: Cover) -> Cover:
@@ -134,30 +130,6 @@ def _pointwise(made: Group) -> bool:
 
 def _merged(cover: Cover, allowed: Callable[[Group], bool] = lambda made: True) -> Cover:
     merge(cover, allowed)
-    return cover
-
-
-def start(grammar: Grammar) -> Cover:
-    """Every operator of the program a kernel of its own, reading through views; the first of those in one class."""
-    choice: dict[int, Cut] = {}
-    cover = Cover(grammar, grammar.segment.roots)
-    nodes: dict[int, ENode] = {}
-    number = grammar.segment.origin
-    for n in grammar.segment.graph.nodes:
-        if number[n] not in nodes:
-            nodes[number[n]] = ENode(n.op, tuple([number[a] for a in n.args]), n.attrs)
-    for eclass in producers_first(cover.roots, lambda eclass: [a for a in nodes[eclass].args if a not in grammar.free]):
-        enode = nodes[eclass]
-        parts = tuple(
-            choice[a] if a in choice and choice[a].state.kind == "view" else grammar.leaf(a) for a in enode.args
-        )
-        made = grammar.join(eclass, enode, parts)
-        if isinstance(made, str):
-            made = grammar.join(eclass, enode, tuple(grammar.leaf(a) for a in enode.args))
-        assert isinstance(made, Cut), made
-        choice[eclass] = made
-    assert cover.take(choice)
-    cover.groups = cover.single_groups()
     return cover
 
 

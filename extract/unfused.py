@@ -1,52 +1,53 @@
-"""Kernels that are given rather than chosen: their prices, and the plan of one kernel per operator.
+"""unfused: every operator of the program as written is a kernel of its own.
 
-In: a kernel's body, or a traced graph. Out: its state and `Price`, or a `Plan`. Prices are those of the search.
+Promise: none. In: a saturated `Segment`, a `Device`. Out: a `Cover`. The other extractors are measured by it, and start
+from it.
 """
 
 from __future__ import annotations
 
 from eqfuse.cost.device import Device
-from eqfuse.cost.price import Price
 from eqfuse.egraph.segments import Use
-from eqfuse.egraph.space import ENode, Space
-from eqfuse.extract import greedy
-from eqfuse.extract.as_written import as_written
+from eqfuse.egraph.space import ENode, Segment, Space
 from eqfuse.extract.assemble import assemble
 from eqfuse.extract.candidates.cuts import Cut, Grammar
-from eqfuse.extract.moves.merge import group
+from eqfuse.extract.covers.cover import Cover, producers_first
+from eqfuse.extract.programs.as_written import as_written, without_laws
 from eqfuse.ir.graph import Graph
-from eqfuse.kinds import State
 from eqfuse.plan.plan import Plan
 
 
-def priced(body: Graph, device: Device) -> tuple[State, Price] | str:
-    """The state and the price of a kernel that computes `body`, or why there is no such kernel.
+def extract(segment: Segment, device: Device) -> Cover:
+    """One kernel per operator; views cost nothing, as in NumPy."""
+    return unfused_cover(Grammar(without_laws(segment), device))
 
-    A body that is no more than a view is priced as the copy it becomes where its result is stored.
-    """
-    grammar = Grammar(as_written(body), device)
-    cuts: list[Cut] = []
-    for eclass, found in enumerate(grammar.classes):
-        (enode,) = found.nodes
-        made = _join(grammar, eclass, enode, cuts)
+
+def unfused_cover(grammar: Grammar) -> Cover:
+    """Every operator of the program a kernel of its own, reading through views; the first of those in one class."""
+    choice: dict[int, Cut] = {}
+    cover = Cover(grammar, grammar.segment.roots)
+    nodes: dict[int, ENode] = {}
+    number = grammar.segment.origin
+    for n in grammar.segment.graph.nodes:
+        if number[n] not in nodes:
+            nodes[number[n]] = ENode(n.op, tuple([number[a] for a in n.args]), n.attrs)
+    for eclass in producers_first(cover.roots, lambda eclass: [a for a in nodes[eclass].args if a not in grammar.free]):
+        enode = nodes[eclass]
+        parts = tuple(
+            choice[a] if a in choice and choice[a].state.kind == "view" else grammar.leaf(a) for a in enode.args
+        )
+        made = grammar.join(eclass, enode, parts)
         if isinstance(made, str):
-            return made
-        cuts.append(made)
-    results = tuple(cuts[r] for r in grammar.segment.roots)
-    if len(results) == 1:
-        return results[0].state, results[0].price
-    together = group(grammar, results)
-    return (together.state, together.price) if together else "its results do not share a kernel"
+            made = grammar.join(eclass, enode, tuple(grammar.leaf(a) for a in enode.args))
+        assert isinstance(made, Cut), made
+        choice[eclass] = made
+    assert cover.take(choice)
+    cover.groups = cover.single_groups()
+    return cover
 
 
-def _join(grammar: Grammar, eclass: int, enode: ENode, cuts: list[Cut]) -> Cut | str:
-    if enode.op in ("input", "const"):
-        return grammar.leaf(eclass)
-    return grammar.join(eclass, enode, tuple(cuts[a] for a in enode.args))
-
-
-def unfused(graph: Graph, device: Device) -> Plan:
+def unfused_plan(graph: Graph, device: Device) -> Plan:
     """The plan of `graph` with one kernel per operator. Not proved: it is the measure of others."""
     segment = as_written(graph)
     space = Space(graph, (segment,), (Use(0, graph.inputs, graph.outputs),))
-    return assemble(space, [greedy.unfused(segment, device)], device, proved=False)
+    return assemble(space, [extract(segment, device)], device, proved=False)

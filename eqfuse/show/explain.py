@@ -14,7 +14,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from eqfuse.extract.unfused import priced
+from eqfuse.extract.kernel_price import priced
 from eqfuse.ir.graph import Graph, Node, input_node, substitute
 from eqfuse.kinds import classify
 from eqfuse.plan.plan import Kernel, Plan

@@ -16,7 +16,7 @@ from typing import Any
 
 from eqfuse.compiler import compile_graph
 from eqfuse.errors import user_level
-from eqfuse.extract.unfused import unfused
+from eqfuse.extract.unfused import unfused_plan
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.strides import Strides
 from eqfuse.ops.types import TensorType
@@ -222,7 +222,7 @@ def _same(a: Graph, b: Graph) -> bool:
 
 
 def _report(planned: Report, plan: Plan, seconds: Mapping[str, float], peak_bytes: int, sizes: str) -> Report:
-    return report_at(planned, plan, unfused(plan.graph, plan.device), seconds, peak_bytes, sizes)
+    return report_at(planned, plan, unfused_plan(plan.graph, plan.device), seconds, peak_bytes, sizes)
 
 
 def _primes(count: int) -> list[int]:

@@ -18,7 +18,7 @@ import numpy as np
 from eqfuse.cost.price import Price
 from eqfuse.egraph.equality import ROUNDS, equality
 from eqfuse.errors import ShapeError
-from eqfuse.extract.unfused import priced
+from eqfuse.extract.kernel_price import priced
 from eqfuse.ir.graph import Graph, Node, input_node, node
 from eqfuse.ops import row
 from eqfuse.ops.literal import Literal

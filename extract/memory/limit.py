@@ -16,7 +16,7 @@ from eqfuse.egraph.space import Space
 from eqfuse.errors import MemoryLimitError
 from eqfuse.extract.assemble import assemble
 from eqfuse.extract.candidates.enumerate import Candidates
-from eqfuse.extract.cover import Cover, Group
+from eqfuse.extract.covers.cover import Cover, Group
 from eqfuse.extract.memory.recompute import schedules
 from eqfuse.extract.memory.schedule import Held, Schedule
 from eqfuse.plan.memory import Needs

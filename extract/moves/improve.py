@@ -12,7 +12,7 @@ from collections.abc import Callable
 from eqfuse.extract.candidates.cuts import Cut
 from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.candidates.work import bits
-from eqfuse.extract.cover import Cover
+from eqfuse.extract.covers.cover import Cover
 from eqfuse.extract.greedy import fuse
 
 ROUNDS = 4

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from eqfuse.extract.candidates.cuts import Cut, Grammar
 from eqfuse.extract.candidates.work import union
-from eqfuse.extract.cover import WORTH, Cover, Group, alone, producers_first
+from eqfuse.extract.covers.cover import WORTH, Cover, Group, alone, producers_first
 from eqfuse.kinds import merge as merge_states
 
 NEIGHBOURS = 24  # groups around one shared read that are tried with one another

@@ -10,7 +10,7 @@ import math
 
 from eqfuse.extract.candidates.cuts import Cut, below
 from eqfuse.extract.candidates.enumerate import Candidates
-from eqfuse.extract.cover import WORTH, Cover
+from eqfuse.extract.covers.cover import WORTH, Cover
 from eqfuse.extract.greedy import fuse
 from eqfuse.extract.moves.merge import Pool
 

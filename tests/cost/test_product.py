@@ -10,7 +10,7 @@ import pytest
 from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES, datasheet
-from eqfuse.extract.unfused import priced
+from eqfuse.extract.kernel_price import priced
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.functions import conv
 from eqfuse.kinds.product import Product, is_tiled, product_of, seconds, tile_for

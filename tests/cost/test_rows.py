@@ -13,7 +13,7 @@ import eqfuse as ef
 from eqfuse.cost.profiles import device
 from eqfuse.cost.roofline import DRAWN
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel
-from eqfuse.extract.unfused import priced
+from eqfuse.extract.kernel_price import priced
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.plan.plan import Kernel
 from tests.kernels.numpy_cases import PRICE, add, layer_norm, mul, read, reduced, softmax

@@ -14,7 +14,7 @@ from eqfuse.benches.corpus.scaled_products import arguments, random_products
 from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES, datasheet
 from eqfuse.emit.numpy.kernels import emit_kernel
-from eqfuse.extract.unfused import priced
+from eqfuse.extract.kernel_price import priced
 from eqfuse.ops import Role, row
 from eqfuse.plan.plan import Kernel, Plan
 from tests.support.some import some

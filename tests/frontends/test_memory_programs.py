@@ -21,7 +21,7 @@ import eqfuse as ef
 from eqfuse.cost.targets import device_for
 from eqfuse.errors import EqfuseError
 from eqfuse.extract import EXTRACTORS
-from eqfuse.extract.unfused import unfused
+from eqfuse.extract.unfused import unfused_plan
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.runtime.program import emit
 from tests.support.drawing import EXPLORING
@@ -58,7 +58,7 @@ def evaluated(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 def emitted(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Compiled without a search: a kernel per operator."""
-    return lambda *args: emit(unfused(ef.trace(fn, *args), device_for("cpu")))(*args)
+    return lambda *args: emit(unfused_plan(ef.trace(fn, *args), device_for("cpu")))(*args)
 
 
 def saved(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.cost.profiles import device
 from eqfuse.emit.cuda.kernels import emit_kernel, module_source
-from eqfuse.extract.unfused import priced
+from eqfuse.extract.kernel_price import priced
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, const, node
 from eqfuse.kinds import State, classify

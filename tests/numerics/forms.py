@@ -13,6 +13,7 @@ import numpy as np
 from eqfuse.dtypes import BFLOAT16, epsilon, kind
 from eqfuse.egraph.space import ENode, Segment
 from eqfuse.errors import EqfuseError
+from eqfuse.extract.programs.replacement import Written, forms, replaceable, replaced
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, const, input_node, node
 from eqfuse.ops.approximation import safe_range
@@ -20,7 +21,6 @@ from eqfuse.ops.types import TensorType
 from eqfuse.rewrites import Law
 from eqfuse.rewrites.language.law import LITERAL, VARIABLE, Attr, Computed, Term, walk
 from eqfuse.rewrites.language.match import Decline, number
-from eqfuse.rewrites.procedures.replacement import Written, forms, replaceable, replaced
 
 DTYPES = (np.dtype(np.float32),) * 4 + (np.dtype(np.float64),) * 2 + (np.dtype(np.float16), BFLOAT16)
 UNARY = (

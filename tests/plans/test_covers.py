@@ -13,14 +13,16 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.saturate import Budget, saturate
 from eqfuse.egraph.space import Segment
-from eqfuse.extract import EXTRACTORS, choose, exact, flow, greedy, operators
-from eqfuse.extract.area_flow import area_flow, transplants
-from eqfuse.extract.as_written import without_laws, without_laws_together
-from eqfuse.extract.candidates.columns import Columns
+from eqfuse.extract import EXTRACTORS, choose, exact, flow, greedy
 from eqfuse.extract.candidates.cuts import Cut, Grammar
-from eqfuse.extract.cover import WORTH, Cover
+from eqfuse.extract.covers.area_flow import area_flow, transplants
+from eqfuse.extract.covers.cover import WORTH, Cover
 from eqfuse.extract.moves.improve import improve
 from eqfuse.extract.moves.merge import together
+from eqfuse.extract.programs.as_written import without_laws, without_laws_together
+from eqfuse.extract.programs.cheapest_operators import cheapest
+from eqfuse.extract.solver.columns import Columns
+from eqfuse.extract.unfused import unfused_cover
 
 SHORT = Budget(nodes=300, rounds=4)
 
@@ -88,7 +90,7 @@ def test_a_start_that_is_left_would_have_ended_where_another_did(seed: int) -> N
     segments, device = spaces(220 + seed, 14)
     for segment in segments:
         grammar = Grammar(segment, device)
-        written = greedy.starts(greedy.start(Grammar(without_laws(segment), device)))
+        written = greedy.starts(unfused_cover(Grammar(without_laws(segment), device)))
         candidates, starts = area_flow(grammar, transplants(written, grammar))
         alone, met = [s.copy() for s in starts], set()
         for cover in alone:
@@ -101,12 +103,12 @@ def test_a_start_that_is_left_would_have_ended_where_another_did(seed: int) -> N
 def test_programs_in_the_same_classes_fuse_as_each_does_alone(seed: int) -> None:
     segments, device = spaces(240 + seed, 14)
     for segment in segments:
-        programs = [segment, operators.cheapest(Grammar(segment, device))]
+        programs = [segment, cheapest(Grammar(segment, device))]
         written = without_laws_together(programs)
         shared = Grammar(written[0], device)
         for program, in_both in zip(programs, written, strict=True):
-            alone = greedy.starts(greedy.start(Grammar(without_laws(program), device)))
-            beside = greedy.starts(greedy.start(shared.for_segment(in_both)))
+            alone = greedy.starts(unfused_cover(Grammar(without_laws(program), device)))
+            beside = greedy.starts(unfused_cover(shared.for_segment(in_both)))
             assert [len(c.choice) for c in beside] == [len(c.choice) for c in alone]
             assert [c.cost for c in beside] == pytest.approx([c.cost for c in alone], rel=1e-12)
 

@@ -17,12 +17,14 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import datasheet
 from eqfuse.egraph.saturate import saturate
 from eqfuse.egraph.space import Segment
-from eqfuse.extract import area_flow, binary, choose, exact, flow
-from eqfuse.extract.binary import BinaryProgram, Solution, minimise
-from eqfuse.extract.candidates.columns import Column, Columns
+from eqfuse.extract import choose, exact, flow
 from eqfuse.extract.candidates.enumerate import Candidates
-from eqfuse.extract.cover import Cover
-from eqfuse.extract.near import NEAR
+from eqfuse.extract.covers import area_flow
+from eqfuse.extract.covers.cover import Cover
+from eqfuse.extract.covers.nearest import NEAR
+from eqfuse.extract.solver import binary
+from eqfuse.extract.solver.binary import BinaryProgram, Solution, minimise
+from eqfuse.extract.solver.columns import Column, Columns
 from eqfuse.plan.plan import Plan
 
 

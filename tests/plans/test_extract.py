@@ -11,7 +11,7 @@ from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.saturate import saturate
 from eqfuse.errors import TargetUnavailable
 from eqfuse.extract import EXTRACTORS, choose
-from eqfuse.extract.cover import Cover
+from eqfuse.extract.covers.cover import Cover
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.kinds import State, classify

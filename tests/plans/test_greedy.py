@@ -11,14 +11,14 @@ from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.cost.profiles import DEVICES, datasheet
 from eqfuse.egraph.space import Space
 from eqfuse.extract import EXTRACTORS, choose
+from eqfuse.extract.covers.nearest import NEAR
 from eqfuse.extract.greedy import GREEDY
-from eqfuse.extract.near import NEAR
-from eqfuse.extract.simplify import PASS, simplified
+from eqfuse.extract.programs.replacement import replaceable
+from eqfuse.extract.programs.simplify import PASS, simplified
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.rewrites import book
-from eqfuse.rewrites.procedures.replacement import replaceable
 
 GPU = datasheet("a100")
 WITH_ALGEBRA = [f"{name}+algebra" for name in GREEDY]

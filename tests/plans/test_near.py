@@ -14,8 +14,8 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.space import Segment
 from eqfuse.extract import exact, flow
-from eqfuse.extract.cover import Cover
-from eqfuse.extract.near import NEAR, added, nearest
+from eqfuse.extract.covers.cover import Cover
+from eqfuse.extract.covers.nearest import NEAR, added, nearest
 from eqfuse.plan.plan import Plan
 
 CPU = DEVICES["cpu"]

@@ -13,7 +13,7 @@ from eqfuse.benches.corpus.network import Network, built, traced
 from eqfuse.benches.corpus.networks import NETWORKS
 from eqfuse.benches.measured import arguments
 from eqfuse.cost.profiles import device
-from eqfuse.extract.near import NEAR
+from eqfuse.extract.covers.nearest import NEAR
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph
 

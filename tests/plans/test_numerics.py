@@ -14,7 +14,7 @@ from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.space import Space
 from eqfuse.extract import choose, flow
-from eqfuse.extract.near import NEAR
+from eqfuse.extract.covers.nearest import NEAR
 from eqfuse.ir.graph import Graph
 from eqfuse.plan.plan import Plan
 

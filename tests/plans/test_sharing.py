@@ -14,7 +14,7 @@ from eqfuse.benches.corpus.networks import NETWORKS
 from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.cost.profiles import DEVICES, datasheet
 from eqfuse.extract import choose
-from eqfuse.extract.simplify import simplified
+from eqfuse.extract.programs.simplify import simplified
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph
 from eqfuse.plan.plan import Plan

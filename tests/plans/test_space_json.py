@@ -17,7 +17,7 @@ from eqfuse.benches.corpus.random_graphs import random_graph
 from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.space import Space
-from eqfuse.egraph.space_json import _op, load_space, read, write
+from eqfuse.extract.space_json import _op, load_space, read, write
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, attr_text, node
 from eqfuse.rewrites import Law, tensors
@@ -98,7 +98,7 @@ def test_every_kind_of_attribute_survives() -> None:
 PRINT = """
 import numpy as np, eqfuse as ef
 from eqfuse.cost.profiles import DEVICES
-from eqfuse.egraph.space_json import write
+from eqfuse.extract.space_json import write
 print(write(ef.saturate(ef.trace(lambda x: np.exp(x - x.max()).sum() / 3, ef.spec((4, 6)))), DEVICES["cpu"]))
 """
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 
 from eqfuse.cost.device import Device
-from eqfuse.dtypes import lowest
 from eqfuse.emit.numpy.halo import Slide, after, array, before, inner, row_bounds
 from eqfuse.emit.numpy.source import Source
 from eqfuse.emit.numpy.temporaries import BUFFER
 from eqfuse.emit.numpy.tile import Stage, tile_indices
 from eqfuse.emit.numpy.tiling import Cut, Panel, lead_groups, tile_elements
 from eqfuse.ir.graph import Graph, Node
+from eqfuse.ops.windows import lowest
 
 
 def window_kernel(body: Graph, n: Node, device: Device) -> Source:

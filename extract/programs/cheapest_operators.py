@@ -7,21 +7,21 @@ So do TASO and TENSAT choose, whose prices are sums over operators, before a com
 from __future__ import annotations
 
 from eqfuse.egraph.space import Segment
-from eqfuse.extract import greedy
-from eqfuse.extract.area_flow import area_flow
-from eqfuse.extract.as_written import rewritten
 from eqfuse.extract.assemble import constant_body
 from eqfuse.extract.candidates.cuts import Grammar, below
 from eqfuse.extract.candidates.grammars import OneOperator
-from eqfuse.extract.cover import Cover
+from eqfuse.extract.covers.area_flow import area_flow
+from eqfuse.extract.covers.cover import Cover
 from eqfuse.extract.moves.improve import State, improve
+from eqfuse.extract.programs.as_written import rewritten
+from eqfuse.extract.unfused import unfused_cover
 from eqfuse.ir.graph import Graph, Node, node
 
 
 def cheapest(grammar: Grammar) -> Segment:
     """The segment with its cheapest unfused program, as far as area flow and local moves find it."""
     segment, fewer = grammar.segment, OneOperator(grammar)
-    candidates, starts = area_flow(fewer, [greedy.start(fewer)])
+    candidates, starts = area_flow(fewer, [unfused_cover(fewer)])
     met: set[State] = set()
     for start in starts:
         improve(start, candidates, met)

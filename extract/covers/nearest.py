@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from eqfuse.egraph.space import Segment
 from eqfuse.extract.candidates.cuts import below
-from eqfuse.extract.cover import Cover
+from eqfuse.extract.covers.cover import Cover
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import TensorType
 

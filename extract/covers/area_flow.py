@@ -12,7 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from eqfuse.egraph.space import ENode, Segment
 from eqfuse.extract.candidates.cuts import Cut, Grammar, below
 from eqfuse.extract.candidates.enumerate import Candidates
-from eqfuse.extract.cover import Cover
+from eqfuse.extract.covers.cover import Cover
 from eqfuse.rewrites import COMMUTATIVE
 
 PASSES = 2  # with the reference counts of the cover before

@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping
 
 from eqfuse.egraph.proof import Steps
 from eqfuse.egraph.space import Segment
-from eqfuse.extract.as_written import rewritten
+from eqfuse.extract.programs.as_written import rewritten
+from eqfuse.extract.programs.replacement import Written, replaceable, replaced, replacements
 from eqfuse.ir.graph import Node
-from eqfuse.rewrites.procedures.replacement import Written, replaceable, replaced, replacements
 from eqfuse.rewrites.procedures.side_by_side import PARTS, parts
 
 SWEEPS = 25  # over the whole list; hlo_pass_fix.h stops there too

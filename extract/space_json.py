@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from eqfuse.cost.device import Device
+from eqfuse.cost.targets import device_for
 from eqfuse.egraph.saturate import constant_classes, thaw
 from eqfuse.egraph.segments import Use, canonical, slice_of
-from eqfuse.egraph.space import EClass, ENode, Segment, Space
+from eqfuse.egraph.space import EClass, ENode, Segment, Space, saves_spaces
 from eqfuse.errors import EqfuseError
-from eqfuse.extract.unfused import priced
+from eqfuse.extract.kernel_price import priced
 from eqfuse.frontends.signature_text import read_signature, write_signature
 from eqfuse.ir.graph import Graph, Node, attr_text, check, const, input_node, node
 from eqfuse.ir.text import attr, parse
@@ -36,9 +37,10 @@ FORMAT = 3
 DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, AssertionError, RecursionError)
 
 
-def save(space: Space, device: Device, path: Path) -> None:
-    """Write `space` to `path`, in one step, its nodes priced for `device`."""
-    write_atomically(path, write(space, device).encode(), private=False)
+@saves_spaces
+def save(space: Space, path: Path, target: str | Device) -> None:
+    """Write `space` to `path`, in one step, its nodes priced for `target`."""
+    write_atomically(path, write(space, device_for(target)).encode(), private=False)
 
 
 def load_space(path: str | Path) -> Space:

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from eqfuse.cost.price import Price
-from eqfuse.extract.binary import BinaryProgram, relaxed
 from eqfuse.extract.candidates.enumerate import Candidates
-from eqfuse.extract.cover import Cover, Group, alone
+from eqfuse.extract.covers.cover import Cover, Group, alone
 from eqfuse.extract.moves.merge import together
+from eqfuse.extract.solver.binary import BinaryProgram, relaxed
 
 SEEDS = 2  # kernels of one output, of each class, that are grown
 OFFERED = 4  # candidates of a class by which kernels grow

@@ -1,0 +1,41 @@
+"""The price of a kernel that was not chosen by a search: one of a plan for other sizes, or of a program as written.
+
+In: a kernel's body and a device. Out: its state and `Price`, which are those of the search.
+"""
+
+from __future__ import annotations
+
+from eqfuse.cost.device import Device
+from eqfuse.cost.price import Price
+from eqfuse.egraph.space import ENode
+from eqfuse.extract.candidates.cuts import Cut, Grammar
+from eqfuse.extract.moves.merge import group
+from eqfuse.extract.programs.as_written import as_written
+from eqfuse.ir.graph import Graph
+from eqfuse.kinds import State
+
+
+def priced(body: Graph, device: Device) -> tuple[State, Price] | str:
+    """The state and the price of a kernel that computes `body`, or why there is no such kernel.
+
+    A body that is no more than a view is priced as the copy it becomes where its result is stored.
+    """
+    grammar = Grammar(as_written(body), device)
+    cuts: list[Cut] = []
+    for eclass, found in enumerate(grammar.classes):
+        (enode,) = found.nodes
+        made = _join(grammar, eclass, enode, cuts)
+        if isinstance(made, str):
+            return made
+        cuts.append(made)
+    results = tuple(cuts[r] for r in grammar.segment.roots)
+    if len(results) == 1:
+        return results[0].state, results[0].price
+    together = group(grammar, results)
+    return (together.state, together.price) if together else "its results do not share a kernel"
+
+
+def _join(grammar: Grammar, eclass: int, enode: ENode, cuts: list[Cut]) -> Cut | str:
+    if enode.op in ("input", "const"):
+        return grammar.leaf(eclass)
+    return grammar.join(eclass, enode, tuple(cuts[a] for a in enode.args))

@@ -1,0 +1,1 @@
+"""The programs that a search starts from: as written, simplified, or of the cheapest operators."""
