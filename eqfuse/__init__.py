@@ -1,66 +1,58 @@
-"""eqfuse turns array programs into fewer, cheaper kernels: trace → saturate → extract → emit → run."""
+"""eqfuse turns array programs into fewer, cheaper kernels: trace → saturate → extract → emit → run.
 
-from eqfuse import xp
-from eqfuse.compiler import extract
-from eqfuse.cost.device import Device
-from eqfuse.egraph.saturate import Budget, saturate
-from eqfuse.emit.onnx.model import to_onnx
-from eqfuse.errors import (
-    EqfuseError,
-    LawError,
-    MemoryLimitError,
-    ShapeError,
-    TargetUnavailable,
-    TraceError,
-    UnsupportedOp,
-)
-from eqfuse.extract.space_json import load_space
-from eqfuse.frontends.numpy.trace import spec, trace
-from eqfuse.frontends.onnx.model import from_onnx
-from eqfuse.functions import (
-    avg_pool,
-    batch_norm,
-    conv,
-    elu,
-    erf,
-    erfc,
-    exp,
-    gelu,
-    layer_norm,
-    leaky_relu,
-    log,
-    log_softmax,
-    logsumexp,
-    max_pool,
-    maximum,
-    minimum,
-    relu,
-    relu6,
-    rms_norm,
-    sigmoid,
-    silu,
-    softmax,
-    softplus,
-    sqrt,
-    tanh,
-    where,
-)
-from eqfuse.ir.evaluate import meaning
-from eqfuse.ir.graph import Graph
-from eqfuse.ir.text import parse
-from eqfuse.rewrites.checking.check import check
-from eqfuse.runtime.load import load
-from eqfuse.runtime.program import Program, emit
-from eqfuse.specialise.compile import compile
-from eqfuse.specialise.jit import jit
+A public name is imported when it is first used, so that `import eqfuse` is quick; `__init__.pyi` types them.
+"""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Budget", "Device", "EqfuseError", "Graph", "LawError", "MemoryLimitError", "Program", "ShapeError",
-    "TargetUnavailable", "TraceError", "UnsupportedOp", "avg_pool", "batch_norm", "check", "compile", "conv", "elu",
-    "emit", "erf", "erfc", "exp", "extract", "from_onnx", "gelu", "jit", "layer_norm", "leaky_relu", "load",
-    "load_space", "log", "log_softmax", "logsumexp", "max_pool", "maximum", "meaning", "minimum", "parse", "relu",
-    "relu6", "rms_norm", "saturate", "sigmoid", "silu", "softmax", "softplus", "spec", "sqrt", "tanh", "to_onnx",
-    "trace", "where", "xp",
-]  # fmt: skip
+_MODULES = {  # and the public names that each holds
+    "compiler": "extract",
+    "cost.device": "Device",
+    "egraph.saturate": "Budget saturate",
+    "extract.space_json": "load_space",
+    "emit.onnx.model": "to_onnx",
+    "errors": "EqfuseError LawError MemoryLimitError ShapeError TargetUnavailable TraceError UnsupportedOp",
+    "frontends.numpy.trace": "spec trace",
+    "frontends.onnx.model": "from_onnx",
+    "functions": "avg_pool batch_norm conv elu erf erfc exp gelu layer_norm leaky_relu log log_softmax logsumexp "
+    "max_pool maximum minimum relu relu6 rms_norm sigmoid silu softmax softplus sqrt tanh where",
+    "ir.evaluate": "meaning",
+    "ir.graph": "Graph",
+    "ir.text": "parse",
+    "rewrites.checking.check": "check",
+    "runtime.load": "load",
+    "runtime.program": "Program emit",
+    "specialise.compile": "compile",
+    "specialise.jit": "jit",
+}
+_HOMES = {name: f"eqfuse.{module}" for module, names in _MODULES.items() for name in names.split()}
+__all__ = sorted([*_HOMES, "xp"])
+
+
+class _Package(ModuleType):
+    """A module whose public names are imported when they are first used."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "xp":
+            return import_module("eqfuse.xp")
+        if name not in _HOMES:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(_HOMES[name]), name)
+        super().__setattr__(name, value)
+        return value
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Importing the package `eqfuse.emit` would set the attribute `emit`, which stays the function."""
+        if name not in _HOMES or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *__all__})
+
+
+sys.modules[__name__].__class__ = _Package

@@ -13,8 +13,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from egglog import bindings
-
 from eqfuse.egraph.callbacks import OPERATORS, Callbacks, Fold
 from eqfuse.egraph.rules import Rule, constructor
 from eqfuse.ir.graph import Node, topological
@@ -52,6 +50,8 @@ class Engine:
     """A live e-graph of tensors."""
 
     def __init__(self) -> None:
+        from egglog import bindings  # slow to import
+
         self._egraph = bindings.EGraph()
         self._callbacks = Callbacks()
         self._rules = self._callbacks.rules  # that egglog has read
@@ -373,6 +373,8 @@ class Engine:
 
     def all_equal(self, pairs: Iterable[tuple[str, str]]) -> bool:
         """Whether the two expressions of every pair stand in one class now."""
+        from egglog import bindings
+
         try:
             self.run_once([f"(check {' '.join(f'(= {a} {b})' for a, b in pairs)})"])
         except bindings.EggSmolError:

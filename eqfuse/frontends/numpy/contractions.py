@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import opt_einsum
 
 from eqfuse.dtypes import ADDED
 from eqfuse.errors import DtypeError, ShapeError
@@ -158,6 +157,8 @@ def einsum(*operands: Any, optimize: Any = True, dtype: Any = None, casting: str
 @lru_cache(1000)
 def _path(equation: str, *shapes: Shape) -> tuple[str, str, list[tuple[int, ...]]]:
     """The letters of the operands and of the result, and which operands to contract when."""
+    import opt_einsum  # slow to import, and seldom needed
+
     try:
         inputs, output, _ = opt_einsum.parser.parse_einsum_input((equation, *shapes), shapes=True)
         path, _ = opt_einsum.contract_path(equation, *shapes, shapes=True, optimize="auto")
@@ -170,12 +171,13 @@ def _interleaved(operands: tuple) -> tuple:
     """The equation form of the call ``einsum(a, [0, 1], b, [1, 2], [0, 2])``."""
     if isinstance(operands[0], str):
         return operands
-    letter = opt_einsum.parser.get_symbol
+    from opt_einsum.parser import get_symbol
+
     result = operands[-1] if len(operands) % 2 else None
     arrays, lists = operands[: len(operands) - (result is not None) : 2], operands[1::2]
-    equation = ",".join("".join("..." if i is Ellipsis else letter(i) for i in s) for s in lists)
+    equation = ",".join("".join("..." if i is Ellipsis else get_symbol(i) for i in s) for s in lists)
     if result is not None:
-        equation += "->" + "".join("..." if i is Ellipsis else letter(i) for i in result)
+        equation += "->" + "".join("..." if i is Ellipsis else get_symbol(i) for i in result)
     return (equation, *arrays)
 
 

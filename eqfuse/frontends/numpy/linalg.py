@@ -320,7 +320,9 @@ def multi_dot(arrays: Any, *, out: None = None) -> Tracer:
     inner = all(p.ndim == 2 for p in parts[1:-1])
     if not inner or any(p.ndim not in (1, 2) for p in (parts[0], parts[-1])):
         raise ShapeError("np.linalg.multi_dot takes matrices, and vectors at both ends")
-    letters = [contractions.opt_einsum.get_symbol(i) for i in range(len(parts) + 1)]
+    from opt_einsum import get_symbol
+
+    letters = [get_symbol(i) for i in range(len(parts) + 1)]
     terms = [first + second for first, second in pairwise(letters)]
     if parts[0].ndim == 1:
         terms[0] = terms[0][1]

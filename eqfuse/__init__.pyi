@@ -1,0 +1,66 @@
+"""The public names, for type checkers and editors. `__init__.py` imports each when it is first used."""
+
+from eqfuse import xp
+from eqfuse.compiler import extract
+from eqfuse.cost.device import Device
+from eqfuse.egraph.saturate import Budget, saturate
+from eqfuse.extract.space_json import load_space
+from eqfuse.emit.onnx.model import to_onnx
+from eqfuse.errors import (
+    EqfuseError,
+    LawError,
+    MemoryLimitError,
+    ShapeError,
+    TargetUnavailable,
+    TraceError,
+    UnsupportedOp,
+)
+from eqfuse.frontends.numpy.trace import spec, trace
+from eqfuse.frontends.onnx.model import from_onnx
+from eqfuse.functions import (
+    avg_pool,
+    batch_norm,
+    conv,
+    elu,
+    erf,
+    erfc,
+    exp,
+    gelu,
+    layer_norm,
+    leaky_relu,
+    log,
+    log_softmax,
+    logsumexp,
+    max_pool,
+    maximum,
+    minimum,
+    relu,
+    relu6,
+    rms_norm,
+    sigmoid,
+    silu,
+    softmax,
+    softplus,
+    sqrt,
+    tanh,
+    where,
+)
+from eqfuse.ir.evaluate import meaning
+from eqfuse.ir.graph import Graph
+from eqfuse.ir.text import parse
+from eqfuse.rewrites.checking.check import check
+from eqfuse.runtime.load import load
+from eqfuse.runtime.program import Program, emit
+from eqfuse.specialise.compile import compile
+from eqfuse.specialise.jit import jit
+
+__version__: str
+
+__all__ = [
+    "Budget", "Device", "EqfuseError", "Graph", "LawError", "MemoryLimitError", "Program", "ShapeError",
+    "TargetUnavailable", "TraceError", "UnsupportedOp", "avg_pool", "batch_norm", "check", "compile", "conv", "elu",
+    "emit", "erf", "erfc", "exp", "extract", "from_onnx", "gelu", "jit", "layer_norm", "leaky_relu", "load",
+    "load_space", "log", "log_softmax", "logsumexp", "max_pool", "maximum", "meaning", "minimum", "parse", "relu",
+    "relu6", "rms_norm", "saturate", "sigmoid", "silu", "softmax", "softplus", "spec", "sqrt", "tanh", "to_onnx",
+    "trace", "where", "xp",
+]  # fmt: skip

@@ -1,0 +1,110 @@
+"""`import eqfuse` is quick: heavy modules are imported at first use, and every public name is there and typed."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import eqfuse as ef
+
+STUB = ast.parse(Path(ef.__file__).with_suffix(".pyi").read_text())
+HEAVY = {"egglog", "scipy", "opt_einsum", "rich", "onnx", "cupy", "eqfuse.rewrites", "eqfuse.frontends"}
+
+
+def _typed() -> dict[str, str]:
+    """Public names and their modules, as type checkers see them."""
+    imports = [statement for statement in STUB.body if isinstance(statement, ast.ImportFrom)]
+    return {alias.name: str(i.module) for i in imports for alias in i.names}
+
+
+def _run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("module", ["eqfuse", "eqfuse.cli"])
+def test_importing_leaves_out_what_is_heavy(module: str) -> None:
+    loaded = _run(f"import sys, {module}; print(*sys.modules)").split()
+    assert not HEAVY & set(loaded)
+
+
+def test_a_jitted_function_leaves_egglog_out_until_it_is_called() -> None:
+    assert _run("import sys, eqfuse as ef; ef.jit(lambda x: x + 1); print('egglog' in sys.modules)") == "False\n"
+
+
+def test_every_public_name_is_reachable_listed_and_typed() -> None:
+    typed = _typed()
+    assert sorted(ef.__all__) == sorted(typed)
+    assert set(dir(ef)) >= {*typed, "__version__"}
+    for name, module in typed.items():
+        here, there = getattr(ef, name), import_module(module)
+        assert here is (import_module(f"{module}.{name}") if module == "eqfuse" else getattr(there, name))
+
+
+def test_the_stub_exports_what_the_package_exports() -> None:
+    (exported,) = [s.value for s in STUB.body if isinstance(s, ast.Assign)]
+    assert sorted(ast.literal_eval(exported)) == sorted(ef.__all__)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'fuse'"):
+        ef.fuse  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["emit", "extract"])
+def test_a_function_with_the_name_of_a_package_stays_the_function(name: str) -> None:
+    code = f"import eqfuse as ef, eqfuse.{name}; import sys; print(callable(ef.{name}), eqfuse.{name} is ef.{name})"
+    assert _run(code) == "True True\n"
+    assert _run(f"import eqfuse as ef; ef.{name}; import eqfuse.{name}; print(callable(ef.{name}))") == "True\n"
+
+
+def test_star_imports_every_public_name() -> None:
+    names = _run("from eqfuse import *; print(*globals())").split()
+    assert set(names) >= set(ef.__all__)
+
+
+def test_threads_may_use_eqfuse_first_at_the_same_time() -> None:
+    code = """
+import threading
+import eqfuse as ef
+import numpy as np
+
+start, found = threading.Barrier(8), []
+
+def first(i):
+    start.wait()
+    if i % 2:
+        found.append(ef.jit(lambda x: x * 2 + 1)(np.ones(3)).sum())
+    else:
+        found.append(ef.compile(lambda x: ef.relu(x) * 3, ef.spec(3))(np.ones(3)).sum())
+
+threads = [threading.Thread(target=first, args=(i,)) for i in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(sorted(found))
+"""
+    assert _run(code) == f"{[9.0] * 8}\n".replace("9.0", "np.float64(9.0)")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_fork_may_use_eqfuse_first() -> None:
+    code = """
+import os
+import eqfuse as ef
+import numpy as np
+
+child = os.fork()
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+print(ef.jit(lambda x: x + 1)(np.ones(1)), flush=True)
+"""
+    assert _run(code) == "[2.]\n[2.]\n"
