@@ -1,10 +1,11 @@
 """Joint choice of algebra, fusion and recomputation against greedy fusion: by prediction, and on this CPU's clock.
 
 Run: eqfuse bench greedy [--predict] [--quick] [--json FILE] [--plots DIR] [name…], where a name is a graph, or one of
-suite, controls and networks. Ablations, on one price and one emitter: greedy (the best of four fusers, no algebra);
-greedy + pass (the same behind a fixed-order algebraic pass); algebra only (cheapest operators first, then the best
-greedy fusion); fusion only (our extraction of the program as written); joint. The exit status tells whether the joint
-choice was never dearer by prediction and every answer right.
+suite, controls and networks. With --quick and no name: six graphs (QUICK) for an A100 and this CPU. Ablations, on one
+price and one emitter: greedy (the best of four fusers, no algebra); greedy + pass (the same behind a fixed-order
+algebraic pass); algebra only (cheapest operators first, then the best greedy fusion); fusion only (our extraction of
+the program as written); joint. The exit status tells whether the joint choice was never dearer by prediction and every
+answer right.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import datasheet, device
 from eqfuse.cost.targets import device_for
 from eqfuse.errors import EqfuseError
+from eqfuse.show.progress import progress
 
 TEXTBOOK = "A100, textbook"  # the device of docs/adversarial-suite.md
+QUICK = ("G2", "G7", "G12", "N1", "N9", "BERT of TENSAT")  # of every group, with and without a gain
 SECONDS = 4.0  # of timing, for one program
 SLOWER = 1.03  # how much slower than the best greedy plan a joint one may be
 
@@ -130,27 +133,31 @@ def _json(predicted: Sequence[Predicted], measured: Sequence[Measurement], found
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="eqfuse bench greedy", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--predict", action="store_true", help="predictions only, nothing is timed")
-    parser.add_argument("--quick", action="store_true", help="small sizes and short runs, no optimum: a smoke test")
+    quick = "small sizes, short runs, no optimum; where no names are given, a part of the graphs and devices"
+    parser.add_argument("--quick", action="store_true", help=quick)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all rows to FILE")
     parser.add_argument("--plots", type=Path, metavar="DIR", help="also draw the rows into DIR (extra `plot`)")
     parser.add_argument("names", nargs="*", metavar="name", help="a graph (G7, NasRNN …), suite, controls or networks")
     options = parser.parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else 190)
     subjects, on = selected(options.names), devices()
+    if options.quick and not options.names:
+        subjects, on = [SUBJECTS[id] for id in QUICK], {name: on[name] for name in ("A100", "this CPU")}
+        console.print(f"a part, at small sizes: {', '.join(QUICK)}; on {' and '.join(on)}", highlight=False)
     console.print(machine(), highlight=False)
     predicted: list[Predicted] = []
-    with tables.waiting(console) as say:
+    with progress(len(subjects)) as at:
         for subject in subjects:
-            say(f"predicting {subject.id}")
+            at.step(f"predicting {subject.id}")
             predicted += predictions(subject, on, options.quick)
     for name in on:
         console.print(tables.predicted(name, [p for p in predicted if p.device == name]))
     console.print(tables.searched([p for p in predicted if p.device == "A100"]))
     measured = []
     if not options.predict:
-        with tables.waiting(console) as say:
+        with progress(len(subjects)) as at:
             for subject in subjects:
-                say(f"measuring {subject.id}")
+                at.step(f"measuring {subject.id}")
                 graph = subject.small() if options.quick else subject.fits()
                 measured.append(measure(subject.id, graph, 0.1 if options.quick else SECONDS))
         console.print(tables.measured(measured))

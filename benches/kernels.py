@@ -23,6 +23,7 @@ from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, const, input_node, node
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.plan import Kernel
+from eqfuse.show.progress import progress
 
 F = np.dtype(np.float32)
 CALLS = 5  # timed in one turn
@@ -218,15 +219,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = sys.argv[1:] if arguments is None else arguments
     device = device_for("numpy")
     print(f"{'kernel':32} {'NumPy ms':>10} {'eqfuse ms':>10} {'ratio':>7} {'wanted':>7}")
-    for case in cases():
-        if chosen and not any(name in case.name for name in chosen):
-            continue
-        plain, ours = bench(case, device)
-        missed = "" if plain / ours >= case.target else "  MISSED"
-        print(
-            f"{case.name:32} {plain * 1e3:10.3f} {ours * 1e3:10.3f} {plain / ours:7.2f} {case.target:7.2f}{missed}",
-            flush=True,
-        )
+    found = [case for case in cases() if not chosen or any(name in case.name for name in chosen)]
+    with progress(len(found)) as at:
+        for case in found:
+            at.step(case.name)
+            plain, ours = bench(case, device)
+            missed = "" if plain / ours >= case.target else "  MISSED"
+            times = f"{plain * 1e3:10.3f} {ours * 1e3:10.3f} {plain / ours:7.2f} {case.target:7.2f}{missed}"
+            print(f"{case.name:32} {times}", flush=True)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from eqfuse.benches.law_usage import decide, keep
 from eqfuse.rewrites import FAMILIES, OPT_IN
+from eqfuse.show.progress import progress
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -19,9 +20,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--keep", action="store_true", help="store the table in rewrites/decided.json")
     options = parser.parse_args(arguments)
     table: dict[str, dict[str, tuple[str, ...]]] = {}
-    for program, circumstances, laws in decide():
-        table.setdefault(program, {})[circumstances] = laws
-        print(f"{program}, {circumstances}: {', '.join(laws) or 'no law needed'}", flush=True)
+    with progress() as at:
+        for program, circumstances, laws in decide():
+            table.setdefault(program, {})[circumstances] = laws
+            print(f"{program}, {circumstances}: {', '.join(laws) or 'no law needed'}", flush=True)
+            at.ended(f"{program}, {circumstances}")
     counts = Counter(law for found in table.values() for law in {law for laws in found.values() for law in laws})
     print(f"\nprograms (of {len(table)}) whose plan rests on a law, on either device, under either numerics:")
     for law, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):

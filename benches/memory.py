@@ -20,6 +20,7 @@ from eqfuse.benches.timing import machine, medians, with_temporaries
 from eqfuse.benches.traced_memory import call_bytes
 from eqfuse.ir.pytree import flatten
 from eqfuse.runtime.program import Program
+from eqfuse.show.progress import progress
 
 SHARES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 QUICK: dict[str, Callable[[], Network]] = {"perceptron": perceptron, "attention block": attention_block}
@@ -90,10 +91,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     print(f"{machine()}\n{HEADING}")
     rows = []
-    for name, build in (QUICK if options.quick else FULL).items():
-        for row in rows_of(name, build, 2.0 if options.quick else 20.0):
-            rows.append(row)
-            print(row, flush=True)
+    networks = QUICK if options.quick else FULL
+    with progress(len(networks)) as at:
+        for name, build in networks.items():
+            at.step(name)
+            for row in rows_of(name, build, 2.0 if options.quick else 20.0):
+                rows.append(row)
+                print(row, flush=True)
     if options.json:
         options.json.write_text(json.dumps({"machine": machine(), "rows": [asdict(row) for row in rows]}, indent=1))
 

@@ -21,6 +21,7 @@ import numpy as np
 import eqfuse as ef
 from eqfuse.benches.timing import medians
 from eqfuse.ir.pytree import flatten
+from eqfuse.show.progress import progress
 
 SLACK, CALL = 1.05, 20e-6  # how much slower than plain NumPy a program may be, and what one call may cost beside that
 TRACING = 20e-6  # seconds a node
@@ -121,8 +122,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise ef.EqfuseError("the programs are those of tests/programs: run this in a checkout of eqfuse") from None
     print(HEADING)
     rows, failed = [], []
-    for program in programs:
-        if not options.names or any(name in program.name for name in options.names):
+    chosen = [p for p in programs if not options.names or any(name in p.name for name in options.names)]
+    with progress(len(chosen)) as at:
+        for program in chosen:
+            at.step(program.name)
             try:
                 rows.append(measure(program, 0.3 if options.quick else 2.0))
             except ef.EqfuseError as refusal:

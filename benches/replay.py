@@ -13,7 +13,6 @@ import hashlib
 import importlib
 import json
 import sys
-import time
 import zlib
 from base64 import b85decode, b85encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +33,7 @@ from eqfuse.egraph.rules import compile_law
 from eqfuse.ir.graph import Graph
 from eqfuse.machine.files import write_atomically
 from eqfuse.rewrites import book
+from eqfuse.show.progress import progress
 
 DEVICES = ("cpu", "a100")  # data sheets, the same on every machine
 NUMERICS = ("strict", "reassociate")
@@ -138,12 +138,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     before = read(options.against) if options.against else None
     names = [n for n in corpus() if not options.names or any(part in n for part in options.names)]
-    started = time.perf_counter()
     texts = {} if options.names else rules()
-    for count, (name, found) in enumerate(run(names, options.workers), 1):
-        texts |= found
-        seconds = time.perf_counter() - started
-        print(f"{count}/{len(names)}  {seconds:5.0f} s  {name}", file=sys.stderr, flush=True)
+    with progress(len(names)) as at:
+        for name, found in run(names, options.workers):
+            texts |= found
+            at.ended(name)
     digest = hashlib.blake2b(json.dumps(sorted(texts.items())).encode(), digest_size=8).hexdigest()
     print(f"{len(texts)} texts of {len(names)} programs, digest {digest}")
     if options.save:

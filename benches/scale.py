@@ -21,6 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.benches.compile import loaded
+from eqfuse.show.progress import progress
+
 STAGES = ("trace", "saturate", "extract", "emit", "rest")
 PROGRAMS = ("blocks 12", "blocks 96", "chain 5000", "irregular 5000 0", "irregular 5000 1", "irregular 5000 2")
 SECONDS, GIGABYTES, GROWTH, EXTRACTION, LOST = 30.0, 2.0, 1.5, 0.5, 1.001  # wanted at most
@@ -48,7 +51,7 @@ def graph_of(program: str) -> Any:
 
 def one(program: str) -> dict[str, Any]:
     """CPU seconds by stage in this process, and its largest memory."""
-    import eqfuse as ef
+    ef = loaded()
     from eqfuse.cost.targets import device_for
     from eqfuse.extract import choose
     from eqfuse.plan.report import make_report
@@ -121,11 +124,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     heads = (*STAGES, "cpu", "wall", "gigabytes")
     print(f"{'program':18}{'operators':>10}{'segments':>10}" + "".join(f"{name:>10}" for name in heads) + "  stopped")
     table: dict[str, dict[str, Any]] = {}
-    for program in PROGRAMS:
-        rounds = [cold("--one", program) for _ in range(options.rounds)]
-        row = table[program] = rounds[0] | {name: statistics.median(r[name] for r in rounds) for name in heads}
-        numbers = "".join(f"{row[name]:10.2f}" for name in heads)
-        print(f"{program:18}{row['operators']:10}{row['segments']:>10}{numbers}  {row['stopped']}", flush=True)
+    with progress(len(PROGRAMS)) as at:
+        for program in PROGRAMS:
+            at.step(program)
+            rounds = [cold("--one", program) for _ in range(options.rounds)]
+            row = table[program] = rounds[0] | {name: statistics.median(r[name] for r in rounds) for name in heads}
+            numbers = "".join(f"{row[name]:10.2f}" for name in heads)
+            print(f"{program:18}{row['operators']:10}{row['segments']:>10}{numbers}  {row['stopped']}", flush=True)
     few, many = (table[f"blocks {n}"] for n in (12, 96))
     growth = (many["saturate"] + many["extract"]) / (few["saturate"] + few["extract"])
     _judge(f"96 blocks take {growth:.2f} times as long as 12 to saturate and extract", GROWTH, growth)
@@ -134,10 +139,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _judge(f"irregular programs take {slowest:.1f} s at most from trace to report", SECONDS, slowest)
     largest = max(row["gigabytes"] for row in table.values())
     _judge(f"no process holds more than {largest:.2f} GB", GIGABYTES, largest)
-    for program in STACKS:
-        ratios = table[f"lost: {program}"] = cold("--lost", program)
-        for device, ratio in ratios.items():
-            _judge(f"{program} in segments takes {ratio:.5f} of the whole on {device}", LOST, ratio)
+    with progress(len(STACKS)) as at:
+        for program in STACKS:
+            at.step(f"{program}, in segments and whole")
+            ratios = table[f"lost: {program}"] = cold("--lost", program)
+            for device, ratio in ratios.items():
+                _judge(f"{program} in segments takes {ratio:.5f} of the whole on {device}", LOST, ratio)
     if options.json:
         options.json.write_text(json.dumps(table, indent=1))
 

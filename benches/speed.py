@@ -22,6 +22,7 @@ from eqfuse.demo.programs import Build, convolution, layer_norm, options, softma
 from eqfuse.ir.pytree import flatten
 from eqfuse.machine.threads import scratch
 from eqfuse.plan.memory import arenas, results
+from eqfuse.show.progress import progress
 
 SLACK, CALL = 1.05, 20e-6  # how much slower than plain NumPy a program may be, and what one call may cost beside that
 NOISE = 256 << 10  # bytes of Python objects that tracemalloc sees beside arrays
@@ -199,8 +200,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     print(f"{machine()}\n{HEADING}")
     rows = []
-    for case in cases(options.quick):
-        if not options.names or any(name in case.name for name in options.names):
+    chosen = [c for c in cases(options.quick) if not options.names or any(name in c.name for name in options.names)]
+    with progress(len(chosen)) as at:
+        for case in chosen:
+            at.step(case.name)
             rows.append(measure(case, 0.3 if options.quick or case.small else 4.0))
             print(rows[-1], flush=True)
     if options.json:

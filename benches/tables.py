@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import box
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -30,15 +27,6 @@ Comparable: the graphs, and what is timed: from the graph to the chosen program.
 and TENSAT price operators by times measured before on one GPU, eqfuse whole kernels by a model; they choose among \
 operators, eqfuse among operators, kernels and what is computed twice; equal layers are searched once here. Theirs are \
 the seconds published with TENSAT, which has none for the corrected BERT, for transformers and for Mirage's kernels."""
-
-
-@contextmanager
-def waiting(console: Console) -> Iterator[Callable[[str], None]]:
-    """A line that tells what is being done, on a terminal only."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("starting", total=None)
-        yield lambda step: progress.update(task, description=step)
 
 
 def _table(title: str, headings: Sequence[str], left: Sequence[str] = ()) -> Table:

@@ -13,6 +13,7 @@ import numpy as np
 import eqfuse as ef
 from eqfuse.benches.corpus.scaled_products import arguments, random_products
 from eqfuse.benches.timing import machine, medians
+from eqfuse.show.progress import progress
 
 SHAPES = ((100_000, 20), (10_000, 300), (4096, 1024), (2000, 50), (500_000, 3))
 
@@ -40,9 +41,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rng = np.random.default_rng(options.seed)
     print(f"{machine()}\n{'X':13}{'NumPy':>12}{'no law':>8}{'laws':>8}{'predicted':>11}   program")
     print("no law: over NumPy; laws, and what was predicted of them: over no law")
-    for n, m in SHAPES:
-        for _ in range(options.programs):
-            print(measure(rng, n, m), flush=True)
+    with progress(len(SHAPES) * options.programs) as at:
+        for n, m in SHAPES:
+            for i in range(options.programs):
+                at.step(f"{n} x {m}, program {i + 1}")
+                print(measure(rng, n, m), flush=True)
 
 
 if __name__ == "__main__":

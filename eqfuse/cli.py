@@ -118,8 +118,12 @@ def _laws(options: argparse.Namespace) -> int:
 
 def _calibrate(options: argparse.Namespace) -> int:
     from eqfuse.emit.numpy.calibrate import calibrate, profile_path
+    from eqfuse.show.progress import progress
 
-    print(calibrate(quick=options.quick))
+    with progress() as at:
+        at.say("measuring this CPU")
+        measured = calibrate(quick=options.quick)
+    print(measured)
     if profile_path().exists():
         print(f"kept in {profile_path()}")
     return 0

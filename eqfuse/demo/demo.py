@@ -9,28 +9,24 @@ from pathlib import Path
 
 from rich import box
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from eqfuse.demo.comparison import HEADINGS, LEGEND, Comparison, compare
 from eqfuse.demo.html import page
 from eqfuse.demo.programs import full, small
+from eqfuse.show.progress import progress
 
 
 def demo(html: Path | None = None, quick: bool = False) -> list[Comparison]:
     """Run the three programs, print the table, and write the page `html` if asked to."""
     console = Console()
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     found = []
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("starting", total=None)
-        for example in small() if quick else full():
-
-            def say(step: str, name: str = example.name) -> None:
-                progress.update(task, description=f"{name}: {step}")
-
-            found.append(compare(example, say))
+    examples = small() if quick else full()
+    with progress(len(examples)) as at:
+        for example in examples:
+            at.step(example.name)
+            found.append(compare(example, lambda step, name=example.name: at.say(f"{name}: {step}")))  # type: ignore[misc]
     for comparison in found:
         console.print(table(comparison))
     console.print(f"\n{LEGEND}", style="dim", highlight=False)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +18,7 @@ from eqfuse.benches.law_usage import decided
 from eqfuse.rewrites import FAMILIES, Law, book, select
 from eqfuse.rewrites.checking import checked
 from eqfuse.rewrites.checking.checked import FALSE, HOLDS, PROVED, UNTESTED, Verdict, refuted
+from eqfuse.show.progress import progress
 
 STYLES = {FALSE: "bold red", HOLDS: "green", PROVED: "bold green", UNTESTED: "yellow"}
 LEGEND = (
@@ -82,11 +82,9 @@ def check(names: Sequence[str]) -> int:
     laws = _chosen(names) if names else (*book(), *(law for law, _ in refuted().values()))
     false = refuted()
     console, start = _console(), time.perf_counter()
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     counts: Counter[str] = Counter()
     bad = 0
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("checking", total=len(laws))
+    with progress(len(laws)) as at:
         for verdict in checked.verdicts(laws):
             expected = verdict.law in false
             if expected != (verdict.status == FALSE) or verdict.status == UNTESTED:
@@ -99,7 +97,7 @@ def check(names: Sequence[str]) -> int:
                 for remark in verdict.remarks:
                     console.print(Text(f"{verdict.law}: {remark}"))
             counts["refuted as before" if expected else verdict.status] += 1
-            progress.update(task, advance=1, description=verdict.law)
+            at.ended(verdict.law)
     counts[HOLDS] += counts[PROVED]
     console.print(Text(_summary(counts, len(laws), time.perf_counter() - start)))
     return 1 if bad else 0

@@ -1,0 +1,84 @@
+"""Where a long command is, on stderr: a bar on a terminal; elsewhere a line every few seconds.
+
+In: the steps of the command, told as they begin. Nothing is written by a command that ends within the first interval.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+
+INTERVAL = 5.0  # seconds between lines
+
+
+class Progress:
+    """The step that a command is in. `total`: how many steps there are, where that is known."""
+
+    def __init__(self, total: int | None = None) -> None:
+        self.total = total
+        self.done = 0
+        self.doing = "starting"
+        self._begun = False
+
+    def step(self, doing: str) -> None:
+        """The next step begins, and so the one before has ended."""
+        self.done += self._begun
+        self._begun = True
+        self.say(doing)
+
+    def ended(self, step: str) -> None:
+        """A step has ended of which no beginning was told."""
+        self.done += 1
+        self.say(f"{step} is done")
+
+    def say(self, doing: str) -> None:
+        """What is being done within the present step."""
+        self.doing = doing
+
+
+@contextmanager
+def progress(total: int | None = None) -> Iterator[Progress]:
+    """Shows the `Progress` that it gives until its block ends."""
+    with _bar(total) if sys.stderr.isatty() else _lines(total) as shown:
+        yield shown
+
+
+@contextmanager
+def _lines(total: int | None) -> Iterator[Progress]:
+    shown, over, started = Progress(total), Event(), time.monotonic()
+
+    def write() -> None:
+        while not over.wait(INTERVAL):
+            place = "" if total is None else f"{shown.done}/{total}  "
+            print(f"{place}{time.monotonic() - started:5.0f} s  {shown.doing}", file=sys.stderr, flush=True)
+
+    thread = Thread(target=write, name="eqfuse progress", daemon=True)
+    thread.start()
+    try:
+        yield shown
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
+def _bar(total: int | None) -> Iterator[Progress]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    counted = () if total is None else (BarColumn(), MofNCompleteColumn())
+    columns = (SpinnerColumn(), *counted, TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    console = Console(stderr=True)  # rows that a command prints stay on stdout, also where that is a file
+    with Bar(*columns, console=console, transient=True, redirect_stdout=sys.stdout.isatty()) as bar:
+        task = bar.add_task("starting", total=total)
+
+        class Shown(Progress):
+            def say(self, doing: str) -> None:
+                super().say(doing)
+                bar.update(task, completed=self.done, description=doing)
+
+        yield Shown(total)
