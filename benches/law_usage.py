@@ -1,7 +1,8 @@
 """How often each law decided a plan: which laws the plans of the benchmark programs rest on (`show/attribution.py`).
 
 In: the book, the adversarial suite, the demo's programs. Out: a table, which is kept beside the book, and counts by law
-read from it. A law that decides nothing anywhere is a candidate to drop.
+read from it. A law that decides nothing anywhere is a candidate to drop. `eqfuse laws` reads the table alone, so what
+makes it is imported there.
 """
 
 from __future__ import annotations
@@ -12,17 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 
-import numpy as np
-
-from eqfuse.benches.corpus.suite import GRAPHS
-from eqfuse.compiler import extract
-from eqfuse.cost.profiles import device
-from eqfuse.demo.programs import small
-from eqfuse.egraph.saturate import saturate
-from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.ir.graph import Graph
 from eqfuse.rewrites import admitted, book, select
-from eqfuse.show.attribution import rests_on
 
 DEVICES = ("a100", "cpu")  # data sheets, so that the table is the same everywhere
 NUMERICS = ("reassociate", "approximate")
@@ -40,6 +32,11 @@ def decide() -> Iterator[tuple[str, str, tuple[str, ...]]]:
 
 def deciding(graph: Graph) -> dict[str, tuple[str, ...]]:
     """The laws that the plans of `graph` rest on, by circumstances."""
+    from eqfuse.compiler import extract
+    from eqfuse.cost.profiles import device
+    from eqfuse.egraph.saturate import saturate
+    from eqfuse.show.attribution import rests_on
+
     found = {}
     for numerics in NUMERICS:
         laws = admitted(select("all"), numerics)
@@ -54,6 +51,12 @@ def deciding(graph: Graph) -> dict[str, tuple[str, ...]]:
 
 def programs() -> dict[str, Graph]:
     """The benchmark programs: the suite at its full sizes, the demo's at small ones."""
+    import numpy as np
+
+    from eqfuse.benches.corpus.suite import GRAPHS
+    from eqfuse.demo.programs import small
+    from eqfuse.frontends.numpy.trace import spec, trace
+
     found = {}
     for id, case in GRAPHS.items():
         function, types = case.program(small=False)
