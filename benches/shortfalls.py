@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from eqfuse.benches.ablations import Choices
 from eqfuse.benches.corpus.suite import GRAPHS
-from eqfuse.show.explain import duration
+from eqfuse.summary import duration
 
 # Milliseconds of the better plan, as the document has them. It leaves out the library call of G27, which is added here,
 # and gives none for G25 of constants (here by its formula), G29, G30 and G31.

@@ -13,7 +13,7 @@ from eqfuse.benches.ablations import ABLATIONS
 from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.benches.measured import Measurement
 from eqfuse.benches.subjects import SUBJECTS
-from eqfuse.show.explain import duration
+from eqfuse.summary import duration
 
 if TYPE_CHECKING:
     from eqfuse.benches.greedy import Predicted

@@ -4,7 +4,6 @@ from eqfuse import xp
 from eqfuse.compiler import extract
 from eqfuse.cost.device import Device
 from eqfuse.egraph.saturate import Budget, saturate
-from eqfuse.extract.space_json import load_space
 from eqfuse.emit.onnx.model import to_onnx
 from eqfuse.errors import (
     EqfuseError,
@@ -15,6 +14,7 @@ from eqfuse.errors import (
     TraceError,
     UnsupportedOp,
 )
+from eqfuse.extract.space_json import load_space
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.frontends.onnx.model import from_onnx
 from eqfuse.functions import (

@@ -22,7 +22,7 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.targets import device_for
 from eqfuse.egraph.saturate import constant_classes, thaw
 from eqfuse.egraph.segments import Use, canonical, slice_of
-from eqfuse.egraph.space import EClass, ENode, Segment, Space, saves_spaces
+from eqfuse.egraph.space import EClass, ENode, Segment, Space
 from eqfuse.errors import EqfuseError
 from eqfuse.extract.kernel_price import priced
 from eqfuse.frontends.signature_text import read_signature, write_signature
@@ -37,7 +37,6 @@ FORMAT = 3
 DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, AssertionError, RecursionError)
 
 
-@saves_spaces
 def save(space: Space, path: Path, target: str | Device) -> None:
     """Write `space` to `path`, in one step, its nodes priced for `target`."""
     write_atomically(path, write(space, device_for(target)).encode(), private=False)

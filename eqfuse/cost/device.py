@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from eqfuse.errors import TargetUnavailable, UnsupportedOp
+from eqfuse.summary import Summarised, Summary, duration, quantity
 
 Rates = tuple[tuple[str, float], ...]
 Levels = tuple[tuple[int, float], ...]
@@ -29,8 +30,8 @@ PRICED_AS: dict[str, tuple[str, float]] = {
 _PART = {"complex64": "float32", "complex128": "float64"}
 
 
-@dataclass(frozen=True)
-class Device:
+@dataclass(frozen=True, repr=False)
+class Device(Summarised):
     """One machine. Times in seconds, sizes in bytes, rates per second with all `threads` at work.
 
     A GPU counts as one thread: it is always whole.
@@ -169,6 +170,13 @@ class Device:
             return cls(**{field.name: values[field.name] for field in fields(cls)})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise TargetUnavailable(f"this is no device profile ({type(error).__name__}: {error})") from None
+
+    def summary(self) -> Summary:
+        memory, flops = self.levels[-1][1], dict(self.flops).get("float32", 0.0)
+        return Summary(
+            f"Device: {self.name}, {self.kind} {self.arch}, {quantity(memory, 'B/s')}, float32 products at "
+            f"{quantity(flops, 'flop/s')}, {duration(self.launch_seconds)} a launch"
+        )
 
     def __str__(self) -> str:
         def giga(rates: Rates) -> str:

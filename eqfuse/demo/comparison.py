@@ -22,7 +22,7 @@ from eqfuse.ir.graph import Graph
 from eqfuse.ir.pytree import flatten
 from eqfuse.plan.plan import Plan
 from eqfuse.runtime.program import Program
-from eqfuse.show.explain import duration, quantity
+from eqfuse.summary import duration, quantity
 
 GREEDY = ("greedy-materialise", "greedy-duplicate", "greedy-priority", "greedy-depth")
 HEADINGS = ("", "kernels", "moved", "temp.", "predicted", "measured", "×", "error")

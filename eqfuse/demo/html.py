@@ -9,7 +9,7 @@ from html import escape
 
 from eqfuse.demo.comparison import HEADINGS, LEGEND, Comparison
 from eqfuse.show.draw import COLOURS, draw_graph, draw_plan
-from eqfuse.show.explain import count, duration, quantity
+from eqfuse.summary import count, duration, quantity
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 1500px; padding: 0 1rem; color: #1d232b }

@@ -7,15 +7,16 @@ Next stop: the extractors in `extract/`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eqfuse.egraph.segments import Use
-from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops.types import TensorType
+from eqfuse.summary import ROWS, Summarised, Summary, count, duration
 
 if TYPE_CHECKING:
     from eqfuse.cost.device import Device
@@ -48,8 +49,8 @@ class EClass:
     constant: bool
 
 
-@dataclass(frozen=True)
-class Segment:
+@dataclass(frozen=True, repr=False)
+class Segment(Summarised):
     """One saturated graph. Classes that no root reaches are dropped; `inputs` and `roots` follow the graph's order.
 
     An input that no class needs has number -1. `origin` gives the class of every node of `graph` that is still alive.
@@ -73,22 +74,16 @@ class Segment:
     def n_nodes(self) -> int:
         return sum(len(c.nodes) for c in self.classes)
 
+    def summary(self) -> Summary:
+        nodes = f"{count(self.n_nodes, 'node')} of {count(len(self.graph.operators), 'operator')}"
+        return Summary(f"Segment: {nodes}; stopped: {self.stop_reason}, after {duration(self.seconds)}")
+
 
 _WORST_FIRST = ("seconds", "nodes", "rounds", "saturated")
 
 
-Saver = Callable[["Space", Path, "str | Device"], None]
-_savers: list[Saver] = []
-
-
-def saves_spaces(saver: Saver) -> Saver:
-    """Make the decorated function what `Space.save` calls: it prices nodes, so it stands above the e-graph."""
-    _savers.append(saver)
-    return saver
-
-
-@dataclass(frozen=True)
-class Space:
+@dataclass(frozen=True, repr=False)
+class Space(Summarised):
     """All distinct segments of `graph`, and where each is used. `numerics`: the class of the laws that made
     them."""
 
@@ -138,9 +133,14 @@ class Space:
     def save(self, path: str | Path, target: str | Device = "cpu") -> None:
         """Write the space to the file `path`, in egraph-serialize's JSON: what extraction-gym reads. `ef.load_space`
         reads it. A node costs the seconds of a kernel of its own on `target`."""
-        if not _savers:
-            raise EqfuseError("import eqfuse.extract, where nodes get their prices, before a space is saved")
-        _savers[-1](self, Path(path), target)
+        import_module("eqfuse.extract.space_json").save(self, Path(path), target)  # it prices nodes: a later stop
+
+    def summary(self) -> Summary:
+        nodes = f"{count(self.n_nodes, 'node')} of {count(len(self.graph.operators), 'operator')}"
+        title = f"Space: {nodes}; stopped: {self.stop_reason}, after {duration(self.seconds)}; laws that fired:"
+        fired = list(self.laws_fired.items())
+        rows = [[name, f"×{times:,}", duration(self.law_seconds.get(name, 0.0))] for name, times in fired]
+        return Summary(title, rows, f"and {count(len(fired) - ROWS, 'other law')}" if len(fired) > ROWS else "")
 
     def __str__(self) -> str:
         fired = ", ".join(f"{name} ×{count}" for name, count in self.laws_fired.items()) or "none"

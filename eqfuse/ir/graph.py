@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,6 +23,7 @@ from eqfuse.errors import ShapeError
 from eqfuse.ops import row
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import Shape, TensorType
+from eqfuse.summary import ROWS, Summarised, Summary, count, cut, listed
 
 
 class Node:
@@ -128,8 +130,8 @@ class Signature(Protocol):
         """What the function returns, around `results`."""
 
 
-@dataclass(frozen=True)
-class Graph:
+@dataclass(frozen=True, repr=False)
+class Graph(Summarised):
     """A program: `inputs` (all of op ``input``, in calling order), `outputs`, and how they nest for the user."""
 
     inputs: tuple[Node, ...]
@@ -151,6 +153,18 @@ class Graph:
         """Digest of the printed text: equal for structurally equal graphs, in every process."""
         return hashlib.blake2b(self._text(Literal.digest).encode(), digest_size=16).hexdigest()
 
+    @property
+    def heading(self) -> str:
+        """Names and types of the first inputs, and types of the first outputs."""
+        inputs = listed(f"{n.attrs[0]} {n.type}" for n in self.inputs)
+        return f"({inputs}) -> {listed(n.type for n in self.outputs)}"
+
+    def summary(self) -> Summary:
+        ops = Counter(n.op for n in self.operators).most_common()
+        rows = [[op, f"×{times:,}"] for op, times in ops]
+        more = f"and {count(len(ops) - ROWS, 'other operator')}" if len(ops) > ROWS else ""
+        return Summary(f"Graph: {count(len(self.operators), 'operator')}, {cut(self.heading)}", rows, more)
+
     def __str__(self) -> str:
         return self._text(Literal.text)
 
@@ -170,10 +184,6 @@ class Graph:
             lines.append(f"    {names[n]} = {n.op}({call})  # {n.type}")
         lines.append(f"    return ({''.join(names[o] + ', ' for o in self.outputs)})")
         return "\n".join(lines)
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/plain": str(self)}
-
 
 def attr_text(value: object) -> str:
     """An attribute as Python text that `ir.text.attr` reads."""

@@ -14,9 +14,10 @@ from eqfuse.cost.price import Price
 from eqfuse.ir.graph import Graph
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
+from eqfuse.summary import KernelLine, Summarised, Summary, costs, count, cut, of_kernels
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Kernel:
     """One kernel: `body` computes the values `writes` from the values `reads`.
 
@@ -30,6 +31,9 @@ class Kernel:
     writes: tuple[int, ...]
     price: Price
 
+    def __repr__(self) -> str:
+        return cut(f"<kernel {self}>")
+
     def __str__(self) -> str:
         reads, writes = (", ".join(f"v{v}" for v in values) for values in (self.reads, self.writes))
         p, ops = self.price, " ".join(n.op for n in self.body.operators)
@@ -37,8 +41,8 @@ class Kernel:
         return f"{writes} = {self.kind}({reads})  # {ops}; {cost}, {p.bound}-bound"
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, repr=False)
+class Plan(Summarised):
     """Kernels in order over numbered values.
 
     `types[v]` is the type of value v. `inputs` numbers the graph's inputs in order; `constants` gives the values known
@@ -68,6 +72,21 @@ class Plan:
         if self.bound is None or total <= self.bound:
             return None if self.bound is None else 0.0
         return total / self.bound - 1 if self.bound else math.inf
+
+    def kernel_lines(self) -> list[KernelLine]:
+        """What a short form says of the kernels that do something at every call: all but views."""
+        return [
+            KernelLine(
+                k.kind, [n.op for n in k.body.operators], k.price.bytes_read + k.price.bytes_written, k.price.seconds,
+                k.price.bound,
+            )
+            for k in self.kernels
+            if k.kind != "view"
+        ]  # fmt: skip
+
+    def summary(self) -> Summary:
+        lines = self.kernel_lines()
+        return of_kernels(f"Plan: {count(len(lines), 'kernel')} for {self.device.name}, {costs(lines)}", lines)
 
     def __str__(self) -> str:
         total = sum(k.price.seconds for k in self.kernels)

@@ -16,6 +16,7 @@ from eqfuse.egraph.space import Space
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops import Role, row
 from eqfuse.plan.plan import Kernel, Plan
+from eqfuse.summary import KernelLine, Summarised, Summary, costs, count, of_kernels, quantity
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class KernelReport:
         return self.flops / max(self.bytes_moved, 1)
 
 
-@dataclass(frozen=True)
-class Report:
+@dataclass(frozen=True, repr=False)
+class Report(Summarised):
     """What a program does per call, by prediction. Times in seconds; views count as no kernel.
 
     `fusion_rate`: of the operators that could share a kernel, the share that does. `memory_saving`: the share of the
@@ -74,6 +75,14 @@ class Report:
     unfused_seconds: float
     memory_limit: int | None = None  # bytes, as asked for
     sizes: str = ""  # of symbols: which, and how the plan came to serve them
+
+    def summary(self) -> Summary:
+        lines = [KernelLine(k.kind, k.ops, k.bytes_moved, k.predicted_seconds, k.bound) for k in self.kernels]
+        title = (
+            f"Report: {count(len(lines), 'kernel')}, {costs(lines)}, {quantity(self.peak_bytes, 'B')} of temporaries; "
+            f"{self.speedup:.2f}× faster than one kernel per operator"
+        )
+        return of_kernels(title, lines)
 
 
 def make_report(

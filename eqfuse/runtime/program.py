@@ -18,10 +18,14 @@ from eqfuse.plan.report import Report
 from eqfuse.rewrites import Law
 from eqfuse.runtime.save import save
 from eqfuse.show.attribution import Rests, rests_on
+from eqfuse.show.draw import draw_plan
 from eqfuse.show.explain import Explanation, explain
+from eqfuse.summary import Summarised, Summary, costs, count, cut, of_kernels, quantity
+
+DRAWN = 16  # kernels that a notebook shows as a drawing
 
 
-class Program:
+class Program(Summarised):
     """A compiled program. `program(*args)` takes and returns what the traced function does.
 
     `peak_bytes` is the most memory that one call holds beside its arguments, its results and the program's constants.
@@ -81,6 +85,22 @@ class Program:
         signature = self.plan.graph.signature
         arrays = args if signature is None else signature.feed(signature.flatten(args, kwargs)).arrays
         return self.executable.kernel_seconds(arrays)
+
+    def summary(self) -> Summary:
+        return self._summary(f"{type(self).__name__} {self.plan.graph.heading}")
+
+    def _summary(self, title: str) -> Summary:
+        """What the program is, by `title`, and the kernels of its plan."""
+        lines = self.plan.kernel_lines()
+        kept = f"{quantity(self.peak_bytes, 'B')} of temporaries"
+        kernels = f"{count(len(lines), 'kernel')} for {self.plan.device.name}, {costs(lines)}, {kept}"
+        return of_kernels(f"{cut(title)}\n{kernels}", lines)
+
+    def _repr_html_(self) -> str:
+        """The short form, and a drawing of the kernels where these are few."""
+        lines = self.plan.kernel_lines()
+        small = len(lines) <= DRAWN and sum(len(line.ops) for line in lines) <= DRAWN * DRAWN
+        return self.summary().html() + (draw_plan(self.plan) if small else "")
 
     def save(self, path: str | Path) -> None:
         """Write the program to the file `path`: data only, no code, no pickle. `ef.load` reads it."""

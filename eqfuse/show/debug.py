@@ -13,7 +13,7 @@ from collections.abc import Callable
 from eqfuse.egraph.space import Segment, Space
 from eqfuse.errors import EqfuseError
 from eqfuse.plan.plan import Plan
-from eqfuse.show.explain import duration
+from eqfuse.summary import duration
 
 
 def level() -> int:

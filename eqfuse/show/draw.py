@@ -15,7 +15,7 @@ from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops import Role, row
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.plan.report import running, working
-from eqfuse.show.explain import quantity
+from eqfuse.summary import quantity
 
 COLOURS = {
     "map": "#7aa6f9", "row": "#6cc3a0", "reduce": "#f2b45c", "contract": "#e58a8a", "window": "#b79ae8",

@@ -6,7 +6,6 @@ In: a `Report`, its `Plan` and, on request, measured times. Out: an `Explanation
 from __future__ import annotations
 
 import io
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -20,11 +19,12 @@ from eqfuse.kinds import classify
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.plan.report import Report, running
 from eqfuse.show.attribution import Rests
+from eqfuse.summary import count, counted, duration, quantity
 
 WIDTH = 118
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """A report ready to be read. `not_fused` holds (producer, consumer, reason), by number of kernel."""
 
@@ -39,6 +39,9 @@ class Explanation:
     def about(self, notes: str) -> Explanation:
         """The same, and `notes` below it."""
         return replace(self, notes="\n".join(filter(None, (self.notes, notes))))
+
+    def __repr__(self) -> str:
+        return f"Explanation: print shows it; of the\n{self.report!r}"
 
     def __str__(self) -> str:
         return self._print().file.getvalue()  # type: ignore[attr-defined]
@@ -202,29 +205,3 @@ def _joined(plan: Plan, producer: Kernel, consumer: Kernel, writer: dict[int, Ke
     outputs = body(consumer, [value(v) for v in consumer.reads]) + tuple(made[v] for v in keep)
     graph = Graph((), outputs)
     return Graph(tuple(n for n in graph.nodes if n.op == "input"), outputs)
-
-
-def counted(words: Sequence[str]) -> str:
-    """Words in order of first appearance, repeats counted."""
-    return " ".join(word if n == 1 else f"{word}×{n}" for word, n in Counter(words).items())
-
-
-def count(n: int, noun: str) -> str:
-    return f"{n} {noun}{'' if n == 1 else 's'}"
-
-
-def quantity(n: float, unit: str = "") -> str:
-    """`n` with three digits and a decimal prefix."""
-    for prefix in ("", "k", "M", "G"):
-        if n < 999.5:
-            return f"{n:.3g} {prefix}{unit}".strip()
-        n /= 1000
-    return f"{n:.3g} T{unit}"
-
-
-def duration(seconds: float) -> str:
-    """`seconds` with three digits."""
-    for factor, unit in ((1e6, "µs"), (1e3, "ms")):
-        if seconds * factor < 999.5:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds:.3g} s"

@@ -29,6 +29,7 @@ from eqfuse.options import refuse_unknown
 from eqfuse.specialise.calls import Call
 from eqfuse.specialise.groups import Dynamic, Group
 from eqfuse.specialise.versions import Key, Version, Versions, changing
+from eqfuse.summary import ROWS, Summarised, Summary, count
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,7 +40,7 @@ KEPT_SIZES = 64  # of one with `dynamic`, where a size costs little
 GROUPS = 8  # of calls that differ in their extents alone, with `dynamic`
 
 
-class Jitted(Generic[P, R]):
+class Jitted(Summarised, Generic[P, R]):
     """A function with one compiled program per structure, shapes, dtypes and static values of its arguments."""
 
     def __init__(
@@ -80,10 +81,18 @@ class Jitted(Generic[P, R]):
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
 
-    def __repr__(self) -> str:
+    def summary(self) -> Summary:
         name = getattr(self.fn, "__qualname__", repr(self.fn))
-        lines = [f"<eqfuse.jit of {name}, {len(self._versions)} program(s), {self._versions.dropped} dropped>"]
-        return "\n".join([*lines, *(str(group.program) for group in self._groups)])
+        title = f"<eqfuse.jit of {name}, {len(self._versions)} program(s), {self._versions.dropped} dropped>"
+        rows = [[line] for group in self._groups for line in str(group.program).splitlines()]
+        if not rows:
+            used = sorted(self._versions, key=lambda version: -version.used)
+            plans = [version.program.plan for version in used]
+            rows = [[plan.graph.heading, plan.summary().title.removeprefix("Plan: ")] for plan in plans]
+        return Summary(title, rows, f"and {count(len(rows) - ROWS, 'other line')}" if len(rows) > ROWS else "")
+
+    def __str__(self) -> str:
+        return "\n".join([self.summary().title, *(str(group.program) for group in self._groups)])
 
     def program(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """The compiled program that a call with these arguments runs (for its report, its source, `save`)."""

@@ -19,6 +19,7 @@ from eqfuse.specialise.calls import Call
 from eqfuse.specialise.family import Family
 from eqfuse.specialise.symbolic import Pattern, Sizes
 from eqfuse.specialise.versions import Version, Versions
+from eqfuse.summary import Summary, count
 
 KEPT = 64  # programs of single sizes
 
@@ -43,12 +44,11 @@ class SymbolicProgram(Program):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._program_for(*args, **kwargs)(*args, **kwargs)
 
-    def __repr__(self) -> str:
+    def summary(self) -> Summary:
         f = self._family
-        return (
-            f"<eqfuse program for {self.pattern}; {len(f.plans)} plan(s), {len(self._versions)} size(s): "
-            f"{f.transferred} transferred, {f.anew} compiled anew>"
-        )
+        made = f"{f.transferred} transferred, {f.anew} compiled anew"
+        sizes = f"{count(len(f.plans), 'plan')}, {count(len(self._versions), 'size')}: {made}"
+        return self._summary(f"SymbolicProgram for {self.pattern}; {sizes}; planned first:")
 
     def at(self, **sizes: int) -> Program:
         """The program of these sizes of the symbols alone (to look at, or to save)."""

@@ -52,9 +52,10 @@ from eqfuse.rewrites.language.term import (
     tensors,
     walk,
 )
+from eqfuse.summary import cut
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Law:
     """`lhs` equals `rhs` wherever `when` holds and both have one type.
 
@@ -151,6 +152,9 @@ class Law:
         """(rule name, matched terms, made terms) of each direction."""
         forward = (self.name, self.lefts, self.rights)
         return (forward, (self.name + "~", self.rights, self.lefts)) if self.both else (forward,)
+
+    def __repr__(self) -> str:
+        return cut(f"<law {self}>")
 
     def __str__(self) -> str:
         sign = "==" if self.both else "->"

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.show.explain import duration, explain, quantity, why_not_fused
+from eqfuse.show.explain import explain, why_not_fused
+from eqfuse.summary import duration, quantity
 
 M, N, K = 64, 48, 32
 F32 = np.float32
