@@ -29,9 +29,10 @@ from eqfuse.frontends.signature_text import read_signature, write_signature
 from eqfuse.ir.graph import Graph, Node, attr_text, check, const, input_node, node
 from eqfuse.ir.text import attr, parse
 from eqfuse.machine.files import write_atomically
+from eqfuse.ops import row
 from eqfuse.ops.literal import Literal, literal_from_text
 from eqfuse.ops.types import TensorType, tensor_type
-from eqfuse.rewrites import COMMUTATIVE, book, numerics_named
+from eqfuse.rewrites import book, numerics_named
 
 FORMAT = 3
 DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, AssertionError, RecursionError)
@@ -273,7 +274,7 @@ def _segment_from(data: dict[str, Any], classes: tuple[EClass, ...]) -> Segment:
 def _holds(found: EClass, n: Node, origin: dict[Node, int]) -> bool:
     """Is `n` among the nodes of its class? Of ``x + y`` and ``y + x`` a class keeps one."""
     args = tuple(origin.get(a, -1) for a in n.args)
-    swapped = args[::-1] if n.op in COMMUTATIVE else args
+    swapped = args[::-1] if row(n.op).commutes else args
     own = (ENode(n.op, args, n.attrs), ENode(n.op, swapped, n.attrs))
     return found.type == n.type and any(e in found.nodes for e in own)
 

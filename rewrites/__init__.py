@@ -66,8 +66,6 @@ from eqfuse.rewrites.language.law import (
 )
 from eqfuse.rewrites.procedures import chains
 
-COMMUTATIVE = frozenset(algebra.COMMUTATIVE)
-
 _BOOK: dict[str, list[Law]] = {
     "algebra": algebra.LAWS,
     "chains": chains.LAWS,
@@ -159,7 +157,6 @@ def _within(law: Law, strictest: Exactness) -> Law:
 
 __all__ = [
     "APPROXIMATE",
-    "COMMUTATIVE",
     "EXACT",
     "FAMILIES",
     "OPT_IN",

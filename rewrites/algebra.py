@@ -33,11 +33,6 @@ from eqfuse.rewrites.language.words import power
 x, y, z = tensors("x y z")
 a, b, w = tensors("a b w")
 
-COMMUTATIVE = (
-    "add", "multiply", "maximum", "minimum", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or",
-    "bitwise_xor", "equal", "not_equal", "logaddexp",
-)  # fmt: skip
-
 
 def shape(t: TensorType) -> tuple[int, ...]:
     return t.shape

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from eqfuse.ops import row
 from eqfuse.ops.types import TensorType
-from eqfuse.rewrites.algebra import COMMUTATIVE
 from eqfuse.rewrites.language.law import EXACT, REASSOCIATES, Law, Term, apply, attrs, bounded, computed, guard, tensors
 from eqfuse.rewrites.layout import ARITHMETIC, COMMON, Perm, Ranges, of_complex, unary
 
@@ -62,7 +62,7 @@ def _laws_of_binary(op: str) -> list[Law]:
         return apply(op, a, b)
 
     sides: list[tuple[Callable[[Any, Any], Term], str]] = [(f, "")]
-    if op not in COMMUTATIVE:
+    if not row(op).commutes:
         sides.append((lambda a, b: f(b, a), "_right"))
     return [
         Law(f"take_into_{op}", f(x, y).take(i, axis), f(x.take(i, axis), y.take(i, computed(_same_axis, x, y, axis))),

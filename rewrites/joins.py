@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from eqfuse.ops import TABLE, row
 from eqfuse.ops.types import TensorType
-from eqfuse.rewrites.algebra import COMMUTATIVE
 from eqfuse.rewrites.language.law import (
     APPROXIMATE,
     EXACT,
@@ -31,9 +31,7 @@ strides, padding, dilations, groups, window = attrs("strides padding dilations g
 
 Widths = tuple[tuple[int, int], ...]
 
-COMBINED = {
-    "sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum", "any": "logical_or", "all": "logical_and",
-}  # fmt: skip
+COMBINED = {name: op.joined_by for name, op in TABLE.items() if op.joined_by is not None}
 # one product may overflow, the other underflow
 PARTED = dict.fromkeys(("sum", "max", "min"), REASSOCIATES) | {"prod": APPROXIMATE, "any": EXACT, "all": EXACT}
 IDLE = {"sum": 0.0, "prod": 1.0, "any": False, "all": True}  # what a reduction does not see
@@ -129,7 +127,7 @@ def _laws_of_binary(op: str) -> list[Law]:
         return apply(op, a, b)
 
     laws = [Law(f"{op}_before_padding", f(pad(x, v), pad(y, z)), pad(f(x, y), f(v, z)), exactness=EXACT)]
-    for g, side in [(f, "")] if op in COMMUTATIVE else [(f, ""), (lambda a, b: f(b, a), "_right")]:
+    for g, side in [(f, "")] if row(op).commutes else [(f, ""), (lambda a, b: f(b, a), "_right")]:
         laws += [
             Law(f"{op}_of_parts{side}", concat(g(x, u), g(y, u)), g(concat(x, y), u), exactness=EXACT),
             Law(f"scalar_{op}_before_padding{side}", g(pad(x, v), u), pad(g(x, u), g(v, u)), exactness=EXACT),

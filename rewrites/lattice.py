@@ -6,17 +6,14 @@ In: nothing. Out: `LAWS`. A NaN passes through minimum and maximum, which rules 
 
 from __future__ import annotations
 
-from eqfuse.rewrites.language.domains import FROM_BELOW, domain
+from eqfuse.ops import TABLE
+from eqfuse.rewrites.language.domains import domain, has_upper_end
 from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, REASSOCIATES, Law, floating, is_constant, tensors
 from eqfuse.rewrites.language.words import copysign, function, maximum, minimum, sign, sqrt
 
 x, y, z, a, b = tensors("x y z a b")
 
-# growing functions, defined of every number
-MONOTONE = ("exp", "exp2", "expm1", "tanh", "erf", "sinh", "asinh", "atan", "cbrt", "floor", "ceil", "trunc", "round")
-
-
-GROWING = (*MONOTONE, *FROM_BELOW, "asin", "atanh")
+MONOTONE = [name for name, op in TABLE.items() if op.monotone]
 
 
 def _laws_of_monotone(f: str) -> list[Law]:
@@ -25,7 +22,7 @@ def _laws_of_monotone(f: str) -> list[Law]:
     return [
         Law(f"maximum_of_{f}", maximum(g(x), g(y)), g(maximum(x, y)), domain(f, x, y), REASSOCIATES),
         Law(f"minimum_of_{f}", minimum(g(x), g(y)), g(minimum(x, y)),
-            () if f in FROM_BELOW else domain(f, x, y), REASSOCIATES),  # the smaller of them is outside too
+            domain(f, x, y) if has_upper_end(f) else (), REASSOCIATES),  # else the smaller is outside too
     ]  # fmt: skip
 
 
@@ -56,7 +53,7 @@ LAWS = [
     Law("minimum_of_differences", minimum(x - z, y - z), minimum(x, y) - z, (floating(x),), REASSOCIATES),
     Law("maximum_from_one", maximum(z - x, z - y), z - minimum(x, y), (floating(x),), REASSOCIATES),
     Law("minimum_from_one", minimum(z - x, z - y), z - maximum(x, y), (floating(x),), REASSOCIATES),
-    *(law for f in GROWING for law in _laws_of_monotone(f)),
+    *(law for f in MONOTONE for law in _laws_of_monotone(f)),
     Law("maximum_of_negatives", maximum(-x, -y), -minimum(x, y), (floating(x),), REASSOCIATES),
     Law("minimum_of_negatives", minimum(-x, -y), -maximum(x, y), (floating(x),), REASSOCIATES),
     Law("maximum_of_shifted", maximum(x + z, y + z), maximum(x, y) + z, (floating(x),), REASSOCIATES),

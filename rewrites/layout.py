@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.ops import row
 from eqfuse.ops.types import TensorType
-from eqfuse.rewrites.algebra import COMMUTATIVE
 from eqfuse.rewrites.language.law import (
     EXACT,
     REASSOCIATES,
@@ -257,7 +257,7 @@ def _laws_of_binary(op: str) -> list[Law]:
         return a.reshape(computed(_aligned, a, p)).transpose(computed(inverse, p))
 
     exactness = REASSOCIATES if op == "power" else EXACT  # NumPy takes short cuts for an exponent that is one number
-    sides = [(f, "")] if op in COMMUTATIVE else [(f, ""), (lambda a, b: f(b, a), "_right")]
+    sides = [(f, "")] if row(op).commutes else [(f, ""), (lambda a, b: f(b, a), "_right")]
     laws = [
         Law(f"broadcast_out_of_{op}", f(x.broadcast_to(s), y.broadcast_to(s)), f(x, y).broadcast_to(s),
             exactness=exactness),

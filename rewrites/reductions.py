@@ -13,7 +13,7 @@ from eqfuse.dtypes import kind
 from eqfuse.ops import row
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
-from eqfuse.rewrites.language.domains import FROM_BELOW, domain
+from eqfuse.rewrites.language.domains import domain, has_upper_end
 from eqfuse.rewrites.language.law import (
     APPROXIMATE,
     EXACT,
@@ -33,7 +33,7 @@ from eqfuse.rewrites.language.law import (
     varies,
 )
 from eqfuse.rewrites.language.words import exp, function, isnan, log, logical_not, maximum, minimum, sqrt
-from eqfuse.rewrites.lattice import GROWING
+from eqfuse.rewrites.lattice import MONOTONE
 
 x, y, s, b, w = tensors("x y s b w")
 p, q, n, m, axis = attrs("p q n m axis")
@@ -142,7 +142,7 @@ def _laws_of_monotone(f: str) -> list[Law]:
     g = function(f)
     return [
         Law(f"{f}_out_of_max", g(x).max(p), g(x.max(p)), domain(f, x), REASSOCIATES),
-        Law(f"{f}_out_of_min", g(x).min(p), g(x.min(p)), () if f in FROM_BELOW else domain(f, x), REASSOCIATES),
+        Law(f"{f}_out_of_min", g(x).min(p), g(x.min(p)), domain(f, x) if has_upper_end(f) else (), REASSOCIATES),
     ]
 
 
@@ -205,7 +205,7 @@ _OF_REALS = [
     Law("cap_out_of_min", minimum(x, b).min(p), minimum(x.min(p), b), exactness=REASSOCIATES),
     Law("max_of_negative", (-x).max(p), -x.min(p), (floating(x),), REASSOCIATES),
     Law("min_of_negative", (-x).min(p), -x.max(p), (floating(x),), REASSOCIATES),
-    *(law for f in GROWING for law in _laws_of_monotone(f)),
+    *(law for f in MONOTONE for law in _laws_of_monotone(f)),
     *(law for op in ("argmax", "argmin") for law in _laws_of_places(op)),
     # products
     Law("product_of_exp_over_axes", prod(exp(x)), exp(x.sum(p)), exactness=APPROXIMATE),

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from eqfuse.ops import row
 from eqfuse.ops.types import TensorType
-from eqfuse.rewrites.algebra import COMMUTATIVE
 from eqfuse.rewrites.language.law import EXACT, REASSOCIATES, Law, Term, apply, attrs, guard, tensors
 from eqfuse.rewrites.layout import BINARY, axis_groups, of_complex
 
@@ -47,7 +47,7 @@ def _laws(op: str) -> list[Law]:
                    (alike,), exactness)  # fmt: skip
 
     left = law("", lambda a, b: apply(op, a, b))
-    return [left] if op in COMMUTATIVE else [left, law("_right", lambda a, b: apply(op, b, a))]
+    return [left] if row(op).commutes else [left, law("_right", lambda a, b: apply(op, b, a))]
 
 
 LAWS = [of_complex(law) for op in BINARY for law in _laws(op)]

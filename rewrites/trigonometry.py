@@ -5,15 +5,16 @@ In: nothing. Out: `LAWS`. An infinite angle has no sine, so that `sin² + cos² 
 
 from __future__ import annotations
 
+from eqfuse.ops import TABLE
 from eqfuse.rewrites.algebra import filled_with, ones
-from eqfuse.rewrites.language.domains import BETWEEN, domain
+from eqfuse.rewrites.language.domains import domain, has_upper_end
 from eqfuse.rewrites.language.law import APPROXIMATE, REASSOCIATES, Law, apply, over_complex, over_float16, tensors
 from eqfuse.rewrites.language.words import cos, cosh, exp, sin, sinh, sqrt, tan, tanh
 
 x, y = tensors("x y")
 
-ODD = ("erf", "tanh", "sin", "tan", "asin", "atan", "sinh", "asinh", "atanh")
-EVEN = ("cos", "cosh")
+ODD = [name for name, op in TABLE.items() if op.odd]
+EVEN = [name for name, op in TABLE.items() if op.even]
 INVERSES = (
     ("sin", "asin"), ("cos", "acos"), ("tan", "atan"), ("sinh", "asinh"), ("asinh", "sinh"), ("cosh", "acosh"),
     ("tanh", "atanh"),
@@ -28,7 +29,7 @@ LAWS = [
     *(Law(f"{f}_of_negative", apply(f, -x), apply(f, x), exactness=REASSOCIATES) for f in EVEN),
     *(Law(f"{f}_of_abs", apply(f, abs(x)), apply(f, x), exactness=REASSOCIATES) for f in EVEN),
     *(Law(f"{f}_undoes_{g}", apply(f, apply(g, x)), x, domain(g, x),
-          REASSOCIATES if g in BETWEEN and f != "cos" else APPROXIMATE) for f, g in INVERSES),
+          REASSOCIATES if has_upper_end(g) and f != "cos" else APPROXIMATE) for f, g in INVERSES),
     # quotients
     Law("sin_over_cos", sin(x) / cos(x), tan(x), exactness=REASSOCIATES),
     Law("tan_times_cos", tan(x) * cos(x), sin(x), exactness=REASSOCIATES),

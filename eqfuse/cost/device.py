@@ -95,7 +95,8 @@ class Device(Summarised):
     def _look_up(self, table: str, dtype: str, sense: int) -> float:
         row = self._tables.get(table)
         if row is None:
-            raise UnsupportedOp(f"the profile of {self.name} (cost/groups.py) has no price for operator {table!r}")
+            where = f"the profile of {self.name} (cost/price_classes.py)"
+            raise UnsupportedOp(f"{where} has no price for operator {table!r}")
         if dtype in row:
             return row[dtype]
         base, factor = PRICED_AS.get(dtype, (dtype, 1))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from eqfuse.cost.datasheets import DOUBLE, MMA, SHEETS
 from eqfuse.cost.device import Device, Levels
-from eqfuse.cost.groups import GROUPS
+from eqfuse.cost.price_classes import USUAL_BY_OPERATOR
 from eqfuse.errors import TargetUnavailable
 
 ROUNDING = 4  # what it costs a GPU to round a result to 16 bits and widen it again: two instructions, as two FMA
@@ -49,7 +49,7 @@ def _gpu(name: str, reached: Reached) -> Device:
     levels: Levels = ((int(sheet.memory * 1e9), memory),)
     if reached.l2 > 1:
         levels = ((l2 // 2, reached.l2 * memory), *levels)
-    costs = {op: g.gpu_flops if reached.functions else min(g.gpu_flops, 1) for g in GROUPS for op in g.ops.split()}
+    costs = {op: u.gpu_flops if reached.functions else min(u.gpu_flops, 1) for op, u in USUAL_BY_OPERATOR.items()}
     rounding = {(op, d): ROUNDING for op in ROUNDED for d in ("float16", "bfloat16") if reached.functions}
     return Device(
         name=name, kind="gpu", target="cuda", arch=f"sm_{sheet.cc}", threads=1,
@@ -83,7 +83,7 @@ def _cpu(
         flops=tuple((dtype, threads * rate / slow) for dtype, rate in product.items()), tiled_flops=(),
         scalar_flops=tuple((dtype, threads / (0.1 * ns)) for dtype, ns in seconds.items()),
         elements=tuple(
-            (op, tuple((d, g.cpu_ns * s / threads) for d, s in seconds.items())) for g in GROUPS for op in g.ops.split()
+            (op, tuple((d, u.cpu_ns * s / threads) for d, s in seconds.items())) for op, u in USUAL_BY_OPERATOR.items()
         ),
         l1_bytes=32 << 10, l2_bytes=1 << 20, shared_bytes=32 << 10, max_arguments=128,
         multiprocessors=0, depth=depth,

@@ -20,6 +20,7 @@ from eqfuse.cost.price import Price
 from eqfuse.dtypes import kind
 from eqfuse.ops import Role, row
 from eqfuse.ops.literal import Literal
+from eqfuse.ops.row import PriceClass
 from eqfuse.ops.types import Shape, TensorType
 from eqfuse.ops.updates import uncovered
 
@@ -66,7 +67,6 @@ MICRO = 16, 8, 16  # rows, terms of a sum and columns that BLAS computes at once
 UNPACKED = ("take", "take_along_axis", "scatter", "cumsum", "searchsorted", "digitize")  # one element after another
 ALONE = 8  # times as long as by blocks
 _AS_WIDE = {1: "int8", 2: "float16", 4: "float32", 8: "float64", 16: "complex128"}
-JOINED = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 BLAS = ("float32", "float64")
 SHORT_CUTS = (-1.0, 0.0, 1.0, 2.0)  # exponents that NumPy does not take a power for
 DOT_FROM, DOT_TO = 32, 8192  # lengths that a tile sums as dot products; OpenBLAS splits longer ones among threads
@@ -114,8 +114,8 @@ def work(
     else:
         touched = out.size
     by_columns = described.role is Role.REDUCTION and device.kind == "cpu" and -1 not in attrs[0]
-    if by_columns:
-        op = JOINED.get(op, op)  # one row after another is joined to the result
+    if by_columns and described.joined_by is not None and row(described.joined_by).price is PriceClass.SIMPLE:
+        op = described.joined_by  # one row after another is joined to the result
     seconds = touched * device.element_seconds(_priced_as(op, literal), dtype)
     if op in UNPACKED and dtype in PRICED_AS and device.kind == "cpu":  # small integers are no faster
         seconds = touched * device.element_seconds(op, PRICED_AS[dtype][0])

@@ -18,7 +18,6 @@ from eqfuse.egraph.rules import Rule, constructor
 from eqfuse.ir.graph import Node, topological
 from eqfuse.ops import Role, row
 from eqfuse.ops.facts import Fact
-from eqfuse.ops.ranges import COMMUTE, TWICE
 from eqfuse.rewrites.language.law import APPROXIMATE, EXACT
 
 _CHUNK = 32  # commands per parsed text: every span copies the whole text
@@ -142,12 +141,13 @@ class Engine:
         facts = " ".join(f"pf{i}" for i in range(arity))
         call = f"(py-call $derive (py-from-int {OPERATORS.index(op)}) {hidden} {facts})"
         rules = [f"(rule ({term} {given} (= pf {call})) ((set (range pr) pf)) :ruleset ranges)"]
-        if op in COMMUTE:  # with its own transpose it is symmetric
+        described = row(op)
+        if described.commutes and not described.either_zero:  # with its own transpose it is symmetric
             mirrored = f"(= {args[1]} (o_transpose pp pt {args[0]})) (= pf (py-call $mirror pp))"
             rules.append(f"(rule ({term} {mirrored} (!= pf (py-from-int 0))) ((set (range pr) pf)) :ruleset ranges)")
-        if op in TWICE:
+        if described.twice is not None:
             once = f"(= pr ({name} pt pt px px)) (= pf (range px))"
-            call = f"(py-call $derive (py-from-int {OPERATORS.index(TWICE[op])}) pt pf)"
+            call = f"(py-call $derive (py-from-int {OPERATORS.index(described.twice)}) pt pf)"
             rules.append(f"(rule ({once} (= pg {call})) ((set (range pr) pg)) :ruleset ranges)")
         self.run(*rules)
 

@@ -27,7 +27,7 @@ from eqfuse.machine.gc_pause import gc_paused
 from eqfuse.ops import row
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
-from eqfuse.rewrites import APPROXIMATE, COMMUTATIVE, Law
+from eqfuse.rewrites import APPROXIMATE, Law
 from eqfuse.rewrites.own import usable
 from eqfuse.rewrites.procedures.side_by_side import PARTS, parts
 
@@ -253,7 +253,7 @@ def freeze(engine: Engine, graph: Graph) -> tuple[tuple[EClass, ...], dict[Node,
         return (op, len(args), _digest(op, attrs), tuple(labels[a] for a in args))
 
     original = {
-        (of_node[n], n.op, n.attrs, tuple(of_node[a] for a in n.args)) for n in graph.nodes if n.op in COMMUTATIVE
+        (of_node[n], n.op, n.attrs, tuple(of_node[a] for a in n.args)) for n in graph.nodes if row(n.op).commutes
     }
     number: dict[Any, int] = {}
     ordered: list[tuple[Any, list[tuple[str, tuple, tuple]]]] = []
@@ -313,7 +313,7 @@ def _without_mirrors(owner: Any, nodes: list, original: set) -> list:
     """`nodes` with one of each commuted pair: the program's own, else the first."""
     kept: dict[tuple, tuple] = {}
     for op, attrs, args in nodes:
-        if op not in COMMUTATIVE:
+        if not row(op).commutes:
             kept[op, attrs, args] = (op, attrs, args)
             continue
         pair = (op, frozenset(args))

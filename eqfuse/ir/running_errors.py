@@ -18,8 +18,8 @@ from eqfuse.ir.evaluate import every_value
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops import row
 from eqfuse.ops.approximation import SAFE, Approximation, Arithmetic, Step
-from eqfuse.ops.error_bounds import PRODUCTS, ROUND_NOTHING, ROUND_ONCE, SUMS, error_bound
-from eqfuse.ops.row import Role
+from eqfuse.ops.error_bounds import PRODUCTS, SUMS, WITH_ROUNDING, error_bound
+from eqfuse.ops.row import Role, Rounding
 
 ULPS = 4  # how far NumPy's functions are from the reals at most, in units in the last place
 
@@ -50,13 +50,14 @@ def errors_of_values(
 
 def _error(s: Step) -> np.ndarray:
     """What the errors of the arguments make of the result, and its own rounding."""
-    error = error_bound(s)
-    return error + _rounding(s, error) if s.floating and s.node.op not in ROUND_NOTHING else error
+    error, op = error_bound(s), s.node.op
+    exact = not s.floating or row(op).rounding is Rounding.NEVER or op in WITH_ROUNDING
+    return error if exact else error + _rounding(s, error)
 
 
 def _rounding(s: Step, error: np.ndarray) -> np.ndarray:
     """What rounding the result adds."""
-    unit = s.unit if s.node.op in ROUND_ONCE else s.unit * 2 * ULPS
+    unit = s.unit if row(s.node.op).rounding is Rounding.ONCE else s.unit * 2 * ULPS
     size = Approximation(s.value, error).magnitude + np.where(np.isinf(error), 0.0, error)
     lost = 0.0 if s.least or s.node.op in SUMS else s.underflow
     return np.where(_keeps_digits(s), 0.0, unit * size) + lost

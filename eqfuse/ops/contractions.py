@@ -9,7 +9,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from eqfuse.dtypes import ADDED, moved
 from eqfuse.ops.elementwise import broadcast_shapes
-from eqfuse.ops.row import Op, Role, Types, need
+from eqfuse.ops.row import Op, PriceClass, Role, Types, need
 from eqfuse.ops.types import TensorType
 
 _PER_TERM = {"c": 8}  # flops of one product added to a sum; 2 where it is not complex
@@ -93,6 +93,7 @@ def _do_conv(x: np.ndarray, w: np.ndarray, strides: tuple, padding: tuple, dilat
 
 
 ROWS = [
-    Op("matmul", Role.CONTRACTION, 2, (), _matmul, np.matmul, _matmul_flops),
-    Op("conv", Role.CONTRACTION, 2, ("strides", "padding", "dilations", "groups"), _conv, _do_conv, _conv_flops),
-]
+    Op("matmul", Role.CONTRACTION, 2, (), _matmul, np.matmul, _matmul_flops, PriceClass.PRODUCT),
+    Op("conv", Role.CONTRACTION, 2, ("strides", "padding", "dilations", "groups"), _conv, _do_conv, _conv_flops,
+       PriceClass.PRODUCT),
+]  # fmt: skip

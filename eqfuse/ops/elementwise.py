@@ -6,6 +6,7 @@ NumPy does inside the call), so laws and kernels never meet an implicit conversi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache, lru_cache, partial
 from typing import Any
@@ -14,33 +15,10 @@ import numpy as np
 import scipy.special
 
 from eqfuse.errors import DtypeError
-from eqfuse.ops.row import Op, Role, Types, need
-from eqfuse.ops.special import SPECIAL
+from eqfuse.ops.row import Op, PriceClass, Role, Rounding, Types, need, no_flops
+from eqfuse.ops.special import SPECIAL_BY_PRICE
 from eqfuse.ops.types import TensorType
 
-UFUNCS: dict[str, np.ufunc] = {
-    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.true_divide,
-    "floor_divide": np.floor_divide, "remainder": np.remainder, "power": np.power,
-    "negative": np.negative, "abs": np.absolute, "sign": np.sign, "square": np.square, "sqrt": np.sqrt,
-    "cbrt": np.cbrt, "reciprocal": np.reciprocal, "conj": np.conjugate,
-    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10,
-    "log1p": np.log1p, "logaddexp": np.logaddexp,
-    "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
-    "atan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh,
-    "acosh": np.arccosh, "atanh": np.arctanh, "hypot": np.hypot, "erf": scipy.special.erf, "erfc": scipy.special.erfc,
-    "maximum": np.maximum, "minimum": np.minimum, "fmax": np.fmax, "fmin": np.fmin,
-    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint,
-    "copysign": np.copysign, "nextafter": np.nextafter, "signbit": np.signbit,
-    "ldexp": np.ldexp, "gcd": np.gcd, "lcm": np.lcm, "bitwise_count": np.bitwise_count,
-    "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,
-    "equal": np.equal, "not_equal": np.not_equal, "less": np.less, "less_equal": np.less_equal,
-    "greater": np.greater, "greater_equal": np.greater_equal,
-    "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor,
-    "logical_not": np.logical_not,
-    "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor,
-    "bitwise_invert": np.invert, "bitwise_left_shift": np.left_shift, "bitwise_right_shift": np.right_shift,
-    **SPECIAL,
-}  # fmt: skip
 COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
 
@@ -73,7 +51,9 @@ def broadcast(op: str, types: Types) -> tuple[int, ...]:
         raise
 
 
-def _ufunc_row(name: str, ufunc: np.ufunc) -> Op:
+def _ufunc(name: str, ufunc: np.ufunc, price: PriceClass, complex_flops: int = 2, **facts: Any) -> Op:
+    """`complex_flops`: of one complex operation, where that is not one on each part."""
+
     def type_rule(types: Types, _attrs: tuple) -> TensorType:
         need(len(types) == ufunc.nin, name, types, takes)
         dtypes = [t.dtype for t in types]
@@ -85,11 +65,8 @@ def _ufunc_row(name: str, ufunc: np.ufunc) -> Op:
         return TensorType(result, broadcast(name, types))
 
     takes = f"it takes {ufunc.nin} argument(s)"
-    return Op(name, Role.ELEMENTWISE, ufunc.nin, (), type_rule, ufunc, partial(_flops, _COMPLEX_FLOPS.get(name, 2)))
-
-
-# flops of one complex operation, where it is not one on each part
-_COMPLEX_FLOPS = {"multiply": 6, "square": 6, "divide": 10, "reciprocal": 7, "abs": 4, "conj": 1}
+    flops = partial(_flops, complex_flops)
+    return Op(name, Role.ELEMENTWISE, ufunc.nin, (), type_rule, ufunc, flops, price, **facts)
 
 
 def _flops(complex_flops: int, types: Types, out: TensorType, _attrs: tuple) -> int:
@@ -146,10 +123,6 @@ def complex_array(real: np.ndarray, imag: np.ndarray, out: np.ndarray | None = N
     return out
 
 
-def _no_arithmetic(_types: Types, _out: TensorType, _attrs: tuple) -> int:
-    return 0
-
-
 def cast_array(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """`x.astype(dtype)`, without NumPy's warning for values that do not fit (the result is NumPy's all the same)."""
     x = np.asarray(x)
@@ -157,11 +130,93 @@ def cast_array(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
         return (x.real if x.dtype.kind == "c" and dtype.kind not in "bc" else x).astype(dtype)
 
 
+_LOGIC, _SIMPLE, _DIVISION, _EXP = PriceClass.LOGIC, PriceClass.SIMPLE, PriceClass.DIVISION, PriceClass.EXPONENTIAL
+_TRIG, _INVERSE, _ERF, _POWER = PriceClass.TRIGONOMETRIC, PriceClass.INVERSE, PriceClass.ERF, PriceClass.POWER
+_NEVER, _ONCE = Rounding.NEVER, Rounding.ONCE
+_POSITIVE, _UNIT = (0.0, math.inf), (-1.0, 1.0)
+
+_UFUNC_ROWS = [
+    _ufunc("add", np.add, _SIMPLE, rounding=_ONCE, commutes=True),
+    _ufunc("subtract", np.subtract, _SIMPLE, rounding=_ONCE),
+    _ufunc("multiply", np.multiply, _SIMPLE, 6, rounding=_ONCE, commutes=True, twice="square"),
+    _ufunc("divide", np.true_divide, _DIVISION, 10, rounding=_ONCE),
+    _ufunc("floor_divide", np.floor_divide, PriceClass.FLOOR_DIVISION),
+    _ufunc("remainder", np.remainder, PriceClass.FLOOR_DIVISION),
+    _ufunc("power", np.power, _POWER),
+    _ufunc("negative", np.negative, _SIMPLE, rounding=_NEVER),
+    _ufunc("abs", np.absolute, _SIMPLE, 4, rounding=_NEVER),
+    _ufunc("sign", np.sign, _SIMPLE, rounding=_NEVER),
+    _ufunc("square", np.square, _SIMPLE, 6, rounding=_ONCE),
+    _ufunc("sqrt", np.sqrt, _DIVISION, rounding=_ONCE, monotone=True, domain=_POSITIVE),
+    _ufunc("cbrt", np.cbrt, _TRIG, monotone=True),
+    _ufunc("reciprocal", np.reciprocal, _DIVISION, 7, rounding=_ONCE),
+    _ufunc("conj", np.conjugate, _SIMPLE, 1, rounding=_NEVER),
+    _ufunc("exp", np.exp, _EXP, monotone=True),
+    _ufunc("exp2", np.exp2, _EXP, monotone=True),
+    _ufunc("expm1", np.expm1, _EXP, monotone=True),
+    _ufunc("log", np.log, _EXP, monotone=True, domain=_POSITIVE),
+    _ufunc("log2", np.log2, _EXP, monotone=True, domain=_POSITIVE),
+    _ufunc("log10", np.log10, _EXP, monotone=True, domain=_POSITIVE),
+    _ufunc("log1p", np.log1p, _EXP, monotone=True, domain=(-1.0, math.inf)),
+    _ufunc("logaddexp", np.logaddexp, _POWER, commutes=True),
+    _ufunc("sin", np.sin, _TRIG, odd=True),
+    _ufunc("cos", np.cos, _TRIG, even=True),
+    _ufunc("tan", np.tan, _TRIG, odd=True),
+    _ufunc("asin", np.arcsin, _INVERSE, monotone=True, odd=True, domain=_UNIT),
+    _ufunc("acos", np.arccos, _INVERSE, domain=_UNIT),
+    _ufunc("atan", np.arctan, _TRIG, monotone=True, odd=True),
+    _ufunc("atan2", np.arctan2, _POWER),
+    _ufunc("sinh", np.sinh, _TRIG, monotone=True, odd=True),
+    _ufunc("cosh", np.cosh, _TRIG, even=True),
+    _ufunc("tanh", np.tanh, _TRIG, monotone=True, odd=True),
+    _ufunc("asinh", np.arcsinh, _TRIG, monotone=True, odd=True),
+    _ufunc("acosh", np.arccosh, _INVERSE, monotone=True, domain=(1.0, math.inf)),
+    _ufunc("atanh", np.arctanh, _INVERSE, monotone=True, odd=True, domain=_UNIT),
+    _ufunc("hypot", np.hypot, _INVERSE),
+    _ufunc("erf", scipy.special.erf, _ERF, monotone=True, odd=True),
+    _ufunc("erfc", scipy.special.erfc, _ERF),
+    _ufunc("maximum", np.maximum, _SIMPLE, rounding=_NEVER, commutes=True, either_zero=True),
+    _ufunc("minimum", np.minimum, _SIMPLE, rounding=_NEVER, commutes=True, either_zero=True),
+    _ufunc("fmax", np.fmax, _SIMPLE, rounding=_NEVER),
+    _ufunc("fmin", np.fmin, _SIMPLE, rounding=_NEVER),
+    _ufunc("floor", np.floor, _SIMPLE, rounding=_NEVER, monotone=True),
+    _ufunc("ceil", np.ceil, _SIMPLE, rounding=_NEVER, monotone=True),
+    _ufunc("trunc", np.trunc, _SIMPLE, rounding=_NEVER, monotone=True),
+    _ufunc("round", np.rint, _SIMPLE, rounding=_NEVER, monotone=True),
+    _ufunc("copysign", np.copysign, _SIMPLE, rounding=_NEVER),
+    _ufunc("nextafter", np.nextafter, PriceClass.ONE_BY_ONE, rounding=_NEVER),
+    _ufunc("signbit", np.signbit, _SIMPLE),
+    _ufunc("ldexp", np.ldexp, PriceClass.ONE_BY_ONE, rounding=_ONCE),
+    _ufunc("gcd", np.gcd, PriceClass.DIVISORS),
+    _ufunc("lcm", np.lcm, PriceClass.DIVISORS),
+    _ufunc("bitwise_count", np.bitwise_count, _SIMPLE),
+    _ufunc("isnan", np.isnan, _SIMPLE),
+    _ufunc("isinf", np.isinf, _SIMPLE),
+    _ufunc("isfinite", np.isfinite, _SIMPLE),
+    _ufunc("equal", np.equal, _SIMPLE, commutes=True),
+    _ufunc("not_equal", np.not_equal, _SIMPLE, commutes=True),
+    _ufunc("less", np.less, _SIMPLE),
+    _ufunc("less_equal", np.less_equal, _SIMPLE),
+    _ufunc("greater", np.greater, _SIMPLE),
+    _ufunc("greater_equal", np.greater_equal, _SIMPLE),
+    _ufunc("logical_and", np.logical_and, _LOGIC, commutes=True),
+    _ufunc("logical_or", np.logical_or, _LOGIC, commutes=True),
+    _ufunc("logical_xor", np.logical_xor, _LOGIC, commutes=True),
+    _ufunc("logical_not", np.logical_not, _LOGIC),
+    _ufunc("bitwise_and", np.bitwise_and, _SIMPLE, commutes=True),
+    _ufunc("bitwise_or", np.bitwise_or, _SIMPLE, commutes=True),
+    _ufunc("bitwise_xor", np.bitwise_xor, _SIMPLE, commutes=True),
+    _ufunc("bitwise_invert", np.invert, _SIMPLE),
+    _ufunc("bitwise_left_shift", np.left_shift, _SIMPLE),
+    _ufunc("bitwise_right_shift", np.right_shift, _SIMPLE),
+    *(_ufunc(name, ufunc, price) for price, ufuncs in SPECIAL_BY_PRICE.items() for name, ufunc in ufuncs.items()),
+]
+UFUNCS: dict[str, np.ufunc] = {op.name: op.meaning for op in _UFUNC_ROWS}  # type: ignore[misc]
 ROWS = [
-    *(_ufunc_row(name, ufunc) for name, ufunc in UFUNCS.items()),
-    Op("where", Role.ELEMENTWISE, 3, (), _where, np.where, _one_per_element),
-    Op("cast", Role.ELEMENTWISE, 1, ("dtype",), _cast, cast_array, _no_arithmetic),
-    Op("real", Role.ELEMENTWISE, 1, (), _part("real"), np.real, _no_arithmetic),
-    Op("imag", Role.ELEMENTWISE, 1, (), _part("imag"), np.imag, _no_arithmetic),
-    Op("complex", Role.ELEMENTWISE, 2, (), _complex, complex_array, _no_arithmetic),
+    *_UFUNC_ROWS,
+    Op("where", Role.ELEMENTWISE, 3, (), _where, np.where, _one_per_element, _SIMPLE, _NEVER),
+    Op("cast", Role.ELEMENTWISE, 1, ("dtype",), _cast, cast_array, no_flops, _SIMPLE, _ONCE),
+    Op("real", Role.ELEMENTWISE, 1, (), _part("real"), np.real, no_flops, _SIMPLE, _NEVER),
+    Op("imag", Role.ELEMENTWISE, 1, (), _part("imag"), np.imag, no_flops, _SIMPLE, _NEVER),
+    Op("complex", Role.ELEMENTWISE, 2, (), _complex, complex_array, no_flops, _SIMPLE, _NEVER),
 ]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.ops.probe import result_dtype
-from eqfuse.ops.row import Op, Role, Types, need
+from eqfuse.ops.row import Op, PriceClass, Role, Types, need
 from eqfuse.ops.types import TensorType
 
 TRANSFORMS: dict[str, Callable[..., Any]] = {
@@ -41,6 +41,6 @@ def _flops(types: Types, out: TensorType, attrs: tuple) -> int:
 
 
 ROWS = [
-    Op(name, Role.LIBRARY, 1, ("n", "axis", "norm"), _rule(name, function), function, _flops)
+    Op(name, Role.LIBRARY, 1, ("n", "axis", "norm"), _rule(name, function), function, _flops, PriceClass.TRANSFORM)
     for name, function in TRANSFORMS.items()
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eqfuse.ops.literal import Literal
-from eqfuse.ops.row import Op, Role, Types, no_flops
+from eqfuse.ops.row import Op, PriceClass, Role, Rounding, Types, no_flops
 from eqfuse.ops.types import TensorType
 
 
@@ -25,6 +25,6 @@ def _value(literal: Literal) -> object:
 
 
 ROWS = [
-    Op("input", Role.LEAF, 0, ("name", "type", "known"), _input, _no_meaning, no_flops),
-    Op("const", Role.LEAF, 0, ("value",), _const, _value, no_flops),
+    Op("input", Role.LEAF, 0, ("name", "type", "known"), _input, _no_meaning, no_flops, PriceClass.FREE),
+    Op("const", Role.LEAF, 0, ("value",), _const, _value, no_flops, PriceClass.FREE, Rounding.NEVER),
 ]

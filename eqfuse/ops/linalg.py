@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.ops.row import Op, Role, Types, need
+from eqfuse.ops.row import Op, PriceClass, Role, Types, need
 from eqfuse.ops.types import Shape, TensorType
 
 
@@ -189,20 +189,22 @@ def _copied(_types: Types, out: TensorType, _attrs: tuple) -> int:
 
 
 _L = Role.LIBRARY
+_PRICE = PriceClass.LINEAR_ALGEBRA
 ROWS = [
-    Op("solve", _L, 2, (), _like_solve, np.linalg.solve, _solve_flops),
-    Op("inv", _L, 1, (), _square("inv"), np.linalg.inv, _cubic(2)),
-    Op("cholesky", _L, 1, ("upper",), _square("cholesky"), _do_cholesky, _cubic(1 / 3)),
-    Op("det", _L, 1, (), _per_matrix("det", False, True, False), np.linalg.det, _cubic(2 / 3)),
-    Op("slogdet", _L, 1, (), _packed_rule("slogdet"), _do_slogdet, _cubic(2 / 3)),
-    Op("eigh", _L, 1, ("triangle",), _packed_rule("eigh"), _do_eigh, _cubic(9)),
-    Op("eigvalsh", _L, 1, ("triangle",), _per_matrix("eigvalsh", True, True, True), np.linalg.eigvalsh, _cubic(4 / 3)),
-    Op("eig", _L, 1, (), _packed_rule("eig"), _do_eig, _cubic(25)),
-    Op("eigvals", _L, 1, (), _per_matrix("eigvals", False, True, True), np.linalg.eigvals, _cubic(10)),
-    Op("svd", _L, 1, ("full_matrices",), _packed_rule("svd"), _do_svd, _cubic(12)),
-    Op("svdvals", _L, 1, (), _per_matrix("svdvals", True, False, True), _do_svdvals, _cubic(4)),
-    Op("qr", _L, 1, ("mode",), _packed_rule("qr"), _do_qr, _cubic(4)),
-    Op("cond", _L, 1, ("order",), _per_matrix("cond", True, True, False), _do_cond, _cubic(4)),
-    Op("lstsq", _L, 3, (), _packed_rule("lstsq"), _do_lstsq, _cubic(8)),
-    Op("full_rank", _L, 2, ("rank",), _full_rank, _do_full_rank, _copied),
-]
+    Op("solve", _L, 2, (), _like_solve, np.linalg.solve, _solve_flops, _PRICE),
+    Op("inv", _L, 1, (), _square("inv"), np.linalg.inv, _cubic(2), _PRICE),
+    Op("cholesky", _L, 1, ("upper",), _square("cholesky"), _do_cholesky, _cubic(1 / 3), _PRICE),
+    Op("det", _L, 1, (), _per_matrix("det", False, True, False), np.linalg.det, _cubic(2 / 3), _PRICE),
+    Op("slogdet", _L, 1, (), _packed_rule("slogdet"), _do_slogdet, _cubic(2 / 3), _PRICE),
+    Op("eigh", _L, 1, ("triangle",), _packed_rule("eigh"), _do_eigh, _cubic(9), _PRICE),
+    Op("eigvalsh", _L, 1, ("triangle",), _per_matrix("eigvalsh", True, True, True), np.linalg.eigvalsh,
+       _cubic(4 / 3), _PRICE),
+    Op("eig", _L, 1, (), _packed_rule("eig"), _do_eig, _cubic(25), _PRICE),
+    Op("eigvals", _L, 1, (), _per_matrix("eigvals", False, True, True), np.linalg.eigvals, _cubic(10), _PRICE),
+    Op("svd", _L, 1, ("full_matrices",), _packed_rule("svd"), _do_svd, _cubic(12), _PRICE),
+    Op("svdvals", _L, 1, (), _per_matrix("svdvals", True, False, True), _do_svdvals, _cubic(4), _PRICE),
+    Op("qr", _L, 1, ("mode",), _packed_rule("qr"), _do_qr, _cubic(4), _PRICE),
+    Op("cond", _L, 1, ("order",), _per_matrix("cond", True, True, False), _do_cond, _cubic(4), _PRICE),
+    Op("lstsq", _L, 3, (), _packed_rule("lstsq"), _do_lstsq, _cubic(8), _PRICE),
+    Op("full_rank", _L, 2, ("rank",), _full_rank, _do_full_rank, _copied, _PRICE),
+]  # fmt: skip

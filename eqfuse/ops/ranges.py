@@ -28,13 +28,9 @@ Rule = Callable[[Facts, Types, TensorType, tuple], Fact]
 _SLACK = 2.0**-8  # no library's exp, log or tanh is off by more than this part of its result
 
 
-COMMUTE = ("add", "multiply")  # operators that give the same bits when their arguments change places
-TWICE = {"multiply": "square"}  # what an operator is of one tensor twice
-
-
 def range_of(op: str, attrs: tuple, types: Types, facts: Facts) -> Fact:
     """What is known of ``op(*arguments, *attrs)``."""
-    if op in TWICE.values() and types[0].dtype.kind == "b":  # NumPy squares no truth values: twice one is that one
+    if op == "square" and types[0].dtype.kind == "b":  # NumPy squares no truth values: twice one is that one
         return of_dtype(types[0].dtype).meet(facts[0])
     out = row(op).type(types, attrs)
     rule = RANGES.get(op)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.ops.row import Op, Role, Types, need
+from eqfuse.ops.row import Op, PriceClass, Role, Rounding, Types, need
 from eqfuse.ops.types import TensorType
 
 
@@ -61,17 +61,18 @@ def _one_per_input(types: Types, _out: TensorType, _attrs: tuple) -> int:
     return types[0].size
 
 
-def _row(name: str, meaning: Any, result: Callable[[np.dtype], np.dtype], empty: bool) -> Op:
-    return Op(name, Role.REDUCTION, 1, ("axes",), _type_rule(name, result, empty), meaning, _one_per_input)
+def _row(name: str, meaning: Any, result: Callable[[np.dtype], np.dtype], empty: bool, **facts: Any) -> Op:
+    rule = _type_rule(name, result, empty)
+    return Op(name, Role.REDUCTION, 1, ("axes",), rule, meaning, _one_per_input, PriceClass.REDUCTION, **facts)
 
 
 ROWS = [
-    _row("sum", _meaning(np.sum), _widened, True),
-    _row("prod", _meaning(np.prod), _widened, True),
-    _row("max", _meaning(np.max), _same, False),
-    _row("min", _meaning(np.min), _same, False),
-    _row("any", _meaning(np.any), _boolean, True),
-    _row("all", _meaning(np.all), _boolean, True),
+    _row("sum", _meaning(np.sum), _widened, True, joined_by="add"),
+    _row("prod", _meaning(np.prod), _widened, True, joined_by="multiply"),
+    _row("max", _meaning(np.max), _same, False, joined_by="maximum", rounding=Rounding.NEVER),
+    _row("min", _meaning(np.min), _same, False, joined_by="minimum", rounding=Rounding.NEVER),
+    _row("any", _meaning(np.any), _boolean, True, joined_by="logical_or"),
+    _row("all", _meaning(np.all), _boolean, True, joined_by="logical_and"),
     _row("argmax", _arg_meaning(np.argmax), _index, False),
     _row("argmin", _arg_meaning(np.argmin), _index, False),
 ]

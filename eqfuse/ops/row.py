@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -27,6 +28,48 @@ class Role(Enum):
     LIBRARY = "library"  # one call that fusion works around
 
 
+class PriceClass(Enum):
+    """Operators of about equal price per element. What each of them costs stands with a device."""
+
+    FREE = "free"  # leaves, and views that move no data
+    TRANSPOSE = "transpose"  # a view, where the array is copied
+    SIMPLE = "simple"  # additions, choices, comparisons, copies
+    LOGIC = "logic"
+    REDUCTION = "reduction"
+    DOT = "dot"  # a sum over rows as a product with ones
+    ONE_BY_ONE = "one by one"  # loops without SIMD: gathers, scans
+    DIVISION = "division"
+    EXPONENTIAL = "exponential"
+    TRIGONOMETRIC = "trigonometric"
+    INVERSE = "inverse"  # of trigonometric functions
+    ERF = "erf"
+    POWER = "power"
+    WHOLE_POWER = "whole power"  # x**3 and the like, of numbers of both signs
+    FLOOR_DIVISION = "floor division"
+    DIVISORS = "divisors"
+    SORTING = "sorting"
+    QUANTILE = "quantile"
+    COUNTING = "counting"
+    LINEAR_ALGEBRA = "linear algebra"  # by operation, not by element; so are transforms
+    TRANSFORM = "transform"
+    PRODUCT = "product"  # by operation, at the rate of a matrix product
+    SPECIAL_SHORT = "special, by a short formula"
+    SPECIAL = "special, of one argument"
+    SPECIAL_LONG = "special, of several arguments"
+    SPECIAL_ITERATED = "special, by iteration"
+
+
+class Rounding(Enum):
+    """How often NumPy rounds an element of a floating result."""
+
+    NEVER = "never"  # the result is an argument's element, or has no more digits
+    ONCE = "once"  # as IEEE 754 has it
+    LIBRARY = "library"  # as a function of a mathematical library: a few units in the last place
+
+
+REALS = (-math.inf, math.inf)
+
+
 @dataclass(frozen=True)
 class Op:
     """One operator.
@@ -34,6 +77,9 @@ class Op:
     `type(argument types, attrs)` gives the result type or raises ShapeError; `meaning(*arrays, *attrs)` is the
     specification, one NumPy call; `flops(argument types, result type, attrs)` counts arithmetic, one per elementary
     operation (a function such as exp counts 1: its price is in the device profile).
+
+    The facts after `price` are true of all arguments; what a row does not state is not known. Laws, ranges and error
+    bounds are made from them.
     """
 
     name: str
@@ -43,6 +89,21 @@ class Op:
     type: Callable[[Types, tuple], TensorType]
     meaning: Callable[..., Any]
     flops: Callable[[Types, TensorType, tuple], int]
+    price: PriceClass
+    rounding: Rounding = Rounding.LIBRARY
+    commutes: bool = False  # f(x, y) == f(y, x)
+    either_zero: bool = False  # of a zero of each sign the result may be either, whatever their order
+    twice: str | None = None  # g, where f(x, x) == g(x)
+    monotone: bool = False  # it never falls over its domain
+    odd: bool = False  # f(-x) == -f(x)
+    even: bool = False  # f(-x) == f(x)
+    domain: tuple[float, float] = REALS  # where a function of one argument is defined
+    joined_by: str | None = None  # of a reduction: the operator that joins the results of two parts
+
+    @property
+    def computes(self) -> bool:
+        """Is it neither a leaf nor a view?"""
+        return self.role not in (Role.LEAF, Role.VIEW)
 
 
 def need(condition: bool, op: str, types: Types, why: str, *values: object) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from eqfuse.errors import DtypeError
 from eqfuse.ops.reductions import _widened
-from eqfuse.ops.row import Op, Role, Types, need
+from eqfuse.ops.row import Op, PriceClass, Role, Types, need
 from eqfuse.ops.types import TensorType
 
 # by NumPy's names, from before a trace puts stand-ins there
@@ -111,10 +111,11 @@ def _per_element(types: Types, _out: TensorType, _attrs: tuple) -> int:
     return types[0].size
 
 
+_PRICE = PriceClass.ONE_BY_ONE
 ROWS = [
-    Op("cumsum", Role.LIBRARY, 1, ("axis",), _running("cumsum"), _cumsum, _per_element),
-    Op("cumprod", Role.LIBRARY, 1, ("axis",), _running("cumprod"), _cumprod, _per_element),
-    Op("accumulate", Role.LIBRARY, 1, ("ufunc", "axis"), _accumulate, _do_accumulate, _per_element),
-    Op("reduceat", Role.LIBRARY, 2, ("ufunc", "axis"), _reduceat, _do_reduceat, _per_element),
-    Op("fold", Role.LIBRARY, 1, ("ufunc", "axes"), _fold, _do_fold, _per_element),
+    Op("cumsum", Role.LIBRARY, 1, ("axis",), _running("cumsum"), _cumsum, _per_element, _PRICE),
+    Op("cumprod", Role.LIBRARY, 1, ("axis",), _running("cumprod"), _cumprod, _per_element, _PRICE),
+    Op("accumulate", Role.LIBRARY, 1, ("ufunc", "axis"), _accumulate, _do_accumulate, _per_element, _PRICE),
+    Op("reduceat", Role.LIBRARY, 2, ("ufunc", "axis"), _reduceat, _do_reduceat, _per_element, _PRICE),
+    Op("fold", Role.LIBRARY, 1, ("ufunc", "axes"), _fold, _do_fold, _per_element, _PRICE),
 ]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.ops.probe import result_dtype
-from eqfuse.ops.row import Op, Role, Types, need
+from eqfuse.ops.row import Op, PriceClass, Role, Types, need
 from eqfuse.ops.types import TensorType
 
 
@@ -48,8 +48,9 @@ def _per_point(_types: Types, out: TensorType, _attrs: tuple) -> int:
     return out.size
 
 
+_PRICE = PriceClass.TRANSFORM
 ROWS = [
-    Op("convolve", Role.LIBRARY, 2, ("mode",), _slid("convolve", np.convolve), np.convolve, _flops),
-    Op("correlate", Role.LIBRARY, 2, ("mode",), _slid("correlate", np.correlate), np.correlate, _flops),
-    Op("interp", Role.LIBRARY, None, ("period",), _interp, _do_interp, _per_point),
+    Op("convolve", Role.LIBRARY, 2, ("mode",), _slid("convolve", np.convolve), np.convolve, _flops, _PRICE),
+    Op("correlate", Role.LIBRARY, 2, ("mode",), _slid("correlate", np.correlate), np.correlate, _flops, _PRICE),
+    Op("interp", Role.LIBRARY, None, ("period",), _interp, _do_interp, _per_point, PriceClass.COUNTING),
 ]

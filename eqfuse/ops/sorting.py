@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.ops.row import Op, Role, Types, need
+from eqfuse.ops.row import Op, PriceClass, Role, Rounding, Types, need
 from eqfuse.ops.types import TensorType
 
 INDEX = np.dtype(np.intp)
@@ -96,13 +96,15 @@ def _do_lexsort(*keys_then_axis: Any) -> np.ndarray:
 
 
 _L = Role.LIBRARY
+_PRICE = PriceClass.SORTING
 ROWS = [
-    Op("sort", _L, 1, ("axis", "stable"), _along("sort", False), _do_sort, _steps),
-    Op("argsort", _L, 1, ("axis", "stable"), _along("argsort", True), _do_argsort, _steps),
-    Op("partition", _L, 1, ("axis", "kth"), _partition("partition", False), _do_partition, _steps),
-    Op("argpartition", _L, 1, ("axis", "kth"), _partition("argpartition", True), _do_argpartition, _steps),
-    Op("lexsort", _L, None, ("axis",), _lexsort, _do_lexsort, _steps),
-    Op("searchsorted", _L, 2, ("side",), _searchsorted, np.searchsorted, _searches),
-    Op("digitize", _L, 2, ("right",), _digitize, np.digitize, _steps),
-    Op("isin", _L, 2, (), _isin, np.isin, _steps),
-]
+    Op("sort", _L, 1, ("axis", "stable"), _along("sort", False), _do_sort, _steps, _PRICE, Rounding.NEVER),
+    Op("argsort", _L, 1, ("axis", "stable"), _along("argsort", True), _do_argsort, _steps, _PRICE),
+    Op("partition", _L, 1, ("axis", "kth"), _partition("partition", False), _do_partition, _steps,
+       _PRICE, Rounding.NEVER),
+    Op("argpartition", _L, 1, ("axis", "kth"), _partition("argpartition", True), _do_argpartition, _steps, _PRICE),
+    Op("lexsort", _L, None, ("axis",), _lexsort, _do_lexsort, _steps, _PRICE),
+    Op("searchsorted", _L, 2, ("side",), _searchsorted, np.searchsorted, _searches, _PRICE),
+    Op("digitize", _L, 2, ("right",), _digitize, np.digitize, _steps, _PRICE),
+    Op("isin", _L, 2, (), _isin, np.isin, _steps, _PRICE),
+]  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 
 from eqfuse.ops.linalg import packed
 from eqfuse.ops.probe import result_dtype
-from eqfuse.ops.row import Op, Role, Types, need
+from eqfuse.ops.row import Op, PriceClass, Role, Types, need
 from eqfuse.ops.sorting import INDEX
 from eqfuse.ops.types import Shape, TensorType
 
@@ -208,14 +208,15 @@ _QUANTILES: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 _NANARGS: dict[str, Callable[..., Any]] = {"nanargmax": np.nanargmax, "nanargmin": np.nanargmin}
 _L = Role.LIBRARY
+_COUNTS, _QUANTILE = PriceClass.COUNTING, PriceClass.QUANTILE
 ROWS = [
-    *(Op(n, _L, 1, ("axes",), _median(n, f), _does_median(f), _sorted_steps) for n, f in _MEDIANS.items()),
+    *(Op(n, _L, 1, ("axes",), _median(n, f), _does_median(f), _sorted_steps, _QUANTILE) for n, f in _MEDIANS.items()),
     *(
-        Op(n, _L, None, ("axes", "method"), _quantile(n, f), _does_quantile(f), _sorted_steps)
+        Op(n, _L, None, ("axes", "method"), _quantile(n, f), _does_quantile(f), _sorted_steps, _QUANTILE)
         for n, f in _QUANTILES.items()
     ),
-    *(Op(n, _L, 1, ("axes",), _nanarg(n), _does_nanarg(f), _steps) for n, f in _NANARGS.items()),
-    Op("histogram", _L, None, ("bins", "ranges", "density", "weighted"), _histogram, _do_histogram, _steps),
-    Op("histogram_bin_edges", _L, 1, ("bins", "range"), _bin_edges, _do_bin_edges, _steps),
-    Op("bincount", _L, None, ("length",), _bincount, _do_bincount, _steps),
+    *(Op(n, _L, 1, ("axes",), _nanarg(n), _does_nanarg(f), _steps, _COUNTS) for n, f in _NANARGS.items()),
+    Op("histogram", _L, None, ("bins", "ranges", "density", "weighted"), _histogram, _do_histogram, _steps, _COUNTS),
+    Op("histogram_bin_edges", _L, 1, ("bins", "range"), _bin_edges, _do_bin_edges, _steps, _COUNTS),
+    Op("bincount", _L, None, ("length",), _bincount, _do_bincount, _steps, _COUNTS),
 ]

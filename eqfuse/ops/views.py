@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from eqfuse.dtypes import moved
-from eqfuse.ops.row import Op, Role, Types, need, no_flops
+from eqfuse.ops.row import Op, PriceClass, Role, Rounding, Types, need, no_flops
 from eqfuse.ops.types import TensorType
 
 
@@ -119,19 +119,21 @@ def _do_pad(x: np.ndarray, value: np.ndarray, widths: tuple) -> np.ndarray:
     return np.pad(x, widths, constant_values=value) if x.ndim else x
 
 
-def _row(name: str, role: Role, arity: int | None, attrs: tuple[str, ...], rule: object, meaning: object) -> Op:
-    return Op(name, role, arity, attrs, rule, meaning, no_flops)  # type: ignore[arg-type]
+def _row(
+    name: str, role: Role, arity: int | None, attrs: tuple[str, ...], rule: object, meaning: object, price: PriceClass
+) -> Op:
+    return Op(name, role, arity, attrs, rule, meaning, no_flops, price, Rounding.NEVER)  # type: ignore[arg-type]
 
 
 ROWS = [
-    _row("transpose", Role.VIEW, 1, ("axes",), _transpose, np.transpose),
-    _row("reshape", Role.VIEW, 1, ("shape",), _reshape, np.reshape),
-    _row("broadcast_to", Role.VIEW, 1, ("shape",), _broadcast_to, np.broadcast_to),
-    _row("slice", Role.VIEW, 1, ("ranges",), _slice, _do_slice),
-    _row("flip", Role.VIEW, 1, ("axes",), _flip, np.flip),
-    _row("sliding_window", Role.VIEW, 1, ("windows",), _sliding_window, _do_sliding_window),
-    _row("take", Role.GATHER, 2, ("axis",), _take, np.take),
-    _row("take_along_axis", Role.GATHER, 2, ("axis",), _take_along_axis, np.take_along_axis),
-    _row("concat", Role.LIBRARY, None, ("axis",), _concat, _do_concat),
-    _row("pad", Role.LIBRARY, 2, ("widths",), _pad, _do_pad),
+    _row("transpose", Role.VIEW, 1, ("axes",), _transpose, np.transpose, PriceClass.TRANSPOSE),
+    _row("reshape", Role.VIEW, 1, ("shape",), _reshape, np.reshape, PriceClass.FREE),
+    _row("broadcast_to", Role.VIEW, 1, ("shape",), _broadcast_to, np.broadcast_to, PriceClass.FREE),
+    _row("slice", Role.VIEW, 1, ("ranges",), _slice, _do_slice, PriceClass.FREE),
+    _row("flip", Role.VIEW, 1, ("axes",), _flip, np.flip, PriceClass.FREE),
+    _row("sliding_window", Role.VIEW, 1, ("windows",), _sliding_window, _do_sliding_window, PriceClass.FREE),
+    _row("take", Role.GATHER, 2, ("axis",), _take, np.take, PriceClass.ONE_BY_ONE),
+    _row("take_along_axis", Role.GATHER, 2, ("axis",), _take_along_axis, np.take_along_axis, PriceClass.ONE_BY_ONE),
+    _row("concat", Role.LIBRARY, None, ("axis",), _concat, _do_concat, PriceClass.SIMPLE),
+    _row("pad", Role.LIBRARY, 2, ("widths",), _pad, _do_pad, PriceClass.SIMPLE),
 ]

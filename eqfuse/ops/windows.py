@@ -9,7 +9,7 @@ import numpy as np
 
 from eqfuse.dtypes import lowest
 from eqfuse.ops.contractions import window_extents, windows
-from eqfuse.ops.row import Op, Role, Types, need
+from eqfuse.ops.row import Op, PriceClass, Role, Rounding, Types, need
 from eqfuse.ops.types import TensorType
 
 
@@ -45,7 +45,8 @@ def _window_sum(x: np.ndarray, window: tuple, strides: tuple, padding: tuple) ->
 
 
 _ATTRS = ("window", "strides", "padding")
+_PRICE = PriceClass.SIMPLE
 ROWS = [
-    Op("window_max", Role.WINDOW, 1, _ATTRS, _type("window_max"), _window_max, _flops),
-    Op("window_sum", Role.WINDOW, 1, _ATTRS, _type("window_sum"), _window_sum, _flops),
+    Op("window_max", Role.WINDOW, 1, _ATTRS, _type("window_max"), _window_max, _flops, _PRICE, Rounding.NEVER),
+    Op("window_sum", Role.WINDOW, 1, _ATTRS, _type("window_sum"), _window_sum, _flops, _PRICE),
 ]

@@ -13,7 +13,7 @@ from eqfuse.egraph.space import ENode, Segment
 from eqfuse.extract.candidates.cuts import Cut, Grammar, below
 from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.covers.cover import Cover
-from eqfuse.rewrites import COMMUTATIVE
+from eqfuse.ops import row
 
 PASSES = 2  # with the reference counts of the cover before
 
@@ -118,7 +118,7 @@ def _numbers(program: Segment, segment: Segment) -> dict[int, int]:
             number[i] = segment.origin[n]
         elif all(program.origin[a] in number for a in n.args):
             args = tuple(number[program.origin[a]] for a in n.args)
-            orders = (args, args[::-1]) if n.op in COMMUTATIVE else (args,)
+            orders = (args, args[::-1]) if row(n.op).commutes else (args,)
             found = next((owner[e] for order in orders if (e := ENode(n.op, order, n.attrs)) in owner), None)
             if found is not None:
                 number[i] = found

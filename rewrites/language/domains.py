@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import math
 
+from eqfuse.ops import row
+from eqfuse.ops.row import REALS
 from eqfuse.rewrites.language.guards import Guard, between, nonnegative
 from eqfuse.rewrites.language.term import Term
-
-FROM_BELOW = {"sqrt": 0.0, "log": 0.0, "log2": 0.0, "log10": 0.0, "log1p": -1.0, "acosh": 1.0}
-BETWEEN = {"asin": (-1.0, 1.0), "acos": (-1.0, 1.0), "atanh": (-1.0, 1.0)}
 
 
 def domain(function: str, *terms: Term) -> tuple[Guard, ...]:
     """The guards that `function` is defined of `terms`; none where it is defined everywhere."""
-    if function in BETWEEN:
-        return tuple(between(t, *BETWEEN[function]) for t in terms)
-    lower = FROM_BELOW.get(function)
-    if lower is None:
+    lower, upper = row(function).domain
+    if (lower, upper) == REALS:
         return ()
-    return tuple(nonnegative(t) if lower == 0 else between(t, lower, math.inf) for t in terms)
+    return tuple(nonnegative(t) if (lower, upper) == (0, math.inf) else between(t, lower, upper) for t in terms)
+
+
+def has_upper_end(function: str) -> bool:
+    """Is `function` undefined of what is large?"""
+    return row(function).domain[1] < math.inf

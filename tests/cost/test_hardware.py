@@ -111,7 +111,7 @@ def test_a6_2_depth_presets_are_carried_by_the_devices() -> None:
 def test_every_operator_has_a_price_on_every_device(name: str) -> None:
     found = DEVICES[name]
     unpriced = [op for op in PRICED if op not in dict(found.elements)]
-    assert not unpriced, f"add {unpriced} to GROUPS in eqfuse/cost/groups.py"
+    assert not unpriced, f"add the price classes of {unpriced} to USUAL_PRICES in eqfuse/cost/price_classes.py"
     assert found.element_seconds("exp", "float32") > found.element_seconds("add", "float32") > 0
     assert found.element_seconds("reshape", "float32") == 0
 

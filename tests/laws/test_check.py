@@ -16,7 +16,7 @@ import eqfuse as ef
 from eqfuse import ops
 from eqfuse.dtypes import TENSORS
 from eqfuse.errors import LawError, TargetUnavailable
-from eqfuse.ops.row import Op, Role, no_flops
+from eqfuse.ops.row import Op, PriceClass, Role, no_flops
 from eqfuse.rewrites import (  # fmt: skip
     APPROXIMATE,
     EXACT,
@@ -100,7 +100,7 @@ def test_what_is_false_of_strided_arrays_only_is_found_there(monkeypatch: pytest
     def as_stored(array: np.ndarray) -> np.ndarray:
         return array.ravel(order="K").reshape(array.shape)
 
-    op = Op("as_stored", Role.VIEW, 1, (), lambda types, _: types[0], as_stored, no_flops)
+    op = Op("as_stored", Role.VIEW, 1, (), lambda types, _: types[0], as_stored, no_flops, PriceClass.FREE)
     monkeypatch.setitem(ops.TABLE, "as_stored", op)
     found = counterexample(apply("as_stored", x), x)
     assert layout_of(found.arrays["x"]) and f"in {layout_of(found.arrays['x'])}" in str(found)

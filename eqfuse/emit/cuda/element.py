@@ -18,6 +18,7 @@ from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops import Role, row
 from eqfuse.ops.literal import Literal
+from eqfuse.ops.row import Rounding
 from eqfuse.ops.types import Shape
 
 Index = tuple[str, ...]
@@ -195,7 +196,8 @@ class Elements:
 
     def rounded(self, n: Node, text: str) -> str:
         """`text`, a value of `n`, as exact as the program has it."""
-        return ops.rounded(n.dtype, text) if self.parameters.rounds and n.op not in ops.EXACT else text
+        exact = row(n.op).rounding is Rounding.NEVER
+        return ops.rounded(n.dtype, text) if self.parameters.rounds and not exact else text
 
     def _element(self, array: str, flat: str) -> str:
         if self.vector_width > 1 and flat == "i":

@@ -25,9 +25,6 @@ _STORED: dict[np.dtype, str] = {
     np.dtype(np.complex128): "eqf_complex<double>",
 }  # fmt: skip
 _SMALL = {np.dtype(np.float16): "half", BFLOAT16: "bfloat16"}
-# Their results are values of 16 bits where the arguments are: there is nothing to round.
-EXACT = ("negative", "abs", "sign", "copysign", "floor", "ceil", "trunc", "round", "maximum", "minimum", "fmax", "fmin",
-         "where", "max", "min")  # fmt: skip
 
 # The special functions that CUDA's math library has; {s} is "f" for float and "" for double.
 SPECIAL_ROWS = {name: f"{c}{{s}}({{0}})" for name, c in {

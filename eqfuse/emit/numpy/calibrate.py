@@ -24,7 +24,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from eqfuse.cost.device import Device, Levels, Rates
-from eqfuse.cost.groups import GROUPS
+from eqfuse.cost.price_classes import USUAL_BY_OPERATOR
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.cost.roofline import BLAS
 from eqfuse.dtypes import kind
@@ -36,6 +36,7 @@ from eqfuse.machine.quiet import Watch, together
 from eqfuse.machine.threads import thread_count
 from eqfuse.ops import TABLE, Role
 from eqfuse.ops.elementwise import UFUNCS
+from eqfuse.ops.row import PriceClass
 from eqfuse.ops.special import SPECIAL
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int64")
@@ -54,7 +55,7 @@ SAME_AS = {
 }  # fmt: skip
 # Operators priced in proportion to one that is measured, as the generic table has them: they are many, and slow.
 _MEASURED_CALLS = ("cumsum", "sort", "searchsorted")
-_USUAL = {op: group.cpu_ns for group in GROUPS for op in group.ops.split()}
+_USUAL = {op: usual.cpu_ns for op, usual in USUAL_BY_OPERATOR.items()}
 _IN_PROPORTION = dict.fromkeys(SPECIAL, "erf") | {
     name: "sort" if _USUAL[name] >= _USUAL["sort"] / 10 else "add"
     for name, op in TABLE.items()
@@ -67,7 +68,7 @@ _DOMAINS = dict.fromkeys(("sqrt", "log", "log2", "log10", "power"), (0.1, 3.0, (
     "log1p": (0.1, 0.9, (-1, 1)), "acosh": (1.1, 3.0, (1,)), "prod": (0.9, 1.1, (-1, 1)),
 }  # fmt: skip
 _NATURAL = ("power", "bitwise_left_shift", "bitwise_right_shift")  # of integers: defined for no negative second operand
-_FREE = frozenset(GROUPS[0].ops.split())
+_FREE = frozenset(name for name, op in TABLE.items() if op.price is PriceClass.FREE)
 
 
 class Caches(NamedTuple):

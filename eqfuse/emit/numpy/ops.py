@@ -17,14 +17,12 @@ from eqfuse.emit.numpy.transpose_copy import blocks_of, copy_transposed
 from eqfuse.emit.numpy.where import choose
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
-from eqfuse.ops import Role, row
+from eqfuse.ops import TABLE, Role, row
 from eqfuse.ops.elementwise import UFUNCS, complex_array
 from eqfuse.ops.types import Shape
 
 # the ufunc that a reduction repeats, and that joins two partial results
-JOINS = {
-    "sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum", "any": "logical_or", "all": "logical_and",
-}  # fmt: skip
+JOINS = {name: op.joined_by for name, op in TABLE.items() if op.joined_by is not None}
 
 WINDOWED = ("conv", "window_max", "window_sum")  # small ones run by their meaning
 
