@@ -7,48 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from eqfuse.cost.device import Device
-from eqfuse.emit.numpy.ops import computes
+from eqfuse.emit.numpy.ops import computes, filled
 from eqfuse.emit.numpy.source import Source, named, straight_kernel
+from eqfuse.emit.numpy.table import ROWS
 from eqfuse.emit.numpy.temporaries import copied, temporaries, unreshaped
 from eqfuse.emit.numpy.transpose_copy import BUFFER, run_axis
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, const, substitute
 from eqfuse.ir.views import leaf_chain
 from eqfuse.ops import Role, row
-from eqfuse.ops.fft import TRANSFORMS
 from eqfuse.ops.updates import Ranges, uncovered
 from eqfuse.plan.plan import Kernel
 
-
-def _fill_sorted(out: np.ndarray, x: np.ndarray, axis: int, stable: bool) -> None:
-    np.copyto(out, x)
-    out.sort(axis, "stable" if stable else None)
-
-
-def _fill_parted(out: np.ndarray, x: np.ndarray, axis: int, kth: tuple[int, ...]) -> None:
-    np.copyto(out, x)
-    out.partition(kth, axis)
-
-
-# Calls that write into the result where it is. {0}, {1}: arguments; attributes by the names in the operator's row.
-_INTO: dict[str, tuple[str, dict[str, Any]]] = {
-    "cumsum": ("cumsum({0}, {axis}, o0.dtype, o0)", {"cumsum": np.cumsum}),
-    "cumprod": ("cumprod({0}, {axis}, o0.dtype, o0)", {"cumprod": np.cumprod}),
-    "accumulate": ("np.{ufunc}.accumulate({0}, {axis}, None, o0)", {"np": np}),
-    "reduceat": ("np.{ufunc}.reduceat({0}, {1}, {axis}, None, o0)", {"np": np}),
-    "fold": ("np.{ufunc}.reduce({0}, {axes}, None, o0, True)", {"np": np}),
-    "sort": ("sort(o0, {0}, {axis}, {stable})", {"sort": _fill_sorted}),
-    "partition": ("partition(o0, {0}, {axis}, {kth})", {"partition": _fill_parted}),
-    **{name: (f"{name}({{0}}, {{n}}, {{axis}}, {{norm!r}}, o0)", {name: f}) for name, f in TRANSFORMS.items()},
-}  # fmt: skip
-
 _MOST_RUNS = 16  # of known places, copied one by one; beyond, as indices
-_OWN_ARRAY = ("convolve", "correlate")  # NumPy returns a new array without gaps
 
 
 def library_kernel(body: Graph) -> Source:
@@ -66,9 +41,9 @@ def library_kernel(body: Graph) -> Source:
         _UPDATES[n.op](source, n, args)
     elif n.op == "take" and n.args[1].op == "const":
         _take_slices(source, n, args)
-    elif n.op in _OWN_ARRAY and len(body.outputs) == 1:
-        source.names[n.op] = row(n.op).meaning
-        source.returned = f"{n.op}({', '.join([*args, *map(repr, n.attrs)])})"
+    elif ROWS[n.op].own_array and len(body.outputs) == 1:
+        source.names |= ROWS[n.op].names
+        source.returned = filled(n, ROWS[n.op].new, args)
     else:
         source.line(_call(source, n, args))
     for place in source.writes[1:]:
@@ -146,19 +121,8 @@ def _take_slices(source: Source, n: Node, args: list[str]) -> None:
 
 def _call(source: Source, n: Node, args: list[str]) -> str:
     source.passes(temporaries(n))
-    if n.op == "concat":
-        source.names["concatenate"] = np.concatenate
-        return f"concatenate(({', '.join(args)},), {n.attrs[0]}, o0)"
-    if n.op == "take":
-        source.names["take"] = np.take  # with out=, NumPy copies first unless told how to treat what is out of range
-        return f"take({args[0]}, {args[1]}, {n.attrs[0]}, o0)"
-    if n.op in _INTO:
-        template, names = _INTO[n.op]
-        source.names |= names
-        attrs = dict(zip(row(n.op).attrs, n.attrs, strict=True))
-        return template.format(*args, **attrs)
-    source.names |= {n.op: row(n.op).meaning, "dtype": np.dtype}
-    return f"copyto(o0, {n.op}({', '.join([*args, *map(repr, n.attrs)])}))"
+    source.names |= ROWS[n.op].names
+    return filled(n, ROWS[n.op].into, args, out="o0")
 
 
 def slice_scatter(source: Source, n: Node, args: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""NumPy statements, one rule per operator: text that computes a node into a named array.
+"""NumPy statements: text that computes a node into a named array, by the rows of `emit/numpy/table.py`.
 
 In: a node and the names of its operands and result. Out: lines of Python, and the functions they call (`NAMES`).
 Users' names and constants never reach this text: operands are names that the emitter has made.
@@ -13,30 +13,29 @@ from typing import Any
 import numpy as np
 
 from eqfuse.emit.numpy.erf import erf as fast_erf
+from eqfuse.emit.numpy.table import INSIDE, VIEWS, Row
 from eqfuse.emit.numpy.transpose_copy import blocks_of, copy_transposed
 from eqfuse.emit.numpy.where import choose
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
-from eqfuse.ops import TABLE, Role, row
-from eqfuse.ops.elementwise import UFUNCS, complex_array
+from eqfuse.ops import TABLE, row
 from eqfuse.ops.types import Shape
 
 # the ufunc that a reduction repeats, and that joins two partial results
 JOINS = {name: op.joined_by for name, op in TABLE.items() if op.joined_by is not None}
 
-WINDOWED = ("conv", "window_max", "window_sum")  # small ones run by their meaning
+WINDOWED = tuple(op for op, r in INSIDE.items() if r.by_meaning)  # small ones run by their meaning
+ONE_RUN = frozenset(op for op, r in INSIDE.items() if r.one_run)
 
 NAMES: dict[str, Any] = {
     "fast_erf": fast_erf, "choose": choose, "copy_transposed": copy_transposed, "blocks_of": blocks_of,
     "clip": np._core.umath.clip, "einsum": np._core.multiarray.c_einsum,  # type: ignore[attr-defined]
-    **UFUNCS, "vecdot": np.vecdot, "matmul": np.matmul, "dot": np.dot, "copyto": np.copyto, "where": np.where,
-    "argmax": np.argmax, "argmin": np.argmin, "complex_array": complex_array,
-    "empty": np.empty, "broadcast_to": np.broadcast_to, "flip": np.flip, "ascontiguousarray": np.ascontiguousarray,
-    "divmod": divmod, "min": min, "slice": slice, "range": range, "iter": iter, "every": slice(None),
-    **{name: row(name).meaning for name in (*WINDOWED, "sliding_window")},
+    "vecdot": np.vecdot, "dot": np.dot, "copyto": np.copyto, "empty": np.empty,
+    "ascontiguousarray": np.ascontiguousarray, "divmod": divmod, "min": min,
+    "slice": slice, "range": range, "iter": iter, "every": slice(None),
 }  # fmt: skip
-
-ONE_RUN = ("isnan", "isinf", "isfinite", "signbit")  # NumPy 2.4 writes wrong answers where the result has gaps
+for _row in (*VIEWS.values(), *INSIDE.values()):
+    NAMES |= _row.names
 
 CHOOSE_FROM = 2048  # elements; below, a masked copy is faster than looking at the condition first
 
@@ -45,24 +44,22 @@ def into(n: Node, args: Sequence[str], out: str, axes: tuple[int, ...] = ()) -> 
     """The statement that computes `n` of `args` into the array `out`. `axes`: those reduced, from the left."""
     if n.op == "minimum" and len(args) == 3:
         return f"clip({', '.join(args)}, {out})"
-    if n.op in UFUNCS:
-        keyword = "out=" if n.op in ("maximum", "minimum") else ""  # NumPy wants no third positional argument there
-        return f"{n.op}({', '.join(args)}, {keyword}{out})"
-    if n.op == "cast":
-        return f"copyto({out}, {args[0]}, 'unsafe')"
-    if n.op in ("real", "imag"):
-        return f"copyto({out}, {args[0]}.{n.op})"
-    if n.op == "complex":
-        return f"complex_array({args[0]}, {args[1]}, {out})"
-    if n.op in JOINS:
-        return f"{JOINS[n.op]}.reduce({args[0]}, {axes}, None, {out}, True)"
-    if n.op in ("argmax", "argmin"):
-        return f"{n.op}({args[0]}, {axes[0]}, {out}, keepdims=True)"
-    if n.op == "matmul":
-        return f"matmul({args[0]}, {args[1]}, {out})"
-    if n.op in WINDOWED:
-        return f"copyto({out}, {n.op}({', '.join([*args, *map(repr, n.attrs)])}))"
-    raise UnsupportedOp(f"the NumPy emitter (eqfuse/emit/numpy/ops.py) has no statement for {n.op!r} inside a kernel")
+    return filled(n, _row_of(n).into, args, out=out, axes=axes)
+
+
+def filled(n: Node, template: str | None, args: Sequence[str], **names: object) -> str:
+    """`template`, of the row of `n`, with the names of its arguments and its attributes; `names` go before those."""
+    if template is None:
+        raise UnsupportedOp(f"the NumPy table (eqfuse/emit/numpy/table.py) has no such statement for {n.op!r}")
+    attrs = dict(zip(row(n.op).attrs, n.attrs, strict=True))
+    return template.format(*args, all=", ".join(args), **(attrs | names))
+
+
+def _row_of(n: Node) -> Row:
+    try:
+        return INSIDE[n.op]
+    except KeyError:
+        raise UnsupportedOp(f"the NumPy table (eqfuse/emit/numpy/table.py) has no {n.op!r} inside a kernel") from None
 
 
 def whole_product(n: Node, args: Sequence[str], out: str) -> str:
@@ -98,21 +95,7 @@ def fresh(n: Node, args: Sequence[str], name: str, dtype: str) -> str:
     """The statement that computes `n` of `args` into a new array `name`; `dtype` names the result's dtype."""
     if n.op == "minimum" and len(args) == 3:
         return f"{name} = clip({', '.join(args)})"
-    if n.op in UFUNCS or n.op in ("where", "matmul"):
-        return f"{name} = {n.op}({', '.join(args)})"
-    if n.op == "cast":
-        return f"{name} = {args[0]}.astype({dtype})"
-    if n.op in ("real", "imag"):
-        return f"{name} = {args[0]}.{n.op}.copy()"  # else it would lie in memory that is written again
-    if n.op == "complex":
-        return f"{name} = complex_array({args[0]}, {args[1]})"
-    if n.op in JOINS:
-        return f"{name} = {JOINS[n.op]}.reduce({args[0]}, {n.attrs[0]}, None, None, True)"
-    if n.op in WINDOWED:
-        return f"{name} = {n.op}({', '.join([*args, *map(repr, n.attrs)])})"
-    if n.op in ("argmax", "argmin"):
-        return f"{name} = {n.op}({args[0]}, {n.attrs[0][0]}, keepdims=True)"  # type: ignore[index]
-    raise UnsupportedOp(f"the NumPy emitter (eqfuse/emit/numpy/ops.py) has no statement for {n.op!r} inside a kernel")
+    return f"{name} = {filled(n, _row_of(n).new, args, dtype=dtype)}"
 
 
 def masked_copy(args: Sequence[str], out: str) -> list[str]:
@@ -124,24 +107,15 @@ def masked_copy(args: Sequence[str], out: str) -> list[str]:
 
 def view_text(name: str, view: Node) -> str:
     """The expression that takes the view operator `view` of the array `name`."""
-    (attr,) = view.attrs
-    if view.op == "transpose":
-        return f"{name}.transpose({attr})"
-    if view.op == "reshape":
-        return f"{name}.reshape({attr})"
-    if view.op == "broadcast_to":
-        return f"broadcast_to({name}, {attr})"
-    if view.op == "slice":
-        assert isinstance(attr, tuple)
-        steps = (f"{start}:{stop}" + (f":{step}" if step != 1 else "") for start, stop, step in attr)
-        return f"{name}[{', '.join(steps)}]" if attr else name
-    if view.op == "flip":
-        return f"flip({name}, {attr})"
-    if view.op == "sliding_window":
-        return f"sliding_window({name}, {attr})"
-    raise UnsupportedOp(f"the NumPy emitter (eqfuse/emit/numpy/ops.py) has no row for the view {view.op!r}")
+    ranges = _index_text(view.attrs[0]) if view.op == "slice" else ""  # type: ignore[arg-type]
+    return filled(view, VIEWS[view.op].new, [name], ranges=ranges)
+
+
+def _index_text(ranges: Sequence[tuple[int, int, int]]) -> str:
+    steps = (f"{start}:{stop}" + (f":{step}" if step != 1 else "") for start, stop, step in ranges)
+    return f"[{', '.join(steps)}]" if ranges else ""
 
 
 def computes(n: Node) -> bool:
     """Is `n` neither a leaf nor a view?"""
-    return row(n.op).role not in (Role.LEAF, Role.VIEW)
+    return row(n.op).computes

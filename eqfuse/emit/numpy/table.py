@@ -1,0 +1,113 @@
+"""The NumPy row of every operator: the text that computes it, and the functions that the text calls.
+
+In: rows of the operator table. Out: `ROWS`. Used by `emit/numpy/ops.py` inside kernels and by `emit/numpy/library.py`
+for kernels of one call. Users' names and constants never reach this text: operands are names that the emitter has made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from eqfuse.ops import TABLE, Op, Role
+from eqfuse.ops.elementwise import UFUNCS, complex_array
+from eqfuse.ops.fft import TRANSFORMS
+
+_windows = TABLE["sliding_window"].meaning
+
+
+@dataclass(frozen=True)
+class Row:
+    """How NumPy computes an operator.
+
+    Templates: {0}, {1}: arguments; {all}: every argument; {out}: the array to write; attributes by their names in the
+    operator's row, of which {axes} are those of the array at hand, {dtype} is the name of one, and {ranges} an index.
+    """
+
+    into: str | None = None  # the statement that writes into {out}; None where an algorithm of the emitter's does
+    new: str | None = None  # the expression of a new array, or of a view; None where there is none
+    names: Mapping[str, Any] = field(default_factory=dict)
+    one_run: bool = False  # NumPy 2.4 writes wrong answers where the result has gaps
+    by_meaning: bool = False  # it copies what the operator's meaning returns
+    own_array: bool = False  # and that is a new array without gaps
+
+
+def _of_ufunc(op: str) -> Row:
+    out = "out={out}" if op in ("maximum", "minimum") else "{out}"  # they take no third positional argument
+    one_run = op in ("isnan", "isinf", "isfinite", "signbit")
+    return Row(f"{op}({{all}}, {out})", f"{op}({{all}})", {op: UFUNCS[op]}, one_run)
+
+
+def _of_part(op: str) -> Row:
+    return Row(f"copyto({{out}}, {{0}}.{op})", f"{{0}}.{op}.copy()")  # a view would lie in memory that is written again
+
+
+def _of_reduction(op: Op) -> Row:
+    ufunc = op.joined_by
+    if ufunc is None:
+        call = f"{op.name}({{0}}, {{axes[0]}}"
+        return Row(f"{call}, {{out}}, keepdims=True)", f"{call}, keepdims=True)", {op.name: getattr(np, op.name)})
+    call = f"{ufunc}.reduce({{0}}, {{axes}}, None"
+    return Row(f"{call}, {{out}}, True)", f"{call}, None, True)")
+
+
+def _of_meaning(op: Op) -> Row:
+    call = f"{op.name}({', '.join(['{all}', *(f'{{{name}!r}}' for name in op.attrs)])})"
+    return Row(f"copyto({{out}}, {call})", call, {op.name: op.meaning, "dtype": np.dtype}, by_meaning=True)
+
+
+def _of_transform(op: str) -> Row:
+    return Row(f"{op}({{0}}, {{n}}, {{axis}}, {{norm!r}}, {{out}})", names={op: TRANSFORMS[op]})
+
+
+def _fill_sorted(out: np.ndarray, x: np.ndarray, axis: int, stable: bool) -> None:
+    np.copyto(out, x)
+    out.sort(axis, "stable" if stable else None)
+
+
+def _fill_parted(out: np.ndarray, x: np.ndarray, axis: int, kth: tuple[int, ...]) -> None:
+    np.copyto(out, x)
+    out.partition(kth, axis)
+
+
+VIEWS: dict[str, Row] = {
+    "transpose": Row(new="{0}.transpose({axes})"),
+    "reshape": Row(new="{0}.reshape({shape})"),
+    "broadcast_to": Row(new="broadcast_to({0}, {shape})", names={"broadcast_to": np.broadcast_to}),
+    "slice": Row(new="{0}{ranges}"),
+    "flip": Row(new="flip({0}, {axes})", names={"flip": np.flip}),
+    "sliding_window": Row(new="sliding_window({0}, {windows})", names={"sliding_window": _windows}),
+}
+# operators inside kernels; small convolutions and windows run by their meaning
+INSIDE: dict[str, Row] = {
+    **{op: _of_ufunc(op) for op in UFUNCS},
+    "where": Row(new="where({all})", names={"where": np.where}),  # into: `masked_copy`, or `where.choose`
+    "cast": Row("copyto({out}, {0}, 'unsafe')", "{0}.astype({dtype})"),
+    "real": _of_part("real"),
+    "imag": _of_part("imag"),
+    "complex": Row("complex_array({all}, {out})", "complex_array({all})", {"complex_array": complex_array}),
+    **{name: _of_reduction(op) for name, op in TABLE.items() if op.role is Role.REDUCTION},
+    "matmul": Row("matmul({all}, {out})", "matmul({all})", {"matmul": np.matmul}),
+    **{name: _of_meaning(TABLE[name]) for name in ("conv", "window_max", "window_sum")},
+}
+# operators that are kernels of their own
+CALLS: dict[str, Row] = {
+    **{name: _of_meaning(op) for name, op in TABLE.items() if op.role in (Role.LIBRARY, Role.GATHER)},
+    "concat": Row("concatenate(({all},), {axis}, {out})", names={"concatenate": np.concatenate}),
+    "take": Row("take({all}, {axis}, {out})", names={"take": np.take}),
+    "cumsum": Row("cumsum({0}, {axis}, {out}.dtype, {out})", names={"cumsum": np.cumsum}),
+    "cumprod": Row("cumprod({0}, {axis}, {out}.dtype, {out})", names={"cumprod": np.cumprod}),
+    "accumulate": Row("np.{ufunc}.accumulate({0}, {axis}, None, {out})", names={"np": np}),
+    "reduceat": Row("np.{ufunc}.reduceat({0}, {1}, {axis}, None, {out})", names={"np": np}),
+    "fold": Row("np.{ufunc}.reduce({0}, {axes}, None, {out}, True)", names={"np": np}),
+    "sort": Row("sort({out}, {0}, {axis}, {stable})", names={"sort": _fill_sorted}),
+    "partition": Row("partition({out}, {0}, {axis}, {kth})", names={"partition": _fill_parted}),
+    **{name: _of_transform(name) for name in TRANSFORMS},
+    **{name: replace(_of_meaning(TABLE[name]), own_array=True) for name in ("convolve", "correlate")},
+    "slice_scatter": Row(),  # `library.slice_scatter`
+    "scatter": Row(),  # `library.scatter`
+}
+ROWS: dict[str, Row] = {**VIEWS, **INSIDE, **CALLS}
