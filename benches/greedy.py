@@ -33,7 +33,7 @@ from eqfuse.cost.targets import device_for
 from eqfuse.errors import EqfuseError
 from eqfuse.show.progress import progress
 
-TEXTBOOK = "A100, textbook"  # the device of docs/adversarial-suite.md
+TEXTBOOK = "A100, textbook"  # the device of the suite's predicted factors
 QUICK = ("G2", "G7", "G12", "N1", "N9", "BERT of TENSAT")  # of every group, with and without a gain
 SECONDS = 4.0  # of timing, for one program
 SLOWER = 1.03  # how much slower than the best greedy plan a joint one may be
@@ -43,7 +43,7 @@ SLOWER = 1.03  # how much slower than the best greedy plan a joint one may be
 class Predicted:
     """One program on one device. `saturation`: seconds, of the one space all its devices and ablations share.
 
-    `verdict`: against what docs/adversarial-suite.md predicts at full size on its own device.
+    `verdict`: against the factor that the suite predicts at full size on its own device.
     """
 
     subject: Subject

@@ -1,6 +1,6 @@
-"""Where the joint choice gains less than docs/adversarial-suite.md predicts, and why.
+"""Where the joint choice gains less than the suite's predicted factors, and why (`benches/corpus/README.md`).
 
-In: what was predicted on the document's own device, a textbook A100. Out: a verdict for every row of the suite.
+In: what was predicted on the device of those factors, a textbook A100. Out: a verdict for every row of the suite.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from eqfuse.benches.ablations import Choices
 from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.summary import duration
 
-# Milliseconds of the better plan, as the document has them. It leaves out the library call of G27, which is added here,
-# and gives none for G25 of constants (here by its formula), G29, G30 and G31.
+# Milliseconds of the better plan, by the formula of benches/corpus/README.md, with the library call of G27. G29, G30
+# and G31 have none: their plans differ in less than that formula sees.
 BETTER: Mapping[str, float] = {
     "G1": 0.2653, "G2": 0.1346, "G3 k=8": 0.1017, "G3 k=200": 0.2748, "G4 N=4096": 0.4754, "G4 N=64": 0.0352,
     "G5": 0.9324, "G6": 0.0113, "G7": 0.9077, "G8": 0.0679, "G8 transposed": 0.0679, "G9": 0.0571, "G10": 0.4428,
@@ -21,9 +21,9 @@ BETTER: Mapping[str, float] = {
     "G25 M=1": 0.0362, "G25 M=65536": 112.84, "G25 constants": 0.00272, "G26": 1.5808,
     "G27": 0.5276 + 0.2645, "G28": 0.1327,
 }  # fmt: skip
-ROUNDING = 1.03  # our price adds a twentieth of the shorter of memory and arithmetic; the document's does not
+ROUNDING = 1.03  # our price adds a twentieth of the shorter of memory and arithmetic; that formula does not
 
-# Rows whose plan is dearer than the document's better one. A test refuses a reason that is no longer needed.
+# Rows whose plan costs more than the better one. A test refuses a reason that is no longer needed.
 REASONS: Mapping[str, str] = {}
 
 
@@ -42,10 +42,10 @@ def verdict(id: str, found: Choices) -> str:
 
 
 def reached(id: str, found: Choices) -> bool:
-    """Is the joint plan as cheap as the document's better one?"""
+    """Is the joint plan as cheap as the better one of the suite?"""
     return found.ablation("joint").seconds * 1e3 <= ROUNDING * BETTER.get(id, 0.0)
 
 
 def short(id: str, found: Choices) -> bool:
-    """Does a row miss the predicted factor with a plan dearer than the document's better one?"""
+    """Does a row miss the predicted factor with a plan that costs more than the suite's better one?"""
     return id in GRAPHS and found.factor * ROUNDING < GRAPHS[id].factor and not reached(id, found)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from eqfuse.benches.greedy import Predicted
 
 GREEDY_NOTE = """\
-×: greedy over joint; over each: materialise/duplicate/priority/depth over joint. wanted: what the document predicts \
+×: greedy over joint; over each: materialise/duplicate/priority/depth over joint. wanted: what the suite predicts \
 over fusers of one reduction a kernel that fuse nothing before a product. Here priority does both, as Inductor does, \
 and duplicate writes several results, as XLA does: where that reaches the better plan, nothing more is to be gained."""
 NOTE = """\

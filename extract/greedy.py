@@ -36,7 +36,7 @@ def materialise(segment: Segment, device: Device) -> Cover:
     """Fuse a producer that one kernel reads; what several read is stored, at best as one more output.
 
     After NNC (tensorexpr_fuser.cpp: what others use too leaves its group as an extra output), Bohrium (fuser.cpp:
-    nothing is computed twice, instructions of one shape share a block) and features A3.5.
+    nothing is computed twice, instructions of one shape share a block).
     """
     return _materialise(_unfused(segment, device))
 
@@ -63,7 +63,7 @@ def priority(segment: Segment, device: Device) -> Cover:
 
 
 def depth_limited(segment: Segment, device: Device) -> Cover:
-    """As `materialise`, with kernels no deeper than the upper bound of the device's custom (features A6.1, A6.2)."""
+    """As `materialise`, with kernels of at most `device.depth` operators in a chain: a customary limit of fusers."""
     return _depth_limited(_unfused(segment, device))
 
 

@@ -1,4 +1,4 @@
-"""Negative controls of docs/adversarial-suite.md: programs that must stay as they are, or stay safe.
+"""Negative controls of the adversarial suite: programs that must stay as they are, or stay safe.
 
 In: nothing. Out: `CONTROLS`, cases like those of `suite.GRAPHS`. N6 (random operators) has no case: a generator that a
 traced function calls runs once, while it is traced, and gives a constant. N7 is the pair G4 of the suite.

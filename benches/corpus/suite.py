@@ -1,7 +1,7 @@
 """The adversarial suite: programs on which greedy fusion chooses worse than a search over algebra and fusion.
 
-In: nothing. Out: `GRAPHS`, one `Case` per row (and variant) of docs/adversarial-suite.md, for the tests and benchmarks.
-`factor` is what the document predicts on a textbook A100: greedy time over better time.
+In: nothing. Out: `GRAPHS`, one `Case` per row and variant, for the tests and benchmarks. The table in
+`benches/corpus/README.md` says what a greedy fuser and what the joint search does with each.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ Program = tuple[Callable[..., Any], list[TensorType]]
 
 @dataclass(frozen=True)
 class Case:
-    """One program. `build(**sizes)` gives the function and the types of its arguments; exactness as in the document."""
+    """One program. `build(**sizes)` gives the function and the types of its arguments; `better`: the better plan.
+
+    `exactness`: E, E*, R or A. `factor`: predicted time of a greedy plan over that of the better one, on a textbook
+    A100. `benches/corpus/README.md` defines both.
+    """
 
     id: str
     build: Callable[..., Program]

@@ -1,4 +1,4 @@
-"""Device profiles: the published table (A7.1), the article's roofline (A1.8), storage, and measuring this CPU."""
+"""Device profiles: the published table, a roofline by hand, storage, and measuring this CPU."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def test_the_table_of_gpus_is_the_published_one(name: str, row: tuple[float, ...
     assert device(name.upper()).arch == f"sm_{row[0]}"
 
 
-def test_a7_1_the_article_table_stands_verbatim_and_the_corrections_beside_it() -> None:
-    """A7.1. GA102 computes fp16 with fp32 accumulation at half the advertised rate; the A6000 row is rounded."""
+def test_the_published_table_stands_verbatim_and_the_corrections_beside_it() -> None:
+    """GA102 computes fp16 with fp32 accumulation at half the advertised rate; the A6000 row is rounded."""
     assert ARTICLE == {
         "a100": (80, 2039, 19.5, 312),
         "v100": (16, 900, 15.7, 125),
@@ -77,8 +77,8 @@ def test_a7_1_the_article_table_stands_verbatim_and_the_corrections_beside_it() 
     assert 2 * SHEETS["3090ti"].fp16 == ARTICLE["3090ti"][3]
 
 
-def test_a1_8_adding_a_scalar_on_a_3090_ti_runs_at_126_giga_elements_per_second() -> None:
-    """A1.8: 1008 GB/s / (4 read + 4 written) = 126e9 elements/s, 0.315 % of 40 Tflop/s."""
+def test_adding_a_scalar_on_a_3090_ti_runs_at_126_giga_elements_per_second() -> None:
+    """1008 GB/s / (4 read + 4 written) = 126e9 elements/s, 0.315 % of 40 Tflop/s."""
     sheet = datasheet("3090ti")
     seconds = max(8 / sheet.bandwidth(1 << 30), sheet.element_seconds("add", "float32"))
     assert 1 / seconds == pytest.approx(126e9, rel=0.005)
@@ -101,8 +101,7 @@ def test_model_constants_turn_the_sheet_into_what_is_reached() -> None:
     assert device("v100").contraction_flops("bfloat16") == device("v100").contraction_flops("float32")
 
 
-def test_a6_2_depth_presets_are_carried_by_the_devices() -> None:
-    """A6.2, and A6.6 for the intensity target."""
+def test_devices_have_depth_limits_and_intensity_targets() -> None:
     assert (device("cpu").depth, device("a100").depth, device("mobile").depth) == ((3, 4), (4, 6), (2, 3))
     assert (device("cpu").intensity_target, device("a100").intensity_target) == (5, 10)
 

@@ -98,7 +98,6 @@ def test_a_prologue_is_fused_where_few_columns_read_it_and_stored_where_many_do(
 
 
 def test_a_convolution_and_all_that_follows_elementwise_are_one_kernel_on_a_gpu() -> None:
-    """A2.7, G17"""
     function, types = GRAPHS["G17"].program(small=False)
     for device in (SHEET, DEVICES["h100"]):
         assert kinds(plan(function, *(t.shape for t in types), device=device)) == ["contract"]

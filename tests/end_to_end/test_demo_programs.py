@@ -54,7 +54,7 @@ def test_black_scholes_becomes_one_kernel_at_full_size() -> None:
 
 
 def test_batch_norm_folds_into_the_convolution() -> None:
-    """A7.4: the statistics are constants, so nothing of them is left at run time."""
+    """The statistics are constants, so nothing of them is left at run time."""
     function, _ = programs.convolution().build(np.float32)
     program = ef.compile(function, ef.spec((64, 32, 56, 56), np.float32))
     ops = [op for kernel in program.report.kernels for op in kernel.ops]

@@ -1,4 +1,4 @@
-"""What tracing records and what it refuses (A3.9): a refusal names the user's line and says what to write instead."""
+"""What tracing records and what it refuses: a refusal names the user's line and says what to write instead."""
 
 from __future__ import annotations
 

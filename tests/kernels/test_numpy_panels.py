@@ -1,4 +1,4 @@
-"""NumPy kernels over tiles: maps, rows, products with rows around them (E-numpy kinds of docs/features.md)."""
+"""NumPy kernels over tiles: maps, rows, products with rows around them."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def test_priority_never_undoes_what_saved_most_when_it_was_done():
 
 @pytest.mark.parametrize("device", ["cpu", "a100", "mobile"])
 def test_the_depth_of_a_device_is_honoured(device):
-    """A6.1, A6.2: a chain of twelve is cut at 4 on a CPU, 6 on a GPU, 3 on a mobile device."""
+    """A chain of twelve is cut at 4 on a CPU, 6 on a GPU, 3 on a mobile device."""
 
     def chain(x):
         for _ in range(6):

@@ -90,18 +90,18 @@ def judge(name: str, shares: Sequence[float]) -> None:
 
 
 @pytest.mark.parametrize("name", MOST)
-def test_under_a_limit_calls_hold_less_for_more_time_and_the_same_results(name: str) -> None:  # A5.3
+def test_under_a_limit_calls_hold_less_for_more_time_and_the_same_results(name: str) -> None:
     judge(name, SHARES)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
-def test_the_same_under_many_limits(name: str) -> None:  # A5.3
+def test_the_same_under_many_limits(name: str) -> None:
     judge(name, [0.1 * n for n in range(10, 2, -1)])
 
 
 @pytest.mark.parametrize("name", MOST)
-def test_training_steps_can_do_with_six_tenths_of_their_memory(name: str) -> None:  # A5.3, A5.4
+def test_training_steps_can_do_with_six_tenths_of_their_memory(name: str) -> None:
     assert least(name) <= 0.6 * free(name).peak_bytes
 
 
@@ -112,7 +112,7 @@ def test_a_refusal_gives_the_least_peak_which_can_be_had(name: str) -> None:
     assert compiled(name, least(name)).peak_bytes == least(name)
 
 
-def test_what_is_computed_again_is_fused_again() -> None:  # A5.3
+def test_what_is_computed_again_is_fused_again() -> None:
     plans = [free("perceptron").plan, compiled("perceptron", 0.6 * free("perceptron").peak_bytes).plan]
     kernels = [len(plan.kernels) for plan in plans]
     operators = [sum(len(k.body.operators) for k in plan.kernels) for plan in plans]

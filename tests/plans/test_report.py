@@ -27,7 +27,7 @@ def chain(x: np.ndarray) -> np.ndarray:
 
 
 def test_fusing_bias_and_relu_into_a_product_saves_two_intermediates() -> None:
-    """A1.2: unfused minus fused is two arrays, each written once and read once. A6.11 is that over the total."""
+    """Unfused minus fused is two arrays, each written once and read once. The memory saving is that over the total."""
     r = ef.compile(linear_relu, *SPECS, target="numpy", laws="none").report
     assert (r.unfused_kernels, r.n_kernels) == (3, 1)
     assert r.unfused_bytes_moved - r.bytes_moved == 4 * M * N * 4
@@ -35,7 +35,7 @@ def test_fusing_bias_and_relu_into_a_product_saves_two_intermediates() -> None:
 
 
 def test_a_pure_chain_is_wholly_fused() -> None:
-    """A6.10, A2.11: five operators, five kernels and eight array accesses become one, one and none."""
+    """Five operators, five kernels and eight array accesses become one, one and none."""
     r = ef.compile(chain, ef.spec(1 << 20, F32), laws="none").report
     (kernel,) = r.kernels
     assert r.fusion_rate == 1.0
@@ -45,7 +45,6 @@ def test_a_pure_chain_is_wholly_fused() -> None:
 
 
 def test_fusion_alone_changes_no_flop() -> None:
-    """A1.5."""
     graph = ef.trace(chain, ef.spec(1 << 20, F32))
     fused, unfused = (ef.compile(graph, laws="none", extractor=e).report for e in ("flow", "unfused"))
     assert fused.flops == unfused.flops
@@ -53,7 +52,7 @@ def test_fusion_alone_changes_no_flop() -> None:
 
 
 def test_both_senses_of_speed_up_are_reported() -> None:
-    """A6.12: the article divides fused by unfused time; the speed-up is its inverse."""
+    """The time ratio is fused over unfused time; the speed-up is its inverse."""
     r = ef.compile(chain, ef.spec(1 << 22, F32)).report
     assert r.time_ratio == pytest.approx(r.predicted_seconds / r.unfused_seconds)
     assert r.speedup == pytest.approx(1 / r.time_ratio)
@@ -62,14 +61,13 @@ def test_both_senses_of_speed_up_are_reported() -> None:
 
 @pytest.mark.parametrize(("operator", "flops", "moved"), [("add", 1, 12), ("relu", 1, 8)])
 def test_intensity_of_single_operators(operator: str, flops: int, moved: int) -> None:
-    """A1.3: flops over bytes, by hand."""
+    """Flops over bytes, by hand."""
     specs = [ef.spec(1000, F32)] * (2 if operator == "add" else 1)
     (kernel,) = ef.compile(np.add if operator == "add" else ef.relu, *specs).report.kernels
     assert kernel.intensity == pytest.approx(flops / moved)
 
 
 def test_intensity_of_a_product() -> None:
-    """A1.3."""
     (kernel,) = ef.compile(np.matmul, *SPECS[:2]).report.kernels
     assert kernel.intensity == pytest.approx(2 * M * N * K / (4 * (M * K + K * N + M * N)))
 

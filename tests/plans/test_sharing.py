@@ -54,7 +54,7 @@ def agrees(function: Any, *shapes: tuple[int, ...], size: float = 1) -> None:
 
 @pytest.mark.parametrize("extractor", ["flow", "exact"])
 def test_three_projections_are_one_product(extractor: str) -> None:
-    """G12, and what the document predicts for it"""
+    """G12, with its predicted factor."""
     function, types = GRAPHS["G12"].program(small=False)
     space = ef.saturate(ef.trace(function, *[ef.spec(t.shape, t.dtype) for t in types]))
     plan = ef.extract(space, target=datasheet("a100"), extractor=extractor)
