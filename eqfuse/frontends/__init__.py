@@ -1,1 +1,1 @@
-"""The ways into eqfuse: what each array library calls its functions, in operators of the table. Next stop: `trace`."""
+"""Front-ends: functions of array libraries, and ONNX models, in operators of the table. Next stop: `ir/graph.py`."""

@@ -2,7 +2,7 @@
 
 On a CPU the product is computed by panels of whole rows, so the prologue may be a row kernel over the last axis and the
 epilogue may reduce over it. On a GPU a lone matrix product is a library call; with elementwise work around it, it is a
-tiled kernel of our own (`kinds/product`). A lone convolution is whichever is cheaper.
+tiled kernel of our own (`kinds/product.py`). A lone convolution is whichever is cheaper.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the tiled product of the CUDA target costs: which tile it takes, how full its waves are, what it loads again.
 
-In: a product's or a convolution's extents, a GPU. Out: `Tile`, seconds. `kinds/contract` prices with it and
-`emit/cuda/contract` emits the same tile.
+In: a product's or a convolution's extents, a GPU. Out: `Tile`, seconds. `kinds/contract.py` prices with it and
+`emit/cuda/contract.py` emits the same tile.
 
 A convolution is the product of its filters [filters, channels x window] and the windows [channels x window, places].
 

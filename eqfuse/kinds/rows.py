@@ -1,5 +1,5 @@
 """How the threads of a GPU share rows that are reduced. In: a space and its reduced axes. Out: `Rows`, with which
-`kinds/row` prices a kernel and `emit/cuda/row` emits it.
+`kinds/row.py` prices a kernel and `emit/cuda/row.py` emits it.
 
 Three layouts: a warp per row (short rows), a block per row, and 32 rows side by side (the kept axis is contiguous).
 """

@@ -1,7 +1,7 @@
 """NumPy and SciPy under CuPy's names, with nothing that CuPy does not have: for the emulated GPU.
 
-In: the table of `emit/cuda/cupy_names`. Out: modules in which a name CuPy lacks is an AttributeError, and a call with a
-parameter or a dtype that CuPy's function does not take a TypeError, as they are in CuPy.
+In: the table of `emit/cuda/cupy_names.py`. Out: modules in which a name CuPy lacks is an AttributeError, and a call
+with a parameter or a dtype that CuPy's function does not take a TypeError, as they are in CuPy.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Schedules: the kernels of a segment in the order they run, and how much memory their values hold at each step.
 
 In: `Group`s. Out: `Schedule`, with its peak. One class may be computed by several kernels, at different times: a kernel
-reads what was computed last. Next stop: `limit.py`, which makes schedules that hold less.
+reads what was computed last. Next stop: `recompute.py`, which makes schedules that hold less.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Tiled products with elementwise work before and after them. In: a contract body. Out: the statements of one CUDA
-function, its block and grid. Next stop: `cuda.emit_kernel`.
+function, its block and grid. Next stop: `kernels.py`.
 
-A block computes one tile of the result (`kinds/product.Tile`). Tiles of both operands pass through registers into one
-of two buffers in shared memory while the other is multiplied (`cuda_multiply`); the prologue is computed on the way,
-the epilogue on the finished sums. `m`, `n`: row and column of the result; `k`: term of a sum; `i`: place in an array;
-with `_`, the first of several neighbours.
+A block computes one tile of the result (`Tile` of `kinds/product.py`). Tiles of both operands pass through registers
+into one of two buffers in shared memory while the other is multiplied (`multiply.py`); the prologue is computed on the
+way, the epilogue on the finished sums. `m`, `n`: row and column of the result; `k`: term of a sum; `i`: place in an
+array; with `_`, the first of several neighbours.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """One element of a kernel's body as C statements. In: a body and the index at which a value is wanted. Out: lines of C.
-Views are index maps: the index is rewritten on the way to the arrays, no data moves. Next stop: `cuda`, `cuda_row`.
+Views are index maps: the index is rewritten on the way to the arrays, no data moves. Next stop: `kernels.py`, `row.py`.
 """
 
 from __future__ import annotations

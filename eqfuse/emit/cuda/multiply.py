@@ -1,7 +1,7 @@
 """The inner loop of a tiled product: one tile of terms from shared memory into the sums of a thread or a warp.
 
 In: a `Tile`, which way round its operands lie in shared memory, their dtype. Out: `Multiply`, lines of C.
-Next stop: `cuda_contract`, which fills shared memory before and reads the sums after.
+Next stop: `contract.py`, which fills shared memory before and reads the sums after.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Where a tiled product finds its operands and puts its result. In: a matmul or conv. Out: `Matrix`, index maps in the
-names `z` (entry of the batch, group of filters), `m`, `n` and `k`. Next stop: `cuda_contract`.
+names `z` (entry of the batch, group of filters), `m`, `n` and `k`. Next stop: `contract.py`.
 """
 
 from __future__ import annotations

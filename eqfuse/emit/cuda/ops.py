@@ -1,5 +1,5 @@
 """The CUDA row of every operator: how one element is computed. In: an operator's name and its values' dtypes.
-Out: a C expression over named values, or a reduction's identity and step. Next stop: `cuda_element`.
+Out: a C expression over named values, or a reduction's identity and step. Next stop: `element.py`.
 
 16-bit floats are loaded as float and computed in float; the result is rounded, unless the program's numerics leave it
 as it is until it is stored or cast.

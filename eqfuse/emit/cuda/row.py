@@ -1,7 +1,7 @@
 """Kernels that reduce: one thread group per row of the space, several passes over its columns. In: a row or reduce
-body. Out: the statements of one CUDA function, its block and grid. Next stop: `cuda.emit_kernel`.
+body. Out: the statements of one CUDA function, its block and grid. Next stop: `kernels.py`.
 
-Which threads share a row is said by `kinds/rows`.
+Which threads share a row is said by `kinds/rows.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tiles of sliding windows: blocks of rows, each read with the rows around it that its windows reach.
 
 In: the node that slides a window, on its leaves or on elementwise work. Out: the stages before and after it, and the
-lines that fill a padded scratch array with one block of its argument. Used by `numpy_conv` and `numpy_window`.
+lines that fill a padded scratch array with one block of its argument. Used by `conv.py` and `window.py`.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def for_blas(n: Node) -> bool:
 
 
 def _product(n: Node) -> int:
-    """``np.dot``, which `numpy_ops.whole_product` calls, copies matrices that BLAS cannot read; and so does folding."""
+    """``np.dot``, which `ops.whole_product` calls, copies matrices that BLAS cannot read; and so does folding."""
     if n.dtype.char not in "fdFD" or not one_product(n):
         return 0
     matrices = [a if len(a.shape) == 2 else node("reshape", (a,), (folded(a),)) for a in n.args]

@@ -1,6 +1,6 @@
 """How a kernel body is cut into tiles: which axes may be cut, which adjacent ones merge, how large a tile is.
 
-In: a body with views on leaves only. Out: `Panel` (its axes) and `Cut` (its tiles). Next stop: `numpy_panel`.
+In: a body with views on leaves only. Out: `Panel` (its axes) and `Cut` (its tiles). Next stop: `panel.py`.
 Every value has, along a cuttable axis, the extent of the panel or 1; along a whole axis its extent is its own.
 """
 

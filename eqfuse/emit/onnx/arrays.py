@@ -1,6 +1,6 @@
 """How reductions, views, products, windows and updates are written in ONNX.
 
-In: a node whose arguments are values of a `Body`. Out: the value of the node. See `onnx_elementwise`.
+In: a node whose arguments are values of a `Body`. Out: the value of the node. See `elementwise.py`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """ONNX nodes in the making: the body of one function, and the dtypes that each ONNX operator is given.
 
-In: calls of `Body`, from the rows of `onnx_ops`. Out: NodeProtos of opset `OPSET`. An operator that onnxruntime's CPU
-kernels do not have in a dtype (measured, onnxruntime 1.31) is given one that holds the values exactly, and its result
-is cast back; where there is none the operator is refused by name.
+In: calls of `Body`, from the rows of `elementwise.py` and `arrays.py`. Out: NodeProtos of opset `OPSET`. An operator
+that onnxruntime's CPU kernels do not have in a dtype (measured, onnxruntime 1.31) is computed in one that holds the
+values exactly, and its result is cast back; where there is none the operator is refused by name.
 """
 
 from __future__ import annotations

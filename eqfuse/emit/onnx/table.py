@@ -1,6 +1,6 @@
 """The table of ONNX exports: one row per operator, a function from values to a value, or a reason why there is none.
 
-In: rows, from `onnx_elementwise` and `onnx_arrays`. Out: the nodes of an operator. Used by `emit/onnx/model.py`.
+In: rows, from `elementwise.py` and `arrays.py`. Out: the nodes of an operator. Used by `emit/onnx/model.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """NumPy's products that are ufuncs of whole vectors and matrices, with the ufuncs' keywords.
 
-In: ufunc calls on tracers. Out: the products of `numpy_contractions`, on operands whose axes stand where they belong.
+In: ufunc calls on tracers. Out: the products of `contractions.py`, on operands whose axes stand where they belong.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """ONNX control flow and sequences: branches whose condition is known, loops whose end is known, lists of tensors.
 
-In: rows' calls from `onnx_model`. Out: traced arrays, and lists of them. What decides must not depend on data.
+In: calls of rows from `nodes.py`. Out: traced arrays, and lists of them. What decides must not depend on data.
 """
 
 from __future__ import annotations

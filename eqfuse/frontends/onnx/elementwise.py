@@ -1,6 +1,6 @@
 """ONNX operators that work element by element: arithmetic, comparisons, activations, casts.
 
-In: rows' calls from `onnx_model`. Out: traced arrays, by NumPy's functions and `eqfuse.functions`.
+In: calls of rows from `nodes.py`. Out: traced arrays, by NumPy's functions and `eqfuse.functions`.
 """
 
 from __future__ import annotations

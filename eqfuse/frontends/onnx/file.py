@@ -1,4 +1,4 @@
-"""ONNX files: a path or ModelProto in, a checked ModelProto out. Used by `onnx_model`."""
+"""ONNX files: a path or ModelProto in, a checked ModelProto out. Used by `model.py`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """ONNX operators that read or write at places given by data: gather, scatter, one-hot, selections.
 
-In: rows' calls from `onnx_model`. Out: traced arrays, by NumPy's indexing.
+In: calls of rows from `nodes.py`. Out: traced arrays, by NumPy's indexing.
 """
 
 from __future__ import annotations

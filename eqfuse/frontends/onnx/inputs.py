@@ -1,6 +1,6 @@
 """What the inputs of an ONNX model are: their types, from the model and the sizes that a user gives, and given values.
 
-In: declared inputs, sizes by name, values by name. Out: types and arrays. Used by `onnx_model`.
+In: declared inputs, sizes by name, values by name. Out: types and arrays. Used by `model.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """ONNX operators that move data without looking at it: shapes, views, joins, paddings, and arrays made from nothing.
 
-In: rows' calls from `onnx_model`. Out: traced arrays, by NumPy's functions.
+In: calls of rows from `nodes.py`. Out: traced arrays, by NumPy's functions.
 """
 
 from __future__ import annotations

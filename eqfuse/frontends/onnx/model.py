@@ -1,7 +1,7 @@
 """ONNX models: a file or ModelProto in, a `Graph` out. Next stop: `egraph.saturate`.
 
 Initialisers become constants; what depends on constants and shapes alone has a value at once, so that shapes computed
-inside the model are known. The nodes run in `onnx_nodes`.
+inside the model are known. The nodes run in `nodes.py`.
 """
 
 from __future__ import annotations

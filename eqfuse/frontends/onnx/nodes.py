@@ -1,7 +1,7 @@
-"""The nodes of an ONNX model, one after the other on traced arrays, by the rows of `onnx_table`.
+"""The nodes of an ONNX model, one after the other on traced arrays, by the rows of `table.py`.
 
 In: a graph and the values of its inputs. Out: those of its outputs. Functions, the model's own and those by which the
-standard defines an operator that has no row, are inlined. Used by `onnx_model`.
+standard defines an operator that has no row, are inlined. Used by `model.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """ONNX resizing and sampling of images: gathers at places that are known along each axis, or at traced ones.
 
-In: rows' calls from `onnx_model`. Out: traced arrays, by NumPy's functions.
+In: calls of rows from `nodes.py`. Out: traced arrays, by NumPy's functions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the ONNX standard says of its operators: the types that they take, their defaults, their definitions.
 
-In: an operator at an opset version. Out: facts from the schemas of the package onnx. Used by `onnx_nodes`.
+In: an operator at an opset version. Out: facts from the schemas of the package onnx. Used by `nodes.py`.
 """
 
 from __future__ import annotations

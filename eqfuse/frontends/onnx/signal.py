@@ -1,6 +1,6 @@
 """ONNX Fourier transforms and the filter bank of mel frequencies.
 
-In: rows' calls from `onnx_model`. Out: traced arrays, by NumPy's functions.
+In: calls of rows from `nodes.py`. Out: traced arrays, by NumPy's functions.
 """
 
 from __future__ import annotations

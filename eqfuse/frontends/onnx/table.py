@@ -1,6 +1,6 @@
 """The table of ONNX operators: one row per operator, a function from traced arrays and attributes to traced arrays.
 
-In: rows, from the families in this package. Out: the row of an operator at an opset version. Used by `onnx_model`.
+In: rows, from the families in this package. Out: the row of an operator at an opset version. Used by `model.py`.
 A row's positional parameters are the operator's inputs (None where one is left out), its keywords the attributes, under
 the names and with the defaults of the standard. What a later version changed is a row of its own, `since` that version.
 """

@@ -1,6 +1,6 @@
 """ONNX convolutions and pooling.
 
-In: rows' calls from `onnx_model`. Out: traced arrays, by `eqfuse.functions` where its windows suffice.
+In: calls of rows from `nodes.py`. Out: traced arrays, by `eqfuse.functions` where its windows suffice.
 """
 
 from __future__ import annotations

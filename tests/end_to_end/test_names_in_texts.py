@@ -1,0 +1,56 @@
+"""The files, folders and modules that READMEs and docstrings name are there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("eqfuse", "rewrites", "extract", "tests", "benches")
+READMES = sorted(p for folder in (".", *(f"{f}/**" for f in FOLDERS)) for p in ROOT.glob(f"{folder}/README.md"))
+MODULES = sorted(p for folder in FOLDERS for p in ROOT.glob(f"{folder}/**/*.py"))
+PATH = re.compile(r"(?<!`)`((?:[a-z_.]+/)+(?:[\w.*-]+)?|[\w.*-]+\.(?:py|hpp|md))`(?!`)")
+LINK = re.compile(r"\]\(([\w./-]+)\)")
+DOTTED = re.compile(r"`(eqfuse(?:\.\w+)+)`")
+
+
+def docstrings(module: ast.Module) -> Iterator[str]:
+    for n in ast.walk(module):
+        if isinstance(n, ast.Module | ast.ClassDef | ast.FunctionDef):
+            yield ast.get_docstring(n) or ""
+
+
+def missing(text: str, beside: Path) -> Iterator[str]:
+    """What `text`, of a file in the folder `beside`, names and is neither there nor at the root."""
+    for name in (*PATH.findall(text), *LINK.findall(text)):
+        places = [root / name.removesuffix("/") for root in (ROOT, ROOT / "eqfuse", beside)]
+        if not any(place.exists() or any(place.parent.glob(place.name)) for place in places):
+            yield name
+    yield from (name for name in DOTTED.findall(text) if not is_a_name(name))
+
+
+def is_a_name(name: str) -> bool:
+    """Is `name` a module, or in one?"""
+    owner, _, member = name.rpartition(".")
+    if find_spec(owner) is None:
+        return is_a_name(owner)
+    return find_spec(name) is not None or hasattr(__import__(owner, fromlist=[member]), member)
+
+
+@pytest.mark.parametrize("readme", READMES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_readme_names_only_what_is_there(readme: Path) -> None:
+    assert list(missing(readme.read_text(), readme.parent)) == []
+
+
+def test_docstrings_name_only_what_is_there() -> None:
+    wrong = {}
+    for module in MODULES:
+        texts = docstrings(ast.parse(module.read_text()))
+        if found := [name for text in texts for name in missing(text, module.parent)]:
+            wrong[str(module.relative_to(ROOT))] = found
+    assert wrong == {}
