@@ -2,7 +2,7 @@
 
 Run: eqfuse bench compile [--rounds N] [--json FILE]. Imports and the one-time estimate of the CPU's profile stand
 apart: they do not grow with the program. Then the saturation of the 12 blocks under the laws of the default, and under
-the whole book: opt-in families expand without end, so there the caps decide.
+the whole book: opt-in families expand without end, so there the limits end it.
 """
 
 from __future__ import annotations

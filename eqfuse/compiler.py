@@ -1,6 +1,6 @@
 """The whole road in one call: a traced graph in, a `Program` out.
 
-Each stage is timed, printed on the EQFUSE_DEBUG ladder, and skipped where the cache already holds its result.
+Each stage is timed, printed at its EQFUSE_DEBUG level, and skipped where the cache already holds its result.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def compile_graph(
     memory_limit: float | None = None,
     verify: bool = False,
 ) -> Program:
-    """`compile` for a graph that is already traced, with options that were looked at."""
+    """`compile` for a traced graph and validated options."""
     device = device_for(target)
     chosen = usable(laws, numerics)
     limit = limit_of(memory_limit)

@@ -40,7 +40,7 @@ def supported(dtype: np.dtype, what: str) -> np.dtype:
 
 
 def tensor_dtype(given: Any, what: str) -> np.dtype:
-    """The tensor's dtype that a user means by `given`, a name such as "float32" or a class. DtypeError for nonsense."""
+    """The tensor's dtype that a user means by `given`, a name such as "float32" or a class. DtypeError otherwise."""
     try:
         return supported(np.dtype(given), what)
     except (TypeError, ValueError, SyntaxError) as error:

@@ -1,4 +1,4 @@
-"""What can go wrong with a user's program. Each error says what, where (the user's own line) and what to do."""
+"""The errors that eqfuse raises. Each says what is wrong, where (the user's own line) and what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of a compilation: what is none is refused where it is given, before anything is traced."""
+"""Validation of the options of `ef.compile` and `ef.jit`: a wrong one is refused before anything is traced."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from eqfuse.rewrites.own import allowed
 
 
 def refuse_unknown(options: Mapping[str, Any]) -> None:
-    """Refuse a value that an option of `compile` does not have. Targets are not looked for, nor laws checked, yet."""
+    """Raise for a value that an option of `compile` does not have. Looks for no target and checks no law yet."""
     target_named(options["target"])
     allowed(options["laws"], options["numerics"])
     named(options["extractor"])

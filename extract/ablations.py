@@ -1,6 +1,6 @@
 """Ablations: algebra and fusion each searched without the other, where `flow` searches both together.
 
-Promise: none. In: a saturated `Segment`, a `Device`. Out: a `Cover`.
+In: a saturated `Segment`, a `Device`. Out: a `Cover`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Random small programs and random prices, for tests that must hold for every program and every machine.
 
-In: a seeded generator. Out: a `Graph` with arrays to run it on, or a `Device` whose prices make no sense.
+In: a seeded generator. Out: a `Graph` with arrays to run it on, or a `Device` with random prices.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What egglog asks while it runs, answered in Python: whether a law applies, what a constant is, what a value holds.
+"""Python callbacks of egglog: whether a law applies, the value of a folded constant, the facts about a value.
 
 In: numbers, which stand for Python objects (egglog would pickle the objects themselves). Out: numbers, 0 to decline.
-Used by `eqfuse.egraph.engine`. Every answer is found once.
+Used by `eqfuse.egraph.engine`. Results are memoised.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ def made(asked: int, answer: int, position: int) -> int:
 
 
 def derive(asked: int, op: int, *values: int) -> int:
-    """Called by an operator: the number of what is known of its values, given what is known of its arguments'."""
+    """Called by an operator: the number of the fact about its values, given those about its arguments."""
     return _asked[asked].derive(op, values)
 
 
 def meet(asked: int, old: int, new: int) -> int:
-    """Called by two facts about one class: the number of what is known of it then."""
+    """Called when a class has two facts: the number of the fact that both make."""
     return _asked[asked].meet(old, new)
 
 
@@ -75,10 +75,10 @@ def mirror(asked: int, axes: int) -> int:
 
 
 class Callbacks:
-    """Python objects by number, and the answers to what one e-graph has asked.
+    """Python objects by number, and the memoised results of the callbacks of one e-graph.
 
-    `rules`: those it has read, by number. `room`: the nodes that a round may still make; `until`: when it ends, by this
-    thread's processor time.
+    `rules`: those egglog has read, by number. Limits of a round: `room`, the number of nodes that it may still make;
+    `until`, this thread's processor time at its end.
     """
 
     def __init__(self) -> None:
@@ -106,11 +106,11 @@ class Callbacks:
         return _CALLED.format(function=function, asked=self._number)
 
     def limit(self, room: float, until: float) -> None:
-        """What the round that begins may make, and when it ends."""
+        """Set the limits of the round that begins."""
         self._room, self._until, self.cut = room, until, None
 
     def clear(self) -> None:
-        """No time has been spent on rules yet."""
+        """Reset the seconds spent on each rule."""
         self.seconds, self._clock = {}, None
 
     def object(self, number: int) -> Any:

@@ -1,4 +1,4 @@
-"""The one place that talks to egglog: sorts, constructors, Python objects in and out, rounds, checks.
+"""The only module that calls egglog: sorts, constructors, Python objects in and out, rounds, checks.
 
 In: graph nodes and rules. Out: rows of the e-graph. Used by `saturate` and `proof`.
 Every operator is one constructor ``(o_op attributes… argument-types… arguments…)`` of sort Tensor; attributes and types
@@ -114,7 +114,7 @@ class Engine:
             self.run("(run-schedule (saturate (run facts)))")
 
     def track_ranges(self) -> None:
-        """Derive what is known of every tensor's values."""
+        """Derive the facts about every tensor's values."""
         if not self.ranges:
             meet = self._callbacks.call("meet")  # a global of egglog cannot stand in a merge
             self.run_once([_RANGES.format(meet=meet)])

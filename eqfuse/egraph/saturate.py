@@ -40,8 +40,8 @@ class Budget:
     """Limits of saturation: seconds over the whole program, nodes and rounds per distinct segment.
 
     Seconds are of this thread's processor time, so that a busy machine plans as an idle one does. Where no number of
-    nodes is given it is four times those of the segment, and 4,000 for a small one: what comes later decides next to
-    nothing. Seconds and nodes also end a round that has begun: matches beyond them are declined. Products that share an
+    nodes is given it is four times those of the segment, and 4,000 for a small one: later matches rarely change a
+    plan. Seconds and nodes also end a round that has begun: matches beyond them are declined. Products that share an
     operand are merged after that, in milliseconds. `optimum`: seconds of one core that the extractor "exact" may take
     for each distinct segment, beside those of "flow".
     """

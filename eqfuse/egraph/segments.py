@@ -1,4 +1,4 @@
-"""Cut a graph where nothing is lost, so that each distinct piece is saturated and mapped once.
+"""Cuts a graph into segments where no kernel could span the cut, so that each distinct one is searched once.
 
 In: a `Graph`. Out: the distinct pieces, and where each is used. Next stop: `egraph.saturate`.
 The cut is taken where every tensor that crosses it is stored anyway, however many there are, and where it does not part

@@ -1,4 +1,4 @@
-"""The order in which a kernel computes its values: few of them wait to be read at once.
+"""The evaluation order of a kernel body: a topological order that keeps few values live at a time.
 
 In: a body. Out: its nodes, arguments first. The graph follows its outputs one by one: all that the first one needs is
 computed, and kept, before anything of the second.
@@ -11,14 +11,14 @@ from eqfuse.ir.graph import Graph, Node
 
 
 def evaluation_order(body: Graph) -> tuple[Node, ...]:
-    """The nodes of `body`, in its own order or in one that frees early, whichever keeps fewer values waiting."""
+    """The nodes of `body`, in its own order or in one that frees values early: whichever keeps fewer elements live."""
     if len(body.outputs) == 1:
         return body.nodes
     return min((body.nodes, tuple(_freeing(body))), key=lambda nodes: _waiting(nodes, body))
 
 
 def _freeing(body: Graph) -> list[Node]:
-    """At each step the node after which fewest elements wait; of these the shallowest."""
+    """Greedily the node after which fewest elements are live; of these the shallowest."""
     outputs = set(body.outputs)
     args = {n: dict.fromkeys(n.args) for n in body.nodes}
     readers: dict[Node, list[Node]] = {n: [] for n in body.nodes}
@@ -51,7 +51,7 @@ def _freeing(body: Graph) -> list[Node]:
 
 
 def _waiting(nodes: tuple[Node, ...], body: Graph) -> int:
-    """The most elements that are computed and still to be read, at any time."""
+    """The most elements that are live (computed and still to be read) at any time."""
     last = {a: n for n in nodes for a in n.args}
     kept = set(body.outputs)
     now = most = 0

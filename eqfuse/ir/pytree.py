@@ -1,7 +1,7 @@
 """Nested containers: tuples, lists, dicts, named tuples and dataclasses around arrays.
 
-In: a tree. Out: its leaves in order and a hashable `Structure` that rebuilds it. Used by `trace` and `jit`. A dataclass
-is rebuilt field by field, without its ``__init__`` or ``__post_init__``: what these did is in the fields already.
+In: a tree. Out: its leaves in order and a hashable `Structure` that rebuilds it. Used by `ef.trace` and `ef.jit`. A
+dataclass is rebuilt field by field, without its ``__init__`` or ``__post_init__``: what these did is in the fields.
 """
 
 from __future__ import annotations

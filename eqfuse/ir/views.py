@@ -20,7 +20,7 @@ REPEATS = 16  # nodes made for each of a body, beyond which its work is repeated
 
 
 class TooOften(Exception):
-    """Views on leaves would repeat the work of a body too often."""
+    """Moving views to the leaves would duplicate the work of a body too often."""
 
 
 def push_views(body: Graph) -> Graph:

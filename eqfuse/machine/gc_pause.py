@@ -18,8 +18,10 @@ _before: bool | None = None  # was it on before the first of them? Kept until it
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """No collections meanwhile, in any thread; afterwards as before, or after the next time if an interrupt comes just
-    then. It may be nested."""
+    """A context in which no collection runs, in any thread; it may be nested.
+
+    Afterwards collections are enabled as before; where an interrupt comes at that very moment, after the next context.
+    """
     global _before
     caller = object()
     try:

@@ -33,7 +33,7 @@ PATIENCE = 0.1  # seconds after which a caller looks whether the workers that it
 
 
 class Life:
-    """Held by one thread and nobody else: it ends as the thread does, whatever ends it."""
+    """An object that one thread alone refers to: a weak reference to it tells whether the thread still runs."""
 
 
 Worker = weakref.ref[Life]
@@ -62,7 +62,7 @@ class Job:
         self.ended: SimpleQueue[Part] = SimpleQueue()
 
     def help(self, worker: Worker) -> None:
-        """Do tiles until none is left. A worker says that it begins before it looks whether it still may."""
+        """Run tiles until none is left. A worker registers before it checks whether the job is still open."""
         part = Part(worker)
         self.begun.append(part)
         try:

@@ -1,1 +1,1 @@
-"""What people read: explanations, drawings, the law book as a table, the debug ladder, the demo."""
+"""What people read: explanations, drawings, the law book as a table, the debug levels, the demo."""

@@ -1,4 +1,4 @@
-"""Why: the laws that a plan rests on, as a whole and kernel by kernel, found by proving it again with fewer laws.
+"""Law attribution: the laws that a plan and each of its kernels rest on, found by proving it with fewer laws.
 
 In: a `Plan` and the laws it was chosen under. Out: `Rests`. egglog gives no proofs to read, so each question is a fresh
 saturation of a segment of the program under some of the laws: is what the plan computes then in the right class? Only

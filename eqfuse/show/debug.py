@@ -1,7 +1,7 @@
-"""The ladder EQFUSE_DEBUG=1…5: what each stage of a compilation found, printed to stderr.
+"""The debug levels EQFUSE_DEBUG=1…5: what each stage of a compilation found, printed to stderr.
 
 In: the Space, Plan and sources of one compilation. 1: stop reason and sizes. 2: laws that fired. 3: chosen kernels with
-prices. 4: emitted source. 5: the e-graph. Each rung prints the ones below it too.
+prices. 4: emitted source. 5: the e-graph. Each level prints those below it too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from eqfuse.summary import duration
 
 
 def level() -> int:
-    """The rung that the environment variable EQFUSE_DEBUG asks for; 0 when it is not set."""
+    """The level that the environment variable EQFUSE_DEBUG asks for; 0 when it is not set."""
     text = os.environ.get("EQFUSE_DEBUG", "").strip() or "0"
     if not text.isdecimal():
         raise EqfuseError(f"EQFUSE_DEBUG is {text!r}; it takes a number from 0 to 5")
@@ -25,7 +25,7 @@ def level() -> int:
 
 
 def show_space(space: Space) -> None:
-    """Rungs 1, 2 and 5: how saturation went."""
+    """Levels 1, 2 and 5: sizes, stop reason, laws, the e-graph."""
     rung = level()
     if rung >= 1:
         classes = sum(len(s.classes) for s in space.segments)
@@ -44,7 +44,7 @@ def show_space(space: Space) -> None:
 
 
 def show_plan(plan: Plan) -> None:
-    """Rung 3: the kernels that were chosen."""
+    """Level 3: the kernels that were chosen."""
     if level() >= 3:
         total = sum(k.price.seconds for k in plan.kernels)
         _say(f"plan for {plan.device.name}: {len(plan.kernels)} kernels, predicted {duration(total)}; "
@@ -54,7 +54,7 @@ def show_plan(plan: Plan) -> None:
 
 
 def show_source(source: Callable[[], str]) -> None:
-    """Rung 4: what was emitted."""
+    """Level 4: the emitted source."""
     if level() >= 4:
         _say(source())
 

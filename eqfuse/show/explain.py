@@ -1,4 +1,4 @@
-"""Why a program looks as it does: a table of its kernels, why neighbours were not fused, totals against unfused.
+"""Explanations of programs: a table of kernels, why neighbours were not fused, totals against unfused.
 
 In: a `Report`, its `Plan` and, on request, measured times. Out: an `Explanation`, which prints as text or HTML.
 """

@@ -22,7 +22,7 @@ MOST_JOINS = 625  # combinations of arguments' cuts that one node tries: all of 
 
 @dataclass(frozen=True)
 class Effort:
-    """How hard to look: cuts kept per class, cuts of an argument that a parent tries besides reading it, and sweeps
+    """Limits of the search: cuts kept per class, cuts of an argument that a parent tries besides reading it, and sweeps
     over all classes (later ones find derivations through later classes)."""
 
     kept: int

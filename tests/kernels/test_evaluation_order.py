@@ -1,4 +1,4 @@
-"""The order of a kernel's values: arguments first, and few of them waiting."""
+"""The evaluation order of a kernel: arguments first, few values live at a time."""
 
 from __future__ import annotations
 

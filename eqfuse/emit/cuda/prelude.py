@@ -1,4 +1,4 @@
-"""The head of every CUDA text: the functions that more than one line of emitted C needs. Next stop: `ops.py`.
+"""The CUDA functions that emitted kernels share, which stand at the head of every module. Next stop: `ops.py`.
 
 NumPy's rules: floor division rounds down and the remainder has the divisor's sign; integer division by zero is 0; a
 shift by the width or more leaves 0 or the sign. T is the type of the values, U an unsigned one in which integers wrap
