@@ -1,7 +1,7 @@
 """What a program needs of a GPU: memory, transfers, functions compiled from source, library calls.
 
 In: nothing; a GPU is found when a program is first called. Out: `Gpu`: CuPy's here, the emulator's for tests
-(`eqfuse/testing/emulated_gpu.py`). Next stop: `runtime/program_cuda.py`.
+(`eqfuse/testing/emulated_gpu.py`). Next stop: `emit/cuda/executable.py`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Library calls on a GPU. In: a kernel that no CUDA function computes: a product, a convolution, a window, a sort.
-Out: `CudaCalls`, Python text over CuPy with one call per operator. Next stop: `runtime/program_cuda.py`.
+Out: `CudaCalls`, Python text over CuPy with one call per operator. Next stop: `emit/cuda/executable.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """CUDA kernels. In: a planned kernel of kind map, row, reduce or contract. Out: `CudaKernel`, readable CUDA text with
 the rule by which it is launched through `cupy.RawModule`, or on the CPU through `eqfuse.testing.cudasim`. Next stop:
-`runtime/program_cuda.py`.
+`emit/cuda/executable.py`.
 
 Arrays are C-contiguous and start at multiples of 16 bytes (the runtime copies those that do not).
 """
