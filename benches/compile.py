@@ -87,7 +87,7 @@ def saturations() -> dict[str, dict[str, Any]]:
         space = ef.saturate(graph, laws=laws)
         table[f"{count} laws of {whole}: {' + '.join(laws)}"] = {
             "seconds": time.perf_counter() - started, "nodes": space.n_nodes, "stopped": space.stop_reason,
-            "dearest": sorted(space.law_seconds.items(), key=lambda item: -item[1])[:3],
+            "costliest": sorted(space.law_seconds.items(), key=lambda item: -item[1])[:3],
         }  # fmt: skip
     return table
 
@@ -139,9 +139,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for laws, found in runs[0].items():
         taken = statistics.median(run[laws]["seconds"] for run in runs)
         met = "met" if taken <= WANTED_SATURATION else "MISSED"
-        dearest = ", ".join(f"{law} {seconds:.3f} s" for law, seconds in found["dearest"])
+        costliest = ", ".join(f"{law} {seconds:.3f} s" for law, seconds in found["costliest"])
         print(f"{laws}: {taken:.3f} s, wanted ≤ {WANTED_SATURATION} s {met}; {found['nodes']:,} nodes, "
-              f"stopped: {found['stopped']}; dearest: {dearest}")  # fmt: skip
+              f"stopped: {found['stopped']}; costliest: {costliest}")  # fmt: skip
     if options.json:
         options.json.write_text(json.dumps(table, indent=1))
 

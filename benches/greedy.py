@@ -4,8 +4,8 @@ Run: eqfuse bench greedy [--predict] [--quick] [--json FILE] [--plots DIR] [name
 suite, controls and networks. With --quick and no name: six graphs (QUICK) for an A100 and this CPU. Ablations, on one
 price and one emitter: greedy (the best of four fusers, no algebra); greedy + pass (the same behind a fixed-order
 algebraic pass); algebra only (cheapest operators first, then the best greedy fusion); fusion only (our extraction of
-the program as written); joint. The exit status tells whether the joint choice was never dearer by prediction and every
-answer right.
+the program as written); joint. The exit status tells whether the joint choice was never costlier by prediction and
+every answer right.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def summary(predicted: Sequence[Predicted], measured: Sequence[Measurement]) -> 
         worst = max(gaps, key=gaps.__getitem__, default=None)
         found["devices"][name] = {
             "rows": len(rows),
-            "dearer_than_greedy": [p.subject.id for p in rows if p.found.factor < 1 - 1e-9],
+            "costlier_than_greedy": [p.subject.id for p in rows if p.found.factor < 1 - 1e-9],
             "factors": {name: _factors({p.subject.id: p.found.over(name) for p in rows}) for name in ABLATIONS},
             "largest_gap": None if worst is None else {"id": worst, "gap": gaps[worst], "of": len(gaps)},
         }
@@ -170,7 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         for path in draw(options.plots, predicted, measured):
             console.print(f"drawn: {path}", highlight=False)
-    return int(any(d["dearer_than_greedy"] for d in found["devices"].values()))
+    return int(any(d["costlier_than_greedy"] for d in found["devices"].values()))
 
 
 if __name__ == "__main__":

@@ -101,8 +101,8 @@ def summary(found: dict[str, Any]) -> str:
     """The figures that the comparison is judged by, a line each."""
     lines = [""]
     for name, row in found["devices"].items():
-        dearer = ", ".join(row["dearer_than_greedy"]) or "none"
-        line = f"{name}: joint dearer than the best greedy: {dearer} of {row['rows']}"
+        costlier = ", ".join(row["costlier_than_greedy"]) or "none"
+        line = f"{name}: joint costlier than the best greedy: {costlier} of {row['rows']}"
         lines += [line, *_means(row["factors"])]
         if gap := row["largest_gap"]:
             worst = f"{100 * gap['gap']:.2f} % ({gap['id']})"

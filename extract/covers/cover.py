@@ -111,17 +111,17 @@ class Cover:
 
     def _saves_nothing(self, changed: dict[int, Cut]) -> bool:
         """Are the other cuts no cheaper, all told, and is whatever they no longer read still read by others? What else
-        a move changes makes it dearer."""
-        dearer = 0.0
+        a move changes makes it costlier."""
+        costlier = 0.0
         unread: dict[int, int] = {}
         for eclass, cut in changed.items():
             old = self.choice.get(eclass)
             if old is not None:
-                dearer += self.seconds(eclass, cut) - self.seconds(eclass, old)
+                costlier += self.seconds(eclass, cut) - self.seconds(eclass, old)
                 for c in old.reads:
                     if c not in cut.leaves:
                         unread[c] = unread.get(c, 0) + 1
-        return dearer > -WORTH and all(self.refs[c] > times for c, times in unread.items())
+        return costlier > -WORTH and all(self.refs[c] > times for c, times in unread.items())
 
     def move(self, changed: dict[int, Cut], fresh: Callable[[int], Cut | None]) -> bool:
         """`attempt` without the judgement, to be followed by `keep` or `undo`; False where `fresh` has no cut."""

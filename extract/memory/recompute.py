@@ -66,7 +66,7 @@ def _lowered(
 
 
 def _cheaper(now: Schedule, level: int) -> Schedule:
-    """`now` without the recomputation that `level` does not need after all, dearest first."""
+    """`now` without the recomputation that `level` does not need after all, costliest first."""
     made = Counter(c for step in now.steps for c in step.writes)
     twice = [step for step in now.steps if any(made[c] > 1 for c in step.writes)]
     for step in sorted(twice, key=lambda step: -step.group.price.seconds):

@@ -1,1 +1,1 @@
-"""Moves on a cover: each is priced by what it changes, none makes it dearer."""
+"""Moves on a cover: each is priced by what it changes, none makes it costlier."""

@@ -1,6 +1,6 @@
 """Exact area: local moves on a cover, priced by what they really change.
 
-In: a `Cover` and `Candidates`. Out: the same cover, never dearer. Moves: another cut for one class; store a class for
+In: a `Cover` and `Candidates`. Out: the same cover, never costlier. Moves: another cut for one class; store a class for
 all kernels that compute it, or that need parts of it; compute a class inside all kernels that read it. Single moves
 stick; the others unstick.
 """

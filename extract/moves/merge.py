@@ -1,7 +1,7 @@
 """Merging: kernels over the same space that share what they read, or feed one another, become one with several outputs.
 
-In: a `Cover`. Out: its `groups` (and `cost`), never dearer. The gain is a launch, a shared read, or a read of what the
-other kernel has just written. A merge that would close a circle through a third kernel is refused.
+In: a `Cover`. Out: its `groups` (and `cost`), never costlier. A merge saves a launch, a shared read, or a read of what
+the other kernel has just written. A merge that would close a circle through a third kernel is refused.
 """
 
 from __future__ import annotations

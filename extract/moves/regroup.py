@@ -1,7 +1,7 @@
 """Regrouping: moves on kernels of several outputs, each followed by merging anew what it touches.
 
-In: a merged `Cover` and `Candidates`. Out: its `groups` (and `cost`), never dearer. What pays only together, such as to
-store a row's sum because the kernel that writes the row computes it on the way, no move on single kernels finds.
+In: a merged `Cover` and `Candidates`. Out: its `groups` (and `cost`), never costlier. Moves on single kernels miss what
+pays only together, such as to store a row's sum because the kernel that writes the row computes it on the way.
 """
 
 from __future__ import annotations

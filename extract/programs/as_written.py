@@ -1,7 +1,7 @@
 """The program as it was written, in the form of a segment: one node per class, arguments first.
 
 In: a saturated `Segment`, or a graph. Out: a `Segment` with one node per class: the greedy fusers work on it, and
-`unfused.py` prices fixed kernels by it.
+`extract/kernel_price.py` prices fixed kernels by it.
 """
 
 from __future__ import annotations

@@ -106,9 +106,9 @@ def test_a_convolution_and_all_that_follows_elementwise_are_one_kernel_on_a_gpu(
 def test_a_lone_convolution_is_whichever_is_cheaper() -> None:
     """Library calls store the windows, which costs most where they are many and the product is small."""
     wide, deep = (((64, 64, 56, 56), (256, 64, 1, 1)), ((32, 256, 14, 14), (256, 256, 3, 3)))
-    dearer = []
+    costlier = []
     for shapes in (wide, deep):
         graph = trace(conv, *(spec(s, "float32") for s in shapes))
         assert is_tiled(graph, DEVICES["h100"]) == (priced(graph, DEVICES["h100"])[0].fused)  # type: ignore[union-attr]
-        dearer.append(is_tiled(graph, DEVICES["h100"]))
-    assert dearer == [True, False]
+        costlier.append(is_tiled(graph, DEVICES["h100"]))
+    assert costlier == [True, False]

@@ -34,8 +34,8 @@ ACROSS = transposed_read(N * N, 4, CPU).seconds
 
 
 def test_a_transposed_operand_costs_its_copy_by_blocks():
-    dearer = seconds(lambda x, y: busy(x.T + y), (N, N), (N, N)) - PLAIN
-    assert dearer == pytest.approx(ACROSS, rel=0.3)
+    costlier = seconds(lambda x, y: busy(x.T + y), (N, N), (N, N)) - PLAIN
+    assert costlier == pytest.approx(ACROSS, rel=0.3)
 
 
 def test_so_does_one_that_is_transposed_after_the_work():

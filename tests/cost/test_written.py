@@ -57,7 +57,7 @@ def test_work_before_a_product_of_too_few_rows_for_two_tiles_is_done_by_one_thre
 @pytest.mark.parametrize("device", [CPU, CPU.one_thread(), datasheet("a100")], ids=["cpu", "one thread", "a100"])
 @pytest.mark.parametrize("shape", TALL)
 def test_laws_move_no_scale_onto_the_large_operand(shape: tuple[int, int], device: Device):
-    """The plan is no dearer than that of the program as written; on a CPU, which hides no work behind memory, it
+    """The plan is no costlier than that of the program as written; on a CPU, which hides no work behind memory, it
     computes no matrix more."""
     rng = np.random.default_rng(math.prod(shape))
     for _ in range(2):

@@ -39,7 +39,7 @@ def test_a_demo_program_gives_numpys_answer(example: Example) -> None:
 
 
 @example
-def test_a_demo_program_is_predicted_no_dearer_than_by_the_best_greedy_fuser(example: Example) -> None:
+def test_a_demo_program_is_predicted_no_costlier_than_by_the_best_greedy_fuser(example: Example) -> None:
     function, arguments = example.build(np.float32)
     graph = ef.trace(function, *arguments)
     _, greedy = best_greedy(graph)

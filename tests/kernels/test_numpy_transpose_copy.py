@@ -26,7 +26,7 @@ from tests.kernels.numpy_cases import (
     softmax,
 )  # fmt: skip
 
-# work is dear enough that all but the smallest bodies are cut into tiles
+# work is costly enough that all but the smallest bodies are cut into tiles
 SLOW = replace(CPU, name="slow", elements=tuple((op, tuple((d, 1e-6) for d, _ in r)) for op, r in CPU.elements))
 
 

@@ -54,7 +54,7 @@ def test_results_are_computed_reads_are_stored_and_nothing_is_in_a_circle(extrac
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_regrouping_never_makes_a_cover_dearer_and_keeps_it_sound(seed: int) -> None:
+def test_regrouping_never_makes_a_cover_costlier_and_keeps_it_sound(seed: int) -> None:
     segments, device = spaces(40 + seed, 14)
     for segment in segments:
         _, candidates, covers = flow.search(segment, device)

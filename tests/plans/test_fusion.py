@@ -126,7 +126,7 @@ def test_a_group_that_would_need_its_own_result_through_an_opaque_operator_is_re
             done |= set(k.writes)
 
 
-def test_a_cheap_producer_is_recomputed_and_a_dear_one_is_stored():
+def test_a_cheap_producer_is_recomputed_and_a_costly_one_is_stored():
     def program(steps):
         def run(x):
             for _ in range(steps):
@@ -136,11 +136,11 @@ def test_a_cheap_producer_is_recomputed_and_a_dear_one_is_stored():
         return run
 
     device = datasheet("a100")
-    cheap, dear = (plan(program(n), (4096, 4096), device=device) for n in (4, 100))
-    # stored once when dear: some kernel writes the full matrix; recomputed when cheap: none does
+    cheap, costly = (plan(program(n), (4096, 4096), device=device) for n in (4, 100))
+    # stored once when costly: some kernel writes the full matrix; recomputed when cheap: none does
     full = 4096 * 4096 * 4
     assert max(k.price.bytes_written for k in kernels(cheap)) < full
-    assert max(k.price.bytes_written for k in kernels(dear)) >= full
+    assert max(k.price.bytes_written for k in kernels(costly)) >= full
 
 
 def test_a_node_that_reaches_no_output_gets_no_kernel():

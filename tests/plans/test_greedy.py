@@ -248,7 +248,7 @@ def test_the_negative_controls_hold_for_the_pass(id):
 
 @pytest.mark.parametrize("id", ["G1", "G8 transposed", "G16", "G17", "G24"])
 @pytest.mark.parametrize("device", ["cpu", "a100"])
-def test_flow_is_never_dearer_than_any_baseline_or_arm(id, device):
+def test_flow_is_never_costlier_than_any_baseline_or_arm(id, device):
     """Than those that rewrite the program no more than what brings the plan nearer to the program as written."""
     found = case(id)
     best = seconds(choose(found, DEVICES[device], "flow"))
@@ -258,7 +258,7 @@ def test_flow_is_never_dearer_than_any_baseline_or_arm(id, device):
 
 
 def test_one_search_beats_algebra_and_fusion_one_after_the_other():
-    """G24 gains from both: algebra alone, fusion alone and the two in turn are all dearer."""
+    """G24 gains from both: algebra alone, fusion alone and the two in turn are all costlier."""
     found = case("G24")
     best = seconds(choose(found, GPU, "flow"))
     for ablation in ("unfused", "fusion-only", "algebra-first", *WITH_ALGEBRA):

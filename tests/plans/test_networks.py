@@ -1,4 +1,4 @@
-"""Published networks: right answers, and plans never dearer than greedy fusion's, small or shallow."""
+"""Published networks: right answers, and plans never costlier than greedy fusion's, small or shallow."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def shallow(network: Network) -> Graph:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
-def test_the_plan_is_never_dearer_than_the_best_greedy_one_with_or_without_algebra(network: Network) -> None:
+def test_the_plan_is_never_costlier_than_the_best_greedy_one_with_or_without_algebra(network: Network) -> None:
     space = space_of(shallow(network))
     for name in ("a100", "h200"):
         found = choices(space, device(name))
         joint = found.ablation("joint").seconds
-        for name, choice in found.by.items():  # the plan that is nearer to the program may be that much dearer
+        for name, choice in found.by.items():  # the plan that is nearer to the program may be that much costlier
             assert joint <= choice.seconds * (1 + (NEAR if "algebra" in name or name == "fusion-only" else 1e-9)), name

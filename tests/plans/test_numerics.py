@@ -1,4 +1,4 @@
-"""Laws that may do more never make a plan dearer."""
+"""Laws that may do more never make a plan costlier."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cheapest(space: Space, device: str) -> float:
     return sum(flow.search(segment, DEVICES[device])[0].cost for segment in space.segments)
 
 
-def never_dearer(graph: Graph) -> None:
+def never_costlier(graph: Graph) -> None:
     spaces = [ef.saturate(graph, numerics=numerics) for numerics in NUMERICS]
     for device in ("cpu", "a100"):
         strict, default, approximate = (cheapest(space, device) for space in spaces)
@@ -49,26 +49,26 @@ def of_suite(id: str) -> Graph:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_looser_numerics_are_never_dearer(name: str) -> None:
+def test_looser_numerics_are_never_costlier(name: str) -> None:
     function, dtype = PROGRAMS[name]
-    never_dearer(ef.trace(function, ef.spec((1024, 1024), dtype)))
+    never_costlier(ef.trace(function, ef.spec((1024, 1024), dtype)))
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_looser_numerics_are_never_dearer_for_random_programs(seed: int) -> None:
-    never_dearer(random_graph(np.random.default_rng(seed), operators=12, extents=(64, 1, 500))[0])
+def test_looser_numerics_are_never_costlier_for_random_programs(seed: int) -> None:
+    never_costlier(random_graph(np.random.default_rng(seed), operators=12, extents=(64, 1, 500))[0])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4, 60))
-def test_looser_numerics_are_never_dearer_for_many_random_programs(seed: int) -> None:
-    never_dearer(random_graph(np.random.default_rng(seed), operators=12, extents=(64, 1, 500))[0])
+def test_looser_numerics_are_never_costlier_for_many_random_programs(seed: int) -> None:
+    never_costlier(random_graph(np.random.default_rng(seed), operators=12, extents=(64, 1, 500))[0])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("id", GRAPHS)
-def test_looser_numerics_are_never_dearer_for_the_suite(id: str) -> None:
-    never_dearer(of_suite(id))
+def test_looser_numerics_are_never_costlier_for_the_suite(id: str) -> None:
+    never_costlier(of_suite(id))
 
 
 def test_approximate_laws_begin_where_the_others_have_ended() -> None:

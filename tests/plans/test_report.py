@@ -106,7 +106,7 @@ def test_a_refusal_of_the_kinds_is_quoted() -> None:
     assert reason
 
 
-def test_what_could_be_fused_but_is_dearer_says_both_prices() -> None:
+def test_what_could_be_fused_but_is_costlier_says_both_prices() -> None:
     def linear(x: np.ndarray) -> np.ndarray:
         return np.exp(x) * 2
 

@@ -1,4 +1,4 @@
-"""The adversarial suite and its negative controls: right answers, and plans never dearer than greedy fusion's."""
+"""The adversarial suite and its negative controls: right answers, and plans never costlier than greedy fusion's."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_answer_is_the_evaluators(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", some(CASES.values(), 2), ids=CASES)
-def test_the_plan_is_never_dearer_than_the_best_greedy_one(case: Case) -> None:
+def test_the_plan_is_never_costlier_than_the_best_greedy_one(case: Case) -> None:
     if case.id == "N11":  # five thousand operators: a slow test compiles them once
         case = replace(case, full=case.small)
     space = ef.saturate(full_graph(case), budget=SHORT)
