@@ -10,8 +10,9 @@ import argparse
 from collections import Counter
 from collections.abc import Sequence
 
-from eqfuse.benches.law_usage import decide, keep
+from eqfuse.benches.law_usage import decide
 from eqfuse.rewrites import FAMILIES, OPT_IN
+from eqfuse.show.law_usage import keep
 from eqfuse.show.progress import progress
 
 

@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from eqfuse.benches.law_usage import decided
 from eqfuse.rewrites import FAMILIES, Law, book, select
 from eqfuse.rewrites.checking import checked
 from eqfuse.rewrites.checking.checked import FALSE, HOLDS, PROVED, UNTESTED, Verdict, refuted
+from eqfuse.show.law_usage import decided
 from eqfuse.show.progress import progress
 
 STYLES = {FALSE: "bold red", HOLDS: "green", PROVED: "bold green", UNTESTED: "yellow"}

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from eqfuse.benches import law_usage
+from eqfuse.benches import law_usage as computed
 from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.demo.programs import small
 from eqfuse.rewrites import book
-from eqfuse.show import lawbook
+from eqfuse.show import law_usage, lawbook
 
 QUICK = ["G7", "G19", "G25 constants"]
 OTHERS = [name for name in [*GRAPHS, *(example.name for example in small())] if name not in QUICK]
@@ -53,15 +53,15 @@ def test_the_table_of_laws_has_the_counts_and_says_when_there_are_none(
 def test_the_kept_table_is_about_laws_and_the_benchmark_programs() -> None:
     table = kept_table()
     names = {law.name for law in book()}
-    circumstances = {f"{target}, {numerics}" for target in law_usage.DEVICES for numerics in law_usage.NUMERICS}
-    assert set(table) == set(law_usage.programs())
+    circumstances = {f"{target}, {numerics}" for target in computed.DEVICES for numerics in computed.NUMERICS}
+    assert set(table) == set(computed.programs())
     assert all(set(found) == circumstances for found in table.values())
     assert {law for found in table.values() for laws in found.values() for law in laws} <= names
 
 
 @pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
 def test_the_kept_table_says_what_a_plan_rests_on(name: str) -> None:
-    found = law_usage.deciding(law_usage.programs()[name])
+    found = computed.deciding(computed.programs()[name])
     assert kept_table()[name] == {circumstances: list(laws) for circumstances, laws in found.items()}
 
 

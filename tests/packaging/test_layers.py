@@ -1,0 +1,193 @@
+"""Imports point one way: no circle between modules, and none from a lower folder to a higher one.
+
+Every import of the installed sources is read, those inside functions too. Imports for type checkers alone do not count:
+they name types, and nothing waits for them. A module named in a table as text (a target's package) is a plug, not an
+import.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = {"eqfuse": "eqfuse", "eqfuse.rewrites": "rewrites", "eqfuse.extract": "extract", "eqfuse.benches": "benches"}
+
+# From the lowest up: a folder, or a file at the root, imports from its own line and from those before it.
+LAYERS = {
+    "errors": "what is raised: needs nothing",
+    "dtypes": "the dtypes of tensors",
+    "machine": "files, threads, clocks, compilers and GPUs of this computer: knows no arrays of ours",
+    "ops": "the operators: types, meanings, flops, ranges, one row each",
+    "functions": "functions of deep learning, written in operators",
+    "xp": "the Array API standard's namespace",
+    "ir": "graphs of operators, what they mean, how arguments nest around them",
+    "frontends": "from functions and models to graphs",
+    "rewrites": "the law book, and what checks it; its notation reads the functions that a front-end knows",
+    "egraph": "from a graph and laws to the space of equal programs",
+    "cost": "devices, targets, prices of work",
+    "kinds": "which bodies a kernel may have, on a device, at what price",
+    "plan": "the kernels that run, their order, where values lie",
+    "extract": "from a space to the cheapest plan",
+    "show": "why a plan looks as it does: tables, drawings, the laws it rests on",
+    "emit": "from a plan to what runs it: one package per target",
+    "runtime": "programs: called, kept, saved, loaded",
+    "options": "what is refused where it is given",
+    "compiler": "the road from a graph to a program in one call",
+    "specialise": "many calls of one function: ef.compile, ef.jit, symbolic sizes",
+    "demo": "three programs, compared",
+    "__init__": "the public face",
+    "testing": "for users' tests: an emulated GPU",
+    "benches": "what is measured",
+    "cli": "the command line, above everything",
+    "__main__": "python -m eqfuse",
+}
+RANK = {layer: rank for rank, layer in enumerate(LAYERS)}
+
+# To be emptied: (importer, imported).
+UPWARDS: set[tuple[str, str]] = {
+    ("eqfuse.egraph.space", "eqfuse.cost.targets"),
+    ("eqfuse.egraph.space_json", "eqfuse.cost.device"),
+    ("eqfuse.egraph.space_json", "eqfuse.extract.unfused"),
+    ("eqfuse.rewrites.checking.checked", "eqfuse"),
+    ("eqfuse.rewrites.procedures.replacement", "eqfuse.egraph.rules"),
+}
+# To be emptied: modules that are still in a circle.
+CIRCLES = {
+    "eqfuse",
+    "eqfuse.compiler",
+    "eqfuse.egraph.equality",
+    "eqfuse.egraph.proof",
+    "eqfuse.egraph.saturate",
+    "eqfuse.egraph.space",
+    "eqfuse.egraph.space_json",
+    "eqfuse.extract",
+    "eqfuse.extract.ablations",
+    "eqfuse.extract.area_flow",
+    "eqfuse.extract.as_written",
+    "eqfuse.extract.assemble",
+    "eqfuse.extract.candidates.columns",
+    "eqfuse.extract.candidates.cuts",
+    "eqfuse.extract.candidates.enumerate",
+    "eqfuse.extract.candidates.grammars",
+    "eqfuse.extract.candidates.prices",
+    "eqfuse.extract.cover",
+    "eqfuse.extract.exact",
+    "eqfuse.extract.flow",
+    "eqfuse.extract.greedy",
+    "eqfuse.extract.memory.limit",
+    "eqfuse.extract.memory.recompute",
+    "eqfuse.extract.memory.schedule",
+    "eqfuse.extract.moves.improve",
+    "eqfuse.extract.moves.merge",
+    "eqfuse.extract.moves.regroup",
+    "eqfuse.extract.near",
+    "eqfuse.extract.operators",
+    "eqfuse.extract.simplify",
+    "eqfuse.extract.unfused",
+    "eqfuse.frontends.numpy.flat",
+    "eqfuse.frontends.numpy.indexing",
+    "eqfuse.frontends.numpy.laid_out",
+    "eqfuse.frontends.numpy.layout",
+    "eqfuse.frontends.numpy.promotion",
+    "eqfuse.frontends.numpy.reductions",
+    "eqfuse.frontends.numpy.selection",
+    "eqfuse.frontends.numpy.tracer",
+    "eqfuse.options",
+    "eqfuse.plan.report",
+    "eqfuse.plan.text",
+    "eqfuse.rewrites.checking.checked",
+    "eqfuse.rewrites.checking.samples",
+    "eqfuse.rewrites.language.law",
+    "eqfuse.rewrites.language.match",
+    "eqfuse.rewrites.language.notation",
+    "eqfuse.rewrites.language.refusals",
+    "eqfuse.rewrites.language.term",
+    "eqfuse.rewrites.own",
+    "eqfuse.runtime.disk_cache",
+    "eqfuse.runtime.load",
+    "eqfuse.runtime.program",
+    "eqfuse.runtime.save",
+    "eqfuse.runtime.verify",
+    "eqfuse.show.attribution",
+    "eqfuse.show.debug",
+    "eqfuse.show.explain",
+    "eqfuse.specialise.compile",
+    "eqfuse.specialise.family",
+    "eqfuse.specialise.groups",
+    "eqfuse.specialise.jit",
+    "eqfuse.specialise.plan_transfer",
+    "eqfuse.specialise.symbolic_program",
+}
+
+
+def _modules() -> dict[str, Path]:
+    found = {}
+    for package, folder in SOURCES.items():
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
+            found[".".join((package, *parts)).removesuffix(".__init__")] = path
+    return found
+
+
+def _for_type_checkers(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def _imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield node
+        elif not _for_type_checkers(node):
+            yield from _imports(node)
+
+
+def _imported(node: ast.Import | ast.ImportFrom, modules: dict[str, Path]) -> set[str]:
+    """The modules that a statement imports: of ``from a import b``, a.b where that is one, and else a."""
+    if isinstance(node, ast.Import):
+        return {alias.name for alias in node.names} & modules.keys()
+    assert not node.level, "imports are absolute"
+    full = {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    return {m for name in full for m in [full[name] if full[name] in modules else node.module] if m in modules}
+
+
+MODULES = _modules()
+IMPORTS: dict[str, set[str]] = {
+    name: {m for node in _imports(ast.parse(path.read_text())) for m in _imported(node, MODULES)} - {name}
+    for name, path in MODULES.items()
+}
+
+
+def _layer(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def test_every_folder_has_a_place_among_the_layers() -> None:
+    assert {_layer(m) for m in MODULES} == set(LAYERS)
+
+
+def test_nothing_imports_upwards() -> None:
+    found = {(a, b) for a, targets in IMPORTS.items() for b in targets if RANK[_layer(b)] > RANK[_layer(a)]}
+    new, gone = found - UPWARDS, UPWARDS - found
+    assert not new, f"these import from a higher layer: {sorted(new)}"
+    assert not gone, f"these no longer import upwards, take them off the list: {sorted(gone)}"
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    inside = {m for m in MODULES if m in _reached(m)}
+    assert inside == CIRCLES, f"new: {sorted(inside - CIRCLES)}; no longer in one: {sorted(CIRCLES - inside)}"
+
+
+@cache
+def _reached(start: str) -> set[str]:
+    """What is imported with `start`, which is among it where it stands in a circle."""
+    seen: set[str] = set()
+    stack = [start]
+    while stack:
+        new = IMPORTS[stack.pop()] - seen
+        seen |= new
+        stack += new
+    return seen

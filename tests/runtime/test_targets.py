@@ -1,0 +1,73 @@
+"""A target is one row and a package: nothing else asks which one it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.cost.targets import TARGETS, Target
+from eqfuse.runtime import disk_cache
+
+X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TARGETS, "toy", Target("tests.support.toy_target", ("toy", "evaluator"), profiles=True))
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize("name", ["toy", "evaluator"])
+def test_a_row_is_enough_to_compile_run_and_explain_for_a_target(name: str) -> None:
+    program = ef.compile(softmax, X, target=name)
+    np.testing.assert_allclose(program(X), softmax(X), rtol=1e-6)
+    assert program.plan.device.target == "toy" and program.report.n_kernels == 1
+    assert "def graph" in program.source()
+    assert str(program.explain(X)).rstrip().endswith("interpreted")
+
+
+def test_a_row_is_enough_for_jit_and_for_a_limit_of_memory() -> None:
+    np.testing.assert_allclose(ef.jit(softmax, target="toy")(X), softmax(X), rtol=1e-6)
+    limited = ef.compile(softmax, X, target="toy", memory_limit=1 << 20)
+    np.testing.assert_allclose(limited(X), softmax(X), rtol=1e-6)
+
+
+def test_what_the_target_has_no_form_for_is_a_call_of_its_own() -> None:
+    def f(x):
+        return np.tanh(x * 2) + 1
+
+    kinds = [k.kind for k in ef.compile(f, X, target="toy", laws="none").plan.kernels]
+    assert kinds == ["map", "library", "map"]
+    assert [k.kind for k in ef.compile(f, X, target="numpy", laws="none").plan.kernels] == ["map"]
+
+
+def test_a_program_is_saved_with_its_target_and_refused_where_that_has_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ef.compile(softmax, X, target="toy").save(tmp_path / "program")
+    np.testing.assert_allclose(ef.load(tmp_path / "program")(X), softmax(X), rtol=1e-6)
+    monkeypatch.delitem(TARGETS, "toy")
+    with pytest.raises(ef.EqfuseError, match="no target is named 'toy' here"):
+        ef.load(tmp_path / "program")
+    with pytest.raises(ef.TargetUnavailable, match="no target 'toy'; there are numpy, cpu, cuda"):
+        ef.compile(softmax, X, target="toy")
+
+
+def test_plans_for_a_target_of_a_users_are_not_kept_across_processes() -> None:
+    """Its code has no name that outlives the process."""
+    graph = ef.trace(softmax, X)
+    for target, kept in (("toy", False), ("numpy", True)):
+        device = ef.compile(graph, target=target).plan.device
+        assert (disk_cache.key(graph, device, "strict", (), "flow", None, None).path is not None) == kept
+
+
+def test_two_devices_of_one_kind_may_have_targets_of_their_own() -> None:
+    toy, numpy = (ef.compile(softmax, X, target=t).plan.device for t in ("toy", "numpy"))
+    assert toy.kind == numpy.kind == "cpu" and toy.target != numpy.target
