@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqfuse.dtypes import kind
-from eqfuse.emit.onnx import arrays  # noqa: F401  (fills the table, as onnx_elementwise does)
+from eqfuse.emit.onnx import elementwise, reductions, updates, views, windows  # noqa: F401  (they fill the table)
 from eqfuse.emit.onnx.body import IR_VERSION, OPSET, Body, Value
 from eqfuse.emit.onnx.table import write
 from eqfuse.errors import EqfuseError, TargetUnavailable

@@ -1,6 +1,6 @@
 """The table of ONNX exports: one row per operator, a function from values to a value, or a reason why there is none.
 
-In: rows, from `elementwise.py` and `arrays.py`. Out: the nodes of an operator. Used by `emit/onnx/model.py`.
+In: rows, from the files beside this one. Out: the nodes of an operator. Used by `emit/onnx/model.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from eqfuse.ops.special import SPECIAL
 
 Row = Callable[..., Value]  # of a body, a node, the values of its arguments, and its attributes
 F = TypeVar("F", bound=Row)
+Ints = Sequence[int]
+Pads = Sequence[tuple[int, int]]
+Range = tuple[int, int, int]
 TABLE: dict[str, Row] = {}
 
 

@@ -1,0 +1,75 @@
+"""How arrays with some elements replaced are written in ONNX.
+
+In: a node whose arguments are values of a `Body`. Out: the value of the node. Rows of the table in `table.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from eqfuse.dtypes import kind
+from eqfuse.emit.onnx.body import I64, Body, Value, carried
+from eqfuse.emit.onnx.table import Range, row
+from eqfuse.emit.onnx.views import gathered, reshaped, transposed
+from eqfuse.errors import UnsupportedOp
+from eqfuse.ir.graph import Node
+from eqfuse.ops.literal import Literal
+
+
+@row("slice_scatter")
+def slice_scatter(b: Body, n: Node, args: Sequence[Value], slices: Sequence[Sequence[Range]]) -> Value:
+    base, *values = args
+    for value, ranges in zip(values, slices, strict=True):
+        base = _written(b, base, value, n.shape, ranges, 0)
+    return base if values else b.uncast("Identity", base)
+
+
+def _written(b: Body, base: Value, value: Value, shape: Sequence[int], ranges: Sequence[Range], axis: int) -> Value:
+    """`base` with its slice by the `ranges` from `axis` on replaced, one axis after the other."""
+    while axis < len(shape) and ranges[axis] == (0, shape[axis], 1):
+        axis += 1
+    if axis == len(shape):
+        return value
+    places = np.arange(*ranges[axis])
+    inner = [len(places) if i == axis else e for i, e in enumerate(shape)]
+    inside = _written(b, gathered(b, base, places, axis), value, inner, ranges, axis + 1)
+    order = [axis, *(i for i in range(len(shape)) if i != axis)]
+    first = transposed(b, base, order), transposed(b, inside, order)
+    made = b.uncast("ScatterND", first[0], b.constant(places[:, None], I64), first[1])
+    return transposed(b, made, [order.index(i) for i in range(len(shape))])
+
+
+_REDUCTIONS = {"add": "add", "multiply": "mul", "maximum": "max", "minimum": "min"}
+
+
+@row("scatter")
+def scatter(b: Body, n: Node, args: Sequence[Value], axis: int, mode: str) -> Value:
+    x, indices, values = args
+    if mode == "set" and not _distinct(n.args[1], n.shape[axis]):
+        raise UnsupportedOp("ONNX leaves open which of several values lands in one place: the places must be constants")
+    if mode != "set" and (mode not in _REDUCTIONS or (kind(n.dtype) == "f" and mode in ("maximum", "minimum"))):
+        raise UnsupportedOp(f"ONNX's ScatterND has no {mode} that is NumPy's")
+    if n.args[2].dtype != n.dtype:
+        raise UnsupportedOp(f"the values are {n.args[2].dtype}, the array is {n.dtype}: cast them first")
+    at, rank, more = n.type.rank + axis, n.type.rank, n.args[1].type.rank
+    order = [at, *(i for i in range(rank) if i != at)]
+    places = [*range(at, at + more), *(i for i in range(rank - 1 + more) if not at <= i < at + more)]
+    carrier = x.dtype if mode == "set" else carried("ScatterND", x.dtype)
+    made = b.uncast(
+        "ScatterND",
+        transposed(b, b.cast(x, carrier), order),
+        reshaped(b, b.cast(indices, I64), (*n.args[1].shape, 1)),
+        transposed(b, b.cast(values, carrier), places),
+        reduction="none" if mode == "set" else _REDUCTIONS[mode],
+    )
+    return b.cast(transposed(b, made, [order.index(i) for i in range(rank)]), x.dtype)
+
+
+def _distinct(indices: Node, extent: int) -> bool:
+    """Are these for sure all different places?"""
+    literal = indices.attrs[0] if indices.op == "const" else None
+    if not isinstance(literal, Literal):
+        return indices.type.size <= 1
+    return len(np.unique(literal.array % max(extent, 1))) == literal.array.size

@@ -1,0 +1,114 @@
+"""How products, convolutions and windows are written in ONNX.
+
+In: a node whose arguments are values of a `Body`. Out: the value of the node. Rows of the table in `table.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from eqfuse.dtypes import kind, lowest
+from eqfuse.emit.onnx.body import BOOL, TAKES, Body, Value
+from eqfuse.emit.onnx.elementwise import nan
+from eqfuse.emit.onnx.reductions import extreme_of, total_of
+from eqfuse.emit.onnx.table import Ints, Pads, row
+from eqfuse.emit.onnx.views import full, gathered, padded, reshaped, transposed
+from eqfuse.ir.graph import Node
+
+
+@row("matmul")
+def matmul(b: Body, n: Node, args: Sequence[Value]) -> Value:
+    return b("MatMul", *args) if n.args[0].shape[-1] else full(b, 0, n.dtype, n.shape)
+
+
+@row("det")
+def det(b: Body, n: Node, args: Sequence[Value]) -> Value:
+    return b("Det", *args)
+
+
+@row("conv")
+def conv(b: Body, n: Node, args: Sequence[Value], strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Value:
+    x, w = args
+    if n.dtype.name in ("float16", "float32"):
+        pads = [before for before, _ in padding] + [after for _, after in padding]
+        return b.uncast("Conv", x, w, strides=strides, pads=pads, dilations=dilations, group=groups)
+    view = _windows(b, x, n.args[0].shape, n.args[1].shape[2:], strides, padding, dilations, 0)
+    return _conv_by_products(b, n, view, w, groups)
+
+
+def _conv_by_products(b: Body, n: Node, view: Value, w: Value, groups: int) -> Value:
+    """What onnxruntime has no Conv for: one product per group, of windows and filters."""
+    (batch, channels, *_), (filters, per_group, *window) = n.args[0].shape, n.args[1].shape
+    k, positions = len(window), n.shape[2:]
+    at = range(2, 2 + k)
+    view = transposed(b, view, [1, 0, *at, *range(2 + k, 2 + 2 * k)])
+    terms = per_group * math.prod(window)
+    # [groups, channels of one, batch and positions, window] -> [groups, batch and positions, terms]
+    view = reshaped(b, view, (groups, channels // groups, batch * math.prod(positions), math.prod(window)))
+    view = reshaped(b, transposed(b, view, [0, 2, 1, 3]), (groups, batch * math.prod(positions), terms))
+    rows = transposed(b, reshaped(b, w, (groups, filters // groups, terms)), [0, 2, 1])
+    made = reshaped(b, b("MatMul", view, rows), (groups, batch, *positions, filters // groups))
+    made = transposed(b, made, [1, 0, 2 + k, *at])
+    return reshaped(b, made, n.shape)
+
+
+def _windows(
+    b: Body, x: Value, shape: Sequence[int], window: Sequence[int], strides: Sequence[int],
+    padding: Pads, dilations: Sequence[int], fill: Any,
+) -> Value:  # fmt: skip
+    """[..., *positions, *window] of the windows over the trailing axes of padded `x`."""
+    k, lead = len(window), len(shape) - len(window)
+    if any(p != (0, 0) for p in padding):
+        x = padded(b, x, [(0, 0)] * lead + list(padding), b.constant(fill, x.dtype))
+    for i in reversed(range(k)):
+        room = shape[lead + i] + sum(padding[i]) - ((window[i] - 1) * dilations[i] + 1)
+        starts = np.arange(0, room + 1, strides[i])
+        x = gathered(b, x, np.add.outer(starts, np.arange(window[i]) * dilations[i]), lead + i)
+    axes = [*range(lead), *(lead + 2 * i for i in range(k)), *(lead + 2 * i + 1 for i in range(k))]
+    return transposed(b, x, axes)
+
+
+@row("window_max")
+def window_max(b: Body, n: Node, args: Sequence[Value], window: Ints, strides: Ints, padding: Pads) -> Value:
+    """onnxruntime may pass over NaN, NumPy does not."""
+    (x,) = args
+    if not window:
+        return b.uncast("Identity", x)
+    if n.dtype.name not in TAKES["MaxPool"] or len(window) > 3:
+        view = _windows(b, x, n.args[0].shape, window, strides, padding, (1,) * len(window), lowest(n.dtype))
+        return extreme_of(b, True, view, (*n.shape, *window), range(-len(window), 0), n.shape)
+    made = _pooled(b, n, x, window, strides, padding)
+    if kind(n.dtype) != "f":
+        return made
+    found = b.cast(_pooled(b, n, b.cast(nan(b, x), np.dtype(np.uint8)), window, strides, padding), BOOL)
+    return b.where(found, b.constant(np.nan, n.dtype), made)
+
+
+def _pooled(b: Body, n: Node, x: Value, window: Ints, strides: Ints, padding: Pads) -> Value:
+    pads, shape = _images(n, padding)
+    made = b.uncast("MaxPool", reshaped(b, x, shape), kernel_shape=window, strides=strides, pads=pads)
+    return reshaped(b, made, n.shape)
+
+
+def _images(n: Node, padding: Pads) -> tuple[list[int], tuple[int, ...]]:
+    """ONNX's pads, and the operand's shape as images of one channel."""
+    k = len(padding)
+    pads = [before for before, _ in padding] + [after for _, after in padding]
+    return pads, (math.prod(n.shape[:-k]), 1, *n.args[0].shape[-k:])
+
+
+@row("window_sum")
+def window_sum(b: Body, n: Node, args: Sequence[Value], window: Ints, strides: Ints, padding: Pads) -> Value:
+    (x,) = args
+    if not window:
+        return b.uncast("Identity", x)
+    if n.dtype.name not in TAKES["Conv"] or len(window) > 3:
+        view = _windows(b, x, n.args[0].shape, window, strides, padding, (1,) * len(window), 0)
+        return total_of(b, "sum", view, (*n.shape, *window), range(-len(window), 0), n.shape)
+    pads, shape = _images(n, padding)
+    ones = b.constant(np.ones((1, 1, *window)), n.dtype)
+    return reshaped(b, b.uncast("Conv", reshaped(b, x, shape), ones, strides=strides, pads=pads), n.shape)
