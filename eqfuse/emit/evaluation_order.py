@@ -6,8 +6,8 @@ computed, and kept, before anything of the second.
 
 from __future__ import annotations
 
-from eqfuse.emit.numpy.ops import computes
 from eqfuse.ir.graph import Graph, Node
+from eqfuse.ir.views import computes
 
 
 def evaluation_order(body: Graph) -> tuple[Node, ...]:

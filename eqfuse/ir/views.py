@@ -8,6 +8,7 @@ value that is read through several views is computed for each, and what it is ma
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, const, node, topological
@@ -51,6 +52,18 @@ def leaf_chain(n: Node) -> tuple[Node, tuple[Node, ...]]:
         chain.append(n)
         n = n.args[0]
     return n, tuple(reversed(chain))
+
+
+def taken(array: Any, chain: Sequence[Node]) -> Any:
+    """The view `chain` of `array`, which may lie on any device: views are called alike."""
+    for n in chain:
+        array = row(n.op).meaning(array, *n.attrs)
+    return array
+
+
+def computes(n: Node) -> bool:
+    """Is `n` neither a leaf nor a view?"""
+    return row(n.op).computes
 
 
 def strides_after(source: TensorType, chain: Sequence[Node]) -> tuple[int, ...] | None:
@@ -157,6 +170,3 @@ def _slice_of_slice(first: Ranges, second: Ranges) -> Ranges:
     """The one slice that takes `second` of `first`, so that chains of slices that meet are one node."""
     taken = [range(*f)[slice(*s)] for f, s in zip(first, second, strict=True)]
     return tuple((r[0], r[-1] + 1, r.step) if r else (0, 0, 1) for r in taken)
-
-
-__all__ = ["TooOften", "free_view", "leaf_chain", "push_views", "strides_after"]

@@ -14,6 +14,7 @@ from typing import Any
 from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Space
 from eqfuse.ir.graph import Graph, Node
+from eqfuse.ir.views import computes
 from eqfuse.ops import Role, row
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.summary import KernelLine, Summarised, Summary, costs, count, of_kernels, quantity
@@ -148,7 +149,7 @@ def running(plan: Plan) -> list[Kernel]:
 
 def working(body: Graph) -> list[Node]:
     """The operators of a kernel body that compute: neither leaves nor views."""
-    return [n for n in body.nodes if row(n.op).role not in (Role.LEAF, Role.VIEW)]
+    return [n for n in body.nodes if computes(n)]
 
 
 def _kernel_report(kernel: Kernel, device: Device) -> KernelReport:

@@ -176,6 +176,15 @@ def test_nothing_imports_upwards() -> None:
     assert not gone, f"these no longer import upwards, take them off the list: {sorted(gone)}"
 
 
+def test_no_target_imports_another() -> None:
+    def target(module: str) -> str | None:
+        below = MODULES[module].relative_to(ROOT).parts
+        return below[2] if below[:2] == ("eqfuse", "emit") and len(below) > 3 else None
+
+    pairs = {(a, b) for a, targets in IMPORTS.items() for b in targets if target(a) and target(b)}
+    assert not {(a, b) for a, b in pairs if target(a) != target(b)}
+
+
 def test_no_modules_import_each_other_in_a_circle() -> None:
     inside = {m for m in MODULES if m in _reached(m)}
     assert inside == CIRCLES, f"new: {sorted(inside - CIRCLES)}; no longer in one: {sorted(CIRCLES - inside)}"

@@ -21,8 +21,8 @@ from eqfuse.emit.cuda.emitted import emitted, workspace_bytes
 from eqfuse.emit.cuda.kernels import CudaKernel
 from eqfuse.emit.cuda.prelude import PRELUDE
 from eqfuse.emit.executable import Executable, constant_values
-from eqfuse.emit.numpy.library import view_function
 from eqfuse.ir.accepted import ndarray
+from eqfuse.ir.views import leaf_chain, taken
 from eqfuse.machine.gpu import Gpu, cupy_gpu, ready
 from eqfuse.machine.nvrtc import STRICT
 from eqfuse.plan.buffers import layout
@@ -179,10 +179,10 @@ def _step(gpu: Gpu, module: Any, kernel: Kernel, emitted: CudaKernel | CudaCalls
     """How `kernel` runs on the device. A CUDA function reads copies of `views`, which may be strided."""
     reads, writes = kernel.reads, kernel.writes
     if emitted is None:
-        take = view_function(kernel.body)
+        chain = leaf_chain(kernel.body.outputs[0])[1]
 
         def view(values: Values, _workspace: Sequence[Any]) -> None:
-            values[writes[0]] = take(values[reads[0]])
+            values[writes[0]] = taken(values[reads[0]], chain)
 
         return view
     constants = [gpu.upload(c) if isinstance(c, np.ndarray) else c for c in emitted.constants]

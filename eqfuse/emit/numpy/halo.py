@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqfuse.emit.numpy.ops import computes
 from eqfuse.emit.numpy.source import Source
 from eqfuse.emit.numpy.tile import Stage
 from eqfuse.emit.numpy.tiling import Cut, Panel
 from eqfuse.ir.graph import Graph, Node, input_node, substitute
+from eqfuse.ir.views import computes
 
 AFTER = "windowed value"  # stands for the node itself in the graph of what follows it
 

@@ -19,14 +19,14 @@ import numpy as np
 from eqfuse.cost.device import Device
 from eqfuse.emit.numpy.conv import conv_kernel
 from eqfuse.emit.numpy.library import library_kernel, turning_kernel
-from eqfuse.emit.numpy.ops import WINDOWED, computes
+from eqfuse.emit.numpy.ops import WINDOWED
 from eqfuse.emit.numpy.panel import panel_kernel
 from eqfuse.emit.numpy.reduce import reduce_kernel, reductions_last, worth_it
 from eqfuse.emit.numpy.source import Source, straight_kernel
 from eqfuse.emit.numpy.tiling import cut, grain, panel_of, tile_elements, whole_seconds, worth_tiling
 from eqfuse.emit.numpy.window import window_kernel
 from eqfuse.ir.graph import Graph
-from eqfuse.ir.views import TooOften, push_views
+from eqfuse.ir.views import TooOften, computes, push_views
 from eqfuse.kinds import kind_named
 from eqfuse.machine.threads import pool, scratch
 from eqfuse.ops import Role, row

@@ -11,14 +11,14 @@ from dataclasses import replace
 import numpy as np
 
 from eqfuse.cost.device import Device
-from eqfuse.emit.numpy.ops import computes, filled
+from eqfuse.emit.numpy.ops import filled
 from eqfuse.emit.numpy.source import Source, named, straight_kernel
 from eqfuse.emit.numpy.table import ROWS
 from eqfuse.emit.numpy.temporaries import copied, temporaries, unreshaped
 from eqfuse.emit.numpy.transpose_copy import BUFFER, run_axis
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, const, substitute
-from eqfuse.ir.views import leaf_chain
+from eqfuse.ir.views import computes
 from eqfuse.ops import Role, row
 from eqfuse.ops.updates import Ranges, uncovered
 from eqfuse.plan.plan import Kernel
@@ -163,15 +163,3 @@ def _index(ranges: Ranges) -> str:
 
 
 _UPDATES: dict[str, Callable[[Source, Node, list[str]], None]] = {"slice_scatter": slice_scatter, "scatter": scatter}
-
-
-def view_function(body: Graph) -> Callable[[np.ndarray], np.ndarray]:
-    """The function that takes the view in `body` of an array."""
-    chain = leaf_chain(body.outputs[0])[1]
-
-    def view(array: np.ndarray) -> np.ndarray:
-        for n in chain:
-            array = row(n.op).meaning(array, *n.attrs)
-        return array
-
-    return view

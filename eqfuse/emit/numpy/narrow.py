@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from eqfuse.emit.numpy.ops import JOINS, ONE_RUN, computes, into
+from eqfuse.emit.numpy.ops import JOINS, ONE_RUN, into
 from eqfuse.ir.graph import Node
 from eqfuse.ir.view_strides import contiguous
-from eqfuse.ir.views import leaf_chain, strides_after
+from eqfuse.ir.views import computes, leaf_chain, strides_after
 from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.types import Shape

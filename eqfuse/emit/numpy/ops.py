@@ -114,8 +114,3 @@ def view_text(name: str, view: Node) -> str:
 def _index_text(ranges: Sequence[tuple[int, int, int]]) -> str:
     steps = (f"{start}:{stop}" + (f":{step}" if step != 1 else "") for start, stop, step in ranges)
     return f"[{', '.join(steps)}]" if ranges else ""
-
-
-def computes(n: Node) -> bool:
-    """Is `n` neither a leaf nor a view?"""
-    return row(n.op).computes

@@ -19,8 +19,7 @@ from eqfuse.emit.numpy.kernels import NumpyKernel
 from eqfuse.emit.numpy.ops import NAMES, view_text
 from eqfuse.emit.numpy.source import Source
 from eqfuse.ir.graph import Node
-from eqfuse.ir.views import free_view, leaf_chain
-from eqfuse.ops import row
+from eqfuse.ir.views import free_view, leaf_chain, taken
 from eqfuse.plan.buffers import Layout
 from eqfuse.plan.memory import results
 from eqfuse.plan.plan import Kernel, Plan, value_names
@@ -75,7 +74,7 @@ class Routine:
             if isinstance(source, int):
                 found[name] = values[source]
             elif isinstance(source, tuple):
-                found[name] = _taken(found[source[0]], source[1])
+                found[name] = taken(found[source[0]], source[1])
             else:
                 found[name] = source
         # what stays is global: thousands of local names would take, and give back, new pages at every call
@@ -241,12 +240,6 @@ def _text(base: str, chain: Sequence[Node]) -> str:
     for n in chain:
         base = view_text(base, n)
     return base
-
-
-def _taken(array: np.ndarray, chain: Sequence[Node]) -> np.ndarray:
-    for n in chain:
-        array = row(n.op).meaning(array, *n.attrs)
-    return array
 
 
 def _copied(array: np.ndarray) -> np.ndarray:

@@ -10,11 +10,12 @@ import math
 from dataclasses import replace
 
 from eqfuse.dtypes import ADDED
-from eqfuse.emit.numpy.ops import JOINS, computes
+from eqfuse.emit.numpy.ops import JOINS
 from eqfuse.emit.numpy.source import Source, copies, straight
 from eqfuse.emit.numpy.tile import Stage
 from eqfuse.emit.numpy.tiling import Cut, Panel, grain
 from eqfuse.ir.graph import Graph, Node, input_node, substitute
+from eqfuse.ir.views import computes
 from eqfuse.ops import Role, row
 
 PARTS_PER_THREAD = 4

@@ -20,7 +20,6 @@ from eqfuse.emit.numpy.ops import (
     NAMES,
     ONE_RUN,
     WINDOWED,
-    computes,
     fresh,
     into,
     masked_copy,
@@ -29,7 +28,7 @@ from eqfuse.emit.numpy.ops import (
 )
 from eqfuse.emit.numpy.temporaries import buffers, copied, lies_apart, temporaries, unreshaped
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.ir.views import leaf_chain
+from eqfuse.ir.views import computes, leaf_chain
 from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.types import TensorType

@@ -17,14 +17,14 @@ from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.bounds import clipped, repeated
 from eqfuse.emit.numpy.erf import room_bytes
 from eqfuse.emit.numpy.narrow import by_columns
-from eqfuse.emit.numpy.ops import CHOOSE_FROM, ONE_RUN, computes, into, masked_copy
+from eqfuse.emit.numpy.ops import CHOOSE_FROM, ONE_RUN, into, masked_copy
 from eqfuse.emit.numpy.scratch import Rooms, Slot, Slots, TileShape
 from eqfuse.emit.numpy.source import Source, bits, last_uses, straight
 from eqfuse.emit.numpy.temporaries import buffers, copied, for_blas, lies_apart, temporaries
 from eqfuse.emit.numpy.tiling import Cut, Panel
 from eqfuse.emit.numpy.transpose_copy import BUFFER, run_axis
 from eqfuse.ir.graph import Graph, Node, const
-from eqfuse.ir.views import leaf_chain, strides_after
+from eqfuse.ir.views import computes, leaf_chain, strides_after
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import Shape
 
