@@ -6,6 +6,7 @@ In: laws of the book and tempting false ones, by name. Out: a `Verdict` for each
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import warnings
 from collections.abc import Iterable, Iterator
@@ -129,7 +130,7 @@ def digest(law: Law) -> str | None:
 @cache
 def _judges() -> str:
     """Digest of the source that decides what a check finds: the meaning of operators, and the check itself."""
-    files = [Path(module.__file__) for module in (evaluate, running_errors, match, samples)]
+    files = [Path(inspect.getfile(module)) for module in (evaluate, running_errors, match, samples)]
     folders = Path(ops.__path__[0]), Path(__file__).parent
     files += [file for folder in folders for file in sorted(folder.glob("*.py"))]
     text = b"".join(file.read_bytes() for file in files)

@@ -1,14 +1,14 @@
 """Imports point one way: no circle between modules, and none from a lower folder to a higher one.
 
-Every import of the installed sources is read, those inside functions too. Imports for type checkers alone do not count:
-they name types, and nothing waits for them. A module named in a table as text (a target's package) is a plug, not an
-import.
+Every import of the installed sources is read, those inside functions and by `import_module` too. Imports for type
+checkers alone do not count: they name types, and nothing waits for them. A module that a table names as text (a
+target's package, the home of a public name) is a plug, not an import.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -47,6 +47,11 @@ LAYERS = {
 }
 RANK = {layer: rank for rank, layer in enumerate(LAYERS)}
 
+# What is allowed all the same, and why.
+UPWARDS = {
+    ("eqfuse.egraph.space", "eqfuse.extract.space_json"): "`space.save` prices each node, as a method for users",
+}
+
 
 def _modules() -> dict[str, Path]:
     found = {}
@@ -61,26 +66,33 @@ def _for_type_checkers(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
-def _imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+def _imports(tree: ast.AST) -> Iterator[ast.AST]:
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
+        if not _for_type_checkers(node):
             yield node
-        elif not _for_type_checkers(node):
             yield from _imports(node)
 
 
-def _imported(node: ast.Import | ast.ImportFrom, modules: dict[str, Path]) -> set[str]:
-    """The modules that a statement imports: of ``from a import b``, a.b where that is one, and else a."""
-    if isinstance(node, ast.Import):
-        return {alias.name for alias in node.names} & modules.keys()
-    assert not node.level, "imports are absolute"
-    full = {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
-    return {m for name in full for m in [full[name] if full[name] in modules else node.module] if m in modules}
+def _imported(node: ast.AST, modules: Collection[str]) -> set[str]:
+    """The modules that a node imports: of ``from a import b``, a.b where that is one, and else a."""
+    match node:
+        case ast.Import(names):
+            found = {alias.name for alias in names}
+        case ast.ImportFrom(package, names, level):
+            assert not level, "imports are absolute"
+            full = {f"{package}.{alias.name}" for alias in names}
+            found = (full & set(modules)) | ({package} if full - set(modules) else set())
+        case ast.Call(ast.Name("import_module"), [ast.Constant(str(name)), *_]):
+            found = {name}
+        case _:
+            found = set()
+    return found & set(modules)
 
 
 MODULES = _modules()
 IMPORTS: dict[str, set[str]] = {
-    name: {m for node in _imports(ast.parse(path.read_text())) for m in _imported(node, MODULES)} - {name}
+    name: {m for node in _imports(ast.parse(path.read_text())) for m in _imported(node, MODULES)}
+    - {name, *(above for below, above in UPWARDS if below == name)}
     for name, path in MODULES.items()
 }
 
