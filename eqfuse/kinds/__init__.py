@@ -16,6 +16,7 @@ from eqfuse.cost.targets import package
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds import back_to_back, contract, library, map, reduce, row, view, window
+from eqfuse.kinds.cuda.schedule import CudaSchedule
 from eqfuse.kinds.kind import Kind
 from eqfuse.kinds.reduce import same_pass
 from eqfuse.kinds.state import Call, State, leaf, runs_of
@@ -50,6 +51,13 @@ def kind_named(name: str) -> Kind:
     if name not in KINDS:
         raise EqfuseError(f"no kernel kind is named {name!r} here; eqfuse.kinds.register it before the program is used")
     return KINDS[name]
+
+
+def cuda_schedule(kind: str, body: Graph, device: Device) -> CudaSchedule:
+    """How a kernel of `kind` runs on a GPU; without a grid where there is nothing to compute."""
+    if all(o.type.size == 0 for o in body.outputs):
+        return CudaSchedule((0,) * len(body.inputs), (0,) * len(body.outputs), 0)
+    return kind_named(kind).cuda(body, device)
 
 
 def price(
@@ -136,6 +144,7 @@ __all__ = [
     "Kind",
     "State",
     "classify",
+    "cuda_schedule",
     "join",
     "kind_named",
     "leaf",

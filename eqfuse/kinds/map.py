@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from eqfuse.kinds.cuda.maps import map_schedule
 from eqfuse.kinds.kind import Kind
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
@@ -28,4 +29,4 @@ def accept(call: Call) -> State | str | None:
     return None
 
 
-KIND = Kind("map", accept)
+KIND = Kind("map", accept, cuda=map_schedule)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from eqfuse.kinds.cuda.rows import rows_schedule
 from eqfuse.kinds.kind import Kind
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
@@ -24,4 +25,4 @@ def same_pass(a: State, b: State) -> bool:
     return a.space == b.space and a.axes == b.axes
 
 
-KIND = Kind("reduce", accept)
+KIND = Kind("reduce", accept, cuda=rows_schedule)

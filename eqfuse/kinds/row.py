@@ -7,9 +7,9 @@ import math
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import Work, roofline
+from eqfuse.kinds.cuda.rows import rows_of, rows_schedule
 from eqfuse.kinds.kind import Kind
 from eqfuse.kinds.reduce import same_pass
-from eqfuse.kinds.rows import rows_of
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -50,4 +50,4 @@ def price(state: State, read: int, written: int, done: Work, device: Device, arg
     return roofline(state, read, written, done, device, arguments, itemsize, rows.groups)
 
 
-KIND = Kind("row", accept, price)
+KIND = Kind("row", accept, price, cuda=rows_schedule)

@@ -86,6 +86,13 @@ static void* body_arguments;
 static std::vector<size_t> chosen;  // the blocks to run, if not all
 
 static unsigned here() { return unsigned(current - fibres); }
+#ifdef EQF_COUNTED
+static void crosses();
+static void starts();
+#else
+static void crosses() {}
+static void starts() {}
+#endif
 
 #ifdef __x86_64__
 extern "C" __attribute__((visibility("hidden"))) void eqf_switch(void** save, void* to);
@@ -95,7 +102,7 @@ asm(".text\n.hidden eqf_switch\n.globl eqf_switch\neqf_switch:\n"
     "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n");
 static void *scheduler_sp, *fibre_sp[MAX_THREADS];
 static void enter(unsigned t) { eqf_switch(&scheduler_sp, fibre_sp[t]); }
-static void leave() { eqf_switch(&fibre_sp[here()], scheduler_sp); }
+static void leave() { crosses(); eqf_switch(&fibre_sp[here()], scheduler_sp); }
 static void prepare(unsigned t, void (*entry)()) {
     void** top = (void**)(stacks + size_t(t + 1) * STACK);  // below it: a zero return address, the entry, six registers
     memset(top - 8, 0, 8 * sizeof(void*));
@@ -105,7 +112,7 @@ static void prepare(unsigned t, void (*entry)()) {
 #else
 static ucontext_t scheduler_context, fibre_context[MAX_THREADS];
 static void enter(unsigned t) { swapcontext(&scheduler_context, &fibre_context[t]); }
-static void leave() { swapcontext(&fibre_context[here()], &scheduler_context); }
+static void leave() { crosses(); swapcontext(&fibre_context[here()], &scheduler_context); }
 static void prepare(unsigned t, void (*entry)()) {
     getcontext(&fibre_context[t]);
     fibre_context[t].uc_stack.ss_sp = stacks + size_t(t) * STACK;
@@ -250,6 +257,7 @@ static bool run_block(unsigned seed, size_t dynamic_bytes) {
     auto warps = permutation((n_threads + 31) / 32, seed, 1);
     auto lanes = permutation(32, seed, 2);
     poison(dynamic_bytes);
+    starts();
     for (unsigned t = 0; t < n_threads; t++) {
         fibres[t] = {};
         fibres[t].idx = {t % block_dim.x, t / block_dim.x % block_dim.y, t / block_dim.x / block_dim.y};

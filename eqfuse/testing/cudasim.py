@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,9 +25,11 @@ import numpy as np
 from eqfuse.errors import EqfuseError, TargetUnavailable
 from eqfuse.machine.files import cache_dir
 
-FLAGS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-fvisibility=hidden", "-ffp-contract=off",
+FLAGS = ("-std=c++17", "-O1", "-fPIC", "-w", "-fvisibility=hidden", "-ffp-contract=off",
          "-fsanitize=alignment,bounds,signed-integer-overflow,shift,float-cast-overflow,integer-divide-by-zero",
          "-fsanitize-undefined-trap-on-error")  # fmt: skip
+# g++ calls the hooks of cudacount.hpp, and leaves out no read
+COUNTED = ("-DEQF_COUNTED", "-fsanitize=thread", "-fno-threadsafe-statics", "-O0")
 CUDA_HEADERS = ("cuda_fp16.h", "cuda_bf16.h")  # their contents are in cudawords.hpp
 LARGEST_DYNAMIC_SHARED = 227 * 1024
 _KERNEL = re.compile(r'extern\s+"C"\s+__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+'
@@ -50,17 +53,28 @@ class CpuRawModule:
         return CpuRawKernel(self.code, name)
 
 
+@dataclass(frozen=True)
+class Traffic:
+    """Distinct bytes of an array that a launch touches: those that it reads, the sum of those that it reads in each
+    pass (between two places where threads wait for one another), those that it writes."""
+
+    read: int
+    read_by_pass: int
+    written: int
+
+
 class CpuRawKernel:
     """One kernel, called as `cupy.RawKernel`; `seed` picks the order of blocks, warps and lanes (0 natural, 1 reversed,
     others random). A kernel without races gives the same bits under every seed. `blocks`: run only those of these
-    numbers, which count along x first."""
+    numbers, which count along x first. `counted`: compiled so that `traffic` can count."""
 
     _stacks: ClassVar[int | None] = None  # one region for all kernels of the process
 
-    def __init__(self, code: str, name: str) -> None:
+    def __init__(self, code: str, name: str, counted: bool = False) -> None:
         self.name = name
         self.max_dynamic_shared_size_bytes = 48 * 1024
-        library = _load(code)
+        library = _load(code, counted)
+        self._library = library
         try:
             self._launch = library[f"eqf_launch_{name}"]
             signature = library[f"eqf_signature_{name}"]
@@ -89,6 +103,21 @@ class CpuRawKernel:
                          ctypes.c_void_p(CpuRawKernel._stacks), message, ctypes.c_size_t(len(message)))  # fmt: skip
         if message.value:
             raise CudaSimError(f"{self.name}: {message.value.decode()}")
+
+    def traffic(self, grid: Sequence[int], block: Sequence[int], args: Sequence[object]) -> list[Traffic | None]:
+        """What a launch reads and writes of each argument that is an array; the kernel was made to be `counted`."""
+        arrays = [a for a in args if isinstance(a, np.ndarray)]
+        starts = (ctypes.c_void_p * len(arrays))(*[a.ctypes.data for a in arrays])
+        self._library.eqf_count(starts, (ctypes.c_size_t * len(arrays))(*[a.nbytes for a in arrays]),
+                                ctypes.c_size_t(len(arrays)))  # fmt: skip
+        self(grid, block, args)
+        found = (ctypes.c_size_t * 3)()
+        counts = []
+        for i in range(len(arrays)):
+            self._library.eqf_counted(ctypes.c_size_t(i), found)
+            counts.append(Traffic(*found))
+        rest = iter(counts)
+        return [next(rest) if isinstance(a, np.ndarray) else None for a in args]
 
     def _check_launch(self, sizes: list[int], shared_mem: int) -> None:
         threads = sizes[3] * sizes[4] * sizes[5]
@@ -151,9 +180,9 @@ def cache_directory() -> Path:
 
 
 @functools.cache
-def _header() -> str:
-    folder = Path(__file__).parent
-    return "".join((folder / name).read_text() for name in ("cudasim.hpp", "cudawords.hpp"))
+def _header(counted: bool) -> str:
+    folder, names = Path(__file__).parent, ("cudasim.hpp", "cudacount.hpp", "cudawords.hpp")
+    return "".join((folder / name).read_text() for name in names if counted or name != "cudacount.hpp")
 
 
 @functools.cache
@@ -162,27 +191,33 @@ def _compiler_version() -> str:
 
 
 @functools.cache
-def _load(code: str) -> ctypes.CDLL:
+def _load(code: str, counted: bool = False) -> ctypes.CDLL:
     if reason := available():
         raise TargetUnavailable(reason)
     exports = "".join(f"EQF_EXPORT({name})\n" for name in dict.fromkeys(_kernels(code)))
-    key = "\0".join((_header(), code, exports, *FLAGS, *CUDA_HEADERS, platform.machine(), _compiler_version()))
+    more = COUNTED if counted else ()
+    code = f"{_header(counted)}\n#line 1 \"kernel.cu\"\n{code}\n{exports}"
+    key = "\0".join((code, *FLAGS, *more, *CUDA_HEADERS, platform.machine(), _compiler_version()))
     cache = cache_directory()
     path = cache / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.so"
     if not path.exists():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as folder:
-            os.replace(_compile(Path(folder), code, exports), path)
+            os.replace(_compile(Path(folder), code, more), path)
     return ctypes.CDLL(str(path))
 
 
-def _compile(folder: Path, code: str, exports: str) -> Path:
+def _compile(folder: Path, code: str, more: Sequence[str]) -> Path:
     for name in CUDA_HEADERS:
         (folder / name).touch()
-    (folder / "kernel.cpp").write_text(f'{_header()}\n#line 1 "kernel.cu"\n{code}\n{exports}')
+    (folder / "kernel.cpp").write_text(code)
     library = folder / "kernel.so"
-    command = ["g++", *FLAGS, "-I.", "-o", library.name, "kernel.cpp"]
+    _run(folder, "g++", *FLAGS, *more, "-I.", "-c", "-o", "kernel.o", "kernel.cpp")
+    _run(folder, "g++", "-shared", "-o", library.name, "kernel.o")
+    return library
+
+
+def _run(folder: Path, *command: str) -> None:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode:
         raise CudaSimError(f"g++ refuses the emitted CUDA text:\n{done.stderr[:4000]}")
-    return library

@@ -43,6 +43,10 @@ struct BrainBits {
 template <class Bits> struct Small {
     unsigned short bits;
     Small() = default;
+#ifdef EQF_COUNTED  // a copy of the whole, as an argument, calls no hook
+    Small(const Small& other) : bits(other.bits) {}
+    Small& operator=(const Small& other) { return bits = other.bits, *this; }
+#endif
     Small(float f) : bits(Bits::pack(f)) {}
     Small(double d) : bits(Bits::pack(to_odd(d))) {}
     Small(int i) : Small(double(i)) {}

@@ -11,13 +11,15 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.profiles import datasheet, device
-from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
+from eqfuse.emit.cuda.kernels import CudaKernel, emit_function, module_source
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, const, input_node, node
 from eqfuse.kinds import product
+from eqfuse.kinds.cuda.products import product_schedule
 from eqfuse.machine import nvrtc
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.plan import Kernel
@@ -143,13 +145,18 @@ def kernel_of(outputs: tuple[Node, ...]) -> Kernel:
 @functools.cache
 def emitted(case: str) -> tuple[Kernel, CudaKernel]:
     kernel = kernel_of(CASES[case]())
-    return kernel, emit_kernel(kernel, device("a100"))
+    return kernel, tiled(kernel, device("a100"))
 
 
 @functools.cache
 def module() -> str:
     """One text with all cases: the compiler reads its headers once."""
     return module_source(list(dict.fromkeys(emitted(case)[1].source for case in CASES)))
+
+
+def tiled(kernel: Kernel, on: Device) -> CudaKernel:
+    """The tiled product, whatever a library call would cost."""
+    return emit_function(kernel, product_schedule(kernel.body, on), on)
 
 
 def inputs_of(kernel: Kernel) -> list[np.ndarray]:
@@ -197,7 +204,7 @@ def test_every_tile_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         for tile in product.TILES[kind]:
             with monkeypatch.context() as patch:
                 patch.setitem(product.TILES, kind, (tile,))
-                cuda = emit_kernel(kernel, device("a100"))
+                cuda = tiled(kernel, device("a100"))
             name = f"{cuda.name}_{tile.rows}_{tile.columns}"
             made.append((kernel, replace(cuda, name=name, source=cuda.source.replace(cuda.name, name))))
     code = module_source([cuda.source for _, cuda in made])
@@ -246,7 +253,7 @@ def test_random_products_equal_the_evaluator() -> None:
     rng = np.random.default_rng(0)
     kernels = [kernel_of(random_product(rng)) for _ in range(80)]
     devices = [device(str(rng.choice(["a100", "v100"]))) for _ in kernels]
-    made = [emit_kernel(kernel, on) for kernel, on in zip(kernels, devices, strict=True)]
+    made = [tiled(kernel, on) for kernel, on in zip(kernels, devices, strict=True)]
     made = [replace(c, name=f"f{i}", source=c.source.replace(c.name, f"f{i}")) for i, c in enumerate(made)]
     code = module_source([cuda.source for cuda in made])
     for i, (kernel, cuda) in enumerate(zip(kernels, made, strict=True)):
@@ -270,7 +277,7 @@ LARGE: dict[str, Build] = {
 @compiled
 @pytest.mark.parametrize("arch", some(["sm_80", "sm_90"], 2))
 def test_products_of_usual_sizes_compile_without_spilling_a_register(arch: str) -> None:
-    sources = [emit_kernel(kernel_of(build()), device("a100")).source for build in LARGE.values()]
+    sources = [tiled(kernel_of(build()), device("a100")).source for build in LARGE.values()]
     for name, uses in nvrtc.compile_cuda(module_source(sources), arch).resources.items():
         assert uses.spill_bytes == 0 and uses.stack_bytes == 0 and uses.shared_bytes <= 48 << 10, (name, uses)
 
@@ -288,7 +295,7 @@ def test_the_product_on_a_gpu_equals_the_evaluator(case: str) -> None:
 def test_a_large_product_on_a_gpu_equals_the_evaluator(case: str) -> None:
     cupy = pytest.importorskip("cupy")
     kernel = kernel_of(LARGE[case]())
-    run_on_gpu(cupy, kernel, emit_kernel(kernel, device("a100")))
+    run_on_gpu(cupy, kernel, tiled(kernel, device("a100")))
 
 
 def run_on_gpu(cupy: object, kernel: Kernel, cuda: CudaKernel) -> None:
@@ -315,12 +322,12 @@ def test_an_operand_is_read_along_the_axis_that_memory_has_side_by_side() -> Non
 
 def test_half_precision_is_multiplied_on_tensor_cores_where_the_device_has_them() -> None:
     kernel = kernel_of(linear("f2", 64, 64, 64))
-    assert "eqf_mma<__half>" in emit_kernel(kernel, device("h100")).source
-    assert "eqf_mma" not in emit_kernel(kernel, device("v100")).source
+    assert "eqf_mma<__half>" in tiled(kernel, device("h100")).source
+    assert "eqf_mma" not in tiled(kernel, device("v100")).source
 
 
 def test_two_products_in_one_kernel_are_refused_by_name() -> None:
     x = given("x", "f4", 4, 4)
     y = node("matmul", (x, x))
     with pytest.raises(UnsupportedOp, match="one product, not 2"):
-        emit_kernel(kernel_of((node("add", (y, node("matmul", (x, node("exp", (x,)))))),)), datasheet("a100"))
+        tiled(kernel_of((node("add", (y, node("matmul", (x, node("exp", (x,)))))),)), datasheet("a100"))

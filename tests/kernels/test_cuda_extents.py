@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from eqfuse.cost.profiles import device
-from eqfuse.emit.cuda.kernels import EMITTED, CudaKernel, emit_kernel, module_source
+from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, const, node
@@ -25,6 +25,7 @@ emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.availabl
 compiled = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
 
 H100 = device("h100")
+CUDA_FUNCTIONS = ("map", "row", "reduce", "contract")
 Shape = tuple[int, ...]
 
 
@@ -106,7 +107,7 @@ def emitted() -> tuple[list[tuple[str, Graph, CudaKernel]], str]:
     made = []
     for name, kernel in bodies():
         state = classify(kernel, H100)
-        kind = state.kind if isinstance(state, State) and state.kind in EMITTED else "map"
+        kind = state.kind if isinstance(state, State) and state.kind in CUDA_FUNCTIONS else "map"
         made.append((name, kernel, emit_kernel(Kernel(kind, kernel, (), (), PRICE), H100)))
     return made, module_source(list(dict.fromkeys(cuda.source for *_, cuda in made)))
 

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from eqfuse.cost.profiles import device
-from eqfuse.emit.cuda.kernels import THREADS, CudaKernel, emit_kernel, module_source
+from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, node
+from eqfuse.kinds.cuda.maps import THREADS
 from eqfuse.machine import nvrtc
 from eqfuse.plan.plan import Kernel
 from eqfuse.testing import cudasim

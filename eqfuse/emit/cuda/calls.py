@@ -19,6 +19,7 @@ from eqfuse.emit.cuda.cupy_names import LOOPS
 from eqfuse.emit.cuda.library import ATOMIC, LIBRARY_CALLS, ON_HOST, helpers
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
+from eqfuse.kinds.cuda.calls import uncounted
 from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.literal import Literal
@@ -138,11 +139,6 @@ def _template(n: Node) -> str | None:
         atomic = x.dtype == values.dtype and x.dtype.name in ATOMIC.get(str(n.attrs[1]), ())
         return CALLS["scatter"] if atomic else ON_HOST
     return CALLS.get(n.op)
-
-
-def uncounted(n: Node) -> bool:
-    """Has `n` places that CuPy, which counts them in 32 bits, does not find?"""
-    return n.op in ("take", "scatter") and max(a.type.size for a in (n, *n.args)) >= 2**31
 
 
 def _filled(template: str, n: Node, arguments: list[str], out: str) -> str:

@@ -1,5 +1,5 @@
-"""Tiled products with elementwise work before and after them. In: a contract body. Out: the statements of one CUDA
-function, its block and grid. Next stop: `kernels.py`.
+"""Tiled products with elementwise work before and after them. In: a contract body and its schedule. Out: the statements
+of one CUDA function. Next stop: `cuda.emit_kernel`.
 
 A block computes one tile of the result (`Tile` of `kinds/product.py`). Tiles of both operands pass through registers
 into one of two buffers in shared memory while the other is multiplied (`multiply.py`); the prologue is computed on the
@@ -14,24 +14,21 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from eqfuse.cost.device import Device
 from eqfuse.emit.cuda import ops
-from eqfuse.emit.cuda.element import Elements, Index, Indices, Parameters
+from eqfuse.emit.cuda.element import Code, Elements, Index, Indices, Parameters
 from eqfuse.emit.cuda.multiply import Multiply, on_cores, on_tensor_cores
 from eqfuse.emit.cuda.operands import Known, Matrix, places_of
-from eqfuse.emit.cuda.row import Code
-from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.kinds import product as products
+from eqfuse.kinds.cuda.products import ProductSchedule
+from eqfuse.kinds.cuda.schedule import computed_dtype
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import TensorType
 
 HIGH = 8  # tiles below one another that run at a time, so that they find in level 2 what they share
 
 
-def emit(body: Graph, parameters: Parameters, device: Device) -> Code:
-    """The tiled product of `body`. UnsupportedOp when there is none, or more than one."""
-    return _Writer(body, parameters, device).write()
+def emit(schedule: ProductSchedule, parameters: Parameters) -> Code:
+    return _Writer(parameters.body, parameters, schedule).write()
 
 
 class _Sums(Elements):
@@ -66,18 +63,11 @@ class _Sums(Elements):
 
 
 class _Writer:
-    def __init__(self, body: Graph, parameters: Parameters, device: Device) -> None:
-        found = [n for n in body.nodes if row(n.op).role is Role.CONTRACTION]
-        if len(found) != 1:
-            raise UnsupportedOp(f"a cuda kernel of kind contract holds one product, not {len(found)}")
-        (node,) = found
-        types = [a.type for a in node.args]
-        self.body, self.parameters, self.node = body, parameters, node
-        self.product = products.product_of(node.op, node.attrs, types, node.type, device)
-        self.tile = products.tile_for(self.product, device)
-        self.tensor = products.on_tensor_cores(self.product.dtype, device)
-        self.threads = self.tile.threads(self.tensor)
-        self.elements = _Sums(parameters, node)
+    def __init__(self, body: Graph, parameters: Parameters, schedule: ProductSchedule) -> None:
+        self.body, self.parameters, self.node = body, parameters, schedule.node
+        self.product, self.tile, self.tensor = schedule.product, schedule.tile, schedule.tensor
+        (self.threads, _) = schedule.block
+        self.elements = _Sums(parameters, self.node)
         self.integer = parameters.integer
         self.limits = {"m": self.product.rows, "n": self.product.columns, "k": self.product.depth}
         self.extents = {"m": self.tile.rows, "n": self.tile.columns, "k": self.tile.depth}
@@ -113,7 +103,7 @@ class _Writer:
             *epilogue,
         ]
         resident = 2 if all(x.neighbours > 1 for x in (left, right)) else 1  # single elements take more registers
-        return Code(lines, (self.product.batch * down * across, 1), (self.threads, 1), (), 0, 0, resident)
+        return Code(lines, resident)
 
     def _multiply(self, turned: tuple[bool, bool]) -> Multiply:
         if self.tensor:
@@ -138,7 +128,7 @@ class _Writer:
         now counts what is read at once: 16 bytes of the widest array, as far as they divide a run."""
         best = max(choices, key=lambda matrix: sum(a.nbytes for a in self._in_order(matrix)))
         arrays = self._in_order(best)
-        kept = self.node.dtype if self.tensor else ops.computed_dtype(self.node.dtype)
+        kept = self.node.dtype if self.tensor else computed_dtype(self.node.dtype)
         widest = max(kept.itemsize, *(a.dtype.itemsize for a in arrays)) if arrays else 16
         return replace(best, neighbours=math.gcd(16 // widest, best.neighbours))
 

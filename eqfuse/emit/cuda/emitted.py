@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from eqfuse.cost.device import Device
-from eqfuse.emit.cuda.calls import CudaCalls, emit_calls, uncounted
-from eqfuse.emit.cuda.kernels import EMITTED, CudaKernel, emit_kernel
+from eqfuse.emit.cuda.calls import CudaCalls, emit_calls
+from eqfuse.emit.cuda.kernels import CudaKernel, emit_function
 from eqfuse.ir.graph import Graph
-from eqfuse.kinds.product import is_tiled
+from eqfuse.kinds import cuda_schedule
+from eqfuse.kinds.cuda.calls import CallsSchedule
 from eqfuse.plan.plan import Kernel, Plan
 
 
@@ -24,11 +23,10 @@ def emitted(plan: Plan) -> list[CudaKernel | CudaCalls | None]:
 def emitted_kernel(kernel: Kernel, device: Device, rounds: bool = True) -> CudaKernel | CudaCalls | None:
     if kernel.kind == "view":
         return None
-    if kernel.kind in EMITTED and (kernel.kind != "contract" or is_tiled(kernel.body, device)):
-        return emit_kernel(kernel, device, rounds)
-    if any(n.op == "take" and uncounted(n) for n in kernel.body.nodes):
-        return emit_kernel(replace(kernel, kind="map"), device, rounds)
-    return emit_calls(kernel, device)
+    schedule = cuda_schedule(kernel.kind, kernel.body, device)
+    if isinstance(schedule, CallsSchedule):
+        return emit_calls(kernel, device)
+    return emit_function(kernel, schedule, device, rounds)
 
 
 def workspace_bytes(emitted: CudaKernel | CudaCalls | None) -> int:

@@ -9,24 +9,27 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from eqfuse.cost.device import Device
-from eqfuse.emit.cuda import contract, ops, row
-from eqfuse.emit.cuda.element import Elements, Indices, Parameters
+from eqfuse.emit.cuda import contract, map, ops, row
+from eqfuse.emit.cuda.element import Code, Parameters
 from eqfuse.emit.cuda.prelude import PRELUDE
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Graph
-from eqfuse.ops.types import Shape
+from eqfuse.kinds import cuda_schedule
+from eqfuse.kinds.cuda.maps import MapSchedule
+from eqfuse.kinds.cuda.products import ProductSchedule
+from eqfuse.kinds.cuda.rows import RowsSchedule
+from eqfuse.kinds.cuda.schedule import CudaSchedule
 from eqfuse.plan.plan import Kernel
 
-THREADS = 256
-MOST_BLOCKS = 132 * 8 * 16  # sixteen waves of the largest device; a thread then takes more than one turn
-EMITTED = ("map", "row", "reduce", "contract")
+WRITERS: dict[type, Callable[[Any, Parameters], Code]] = {
+    MapSchedule: map.emit, RowsSchedule: row.emit, ProductSchedule: contract.emit,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -51,85 +54,32 @@ class CudaKernel:
 def emit_kernel(kernel: Kernel, device: Device, rounds: bool = True) -> CudaKernel:
     """The CUDA function that computes `kernel.body`; where `rounds`, with 16-bit floats rounded after every operator.
     UnsupportedOp when the kind or an operator has no CUDA form."""
-    if kernel.kind not in EMITTED:
-        raise UnsupportedOp(
-            f"the cuda target ({device.name}) emits kernels of kind {', '.join(EMITTED)}, not {kernel.kind}; "
-            "what is left runs as library calls"
-        )
+    return emit_function(kernel, cuda_schedule(kernel.kind, kernel.body, device), device, rounds)
+
+
+def emit_function(kernel: Kernel, schedule: CudaSchedule, device: Device, rounds: bool = True) -> CudaKernel:
+    """The same by a schedule that is at hand."""
     name = f"{kernel.kind}_{hashlib.blake2b(str(kernel.body).encode(), digest_size=6).hexdigest()}"
-    if all(o.type.size == 0 for o in kernel.body.outputs):
+    if not schedule.calls:
         return CudaKernel(name, "", (), (), (), ())
+    write = WRITERS.get(type(schedule))
+    if write is None:
+        raise UnsupportedOp(f"the cuda target ({device.name}) has no function for this kernel of kind {kernel.kind}; "
+                            "what is left runs as library calls")  # fmt: skip
     parameters = Parameters(kernel.body, rounds)
-    if kernel.kind == "contract":
-        code = contract.emit(kernel.body, parameters, device)
-    else:
-        code = (_emit_map if kernel.kind == "map" else row.emit)(kernel.body, parameters)
+    code = write(schedule, parameters)
     declarations = parameters.declarations()
-    for j, dtype in enumerate(code.parts):
-        declarations.append(f"{ops.stored(dtype)}* parts{j}")
-    if code.parts:
-        declarations.append("unsigned* arrived")
+    if schedule.workspace:
+        *parts, _ = schedule.workspace
+        declarations += [f"{ops.stored(dtype)}* parts{j}" for j, (dtype, _) in enumerate(parts)] + ["unsigned* arrived"]
     # without the second bound ptxas spills registers so that more blocks fit a multiprocessor
-    source = f'extern "C" __global__ void __launch_bounds__({math.prod(code.block)}, {code.resident}) {name}(\n    '
+    bounds = f"{math.prod(schedule.block)}, {code.resident}"
+    source = f'extern "C" __global__ void __launch_bounds__({bounds}) {name}(\n    '
     source += ",\n    ".join(declarations) + ") {\n" + "".join(f"    {line}\n" for line in code.lines) + "}\n"
-    workspace = [(dtype, code.part_size) for dtype in code.parts]
-    if code.parts:
-        workspace.append((np.dtype(np.uint32), code.groups))
     constants = tuple(parameters.constant_argument(c) for c in parameters.constants)
-    return CudaKernel(name, source, code.grid, code.block, constants, tuple(workspace))
+    return CudaKernel(name, source, schedule.grid, schedule.block, constants, schedule.workspace)
 
 
 def module_source(sources: Sequence[str] | dict[str, None]) -> str:
     """A compilable module: the helpers that the functions share, then the functions."""
     return "\n".join((PRELUDE, *sources))
-
-
-def _emit_map(body: Graph, parameters: Parameters) -> row.Code:
-    """A grid-stride loop over the shape of the results, 16 bytes a thread and turn."""
-    shape = body.outputs[0].shape
-    if any(o.shape != shape for o in body.outputs):
-        raise UnsupportedOp("a cuda map kernel writes results of one shape")
-    size = math.prod(shape)
-    width = _vector_width(body, size)
-    blocks = max(1, min(MOST_BLOCKS, -(-size // (THREADS * width))))
-    return row.Code(_map_loop(body, parameters, shape, width), (blocks, 1), (THREADS, 1), (), 0, 0)
-
-
-def _vector_width(body: Graph, size: int) -> int:
-    """Elements per access of 16 bytes, as far as they divide the result."""
-    widest = max(n.dtype.itemsize for n in (*body.inputs, *body.outputs))
-    return math.gcd(16 // widest, size)
-
-
-def _map_loop(body: Graph, parameters: Parameters, shape: Shape, width: int) -> list[str]:
-    elements = Elements(parameters, Indices())
-    elements.vector_width = width
-    index = elements.indices.split("i", shape)
-    stores = [(j, ops.store(o.dtype, elements.value(o, index))) for j, o in enumerate(body.outputs)]
-    size, integer = math.prod(shape), parameters.integer
-    start, step = f"({integer})blockIdx.x * {THREADS} + threadIdx.x", f"({integer})gridDim.x * {THREADS}"
-    if width == 1:
-        inner = [*elements.inner, *(f"w{j}[i] = {text};" for j, text in stores)]
-        return [*elements.outer, f"for ({integer} i = {start}; i < {size}; i += {step}) {{",
-                *(f"    {line}" for line in inner), "}"]  # fmt: skip
-    ctype = {f"r{j}": ops.stored(n.dtype) for j, n in enumerate(body.inputs)}
-    ctype |= {f"k{j}": ops.stored(c.array.dtype) for j, c in enumerate(parameters.constants)}
-    ctype |= {f"w{j}": ops.stored(o.dtype) for j, o in enumerate(body.outputs)}
-
-    def vector(array: str) -> str:
-        return f"Vec<{ctype[array]}, {width}>"
-
-    return [
-        *elements.outer,
-        f"for ({integer} g = {start}; g < {size // width}; g += {step}) {{",
-        *(f"    const {vector(a)} {a}v = ((const {vector(a)}*){a})[g];" for a in elements.vectors),
-        *(f"    {vector(f'w{j}')} w{j}v;" for j, _ in stores),
-        "    #pragma unroll",
-        f"    for (int v = 0; v < {width}; v++) {{",
-        f"        const {integer} i = g * {width} + v;",
-        *(f"        {line}" for line in elements.inner),
-        *(f"        w{j}v.v[v] = {text};" for j, text in stores),
-        "    }",
-        *(f"    (({vector(f'w{j}')}*)w{j})[g] = w{j}v;" for j, _ in stores),
-        "}",
-    ]

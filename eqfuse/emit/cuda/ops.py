@@ -111,11 +111,6 @@ def computed(dtype: np.dtype) -> str:
     return "float" if dtype in _SMALL else stored(dtype)
 
 
-def computed_dtype(dtype: np.dtype) -> np.dtype:
-    """The dtype of partial results that pass through memory unrounded."""
-    return np.dtype(np.float32) if dtype in _SMALL else dtype
-
-
 def load(dtype: np.dtype, text: str) -> str:
     return f"__{_SMALL[dtype]}2float({text})" if dtype in _SMALL else text
 

@@ -1,0 +1,58 @@
+"""The schedule of a tiled product on a GPU, with elementwise work before and after it.
+
+In: a contract body. Out: `ProductSchedule`. Each operand counts as read once: what tiles load again lies in level 2, as
+those that share it run together (`emit/cuda/contract`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from eqfuse.cost.device import Device
+from eqfuse.errors import UnsupportedOp
+from eqfuse.ir.graph import Graph, Node
+from eqfuse.kinds.cuda.calls import calls_schedule
+from eqfuse.kinds.cuda.schedule import CudaSchedule
+from eqfuse.kinds.elements import bytes_read
+from eqfuse.kinds.product import Product, Tile, is_tiled, on_tensor_cores, product_of, tile_for
+from eqfuse.ops import Role, row
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProductSchedule(CudaSchedule):
+    """A block computes one `tile` of `product`, the result of `node`; `tensor`: on tensor cores."""
+
+    node: Node
+    product: Product
+    tile: Tile
+    tensor: bool
+
+    @property
+    def blocks(self) -> float:
+        """The waves of its blocks are in the seconds of the product (`kinds/product`)."""
+        return math.inf
+
+    def details(self) -> list[str]:
+        t, cores = self.tile, "tensor cores" if self.tensor else "cores"
+        return [f"tiles of {t.rows} x {t.columns}, {t.depth} terms at a time, on {cores}"]
+
+
+def contract_schedule(body: Graph, device: Device) -> CudaSchedule:
+    """Library calls for a lone product, as long as they are cheaper than the template."""
+    return product_schedule(body, device) if is_tiled(body, device) else calls_schedule(body, device)
+
+
+def product_schedule(body: Graph, device: Device) -> ProductSchedule:
+    found = [n for n in body.nodes if row(n.op).role is Role.CONTRACTION]
+    if len(found) != 1:
+        raise UnsupportedOp(f"a cuda kernel of kind contract holds one product, not {len(found)}")
+    (node,) = found
+    product = product_of(node.op, node.attrs, [a.type for a in node.args], node.type, device)
+    tile, tensor = tile_for(product, device), on_tensor_cores(product.dtype, device)
+    down, across = max(1, -(-product.rows // tile.rows)), max(1, -(-product.columns // tile.columns))
+    return ProductSchedule(
+        bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs), 1,
+        grid=(product.batch * down * across, 1), block=(tile.threads(tensor), 1), node=node, product=product,
+        tile=tile, tensor=tensor,
+    )  # fmt: skip

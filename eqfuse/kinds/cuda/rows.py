@@ -1,0 +1,129 @@
+"""The schedule of a kernel that reduces rows on a GPU: how threads share them, and what they hold between passes.
+
+In: a row or reduce body. Out: `RowsSchedule`. Three layouts: a warp per row (short rows), a block per row, and 32 rows
+side by side (the kept axis is contiguous). Few long rows of one pass are split among blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from eqfuse.cost.device import Device
+from eqfuse.ir.graph import Graph, Node
+from eqfuse.kinds.cuda.passes import Passes, Space, levels, passes_of, space_of
+from eqfuse.kinds.cuda.schedule import CudaSchedule, computed_dtype
+from eqfuse.kinds.elements import bytes_read
+from eqfuse.ops.types import Shape
+
+WARP_ROW = 1024  # columns up to which one warp takes a row
+HELD_BYTES = 256  # per thread: values kept in registers from one pass to the next, at most
+REGISTERS, WORKING = 65536, 16  # of a block, and those of a thread that hold no such value; of 4 bytes
+ENOUGH_BLOCKS = 256  # fewer than this, and a reduction is split over several blocks
+UNROLLED = 64  # elements of a thread up to which its loop over them is unrolled
+MOST_GROUPS = 2**31 - 1  # blocks that one launch may have
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """`groups` blocks of threads `block`, each of which takes one row or more; `stride` threads share the columns of
+    one."""
+
+    layout: str  # "warp" | "block" | "column"
+    rows: int
+    columns: int
+    block: tuple[int, int]
+    groups: int
+    stride: int
+
+    @property
+    def items(self) -> int:
+        """Columns that one thread takes of a row that is not split."""
+        return -(-self.columns // self.stride)
+
+    @property
+    def held(self) -> int:
+        """Bytes of values that a thread keeps in registers from one pass to the next, at most."""
+        return min(HELD_BYTES, 4 * (REGISTERS // math.prod(self.block) - WORKING))
+
+
+@lru_cache(maxsize=4096)
+def rows_of(space: Shape, axes: tuple[int, ...]) -> Rows:
+    """`axes` are those reduced, counted from the end."""
+    kept = [a for a, n in enumerate(space) if a - len(space) not in axes and n != 1]
+    reduced = [a for a, n in enumerate(space) if a - len(space) in axes and n != 1]
+    columns = math.prod(space[a] for a in reduced)
+    rows = math.prod(space[a] for a in kept)
+    if kept and reduced and kept[-1] > reduced[-1]:
+        return Rows("column", rows, columns, (32, 8), -(-rows // 32), 8)
+    if columns <= WARP_ROW:
+        warps = 4 if rows <= 4 * MOST_GROUPS else 32
+        return Rows("warp", rows, columns, (32, warps), -(-rows // warps), 32)
+    threads = min(1024, max(64, 1 << (columns // 8 - 1).bit_length()))
+    return Rows("block", rows, columns, (threads, 1), rows, threads)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsSchedule(CudaSchedule):
+    """`reductions` by pass; one more pass writes. `splits` blocks share a row, `per_split` elements each; a thread has
+    `items` of these, and keeps their values of `held` from pass to pass. `unrolled`: its loop over them is."""
+
+    space: Space
+    rows: Rows
+    reductions: tuple[tuple[Node, ...], ...]
+    held: tuple[Node, ...]
+    splits: int
+    per_split: int
+    items: int
+    unrolled: bool
+
+    def details(self) -> list[str]:
+        who = {"warp": "a warp a row", "block": "a block a row", "column": "32 rows a block, side by side"}
+        shared = f", {self.splits} blocks a row" if self.splits > 1 else ""
+        held = f"a thread holds {held_bytes(self.held, self.items):,} bytes" if self.held else "nothing is held"
+        passes = len(self.reductions)
+        return [
+            f"{who[self.rows.layout]}{shared}; {self.items} elements a thread",
+            f"{passes} reducing pass{'es' * (passes > 1)}; {held} between passes",
+        ]
+
+
+def rows_schedule(body: Graph, device: Device) -> RowsSchedule:
+    space = space_of(body)
+    rows, reductions = rows_of(space.shape, space.axes), levels(body)
+    splits = _splits(body, space, rows, len(reductions))
+    per_split = -(-rows.columns // splits)
+    items = -(-per_split // rows.stride)
+    for hold in ("values", "reads", "nothing"):
+        passes = passes_of(body, space, reductions, hold)
+        if held_bytes(passes.held, items) <= rows.held:
+            break
+    parts = [(computed_dtype(r.dtype), splits * rows.rows) for r in reductions[0]] if splits > 1 else []
+    counters = [(np.dtype(np.uint32), rows.groups)] if splits > 1 else []
+    return RowsSchedule(
+        _read(body, passes), tuple(o.type.nbytes for o in body.outputs), 1,
+        grid=(rows.groups, splits), block=rows.block, workspace=(*parts, *counters), space=space, rows=rows,
+        reductions=reductions, held=passes.held, splits=splits, per_split=per_split, items=items,
+        unrolled=hold != "nothing" and items <= UNROLLED,
+    )  # fmt: skip
+
+
+def _splits(body: Graph, space: Space, rows: Rows, passes: int) -> int:
+    """How many blocks share a row: more than one in a lone pass that alone would leave the device idle."""
+    if passes > 1 or any(map(space.is_full, body.outputs)) or rows.groups >= ENOUGH_BLOCKS:
+        return 1
+    return max(1, min(ENOUGH_BLOCKS // rows.groups, rows.columns // (rows.stride * 8)))
+
+
+def _read(body: Graph, passes: Passes) -> tuple[int, ...]:
+    """Bytes read of every input, all passes together."""
+    each = [bytes_read(body, loads) for loads in passes.loads]
+    return tuple(map(sum, zip(*each, strict=True)))
+
+
+def held_bytes(held: tuple[Node, ...], items: int) -> int:
+    """Bytes of registers, of which no value takes less than one."""
+    return sum(items * max(n.dtype.itemsize, 4) for n in held)

@@ -1,0 +1,165 @@
+"""Which elements of its inputs a body needs: a slice of an array is not read whole.
+
+In: values that are wanted whole. Out: how many distinct elements of each array are read for them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from eqfuse.ir.graph import Graph, Node
+from eqfuse.ops import Role, row
+from eqfuse.ops.types import Shape
+
+Box = tuple[range, ...]  # along each axis, ascending
+Region = Box | int  # a number of elements where they are no box
+MOST_CELLS = 1 << 16  # of the grid on which overlapping boxes are counted
+
+
+def elements_read(wanted: Iterable[Node]) -> dict[Node, int]:
+    """The distinct elements of every input and array constant that the whole of `wanted` is computed from."""
+    roots = tuple(dict.fromkeys(wanted))
+    needed: dict[Node, dict[Region, None]] = {n: {_whole(n.shape): None} for n in roots}
+    found: dict[Node, int] = {}
+    for n in reversed(Graph((), roots).nodes):
+        regions = needed.pop(n)
+        if n.op == "input" or (n.op == "const" and n.type.size != 1):
+            found[n] = _count(list(regions), n.shape)
+        for region in regions:
+            for argument, part in _sources(n, region):
+                needed.setdefault(argument, {})[part] = None
+    return found
+
+
+def bytes_read(body: Graph, wanted: Iterable[Node]) -> tuple[int, ...]:
+    """The bytes of every input of `body` that the whole of `wanted` is computed from."""
+    found = elements_read(wanted)
+    return tuple(found.get(n, 0) * n.dtype.itemsize for n in body.inputs)
+
+
+def _whole(shape: Shape) -> Box:
+    return tuple(range(n) for n in shape)
+
+
+def _sources(n: Node, region: Region) -> list[tuple[Node, Region]]:
+    """What of its arguments `n` needs for its elements in `region`."""
+    role = row(n.op).role
+    if isinstance(region, int) and role in (Role.ELEMENTWISE, Role.VIEW):
+        return [(a, min(region, a.type.size)) for a in n.args]
+    if role is Role.ELEMENTWISE:
+        return [(a, _aligned(region, a.shape)) for a in n.args]  # type: ignore[arg-type]
+    if role is Role.VIEW:
+        return [(n.args[0], _viewed(n, region))]  # type: ignore[arg-type]
+    if role is Role.GATHER:
+        source, *indices = n.args
+        return [(source, min(source.type.size, n.type.size)), *[(a, _whole(a.shape)) for a in indices]]
+    if n.op == "conv":
+        return [(n.args[0], _windows(n)), (n.args[1], _whole(n.args[1].shape))]
+    return [(a, _whole(a.shape)) for a in n.args]
+
+
+def _aligned(region: Box, shape: Shape) -> Box:
+    tail = region[len(region) - len(shape) :]
+    return tuple(range(min(1, len(r))) if n == 1 else r for r, n in zip(tail, shape, strict=True))
+
+
+def _viewed(n: Node, region: Box) -> Region:
+    """Where in its argument a view finds `region`."""
+    source = n.args[0]
+    if n.op == "transpose":
+        back = dict(zip(n.attrs[0], region, strict=True))  # type: ignore[call-overload]
+        return tuple(back[a] for a in range(len(region)))
+    if n.op == "broadcast_to":
+        return _aligned(region, source.shape)
+    if n.op == "slice":
+        pairs = zip(region, n.attrs[0], strict=True)  # type: ignore[call-overload]
+        return tuple(_taken(range(*ends), r) for r, ends in pairs)
+    if n.op == "flip":
+        rank = len(region)
+        return tuple(
+            _taken(range(m - 1, -1, -1), r) if a - rank in n.attrs[0] else r  # type: ignore[operator]
+            for a, (r, m) in enumerate(zip(region, source.shape, strict=True))
+        )
+    if n.op == "sliding_window":
+        return _slid(n, region)
+    return _reshaped(region, n.shape, source.shape)
+
+
+def _taken(axis: range, places: range) -> range:
+    found = axis[places.start : places.stop : places.step]
+    return found if found.step > 0 else found[::-1]
+
+
+def _slid(n: Node, region: Box) -> Region:
+    """The elements under the windows of `n` in `region`."""
+    rank = n.args[0].type.rank
+    found, dense = list(region[:rank]), True
+    for (axis, _), window in zip(n.attrs[0], region[rank:], strict=True):  # type: ignore[call-overload]
+        places = found[axis]
+        if not places or not window:
+            found[axis] = range(0)
+        elif len(window) == 1:
+            found[axis] = range(places.start + window[0], places.stop + window[0], places.step)
+        else:
+            dense = dense and (len(places) == 1 or places.step <= len(window) * window.step) and window.step == 1
+            found[axis] = range(places[0] + window[0], places[-1] + window[-1] + 1)
+    return tuple(found) if dense else min(n.args[0].type.size, math.prod(map(len, region)))
+
+
+def _reshaped(region: Box, shape: Shape, source: Shape) -> Region:
+    """A reshape that adds or drops axes of one element keeps boxes; others keep those that are whole."""
+    if all(len(r) == n for r, n in zip(region, shape, strict=True)):
+        return _whole(source)
+    if [n for n in shape if n != 1] == [n for n in source if n != 1]:
+        rest = iter([r for r, n in zip(region, shape, strict=True) if n != 1])
+        some = all(region)
+        return tuple(range(int(some)) if n == 1 else next(rest) for n in source)
+    return math.prod(map(len, region))
+
+
+def _windows(n: Node) -> int:
+    """The elements of its images that a convolution multiplies."""
+    images, filters = n.args
+    strides, padding, dilations, _ = n.attrs
+    count = images.shape[0] * images.shape[1]
+    axes = zip(images.shape[2:], n.shape[2:], filters.shape[2:], strides, padding, dilations, strict=True)  # type: ignore[call-overload]
+    for extent, places, window, stride, (before, _), dilation in axes:
+        at = np.arange(places)[:, None] * stride + np.arange(window)[None, :] * dilation - before
+        count *= np.unique(at[(at >= 0) & (at < extent)]).size
+    return count
+
+
+def _count(regions: Sequence[Region], shape: Shape) -> int:
+    """The elements of an array of `shape` that lie in any of `regions`."""
+    size = math.prod(shape)
+    boxes = [r for r in regions if not isinstance(r, int)]
+    others = sum(r for r in regions if isinstance(r, int))
+    sizes = [math.prod(map(len, box)) for box in boxes]
+    if size in sizes or others >= size:
+        return size
+    united = sum(sizes) if len(boxes) < 2 else _united(boxes, min(size, sum(sizes)))
+    return min(size, united + others)
+
+
+def _united(boxes: Sequence[Box], most: int) -> int:
+    """The elements in any of `boxes`; `most`, where to count them takes too large a grid."""
+    cells = []
+    for ranges in zip(*boxes, strict=True):
+        steps = {r.step for r in ranges if len(r) > 1}
+        ends = {e for r in ranges if r for e in (r[0], r[-1] + 1)}
+        cells.append(np.array(sorted(ends)) if steps <= {1} else np.arange(min(ends), max(ends) + 1))
+    if math.prod(map(len, cells)) > MOST_CELLS:
+        return most
+    grid = np.zeros(tuple(len(c) - 1 for c in cells), np.bool_)
+    for box in boxes:
+        if all(box):
+            axes = zip(cells, box, strict=True)
+            inside = [(c[:-1] >= r[0]) & (c[:-1] <= r[-1]) & ((c[:-1] - r[0]) % r.step == 0) for c, r in axes]
+            grid[np.ix_(*inside)] = True
+    extents = np.ones((), np.int64)
+    for c in cells:
+        extents = np.multiply.outer(extents, np.diff(c))
+    return int(extents[grid].sum())

@@ -1,0 +1,167 @@
+"""What CUDA kernels are scheduled to read, write, hold and launch is what their text does, counted on the emulator."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from eqfuse.cost.profiles import device
+from eqfuse.emit.cuda.kernels import CudaKernel, emit_function, module_source
+from eqfuse.emit.cuda.ops import computed
+from eqfuse.ir.graph import Graph, Node, node
+from eqfuse.kinds import cuda_schedule
+from eqfuse.kinds.cuda.products import ProductSchedule, product_schedule
+from eqfuse.kinds.cuda.rows import RowsSchedule
+from eqfuse.kinds.cuda.schedule import CudaSchedule
+from eqfuse.plan.plan import Kernel
+from eqfuse.testing import cudasim
+from tests.kernels import test_cuda_contract, test_cuda_emit
+from tests.kernels.numpy_cases import PRICE, add, body, layer_norm, mul, read, reduced, softmax
+from tests.kernels.test_cuda_random import kernels as random_kernels
+
+H100 = device("h100")
+Made = tuple[Graph, CudaSchedule, CudaKernel]
+
+pytestmark = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+
+
+def flipped(x: Node) -> Node:
+    """Read at two places, in two passes each."""
+    turned = node("flip", (x,), ((-1,),))
+    return mul(node("subtract", (x, reduced("max", add(x, turned)))), turned)
+
+
+def of_a_slice(x: Node) -> Node:
+    return softmax(node("slice", (x,), (((0, x.shape[0], 2), (1, x.shape[1], 1)),)))
+
+
+def of_a_column_and_a_line(x: Node) -> Node:
+    scaled = mul(mul(x, read(1, (x.shape[0], 1))), read(2, (x.shape[1],)))
+    return add(node("subtract", (scaled, reduced("max", scaled))), read(3, (x.shape[1],)))
+
+
+def late(x: Node) -> Node:
+    """An array that only the last pass needs."""
+    return mul(softmax(x), read(1, x.shape))
+
+
+ROWS: dict[str, Callable[[Node], Node]] = {
+    "read forwards and backwards": flipped, "every other row, but the first column": of_a_slice,
+    "rows and columns broadcast": of_a_column_and_a_line, "needed late": late, "norm": layer_norm,
+}  # fmt: skip
+MAPS: dict[str, Callable[[Node], Node]] = {
+    "stencil": lambda x: add(*[node("slice", (x,), (((0, 6, 1), (i, i + 30, 1)),)) for i in (0, 1)]),
+    "a part of a map": lambda x: node("slice", (node("exp", (x,)),), (((1, 3, 1), (0, 40, 3)),)),
+    "apart": lambda x: add(*[node("slice", (x,), (((0, 6, 2), (i, i + 9, 1)),)) for i in (0, 20)]),
+    "windows": lambda x: node("exp", (node("sliding_window", (x,), (((-1, 5),),)),)),
+    "of another rank": lambda x: node("slice", (node("reshape", (x,), ((6, 1, 40),)),),
+                                      (((0, 6, 5), (0, 1, 1), (0, 9, 1)),)),
+}  # fmt: skip
+
+
+def emitted() -> Iterator[tuple[str, Graph]]:
+    for case in test_cuda_emit.CASES:
+        kernel = test_cuda_emit.kernel_of(case)
+        yield kernel.kind, kernel.body
+
+
+def products() -> Iterator[tuple[str, Graph]]:
+    for case in test_cuda_contract.CASES:
+        yield "contract", test_cuda_contract.emitted(case)[0].body
+
+
+def rows(*shapes: tuple[int, int]) -> Iterator[tuple[str, Graph]]:
+    for of, shape in itertools.product(ROWS.values(), shapes):
+        yield "row", _body(of(read(0, shape)))
+
+
+def maps() -> Iterator[tuple[str, Graph]]:
+    for of in MAPS.values():
+        yield "map", _body(of(read(0, (6, 40))))
+
+
+def random(seed: int, count: int) -> Iterator[tuple[str, Graph]]:
+    for kind, drawn, _ in random_kernels(np.random.default_rng(seed), count):
+        if not any(n.op == "take" for n in drawn.nodes):  # what a gather reads is in its indices
+            yield kind, drawn
+
+
+BODIES = {
+    "rows that stay in registers": lambda: rows((6, 300), (2, 1500)), "maps": maps, "random": lambda: random(5, 12),
+    "rows of which the reads do": lambda: rows((1, 40_000)), "rows that do not": lambda: rows((1, 70_000)),
+    "emitted": emitted, "products": products, "many random": lambda: random(6, 200),
+}  # fmt: skip
+
+
+SLOW = ("rows that do not", "emitted", "products", "many random")
+
+
+def _body(output: Node) -> Graph:
+    inputs = (n for n in Graph((), (output,)).nodes if n.op == "input")
+    return body(sorted(inputs, key=lambda n: str(n.attrs[0])), output)
+
+
+def made(case: str) -> list[Made]:
+    found = []
+    for kind, graph in BODIES[case]():
+        schedule = product_schedule(graph, H100) if kind == "contract" else cuda_schedule(kind, graph, H100)
+        found.append((graph, schedule, emit_function(Kernel(kind, graph, (), (), PRICE), schedule, H100)))
+    return found
+
+
+def _array(n: Node) -> np.ndarray:
+    """Zeros, of which `any` looks at all; `all` at ones."""
+    return np.zeros(n.shape, n.dtype)
+
+
+def _traffic(graph: Graph, cuda: CudaKernel, code: str) -> list[list[cudasim.Traffic]]:
+    """Of the arrays read, those written, and the workspace."""
+    groups: list[list[np.ndarray]] = [
+        [_array(n) for n in graph.inputs], [np.zeros(o.shape, o.dtype) for o in graph.outputs],
+        [np.zeros(n, dtype) for dtype, n in cuda.workspace],
+    ]  # fmt: skip
+    reads, writes, workspace = groups
+    function = cudasim.CpuRawKernel(code, cuda.name, counted=True)
+    counts = function.traffic(cuda.grid, cuda.block, cuda.arguments(writes, reads, cuda.constants, workspace))
+    first = len(reads) + len(cuda.constants)
+    parts = counts[: len(reads)], counts[first : first + len(writes)], counts[first + len(writes) :]
+    return [[c for c in part if c is not None] for part in parts]
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.slow) if c in SLOW else c for c in BODIES])
+def test_a_kernel_reads_and_writes_the_bytes_of_its_schedule(case: str) -> None:
+    kernels = made(case)
+    code = module_source(list(dict.fromkeys(cuda.source for *_, cuda in kernels)))
+    for graph, schedule, cuda in kernels:
+        if any(n.op in ("all", "any") for n in graph.nodes) and cuda.workspace:
+            continue  # what it reads of partial results is in their values
+        if not cuda.grid:
+            assert not schedule.calls and not any((*schedule.reads, *schedule.writes))
+            continue
+        reads, writes, workspace = _traffic(graph, cuda, code)
+        once = isinstance(schedule, ProductSchedule)
+        got = tuple(t.read if once else t.read_by_pass for t in reads)
+        gathers = any(n.op == "take" for n in graph.nodes)
+        assert got == schedule.reads or (gathers and got <= schedule.reads), f"{graph}\n{schedule}\n{got}"
+        assert tuple(t.written for t in writes) == schedule.writes, graph
+        assert sum(t.read_by_pass for t in workspace) == schedule.workspace_bytes, graph
+        assert sum(t.written for t in workspace) == schedule.workspace_bytes, graph
+
+
+def test_the_bodies_take_every_way_through_the_passes() -> None:
+    schedules = [s for case in BODIES for _, s, _ in made(case) if isinstance(s, RowsSchedule)]
+    assert {s.rows.layout for s in schedules} == {"warp", "block", "column"}
+    for way in (lambda s: bool(s.held), lambda s: s.splits > 1, lambda s: s.unrolled):
+        assert {way(s) for s in schedules} == {True, False}
+
+
+def test_a_thread_holds_what_its_schedule_says() -> None:
+    for graph, schedule, cuda in itertools.chain.from_iterable(map(made, BODIES)):
+        if isinstance(schedule, RowsSchedule):
+            declared = re.findall(r"^    ([\w<> ]+) h\d+\[(\d+)\];", cuda.source, re.MULTILINE)
+            wanted = [(computed(n.dtype), str(max(1, schedule.items))) for n in schedule.held]
+            assert sorted(declared) == sorted(wanted), graph
