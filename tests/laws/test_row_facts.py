@@ -1,0 +1,116 @@
+"""The facts that an operator's row states are true of what NumPy computes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from eqfuse.ops import TABLE
+from eqfuse.ops.elementwise import UFUNCS
+from eqfuse.ops.row import REALS, Rounding
+from eqfuse.rewrites import book
+
+FLOATS = np.array([*np.arange(-8, 8.5, 0.5), 1e-3, -1e-3, 20.25, -20.25, 1e10, -1e10, 0.0, -0.0])
+WHOLE, TRUTHS = np.arange(-8, 9), np.array([False, True])
+CLOSE = 4 * np.finfo(float).eps  # two calls of a library
+
+
+def takes(op: str, x: np.ndarray) -> bool:
+    try:
+        UFUNCS[op].resolve_dtypes((*[x.dtype] * UFUNCS[op].nin, None))
+    except TypeError:
+        return False
+    return True
+
+
+def samples(op: str) -> list[np.ndarray]:
+    return [x for x in (FLOATS, WHOLE, TRUTHS) if takes(op, x)]
+
+
+def inside(op: str) -> np.ndarray:
+    """Sorted numbers of the domain of `op`."""
+    lower, upper = TABLE[op].domain
+    x = np.unique(np.concatenate([FLOATS, np.linspace(-1, 1, 41)]))
+    return x[(x >= lower) & (x <= upper)]
+
+
+def called(op: str, *arrays: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return UFUNCS[op](*arrays)
+
+
+def having(fact: str) -> list[str]:
+    return [name for name, op in TABLE.items() if getattr(op, fact)]
+
+
+@pytest.mark.parametrize("op", having("commutes"))
+def test_arguments_change_places(op: str) -> None:
+    for x in samples(op):
+        left, right = called(op, x[:, None], x), called(op, x, x[:, None])
+        np.testing.assert_array_equal(left, right)
+        if not TABLE[op].either_zero:
+            assert left.tobytes() == right.tobytes()
+    assert f"{op}_commutes" in {law.name for law in book()}
+
+
+@pytest.mark.parametrize("op", having("twice"))
+def test_one_argument_twice_is_a_function_of_one(op: str) -> None:
+    twice = TABLE[op].twice
+    assert twice is not None
+    for x in (FLOATS, WHOLE):
+        np.testing.assert_array_equal(called(op, x, x), called(twice, x))
+
+
+@pytest.mark.parametrize("op", having("monotone"))
+def test_it_never_falls(op: str) -> None:
+    found = called(op, inside(op))
+    assert (found[1:] >= found[:-1]).all()
+
+
+@pytest.mark.parametrize("op", having("odd"))
+def test_it_is_odd(op: str) -> None:
+    x = inside(op)
+    np.testing.assert_allclose(called(op, -x), -called(op, x), rtol=CLOSE)
+
+
+@pytest.mark.parametrize("op", having("even"))
+def test_it_is_even(op: str) -> None:
+    x = inside(op)
+    np.testing.assert_allclose(called(op, -x), called(op, x), rtol=CLOSE)
+
+
+@pytest.mark.parametrize("op", [name for name, op in UFUNCS.items() if op.nin == 1 and TABLE[name].domain != REALS])
+def test_it_is_defined_on_its_domain_and_nowhere_else(op: str) -> None:
+    lower, upper = TABLE[op].domain
+    assert not np.isnan(called(op, inside(op))).any()
+    below, above = math.nextafter(lower, -math.inf), math.nextafter(upper, math.inf)
+    outside = [x for x in (below, above) if math.isfinite(x)]
+    assert np.isnan(called(op, np.array(outside))).all()
+
+
+@pytest.mark.parametrize("op", having("joined_by"))
+def test_the_results_of_two_parts_are_joined(op: str) -> None:
+    join = TABLE[op].joined_by
+    assert join is not None
+    for x in (FLOATS[:8], WHOLE, TRUTHS):
+        parts = [TABLE[op].meaning(part, (-1,)) for part in (x[:1], x[1:])]
+        np.testing.assert_array_equal(UFUNCS[join](*parts), TABLE[op].meaning(x, (-1,)))
+
+
+EXACTLY = [
+    op for op in UFUNCS if TABLE[op].rounding is not Rounding.LIBRARY and takes(op, FLOATS) and op != "nextafter"
+]
+
+
+@pytest.mark.parametrize("op", EXACTLY)
+def test_it_rounds_as_often_as_it_says(op: str) -> None:
+    """What float64 computes of float32 numbers, rounded to float32 once; or what needs no rounding."""
+    x = FLOATS.astype(np.float32)
+    arguments = (x[:, None], x)[: UFUNCS[op].nin]
+    wide = called(op, *(a.astype(np.float64) for a in arguments))
+    with np.errstate(all="ignore"):
+        once = wide.astype(np.float32)
+    np.testing.assert_array_equal(called(op, *arguments), once)
+    assert TABLE[op].rounding is Rounding.ONCE or np.array_equal(once, wide, equal_nan=True)
