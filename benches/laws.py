@@ -1,6 +1,6 @@
-"""How often each law decides a plan, over the adversarial suite and the demo's programs on two devices.
+"""Law usage: on which laws the plans of the adversarial suite and of the demo's programs rest, on two devices.
 
-Run: eqfuse bench laws [--keep]. `--keep` stores the table that `eqfuse laws` shows (rewrites/decided.json): do so
+Run: eqfuse bench laws [--keep]. `--keep` stores the table that `eqfuse laws` shows (rewrites/law_usage.json): do so
 when the book has changed.
 """
 
@@ -8,34 +8,79 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from eqfuse.benches.law_usage import decide
-from eqfuse.rewrites import FAMILIES, OPT_IN
-from eqfuse.show.law_usage import keep
+import numpy as np
+
+from eqfuse.benches.corpus.suite import GRAPHS
+from eqfuse.compiler import extract
+from eqfuse.cost.profiles import device
+from eqfuse.demo.programs import small
+from eqfuse.egraph.saturate import saturate
+from eqfuse.frontends.numpy.trace import spec, trace
+from eqfuse.ir.graph import Graph
+from eqfuse.rewrites import FAMILIES, OPT_IN, admitted, law_usage, select
+from eqfuse.show.attribution import rests_on
 from eqfuse.show.progress import progress
+
+DEVICES = ("a100", "cpu")  # data sheets, so that the table is the same everywhere
+NUMERICS = ("reassociate", "approximate")
+SECONDS = 120.0  # for the laws of one plan
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="eqfuse bench laws", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--keep", action="store_true", help="store the table in rewrites/decided.json")
+    parser.add_argument("--keep", action="store_true", help="store the table in rewrites/law_usage.json")
     options = parser.parse_args(arguments)
-    table: dict[str, dict[str, tuple[str, ...]]] = {}
+    usage: dict[str, dict[str, tuple[str, ...]]] = {}
     with progress() as at:
-        for program, circumstances, laws in decide():
-            table.setdefault(program, {})[circumstances] = laws
+        for program, circumstances, laws in usage_of_programs():
+            usage.setdefault(program, {})[circumstances] = laws
             print(f"{program}, {circumstances}: {', '.join(laws) or 'no law needed'}", flush=True)
             at.ended(f"{program}, {circumstances}")
-    counts = Counter(law for found in table.values() for law in {law for laws in found.values() for law in laws})
-    print(f"\nprograms (of {len(table)}) whose plan rests on a law, on either device, under either numerics:")
+    counts = Counter(law for found in usage.values() for law in {law for laws in found.values() for law in laws})
+    print(f"\nprograms (of {len(usage)}) whose plan rests on a law, on either device, under either numerics:")
     for law, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         print(f"{count:4} {law}")
-    print("\nlaws that decided nothing here, candidates to drop:")
+    print("\nlaws that no plan rests on here, candidates to drop:")
     for family, members in FAMILIES.items():
         idle = [law.name for law in members if law.name not in counts]
         print(f"  {family}, {len(idle)} of {len(members)}{' (opt-in)' if family in OPT_IN else ''}: {', '.join(idle)}")
     if options.keep:
-        keep(table)
+        law_usage.keep(usage)
+
+
+def usage_of_programs() -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """(program, circumstances, the laws that its plan rests on)."""
+    for name, graph in programs().items():
+        for circumstances, laws in usage_of(graph).items():
+            yield name, circumstances, laws
+
+
+def usage_of(graph: Graph) -> dict[str, tuple[str, ...]]:
+    """The laws that the plans of `graph` rest on, by circumstances."""
+    found = {}
+    for numerics in NUMERICS:
+        laws = admitted(select("all"), numerics)
+        space = saturate(graph, laws=list(laws), numerics=numerics)
+        for target in DEVICES:
+            rests = rests_on(extract(space, target=device(target)), laws, SECONDS)
+            if rests.doubt:
+                raise RuntimeError(f"on {target}: {rests.doubt}")
+            found[f"{target}, {numerics}"] = rests.laws
+    return found
+
+
+def programs() -> dict[str, Graph]:
+    """The benchmark programs: the suite at its full sizes, the demo's at small ones."""
+    found = {}
+    for id, case in GRAPHS.items():
+        function, types = case.program(small=False)
+        found[id] = trace(function, *[spec(t.shape, t.dtype) for t in types])
+    for example in small():
+        function, arguments = example.build(np.float32)
+        found[example.name] = trace(function, *arguments)
+    return found
 
 
 if __name__ == "__main__":

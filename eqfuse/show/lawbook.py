@@ -14,27 +14,26 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from eqfuse.rewrites import FAMILIES, Law, book, select
+from eqfuse.rewrites import FAMILIES, Law, book, law_usage, select
 from eqfuse.rewrites.checking import checked
 from eqfuse.rewrites.checking.checked import FALSE, HOLDS, PROVED, UNTESTED, Verdict, refuted
-from eqfuse.show.law_usage import decided
 from eqfuse.show.progress import progress
 
 STYLES = {FALSE: "bold red", HOLDS: "green", PROVED: "bold green", UNTESTED: "yellow"}
 LEGEND = (
     "checked: what the last `eqfuse laws check` found; proved: over the reals, by z3, and it holds on arrays; "
-    "decided: benchmark programs whose plan rests on the law"
+    "plans: benchmark programs whose plan rests on the law"
 )
 
 
 def table() -> int:
     """Print every law of the book in a line: what it says, how exact it is, how its check went, where it mattered."""
     console = _console()
-    found, counts = checked.kept(), decided()
+    found, counts = checked.kept(), law_usage.counts()
     shown = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
     for heading in ("family", "class", "checked"):
         shown.add_column(heading, no_wrap=True)
-    shown.add_column("decided", justify="right", no_wrap=True)
+    shown.add_column("plans", justify="right", no_wrap=True)
     shown.add_column("law", overflow="fold")
     for family, laws in FAMILIES.items():
         for law in laws:
@@ -51,7 +50,7 @@ def table() -> int:
 def _idle(counts: dict[str, int] | None) -> str:
     if counts is None:
         return "not counted for this book (eqfuse bench laws --keep)"
-    return f"the {sum(not n for n in counts.values())} that decided no plan are candidates to drop"
+    return f"the {sum(not n for n in counts.values())} that no plan rests on are candidates to drop"
 
 
 def _status(verdict: Verdict | None) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""How often each law decided a plan: the kept table is what the plans say, and is not read for another book."""
+"""Law usage: the kept table is what the plans say, and is not read for another book."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from eqfuse.benches import law_usage as computed
+from eqfuse.benches import laws as bench
 from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.demo.programs import small
-from eqfuse.rewrites import book
-from eqfuse.show import law_usage, lawbook
+from eqfuse.rewrites import book, law_usage
+from eqfuse.show import lawbook
 
 QUICK = ["G7", "G19", "G25 constants"]
 OTHERS = [name for name in [*GRAPHS, *(example.name for example in small())] if name not in QUICK]
@@ -18,13 +18,13 @@ OTHERS = [name for name in [*GRAPHS, *(example.name for example in small())] if 
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(law_usage, "path", lambda: tmp_path / "decided.json")
+    monkeypatch.setattr(law_usage, "_TABLE", tmp_path / "law_usage.json")
 
 
 @pytest.mark.usefixtures("elsewhere")
 def test_a_law_counts_once_for_each_program_that_has_a_plan_resting_on_it() -> None:
     law_usage.keep({"P": {"a": ["double"], "b": ["double", "lerp"]}, "Q": {"a": ["double"], "b": []}})
-    counts = law_usage.decided()
+    counts = law_usage.counts()
     assert counts is not None
     assert (counts["double"], counts["lerp"], counts["times_one"]) == (2, 1, 0)
     assert set(counts) == {law.name for law in book()}
@@ -34,7 +34,7 @@ def test_a_law_counts_once_for_each_program_that_has_a_plan_resting_on_it() -> N
 def test_the_table_of_another_book_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     law_usage.keep({"P": {"a": ["double"]}})
     monkeypatch.setattr(law_usage, "book", lambda: book()[1:])
-    assert law_usage.decided() is None
+    assert law_usage.counts() is None
 
 
 @pytest.mark.usefixtures("elsewhere")
@@ -44,7 +44,7 @@ def test_the_table_of_laws_has_the_counts_and_says_when_there_are_none(
     law_usage.keep({"P": {"a": ["double", "lerp"]}})
     lawbook.table()
     printed = " ".join(capsys.readouterr().out.split())
-    assert f"the {len(book()) - 2} that decided no plan are candidates to drop" in printed
+    assert f"the {len(book()) - 2} that no plan rests on are candidates to drop" in printed
     monkeypatch.setattr(law_usage, "digest", lambda: "of another book")
     lawbook.table()
     assert "not counted for this book" in " ".join(capsys.readouterr().out.split())
@@ -53,15 +53,15 @@ def test_the_table_of_laws_has_the_counts_and_says_when_there_are_none(
 def test_the_kept_table_is_about_laws_and_the_benchmark_programs() -> None:
     table = kept_table()
     names = {law.name for law in book()}
-    circumstances = {f"{target}, {numerics}" for target in computed.DEVICES for numerics in computed.NUMERICS}
-    assert set(table) == set(computed.programs())
+    circumstances = {f"{target}, {numerics}" for target in bench.DEVICES for numerics in bench.NUMERICS}
+    assert set(table) == set(bench.programs())
     assert all(set(found) == circumstances for found in table.values())
     assert {law for found in table.values() for laws in found.values() for law in laws} <= names
 
 
 @pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
 def test_the_kept_table_says_what_a_plan_rests_on(name: str) -> None:
-    found = computed.deciding(computed.programs()[name])
+    found = bench.usage_of(bench.programs()[name])
     assert kept_table()[name] == {circumstances: list(laws) for circumstances, laws in found.items()}
 
 

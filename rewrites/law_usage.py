@@ -1,0 +1,44 @@
+"""Law usage: on which laws of the book the plans of the benchmark programs rest, as a table kept beside the book.
+
+In: the table, which ``eqfuse bench laws --keep`` computes. Out: counts by law. A law that no plan rests on is a
+candidate to drop.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from eqfuse.rewrites import book
+
+Usage = Mapping[str, Mapping[str, Sequence[str]]]  # laws by program and circumstances
+_TABLE = Path(__file__).with_suffix(".json")
+
+
+def counts() -> dict[str, int] | None:
+    """Of how many benchmark programs a plan rests on each law of the book. None where the table is of another book."""
+    usage = read()
+    if usage is None:
+        return None
+    by_program = [{law for laws in found.values() for law in laws} for found in usage.values()]
+    return {law.name: sum(law.name in laws for laws in by_program) for law in book()}
+
+
+def read() -> dict[str, dict[str, list[str]]] | None:
+    """The kept table. None where it was made of another book."""
+    kept = json.loads(_TABLE.read_text())
+    usage: dict[str, dict[str, list[str]]] = kept["programs"]
+    return usage if kept["book"] == digest() else None
+
+
+def keep(usage: Usage) -> None:
+    """Store the table."""
+    _TABLE.write_text(json.dumps({"book": digest(), "programs": usage}, indent=1, ensure_ascii=False) + "\n")
+
+
+def digest() -> str:
+    """Names this book: its laws as they are printed, guards and exactness included."""
+    text = "\n".join(f"{law.family} {law}" for law in book())
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
