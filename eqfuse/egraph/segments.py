@@ -19,7 +19,7 @@ from itertools import accumulate, takewhile
 from eqfuse.ir.graph import Graph, Node, input_node, node, topological
 from eqfuse.ops import Role, row
 from eqfuse.ops.literal import Literal
-from eqfuse.rewrites.procedures.side_by_side import Group, groups
+from eqfuse.rewrites.procedures.side_by_side import SharedProducts, shared_products
 
 SEGMENT_OPERATORS = 24  # fewer are not worth a segment of their own
 NEAR = 200  # operators apart that two readers of a value may be and still be computed together
@@ -117,7 +117,7 @@ def _ordered(graph: Graph) -> _Order:
     """The operators of `graph`. Products that share an operand and would be in several pieces run together first."""
     order = _Order(graph)
     parted = [
-        g for g in groups(order.nodes, order.constants)
+        g for g in shared_products(order.nodes, order.constants)
         if len({bisect_left(order.ends, order.position[m]) for m in g.members}) > 1
     ]  # fmt: skip
     return _Order(graph, parted) if parted else order
@@ -129,7 +129,7 @@ class _Order:
     The members of each group of `gathered` stand together, and are stored.
     """
 
-    def __init__(self, graph: Graph, gathered: Sequence[Group] = ()) -> None:
+    def __init__(self, graph: Graph, gathered: Sequence[SharedProducts] = ()) -> None:
         self.gathered = gathered
         self.together = {m for g in gathered for m in g.members}
         self.constants = _constants(graph)
@@ -312,7 +312,7 @@ def _alike(a: Node, b: Node) -> bool:
     return a.op == b.op and row(a.op).role is Role.CONTRACTION and a.args[0] is b.args[0]
 
 
-def _scheduled(graph: Graph, gathered: Sequence[Group]) -> list[Node]:
+def _scheduled(graph: Graph, gathered: Sequence[SharedProducts]) -> list[Node]:
     """The nodes of `graph`, arguments first: `gathered`, then writes into arrays late, as they link a loop's steps."""
     first = [m for g in gathered for m in g.members]
     written = [a for n in graph.nodes if row(n.op).role is Role.UPDATE for a in n.args[1:]]

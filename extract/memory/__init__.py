@@ -1,1 +1,1 @@
-"""Plans within a limit of memory: schedules, and values computed again."""
+"""Plans within a limit of memory: timelines, and values computed again."""

@@ -2,7 +2,7 @@
 
 In: a `Space`, the covers chosen for its segments, and a `Limit`. Out: the plan of least predicted time, among those
 found, whose calls stay within the limit. Each segment is made to keep the limit by itself; the peak of the whole, with
-what crosses from one segment to others, is asked of the emitter. Schedules do not depend on the limit: a tighter one
+what crosses from one segment to others, is asked of the emitter. Timelines do not depend on the limit: a tighter one
 never gives a faster plan, and the least peak of a refusal is one that can be had.
 """
 
@@ -17,12 +17,12 @@ from eqfuse.errors import MemoryLimitError
 from eqfuse.extract.assemble import assemble
 from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.covers.cover import Cover, Group
-from eqfuse.extract.memory.recompute import schedules
-from eqfuse.extract.memory.schedule import Held, Schedule
+from eqfuse.extract.memory.recompute import timelines
+from eqfuse.extract.memory.timeline import Held, Timeline
 from eqfuse.plan.memory import Needs
 from eqfuse.plan.plan import Kernel, Plan
 
-AMISS = 2  # times what a schedule's peak is said to be too high at most: values written in place, or in parts
+AMISS = 2  # times what a timeline's peak is said to be too high at most: values written in place, or in parts
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ def within(space: Space, covers: list[Cover], device: Device, limit: Limit, prov
     least = limit.peak(plan)
     if least <= limit.nbytes:
         return assemble(space, covers, device, proved)
-    found = [_schedules(space, at, cover, device, limit) for at, cover in enumerate(covers)]
+    found = [_timelines(space, at, cover, device, limit) for at, cover in enumerate(covers)]
     levels = sorted({s.peak for every in found for s in every}, reverse=True)
     for level in [level for level in levels if level <= AMISS * max(limit.nbytes, levels[-1])]:
         chosen = [_of_peak(every, level) for every in found]
-        for cover, schedule in zip(covers, chosen, strict=True):
-            cover.groups = tuple(step.group for step in schedule.steps)
+        for cover, timeline in zip(covers, chosen, strict=True):
+            cover.groups = tuple(step.group for step in timeline.steps)
         peak = limit.peak(assemble(space, covers, device, proved=False))
         if peak <= limit.nbytes:
             return assemble(space, covers, device, proved)
@@ -58,14 +58,14 @@ def within(space: Space, covers: list[Cover], device: Device, limit: Limit, prov
     )
 
 
-def _of_peak(every: list[Schedule], level: int) -> Schedule:
-    """The fastest schedule within `level`, or else the one of least peak."""
+def _of_peak(every: list[Timeline], level: int) -> Timeline:
+    """The fastest timeline within `level`, or else the one of least peak."""
     fitting = [s for s in every if s.peak <= level]
     return min(fitting, key=lambda s: s.seconds) if fitting else min(every, key=lambda s: s.peak)
 
 
-def _schedules(space: Space, at: int, cover: Cover, device: Device, limit: Limit) -> list[Schedule]:
-    """The schedules of segment `at`, wherever it is used."""
+def _timelines(space: Space, at: int, cover: Cover, device: Device, limit: Limit) -> list[Timeline]:
+    """The timelines of segment `at`, wherever it is used."""
     segment, grammar = space.segments[at], cover.grammar
     uses = [use for use in space.uses if use.segment == at]
     own = grammar.segment
@@ -81,4 +81,4 @@ def _schedules(space: Space, at: int, cover: Cover, device: Device, limit: Limit
         return limit.needs(Kernel(group.state.kind, body, reads, group.outputs, group.price), device)
 
     held = Held(grammar, own.roots, frozenset(inputs), results, needs)
-    return schedules(Schedule(held, [held.step(g) for g in cover.groups]), Candidates(grammar, dict(cover.refs)))
+    return timelines(Timeline(held, [held.step(g) for g in cover.groups]), Candidates(grammar, dict(cover.refs)))

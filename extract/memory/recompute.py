@@ -1,6 +1,6 @@
 """A cover's kernels in an order, and with recomputation, that hold less memory at a time.
 
-In: a `Schedule`. Out: schedules of ever smaller peaks, each with the least added time that was found. At the step that
+In: a `Timeline`. Out: timelines of ever smaller peaks, each with the least added time that was found. At the step that
 holds most, every value that waits may be computed again when it is read (checkpointing), or inside the kernels that
 read it, or be made later, or used up earlier; the move that frees most per second added is taken.
 """
@@ -13,24 +13,24 @@ from collections.abc import Iterator, Sequence
 
 from eqfuse.extract.candidates.cuts import Cut, below
 from eqfuse.extract.candidates.enumerate import Candidates
-from eqfuse.extract.memory.schedule import Schedule, Step, Stretch
+from eqfuse.extract.memory.timeline import Step, Stretch, Timeline
 
-FINER = 0.95  # each schedule's peak is to be this share of the one before
+FINER = 0.95  # each timeline's peak is to be this share of the one before
 WAITING = 12  # values at the fullest step that are tried
 DEEP = 6  # values computed again for one that is
 INSTANT = 1e-9  # seconds; less is no time
-EFFORT = 2_000_000  # steps of the schedules tried, after which no smaller peak is looked for
+EFFORT = 2_000_000  # steps of the timelines tried, after which no smaller peak is looked for
 
 
-def schedules(start: Schedule, candidates: Candidates) -> list[Schedule]:
+def timelines(start: Timeline, candidates: Candidates) -> list[Timeline]:
     """`start`, and others of falling peaks down to the least that was found, by two descents: storing what results are
     computed from costs least at first, and then stands in the way of smaller peaks."""
     return [start, *_descent(start, candidates, True), *_descent(start, candidates, False)]
 
 
-def _descent(start: Schedule, candidates: Candidates, before: bool) -> list[Schedule]:
-    """Schedules of falling peaks. `before`: with moves that store what results are computed from."""
-    found: list[Schedule] = []
+def _descent(start: Timeline, candidates: Candidates, before: bool) -> list[Timeline]:
+    """Timelines of falling peaks. `before`: with moves that store what results are computed from."""
+    found: list[Timeline] = []
     now, effort = start, EFFORT // 2
     while now.peak and effort > 0:
         level = int(now.peak * FINER)
@@ -42,9 +42,7 @@ def _descent(start: Schedule, candidates: Candidates, before: bool) -> list[Sche
     return found
 
 
-def _lowered(
-    now: Schedule, level: int, candidates: Candidates, before: bool, effort: int
-) -> tuple[Schedule, int]:
+def _lowered(now: Timeline, level: int, candidates: Candidates, before: bool, effort: int) -> tuple[Timeline, int]:
     """`now` with moves until it holds no more than `level`, or none lessens the excess; and the effort that is left."""
     excess = now.excess(level)
     while excess and effort > 0:
@@ -52,7 +50,7 @@ def _lowered(
         for steps in _moves(now, candidates, before):
             effort -= len(steps)
             try:
-                moved = Schedule(now.held, steps).without_unread()
+                moved = Timeline(now.held, steps).without_unread()
             except ValueError:  # a step would read what is not computed by then
                 continue
             left = moved.excess(level)
@@ -65,7 +63,7 @@ def _lowered(
     return now, effort
 
 
-def _cheaper(now: Schedule, level: int) -> Schedule:
+def _cheaper(now: Timeline, level: int) -> Timeline:
     """`now` without the recomputation that `level` does not need after all, costliest first."""
     made = Counter(c for step in now.steps for c in step.writes)
     twice = [step for step in now.steps if any(made[c] > 1 for c in step.writes)]
@@ -74,7 +72,7 @@ def _cheaper(now: Schedule, level: int) -> Schedule:
             continue
         at = now.steps.index(step)
         try:
-            less = Schedule(now.held, now.steps[:at] + now.steps[at + 1 :]).without_unread()
+            less = Timeline(now.held, now.steps[:at] + now.steps[at + 1 :]).without_unread()
         except ValueError:  # it is read before it is computed again
             continue
         if less.peak <= level:
@@ -82,7 +80,7 @@ def _cheaper(now: Schedule, level: int) -> Schedule:
     return now
 
 
-def _moves(now: Schedule, candidates: Candidates, before: bool) -> Iterator[list[Step]]:
+def _moves(now: Timeline, candidates: Candidates, before: bool) -> Iterator[list[Step]]:
     """Other steps, each by one move: with values at the step that holds most, with its kernel, and with the kernel that
     takes most beside the arena."""
     full = max(range(len(now.steps)), key=lambda i: (now.arena[i], -i))
@@ -99,9 +97,7 @@ def _moves(now: Schedule, candidates: Candidates, before: bool) -> Iterator[list
         yield from _otherwise(now, candidates, greedy)
 
 
-def _of_value(
-    now: Schedule, candidates: Candidates, value: Stretch, full: int, here: set[int]
-) -> Iterator[list[Step]]:
+def _of_value(now: Timeline, candidates: Candidates, value: Stretch, full: int, here: set[int]) -> Iterator[list[Step]]:
     """Moves that keep `value` from step `full`."""
     later = [i for i in value.reads if i > full]
     waits = full not in value.reads and value.first != full
@@ -116,7 +112,7 @@ def _of_value(
     yield from _inside(now, candidates, value, [i for i in value.reads if i >= full], here)
 
 
-def _made_later(now: Schedule, value: Stretch) -> Iterator[list[Step]]:
+def _made_later(now: Timeline, value: Stretch) -> Iterator[list[Step]]:
     """The kernel of `value` right before the first that reads what it makes."""
     first = min((s.reads[0] for s in now.stretches if s.first == value.first and s.reads), default=len(now.steps))
     steps = list(now.steps)
@@ -124,7 +120,7 @@ def _made_later(now: Schedule, value: Stretch) -> Iterator[list[Step]]:
         yield [*steps[: value.first], *steps[value.first + 1 : first], steps[value.first], *steps[first:]]
 
 
-def _read_earlier(now: Schedule, value: Stretch, reader: int) -> Iterator[list[Step]]:
+def _read_earlier(now: Timeline, value: Stretch, reader: int) -> Iterator[list[Step]]:
     """The next kernel that reads `value` as early as its other operands allow."""
     ready = 1 + max((s.first for s in now.stretches if reader in s.reads), default=-1)
     steps = list(now.steps)
@@ -133,7 +129,7 @@ def _read_earlier(now: Schedule, value: Stretch, reader: int) -> Iterator[list[S
 
 
 def _again(
-    now: Schedule, candidates: Candidates, value: Stretch, later: Sequence[int], here: set[int]
+    now: Timeline, candidates: Candidates, value: Stretch, later: Sequence[int], here: set[int]
 ) -> Iterator[list[Step]]:
     """`value` computed again right before it is read next, by several cuts."""
     steps = list(now.steps)
@@ -141,7 +137,7 @@ def _again(
         yield [*steps[: later[0]], *groups, *steps[later[0] :]]
 
 
-def _stored_before(now: Schedule, value: Stretch, full: int) -> Iterator[list[Step]]:
+def _stored_before(now: Timeline, value: Stretch, full: int) -> Iterator[list[Step]]:
     """What `value` and others of its kernel are computed from is stored instead of them: of the outputs of a product
     and its epilogue, the product. They are computed from it again when they are read next."""
     held, grammar = now.held, now.held.grammar
@@ -170,7 +166,7 @@ def _stored_before(now: Schedule, value: Stretch, full: int) -> Iterator[list[St
 
 
 def _inside(
-    now: Schedule, candidates: Candidates, value: Stretch, readers: Sequence[int], here: set[int]
+    now: Timeline, candidates: Candidates, value: Stretch, readers: Sequence[int], here: set[int]
 ) -> Iterator[list[Step]]:
     """`value` computed inside the kernels that read it."""
     if not readers:
@@ -191,7 +187,7 @@ def _inside(
             yield [*steps[: readers[0]], *groups[:-1], *steps[readers[0] :]]
 
 
-def _otherwise(now: Schedule, candidates: Candidates, full: int) -> Iterator[list[Step]]:
+def _otherwise(now: Timeline, candidates: Candidates, full: int) -> Iterator[list[Step]]:
     """The kernel that holds most, in parts, or by other cuts."""
     step = now.steps[full]
     steps = list(now.steps)
@@ -207,7 +203,7 @@ def _otherwise(now: Schedule, candidates: Candidates, full: int) -> Iterator[lis
             yield [*steps[:full], *_missing(now, candidates, full, other), whole, *steps[full + 1 :]]
 
 
-def _missing(now: Schedule, candidates: Candidates, before: int, cut: Cut) -> list[Step]:
+def _missing(now: Timeline, candidates: Candidates, before: int, cut: Cut) -> list[Step]:
     """Kernels that compute what `cut` reads and no step `before` it computes."""
     done = {c for step in now.steps[:before] for c in step.writes} | now.held.grammar.free
     groups: list[Step] = []
@@ -228,7 +224,7 @@ def _missing(now: Schedule, candidates: Candidates, before: int, cut: Cut) -> li
 
 
 def _derivations(
-    now: Schedule, candidates: Candidates, value: Stretch, before: int, here: set[int]
+    now: Timeline, candidates: Candidates, value: Stretch, before: int, here: set[int]
 ) -> Iterator[list[Step]]:
     """Kernels that compute `value`, in order, from what is computed `before` a step; the last one computes it alone.
 
@@ -247,7 +243,7 @@ def _derivations(
                 yield [whole]
 
 
-def _cut_of(now: Schedule, eclass: int, before: int) -> Cut | None:
+def _cut_of(now: Timeline, eclass: int, before: int) -> Cut | None:
     """How the steps `before` one compute class `eclass`, the last time."""
     for step in reversed(now.steps[:before]):
         for cut in step.group.cuts:
@@ -256,7 +252,7 @@ def _cut_of(now: Schedule, eclass: int, before: int) -> Cut | None:
     return None
 
 
-def _chain(now: Schedule, eclass: int, before: int, here: set[int], on_the_way: set[int]) -> list[Step]:
+def _chain(now: Timeline, eclass: int, before: int, here: set[int], on_the_way: set[int]) -> list[Step]:
     """Kernels that compute class `eclass` from what is alive `here`; fused where that costs no time. Empty: no way."""
     grammar = now.held.grammar
     cut = _cut_of(now, eclass, before)

@@ -141,7 +141,7 @@ def bounds_of(
 
 
 @dataclass(frozen=True)
-class Numbers:
+class NumberKinds:
     """What kind of numbers a case is computed on: of all its arrays, or of each element.
 
     `finite`: no infinities, no NaN. `moderate`: nothing over- or underflows but by an infinity that is given.
@@ -155,13 +155,13 @@ class Numbers:
     distinct: bool = False
 
 
-def numbers_of(arrays: Arrays) -> Numbers:
+def numbers_of(arrays: Arrays) -> NumberKinds:
     found = [a for a in arrays.values() if kind(a.dtype) in "fc"]
     each = elements_of([parts(a) for a in found])
     finite, moderate = (all(bool(v.all()) for v in values) for values in (each.finite, each.moderate))
     moderate &= finite or all(kind(a.dtype) == "f" for a in found)  # complex infinities have no arithmetic
     ordinary = bool(found) and all(bool(v.all()) for v in each.ordinary)
-    return Numbers(finite, moderate, ordinary, _distinct(found))
+    return NumberKinds(finite, moderate, ordinary, _distinct(found))
 
 
 def _distinct(arrays: Sequence[np.ndarray]) -> bool:
@@ -172,7 +172,7 @@ def _distinct(arrays: Sequence[np.ndarray]) -> bool:
     return bool((np.diff(met) >= 1).all())
 
 
-def elements_of(arrays: Sequence[np.ndarray]) -> Numbers:
+def elements_of(arrays: Sequence[np.ndarray]) -> NumberKinds:
     """The same of each element of each array of floating-point numbers, but for what is distinct."""
     wide = [a.astype(np.float64) for a in arrays]
     sizes = [np.abs(a) for a in wide]
@@ -181,10 +181,10 @@ def elements_of(arrays: Sequence[np.ndarray]) -> Numbers:
     moderate = [(s == 0) | ~np.isfinite(s) | (s * n >= 1) & (s <= n) for s, n in zip(sizes, limits, strict=True)]
     odd = [(2 * w != np.rint(2 * w)) & (a.dtype.itemsize >= 4) for a, w in zip(arrays, wide, strict=True)]
     ordinary = [o & (s > 1 / 8) & (s < 8) for o, s in zip(odd, sizes, strict=True)]
-    return Numbers(finite, moderate, ordinary)
+    return NumberKinds(finite, moderate, ordinary)
 
 
-def agreement(left: Approximation, right: Approximation, data: Numbers) -> Exactness | None:
+def agreement(left: Approximation, right: Approximation, data: NumberKinds) -> Exactness | None:
     """The strictest class in which the two sides agree."""
     if same_bits(left.value, right.value):
         return EXACT
@@ -194,7 +194,7 @@ def agreement(left: Approximation, right: Approximation, data: Numbers) -> Exact
     return APPROXIMATE if looser.any() else REASSOCIATES
 
 
-def apart(left: Approximation, right: Approximation, data: Numbers) -> tuple[np.ndarray, np.ndarray]:
+def apart(left: Approximation, right: Approximation, data: NumberKinds) -> tuple[np.ndarray, np.ndarray]:
     """Where `right` is not as accurate as `left`, and where it is not even equal over the reals.
 
     The bound of `left` says something where all is in the safe range, that of `right` in the whole range of its dtype.

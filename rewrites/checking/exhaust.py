@@ -21,7 +21,7 @@ from eqfuse.ops.facts import Fact, of_array, order
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.checking.agreement import (
     Comparison,
-    Numbers,
+    NumberKinds,
     apart,
     bounds_of,
     compare,
@@ -98,12 +98,12 @@ def _judged(case: Case, arrays: Arrays, values: Mapping[Node, np.ndarray]) -> tu
     return untrue if case.claimed == APPROXIMATE else looser, tuples, reached
 
 
-def _numbers(arrays: Arrays) -> Numbers:
+def _numbers(arrays: Arrays) -> NumberKinds:
     """What kind of numbers each tuple is of."""
     each = elements_of([a for a in arrays.values() if kind(a.dtype) == "f"])
     kinds = (reduce(np.logical_and, found, True) for found in (each.finite, each.moderate, each.ordinary))
     finite, moderate, ordinary = kinds
-    return Numbers(finite, moderate, ordinary)
+    return NumberKinds(finite, moderate, ordinary)
 
 
 def _allowed(case: Case, arrays: Arrays) -> np.ndarray:

@@ -21,7 +21,7 @@ PARTS = (
 
 
 @dataclass(frozen=True)
-class Group:
+class SharedProducts:
     """Products that share all but operand `own`: those of the others could stand beside it along `axis`, or do stand
     together in `base`, of which they are slices."""
 
@@ -33,10 +33,10 @@ class Group:
 
 def parts(nodes: Sequence[Node], constants: Collection[Node]) -> list[dict[Node, Node]]:
     """For every group of `nodes` that share an operand: the part of one large product that each member is."""
-    return [_parts(group) for group in groups(nodes, constants)]
+    return [_parts(group) for group in shared_products(nodes, constants)]
 
 
-def groups(nodes: Sequence[Node], constants: Collection[Node]) -> list[Group]:
+def shared_products(nodes: Sequence[Node], constants: Collection[Node]) -> list[SharedProducts]:
     """The products among `nodes` (arguments first) that share an operand and need none of each other.
 
     `constants`: those that are computed when the program is built. Anything else, unless it is of one tensor, would be
@@ -60,7 +60,7 @@ def groups(nodes: Sequence[Node], constants: Collection[Node]) -> list[Group]:
             if copied >= (len(members) - 1) * shared.type.nbytes:
                 continue
         if len(members) > 1:
-            found.append(Group(tuple(members), own, axis, base))
+            found.append(SharedProducts(tuple(members), own, axis, base))
     return found
 
 
@@ -88,7 +88,7 @@ def _independent(nodes: Sequence[Node], members: Sequence[Node], own: int) -> li
     return kept
 
 
-def _parts(group: Group) -> dict[Node, Node]:
+def _parts(group: SharedProducts) -> dict[Node, Node]:
     members, own, axis = group.members, group.own, group.axis
     if group.base is not None:
         return _slices(node("matmul", (group.base, members[0].args[1])), members)

@@ -1,7 +1,7 @@
-"""Schedules: the kernels of a segment in the order they run, and how much memory their values hold at each step.
+"""Timelines: the kernels of a segment in the order they run, and how much memory their values hold at each step.
 
-In: `Group`s. Out: `Schedule`, with its peak. One class may be computed by several kernels, at different times: a kernel
-reads what was computed last. Next stop: `recompute.py`, which makes schedules that hold less.
+In: `Group`s. Out: `Timeline`, with its peak. One class may be computed by several kernels, at different times: a kernel
+reads what was computed last. Next stop: `recompute.py`, which makes timelines that hold less.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Stretch:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Step:
-    """A kernel of a schedule: the computed classes it `reads` and `writes`, and what it `needs` beside them."""
+    """A kernel of a timeline: the computed classes it `reads` and `writes`, and what it `needs` beside them."""
 
     group: Group
     reads: tuple[int, ...]
@@ -68,7 +68,7 @@ class Held:
         return self._steps[key][1]
 
 
-class Schedule:
+class Timeline:
     """`steps` in order. ValueError where one reads what no step before it computes."""
 
     def __init__(self, held: Held, steps: Sequence[Step]) -> None:
@@ -136,7 +136,7 @@ class Schedule:
         alive = [s for s in self.stretches if s.nbytes > SMALL_BYTES and s.first <= step <= s.last]
         return sorted(alive, key=lambda s: (-s.nbytes * (s.last - s.first), s.first, s.eclass))
 
-    def without_unread(self) -> Schedule:
+    def without_unread(self) -> Timeline:
         """Without the outputs, and the kernels, that nobody reads."""
         unread: dict[int, set[int]] = {}
         for s in self.stretches:
@@ -148,4 +148,4 @@ class Schedule:
             steps[i] = (self.held.together(kept) or self.steps[i]) if kept else None
         if all(a is b for a, b in zip(steps, self.steps, strict=True)):
             return self
-        return Schedule(self.held, [s for s in steps if s is not None]).without_unread()
+        return Timeline(self.held, [s for s in steps if s is not None]).without_unread()
