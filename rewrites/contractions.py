@@ -29,7 +29,7 @@ from eqfuse.rewrites.language.law import (
     over_float16,
     tensors,
 )
-from eqfuse.rewrites.layout import inverse
+from eqfuse.rewrites.language.views import inverse
 
 x, y, z, w, u, v = tensors("x y z w u v")
 r, c, g, a, b = tensors("r c g a b")

@@ -11,7 +11,8 @@ from typing import Any
 from eqfuse.ops import row
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.law import EXACT, REASSOCIATES, Law, Term, apply, attrs, bounded, computed, guard, tensors
-from eqfuse.rewrites.layout import ARITHMETIC, COMMON, Perm, Ranges, of_complex, unary
+from eqfuse.rewrites.language.views import Perm, Ranges
+from eqfuse.rewrites.layout import ARITHMETIC, COMMON, of_complex, unary
 
 x, y, w, i, j = tensors("x y w i j")
 p, s, d, axis, stable = attrs("p s d axis stable")

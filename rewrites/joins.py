@@ -23,7 +23,8 @@ from eqfuse.rewrites.language.law import (
     guard,
     tensors,
 )
-from eqfuse.rewrites.layout import ARITHMETIC, COMMON, Perm, Ranges, inverse, of_complex, unary
+from eqfuse.rewrites.language.views import Perm, Ranges, inverse
+from eqfuse.rewrites.layout import ARITHMETIC, COMMON, of_complex, unary
 
 x, y, z, u, v, w = tensors("x y z u v w")
 p, r, s, t, d, axis, widths, more = attrs("p r s t d axis widths more")

@@ -11,7 +11,8 @@ from typing import Any
 from eqfuse.ops import row
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.law import EXACT, REASSOCIATES, Law, Term, apply, attrs, guard, tensors
-from eqfuse.rewrites.layout import BINARY, axis_groups, of_complex
+from eqfuse.rewrites.language.views import axis_groups
+from eqfuse.rewrites.layout import BINARY, of_complex
 
 x, y = tensors("x y")
 s, t = attrs("s t")

@@ -26,7 +26,8 @@ from eqfuse.rewrites.language.law import (
     guard,
     tensors,
 )
-from eqfuse.rewrites.layout import Ranges, of_complex
+from eqfuse.rewrites.language.views import Ranges
+from eqfuse.rewrites.layout import of_complex
 
 x, y, v, w, u, c = tensors("x y v w u c")
 r, s, t, widths = attrs("r s t widths")

@@ -1,13 +1,11 @@
-"""NumPy's order statistics, statistics that leave out NaN, histograms and covariances.
+"""NumPy's order statistics, statistics that leave out NaN, and covariances.
 
-In: array-function calls on tracers. Out: library calls for what sorts or counts, reductions for the rest.
+In: array-function calls on tracers. Out: library calls for what sorts, reductions for the rest.
 """
 
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,10 +19,7 @@ from eqfuse.frontends.numpy.reductions import Axis, finish, negative_axes
 from eqfuse.frontends.numpy.registry import METHODS, implements
 from eqfuse.frontends.numpy.scans import without_nan
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
-from eqfuse.frontends.numpy.unpack import unpack
-from eqfuse.ir.accepted import known
 from eqfuse.ir.graph import node
-from eqfuse.ops.statistics import histogram_types
 
 # ---- order statistics
 
@@ -223,131 +218,6 @@ def _nanvar(x: Tracer, axis: Axis, dtype: Any, ddof: float, mean: Any, correctio
     return elementwise("where", freedom <= 0, math.nan, spread).astype(spread.dtype)
 
 
-# ---- counts
-
-
-def _number_of_bins(bins: Any) -> int:
-    try:
-        count = operator.index(bins)
-    except TypeError:
-        raise ShapeError("`bins` must be an integer, a string, or an array") from None
-    if count < 1:
-        raise ShapeError("`bins` must be positive, when an integer")
-    return count
-
-
-def _range(given: Any) -> tuple[float, float] | None:
-    if given is None:
-        return None
-    low, high = known(given, "the range of a histogram", "name it in static_argnames, or give edges").tolist()
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise ShapeError(f"supplied range of [{low}, {high}] is not finite")
-    if low > high:
-        raise ShapeError("max must be larger than min in range parameter.")
-    return low, high
-
-
-def _refuse_estimator(function: str, bins: Any) -> None:
-    if isinstance(bins, str):
-        raise TraceError(
-            f"{function} with bins={bins!r}: the number of bins depends on data. Give a number of bins, or edges"
-        )
-
-
-def _counted(x: Tracer, bins: Sequence[Any], ranges: Sequence[Any], density: Any, weights: Any) -> list[Tracer]:
-    """Counts, and the edges of every axis."""
-    edges = [None if np.ndim(b) == 0 else lift(b) for b in bins]
-    counts = tuple(_number_of_bins(b) if e is None else None for b, e in zip(bins, edges, strict=True))
-    args = [x.node, *(e.node for e in edges if e is not None)]
-    if weights is not None:
-        args.append(lift(weights).reshape(-1).node)
-    attrs = (counts, tuple(map(_range, ranges)), bool(density), weights is not None)
-    made = node("histogram", args, attrs)
-    histogram, types = histogram_types([a.type for a in args], attrs)
-    fresh = [t for t, count in zip(types, counts, strict=True) if count is not None]
-    found, *found_edges = unpack(made, [t.shape for t in (histogram, *fresh)])
-    rest = iter(p.astype(t.dtype) if t.dtype.kind == "c" else _real(p).astype(t.dtype)
-                for p, t in zip(found_edges, fresh, strict=True))  # fmt: skip
-    first = found if histogram.dtype.kind == "c" else _real(found)
-    return [first.astype(histogram.dtype), *(next(rest) if e is None else e for e in edges)]
-
-
-def _real(x: Tracer) -> Tracer:
-    return x.real if x.dtype.kind == "c" else x
-
-
-@implements(np.histogram)
-def histogram(
-    a: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
-) -> tuple[Tracer, Tracer]:
-    _refuse_estimator("np.histogram", bins)
-    x = lift(a)
-    if weights is not None and lift(weights).shape != x.shape:
-        raise ShapeError("weights should have the same shape as a.")
-    counts, edges = _counted(x.reshape(-1), [bins], [range], density, weights)
-    return counts, edges
-
-
-@implements(np.histogram_bin_edges)
-def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Tracer:
-    _refuse_estimator("np.histogram_bin_edges", bins)
-    if np.ndim(bins):
-        return lift(bins)
-    x = lift(a).reshape(-1)
-    return wrap(node("histogram_bin_edges", (x.node,), (_number_of_bins(bins), _range(range))))
-
-
-@implements(np.histogramdd)
-def histogramdd(
-    sample: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
-) -> tuple[Tracer, list[Tracer]]:
-    points = lift(sample)
-    if points.ndim != 2 or not isinstance(sample, (Tracer, np.ndarray)):
-        points = lazy.atleast_2d(points).T
-    axes = points.shape[1]
-    every = list(bins) if hasattr(bins, "__len__") else [bins] * axes
-    if len(every) != axes:
-        raise ShapeError("The dimension of bins must be equal to the dimension of the sample x.")
-    ranges = [None] * axes if range is None else list(range)
-    if len(ranges) != axes:
-        raise ShapeError("range argument must have one entry per dimension")
-    if axes == 1:
-        raise UnsupportedOp("np.histogramdd of one axis cannot be traced; use np.histogram")
-    counts, *edges = _counted(points, every, ranges, density, weights)
-    return counts, edges
-
-
-@implements(np.histogram2d)
-def histogram2d(
-    x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
-) -> tuple[Tracer, Tracer, Tracer]:
-    if lift(x).shape != lift(y).shape:
-        raise ShapeError("x and y must have the same length.")
-    if hasattr(bins, "__len__") and len(bins) not in (1, 2):
-        bins = [bins, bins]
-    counts, edges = histogramdd([x, y], bins, range, density, weights)
-    return counts, edges[0], edges[1]
-
-
-@implements(np.bincount)
-def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Tracer:
-    """With a traced x the result has `minlength` counts, and a larger value is an error when the program runs."""
-    length = operator.index(minlength)
-    if length < 0:
-        raise ShapeError("'minlength' must not be negative")
-    values = lift(x)
-    counted = values.known()
-    if counted is not None:
-        length = max(length, int(counted.max()) + 1 if counted.size else 0)
-    elif not length:
-        raise TraceError(
-            "np.bincount of a traced array: the length of its result depends on data. Pass minlength=, above the "
-            "largest value"
-        )
-    args = [values.node] if weights is None else [values.node, lift(weights).astype(np.float64, casting="safe").node]
-    return wrap(node("bincount", args, (length,)))
-
-
 # ---- covariances
 
 
@@ -411,7 +281,7 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
     c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return c / c
-    spread = elementwise("sqrt", _real(lazy.diag(c)))
+    spread = elementwise("sqrt", lazy.diag(c).real)
     c = c / spread[:, None] / spread[None, :]
     if c.dtype.kind != "c":
         return lazy.clip(c, -1, 1)
