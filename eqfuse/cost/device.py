@@ -45,6 +45,9 @@ class Device(Summarised):
     launch_seconds: float  # per kernel, on top of its calls
     call_seconds: float  # host time of one NumPy call (GPU: of one launch, where the host is the limit)
     dispatch_seconds: float  # handing one kernel's tiles to the thread pool and waiting for them
+    lock: float  # times as long as alone a NumPy call takes in a tile: threads wait for Python's lock between calls
+    lasting_seconds: float  # of a call, alone, from which on threads gain: shorter ones wait more than they work
+    wake: float  # times dispatch_seconds that threads take which sleep, as those of a program called now and then do
     levels: Levels  # (capacity, bytes/s read + written) from near to far; the last one is main memory
     thread_levels: Levels  # the same for one thread
     flops: Rates  # contractions, by dtype
@@ -61,7 +64,7 @@ class Device(Summarised):
 
     def __post_init__(self) -> None:
         numbers = [self.launch_seconds, self.call_seconds, *_rates(self.levels), *_rates(self.flops)]
-        numbers += _rates(self.tiled_flops)
+        numbers += [*_rates(self.tiled_flops), self.lock, self.lasting_seconds, self.wake]
         numbers += [*_rates(self.scalar_flops), *(s for _, row in self.elements for s in _rates(row))]
         sound = all(isinstance(n, (int, float)) and 0 <= n < float("inf") for n in numbers)
         if self.kind not in ("cpu", "gpu") or self.threads < 1 or not self.levels or not sound:

@@ -54,6 +54,7 @@ def _gpu(name: str, reached: Reached) -> Device:
     return Device(
         name=name, kind="gpu", target="cuda", arch=f"sm_{sheet.cc}", threads=1,
         launch_seconds=reached.launch_seconds, call_seconds=reached.host_seconds, dispatch_seconds=0.0,
+        lock=0.0, lasting_seconds=0.0, wake=0.0,
         levels=levels, thread_levels=levels,
         flops=tuple(product.items()), tiled_flops=tuple(tiled.items()),
         scalar_flops=tuple((dtype, fp32 * share) for dtype, share in scalar.items()),
@@ -64,6 +65,11 @@ def _gpu(name: str, reached: Reached) -> Device:
         multiprocessors=sheet.sms if reached.tiled < 1 else 0,
         depth=(4, 6), reads=reached.reads,
     )  # fmt: skip
+
+
+# What threads cost each other in Python, on two cores of a Zen 5: a call of a fifth of LASTING takes as long on two
+# threads as on one; `eqfuse calibrate` measures the three (`emit/numpy/concurrency.py` says how).
+LOCK, LASTING, WAKE = 2.0, 1.5e-5, 4.0
 
 
 def _cpu(
@@ -77,7 +83,7 @@ def _cpu(
     product = {"float32": 50e9, "float64": 25e9, "float16": 1e9, "bfloat16": 1e9, "int64": 1e9}
     return Device(
         name=name, kind="cpu", target="numpy", arch="generic", threads=threads,
-        launch_seconds=1e-6, call_seconds=1e-6, dispatch_seconds=2e-5,
+        launch_seconds=1e-6, call_seconds=1e-6, dispatch_seconds=2e-5, lock=LOCK, lasting_seconds=LASTING, wake=WAKE,
         levels=((threads << 20, near * threads), (16 << 20, middle), (8 << 30, far)),
         thread_levels=((1 << 20, near), (16 << 20, middle / 2), (8 << 30, far / 2)),
         flops=tuple((dtype, threads * rate / slow) for dtype, rate in product.items()), tiled_flops=(),

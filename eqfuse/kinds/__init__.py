@@ -6,16 +6,18 @@ One module per kind; each accepts, refuses with a reason, or leaves the operator
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
-from eqfuse.cost.roofline import Work, roofline
+from eqfuse.cost.roofline import roofline
 from eqfuse.cost.targets import package
+from eqfuse.cost.work import Work
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds import back_to_back, contract, library, map, reduce, row, view, window
+from eqfuse.kinds.cuda.calls import calls_schedule
 from eqfuse.kinds.cuda.schedule import CudaSchedule
 from eqfuse.kinds.kind import Kind
 from eqfuse.kinds.reduce import same_pass
@@ -57,7 +59,8 @@ def cuda_schedule(kind: str, body: Graph, device: Device) -> CudaSchedule:
     """How a kernel of `kind` runs on a GPU; without a grid where there is nothing to compute."""
     if all(o.type.size == 0 for o in body.outputs):
         return CudaSchedule((0,) * len(body.inputs), (0,) * len(body.outputs), 0)
-    return kind_named(kind).cuda(body, device)
+    schedule: Callable[[Graph, Device], CudaSchedule] = kind_named(kind).schedules.get("cuda", calls_schedule)  # type: ignore[assignment]
+    return schedule(body, device)
 
 
 def price(

@@ -8,14 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from eqfuse.cost.device import Device
+from eqfuse.cost.numpy_costs import PANEL_ROWS, SPILL
 from eqfuse.cost.price import Price
-from eqfuse.cost.roofline import Work, roofline
-from eqfuse.kinds.kind import Kind
+from eqfuse.cost.roofline import roofline
+from eqfuse.cost.work import Work
+from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
-
-PANEL_ROWS = 128  # rows of a product that a tile computes at a time
-SPILL = 1.2  # rows in between that overflow level 2: 4096x768x3072x768 float32 took 216 ms, two kernels 186
 
 
 def accept(call: Call) -> State | str | None:
@@ -50,4 +49,4 @@ def price(state: State, read: int, written: int, done: Work, device: Device, arg
     return roofline(state, read, written, done, device, arguments, itemsize)
 
 
-KIND = Kind("back_to_back", accept, price)
+KIND = Kind("back_to_back", accept, price, schedules={"numpy": FUSED}, emitters=EMITTERS)

@@ -11,9 +11,10 @@ from dataclasses import replace
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
-from eqfuse.cost.roofline import Work, roofline
+from eqfuse.cost.roofline import roofline
+from eqfuse.cost.work import Work
 from eqfuse.kinds.cuda.products import contract_schedule
-from eqfuse.kinds.kind import Kind
+from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
 from eqfuse.kinds.product import call_is_dearer, has_template, product_of, seconds
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
@@ -96,4 +97,4 @@ def price(state: State, read: int, written: int, done: Work, device: Device, arg
     )  # fmt: skip
 
 
-KIND = Kind("contract", accept, price, cuda=contract_schedule)
+KIND = Kind("contract", accept, price, schedules={"numpy": FUSED, "cuda": contract_schedule}, emitters=EMITTERS)

@@ -1,24 +1,25 @@
-"""A kind: the template of a kernel, with what it may hold, what it costs, and how it is emitted.
+"""A kind: the template of a kernel, with what it may hold, what it costs, how it runs, and how it is emitted.
 
-In: partial kernel bodies (`State`), whole bodies (`Graph`). Out: larger states, prices, source text.
+In: partial kernel bodies (`State`), whole bodies (`Graph`). Out: larger states, prices, schedules, source text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
-from eqfuse.cost.roofline import Work, roofline
+from eqfuse.cost.roofline import roofline
+from eqfuse.cost.work import Work
 from eqfuse.ir.graph import Graph
-from eqfuse.kinds.cuda.calls import calls_schedule
-from eqfuse.kinds.cuda.schedule import CudaSchedule
+from eqfuse.kinds.schedule import Schedule
 from eqfuse.kinds.state import Call, State
 
-if TYPE_CHECKING:
-    from eqfuse.emit.numpy.source import Source
+Scheduler = Callable[[Graph, Device], Schedule]
+Emitter = Callable[[Graph, Any], Any]  # of a body and its schedule; the result is the target's own
 
 
 @dataclass(frozen=True)
@@ -27,13 +28,33 @@ class Kind:
 
     `accept(call)`: the state of the body with one more operator; or a string, why it is none; or None, which leaves the
     operator to the next kind. `price(state, bytes read, bytes written, work, device, arrays, itemsize)`: what a kernel
-    costs, infinite seconds for one that cannot be emitted. `numpy(body, device)`: the source of its NumPy kernel, whose
-    function is ``run(outs, ins)``; None for the panels and calls of `eqfuse.emit.numpy.kernels`. `cuda(body, device)`:
-    how its kernel runs on a GPU; by library calls where nothing else is said.
+    costs, infinite seconds for one that cannot be emitted. By target: `schedules(body, device)` says how a body runs,
+    and `emitters(body, schedule)` writes that as text; each is a function or where it stands, ``module:function``.
     """
 
     name: str
     accept: Callable[[Call], State | str | None]
     price: Callable[[State, int, int, Work, Device, int, int], Price] = roofline
-    numpy: Callable[[Graph, Device], Source] | None = None
-    cuda: Callable[[Graph, Device], CudaSchedule] = calls_schedule
+    schedules: Mapping[str, Scheduler | str] = field(default_factory=dict, hash=False)
+    emitters: Mapping[str, Emitter | str] = field(default_factory=dict, hash=False)
+
+    def schedule(self, body: Graph, device: Device) -> Schedule:
+        """How a kernel of this kind runs `body` on `device`."""
+        scheduler: Scheduler = _found(self.schedules[device.target])
+        return scheduler(body, device)
+
+    def emit(self, body: Graph, schedule: Schedule, device: Device) -> Any:
+        """The text of a kernel that runs `body` as `schedule` says."""
+        emitter: Emitter = _found(self.emitters[device.target])
+        return emitter(body, schedule)
+
+
+def _found(where: Callable[..., Any] | str) -> Any:
+    if not isinstance(where, str):
+        return where
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)
+
+
+FUSED, SINGLE = "eqfuse.emit.numpy.scheduling:fused", "eqfuse.emit.numpy.scheduling:single"
+EMITTERS = {"numpy": "eqfuse.emit.numpy.kernels:source_of"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqfuse.kinds.kind import Kind
+from eqfuse.kinds.kind import EMITTERS, SINGLE, Kind
 from eqfuse.kinds.state import Call, State
 
 
@@ -12,4 +12,4 @@ def accept(call: Call) -> State | str:
     return f"{call.row.name} runs as one library call"
 
 
-KIND = Kind("library", accept)
+KIND = Kind("library", accept, schedules={"numpy": SINGLE}, emitters=EMITTERS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from eqfuse.kinds.cuda.maps import map_schedule
-from eqfuse.kinds.kind import Kind
+from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -29,4 +29,4 @@ def accept(call: Call) -> State | str | None:
     return None
 
 
-KIND = Kind("map", accept, cuda=map_schedule)
+KIND = Kind("map", accept, schedules={"numpy": FUSED, "cuda": map_schedule}, emitters=EMITTERS)

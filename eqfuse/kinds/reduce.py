@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eqfuse.kinds.cuda.rows import rows_schedule
-from eqfuse.kinds.kind import Kind
+from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -25,4 +25,4 @@ def same_pass(a: State, b: State) -> bool:
     return a.space == b.space and a.axes == b.axes
 
 
-KIND = Kind("reduce", accept, cuda=rows_schedule)
+KIND = Kind("reduce", accept, schedules={"numpy": FUSED, "cuda": rows_schedule}, emitters=EMITTERS)

@@ -6,9 +6,10 @@ import math
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
-from eqfuse.cost.roofline import Work, roofline
+from eqfuse.cost.roofline import roofline
+from eqfuse.cost.work import Work
 from eqfuse.kinds.cuda.rows import rows_of, rows_schedule
-from eqfuse.kinds.kind import Kind
+from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
 from eqfuse.kinds.reduce import same_pass
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
@@ -50,4 +51,4 @@ def price(state: State, read: int, written: int, done: Work, device: Device, arg
     return roofline(state, read, written, done, device, arguments, itemsize, rows.groups)
 
 
-KIND = Kind("row", accept, price, cuda=rows_schedule)
+KIND = Kind("row", accept, price, schedules={"numpy": FUSED, "cuda": rows_schedule}, emitters=EMITTERS)

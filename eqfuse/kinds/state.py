@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from eqfuse.cost.device import Device
-from eqfuse.cost.roofline import LINE
+from eqfuse.cost.work import LINE
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.kinds.product import Product
 from eqfuse.ops import Op, Role

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eqfuse.ir.view_strides import contiguous, view_strides
-from eqfuse.kinds.kind import Kind
+from eqfuse.kinds.kind import EMITTERS, SINGLE, Kind
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -21,4 +21,4 @@ def accept(call: Call) -> State | str | None:
     return State("view", shape, shape, strides=strides, dense=dense or (source.dense and shape == source.shape))
 
 
-KIND = Kind("view", accept)
+KIND = Kind("view", accept, schedules={"numpy": SINGLE}, emitters=EMITTERS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqfuse.kinds.kind import Kind
+from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -27,4 +27,4 @@ def accept(call: Call) -> State | str | None:
     return State("window", call.out.shape, first.space, products=first.products)
 
 
-KIND = Kind("window", accept)
+KIND = Kind("window", accept, schedules={"numpy": FUSED}, emitters=EMITTERS)

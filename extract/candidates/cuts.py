@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
-from eqfuse.cost.roofline import LINE, touches
+from eqfuse.cost.work import LINE, touches
 from eqfuse.egraph.space import ENode, Segment
 from eqfuse.extract.candidates.prices import Prices
 from eqfuse.extract.candidates.work import Works, count, union

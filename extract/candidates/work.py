@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from eqfuse.cost.roofline import Work
+from eqfuse.cost.work import Work
 
 Works = dict[float, int]  # how often operators run for each element they compute: the mask of those that do
 _MANY = 40  # set bits beyond which NumPy is faster than a loop

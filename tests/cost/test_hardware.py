@@ -16,7 +16,7 @@ from eqfuse.cost.datasheets import ARTICLE, SHEETS
 from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES, datasheet, device
 from eqfuse.cost.roofline import work
-from eqfuse.emit.numpy import calibrate
+from eqfuse.emit.numpy import calibrate, concurrency
 from eqfuse.emit.numpy.calibrate import this_cpu
 from eqfuse.errors import TargetUnavailable, UnsupportedOp
 from eqfuse.machine.quiet import Look
@@ -186,8 +186,19 @@ def test_a_full_calibration_takes_at_most_twenty_seconds() -> None:
 
 @pytest.mark.slow
 def test_parts_of_a_large_cache_have_their_own_bandwidth() -> None:
-    one, every, _ = calibrate._memory(calibrate.Caches(32 << 10, 1 << 20, 32 << 20), 1, quick=False)
+    one, every, _ = concurrency.memory_of(concurrency.Caches(32 << 10, 1 << 20, 32 << 20), 1, quick=False)
     assert [capacity >> 20 for capacity, _ in one][:3] == [capacity >> 20 for capacity, _ in every][:3] == [1, 8, 32]
+
+
+@pytest.mark.slow
+def test_what_threads_cost_each_other_is_measured_within_reason() -> None:
+    lock, lasting, wake = concurrency.threading_of(2, 2e-5)
+    assert 1 <= lock <= 2 and 2e-6 <= lasting <= 1e-4 and 1 <= wake <= 20
+
+
+def test_a_quick_profile_has_the_data_sheets_figures_for_threads(cache: Path) -> None:
+    found, sheet = calibrate.measure(quick=True), device("cpu")
+    assert (found.lock, found.lasting_seconds, found.wake) == (sheet.lock, sheet.lasting_seconds, sheet.wake)
 
 
 def test_the_profile_is_measured_once_and_kept(cache: Path) -> None:

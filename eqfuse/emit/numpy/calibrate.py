@@ -6,28 +6,26 @@ In: nothing but the machine. Out: a `Device` (`eqfuse/cost/device.py`), stored a
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import date
 from functools import cache, partial
-from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import ml_dtypes  # noqa: F401  (registers bfloat16 with NumPy)
 import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from eqfuse.cost.device import Device, Levels, Rates
+from eqfuse.cost.device import Device, Rates
+from eqfuse.cost.numpy_costs import BLAS
 from eqfuse.cost.price_classes import USUAL_BY_OPERATOR
-from eqfuse.cost.profiles import DEVICES
-from eqfuse.cost.roofline import BLAS
+from eqfuse.cost.profiles import DEVICES, LASTING, LOCK, WAKE
 from eqfuse.dtypes import kind
+from eqfuse.emit.numpy.concurrency import Caches, memory_of, seconds_of, threading_of
 from eqfuse.emit.numpy.ops import JOINS
 from eqfuse.emit.numpy.transpose_copy import BUFFER, copy_transposed
 from eqfuse.errors import TargetUnavailable, UnsupportedOp
@@ -69,14 +67,6 @@ _DOMAINS = dict.fromkeys(("sqrt", "log", "log2", "log10", "power"), (0.1, 3.0, (
 }  # fmt: skip
 _NATURAL = ("power", "bitwise_left_shift", "bitwise_right_shift")  # of integers: defined for no negative second operand
 _FREE = frozenset(name for name, op in TABLE.items() if op.price is PriceClass.FREE)
-
-
-class Caches(NamedTuple):
-    """Sizes in bytes: level 1 data and level 2 of one core, level 3 as one core sees it (0: none)."""
-
-    l1: int
-    l2: int
-    l3: int
 
 
 def calibrate(quick: bool = False) -> Device:
@@ -200,8 +190,8 @@ def measure(quick: bool, look: Callable[[], None] = lambda: None) -> Device:
     threads, found = thread_count(), caches()
     look()
     stop_after = 2e-5 if quick else 2e-3  # seconds spent on one figure
-    call = _seconds(partial(np.add, *[np.zeros(1, np.float32)] * 2, out=np.zeros(1, np.float32)), 2e-3)
-    launch = max(_seconds(partial(_smallest_kernel, *[np.zeros(1, np.float32)] * 2), 2e-3) - call, 1e-8)
+    call = seconds_of(partial(np.add, *[np.zeros(1, np.float32)] * 2, out=np.zeros(1, np.float32)), 2e-3)
+    launch = max(seconds_of(partial(_smallest_kernel, *[np.zeros(1, np.float32)] * 2), 2e-3) - call, 1e-8)
     with np.errstate(all="ignore"):
         seconds = {op: _elements(op, call, stop_after) for op in _measured_ops()}
         look()
@@ -216,11 +206,14 @@ def measure(quick: bool, look: Callable[[], None] = lambda: None) -> Device:
     seconds["transpose"] = tuple((dtype, _transposed(np.dtype(dtype), stop_after)) for dtype in DTYPES)
     for op in _FREE:
         seconds[op] = tuple((dtype, 0.0) for dtype in DTYPES)
-    near, all_levels, dispatch = _memory(found, threads, quick)
+    near, all_levels, dispatch = memory_of(found, threads, quick)
+    look()
+    lock, lasting, wake = (LOCK, LASTING, WAKE) if quick or threads == 1 else threading_of(threads, dispatch)
     look()
     return Device(
         name=cpu_name(), kind="cpu", target="numpy", arch=platform.machine(), threads=threads,
         launch_seconds=launch, call_seconds=call, dispatch_seconds=dispatch,
+        lock=lock, lasting_seconds=lasting, wake=wake,
         levels=all_levels, thread_levels=near,
         flops=flops, tiled_flops=(),
         scalar_flops=tuple((dtype, threads / s) for dtype, s in seconds["add"]),
@@ -229,18 +222,6 @@ def measure(quick: bool, look: Callable[[], None] = lambda: None) -> Device:
         max_arguments=DEVICES["cpu"].max_arguments, multiprocessors=0, depth=DEVICES["cpu"].depth,
         reads=f"{'quick' if quick else 'full'} measurement, {date.today()}, NumPy {np.__version__}",
     )  # fmt: skip
-
-
-def _seconds(call: Callable[[], Any], stop_after: float) -> float:
-    """Seconds of one call: the best of at least three timings, repeated until `stop_after` seconds are spent."""
-    call()
-    best, spent, runs = float("inf"), 0.0, 0
-    while runs < 3 or spent < stop_after:
-        start = time.perf_counter()
-        call()
-        took = time.perf_counter() - start
-        best, spent, runs = min(best, took), spent + took, runs + 1
-    return best
 
 
 def _smallest_kernel(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -260,7 +241,7 @@ def _elements(op: str, call_seconds: float, stop_after: float) -> Rates:
     row = []
     for dtype in DTYPES:
         try:
-            took = _seconds(_call(op, np.dtype(dtype)), stop_after)
+            took = seconds_of(_call(op, np.dtype(dtype)), stop_after)
         except TypeError:
             continue
         row.append((dtype, max(took - call_seconds, 1e-8) / ELEMENTS))
@@ -321,13 +302,13 @@ def _transposed(dtype: np.dtype, stop_after: float) -> float:
     """Seconds per element of reading an array across the axis it lies along, by blocks, on one thread."""
     x = np.zeros((TURNED, TURNED), dtype)
     call = partial(copy_transposed, np.empty_like(x), x.T, np.empty(BUFFER, np.uint8))
-    return _seconds(call, stop_after) / x.size
+    return seconds_of(call, stop_after) / x.size
 
 
 def _dotted(dtype: np.dtype, stop_after: float) -> float:
     """Seconds per element of the dot products of rows with ones, on one thread."""
     rows = _values("vecdot", dtype).reshape(16, -1)
-    return _seconds(partial(np.vecdot, rows, np.ones_like(rows[0]), np.empty(16, dtype)), stop_after) / rows.size
+    return seconds_of(partial(np.vecdot, rows, np.ones_like(rows[0]), np.empty(16, dtype)), stop_after) / rows.size
 
 
 def _product(dtype: str, quick: bool) -> float:
@@ -340,51 +321,4 @@ def _product(dtype: str, quick: bool) -> float:
     a = np.ones((n, n), np.dtype(dtype))
     stop_after = (0.01 if blas else 2e-3) if quick else 0.3
     with threadpool_limits(1, "blas"):
-        return thread_count() * 2 * n**3 / _seconds(partial(np.matmul, a, a, out=np.empty_like(a)), stop_after)
-
-
-def _memory(found: Caches, threads: int, quick: bool) -> tuple[Levels, Levels, float]:
-    """Copy bandwidth by level for one thread and for all, and the cost of handing work to the thread pool.
-
-    A level-2 cache belongs to its core, so all cores together have the sum. No far level is faster than a nearer one.
-    Of a large level-3 cache smaller parts are measured too: other machines on the same processor may hold the rest.
-    """
-    memory = DEVICES["cpu"].levels[-1][0]
-    if hasattr(os, "sysconf"):
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    capacities = [found.l2] + ([found.l3] if found.l3 > found.l2 * threads else []) + [memory]
-    while not quick and len(capacities) > 2 and 16 * capacities[0] * threads < capacities[1]:
-        capacities.insert(1, capacities[1] // 4)
-    far = min(2 * found.l3, 256 << 20) if quick else min(4 * found.l3, 1 << 30)
-    far = max(far, 64 << 20)
-    sizes = [min(capacity, far) // 2 for capacity in capacities[:-1]] + [far]
-    arrays = np.ones(far // 2, np.uint8), np.ones(far // 2, np.uint8)
-    stop_after = 1e-3 if quick else 0.3
-    one, every = [], []
-    with ThreadPoolExecutor(threads) as pool:
-        dispatch = _seconds(partial(_everywhere, pool, int, range(threads)), stop_after)
-        for size in sizes:
-            half, repeats = size // 2, max(1, (8 << 20) // size)
-            copy = partial(_copy, *arrays, repeats)
-            parts = [slice(half * i // threads, half * (i + 1) // threads) for i in range(threads)]
-            one.append(size * repeats / _seconds(partial(copy, slice(0, half)), stop_after))
-            together = _seconds(partial(_everywhere, pool, copy, parts), stop_after)
-            every.append(size * repeats / max(together - dispatch, 1e-9))
-    every[0] = one[0] * threads
-    one = list(accumulate(one, min))
-    every = list(accumulate(map(max, one, every), min))
-    return (
-        tuple(zip(capacities, one, strict=True)),
-        tuple(zip([capacities[0] * threads, *capacities[1:]], every, strict=True)),
-        dispatch,
-    )
-
-
-def _everywhere(pool: ThreadPoolExecutor, work: Callable[[Any], Any], parts: Iterable[Any]) -> None:
-    list(pool.map(work, parts))
-
-
-def _copy(target: np.ndarray, source: np.ndarray, repeats: int, part: slice) -> None:
-    target, source = target[part], source[part]
-    for _ in range(repeats):
-        np.copyto(target, source)
+        return thread_count() * 2 * n**3 / seconds_of(partial(np.matmul, a, a, out=np.empty_like(a)), stop_after)

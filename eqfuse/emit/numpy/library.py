@@ -5,35 +5,46 @@ In: a body of kind library or view. Out: `Source`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from eqfuse.cost.device import Device
 from eqfuse.emit.numpy.ops import filled
-from eqfuse.emit.numpy.source import Source, named, straight_kernel
+from eqfuse.emit.numpy.schedule import BlockCopies
+from eqfuse.emit.numpy.source import Source, named
 from eqfuse.emit.numpy.table import ROWS
 from eqfuse.emit.numpy.temporaries import copied, temporaries, unreshaped
 from eqfuse.emit.numpy.transpose_copy import BUFFER, run_axis
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, const, substitute
 from eqfuse.ir.views import computes
-from eqfuse.ops import Role, row
 from eqfuse.ops.updates import Ranges, uncovered
 from eqfuse.plan.plan import Kernel
 
 _MOST_RUNS = 16  # of known places, copied one by one; beyond, as indices
 
 
-def library_kernel(body: Graph) -> Source:
-    """The kernel of a body with one operator on leaves behind views; or with none, which copies."""
-    nodes = [n for n in body.nodes if computes(n)]
+def library_calls(body: Graph, nodes: Sequence[Node]) -> int:
+    """NumPy calls, and assignments, of a kernel of the one operator in `nodes`."""
     if len(nodes) > 1:
         raise UnsupportedOp(f"a library kernel holds one operator, this one {', '.join(n.op for n in nodes)}")
-    if not nodes or row(nodes[0].op).role in (Role.ELEMENTWISE, Role.REDUCTION) or nodes[0].op == "matmul":
-        return straight_kernel(body)
     (n,) = nodes
+    more = len(body.outputs) - 1
+    if n.op == "slice_scatter":
+        return len(uncovered(n.shape, n.attrs[0])) + len(n.args) - 1 + more  # type: ignore[arg-type]
+    if n.op == "scatter":
+        return 1 + (n.shape[1] if _by_column(n) else 1) + more
+    if n.op == "take" and n.args[1].op == "const":
+        return (len(_slices(n)) or 1) + more
+    described = ROWS[n.op]
+    copied = described.by_meaning and (more or not described.own_array)
+    return (2 if copied else 1) + more
+
+
+def library_kernel(body: Graph) -> Source:
+    """The kernel of a body with one operator on leaves behind views."""
+    (n,) = [n for n in body.nodes if computes(n)]
     source = Source(body)
     source.inline = True
     args = [named(source, a) for a in n.args]
@@ -51,9 +62,9 @@ def library_kernel(body: Graph) -> Source:
     return source
 
 
-def turning_kernel(body: Graph, device: Device) -> Source:
+def turning_kernel(schedule: BlockCopies) -> Source:
     """The kernel of a body without operators that copies arrays across the axes they lie along, on all threads."""
-    source = Source(body)
+    body, source = schedule.body, Source(schedule.body)
     for o, place in zip(body.outputs, source.writes, strict=True):
         base = unreshaped(o)
         at = place if base is o else f"{place}.reshape({base.shape})"
@@ -67,7 +78,7 @@ def turning_kernel(body: Graph, device: Device) -> Source:
         source.line(f"memory = scratch({BUFFER})", 2)
         source.line("for number in numbers:", 2)
         source.line("copy_transposed(y, x, memory, number)", 3)
-        source.share("blocks_of(x)", device.threads, False, BUFFER)
+        source.share("blocks_of(x)", schedule.threads, False, BUFFER)
     return source
 
 
@@ -107,12 +118,16 @@ def _runs(places: np.ndarray, extent: int) -> list[tuple[int, int, str]]:
     return runs if len(runs) <= _MOST_RUNS else []
 
 
+def _slices(n: Node) -> list[tuple[int, int, str]]:
+    """The few slices that `n` takes, from known places; none where they are many."""
+    array, places = n.args
+    return _runs(places.attrs[0].array, array.type.extent(n.attrs[0]))  # type: ignore[attr-defined, arg-type]
+
+
 def _take_slices(source: Source, n: Node, args: list[str]) -> None:
     """Copy slice by slice where the places are a few slices: `take` goes element by element."""
-    array, places = n.args
-    axis = n.attrs[0]
-    runs = _runs(places.attrs[0].array, array.type.extent(axis))  # type: ignore[attr-defined, arg-type]
-    before = ":, " * (len(array.shape) + axis)  # type: ignore[operator]
+    runs = _slices(n)
+    before = ":, " * (len(n.args[0].shape) + n.attrs[0])  # type: ignore[operator]
     for start, stop, at in runs:
         source.line(f"o0[{before}{start}:{stop}] = {args[0]}[{before}{at}]")
     if not runs:
@@ -150,12 +165,18 @@ def scatter(source: Source, n: Node, args: list[str]) -> None:
     source.keeping = 1
     if mode == "set":
         source.line(f"o0[{where}] = {values}")
-    elif len(n.shape) == 2 and axis == -2 and n.shape[1] <= MOST_COLUMNS:
+    elif _by_column(n):
         source.line(f"for q in range({n.shape[1]}):")
         source.line(f"{mode}.at(o0[:, q], ({indices},), {values}[..., q])", 2)
     else:
         whole = ", ".join([*["every"] * (len(n.shape) + axis), indices])  # type: ignore[operator]
         source.line(f"{mode}.at(o0, ({whole},), {values})")
+
+
+def _by_column(n: Node) -> bool:
+    """Are the columns of what the update `n` joins taken one by one?"""
+    axis, mode = n.attrs
+    return mode != "set" and len(n.shape) == 2 and axis == -2 and n.shape[1] <= MOST_COLUMNS
 
 
 def _index(ranges: Ranges) -> str:

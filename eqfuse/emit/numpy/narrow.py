@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from eqfuse.cost.numpy_costs import NARROW, NARROW_EXTREME, NARROW_SUM
 from eqfuse.emit.numpy.ops import JOINS, ONE_RUN, into
 from eqfuse.ir.graph import Node
 from eqfuse.ir.view_strides import contiguous
@@ -20,8 +21,36 @@ from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.types import Shape
 
 LEAST_ROWS = 256
-ELEMENTWISE, SUMMED, OTHERS = 4, 10, 16  # elements of a row up to which columns are faster, by what is done to them
 FEW, FEW_FROM = 3, 8 << 20  # the same for arrays of so many bytes: every column passes through the cache
+
+
+def column_calls(
+    n: Node,
+    read: Sequence[Node],
+    axes: tuple[int, ...] = (),
+    shape: Callable[[Node], Shape] = lambda a: a.shape,
+) -> int:
+    """In how many calls `n` is computed column by column; 0 where NumPy walks long runs.
+
+    `axes`: those reduced; `shape`: that of a value where it lies, which may be a tile's.
+    """
+    reduces = row(n.op).role is Role.REDUCTION
+    extents = shape(read[0] if reduces else n)
+    if len(extents) < 2 or extents[-1] < 2 or math.prod(extents[:-1]) < LEAST_ROWS:
+        return 0
+    width, size = extents[-1], math.prod(extents) * n.dtype.itemsize
+    most = FEW if size > FEW_FROM else NARROW if not reduces else NARROW_SUM if n.op == "sum" else NARROW_EXTREME
+    if width > most:
+        return 0
+    if not reduces:
+        ufunc = n.op in UFUNCS and n.op not in ONE_RUN and n.dtype != np.float16
+        return width if ufunc and not all(_is_run(a, n) for a in read) else 0
+    plain = read[0].dtype == n.dtype and n.dtype.kind in "biufc" and n.dtype != np.float16  # which adds in float32
+    if n.op not in JOINS or not plain:
+        return 0
+    reduced = _from_right(axes, extents)
+    whole_columns = -1 not in reduced and -2 in reduced and extents[-2] >= LEAST_ROWS
+    return width if reduced == (-1,) or whole_columns else 0
 
 
 def by_columns(
@@ -32,34 +61,24 @@ def by_columns(
     axes: tuple[int, ...] = (),
     shape: Callable[[Node], Shape] = lambda a: a.shape,
 ) -> list[str] | None:
-    """Lines that compute `n`, whose operands `read` are named `args`, into the array `out`.
-
-    `axes`: those reduced; `shape`: that of a value where it lies, which may be a tile's.
-    """
-    reduces = row(n.op).role is Role.REDUCTION
-    extents = shape(read[0] if reduces else n)
-    if len(extents) < 2 or extents[-1] < 2 or math.prod(extents[:-1]) < LEAST_ROWS:
+    """Lines that compute `n`, whose operands `read` are named `args`, into the array `out`, if by columns it is."""
+    width = column_calls(n, read, axes, shape)
+    if not width:
         return None
-    width, size = extents[-1], math.prod(extents) * n.dtype.itemsize
-    most = FEW if size > FEW_FROM else ELEMENTWISE if not reduces else SUMMED if n.op == "sum" else OTHERS
-    if width > most:
-        return None
-    if not reduces:
-        if n.op not in UFUNCS or n.op in ONE_RUN or n.dtype == np.float16 or all(_is_run(a, n) for a in read):
-            return None
+    if row(n.op).role is not Role.REDUCTION:
+        extents = shape(n)
         columns = [_column(name, shape(a), len(extents)) for a, name in zip(read, args, strict=True)]
         return [f"for q in range({width}):", "    " + into(n, columns, f"{out}[..., q]")]
-    plain = read[0].dtype == n.dtype and n.dtype.kind in "biufc" and n.dtype != np.float16  # which adds in float32
-    if n.op not in JOINS or not plain:
-        return None
-    from_right = tuple(a - len(extents) if a >= 0 else a for a in axes)
-    if from_right == (-1,):
+    reduced = _from_right(axes, shape(read[0]))
+    if reduced == (-1,):
         joined = f"    {JOINS[n.op]}({out}[..., 0], {args[0]}[..., q], out={out}[..., 0])"
         return [f"copyto({out}[..., 0], {args[0]}[..., 0])", f"for q in range(1, {width}):", joined]
-    if -1 in from_right or -2 not in from_right or extents[-2] < LEAST_ROWS:
-        return None
-    left = tuple(a + 1 for a in from_right)
+    left = tuple(a + 1 for a in reduced)
     return [f"for q in range({width}):", "    " + into(n, [f"{args[0]}[..., q]"], f"{out}[..., q]", left)]
+
+
+def _from_right(axes: tuple[int, ...], extents: Shape) -> tuple[int, ...]:
+    return tuple(a - len(extents) if a >= 0 else a for a in axes)
 
 
 def _column(name: str, extents: Shape, rank: int) -> str:

@@ -31,11 +31,10 @@ class Slot:
 
 
 class Slots:
-    """The slots of a stage; `letter` starts their names."""
+    """The slots of a stage."""
 
-    def __init__(self, source: Source, letter: str) -> None:
-        self._source, self._letter = source, letter
-        self._all: list[Slot] = []
+    def __init__(self) -> None:
+        self.all: list[Slot] = []
         self._free: list[Slot] = []
 
     def take(self, shape: TileShape, dtype: np.dtype) -> Slot:
@@ -45,25 +44,12 @@ class Slots:
                 self._free.remove(slot)
                 slot.dtypes.add(dtype)
                 return slot
-        self._all.append(Slot(shape, {dtype}))
-        return self._all[-1]
+        self.all.append(Slot(shape, {dtype}))
+        return self.all[-1]
 
     def give(self, slots: Iterable[Slot]) -> None:
         """Nobody reads these any more."""
         self._free += [s for s in slots if s.output is None]
-
-    def name(self, slot: Slot, dtype: np.dtype) -> str:
-        if slot.output is not None:
-            return slot.output
-        slot.dtypes.add(dtype)
-        return f"{self._letter}s{self._all.index(slot)}_{self._source.dtype(dtype)}"
-
-    def make(self, rooms: Rooms) -> None:
-        """The lines for all of them."""
-        for slot in self._all:
-            if slot.output is None:
-                names = {self.name(slot, d): d for d in sorted(slot.dtypes, key=lambda d: d.name)}
-                rooms.array(names, slot.shape)
 
 
 class Rooms:

@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 
 from eqfuse.emit.evaluation_order import evaluation_order
-from eqfuse.emit.numpy.bounds import clipped, repeated
 from eqfuse.emit.numpy.narrow import by_columns
 from eqfuse.emit.numpy.ops import (
-    CHOOSE_FROM,
     NAMES,
     ONE_RUN,
     WINDOWED,
@@ -26,10 +24,10 @@ from eqfuse.emit.numpy.ops import (
     view_text,
     whole_product,
 )
+from eqfuse.emit.numpy.statements import bits, reduced_axes, statements, viewed
 from eqfuse.emit.numpy.temporaries import buffers, copied, lies_apart, temporaries, unreshaped
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.views import computes, leaf_chain
-from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.types import TensorType
 
@@ -129,20 +127,6 @@ class Source:
         return "\n".join(["def run(outs, ins):", *(f"    {line}" for line in head), *self.lines, *last]) + "\n"
 
 
-def bits(dtype: np.dtype) -> str | None:
-    """The integer dtype that holds the bits of `dtype`, where NumPy has one."""
-    return f"i{dtype.itemsize}" if dtype.itemsize in (1, 2, 4, 8) else None
-
-
-def last_uses(reads: Sequence[Sequence[Node]], outputs: Iterable[Node]) -> dict[Node, int]:
-    """Position of the last statement that reads each value, given what each one reads; outputs are never done."""
-    last: dict[Node, int] = {}
-    for at, args in enumerate(reads):
-        for a in args:
-            last[a] = at
-    return last | dict.fromkeys(outputs, len(reads))
-
-
 def straight(
     source: Source,
     nodes: Sequence[Node],
@@ -155,11 +139,7 @@ def straight(
     `operands` names the values at hand and receives the new ones; `places` names the arrays that results must end in;
     what is `kept` is read again later.
     """
-    wanted = [*places, *map(viewed, source.body.outputs), *kept]
-    reads = clipped(nodes, [*wanted, *(viewed(a) for n in nodes for a in n.args if not computes(a))])
-    nodes = list(reads)
-    last = last_uses([[*map(viewed, args)] for args in reads.values()], wanted)
-    owned: set[Node] = set()
+    kept = [*map(viewed, source.body.outputs), *kept]
     rooms: dict[str, TensorType] = {}
     free: list[str] = []  # rooms; the one left last, which is still in cache, is taken first
 
@@ -172,70 +152,41 @@ def straight(
             free.remove(name)
         return name
 
-    for at, n in enumerate(nodes):
-        read = reads[n] if reads[n] != n.args else repeated(n, n.shape[-1] if n.shape else 0)
+    for n, statement in statements(nodes, list(places), kept, source.inline).items():
+        read = statement.reads
         args = [operands.get(a) or source.view(a, operands) for a in read]
-        if n not in wanted and _is_part(n, reads):
+        if statement.form == "part":
             operands[n] = f"{args[0]}.{n.op}"
             continue
         passing = temporaries(n) + buffers(n, n.type.size, lies_apart)
         passing += sum(copied(a) for a in read if computes(viewed(a)))
-        out = places.get(n)
-        seen = [viewed(a) for a in dict.fromkeys(read)]
-        dying = next((a for a in read if _reusable(a, n, at, last, owned) and seen.count(a) == 1), None)
-        as_bits = bits(n.dtype) if n.op == "where" and n.type.size >= CHOOSE_FROM else None
-        if as_bits is not None and n.shape in [a.shape for a in n.args]:
-            out = out or room(n.type)
-            mask = room(TensorType(np.dtype(as_bits), n.args[0].shape))
-            source.line(f"choose({', '.join(args)}, {mask}, {out})")
-            free.append(mask)
-        elif out is not None:
-            source.block(_statements(n, read, args, out), 1)
-        elif dying is not None and row(n.op).role is Role.ELEMENTWISE and n.op not in ("where", "cast"):
-            out = operands[dying]
-            source.block(_statements(n, read, args, out), 1)
-            owned.discard(dying)
-        elif source.inline and n.op not in WINDOWED:
-            out = room(n.type)
-            source.block(_statements(n, read, args, out), 1)
-        else:
+        if statement.form == "fresh":
             out = source.name("t")
             source.made_bytes += n.type.nbytes
             passing -= n.type.nbytes * (n.op in WINDOWED)
             source.line(fresh(n, args, out, source.dtype(n.dtype)))
+        else:
+            over = operands[statement.over] if statement.over is not None else None
+            out = places.get(n) or over or room(n.type)
+            if statement.form == "choose":
+                mask = room(TensorType(np.dtype(bits(n.dtype)), n.args[0].shape))
+                source.line(f"choose({', '.join(args)}, {mask}, {out})")
+                free.append(mask)
+            else:
+                source.block(_lines(n, read, args, out), 1)
         source.passes(passing)
         operands[n] = out
-        left = [a for a in dict.fromkeys(seen) if a in owned and last[a] == at]
-        free += [operands[a] for a in left if operands[a] in rooms]
-        owned.difference_update(left)
-        if n not in places:
-            owned.add(n)
+        free += [operands[a] for a in statement.done if operands[a] in rooms]
 
 
-def _is_part(n: Node, reads: dict[Node, tuple[Node, ...]]) -> bool:
-    """Is `n` the real or imaginary part of a complex array at hand, for one reader? No copy is made of it."""
-    if n.op not in ("real", "imag"):
-        return False
-    (whole,) = n.args
-    at_hand = whole.dtype.kind == "c" and viewed(whole) not in reads
-    return at_hand and sum(args.count(n) for args in reads.values()) == 1
-
-
-def _statements(n: Node, read: Sequence[Node], args: list[str], out: str) -> list[str]:
+def _lines(n: Node, read: Sequence[Node], args: list[str], out: str) -> list[str]:
     """Lines that compute `n` of `read` into the whole array `out`."""
     if n.op == "where":
         return masked_copy(args, out)
     if n.op == "matmul":
         return [whole_product(n, args, out)]
-    return by_columns(n, read, args, out, _axes(n)) or [into(n, args, out, _axes(n))]
-
-
-def _axes(n: Node) -> tuple[int, ...]:
-    return n.attrs[0] if row(n.op).role is Role.REDUCTION else ()  # type: ignore[return-value]
-
-
-def _reusable(a: Node, n: Node, at: int, last: dict[Node, int], owned: set[Node]) -> bool:
-    return a in owned and last[a] == at and a.type == n.type and a.shape != ()
+    axes = reduced_axes(n)
+    return by_columns(n, read, args, out, axes) or [into(n, args, out, axes)]
 
 
 def straight_kernel(body: Graph) -> Source:
@@ -256,11 +207,6 @@ def straight_kernel(body: Graph) -> Source:
     copies(source, body.outputs, operands, places)
     source.one_ufunc_writes = len(body.outputs) == 1 and body.outputs[0].op in UFUNCS.keys() - ONE_RUN
     return source
-
-
-def viewed(n: Node) -> Node:
-    """What `n` is a view of, or itself."""
-    return leaf_chain(n)[0]
 
 
 def named(source: Source, n: Node) -> str:

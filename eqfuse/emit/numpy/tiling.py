@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from eqfuse.cost.device import Device
-from eqfuse.cost.roofline import LASTING, LINE, Work, product_rows, tiles_pay, total, transposed_read, work
+from eqfuse.cost.numpy_calls import transposed_read
+from eqfuse.cost.numpy_tiles import product_rows, tiles_pay
+from eqfuse.cost.roofline import work
+from eqfuse.cost.work import LINE, Work, total
 from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.temporaries import unreshaped
 from eqfuse.emit.numpy.transpose_copy import run_axis
@@ -70,6 +73,11 @@ class Cut:
     def ragged(self, extent: int) -> bool:
         return extent % self.block != 0
 
+    def tile(self, panel: Panel) -> Shape:
+        """The extents of a tile, of axes that have more than one index there."""
+        extents = [self.block if a == self.axis else n for a, n in enumerate(panel.extents) if a not in self.loops]
+        return tuple(n for n in (reversed(extents) if panel.flipped else extents) if n > 1)
+
     def varies(self, dims: Shape) -> bool:
         """Does a value of shape `dims` differ from tile to tile?"""
         return any(dims[a] > 1 for a in (*self.loops, self.axis))
@@ -81,7 +89,7 @@ def right_operands(body: Graph) -> set[Node]:
 
 
 def panel_of(body: Graph) -> Panel:
-    """The merged axes of a map, row, reduce, contract (matrix product) or back_to_back body."""
+    """The merged axes of a map, row, reduce, contract (matrix product) or attention body."""
     products = [n for n in body.nodes if n.op == "matmul"]
     reductions = [n for n in body.nodes if row(n.op).role is Role.REDUCTION]
     rows = -1
@@ -218,27 +226,27 @@ def tile_elements(body: Graph, device: Device) -> int:
     But no fewer than make a call last: threads that make short calls wait for Python's lock more than they work.
     """
     itemsize = max((n.dtype.itemsize for n in body.nodes if n.type.size > 1), default=1)
-    fitting = device.tile_bytes // (max(2, _alive(body)) * itemsize)
+    fitting = device.tile_bytes // (max(2, alive(body)) * itemsize)
     if device.threads == 1 or any(row(n.op).role is Role.CONTRACTION for n in body.operators):
         return max(1, fitting)
     working = [n for n in body.operators if row(n.op).role is not Role.VIEW and n.type.size > 1]
     seconds = sum(_work(n, device).seconds * device.threads for n in working)
     elements = sum(max(n.type.size, *(a.type.size for a in n.args)) for n in working)
-    lasting = int(LASTING * elements / seconds) if seconds else 0
+    lasting = int(device.lasting_seconds * elements / seconds) if seconds else 0
     return max(1, fitting, lasting)
 
 
-def _alive(body: Graph) -> int:
+def alive(body: Graph) -> int:
     """How many arrays of full size are needed at once, results written over operands that are done."""
     full = max(n.type.size for n in body.nodes)
     order = evaluation_order(body)
     last = {a: n for n in order for a in n.args}
-    alive = peak = sum(n.op == "input" and n.type.size == full for n in body.nodes)
+    now = peak = sum(n.op == "input" and n.type.size == full for n in body.nodes)
     for n in order:
         if n.args and n.type.size == full and row(n.op).role is not Role.VIEW:
             done = sum(last[a] is n and a.type.size == full and bool(a.args) for a in set(n.args))
-            peak = max(peak, alive + (done == 0))
-            alive += 1 - done
+            peak = max(peak, now + (done == 0))
+            now += 1 - done
     return peak
 
 
@@ -259,16 +267,16 @@ def whole_seconds(body: Graph, device: Device) -> float:
 
 def worth_tiling(body: Graph, whole: float, device: Device) -> bool:
     """Are tiles on several threads clearly faster than NumPy calls on whole arrays, which take `whole` seconds and what
-    it takes to transpose arrays?"""
+    it takes to turn arrays?"""
     working = _working(body)
     moved = sum(v.type.nbytes for v in (*body.inputs, *body.outputs))
     read = dict.fromkeys([*(a for n in working if n.op != "matmul" for a in n.args), *map(unreshaped, body.outputs)])
     across = [a.type for a in read if run_axis(a) is not None]
     if across and len(working) == 1 and row(working[0].op).role is Role.REDUCTION:
         return False  # NumPy takes the axes in the order in which they lie
-    reads = [transposed_read(t.size, t.dtype.itemsize, device) for t in across]
-    done = total([*(_work(n, device) for n in working), *reads])
-    return tiles_pay(replace(done, whole=whole + sum(t.whole for t in reads)), moved, device)
+    turns = [transposed_read(t.size, t.dtype.itemsize, device) for t in across]
+    done = total([*(_work(n, device) for n in working), *turns])
+    return tiles_pay(replace(done, whole=whole + sum(t.whole for t in turns)), moved, device)
 
 
 def _work(n: Node, device: Device) -> Work:

@@ -13,7 +13,7 @@ from itertools import product
 
 import numpy as np
 
-from eqfuse.cost.roofline import LINE
+from eqfuse.cost.work import LINE
 from eqfuse.ir.graph import Node
 from eqfuse.ir.views import leaf_chain, strides_after
 from eqfuse.ops import Role, row
@@ -58,6 +58,14 @@ def copy_transposed(out: np.ndarray, x: np.ndarray, buffer: np.ndarray, at: int 
 def blocks_of(x: np.ndarray) -> int:
     """How many blocks `copy_transposed` copies `x` in."""
     return len(_blocks(x.shape, x.strides, x.itemsize)[2])
+
+
+def blocks_behind(n: Node) -> int:
+    """The same for a leaf behind views that need no copy."""
+    leaf, chain = leaf_chain(n)
+    strides = strides_after(leaf.type, chain)
+    assert strides is not None
+    return len(_blocks(n.shape, tuple(s * n.dtype.itemsize for s in strides), n.dtype.itemsize)[2])
 
 
 @lru_cache(maxsize=512)

@@ -1,75 +1,45 @@
 """Pooling: windows reduced one axis at a time over shifted slices, with the work before and after it in the same tile.
 
-In: a window body. Out: `Source`. Small images are taken several at a time; large ones in blocks of rows.
+In: the schedule of a window body. Out: `Source`.
 """
 
 from __future__ import annotations
 
-import math
-
-from eqfuse.cost.device import Device
-from eqfuse.emit.numpy.halo import Slide, after, array, before, inner, row_bounds
+from eqfuse.emit.numpy.halo import array, inner, part_of, row_bounds
+from eqfuse.emit.numpy.schedule import Windows
+from eqfuse.emit.numpy.slide import Slide
 from eqfuse.emit.numpy.source import Source
 from eqfuse.emit.numpy.temporaries import BUFFER
-from eqfuse.emit.numpy.tile import Stage, tile_indices
-from eqfuse.emit.numpy.tiling import Cut, Panel, lead_groups, tile_elements
-from eqfuse.ir.graph import Graph, Node
+from eqfuse.emit.numpy.tile import StageText, tile_indices
+from eqfuse.ir.graph import Node
 from eqfuse.ops.windows import lowest
 
 
-def window_kernel(body: Graph, n: Node, device: Device) -> Source:
-    """The kernel of `body`, around the one window reduction `n`."""
-    window, strides, padding = n.attrs
-    slide = Slide(n.args[0], window, strides, padding, (1,) * len(window))  # type: ignore[arg-type]
-    source = Source(body)
+def window_kernel(schedule: Windows) -> Source:
+    """The kernel around one window reduction."""
+    n, pooled = schedule.window, schedule.blocks
+    slide, by_rows, stored = pooled.slide, pooled.by_rows, schedule.is_stored
+    source = Source(schedule.body)
     source.names |= {"max": max, "fill": lowest(n.dtype) if n.op == "window_max" else n.dtype.type(0)}
-    k, rank = len(slide.window), len(n.shape)
-    leads = lead_groups(body, n, rank - k)
-    lead, rows = len(leads), n.shape[rank - k]
-    target = tile_elements(body, device)
-    image = math.prod(slide.padded)
-    extents = [math.prod(n.shape[a] for a in group) for group in leads]
-    by_rows = not leads or image > target
-    if by_rows:
-        per_row = math.prod(slide.padded[1:]) * slide.strides[0]
-        block = max(1, min(rows, target // per_row))
-        if math.prod(extents) * math.ceil(rows / block) < 2 * device.threads:
-            block = math.ceil(rows / (2 * device.threads))
-        axis, extent = lead, rows
-    else:
-        axis, extent = lead - 1, extents[-1]
-        block = max(1, min(extent, target // max(image, 1)))
-        if math.prod(extents[:-1]) * math.ceil(extent / block) < 2 * device.threads:
-            block = math.ceil(extent / (2 * device.threads))
-    loops = tuple(range(axis))
-    blocks = math.ceil(extent / block)
-    cut = Cut(loops, axis, block, blocks, math.prod(extents[: len(loops)]) * blocks)
-    height = slide.rows_read(block) if by_rows else slide.padded[0]
-    reads = Cut(loops, axis, height if by_rows else block, blocks, cut.count)
     span = ("low", "high") if by_rows else ("i", "j")
-    front = () if by_rows else (block,)  # axes of a tile before those of the window
-
-    def panel(shape: tuple[int, ...]) -> Panel:
-        groups = (*leads, *((a,) for a in range(rank - k, rank)))
-        whole = tuple(i > axis for i in range(lead + k))
-        return Panel(rank, groups, tuple(math.prod(shape[a] for a in g) for g in groups), whole)
-
-    padded = any(p != (0, 0) for p in slide.padding)
-    first = before(source, slide, panel(slide.image.shape), reads, span, "inside")
-    last = after(source, n, panel(n.shape), cut, "g")
+    first: StageText | str
+    if schedule.before is not None:
+        first = StageText(source, schedule.before, "p", span)
+    else:
+        first = part_of(source, slide.image, pooled.panel(slide.image.shape), pooled.reads, span)
+    last = StageText(source, schedule.after, given=schedule.given)
     made: list[str] = []
     shorter: list[str] = []
     start, nbytes = "inside", 0
-    stored = padded or isinstance(first, Stage)
     if stored:
-        line, nbytes = array(source, "padded", 0, (*front, height, *slide.padded[1:]), n.dtype)
+        line, nbytes = array(source, "padded", 0, (*pooled.front, pooled.height, *slide.padded[1:]), n.dtype)
         made += [line, "padded[...] = fill"]
         start = "padded"
     size = "high - low" if by_rows else "j - i"
-    if isinstance(first, Stage):
+    if isinstance(first, StageText):
         arrays, lines, nbytes = first.scratch(nbytes, size, ragged=True)
         made, shorter = made + arrays, shorter + lines
-    steps, arrays, nbytes = _reduce(source, n, slide, front, (block if by_rows else n.shape[rank - k]), start, nbytes)
+    steps, arrays, nbytes = _reduce(source, n, slide, pooled.front, pooled.rows, start, nbytes)
     made += arrays
     arrays, lines, nbytes = last.scratch(nbytes, "j - i")
     made, shorter = made + arrays, shorter + lines
@@ -77,18 +47,18 @@ def window_kernel(body: Graph, n: Node, device: Device) -> Source:
     if nbytes:
         source.block([f"memory = scratch({nbytes})", *made], 2)
     source.line("for number in numbers:", 2)
-    source.block([*tile_indices(last.panel, cut), *(row_bounds(slide) if by_rows else ()), *shorter], 3)
+    source.block([*tile_indices(last.panel, pooled.cut), *(row_bounds(slide) if by_rows else ()), *shorter], 3)
     if stored and by_rows:
-        source.block(["padded[:low - start] = fill", f"padded[high - start:{height}] = fill"], 3)
+        source.block(["padded[:low - start] = fill", f"padded[high - start:{pooled.height}] = fill"], 3)
     if stored:
         source.line(f"inside = padded[{_inside(slide, by_rows)}]", 3)
-    if isinstance(first, Stage):
+    if isinstance(first, StageText):
         first.write(3)
     else:
         source.line(f"copyto(inside, {first})" if stored else f"inside = {first}", 3)
     source.block(steps, 3)
     last.write(3)
-    source.share(cut.count, device.threads, False, nbytes)
+    source.share(pooled.cut.count, schedule.threads, False, nbytes)
     last.second_copies()
     source.passes(3 * BUFFER * n.dtype.itemsize)  # the shifted slices have gaps
     return source

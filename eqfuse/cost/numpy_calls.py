@@ -1,0 +1,146 @@
+"""What a NumPy call costs on a CPU: an operator inside a tile, and alone on whole arrays.
+
+In: an operator with its types, on a `Device` that is a CPU. Out: its `Work`. Used by `roofline.work`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from eqfuse.cost.device import Device
+from eqfuse.cost.numpy_costs import (
+    ALONE,
+    BLAS,
+    DOT_FROM,
+    DOT_TO,
+    EXTREMES,
+    MICRO,
+    NARROW,
+    NARROW_EXTREME,
+    NARROW_SUM,
+    NUMBERS,
+    PRODUCTS,
+    ROWS,
+    SLIDING,
+    SUMS,
+    WIDTHS,
+)
+from eqfuse.cost.work import LINE, NOTHING, Work, element_work, joined_by, touched
+from eqfuse.ops import Role, row
+from eqfuse.ops.literal import Literal
+from eqfuse.ops.types import TensorType
+
+
+def call_work(
+    op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device, apart: int,
+    literal: Literal | None,
+) -> Work:  # fmt: skip
+    """What one application of `op` costs; arguments as those of `roofline.work`."""
+    role = row(op).role
+    if role in (Role.LEAF, Role.VIEW):
+        return transposed_read(apart, types[0].dtype.itemsize, device) if apart else NOTHING
+    found = element_work(op, attrs, out, types, device, literal)
+    if role is Role.CONTRACTION:
+        seconds = found.seconds if op == "conv" else _multiplied(found, out, types, device)
+        whole = _whole(out, types, seconds, device)
+        return replace(found, seconds=seconds, whole=whole, shared=_shared(op, out, types, seconds, device, whole))
+    seconds = found.seconds + apart * LINE / device.bandwidth(apart * LINE)
+    moved = types[1:] if op == "slice_scatter" else types  # of the array it updates it copies what no write covers
+    whole = _whole(out, moved, seconds * (SLIDING if role is Role.WINDOW else 1), device)
+    if role is Role.REDUCTION:
+        if -1 not in attrs[0]:  # a thread waits for each row anew
+            whole += min(seconds * device.threads, types[0].nbytes / device.single.bandwidth(types[0].nbytes))
+            op = joined_by(op)
+        elif op == "sum" and is_dot(attrs[0], types[0]):
+            elements = touched(op, attrs, out, types, found.flops)
+            seconds = elements * device.element_seconds("vecdot", types[0].dtype.name)
+        whole += _rows_reduced(op, attrs, types[0]) * device.call_seconds
+    elif role is Role.ELEMENTWISE:
+        whole += _rows(out, types) * device.call_seconds
+    return replace(found, seconds=seconds, whole=whole)
+
+
+def _multiplied(found: Work, out: TensorType, types: Sequence[TensorType], device: Device) -> float:
+    """Seconds of a matrix product: in whole blocks of BLAS, or by NumPy's own loop for the smallest matrices."""
+    by_numbers = found.flops * device.call_seconds / NUMBERS / device.threads
+    one = math.prod(types[1].shape[:-2]) == 1  # matrix on the right: the stack on the left is its rows
+    rows = math.prod(types[0].shape[:-1]) if one else types[0].extent(-2)
+    seconds = found.seconds * _padded(rows, types)
+    if rows > 1 < types[1].extent(-1):  # BLAS copies the left operand, which few columns do not make up for
+        seconds += types[0].size * device.element_seconds("transpose", types[0].dtype.name)
+    seconds = min(seconds, found.seconds + by_numbers)
+    matrices = 1 if one else math.prod(out.shape[:-2])
+    if matrices > 1:  # one call of BLAS, or of that loop, for each
+        seconds += matrices * device.call_seconds / PRODUCTS / device.threads
+    return seconds
+
+
+def is_dot(axes: Sequence[int], x: TensorType) -> bool:
+    """Does a tile sum `x` over `axes` as dot products of its rows with ones? NumPy itself takes three times as long."""
+    run = math.prod(x.extent(a) for a in axes)
+    return tuple(axes) == tuple(range(-len(axes), 0)) and x.dtype.name in BLAS and DOT_FROM <= run <= DOT_TO
+
+
+def _whole(out: TensorType, types: Sequence[TensorType], seconds: float, device: Device) -> float:
+    """Seconds of a NumPy call of one operator, on one thread, on arrays that come from the memory they fit in."""
+    touched = out.nbytes + sum(t.nbytes for t in types)
+    return device.call_seconds + max(seconds * device.threads, touched / device.single.bandwidth(touched))
+
+
+def _shared(
+    op: str, out: TensorType, types: Sequence[TensorType], seconds: float, device: Device, whole: float
+) -> float:
+    """How many of the `whole` seconds of a product on one thread BLAS saves on all."""
+    if op != "matmul" or out.dtype.name not in BLAS:
+        return 0.0
+    touched = out.nbytes + sum(t.nbytes for t in types)
+    together = device.call_seconds + device.dispatch_seconds + max(seconds, touched / device.bandwidth(touched))
+    return max(0.0, whole - together)
+
+
+def _rows(out: TensorType, types: Sequence[TensorType]) -> float:
+    """What it takes NumPy to begin the rows of an elementwise operator, in calls: a row ends where one operand varies
+    along an axis and not along the next. Short ones it walks by columns (`eqfuse/emit/numpy/narrow.py`).
+    """
+    inner, last = 1, None
+    for axis in range(-1, -len(out.shape) - 1, -1):
+        extent = out.shape[axis]
+        if extent > 1:
+            varies = [t.extent(axis) > 1 for t in types if t.size > 1]
+            if last is not None and varies != last:
+                break
+            inner, last = inner * extent, varies
+    rows = out.size // max(inner, 1)
+    return 0.0 if rows <= 1 else min(rows / ROWS, 2.0 * inner if inner <= NARROW else math.inf)
+
+
+def _rows_reduced(op: str, attrs: tuple, x: TensorType) -> float:
+    """The same for a reduction."""
+    axes, run = attrs[0], 1
+    for axis in range(-1, -len(x.shape) - 1, -1):
+        if (axis in axes) != (-1 in axes) and x.extent(axis) > 1:
+            break
+        run *= x.extent(axis)
+    if run in (0, x.size):
+        return 0.0
+    of_sum = op == "sum"
+    by_columns = 2.0 * run if run == x.extent(-1) <= (NARROW_SUM if of_sum else NARROW_EXTREME) else math.inf
+    return min(x.size / run / (SUMS if of_sum else EXTREMES), by_columns)
+
+
+def _padded(rows: int, types: Sequence[TensorType]) -> float:
+    """How many times the products of a matrix product BLAS computes. A vector it reads as fast as memory gives."""
+    sizes = rows, types[0].extent(-1), types[1].extent(-1)
+    if 1 in sizes:
+        return 1.0
+    return math.prod(max(least / max(n, 1), 1) for n, least in zip(sizes, MICRO, strict=True))
+
+
+def transposed_read(elements: int, itemsize: int, device: Device) -> Work:
+    """What it takes to read an array across the axis that it lies along: by blocks, or by NumPy alone, which takes a
+    cache line for every element once these are too many for a cache (`eqfuse/emit/numpy/transpose_copy.py`)."""
+    seconds = elements * device.element_seconds("transpose", WIDTHS.get(itemsize, "float64"))
+    alone = ALONE if elements * itemsize > device.l2_bytes else 2
+    return Work(0, seconds, 0, seconds * device.threads * alone)

@@ -1,0 +1,36 @@
+"""What NumPy itself costs, beside memory and arithmetic: each figure with its unit, and where it was measured.
+
+In: nothing. Out: figures by which `numpy_calls` and `numpy_tiles` price, and the schedules of `emit/numpy` decide.
+Figures that differ from machine to machine stand in the profile of a `Device`; these are NumPy's (2.4) and OpenBLAS's,
+measured on two cores of a Zen 5 (x86-64) unless another place is named. Tests beside them hold what they must predict.
+"""
+
+from __future__ import annotations
+
+# Elementwise operators and reductions
+ROWS = 140  # rows of an elementwise operator that NumPy begins in the time of a call: 3 ns each
+SUMS = 40  # rows of a sum, likewise: 11 ns each
+EXTREMES = 17  # rows of any other reduction, likewise: 25 ns each
+NARROW = 4  # elements of a row up to which columns are computed one by one; a column costs about two calls
+NARROW_SUM, NARROW_EXTREME = 10, 16  # the same for rows that are summed, or reduced otherwise
+SLIDING = 30  # times as long as by panels: NumPy reduces windows one by one (2x2 max-pool of 51 MB: 195 ms)
+UNPACKED = ("take", "take_along_axis", "scatter", "cumsum", "searchsorted", "digitize")  # one element after another
+SHORT_CUTS = (-1.0, 0.0, 1.0, 2.0)  # exponents for which NumPy has a loop without `pow`
+ALONE = 8  # times as long as by blocks: an array copied across the axis it lies along, beyond level 2 (2 within it)
+WIDTHS = {1: "int8", 2: "float16", 4: "float32", 8: "float64", 16: "complex128"}  # priced as, by bytes of an element
+
+# Matrix products
+BLAS = ("float32", "float64")  # dtypes that BLAS multiplies; the others go through NumPy's own loop
+MICRO = 16, 8, 16  # rows, terms of a sum and columns that OpenBLAS computes at once, whether or not they are there
+PRODUCTS = 40  # small matrices of a stack that are multiplied in the time of a call
+NUMBERS = 600  # operations on them in the time of a call, by NumPy's own loop
+PRODUCT_ROWS = 128  # rows of a tile of a product, at least: of fewer, it spends its time repacking the right operand
+DEEP = 256  # terms of a sum from which on it is twice that: the product, not the work around it, decides
+PRODUCT_BYTES = 8 << 20  # bytes of a tile of that many rows, at most
+PANEL_ROWS = 128  # rows of the first of two chained products that a tile computes at a time
+SPILL = 1.2  # times as long where the rows between them overflow level 2: 4096x768x3072x768 took 216 ms, apart 186
+DOT_FROM, DOT_TO = 32, 8192  # elements of a row that a tile sums as a dot product; OpenBLAS splits longer ones
+
+# Tiles and threads
+CLEARLY = 1.3  # predicted gain from which on tiles and threads are used: estimates are no better than that
+LIVE = 4  # arrays of a kernel's space of which a tile keeps its part in cache, where nobody has counted them

@@ -1,0 +1,94 @@
+"""What a kernel costs on NumPy: whether its tiles pay, how many there are, and how long they take.
+
+In: the state of a kernel body, its `Work` and its traffic. Out: seconds. Used by `roofline`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from eqfuse.cost.device import Device
+from eqfuse.cost.numpy_calls import transposed_read
+from eqfuse.cost.numpy_costs import CLEARLY, DEEP, LIVE, PRODUCT_BYTES, PRODUCT_ROWS
+from eqfuse.cost.overlap import overlapped
+from eqfuse.cost.work import Work, total
+from eqfuse.ops.types import Shape
+
+if TYPE_CHECKING:
+    from eqfuse.kinds.state import State
+
+
+def kernel_seconds(state: State, traffic: int, done: Work, device: Device, itemsize: int) -> tuple[float, float, Work]:
+    """Seconds of a kernel without its launch, those of its memory traffic, and its work, copies of arrays included."""
+    across = [math.prod(state.space)] * state.across(itemsize)
+    # alone, a reduction takes the axes in the order in which they lie
+    tiled = _tiled(state) and not (across and state.kind == "reduce" and done.calls + done.once == 1)
+    if state.left is not None:
+        across += [math.prod(state.left.shape)] * state.left.across(itemsize)
+    if tiled and across:
+        done = total([done, *[transposed_read(elements, itemsize, device) for elements in across]])
+    # between the kernel that writes a value and the one that reads it lies the traffic of both: hence 2 x
+    memory = traffic / device.bandwidth(2 * traffic) + _left_in_tiles(state, itemsize, device)
+    if not tiled or not tiles_pay(done, traffic, device):
+        seconds = max(done.whole, traffic / device.single.bandwidth(2 * traffic))
+    elif state.left is not None and _is_one_tile(state.left, state.space):
+        seconds = max(done.whole - done.shared, memory)
+    else:
+        least = 1 if state.products else _least_tiles(device)  # few rows of a product are not cut
+        tiles = max(least, math.ceil(LIVE * itemsize * math.prod(state.space) / device.tile_bytes))
+        calls: float = done.calls * tiles
+        if device.threads > 1:  # tiles are larger where calls would be short
+            lasting = done.seconds * device.threads / device.lasting_seconds
+            calls = device.lock * min(calls, max(done.calls * least, lasting))
+        seconds = device.dispatch_seconds + (calls / device.threads + done.once) * device.call_seconds
+        # a call waits for what it reads from memory; only the tiles of other threads go on meanwhile
+        alone = traffic / device.single.bandwidth(2 * traffic) / device.threads
+        seconds += max(overlapped(memory, done.seconds), done.seconds + alone)
+    return seconds, memory, done
+
+
+def product_rows(row: int, depth: int) -> int:
+    """The fewest rows of a product that make a tile: of fewer, it spends its time repacking the right operand.
+
+    `row`: elements of the longest row that a tile holds; `depth`: length of the sums."""
+    return max(1, min(PRODUCT_ROWS * (2 if depth >= DEEP else 1), PRODUCT_BYTES // (4 * max(row, 1))))
+
+
+def _least_tiles(device: Device) -> int:
+    """The fewest that a kernel is cut into: one thread may be late."""
+    return 2 * device.threads if device.threads > 1 else 1
+
+
+def tiles_pay(done: Work, moved: int, device: Device) -> bool:
+    """Are tiles on several threads clearly faster than one NumPy call after another on whole arrays?
+
+    `moved`: bytes that the kernel reads and writes.
+    """
+    tiles = max(_least_tiles(device), 1 + moved / device.tile_bytes)
+    calls = (done.calls * tiles / device.threads + done.once) * device.call_seconds
+    tiled = device.wake * device.dispatch_seconds + max(done.seconds, moved / device.bandwidth(moved)) + calls
+    return done.whole > CLEARLY * tiled
+
+
+def _tiled(state: State) -> bool:
+    """Can the NumPy emitter cut a kernel of `state` into tiles? One row alone it does not."""
+    return math.prod(state.reduced) > 1 if state.kind == "row" else state.kind != "library"
+
+
+def _is_one_tile(left: State, product: Shape) -> bool:
+    """Has the `left` operand of a product that a kernel computes too few rows for two tiles? BLAS then has the threads,
+    and what comes before it one."""
+    *stack, rows, depth = left.shape
+    return math.prod(stack) == 1 and rows < 2 * product_rows(max(depth, product[-1]), depth)
+
+
+def _left_in_tiles(state: State, itemsize: int, device: Device) -> float:
+    """What it takes to write and read the left operand of a product in tiles that exceed the nearest cache."""
+    if state.left is None:
+        return 0.0
+    depth, row = state.left.shape[-1], max(state.left.shape[-1], state.space[-1])
+    rows = max(product_rows(row, depth), device.tile_bytes // max(2 * itemsize * row, 1))
+    nbytes = itemsize * math.prod(state.left.shape)
+    tiles = min(itemsize * rows * depth * device.threads, nbytes)
+    return 2 * nbytes * (1 / device.bandwidth(tiles) - 1 / device.bandwidth(0))

@@ -1,0 +1,119 @@
+"""The work of a kernel: what its operators compute, in flops, seconds and calls, whatever it moves.
+
+In: operators with their types, on a `Device`. Out: `Work`. Next stop: `roofline`, which sets memory against it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from eqfuse.cost.device import PRICED_AS, Device
+from eqfuse.cost.numpy_costs import SHORT_CUTS, UNPACKED
+from eqfuse.dtypes import kind
+from eqfuse.ops import Role, row
+from eqfuse.ops.literal import Literal
+from eqfuse.ops.row import PriceClass
+from eqfuse.ops.types import TensorType
+from eqfuse.ops.updates import uncovered
+
+LINE = 64  # bytes of a cache line
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Arithmetic of operators: flops, seconds at full rate, calls (operators that touch data), of which `once` are
+    made once a kernel and not once a tile; `whole`: seconds by NumPy calls on whole arrays, one after another.
+    `shared`: seconds of `whole` that BLAS saves by threads of its own.
+    """
+
+    flops: int
+    seconds: float
+    calls: int
+    whole: float = 0.0
+    once: int = 0
+    shared: float = 0.0
+
+
+NOTHING = Work(0, 0.0, 0)
+
+
+def total(works: Iterable[Work], reduced: int = -1) -> Work:
+    """The work of a kernel. `reduced`: elements of a reduction's result; what is done to as few runs once."""
+    flops, seconds, calls, whole, once, shared = 0, 0.0, 0, 0.0, 0, 0.0
+    for w in works:
+        flops += w.flops
+        seconds += w.seconds
+        whole += w.whole
+        shared += w.shared
+        if w.calls and w.flops <= reduced:
+            once += w.calls
+        else:
+            calls += w.calls
+    return Work(flops, seconds, calls, whole, once, shared)
+
+
+def element_work(
+    op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device, literal: Literal | None
+) -> Work:
+    """What the elements cost that one application of an operator computes; of a product, at full rate."""
+    described = row(op)
+    flops = described.flops(types, out, attrs)
+    dtype = types[0].dtype.name if op != "where" else out.dtype.name
+    if described.role is Role.CONTRACTION:
+        seconds = flops / device.contraction_flops(dtype)
+        if op == "conv":
+            *_, groups = attrs  # im2col writes one element per product of one filter of each group
+            gathered = flops * groups // (2 * max(types[1].shape[0], 1))
+            seconds += gathered * device.element_seconds("add", dtype)
+        return Work(flops, seconds, 1)
+    size = touched(op, attrs, out, types, flops)
+    if op == "scatter":  # a copy, and then one value after another
+        each = "take" if attrs[1] == "set" else op
+        seconds = size * device.element_seconds("cast", dtype) + types[2].size * device.element_seconds(each, dtype)
+        return Work(flops, seconds, 1)
+    if op in UNPACKED and dtype in PRICED_AS and device.kind == "cpu":  # small integers are no faster
+        return Work(flops, size * device.element_seconds(op, PRICED_AS[dtype][0]), 1)
+    if described.role is Role.REDUCTION and device.kind == "cpu" and -1 not in attrs[0]:
+        op = joined_by(op)  # one row after another is joined to the result
+    return Work(flops, size * device.element_seconds(_priced_as(op, literal), dtype), 1)
+
+
+def joined_by(op: str) -> str:
+    """The operator that a reduction repeats, if that is a simple one, or the reduction itself."""
+    repeated = row(op).joined_by
+    return repeated if repeated is not None and row(repeated).price is PriceClass.SIMPLE else op
+
+
+def touched(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], flops: int) -> int:
+    """How many elements an operator computes on."""
+    role = row(op).role
+    if role is Role.WINDOW:
+        return out.size * math.prod(attrs[0])
+    if role in (Role.REDUCTION, Role.LIBRARY):
+        size = max(out.size, *(t.size for t in types))
+        return max(size, flops) if role is Role.LIBRARY else size  # by operation where these are more than elements
+    return out.size
+
+
+def _priced_as(op: str, literal: Literal | None) -> str:
+    """The row of the profile for `op` with this last operand. A whole power of a negative number leaves the vector code
+    of a CPU's library; NumPy has other loops for a few."""
+    if op == "power" and literal is not None and literal.array.size == 1 and kind(literal.array.dtype) == "f":
+        exponent = float(literal.array.item())
+        return "whole_power" if exponent.is_integer() and exponent not in SHORT_CUTS else op
+    return op
+
+
+def touches(op: str, attrs: tuple, source: TensorType, out: TensorType) -> int:
+    """Bytes of its first argument that a gather or an update reads: runs of neighbours, each a cache line at least, or
+    what no write replaces."""
+    if op == "scatter":
+        return source.nbytes
+    if op == "slice_scatter":
+        kept = uncovered(source.shape, attrs[0])
+        return sum(math.prod(len(range(*r)) for r in ranges) for ranges in kept) * source.dtype.itemsize
+    (axis,) = attrs
+    run = source.dtype.itemsize * (math.prod(source.shape[axis:][1:]) if op == "take" else 1)
+    return out.nbytes // run * max(run, LINE) if run else 0

@@ -1,0 +1,127 @@
+"""What the threads of this CPU do together: memory bandwidth by level, and what they cost each other in Python.
+
+In: nothing but the machine. Out: figures of a `Device`, for `calibrate`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import accumulate
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from eqfuse.cost.device import Levels
+from eqfuse.cost.profiles import DEVICES
+
+SHORTEST = 256  # elements of an addition that takes about as long as its call
+
+
+class Caches(NamedTuple):
+    """Sizes in bytes: level 1 data and level 2 of one core, level 3 as one core sees it (0: none)."""
+
+    l1: int
+    l2: int
+    l3: int
+
+
+def seconds_of(call: Callable[[], Any], stop_after: float) -> float:
+    """Seconds of one call: the best of at least three timings, repeated until `stop_after` seconds are spent."""
+    call()
+    best, spent, runs = float("inf"), 0.0, 0
+    while runs < 3 or spent < stop_after:
+        start = time.perf_counter()
+        call()
+        took = time.perf_counter() - start
+        best, spent, runs = min(best, took), spent + took, runs + 1
+    return best
+
+
+def memory_of(found: Caches, threads: int, quick: bool) -> tuple[Levels, Levels, float]:
+    """Copy bandwidth by level for one thread and for all, and the cost of handing work to the thread pool.
+
+    A level-2 cache belongs to its core, so all cores together have the sum. No far level is faster than a nearer one.
+    Of a large level-3 cache smaller parts are measured too: other machines on the same processor may hold the rest.
+    """
+    memory = DEVICES["cpu"].levels[-1][0]
+    if hasattr(os, "sysconf"):
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    capacities = [found.l2] + ([found.l3] if found.l3 > found.l2 * threads else []) + [memory]
+    while not quick and len(capacities) > 2 and 16 * capacities[0] * threads < capacities[1]:
+        capacities.insert(1, capacities[1] // 4)
+    far = min(2 * found.l3, 256 << 20) if quick else min(4 * found.l3, 1 << 30)
+    far = max(far, 64 << 20)
+    sizes = [min(capacity, far) // 2 for capacity in capacities[:-1]] + [far]
+    arrays = np.ones(far // 2, np.uint8), np.ones(far // 2, np.uint8)
+    stop_after = 1e-3 if quick else 0.3
+    one, every = [], []
+    with ThreadPoolExecutor(threads) as pool:
+        dispatch = seconds_of(partial(_everywhere, pool, int, range(threads)), stop_after)
+        for size in sizes:
+            half, repeats = size // 2, max(1, (8 << 20) // size)
+            copy = partial(_copy, *arrays, repeats)
+            parts = [slice(half * i // threads, half * (i + 1) // threads) for i in range(threads)]
+            one.append(size * repeats / seconds_of(partial(copy, slice(0, half)), stop_after))
+            together = seconds_of(partial(_everywhere, pool, copy, parts), stop_after)
+            every.append(size * repeats / max(together - dispatch, 1e-9))
+    every[0] = one[0] * threads
+    one = list(accumulate(one, min))
+    every = list(accumulate(map(max, one, every), min))
+    return (
+        tuple(zip(capacities, one, strict=True)),
+        tuple(zip([capacities[0] * threads, *capacities[1:]], every, strict=True)),
+        dispatch,
+    )
+
+
+def threading_of(threads: int, dispatch: float) -> tuple[float, float, float]:
+    """What threads cost each other: `lock`, `lasting_seconds` and `wake` of a `Device`.
+
+    All threads add small arrays at once: how much longer a call takes than alone. Of larger ones, the shortest call of
+    which they do half as much more together as they could. Then the time to reach threads that have slept.
+    """
+    lasting = 1e-4
+    with ThreadPoolExecutor(threads) as pool:
+        _everywhere(pool, int, range(threads))
+        alone, together = _additions(pool, threads, SHORTEST)
+        lock = min(max(together / alone, 1.0), float(threads))
+        for size in (SHORTEST << k for k in range(1, 9)):
+            alone, together = _additions(pool, threads, size)
+            if threads * alone / together >= (1 + threads) / 2:
+                lasting = alone
+                break
+        slept = []
+        for _ in range(30):
+            time.sleep(0.01)
+            start = time.perf_counter()
+            _everywhere(pool, int, range(threads))
+            slept.append(time.perf_counter() - start)
+    return lock, max(lasting, 2e-6), min(max(median(slept) / dispatch, 1.0), 20.0)
+
+
+def _additions(pool: ThreadPoolExecutor, threads: int, size: int) -> tuple[float, float]:
+    """Seconds of an addition of `size` elements, on one thread and while all others add too."""
+    arrays = [(np.ones(size, np.float32), np.ones(size, np.float32)) for _ in range(threads)]
+    calls = max(50, (1 << 20) // size)
+
+    def add(pair: tuple[np.ndarray, np.ndarray]) -> None:
+        for _ in range(calls):
+            np.add(pair[0], pair[0], pair[1])
+
+    alone = seconds_of(partial(add, arrays[0]), 0.05)
+    return alone / calls, seconds_of(partial(_everywhere, pool, add, arrays), 0.05) / calls
+
+
+def _everywhere(pool: ThreadPoolExecutor, work: Callable[[Any], Any], parts: Iterable[Any]) -> None:
+    list(pool.map(work, parts))
+
+
+def _copy(target: np.ndarray, source: np.ndarray, repeats: int, part: slice) -> None:
+    target, source = target[part], source[part]
+    for _ in range(repeats):
+        np.copyto(target, source)

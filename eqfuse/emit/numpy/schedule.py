@@ -1,0 +1,138 @@
+"""How NumPy runs a kernel: by calls on whole arrays, in tiles on several threads, or by one library call.
+
+In: the body of a kernel. Out: its `NumpySchedule`, one class for each template, made by `scheduling`. Next stop:
+`kernels`, which writes it as text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from eqfuse.emit.numpy.slide import Pooled, Unrolled
+from eqfuse.emit.numpy.stage import Stage
+from eqfuse.emit.numpy.tiling import Panel
+from eqfuse.ir.graph import Graph, Node
+from eqfuse.kinds.schedule import Schedule
+from eqfuse.ops.types import Shape
+
+
+@dataclass(frozen=True, eq=False)
+class NumpySchedule(Schedule):
+    """`body` is computed in `tiles`, each of extents `tile` at most, which up to `threads` threads share.
+
+    `calls_once`: NumPy calls before the first tile and after the last. `alive`: arrays of a tile needed at once.
+    """
+
+    body: Graph
+    threads: int = 1
+    tiles: int = 1
+    tile: Shape = ()
+    calls_per_tile: int = 0
+    calls_once: int = 0
+    alive: int = 0
+
+    def __str__(self) -> str:
+        extents, threads = "x".join(map(str, self.tile)) or "one element", min(self.threads, self.tiles)
+        text = f"{self.tiles} tiles of {extents} on {threads} threads, {_count(self.calls_per_tile)} each"
+        text += f", {self.alive} arrays alive" if self.alive > 1 else ""
+        return text + (f"; {self.calls_once} more for all" if self.calls_once else "")
+
+
+@dataclass(frozen=True, eq=False)
+class WholeArrays(NumpySchedule):
+    """One NumPy call after another on whole arrays, as a NumPy user would write it."""
+
+    def __str__(self) -> str:
+        return f"whole arrays, {_count(self.calls)}"
+
+
+@dataclass(frozen=True, eq=False)
+class LibraryCall(NumpySchedule):
+    """One operator, which nothing is fused with; or none, and arrays are copied."""
+
+    def __str__(self) -> str:
+        return f"a library call, {_count(self.calls)}"
+
+
+@dataclass(frozen=True, eq=False)
+class BlockCopies(NumpySchedule):
+    """Arrays are copied, some of them across the axis that they lie along: those block by block."""
+
+    def __str__(self) -> str:
+        return f"copies by {self.tiles} blocks on {min(self.threads, self.tiles)} threads"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Tiles(NumpySchedule):
+    """Every operator on one tile after another."""
+
+    stage: Stage
+
+    def with_gaps(self) -> Tiles:
+        """The same where the result has gaps between its rows: it is no place to work in."""
+        stage = self.stage
+        return replace(self, stage=Stage(stage.body, stage.panel, stage.cut, gaps=True))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TiledReduction(NumpySchedule):
+    """Reductions that leave the kernel, cut along a reduced axis into parts of `chunk` indices, each a few tiles.
+
+    `written`: results of full size, and `joined`: the reductions, with the leaves that stand for them in the graph of
+    what follows the tiles, `rest`.
+    """
+
+    stage: Stage
+    chunk: int
+    written: dict[Node, Node]
+    joined: dict[Node, Node]
+    rest: Graph
+
+    @property
+    def reductions(self) -> list[Node]:
+        return list(self.joined)
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}, in {self.stage.cut.count} parts that are joined"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Convolution(NumpySchedule):
+    """Blocks of rows of a convolution, unrolled and multiplied. `image`: the axes of what it reads; `before`: the work
+    on that, if there is some; `after`: the work on its results, whose tile is `given`."""
+
+    conv: Node
+    blocks: Unrolled
+    image: Panel
+    before: Stage | None
+    after: Stage
+    given: dict[Node, str]
+
+    def __str__(self) -> str:
+        return f"a convolution by matrix products, {super().__str__()}"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Windows(NumpySchedule):
+    """Blocks of a pooling. `before`, `after`, `given` as with a convolution; `is_stored`: the block that it reads is
+    stored with padding around it."""
+
+    window: Node
+    blocks: Pooled
+    before: Stage | None
+    after: Stage
+    given: dict[Node, str]
+    is_stored: bool
+
+    def __str__(self) -> str:
+        return f"windows, {super().__str__()}"
+
+
+def in_tiles(body: Graph, tiles: int, tile: Shape, calls: int, threads: int) -> NumpySchedule:
+    """The schedule of a kind of one's own: `tiles` of extents `tile`, of `calls` NumPy calls each."""
+    reads, writes = (tuple(n.type.nbytes for n in nodes) for nodes in (body.inputs, body.outputs))
+    return NumpySchedule(reads, writes, calls * tiles, body, threads, tiles, tile, calls)
+
+
+def _count(calls: int) -> str:
+    return f"{calls} call{'' if calls == 1 else 's'}"

@@ -1,0 +1,264 @@
+"""Decides how NumPy runs the body of a kernel: the template, the tiles, and what each of them does.
+
+In: a body and a `Device`. Out: its `NumpySchedule`. Shapes decide, never a clock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from eqfuse.cost.device import Device
+from eqfuse.dtypes import ADDED
+from eqfuse.emit.numpy.library import library_calls
+from eqfuse.emit.numpy.ops import JOINS, WINDOWED
+from eqfuse.emit.numpy.schedule import (
+    BlockCopies,
+    Convolution,
+    LibraryCall,
+    NumpySchedule,
+    TiledReduction,
+    Tiles,
+    WholeArrays,
+    Windows,
+)
+from eqfuse.emit.numpy.slide import Pooled, Unrolled, single_axes
+from eqfuse.emit.numpy.stage import Stage
+from eqfuse.emit.numpy.statements import statements, viewed
+from eqfuse.emit.numpy.temporaries import unreshaped
+from eqfuse.emit.numpy.tiling import (
+    Cut,
+    Panel,
+    alive,
+    cut,
+    grain,
+    panel_of,
+    tile_elements,
+    whole_seconds,
+    worth_tiling,
+)
+from eqfuse.emit.numpy.transpose_copy import blocks_behind, run_axis
+from eqfuse.ir.graph import Graph, Node, input_node, substitute
+from eqfuse.ir.views import TooOften, computes, leaf_chain, push_views
+from eqfuse.ops import Role, row
+
+PARTS_PER_THREAD = 4
+AFTER = "windowed value"  # stands for the node itself in the graph of what follows it
+
+
+def fused(body: Graph, device: Device) -> NumpySchedule:
+    """The schedule of a body with fused work: tiles where they pay, else whole arrays."""
+    try:
+        pushed = push_views(body)
+    except TooOften:
+        return _whole(body)
+    whole = _for_whole_arrays(body, pushed, device)
+    tiled = worth_tiling(pushed, whole_seconds(whole, device), device)
+    if not tiled or not all(o.type.size for o in body.outputs):
+        return _whole(whole)
+    if not any(computes(n) for n in body.nodes):
+        return _copies(pushed, device)
+    return _tiled(pushed, device)
+
+
+def single(body: Graph, device: Device) -> NumpySchedule:
+    """The schedule of a body with one operator at most, which nothing is fused with."""
+    nodes = [n for n in body.nodes if computes(n)]
+    if not nodes or any(n.op in WINDOWED for n in nodes):
+        return fused(body, device)
+    plain = row(nodes[0].op).role in (Role.ELEMENTWISE, Role.REDUCTION) or nodes[0].op == "matmul"
+    if len(nodes) == 1 and plain:
+        return _whole(body)
+    calls = library_calls(body, nodes)
+    return LibraryCall(**_traffic(body), calls=calls, body=body, calls_once=calls)
+
+
+def _traffic(body: Graph) -> dict[str, Any]:
+    """The bytes of each array that are read and written. Of what is read as several views, those of all of them, up to
+    the whole array."""
+    reads = dict.fromkeys(body.inputs, 0)
+    for n in _read(body):
+        leaf, _ = leaf_chain(n)
+        if leaf in reads:
+            reads[leaf] = min(leaf.type.nbytes, reads[leaf] + n.type.nbytes)
+    return {"reads": tuple(reads.values()), "writes": tuple(o.type.nbytes for o in body.outputs)}
+
+
+def _read(body: Graph) -> list[Node]:
+    """The leaves, behind their views, that operators and outputs read."""
+    computed = [n for n in body.nodes if computes(n)]
+    return [a for a in dict.fromkeys([*(a for n in computed for a in n.args), *body.outputs]) if not computes(a)]
+
+
+def _whole(body: Graph) -> WholeArrays:
+    nodes = [n for n in body.nodes if computes(n)]
+    calls = _whole_calls(body, nodes, body.outputs, [o for o in body.outputs if computes(o)], True)
+    return WholeArrays(**_traffic(body), calls=calls, body=body, calls_once=calls)
+
+
+def _whole_calls(
+    body: Graph, nodes: Sequence[Node], outputs: Sequence[Node], placed: Sequence[Node], inline: bool
+) -> int:
+    """NumPy calls that compute `nodes` on whole arrays and fill the `outputs`, of which `placed` need no copy."""
+    kept = [viewed(o) for o in body.outputs]
+    calls = sum(s.calls for s in statements(nodes, placed, kept, inline).values())
+    return calls + len(outputs) - len({*placed} & {*outputs})
+
+
+def _for_whole_arrays(body: Graph, pushed: Graph, device: Device) -> Graph:
+    """Of `body` and itself with views `pushed`, which may repeat work, what NumPy computes faster on whole arrays."""
+    if sum(map(computes, pushed.nodes)) <= sum(map(computes, body.nodes)):
+        return pushed
+    return min(pushed, body, key=lambda graph: whole_seconds(graph, device))
+
+
+def _copies(body: Graph, device: Device) -> BlockCopies:
+    """Arrays that are copied across the axes they lie along, on all threads."""
+    bases = [unreshaped(o) for o in body.outputs]
+    tiles = [blocks_behind(b) if run_axis(b) is not None else 0 for b in bases]
+    calls = sum(tiles) + tiles.count(0)
+    return BlockCopies(
+        **_traffic(body), calls=calls, body=body, threads=device.threads, tiles=sum(tiles), calls_per_tile=1,
+        calls_once=tiles.count(0),
+    )  # fmt: skip
+
+
+def _tiled(body: Graph, device: Device) -> NumpySchedule:
+    for n in body.operators:
+        if n.op == "conv":
+            return _convolution(body, n, device)
+        if row(n.op).role is Role.WINDOW:
+            return _windows(body, n, device)
+    panel = panel_of(body)
+    products = [n for n in body.operators if row(n.op).role is Role.CONTRACTION]
+    values = [n for n in body.nodes if row(n.op).role is not Role.LEAF]
+    whole = [a for a, w in enumerate(panel.whole) if w]
+    depth = max((n.args[0].shape[-1] for n in products), default=0)  # the rows of a left operand pass the cache too
+    row_elements = max(depth, *(math.prod(panel.dims(n.shape)[a] for a in whole) for n in values))
+    target = tile_elements(body, device)
+    reductions = reductions_last(body)
+    alone = sum(map(computes, body.nodes)) == 1
+    if reductions and not products and _cut_along_reduced(panel, target, device.threads, alone):
+        return _reduction(body, reductions, panel, target, device.threads)
+    if panel.short_rows() and not products:
+        panel = panel.flip()
+    chosen = cut(panel, row_elements, target, device.threads, depth, grain(body))
+    if chosen is None or chosen.count == 1:
+        return _whole(body)
+    stage = Stage(body, panel, chosen)
+    return Tiles(**_traffic(body), **_shared(body, stage, device.threads), stage=stage)
+
+
+def _shared(body: Graph, stage: Stage, threads: int, more: int = 0, once: int = 0) -> dict[str, Any]:
+    """What `NumpySchedule` says of tiles of `stage` that make `more` calls each beside its own, and `once` for all."""
+    each, once = stage.calls + more, stage.calls_once + once
+    tiles = stage.cut.count
+    return {
+        "body": body, "threads": threads, "tiles": tiles, "tile": stage.cut.tile(stage.panel),
+        "calls_per_tile": each, "calls_once": once, "calls": each * tiles + once, "alive": alive(body),
+    }  # fmt: skip
+
+
+def _convolution(body: Graph, conv: Node, device: Device) -> Convolution:
+    blocks = Unrolled(conv, device)
+    image, stand_in = blocks.slide.image, input_node(AFTER, conv.type)
+    before = None
+    if computes(image):
+        graph = Graph(body.inputs, (image,))
+        before = Stage(graph, single_axes(image.shape, (0, 2)), blocks.reads, written={image: "inside"})
+    rest = Graph(body.inputs, substitute(body.outputs, {conv: stand_in}))
+    after = Stage(rest, single_axes(conv.shape, (0, 2)), blocks.cut, given=(stand_in,))
+    more = (before.calls if before else 1) + 4  # two clear the padding, one unrolls, one multiplies
+    once = before.calls_once if before else 0
+    return Convolution(
+        **_traffic(body), **_shared(body, after, device.threads, more, once), conv=conv, blocks=blocks,
+        image=single_axes(image.shape, (0, 2)), before=before, after=after, given={stand_in: "g"},
+    )  # fmt: skip
+
+
+def _windows(body: Graph, n: Node, device: Device) -> Windows:
+    blocks = Pooled(body, n, device)
+    image, stand_in = blocks.slide.image, input_node(AFTER, n.type)
+    before = None
+    if computes(image):
+        graph = Graph(body.inputs, (image,))
+        before = Stage(graph, blocks.panel(image.shape), blocks.reads, written={image: "inside"})
+    rest = Graph(body.inputs, substitute(body.outputs, {n: stand_in}))
+    after = Stage(rest, blocks.panel(n.shape), blocks.cut, given=(stand_in,))
+    stored = blocks.is_padded or before is not None
+    more = sum(max(1, k - 1) for k in blocks.slide.window) + 2 * (stored and blocks.by_rows)
+    more += before.calls if before else stored
+    once = before.calls_once if before else 0
+    return Windows(
+        **_traffic(body), **_shared(body, after, device.threads, more, once), window=n, blocks=blocks, before=before,
+        after=after, given={stand_in: "g"}, is_stored=stored,
+    )  # fmt: skip
+
+
+def reductions_last(body: Graph) -> list[Node] | None:
+    """The reductions of a body in which nothing of full size depends on one; None for any other body. What does not
+    depend on one may be a result too.
+
+    And None where cutting would show: NumPy rounds a sum of bfloat16 or float8 after every element, from first to last.
+    """
+    found = [n for n in body.nodes if row(n.op).role is Role.REDUCTION]
+    if not found or any(n.op not in JOINS or n.dtype in ADDED for n in found):
+        return None
+    after: set[Node] = set()
+    for n in body.nodes:
+        if n in found:
+            if any(a in after for a in n.args):
+                return None
+            after.add(n)
+        elif any(a in after for a in n.args):
+            if n.shape != found[0].shape:
+                return None
+            after.add(n)
+    space = found[0].args[0].shape
+    return found if all(o in after or (computes(o) and o.shape == space) for o in body.outputs) else None
+
+
+def _cut_along_reduced(panel: Panel, target: int, threads: int, alone: bool) -> bool:
+    """Would tiles of the other axes be too few, or narrow columns of a tall array, or too large for a cache?
+
+    `alone`: a reduction that nothing is computed for, whose tiles need no cache.
+    """
+    others = math.prod(panel.extents[a] for a in panel.cuttable())
+    axis = panel.whole.index(True)
+    along, outer, tile = panel.extents[axis], math.prod(panel.extents[:axis]), math.prod(panel.extents[axis:])
+    if outer >= PARTS_PER_THREAD * threads and (alone or tile <= target):
+        return False
+    if along < 8 * threads or others > target // 2:
+        return False
+    return not panel.whole[-1] or others < 4 * threads
+
+
+def _reduction(body: Graph, reductions: list[Node], panel: Panel, target: int, threads: int) -> TiledReduction:
+    """The body cut along the first reduced axis."""
+    axis = panel.whole.index(True)
+    extent = panel.extents[axis]
+    block = max(1, min(extent, target // max(1, math.prod(panel.extents) // extent)))
+    block = min(extent, -(-block // grain(body)) * grain(body))
+    parts = min(PARTS_PER_THREAD * threads, math.ceil(extent / block))
+    chunk = math.ceil(extent / parts)
+    parts, block = math.ceil(extent / chunk), min(block, chunk)
+    panel = replace(panel, whole=tuple(a != axis for a in range(len(panel.whole))))
+    full = [o for o in dict.fromkeys(body.outputs) if o not in reductions and o.shape == reductions[0].args[0].shape]
+    names = {n: f"z{k}" for k, n in enumerate(reductions)} | {o: f"y{k}" for k, o in enumerate(full)}
+    graph = Graph(body.inputs, (*reductions, *full))
+    stage = Stage(graph, panel, Cut((), axis, block, parts, parts), written=names)
+    joined = {n: input_node(f"reduced {k}", n.type) for k, n in enumerate(reductions)}
+    written = {o: input_node(f"written {k}", o.type) for k, o in enumerate(full)}
+    rest = Graph(body.inputs, substitute(body.outputs, joined | written))
+    nodes = [n for n in rest.nodes if computes(n)]
+    placed = [*written.values(), *(o for o in rest.outputs if computes(o))]
+    once = stage.calls_once + len(reductions) + _whole_calls(body, nodes, rest.outputs, placed, False)
+    each = stage.calls + len(reductions)
+    tiles = sum(math.ceil(min(chunk, extent - start) / block) for start in range(0, extent, chunk))
+    return TiledReduction(
+        **_traffic(body), body=body, threads=threads, tiles=tiles, tile=stage.cut.tile(panel),
+        calls_per_tile=each, calls_once=once, calls=each * tiles + once, alive=alive(body), stage=stage, chunk=chunk,
+        written=written, joined=joined, rest=rest,
+    )  # fmt: skip

@@ -1,0 +1,110 @@
+"""The statements on whole arrays that compute nodes one after another: what each reads, and how it is written.
+
+In: nodes, arguments first. Out: a `Statement` for each. Used by schedules, which count calls, and by `source`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from eqfuse.emit.numpy.bounds import clipped, repeated
+from eqfuse.emit.numpy.narrow import column_calls
+from eqfuse.emit.numpy.ops import CHOOSE_FROM, WINDOWED
+from eqfuse.ir.graph import Node
+from eqfuse.ir.views import computes, leaf_chain
+from eqfuse.ops import Role, row
+
+
+@dataclass(frozen=True)
+class Statement:
+    """How a node is computed from `reads` in `calls` NumPy calls.
+
+    `form`: "part" (of a complex array; nothing is computed), "choose" (elements by a condition), "fresh" (into a new
+    array), or "into" (an array that exists). `over`: the operand whose memory the result takes; `done`: those computed
+    before whose memory is free again afterwards.
+    """
+
+    reads: tuple[Node, ...]
+    form: str
+    calls: int
+    over: Node | None = None
+    done: tuple[Node, ...] = ()
+
+
+def statements(
+    nodes: Sequence[Node], placed: Collection[Node], kept: Iterable[Node], inline: bool
+) -> dict[Node, Statement]:
+    """How `nodes` are computed on whole arrays; those that no statement needs, as another takes them in, are left out.
+
+    `placed`: results that go into arrays that exist; `kept`: what is read again later; `inline`: others go into memory
+    that the program gives, and not into new arrays.
+    """
+    wanted = [*placed, *kept]
+    reads = clipped(nodes, [*wanted, *(viewed(a) for n in nodes for a in n.args if not computes(a))])
+    nodes = list(reads)
+    last = last_uses([[*map(viewed, args)] for args in reads.values()], wanted)
+    owned: set[Node] = set()
+    found: dict[Node, Statement] = {}
+    for at, n in enumerate(nodes):
+        read = reads[n] if reads[n] != n.args else repeated(n, n.shape[-1] if n.shape else 0)
+        if n not in wanted and _is_part(n, reads):
+            found[n] = Statement(read, "part", 0)
+            continue
+        seen = [viewed(a) for a in dict.fromkeys(read)]
+        dying = next((a for a in read if _reusable(a, n, at, last, owned) and seen.count(a) == 1), None)
+        takes = row(n.op).role is Role.ELEMENTWISE and n.op not in ("where", "cast") and n not in placed
+        over = dying if takes else None
+        done = tuple(a for a in dict.fromkeys(seen) if a in owned and a is not over and last[a] == at)
+        found[n] = replace(_statement(n, read, n in placed, over, inline), done=done)
+        owned.difference_update(done, () if over is None else (over,))
+        if n not in placed:
+            owned.add(n)
+    return found
+
+
+def _statement(n: Node, read: tuple[Node, ...], placed: bool, over: Node | None, inline: bool) -> Statement:
+    if n.op == "where" and n.type.size >= CHOOSE_FROM and bits(n.dtype) and n.shape in [a.shape for a in n.args]:
+        return Statement(read, "choose", 1)
+    if placed or over is not None or (inline and n.op not in WINDOWED):
+        calls = 2 if n.op == "where" else column_calls(n, read, reduced_axes(n)) or 1
+        return Statement(read, "into", calls, over)
+    return Statement(read, "fresh", 1)
+
+
+def reduced_axes(n: Node) -> tuple[int, ...]:
+    return n.attrs[0] if row(n.op).role is Role.REDUCTION else ()  # type: ignore[return-value]
+
+
+def bits(dtype: np.dtype) -> str | None:
+    """The integer dtype that holds the bits of `dtype`, where NumPy has one."""
+    return f"i{dtype.itemsize}" if dtype.itemsize in (1, 2, 4, 8) else None
+
+
+def last_uses(reads: Sequence[Sequence[Node]], outputs: Iterable[Node]) -> dict[Node, int]:
+    """Position of the last statement that reads each value, given what each one reads; outputs are never done."""
+    last: dict[Node, int] = {}
+    for at, args in enumerate(reads):
+        for a in args:
+            last[a] = at
+    return last | dict.fromkeys(outputs, len(reads))
+
+
+def viewed(n: Node) -> Node:
+    """What `n` is a view of, or itself."""
+    return leaf_chain(n)[0]
+
+
+def _is_part(n: Node, reads: dict[Node, tuple[Node, ...]]) -> bool:
+    """Is `n` the real or imaginary part of a complex array at hand, for one reader? No copy is made of it."""
+    if n.op not in ("real", "imag"):
+        return False
+    (whole,) = n.args
+    at_hand = whole.dtype.kind == "c" and viewed(whole) not in reads
+    return at_hand and sum(args.count(n) for args in reads.values()) == 1
+
+
+def _reusable(a: Node, n: Node, at: int, last: dict[Node, int], owned: set[Node]) -> bool:
+    return a in owned and last[a] == at and a.type == n.type and a.shape != ()
