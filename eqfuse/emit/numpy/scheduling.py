@@ -6,7 +6,7 @@ In: a body and a `Device`. Out: its `NumpySchedule`. Shapes decide, never a cloc
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,9 +39,10 @@ from eqfuse.emit.numpy.tiling import (
     whole_seconds,
     worth_tiling,
 )
+from eqfuse.emit.numpy.traffic import bytes_read, leaves_read
 from eqfuse.emit.numpy.transpose_copy import blocks_behind, run_axis
 from eqfuse.ir.graph import Graph, Node, input_node, substitute
-from eqfuse.ir.views import TooOften, computes, leaf_chain, push_views
+from eqfuse.ir.views import TooOften, computes, push_views
 from eqfuse.ops import Role, row
 
 PARTS_PER_THREAD = 4
@@ -75,21 +76,8 @@ def single(body: Graph, device: Device) -> NumpySchedule:
     return LibraryCall(**_traffic(body), calls=calls, body=body, calls_once=calls)
 
 
-def _traffic(body: Graph) -> dict[str, Any]:
-    """The bytes of each array that are read and written. Of what is read as several views, those of all of them, up to
-    the whole array."""
-    reads = dict.fromkeys(body.inputs, 0)
-    for n in _read(body):
-        leaf, _ = leaf_chain(n)
-        if leaf in reads:
-            reads[leaf] = min(leaf.type.nbytes, reads[leaf] + n.type.nbytes)
-    return {"reads": tuple(reads.values()), "writes": tuple(o.type.nbytes for o in body.outputs)}
-
-
-def _read(body: Graph) -> list[Node]:
-    """The leaves, behind their views, that operators and outputs read."""
-    computed = [n for n in body.nodes if computes(n)]
-    return [a for a in dict.fromkeys([*(a for n in computed for a in n.args), *body.outputs]) if not computes(a)]
+def _traffic(body: Graph, parts: Mapping[Node, float] | None = None) -> dict[str, Any]:
+    return {"reads": bytes_read(body, parts), "writes": tuple(o.type.nbytes for o in body.outputs)}
 
 
 def _whole(body: Graph) -> WholeArrays:
@@ -170,10 +158,11 @@ def _convolution(body: Graph, conv: Node, device: Device) -> Convolution:
         before = Stage(graph, single_axes(image.shape, (0, 2)), blocks.reads, written={image: "inside"})
     rest = Graph(body.inputs, substitute(body.outputs, {conv: stand_in}))
     after = Stage(rest, single_axes(conv.shape, (0, 2)), blocks.cut, given=(stand_in,))
+    parts = _rows_read(image, blocks.slide.rows_of_blocks(blocks.cut, conv.shape[2]) / image.shape[2])
     more = (before.calls if before else 1) + 4  # two clear the padding, one unrolls, one multiplies
     once = before.calls_once if before else 0
     return Convolution(
-        **_traffic(body), **_shared(body, after, device.threads, more, once), conv=conv, blocks=blocks,
+        **_traffic(body, parts), **_shared(body, after, device.threads, more, once), conv=conv, blocks=blocks,
         image=single_axes(image.shape, (0, 2)), before=before, after=after, given={stand_in: "g"},
     )  # fmt: skip
 
@@ -188,13 +177,20 @@ def _windows(body: Graph, n: Node, device: Device) -> Windows:
     rest = Graph(body.inputs, substitute(body.outputs, {n: stand_in}))
     after = Stage(rest, blocks.panel(n.shape), blocks.cut, given=(stand_in,))
     stored = blocks.is_padded or before is not None
+    parts = _rows_read(image, blocks.rows_read(n, stored) / max(blocks.slide.extents[0], 1), -len(blocks.slide.window))
     more = sum(max(1, k - 1) for k in blocks.slide.window) + 2 * (stored and blocks.by_rows)
     more += before.calls if before else stored
     once = before.calls_once if before else 0
     return Windows(
-        **_traffic(body), **_shared(body, after, device.threads, more, once), window=n, blocks=blocks, before=before,
-        after=after, given={stand_in: "g"}, is_stored=stored,
+        **_traffic(body, parts), **_shared(body, after, device.threads, more, once), window=n, blocks=blocks,
+        before=before, after=after, given={stand_in: "g"}, is_stored=stored,
     )  # fmt: skip
+
+
+def _rows_read(image: Node, share: float, axis: int = -2) -> dict[Node, float]:
+    """The share that is read of each leaf of the `image`, of whose rows, along `axis`, that `share` is."""
+    leaves = leaves_read(Graph((), (image,)))
+    return {a: share for a in leaves if len(a.shape) >= -axis and a.shape[axis] > 1}
 
 
 def reductions_last(body: Graph) -> list[Node] | None:

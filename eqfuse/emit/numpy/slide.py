@@ -43,6 +43,15 @@ class Slide:
         """How many (padded) rows `rows` rows of results need."""
         return (rows - 1) * self.strides[0] + self.reach[0]
 
+    def rows_of_blocks(self, cut: Cut, rows: int) -> int:
+        """How many rows of the image the blocks of `rows` rows of results read, padding aside."""
+        found: set[int] = set()
+        for first in range(0, rows, cut.block):
+            low = first * self.strides[0] - self.padding[0][0]
+            high = (min(first + cut.block, rows) - 1) * self.strides[0] - self.padding[0][0] + self.reach[0]
+            found.update(range(max(low, 0), min(high, self.extents[0])))
+        return len(found)
+
 
 def single_axes(shape: tuple[int, ...], cuttable: tuple[int, ...]) -> Panel:
     """A panel whose axes are those of `shape`, none merged."""
@@ -104,6 +113,13 @@ class Pooled:
         self.front = () if self.by_rows else (block,)  # axes of a tile before those of the window
         self.rows = block if self.by_rows else rows
         self.is_padded = any(p != (0, 0) for p in slide.padding)
+
+    def rows_read(self, n: Node, stored: bool) -> int:
+        """How many rows of the image are read; where it is not `stored`, those under a window alone."""
+        rows = n.shape[-len(self.slide.window)]
+        if not stored:
+            return len({i * self.slide.strides[0] + q for i in range(rows) for q in range(self.slide.window[0])})
+        return self.slide.rows_of_blocks(self.cut, rows) if self.by_rows else self.slide.extents[0]
 
     def panel(self, shape: tuple[int, ...]) -> Panel:
         rank, k = len(shape), len(self.slide.window)

@@ -20,6 +20,7 @@ from eqfuse.emit.numpy.narrow import column_calls
 from eqfuse.emit.numpy.ops import CHOOSE_FROM, ONE_RUN
 from eqfuse.emit.numpy.scratch import Slot, Slots, TileShape
 from eqfuse.emit.numpy.statements import bits, last_uses, statements
+from eqfuse.emit.numpy.temporaries import for_blas
 from eqfuse.emit.numpy.tiling import Cut, Panel
 from eqfuse.emit.numpy.transpose_copy import run_axis
 from eqfuse.ir.graph import Graph, Node, const
@@ -303,6 +304,8 @@ class Stage:
         placed = [o for o in self.body.outputs if o in self.shared]
         kept = [*self.body.outputs, *self.read_later]
         shared = sum(s.calls for s in statements(self.shared, placed, kept, False).values())
+        right = {n.args[1] for n in self.nodes if n.op == "matmul"}
+        shared += sum(not (computes(a) or for_blas(a)) for a in right)  # copied so that BLAS can read them
         if self.placed:
             return shared
         return shared + len(self.body.outputs) - len({*placed, *self.outputs})

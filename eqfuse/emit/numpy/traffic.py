@@ -1,0 +1,85 @@
+"""Bytes that pass between memory and each array that a kernel reads or writes, every element once.
+
+In: the leaves, behind their views, that a body reads. Out: bytes by input. Elements that views share count once; what
+more calls on whole arrays read again is in the price of the calls.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from eqfuse.ir.graph import Graph, Node
+from eqfuse.ir.view_strides import contiguous
+from eqfuse.ir.views import computes, leaf_chain
+from eqfuse.ops import row
+
+MARKED = 1 << 16  # elements of an array up to which several views are laid over each other; beyond, their sum
+
+Run = tuple[int, int]  # stride and extent
+Place = tuple[int, tuple[Run, ...]]  # the first element, and runs of them, the nearest first
+
+
+def leaves_read(body: Graph) -> list[Node]:
+    """The leaves, behind their views, that operators and outputs read."""
+    computed = [n for n in body.nodes if computes(n)]
+    return [a for a in dict.fromkeys([*(a for n in computed for a in n.args), *body.outputs]) if not computes(a)]
+
+
+def bytes_read(body: Graph, parts: Mapping[Node, float] | None = None) -> tuple[int, ...]:
+    """Bytes of each input of `body`. `parts`: the share of a leaf behind views that is read, where not all of it is."""
+    places: dict[Node, dict[Place | None, tuple[Node, float]]] = {n: {} for n in body.inputs}
+    for n in leaves_read(body):
+        leaf, _ = leaf_chain(n)
+        if leaf in places:
+            part = (parts or {}).get(n, 1.0)
+            before = places[leaf].get(_place(n), (n, 0.0))
+            places[leaf][_place(n)] = n, max(part, before[1])
+    return tuple(_elements(leaf, found) * leaf.dtype.itemsize for leaf, found in places.items())
+
+
+def _elements(leaf: Node, places: Mapping[Place | None, tuple[Node, float]]) -> int:
+    if None in places:
+        return leaf.type.size
+    sizes = [round(part * math.prod(extent for _, extent in runs)) for (_, runs), (_, part) in places.items()]  # type: ignore[misc]
+    whole = all(part == 1 for _, part in places.values())
+    if len(sizes) > 1 and whole and leaf.type.size <= MARKED:
+        return _marked(leaf, [place for place in places if place is not None])
+    return min(leaf.type.size, sum(sizes))
+
+
+def _marked(leaf: Node, places: Collection[Place]) -> int:
+    marks = np.zeros(leaf.type.size, np.bool_)
+    for first, runs in places:
+        as_strided(marks[first:], [extent for _, extent in runs], [stride for stride, _ in runs])[...] = True
+    return int(np.count_nonzero(marks))
+
+
+def _place(n: Node) -> Place | None:
+    """Where the elements of `n`, a leaf behind views, lie. None where a reshape copies it, and reads all."""
+    leaf, chain = leaf_chain(n)
+    if not n.type.size:
+        return 0, ((0, 0),)
+    base = np.empty(1, np.int8)
+    array = as_strided(base, leaf.shape, contiguous(leaf.shape))
+    for view in chain:
+        if view.op == "reshape":
+            try:
+                array = np.reshape(array, view.attrs[0], copy=False)  # type: ignore[call-overload]
+            except ValueError:
+                return None
+        else:
+            array = row(view.op).meaning(array, *view.attrs)
+    first = array.ctypes.data - base.ctypes.data
+    first += sum(s * (e - 1) for s, e in zip(array.strides, array.shape, strict=True) if s < 0)
+    runs: list[Run] = []
+    for stride, extent in sorted((abs(s), e) for s, e in zip(array.strides, array.shape, strict=True) if s and e > 1):
+        if runs and stride % runs[-1][0] == 0 and stride // runs[-1][0] <= runs[-1][1]:  # no gap between them
+            inner, length = runs.pop()
+            runs.append((inner, stride // inner * (extent - 1) + length))
+        else:
+            runs.append((stride, extent))
+    return first, tuple(runs)

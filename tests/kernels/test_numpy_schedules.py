@@ -1,0 +1,87 @@
+"""What a schedule says is what the kernel does: bytes read and written, NumPy calls, tiles."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.benches.corpus.suite import GRAPHS
+from eqfuse.cost.device import Device
+from eqfuse.emit.numpy.schedule import NumpySchedule, TiledReduction
+from eqfuse.ir.graph import Graph, Node, node
+from eqfuse.kinds import KINDS, kind_named
+from eqfuse.plan.plan import Plan
+from tests.kernels.numpy_cases import CPU, data, kernel
+from tests.kernels.test_numpy_broadcasting import drawn
+from tests.kernels.test_numpy_library import graphs
+from tests.kernels.test_numpy_panels import TINY
+from tests.kernels.watched import watched
+
+
+def check(kind: str, graph: Graph, arrays: Sequence[np.ndarray], device: Device) -> NumpySchedule:
+    """Run the kernel and compare; returns its schedule."""
+    schedule = kind_named(kind).schedule(graph, device)
+    assert isinstance(schedule, NumpySchedule)
+    with np.errstate(all="ignore"):
+        watch = watched(kernel(kind, graph), arrays, device)
+    text = f"{kind} on {device.name}: {schedule}\n{graph}"
+    assert watch.calls - watch.set_up == schedule.calls, text
+    if watch.shared:
+        parts = schedule.stage.cut.count if isinstance(schedule, TiledReduction) else schedule.tiles
+        assert sum(watch.shared) == parts, text
+        assert isinstance(schedule, TiledReduction) or set(watch.per_tile) == {schedule.calls_per_tile}, text
+    else:
+        assert schedule.tiles == 1 and schedule.calls_per_tile == 0, text
+    read = [watch.touched(i) for i in range(len(graph.inputs))]
+    assert read == list(schedule.reads), f"{read} {schedule.reads} {text}"
+    written = [watch.touched(len(graph.inputs) + i) for i in range(len(graph.outputs))]
+    assert written == list(schedule.writes), text
+    return schedule
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_random_kernels_do_what_their_schedules_say(part: int):
+    found = Counter()
+    for seed in range(20_000 + 300 * part, 20_300 + 300 * part):
+        case = drawn(seed)
+        if case is not None:
+            kind, graph, arrays, device, _ = case
+            schedule = check(kind, graph, arrays, device)
+            found[kind, type(schedule).__name__] += 1
+    assert {kind for kind, _ in found} >= KINDS.keys() - {"view"}
+    assert {template for _, template in found} >= {"WholeArrays", "Tiles", "TiledReduction", "Convolution", "Windows"}
+
+
+@pytest.mark.slow
+def test_many_random_kernels_do_what_their_schedules_say() -> None:
+    for seed in range(30_000, 34_000):
+        case = drawn(seed)
+        if case is not None:
+            check(*case[:2], *case[2:4])
+
+
+@pytest.mark.parametrize(("op", "args", "attrs"), graphs())
+def test_every_library_operator_makes_the_calls_of_its_schedule(op: str, args: tuple[Node, ...], attrs: tuple) -> None:
+    n = node(op, args, attrs)
+    inputs = tuple(i for i in Graph((), (n,)).nodes if i.op == "input")
+    if all(a.op in ("input", "const") for a in args):
+        graph = Graph(inputs, (n,))
+        check("library", graph, [np.abs(a) + 1 if a.dtype.kind == "f" else a for a in data(graph)], CPU)
+
+
+@pytest.mark.parametrize("name", ["G1", "G5", "G12", "G17", "G23"])
+def test_the_kernels_of_the_suite_do_what_their_schedules_say(name: str) -> None:
+    case = GRAPHS[name]
+    function, types = case.program(small=True)
+    graph = ef.trace(function, *[ef.spec(t.shape, t.dtype) for t in types])
+    check_plan(ef.extract(ef.saturate(graph), target=TINY))
+
+
+def check_plan(plan: Plan) -> None:
+    for k in plan.kernels:
+        if k.kind != "view":
+            check(k.kind, k.body, data(k.body), plan.device)
