@@ -184,6 +184,9 @@ class Grammar:
             alone = [c for c in parts[0].leaves if not any(c in other.leaves for other in parts[1:])]
             leaves |= {c: min(leaves[c], touched) for c in alone}
         executed = [self._executed(part, state, enode.op) if on_gpu else part.works for part in parts]
+        if role is Role.VIEW and not on_gpu and executed[0]:
+            share = self.classes[eclass].type.size / max(self.classes[enode.args[0]].type.size, 1)
+            executed = [self.prices.viewed(executed[0], (eclass, enode), min(1.0, share))]
         works = union([*executed, {1.0: 1 << number}])
         size = count(works)
         if size > LARGEST:

@@ -14,7 +14,7 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import work
 from eqfuse.egraph.space import EClass, ENode
-from eqfuse.extract.candidates.work import Works, WorkTable
+from eqfuse.extract.candidates.work import WHOLE, Works, WorkTable, bits
 from eqfuse.kinds import State, price
 from eqfuse.ops.types import TensorType
 
@@ -25,6 +25,7 @@ class Prices:
     def __init__(self, classes: Sequence[EClass], device: Device) -> None:
         self._classes, self._device = classes, device
         self._work_table = WorkTable()
+        self._behind: dict[tuple[int, object, float], int] = {}  # operators behind views
         self._numbers: dict[tuple[int, ENode, int], int] = {}
         self.sizes = [c.type.nbytes for c in classes]  # bytes
         self._literals: list[Any] = [next((n.attrs[0] for n in c.nodes if n.op == "const"), None) for c in classes]
@@ -39,6 +40,20 @@ class Prices:
             literal = self._literals[enode.args[-1]] if enode.args else None
             done = work(enode.op, enode.attrs, self._classes[eclass].type, types, self._device, apart, literal)
             found = self._numbers[key] = self._work_table.enter(done)
+        return found
+
+    def viewed(self, works: Works, view: object, share: float) -> Works:
+        """`works` as they run behind `view`, which shows that share of their elements: in tiles for this view alone, on
+        whole arrays once for all."""
+        found: Works = {1.0: 0, WHOLE: works.get(WHOLE, 0)}
+        for times, mask in works.items():
+            for at in bits(mask) if times != WHOLE else ():
+                key = at, view, share
+                if key not in self._behind:
+                    self._behind[key] = self._work_table.viewed(at, share)
+                behind = self._behind[key]
+                found[1.0] |= 1 << behind
+                found[WHOLE] |= (behind != at) << at
         return found
 
     def note_view(self, eclass: int, whole: Mapping[int, int], read: Mapping[int, int]) -> None:

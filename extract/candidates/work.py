@@ -12,6 +12,7 @@ import numpy as np
 from eqfuse.cost.work import Work
 
 Works = dict[float, int]  # how often operators run for each element they compute: the mask of those that do
+WHOLE = 0.0  # ... of those that run on whole arrays, where views share them; in tiles each view has its own
 _MANY = 40  # set bits beyond which NumPy is faster than a loop
 
 
@@ -33,6 +34,9 @@ def union(sets: Iterable[Works]) -> Works:
     found: Works = {}
     for works in sets:
         for times, mask in works.items():
+            if times == WHOLE:
+                for other, at in found.items():
+                    mask &= ~at if other != WHOLE else -1
             if len(found) > 1 or times not in found:
                 for other in found:
                     found[other] &= ~mask
@@ -42,7 +46,7 @@ def union(sets: Iterable[Works]) -> Works:
 
 def count(works: Works) -> int:
     """How many operators `works` holds."""
-    return sum([mask.bit_count() for mask in works.values()])
+    return sum([mask.bit_count() for times, mask in works.items() if times != WHOLE])
 
 
 class WorkTable:
@@ -56,6 +60,13 @@ class WorkTable:
         self._works.append(work)
         return len(self._works) - 1
 
+    def viewed(self, at: int, share: float) -> int:
+        """The number of operator `at` as a tile computes it behind a view, which shows that share of its elements."""
+        work = self._works[at]
+        if not work.calls:
+            return at
+        return self.enter(Work(int(work.flops * share), work.seconds * share, work.calls, once=work.once))
+
     def total(self, works: Works, reduced: int) -> Work:
         """The work of a kernel. `reduced`: elements of a reduction's result; what is done to as few runs once."""
         flops, seconds, calls, whole, once, shared = 0, 0.0, 0, 0.0, 0, 0.0
@@ -67,6 +78,8 @@ class WorkTable:
                 each_seconds += work.seconds
                 whole += work.whole
                 shared += work.shared
+                if times == WHOLE:
+                    continue
                 if work.flops * times <= reduced:
                     once += work.calls
                 else:
