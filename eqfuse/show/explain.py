@@ -13,9 +13,10 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from eqfuse.cost.device import Device
 from eqfuse.extract.kernel_price import priced
 from eqfuse.ir.graph import Graph, Node, input_node, substitute
-from eqfuse.kinds import classify
+from eqfuse.kinds import classify, kind_named
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.plan.report import Report, running
 from eqfuse.show.attribution import Rests
@@ -34,6 +35,7 @@ class Explanation:
     not_fused: tuple[tuple[int, int, str], ...]
     measured: tuple[float, ...] | None
     rests: Rests | None = None
+    schedules: tuple[str, ...] = ()
     notes: str = ""
 
     def about(self, notes: str) -> Explanation:
@@ -51,7 +53,7 @@ class Explanation:
 
     def __rich__(self) -> Group:
         notes = [Text(self.notes)] if self.notes else []
-        return Group(self._table(), *self._refusals(), *self._laws(), Text(self._totals()), *notes)
+        return Group(self._table(), *self._schedules(), *self._refusals(), *self._laws(), Text(self._totals()), *notes)
 
     def _print(self, record: bool = False) -> Console:
         console = Console(file=io.StringIO(), width=WIDTH, record=record, color_system=None)
@@ -83,6 +85,10 @@ class Explanation:
                 cells += [duration(self.measured[i])]
             table.add_row(*map(Text, cells))
         return table
+
+    def _schedules(self) -> list[Text]:
+        lines = [f"  {i}: {schedule}" for i, schedule in enumerate(self.schedules) if schedule]
+        return [Text("\n".join(["How they run:", *lines]))] if lines else []
 
     def _refusals(self) -> list[Text]:
         if not self.not_fused:
@@ -125,7 +131,14 @@ def explain(
     """The explanation of `plan`; `measured` gives seconds for each kernel that is no view, in order."""
     shapes = tuple(counted([str(plan.types[v]) for v in k.writes]) for k in running(plan))
     times = None if measured is None else tuple(measured)
-    return Explanation(report, plan.device.name, shapes, tuple(why_not_fused(plan)), times, rests)
+    schedules = tuple(_schedule(k, plan.device) for k in running(plan))
+    return Explanation(report, plan.device.name, shapes, tuple(why_not_fused(plan)), times, rests, schedules)
+
+
+def _schedule(kernel: Kernel, device: Device) -> str:
+    """How a kernel runs, where its kind says so for the target."""
+    kind = kind_named(kernel.kind)
+    return str(kind.schedule(kernel.body, device)) if device.target in kind.schedules else ""
 
 
 def why_not_fused(plan: Plan) -> list[tuple[int, int, str]]:

@@ -85,3 +85,8 @@ def check_plan(plan: Plan) -> None:
     for k in plan.kernels:
         if k.kind != "view":
             check(k.kind, k.body, data(k.body), plan.device)
+
+
+def test_an_explanation_says_how_each_kernel_runs() -> None:
+    program = ef.compile(lambda x: np.exp(x - x.max(-1, keepdims=True)), ef.spec((4096, 1024), np.float32), target=CPU)
+    assert "tiles of 64x1024 on 4 threads, 3 calls each" in str(program.explain())
