@@ -18,8 +18,9 @@ from eqfuse.dtypes import supported
 from eqfuse.errors import EqfuseError, TraceError
 from eqfuse.frontends.numpy.reference import functions, ufuncs
 from eqfuse.frontends.numpy.refused import refusal
-from eqfuse.frontends.numpy.registry import FUNCTIONS, UFUNCS, title
+from eqfuse.frontends.numpy.registry import FUNCTIONS, UFUNCS
 from eqfuse.ir.pytree import flatten
+from eqfuse.ops.numpy_names import title
 from tests.frontends import numpy_cases, numpy_library_cases
 from tests.frontends.agreement import sample
 

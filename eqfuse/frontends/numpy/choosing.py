@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import DtypeError, ShapeError, TraceError
-from eqfuse.frontends.numpy.layout import broadcast_arrays, expand_dims, stack
+from eqfuse.frontends.numpy.manipulation import broadcast_arrays, expand_dims, stack
 from eqfuse.frontends.numpy.promotion import common, common_dtype, elementwise, lift, operand, with_dtype
 from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.storage import Access

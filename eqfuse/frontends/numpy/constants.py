@@ -15,7 +15,7 @@ from eqfuse.ops import row
 _LATER = np.empty(0)  # stands for the value of a node that depends on no input, until somebody asks for it
 
 
-def known(n: Node, memo: dict[Node, np.ndarray | None]) -> np.ndarray | None:
+def value_of(n: Node, memo: dict[Node, np.ndarray | None]) -> np.ndarray | None:
     """The value of `n`, or None when it depends on an input. `memo` remembers both."""
     for m in _waiting(n, lambda a: a not in memo):
         memo[m] = None if m.op == "input" or any(memo[a] is None for a in m.args) else _LATER

@@ -14,7 +14,7 @@ import numpy as np
 from eqfuse.dtypes import ADDED
 from eqfuse.errors import DtypeError, ShapeError
 from eqfuse.frontends.numpy import tidy
-from eqfuse.frontends.numpy.layout import broadcast_to, diagonal, diagonal_view, transpose
+from eqfuse.frontends.numpy.manipulation import broadcast_to, diagonal, diagonal_view, transpose
 from eqfuse.frontends.numpy.promotion import common, common_dtype, elementwise, lift
 from eqfuse.frontends.numpy.reductions import negative_axes
 from eqfuse.frontends.numpy.reductions import sum as sum_

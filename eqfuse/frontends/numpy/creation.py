@@ -13,7 +13,7 @@ import numpy as np
 from eqfuse.dtypes import tensor_dtype
 from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends.numpy import tidy
-from eqfuse.frontends.numpy.layout import broadcast_arrays, broadcast_to, diagonal
+from eqfuse.frontends.numpy.manipulation import broadcast_arrays, broadcast_to, diagonal
 from eqfuse.frontends.numpy.number import Number, computed, kind_of
 from eqfuse.frontends.numpy.promotion import as_operand, common_dtype, elementwise, lift
 from eqfuse.frontends.numpy.registry import implements

@@ -87,18 +87,18 @@ def _fold_in(out: Any, kwargs: dict[str, Any]) -> None:
 
 def on_values(name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A function that is in no table, on arrays whose values are known: computed at once, by NumPy."""
-    if not known((args, kwargs)):
+    if not are_constant((args, kwargs)):
         raise refused.error(name)
     return _mapped(function(*_mapped(tuple(args), _value), **_mapped(kwargs, _value)), _constant)
 
 
-def known(tree: Any) -> bool:
+def are_constant(tree: Any) -> bool:
     """Are the values of all traced arrays and numbers in `tree` known?"""
-    return all(t.known() is not None for t in tracers(tree))
+    return all(t.constant_value() is not None for t in tracers(tree))
 
 
 def _value(leaf: Any) -> Any:
-    return leaf.known() if isinstance(leaf, Tracer) else leaf
+    return leaf.constant_value() if isinstance(leaf, Tracer) else leaf
 
 
 def _constant(leaf: Any) -> Any:

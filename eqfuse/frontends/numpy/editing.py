@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import BoundsError, ShapeError
-from eqfuse.frontends.numpy.layout import broadcast_to, concatenate, moveaxis, split
+from eqfuse.frontends.numpy.manipulation import broadcast_to, concatenate, moveaxis, split
 from eqfuse.frontends.numpy.promotion import as_dtype, lift
 from eqfuse.frontends.numpy.reductions import negative_axes
 from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
-from eqfuse.ir.accepted import known
+from eqfuse.ir.accepted import constant_of
 
 _MASK = "use np.where(mask, x, fill), or multiply by the mask before a reduction"
 
@@ -27,7 +27,7 @@ _MASK = "use np.where(mask, x, fill), or multiply by the mask before a reduction
 def delete(arr: Any, obj: Any, axis: int | None = None) -> Tracer:
     x, along = _along(arr, axis)
     n = x.shape[along]
-    places = obj if isinstance(obj, slice) else known(obj, "the place given to np.delete", _MASK)
+    places = obj if isinstance(obj, slice) else constant_of(obj, "the place given to np.delete", _MASK)
     if isinstance(places, np.ndarray):
         if places.dtype.kind == "b" and places.shape != (n,):
             raise ShapeError(f"np.delete: a mask must have the axis' shape ({n},), not {places.shape}")
@@ -69,7 +69,7 @@ def _inserted(obj: Any, n: int) -> np.ndarray:
     """The places that `obj` names in an axis of extent `n`, counted from its start."""
     if isinstance(obj, slice):
         return np.arange(*obj.indices(n), dtype=np.intp)
-    places = known(obj, "the place given to np.insert")
+    places = constant_of(obj, "the place given to np.insert")
     if places.ndim > 1:
         raise ShapeError(f"np.insert: the places must be a number or have one axis, not {places.ndim}")
     if places.dtype.kind == "b":

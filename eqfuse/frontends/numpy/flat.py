@@ -15,7 +15,7 @@ from eqfuse.frontends.numpy.indexing import assign_items
 from eqfuse.frontends.numpy.promotion import as_dtype
 from eqfuse.frontends.numpy.registry import of_arrays
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
-from eqfuse.ir.accepted import known
+from eqfuse.ir.accepted import constant_of
 
 
 @of_arrays
@@ -47,7 +47,7 @@ class Flat:
         if not new.size:
             return
         if new.size != 1:
-            places = np.arange(elements.size)[_known(key)]
+            places = np.arange(elements.size)[_constant(key)]
             new = lazy.resize(new.reshape(-1), places.shape) if places.ndim else new.reshape(-1)[0]
         assign_items(elements, key, new.reshape(()) if new.size == 1 else new)
 
@@ -59,11 +59,11 @@ class Flat:
         return self.base.raveled()
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
-        value = self.base.known()
+        value = self.base.constant_value()
         if value is None:
             raise TraceError("x.flat of a traced array stands for no array in NumPy's functions: use x.ravel()")
         return value.reshape(-1)
 
 
-def _known(key: Any) -> Any:
-    return known(key, "the index of x.flat, to which several values are assigned,") if isinstance(key, Tracer) else key
+def _constant(key: Any) -> Any:
+    return constant_of(key, "the index of x.flat, set to several values,") if isinstance(key, Tracer) else key

@@ -12,7 +12,7 @@ import numpy as np
 
 from eqfuse.errors import ShapeError
 from eqfuse.frontends.numpy.contractions import conjugate, matmul
-from eqfuse.frontends.numpy.layout import expand_dims, moveaxis, squeeze
+from eqfuse.frontends.numpy.manipulation import expand_dims, moveaxis, squeeze
 from eqfuse.frontends.numpy.promotion import lift
 from eqfuse.frontends.numpy.registry import UFUNCS
 from eqfuse.frontends.numpy.tracer import Tracer, wrap

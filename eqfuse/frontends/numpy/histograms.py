@@ -17,7 +17,7 @@ from eqfuse.frontends.numpy.promotion import lift
 from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.frontends.numpy.unpack import unpack
-from eqfuse.ir.accepted import known
+from eqfuse.ir.accepted import constant_of
 from eqfuse.ir.graph import node
 from eqfuse.ops.statistics import histogram_types
 
@@ -35,7 +35,7 @@ def _number_of_bins(bins: Any) -> int:
 def _range(given: Any) -> tuple[float, float] | None:
     if given is None:
         return None
-    low, high = known(given, "the range of a histogram", "name it in static_argnames, or give edges").tolist()
+    low, high = constant_of(given, "the range of a histogram", "name it in static_argnames, or give edges").tolist()
     if not (math.isfinite(low) and math.isfinite(high)):
         raise ShapeError(f"supplied range of [{low}, {high}] is not finite")
     if low > high:
@@ -132,7 +132,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Tracer:
     if length < 0:
         raise ShapeError("'minlength' must not be negative")
     values = lift(x)
-    counted = values.known()
+    counted = values.constant_value()
     if counted is not None:
         length = max(length, int(counted.max()) + 1 if counted.size else 0)
     elif not length:

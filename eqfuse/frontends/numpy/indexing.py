@@ -15,7 +15,7 @@ import numpy as np
 from eqfuse.errors import BoundsError, DtypeError, ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.laid_out import laid_as
-from eqfuse.frontends.numpy.layout import broadcast_to, transpose
+from eqfuse.frontends.numpy.manipulation import broadcast_to, transpose
 from eqfuse.frontends.numpy.number import Number, computed, kind_of
 from eqfuse.frontends.numpy.promotion import elementwise, fitted, lift, with_dtype
 from eqfuse.frontends.numpy.reductions import negative_axes, one_axis
@@ -33,7 +33,7 @@ def index(x: Tracer, key: Any) -> Tracer | Selection:
     """``x[key]``: the basic part as views first, then one take for the integer arrays; a traced mask selects."""
     parts = _parts(key)
     traced = [p for p in parts if isinstance(p, Tracer)]
-    if len(traced) == 1 and _is_mask(traced[0]) and traced[0].known() is None:
+    if len(traced) == 1 and _is_mask(traced[0]) and traced[0].constant_value() is None:
         view, place, mask = _masked(x, parts)
         if place == 0:
             return Selection(wrap(view.node), mask)
@@ -142,7 +142,7 @@ def _array_part(part: Any) -> Any:
     array = lift(part)
     if array.dtype.kind not in "iub":
         raise BoundsError(f"arrays used as indices must be integers, not {array.dtype}")
-    value = array.known() if array.ndim == 0 and array.dtype.kind != "b" else None
+    value = array.constant_value() if array.ndim == 0 and array.dtype.kind != "b" else None
     return array if value is None else int(value)
 
 
@@ -150,7 +150,7 @@ def _without_masks(part: Any) -> list[Any]:
     """A mask as the integer arrays that NumPy takes it for, which must be known."""
     if not _is_mask(part):
         return [part]
-    value = part.known()
+    value = part.constant_value()
     if value is None:
         raise TraceError(
             "indexing with a traced boolean mask: the result's shape would depend on data. "
@@ -253,7 +253,7 @@ def _bounds(part: slice) -> slice:
         return part
     for i, bound in enumerate(bounds):
         if isinstance(bound, Tracer):
-            value = bound.known()
+            value = bound.constant_value()
             if value is None:
                 raise TraceError("a slice bound is a traced value: the result's shape would depend on data. "
                                  "Name the argument in static_argnames, or use np.where with a mask")  # fmt: skip
@@ -308,7 +308,7 @@ def _selected(x: Tracer, arrays: list[tuple[int, Tracer]]) -> tuple[list[int], i
     flat: Any = 0
     inside: Tracer | None = None
     for (_, indices), extent in zip(arrays, extents, strict=True):
-        value = _checked(indices, extent).known()
+        value = _checked(indices, extent).constant_value()
         if value is None:
             i = indices.astype(np.intp)
             within = (i >= -extent) & (i < extent)
@@ -324,7 +324,7 @@ def _selected(x: Tracer, arrays: list[tuple[int, Tracer]]) -> tuple[list[int], i
 
 def _checked(indices: Tracer, extent: int) -> Tracer:
     """`indices`; ShapeError when they are known and leave `extent`."""
-    value = indices.known()
+    value = indices.constant_value()
     if value is not None and value.size and not (-extent <= value.min() and value.max() < extent):
         outside = value.min() if value.min() < -extent else value.max()
         raise BoundsError(f"index {outside} is out of bounds for extent {extent}")

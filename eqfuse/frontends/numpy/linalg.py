@@ -15,7 +15,7 @@ import numpy as np
 from numpy.linalg._linalg import EighResult, EigResult, QRResult, SlogdetResult, SVDResult
 
 from eqfuse.errors import DtypeError, ShapeError, TraceError
-from eqfuse.frontends.numpy import contractions, layout, reductions
+from eqfuse.frontends.numpy import contractions, manipulation, reductions
 from eqfuse.frontends.numpy.promotion import elementwise, lift
 from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
@@ -292,7 +292,7 @@ def matrix_power(a: Any, n: Any) -> Tracer:
     n = operator.index(n)
     if n == 0:
         one = lift(np.eye(x.shape[-2], dtype=x.dtype))
-        return layout.broadcast_to(one, x.shape).copy()
+        return manipulation.broadcast_to(one, x.shape).copy()
     if n < 0:
         x, n = inv(x), -n
     if n == 1:
@@ -337,7 +337,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     a, b = lift(a), lift(b)
     if a.ndim < 1 or b.ndim < 1:
         raise ShapeError("np.cross: At least one array has zero dimension")
-    a, b = layout.moveaxis(a, axisa, -1), layout.moveaxis(b, axisb, -1)
+    a, b = manipulation.moveaxis(a, axisa, -1), manipulation.moveaxis(b, axisb, -1)
     if a.shape[-1] not in (2, 3) or b.shape[-1] not in (2, 3):
         raise ShapeError(f"np.cross: incompatible dimensions {a.shape[-1]} and {b.shape[-1]} (must be 2 or 3)")
     (a0, a1, *a2), (b0, b1, *b2) = ([x[..., i] for i in range(x.shape[-1])] for x in (a, b))
@@ -350,7 +350,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
         first = -(a2[0] * b1) if first is None else first - a2[0] * b1
         second = a2[0] * b0 if second is None else a2[0] * b0 - a0 * b2[0]
     made = lazy.stack(lazy.broadcast_arrays(first, second, last), -1)
-    return layout.moveaxis(made, -1, axisc)
+    return manipulation.moveaxis(made, -1, axisc)
 
 
 @implements(np.linalg.cross)
@@ -364,13 +364,13 @@ def linalg_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tracer:
 @implements(np.linalg.vecdot)
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tracer:
     a, b = lift(x1), lift(x2)
-    a, b = (layout.moveaxis(x, axis, -1) for x in (a, b))
+    a, b = (manipulation.moveaxis(x, axis, -1) for x in (a, b))
     return lazy.vecdot(a, b)
 
 
 @implements(np.linalg.diagonal)
 def diagonal(x: Any, /, *, offset: int = 0) -> Tracer:
-    return layout.diagonal(x, offset, -2, -1)
+    return manipulation.diagonal(x, offset, -2, -1)
 
 
 @implements(np.linalg.trace)

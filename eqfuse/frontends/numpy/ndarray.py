@@ -57,7 +57,7 @@ def _method(name: str) -> Callable[..., Any]:
 
 def _needs_value(conversion: str, convert: Callable[..., Any], instead: str) -> Callable[..., Any]:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        value = self.known()
+        value = self.constant_value()
         if value is not None:
             return convert(value, *args, **kwargs)
         raise TraceError(
@@ -195,7 +195,7 @@ class NdarrayFace(Operators):
         raise AttributeError(f"{kind!r} object has no attribute {name!r}")
 
     def __format__(self: Any, spec: str) -> str:
-        value = self.known()
+        value = self.constant_value()
         if value is None and spec:
             raise TraceError(
                 f"the text of a traced {self.tensor_type}: its value is not known while the function is traced. Return "

@@ -13,7 +13,7 @@ import numpy as np
 
 from eqfuse.dtypes import inexact
 from eqfuse.errors import ShapeError
-from eqfuse.frontends.numpy import layout, reductions
+from eqfuse.frontends.numpy import manipulation, reductions
 from eqfuse.frontends.numpy.linalg import svd
 from eqfuse.frontends.numpy.promotion import elementwise, lift
 from eqfuse.frontends.numpy.reductions import negative_axes, squared
@@ -74,7 +74,7 @@ def _matrix_norm(x: Tracer, ord: Any, axes: tuple[int, ...], keepdims: bool) -> 
     fold: Any = {2: reductions.max, -2: reductions.min, "nuc": reductions.sum}.get(ord)
     if fold is None:
         raise ShapeError(f"np.linalg.norm: Invalid norm order {ord!r} for matrices")
-    made = fold(svd(layout.moveaxis(x, (rows, columns), (-2, -1)), compute_uv=False), -1)
+    made = fold(svd(manipulation.moveaxis(x, (rows, columns), (-2, -1)), compute_uv=False), -1)
     return made.reshape([1 if i - x.ndim in axes else n for i, n in enumerate(x.shape)]) if keepdims else made
 
 

@@ -61,7 +61,7 @@ class Number(Operators):
         numbers, place = self._trace.numbers, self.place
         return numbers.input(numbers.computed(how, (place,), dtype.name))
 
-    def known(self) -> None:
+    def constant_value(self) -> None:
         """Its value, which differs from call to call."""
 
     # what Python asks of a number

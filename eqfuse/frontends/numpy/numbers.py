@@ -14,7 +14,7 @@ import numpy as np
 from eqfuse.dtypes import inexact
 from eqfuse.errors import DtypeError, ShapeError, TraceError
 from eqfuse.frontends.numpy import tidy
-from eqfuse.frontends.numpy.layout import broadcast_to, concatenate, moveaxis
+from eqfuse.frontends.numpy.manipulation import broadcast_to, concatenate, moveaxis
 from eqfuse.frontends.numpy.number import computed, kind_of
 from eqfuse.frontends.numpy.promotion import elementwise, lift
 from eqfuse.frontends.numpy.reductions import negative_axes

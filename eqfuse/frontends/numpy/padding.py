@@ -12,12 +12,12 @@ import numpy as np
 
 from eqfuse.errors import ShapeError, UnsupportedOp
 from eqfuse.frontends.numpy import tidy
-from eqfuse.frontends.numpy.layout import broadcast_to, concatenate
+from eqfuse.frontends.numpy.manipulation import broadcast_to, concatenate
 from eqfuse.frontends.numpy.promotion import elementwise, holds_tracer, lift
 from eqfuse.frontends.numpy.ranges import linspace
 from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
-from eqfuse.ir.accepted import known
+from eqfuse.ir.accepted import constant_of
 
 Pair = tuple[Any, Any]
 _KEYWORD = {
@@ -61,7 +61,7 @@ def _widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
         for axis, width in pad_width.items():
             by_axis[axis] = (width, width) if isinstance(width, int) else tuple(width)
         pad_width = by_axis
-    widths = known(pad_width, "the width given to np.pad")
+    widths = constant_of(pad_width, "the width given to np.pad")
     if widths.dtype.kind != "i":
         raise ShapeError("np.pad: pad_width must be integers")
     if (widths < 0).any():
@@ -117,7 +117,7 @@ def _ramp(x: Tracer, axis: int, width: int, end: Tracer, before: bool) -> Tracer
 
 def _statistic(x: Tracer, axis: int, width: int, mode: str, length: Any, before: bool) -> Tracer:
     n = x.shape[axis]
-    m = n if length is None else min(int(known(length, "the stat_length given to np.pad")), n)
+    m = n if length is None else min(int(constant_of(length, "the stat_length given to np.pad")), n)
     if m <= 0:
         raise ShapeError(f"np.pad: stat_length must be positive, not {m}")
     value = _STATISTICS[mode](_at(x, axis, slice(0, m) if before else slice(n - m, None)), axis=axis, keepdims=True)

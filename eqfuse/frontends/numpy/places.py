@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
-from eqfuse.frontends.numpy.layout import broadcast_arrays
+from eqfuse.frontends.numpy.manipulation import broadcast_arrays
 from eqfuse.frontends.numpy.promotion import elementwise, lift
 from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.tracer import Tracer, lazy
-from eqfuse.ir.accepted import known
+from eqfuse.ir.accepted import constant_of
 
 
 @implements(np.ix_)
@@ -27,7 +27,7 @@ def ix_(*args: Any) -> tuple[Tracer, ...]:
         if x.ndim != 1:
             raise ShapeError(f"np.ix_ takes rank 1, the shape is {x.shape}")
         if x.dtype.kind == "b":
-            x = np.flatnonzero(known(x, "a mask given to np.ix_"))
+            x = np.flatnonzero(constant_of(x, "a mask given to np.ix_"))
         elif x.size == 0:
             x = x.astype(np.intp)
         made.append(lift(x).reshape([-1 if j == i else 1 for j in range(len(args))]))

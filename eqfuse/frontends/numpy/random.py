@@ -85,7 +85,7 @@ class TracedGenerator:
     def _draw(self, method: str, args: tuple, kwargs: dict[str, Any]) -> Tracer:
         if kwargs.pop("out", None) is not None:
             raise TraceError(f"{method} with out=: assign the drawn numbers instead, x[...] = rng.{method}(...)")
-        if all(t.known() is not None for t in tracers((args, kwargs))):
+        if all(t.constant_value() is not None for t in tracers((args, kwargs))):
             return on_values(method, lambda *a, **k: self._drawn(method, a, k), args, kwargs)
         if method not in _STANDARD:
             raise TraceError(

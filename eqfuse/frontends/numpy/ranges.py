@@ -12,7 +12,7 @@ import numpy as np
 
 from eqfuse.dtypes import kind, tensor_dtype
 from eqfuse.errors import ShapeError
-from eqfuse.frontends.numpy.layout import moveaxis
+from eqfuse.frontends.numpy.manipulation import moveaxis
 from eqfuse.frontends.numpy.promotion import common_dtype, elementwise, lift
 from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.tracer import Tracer

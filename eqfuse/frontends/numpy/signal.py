@@ -14,8 +14,8 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from eqfuse.errors import DtypeError, ShapeError, TraceError
 from eqfuse.frontends.numpy import reductions, tidy
-from eqfuse.frontends.numpy.layout import concatenate
 from eqfuse.frontends.numpy.linalg import inv, lstsq
+from eqfuse.frontends.numpy.manipulation import concatenate
 from eqfuse.frontends.numpy.promotion import elementwise, lift
 from eqfuse.frontends.numpy.reductions import negative_axes
 from eqfuse.frontends.numpy.registry import implements
@@ -116,7 +116,7 @@ def _spacing(given: Any, extent: int) -> Any:
         raise ShapeError("when 1d, distances must match the length of the corresponding dimension")
     points = lift(given)
     apart = lazy.diff(points.astype(np.float64) if points.dtype.kind in "iu" else points)
-    values = apart.known()
+    values = apart.constant_value()
     return apart if values is None or not (values == values[0]).all() else values[0]
 
 

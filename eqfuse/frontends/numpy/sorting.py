@@ -16,7 +16,7 @@ from eqfuse.frontends.numpy.promotion import common, lift
 from eqfuse.frontends.numpy.reductions import negative_axes
 from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
-from eqfuse.ir.accepted import known
+from eqfuse.ir.accepted import constant_of
 from eqfuse.ir.graph import node
 
 
@@ -68,7 +68,7 @@ def sort_complex(a: Any) -> Tracer:
 
 
 def _kth(kth: Any, n: int) -> tuple[int, ...]:
-    chosen = np.atleast_1d(known(kth, "kth"))
+    chosen = np.atleast_1d(constant_of(kth, "kth"))
     if chosen.dtype.kind not in "iu" or chosen.ndim != 1:
         raise ShapeError("Partition index must be integer")
     return tuple(map(int, chosen))
@@ -150,7 +150,7 @@ _INSTEAD = "use np.where(mask, x, fill), or multiply by the mask before a reduct
 
 @implements(np.compress)
 def compress(condition: Any, a: Any, axis: int | None = None, out: None = None) -> Tracer:
-    chosen = known(condition, "the condition of np.compress", _INSTEAD)
+    chosen = constant_of(condition, "the condition of np.compress", _INSTEAD)
     if chosen.ndim != 1:
         raise ShapeError("condition must be a 1-d array")
     x, along = _axis(lift(a), axis)
@@ -159,4 +159,5 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: None = None) 
 
 @implements(np.extract)
 def extract(condition: Any, arr: Any) -> Tracer:
-    return lazy.take(lift(arr).reshape(-1), np.flatnonzero(known(condition, "the condition of np.extract", _INSTEAD)))
+    chosen = constant_of(condition, "the condition of np.extract", _INSTEAD)
+    return lazy.take(lift(arr).reshape(-1), np.flatnonzero(chosen))

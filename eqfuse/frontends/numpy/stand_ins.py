@@ -21,7 +21,7 @@ from eqfuse.dtypes import tensor_dtype
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.converted import REDUCED, Constant, Joining, ReducingLists, taking_lists
-from eqfuse.frontends.numpy.dispatch import call_function, known, on_values
+from eqfuse.frontends.numpy.dispatch import are_constant, call_function, on_values
 from eqfuse.frontends.numpy.flat import Flat
 from eqfuse.frontends.numpy.promotion import as_dtype, holds_tracer, lift
 from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator, legacy
@@ -156,7 +156,7 @@ def _constant(function: Callable[..., Any]) -> Callable[..., Any]:
         traced = FUNCTIONS.get(function)
         if traced not in (None, call) and holds_tracer((args, kwargs)):
             return traced(*args, **kwargs)
-        if not known((args, kwargs)):
+        if not are_constant((args, kwargs)):
             raise TraceError(
                 f"{title(function)} of a traced value: the numbers that it is made from, its size among them, must be "
                 "known while the function is traced. Name the argument in static_argnames, or take a size from an "

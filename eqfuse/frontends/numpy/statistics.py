@@ -12,7 +12,7 @@ import numpy as np
 
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends.numpy import reductions, tidy
-from eqfuse.frontends.numpy.layout import broadcast_to, concatenate
+from eqfuse.frontends.numpy.manipulation import broadcast_to, concatenate
 from eqfuse.frontends.numpy.number import kind_of
 from eqfuse.frontends.numpy.promotion import elementwise, lift, with_dtype
 from eqfuse.frontends.numpy.reductions import Axis, finish, negative_axes
@@ -251,7 +251,7 @@ def cov(
     elif aweights is None:
         factor = w.sum() - freedom
     else:
-        factor = w.sum() - freedom * (w * lift(aweights).known()).sum() / w.sum()
+        factor = w.sum() - freedom * (w * lift(aweights).constant_value()).sum() / w.sum()
     x = (x - mean[:, None]).astype(x.dtype)
     weighted = x if w is None else x * w
     product = lazy.dot(x, weighted.T.conj())
@@ -264,7 +264,7 @@ def _known_weights(fweights: Any, aweights: Any, count: int) -> np.ndarray | Non
     for name, weights in (("fweights", fweights), ("aweights", aweights)):
         if weights is None:
             continue
-        given = lift(weights).known()
+        given = lift(weights).constant_value()
         if given is None:
             raise TraceError(f"np.cov: {name} is a traced value, whose sign NumPy checks; name it in static_argnames")
         values = given.astype(float)

@@ -14,7 +14,7 @@ import numpy as np
 from eqfuse.dtypes import castable, tensor_dtype
 from eqfuse.errors import DtypeError, ShapeError, TraceError, UnsupportedOp, user_place
 from eqfuse.frontends.numpy import tidy
-from eqfuse.frontends.numpy.constants import known
+from eqfuse.frontends.numpy.constants import value_of
 from eqfuse.frontends.numpy.ndarray import NdarrayFace, lazy
 from eqfuse.frontends.numpy.registry import ARRAY
 from eqfuse.frontends.numpy.storage import Access, Storage, taken
@@ -64,14 +64,14 @@ class Tracer(NdarrayFace):
             self._node = self._storage.read(self._steps)
         return self._node
 
-    def known(self) -> np.ndarray | None:
+    def constant_value(self) -> np.ndarray | None:
         """The value of an array that depends on no input."""
-        return known(self.node, self._trace.known)
+        return value_of(self.node, self._trace.constants)
 
     def real_array(self, memo: dict[int, Any]) -> Any:
         """What this stands for, where that depends on no input: arrays that share memory with others of `memo` as
         traced ones do."""
-        value, found = known(self._storage.value, self._trace.known), self.known()
+        value, found = value_of(self._storage.value, self._trace.constants), self.constant_value()
         if value is None or found is None:
             return None
         if self._access is Access.SCALAR:

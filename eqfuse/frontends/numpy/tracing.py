@@ -30,7 +30,7 @@ class Trace:
         self.made: list[weakref.ref[Operators]] = []  # all traced arrays and numbers
         self.written: set[int] = set()  # arguments changed in place
         self.layouts: set[int] = set()  # arguments whose layout in memory the trace relies on
-        self.known: dict[Node, np.ndarray | None] = {}
+        self.constants: dict[Node, np.ndarray | None] = {}
         self.draws: list[tuple[Node | None, Any]] = []  # inputs that a call fills with random numbers, and how
         self.numbers = Recorder()
 

@@ -66,7 +66,7 @@ def attention(
     if bias is not None:
         never = np.asarray(-math.inf).astype(q.dtype)
         masked = lazy.max(bias, -1, keepdims=True) == never  # such a row attends to nothing
-        value = masked.known()
+        value = masked.constant_value()
         if value is None or value.any():
             weights = f.where(masked, 0, weights)
     weights = weights.astype(q.dtype)

@@ -169,7 +169,7 @@ def mod(a: Any, b: Any, *, fmod: int = 0) -> Any:
 def power(x: Any, y: Any) -> Any:
     """The result has the dtype of `x`."""
     if kind(x.dtype) == "f":
-        exponent = y.known() if y.size == 1 and y.ndim <= x.ndim else None
+        exponent = y.constant_value() if y.size == 1 and y.ndim <= x.ndim else None
         return x ** (y.astype(x.dtype) if exponent is None else exponent.reshape(-1)[0].item())
     return lazy.power(x, y).astype(x.dtype)
 
@@ -219,7 +219,7 @@ def clip_by_attributes(x: Any, *, min: float | None = None, max: float | None = 
 
 @operator("Where")
 def where(condition: Any, x: Any, y: Any) -> Any:
-    value = condition.known()
+    value = condition.constant_value()
     if value is not None and value.size and (value.all() or not value.any()):
         shape = np.broadcast_shapes(condition.shape, x.shape, y.shape)
         return lazy.broadcast_to(x if value.all() else y, shape)

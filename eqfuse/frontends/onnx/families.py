@@ -5,7 +5,7 @@ from eqfuse.frontends.onnx import (  # noqa: F401  (each fills its rows)
     control,
     elementwise,
     indexing,
-    layout,
+    manipulation,
     networks,
     quantised,
     recurrent,

@@ -238,7 +238,7 @@ def _traced(x: Any, dtype: np.dtype | None) -> Any:
     y = lift(x) if dtype is None else lift(x).astype(dtype)
     if y.nbytes > FOLDED_BYTES or y.node.op in ("const", "input", "broadcast_to"):
         return wrap(y.node)
-    value = y.known()
+    value = y.constant_value()
     return wrap(y.node if value is None else uniform(value))
 
 

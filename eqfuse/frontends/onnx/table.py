@@ -78,7 +78,7 @@ class UnknownValue(TraceError):
 
 def value(x: Any, what: str) -> np.ndarray:
     """The value of `x`; UnknownValue naming the inputs it depends on where there is none."""
-    array = lift(x).known()
+    array = lift(x).constant_value()
     if array is None:
         names = tuple(str(n.attrs[0]) for n in topological((lift(x).node,)) if n.op == "input")
         listed = ", ".join(map(repr, names))
@@ -149,7 +149,7 @@ def numbers(*xs: Any) -> list[Any]:
     made = list(xs)
     for i, x in enumerate(xs):
         others = max(y.ndim for j, y in enumerate(made) if j != i)
-        value = x.known() if x.size == 1 and 0 < x.ndim <= others else None
+        value = x.constant_value() if x.size == 1 and 0 < x.ndim <= others else None
         if value is not None:
             made[i] = lift(value.reshape(()))
     return made

@@ -16,7 +16,7 @@ from tests.frontends.onnx_random import (  # noqa: F401  (fill the table)
     rows_control,
     rows_elementwise,
     rows_indexing,
-    rows_layout,
+    rows_manipulation,
     rows_networks,
     rows_quantised,
     rows_reductions,
@@ -29,7 +29,8 @@ from tests.frontends.onnx_random.table import TABLE
 
 NEWEST = 28
 LARGE = ("RNN", "GRU", "LSTM", "Attention", "LinearAttention", "GridSample", "Resize", "If", "Loop", "Scan", "STFT")
-COMMON = {name for name, row in TABLE.items() if row.draw.__module__.endswith(("elementwise", "layout", "reductions"))}
+COMMON_FAMILIES = ("elementwise", "manipulation", "reductions")
+COMMON = {name for name, row in TABLE.items() if row.draw.__module__.endswith(COMMON_FAMILIES)}
 
 
 @dataclass(frozen=True)

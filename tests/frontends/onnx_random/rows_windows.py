@@ -10,7 +10,7 @@ import numpy as np
 from eqfuse import dtypes
 from tests.frontends.onnx_random.draw import F32, Draw
 from tests.frontends.onnx_random.numbers import ABSOLUTE, EXACT
-from tests.frontends.onnx_random.rows_layout import vector
+from tests.frontends.onnx_random.rows_manipulation import vector
 from tests.frontends.onnx_random.rows_reductions import small
 from tests.frontends.onnx_random.run import Value
 from tests.frontends.onnx_random.table import Made, row

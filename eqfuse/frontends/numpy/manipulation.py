@@ -21,7 +21,7 @@ from eqfuse.frontends.numpy.reductions import negative_axes, one_axis
 from eqfuse.frontends.numpy.registry import implements, of_arrays
 from eqfuse.frontends.numpy.storage import Access
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
-from eqfuse.ir.accepted import known
+from eqfuse.ir.accepted import constant_of
 
 
 @of_arrays
@@ -323,7 +323,7 @@ def tile(A: Any, reps: Any) -> Tracer:
 @implements(np.repeat)
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tracer:
     x, along = one_axis(lift(a), axis)
-    counts = known(repeats, "the count given to np.repeat")
+    counts = constant_of(repeats, "the count given to np.repeat")
     at = x.ndim + along
     if counts.dtype.kind not in "biu" or (counts < 0).any():
         raise ShapeError("np.repeat: counts must be integers, and not negative")
@@ -343,7 +343,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tracer:
         return roll(x.reshape(-1), shift, 0).reshape(x.shape)
     if x.ndim == 0:
         raise ShapeError("np.roll of a 0-d array: it has no axis to shift along")
-    moves = known(shift, "the shift given to np.roll", "gather with (np.arange(n) - shift) % n")
+    moves = constant_of(shift, "the shift given to np.roll", "gather with (np.arange(n) - shift) % n")
     pairs = np.broadcast(moves, axis)
     if pairs.ndim > 1:
         raise ShapeError("np.roll: shift and axis must be numbers or have one axis")
