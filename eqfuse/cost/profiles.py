@@ -17,7 +17,7 @@ ROUNDING = 4  # what it costs a GPU to round a result to 16 bits and widen it ag
 ROUNDED = ("add", "subtract", "multiply", "square", "divide", "reciprocal", "sqrt")  # dearer ones hide it
 
 
-class Reached(NamedTuple):
+class Efficiency(NamedTuple):
     """What share of the published figures a kernel sees."""
 
     memory: float
@@ -31,7 +31,7 @@ class Reached(NamedTuple):
     reads: str
 
 
-def _gpu(name: str, reached: Reached) -> Device:
+def _gpu(name: str, reached: Efficiency) -> Device:
     """A GPU from its sheet."""
     sheet = SHEETS[name]
     double, double_product = DOUBLE[sheet.cc]
@@ -98,8 +98,8 @@ def _cpu(
 
 
 # Memory: H200 copy 0.896, QuACK 0.897 of the published bandwidth. The rest: gpu.md 4.7 and 5, "Model constants".
-USUAL = Reached(0.90, 2.5, 0.80, 0.70, 0.80, 2.5e-6, 5e-6, True, "data sheets times usual efficiencies, 2026-11")
-TEXTBOOK = Reached(1.0, 1.0, 1.0, 1.0, 1.0, 1e-6, 1e-6, False, "data sheets, 2026-11")
+USUAL = Efficiency(0.90, 2.5, 0.80, 0.70, 0.80, 2.5e-6, 5e-6, True, "data sheets times usual efficiencies, 2026-11")
+TEXTBOOK = Efficiency(1.0, 1.0, 1.0, 1.0, 1.0, 1e-6, 1e-6, False, "data sheets, 2026-11")
 
 
 def datasheet(name: str) -> Device:

@@ -1,6 +1,6 @@
 """One program three ways: plain NumPy, the best greedy fusion, and eqfuse.
 
-In: an example of `programs`. Out: `Comparison`, checked against float64 and timed.
+In: an example of `programs`. Out: `DemoComparison`, checked against float64 and timed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ROUNDS = (3, 15)
 
 
 @dataclass(frozen=True)
-class Version:
+class DemoVersion:
     """One way to run a program. `temporaries`: peak bytes beside arguments and results."""
 
     name: str
@@ -55,11 +55,11 @@ class Version:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class DemoComparison:
     """Plain NumPy, greedy fusion and eqfuse on one example, in this order."""
 
     example: Example
-    versions: tuple[Version, ...]
+    versions: tuple[DemoVersion, ...]
     graph: Graph
     plan: Plan
     compile_seconds: float
@@ -68,7 +68,7 @@ class Comparison:
         return [v.cells(self.versions[0].measured) for v in self.versions]
 
 
-def compare(example: Example, say: Callable[[str], None]) -> Comparison:
+def compare(example: Example, say: Callable[[str], None]) -> DemoComparison:
     """Compile, check against float64 and time one example; `say` is told each step."""
     say("float64 run")
     wanted, _ = flatten(example.precise())
@@ -91,12 +91,12 @@ def compare(example: Example, say: Callable[[str], None]) -> Comparison:
         *((p.report.n_kernels, p.report.bytes_moved, p.report.predicted_seconds) for p in (greedy, fused)),
     ]
     versions = tuple(
-        Version(label, kernels, moved, temporary, predicted, seconds, error)
+        DemoVersion(label, kernels, moved, temporary, predicted, seconds, error)
         for label, (kernels, moved, predicted), temporary, seconds, error in zip(
             ("plain NumPy", f"greedy, {name}", "eqfuse"), models, temporaries, measured, errors, strict=True
         )
     )
-    return Comparison(example, versions, graph, fused.plan, compile_seconds)
+    return DemoComparison(example, versions, graph, fused.plan, compile_seconds)
 
 
 def best_greedy(graph: Graph) -> tuple[str, Program]:

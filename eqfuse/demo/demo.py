@@ -12,13 +12,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from eqfuse.demo.comparison import HEADINGS, LEGEND, Comparison, compare
+from eqfuse.demo.comparison import HEADINGS, LEGEND, DemoComparison, compare
 from eqfuse.demo.html import page
 from eqfuse.demo.programs import full, small
 from eqfuse.show.progress import progress
 
 
-def demo(html: Path | None = None, quick: bool = False) -> list[Comparison]:
+def demo(html: Path | None = None, quick: bool = False) -> list[DemoComparison]:
     """Run the three programs, print the table, and write the page `html` if asked to."""
     console = Console()
     found = []
@@ -36,7 +36,7 @@ def demo(html: Path | None = None, quick: bool = False) -> list[Comparison]:
     return found
 
 
-def table(c: Comparison) -> Table:
+def table(c: DemoComparison) -> Table:
     """One example; fits a terminal of 80 columns."""
     made = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, title_justify="left")
     made.title = Text(f"\n{c.example.name}: {c.example.summary}", style="bold")

@@ -1,13 +1,13 @@
 """The demo's page: its tables, a chart of memory traffic, and each program drawn before and after, as one HTML file.
 
-In: the `Comparison`s of a demo run. Out: HTML text without scripts or outside links.
+In: the `DemoComparison`s of a demo run. Out: HTML text without scripts or outside links.
 """
 
 from __future__ import annotations
 
 from html import escape
 
-from eqfuse.demo.comparison import HEADINGS, LEGEND, Comparison
+from eqfuse.demo.comparison import HEADINGS, LEGEND, DemoComparison
 from eqfuse.show.draw import COLOURS, draw_graph, draw_plan
 from eqfuse.summary import count, duration, quantity
 
@@ -24,7 +24,7 @@ tr:last-child { font-weight: 600 } th { font-weight: 500; color: #5b6470 }
 """
 
 
-def page(comparisons: list[Comparison]) -> str:
+def page(comparisons: list[DemoComparison]) -> str:
     """The whole page."""
     key = "".join(f'<span style="background:{c}">{escape(k)}</span>' for k, c in COLOURS.items())
     return (
@@ -34,7 +34,7 @@ def page(comparisons: list[Comparison]) -> str:
     )
 
 
-def _section(c: Comparison) -> str:
+def _section(c: DemoComparison) -> str:
     head = "".join(f"<th>{escape(h)}</th>" for h in HEADINGS)
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in c.rows())
     return (
@@ -46,7 +46,7 @@ def _section(c: Comparison) -> str:
     )
 
 
-def _bars(c: Comparison) -> str:
+def _bars(c: DemoComparison) -> str:
     most = max(v.bytes_moved for v in c.versions) or 1
     rows = (
         f"<span>{escape(v.name)}, {quantity(v.bytes_moved, 'B')}</span>"

@@ -17,7 +17,7 @@ from eqfuse.dtypes import kind
 from eqfuse.ir.evaluate import every_value
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops import row
-from eqfuse.ops.approximation import SAFE, Approximation, Arithmetic, Step
+from eqfuse.ops.approximation import SAFE, Approximation, ErrorModel, Operation
 from eqfuse.ops.error_bounds import PRODUCTS, SUMS, WITH_ROUNDING, error_bound
 from eqfuse.ops.row import Role, Rounding
 
@@ -25,7 +25,7 @@ ULPS = 4  # how far NumPy's functions are from the reals at most, in units in th
 
 
 def running_errors(
-    graph: Graph, arrays: Sequence[Any], arithmetic: Arithmetic = SAFE, errors: Mapping[Node, Any] | None = None
+    graph: Graph, arrays: Sequence[Any], arithmetic: ErrorModel = SAFE, errors: Mapping[Node, Any] | None = None
 ) -> dict[Node, Approximation]:
     """Every node of `graph` for `arrays`, one per graph input, with its running error bound.
 
@@ -36,26 +36,26 @@ def running_errors(
 
 
 def errors_of_values(
-    nodes: Iterable[Node], values: Mapping[Node, np.ndarray], arithmetic: Arithmetic,
+    nodes: Iterable[Node], values: Mapping[Node, np.ndarray], arithmetic: ErrorModel,
     errors: Mapping[Node, Any] | None = None,
 ) -> dict[Node, Approximation]:  # fmt: skip
     """The same of `nodes`, arguments first, whose `values` are computed."""
     given = errors or {}
     found: dict[Node, Approximation] = {}
     for n in nodes:
-        step = Step(n, [found[a] for a in n.args], values[n], arithmetic)
+        step = Operation(n, [found[a] for a in n.args], values[n], arithmetic)
         found[n] = _limited(step, np.zeros(n.shape) + (given.get(n, 0.0) if n.op == "input" else _error(step)))
     return found
 
 
-def _error(s: Step) -> np.ndarray:
+def _error(s: Operation) -> np.ndarray:
     """What the errors of the arguments make of the result, and its own rounding."""
     error, op = error_bound(s), s.node.op
     exact = not s.floating or row(op).rounding is Rounding.NEVER or op in WITH_ROUNDING
     return error if exact else error + _rounding(s, error)
 
 
-def _rounding(s: Step, error: np.ndarray) -> np.ndarray:
+def _rounding(s: Operation, error: np.ndarray) -> np.ndarray:
     """What rounding the result adds."""
     unit = s.unit if row(s.node.op).rounding is Rounding.ONCE else s.unit * 2 * ULPS
     size = Approximation(s.value, error).magnitude + np.where(np.isinf(error), 0.0, error)
@@ -63,7 +63,7 @@ def _rounding(s: Step, error: np.ndarray) -> np.ndarray:
     return np.where(_keeps_digits(s), 0.0, unit * size) + lost
 
 
-def _keeps_digits(s: Step) -> Any:
+def _keeps_digits(s: Operation) -> Any:
     """Where a product or quotient by a power of two is exact, or a sum is twice a number."""
     if s.node.op == "add" and s.node.args[0] is s.node.args[1]:
         return True
@@ -73,7 +73,7 @@ def _keeps_digits(s: Step) -> Any:
     return np.logical_or.reduce(np.broadcast_arrays(*(np.frexp(a.magnitude)[0] == 0.5 for a in by)))
 
 
-def _limited(s: Step, error: np.ndarray) -> Approximation:
+def _limited(s: Operation, error: np.ndarray) -> Approximation:
     """The value with the bound that is left by the range of its dtype."""
     found = Approximation(s.value, np.where(np.isnan(error) | _undefined(s), np.inf, error))
     if not s.floating:
@@ -83,7 +83,7 @@ def _limited(s: Step, error: np.ndarray) -> Approximation:
     return Approximation(s.value, np.where(found.magnitude + s.arithmetic.margin * bound > s.largest, np.inf, bound))
 
 
-def _undefined(s: Step) -> Any:
+def _undefined(s: Operation) -> Any:
     """Where a function of elements is NaN, though no argument is."""
     if not s.floating or row(s.node.op).role is not Role.ELEMENTWISE:
         return False
@@ -91,7 +91,7 @@ def _undefined(s: Step) -> Any:
     return np.isnan(Approximation(s.value, s.value).wide) & ~np.logical_or.reduce(np.broadcast_arrays(False, *given))
 
 
-def _underflown(s: Step) -> Any:
+def _underflown(s: Operation) -> Any:
     """Where a result of zero is not one over the reals."""
     if s.node.op not in PRODUCTS:
         return False

@@ -32,14 +32,14 @@ KEPT_BYTES = 16 << 20  # scratch memory up to this size is kept for the next ker
 PATIENCE = 0.1  # seconds after which a caller looks whether the workers that it waits for are alive
 
 
-class Life:
+class ThreadToken:
     """An object that one thread alone refers to: a weak reference to it tells whether the thread still runs."""
 
 
-Worker = weakref.ref[Life]
+Worker = weakref.ref[ThreadToken]
 
 
-class Part:
+class WorkerPart:
     """What one worker does of a job."""
 
     __slots__ = ("error", "worker")
@@ -58,12 +58,12 @@ class Job:
         self.work: Tiles | None = work
         self.tiles = iter(range(count))
         self.context = copy_context()  # NumPy's error state among it
-        self.begun: list[Part] = []
-        self.ended: SimpleQueue[Part] = SimpleQueue()
+        self.begun: list[WorkerPart] = []
+        self.ended: SimpleQueue[WorkerPart] = SimpleQueue()
 
     def help(self, worker: Worker) -> None:
         """Run tiles until none is left. A worker registers before it checks whether the job is still open."""
-        part = Part(worker)
+        part = WorkerPart(worker)
         self.begun.append(part)
         try:
             work = self.work
@@ -103,7 +103,7 @@ def _killed() -> EqfuseError:
     return EqfuseError("a worker thread was killed while it ran a kernel; this call has no results, so call again")
 
 
-class Pool:
+class ThreadPool:
     """Workers beside the calling threads. `offers`: jobs, each as often as workers may help with it.
 
     `workers` are those alive. They are no `threading.Thread`s: starting one of these waits for it to begin.
@@ -150,7 +150,7 @@ class Pool:
         """Start a worker. False where the system has no more threads."""
         life = None
         try:
-            life = Life()
+            life = ThreadToken()
             worker = weakref.ref(life, self.workers.discard)
             self.workers.add(worker)
             _thread.start_new_thread(_serve, (self.offers, worker, life))
@@ -161,7 +161,7 @@ class Pool:
         return True
 
 
-def _serve(offers: SimpleQueue[Job | None], worker: Worker, life: Life) -> None:
+def _serve(offers: SimpleQueue[Job | None], worker: Worker, life: ThreadToken) -> None:
     """A worker: it helps with one offered job after another, until it is offered None."""
     del life  # held by the thread, but by no frame, which the traceback of an error might hold
     while _take(offers.get(), worker):
@@ -252,7 +252,7 @@ class Scratch:
 
 one_blas_thread = OneBlasThread()
 scratch = Scratch()
-pool = Pool()
+pool = ThreadPool()
 
 
 def _after_fork() -> None:

@@ -86,7 +86,7 @@ def pairwise(n: int) -> float:
 
 
 @dataclass(frozen=True)
-class Arithmetic:
+class ErrorModel:
     """`within` gives the magnitudes of a dtype beyond which nothing is said; `roundings` those of a term of a sum.
 
     `margin`: a number counts as beyond them when as many errors more would be. `coarseness`: how many times as coarse
@@ -99,17 +99,17 @@ class Arithmetic:
     coarseness: float = 1.0
 
 
-SAFE = Arithmetic(safe_range, any_order, margin=64.0)
+SAFE = ErrorModel(safe_range, any_order, margin=64.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class Operation:
     """The operator `node` on `args`, which gives `value`."""
 
     node: Node
     args: Args
     value: np.ndarray
-    arithmetic: Arithmetic
+    arithmetic: ErrorModel
 
     @property
     def floating(self) -> bool:

@@ -1,6 +1,6 @@
 """What each operator makes of the errors of its arguments: one row per operator.
 
-In: a `Step`, an operator on arguments with their errors. Out: the error of its result before that is rounded, in
+In: a `Operation`, an operator on arguments with their errors. Out: the error of its result before that is rounded, in
 float64, element by element and to first order. `eqfuse.ir.running_errors` adds the rounding.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from eqfuse.dtypes import kind
 from eqfuse.ops import row
-from eqfuse.ops.approximation import Approximation, Step
+from eqfuse.ops.approximation import Approximation, Operation
 from eqfuse.ops.row import Role
 
 # their rules count the roundings; ldexp rounds only what becomes subnormal, which the limits of the dtype count
@@ -25,7 +25,7 @@ SUMS = frozenset(("add", "subtract"))  # of subnormal numbers they are exact
 PRODUCTS = frozenset(("multiply", "divide", "square", "power", "exp", "exp2"))
 
 
-def error_bound(s: Step) -> Any:
+def error_bound(s: Operation) -> Any:
     """The error of the result, but for its own rounding."""
     return (RULES.get(s.node.op) or (_smooth if row(s.node.op).role is Role.ELEMENTWISE else _untouched))(s)
 
@@ -33,7 +33,7 @@ def error_bound(s: Step) -> Any:
 # functions of elements -----------------------------------------------------------------------------------------------
 
 
-def _sum_of_errors(s: Step) -> Any:
+def _sum_of_errors(s: Operation) -> Any:
     return sum(a.error for a in s.args)
 
 
@@ -41,11 +41,11 @@ def _product_of(a: Approximation, b: Approximation) -> Any:
     return a.magnitude * b.error + b.magnitude * a.error + a.error * b.error
 
 
-def _multiply(s: Step) -> Any:
+def _multiply(s: Operation) -> Any:
     return _product_of(*s.args)
 
 
-def _square(s: Step) -> Any:
+def _square(s: Operation) -> Any:
     return _product_of(s.args[0], s.args[0])
 
 
@@ -55,16 +55,16 @@ def _quotient_of(a: Approximation, b: Approximation, quotient: np.ndarray) -> An
     return np.where(exact, 0.0, np.where(b.magnitude > b.error, near, np.inf))
 
 
-def _divide(s: Step) -> Any:
+def _divide(s: Operation) -> Any:
     a, b = s.args
     return _quotient_of(a, b, s.value)
 
 
-def _reciprocal(s: Step) -> Any:
+def _reciprocal(s: Operation) -> Any:
     return _quotient_of(Approximation(np.ones((), s.value.dtype), np.zeros(())), s.args[0], s.value)
 
 
-def _extreme(s: Step) -> Any:
+def _extreme(s: Operation) -> Any:
     """Of max and min: the error of the one that is chosen, where it is sure which."""
     a, b = s.args
     sure = np.abs(a.wide - b.wide) > a.error + b.error
@@ -72,36 +72,36 @@ def _extreme(s: Step) -> Any:
     return np.where(sure, chosen, np.maximum(a.error, b.error))
 
 
-def _where(s: Step) -> Any:
+def _where(s: Operation) -> Any:
     condition, a, b = s.args
     either = np.maximum(a.error, b.error) + np.abs(a.wide - b.wide)
     return np.where(condition.inexact, either, np.where(condition.value, a.error, b.error))
 
 
-def _compared(s: Step) -> Any:
+def _compared(s: Operation) -> Any:
     a, b = s.args
     reach = a.error + b.error
     return 1.0 * ((reach > 0) & ((np.abs(a.wide - b.wide) <= reach) | np.isinf(reach)))
 
 
-def _logic(s: Step) -> Any:
+def _logic(s: Operation) -> Any:
     """What depends on an uncertain truth value is uncertain."""
     return 1.0 * np.logical_or.reduce(np.broadcast_arrays(*(a.inexact for a in s.args)))
 
 
-def _question(s: Step) -> Any:
+def _question(s: Operation) -> Any:
     """Of isnan and its like: sure, unless nothing is said."""
     return 1.0 * np.isinf(s.args[0].error)
 
 
-def _steps(s: Step) -> Any:
+def _steps(s: Operation) -> Any:
     """Of functions that ascend in steps: what they are at the ends."""
     (a,) = s.args
     ends = [s.call(a.wide + side * a.error) for side in (-1, 1)]
     return np.where(a.inexact, np.maximum(*(np.abs(end - s.call(a.wide)) for end in ends)), 0.0)
 
 
-def _whole_quotient(s: Step) -> tuple[np.ndarray, np.ndarray]:
+def _whole_quotient(s: Operation) -> tuple[np.ndarray, np.ndarray]:
     """The whole quotient, and how far it may be off."""
     a, b = s.args
     ends = [np.floor_divide(a.wide + i * a.error, b.wide + j * b.error) for i, j in product((-1, 1), repeat=2)]
@@ -111,11 +111,11 @@ def _whole_quotient(s: Step) -> tuple[np.ndarray, np.ndarray]:
     return center, np.where(a.inexact | b.inexact, off, 0.0)
 
 
-def _floor_divide(s: Step) -> Any:
+def _floor_divide(s: Operation) -> Any:
     return _whole_quotient(s)[1]
 
 
-def _remainder(s: Step) -> Any:
+def _remainder(s: Operation) -> Any:
     a, b = s.args
     whole, off = _whole_quotient(s)
     near = a.error + np.where(b.inexact, np.abs(whole) * b.error, 0.0)
@@ -127,26 +127,26 @@ def _any_sign(a: Approximation) -> np.ndarray:
     return a.magnitude <= a.error
 
 
-def _copysign(s: Step) -> Any:
+def _copysign(s: Operation) -> Any:
     a, b = s.args
     return a.error + np.where(_any_sign(b), 2 * a.magnitude, 0.0)
 
 
-def _signbit(s: Step) -> Any:
+def _signbit(s: Operation) -> Any:
     return 1.0 * _any_sign(s.args[0])
 
 
-def _atan2(s: Step) -> Any:
+def _atan2(s: Operation) -> Any:
     y, x = s.args
     return np.where(_any_sign(y) & (x.wide <= x.error), 2 * math.pi, 0.0) + _smooth(s)
 
 
-def _ldexp(s: Step) -> Any:
+def _ldexp(s: Operation) -> Any:
     a, exponent = s.args
     return np.where(exponent.inexact, np.inf, np.ldexp(a.error, exponent.value))
 
 
-def _cast(s: Step) -> Any:
+def _cast(s: Operation) -> Any:
     (a,) = s.args
     if s.floating:
         return a.error
@@ -156,7 +156,7 @@ def _cast(s: Step) -> Any:
     return np.where(a.inexact, np.maximum(*ends), 0.0)
 
 
-def _smooth(s: Step) -> Any:
+def _smooth(s: Operation) -> Any:
     """Of any other function: its slope over the errors, or over steps that float64 can tell apart."""
     error: Any = 0.0
     for at, a in enumerate(s.args):
@@ -170,7 +170,7 @@ def _smooth(s: Step) -> Any:
     return error
 
 
-def _moved_by(s: Step, at: int, direction: complex) -> np.ndarray:
+def _moved_by(s: Operation, at: int, direction: complex) -> np.ndarray:
     """What an error of one argument comes to, on one side."""
     a = s.args[at]
     size = np.maximum(a.error, 2.0**-20 * a.magnitude)
@@ -180,18 +180,18 @@ def _moved_by(s: Step, at: int, direction: complex) -> np.ndarray:
     return np.where(np.isnan(near) & ~np.isnan(center) | np.isinf(a.error), np.inf, known)
 
 
-def _wave(s: Step) -> Any:
+def _wave(s: Operation) -> Any:
     """Of sine and cosine: no steeper than 1, no farther apart than 2."""
     (a,) = s.args
     return _smooth(s) if s.node.dtype.kind == "c" else np.where(np.isinf(a.error), np.inf, np.minimum(a.error, 2.0))
 
 
-def _tan(s: Step) -> Any:
+def _tan(s: Operation) -> Any:
     (a,) = s.args
     return np.where(np.abs(np.cos(a.wide)) <= 2 * a.error, np.inf, _smooth(s))
 
 
-def _at(s: Step, at: int, by: Any) -> np.ndarray:
+def _at(s: Operation, at: int, by: Any) -> np.ndarray:
     """The function, in float64, with one argument moved."""
     values = [a.wide if kind(a.value.dtype) in "fc" else a.value for a in s.args]
     values[at] = values[at] + by
@@ -201,7 +201,7 @@ def _at(s: Step, at: int, by: Any) -> np.ndarray:
 # what moves data, sums and products ----------------------------------------------------------------------------------
 
 
-def _index_map(s: Step) -> Any:
+def _index_map(s: Operation) -> Any:
     """The errors move with the elements."""
     data = s.args[0].value.dtype
     if kind(data) not in "fcb" or any(a.inexact.any() for a in s.args if a.value.dtype != data):
@@ -209,12 +209,12 @@ def _index_map(s: Step) -> Any:
     return np.abs(s.call(*(a.error if a.value.dtype == data else a.value for a in s.args)))
 
 
-def _untouched(s: Step) -> Any:
+def _untouched(s: Operation) -> Any:
     """Of any other operator: the same for the same arguments, otherwise nothing is said."""
     return np.inf if any(a.inexact.any() for a in s.args) else 0.0
 
 
-def _terms(s: Step) -> int:
+def _terms(s: Operation) -> int:
     """Of how many terms an element of the result is the sum or product, at most."""
     n = s.node
     if n.op == "matmul":
@@ -230,7 +230,7 @@ def _terms(s: Step) -> int:
     return s.args[0].value.size // s.value.size if s.value.size else 0
 
 
-def _sum(s: Step) -> Any:
+def _sum(s: Operation) -> Any:
     """Of sums in any order: every partial sum rounds, and must be in range."""
     if not s.floating:
         return _untouched(s)
@@ -240,7 +240,7 @@ def _sum(s: Step) -> Any:
     return np.where(total > s.largest, np.inf, error)
 
 
-def _prod(s: Step) -> Any:
+def _prod(s: Operation) -> Any:
     """Of products in any order: every partial product rounds, and must be in range."""
     if not s.floating:
         return _untouched(s)
@@ -253,7 +253,7 @@ def _prod(s: Step) -> Any:
     return np.where((most > s.largest) | (fewest < smallest), np.inf, error)
 
 
-def _contraction(s: Step) -> Any:
+def _contraction(s: Operation) -> Any:
     """Of products and convolutions: every product and partial sum rounds, in any order."""
     if not s.floating:
         return _untouched(s)
@@ -264,7 +264,7 @@ def _contraction(s: Step) -> Any:
     return np.where(total > s.largest, np.inf, error)
 
 
-def _lost_in_product(s: Step) -> float:
+def _lost_in_product(s: Operation) -> float:
     """What a product of two elements loses at most by being too small."""
     smallest = [float(a.magnitude[a.magnitude > 0].min(initial=np.inf)) for a in s.args]
     if math.prod(smallest) >= max(s.least, float(ml_dtypes.finfo(s.node.dtype).smallest_normal)):
@@ -272,17 +272,17 @@ def _lost_in_product(s: Step) -> float:
     return s.underflow
 
 
-def _largest_error(s: Step) -> Any:
+def _largest_error(s: Operation) -> Any:
     """Of max and min over axes, and of sorting: as far off as the element that is farthest off."""
     axes: Any = s.node.attrs[0]
     return s.args[0].error.max(axis=axes, keepdims=True, initial=0.0)
 
 
-def _window_max(s: Step) -> Any:
+def _window_max(s: Operation) -> Any:
     return np.maximum(s.call(s.args[0].error), 0.0)
 
 
-def _any_or_all(s: Step) -> Any:
+def _any_or_all(s: Operation) -> Any:
     (a,) = s.args
     axes: Any = s.node.attrs[0]
     decides = (a.value != 0) == (s.node.op == "any")
@@ -290,7 +290,7 @@ def _any_or_all(s: Step) -> Any:
     return 1.0 * (a.inexact.any(axis=axes, keepdims=True) & ~decided)
 
 
-def _place(s: Step) -> Any:
+def _place(s: Operation) -> Any:
     """Of argmax and argmin: sure, where nothing else comes near."""
     (a,) = s.args
     axis: Any = s.node.attrs[0][0]  # type: ignore[index]
@@ -309,7 +309,7 @@ _WHOLE = (
     "lcm", "bitwise_count", "nextafter",
 )  # fmt: skip
 
-RULES: dict[str, Callable[[Step], Any]] = {
+RULES: dict[str, Callable[[Operation], Any]] = {
     "add": _sum_of_errors, "subtract": _sum_of_errors, "multiply": _multiply, "square": _square, "divide": _divide,
     "reciprocal": _reciprocal, "negative": _sum_of_errors, "abs": _sum_of_errors, "conj": _sum_of_errors,
     **dict.fromkeys(("maximum", "minimum", "fmax", "fmin"), _extreme), "where": _where,

@@ -12,7 +12,7 @@ import numpy as np
 
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.in_place import Updates
-from eqfuse.plan.memory import Life, place
+from eqfuse.plan.memory import LiveRange, place
 from eqfuse.plan.plan import Plan
 
 
@@ -75,13 +75,13 @@ def layout(
     own = frozenset(plan.kernels[i].writes[0] for i in returned)
     loose = sum(plan.types[v].nbytes for v in own if v not in fresh)
     types = {v: plan.types[v] for v in first if v not in fresh and v not in own}
-    lives = [Life(v, t.nbytes, first[v], last[v]) for v, t in types.items()]
+    lives = [LiveRange(v, t.nbytes, first[v], last[v]) for v, t in types.items()]
     numbers: dict[int, tuple[int, ...]] = {}
     count = len(plan.types)
     for i, wanted in rooms.items():
         numbers[i] = tuple(range(count, count + len(wanted)))
         types |= zip(numbers[i], wanted, strict=True)
-        lives += [Life(v, types[v].nbytes, i, i) for v in numbers[i]]
+        lives += [LiveRange(v, types[v].nbytes, i, i) for v in numbers[i]]
         count += len(wanted)
     offsets, nbytes = place(lives)
     slots = {v: (at, types[v]) for v, at in offsets.items()}

@@ -60,7 +60,7 @@ def limit_of(given: Any) -> int | None:
 
 
 @dataclass(frozen=True)
-class Life:
+class LiveRange:
     """A value of `nbytes` bytes that is written at step `first` and read last at step `last`."""
 
     value: int
@@ -68,13 +68,13 @@ class Life:
     first: int
     last: int
 
-    def meets(self, other: Life) -> bool:
+    def meets(self, other: LiveRange) -> bool:
         return self.first <= other.last and other.first <= self.last
 
 
-def place(lives: Sequence[Life]) -> tuple[dict[int, int], int]:
+def place(lives: Sequence[LiveRange]) -> tuple[dict[int, int], int]:
     """An offset per value, and the bytes of the whole arena."""
-    placed: list[tuple[int, int, Life]] = []  # start, stop
+    placed: list[tuple[int, int, LiveRange]] = []  # start, stop
     offsets: dict[int, int] = {}
     large = [life for life in lives if life.nbytes > SMALL_BYTES]
     for life in sorted(large, key=lambda v: (-v.nbytes, v.first, v.value)):

@@ -38,7 +38,7 @@ _lock = threading.RLock()
 
 
 @dataclass(frozen=True)
-class Key:
+class PlanKey:
     """Names a plan. `path` is None where a user's own law, kind or target takes part: code has no name that outlives
     the process."""
 
@@ -49,7 +49,7 @@ class Key:
 def key(
     graph: Graph, device: Device, numerics: str, laws: tuple[Law, ...], extractor: str, budget: Any,
     memory_limit: int | None,
-) -> Key:  # fmt: skip
+) -> PlanKey:  # fmt: skip
     """The key of the plan that these choices lead to."""
     names = tuple(law.name for law in laws)
     path = None
@@ -57,7 +57,7 @@ def key(
     if not kinds and device.target in OURS and set(laws) <= set(admitted(book(), numerics)):
         text = repr((_code(), graph.key, device.to_json(), numerics, names, extractor, budget, memory_limit))
         path = cache_dir() / "plans" / f"{hashlib.blake2b(text.encode(), digest_size=20).hexdigest()}{SUFFIX}"
-    return Key((graph.key, device, numerics, laws, kinds, extractor, budget, memory_limit), path)
+    return PlanKey((graph.key, device, numerics, laws, kinds, extractor, budget, memory_limit), path)
 
 
 @cache
@@ -70,7 +70,7 @@ def _code() -> str:
     return digest.hexdigest()
 
 
-def find(key: Key, graph: Graph) -> tuple[Plan, Report] | None:
+def find(key: PlanKey, graph: Graph) -> tuple[Plan, Report] | None:
     """The plan of `key` for `graph`, and its report."""
     found = _memory.get(key.values)
     if found is not None:
@@ -90,7 +90,7 @@ def find(key: Key, graph: Graph) -> tuple[Plan, Report] | None:
     return plan, report
 
 
-def keep(key: Key, plan: Plan, report: Report) -> None:
+def keep(key: PlanKey, plan: Plan, report: Report) -> None:
     """Store a plan and its report."""
     _remember(key, plan, report)
     if key.path is None:
@@ -126,7 +126,7 @@ def _warn_unwritable(error: str) -> None:
     warnings.warn(f"plans are not kept across processes: {error}; EQFUSE_CACHE_DIR names another folder", stacklevel=4)
 
 
-def _remember(key: Key, plan: Plan, report: Report) -> None:
+def _remember(key: PlanKey, plan: Plan, report: Report) -> None:
     with _lock:
         _memory[key.values] = (plan, report)
         while len(_memory) > IN_MEMORY:

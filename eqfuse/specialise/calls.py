@@ -21,7 +21,7 @@ from eqfuse.ir.symbolic import SymbolicSpec
 from eqfuse.ops.types import Shape, TensorType
 
 
-class Call:
+class FunctionCall:
     """A call of `fn`. `leaves`: a `Spec` or `SymbolicSpec` for each array; numbers and random generators themselves."""
 
     def __init__(self, fn: Callable[..., Any], static: frozenset[str], args: tuple, kwargs: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from eqfuse.ir.signature import static_names
 from eqfuse.ir.symbolic import SymbolicSpec
 from eqfuse.options import refuse_unknown
 from eqfuse.runtime.program import Program
-from eqfuse.specialise.calls import Call
+from eqfuse.specialise.calls import FunctionCall
 from eqfuse.specialise.symbolic_program import SymbolicProgram
 
 
@@ -54,7 +54,7 @@ def compile(
     if any(isinstance(leaf, SymbolicSpec) for leaf in flatten((example_args, example_kwargs))[0]):
         if memory_limit is not None:
             raise EqfuseError("memory_limit holds for one size of the arguments: give specs without symbols")
-        call = Call(fn_or_graph, static_names(static_argnames), example_args, example_kwargs)
+        call = FunctionCall(fn_or_graph, static_names(static_argnames), example_args, example_kwargs)
         return SymbolicProgram(call, options)
     graph = trace(fn_or_graph, *example_args, static_argnames=static_argnames, **example_kwargs)
     return compile_graph(graph, **options)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eqfuse.ops.types import Shape
-from eqfuse.specialise.calls import Call
+from eqfuse.specialise.calls import FunctionCall
 from eqfuse.specialise.family import Family
 from eqfuse.specialise.symbolic import declared, generalised
 from eqfuse.specialise.versions import Version
@@ -22,15 +22,15 @@ Shapes = Sequence[Shape | None]
 PATTERNS = 8  # with named symbols: combinations of the other extents; the oldest go first
 
 
-class Group:
+class CallGroup:
     """The families of plans for calls that nest alike and have equal dtypes and ranks."""
 
-    def __init__(self, call: Call, dynamic: Dynamic, options: Mapping[str, Any]) -> None:
+    def __init__(self, call: FunctionCall, dynamic: Dynamic, options: Mapping[str, Any]) -> None:
         self._call, self._dynamic, self._options = call, dynamic, options
         self._seen: list[Shapes] = []  # with ``dynamic=True``: calls that no pattern before them fitted
         self._families: list[Family] = []
 
-    def make(self, call: Call) -> Version:
+    def make(self, call: FunctionCall) -> Version:
         """The program for arrays of the shapes and layouts that `call` has."""
         self._call.take_numbers(call.leaves)
         shapes, layouts = call.shapes, call.layouts

@@ -26,9 +26,9 @@ from eqfuse.ir.arithmetic import KINDS
 from eqfuse.ir.pytree import LEAF, flatten, unflatten
 from eqfuse.ir.signature import are_parameters, input_names, parameters_of, split_static, static_names
 from eqfuse.options import refuse_unknown
-from eqfuse.specialise.calls import Call
-from eqfuse.specialise.groups import Dynamic, Group
-from eqfuse.specialise.versions import Key, Version, Versions, changing
+from eqfuse.specialise.calls import FunctionCall
+from eqfuse.specialise.groups import CallGroup, Dynamic
+from eqfuse.specialise.versions import CallKey, Version, Versions, changing
 from eqfuse.summary import ROWS, Summarised, Summary, count
 
 P = ParamSpec("P")
@@ -55,7 +55,7 @@ class Jitted(Summarised, Generic[P, R]):
         are_parameters(self._static, self._parameters)
         self._versions = Versions(KEPT_SIZES if dynamic else KEPT)
         self._by_arrays: dict[tuple, Version] = {}  # the same, for calls with arrays by position alone, of any layout
-        self._asked: dict[Key, frozenset[int]] = {}  # which arrays' layouts a key has
+        self._asked: dict[CallKey, frozenset[int]] = {}  # which arrays' layouts a key has
         self._groups = Versions(GROUPS)
         self._lock = threading.RLock()
         self._warned = False
@@ -119,7 +119,7 @@ class Jitted(Summarised, Generic[P, R]):
         leaves, structure = flatten(arguments)
         if any(isinstance(leaf, (Tracer, Number)) for leaf in leaves):
             return None, leaves
-        key = Key(
+        key = CallKey(
             structure,
             tuple([_leaf_key(leaf) for leaf in leaves]),
             tuple([(name, _static_key(name, fixed[name])) for name in sorted(fixed)]),
@@ -135,7 +135,7 @@ class Jitted(Summarised, Generic[P, R]):
                     self._keep(self._with_layouts(key, leaves), found)
         return found, leaves
 
-    def _with_layouts(self, key: Key, leaves: list[Any]) -> Key:
+    def _with_layouts(self, key: CallKey, leaves: list[Any]) -> CallKey:
         """`key` with the layouts that decided what the function did in a call of that key before."""
         asked = self._asked.get(key)
         if not asked:
@@ -143,20 +143,20 @@ class Jitted(Summarised, Generic[P, R]):
         arrays = [leaf for leaf in leaves if not is_apart(leaf)]
         return key._replace(layouts=tuple((i, layout_of(arrays[i])) for i in sorted(asked)))
 
-    def _made(self, key: Key, args: tuple, kwargs: dict[str, Any]) -> Version:
-        call = Call(self.fn, self._static, args, kwargs)
+    def _made(self, key: CallKey, args: tuple, kwargs: dict[str, Any]) -> Version:
+        call = FunctionCall(self.fn, self._static, args, kwargs)
         if not self.dynamic:
             graph = call.trace()
             return Version(compile_graph(graph, **self.options), graph.signature, "")
         alike = key.without_extents()
         group = self._groups.get(alike)
         if group is None:
-            group = Version(Group(call, self.dynamic, self.options), None, "")
+            group = Version(CallGroup(call, self.dynamic, self.options), None, "")
             self._groups.keep(alike, group)
         made: Version = group.program.make(call)
         return made
 
-    def _keep(self, key: Key, version: Version) -> None:
+    def _keep(self, key: CallKey, version: Version) -> None:
         dropped = self._versions.keep(key, version)
         if dropped is not None:
             if dropped.flat is not None:

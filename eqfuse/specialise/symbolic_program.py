@@ -1,6 +1,6 @@
 """Programs for all sizes of some symbols: what `ef.compile` makes of specs such as ``ef.spec(("n", 64))``.
 
-In: a `Call` with symbols. Out: `SymbolicProgram`, called like any other. Its plans come from `family`.
+In: a `FunctionCall` with symbols. Out: `SymbolicProgram`, called like any other. Its plans come from `family`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from eqfuse.frontends.numpy.trace import Spec, is_apart
 from eqfuse.ir.symbolic import SymbolicSpec
 from eqfuse.runtime.program import Program
 from eqfuse.show.explain import Explanation
-from eqfuse.specialise.calls import Call
+from eqfuse.specialise.calls import FunctionCall
 from eqfuse.specialise.family import Family
 from eqfuse.specialise.symbolic import Pattern, Sizes
 from eqfuse.specialise.versions import Version, Versions
@@ -27,7 +27,7 @@ KEPT = 64  # programs of single sizes
 class SymbolicProgram(Program):
     """A program for every size of its symbols. `plan` and `report` are those of the sizes it was planned at first."""
 
-    def __init__(self, call: Call, options: Mapping[str, Any]) -> None:
+    def __init__(self, call: FunctionCall, options: Mapping[str, Any]) -> None:
         specs = [_symbolic(leaf) for leaf in call.leaves]
         self._call = call
         self._apart = {i for i, leaf in enumerate(call.leaves) if is_apart(leaf)}

@@ -13,7 +13,7 @@ from eqfuse.ir.pytree import Structure
 from eqfuse.ir.strides import Strides
 
 
-class Key(NamedTuple):
+class CallKey(NamedTuple):
     """What a program of `ef.jit` depends on. `leaves`: (class where it matters, shape, dtype) of each one. `layouts`:
     strides of arrays, by place among the graph's inputs, where they decide what the function does."""
 
@@ -22,13 +22,13 @@ class Key(NamedTuple):
     statics: tuple[tuple[str, Hashable], ...]
     layouts: tuple[tuple[int, Strides], ...] = ()
 
-    def without_extents(self) -> Key:
+    def without_extents(self) -> CallKey:
         """The key of all calls that differ from this one in the extents and layouts of their arrays alone."""
         leaves = ((kind, None if shape is None else len(shape), dtype) for kind, shape, dtype in self.leaves)
         return self._replace(leaves=tuple(leaves), layouts=())
 
 
-def changing(keys: Sequence[Key], names: Sequence[str]) -> tuple[str, str]:
+def changing(keys: Sequence[CallKey], names: Sequence[str]) -> tuple[str, str]:
     """What differs most among `keys`, of which `names` are the last one's arguments; and, where it is an extent, how
     ``dynamic=`` would name it."""
     alike = [key for key in keys if key.structure == keys[-1].structure]

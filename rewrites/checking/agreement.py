@@ -18,7 +18,7 @@ from eqfuse.ir.evaluate import every_value
 from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.ir.running_errors import errors_of_values
 from eqfuse.ops import Role, row
-from eqfuse.ops.approximation import Approximation, Arithmetic, full_range, pairwise, safe_range
+from eqfuse.ops.approximation import Approximation, ErrorModel, full_range, pairwise, safe_range
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.checking.cases import Case
@@ -30,7 +30,7 @@ SLACK = 4.0  # of both bounds, which are of the first order
 MODERATE, MODERATE_HALF = 2.0**10, 2.0**3  # products of some such numbers, and their inverses, do not overflow; float16
 
 # the left side is judged where its bound says something, the right side may use the whole range
-LEFT, RIGHT = Arithmetic(safe_range, pairwise, margin=GROWTH), Arithmetic(full_range, pairwise)
+LEFT, RIGHT = ErrorModel(safe_range, pairwise, margin=GROWTH), ErrorModel(full_range, pairwise)
 
 
 @dataclass(frozen=True)
