@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, reduce
+from functools import reduce
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from eqfuse.dtypes import FLOAT8, epsilon, kind
 from eqfuse.ops import row
+from eqfuse.ops.bounds import between, hull, number, times
 from eqfuse.ops.facts import INFINITY, SMALLEST, Fact, of_array, of_dtype, order
 from eqfuse.ops.row import Role, Types
 from eqfuse.ops.types import TensorType
@@ -52,74 +52,13 @@ def exchanges(axes: tuple[int, ...]) -> bool:
     return n >= 2 and axes == (*range(n - 2), n - 1, n - 2)
 
 
-# bounds -----------------------------------------------------------------------------------------------------------
-
-
-@cache
-def _limits(dtype: np.dtype) -> tuple[float, float]:
-    """The smallest normal and the largest number of a floating dtype."""
-    info = ml_dtypes.finfo(dtype)
-    return float(info.smallest_normal), float(info.max)
-
-
-def _down(value: float, dtype: np.dtype) -> float:
-    """A number at most `value` that every floating dtype has (three significant bits), within the range of `dtype`.
-
-    So few numbers also bound how often the bounds of a value that depends on itself can move.
-    """
-    if value == 0 or math.isinf(value):
-        return value
-    tiny, most = _limits(dtype)
-    if abs(value) < tiny:
-        return 0.0 if value > 0 else -tiny
-    mantissa, exponent = math.frexp(max(-most, min(most, value)))
-    found = _number(lambda: math.ldexp(math.floor(mantissa * 8), exponent - 3), -INFINITY)  # no sum of three bits less
-    return -INFINITY if found < -most or value < -most else found
-
-
-def _floor(value: int) -> int:
-    """The three highest bits of `value`, rounded down."""
-    rest = max(0, value.bit_length() - 3)
-    return value >> rest << rest
-
-
-def _between(lower: float, upper: float, out: TensorType, nan: bool, zero: bool = True) -> Fact:
-    """A result computed in `out`'s dtype whose exact value lies in [lower, upper]."""
-    if kind(out.dtype) != "f":
-        whole = of_dtype(out.dtype)
-        if out.dtype.kind == "b" or not (whole.lower <= lower and upper <= whole.upper):
-            return whole  # it wraps around
-        return Fact(max(whole.lower, _floor(int(lower))), min(whole.upper, -_floor(-int(upper))), False, zero)
-    lower = -INFINITY if lower != lower else _down(lower, out.dtype)
-    upper = INFINITY if upper != upper else -_down(-upper, out.dtype)
-    return Fact(lower, upper, nan, zero)
-
-
-def _hull(values: Sequence[float], out: TensorType, nan: bool) -> Fact:
-    return _between(min(values, key=order), max(values, key=order), out, nan)
-
-
-def _times(x: float, y: float) -> float:
-    """x * y, where 0 * inf (a NaN, noted apart) counts as the zero between."""
-    if x == 0 or y == 0:
-        return math.copysign(0.0, math.copysign(1.0, x) * math.copysign(1.0, y))
-    return _number(lambda: x * y, math.copysign(INFINITY, x) * math.copysign(1.0, y))
-
-
-def _number(compute: Callable[[], float], overflown: float) -> float:
-    try:
-        return compute()
-    except OverflowError:
-        return overflown
-
-
 # arithmetic -------------------------------------------------------------------------------------------------------
 
 
 def _add(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
     a, b = facts
     opposite = (a.upper == INFINITY and b.lower == -INFINITY) or (a.lower == -INFINITY and b.upper == INFINITY)
-    return _between(a.lower + b.lower, a.upper + b.upper, out, a.nan or b.nan or opposite)
+    return between(a.lower + b.lower, a.upper + b.upper, out, a.nan or b.nan or opposite)
 
 
 def _negated(a: Fact) -> Fact:
@@ -128,7 +67,7 @@ def _negated(a: Fact) -> Fact:
 
 def _negative(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
     a = _negated(facts[0])
-    return a if kind(out.dtype) == "f" else _between(a.lower, a.upper, out, False, a.zero)
+    return a if kind(out.dtype) == "f" else between(a.lower, a.upper, out, False, a.zero)
 
 
 def _subtract(facts: Facts, types: Types, out: TensorType, attrs: tuple) -> Fact:
@@ -137,9 +76,9 @@ def _subtract(facts: Facts, types: Types, out: TensorType, attrs: tuple) -> Fact
 
 
 def _product(a: Fact, b: Fact, out: TensorType) -> Fact:
-    corners = [_times(x, y) for x in (a.lower, a.upper) for y in (b.lower, b.upper)]
+    corners = [times(x, y) for x in (a.lower, a.upper) for y in (b.lower, b.upper)]
     undefined = (a.zero and b.infinite) or (b.zero and a.infinite)
-    return _hull(corners, out, a.nan or b.nan or undefined)
+    return hull(corners, out, a.nan or b.nan or undefined)
 
 
 def _multiply(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
@@ -151,7 +90,7 @@ def _quotient(x: float, y: float) -> list[float]:
     sign = math.copysign(1.0, x) * math.copysign(1.0, y)
     if (x == 0 and y == 0) or (math.isinf(x) and math.isinf(y)):
         return [sign * 0.0, sign * INFINITY]
-    return [sign * INFINITY if y == 0 else _number(lambda: x / y, sign * INFINITY)]
+    return [sign * INFINITY if y == 0 else number(lambda: x / y, sign * INFINITY)]
 
 
 def _divide(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
@@ -159,7 +98,7 @@ def _divide(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact
     nan = a.nan or b.nan or (a.zero and b.zero) or (a.infinite and b.infinite)
     one_sign = order(b.lower) >= (0, 1) or order(b.upper) <= (0, -1)
     corners = [q for x in (a.lower, a.upper) for y in (b.lower, b.upper) for q in _quotient(x, y)]
-    return _hull(corners, out, nan) if one_sign else Fact(nan=nan)
+    return hull(corners, out, nan) if one_sign else Fact(nan=nan)
 
 
 def _reciprocal(facts: Facts, types: Types, out: TensorType, attrs: tuple) -> Fact:
@@ -175,12 +114,12 @@ def _magnitude(a: Fact) -> Fact:
 
 def _abs(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
     a = _magnitude(facts[0])
-    return a if kind(out.dtype) == "f" else _between(a.lower, a.upper, out, False, a.zero)
+    return a if kind(out.dtype) == "f" else between(a.lower, a.upper, out, False, a.zero)
 
 
 def _square(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
     a = _magnitude(facts[0])
-    return _hull([_times(a.lower, a.lower), _times(a.upper, a.upper)], out, a.nan)
+    return hull([times(a.lower, a.lower), times(a.upper, a.upper)], out, a.nan)
 
 
 def _power(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
@@ -263,7 +202,7 @@ def _cast(facts: Facts, types: Types, out: TensorType, _attrs: tuple) -> Fact:
     if out.dtype.kind == "b":
         return Fact(0 if a.zero else 1, 1, False)
     if kind(out.dtype) == "f":
-        outer = _between(a.lower, a.upper, out, a.nan)
+        outer = between(a.lower, a.upper, out, a.nan)
         lower = float(a.lower) if _has(out.dtype, a.lower) else outer.lower
         upper = float(a.upper) if _has(out.dtype, a.upper) else outer.upper
         return Fact(lower, upper, outer.nan)
@@ -292,7 +231,7 @@ def _monotone(
     def at(value: float) -> float:
         if value <= start:
             return least
-        return most if value >= end else min(most, max(least, _number(lambda: float(function(value)), most)))
+        return most if value >= end else min(most, max(least, number(lambda: float(function(value)), most)))
 
     def rule(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
         (a,) = facts
@@ -302,7 +241,7 @@ def _monotone(
         if upper and math.isfinite(upper):
             upper = min(most, upper + abs(upper) * _SLACK)
         nan = a.nan or a.lower < start or a.upper > end
-        return _between(lower, upper, out, nan)
+        return between(lower, upper, out, nan)
 
     return rule
 
@@ -312,7 +251,7 @@ def _always(lower: float, upper: float, at_infinity: bool = False) -> Rule:
 
     def rule(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
         nan = any(f.nan or (at_infinity and f.infinite) for f in facts)
-        return _between(lower, upper, out, nan)
+        return between(lower, upper, out, nan)
 
     return rule
 
@@ -320,7 +259,7 @@ def _always(lower: float, upper: float, at_infinity: bool = False) -> Rule:
 def _sqrt(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
     (a,) = facts
     lower = -0.0 if a.lower < 0 else math.sqrt(a.lower)
-    return _between(lower, math.sqrt(max(a.upper, 0.0)), out, a.nan or a.lower < 0, a.zero)
+    return between(lower, math.sqrt(max(a.upper, 0.0)), out, a.nan or a.lower < 0, a.zero)
 
 
 def _sign(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
@@ -334,7 +273,7 @@ def _rounding(function: Callable[[float], Any]) -> Rule:
     def rule(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
         (a,) = facts
         lower, upper = (float(function(np.float64(v))) for v in (a.lower, a.upper))
-        return _between(lower, upper, out, a.nan) if kind(out.dtype) == "f" else a
+        return between(lower, upper, out, a.nan) if kind(out.dtype) == "f" else a
 
     return rule
 
@@ -347,11 +286,11 @@ def _total(a: Fact, n: int, out: TensorType) -> Fact:
     if n == 0:
         return _ZERO
     if kind(out.dtype) != "f":
-        return _between(n * a.lower, n * a.upper, out, False)
+        return between(n * a.lower, n * a.upper, out, False)
     growth = 1 if n == 1 else 4 * n if n * epsilon(out.dtype) < 1 else INFINITY
     lower = a.lower if a.lower >= 0 else growth * a.lower  # no partial sum of positive numbers is below one of them
     upper = a.upper if a.upper < 0 else growth * a.upper if a.upper else 0.0
-    found = _between(lower, upper, out, a.nan)
+    found = between(lower, upper, out, a.nan)
     opposite = n > 1 and found.lower == -INFINITY and found.upper == INFINITY
     return Fact(found.lower, found.upper, found.nan or opposite)
 
