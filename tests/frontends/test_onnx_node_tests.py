@@ -16,7 +16,7 @@ from eqfuse.frontends.onnx.table import UnknownValue
 
 onnx = pytest.importorskip("onnx", reason="the tests of ONNX's operators are part of the package onnx")
 
-from tests.frontends.onnx_cases import Case, arguments, assert_expected, load, node_cases  # noqa: E402
+from tests.support.onnx_cases import Case, arguments, assert_expected, load, node_cases  # noqa: E402
 
 # why a test cannot be loaded: what the error says, and of how many of onnx 1.23.2's 1,884 tests it says so
 REASONS = {

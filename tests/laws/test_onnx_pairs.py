@@ -20,7 +20,7 @@ from eqfuse.rewrites import admitted, select
 
 onnx = pytest.importorskip("onnx", reason="the pairs are among the tests of the package onnx")
 
-from tests.frontends.onnx_cases import load, node_cases  # noqa: E402
+from tests.support.onnx_cases import load, node_cases  # noqa: E402
 
 # by the name of the test: why the two are neither one class nor of one price
 DIFFERENT = {

@@ -22,9 +22,10 @@ from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.ops import TABLE
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.plan.plan import Kernel, Plan
-from eqfuse.testing import cupy_reference, emulated_gpu
+from eqfuse.testing import emulated_gpu
 from eqfuse.testing.emulated_gpu import EmulatedGpu
 from tests.kernels.numpy_cases import PRICE, read
+from tests.support import cupy_reference
 from tests.support.gpu import program_on
 
 GPU = EmulatedGpu()
@@ -90,7 +91,7 @@ def test_the_table_is_what_the_installed_cupy_has():
     for kind, known in (("functions", SIGNATURES), ("ufuncs", {k: " ".join(sorted(v)) for k, v in LOOPS.items()})):
         found = {k: " ".join(sorted(v.split())) if kind == "ufuncs" else v for k, v in here[kind].items()}
         if cupy.__version__ == VERSION:
-            assert found == known, "run python -m eqfuse.testing.cupy_reference"
+            assert found == known, "run python -m tests.support.cupy_reference"
         assert known.keys() <= found.keys(), f"CuPy {cupy.__version__} lacks names that {VERSION} had"
 
 

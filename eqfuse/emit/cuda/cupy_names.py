@@ -1,7 +1,7 @@
 """What CuPy has of what library calls may name, as one version had it: CuPy need not be here to know.
 
 In: nothing. Out: `LOOPS` of its ufuncs, `SIGNATURES` of its functions, by name; "special" is cupyx.scipy.special. The
-table is written, and compared with an installed CuPy, by `eqfuse.testing.cupy_reference`. Next stop: `calls.py`.
+table is written, and compared with an installed CuPy, by `tests.support.cupy_reference`. Next stop: `calls.py`.
 """
 
 from __future__ import annotations

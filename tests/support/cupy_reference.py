@@ -1,4 +1,4 @@
-"""The table of what CuPy has, read from the installed one. `python -m eqfuse.testing.cupy_reference` writes it anew.
+"""The table of what CuPy has, read from the installed one. `python -m tests.support.cupy_reference` writes it anew.
 
 In: an installed CuPy (no GPU is needed). Out: what `eqfuse/emit/cuda/cupy_names.json` holds.
 """
