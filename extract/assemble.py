@@ -13,7 +13,7 @@ from eqfuse.egraph.proof import prove
 from eqfuse.egraph.segments import seams, slice_of
 from eqfuse.egraph.space import Segment, Space
 from eqfuse.extract.covers.cover import Cover
-from eqfuse.ir.graph import Graph, Node, const, input_node, node, substitute
+from eqfuse.ir.graph import Graph, Node, input_node, substitute
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.plan import Kernel, Plan
@@ -52,9 +52,7 @@ def assemble(space: Space, covers: list[Cover], device: Device, proved: bool) ->
         for class_id, n in zip(segment.inputs, use.inputs, strict=True):
             if n not in value and n.op == "const":
                 value[n] = number(n.type)
-                literal = n.attrs[0]
-                assert isinstance(literal, Literal)
-                constants.append((value[n], literal))
+                constants.append((value[n], n.literal))
             elif n not in value:
                 value[n] = number(n.type)
                 kernels.append(_slice(n, value))
@@ -136,10 +134,6 @@ def constant_body(segment: Segment, eclass: int) -> tuple[Graph, tuple[int, ...]
         missing = [a for a in enode.args if a not in made]
         if missing:
             stack.extend(reversed(missing))
-        elif enode.op == "const":
-            literal = enode.attrs[0]
-            assert isinstance(literal, Literal)
-            made[c] = const(literal.array)
         else:
-            made[c] = node(enode.op, (made[a] for a in enode.args), enode.attrs)
+            made[c] = enode.over(made[a] for a in enode.args)
     return Graph(tuple(reads.values()), (made[eclass],)), tuple(reads)

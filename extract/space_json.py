@@ -26,11 +26,11 @@ from eqfuse.egraph.space import EClass, ENode, Segment, Space
 from eqfuse.errors import EqfuseError
 from eqfuse.extract.kernel_price import priced
 from eqfuse.frontends.signature_text import read_signature, write_signature
-from eqfuse.ir.graph import Graph, Node, attr_text, check, const, input_node, node
+from eqfuse.ir.graph import Graph, Node, attr_text, check, input_node
 from eqfuse.ir.text import attr, parse
 from eqfuse.machine.files import write_atomically
 from eqfuse.ops import row
-from eqfuse.ops.literal import Literal, literal_from_text
+from eqfuse.ops.literal import literal_from_text
 from eqfuse.ops.types import TensorType, tensor_type
 from eqfuse.rewrites import book, numerics_named
 
@@ -109,9 +109,7 @@ def _all_nodes(graph: Graph) -> list[Node]:
 
 def _op_text(enode: ENode) -> str:
     if enode.op == "const":
-        (literal,) = enode.attrs
-        assert isinstance(literal, Literal)
-        return f"const({literal.text()})"
+        return f"const({enode.attr('value').text()})"
     attrs = (f'"{a}"' if isinstance(a, TensorType) else attr_text(a) for a in enode.attrs)
     return f"{enode.op}({', '.join(attrs)})" if enode.attrs else enode.op
 
@@ -128,7 +126,7 @@ class _Costs:
         if self._classes[eclass].constant or enode.op == "input":
             return 0.0
         args = [self._argument(i, a) for i, a in enumerate(enode.args)]
-        n = node(enode.op, args, enode.attrs)
+        n = enode.over(args)
         if n not in self._found:
             inputs = tuple(dict.fromkeys(a for a in args if a.op == "input"))
             self._found[n] = self._seconds(Graph(inputs, (n,)))
@@ -137,9 +135,8 @@ class _Costs:
     def _argument(self, place: int, eclass: int) -> Node:
         """A scalar constant stands in the kernel that reads it; anything else is read."""
         found = self._classes[eclass]
-        literals = (e.attrs[0] for e in found.nodes if e.op == "const" and found.type.size == 1)
-        literal = next(literals, None)
-        return const(literal.array) if isinstance(literal, Literal) else input_node(f"r{place}", found.type)
+        scalars = (e.over(()) for e in found.nodes if e.op == "const" and found.type.size == 1)
+        return next(scalars, None) or input_node(f"r{place}", found.type)
 
     def _seconds(self, body: Graph) -> float:
         found = priced(body, self._device)

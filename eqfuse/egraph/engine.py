@@ -15,7 +15,7 @@ from typing import Any
 
 from eqfuse.egraph.callbacks import OPERATORS, Callbacks, Fold
 from eqfuse.egraph.rules import Rule, constructor
-from eqfuse.ir.graph import Node, topological
+from eqfuse.ir.graph import Node, constants, topological
 from eqfuse.ops import Role, row
 from eqfuse.ops.facts import Fact
 from eqfuse.rewrites.language.law import APPROXIMATE, EXACT
@@ -177,7 +177,7 @@ class Engine:
                 continue
             name = self._names[n] = self.bind(self.term(n, [self._names[a] for a in n.args]), lines)
             if n.op == "input":
-                lines.append(f"({'constant' if n.attrs[2] else 'varies'} {name})")
+                lines.append(f"({'constant' if n.attr('constant') else 'varies'} {name})")
             lines.append(f"(in_program {name})")
         self.run_once(lines)
 
@@ -263,11 +263,7 @@ class Engine:
 
     def constants(self) -> set[Node]:
         """The nodes inserted so far that are computed when the program is built."""
-        constants: set[Node] = set()
-        for n in self._names:
-            if n.op == "const" or (n.op == "input" and n.attrs[2]) or (n.args and constants.issuperset(n.args)):
-                constants.add(n)
-        return constants
+        return constants(self._names)
 
     def round(self, room: float = math.inf, until: float = math.inf, resting: frozenset[str] = frozenset()) -> Round:
         """Facts to their fixpoint, then one round of the rules that are not `resting`.

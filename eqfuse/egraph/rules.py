@@ -219,7 +219,7 @@ def _made_texts(rights: tuple[Term, ...], at: Any, variables: dict[Any, str]) ->
     texts: dict[Term, str] = {}
     for term in order(rights):
         keys: list[Any] = [a if isinstance(a, Attr) else None for a in term.attrs]
-        keys += [("type", a.attrs[0]) if a.op == VARIABLE else None for a in term.args]
+        keys += [("type", a.name) if a.op == VARIABLE else None for a in term.args]
         fetched = [f"(py-call $made pc (py-from-int {position + i}))" for i in range(len(keys))]
         position += len(keys)
         parts = [text if key is None else variables[key] for key, text in zip(keys, fetched, strict=True)]

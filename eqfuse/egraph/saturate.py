@@ -22,7 +22,7 @@ from eqfuse.egraph.rules import Rule, compile_law, reads
 from eqfuse.egraph.segments import segments
 from eqfuse.egraph.space import EClass, ENode, Segment, Space
 from eqfuse.errors import LawError, OptionError
-from eqfuse.ir.graph import Graph, Node, input_node, node, topological
+from eqfuse.ir.graph import Graph, Node, input_node, topological
 from eqfuse.machine.gc_pause import gc_paused
 from eqfuse.ops import row
 from eqfuse.ops.literal import Literal
@@ -297,7 +297,7 @@ def thaw(
             if not reached.issuperset(enode.args):
                 missing.append((i, enode))
                 continue
-            n = node(enode.op, (stands[a] for a in enode.args), enode.attrs)
+            n = enode.over(stands[a] for a in enode.args)
             if n.type != classes[i].type:
                 raise LawError(f"class {i} is {classes[i].type}, its node {enode.op} gives {n.type}")
             reached.add(i)
@@ -349,7 +349,8 @@ def constant_classes(classes: list[list[tuple[str, tuple, list[int]]]]) -> list[
         changed = False
         for i in reversed(range(len(classes))):
             if not known[i] and any(
-                (op != "input" or attrs[2]) and all(known[a] for a in args) for op, attrs, args in classes[i]
+                (op != "input" or row(op).attr(attrs, "constant")) and all(known[a] for a in args)
+                for op, attrs, args in classes[i]
             ):
                 known[i] = changed = True
     return known

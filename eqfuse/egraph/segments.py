@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, takewhile
 
-from eqfuse.ir.graph import Graph, Node, input_node, node, topological
+from eqfuse.ir.graph import Graph, Node, constants, input_node, topological
 from eqfuse.ops import Role, row
-from eqfuse.ops.literal import Literal
 from eqfuse.rewrites.procedures.side_by_side import SharedProducts, shared_products
 
 SEGMENT_OPERATORS = 24  # fewer are not worth a segment of their own
@@ -132,7 +131,7 @@ class _Order:
     def __init__(self, graph: Graph, gathered: Sequence[SharedProducts] = ()) -> None:
         self.gathered = gathered
         self.together = {m for g in gathered for m in g.members}
-        self.constants = _constants(graph)
+        self.constants = constants(graph.nodes)
         nodes = self.nodes = [n for n in _scheduled(graph, gathered) if n not in self.constants]
         self.source: dict[Node, Node] = {}
         for n in nodes:
@@ -319,15 +318,6 @@ def _scheduled(graph: Graph, gathered: Sequence[SharedProducts]) -> list[Node]:
     return topological((*first, *written, *graph.outputs))
 
 
-def _constants(graph: Graph) -> set[Node]:
-    """Nodes that depend on constants alone."""
-    constants: set[Node] = set()
-    for n in graph.nodes:
-        if n.op == "const" or (n.op == "input" and n.attrs[2]) or (n.args and all(a in constants for a in n.args)):
-            constants.add(n)
-    return constants
-
-
 def canonical(
     outputs: tuple[Node, ...], boundary: Collection[Node], sliced: bool = False
 ) -> tuple[Graph, tuple[Node, ...]]:
@@ -343,16 +333,16 @@ def canonical(
         if n in new:
             stack.pop()
             continue
-        literal = n.attrs[0] if n.op == "const" else None
-        large = isinstance(literal, Literal) and n.type.size > 1
+        large = n.op == "const" and n.type.size > 1
         base = slice_of(n) if sliced else n
         given = n in boundary or n.op == "input"
-        if given or large or (base is not n and (base in boundary or (base.op == "input" and not base.attrs[2]))):
-            known = large or (n.op == "input" and n.attrs[2])
-            new[n] = input_node(f"i{len(inputs)}", n.type, bool(known))
+        elsewhere = base in boundary or (base.op == "input" and not base.is_constant_leaf)
+        if given or large or (base is not n and elsewhere):
+            constant = large or (n.op == "input" and n.is_constant_leaf)
+            new[n] = input_node(f"i{len(inputs)}", n.type, constant)
             inputs.append(n)
         elif missing := [a for a in n.args if a not in new]:
             stack.extend(reversed(missing))
         else:
-            new[n] = n if isinstance(literal, Literal) else node(n.op, (new[a] for a in n.args), n.attrs)
+            new[n] = n.over(new[a] for a in n.args)
     return Graph(tuple(new[i] for i in inputs), tuple(new[o] for o in outputs)), tuple(inputs)

@@ -7,14 +7,15 @@ Next stop: the extractors in `extract/`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eqfuse.egraph.segments import Use
-from eqfuse.ir.graph import Graph, Node
+from eqfuse.ir.graph import Graph, Node, node
+from eqfuse.ops import row
 from eqfuse.ops.types import TensorType
 from eqfuse.summary import ROWS, Summarised, Summary, count, duration
 
@@ -38,6 +39,14 @@ class ENode:
 
     def __hash__(self) -> int:
         return self._hash  # an extractor asks for it at every join
+
+    def attr(self, name: str) -> Any:
+        """The attribute that the operator's row calls `name`."""
+        return row(self.op).attr(self.attrs, name)
+
+    def over(self, args: Iterable[Node]) -> Node:
+        """The operator over nodes that stand for the classes."""
+        return node(self.op, args, self.attrs)
 
 
 @dataclass(frozen=True, slots=True)

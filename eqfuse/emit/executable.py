@@ -53,12 +53,12 @@ class Executable(ABC):
             got = f"in another byte order ({array.dtype.str})"
         misfit = ShapeError if array.dtype == n.dtype else DtypeError
         raise misfit(
-            f"argument {n.attrs[0]!r} is {got}, the program was compiled for {n.type}: convert it, or compile for it "
-            "(ef.jit does so by itself)"
+            f"argument {n.attr('name')!r} is {got}, the program was compiled for {n.type}: convert it, or compile for "
+            "it (ef.jit does so by itself)"
         )
 
     def _name(self, value: int) -> Any:
-        return self.plan.graph.inputs[self.plan.inputs.index(value)].attrs[0]
+        return self.plan.graph.inputs[self.plan.inputs.index(value)].attr("name")
 
 
 def constant_values(plan: Plan) -> dict[int, np.ndarray]:

@@ -49,10 +49,10 @@ def bind(graph: Graph, args: Sequence[Any]) -> dict[Node, np.ndarray]:
         raise ShapeError(f"the graph has {len(graph.inputs)} inputs, {len(args)} arrays were given")
     values = {}
     for n, value in zip(graph.inputs, args, strict=True):
-        array = ndarray(value, f"the argument {n.attrs[0]!r}")
+        array = ndarray(value, f"the argument {n.attr('name')!r}")
         if array.dtype != n.dtype or array.shape != n.shape:
             got = f"{array.dtype.name}[{', '.join(map(str, array.shape))}]"
             misfit = ShapeError if array.dtype == n.dtype else DtypeError
-            raise misfit(f"input {n.attrs[0]!r} is {n.type}, an array of {got} was given")
+            raise misfit(f"input {n.attr('name')!r} is {n.type}, an array of {got} was given")
         values[n] = array
     return values

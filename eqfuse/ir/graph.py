@@ -44,6 +44,24 @@ class Node:
     def dtype(self) -> np.dtype:
         return self.type.dtype
 
+    def attr(self, name: str) -> Any:
+        """The attribute that the operator's row calls `name`."""
+        return row(self.op).attr(self.attrs, name)
+
+    @property
+    def literal(self) -> Literal:
+        """The value of a constant."""
+        return self.attr("value")
+
+    @property
+    def is_constant_leaf(self) -> bool:
+        """Is it a constant, or an input that stands for one?"""
+        return self.op == "const" or (self.op == "input" and self.attr("constant"))
+
+    def over(self, args: Iterable[Node]) -> Node:
+        """The same operator, with the same attributes, over other arguments."""
+        return node(self.op, args, self.attrs)
+
     def __repr__(self) -> str:
         return f"<{self.op} {self.type}>"
 
@@ -70,9 +88,9 @@ def node(op: str, args: Iterable[Node] = (), attrs: Iterable[Hashable] = ()) -> 
         return _interned.setdefault(key, made)
 
 
-def input_node(name: str, type: TensorType, known: bool = False) -> Node:
-    """A value from outside. `known`: its data is at hand when the program is built (a large constant)."""
-    return node("input", (), (name, type, known))
+def input_node(name: str, type: TensorType, constant: bool = False) -> Node:
+    """A value from outside. `constant`: its data is at hand when the program is built (a large constant)."""
+    return node("input", (), (name, type, constant))
 
 
 def const(value: Any, dtype: np.dtype | None = None) -> Node:
@@ -156,7 +174,7 @@ class Graph(Summarised):
     @property
     def heading(self) -> str:
         """Names and types of the first inputs, and types of the first outputs."""
-        inputs = listed(f"{n.attrs[0]} {n.type}" for n in self.inputs)
+        inputs = listed(f"{n.attr('name')} {n.type}" for n in self.inputs)
         return f"({inputs}) -> {listed(n.type for n in self.outputs)}"
 
     def summary(self) -> Summary:
@@ -170,15 +188,14 @@ class Graph(Summarised):
 
     def _text(self, literal: Callable[[Literal], str]) -> str:
         names = {n: f"a{i}" for i, n in enumerate(self.inputs)}
-        heads = [f'{names[n]}: {n.attrs[0]!r} = "{n.type}{"!" if n.attrs[2] else ""}"' for n in self.inputs]
+        heads = [f'{names[n]}: {n.attr("name")!r} = "{n.type}{"!" if n.attr("constant") else ""}"' for n in self.inputs]
         lines = [f"def graph({', '.join(heads)}):"]
         for n in self.nodes:
             if n in names:
                 continue
             names[n] = f"t{len(lines) - 1}"
             if n.op == "const":
-                assert isinstance(n.attrs[0], Literal)
-                call = literal(n.attrs[0])
+                call = literal(n.literal)
             else:
                 call = ", ".join([*(names[a] for a in n.args), *map(attr_text, n.attrs)])
             lines.append(f"    {names[n]} = {n.op}({call})  # {n.type}")
@@ -195,11 +212,20 @@ def check(graph: Graph) -> Graph:
     declared = set(graph.inputs)
     for n in graph.nodes:
         if n.op == "input" and n not in declared:
-            raise ShapeError(f"the graph reads {n.attrs[0]!r}, which is not among its inputs")
+            raise ShapeError(f"the graph reads {n.attr('name')!r}, which is not among its inputs")
         derived = row(n.op).type([a.type for a in n.args], n.attrs)
         if derived != n.type:
             raise ShapeError(f"{n.op}: the node says {n.type}, its arguments give {derived}")
     return graph
+
+
+def constants(nodes: Iterable[Node]) -> set[Node]:
+    """Those of `nodes`, arguments first, that are computed when the program is built."""
+    found: set[Node] = set()
+    for n in nodes:
+        if n.is_constant_leaf or (n.args and found.issuperset(n.args)):
+            found.add(n)
+    return found
 
 
 def substitute(outputs: Iterable[Node], values: dict[Node, Node]) -> tuple[Node, ...]:
@@ -215,5 +241,5 @@ def substitute(outputs: Iterable[Node], values: dict[Node, Node]) -> tuple[Node,
             continue
         stack.pop()
         if current not in new:
-            new[current] = node(current.op, (new[a] for a in current.args), current.attrs) if current.args else current
+            new[current] = current.over(new[a] for a in current.args)
     return tuple(new[o] for o in outputs)

@@ -29,7 +29,7 @@ def view_strides(op: str, attrs: tuple, shape: Shape, strides: tuple[int, ...]) 
     array = as_strided(np.empty(1, np.int8), shape, strides)
     if op == "reshape":
         try:
-            return np.reshape(array, attrs[0], copy=False).strides
+            return np.reshape(array, *attrs, copy=False).strides
         except ValueError:
             return None
     return row(op).meaning(array, *attrs).strides

@@ -41,7 +41,7 @@ def push_views(body: Graph) -> Graph:
         elif role is Role.ELEMENTWISE:
             new[n] = _without_broadcasts(n, args)
         else:
-            new[n] = node(n.op, args, n.attrs) if args else n
+            new[n] = n.over(args)
     return Graph(tuple(new.get(i, i) for i in body.inputs), tuple(new[o] for o in body.outputs))
 
 
@@ -86,10 +86,10 @@ def _without_broadcasts(n: Node, args: tuple[Node, ...]) -> Node:
     """`n` on `args`, read before they are broadcast where `n` broadcasts them anyway."""
     bare = tuple(a.args[0] if a.op == "broadcast_to" else a for a in args)
     if bare != args:
-        made = node(n.op, bare, n.attrs)
+        made = n.over(bare)
         if made.shape == n.shape:
             return made
-    return node(n.op, args, n.attrs)
+    return n.over(args)
 
 
 def _taken(view: Node, of: Node, region: list[Node]) -> Node:
@@ -101,7 +101,7 @@ def _taken(view: Node, of: Node, region: list[Node]) -> Node:
         if n.type.size == 1 and len(n.shape) < rank and len(n.shape) <= len(view.shape) and view.op != "broadcast_to":
             pushed[n] = n
         elif role is Role.ELEMENTWISE:
-            pushed[n] = node(n.op, (pushed[a] for a in n.args), n.attrs)
+            pushed[n] = n.over(pushed[a] for a in n.args)
         elif role in (Role.LEAF, Role.VIEW):
             pushed[n] = _on_leaf(view, whole, n)
         else:
@@ -127,7 +127,7 @@ def _region(root: Node) -> list[Node]:
 
 def _on_leaf(view: Node, whole: Shape, leaf: Node) -> Node:
     """`leaf`, a leaf behind views that broadcasts to shape `whole`, as `view` of the whole shows it."""
-    attr = view.attrs[0]
+    (attr,) = view.attrs
     assert isinstance(attr, tuple)
     if view.op == "reshape":
         if leaf.shape == whole:
@@ -156,11 +156,11 @@ def _on_leaf(view: Node, whole: Shape, leaf: Node) -> Node:
 
 def _view(op: str, leaf: Node, attr: tuple) -> Node:
     if leaf.op == "const":
-        return const(row(op).meaning(leaf.attrs[0].array, attr))  # type: ignore[attr-defined]
+        return const(row(op).meaning(leaf.literal.array, attr))
     if op == "reshape" and leaf.op == "reshape":
         leaf = leaf.args[0]
     if op == leaf.op == "slice":
-        leaf, attr = leaf.args[0], _slice_of_slice(leaf.attrs[0], attr)  # type: ignore[arg-type]
+        leaf, attr = leaf.args[0], _slice_of_slice(leaf.attr("ranges"), attr)
     if op in ("reshape", "broadcast_to") and leaf.shape == attr:
         return leaf
     return node(op, (leaf,), (attr,))

@@ -222,11 +222,9 @@ def _terms(s: Operation) -> int:
     if n.op == "conv":
         return math.prod(s.args[1].value.shape[1:])
     if n.op == "window_sum":
-        window: Any = n.attrs[0]
-        return math.prod(window)
+        return math.prod(n.attr("window"))
     if n.op == "cumsum":
-        axis: Any = n.attrs[0]
-        return n.shape[axis]
+        return n.shape[n.attr("axis")]
     return s.args[0].value.size // s.value.size if s.value.size else 0
 
 
@@ -274,7 +272,7 @@ def _lost_in_product(s: Operation) -> float:
 
 def _largest_error(s: Operation) -> Any:
     """Of max and min over axes, and of sorting: as far off as the element that is farthest off."""
-    axes: Any = s.node.attrs[0]
+    axes = s.node.attr("axis" if s.node.op == "sort" else "axes")
     return s.args[0].error.max(axis=axes, keepdims=True, initial=0.0)
 
 
@@ -284,7 +282,7 @@ def _window_max(s: Operation) -> Any:
 
 def _any_or_all(s: Operation) -> Any:
     (a,) = s.args
-    axes: Any = s.node.attrs[0]
+    axes = s.node.attr("axes")
     decides = (a.value != 0) == (s.node.op == "any")
     decided = (decides & ~a.inexact).any(axis=axes, keepdims=True)
     return 1.0 * (a.inexact.any(axis=axes, keepdims=True) & ~decided)
@@ -293,7 +291,7 @@ def _any_or_all(s: Operation) -> Any:
 def _place(s: Operation) -> Any:
     """Of argmax and argmin: sure, where nothing else comes near."""
     (a,) = s.args
-    axis: Any = s.node.attrs[0][0]  # type: ignore[index]
+    (axis,) = s.node.attr("axes")
     best, error = (np.take_along_axis(v, s.value, axis) for v in (a.wide, a.error))
     near = (np.abs(a.wide - best) <= a.error + error) & (a.inexact | (error > 0))
     unsure = (near.sum(axis=axis, keepdims=True) > 1) | np.isinf(a.error).any(axis=axis, keepdims=True)

@@ -36,8 +36,9 @@ def _rule(op: str, function: Callable[..., Any]) -> Callable[[Types, tuple], Ten
 
 
 def _flops(types: Types, out: TensorType, attrs: tuple) -> int:
+    n, _axis, _norm = attrs
     size = max(types[0].size, out.size)
-    return int(5 * size * math.log2(max(attrs[0], 2)))
+    return int(5 * size * math.log2(max(n, 2)))
 
 
 ROWS = [

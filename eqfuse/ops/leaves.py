@@ -8,12 +8,13 @@ from eqfuse.ops.types import TensorType
 
 
 def _input(_types: Types, attrs: tuple) -> TensorType:
-    _name, declared, _known = attrs
+    _name, declared, _constant = attrs
     return declared
 
 
 def _const(_types: Types, attrs: tuple) -> TensorType:
-    return attrs[0].type
+    (literal,) = attrs
+    return literal.type
 
 
 def _no_meaning(name: str, *_: object) -> None:
@@ -25,6 +26,6 @@ def _value(literal: Literal) -> object:
 
 
 ROWS = [
-    Op("input", Role.LEAF, 0, ("name", "type", "known"), _input, _no_meaning, no_flops, PriceClass.FREE),
+    Op("input", Role.LEAF, 0, ("name", "type", "constant"), _input, _no_meaning, no_flops, PriceClass.FREE),
     Op("const", Role.LEAF, 0, ("value",), _const, _value, no_flops, PriceClass.FREE, Rounding.NEVER),
 ]

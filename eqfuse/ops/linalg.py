@@ -50,8 +50,8 @@ def solve_parts(types: Types, _attrs: tuple) -> list[Shape]:
 
 def svd_parts(types: Types, attrs: tuple) -> list[Shape]:
     batch, m, n = _matrices("svd", types, square=False)
-    k = min(m, n)
-    return [(*batch, m, m if attrs[0] else k), (*batch, k), (*batch, n if attrs[0] else k, n)]
+    k, (full_matrices,) = min(m, n), attrs
+    return [(*batch, m, m if full_matrices else k), (*batch, k), (*batch, n if full_matrices else k, n)]
 
 
 def eigh_parts(types: Types, _attrs: tuple) -> list[Shape]:
@@ -66,10 +66,10 @@ def slogdet_parts(types: Types, _attrs: tuple) -> list[Shape]:
 
 def qr_parts(types: Types, attrs: tuple) -> list[Shape]:
     batch, m, n = _matrices("qr", types, square=False)
-    k = min(m, n)
-    if attrs[0] == "raw":
+    k, (mode,) = min(m, n), attrs
+    if mode == "raw":
         return [(*batch, n, m), (*batch, k)]
-    inner = m if attrs[0] == "complete" else k
+    inner = m if mode == "complete" else k
     return [(*batch, m, inner), (*batch, inner, n)]
 
 

@@ -191,7 +191,8 @@ def _window_max(facts: Facts, types: Types, out: TensorType, attrs: tuple) -> Fa
 
 
 def _transpose(facts: Facts, types: Types, out: TensorType, attrs: tuple) -> Fact:
-    return facts[0] if exchanges(attrs[0]) else _element(facts, types, out, attrs)
+    (axes,) = attrs
+    return facts[0] if exchanges(axes) else _element(facts, types, out, attrs)
 
 
 def _cast(facts: Facts, types: Types, out: TensorType, _attrs: tuple) -> Fact:
@@ -326,7 +327,8 @@ def _conv(facts: Facts, types: Types, out: TensorType, _attrs: tuple) -> Fact:
 
 
 def _window_sum(facts: Facts, _types: Types, out: TensorType, attrs: tuple) -> Fact:
-    return _total(facts[0].join(_ZERO), math.prod(attrs[0]), out)
+    window, _strides, _padding = attrs
+    return _total(facts[0].join(_ZERO), math.prod(window), out)
 
 
 _ZERO = Fact(0.0, 0.0, False)
@@ -337,7 +339,8 @@ def _index(_facts: Facts, types: Types, out: TensorType, _attrs: tuple) -> Fact:
 
 
 def _const(_facts: Facts, _types: Types, _out: TensorType, attrs: tuple) -> Fact:
-    return of_array(attrs[0].array)
+    (literal,) = attrs
+    return of_array(literal.array)
 
 
 _INDEX_MAPS = (

@@ -19,7 +19,7 @@ class Role(Enum):
 
     LEAF = "leaf"
     ELEMENTWISE = "elementwise"  # every output element from the same element of each (broadcast) argument
-    REDUCTION = "reduction"  # attrs[0] = axes, negative, ascending; kept with extent 1
+    REDUCTION = "reduction"  # its axes are negative and ascending, and kept with extent 1
     VIEW = "view"  # an index map of one argument: no arithmetic, each output element is one input element
     GATHER = "gather"  # an index map that depends on data (second argument)
     CONTRACTION = "contraction"  # a product or convolution
@@ -99,6 +99,10 @@ class Op:
     even: bool = False  # f(-x) == f(x)
     domain: tuple[float, float] = REALS  # where a function of one argument is defined
     joined_by: str | None = None  # of a reduction: the operator that joins the results of two parts
+
+    def attr(self, attrs: Sequence[Any], name: str) -> Any:
+        """The attribute `name` among the `attrs` of one application."""
+        return attrs[self.attrs.index(name)]
 
     @property
     def computes(self) -> bool:

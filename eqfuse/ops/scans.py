@@ -93,7 +93,8 @@ def _do_fold(x: np.ndarray, function: str, axes: tuple[int, ...]) -> np.ndarray:
 
 def _running(name: str) -> Callable[[Types, tuple], TensorType]:
     def rule(types: Types, attrs: tuple) -> TensorType:
-        _axis(name, types, attrs[0])
+        (axis,) = attrs
+        _axis(name, types, axis)
         return TensorType(_widened(types[0].dtype), types[0].shape)
 
     return rule

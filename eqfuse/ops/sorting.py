@@ -29,8 +29,9 @@ def _partition(op: str, indices: bool) -> Callable[[Types, tuple], TensorType]:
 
     def rule(types: Types, attrs: tuple) -> TensorType:
         made = along(types, attrs)
-        n = types[0].shape[attrs[0]]
-        need(all(-n <= k < n for k in attrs[1]), op, types, f"kth {attrs[1]} is out of bounds ({n})")
+        axis, kth = attrs
+        n = types[0].shape[axis]
+        need(all(-n <= k < n for k in kth), op, types, f"kth {kth} is out of bounds ({n})")
         return made
 
     return rule
@@ -44,10 +45,10 @@ def _lexsort(types: Types, attrs: tuple) -> TensorType:
 
 
 def _searchsorted(types: Types, attrs: tuple) -> TensorType:
-    a, v = types
+    (a, v), (side,) = types, attrs
     need(a.rank == 1, "searchsorted", types, "the sorted values must be a vector")
     need(a.dtype == v.dtype, "searchsorted", types, "cast both arguments to one dtype first")
-    need(attrs[0] in ("left", "right"), "searchsorted", types, "side is left or right")
+    need(side in ("left", "right"), "searchsorted", types, "side is left or right")
     return TensorType(INDEX, v.shape)
 
 

@@ -23,7 +23,8 @@ def _kept(op: str, types: Types, axes: tuple[int, ...]) -> Shape:
 
 def _median(op: str, function: Callable[..., Any]) -> Callable[[Types, tuple], TensorType]:
     def rule(types: Types, attrs: tuple) -> TensorType:
-        return TensorType(result_dtype(function, types[0].dtype), _kept(op, types, attrs[0]))
+        (axes,) = attrs
+        return TensorType(result_dtype(function, types[0].dtype), _kept(op, types, axes))
 
     return rule
 
@@ -83,7 +84,7 @@ def _does_quantile(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _nanarg(op: str) -> Callable[[Types, tuple], TensorType]:
     def rule(types: Types, attrs: tuple) -> TensorType:
-        axes = attrs[0]
+        (axes,) = attrs
         need(all(types[0].shape[a] for a in axes), op, types, "there is no extreme among no values")
         return TensorType(INDEX, _kept(op, types, axes))
 
@@ -146,10 +147,11 @@ def packed_dtype(counts: np.dtype, edges: list[np.dtype]) -> np.dtype:
 
 
 def _histogram(types: Types, attrs: tuple) -> TensorType:
+    bins, *_ = attrs
     counts, edges = histogram_types(types, attrs)
-    dtype = packed_dtype(counts.dtype, [e.dtype for e, count in zip(edges, attrs[0], strict=True) if count is not None])
-    made = (e.size for e, count in zip(edges, attrs[0], strict=True) if count is not None)
-    return TensorType(dtype, (counts.size + sum(made),))
+    made = [e for e, count in zip(edges, bins, strict=True) if count is not None]
+    dtype = packed_dtype(counts.dtype, [e.dtype for e in made])
+    return TensorType(dtype, (counts.size + sum(e.size for e in made),))
 
 
 def _do_histogram(*arrays_then_attrs: Any) -> np.ndarray:
@@ -168,7 +170,8 @@ def _do_histogram(*arrays_then_attrs: Any) -> np.ndarray:
 
 
 def _bin_edges(types: Types, attrs: tuple) -> TensorType:
-    return TensorType(_edge_dtype(types[0].dtype, 1), (attrs[0] + 1,))
+    bins, _range = attrs
+    return TensorType(_edge_dtype(types[0].dtype, 1), (bins + 1,))
 
 
 def _do_bin_edges(x: np.ndarray, bins: int, range: tuple[float, float] | None) -> np.ndarray:
@@ -176,10 +179,10 @@ def _do_bin_edges(x: np.ndarray, bins: int, range: tuple[float, float] | None) -
 
 
 def _bincount(types: Types, attrs: tuple) -> TensorType:
-    x, *weights = types
+    (x, *weights), (length,) = types, attrs
     need(x.rank == 1 and x.dtype.kind in "biu", "bincount", types, "it counts a vector of integers")
     need(all(w.shape == x.shape for w in weights), "bincount", types, "one weight per value")
-    return TensorType(np.dtype(np.float64) if weights else INDEX, (attrs[0],))
+    return TensorType(np.dtype(np.float64) if weights else INDEX, (length,))
 
 
 def _do_bincount(x: np.ndarray, *weights_then_length: Any) -> np.ndarray:

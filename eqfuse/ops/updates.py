@@ -94,7 +94,8 @@ def do_scatter(x: np.ndarray, indices: np.ndarray, values: np.ndarray, axis: int
 
 
 def _scatter_work(types: Types, _out: TensorType, attrs: tuple) -> int:
-    return 0 if attrs[1] == "set" else types[2].size
+    _axis, mode = attrs
+    return 0 if mode == "set" else types[2].size
 
 
 def _bitcast(types: Types, attrs: tuple) -> TensorType:

@@ -29,7 +29,8 @@ def _type(name: str) -> Any:
 
 
 def _flops(_types: Types, out: TensorType, attrs: tuple) -> int:
-    return out.size * math.prod(attrs[0])
+    window, _strides, _padding = attrs
+    return out.size * math.prod(window)
 
 
 def _axes(window: tuple) -> tuple[int, ...]:

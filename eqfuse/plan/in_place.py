@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
 from eqfuse.ir.graph import Node, input_node, node, topological
 from eqfuse.ops import Role, row
@@ -134,7 +133,7 @@ def _slices(n: Node) -> tuple[Ranges, ...]:
     """What the update replaces: all of it where only the data tell."""
     if n.op != "slice_scatter":
         return (tuple((0, extent, 1) for extent in n.shape),)
-    return n.attrs[0]  # type: ignore[return-value]
+    return n.attr("slices")
 
 
 def _extents(ranges: Ranges) -> tuple[int, ...]:
@@ -143,7 +142,7 @@ def _extents(ranges: Ranges) -> tuple[int, ...]:
 
 def _unseen(view: Node, update: Node) -> bool:
     """Is `view` a slice of what is updated that sees none of the writes?"""
-    ranges: Any = view.attrs[0] if view.op == "slice" and view.args[0] is update.args[0] else None
+    ranges = view.attr("ranges") if view.op == "slice" and view.args[0] is update.args[0] else None
     return ranges is not None and all(apart(ranges, written) for written in _slices(update))
 
 
@@ -153,6 +152,6 @@ def _looks_past(k: Kernel, v: int, update: Node) -> bool:
     users = [n for n in k.body.nodes if any(leaf in n.args for leaf in leaves)]
     users += [o for o in k.body.outputs if o in leaves]
     return all(
-        n.op == "slice" and all(apart(n.attrs[0], written) for written in _slices(update))  # type: ignore[arg-type]
+        n.op == "slice" and all(apart(n.attr("ranges"), written) for written in _slices(update))
         for n in users
     )

@@ -90,7 +90,8 @@ class Plan(Summarised):
 
     def __str__(self) -> str:
         total = sum(k.price.seconds for k in self.kernels)
-        names = ", ".join(f"v{v}: {n.attrs[0]} {n.type}" for v, n in zip(self.inputs, self.graph.inputs, strict=True))
+        inputs = zip(self.inputs, self.graph.inputs, strict=True)
+        names = ", ".join(f"v{v}: {n.attr('name')} {n.type}" for v, n in inputs)
         lines = [f"plan for {self.device.name}, predicted {total * 1e6:,.1f} µs a call", f"given {names}"]
         lines += [f"once  {k}" for k in self.setup] + [f"      {k}" for k in self.kernels]
         return "\n".join([*lines, f"return {', '.join(f'v{v}' for v in self.outputs)}"])

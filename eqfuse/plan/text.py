@@ -25,7 +25,7 @@ from eqfuse.rewrites import numerics_named
 def write(plan: Plan) -> str:
     """`plan` as JSON text, without its graph."""
     bodies: dict[Graph, int] = {}
-    where = {n.attrs[0]: i for i, n in enumerate(_constants(plan.graph))}
+    where = {n.literal: i for i, n in enumerate(_constants(plan.graph))}
 
     def kernel(k: Kernel) -> list[Any]:
         return [k.kind, bodies.setdefault(k.body, len(bodies)), k.reads, k.writes, astuple(k.price)]
@@ -56,7 +56,7 @@ def read(text: str, graph: Graph) -> Plan:
             raise EqfuseError("this plan was made for another graph")
         bodies = [check(parse(body)) for body in data["bodies"]]
         constants = _constants(graph)
-        literals = [(int(value), constants[at].attrs[0]) for value, at in data["constants"]]
+        literals = [(int(value), constants[at].literal) for value, at in data["constants"]]
 
         def kernel(kind: str, body: int, reads: list[int], writes: list[int], price: list[Any]) -> Kernel:
             return Kernel(kind, bodies[body], tuple(reads), tuple(writes), Price(*price))

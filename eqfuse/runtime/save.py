@@ -65,7 +65,7 @@ def _without_large_constants(graph: Graph) -> tuple[Graph, list[Literal]]:
     """`graph` with inputs in the places of its large constants, behind its own inputs."""
     large: dict[Node, Literal] = {}
     for n in graph.nodes:
-        if n.op == "const" and n.type.nbytes > SMALL_BYTES and isinstance(n.attrs[0], Literal):
-            large[n] = n.attrs[0]
+        if n.op == "const" and n.type.nbytes > SMALL_BYTES:
+            large[n] = n.literal
     stands = {n: input_node(f"constant {i}", n.type, True) for i, n in enumerate(large)}
     return Graph((*graph.inputs, *stands.values()), substitute(graph.outputs, stands)), list(large.values())

@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from eqfuse.egraph.engine import Engine
 from eqfuse.egraph.saturate import Budget, Saturation, reachable
 from eqfuse.egraph.segments import Use, seams, segments, whole
-from eqfuse.ir.graph import Graph, Node, node
+from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops.literal import Literal
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.plan.report import running
@@ -148,7 +148,7 @@ def _of(kernel: Kernel, reads: Sequence[Node]) -> tuple[Node, ...]:
     made = dict(zip(kernel.body.inputs, reads, strict=True))
     for n in kernel.body.nodes:
         if n not in made:
-            made[n] = node(n.op, (made[a] for a in n.args), n.attrs)
+            made[n] = n.over(made[a] for a in n.args)
     return tuple(made[o] for o in kernel.body.outputs)
 
 
@@ -307,14 +307,8 @@ def _piece(
     graph: Graph, use: Use, roots: tuple[int, ...], value: dict[Node, int], stored: dict[Literal, int],
     writer: dict[int, Kernel], plan: Plan,
 ) -> Piece:  # fmt: skip
-    inputs = tuple(value[n] if n in value else stored[_literal(n)] for n in use.inputs)
+    inputs = tuple(value[n] if n in value else stored[n.literal] for n in use.inputs)
     return Piece(graph, tuple(_between(inputs, roots, writer, plan)), inputs, roots)
-
-
-def _literal(n: Node) -> Literal:
-    literal = n.attrs[0]
-    assert isinstance(literal, Literal)
-    return literal
 
 
 def _between(inputs: Iterable[int], roots: Iterable[int], writer: dict[int, Kernel], plan: Plan) -> list[Kernel]:

@@ -54,7 +54,7 @@ def draw_graph(graph: Graph) -> str:
     for n in graph.nodes:
         if n.op == "const" and n.type.size == 1:
             continue
-        name = str(n.attrs[0]) if n.op == "input" else n.op
+        name = n.attr("name") if n.op == "input" else n.op
         above = dict.fromkeys(number[a] for a in n.args if a in number)
         number[n] = len(boxes)
         boxes.append(Box((name, str(n.type)) if not n.args else (name,), ROLE_KIND[row(n.op).role], tuple(above)))
@@ -66,7 +66,7 @@ def draw_plan(plan: Plan) -> str:
 
     Inputs and constants that only one kernel reads share one box above it.
     """
-    names = {v: str(n.attrs[0]) for v, n in zip(plan.inputs, plan.graph.inputs, strict=True)}
+    names = {v: n.attr("name") for v, n in zip(plan.inputs, plan.graph.inputs, strict=True)}
     behind: dict[int, int] = {}  # what a view shows
     for kernel in plan.kernels:
         if kernel.kind == "view":

@@ -88,7 +88,7 @@ class PlanTransfer:
             self.plan,
             graph=graph,
             types=tuple(values[v].type for v in range(len(self.plan.types))),
-            constants=tuple((v, _literal(values[v])) for v, _ in self.plan.constants),
+            constants=tuple((v, values[v].literal) for v, _ in self.plan.constants),
             setup=tuple(map(kernel, self.plan.setup)),
             kernels=tuple(map(kernel, self.plan.kernels)),
         )
@@ -96,11 +96,11 @@ class PlanTransfer:
     def _body(self, k: Kernel, new: Correspondence, values: dict[int, Node]) -> Graph:
         """The body of `k` with the extents and constants of the new size."""
         stands = dict(zip(k.body.inputs, (self._inlined[v] for v in k.reads), strict=True))
-        made = {n: input_node(str(n.attrs[0]), values[v].type) for n, v in zip(k.body.inputs, k.reads, strict=True)}
+        made = {n: input_node(n.attr("name"), values[v].type) for n, v in zip(k.body.inputs, k.reads, strict=True)}
         inputs = tuple(made.values())
         for n in k.body.nodes:
             if n not in made:
-                stands[n] = node(n.op, (stands[a] for a in n.args), n.attrs)
+                stands[n] = n.over(stands[a] for a in n.args)
                 made[n] = node(n.op, (made[a] for a in n.args), new.node(stands[n]).attrs)
         return Graph(inputs, tuple(made[o] for o in k.body.outputs))
 
@@ -113,7 +113,7 @@ def inlined(plan: Plan) -> dict[int, Node]:
         made = dict(zip(k.body.inputs, (values[v] for v in k.reads), strict=True))
         for n in k.body.nodes:
             if n not in made:
-                made[n] = node(n.op, (made[a] for a in n.args), n.attrs)
+                made[n] = n.over(made[a] for a in n.args)
         values.update(zip(k.writes, (made[o] for o in k.body.outputs), strict=True))
     return values
 
@@ -121,12 +121,6 @@ def inlined(plan: Plan) -> dict[int, Node]:
 def program_of(plan: Plan, values: dict[int, Node]) -> Graph:
     """What `plan` computes, as one graph."""
     return Graph(plan.graph.inputs, tuple(values[v] for v in plan.outputs))
-
-
-def _literal(n: Node) -> Literal:
-    literal = n.attrs[0]
-    assert isinstance(literal, Literal)
-    return literal
 
 
 def _price(k: Kernel, body: Graph, plan: Plan) -> Price:
@@ -177,7 +171,7 @@ class Correspondence:
             for m, n in zip(a.shape, b.shape, strict=True):
                 self._extent(m, n)
             if a.op == "const":
-                self._literals[_literal(a)] = _literal(b)
+                self._literals[a.literal] = b.literal
             elif a.op != "input":
                 self._pair(a, a.attrs, b.attrs)
             stack.extend(zip(a.args, b.args, strict=True))
@@ -224,7 +218,7 @@ class Correspondence:
 
     def _made(self, n: Node) -> Node:
         if n.op == "const":
-            return node("const", (), (self._literals.get(_literal(n), _literal(n)),))
+            return node("const", (), (self._literals.get(n.literal, n.literal),))
         names = row(n.op).attrs
         attrs = [a if name in NO_EXTENTS else self._attribute(a) for name, a in zip(names, n.attrs, strict=True)]
         return node(n.op, (self._nodes[a] for a in n.args), attrs)

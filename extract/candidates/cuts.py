@@ -19,11 +19,10 @@ from eqfuse.cost.work import LINE, touches
 from eqfuse.egraph.space import ENode, Segment
 from eqfuse.extract.candidates.prices import Prices
 from eqfuse.extract.candidates.work import Works, count, union
-from eqfuse.ir.graph import Graph, Node, const, input_node, node
+from eqfuse.ir.graph import Graph, Node, input_node
 from eqfuse.ir.view_strides import view_strides
 from eqfuse.kinds import State, join, leaf
 from eqfuse.ops import Role, row
-from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
 
 LARGEST = 512  # operators in one kernel; more neither compile nor fit registers
@@ -294,12 +293,8 @@ class Grammar:
                 if c.eclass not in reads:
                     reads[c.eclass] = input_node(f"r{len(reads)}", self.classes[c.eclass].type)
                 nodes[id(c)] = reads[c.eclass]
-            elif c.enode.op == "const":
-                literal = c.enode.attrs[0]
-                assert isinstance(literal, Literal)
-                nodes[id(c)] = const(literal.array)
             else:
-                nodes[id(c)] = node(c.enode.op, (nodes[id(p)] for p in c.parts), c.enode.attrs)
+                nodes[id(c)] = c.enode.over(nodes[id(p)] for p in c.parts)
         return Graph(tuple(reads.values()), tuple(nodes[id(c)] for c in cuts)), tuple(reads)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
@@ -28,7 +27,8 @@ class Prices:
         self._behind: dict[tuple[int, object, float], int] = {}  # operators behind views
         self._numbers: dict[tuple[int, ENode, int], int] = {}
         self.sizes = [c.type.nbytes for c in classes]  # bytes
-        self._literals: list[Any] = [next((n.attrs[0] for n in c.nodes if n.op == "const"), None) for c in classes]
+        constants = ((n for n in c.nodes if n.op == "const") for c in classes)
+        self._literals = [next((n.attr("value") for n in nodes), None) for nodes in constants]
         self._views: dict[int, dict[int, int]] = {}  # of an array, those that are smaller than it: their bytes
 
     def number(self, eclass: int, enode: ENode, apart: int) -> int:

@@ -43,7 +43,7 @@ def as_written(graph: Graph) -> Segment:
     for n in dict.fromkeys((*graph.inputs, *graph.nodes)):
         args = tuple(number[a] for a in n.args)
         number[n] = len(classes)
-        known = n.op == "const" or (n.op == "input" and bool(n.attrs[2])) or _all_constant(args, classes)
+        known = n.is_constant_leaf or _all_constant(args, classes)
         classes.append(EClass(n.type, (ENode(n.op, args, n.attrs),), known))
     return Segment(
         graph,

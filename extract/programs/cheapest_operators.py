@@ -50,6 +50,6 @@ def _constants(segment: Segment, eclass: int, value: dict[int, Node]) -> Node:
         made = {n: _constants(segment, read, value) for n, read in zip(body.inputs, reads, strict=True)}
         for n in body.nodes:
             if n not in made:
-                made[n] = node(n.op, (made[a] for a in n.args), n.attrs) if n.args else n
+                made[n] = n.over(made[a] for a in n.args)
         value[eclass] = made[body.outputs[0]]
     return value[eclass]

@@ -43,7 +43,7 @@ class Written:
     def is_constant(self, n: Node) -> bool:
         """Is `n`, over nodes of the graph, computed when the program is built?"""
         if n.op in ("const", "input"):
-            return n.op == "const" or bool(n.attrs[2])
+            return n.is_constant_leaf
         return n in self.constants or (n not in self.readers and all(map(self.is_constant, n.args)))
 
     def fact(self, n: Node) -> Fact:
@@ -98,7 +98,7 @@ def replaced(graph: Graph, by: Mapping[Node, Node]) -> tuple[Graph, dict[Node, N
     def renewed(n: Node) -> Node:
         if n in new or not n.args:
             return new.get(n, n)
-        return node(n.op, map(renewed, n.args), n.attrs)
+        return n.over(map(renewed, n.args))
 
     for n in graph.nodes:
         new[n] = renewed(by.get(n, n))
@@ -125,7 +125,7 @@ def _matches(wanted: list[tuple[Term, Node]], bound: Bound, commutes: Collection
     if term.op == VARIABLE:
         yield from _matches(rest, bound, commutes)
     elif term.op == LITERAL:
-        if n.op == "const" and literal_matches(n.attrs[0], term.attrs[0]):  # type: ignore[arg-type]
+        if n.op == "const" and literal_matches(n.literal, term.value):
             yield from _matches(rest, bound, commutes)
     elif n.op == term.op and len(n.args) == len(term.args):
         for pattern, value in zip(term.attrs, n.attrs, strict=True):

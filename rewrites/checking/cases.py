@@ -132,7 +132,7 @@ class Case:
 
     def _left(self, term: Term, done: dict[Term, Node]) -> Node:
         if term.op == VARIABLE:
-            name = term.attrs[0]
+            name = term.name
             if name not in self.inputs:
                 self.types[name] = self._type_of(name)
                 self.inputs[name] = input_node(name, self.types[name])
@@ -157,7 +157,7 @@ class Case:
 
     def _right(self, term: Term, made: Made, done: dict[Term, Node]) -> Node:
         if term.op == VARIABLE:
-            return self.inputs[term.attrs[0]]
+            return self.inputs[term.name]
         if term not in done:
             args = [self._right(a, made, done) for a in term.args]
             done[term] = node("const" if term.op == LITERAL else term.op, args, made.attrs[term])
@@ -165,7 +165,7 @@ class Case:
 
 
 def _number(term: Term, dtype: np.dtype) -> Node:
-    return node("const", (), (number(term.attrs[0], dtype),))
+    return node("const", (), (number(term.value, dtype),))
 
 
 def chosen(law: Law, types: Mapping[str, TensorType], attributes: Mapping[Attr, Any]) -> Case | None:
@@ -278,7 +278,7 @@ def roles(law: Law) -> dict[str, set[str]]:
         for at, arg in enumerate(term.args):
             if arg.op != VARIABLE:
                 continue
-            mine = found.setdefault(arg.attrs[0], set())
+            mine = found.setdefault(arg.name, set())
             if term.op in ("matmul", "conv", "cast"):
                 mine.add(term.op)
             elif term.op == "concat":

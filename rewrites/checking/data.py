@@ -63,7 +63,7 @@ def _laid_out(case: Case, made: Arrays, rng: np.random.Generator) -> Arrays:
     """`made` in random memory layouts, as the guards about values want them where they can."""
     for guard in case.guards:
         if guard.wanted is not None:
-            subject = guard.tensors[0].attrs[0]
+            subject = guard.tensors[0].name
             with np.errstate(all="ignore"):
                 made[subject] = _wanted(guard, made).obeying(made[subject])
     return {name: laid_out(a, LAYOUT_NAMES[rng.integers(len(LAYOUT_NAMES))]) for name, a in made.items()}
@@ -75,17 +75,17 @@ def obeyed(case: Case, arrays: Arrays) -> bool:
 
 
 def _obeys(guard: Guard, arrays: Arrays) -> bool:
-    subject = arrays[guard.tensors[0].attrs[0]]
+    subject = arrays[guard.tensors[0].name]
     if guard.wanted is not None and not _wanted(guard, arrays).includes(subject):
         return False
-    facts = (of_array(arrays[t.attrs[0]]) for t in guard.tensors)
+    facts = (of_array(arrays[t.name]) for t in guard.tensors)
     return guard.judged is None or bool(guard.judged(subject.dtype, *facts))
 
 
 def _wanted(guard: Guard, arrays: Arrays) -> Fact:
     """What must be so of the first tensor that `guard` is about, given the others."""
     assert guard.wanted is not None
-    return guard.wanted(*(of_array(arrays[t.attrs[0]]) for t in guard.tensors[1:]))
+    return guard.wanted(*(of_array(arrays[t.name]) for t in guard.tensors[1:]))
 
 
 def _array(case: Case, name: str, t: TensorType, style: str, reach: int, rng: np.random.Generator) -> np.ndarray:

@@ -110,7 +110,7 @@ def _allowed(case: Case, arrays: Arrays) -> np.ndarray:
     """Which tuples the guards about values allow."""
     allowed = np.ones(next(iter(arrays.values())).shape, bool)
     for g in (g for g in case.guards if g.about_values):
-        subject, *others = (arrays[str(t.attrs[0])] for t in g.tensors)
+        subject, *others = (arrays[t.name] for t in g.tensors)
         if g.judged is not None:
             allowed &= g.judged(subject.dtype, *map(_ElementFacts, (subject, *others)))
         if g.wanted is None:

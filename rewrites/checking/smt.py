@@ -111,11 +111,11 @@ class _Translator:
 
     def of(self, term: Term) -> Any:
         if term.op == VARIABLE:
-            name = term.attrs[0]
+            name = term.name
             make = self.z3.Bool if name in self.truths else self.z3.Real
             return self.variables.setdefault(name, make(name))
         if term.op == LITERAL:
-            return self._number(term.attrs[0])
+            return self._number(term.value)
         if term.op not in ROWS:
             raise Unsupported(f"{term.op} has no meaning here")
         return ROWS[term.op](self, term, *map(self.of, term.args))
@@ -172,7 +172,7 @@ def _above(guard: Guard, x: Any, y: Any) -> list[Any]:
 def _truth_variables(law: Law) -> set[str]:
     """Variables that stand for truth values: conditions."""
     terms = [t for side in (*law.lefts, *law.rights) for t in walk(side)]
-    return {t.args[0].attrs[0] for t in terms if t.op == "where" and t.args[0].op == VARIABLE}
+    return {t.args[0].name for t in terms if t.op == "where" and t.args[0].op == VARIABLE}
 
 
 Row = Callable[..., Any]
@@ -228,7 +228,7 @@ def _reciprocal(to: _Translator, term: Term, x: Any) -> Any:
 
 def _power(to: _Translator, term: Term, x: Any, _exponent: Any) -> Any:
     exponent = term.args[1]
-    n = exponent.attrs[0] if exponent.op == LITERAL else None
+    n = exponent.value if exponent.op == LITERAL else None
     if n == 0.5:
         return _sqrt(to, term, x)
     if isinstance(n, bool) or not isinstance(n, int | float) or n != int(n) or abs(n) > 16:

@@ -27,7 +27,7 @@ FAULTS = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)  
 
 
 def term_key(term: Term) -> Term | str:
-    return term.attrs[0] if term.op == VARIABLE else term
+    return term.name if term.op == VARIABLE else term
 
 
 def literal_matches(value: Literal, wanted: float | bool) -> bool:
@@ -64,7 +64,7 @@ def _says(guard: Guard, answer: Any) -> bool:
 
 def _values(args: tuple, types: Types, attributes: dict[Attr, Any]) -> Iterator[Any]:
     for a in args:
-        yield attributes[a] if isinstance(a, Attr) else types[a.attrs[0]]
+        yield attributes[a] if isinstance(a, Attr) else types[a.name]
 
 
 def made_values(
@@ -109,7 +109,7 @@ class Made:
 
     def type(self, term: Term) -> TensorType:
         if term.op == VARIABLE:
-            return self.known[term.attrs[0]]
+            return self.known[term.name]
         if term in self.types:
             return self.types[term]
         dtype = None
@@ -129,7 +129,7 @@ class Made:
         return self.types[term]
 
     def _literal(self, term: Term, dtype: np.dtype | None) -> None:
-        value = self.resolve(term.attrs[0])
+        value = self.resolve(term.value)
         if dtype is None:
             raise Decline
         literal = value if isinstance(value, Literal) else number(value, dtype)

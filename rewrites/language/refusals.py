@@ -81,9 +81,9 @@ def _again(law: Law, lefts: Sides, rights: Sides) -> Term | None:
     built, and a computed value may decline.)"""
     if _size(rights) <= _size(lefts):
         return None
-    known = {a.attrs[0] for g in law.when if g.constant for a in g.tensors}
+    known = {a.name for g in law.when if g.constant for a in g.tensors}
     for made in (t for rhs in rights for t in walk(rhs)):
-        if all(t.op != VARIABLE or t.attrs[0] in known for t in walk(made)):
+        if all(t.op != VARIABLE or t.name in known for t in walk(made)):
             continue
         if any(isinstance(value, Computed) for t in walk(made) for value in t.attrs):
             continue
@@ -112,7 +112,7 @@ def _size(side: Sides) -> int:
 def _matches(pattern: Term, term: Term, bound: dict[Any, Any]) -> bool:
     """Whether `term`, whose variables stand for themselves, is an instance of `pattern`."""
     if pattern.op == VARIABLE:
-        return _same(bound.setdefault(pattern.attrs[0], term), term)
+        return _same(bound.setdefault(pattern.name, term), term)
     if pattern.op != term.op or len(pattern.args) != len(term.args):
         return False
     for wanted, value in zip(pattern.attrs, term.attrs, strict=True):
@@ -171,9 +171,9 @@ def _fixed(terms: list[Term]) -> Iterator[tuple[str, np.dtype]]:
     for term in terms:
         for at, arg in enumerate(term.args):
             if arg.op == VARIABLE and term.op == "where" and at == 0:
-                yield arg.attrs[0], np.dtype(bool)
+                yield arg.name, np.dtype(bool)
             elif arg.op == VARIABLE and term.op.startswith("take") and at == 1:
-                yield arg.attrs[0], np.dtype(np.int64)
+                yield arg.name, np.dtype(np.int64)
 
 
 class _Draw:
@@ -188,12 +188,12 @@ class _Draw:
 
     def type(self, term: Term) -> TensorType:
         if term.op == VARIABLE:
-            return self._variable(term.attrs[0])
+            return self._variable(term.name)
         if term not in self.types:
             types = [None if a.op == LITERAL else self.type(a) for a in term.args]
             beside = [t.dtype for at, t in enumerate(types) if t is not None and not (term.op == "where" and at == 0)]
             given = [
-                number(a.attrs[0], beside[-1]).type if t is None else t for a, t in zip(term.args, types, strict=True)
+                number(a.value, beside[-1]).type if t is None else t for a, t in zip(term.args, types, strict=True)
             ]
             attrs: tuple = ()
             for name, value in zip(row(term.op).attrs, term.attrs, strict=True):

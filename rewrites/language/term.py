@@ -125,6 +125,16 @@ class Term:
 
     # operators that are no methods of arrays
 
+    @property
+    def name(self) -> str:
+        """Of a variable."""
+        return self.attrs[0]
+
+    @property
+    def value(self) -> Any:
+        """Of a literal: a number, or what is computed to one."""
+        return self.attrs[0]
+
     def slice(self, ranges: Any) -> Term:
         return apply("slice", self, attrs=(ranges,))
 
@@ -155,7 +165,7 @@ class Term:
 
     def __str__(self) -> str:
         if self.op in (VARIABLE, LITERAL):
-            return _text(self.attrs[0])
+            return _text(self.value)
         if self.op in _SIGNS:
             return f"({f' {_SIGNS[self.op]} '.join(map(str, self.args))})"
         return f"{self.op}({', '.join([*map(str, self.args), *map(_text, self.attrs)])})"
@@ -230,7 +240,7 @@ def about(args: tuple, what: str) -> tuple[Attr | Term, ...]:
 
 def key(value: Attr | Term) -> tuple[str, str]:
     """(kind, name) of a variable."""
-    return ("attribute", value.name) if isinstance(value, Attr) else (VARIABLE, value.attrs[0])
+    return ("attribute", value.name) if isinstance(value, Attr) else (VARIABLE, value.name)
 
 
 def walk(term: Term) -> Iterator[Term]:

@@ -23,7 +23,6 @@ import numpy as np
 from eqfuse.dtypes import kind
 from eqfuse.ir.graph import Node, node, topological
 from eqfuse.ops.approximation import safe_range
-from eqfuse.ops.literal import Literal
 from eqfuse.rewrites.language.constants import is_number_of
 from eqfuse.rewrites.language.law import (
     APPROXIMATE,
@@ -142,9 +141,7 @@ def _is_number(n: Node) -> bool:
 
 
 def _size(constant: Node) -> float:
-    (value,) = constant.attrs
-    assert isinstance(value, Literal)
-    return float(abs(value.array.item()))
+    return float(abs(constant.literal.array.item()))
 
 
 def _comb(terms: Terms, chain: tuple[str, ...]) -> Node | None:

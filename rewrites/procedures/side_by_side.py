@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from eqfuse.ir.graph import Node, node
 
@@ -122,7 +121,7 @@ def _slices(product: Node, members: Sequence[Node]) -> dict[Node, Node]:
     """The rows of `product` that each of `members` has."""
     found = {}
     for n in members:
-        ranges: Any = _slice(n.args[0]).attrs[0]
+        ranges = _slice(n.args[0]).attr("ranges")
         part = node("slice", (product,), ((*ranges[:-1], (0, product.shape[-1], 1)),))
         found[n] = part if part.shape == n.shape else node("reshape", (part,), (n.shape,))
     return found

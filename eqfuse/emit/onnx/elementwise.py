@@ -340,7 +340,7 @@ def power(b: Body, n: Node, args: Sequence[Value]) -> Value:
     x, y = args
     if kind(n.dtype) == "f":
         return b("Pow", x, y)
-    literal = n.args[1].attrs[0] if n.args[1].op == "const" else None
+    literal = n.args[1].literal if n.args[1].op == "const" else None
     if not isinstance(literal, Literal) or literal.array.size != 1 or literal.array.item() < 0:
         raise UnsupportedOp("onnxruntime rounds powers of integers, as floats: only a constant exponent is exact")
     left, made, base = int(literal.array.item()), b.uncast("Mul", x, b.constant(0, n.dtype)), x

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqfuse.dtypes import kind
+from eqfuse.emit.executable import constant_values
 from eqfuse.emit.onnx import elementwise, reductions, updates, views, windows  # noqa: F401  (they fill the table)
 from eqfuse.emit.onnx.body import IR_VERSION, OPSET, Body, Value
 from eqfuse.emit.onnx.table import write
 from eqfuse.errors import EqfuseError, TargetUnavailable
-from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, const, substitute
 from eqfuse.machine.files import write_atomically
-from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.plan import Kernel, Plan
 
@@ -45,7 +44,7 @@ def to_onnx(plan: Plan, path: str | PathLike[str] | None = None) -> onnx.ModelPr
     except ImportError as error:
         raise TargetUnavailable("to_onnx writes models by the package onnx: pip install 'eqfuse[onnx]'") from error
     names = _names(plan)
-    known = _known(plan)
+    known = constant_values(plan)
     kernels = [_with_known_integers(k, known) for k in plan.kernels]
     functions: dict[tuple[str, Graph], onnx.FunctionProto] = {}
     nodes = []
@@ -88,9 +87,7 @@ def _function(name: str, k: Kernel) -> onnx.FunctionProto:
     values: dict[Node, Value] = {n: Value(f"r{i}", n.dtype) for i, n in enumerate(k.body.inputs)}
     for n in k.body.nodes:
         if n.op == "const":
-            literal = n.attrs[0]
-            assert isinstance(literal, Literal)
-            values[n] = b.constant(literal.array)
+            values[n] = b.constant(n.literal.array)
         elif n not in values:
             values[n] = write(b, n, [values[a] for a in n.args])
     results = [Value(f"w{i}", o.dtype) for i, o in enumerate(k.body.outputs)]
@@ -120,15 +117,6 @@ def _declared(name: str, t: TensorType) -> onnx.ValueInfoProto:
     return onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(t.dtype), t.shape)
 
 
-def _known(plan: Plan) -> dict[int, np.ndarray]:
-    """The values that depend on constants alone."""
-    known = {v: np.array(literal.array) for v, literal in plan.constants}
-    with np.errstate(all="ignore"):
-        for k in plan.setup:
-            known |= zip(k.writes, evaluate(k.body, [known[v] for v in k.reads]), strict=True)
-    return known
-
-
 def _with_known_integers(k: Kernel, known: Mapping[int, np.ndarray]) -> Kernel:
     """`k` with places and whole exponents that are known as constants: how it is written depends on them."""
     at = {n: v for n, v in zip(k.body.inputs, k.reads, strict=True) if v in known}
@@ -147,7 +135,7 @@ def _with_known_integers(k: Kernel, known: Mapping[int, np.ndarray]) -> Kernel:
 def _names(plan: Plan) -> dict[int, str]:
     """A name for every value: the user's for inputs; an output's for what a kernel makes of it."""
     names = {v: f"v{v}" for v in range(len(plan.types))}
-    names |= zip(plan.inputs, _distinct((str(n.attrs[0]) for n in plan.graph.inputs), "input"), strict=True)
+    names |= zip(plan.inputs, _distinct((n.attr("name") for n in plan.graph.inputs), "input"), strict=True)
     made = {v for k in plan.kernels for v in k.writes}
     for v, name in zip(plan.outputs, _output_names(plan), strict=True):
         if v in made:
@@ -161,7 +149,7 @@ def _output_names(plan: Plan) -> list[str]:
     given: Sequence[str] = getattr(signature, "outputs", ())
     if len(given) != len(plan.outputs):
         given = [f"output{i}" for i in range(len(plan.outputs))]
-    taken = _distinct((str(n.attrs[0]) for n in plan.graph.inputs), "input")
+    taken = _distinct((n.attr("name") for n in plan.graph.inputs), "input")
     return _distinct(given, "output", taken)
 
 

@@ -69,7 +69,7 @@ def scatter(b: Body, n: Node, args: Sequence[Value], axis: int, mode: str) -> Va
 
 def _distinct(indices: Node, extent: int) -> bool:
     """Are these for sure all different places?"""
-    literal = indices.attrs[0] if indices.op == "const" else None
+    literal = indices.literal if indices.op == "const" else None
     if not isinstance(literal, Literal):
         return indices.type.size <= 1
     return len(np.unique(literal.array % max(extent, 1))) == literal.array.size

@@ -28,7 +28,7 @@ def cast(x: Node, dtype: np.dtype) -> Node:
         warnings.warn(lost, ComplexWarning, stacklevel=user_level())
         return cast(part("real", x), dtype)
     if x.op == "const" and x.shape == ():
-        return const(cast_array(x.attrs[0].array, dtype))  # type: ignore[attr-defined]
+        return const(cast_array(x.literal.array, dtype))
     if x.op == "broadcast_to" and x.args[0].shape == ():
         return broadcast_to(cast(x.args[0], dtype), x.shape)
     return node("cast", (x,), (dtype,))
@@ -57,8 +57,8 @@ def reshape(x: Node, shape: Shape) -> Node:
 def transpose(x: Node, axes: Sequence[int]) -> Node:
     """`x` with axis `axes[i]` at place i (axes count from 0)."""
     if x.op == "transpose":
-        (inner,) = x.attrs
-        axes, (x,) = [inner[a] for a in axes], x.args  # type: ignore[index]
+        inner = x.attr("axes")
+        axes, (x,) = [inner[a] for a in axes], x.args
     return x if list(axes) == list(range(len(axes))) else node("transpose", (x,), (tuple(axes),))
 
 
@@ -73,8 +73,7 @@ def slice_(x: Node, ranges: Sequence[tuple[int, int, int]]) -> Node:
     if x.op == "broadcast_to" and x.args[0].shape == ():
         return broadcast_to(x, tuple(len(range(*r)) for r in ranges))
     if x.op == "slice":
-        inner: Sequence[tuple[int, int, int]] = x.attrs[0]  # type: ignore[assignment]
-        ranges = [canonical(range(*i)[slice(*r)]) for i, r in zip(inner, ranges, strict=True)]
+        ranges = [canonical(range(*i)[slice(*r)]) for i, r in zip(x.attr("ranges"), ranges, strict=True)]
         (x,) = x.args
     chosen = tuple(ranges)
     return x if chosen == tuple([(0, n, 1) for n in x.shape]) else node("slice", (x,), (chosen,))
@@ -103,7 +102,7 @@ def flip(x: Node, axes: Sequence[int]) -> Node:
     """`x` reversed along `axes` (negative)."""
     chosen = set(axes)
     if x.op == "flip":
-        chosen ^= set(x.attrs[0])  # type: ignore[call-overload]
+        chosen ^= set(x.attr("axes"))
         (x,) = x.args
     chosen = {a for a in chosen if x.shape[a] > 1}
     return node("flip", (x,), (tuple(sorted(chosen)),)) if chosen else x

@@ -163,8 +163,8 @@ def _refuse_reshaped(inputs: list[Node], stands: list[Tracer]) -> None:
     for n, t in zip(inputs, stands, strict=True):
         if t.shape != n.shape:
             raise TraceError(
-                f"the function assigns to the shape of the argument {n.attrs[0]!r}: the caller's array would keep its "
-                "own. Write x = x.reshape(...)"
+                f"the function assigns to the shape of the argument {n.attr('name')!r}: the caller's array would keep "
+                "its own. Write x = x.reshape(...)"
             )
 
 
