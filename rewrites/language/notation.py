@@ -16,7 +16,7 @@ import scipy.special
 
 from eqfuse.errors import LawError
 from eqfuse.ops import elementwise
-from eqfuse.rewrites.language.calls import FUNCTIONS, METHODS, PROPERTIES, UFUNCS
+from eqfuse.rewrites.language.numpy_calls import FUNCTIONS, METHODS, PROPERTIES, UFUNCS
 from eqfuse.rewrites.language.term import Attr, Computed, Term, apply
 
 # axes, shapes, dtypes ------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import numpy as np
 
 from eqfuse.errors import LawError
 from eqfuse.ops import TABLE
-from eqfuse.rewrites.language import calls
+from eqfuse.rewrites.language import numpy_calls
 
 VARIABLE, LITERAL = "variable", "literal"
 
@@ -150,13 +150,13 @@ class Term:
     # what arrays do
 
     def __getattr__(self, name: str) -> Any:
-        return calls.attribute(self, name)
+        return numpy_calls.attribute(self, name)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
-        return calls.ufunc(ufunc, method, args, kwargs)
+        return numpy_calls.ufunc(ufunc, method, args, kwargs)
 
     def __array_function__(self, function: Any, _types: Any, args: Any, kwargs: Any) -> Any:
-        return calls.function(function, args, kwargs)
+        return numpy_calls.function(function, args, kwargs)
 
     @staticmethod
     def __eqfuse_apply__(op: str, args: Any, attrs: Any = ()) -> Term:
