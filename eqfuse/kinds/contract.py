@@ -41,7 +41,7 @@ def accept(call: Call) -> State | str | None:
     if call.is_a(Role.REDUCTION):
         if on_gpu:
             return "a reduction of a product is a kernel of its own on this device"
-        if not first.panel or call.attrs[0] != (-1,) or first.shape != first.space:
+        if not first.panel or call.attr("axes") != (-1,) or first.shape != first.space:
             return "only a reduction over whole rows of a matrix product can follow it in one kernel"
         return replace(first, shape=call.out.shape, axes=(-1,))
     if call.is_a(Role.VIEW):

@@ -70,17 +70,17 @@ def _viewed(n: Node, region: Box) -> Region:
     """Where in its argument a view finds `region`."""
     source = n.args[0]
     if n.op == "transpose":
-        back = dict(zip(n.attrs[0], region, strict=True))  # type: ignore[call-overload]
+        back = dict(zip(n.attr("axes"), region, strict=True))
         return tuple(back[a] for a in range(len(region)))
     if n.op == "broadcast_to":
         return _aligned(region, source.shape)
     if n.op == "slice":
-        pairs = zip(region, n.attrs[0], strict=True)  # type: ignore[call-overload]
+        pairs = zip(region, n.attr("ranges"), strict=True)
         return tuple(_taken(range(*ends), r) for r, ends in pairs)
     if n.op == "flip":
-        rank = len(region)
+        rank, axes = len(region), n.attr("axes")
         return tuple(
-            _taken(range(m - 1, -1, -1), r) if a - rank in n.attrs[0] else r  # type: ignore[operator]
+            _taken(range(m - 1, -1, -1), r) if a - rank in axes else r
             for a, (r, m) in enumerate(zip(region, source.shape, strict=True))
         )
     if n.op == "sliding_window":
@@ -97,7 +97,7 @@ def _slid(n: Node, region: Box) -> Region:
     """The elements under the windows of `n` in `region`."""
     rank = n.args[0].type.rank
     found, dense = list(region[:rank]), True
-    for (axis, _), window in zip(n.attrs[0], region[rank:], strict=True):  # type: ignore[call-overload]
+    for (axis, _), window in zip(n.attr("windows"), region[rank:], strict=True):
         places = found[axis]
         if not places or not window:
             found[axis] = range(0)

@@ -10,7 +10,7 @@ from eqfuse.ops import Role
 
 def accept(call: Call) -> State | str | None:
     if call.is_a(Role.REDUCTION) and call.states[0].pointwise:
-        return State("reduce", call.out.shape, call.types[0].shape, axes=call.attrs[0], passes=1)
+        return State("reduce", call.out.shape, call.types[0].shape, axes=call.attr("axes"), passes=1)
     if call.is_a(Role.ELEMENTWISE):
         anchors = call.anchors
         if not all(a.kind == "reduce" for a in anchors) or not anchors:

@@ -27,7 +27,7 @@ def accept(call: Call) -> State | str | None:
             return f"a row of {_extents(first.space)} does not line up with {_extents(call.out.shape)}"
         return State("row", call.out.shape, first.space, axes=first.axes, passes=max(a.passes for a in anchors))
     if call.is_a(Role.REDUCTION):
-        if first.shape != first.space or call.attrs[0] != first.axes:
+        if first.shape != first.space or call.attr("axes") != first.axes:
             return "a second reduction over other axes needs the first one finished"
         return State("row", call.out.shape, first.space, axes=first.axes, passes=first.passes + 1)
     if call.is_a(Role.VIEW):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.work import LINE
@@ -81,6 +82,10 @@ class Call:
     def anchors(self) -> list[State]:
         return [s for s in self.states if not s.pointwise]
 
+    def attr(self, name: str) -> Any:
+        """The attribute that the operator's row calls `name`."""
+        return self.row.attr(self.attrs, name)
+
     def is_a(self, role: Role) -> bool:
         return self.row.role is role
 
@@ -105,7 +110,7 @@ def runs_of(call: Call) -> tuple[int, ...]:
         if math.prod(shape) > math.prod(before.shape) or not before.runs:
             return ()
         if call.row.name == "transpose":
-            order: tuple[int, ...] = call.attrs[0]
+            order = call.attr("axes")
             return tuple(sorted(order.index(len(shape) + a) - len(shape) for a in before.runs))
         if call.row.name == "reshape":
             return (_last(shape),) if shape and before.runs == (_last(before.shape),) else ()

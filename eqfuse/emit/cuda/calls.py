@@ -22,7 +22,6 @@ from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.cuda.calls import uncounted
 from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import UFUNCS
-from eqfuse.ops.literal import Literal
 from eqfuse.ops.special import SPECIAL
 from eqfuse.plan.plan import Kernel
 
@@ -86,10 +85,8 @@ def emit_calls(kernel: Kernel, device: Device) -> CudaCalls:
     lines: list[str] = []
     for n in body.nodes if any(o.type.size for o in body.outputs) else ():
         if n.op == "const":
-            literal = n.attrs[0]
-            assert isinstance(literal, Literal)
             names[n] = f"k{len(constants)}"
-            constants.append(literal.array)
+            constants.append(n.literal.array)
         elif n not in names:
             out = places[n].pop(0) if places[n] else None
             arguments = [names[a] for a in n.args]
@@ -111,8 +108,7 @@ def _function(body: Graph, constants: int, lines: Sequence[str]) -> str:
 
 def _call(n: Node, arguments: list[str], device: Device) -> str:
     if n.op == "slice":
-        (ranges,) = n.attrs
-        index = ", ".join(f"{start}:{stop}:{step}" for start, stop, step in ranges)  # type: ignore[attr-defined]
+        index = ", ".join(f"{start}:{stop}:{step}" for start, stop, step in n.attr("ranges"))
         return f"{arguments[0]}[{index}]" if index else arguments[0]
     template = _template(n)
     if template is None:
@@ -134,9 +130,9 @@ def _template(n: Node) -> str | None:
         return f"{name}({{all}})" if loop in LOOPS.get(name, ()) else ON_HOST
     if uncounted(n):
         return ON_HOST
-    if n.op == "scatter" and n.attrs[1] != "set":
+    if n.op == "scatter" and n.attr("mode") != "set":
         x, _, values = n.args
-        atomic = x.dtype == values.dtype and x.dtype.name in ATOMIC.get(str(n.attrs[1]), ())
+        atomic = x.dtype == values.dtype and x.dtype.name in ATOMIC.get(n.attr("mode"), ())
         return CALLS["scatter"] if atomic else ON_HOST
     return CALLS.get(n.op)
 

@@ -61,11 +61,9 @@ class Parameters:
         return f"k{self._number(n)}" if n.op == "const" and n.type.size == 1 else None
 
     def _number(self, n: Node) -> int:
-        literal = n.attrs[0]
-        assert isinstance(literal, Literal)
-        if literal not in self.constants:
-            self.constants.append(literal)
-        return self.constants.index(literal)
+        if n.literal not in self.constants:
+            self.constants.append(n.literal)
+        return self.constants.index(n.literal)
 
     def declarations(self) -> list[str]:
         texts = [f"const {ops.stored(n.dtype)}* __restrict__ r{i}" for i, n in enumerate(self.body.inputs)]
@@ -85,7 +83,7 @@ class Parameters:
 
 def _padding(n: Node) -> int:
     """How far beyond what it reads the indices of `n` run."""
-    return sum(map(sum, n.attrs[1])) if n.op == "conv" else 0  # type: ignore[call-overload]
+    return sum(map(sum, n.attr("padding"))) if n.op == "conv" else 0
 
 
 @dataclass
@@ -222,39 +220,35 @@ class Elements:
         """Where in its argument the view or gather `n` finds its element `index`."""
         source = n.args[0]
         if n.op == "transpose":
-            (axes,) = n.attrs
-            back = dict(zip(axes, index, strict=True))  # type: ignore[call-overload]
+            back = dict(zip(n.attr("axes"), index, strict=True))
             return tuple(back[a] for a in range(len(index)))
         if n.op == "reshape":
             return self.indices.split(self._short(self.indices.join(index, n.shape)), source.shape)
         if n.op == "broadcast_to":
             return self._aligned(index, source.shape)
         if n.op == "slice":
-            (ranges,) = n.attrs
             return tuple(
                 "0" if m == 1 else text if (start, step) == (0, 1) else f"({text} * {step} + {start})"
-                for text, (start, _, step), m in zip(index, ranges, source.shape, strict=True)  # type: ignore[call-overload]
+                for text, (start, _, step), m in zip(index, n.attr("ranges"), source.shape, strict=True)
             )
         if n.op == "flip":
-            (axes,) = n.attrs
-            rank = len(index)
+            rank, axes = len(index), n.attr("axes")
             return tuple(
-                f"({m - 1} - {text})" if a - rank in axes else text  # type: ignore[operator]
+                f"({m - 1} - {text})" if a - rank in axes else text
                 for a, (text, m) in enumerate(zip(index, source.shape, strict=True))
             )
         if n.op == "sliding_window":
             rank = source.type.rank
             found = list(index[:rank])
-            for (axis, _), text in zip(n.attrs[0], index[rank:], strict=True):  # type: ignore[call-overload]
+            for (axis, _), text in zip(n.attr("windows"), index[rank:], strict=True):
                 found[axis] = f"({found[axis]} + {text})"
             return tuple(found)
         raise UnsupportedOp(f"the cuda target cannot take the view {n.op} inside a kernel; run it as a library call")
 
     def _gathered(self, n: Node, index: Index) -> Steps:
         """Where in its argument `take` or `take_along_axis` finds its element `index`."""
-        source, indices, axis = *n.args, n.attrs[0]
-        assert isinstance(axis, int)
-        at = source.type.rank + axis
+        source, indices = n.args
+        at = source.type.rank + n.attr("axis")
         whole = n.op == "take_along_axis"
         end = at + (1 if whole else indices.type.rank)
         place = yield self._value(indices, index if whole else index[at:end])

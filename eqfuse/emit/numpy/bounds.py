@@ -61,4 +61,4 @@ def repeated(n: Node, length: int) -> tuple[Node, ...]:
 
 def _number(n: Node) -> np.generic | None:
     leaf, _ = leaf_chain(n)
-    return leaf.attrs[0].array.reshape(-1)[0] if leaf.op == "const" and leaf.type.size == 1 else None  # type: ignore[attr-defined]
+    return leaf.literal.array.reshape(-1)[0] if leaf.op == "const" and leaf.type.size == 1 else None

@@ -107,7 +107,7 @@ def masked_copy(args: Sequence[str], out: str) -> list[str]:
 
 def view_text(name: str, view: Node) -> str:
     """The expression that takes the view operator `view` of the array `name`."""
-    ranges = _index_text(view.attrs[0]) if view.op == "slice" else ""  # type: ignore[arg-type]
+    ranges = _index_text(view.attr("ranges")) if view.op == "slice" else ""
     return filled(view, VIEWS[view.op].new, [name], ranges=ranges)
 
 

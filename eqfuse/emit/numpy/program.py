@@ -173,7 +173,7 @@ class _Writer:
 
     def _inline(self, i: int, parts: Source, own: list[str], reads: list[str], writes: list[str]) -> list[str]:
         names = {f"r{j}": name for j, name in enumerate(reads)} | {f"o{j}": name for j, name in enumerate(writes)}
-        names |= {name: self._constant(n.attrs[0].array) for name, n in parts.constants.items()}  # type: ignore[attr-defined]
+        names |= {name: self._constant(n.literal.array) for name, n in parts.constants.items()}
         lines = []
         for name, n in parts.views.items():
             leaf, chain = leaf_chain(n)

@@ -88,7 +88,7 @@ def _take(n: Node) -> int:
 
 def _argmax(n: Node) -> int:
     """Another axis than the last is brought to the end."""
-    return 0 if n.attrs[0] == (-1,) else _operand(n)
+    return 0 if n.attr("axes") == (-1,) else _operand(n)
 
 
 def _nanargmax(n: Node) -> int:
@@ -107,8 +107,7 @@ def _by_rows(n: Node) -> int:
 
 def _row(n: Node) -> int:
     """Elements that one result is made of."""
-    axes: tuple[int, ...] = n.attrs[0]  # type: ignore[assignment]
-    return math.prod([n.args[0].type.extent(a) for a in axes])
+    return math.prod([n.args[0].type.extent(a) for a in n.attr("axes")])
 
 
 def _histogram(n: Node) -> int:
@@ -117,7 +116,7 @@ def _histogram(n: Node) -> int:
 
 def _interp(n: Node) -> int:
     x, places = (8 * a.type.size for a in n.args[:2])
-    return n.type.nbytes + places + (0 if n.attrs[0] is None else x + 2 * places)
+    return n.type.nbytes + places + (0 if n.attr("period") is None else x + 2 * places)
 
 
 def _fft(n: Node) -> int:
@@ -129,17 +128,16 @@ def _conv(n: Node) -> int:
     """The padded image, the columns of one group, and the products."""
     weight = n.args[1].type
     columns = n.shape[0] * math.prod(n.shape[2:]) * math.prod(weight.shape[1:]) * weight.dtype.itemsize
-    return _padded(n, n.attrs[1]) + max(columns, n.type.nbytes) + n.type.nbytes
+    return _padded(n) + max(columns, n.type.nbytes) + n.type.nbytes
 
 
 def _window(n: Node) -> int:
-    return n.type.nbytes + _padded(n, n.attrs[2])
+    return n.type.nbytes + _padded(n)
 
 
-def _padded(n: Node, padding: object) -> int:
+def _padded(n: Node) -> int:
     """The padded copy of the operand, where there is padding."""
-    x = n.args[0].type
-    pads: tuple[tuple[int, int], ...] = padding  # type: ignore[assignment]
+    x, pads = n.args[0].type, n.attr("padding")
     if not any(p != (0, 0) for p in pads):
         return 0
     lead = math.prod(x.shape[: x.rank - len(pads)])
@@ -155,7 +153,7 @@ _CALLS: dict[str, Callable[[Node], int]] = {
         "slogdet", "svdvals", "eigvalsh", "histogram_bin_edges", "pad", "convolve", "correlate",
     ), _result),
     **dict.fromkeys(("eigh", "svd", "eig", "eigvals"), lambda n: 2 * n.type.nbytes),
-    "qr": lambda n: (3 if n.attrs[0] == "raw" else 2) * n.type.nbytes,
+    "qr": lambda n: (3 if n.attr("mode") == "raw" else 2) * n.type.nbytes,
     "cond": lambda n: 2 * _operand(n),
     "lstsq": lambda n: 3 * n.type.nbytes,
     "isin": lambda n: 5 * sum(a.type.nbytes for a in n.args),

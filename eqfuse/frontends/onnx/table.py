@@ -80,7 +80,7 @@ def value(x: Any, what: str) -> np.ndarray:
     """The value of `x`; UnknownValue naming the inputs it depends on where there is none."""
     array = lift(x).constant_value()
     if array is None:
-        names = tuple(str(n.attrs[0]) for n in topological((lift(x).node,)) if n.op == "input")
+        names = tuple(n.attr("name") for n in topological((lift(x).node,)) if n.op == "input")
         listed = ", ".join(map(repr, names))
         raise UnknownValue(
             f"{what} depends on the model's input {listed}, and must be known while the model is loaded: give the "

@@ -41,7 +41,7 @@ class Space:
 
 def space_of(body: Graph) -> Space:
     reductions = [n for n in body.nodes if row(n.op).role is Role.REDUCTION]
-    found = {Space(n.args[0].shape, n.attrs[0]) for n in reductions}  # type: ignore[arg-type]
+    found = {Space(n.args[0].shape, n.attr("axes")) for n in reductions}
     if len(found) != 1:
         raise UnsupportedOp("a cuda row or reduce kernel has reductions over one set of axes of one space")
     return found.pop()
@@ -148,7 +148,7 @@ def _axes(n: Node, of: dict[Node, frozenset[int]]) -> frozenset[int]:
         return long
     source = of[n.args[0]]
     if n.op == "transpose":
-        order: tuple[int, ...] = n.attrs[0]  # type: ignore[assignment]
+        order = n.attr("axes")
         return frozenset(i - len(order) for i, a in enumerate(order) if a - len(order) in source)
     if n.op in ("slice", "flip", "broadcast_to"):
         return source & long
