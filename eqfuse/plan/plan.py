@@ -66,12 +66,16 @@ class Plan(Summarised):
     numerics: str = "reassociate"
 
     @property
+    def seconds(self) -> float:
+        """The predicted time of a call."""
+        return sum(k.price.seconds for k in self.kernels)
+
+    @property
     def gap(self) -> float | None:
         """How far the predicted time is from the optimum at most, as a share of the bound; None where none is known."""
-        total = sum(k.price.seconds for k in self.kernels)
-        if self.bound is None or total <= self.bound:
+        if self.bound is None or self.seconds <= self.bound:
             return None if self.bound is None else 0.0
-        return total / self.bound - 1 if self.bound else math.inf
+        return self.seconds / self.bound - 1 if self.bound else math.inf
 
     def kernel_lines(self) -> list[KernelLine]:
         """What a short form says of the kernels that do something at every call: all but views."""
@@ -89,10 +93,9 @@ class Plan(Summarised):
         return of_kernels(f"Plan: {count(len(lines), 'kernel')} for {self.device.name}, {costs(lines)}", lines)
 
     def __str__(self) -> str:
-        total = sum(k.price.seconds for k in self.kernels)
         inputs = zip(self.inputs, self.graph.inputs, strict=True)
         names = ", ".join(f"v{v}: {n.attr('name')} {n.type}" for v, n in inputs)
-        lines = [f"plan for {self.device.name}, predicted {total * 1e6:,.1f} µs a call", f"given {names}"]
+        lines = [f"plan for {self.device.name}, predicted {self.seconds * 1e6:,.1f} µs a call", f"given {names}"]
         lines += [f"once  {k}" for k in self.setup] + [f"      {k}" for k in self.kernels]
         return "\n".join([*lines, f"return {', '.join(f'v{v}' for v in self.outputs)}"])
 

@@ -46,7 +46,7 @@ def show_space(space: Space) -> None:
 def show_plan(plan: Plan) -> None:
     """Level 3: the kernels that were chosen."""
     if level() >= 3:
-        total = sum(k.price.seconds for k in plan.kernels)
+        total = plan.seconds
         _say(f"plan for {plan.device.name}: {len(plan.kernels)} kernels, predicted {duration(total)}; "
              f"{len(plan.setup)} more run once")  # fmt: skip
         for kernel in plan.kernels:

@@ -17,7 +17,7 @@ from eqfuse.extract.programs.replacement import replaceable
 from eqfuse.extract.programs.simplify import PASS, simplified
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph
-from eqfuse.plan.plan import Kernel, Plan
+from eqfuse.plan.plan import Kernel
 from eqfuse.rewrites import book
 
 GPU = datasheet("a100")
@@ -40,10 +40,6 @@ def kernels(found: Space, extractor: str, device=GPU) -> list[Kernel]:
 
 def operators(kernel: Kernel) -> list[str]:
     return [n.op for n in kernel.body.operators]
-
-
-def seconds(plan: Plan) -> float:
-    return sum(k.price.seconds for k in plan.kernels)
 
 
 def program(found: Space) -> Graph:
@@ -206,9 +202,9 @@ def test_the_pass_misses_what_needs_search(id):
     """G8: the scale between the products is in the way; the others trade one form for another, or have no law there.
     What is left of G10 and G25 is 1 %, as a product takes the scale before it and the sum after it."""
     found = case(id)
-    best = min(seconds(choose(found, GPU, name)) for name in WITH_ALGEBRA)
-    assert best == pytest.approx(min(seconds(choose(found, GPU, name)) for name in GREEDY), rel=1e-3)
-    assert seconds(choose(found, GPU, "flow")) < 0.995 * best
+    best = min(choose(found, GPU, name).seconds for name in WITH_ALGEBRA)
+    assert best == pytest.approx(min(choose(found, GPU, name).seconds for name in GREEDY), rel=1e-3)
+    assert choose(found, GPU, "flow").seconds < 0.995 * best
 
 
 def test_the_pass_keeps_to_the_numerics_of_the_space():
@@ -251,18 +247,18 @@ def test_the_negative_controls_hold_for_the_pass(id):
 def test_flow_is_never_costlier_than_any_baseline_or_arm(id, device):
     """Than those that rewrite the program no more than what brings the plan nearer to the program as written."""
     found = case(id)
-    best = seconds(choose(found, DEVICES[device], "flow"))
+    best = choose(found, DEVICES[device], "flow").seconds
     for name in EXTRACTORS.keys() - {"exact"}:
         slack = NEAR if "algebra" in name else 1e-9
-        assert best <= seconds(choose(found, DEVICES[device], name)) * (1 + slack), name
+        assert best <= choose(found, DEVICES[device], name).seconds * (1 + slack), name
 
 
 def test_one_search_beats_algebra_and_fusion_one_after_the_other():
     """G24 gains from both: algebra alone, fusion alone and the two in turn are all costlier."""
     found = case("G24")
-    best = seconds(choose(found, GPU, "flow"))
+    best = choose(found, GPU, "flow").seconds
     for ablation in ("unfused", "fusion-only", "algebra-first", *WITH_ALGEBRA):
-        assert best < 0.7 * seconds(choose(found, GPU, ablation)), ablation
+        assert best < 0.7 * choose(found, GPU, ablation).seconds, ablation
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -71,7 +71,7 @@ def to_onnx(plan: Plan, path: str | PathLike[str] | None = None) -> onnx.ModelPr
         ir_version=IR_VERSION,
         opset_imports=[onnx.helper.make_opsetid("", OPSET), onnx.helper.make_opsetid(DOMAIN, 1)],
     )
-    seconds = sum(k.price.seconds for k in plan.kernels)
+    seconds = plan.seconds
     onnx.helper.set_model_props(model, _props(device=plan.device.name, predicted_seconds=seconds))
     onnx.checker.check_model(model, full_check=True)
     if path is not None:
