@@ -73,7 +73,7 @@ def test_arguments_that_do_not_fit_the_inputs_are_refused(args: tuple, kwargs: d
 def test_initialisers_become_constants() -> None:
     weighted = "main (float[3, 4] x) => (float[3, 4] y) <float[4] w = {1, 2, 3, 4}> { y = Mul (x, w) }"
     graph = ef.from_onnx(model(weighted))
-    assert [n.attrs[0] for n in graph.inputs] == ["x"]
+    assert [n.attr("name") for n in graph.inputs] == ["x"]
     np.testing.assert_array_equal(ef.meaning(graph, X), X * np.array([1, 2, 3, 4], F))
 
 
@@ -129,7 +129,7 @@ def test_a_shape_that_is_an_input_is_named_and_may_be_fixed() -> None:
     with pytest.raises(TraceError, match=r"the Reshape node that makes 'y'.*'shape'.*from_onnx\(model, \{'shape'"):
         ef.from_onnx(model(RESHAPED))
     graph = ef.from_onnx(model(RESHAPED), {"shape": [2, 6]})
-    assert [n.attrs[0] for n in graph.inputs] == ["x"] and graph.outputs[0].shape == (2, 6)
+    assert [n.attr("name") for n in graph.inputs] == ["x"] and graph.outputs[0].shape == (2, 6)
 
 
 @pytest.mark.parametrize("value", [[2.0, 6.0, 1.0], np.zeros(2, F), np.zeros((2, 1), np.int64)])

@@ -47,7 +47,7 @@ def test_a_draw_happens_once_however_often_it_is_used():
         return np.sin(z) + x, np.cos(z) * x, z.sum(), x
 
     program = ef.compile(reused, X, default_rng(0))
-    assert sum(n.attrs[0].startswith("normal") for n in program.plan.graph.inputs) == 1
+    assert sum(n.attr("name").startswith("normal") for n in program.plan.graph.inputs) == 1
     same(program(X, default_rng(1)), reused(X, default_rng(1)))
 
 

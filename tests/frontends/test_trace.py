@@ -62,7 +62,7 @@ def test_equal_work_is_recorded_once():
 def test_a_traced_graph_prints_as_text_that_rebuilds_it():
     graph = trace(lambda p: {"y": np.tanh(p["x"] @ p["w"].T).sum(0)}, {"x": X, "w": X})
     assert parse(str(graph)) == graph
-    assert [n.attrs[0] for n in graph.inputs] == ["p['x']", "p['w']"]
+    assert [n.attr("name") for n in graph.inputs] == ["p['x']", "p['w']"]
 
 
 def test_a_closure_array_is_a_constant():

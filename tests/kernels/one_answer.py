@@ -74,7 +74,7 @@ class Judge:
     def _adds_exactly(self, n: Node) -> bool:
         args = [_magnitudes(self.values[a]) for a in n.args]
         if n.op == "prod":
-            most = float(np.prod(np.maximum(args[0], 1), n.attrs[0]).max(initial=0.0))
+            most = float(np.prod(np.maximum(args[0], 1), n.attr("axes")).max(initial=0.0))
         else:
             most = math.prod(float(a.max(initial=0.0)) for a in args) * n.args[0].type.size
         return all(np.array_equal(a, np.floor(a)) for a in args) and most <= EXACT_INTEGERS[n.dtype.name]

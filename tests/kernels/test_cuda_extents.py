@@ -98,7 +98,7 @@ def bodies() -> Iterator[tuple[str, Graph]]:
             outputs = build(shape)
         except EqfuseError:  # NumPy has no largest of nothing
             continue
-        inputs = sorted((n for n in Graph((), outputs).nodes if n.op == "input"), key=lambda n: str(n.attrs[0]))
+        inputs = sorted((n for n in Graph((), outputs).nodes if n.op == "input"), key=lambda n: n.attr("name"))
         yield f"{name} of {shape}", body(inputs, *outputs)
 
 

@@ -118,13 +118,13 @@ class Drawing:
             known = [*reduced, *([full[-1]] if self.rng.random() < 0.5 else [])]
             after = self.grow(known, int(self.rng.integers(0, 5)))
             outputs = [v for v in after if v.dtype == self.dtype][-2:]
-        inputs = sorted((n for n in Graph((), tuple(outputs)).nodes if n.op == "input"), key=lambda n: str(n.attrs[0]))
+        inputs = sorted((n for n in Graph((), tuple(outputs)).nodes if n.op == "input"), key=lambda n: n.attr("name"))
         return Graph(tuple(inputs), tuple(dict.fromkeys(outputs)))
 
     def data(self, body: Graph) -> list[np.ndarray]:
         arrays = []
         for n in body.inputs:
-            if str(n.attrs[0]).startswith("at"):
+            if n.attr("name").startswith("at"):
                 arrays.append(self.rng.integers(0 if n.dtype.kind == "u" else -7, 7, n.shape).astype(n.dtype))
                 continue
             special, kind = special_values(n.dtype), n.dtype.kind

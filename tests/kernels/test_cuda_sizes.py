@@ -131,7 +131,7 @@ def emitted() -> tuple[dict[str, tuple[Kernel, CudaKernel]], str]:
     made = {}
     for name, case in CASES.items():
         inputs = tuple(n for n in Graph((), (case.output,)).nodes if n.op == "input")
-        inputs = tuple(sorted(inputs, key=lambda n: str(n.attrs[0])))
+        inputs = tuple(sorted(inputs, key=lambda n: n.attr("name")))
         kernel = Kernel(case.kind, Graph(inputs, (case.output,)), (), (), PRICE)
         made[name] = kernel, emit_kernel(kernel, device("h100"))
     return made, module_source(list(dict.fromkeys(cuda.source for _, cuda in made.values())))

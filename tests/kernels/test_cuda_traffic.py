@@ -102,7 +102,7 @@ SLOW = ("rows that do not", "emitted", "products", "many random")
 
 def _body(output: Node) -> Graph:
     inputs = (n for n in Graph((), (output,)).nodes if n.op == "input")
-    return body(sorted(inputs, key=lambda n: str(n.attrs[0])), output)
+    return body(sorted(inputs, key=lambda n: n.attr("name")), output)
 
 
 def made(case: str) -> list[Made]:

@@ -206,7 +206,7 @@ def test_narrow_floats_are_rounded_as_often_as_in_numpy(dtype: np.dtype) -> None
 @pytest.mark.parametrize("dtype", sorted(dtypes.ADDED, key=str), ids=lambda d: d.name)
 def test_narrow_floats_are_moved_as_in_numpy(dtype: np.dtype) -> None:
     def narrow(n: Node) -> Node:
-        return node("cast", (x(np.dtype(np.float32), n.attrs[0], n.shape),), (dtype,)) if n.dtype == dtype else n
+        return node("cast", (x(np.dtype(np.float32), n.attr("name"), n.shape),), (dtype,)) if n.dtype == dtype else n
 
     plain = [n for op in MOVING for n in cases(op, dtype) if n.shape and 0 not in n.shape]  # onnxruntime fails there
     made = [node(n.op, [narrow(a) for a in n.args], n.attrs) for n in plain]

@@ -205,10 +205,10 @@ def planted(law: Law, rng: random.Random) -> tuple[Graph, list[np.ndarray]] | No
     arrays: dict[Node, np.ndarray] = {}
     for n in case.graph.inputs:
         t = n.type
-        indices = "indices" in case.roles.get(str(n.attrs[0]), set())
-        low = Fact(0, index_limit(case, str(n.attrs[0])) - 1, False) if indices else drawn_fact(t.dtype, rng)
+        indices = "indices" in case.roles.get(n.attr("name"), set())
+        low = Fact(0, index_limit(case, n.attr("name")) - 1, False) if indices else drawn_fact(t.dtype, rng)
         array = satisfying(low, t, rng)
-        value = const(array) if rng.random() < 0.3 else input_node(str(n.attrs[0]), t)
+        value = const(array) if rng.random() < 0.3 else input_node(n.attr("name"), t)
         if value.op == "input":
             arrays[value] = array
         for _ in range(0 if indices else rng.randint(0, 3)):

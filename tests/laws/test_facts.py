@@ -42,11 +42,11 @@ def test_what_is_known_of_one_side_of_a_law_holds_of_the_other(family: str) -> N
                 continue
             facts: dict[Node, Fact] = {}
             for n in topological(case.graph.outputs):
-                facts[n] = of_array(given[str(n.attrs[0])]) if n.op == "input" else range_of(
+                facts[n] = of_array(given[n.attr("name")]) if n.op == "input" else range_of(
                     n.op, n.attrs, [a.type for a in n.args], [facts[a] for a in n.args])  # fmt: skip
             with np.errstate(all="ignore"):
                 try:
-                    results = evaluate(case.graph, [given[str(i.attrs[0])] for i in case.graph.inputs])
+                    results = evaluate(case.graph, [given[i.attr("name")] for i in case.graph.inputs])
                 except (IndexError, ValueError):  # NumPy refuses these data
                     continue
             half = len(results) // 2

@@ -105,7 +105,7 @@ def test_where_the_egraph_lets_a_law_through_its_arrays_are_as_the_guards_say(la
         if case is None or case.complex or any(t.size == 0 for t in case.types.values()):
             continue
         facts = {name: drawn_fact(t.dtype, rng, t.extent(-1) == t.extent(-2) > 1) for name, t in case.types.items()}
-        asked = [(g, [facts[t.attrs[0]] for t in g.tensors]) for g in law.when if g.wanted is not None]
+        asked = [(g, [facts[t.name] for t in g.tensors]) for g in law.when if g.wanted is not None]
         if not all(subject.within(g.wanted(*others)) for g, (subject, *others) in asked if g.wanted is not None):
             continue
         arrays = {name: satisfying(facts[name], t, rng) for name, t in case.types.items()}

@@ -76,12 +76,12 @@ def value_of(term: Term, arrays: dict[str, np.ndarray]) -> np.ndarray | None:
         made.type(term)
     except (EqfuseError, Decline, LookupError, TypeError, ValueError):
         return None
-    if any(t.op == LITERAL and type(t.attrs[0]) is float and made.types[t].dtype.kind in "iu" for t in walk(term)):
+    if any(t.op == LITERAL and type(t.value) is float and made.types[t].dtype.kind in "iu" for t in walk(term)):
         return None  # numbers of a law have the dtype of what stands beside them
 
     def run(t: Term) -> Any:
         if t.op == VARIABLE:
-            return arrays[t.attrs[0]]
+            return arrays[t.name]
         if t.op == LITERAL:
             return made.attrs[t][0].array
         return row(t.op).meaning(*map(run, t.args), *made.attrs[t])

@@ -63,7 +63,7 @@ def verdict(name: str) -> str:
     graph, other = both(name) or pytest.fail(f"{name} does not load")
     if graph.outputs == other.outputs:
         return "same"
-    inputs = tuple({n.attrs[0]: n for n in (*graph.inputs, *other.inputs)}.values())
+    inputs = tuple({n.attr("name"): n for n in (*graph.inputs, *other.inputs)}.values())
     together = Graph(inputs, (*graph.outputs, *other.outputs))
     for numerics, found in (("reassociate", "proved"), ("approximate", "proved, approximately")):
         segment = saturate_segment(together, admitted(select("all"), numerics), Budget(seconds=10))

@@ -113,7 +113,7 @@ PROGRAMS: dict[str, tuple] = {
 def class_values(segment: Segment, arrays: list[np.ndarray]) -> None:
     """Evaluate every node of every class in float64: members of a class must agree."""
     values: dict[int, np.ndarray] = {}
-    by_name = dict(zip((n.attrs[0] for n in segment.graph.inputs), arrays, strict=True))
+    by_name = dict(zip((n.attr("name") for n in segment.graph.inputs), arrays, strict=True))
     waiting = [(at, n) for at, c in enumerate(segment.classes) for n in c.nodes]
     while waiting:
         later = []
@@ -122,9 +122,9 @@ def class_values(segment: Segment, arrays: list[np.ndarray]) -> None:
                 later.append((at, n))
                 continue
             if n.op == "input":
-                value = by_name[n.attrs[0]]
+                value = by_name[n.attr("name")]
             elif n.op == "const":
-                value = n.attrs[0].array.astype(np.float64) if n.attrs[0].array.dtype.kind == "f" else n.attrs[0].array
+                value = n.literal.array.astype(np.float64) if n.literal.array.dtype.kind == "f" else n.literal.array
             else:
                 value = row(n.op).meaning(*(values[a] for a in n.args), *n.attrs)
             assert value.shape == segment.classes[at].type.shape
@@ -301,5 +301,5 @@ def test_default_laws_stay_small_on_long_chains(function: Any, arguments: int) -
 def test_constants_fold_and_meet() -> None:
     graph = trace(lambda a: a * 2.0 * 3.0 + 1.0 + 4.0, spec((2, 3), F))
     (segment,) = saturate(graph).segments
-    constants = {n.attrs[0].array.item() for c in segment.classes for n in c.nodes if n.op == "const"}
+    constants = {n.attr("value").array.item() for c in segment.classes for n in c.nodes if n.op == "const"}
     assert {6.0, 5.0} <= constants

@@ -110,10 +110,10 @@ def _instance(rng: np.random.Generator, pattern: Term, values: list[Node], numbe
 
     def made(term: Term, dtype: np.dtype) -> Node:
         if term.op == LITERAL:
-            return node("const", (), (number(term.attrs[0], dtype),))
+            return node("const", (), (number(term.value, dtype),))
         if term.op == VARIABLE:
             pool = values if rng.random() < 0.7 else numbers
-            return bound.setdefault(term.attrs[0], pool[rng.integers(len(pool))])
+            return bound.setdefault(term.name, pool[rng.integers(len(pool))])
         return node(term.op, [made(a, dtype) for a in term.args], term.attrs)
 
     return made(pattern, values[0].dtype)

@@ -36,7 +36,8 @@ def test_the_answer_is_the_evaluators(network: Network) -> None:
 def test_a_network_means_the_same_with_weights_as_inputs_and_as_constants() -> None:
     network = NETWORKS["NasRNN"]
     open_, closed = traced(network, network.small), built(network, network.small)
-    assert [n.attrs[2] for n in open_.inputs] == [False] * 2 + [True] * 33  # two steps, 16 weights each, and the state
+    weights = [True] * 33  # of two steps, 16 each, and the state
+    assert [n.is_constant_leaf for n in open_.inputs] == [False] * 2 + weights
     assert len(closed.inputs) == 2
     assert [n.op for n in open_.operators] == [n.op for n in closed.operators]
 

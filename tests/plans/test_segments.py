@@ -116,7 +116,7 @@ def taken(n: Node, values: Mapping[Node, np.ndarray]) -> np.ndarray:
     if n in values:
         return values[n]
     if n.op == "const":
-        return n.attrs[0].array
+        return n.literal.array
     assert row(n.op).role is Role.VIEW
     return row(n.op).meaning(taken(n.args[0], values), *n.attrs)
 
@@ -274,4 +274,4 @@ def test_an_irregular_program_of_a_thousand_operators_is_planned_and_means_the_s
 
 def test_large_constants_become_inputs_known_when_the_program_is_built():
     pieces, _ = segments(network(1))
-    assert [n.attrs[2] for n in pieces[0].inputs] == [False, True]
+    assert [n.attr("constant") for n in pieces[0].inputs] == [False, True]

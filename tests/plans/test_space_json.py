@@ -161,7 +161,7 @@ def test_what_anothers_extractor_chooses_means_the_program(seed: int) -> None:
 
     outputs = tuple(build(f"0.{r}") for r in segment.roots)
     given = dict(zip(graph.inputs, arrays, strict=True))
-    large = [given[n] if n in given else n.attrs[0].array for n in space.uses[0].inputs]
+    large = [n.literal.array if n.op == "const" else given[n] for n in space.uses[0].inputs]
     got = evaluate(Graph(segment.graph.inputs, outputs), large)
     for a, b in zip(got, evaluate(graph, arrays), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)

@@ -35,7 +35,7 @@ EVERY = pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.name)
 
 def calls(*outputs: Node) -> Plan:
     """The plan of one kernel of library calls, every value an output."""
-    inputs = tuple(sorted((n for n in Graph((), outputs).nodes if n.op == "input"), key=lambda n: str(n.attrs[0])))
+    inputs = tuple(sorted((n for n in Graph((), outputs).nodes if n.op == "input"), key=lambda n: n.attr("name")))
     graph = Graph(inputs, outputs)
     types = tuple(n.type for n in (*inputs, *outputs))
     reads, writes = tuple(range(len(inputs))), tuple(range(len(inputs), len(types)))

@@ -21,7 +21,6 @@ from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, const, node
 from eqfuse.machine import nvrtc
 from eqfuse.machine.gpu import CupyGpu, cupy_gpu
-from eqfuse.ops.literal import Literal
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.testing import cudasim
 from eqfuse.testing.emulated_gpu import DeviceArray, EmulatedGpu
@@ -304,14 +303,12 @@ def test_work_on_constants_alone_is_done_once_on_the_host():
     r0, r1 = read(0, (4,)), read(1, (4,))
     once, every = Graph((r0,), (node("exp", (r0,)),)), Graph((x, r1), (node("add", (x, r1)),))
     out = node("add", (x, node("exp", (c,))))
-    literal = c.attrs[0]
-    assert isinstance(literal, Literal)
     plan = Plan(
         graph=Graph((x,), (out,)),
         device=device("h100"),
         types=(x.type, c.type, c.type, x.type),
         inputs=(0,),
-        constants=((1, literal),),
+        constants=((1, c.literal),),
         setup=(Kernel("setup", once, (1,), (2,), PRICE),),
         kernels=(Kernel("map", every, (0, 2), (3,), PRICE),),
         outputs=(3,),
@@ -319,7 +316,7 @@ def test_work_on_constants_alone_is_done_once_on_the_host():
     program = program_on(plan, GPU)
     assert "exp" not in program.source().split("// kernel 0")[1]
     ones = np.ones((3, 4), np.float32)
-    np.testing.assert_array_equal(program.run([ones])[0], np.broadcast_to(1 + np.exp(literal.array), (3, 4)))
+    np.testing.assert_array_equal(program.run([ones])[0], np.broadcast_to(1 + np.exp(c.literal.array), (3, 4)))
 
 
 @emulated

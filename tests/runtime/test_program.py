@@ -10,7 +10,6 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.ir.graph import Graph, Node, node
-from eqfuse.ops.literal import Literal
 from eqfuse.plan.memory import results
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.runtime.program import Program
@@ -27,9 +26,7 @@ def one_kernel_per_operator(inputs: Sequence[Node], *outputs: Node) -> Plan:
             continue
         number_of[n] = len(number_of)
         if n.op == "const":
-            literal = n.attrs[0]
-            assert isinstance(literal, Literal)
-            constants.append((number_of[n], literal))
+            constants.append((number_of[n], n.literal))
             continue
         args = list(dict.fromkeys(n.args))
         reads = {a: read(i, a.shape, a.dtype) for i, a in enumerate(args)}
