@@ -49,13 +49,11 @@ def work(
 
 
 def roofline(
-    state: State, read: int, written: int, done: Work, device: Device, arguments: int, itemsize: int = 4,
-    blocks: float = math.inf,
-) -> Price:  # fmt: skip
+    state: State, read: int, written: int, done: Work, device: Device, arguments: int, itemsize: int = 4
+) -> Price:
     """What a kernel of `state` costs. A view is free; a kernel the device cannot run costs infinity.
 
-    `arguments` counts arrays read and written; `itemsize` is that of the values in its tiles, in bytes; `blocks` are
-    those that it is launched with on a GPU.
+    `arguments` counts arrays read and written; `itemsize` is that of the values in its tiles, in bytes.
     """
     if state.kind in ("view", "leaf"):
         return Price(0.0, 0, 0, 0, "memory")
@@ -63,15 +61,18 @@ def roofline(
         return Price(math.inf, read, written, done.flops, "memory")
     traffic = read + written
     if device.kind == "gpu":
-        return _gpu(read, written, done, device, blocks)
+        return gpu_price(read, written, done.seconds, done.flops, device)
     seconds, memory, done = kernel_seconds(state, traffic, done, device, itemsize)
     seconds += device.launch_seconds
     return Price(seconds, read, written, done.flops, bound(seconds, memory, done.seconds))
 
 
-def _gpu(read: int, written: int, done: Work, device: Device, blocks: float) -> Price:
+def gpu_price(
+    read: int, written: int, compute: float, flops: int, device: Device, blocks: float = math.inf, launches: int = 1
+) -> Price:
+    """What a kernel of `launches` costs whose operators take `compute` seconds of the whole GPU; few `blocks` draw a
+    part of its bandwidth and its rate."""
     busy = min(1.0, max(blocks, 1) / max(device.multiprocessors, 1))  # share of the device that has a block
     memory = (read + written) / device.bandwidth(2 * (read + written)) / min(1.0, DRAWN * busy)
-    compute = done.seconds / busy
-    seconds = device.launch_seconds + overlapped(memory, compute)
-    return Price(seconds, read, written, done.flops, bound(seconds, memory, compute))
+    seconds = launches * device.launch_seconds + overlapped(memory, compute / busy)
+    return Price(seconds, read, written, flops, bound(seconds, memory, compute / busy))

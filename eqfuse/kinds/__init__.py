@@ -63,6 +63,11 @@ def cuda_schedule(kind: str, body: Graph, device: Device) -> CudaSchedule:
     return schedule(body, device)
 
 
+def is_scheduled(kind: str, device: Device) -> bool:
+    """Is the price of a kernel of `kind` that of its `CudaSchedule`? A view has none, another kind may have its own."""
+    return device.target == "cuda" and kind in KINDS and kind != "view" and KINDS[kind].price is roofline
+
+
 def price(
     state: State, read: int, written: int, done: Work, device: Device, arguments: int, itemsize: int = 4
 ) -> Price:
@@ -148,6 +153,7 @@ __all__ = [
     "State",
     "classify",
     "cuda_schedule",
+    "is_scheduled",
     "join",
     "kind_named",
     "leaf",

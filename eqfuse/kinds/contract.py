@@ -9,13 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from eqfuse.cost.device import Device
-from eqfuse.cost.price import Price
-from eqfuse.cost.roofline import roofline
-from eqfuse.cost.work import Work
 from eqfuse.kinds.cuda.products import contract_schedule
 from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
-from eqfuse.kinds.product import call_is_dearer, has_template, product_of, seconds
+from eqfuse.kinds.product import call_is_dearer, has_template, product_of
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -81,20 +77,4 @@ def _on_gpu(call: Call, done: State) -> State | str | None:
     return f"the result of a kernel of kind {left.kind} is stored before a product reads it"
 
 
-def price(state: State, read: int, written: int, done: Work, device: Device, arguments: int, itemsize: int) -> Price:
-    """The roofline; with the rate, the tiles and the waves of the template where the body is more than a call, and
-    after what a convolution by library calls moves before and after the product."""
-    product = state.product
-    if product is not None and state.fused:
-        done = replace(done, seconds=done.seconds - product.library + seconds(product, device))
-    found = roofline(state, read, written, done, device, arguments, itemsize)
-    if product is None or state.fused or not product.unrolled:
-        return found
-    moved = product.unrolled // 2
-    return replace(
-        found, seconds=found.seconds + product.unrolled / device.memory_bytes_per_second,
-        bytes_read=read + moved, bytes_written=written + moved,
-    )  # fmt: skip
-
-
-KIND = Kind("contract", accept, price, schedules={"numpy": FUSED, "cuda": contract_schedule}, emitters=EMITTERS)
+KIND = Kind("contract", accept, schedules={"numpy": FUSED, "cuda": contract_schedule}, emitters=EMITTERS)

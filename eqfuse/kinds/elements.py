@@ -14,6 +14,7 @@ from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import Shape
 
+PARTIAL = ("slice", "sliding_window", "conv", "take", "take_along_axis")  # of their arguments, they may need a part
 Box = tuple[range, ...]  # along each axis, ascending
 Region = Box | int  # a number of elements where they are no box
 MOST_CELLS = 1 << 16  # of the grid on which overlapping boxes are counted
@@ -22,16 +23,18 @@ MOST_CELLS = 1 << 16  # of the grid on which overlapping boxes are counted
 def elements_read(wanted: Iterable[Node]) -> dict[Node, int]:
     """The distinct elements of every input and array constant that the whole of `wanted` is computed from."""
     roots = tuple(dict.fromkeys(wanted))
-    needed: dict[Node, dict[Region, None]] = {n: {_whole(n.shape): None} for n in roots}
-    found: dict[Node, int] = {}
-    for n in reversed(Graph((), roots).nodes):
-        regions = needed.pop(n)
-        if n.op == "input" or (n.op == "const" and n.type.size != 1):
-            found[n] = _count(list(regions), n.shape)
-        for region in regions:
+    nodes = Graph((), roots).nodes
+    arrays = [n for n in nodes if n.op == "input" or (n.op == "const" and n.type.size != 1)]
+    whole = set(roots)
+    parts: dict[Node, dict[Region, None]] = {}
+    for n in reversed(nodes):
+        if n in whole and n.op not in PARTIAL:
+            whole.update(n.args)
+            continue
+        for region in [_whole(n.shape)] if n in whole else parts.get(n, ()):
             for argument, part in _sources(n, region):
-                needed.setdefault(argument, {})[part] = None
-    return found
+                parts.setdefault(argument, {})[part] = None
+    return {n: n.type.size if n in whole else _count(list(parts[n]), n.shape) for n in arrays}
 
 
 def bytes_read(body: Graph, wanted: Iterable[Node]) -> tuple[int, ...]:

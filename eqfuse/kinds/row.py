@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
-from eqfuse.cost.device import Device
-from eqfuse.cost.price import Price
-from eqfuse.cost.roofline import roofline
-from eqfuse.cost.work import Work
-from eqfuse.kinds.cuda.rows import rows_of, rows_schedule
+from eqfuse.kinds.cuda.rows import rows_schedule
 from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
 from eqfuse.kinds.reduce import same_pass
 from eqfuse.kinds.state import Call, State
@@ -39,16 +33,4 @@ def _extents(shape: tuple[int, ...]) -> str:
     return "x".join(map(str, shape)) or "a scalar"
 
 
-def price(state: State, read: int, written: int, done: Work, device: Device, arguments: int, itemsize: int) -> Price:
-    """The roofline; on a GPU a row that does not stay on chip is read again by every pass (by all of them, where
-    only later ones need an array), and the blocks that take a row each may be few."""
-    if device.kind != "gpu":
-        return roofline(state, read, written, done, device, arguments, itemsize)
-    rows = rows_of(state.space, state.axes)
-    arrays = max(1, round(read / max(itemsize * math.prod(state.space), 1)))
-    if arrays * rows.items * max(itemsize, 4) > rows.held:  # of 16 bits, they are held in 32
-        read *= state.passes + (state.shape == state.space)
-    return roofline(state, read, written, done, device, arguments, itemsize, rows.groups)
-
-
-KIND = Kind("row", accept, price, schedules={"numpy": FUSED, "cuda": rows_schedule}, emitters=EMITTERS)
+KIND = Kind("row", accept, schedules={"numpy": FUSED, "cuda": rows_schedule}, emitters=EMITTERS)

@@ -1,6 +1,6 @@
 """NumPy and SciPy under CuPy's names, with nothing that CuPy does not have: for the emulated GPU.
 
-In: the table of `emit/cuda/cupy_names.py`. Out: modules in which a name CuPy lacks is an AttributeError, and a call
+In: the table of `kinds/cuda/cupy_names.py`. Out: modules in which a name CuPy lacks is an AttributeError, and a call
 with a parameter or a dtype that CuPy's function does not take a TypeError, as they are in CuPy.
 """
 
@@ -14,46 +14,48 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.emit.cuda.cupy_names import AT, LOOPS, SIGNATURES
+from eqfuse.kinds.cuda.cupy_names import AT, LOOPS, SIGNATURES
+
+Counted = Callable[[str, Callable[[], Any]], Any]
 
 
 class StandIn(ModuleType):
     """The module CuPy knows as `name`; what it has runs as the functions of `real`, their results `marked` as arrays
-    of the device."""
+    of the device. `counted(name, work)` does the work of a call and takes note of it."""
 
-    def __init__(self, name: str, real: Any, marked: Callable[[Any], Any]) -> None:
+    def __init__(self, name: str, real: Any, marked: Callable[[Any], Any], counted: Counted) -> None:
         super().__init__(name)
-        self._real, self._marked = real, marked
+        self._real, self._marked, self._counted = real, marked, counted
 
     def __getattr__(self, name: str) -> Any:
         full = f"{self.__name__}.{name}"
         if full in LOOPS:
-            return _Ufunc(full, getattr(self._real, name))
+            return _Ufunc(full, getattr(self._real, name), self._counted)
         if full == "cupy.asnumpy":
             return lambda a: np.array(a.view(np.ndarray))
         if full in SIGNATURES:
-            return checked(full, getattr(self._real, name), self._marked)
+            return checked(full, getattr(self._real, name), self._marked, self._counted)
         if any(known.startswith(f"{full}.") for known in (*LOOPS, *SIGNATURES)):
-            return StandIn(full, getattr(self._real, name), self._marked)
+            return StandIn(full, getattr(self._real, name), self._marked, self._counted)
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
 
 class _Ufunc:
-    def __init__(self, name: str, real: np.ufunc) -> None:
-        self._name, self._real = name, real
+    def __init__(self, name: str, real: np.ufunc, counted: Counted) -> None:
+        self._name, self._real, self._counted = name, real, counted
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, out: Any = None) -> Any:
         given = [getattr(a, "dtype", None) for a in args]
         if not any(_fits(loop, given) for loop in LOOPS[self._name]):
             raise TypeError(f"{self._name} has no loop for {given}")
-        return self._real(*args)
+        return self._counted(self._name, lambda: self._real(*args, out=out))
 
     def at(self, a: Any, indices: Any, values: Any) -> None:
         if self._name not in AT:
             raise NotImplementedError(f"`{self._name}.at` is not supported yet")
         if a.dtype.name not in ("int32", "uint32", "uint64", "float16", "float32", "float64"):
             raise TypeError(f"scatter does not support {a.dtype}")
-        self._real.at(a, indices, values)
+        self._counted(self._name, lambda: self._real.at(a, indices, values))
 
 
 def _fits(loop: str, given: list[np.dtype | None]) -> bool:
@@ -64,7 +66,7 @@ def _fits(loop: str, given: list[np.dtype | None]) -> bool:
                                             for d, c in pairs)  # fmt: skip
 
 
-def checked(name: str, real: Any, marked: Callable[[Any], Any]) -> Any:
+def checked(name: str, real: Any, marked: Callable[[Any], Any], counted: Counted) -> Any:
     """`real`, called as CuPy's function `name` can be."""
     made: dict[str, Any] = {}
     exec(f"from __future__ import annotations\ndef stub{SIGNATURES[name]}: ...", made)
@@ -73,6 +75,6 @@ def checked(name: str, real: Any, marked: Callable[[Any], Any]) -> Any:
     @functools.wraps(real)
     def call(*args: Any, **kwargs: Any) -> Any:
         signature.bind(*args, **kwargs)
-        return marked(real(*args, **kwargs))
+        return marked(counted(name, lambda: real(*args, **kwargs)))
 
     return call

@@ -14,25 +14,65 @@ import scipy.special
 from eqfuse.testing.cudasim import CpuRawModule
 from eqfuse.testing.cupy_stand_in import StandIn
 
+# functions that start nothing on the device: views, memory, facts
+QUIET = frozenset({
+    "transpose", "reshape", "broadcast_to", "flip", "ravel", "as_strided", "moveaxis", "sliding_window_view",
+    "expand_dims", "squeeze", "swapaxes", "empty", "empty_like", "asarray", "shape", "ndim", "size", "result_type",
+    "broadcast_shapes", "broadcast_arrays", "asnumpy", "real", "imag", "atleast_1d", "atleast_2d", "may_share_memory",
+})  # fmt: skip
+
+
+class Launches:
+    """The names of what was started on the device, in order; what one call does inside is its own."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._inside = False
+
+    def of(self, name: str, work: Callable[[], Any]) -> Any:
+        """What `work` returns, which starts `name`."""
+        if self._inside:
+            return work()
+        if name.rpartition(".")[2] not in QUIET:
+            self.names.append(name)
+        self._inside = True
+        try:
+            return work()
+        finally:
+            self._inside = False
+
+
+LAUNCHES = Launches()
+
 
 class DeviceArray(np.ndarray):
     """An array in the emulated device's memory."""
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        LAUNCHES.of("copy", lambda: super(DeviceArray, self).__setitem__(key, value))
+
+    def astype(self, *args: Any, **kwargs: Any) -> Any:
+        return LAUNCHES.of("astype", lambda: super(DeviceArray, self).astype(*args, **kwargs))
+
     def get(self) -> np.ndarray:
         """A copy on the host."""
         return np.array(_host(self))
+
+    def copy(self, *args: Any, **kwargs: Any) -> Any:
+        return LAUNCHES.of("copy", lambda: super(DeviceArray, self).copy(*args, **kwargs))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", ())
         plain = [_host(a) for a in _on_device((*inputs, *out))]
         if out:
             kwargs["out"] = tuple(plain[len(inputs) :])
-        result = getattr(ufunc, method)(*plain[: len(inputs)], **kwargs)
+        result = LAUNCHES.of(ufunc.__name__, lambda: getattr(ufunc, method)(*plain[: len(inputs)], **kwargs))
         return out[0] if out else _marked(result)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         list(_on_device((*args, *kwargs.values())))
-        return _marked(super().__array_function__(func, types, args, kwargs))
+        run = super().__array_function__
+        return _marked(LAUNCHES.of(func.__name__, lambda: run(func, types, args, kwargs)))
 
 
 def _marked(value: Any) -> Any:
@@ -42,8 +82,8 @@ def _marked(value: Any) -> Any:
 class EmulatedGpu:
     """One device with one stream."""
 
-    arrays = StandIn("cupy", np, _marked)
-    special = StandIn("special", scipy.special, _marked)
+    arrays = StandIn("cupy", np, _marked, LAUNCHES.of)
+    special = StandIn("special", scipy.special, _marked, LAUNCHES.of)
 
     def here(self) -> tuple[Hashable, Hashable]:
         return 0, 0

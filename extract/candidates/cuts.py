@@ -51,13 +51,27 @@ class Cut:
     size: int  # operators that run
     prices: Prices
     _price: Price | None = field(default=None, init=False)
+    _node: Node | None = field(default=None, init=False)
 
     @property
     def price(self) -> Price:
         """Found when it is asked for: most cuts are steps on the way to a larger one."""
         if self._price is None:
-            self._price = self.prices.alone(self.eclass, self.stored, self.leaves, self.inside, self.works)
+            self._price = self.prices.alone(self)
         return self._price
+
+    @property
+    def node(self) -> Node:
+        """What it computes, over the classes that it reads."""
+        stack = [self]
+        while self._node is None:
+            cut = stack.pop()
+            missing = [p for p in cut.parts if p._node is None]
+            if missing:
+                stack += [cut, *missing]
+            else:
+                cut._node = cut.prices.node(cut.eclass, cut.enode, [p.node for p in cut.parts])
+        return self._node
 
     @property
     def stored(self) -> State:

@@ -7,15 +7,22 @@ search made is freed when it ends, without a collection.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import work
 from eqfuse.egraph.space import EClass, ENode
+from eqfuse.errors import UnsupportedOp
 from eqfuse.extract.candidates.work import WHOLE, Works, WorkTable, bits
-from eqfuse.kinds import State, price
-from eqfuse.ops.types import TensorType
+from eqfuse.ir.graph import Graph, Node, input_node, node
+from eqfuse.kinds import State, cuda_schedule, is_scheduled, price
+from eqfuse.kinds.cuda.price import schedule_price
+from eqfuse.kinds.cuda.schedule import CudaSchedule
+
+if TYPE_CHECKING:
+    from eqfuse.extract.candidates.cuts import Cut
 
 
 class Prices:
@@ -29,6 +36,7 @@ class Prices:
         self.sizes = [c.type.nbytes for c in classes]  # bytes
         constants = ((n for n in c.nodes if n.op == "const") for c in classes)
         self._literals = [next((n.attr("value") for n in nodes), None) for nodes in constants]
+        self._schedules: dict[tuple, CudaSchedule | None] = {}
         self._views: dict[int, dict[int, int]] = {}  # of an array, those that are smaller than it: their bytes
 
     def number(self, eclass: int, enode: ENode, apart: int) -> int:
@@ -62,18 +70,38 @@ class Prices:
             if size < self.sizes[c] == whole[c]:
                 self._views.setdefault(c, {})[eclass] = size
 
-    def alone(self, eclass: int, state: State, leaves: dict[int, int], inside: int, works: Works) -> Price:
-        """The price of a kernel that computes class `eclass` and stores it; nothing for what is read."""
-        return self.kernel(state, leaves, inside, works, (self._classes[eclass].type,))
+    def node(self, eclass: int, enode: ENode | None, args: Sequence[Node]) -> Node:
+        """What `enode` computes from `args`; of class `eclass` in memory where there is none."""
+        if enode is None:
+            return input_node(f"c{eclass}", self._classes[eclass].type)
+        return node(enode.op, args, enode.attrs)
 
-    def kernel(
-        self, state: State, leaves: dict[int, int], inside: int, works: Works, outputs: tuple[TensorType, ...]
-    ) -> Price:
-        """The price of a kernel of `state` that reads `leaves`, does `works` and writes `outputs`."""
+    def alone(self, cut: Cut) -> Price:
+        """The price of a kernel that computes `cut` and stores it; nothing for what is read."""
+        return self.kernel((cut,), cut.stored, cut.leaves, cut.inside, cut.works)
+
+    def kernel(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int], inside: int, works: Works) -> Price:
+        """The price of a kernel of `state` that computes `cuts` from `leaves`, does `works` and stores the results."""
+        outputs = [self._classes[c.eclass].type for c in cuts]
         done = self._work_table.total(works, math.prod(state.reduced) if state.kind == "reduce" else -1)
         written = sum(t.nbytes for t in outputs)
         arguments, itemsize = len(leaves) + len(outputs), outputs[0].dtype.itemsize
-        return price(state, self._read(leaves, inside), written, done, self._device, arguments, itemsize)
+        if not is_scheduled(state.kind, self._device):
+            return price(state, self._read(leaves, inside), written, done, self._device, arguments, itemsize)
+        schedule = self._scheduled(state.kind, tuple([c.node for c in cuts]), leaves)
+        if schedule is None or (arguments > self._device.max_arguments and schedule.grid):
+            return Price(math.inf, self._read(leaves, inside), written, done.flops, "memory")
+        return schedule_price(schedule, done, self._device)
+
+    def _scheduled(self, kind: str, outputs: tuple[Node, ...], leaves: Iterable[int]) -> CudaSchedule | None:
+        """How a kernel of `kind` runs; None where there is none."""
+        if (kind, outputs) not in self._schedules:
+            body = Graph(tuple([input_node(f"c{c}", self._classes[c].type) for c in leaves]), outputs)
+            try:
+                self._schedules[kind, outputs] = cuda_schedule(kind, body, self._device)
+            except UnsupportedOp:
+                self._schedules[kind, outputs] = None
+        return self._schedules[kind, outputs]
 
     def _read(self, leaves: dict[int, int], inside: int) -> int:
         """The bytes read of `leaves`: of an array that is read as several views, those of all, up to the whole."""

@@ -221,6 +221,5 @@ def group(grammar: Grammar, cuts: tuple[Cut, ...]) -> Group | None:
         inside |= cut.inside
     if any(c.eclass in leaves for c in cuts):
         return None
-    outputs = tuple([grammar.classes[c.eclass].type for c in cuts])
     works = union(cut.works for cut in cuts)
-    return Group(cuts, state, leaves, grammar.prices.kernel(state, leaves, inside, works, outputs))
+    return Group(cuts, state, leaves, grammar.prices.kernel(cuts, state, leaves, inside, works))

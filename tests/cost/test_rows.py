@@ -40,7 +40,6 @@ ROWS: dict[str, Callable[[Node, int], Node]] = {
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
 def test_a_kernel_reads_as_often_as_it_is_priced(name: str, dtype: Any) -> None:
-    """More often, where only a later pass reads an array: it is priced as if each did."""
     for axis, lengths in ((-1, (5, 1024, 4096, 20_000, 32_768, 49_152, 50_257, 131_072)), (-2, (5, 500, 520, 3000))):
         for n in lengths:
             with np.errstate(over="ignore"):  # float16 has no 131072
@@ -50,8 +49,7 @@ def test_a_kernel_reads_as_often_as_it_is_priced(name: str, dtype: Any) -> None:
             assert not isinstance(found, str), found
             text = emit_kernel(Kernel("row", body, (), (), PRICE), H100).source
             wanted = sum(text.count(f"r{i}[") * x.type.nbytes for i, x in enumerate(body.inputs))
-            late = text.count("r1[") < text.count("r0[") if len(body.inputs) > 1 else False
-            assert found[1].bytes_read > wanted if late else found[1].bytes_read == wanted, (axis, n, text)
+            assert found[1].bytes_read == wanted, (axis, n, text)
 
 
 def softmax_of(x: np.ndarray) -> np.ndarray:

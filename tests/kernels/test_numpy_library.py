@@ -11,6 +11,7 @@ from eqfuse.cost.profiles import device
 from eqfuse.emit.cuda.calls import emit_calls
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, const, node
+from eqfuse.kinds.cuda.calls import calls_schedule
 from eqfuse.ops import TABLE, Role
 from eqfuse.testing.cupy_stand_in import StandIn
 from tests.kernels.numpy_cases import judge, kernel, read
@@ -98,9 +99,10 @@ def same(x):
 def test_the_calls_of_a_library_operator_on_a_gpu_do_what_it_means(op, args, attrs):
     graph = body(op, args, attrs)
     given = arrays(graph)
-    calls = emit_calls(kernel("library", graph), device("a100"))
+    calls = emit_calls(kernel("library", graph), calls_schedule(graph, device("a100")), device("a100"))
     out = np.zeros(graph.outputs[0].shape, graph.outputs[0].dtype)
-    cupy, special = StandIn("cupy", np, same), StandIn("cupyx.scipy.special", scipy.special, same)
+    modules = (("cupy", np), ("cupyx.scipy.special", scipy.special))
+    cupy, special = (StandIn(name, real, same, lambda _, work: work()) for name, real in modules)
     calls.bind(cupy, special)(*given, *calls.constants, out)
     wanted = evaluate(graph, given)[0]
     if op == "argpartition":  # CuPy sorts, NumPy leaves both sides as they come

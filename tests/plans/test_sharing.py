@@ -191,7 +191,7 @@ def test_a_step_of_nasrnn_is_two_products_and_the_cell() -> None:
         plan, greedy = (choose(space, DEVICES[name], e) for e in ("flow", "greedy-priority"))
         assert len(plan.kernels) == 3 * 2 - 1  # what the first state is multiplied by is known
         assert products(plan) == [(1, 8 * 512)] * 3
-        assert greedy.seconds > 3.5 * plan.seconds
+        assert greedy.seconds > 3.2 * plan.seconds
 
 
 def test_the_whole_of_nasrnn_is_right_on_an_emulated_gpu() -> None:

@@ -15,15 +15,18 @@ import eqfuse as ef
 from eqfuse import dtypes
 from eqfuse.cost.profiles import device
 from eqfuse.emit.cuda import calls as cuda_calls
-from eqfuse.emit.cuda.calls import emit_calls
-from eqfuse.emit.cuda.cupy_names import LOOPS, SIGNATURES, VERSION
+from eqfuse.emit.cuda.calls import CudaCalls, emit_calls
 from eqfuse.errors import EqfuseError, ShapeError
 from eqfuse.ir.graph import Graph, Node, node
+from eqfuse.kinds import cuda_schedule
+from eqfuse.kinds.cuda.calls import CallsSchedule, calls_schedule
+from eqfuse.kinds.cuda.cupy_names import LOOPS, SIGNATURES, VERSION
+from eqfuse.kinds.cuda.host import UFUNC_NAMES
 from eqfuse.ops import TABLE
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.testing import emulated_gpu
-from eqfuse.testing.emulated_gpu import EmulatedGpu
+from eqfuse.testing.emulated_gpu import LAUNCHES, EmulatedGpu
 from tests.kernels.numpy_cases import PRICE, read
 from tests.support import cupy_reference
 from tests.support.gpu import program_on
@@ -42,11 +45,22 @@ def calls(*outputs: Node) -> Plan:
     return Plan(graph, device("a100"), types, reads, (), (), (Kernel("library", graph, reads, writes, PRICE),), writes)
 
 
+def calls_of(output: Node) -> CudaCalls:
+    (kernel,), h100 = calls(output).kernels, device("h100")
+    schedule = calls_schedule(kernel.body, h100)
+    assert isinstance(schedule, CallsSchedule)
+    return emit_calls(kernel, schedule, h100)
+
+
 def agree(outputs: list[Node], *arrays: np.ndarray, close: float = 1e-6) -> None:
     plan = calls(*outputs)
     with np.errstate(all="ignore"):
         wanted = ef.meaning(plan.graph, *arrays)
-    for n, got, want in zip(outputs, program_on(plan, GPU).run(list(arrays)), wanted, strict=True):
+    program = program_on(plan, GPU)
+    LAUNCHES.names.clear()
+    found = program.run(list(arrays))
+    assert len(LAUNCHES.names) == cuda_schedule("library", plan.graph, plan.device).calls, (outputs, LAUNCHES.names)
+    for n, got, want in zip(outputs, found, wanted, strict=True):
         assert got.dtype == want.dtype and got.shape == want.shape, n
         if want.dtype in dtypes.ADDED:
             got, want = got.astype(np.float64), want.astype(np.float64)
@@ -105,9 +119,9 @@ def test_every_ufunc_runs_for_every_dtype_on_the_device_or_says_that_it_runs_on_
         except EqfuseError:  # NumPy has no such loop
             continue
         given = [abs(arrays[a]).astype(dtype) if name == "power" else arrays[a] for a in made.args]
-        source = emit_calls(calls(made).kernels[0], device("h100")).source
+        source = calls_of(made).source
         loop = f"{dtype.char * ufunc.nin}->{made.dtype.char}"
-        on_device = loop in LOOPS.get(cuda_calls.UFUNC_NAMES[name], ())
+        on_device = loop in LOOPS.get(UFUNC_NAMES[name], ())
         assert on_device != (f"on_host({name!r}, [" in source)
         agree([made], *given)
 
@@ -117,7 +131,7 @@ def test_a_special_function_without_a_counterpart_in_cupy_says_in_the_text_that_
 
     x = np.linspace(0.1, 3, 50)
     program = ef.compile(lambda a: scipy.special.erfi(a * 2) + scipy.special.digamma(a), x, target="cuda:h100")
-    assert "on_host('erfi', [r0], [])" in program.source() and "special.digamma(r0)" in program.source()
+    assert "on_host('erfi', [r0], [])" in program.source() and "special.digamma(r0, out=w0)" in program.source()
     assert "On the host, by kernel, as CuPy has nothing like it: erfi (" in str(program.explain())
     got = program_on(program.plan, GPU)(x)
     np.testing.assert_allclose(got, scipy.special.erfi(x * 2) + scipy.special.digamma(x), rtol=1e-12)

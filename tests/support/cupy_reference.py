@@ -1,6 +1,6 @@
 """The table of what CuPy has, read from the installed one. `python -m tests.support.cupy_reference` writes it anew.
 
-In: an installed CuPy (no GPU is needed). Out: what `eqfuse/emit/cuda/cupy_names.json` holds.
+In: an installed CuPy (no GPU is needed). Out: what `eqfuse.kinds.cuda.cupy_names.json` holds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import json
 import re
 from typing import Any
 
-from eqfuse.emit.cuda import calls, cupy_names, library
+from eqfuse.emit.cuda import calls, library
+from eqfuse.kinds.cuda import cupy_names, host
 
 _NAMED = re.compile(r"\b((?:cupy|special)(?:\.\w+)+)")
 # NumPy's functions that meanings written for both call, and that CuPy's arrays pass on
@@ -21,7 +22,7 @@ DISPATCHED = ("cupy.pad", "cupy.lib.stride_tricks.sliding_window_view", "cupy.mo
 
 def named() -> tuple[set[str], set[str]]:
     """The ufuncs and the functions of CuPy that a program may name."""
-    ufuncs = set(calls.UFUNC_NAMES.values())
+    ufuncs = set(host.UFUNC_NAMES.values())
     texts = [*calls.CALLS.values(), inspect.getsource(library)]
     functions = {name.removesuffix(".at") for text in texts for name in _NAMED.findall(text)}
     return ufuncs, {*functions, *DISPATCHED} - ufuncs

@@ -4,7 +4,6 @@ Out: `CudaCalls`, Python text over CuPy with one call per operator. Next stop: `
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,19 +14,15 @@ import numpy as np
 
 from eqfuse.cost.device import Device
 from eqfuse.dtypes import BFLOAT16, FLOAT8
-from eqfuse.emit.cuda.cupy_names import LOOPS
-from eqfuse.emit.cuda.library import ATOMIC, LIBRARY_CALLS, ON_HOST, helpers
+from eqfuse.emit.cuda.library import LIBRARY_CALLS, ON_HOST, helpers
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.kinds.cuda.calls import uncounted
+from eqfuse.kinds.cuda.calls import CallsSchedule
+from eqfuse.kinds.cuda.host import UFUNC_NAMES
 from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import UFUNCS
-from eqfuse.ops.special import SPECIAL
 from eqfuse.plan.plan import Kernel
 
-# CuPy's names of the ufuncs
-UFUNC_NAMES = {op: f"special.{op}" if op in ("erf", "erfc", *SPECIAL) else f"cupy.{ufunc.__name__}"
-               for op, ufunc in UFUNCS.items()}  # fmt: skip
 # {0}, {1}: arguments; {all}: every argument; attributes by the names in the operator's row.
 CALLS = {
     "where": "cupy.where({all})", "cast": "{0}.astype('{dtype}')", "bitcast": "{0}.view('{dtype}')",
@@ -46,7 +41,11 @@ CALLS = {
     name: f"cupy.{name}({{0}}, axis={{axes}}, keepdims=True)" for name in ("sum", "prod", "max", "min", "any", "all")
 } | LIBRARY_CALLS  # fmt: skip
 _BOTH = ("conv", "window_max", "window_sum", "slice_scatter")  # their meanings are written in what CuPy has too
-_INTO = {"matmul": "cupy.matmul({0}, {1}, out={out})", "concat": "cupy.concatenate(({all},), {axis}, out={out})"}
+_INTO = {
+    "matmul": "cupy.matmul({0}, {1}, out={out})", "concat": "cupy.concatenate(({all},), {axis}, out={out})",
+    "take": "cupy.take({0}, {1}, {axis}, out={out})",
+    **{op: f"{name}({{all}}, out={{out}})" for op, name in UFUNC_NAMES.items()},
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -55,11 +54,6 @@ class CudaCalls:
 
     source: str
     constants: tuple[np.ndarray, ...]
-
-    @property
-    def on_host(self) -> list[str]:
-        """The operators that run on the host."""
-        return re.findall(r"\bon_host\('(\w+)'", self.source)
 
     def bind(self, cupy: ModuleType, special: ModuleType) -> Callable[..., None]:
         """The function, calling `cupy` (a module of NumPy's functions) and `special` (of SciPy's special functions)."""
@@ -71,7 +65,7 @@ class CudaCalls:
         return function
 
 
-def emit_calls(kernel: Kernel, device: Device) -> CudaCalls:
+def emit_calls(kernel: Kernel, schedule: CallsSchedule, device: Device) -> CudaCalls:
     """The library calls that compute `kernel.body`. UnsupportedOp when there is none for an operator."""
     body = kernel.body
     for n in body.nodes:
@@ -91,11 +85,11 @@ def emit_calls(kernel: Kernel, device: Device) -> CudaCalls:
             out = places[n].pop(0) if places[n] else None
             arguments = [names[a] for a in n.args]
             names[n] = out or f"t{len(lines)}"
-            if out and n.op in _INTO:
+            if out and n in schedule.placed:
                 lines.append(_filled(_INTO[n.op], n, arguments, out))
             else:
                 lines.append(f"{out}[...] = " if out else f"{names[n]} = ")
-                lines[-1] += _call(n, arguments, device)
+                lines[-1] += _call(n, arguments, device, n in schedule.host)
         lines += [f"{place}[...] = {names[n]}" for place in places[n]]
     return CudaCalls(_function(body, len(constants), lines), tuple(constants))
 
@@ -106,11 +100,11 @@ def _function(body: Graph, constants: int, lines: Sequence[str]) -> str:
     return f"def kernel({parameters}):\n" + "".join(f"    {line}\n" for line in lines or ["pass"])
 
 
-def _call(n: Node, arguments: list[str], device: Device) -> str:
+def _call(n: Node, arguments: list[str], device: Device, host: bool) -> str:
     if n.op == "slice":
         index = ", ".join(f"{start}:{stop}:{step}" for start, stop, step in n.attr("ranges"))
         return f"{arguments[0]}[{index}]" if index else arguments[0]
-    template = _template(n)
+    template = ON_HOST if host else _template(n)
     if template is None:
         raise UnsupportedOp(
             f"the cuda target ({device.name}) has no library call for {n.op}: add its row to eqfuse/emit/cuda/calls.py"
@@ -123,18 +117,8 @@ def _call(n: Node, arguments: list[str], device: Device) -> str:
 
 
 def _template(n: Node) -> str | None:
-    """The call of `n`: on the host where CuPy has no such function of such arguments."""
-    if n.op in UFUNCS:
-        name = UFUNC_NAMES[n.op]
-        loop = f"{''.join(a.dtype.char for a in n.args)}->{n.dtype.char}"
-        return f"{name}({{all}})" if loop in LOOPS.get(name, ()) else ON_HOST
-    if uncounted(n):
-        return ON_HOST
-    if n.op == "scatter" and n.attr("mode") != "set":
-        x, _, values = n.args
-        atomic = x.dtype == values.dtype and x.dtype.name in ATOMIC.get(n.attr("mode"), ())
-        return CALLS["scatter"] if atomic else ON_HOST
-    return CALLS.get(n.op)
+    """The call of `n` on the device."""
+    return f"{UFUNC_NAMES[n.op]}({{all}})" if n.op in UFUNCS else CALLS.get(n.op)
 
 
 def _filled(template: str, n: Node, arguments: list[str], out: str) -> str:

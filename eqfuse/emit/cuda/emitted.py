@@ -25,7 +25,7 @@ def emitted_kernel(kernel: Kernel, device: Device, rounds: bool = True) -> CudaK
         return None
     schedule = cuda_schedule(kernel.kind, kernel.body, device)
     if isinstance(schedule, CallsSchedule):
-        return emit_calls(kernel, device)
+        return emit_calls(kernel, schedule, device)
     return emit_function(kernel, schedule, device, rounds)
 
 

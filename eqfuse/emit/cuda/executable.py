@@ -23,6 +23,8 @@ from eqfuse.emit.cuda.prelude import PRELUDE
 from eqfuse.emit.executable import Executable, constant_values
 from eqfuse.ir.accepted import ndarray
 from eqfuse.ir.views import leaf_chain, taken
+from eqfuse.kinds import cuda_schedule
+from eqfuse.kinds.cuda.calls import CallsSchedule
 from eqfuse.machine.gpu import Gpu, cupy_gpu, ready
 from eqfuse.machine.nvrtc import STRICT
 from eqfuse.plan.buffers import layout
@@ -103,10 +105,16 @@ class CudaExecutable(Executable):
         return "\n".join(parts)
 
     def notes(self) -> str:
-        """The operators that run on the host."""
-        ran = [f for k, f in zip(self.plan.kernels, self.functions, strict=True) if k.kind != "view"]
-        names = [f"{op} ({i})" for i, f in enumerate(ran) if isinstance(f, CudaCalls) for op in f.on_host]
-        return f"On the host, by kernel, as CuPy has nothing like it: {', '.join(names)}" if names else ""
+        """How each kernel runs, and the operators that run on the host."""
+        ran = [k for k in self.plan.kernels if k.kind != "view"]
+        schedules = [cuda_schedule(k.kind, k.body, self.plan.device) for k in ran]
+        lines = [f"  {i}: {'; '.join(str(schedule).splitlines())}" for i, schedule in enumerate(schedules)]
+        found = "\n".join(["How each kernel runs:", *lines])
+        hosts = [(i, schedule.host) for i, schedule in enumerate(schedules) if isinstance(schedule, CallsSchedule)]
+        names = [f"{n.op} ({i})" for i, host in hosts for n in host]
+        if names:
+            found += f"\nOn the host, by kernel, as CuPy has nothing like it: {', '.join(names)}"
+        return found
 
     def kernel_seconds(self, arrays: Sequence[Any]) -> list[float]:
         gpu = self._gpu or cupy_gpu()

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.kinds.cuda.host import HOST
 from eqfuse.ops import TABLE
 
 LIBRARY_CALLS = {
@@ -31,16 +32,7 @@ LIBRARY_CALLS = {
     **{name: f"cupy.fft.{name}({{0}}, {{n}}, {{axis}}, {{norm!r}})" for name in ("fft", "ifft", "rfft", "irfft")},
 }  # fmt: skip
 ON_HOST = "on_host({op!r}, [{all}], [{values}])"
-LIBRARY_CALLS |= dict.fromkeys((
-    "accumulate", "reduceat", "fold", "lexsort", "quantile", "percentile", "nanquantile", "nanpercentile", "nanargmax",
-    "nanargmin", "histogram", "histogram_bin_edges", "bincount", "interp", "cholesky", "cond", "lstsq", "full_rank",
-    "eig", "eigvals",
-), ON_HOST)  # fmt: skip
-
-# Of `ufunc.at`: what CuPy computes by atomic operations, exactly. Its maximum of float64 rounds to float32.
-_SUMMED = ("int32", "int64", "uint32", "uint64", "float16", "float32", "float64")
-_COMPARED = ("int32", "uint32", "uint64")
-ATOMIC = {"add": _SUMMED, "subtract": _SUMMED, "maximum": _COMPARED, "minimum": _COMPARED}
+LIBRARY_CALLS |= dict.fromkeys(HOST, ON_HOST)
 
 
 def helpers(cupy: ModuleType) -> dict[str, Any]:

@@ -4,6 +4,7 @@ body and its schedule. Out: the statements of one CUDA function. Next stop: `cud
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eqfuse.emit.cuda import ops
@@ -137,7 +138,7 @@ class _Writer:
             "}",
         ]
 
-    def _reducing_pass(self, number: int, reductions: list[Node]) -> _Pass:
+    def _reducing_pass(self, number: int, reductions: Sequence[Node]) -> _Pass:
         before, after, e = [], [], self.elements
         inner, outer = e.inner, e.outer
         for j, n in enumerate(reductions):
@@ -153,7 +154,7 @@ class _Writer:
         joined = self._join_splits(reductions) if self.splits > 1 else []
         return _Pass(outer + before, inner, [*after, *joined, *self._rounded(reductions)])
 
-    def _rounded(self, reductions: list[Node]) -> list[str]:
+    def _rounded(self, reductions: Sequence[Node]) -> list[str]:
         """The results as exact as the program has them."""
         names = [(n, self.elements.results[n][0]) for n in reductions]
         return [f"{name} = {text};" for n, name in names if (text := self.elements.rounded(n, name)) != name]
@@ -192,7 +193,7 @@ class _Writer:
         """One thread of each row."""
         return "live && lane == 0"
 
-    def _join_splits(self, reductions: list[Node]) -> list[str]:
+    def _join_splits(self, reductions: Sequence[Node]) -> list[str]:
         """The block that arrives last adds up what the others left, in their order, so the bits never vary."""
         lines = [f"if ({self.leader}) {{"]
         for j in range(len(reductions)):

@@ -7,30 +7,106 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from eqfuse.cost.device import Device
+from eqfuse.cost.work import touches
+from eqfuse.dtypes import BFLOAT16
 from eqfuse.ir.graph import Graph, Node
+from eqfuse.kinds.cuda.host import host_seconds, on_host, uncounted
 from eqfuse.kinds.cuda.maps import map_schedule
 from eqfuse.kinds.cuda.schedule import CudaSchedule
+from eqfuse.kinds.elements import bytes_read
+from eqfuse.kinds.product import product_of
+from eqfuse.ops import Role, row
+from eqfuse.ops.elementwise import UFUNCS
+
+INTO = ("matmul", "concat", "take", *UFUNCS)  # on the device, CuPy writes their results where they are wanted
+# CuPy's functions that one operator takes, where it is not one
+LAUNCHES = {"isin": 3, "digitize": 3, "pad": 2, "median": 23, "nanmedian": 22}
+SCATTERS = {"set": 10, "subtract": 4}  # by mode; the others take three
 
 
 @dataclass(frozen=True, kw_only=True)
 class CallsSchedule(CudaSchedule):
-    """One call of CuPy's after another."""
+    """Calls of CuPy's, one after another. `placed`: results that they write where they are wanted, where others are
+    copied to. `host`: operators that run on the host, which takes `host_seconds`. `temporary`: bytes that calls leave
+    for one another."""
+
+    placed: tuple[Node, ...]
+    host: tuple[Node, ...]
+    host_seconds: float
+    temporary: int
+
+    @property
+    def between(self) -> int:
+        return self.temporary
 
     @property
     def blocks(self) -> float:
         """The library's own."""
         return math.inf
 
+    def details(self) -> list[str]:
+        return [f"on the host: {', '.join(n.op for n in self.host)}"] if self.host else []
+
 
 def calls_schedule(body: Graph, device: Device) -> CudaSchedule:
     """One call for each operator; a gather that is too large for them is a map."""
     if any(n.op == "take" and uncounted(n) for n in body.nodes):
         return map_schedule(body, device)
-    return CallsSchedule(tuple(n.type.nbytes for n in body.inputs), tuple(o.type.nbytes for o in body.outputs), 1)
+    working = [n for n in body.operators if row(n.op).role is not Role.VIEW]
+    host = tuple(n for n in working if on_host(n))
+    placed = tuple(n for n in dict.fromkeys(body.outputs) if n.op in INTO and n not in host)
+    copies = len(body.outputs) - len(placed)
+    temporary = sum(n.type.nbytes for n in working if n not in placed)
+    temporary += sum(_unrolled(n, device) for n in working if n.op == "conv")
+    started = [n for n in working if n not in host]
+    return CallsSchedule(
+        _read(body, started), tuple(o.type.nbytes for o in body.outputs), sum(map(launches, started)) + copies,
+        placed=placed, host=host, host_seconds=sum(map(host_seconds, host)), temporary=temporary,
+    )  # fmt: skip
 
 
-def uncounted(n: Node) -> bool:
-    """Has `n` places that CuPy, which counts them in 32 bits, does not find?"""
-    return n.op in ("take", "scatter") and max(a.type.size for a in (n, *n.args)) >= 2**31
+def launches(n: Node) -> int:
+    """What the call of `n` starts on the device, or those that `emit/cuda/library` writes for it; more inside of CuPy
+    and of the libraries below it is their own."""
+    called = _launches(n)
+    if row(n.op).role in (Role.LIBRARY, Role.REDUCTION):  # few of CuPy's functions know bfloat16
+        small = sum(a.dtype == BFLOAT16 for a in n.args)
+        called += small + (n.dtype == BFLOAT16 and small > 0)
+    return called
+
+
+def _launches(n: Node) -> int:
+    if n.op == "scatter":
+        nothing = n.attrs[1] == "set" and not n.args[1].type.size
+        return 1 if nothing else SCATTERS.get(str(n.attrs[1]), 3)
+    if n.op in ("convolve", "correlate"):  # a product, a sum and its place for each element of the shorter one
+        return 4 + 3 * min(a.type.size for a in n.args) + (n.op == "correlate" and n.dtype.kind == "c")
+    if n.op == "slice_scatter":
+        return len(n.args)  # a copy, then each value
+    if n.op == "conv":
+        groups: int = n.attrs[3]  # type: ignore[assignment]
+        return groups + 2 + _padded(n.attrs[1])
+    if n.op in ("window_max", "window_sum"):
+        return 1 + _padded(n.attrs[2])
+    return LAUNCHES.get(n.op, 1)
+
+
+def _padded(widths: Any) -> bool:
+    return any(map(any, widths))
+
+
+def _unrolled(n: Node, device: Device) -> int:
+    """Bytes that a convolution by calls writes and reads on the way."""
+    return product_of(n.op, n.attrs, [a.type for a in n.args], n.type, device).unrolled // 2
+
+
+def _read(body: Graph, working: list[Node]) -> tuple[int, ...]:
+    """Bytes read of every input. Of what a gather or an update looks into, those that it touches."""
+    copied = [o for o in body.outputs if row(o.op).role in (Role.VIEW, Role.LEAF)]
+    found = bytes_read(body, [*(a for n in working for a in n.args), *copied])
+    most = {n.args[0]: touches(n.op, n.attrs, n.args[0].type, n.type) for n in working
+            if row(n.op).role in (Role.GATHER, Role.UPDATE) and n.args[0] not in n.args[1:]}  # fmt: skip
+    return tuple(min(nbytes, most.get(n, nbytes)) for n, nbytes in zip(body.inputs, found, strict=True))

@@ -30,12 +30,17 @@ class CudaSchedule(Schedule):
         return sum(dtype.itemsize * n for dtype, n in self.workspace)
 
     @property
+    def between(self) -> int:
+        """Bytes that are written on the way, and read again."""
+        return self.workspace_bytes
+
+    @property
     def bytes_read(self) -> int:
-        return sum(self.reads) + self.workspace_bytes
+        return sum(self.reads) + self.between
 
     @property
     def bytes_written(self) -> int:
-        return sum(self.writes) + self.workspace_bytes
+        return sum(self.writes) + self.between
 
     @property
     def blocks(self) -> float:
@@ -47,8 +52,8 @@ class CudaSchedule(Schedule):
         if self.grid:
             launched += f" of {' x '.join(map(str, self.grid))} blocks of {' x '.join(map(str, self.block))} threads"
         lines = [launched, *self.details(), f"reads {_sizes(self.reads)}; writes {_sizes(self.writes)} bytes"]
-        if self.workspace:
-            lines.append(f"workspace of {self.workspace_bytes:,} bytes, written and read")
+        if self.between:
+            lines.append(f"{self.between:,} bytes written and read on the way")
         return "\n".join(lines)
 
     def details(self) -> list[str]:

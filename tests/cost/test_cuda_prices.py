@@ -1,0 +1,62 @@
+"""The price of every CUDA kernel of a plan is that of its schedule: its bytes, its launches, its blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.cost.price import Price
+from eqfuse.cost.profiles import device
+from eqfuse.demo.programs import small
+from eqfuse.extract.kernel_price import priced
+from eqfuse.ir.graph import Graph, Node, node
+from eqfuse.kinds import cuda_schedule
+from tests.kernels.numpy_cases import read, reduced
+
+A100 = device("a100")
+
+
+@pytest.mark.parametrize("example", small(), ids=lambda e: e.name)
+def test_a_plan_moves_the_bytes_of_its_schedules_in_their_launches(example: Any) -> None:
+    function, arguments = example.build(np.float32)
+    plan = ef.extract(ef.saturate(ef.trace(function, *arguments)), target=A100)
+    for k in plan.kernels:
+        if k.kind != "view":
+            schedule = cuda_schedule(k.kind, k.body, A100)
+            assert (k.price.bytes_read, k.price.bytes_written) == (schedule.bytes_read, schedule.bytes_written), k
+            assert k.price.seconds >= schedule.calls * A100.launch_seconds
+
+
+def _price(output: Node) -> Price:
+    inputs = tuple(n for n in Graph((), (output,)).nodes if n.op == "input")
+    found = priced(Graph(inputs, (output,)), A100)
+    assert not isinstance(found, str), found
+    return found[1]
+
+
+def log_sum_exp(rows: int, columns: int) -> Node:
+    x = read(0, (rows, columns))
+    top = reduced("max", x)
+    total = reduced("sum", node("exp", (node("subtract", (x, top)),)))
+    return node("add", (top, node("log", (total,))))
+
+
+def test_one_block_for_one_long_row_costs_what_one_block_can_draw() -> None:
+    alone, shared = _price(log_sum_exp(1, 1 << 24)), _price(log_sum_exp(1 << 12, 1 << 12))
+    assert alone.seconds > 50 * shared.seconds
+
+
+def test_a_reduction_that_is_split_writes_and_reads_its_partial_results() -> None:
+    found = _price(reduced("sum", read(0, (1, 1 << 24))))
+    blocks = 256
+    assert found.bytes_read == 4 * (1 << 24) + 4 * blocks + 4  # a counter beside
+    assert found.bytes_written == 4 + 4 * blocks + 4
+
+
+def test_what_runs_on_the_host_costs_the_way_there_and_back() -> None:
+    x = read(0, (1 << 20,), np.float64)
+    on_device, on_host = _price(node("digamma", (x,))), _price(node("erfi", (x,)))
+    assert on_host.seconds > 16 * (1 << 20) / 10e9 + on_device.seconds
