@@ -116,7 +116,7 @@ EVERY: dict[str, Callable[[Op], bool]] = {
     "price classes (eqfuse/cost/price_classes.py)": price_class,
     "NumPy emission (eqfuse/emit/numpy/table.py)": numpy_emission,
     "CUDA emission (eqfuse/emit/cuda/ops.py or calls.py)": cuda_emission,
-    "ONNX export (eqfuse/emit/onnx/elementwise.py or arrays.py, or a reason in table.py)": onnx_export,
+    "ONNX export (eqfuse/emit/onnx, or a reason in its table.py)": onnx_export,
     "law samples (rewrites/language/samples.py)": law_samples,
 }
 OF_UFUNCS: dict[str, Callable[[Op], bool]] = {

@@ -1,7 +1,7 @@
 """The schedule of a tiled product on a GPU, with elementwise work before and after it.
 
 In: a contract body. Out: `ProductSchedule`. Each operand counts as read once: what tiles load again lies in level 2, as
-those that share it run together (`emit/cuda/contract`).
+those that share it run together (`emit/cuda/contract.py`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ProductSchedule(CudaSchedule):
 
     @property
     def blocks(self) -> float:
-        """The waves of its blocks are in the seconds of the product (`kinds/product`)."""
+        """The waves of its blocks are in the seconds of the product (`kinds/product.py`)."""
         return math.inf
 
     def details(self) -> list[str]:
