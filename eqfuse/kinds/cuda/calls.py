@@ -69,7 +69,7 @@ def calls_schedule(body: Graph, device: Device) -> CudaSchedule:
 
 
 def launches(n: Node) -> int:
-    """What the call of `n` starts on the device, or those that `emit/cuda/library` writes for it; more inside of CuPy
+    """What the call of `n` starts on the device, or those that the emitter writes for it; more inside of CuPy
     and of the libraries below it is their own."""
     called = _launches(n)
     if row(n.op).role in (Role.LIBRARY, Role.REDUCTION):  # few of CuPy's functions know bfloat16
