@@ -14,8 +14,9 @@ from eqfuse.cost.device import Device
 from eqfuse.emit.numpy.schedule import NumpySchedule, TiledReduction
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.kinds import KINDS, kind_named
+from eqfuse.ops import Role, row
 from eqfuse.plan.plan import Plan
-from tests.kernels.numpy_cases import CPU, data, kernel
+from tests.kernels.numpy_cases import CPU, body, data, kernel, read
 from tests.kernels.test_numpy_broadcasting import drawn
 from tests.kernels.test_numpy_library import graphs
 from tests.kernels.test_numpy_panels import TINY
@@ -36,8 +37,11 @@ def check(kind: str, graph: Graph, arrays: Sequence[np.ndarray], device: Device)
         assert isinstance(schedule, TiledReduction) or set(watch.per_tile) == {schedule.calls_per_tile}, text
     else:
         assert schedule.tiles == 1 and schedule.calls_per_tile == 0, text
-    read = [watch.touched(i) for i in range(len(graph.inputs))]
-    assert read == list(schedule.reads), f"{read} {schedule.reads} {text}"
+    seen = [watch.touched(i) for i in range(len(graph.inputs))]
+    if any(row(n.op).role is Role.GATHER for n in graph.operators):  # which elements NumPy looks up is out of sight
+        assert all(said <= found for found, said in zip(seen, schedule.reads, strict=True)), text
+    else:
+        assert seen == list(schedule.reads), f"{seen} {schedule.reads} {text}"
     written = [watch.touched(len(graph.inputs) + i) for i in range(len(graph.outputs))]
     assert written == list(schedule.writes), text
     return schedule
@@ -87,6 +91,13 @@ def check_plan(plan: Plan) -> None:
             check(k.kind, k.body, data(k.body), plan.device)
 
 
+def test_an_update_reads_what_no_write_covers() -> None:
+    base, value = read(0, (30, 40)), read(1, (10, 40))
+    n = node("slice_scatter", (base, value), ((((5, 15, 1), (0, 40, 1)),),))
+    graph = body([base, value], n)
+    assert check("library", graph, data(graph), CPU).reads == (20 * 40 * 4, 10 * 40 * 4)
+
+
 def test_an_explanation_says_how_each_kernel_runs() -> None:
     program = ef.compile(lambda x: np.exp(x - x.max(-1, keepdims=True)), ef.spec((4096, 1024), np.float32), target=CPU)
-    assert "tiles of 64x1024 on 4 threads, 3 calls each" in str(program.explain())
+    assert "48 tiles of 86x1024 on 4 threads, 3 calls each, 2 arrays alive" in str(program.explain())
