@@ -27,6 +27,14 @@ def sample(shape: tuple[int, ...], dtype: str, seed: int = 0) -> np.ndarray:
 
 def agrees(fn: Callable[..., Any], *args: Any) -> None:
     """`fn` traced means what `fn` computes; where NumPy refuses, tracing (or evaluating) refuses."""
+    try:
+        _agrees(fn, *args)
+    except BaseException as failure:  # pytest's own are no Exceptions
+        failure.add_note("of " + ", ".join(f"{np.asarray(a).dtype}{np.shape(a)}" for a in args))
+        raise
+
+
+def _agrees(fn: Callable[..., Any], *args: Any) -> None:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:

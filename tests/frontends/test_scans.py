@@ -40,10 +40,13 @@ def test_a_cumulative_function_agrees_with_numpy(function, dtype):
     agrees(function, sample((2, 3), dtype))  # NumPy wants an axis
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "float16", "float64"])
 @pytest.mark.parametrize("ufunc", FOLDED, ids=lambda u: u.__name__)
-def test_the_methods_of_a_ufunc_agree_with_numpy(ufunc, dtype):
-    x = abs(sample((3, 4), dtype).astype("float64")).astype(dtype)
+def test_the_methods_of_a_ufunc_agree_with_numpy(ufunc):
+    for dtype in ("bool", "int8", "int64", "float16", "float64"):
+        _methods_agree(ufunc, abs(sample((3, 4), dtype).astype("float64")).astype(dtype))
+
+
+def _methods_agree(ufunc, x):
     agrees(lambda a: ufunc.accumulate(a), x)
     agrees(lambda a: ufunc.accumulate(a, axis=-1), x)
     agrees(lambda a: ufunc.reduceat(a, [0, 2, 1, 3], axis=1), x)

@@ -45,10 +45,10 @@ def test_a_row_kernel_holds_values_of_every_dtype(dtype):
 
 @EVERY
 @pytest.mark.parametrize("op", ["sum", "prod", "max", "min", "any", "all"])
-@pytest.mark.parametrize("axes", [(-1,), (-2,), (-2, -1)])
-def test_a_reduction_accumulates_as_numpy_does(dtype, op, axes):
-    x = _x(dtype, shape=(130, 40))
-    _judged(body([x], reduced(op, mul(x, x), *axes)))
+def test_a_reduction_accumulates_as_numpy_does(dtype, op):
+    for axes, shape in (((-1,), (130, 40)), ((-2,), (130, 3)), ((-2, -1), (130, 40))):
+        x = _x(dtype, shape=shape)
+        _judged(body([x], reduced(op, mul(x, x), *axes)))
 
 
 def test_a_long_sum_of_bfloat16_stops_growing_where_numpys_does():

@@ -118,13 +118,16 @@ from eqfuse.benches.corpus.suite import GRAPHS
 for id in {ids!r}:
     function, types = GRAPHS[id].program(small=False)
     graph = ef.trace(function, *[ef.spec(t.shape, t.dtype) for t in types])
-    plan = ef.extract(ef.saturate(graph), target="cuda:a100")
+    space = ef.saturate(graph)
+    for s in space.segments:
+        print(s.classes, s.roots, s.inputs, s.laws_fired, s.nodes_per_round)
+    plan = ef.extract(space, target="cuda:a100")
     for k in plan.kernels:
         print(k.kind, k.reads, k.writes, k.price, k.body)
 """
 
 
-def test_two_processes_with_different_hash_seeds_choose_the_same_plan() -> None:
+def test_two_processes_with_different_hash_seeds_find_the_same_space_and_plan() -> None:
     """The control N10."""
     script = SCRIPT.format(ids=["G1", "G9", "G12", "G16", "G17", "G26"])
     runs: list[Any] = [
