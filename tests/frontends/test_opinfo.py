@@ -77,9 +77,10 @@ def _of_arrays(ref: Callable[..., Any], arguments: list, arrays: list[int], name
 
 
 def verdict(op: Any, dtype: str, check: Callable[..., None], step: int = 1) -> str | None:
-    """None when every sample, or one in `step`, passes `check`, else what went wrong first."""
+    """None when every sample, or one in `step` (not the same ones for each dtype), passes `check`, else what went
+    wrong first."""
     for i, (reference, arrays) in enumerate(samples(op, dtype)):
-        if i % step:
+        if (i - DTYPES.index(dtype)) % step:
             continue
         try:
             check(reference, *arrays)
@@ -144,5 +145,5 @@ def compiled(reference: Callable[..., Any], *arrays: np.ndarray) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_compiled_reference_gives_numpys_numbers(table: list[Any], kind: str, dtype: str) -> None:
-    """One sample in two: all of them are traced above."""
-    judge(table, kind, dtype, compiled, step=2)
+    """Each sample in one dtype or another: all of them are traced above in every dtype."""
+    judge(table, kind, dtype, compiled, step=len(DTYPES))

@@ -193,7 +193,7 @@ def test_random_arithmetic_of_arrays_and_numbers_is_numpys(seeds: range) -> None
 
 @pytest.mark.slow
 def test_much_random_arithmetic_of_arrays_and_numbers_is_numpys() -> None:
-    report(wrong for wrong in (differing(seed, ef.meaning) for seed in range(1000, 12_000)) if wrong)
+    report(wrong for wrong in (differing(seed, ef.meaning) for seed in range(1000, 6000)) if wrong)
 
 
 @pytest.mark.slow
@@ -201,4 +201,4 @@ def test_random_arithmetic_compiled_strictly_is_numpys() -> None:
     def run(graph: ef.Graph, *arguments: Any) -> Any:
         return ef.compile(graph, numerics="strict")(*arguments)
 
-    report(wrong for wrong in (differing(seed, run) for seed in range(20_000, 20_300)) if wrong)
+    report(wrong for wrong in (differing(seed, run) for seed in range(20_000, 20_150)) if wrong)

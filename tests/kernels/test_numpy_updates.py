@@ -38,7 +38,7 @@ def slices(draw: st.DrawFn) -> tuple[tuple[int, ...], list[Ranges]]:
     return shape, [(*cell, *rest) for cell in draw(st.permutations(cells))[: draw(st.integers(1, 30))]]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(slices(), st.sampled_from(("nothing", "argument", "computed")), st.sampled_from(("none", "all")))
 def test_values_computed_for_slices_are_found_there(drawn: Any, base: str, laws: str) -> None:
     shape, written = drawn
