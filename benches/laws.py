@@ -57,10 +57,10 @@ def usage_of_programs() -> Iterator[tuple[str, str, tuple[str, ...]]]:
             yield name, circumstances, laws
 
 
-def usage_of(graph: Graph) -> dict[str, tuple[str, ...]]:
+def usage_of(graph: Graph, each_numerics: Sequence[str] = NUMERICS) -> dict[str, tuple[str, ...]]:
     """The laws that the plans of `graph` rest on, by circumstances."""
     found = {}
-    for numerics in NUMERICS:
+    for numerics in each_numerics:
         laws = admitted(select("all"), numerics)
         space = saturate(graph, laws=list(laws), numerics=numerics)
         for target in DEVICES:
