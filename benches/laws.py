@@ -1,7 +1,7 @@
 """Law usage: on which laws the plans of the adversarial suite and of the demo's programs rest, on two devices.
 
-Run: eqfuse bench laws [--keep]. `--keep` stores the table that `eqfuse laws` shows (rewrites/law_usage.json): do so
-when the book has changed.
+Run: eqfuse bench laws [--keep | --redundant]. `--keep` stores the table that `eqfuse laws` shows
+(rewrites/law_usage.json): do so when the book has changed. `--redundant` names the laws that others derive instead.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from eqfuse.benches.corpus.suite import GRAPHS
+from eqfuse.benches.redundant_laws import redundant
 from eqfuse.compiler import extract
 from eqfuse.cost.profiles import device
 from eqfuse.demo.programs import small
@@ -31,7 +32,11 @@ SECONDS = 120.0  # for the laws of one plan
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="eqfuse bench laws", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--keep", action="store_true", help="store the table in rewrites/law_usage.json")
+    parser.add_argument("--redundant", action="store_true", help="instead: which laws the others of the book derive")
     options = parser.parse_args(arguments)
+    if options.redundant:
+        _redundant()
+        return
     usage: dict[str, dict[str, tuple[str, ...]]] = {}
     with progress() as at:
         for program, circumstances, laws in usage_of_programs():
@@ -81,6 +86,13 @@ def programs() -> dict[str, Graph]:
         function, arguments = example.build(np.float32)
         found[example.name] = trace(function, *arguments)
     return found
+
+
+def _redundant() -> None:
+    """Print the laws of the default book that the others derive. Those on which plans rest are asked about last."""
+    laws, used = select("all"), law_usage.counts() or {}
+    for law in redundant(laws, sorted(laws, key=lambda law: (used.get(law.name, 0), -laws.index(law)))):
+        print(f"{law.family}: {law}", flush=True)
 
 
 if __name__ == "__main__":

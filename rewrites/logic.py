@@ -41,8 +41,7 @@ x, y, z, w, c, d, a, b = tensors("x y z w c d a b")
 
 # what is worth one evaluation rather than two
 COSTLY = ("exp", "log", "sqrt", "tanh", "sin", "cos", "erf", "expm1", "log1p")
-ORDERED = ("less", "less_equal", "greater", "greater_equal")
-OPPOSITE = {"less": "greater_equal", "less_equal": "greater", "greater": "less_equal", "greater_equal": "less"}
+OPPOSITE = {"less": "greater_equal", "less_equal": "greater"}
 MIRRORED = {"greater": "less", "greater_equal": "less_equal"}
 CONNECTIVES = (("logical_and", "logical_or", "logical_not"), ("bitwise_and", "bitwise_or", "bitwise_invert"))
 COMMUTATIVE = ("logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "equal",
@@ -74,17 +73,12 @@ def _laws_of_connectives(conjunction: str, disjunction: str, negation: str) -> l
 
 
 def _laws_of_order(op: str) -> list[Law]:
-    """How `x op y` looks at shifted, negated and chosen values."""
-    f, mirrored = operator(op), operator(_turned(op))
+    """How `x op y` looks at negated values, and inverted. (`ranges` has negations.)"""
+    f, mirrored = operator(op), operator(op.replace("less", "greater"))
     return [
         Law(f"{op}_of_negatives", f(-x, -y), mirrored(x, y), (floating(x),), EXACT),
-        Law(f"not_{op}", logical_not(f(x, y)), operator(OPPOSITE[op])(x, y), (whole,), EXACT),
         Law(f"inverted_{op}", apply("bitwise_invert", f(x, y)), operator(OPPOSITE[op])(x, y), (whole,), EXACT),
     ]
-
-
-def _turned(op: str) -> str:
-    return op.replace("less", "greater") if "less" in op else op.replace("greater", "less")
 
 
 def _laws_of_bounds(conjunction: str) -> list[Law]:
@@ -132,6 +126,7 @@ _OF_ALL = [
     Law("where_of_products_by_one_condition", where(c, x, y) * where(c, z, w), where(c, x * z, y * w),
         exactness=EXACT),
     # comparisons
+    *(Law(f"{op}_is_{other}", apply(op, x, y), apply(other, y, x), exactness=EXACT) for op, other in MIRRORED.items()),
     Law("not_of_equal", logical_not(equal(x, y)), not_equal(x, y), exactness=EXACT),
     Law("not_of_not_equal", logical_not(not_equal(x, y)), equal(x, y), exactness=EXACT),
     Law("inverted_equal", apply("bitwise_invert", equal(x, y)), not_equal(x, y), exactness=EXACT),
@@ -146,7 +141,6 @@ _OF_REALS = [
     *(Law(f"{op}_commutes", apply(op, x, y), apply(op, y, x), exactness=EXACT)
       for op in COMMUTATIVE if op.startswith("bitwise")),
     # logic
-    Law("not_of_not", logical_not(logical_not(logical_and(x, y))), logical_and(x, y), exactness=EXACT),
     *(law for names in CONNECTIVES for law in _laws_of_connectives(*names)),
     Law("xor_of_itself_undone", apply("bitwise_xor", apply("bitwise_xor", x, y), y), x, exactness=EXACT),
     Law("logical_xor_undone", apply("logical_xor", apply("logical_xor", x, y), y), x, exactness=EXACT),
@@ -155,13 +149,9 @@ _OF_REALS = [
     Law("equals_itself", equal(x, x), logical_not(isnan(x)), exactness=EXACT),
     *(Law(f"{f}_of_abs", apply(f, abs(x)), apply(f, x), exactness=EXACT) for f in ("isnan", "isinf", "isfinite")),
     # choices by order
-    Law("where_greater", where(x > y, x, y), maximum(x, y), exactness=APPROXIMATE),
     Law("where_less", where(x < y, x, y), minimum(x, y), exactness=APPROXIMATE),
-    Law("where_greater_other", where(x > y, y, x), minimum(x, y), exactness=APPROXIMATE),
     Law("where_less_other", where(x < y, y, x), maximum(x, y), exactness=APPROXIMATE),
-    Law("where_not_less", where(x >= y, x, y), maximum(x, y), exactness=APPROXIMATE),
     Law("where_not_greater", where(x <= y, x, y), minimum(x, y), exactness=APPROXIMATE),
-    Law("where_not_less_other", where(x >= y, y, x), minimum(x, y), exactness=APPROXIMATE),
     Law("where_not_greater_other", where(x <= y, y, x), maximum(x, y), exactness=APPROXIMATE),
     Law("where_equal", where(equal(x, y), x, y), y, exactness=REASSOCIATES),  # 0 == -0
     Law("where_not_equal", where(not_equal(x, y), x, y), x, exactness=REASSOCIATES),
@@ -172,14 +162,12 @@ _OF_REALS = [
     Law("where_not_negative", where(x >= 0.0, x, -x), abs(x), exactness=REASSOCIATES),
     Law("where_negative", where(x < 0.0, -x, x), abs(x), exactness=REASSOCIATES),
     # comparisons
-    *(Law(f"{op}_is_{other}", apply(op, x, y), apply(other, y, x), exactness=EXACT) for op, other in MIRRORED.items()),
-    *(law for op in ORDERED for law in _laws_of_order(op)),
+    *(law for op in OPPOSITE for law in _laws_of_order(op)),
     *(Law(f"{op}_of_difference", apply(op, x - y, 0.0), apply(op, x, y), (floating(x),), REASSOCIATES)
       for op in ("less", "less_equal", "greater", "greater_equal")),  # undefined of two infinities
     *(Law(f"{op}_of_difference", apply(op, x - y, 0.0), apply(op, x, y), exactness=REASSOCIATES)
       for op in ("equal", "not_equal")),
     Law("less_or_equal", logical_or(x < y, equal(x, y)), x <= y, exactness=EXACT),
-    Law("greater_or_equal", logical_or(x > y, equal(x, y)), x >= y, exactness=EXACT),
     *(law for op in ("logical_and", "bitwise_and") for law in _laws_of_bounds(op)),
 ]  # fmt: skip
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,6 +123,11 @@ class Engine:
             for name in self.constructors:
                 self._range(name)
             self._set_ranges()
+
+    def assume(self, facts: Mapping[Node, Fact]) -> None:
+        """Take it as known that the values of these nodes are so."""
+        self.track_ranges()
+        self.run_once([f"(set (range {self._names[n]}) {self.object(fact)})" for n, fact in facts.items()])
 
     def _set_ranges(self) -> None:
         """What the rules would derive of the nodes inserted so far, one level of the program after another."""
