@@ -67,7 +67,7 @@ def test_the_kept_table_says_what_a_plan_rests_on(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name, numerics", zip(OTHERS, cycle(bench.NUMERICS)))
+@pytest.mark.parametrize("name, numerics", list(zip(OTHERS, cycle(bench.NUMERICS), strict=False)))
 def test_the_kept_table_says_under_some_numerics_what_a_plan_rests_on(name: str, numerics: str) -> None:
     """Taken in turn: a table that is out of date is so under both."""
     found = bench.usage_of(bench.programs()[name], [numerics])
