@@ -20,9 +20,9 @@ Region = Box | int  # a number of elements where they are no box
 MOST_CELLS = 1 << 16  # of the grid on which overlapping boxes are counted
 
 
-def elements_read(wanted: Iterable[Node]) -> dict[Node, int]:
+def elements_read(wanted: set[Node]) -> dict[Node, int]:
     """The distinct elements of every input and array constant that the whole of `wanted` is computed from."""
-    roots = tuple(dict.fromkeys(wanted))
+    roots = tuple(wanted)
     nodes = Graph((), roots).nodes
     arrays = [n for n in nodes if n.op == "input" or (n.op == "const" and n.type.size != 1)]
     whole = set(roots)
@@ -39,6 +39,9 @@ def elements_read(wanted: Iterable[Node]) -> dict[Node, int]:
 
 def bytes_read(body: Graph, wanted: Iterable[Node]) -> tuple[int, ...]:
     """The bytes of every input of `body` that the whole of `wanted` is computed from."""
+    wanted = set(wanted)
+    if all(n.op == "input" for n in wanted):  # so it is in most passes
+        return tuple(n.type.nbytes if n in wanted else 0 for n in body.inputs)
     found = elements_read(wanted)
     return tuple(found.get(n, 0) * n.dtype.itemsize for n in body.inputs)
 

@@ -5,8 +5,9 @@ In: a row or reduce body. Out: `Passes`. `kinds/cuda/rows.py` prices with it, `e
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
@@ -131,13 +132,16 @@ def values_behind(held: Iterable[Node]) -> frozenset[Node]:
 def _varying(body: Graph, space: Space) -> set[Node]:
     """The values that differ from one element of a row to the next."""
     reduced = {a - len(space.shape) for a in space.wide(True)}
-    axes: dict[Node, frozenset[int]] = {}
     for n in body.nodes:
-        axes[n] = _axes(n, axes)
-    return {n for n, along in axes.items() if along & reduced}
+        if n not in _found:
+            _found[n] = _axes(n, _found)
+    return {n for n in body.nodes if not reduced.isdisjoint(_found[n])}
 
 
-def _axes(n: Node, of: dict[Node, frozenset[int]]) -> frozenset[int]:
+_found: WeakKeyDictionary[Node, frozenset[int]] = WeakKeyDictionary()  # `_axes` of nodes
+
+
+def _axes(n: Node, of: Mapping[Node, frozenset[int]]) -> frozenset[int]:
     """The axes, counted from the end, along which the elements of `n` differ."""
     role, long = row(n.op).role, frozenset(a for a in range(-n.type.rank, 0) if n.type.extent(a) != 1)
     if role is Role.ELEMENTWISE:
