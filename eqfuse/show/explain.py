@@ -87,7 +87,7 @@ class Explanation:
         return table
 
     def _schedules(self) -> list[Text]:
-        lines = [f"  {i}: {schedule}" for i, schedule in enumerate(self.schedules) if schedule]
+        lines = [f"  {i}: {'; '.join(schedule.splitlines())}" for i, schedule in enumerate(self.schedules) if schedule]
         return [Text("\n".join(["How they run:", *lines]))] if lines else []
 
     def _refusals(self) -> list[Text]:

@@ -105,16 +105,12 @@ class CudaExecutable(Executable):
         return "\n".join(parts)
 
     def notes(self) -> str:
-        """How each kernel runs, and the operators that run on the host."""
+        """The operators that run on the host."""
         ran = [k for k in self.plan.kernels if k.kind != "view"]
         schedules = [cuda_schedule(k.kind, k.body, self.plan.device) for k in ran]
-        lines = [f"  {i}: {'; '.join(str(schedule).splitlines())}" for i, schedule in enumerate(schedules)]
-        found = "\n".join(["How each kernel runs:", *lines])
         hosts = [(i, schedule.host) for i, schedule in enumerate(schedules) if isinstance(schedule, CallsSchedule)]
         names = [f"{n.op} ({i})" for i, host in hosts for n in host]
-        if names:
-            found += f"\nOn the host, by kernel, as CuPy has nothing like it: {', '.join(names)}"
-        return found
+        return f"On the host, by kernel, as CuPy has nothing like it: {', '.join(names)}" if names else ""
 
     def kernel_seconds(self, arrays: Sequence[Any]) -> list[float]:
         gpu = self._gpu or cupy_gpu()
