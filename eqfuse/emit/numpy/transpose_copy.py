@@ -57,7 +57,7 @@ def copy_transposed(out: np.ndarray, x: np.ndarray, buffer: np.ndarray, at: int 
 
 def blocks_of(x: np.ndarray) -> int:
     """How many blocks `copy_transposed` copies `x` in."""
-    return len(_blocks(x.shape, x.strides, x.itemsize)[2])
+    return _count(x.shape, x.strides, x.itemsize)
 
 
 def blocks_behind(n: Node) -> int:
@@ -65,7 +65,12 @@ def blocks_behind(n: Node) -> int:
     leaf, chain = leaf_chain(n)
     strides = strides_after(leaf.type, chain)
     assert strides is not None
-    return len(_blocks(n.shape, tuple(s * n.dtype.itemsize for s in strides), n.dtype.itemsize)[2])
+    return _count(n.shape, tuple(s * n.dtype.itemsize for s in strides), n.dtype.itemsize)
+
+
+def _count(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
+    block, _, _ = _extents(shape, strides, itemsize)
+    return math.prod(-(-n // b) for n, b in zip(shape, block, strict=True))
 
 
 @lru_cache(maxsize=512)
@@ -73,17 +78,7 @@ def _blocks(
     shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
 ) -> tuple[tuple[int, ...], tuple[int, ...], list[tuple[Index, Index]]]:
     """The shape of the buffer, the order of its axes in `shape`, and each block's place and part of the buffer."""
-    moving = [a for a, n in enumerate(shape) if n > 1 and strides[a]] or [len(shape) - 1]
-    along = min(moving, key=lambda a: (abs(strides[a]), -a))
-    block = [1] * len(shape)
-    block[along] = max(1, min(shape[along], SIDE))
-    line = max(1, LINE // itemsize)
-    pitch = (-(-block[along] // line) | 1) * line
-    left = max(1, BUFFER // (pitch * itemsize))
-    for a in reversed(range(len(shape))):
-        if a != along:
-            block[a] = max(1, min(shape[a], left))
-            left //= block[a]
+    block, along, pitch = _extents(shape, strides, itemsize)
     others = [a for a in range(len(shape)) if a != along]
     order = [0] * len(shape)
     for i, a in enumerate([*others, along]):
@@ -95,3 +90,20 @@ def _blocks(
         place = tuple(map(slice, first, ends))
         blocks.append((place, tuple(slice(0, e - i) for i, e in zip(first, ends, strict=True))))
     return (*[block[a] for a in others], pitch), tuple(order), blocks
+
+
+def _extents(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[list[int], int, int]:
+    """The extents of a block, the axis that its array lies along, and the elements from one row of the buffer to the
+    next."""
+    moving = [a for a, n in enumerate(shape) if n > 1 and strides[a]] or [len(shape) - 1]
+    along = min(moving, key=lambda a: (abs(strides[a]), -a))
+    block = [1] * len(shape)
+    block[along] = max(1, min(shape[along], SIDE))
+    line = max(1, LINE // itemsize)
+    pitch = (-(-block[along] // line) | 1) * line
+    left = max(1, BUFFER // (pitch * itemsize))
+    for a in reversed(range(len(shape))):
+        if a != along:
+            block[a] = max(1, min(shape[a], left))
+            left //= block[a]
+    return block, along, pitch
