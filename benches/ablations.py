@@ -84,6 +84,6 @@ def _choice(space: Space, device: Device, extractor: str) -> Choice:
     begun = time.perf_counter()
     plan = extract(space, target=device, extractor=extractor)
     taken = time.perf_counter() - begun
-    return Choice(extractor, plan, plan.seconds, sum(k.kind != "view" for k in plan.kernels), taken)
+    return Choice(extractor, plan, plan.seconds, sum(not k.is_view for k in plan.kernels), taken)
 
 

@@ -23,7 +23,7 @@ def kernels_of(plan: Plan) -> tuple[str, ...]:
     for kernel in plan.kernels:
         name = _digest(kernel, values)
         values |= {v: f"{name}.{output}" for v, output in zip(kernel.writes, _outputs(kernel, values), strict=True)}
-        if kernel.kind != "view":
+        if not kernel.is_view:
             found.append(name)
     return tuple(sorted(found))
 

@@ -125,7 +125,7 @@ def _depth_limited(cover: Cover) -> Cover:
 
 
 def _pointwise(made: Group) -> bool:
-    return made.state.kind == "map"
+    return made.state.template.pointwise
 
 
 def _merged(cover: Cover, allowed: Callable[[Group], bool] = lambda made: True) -> Cover:
@@ -192,7 +192,8 @@ def inlined(cover: Cover) -> Cover:
     fusing = _Fusing(cover.copy())
     for eclass in fusing.order:
         cut = fusing.cover.choice[eclass]
-        if cut.state.kind in ("map", "reduce", "row") or len(fusing.readers[eclass]) == 1:
+        kind = cut.state.template
+        if kind.pointwise or kind.reduces or len(fusing.readers[eclass]) == 1:
             changed = fusing.fuse(eclass)
             if changed is not None:
                 fusing.commit(eclass, changed)
@@ -221,9 +222,9 @@ def _depth(cut: Cut) -> int:
 def _cloning(cover: Cover) -> None:
     fusing = _Fusing(cover)
     for eclass in fusing.order:
-        if eclass in cover.roots or cover.choice[eclass].state.kind != "map":
+        if eclass in cover.roots or not cover.choice[eclass].state.template.pointwise:
             continue
-        if any(cover.choice[r].state.kind == "view" for r in fusing.readers[eclass]):
+        if any(cover.choice[r].state.is_view for r in fusing.readers[eclass]):
             continue  # XLA: the consumer is a lone bitcast
         changed = fusing.fuse(eclass)
         if changed is not None:

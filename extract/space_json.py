@@ -143,7 +143,7 @@ class _Costs:
         if isinstance(found, str):
             raise EqfuseError(f"{body.outputs[0].op} has no price on {self._device.name}: {found}")
         state, price = found
-        if state.kind == "view":
+        if state.is_view:
             return 0.0
         return price.seconds if math.isfinite(price.seconds) else sys.float_info.max  # JSON has no infinity
 

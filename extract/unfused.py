@@ -34,7 +34,7 @@ def unfused_cover(grammar: Grammar) -> Cover:
     for eclass in producers_first(cover.roots, lambda eclass: [a for a in nodes[eclass].args if a not in grammar.free]):
         enode = nodes[eclass]
         parts = tuple(
-            choice[a] if a in choice and choice[a].state.kind == "view" else grammar.leaf(a) for a in enode.args
+            choice[a] if a in choice and choice[a].state.is_view else grammar.leaf(a) for a in enode.args
         )
         made = grammar.join(eclass, enode, parts)
         if isinstance(made, str):

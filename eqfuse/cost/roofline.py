@@ -55,9 +55,9 @@ def roofline(
 
     `arguments` counts arrays read and written; `itemsize` is that of the values in its tiles, in bytes.
     """
-    if state.kind in ("view", "leaf"):
+    if state.at_leaf:
         return Price(0.0, 0, 0, 0, "memory")
-    if arguments > device.max_arguments and state.kind != "library":  # a library takes arrays one by one
+    if arguments > device.max_arguments and not state.template.is_library:  # a library takes arrays one by one
         return Price(math.inf, read, written, done.flops, "memory")
     traffic = read + written
     if device.kind == "gpu":

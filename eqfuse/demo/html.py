@@ -8,7 +8,7 @@ from __future__ import annotations
 from html import escape
 
 from eqfuse.demo.comparison import HEADINGS, LEGEND, DemoComparison
-from eqfuse.show.draw import COLOURS, draw_graph, draw_plan
+from eqfuse.show.draw import colours, draw_graph, draw_plan
 from eqfuse.summary import count, duration, quantity
 
 STYLE = """
@@ -26,7 +26,7 @@ tr:last-child { font-weight: 600 } th { font-weight: 500; color: #5b6470 }
 
 def page(comparisons: list[DemoComparison]) -> str:
     """The whole page."""
-    key = "".join(f'<span style="background:{c}">{escape(k)}</span>' for k, c in COLOURS.items())
+    key = "".join(f'<span style="background:{c}">{escape(k)}</span>' for k, c in colours().items())
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>eqfuse demo</title><style>{STYLE}</style>'
         f'<h1>eqfuse demo</h1><p>{escape(LEGEND)}</p><p class="key">{key}</p>'

@@ -19,15 +19,14 @@ from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds import back_to_back, contract, library, map, reduce, row, view, window
 from eqfuse.kinds.cuda.calls import calls_schedule
 from eqfuse.kinds.cuda.schedule import CudaSchedule
-from eqfuse.kinds.kind import Kind
-from eqfuse.kinds.reduce import same_pass
+from eqfuse.kinds.kind import KINDS, Kind, kind_of
 from eqfuse.kinds.state import Call, State, leaf, runs_of
 from eqfuse.ops import Role
 from eqfuse.ops import row as op_row
 from eqfuse.ops.types import TensorType
 
 _OWN = (view, map, reduce, row, contract, back_to_back, window, library)
-KINDS: dict[str, Kind] = {module.KIND.name: module.KIND for module in _OWN}  # in the order in which they are asked
+KINDS.update({module.KIND.name: module.KIND for module in _OWN})
 _REGISTERED: list[Kind] = []
 
 
@@ -38,8 +37,8 @@ def register(kind: Kind) -> None:
     """
     if kind.name in KINDS:
         raise EqfuseError(f"there is a kernel kind {kind.name!r} already; give this one another name")
-    last = KINDS.pop("library")
-    KINDS.update({kind.name: kind, "library": last})
+    last = KINDS.pop(library.NAME)
+    KINDS.update({kind.name: kind, library.NAME: last})
     _REGISTERED.append(kind)
 
 
@@ -65,15 +64,14 @@ def cuda_schedule(kind: str, body: Graph, device: Device) -> CudaSchedule:
 
 def is_scheduled(kind: str, device: Device) -> bool:
     """Is the price of a kernel of `kind` that of its `CudaSchedule`? A view has none, another kind may have its own."""
-    return device.target == "cuda" and kind in KINDS and kind != "view" and KINDS[kind].price is roofline
+    return device.target == "cuda" and kind in KINDS and not KINDS[kind].is_view and KINDS[kind].price is roofline
 
 
 def price(
     state: State, read: int, written: int, done: Work, device: Device, arguments: int, itemsize: int = 4
 ) -> Price:
     """What a kernel of `state` costs by its kind's price; `read`, `written` in bytes, `arguments` counts arrays."""
-    kind = KINDS.get(state.kind)  # a leaf is of no kind
-    return (kind.price if kind else roofline)(state, read, written, done, device, arguments, itemsize)
+    return state.template.price(state, read, written, done, device, arguments, itemsize)
 
 
 def join(
@@ -108,21 +106,12 @@ def _has_form(call: Call) -> bool:
 
 def merge(a: State, b: State) -> State | str:
     """The state of a kernel that computes two values at once, or why none can."""
-    kinds = {a.kind, b.kind}
     if a.space != b.space:
         return "their iteration spaces differ"
-    runs = tuple(sorted({*a.runs, *b.runs}))
-    if kinds == {"map"}:
-        return State("map", a.shape, a.space, runs=runs)
-    if kinds <= {"map", "row", "reduce"}:
-        anchors = [s for s in (a, b) if s.kind != "map"]
-        if not same_pass(anchors[0], anchors[-1]):
-            return "they reduce different axes"
-        kind = "reduce" if kinds == {"reduce"} else "row"
-        return State(kind, a.space, a.space, axes=anchors[0].axes, runs=runs, passes=max(a.passes, b.passes))
-    if kinds == {"contract"} and a.products == b.products:
-        axes = max(a.axes, b.axes, key=len)
-        return replace(a, shape=a.space, axes=axes, fused=a.product is not None)
+    for kind in KINDS.values():
+        found = kind.merge(a, b)
+        if found is not None:
+            return found
     return f"kernels of kind {a.kind} and {b.kind} do not merge"
 
 
@@ -156,6 +145,7 @@ __all__ = [
     "is_scheduled",
     "join",
     "kind_named",
+    "kind_of",
     "leaf",
     "merge",
     "price",

@@ -12,9 +12,12 @@ from eqfuse.cost.numpy_costs import PANEL_ROWS, SPILL
 from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import roofline
 from eqfuse.cost.work import Work
+from eqfuse.kinds import contract
 from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
+
+NAME = "back_to_back"
 
 
 def accept(call: Call) -> State | str | None:
@@ -22,24 +25,24 @@ def accept(call: Call) -> State | str | None:
         return None
     if call.row.name == "matmul":
         left, right = call.states
-        if left.kind != "contract" or not right.at_leaf:
+        if left.kind != contract.NAME or not right.at_leaf:
             return None
         if not left.panel or left.shape != left.space or call.types[0].shape[:-2] != call.out.shape[:-2]:
             return "the rows between two products must stay whole"
         products = (*left.products, call.name)
         held = call.types[0].shape[-1]
-        return State("back_to_back", call.out.shape, call.out.shape, products=products, held=held)
+        return State(NAME, call.out.shape, call.out.shape, products=products, held=held)
     anchors = call.anchors
-    last = next((a for a in anchors if a.kind == "back_to_back"), None)
+    last = next((a for a in anchors if a.kind == NAME), None)
     if last is None or not call.is_a(Role.ELEMENTWISE):
         return None if last is None else "only elementwise work can follow the second product in one kernel"
     for a in anchors:
-        row_value = a.kind == "contract" and a.products == last.products[:1] and a.shape == (*last.space[:-1], 1)
+        row_value = a.kind == contract.NAME and a.products == last.products[:1] and a.shape == (*last.space[:-1], 1)
         if not row_value and a.products != last.products:
             return "it needs a third product"
     if call.out.shape != last.space:
         return "the epilogue of a product works on the product's own elements"
-    return State("back_to_back", call.out.shape, last.space, products=last.products, held=last.held)
+    return State(NAME, call.out.shape, last.space, products=last.products, held=last.held)
 
 
 def price(state: State, read: int, written: int, done: Work, device: Device, arguments: int, itemsize: int) -> Price:
@@ -49,4 +52,6 @@ def price(state: State, read: int, written: int, done: Work, device: Device, arg
     return roofline(state, read, written, done, device, arguments, itemsize)
 
 
-KIND = Kind("back_to_back", accept, price, schedules={"numpy": FUSED}, emitters=EMITTERS)
+KIND = Kind(
+    NAME, accept, price, schedules={"numpy": FUSED}, emitters=EMITTERS, has_levels=True, colour="#e57fc0"
+)

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from eqfuse.kinds import row
 from eqfuse.kinds.cuda.products import contract_schedule
 from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
 from eqfuse.kinds.product import call_is_dearer, has_template, product_of
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
+NAME = "contract"
+
 
 def accept(call: Call) -> State | str | None:
     if call.is_a(Role.CONTRACTION):
         return _product(call)
     anchors = call.anchors
-    if not anchors or not all(a.kind == "contract" for a in anchors):
+    if not anchors or not all(a.kind == NAME for a in anchors):
         return None
     first = anchors[0]
     on_gpu = call.device.kind == "gpu"
@@ -30,7 +33,7 @@ def accept(call: Call) -> State | str | None:
         return "it needs two different products"
     if call.is_a(Role.ELEMENTWISE):
         axes = max((a.axes for a in anchors), key=len)
-        reduced = State("contract", (), first.space, axes=axes).reduced
+        reduced = State(NAME, (), first.space, axes=axes).reduced
         if call.out.shape != first.space and (not axes or call.out.shape != reduced):
             return "the epilogue of a product works on the product's own elements"
         return replace(first, shape=call.out.shape, axes=axes, fused=on_gpu)
@@ -50,17 +53,16 @@ def _product(call: Call) -> State | str | None:
     if not right.at_leaf:
         return "the right operand of a product is read from memory"
     matmul = call.row.name == "matmul"
-    done = State("contract", call.out.shape, call.out.shape, products=(call.name,), panel=matmul)
+    done = State(NAME, call.out.shape, call.out.shape, products=(call.name,), panel=matmul)
     if call.device.kind == "gpu":
         return _on_gpu(call, replace(done, panel=False))
     if left.at_leaf:
         return done
     if matmul and call.types[0].shape[:-2] != call.out.shape[:-2]:
         return "the left operand would be computed once per batch entry"
-    row = left.kind == "row" and left.axes == (-1,) and left.shape == left.space
-    if left.kind == "map" or (matmul and row):
+    if left.template.pointwise or (matmul and row.is_whole(left)):
         return replace(done, left=left if matmul else None)
-    if left.kind == "contract":
+    if left.kind == NAME:
         return None
     return f"the result of a kernel of kind {left.kind} is stored before a product reads it"
 
@@ -72,9 +74,19 @@ def _on_gpu(call: Call, done: State) -> State | str | None:
         return done if left.at_leaf else f"a product of {call.out} is a library call on this device"
     if left.at_leaf:
         return replace(done, product=product, fused=call_is_dearer(product, call.device))
-    if left.kind == "map":
+    if left.template.pointwise:
         return replace(done, product=product, fused=True)
     return f"the result of a kernel of kind {left.kind} is stored before a product reads it"
 
 
-KIND = Kind("contract", accept, schedules={"numpy": FUSED, "cuda": contract_schedule}, emitters=EMITTERS)
+def merge(a: State, b: State) -> State | None:
+    if not a.kind == b.kind == NAME or a.products != b.products:
+        return None
+    axes = max(a.axes, b.axes, key=len)
+    return replace(a, shape=a.space, axes=axes, fused=a.product is not None)
+
+
+KIND = Kind(
+    NAME, accept, schedules={"numpy": FUSED, "cuda": contract_schedule}, emitters=EMITTERS, merge=merge, repeats=True,
+    colour="#e58a8a",
+)  # fmt: skip

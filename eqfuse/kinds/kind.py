@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
@@ -16,7 +16,9 @@ from eqfuse.cost.roofline import roofline
 from eqfuse.cost.work import Work
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds.schedule import Schedule
-from eqfuse.kinds.state import Call, State
+
+if TYPE_CHECKING:
+    from eqfuse.kinds.state import Call, State
 
 Scheduler = Callable[[Graph, Device], Schedule]
 Emitter = Callable[[Graph, Any], Any]  # of a body and its schedule; the result is the target's own
@@ -30,6 +32,13 @@ class Kind:
     operator to the next kind. `price(state, bytes read, bytes written, work, device, arrays, itemsize)`: what a kernel
     costs, infinite seconds for one that cannot be emitted. By target: `schedules(body, device)` says how a body runs,
     and `emitters(body, schedule)` writes that as text; each is a function or where it stands, ``module:function``.
+    `merge(a, b)`: the state of a kernel that computes two values of one space at once, or why there is none, or None.
+
+    What others ask of a kind: `is_view`, it moves nothing, its result lies in the memory of its one argument;
+    `is_library`, it is one operator, by a library that takes arrays one by one; `pointwise`, it computes each element
+    on its own; `reduces`, it holds reductions over one set of axes and what is pointwise; `has_levels`, it uses what
+    it has reduced at full size again; `repeats`, on a GPU each thread computes again what is broadcast to its elements;
+    `colour`, in drawings.
     """
 
     name: str
@@ -37,6 +46,14 @@ class Kind:
     price: Callable[[State, int, int, Work, Device, int, int], Price] = roofline
     schedules: Mapping[str, Scheduler | str] = field(default_factory=dict, hash=False)
     emitters: Mapping[str, Emitter | str] = field(default_factory=dict, hash=False)
+    merge: Callable[[State, State], State | str | None] = lambda a, b: None
+    is_view: bool = False
+    is_library: bool = False
+    pointwise: bool = False
+    reduces: bool = False
+    has_levels: bool = False
+    repeats: bool = False
+    colour: str = "#b0b4ba"
 
     def schedule(self, body: Graph, device: Device) -> Schedule:
         """How a kernel of this kind runs `body` on `device`."""
@@ -47,6 +64,15 @@ class Kind:
         """The text of a kernel that runs `body` as `schedule` says."""
         emitter: Emitter = _found(self.emitters[device.target])
         return emitter(body, schedule)
+
+
+KINDS: dict[str, Kind] = {}  # in the order in which they are asked; `eqfuse.kinds` fills it
+NO_KIND = Kind("none", lambda call: None)
+
+
+def kind_of(name: str) -> Kind:
+    """The kind `name`; one without properties where there is none, as for a leaf and for what runs at set-up."""
+    return KINDS.get(name, NO_KIND)
 
 
 def _found(where: Callable[..., Any] | str) -> Any:

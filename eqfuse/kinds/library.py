@@ -5,11 +5,13 @@ from __future__ import annotations
 from eqfuse.kinds.kind import EMITTERS, SINGLE, Kind
 from eqfuse.kinds.state import Call, State
 
+NAME = "library"
+
 
 def accept(call: Call) -> State | str:
     if all(s.at_leaf for s in call.states):
-        return State("library", call.out.shape, call.out.shape)
+        return State(NAME, call.out.shape, call.out.shape)
     return f"{call.row.name} runs as one library call"
 
 
-KIND = Kind("library", accept, schedules={"numpy": SINGLE}, emitters=EMITTERS)
+KIND = Kind(NAME, accept, schedules={"numpy": SINGLE}, emitters=EMITTERS, is_library=True)

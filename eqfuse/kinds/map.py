@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from eqfuse.kinds.cuda.maps import map_schedule
 from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
-from eqfuse.kinds.state import Call, State
+from eqfuse.kinds.state import Call, State, runs_of_both
 from eqfuse.ops import Role
+
+NAME = "map"
 
 
 def accept(call: Call) -> State | str | None:
@@ -16,7 +19,7 @@ def accept(call: Call) -> State | str | None:
     shape = call.out.shape
     if call.is_a(Role.ELEMENTWISE):
         dense = all(s.dense and (s.shape == shape or math.prod(s.shape) == 1) for s in call.states)
-        return State("map", shape, shape, dense=dense)
+        return State(NAME, shape, shape, dense=dense)
     if call.is_a(Role.VIEW) and not call.states[0].at_leaf:
         (source,) = call.states
         if call.row.name == "sliding_window":
@@ -24,9 +27,21 @@ def accept(call: Call) -> State | str | None:
         if call.row.name == "reshape":
             if not source.dense:
                 return "a reshape of values that are broadcast or strided cannot be taken on the arrays read"
-            return State("map", shape, shape, dense=True)
-        return State("map", shape, shape, dense=False)
+            return State(NAME, shape, shape, dense=True)
+        return State(NAME, shape, shape, dense=False)
     return None
 
 
-KIND = Kind("map", accept, schedules={"numpy": FUSED, "cuda": map_schedule}, emitters=EMITTERS)
+def merge(a: State, b: State) -> State | None:
+    return State(NAME, a.shape, a.space, runs=runs_of_both(a, b)) if a.kind == b.kind == NAME else None
+
+
+def stored(state: State) -> State:
+    """The state of the kernel that computes `state` alone: a view that is stored is a copy."""
+    return replace(state, kind=NAME, strides=None) if state.is_view else state
+
+
+KIND = Kind(
+    NAME, accept, schedules={"numpy": FUSED, "cuda": map_schedule}, emitters=EMITTERS, merge=merge, pointwise=True,
+    repeats=True, colour="#7aa6f9",
+)  # fmt: skip

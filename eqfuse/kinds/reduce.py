@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from eqfuse.kinds.cuda.rows import rows_schedule
 from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
-from eqfuse.kinds.state import Call, State
+from eqfuse.kinds.state import Call, State, runs_of_both
 from eqfuse.ops import Role
+
+NAME = "reduce"
+DIFFERENT_AXES = "they reduce different axes"
 
 
 def accept(call: Call) -> State | str | None:
     if call.is_a(Role.REDUCTION) and call.states[0].pointwise:
-        return State("reduce", call.out.shape, call.types[0].shape, axes=call.attr("axes"), passes=1)
+        return State(NAME, call.out.shape, call.types[0].shape, axes=call.attr("axes"), passes=1)
     if call.is_a(Role.ELEMENTWISE):
         anchors = call.anchors
-        if not all(a.kind == "reduce" for a in anchors) or not anchors:
+        if not all(a.kind == NAME for a in anchors) or not anchors:
             return None
         if all(same_pass(anchors[0], a) for a in anchors) and call.out.shape == anchors[0].reduced:
-            return State("reduce", call.out.shape, anchors[0].space, axes=anchors[0].axes, passes=1)
+            return State(NAME, call.out.shape, anchors[0].space, axes=anchors[0].axes, passes=1)
     return None
 
 
@@ -25,4 +28,16 @@ def same_pass(a: State, b: State) -> bool:
     return a.space == b.space and a.axes == b.axes
 
 
-KIND = Kind("reduce", accept, schedules={"numpy": FUSED, "cuda": rows_schedule}, emitters=EMITTERS)
+def merge(a: State, b: State) -> State | str | None:
+    if not a.kind == b.kind == NAME:
+        return None
+    if not same_pass(a, b):
+        return DIFFERENT_AXES
+    passes = max(a.passes, b.passes)
+    return State(NAME, a.space, a.space, axes=a.axes, runs=runs_of_both(a, b), passes=passes)
+
+
+KIND = Kind(
+    NAME, accept, schedules={"numpy": FUSED, "cuda": rows_schedule}, emitters=EMITTERS, merge=merge, reduces=True,
+    colour="#f2b45c",
+)  # fmt: skip

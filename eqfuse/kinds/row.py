@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from eqfuse.kinds.cuda.rows import rows_schedule
 from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
-from eqfuse.kinds.reduce import same_pass
-from eqfuse.kinds.state import Call, State
+from eqfuse.kinds.reduce import DIFFERENT_AXES, same_pass
+from eqfuse.kinds.state import Call, State, runs_of_both
 from eqfuse.ops import Role
+
+NAME = "row"
 
 
 def accept(call: Call) -> State | str | None:
     anchors = call.anchors
-    if not anchors or not all(a.kind in ("reduce", "row") for a in anchors):
+    if not anchors or not all(a.template.reduces for a in anchors):
         return None
     first = anchors[0]
     if call.is_a(Role.ELEMENTWISE):
@@ -19,11 +21,11 @@ def accept(call: Call) -> State | str | None:
             return "its arguments are reduced over different axes or spaces"
         if call.out.shape not in (first.space, first.reduced):
             return f"a row of {_extents(first.space)} does not line up with {_extents(call.out.shape)}"
-        return State("row", call.out.shape, first.space, axes=first.axes, passes=max(a.passes for a in anchors))
+        return State(NAME, call.out.shape, first.space, axes=first.axes, passes=max(a.passes for a in anchors))
     if call.is_a(Role.REDUCTION):
         if first.shape != first.space or call.attr("axes") != first.axes:
             return "a second reduction over other axes needs the first one finished"
-        return State("row", call.out.shape, first.space, axes=first.axes, passes=first.passes + 1)
+        return State(NAME, call.out.shape, first.space, axes=first.axes, passes=first.passes + 1)
     if call.is_a(Role.VIEW):
         return "a view of a reduction's result is taken by its reader"
     return None
@@ -33,4 +35,23 @@ def _extents(shape: tuple[int, ...]) -> str:
     return "x".join(map(str, shape)) or "a scalar"
 
 
-KIND = Kind("row", accept, schedules={"numpy": FUSED, "cuda": rows_schedule}, emitters=EMITTERS)
+def merge(a: State, b: State) -> State | str | None:
+    """Of a reduction or row and another, or pointwise work at full size."""
+    anchors = [s for s in (a, b) if s.template.reduces]
+    if not anchors or not all(s.template.reduces or s.template.pointwise for s in (a, b)):
+        return None
+    if not same_pass(anchors[0], anchors[-1]):
+        return DIFFERENT_AXES
+    passes = max(a.passes, b.passes)
+    return State(NAME, a.space, a.space, axes=anchors[0].axes, runs=runs_of_both(a, b), passes=passes)
+
+
+def is_whole(state: State) -> bool:
+    """Is it a row kernel's value at full size, reduced along the last axis?"""
+    return state.kind == NAME and state.axes == (-1,) and state.shape == state.space
+
+
+KIND = Kind(
+    NAME, accept, schedules={"numpy": FUSED, "cuda": rows_schedule}, emitters=EMITTERS, merge=merge, reduces=True,
+    has_levels=True, colour="#6cc3a0",
+)  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 from eqfuse.cost.device import Device
 from eqfuse.cost.work import LINE
 from eqfuse.ir.view_strides import contiguous
+from eqfuse.kinds.kind import Kind, kind_of
 from eqfuse.kinds.product import Product
 from eqfuse.ops import Op, Role
 from eqfuse.ops.types import Shape, TensorType
@@ -44,13 +45,22 @@ class State:
     passes: int = 0
 
     @property
+    def template(self) -> Kind:
+        return kind_of(self.kind)
+
+    @property
+    def is_view(self) -> bool:
+        return self.template.is_view
+
+    @property
     def at_leaf(self) -> bool:
+        """Is it read from memory, or a view of what is?"""
         return self.strides is not None
 
     @property
     def pointwise(self) -> bool:
         """Leaves, views and maps: what any other kind can take in at the same point of its space."""
-        return self.strides is not None or self.kind == "map"
+        return self.strides is not None or self.template.pointwise
 
     @property
     def reduced(self) -> Shape:
@@ -88,6 +98,11 @@ class Call:
 
     def is_a(self, role: Role) -> bool:
         return self.row.role is role
+
+
+def runs_of_both(a: State, b: State) -> tuple[int, ...]:
+    """`State.runs` of a kernel that computes both."""
+    return tuple(sorted({*a.runs, *b.runs}))
 
 
 def leaf(shape: Shape) -> State:

@@ -7,6 +7,8 @@ from eqfuse.kinds.kind import EMITTERS, SINGLE, Kind
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
+NAME = "view"
+
 
 def accept(call: Call) -> State | str | None:
     if not call.is_a(Role.VIEW) or not call.states[0].at_leaf:
@@ -18,7 +20,7 @@ def accept(call: Call) -> State | str | None:
         return None  # this reshape copies: `library` takes it
     shape = call.out.shape
     dense = source.dense and call.row.name == "reshape" and strides == contiguous(shape)
-    return State("view", shape, shape, strides=strides, dense=dense or (source.dense and shape == source.shape))
+    return State(NAME, shape, shape, strides=strides, dense=dense or (source.dense and shape == source.shape))
 
 
-KIND = Kind("view", accept, schedules={"numpy": SINGLE}, emitters=EMITTERS)
+KIND = Kind(NAME, accept, schedules={"numpy": SINGLE}, emitters=EMITTERS, is_view=True, colour="#eceff3")

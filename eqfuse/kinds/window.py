@@ -6,6 +6,8 @@ from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
+NAME = "window"
+
 
 def accept(call: Call) -> State | str | None:
     if call.is_a(Role.WINDOW):
@@ -13,9 +15,9 @@ def accept(call: Call) -> State | str | None:
             return None
         if call.device.kind == "gpu" and not call.states[0].at_leaf:
             return "pooling is a library call on this device"
-        return State("window", call.out.shape, call.out.shape, products=(call.name,))
+        return State(NAME, call.out.shape, call.out.shape, products=(call.name,))
     anchors = call.anchors
-    if not anchors or not all(a.kind == "window" for a in anchors):
+    if not anchors or not all(a.kind == NAME for a in anchors):
         return None
     if call.device.kind == "gpu":
         return "pooling is a library call on this device"
@@ -24,7 +26,7 @@ def accept(call: Call) -> State | str | None:
         return "it needs two different windows"
     if not call.is_a(Role.ELEMENTWISE) or call.out.shape != first.space:
         return "only elementwise work of the same shape can follow a window"
-    return State("window", call.out.shape, first.space, products=first.products)
+    return State(NAME, call.out.shape, first.space, products=first.products)
 
 
-KIND = Kind("window", accept, schedules={"numpy": FUSED}, emitters=EMITTERS)
+KIND = Kind(NAME, accept, schedules={"numpy": FUSED}, emitters=EMITTERS, colour="#b79ae8")

@@ -50,7 +50,7 @@ def layout(
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for i, k in enumerate(plan.kernels):
-        if k.kind == "view":
+        if k.is_view:
             root[k.writes[0]] = root.get(k.reads[0], k.reads[0])
             if k.reads[0] in spread or any(n.op in ("broadcast_to", "sliding_window") for n in k.body.nodes):
                 spread.add(k.writes[0])

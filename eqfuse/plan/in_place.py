@@ -59,12 +59,13 @@ class _Found:
         self.parts: dict[int, Part] = {}
 
     def follow(self, i: int, k: Kernel) -> None:
-        if k.kind == "view":
+        if k.is_view:
             self.memory[k.writes[0]] = self.memory[k.reads[0]]
             return
         self.maker.update(dict.fromkeys(k.writes, i))
         n = k.body.outputs[0]
-        if k.kind != "library" or len(k.writes) != 1 or row(n.op).role is not Role.UPDATE or n.args[0].op != "input":
+        update = k.template.is_library and row(n.op).role is Role.UPDATE
+        if not update or len(k.writes) != 1 or n.args[0].op != "input":
             return
         base = k.reads[k.body.inputs.index(n.args[0])]
         apart_parts = self._parts(i, k, k.writes[0])

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.ir.graph import Graph
+from eqfuse.kinds.kind import Kind, kind_of
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
 from eqfuse.summary import KernelLine, Summarised, Summary, costs, count, cut, of_kernels
+
+SETUP = "setup"  # the kind, outside the lattice, of a kernel that runs once, by the evaluator
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,6 +33,14 @@ class Kernel:
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     price: Price
+
+    @property
+    def template(self) -> Kind:
+        return kind_of(self.kind)
+
+    @property
+    def is_view(self) -> bool:
+        return self.template.is_view
 
     def __repr__(self) -> str:
         return cut(f"<kernel {self}>")
@@ -85,7 +96,7 @@ class Plan(Summarised):
                 k.price.bound,
             )
             for k in self.kernels
-            if k.kind != "view"
+            if not k.is_view
         ]  # fmt: skip
 
     def summary(self) -> Summary:

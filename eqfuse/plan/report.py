@@ -144,7 +144,7 @@ def _totals(plan: Plan, unfused_plan: Plan) -> dict[str, Any]:
 
 def running(plan: Plan) -> list[Kernel]:
     """The kernels that do something at every call: all but views."""
-    return [k for k in plan.kernels if k.kind != "view"]
+    return [k for k in plan.kernels if not k.is_view]
 
 
 def working(body: Graph) -> list[Node]:

@@ -17,7 +17,7 @@ from eqfuse.ir.text import parse
 from eqfuse.kinds import KINDS
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import tensor_type
-from eqfuse.plan.plan import Kernel, Plan
+from eqfuse.plan.plan import SETUP, Kernel, Plan
 from eqfuse.plan.report import KernelReport, Report
 from eqfuse.rewrites import numerics_named
 
@@ -102,7 +102,7 @@ def _check(plan: Plan) -> None:
     types = plan.types
     known = {v: literal.type for v, literal in plan.constants}
     inputs = {v: n.type for v, n in zip(plan.inputs, plan.graph.inputs, strict=True)}
-    for stage, given, kinds in ((plan.setup, {}, (*KINDS, "setup")), (plan.kernels, inputs, KINDS)):
+    for stage, given, kinds in ((plan.setup, {}, (*KINDS, SETUP)), (plan.kernels, inputs, KINDS)):
         known |= given
         for k in stage:
             reads = [n.type for n in k.body.inputs]

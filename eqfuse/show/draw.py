@@ -12,17 +12,15 @@ from dataclasses import dataclass
 from html import escape
 
 from eqfuse.ir.graph import Graph, Node
+from eqfuse.kinds import KINDS
 from eqfuse.ops import Role, row
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.plan.report import running, working
 from eqfuse.summary import quantity
 
-COLOURS = {
-    "map": "#7aa6f9", "row": "#6cc3a0", "reduce": "#f2b45c", "contract": "#e58a8a", "window": "#b79ae8",
-    "back_to_back": "#e57fc0", "library": "#b0b4ba", "input": "#ffffff", "view": "#eceff3",
-}  # fmt: skip
+INPUT = "input"  # the kind of a place where a value comes in
 ROLE_KIND = {
-    Role.LEAF: "input", Role.ELEMENTWISE: "map", Role.REDUCTION: "reduce", Role.VIEW: "view", Role.GATHER: "map",
+    Role.LEAF: INPUT, Role.ELEMENTWISE: "map", Role.REDUCTION: "reduce", Role.VIEW: "view", Role.GATHER: "map",
     Role.CONTRACTION: "contract", Role.WINDOW: "window", Role.LIBRARY: "library", Role.UPDATE: "library",
 }  # fmt: skip
 CHARACTER, LINE, PAD, GAP, STEP = 6.2, 14, 8, 14, 24  # pixels
@@ -47,6 +45,11 @@ class Box:
         return 0 if self.kind == BEND else len(self.lines) * LINE + PAD
 
 
+def colours() -> dict[str, str]:
+    """The colour of each kind of box."""
+    return {INPUT: "#ffffff"} | {kind.name: kind.colour for kind in KINDS.values()}
+
+
 def draw_graph(graph: Graph) -> str:
     """Every operator of `graph` in a box of its own, as plain NumPy runs it. Scalar constants are left out."""
     number: dict[Node, int] = {}
@@ -69,7 +72,7 @@ def draw_plan(plan: Plan) -> str:
     names = {v: n.attr("name") for v, n in zip(plan.inputs, plan.graph.inputs, strict=True)}
     behind: dict[int, int] = {}  # what a view shows
     for kernel in plan.kernels:
-        if kernel.kind == "view":
+        if kernel.is_view:
             behind[kernel.writes[0]] = behind.get(kernel.reads[0], kernel.reads[0])
     reads = [tuple(dict.fromkeys(behind.get(v, v) for v in k.reads)) for k in running(plan)]
     readers = Counter(v for values in reads for v in values)
@@ -84,7 +87,7 @@ def draw_plan(plan: Plan) -> str:
         leaves = [v for v in values if v not in box_of]
         own = [v for v in leaves if readers[v] == 1]
         for group in [*([v] for v in leaves if v not in own), *([own] if own else [])]:
-            add(Box(tuple(f"{names.get(v, 'constant')}  {plan.types[v]}" for v in group), "input", ()), group)
+            add(Box(tuple(f"{names.get(v, 'constant')}  {plan.types[v]}" for v in group), INPUT, ()), group)
         above = tuple(dict.fromkeys(box_of[v] for v in values))
         add(Box(_title(kernel), kernel.kind, above), kernel.writes)
     return draw(boxes)
@@ -194,10 +197,10 @@ def _path(d: str) -> str:
 def _rectangle(box: Box, x: float, y: float) -> str:
     lines = []
     for k, line in enumerate(box.lines):
-        weight = ' font-weight="bold"' if k == 0 and box.kind != "input" else ""
+        weight = ' font-weight="bold"' if k == 0 and box.kind != INPUT else ""
         at = f'x="{x:.0f}" y="{y + LINE * (k + 1):.0f}"'
         lines.append(f'<text {at} text-anchor="middle"{weight}>{escape(line)}</text>')
     return (
         f'<rect x="{x - box.width / 2:.0f}" y="{y:.0f}" width="{box.width:.0f}" height="{box.height:.0f}" rx="5" '
-        f'fill="{COLOURS[box.kind]}" stroke="#5b6470" stroke-width="0.7"/>{"".join(lines)}'
+        f'fill="{colours()[box.kind]}" stroke="#5b6470" stroke-width="0.7"/>{"".join(lines)}'
     )

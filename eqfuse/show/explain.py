@@ -162,7 +162,7 @@ def why_not_fused(plan: Plan) -> list[tuple[int, int, str]]:
 
 def _source(value: int, writer: dict[int, Kernel]) -> Kernel | None:
     """The kernel that computes `value`, behind views; None for inputs and constants."""
-    while (kernel := writer.get(value)) is not None and kernel.kind == "view":
+    while (kernel := writer.get(value)) is not None and kernel.is_view:
         (value,) = kernel.reads
     return kernel
 
@@ -193,7 +193,7 @@ def _needed_elsewhere(plan: Plan, producer: Kernel, consumer: Kernel, writer: di
 
 
 def _through(value: int, writer: dict[int, Kernel]) -> int:
-    while value in writer and writer[value].kind == "view":
+    while value in writer and writer[value].is_view:
         (value,) = writer[value].reads
     return value
 
@@ -211,7 +211,7 @@ def _joined(plan: Plan, producer: Kernel, consumer: Kernel, writer: dict[int, Ke
     made = dict(zip(producer.writes, body(producer, [leaf(v) for v in producer.reads]), strict=True))
 
     def value(v: int) -> Node:
-        if v not in made and v in writer and writer[v].kind == "view":
+        if v not in made and v in writer and writer[v].is_view:
             (made[v],) = body(writer[v], [value(w) for w in writer[v].reads])
         return made.get(v) or leaf(v)
 

@@ -23,7 +23,7 @@ from eqfuse.ir.graph import Graph, Node, input_node, node
 from eqfuse.ops import row
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
-from eqfuse.plan.plan import Kernel, Plan
+from eqfuse.plan.plan import SETUP, Kernel, Plan
 from eqfuse.rewrites import Law
 
 FREE = Price(0.0, 0, 0, 0, "memory")
@@ -125,18 +125,18 @@ def program_of(plan: Plan, values: dict[int, Node]) -> Graph:
 
 def _price(k: Kernel, body: Graph, plan: Plan) -> Price:
     """The price of `k` with `body`. NotTransferred when that is another kind of kernel, or none the device can run."""
-    if k.kind == "setup":
+    if k.kind == SETUP:
         return FREE
     found = priced(body, plan.device)
     if isinstance(found, str):
         raise NotTransferred(f"a kernel of kind {k.kind} does not exist at this size: {found}")
     state, price = found
-    kind = "view" if state.kind in ("view", "leaf") else state.kind
-    if kind != k.kind and not (kind == "view" and k.kind == "map"):
-        raise NotTransferred(f"a kernel of kind {k.kind} would be of kind {kind} at this size")
+    copy = state.at_leaf and (k.is_view or k.template.pointwise)  # a view that is stored is a copy
+    if state.kind != k.kind and not copy:
+        raise NotTransferred(f"a kernel of kind {k.kind} would be of kind {state.kind} at this size")
     if math.isinf(price.seconds):
         raise NotTransferred(f"a kernel of kind {k.kind} is too large for {plan.device.name} at this size")
-    return FREE if k.kind == "view" else price
+    return FREE if k.is_view else price
 
 
 def _checked(k: Kernel, plan: Plan) -> None:

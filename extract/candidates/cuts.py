@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from eqfuse.cost.device import Device
@@ -22,6 +22,7 @@ from eqfuse.extract.candidates.work import Works, count, union
 from eqfuse.ir.graph import Graph, Node, input_node
 from eqfuse.ir.view_strides import view_strides
 from eqfuse.kinds import State, join, leaf
+from eqfuse.kinds.map import stored
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import TensorType
 
@@ -76,7 +77,7 @@ class Cut:
     @property
     def stored(self) -> State:
         """The state of the kernel that computes this alone: a view that is stored is a copy."""
-        return replace(self.state, kind="map") if self.state.kind == "view" else self.state
+        return stored(self.state)
 
     def computes(self, eclass: int) -> bool:
         """Is class `eclass` computed inside, or the result?"""
@@ -229,14 +230,14 @@ class Grammar:
     def _executed(self, part: Cut, into: State, op: str) -> Works:
         """The part's work inside a larger body on a GPU: a thread computes a broadcast map once per element it serves,
         and a block of a tiled product the prologue of what it loads."""
-        if part.state.kind != "map":
+        if not part.state.template.pointwise:
             return part.works
         size, space = math.prod(part.state.shape), math.prod(into.space)
         if not size:
             return part.works
         if row(op).role is Role.CONTRACTION and into.product is not None:
             times = into.product.again(size, self.device)
-        elif into.kind in ("map", "contract") and size < space:
+        elif into.template.repeats and size < space:
             times = space / size
         else:
             return part.works

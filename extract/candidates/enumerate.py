@@ -88,7 +88,7 @@ class Candidates:
         found: dict[int, dict[int, Cut]] = {}
         for eclass, cuts in sorted(self.cuts.items()):
             for cut in cuts:
-                if cut.state.kind == "view" and self.grammar.free.isdisjoint(cut.leaves):
+                if cut.state.is_view and self.grammar.free.isdisjoint(cut.leaves):
                     for whole in cut.leaves:
                         found.setdefault(whole, {})[eclass] = cut
         return {whole: cuts for whole, cuts in found.items() if len(cuts) > 1}

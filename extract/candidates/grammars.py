@@ -33,7 +33,7 @@ class OneReduction(_Fewer):
         if isinstance(made, str):
             return made
         state = made.state
-        if state.kind in ("row", "back_to_back") or (state.kind == "contract" and state.axes):
+        if state.template.has_levels or (state.products and state.axes):
             return "a kernel has one level of reductions here"
         if row(enode.op).role is Role.CONTRACTION and not all(p.state.at_leaf for p in parts):
             return "the operands of a product are stored here"

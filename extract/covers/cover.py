@@ -199,11 +199,11 @@ class Cover:
 
     def seconds(self, eclass: int, cut: Cut) -> float:
         """The price of computing class `eclass` by `cut`. A result that is a view costs nothing, as in NumPy."""
-        return 0.0 if cut.state.kind == "view" and eclass in self.roots else cut.price.seconds
+        return 0.0 if cut.state.is_view and eclass in self.roots else cut.price.seconds
 
     def is_alias(self, eclass: int) -> bool:
         """Is the root `eclass` just a view, and not read by another kernel, which would need it copied?"""
-        return eclass in self.roots and self.choice[eclass].state.kind == "view" and self.refs[eclass] == 1
+        return eclass in self.roots and self.choice[eclass].state.is_view and self.refs[eclass] == 1
 
     def order(self) -> list[int]:
         """Stored classes, producers first."""

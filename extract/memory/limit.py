@@ -75,7 +75,7 @@ def _timelines(space: Space, at: int, cover: Cover, device: Device, limit: Limit
     assert len(own.inputs) == len(segment.inputs)
 
     def needs(group: Group) -> Needs:
-        if group.state.kind == "view":
+        if group.state.is_view:
             return Needs()
         body, reads = grammar.body(group.cuts)
         return limit.needs(Kernel(group.state.kind, body, reads, group.outputs, group.price), device)

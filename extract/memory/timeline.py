@@ -56,7 +56,7 @@ class Held:
     def step(self, group: Group) -> Step:
         free = self.grammar.free - self.inputs
         reads = tuple(c for c in group.leaves if c not in free)
-        return Step(group, reads, group.outputs, self._needs(group), group.state.kind == "view")
+        return Step(group, reads, group.outputs, self._needs(group), group.state.is_view)
 
     def together(self, cuts: tuple[Cut, ...]) -> Step | None:
         """One kernel that computes `cuts`, if there is one."""

@@ -142,7 +142,7 @@ class Pool:
     def _together(self, first: int, second: int) -> Group | None:
         """One kernel for both groups, or None when they share nothing or no kind holds them."""
         a, b = self.alive[first], self.alive[second]
-        if a.state.space != b.state.space or "view" in (a.state.kind, b.state.kind):
+        if a.state.space != b.state.space or a.state.is_view or b.state.is_view:
             return None
         if any(c in a.leaves for c in b.outputs):
             a, b = b, a

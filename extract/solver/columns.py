@@ -44,7 +44,7 @@ class Columns:
         self.found: dict[tuple, Column] = {}
         for eclass, cuts in sorted(candidates.cuts.items()):
             for cut in cuts:
-                if eclass in roots and cut.state.kind == "view":
+                if eclass in roots and cut.state.is_view:
                     alias = Group((cut,), cut.state, cut.leaves, Price(0.0, 0, 0, 0, "memory"))
                     self.found[mark(alias)] = Column(alias, 0.0, alias=True)
                 self.add(alone(cut))
@@ -126,7 +126,7 @@ class Columns:
         near: dict[int, dict[int, None]] = {}  # classes whose kernels read each class
         for eclass in sorted(worth):
             cuts = self.candidates.cuts.get(eclass, ())
-            singles = sorted((alone(c) for c in cuts if c.state.kind != "view"), key=profit)
+            singles = sorted((alone(c) for c in cuts if not c.state.is_view), key=profit)
             offered[eclass] = singles[: -OFFERED - 1 : -1]
             for g in offered[eclass]:
                 for leaf in g.leaves:
@@ -167,4 +167,4 @@ class Columns:
 
 def mark(g: Group) -> tuple:
     """What makes two kernels the same column: what they store and read, and their price; a view may be an alias."""
-    return (tuple(sorted(g.outputs)), tuple(sorted(g.leaves)), g.price.seconds, g.state.kind == "view")
+    return (tuple(sorted(g.outputs)), tuple(sorted(g.leaves)), g.price.seconds, g.state.is_view)

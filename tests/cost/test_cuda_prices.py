@@ -24,7 +24,7 @@ def test_a_plan_moves_the_bytes_of_its_schedules_in_their_launches(example: Any)
     function, arguments = example.build(np.float32)
     plan = ef.extract(ef.saturate(ef.trace(function, *arguments)), target=A100)
     for k in plan.kernels:
-        if k.kind != "view":
+        if not k.is_view:
             schedule = cuda_schedule(k.kind, k.body, A100)
             assert (k.price.bytes_read, k.price.bytes_written) == (schedule.bytes_read, schedule.bytes_written), k
             assert k.price.seconds >= schedule.calls * A100.launch_seconds

@@ -15,7 +15,7 @@ def read(function: Callable[..., Any], *shapes: tuple[int, ...], integers: tuple
     """Bytes that the one kernel of `function` reads of its first argument."""
     given = [ef.spec(shape, np.float32) for shape in shapes] + [ef.spec(integers, np.int64)] * bool(integers)
     plan = ef.extract(ef.saturate(ef.trace(function, *given), laws="none"), target=datasheet("a100"))
-    (kernel,) = [k for k in plan.kernels if k.kind != "view"]
+    (kernel,) = [k for k in plan.kernels if not k.is_view]
     return kernel.price.bytes_read - 8 * int(np.prod(integers))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,6 +16,7 @@ from eqfuse.demo.comparison import best_greedy, compare
 from eqfuse.demo.html import page
 from eqfuse.demo.programs import Example
 from eqfuse.ir.pytree import flatten
+from eqfuse.kinds import KINDS, Kind
 from eqfuse.show.draw import draw_graph, draw_plan
 
 TINY = [
@@ -69,6 +71,12 @@ def test_the_drawings_have_one_box_per_kernel_and_escape_names() -> None:
     compiled = ef.compile(ef.trace(program, **{"<x>": np.ones(3)}))  # type: ignore[arg-type]
     before, after = map(ElementTree.fromstring, (draw_graph(compiled.plan.graph), draw_plan(compiled.plan)))
     assert [len(svg.findall("{http://www.w3.org/2000/svg}rect")) for svg in (before, after)] == [3, 2]
+
+
+def test_a_kernel_of_a_registered_kind_is_drawn_in_the_colour_of_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = ef.compile(np.exp, np.ones(3)).plan
+    monkeypatch.setitem(KINDS, "scan", Kind("scan", lambda call: None, colour="#123456"))
+    assert "#123456" in draw_plan(replace(plan, kernels=tuple(replace(k, kind="scan") for k in plan.kernels)))
 
 
 def test_the_page_holds_tables_and_two_drawings_per_program(tmp_path: Path) -> None:

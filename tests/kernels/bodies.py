@@ -216,11 +216,11 @@ class Drawn:
     def body(self) -> tuple[str, Graph] | None:
         """The kind of kernel and its body: the last value and others that one kernel computes with it."""
         made = [n for n in self.states if n.args]
-        if not made or self.states[made[-1]].kind == "view":
+        if not made or self.states[made[-1]].is_view:
             return None
         outputs, state = [made[-1]], self.states[made[-1]]
         for n in made[:-1]:
-            merged = merge(state, self.states[n]) if self.chance(2) and self.states[n].kind != "view" else ""
+            merged = merge(state, self.states[n]) if self.chance(2) and not self.states[n].is_view else ""
             if isinstance(merged, State):
                 outputs, state = [*outputs, n], merged
         graph = Graph(tuple(self.inputs), tuple(outputs))

@@ -91,7 +91,7 @@ def test_an_unknown_extractor_is_refused_with_the_known_ones():
 
 def test_a_move_whose_new_kernels_would_read_one_another_in_a_circle_is_taken_back():
     def cut(reads, seconds):
-        state = SimpleNamespace(kind="map")
+        state = State("map", (), ())
         return SimpleNamespace(leaves=dict.fromkeys(reads, 0), reads=reads, state=state, price=price(seconds))
 
     def price(seconds):

@@ -20,7 +20,7 @@ def plan(fn, *shapes, device=CPU, extractor="flow", dtype=np.float32, laws="none
 
 
 def kernels(p: Plan) -> list[Kernel]:
-    return [k for k in p.kernels if k.kind != "view"]
+    return [k for k in p.kernels if not k.is_view]
 
 
 def kinds(p: Plan) -> list[str]:

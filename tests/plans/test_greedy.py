@@ -35,7 +35,7 @@ def case(id: str) -> Space:
 
 
 def kernels(found: Space, extractor: str, device=GPU) -> list[Kernel]:
-    return [k for k in choose(found, device, extractor).kernels if k.kind != "view"]
+    return [k for k in choose(found, device, extractor).kernels if not k.is_view]
 
 
 def operators(kernel: Kernel) -> list[str]:

@@ -163,7 +163,7 @@ def test_a_plan_of_segments_that_read_slices_of_what_is_there_runs():
     graph = recurrent(8, 2, 3)
     program = ef.compile(graph, target="numpy", verify=True, budget=BUDGET)
     assert len(program.plan.waists) > 4
-    views = [k for k in program.plan.kernels if k.kind == "view"]
+    views = [k for k in program.plan.kernels if k.is_view]
     assert views
     arrays = random_arrays(graph)
     for got, wanted in zip(run_plan(program.plan, arrays), evaluate(graph, arrays), strict=True):

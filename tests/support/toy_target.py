@@ -30,7 +30,7 @@ class ToyExecutable(Executable):
         return "\n".join(str(kernel.body) for kernel in self.plan.kernels)
 
     def kernel_seconds(self, arrays: Sequence[Any]) -> list[float]:
-        return [1.0 for kernel in self.plan.kernels if kernel.kind != "view"]
+        return [1.0 for kernel in self.plan.kernels if not kernel.is_view]
 
     def notes(self) -> str:
         return "interpreted"

@@ -21,7 +21,7 @@ def emitted(plan: Plan) -> list[CudaKernel | CudaCalls | None]:
 
 
 def emitted_kernel(kernel: Kernel, device: Device, rounds: bool = True) -> CudaKernel | CudaCalls | None:
-    if kernel.kind == "view":
+    if kernel.is_view:
         return None
     schedule = cuda_schedule(kernel.kind, kernel.body, device)
     if isinstance(schedule, CallsSchedule):

@@ -106,7 +106,7 @@ class CudaExecutable(Executable):
 
     def notes(self) -> str:
         """The operators that run on the host."""
-        ran = [k for k in self.plan.kernels if k.kind != "view"]
+        ran = [k for k in self.plan.kernels if not k.is_view]
         schedules = [cuda_schedule(k.kind, k.body, self.plan.device) for k in ran]
         hosts = [(i, schedule.host) for i, schedule in enumerate(schedules) if isinstance(schedule, CallsSchedule)]
         names = [f"{n.op} ({i})" for i, host in hosts for n in host]
@@ -123,7 +123,7 @@ class CudaExecutable(Executable):
             with np.errstate(all="ignore"):
                 taken.append([gpu.seconds(partial(step, values, workspace)) for step, workspace in pairs])
         medians = [statistics.median(seconds) for seconds in zip(*taken[1:], strict=True)]
-        return [s for s, k in zip(medians, self.plan.kernels, strict=True) if k.kind != "view"]
+        return [s for s, k in zip(medians, self.plan.kernels, strict=True) if not k.is_view]
 
     def _run_on(self, gpu: Gpu, arrays: Sequence[Any], loaded: _Loaded, state: _State) -> tuple[Any, ...]:
         values = self._given(gpu, arrays, state)
@@ -171,7 +171,7 @@ class CudaExecutable(Executable):
                     fixed[v] = gpu.upload(known[v])
                 emitted = any(isinstance(f, CudaKernel) for f in self.functions)
                 module = gpu.module(self.source(), self.plan.numerics == "strict") if emitted else None
-                views = {k.writes[0] for k in self.plan.kernels if k.kind == "view"}
+                views = {k.writes[0] for k in self.plan.kernels if k.is_view}
                 pairs = zip(self.plan.kernels, self.functions, strict=True)
                 steps = [_step(gpu, module, k, f, views) for k, f in pairs]
                 gpu.finish()  # other streams read what was uploaded

@@ -38,7 +38,7 @@ class NumpyExecutable(Executable):
         super().__init__(plan)
         self._known = constant_values(plan)
         kernels = [with_known_places(k, self._known) for k in plan.kernels]
-        self._emitted = [None if k.kind == "view" else emit_kernel(k, plan.device) for k in kernels]
+        self._emitted = [None if k.is_view else emit_kernel(k, plan.device) for k in kernels]
         rooms = {i: tuple(k.parts.rooms.values()) for i, k in enumerate(self._emitted) if k and k.parts.rooms}
         shared = {i for i, k in enumerate(self._emitted) if k and k.parts.one_ufunc_writes}
         gaps = {i for i, k in enumerate(self._emitted) if k and k.parts.writes_gaps}
