@@ -138,9 +138,9 @@ class Device(Summarised):
         return int(0.7 * self.l2_bytes)
 
     @property
-    def intensity_target(self) -> int:
-        """Operations per byte below which a fused group is still starved by memory (customary: GPU 10, CPU 5)."""
-        return 10 if self.kind == "gpu" else 5
+    def tiles_products(self) -> bool:
+        """Do tiled kernels of our own compute products, with elementwise work around them? Else BLAS, by panels."""
+        return bool(self.tiled_flops)
 
     @cached_property
     def single(self) -> Device:

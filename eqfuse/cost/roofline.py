@@ -2,10 +2,10 @@
 
 In: what a kernel body is (its kind's `State`), does (`Work`) and moves, on a `Device`. Out: `Price`, seconds and bytes.
     seconds = launch + max(bytes / bandwidth of the level they fit in, sum of elements x seconds per element)
-plus a twentieth of the smaller, which does not quite hide under the larger; on a CPU, where a thread waits for what it
-reads, its own share of the memory time is added to its work. After Williams, Waterman, Patterson, "Roofline" (CACM
-2009), with one rate per function: an exp is not an add. A kind that knows more may price its kernels otherwise. Next
-stop: `eqfuse/kinds/`.
+plus a twentieth of the smaller, which does not quite hide under the larger; where each call waits for what it reads,
+its own share of the memory time is added to its work. After Williams, Waterman, Patterson, "Roofline" (CACM 2009), with
+one rate per function: an exp is not an add. A kind that knows more may price its kernels otherwise. Next stop:
+`eqfuse/kinds/`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from eqfuse.cost.numpy_calls import call_work
 from eqfuse.cost.numpy_tiles import kernel_seconds
 from eqfuse.cost.overlap import bound, overlapped
 from eqfuse.cost.price import Price
+from eqfuse.cost.targets import is_compiled
 from eqfuse.cost.work import NOTHING, Work, element_work
 from eqfuse.ops import Role, row
 from eqfuse.ops.literal import Literal
@@ -41,7 +42,7 @@ def work(
     `apart`: elements of its operands that lie a cache line or more from the one before; of a view, those it copies.
     `literal`: the last operand, where it is a constant.
     """
-    if device.kind == "cpu":
+    if not is_compiled(device):
         return call_work(op, attrs, out, types, device, apart, literal)
     if row(op).role in (Role.LEAF, Role.VIEW):
         return NOTHING
@@ -60,18 +61,18 @@ def roofline(
     if arguments > device.max_arguments and not state.template.is_library:  # a library takes arrays one by one
         return Price(math.inf, read, written, done.flops, "memory")
     traffic = read + written
-    if device.kind == "gpu":
-        return gpu_price(read, written, done.seconds, done.flops, device)
+    if is_compiled(device):
+        return compiled_price(read, written, done.seconds, done.flops, device)
     seconds, memory, done = kernel_seconds(state, traffic, done, device, itemsize)
     seconds += device.launch_seconds
     return Price(seconds, read, written, done.flops, bound(seconds, memory, done.seconds))
 
 
-def gpu_price(
+def compiled_price(
     read: int, written: int, compute: float, flops: int, device: Device, blocks: float = math.inf, launches: int = 1
 ) -> Price:
-    """What a kernel of `launches` costs whose operators take `compute` seconds of the whole GPU; few `blocks` draw a
-    part of its bandwidth and its rate."""
+    """What a kernel of `launches` costs whose operators take `compute` seconds of the whole device; on a GPU, few
+    `blocks` draw a part of its bandwidth and its rate."""
     busy = min(1.0, max(blocks, 1) / max(device.multiprocessors, 1))  # share of the device that has a block
     memory = (read + written) / device.bandwidth(2 * (read + written)) / min(1.0, DRAWN * busy)
     seconds = launches * device.launch_seconds + overlapped(memory, compute / busy)

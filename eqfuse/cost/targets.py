@@ -43,25 +43,36 @@ class Package(Protocol):
 @dataclass(frozen=True)
 class Target:
     """One row. `package` is the name of a module that is imported when it is first used; `names` are what a user calls
-    the target on the device of this machine; `profiles`: "name:profile" are other devices of it."""
+    the target on the device of this machine; `profiles`: "name:profile" are other devices of it. `compiled`: a kernel
+    is one loop over all its operators; else a sequence of calls, each on a tile or a whole array."""
 
     package: str
     names: tuple[str, ...]
     profiles: bool = False
+    compiled: bool = False
 
 
 TARGETS = {
     "numpy": Target("eqfuse.emit.numpy", ("numpy", "cpu")),
-    "cuda": Target("eqfuse.emit.cuda", ("cuda",), profiles=True),
+    "cuda": Target("eqfuse.emit.cuda", ("cuda",), profiles=True, compiled=True),
 }
 OURS = frozenset(TARGETS)
 
 
 def package(target: str) -> Package:
     """The package of a row. EqfuseError when there is no such row, as with a saved program of a target of a user's."""
+    return _imported(_row(target).package)
+
+
+def is_compiled(device: Device) -> bool:
+    """Is a kernel for `device` one loop over all its operators, and not a sequence of calls?"""
+    return _row(device.target).compiled
+
+
+def _row(target: str) -> Target:
     if target not in TARGETS:
         raise EqfuseError(f"no target is named {target!r} here; give it a row in eqfuse.cost.targets.TARGETS")
-    return _imported(TARGETS[target].package)
+    return TARGETS[target]
 
 
 @cache

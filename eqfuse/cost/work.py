@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from eqfuse.cost.device import PRICED_AS, Device
 from eqfuse.cost.numpy_costs import SHORT_CUTS, UNPACKED
+from eqfuse.cost.targets import is_compiled
 from eqfuse.dtypes import kind
 from eqfuse.ops import Role, row
 from eqfuse.ops.literal import Literal
@@ -73,9 +74,9 @@ def element_work(
         each = "take" if attrs[1] == "set" else op
         seconds = size * device.element_seconds("cast", dtype) + types[2].size * device.element_seconds(each, dtype)
         return Work(flops, seconds, 1)
-    if op in UNPACKED and dtype in PRICED_AS and device.kind == "cpu":  # small integers are no faster
+    if op in UNPACKED and dtype in PRICED_AS and not is_compiled(device):  # NumPy's loops are no faster
         return Work(flops, size * device.element_seconds(op, PRICED_AS[dtype][0]), 1)
-    if described.role is Role.REDUCTION and device.kind == "cpu" and -1 not in attrs[0]:
+    if described.role is Role.REDUCTION and not is_compiled(device) and -1 not in attrs[0]:
         op = joined_by(op)  # one row after another is joined to the result
     return Work(flops, size * device.element_seconds(_priced_as(op, literal), dtype), 1)
 

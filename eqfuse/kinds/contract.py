@@ -1,8 +1,8 @@
 """contract: one matrix product or convolution. Operands as views, a prologue on the left operand, an epilogue.
 
-On a CPU the product is computed by panels of whole rows, so the prologue may be a row kernel over the last axis and the
-epilogue may reduce over it. On a GPU a lone matrix product is a library call; with elementwise work around it, it is a
-tiled kernel of our own (`kinds/product.py`). A lone convolution is whichever is cheaper.
+Where BLAS computes the product by panels of whole rows, the prologue may be a row kernel over the last axis and the
+epilogue may reduce over it. On a device that tiles products, a lone matrix product is a library call; with elementwise
+work around it, it is a tiled kernel of our own (`kinds/product.py`). A lone convolution is whichever is cheaper.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def accept(call: Call) -> State | str | None:
     if not anchors or not all(a.kind == NAME for a in anchors):
         return None
     first = anchors[0]
-    on_gpu = call.device.kind == "gpu"
-    if on_gpu and first.product is None:
+    tiled = call.device.tiles_products
+    if tiled and first.product is None:
         return "the product is a library call on this device"
     if any(a.products != first.products for a in anchors):
         return "it needs two different products"
@@ -36,9 +36,9 @@ def accept(call: Call) -> State | str | None:
         reduced = State(NAME, (), first.space, axes=axes).reduced
         if call.out.shape != first.space and (not axes or call.out.shape != reduced):
             return "the epilogue of a product works on the product's own elements"
-        return replace(first, shape=call.out.shape, axes=axes, fused=on_gpu)
+        return replace(first, shape=call.out.shape, axes=axes, fused=tiled)
     if call.is_a(Role.REDUCTION):
-        if on_gpu:
+        if tiled:
             return "a reduction of a product is a kernel of its own on this device"
         if not first.panel or call.attr("axes") != (-1,) or first.shape != first.space:
             return "only a reduction over whole rows of a matrix product can follow it in one kernel"
@@ -54,8 +54,8 @@ def _product(call: Call) -> State | str | None:
         return "the right operand of a product is read from memory"
     matmul = call.row.name == "matmul"
     done = State(NAME, call.out.shape, call.out.shape, products=(call.name,), panel=matmul)
-    if call.device.kind == "gpu":
-        return _on_gpu(call, replace(done, panel=False))
+    if call.device.tiles_products:
+        return _tiled(call, replace(done, panel=False))
     if left.at_leaf:
         return done
     if matmul and call.types[0].shape[:-2] != call.out.shape[:-2]:
@@ -67,7 +67,7 @@ def _product(call: Call) -> State | str | None:
     return f"the result of a kernel of kind {left.kind} is stored before a product reads it"
 
 
-def _on_gpu(call: Call, done: State) -> State | str | None:
+def _tiled(call: Call, done: State) -> State | str | None:
     left = call.states[0]
     product = product_of(call.row.name, call.attrs, call.types, call.out, call.device)
     if not has_template(product, call.device):

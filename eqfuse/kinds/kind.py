@@ -37,7 +37,7 @@ class Kind:
     What others ask of a kind: `is_view`, it moves nothing, its result lies in the memory of its one argument;
     `is_library`, it is one operator, by a library that takes arrays one by one; `pointwise`, it computes each element
     on its own; `reduces`, it holds reductions over one set of axes and what is pointwise; `has_levels`, it uses what
-    it has reduced at full size again; `repeats`, on a GPU each thread computes again what is broadcast to its elements;
+    it has reduced at full size again; `repeats`, compiled it computes a broadcast value for each element anew;
     `colour`, in drawings.
     """
 

@@ -10,16 +10,17 @@ NAME = "window"
 
 
 def accept(call: Call) -> State | str | None:
+    is_fused = call.device.target in KIND.schedules
     if call.is_a(Role.WINDOW):
         if not call.states[0].pointwise:
             return None
-        if call.device.kind == "gpu" and not call.states[0].at_leaf:
+        if not is_fused and not call.states[0].at_leaf:
             return "pooling is a library call on this device"
         return State(NAME, call.out.shape, call.out.shape, products=(call.name,))
     anchors = call.anchors
     if not anchors or not all(a.kind == NAME for a in anchors):
         return None
-    if call.device.kind == "gpu":
+    if not is_fused:
         return "pooling is a library call on this device"
     first = anchors[0]
     if any(a.products != first.products for a in anchors):

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
+from eqfuse.cost.targets import is_compiled
 from eqfuse.cost.work import LINE, touches
 from eqfuse.egraph.space import ENode, Segment
 from eqfuse.extract.candidates.prices import Prices
@@ -110,6 +111,7 @@ class Grammar:
     def __init__(self, segment: Segment, device: Device, like: Grammar | None = None) -> None:
         self.segment = segment
         self.device = device
+        self.compiled = is_compiled(device)
         self.classes = segment.classes
         constants = ((i, n) for i, c in enumerate(segment.classes) for n in c.nodes if n.op == "const")
         self.scalars: dict[int, ENode] = {i: n for i, n in constants if self.classes[i].type.size == 1}
@@ -161,13 +163,13 @@ class Grammar:
         return found
 
     def _join(self, eclass: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
-        apart, on_gpu = 0, self.device.kind == "gpu"
+        apart = 0
         for part, arg in zip(parts, enode.args, strict=True):
             if part.state.strides is not None:
                 apart += _apart(part.state, self.classes[arg].type, enode)
         number = self.prices.number(eclass, enode, apart)
-        name: tuple = (eclass, enode)  # of a product; a tiled kernel on a GPU holds one derivation of it
-        if on_gpu and parts and parts[0].works:
+        name: tuple = (eclass, enode)  # of a product; a compiled kernel holds one derivation of it
+        if self.compiled and parts and parts[0].works:
             name = (eclass, enode, *sorted(parts[0].works.values()))
         key = (self._alike(number, eclass, enode), name[2:], *[id(p.state) for p in parts])
         state = self._states.get(key)
@@ -190,15 +192,15 @@ class Grammar:
             return "it would need its own result"
         role = row(enode.op).role
         if role is Role.VIEW and state.at_leaf:
-            touched = self.prices.sizes[eclass] * (1 if on_gpu else _spread(state, self.classes[eclass].type))
+            touched = self.prices.sizes[eclass] * (1 if self.compiled else _spread(state, self.classes[eclass].type))
             leaves = {c: min(size, touched) for c, size in leaves.items()}
             self.prices.note_view(eclass, parts[0].leaves, leaves)
         if role in (Role.GATHER, Role.UPDATE) and parts[0].leaves:
             touched = touches(enode.op, enode.attrs, self.classes[enode.args[0]].type, self.classes[eclass].type)
             alone = [c for c in parts[0].leaves if not any(c in other.leaves for other in parts[1:])]
             leaves |= {c: min(leaves[c], touched) for c in alone}
-        executed = [self._executed(part, state, enode.op) if on_gpu else part.works for part in parts]
-        if role is Role.VIEW and not on_gpu and executed[0]:
+        executed = [self._executed(part, state, enode.op) if self.compiled else part.works for part in parts]
+        if role is Role.VIEW and not self.compiled and executed[0]:
             share = self.classes[eclass].type.size / max(self.classes[enode.args[0]].type.size, 1)
             executed = [self.prices.viewed(executed[0], (eclass, enode), min(1.0, share))]
         works = union([*executed, {1.0: 1 << number}])
@@ -228,7 +230,7 @@ class Grammar:
         return self._constants.setdefault(state, state)
 
     def _executed(self, part: Cut, into: State, op: str) -> Works:
-        """The part's work inside a larger body on a GPU: a thread computes a broadcast map once per element it serves,
+        """The part's work inside a larger compiled body: a thread computes a broadcast map once per element it serves,
         and a block of a tiled product the prologue of what it loads."""
         if not part.state.template.pointwise:
             return part.works

@@ -101,9 +101,8 @@ def test_model_constants_turn_the_sheet_into_what_is_reached() -> None:
     assert device("v100").contraction_flops("bfloat16") == device("v100").contraction_flops("float32")
 
 
-def test_devices_have_depth_limits_and_intensity_targets() -> None:
+def test_devices_have_depth_limits() -> None:
     assert (device("cpu").depth, device("a100").depth, device("mobile").depth) == ((3, 4), (4, 6), (2, 3))
-    assert (device("cpu").intensity_target, device("a100").intensity_target) == (5, 10)
 
 
 @pytest.mark.parametrize("name", DEVICES)

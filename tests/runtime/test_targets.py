@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,16 @@ def test_what_the_target_has_no_form_for_is_a_call_of_its_own() -> None:
     kinds = [k.kind for k in ef.compile(f, X, target="toy", laws="none").plan.kernels]
     assert kinds == ["map", "library", "map"]
     assert [k.kind for k in ef.compile(f, X, target="numpy", laws="none").plan.kernels] == ["map"]
+
+
+def test_the_row_says_whether_a_kernel_is_priced_as_one_loop_or_as_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    as_calls = ef.compile(softmax, X, target="toy").report
+    monkeypatch.setitem(TARGETS, "toy", replace(TARGETS["toy"], compiled=True))
+    program = ef.compile(softmax, X[:2], target="toy")
+    np.testing.assert_allclose(program(X[:2]), softmax(X[:2]), rtol=1e-6)
+    launch, calls = program.plan.device.launch_seconds, len(program.report.kernels[0].ops)
+    assert program.report.predicted_seconds < launch * 1.1
+    assert as_calls.predicted_seconds > launch + calls * program.plan.device.call_seconds
 
 
 def test_a_program_is_saved_with_its_target_and_refused_where_that_has_no_row(

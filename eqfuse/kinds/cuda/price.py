@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
-from eqfuse.cost.roofline import gpu_price
+from eqfuse.cost.roofline import compiled_price
 from eqfuse.cost.work import Work
 from eqfuse.kinds.cuda.calls import CallsSchedule
 from eqfuse.kinds.cuda.products import ProductSchedule
@@ -22,7 +22,7 @@ def schedule_price(schedule: CudaSchedule, done: Work, device: Device) -> Price:
     if isinstance(schedule, ProductSchedule):  # its multiplications at the rate of the template
         compute += seconds(schedule.product, device) - schedule.product.library
     on_host = isinstance(schedule, CallsSchedule) and schedule.host
-    found = gpu_price(
+    found = compiled_price(
         schedule.bytes_read, schedule.bytes_written, 0.0 if on_host else compute, done.flops, device, schedule.blocks,
         schedule.calls,
     )  # fmt: skip
