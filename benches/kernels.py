@@ -31,7 +31,7 @@ PAUSE = 0.05  # seconds before every turn: BLAS threads of the one before spin t
 
 
 @dataclass(frozen=True)
-class Case:
+class KernelCase:
     """One kernel, the NumPy function it stands for, and how many times faster it should be."""
 
     name: str
@@ -133,7 +133,7 @@ def plain_pool(x: np.ndarray) -> np.ndarray:
     return np.maximum(x, 0).reshape(n, k, h // 2, 2, w // 2, 2).max((3, 5))
 
 
-def cases() -> list[Case]:
+def cases() -> list[KernelCase]:
     big, rows = 4 << 20, (4096, 1024)
     x, m, s10, cache = read(0, big), read(0, *rows), read(0, 10), read(0, 50000)
     y, z, w, v = read(1, big), read(2, big), read(1, 512, 512), read(0, 2048, 512)
@@ -146,8 +146,8 @@ def cases() -> list[Case]:
 
     def case(
         name: str, kind: str, reads: list[Node], outs: tuple[Node, ...], plain: Callable, target: float = 0.95
-    ) -> Case:
-        return Case(name, kind, Graph(tuple(reads), outs), plain, target)
+    ) -> KernelCase:
+        return KernelCase(name, kind, Graph(tuple(reads), outs), plain, target)
 
     linear = gelu(op("matmul", v, w))
 
@@ -181,7 +181,7 @@ def cases() -> list[Case]:
     ]  # fmt: skip
 
 
-def bench(case: Case, device: Device) -> tuple[float, float]:
+def bench(case: KernelCase, device: Device) -> tuple[float, float]:
     """Median seconds of plain NumPy and of the kernel, after the answers agree."""
     rng = np.random.default_rng(0)
     shift = 1.5 if case.name.startswith("black") else 0.0

@@ -20,7 +20,7 @@ from eqfuse.egraph.saturate import Budget, Saturation, reachable
 from eqfuse.ir.graph import Graph, Node, input_node, substitute, topological
 from eqfuse.ops.facts import Fact
 from eqfuse.rewrites import APPROXIMATE, EXACT, REASSOCIATES, Law, admitted
-from eqfuse.rewrites.checking.cases import Case, drawn
+from eqfuse.rewrites.checking.cases import LawCase, drawn
 from eqfuse.rewrites.procedures.side_by_side import PARTS
 
 CASES, TRIES, FEWEST = 24, 1500, 6
@@ -53,7 +53,7 @@ def derivable(law: Law, others: Sequence[Law]) -> bool:
     return found >= FEWEST
 
 
-def cases(law: Law) -> Iterator[tuple[Case, frozenset[str]]]:
+def cases(law: Law) -> Iterator[tuple[LawCase, frozenset[str]]]:
     """Cases in which `law` is applied, each with those of its variables that are constants: what it asks for, and now
     and then others."""
     rng = random.Random(zlib.crc32(law.name.encode()))
@@ -76,7 +76,7 @@ def cases(law: Law) -> Iterator[tuple[Case, frozenset[str]]]:
 
 
 def derived(
-    case: Case, constants: frozenset[str], others: Sequence[Law], rounds: int = ROUNDS
+    case: LawCase, constants: frozenset[str], others: Sequence[Law], rounds: int = ROUNDS
 ) -> bool | None:
     """Whether `others` make the right sides of `case` of its left sides, and the reverse where its law is read so.
     None where an operator of a side does nothing, and so the law makes a longer way to what is there."""

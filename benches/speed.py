@@ -29,7 +29,7 @@ NOISE = 256 << 10  # bytes of Python objects that tracemalloc sees beside arrays
 
 
 @dataclass(frozen=True)
-class Case:
+class SpeedCase:
     """One program. `target`: how many times faster it should be, None where it must only be no slower.
 
     `share`: the share of plain NumPy's temporary memory that it may use. `small`: ef.jit is timed too.
@@ -121,21 +121,21 @@ def normal(function: Callable[..., Any], *shapes: tuple[int, ...]) -> Build:
     return build
 
 
-def cases(quick: bool) -> list[Case]:
+def cases(quick: bool) -> list[SpeedCase]:
     """The rows of the table; `quick` for a tenth of the work, at sizes that no target is set for."""
     elements, rows, tokens = (1 << 18, 256, 128) if quick else (1 << 22, 4096, 1024)
     panel = (rows, 1024)
     heads = (8, tokens, 64)
     found = [
-        Case(f"GELU {elements:,}", normal(gelu, (elements,)), 3.0),
-        Case(f"softmax {rows}×1024", normal(softmax, panel), 2.5),
-        Case(f"layer norm + GELU {rows}×1024", normal(norm_gelu, panel, (1024,), (1024,)), 2.5),
-        Case(f"Black–Scholes {elements:,}", options(elements).build, 2.5),
-        Case(f"attention 8×{tokens}×64", normal(attention, heads, heads, heads), 2.0, share=0.25),
+        SpeedCase(f"GELU {elements:,}", normal(gelu, (elements,)), 3.0),
+        SpeedCase(f"softmax {rows}×1024", normal(softmax, panel), 2.5),
+        SpeedCase(f"layer norm + GELU {rows}×1024", normal(norm_gelu, panel, (1024,), (1024,)), 2.5),
+        SpeedCase(f"Black–Scholes {elements:,}", options(elements).build, 2.5),
+        SpeedCase(f"attention 8×{tokens}×64", normal(attention, heads, heads, heads), 2.0, share=0.25),
     ]
     for n, shape in ((10, (2, 5)), (1_000, (20, 50)), (100_000, (200, 500))):
         k = shape[1]
-        small = partial(Case, small=True)
+        small = partial(SpeedCase, small=True)
         found += [
             small(f"GELU {n:,}", normal(gelu, (n,))),
             small(f"softmax {shape[0]}×{k}", normal(softmax, shape)),
@@ -145,11 +145,11 @@ def cases(quick: bool) -> list[Case]:
         ]
     block = transformer(2, 128, 192, 6) if quick else transformer()
     conv = convolution(batch=8) if quick else convolution()
-    found += [Case("transformer block", block.build), Case("conv block", conv.build)]
+    found += [SpeedCase("transformer block", block.build), SpeedCase("conv block", conv.build)]
     return [replace(case, target=None) for case in found] if quick else found
 
 
-def measure(case: Case, seconds: float) -> Row:
+def measure(case: SpeedCase, seconds: float) -> Row:
     """Check the answers of both, then time them in turn. SystemExit when eqfuse is less accurate than plain NumPy."""
     function, arguments = case.build(np.float64)
     exact = flatten(function(*arguments))[0]

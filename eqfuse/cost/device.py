@@ -18,7 +18,7 @@ from eqfuse.summary import Summarised, Summary, duration, quantity
 
 Rates = tuple[tuple[str, float], ...]
 Levels = tuple[tuple[int, float], ...]
-Elements = tuple[tuple[str, Rates], ...]
+ElementSeconds = tuple[tuple[str, Rates], ...]
 
 # dtypes without a row of their own: the row they are priced by, and how much dearer they are (by SIMD width).
 PRICED_AS: dict[str, tuple[str, float]] = {
@@ -53,7 +53,7 @@ class Device(Summarised):
     flops: Rates  # contractions, by dtype
     tiled_flops: Rates  # those that a kernel of our own computes with other work around them (GPU)
     scalar_flops: Rates  # elementwise multiply or add, by dtype
-    elements: Elements  # seconds per element in cache, by operator, then by dtype of the values it works on
+    elements: ElementSeconds  # seconds per element in cache, by operator, then by dtype of the values it works on
     l1_bytes: int  # per core (GPU: shared memory per SM)
     l2_bytes: int  # per core (GPU: of the device)
     shared_bytes: int  # fast memory one kernel may claim: shared memory per block; level-1 cache of a core

@@ -1,6 +1,6 @@
 """How traced arrays lie in memory. What NumPy does by the layout of an array is asked of NumPy, on arrays without data.
 
-In: the strides of arguments, and NumPy's functions. Out: `Lies` of memory, outlines of views. Used by `storage`.
+In: the strides of arguments, and NumPy's functions. Out: `MemoryLayout`, outlines of views. Used by `storage`.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from eqfuse.ops import row
 from eqfuse.ops.types import Shape, TensorType
 
 Strides = tuple[int, ...] | None  # in bytes; None: C order. Those of axes of extent 1 are 0
-Step = tuple[str, Any]  # a view operator and its one attribute; "squeeze": a reshape by axes of extent 1 alone;
+ViewStep = tuple[str, Any]  # a view operator and its one attribute; "squeeze": a reshape by axes of extent 1 alone;
 # "flat": one that NumPy writes through in every memory order
 
 
-class Lies(NamedTuple):
+class MemoryLayout(NamedTuple):
     """How an array's memory is laid out, and the `arguments` whose own layout this follows from, by place."""
 
     strides: Strides
     arguments: frozenset[int] = frozenset()
 
 
-IN_ORDER = Lies(None)
+IN_ORDER = MemoryLayout(None)
 _TURNING = frozenset(("transpose", "sliding_window", "flat"))  # views in which a later axis may have a longer stride
 
 
@@ -49,14 +49,14 @@ def is_line(shape: Shape) -> bool:
     return len(_long(shape)) < 2 or 0 in shape
 
 
-def outline(type: TensorType, strides: Strides, steps: Sequence[Step] = ()) -> np.ndarray | None:
+def outline(type: TensorType, strides: Strides, steps: Sequence[ViewStep] = ()) -> np.ndarray | None:
     """The view `steps` of memory that lies so, as an array without data. None where no such view is known."""
     itemsize = type.dtype.itemsize
     given = [n * itemsize for n in contiguous(type.shape)] if strides is None else strides
     return view_of(as_strided(np.empty(1, type.dtype), type.shape, given), steps)
 
 
-def view_of(array: np.ndarray, steps: Sequence[Step]) -> np.ndarray | None:
+def view_of(array: np.ndarray, steps: Sequence[ViewStep]) -> np.ndarray | None:
     """The view `steps` of an array. None where NumPy would have to copy."""
     for op, attr in steps:
         if op in ("reshape", "squeeze", "flat"):
@@ -86,7 +86,7 @@ def _picked(array: np.ndarray, pick: tuple) -> np.ndarray:
     return as_strided(array, [array.shape[axis] for axis in kept], [array.strides[axis] for axis in kept])
 
 
-def runs_in_order(steps: Sequence[Step]) -> bool:
+def runs_in_order(steps: Sequence[ViewStep]) -> bool:
     """Has no axis of the view `steps` of memory in C order a longer stride than an axis before it?"""
     return all(op not in _TURNING for op, _ in steps)
 

@@ -52,6 +52,4 @@ def price(state: State, read: int, written: int, done: Work, device: Device, arg
     return roofline(state, read, written, done, device, arguments, itemsize)
 
 
-KIND = Kind(
-    NAME, accept, price, schedules={"numpy": FUSED}, emitters=EMITTERS, has_levels=True, colour="#e57fc0"
-)
+KIND = Kind(NAME, accept, price, schedules={"numpy": FUSED}, emitters=EMITTERS, has_levels=True, colour="#e57fc0")

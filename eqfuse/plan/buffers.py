@@ -19,16 +19,16 @@ from eqfuse.plan.plan import Plan
 @dataclass(frozen=True)
 class Layout:
     """`fresh`: values that each call makes anew. `outputs`: the results, and whether each is copied. `returned`: values
-    that their kernels return as new arrays. `rooms`: per kernel, numbers of arrays that it works in, counted after the
-    plan's values. `slots`: place in the arena and type, by number. `nbytes`: of the arena. `peak`: of the arena and
-    returned intermediates.
+    that their kernels return as new arrays. `workspaces`: per kernel, numbers of arrays that it works in,
+    counted after the plan's values. `slots`: place in the arena and type, by number. `nbytes`: of the arena. `peak`: of
+    the arena and returned intermediates.
     """
 
     fresh: tuple[int, ...]
     outputs: tuple[tuple[int, bool], ...]
     updates: Updates
     returned: frozenset[int]
-    rooms: dict[int, tuple[int, ...]]
+    workspaces: dict[int, tuple[int, ...]]
     slots: dict[int, tuple[int, TensorType]]
     nbytes: int
     peak: int
@@ -41,9 +41,9 @@ class Layout:
 
 
 def layout(
-    plan: Plan, updates: Updates, returned: Collection[int], rooms: Mapping[int, Sequence[TensorType]]
+    plan: Plan, updates: Updates, returned: Collection[int], workspaces: Mapping[int, Sequence[TensorType]]
 ) -> Layout:
-    """`returned`: kernels that return their one result. `rooms`: arrays that kernels work in."""
+    """`returned`: kernels that return their one result. `workspaces`: arrays that kernels work in."""
     in_place, parts = updates.in_place, updates.parts
     root: dict[int, int] = {}
     spread: set[int] = set()  # views in which elements share memory: the caller could not write into them
@@ -78,7 +78,7 @@ def layout(
     lives = [LiveRange(v, t.nbytes, first[v], last[v]) for v, t in types.items()]
     numbers: dict[int, tuple[int, ...]] = {}
     count = len(plan.types)
-    for i, wanted in rooms.items():
+    for i, wanted in workspaces.items():
         numbers[i] = tuple(range(count, count + len(wanted)))
         types |= zip(numbers[i], wanted, strict=True)
         lives += [LiveRange(v, types[v].nbytes, i, i) for v in numbers[i]]

@@ -29,11 +29,11 @@ KEPT_BYTES = 256 << 20  # an arena up to this size is kept for the next call of 
 
 @dataclass(frozen=True)
 class Needs:
-    """Bytes that a kernel takes beside what it reads and writes: `rooms` in the arena while it runs, `scratch` memory
-    for each of its `threads`, what it makes and drops in `passing`, and what it has `held` since the first call.
+    """Bytes that a kernel takes beside what it reads and writes: `workspaces` in the arena while it runs, `scratch`
+    memory for each of its `threads`, what it makes and drops in `passing`, and what it has `held` since the first call.
     """
 
-    rooms: int = 0
+    workspaces: int = 0
     scratch: int = 0
     threads: int = 1
     passing: int = 0

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from eqfuse.extract.candidates.cuts import Cut, below
 from eqfuse.extract.candidates.enumerate import Candidates
-from eqfuse.extract.memory.timeline import Step, Stretch, Timeline
+from eqfuse.extract.memory.timeline import Stretch, Timeline, TimelineStep
 
 FINER = 0.95  # each timeline's peak is to be this share of the one before
 WAITING = 12  # values at the fullest step that are tried
@@ -80,7 +80,7 @@ def _cheaper(now: Timeline, level: int) -> Timeline:
     return now
 
 
-def _moves(now: Timeline, candidates: Candidates, before: bool) -> Iterator[list[Step]]:
+def _moves(now: Timeline, candidates: Candidates, before: bool) -> Iterator[list[TimelineStep]]:
     """Other steps, each by one move: with values at the step that holds most, with its kernel, and with the kernel that
     takes most beside the arena."""
     full = max(range(len(now.steps)), key=lambda i: (now.arena[i], -i))
@@ -97,7 +97,9 @@ def _moves(now: Timeline, candidates: Candidates, before: bool) -> Iterator[list
         yield from _otherwise(now, candidates, greedy)
 
 
-def _of_value(now: Timeline, candidates: Candidates, value: Stretch, full: int, here: set[int]) -> Iterator[list[Step]]:
+def _of_value(
+    now: Timeline, candidates: Candidates, value: Stretch, full: int, here: set[int]
+) -> Iterator[list[TimelineStep]]:
     """Moves that keep `value` from step `full`."""
     later = [i for i in value.reads if i > full]
     waits = full not in value.reads and value.first != full
@@ -112,7 +114,7 @@ def _of_value(now: Timeline, candidates: Candidates, value: Stretch, full: int, 
     yield from _inside(now, candidates, value, [i for i in value.reads if i >= full], here)
 
 
-def _made_later(now: Timeline, value: Stretch) -> Iterator[list[Step]]:
+def _made_later(now: Timeline, value: Stretch) -> Iterator[list[TimelineStep]]:
     """The kernel of `value` right before the first that reads what it makes."""
     first = min((s.reads[0] for s in now.stretches if s.first == value.first and s.reads), default=len(now.steps))
     steps = list(now.steps)
@@ -120,7 +122,7 @@ def _made_later(now: Timeline, value: Stretch) -> Iterator[list[Step]]:
         yield [*steps[: value.first], *steps[value.first + 1 : first], steps[value.first], *steps[first:]]
 
 
-def _read_earlier(now: Timeline, value: Stretch, reader: int) -> Iterator[list[Step]]:
+def _read_earlier(now: Timeline, value: Stretch, reader: int) -> Iterator[list[TimelineStep]]:
     """The next kernel that reads `value` as early as its other operands allow."""
     ready = 1 + max((s.first for s in now.stretches if reader in s.reads), default=-1)
     steps = list(now.steps)
@@ -130,14 +132,14 @@ def _read_earlier(now: Timeline, value: Stretch, reader: int) -> Iterator[list[S
 
 def _again(
     now: Timeline, candidates: Candidates, value: Stretch, later: Sequence[int], here: set[int]
-) -> Iterator[list[Step]]:
+) -> Iterator[list[TimelineStep]]:
     """`value` computed again right before it is read next, by several cuts."""
     steps = list(now.steps)
     for groups in _derivations(now, candidates, value, later[0], here):
         yield [*steps[: later[0]], *groups, *steps[later[0] :]]
 
 
-def _stored_before(now: Timeline, value: Stretch, full: int) -> Iterator[list[Step]]:
+def _stored_before(now: Timeline, value: Stretch, full: int) -> Iterator[list[TimelineStep]]:
     """What `value` and others of its kernel are computed from is stored instead of them: of the outputs of a product
     and its epilogue, the product. They are computed from it again when they are read next."""
     held, grammar = now.held, now.held.grammar
@@ -153,7 +155,7 @@ def _stored_before(now: Timeline, value: Stretch, full: int) -> Iterator[list[St
         whole = held.together((*step.group.cuts, anchor))
         if whole is None:
             continue
-        inserted: dict[int, list[Step]] = {}
+        inserted: dict[int, list[TimelineStep]] = {}
         for cut in step.group.cuts:
             if cut.eclass in waiting and any(part.eclass == anchor.eclass for part in below([cut])):
                 rest = grammar.reading(cut, anchor.eclass)
@@ -167,7 +169,7 @@ def _stored_before(now: Timeline, value: Stretch, full: int) -> Iterator[list[St
 
 def _inside(
     now: Timeline, candidates: Candidates, value: Stretch, readers: Sequence[int], here: set[int]
-) -> Iterator[list[Step]]:
+) -> Iterator[list[TimelineStep]]:
     """`value` computed inside the kernels that read it."""
     if not readers:
         return
@@ -187,7 +189,7 @@ def _inside(
             yield [*steps[: readers[0]], *groups[:-1], *steps[readers[0] :]]
 
 
-def _otherwise(now: Timeline, candidates: Candidates, full: int) -> Iterator[list[Step]]:
+def _otherwise(now: Timeline, candidates: Candidates, full: int) -> Iterator[list[TimelineStep]]:
     """The kernel that holds most, in parts, or by other cuts."""
     step = now.steps[full]
     steps = list(now.steps)
@@ -203,10 +205,10 @@ def _otherwise(now: Timeline, candidates: Candidates, full: int) -> Iterator[lis
             yield [*steps[:full], *_missing(now, candidates, full, other), whole, *steps[full + 1 :]]
 
 
-def _missing(now: Timeline, candidates: Candidates, before: int, cut: Cut) -> list[Step]:
+def _missing(now: Timeline, candidates: Candidates, before: int, cut: Cut) -> list[TimelineStep]:
     """Kernels that compute what `cut` reads and no step `before` it computes."""
     done = {c for step in now.steps[:before] for c in step.writes} | now.held.grammar.free
-    groups: list[Step] = []
+    groups: list[TimelineStep] = []
     wanted = [c for c in cut.leaves if c not in done]
     while wanted and len(groups) < DEEP:
         made = candidates.cheapest(wanted[-1])
@@ -225,7 +227,7 @@ def _missing(now: Timeline, candidates: Candidates, before: int, cut: Cut) -> li
 
 def _derivations(
     now: Timeline, candidates: Candidates, value: Stretch, before: int, here: set[int]
-) -> Iterator[list[Step]]:
+) -> Iterator[list[TimelineStep]]:
     """Kernels that compute `value`, in order, from what is computed `before` a step; the last one computes it alone.
 
     The first derivation reads what is alive anyway (classes `here`), and computes again what is not.
@@ -252,11 +254,11 @@ def _cut_of(now: Timeline, eclass: int, before: int) -> Cut | None:
     return None
 
 
-def _chain(now: Timeline, eclass: int, before: int, here: set[int], on_the_way: set[int]) -> list[Step]:
+def _chain(now: Timeline, eclass: int, before: int, here: set[int], on_the_way: set[int]) -> list[TimelineStep]:
     """Kernels that compute class `eclass` from what is alive `here`; fused where that costs no time. Empty: no way."""
     grammar = now.held.grammar
     cut = _cut_of(now, eclass, before)
-    groups: list[Step] = []
+    groups: list[TimelineStep] = []
     while cut is not None and len(groups) < DEEP:
         dead = [c for c in cut.leaves if c not in grammar.free and c not in here and c not in on_the_way]
         if not dead:

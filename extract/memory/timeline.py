@@ -30,7 +30,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Step:
+class TimelineStep:
     """A kernel of a timeline: the computed classes it `reads` and `writes`, and what it `needs` beside them."""
 
     group: Group
@@ -51,14 +51,14 @@ class Held:
         self.grammar, self.roots, self.inputs, self.results = grammar, roots, inputs, results
         self.nbytes = [-(-c.type.nbytes // ALIGNMENT) * ALIGNMENT for c in grammar.classes]
         self._needs = needs
-        self._steps: dict[tuple[int, ...], tuple[tuple[Cut, ...], Step | None]] = {}
+        self._steps: dict[tuple[int, ...], tuple[tuple[Cut, ...], TimelineStep | None]] = {}
 
-    def step(self, group: Group) -> Step:
+    def step(self, group: Group) -> TimelineStep:
         free = self.grammar.free - self.inputs
         reads = tuple(c for c in group.leaves if c not in free)
-        return Step(group, reads, group.outputs, self._needs(group), group.state.is_view)
+        return TimelineStep(group, reads, group.outputs, self._needs(group), group.state.is_view)
 
-    def together(self, cuts: tuple[Cut, ...]) -> Step | None:
+    def together(self, cuts: tuple[Cut, ...]) -> TimelineStep | None:
         """One kernel that computes `cuts`, if there is one."""
         key = tuple(map(id, cuts))
         if key not in self._steps:
@@ -71,7 +71,7 @@ class Held:
 class Timeline:
     """`steps` in order. ValueError where one reads what no step before it computes."""
 
-    def __init__(self, held: Held, steps: Sequence[Step]) -> None:
+    def __init__(self, held: Held, steps: Sequence[TimelineStep]) -> None:
         self.held, self.steps = held, tuple(steps)
         self.seconds = sum([s.group.price.seconds for s in self.steps])
         self.stretches = self._stretches()
@@ -86,7 +86,7 @@ class Timeline:
         self.arena: list[int] = []
         for step, more in zip(self.steps, change, strict=False):
             small += more
-            self.arena.append(small + step.needs.rooms)
+            self.arena.append(small + step.needs.workspaces)
 
     def _stretches(self) -> list[Stretch]:
         nbytes, inputs = self.held.nbytes, self.held.inputs
@@ -142,7 +142,7 @@ class Timeline:
         for s in self.stretches:
             if not s.reads and s.last == s.first:
                 unread.setdefault(s.first, set()).add(s.eclass)
-        steps: list[Step | None] = list(self.steps)
+        steps: list[TimelineStep | None] = list(self.steps)
         for i, classes in unread.items():
             kept = tuple(c for c in self.steps[i].group.cuts if c.eclass not in classes)
             steps[i] = (self.held.together(kept) or self.steps[i]) if kept else None

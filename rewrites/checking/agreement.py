@@ -1,6 +1,6 @@
 """How exactly the two sides of a law agree on arrays, and whether that is what the law claims.
 
-In: `Case` and arrays. Out: `Comparison`. Next stop: `check`, and `shrink` where a law fails. The left
+In: `LawCase` and arrays. Out: `Comparison`. Next stop: `check`, and `shrink` where a law fails. The left
 side is judged where its running error bound says something; the right side has the whole range of its dtype.
 """
 
@@ -21,7 +21,7 @@ from eqfuse.ops import Role, row
 from eqfuse.ops.approximation import Approximation, ErrorModel, full_range, pairwise, safe_range
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
-from eqfuse.rewrites.checking.cases import Case
+from eqfuse.rewrites.checking.cases import LawCase
 from eqfuse.rewrites.checking.data import Arrays, layout_of, obeyed
 from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, REASSOCIATES, Exactness
 
@@ -79,7 +79,7 @@ class Comparison:
     `by_layout`: bits differ, only because NumPy rounds a function otherwise in another memory layout.
     """
 
-    case: Case
+    case: LawCase
     arrays: Arrays
     left: np.ndarray
     right: np.ndarray
@@ -96,7 +96,7 @@ class Comparison:
         return Counterexample(self.arrays, values, self.left, self.right, self.case.graph)
 
 
-def compare(case: Case, arrays: Arrays) -> Comparison | None:
+def compare(case: LawCase, arrays: Arrays) -> Comparison | None:
     """Evaluate both sides; None where a guard refuses these data, NumPy does (2 ** -1 in integers), or a NaN's bits are
     read."""
     with np.errstate(all="ignore"):
@@ -123,7 +123,7 @@ def compare(case: Case, arrays: Arrays) -> Comparison | None:
 
 
 def _compared(
-    case: Case, arrays: Arrays, values: Mapping[Node, np.ndarray], sides: tuple[Node, Node],
+    case: LawCase, arrays: Arrays, values: Mapping[Node, np.ndarray], sides: tuple[Node, Node],
     reached: Exactness | None, by_layout: bool = False,
 ) -> Comparison:  # fmt: skip
     left, right = sides
@@ -230,7 +230,7 @@ def rounding(found: Approximation) -> np.ndarray | float:
     return epsilon(dtype) / 2 * found.magnitude + least
 
 
-def _along_memory(case: Case, arrays: Arrays) -> list[tuple[np.ndarray, np.ndarray]]:
+def _along_memory(case: LawCase, arrays: Arrays) -> list[tuple[np.ndarray, np.ndarray]]:
     """Both sides again, every function of elements on contiguous arrays of its own shape.
 
     NumPy may round a function in one way where it runs along contiguous memory, and in another along strides: that is

@@ -1,6 +1,6 @@
 """One case of a law: types of its variables and values of its attributes on which both sides can be computed.
 
-In: `Law`, and a generator of random numbers or values chosen before. Out: `Case`, or Decline. Next stop:
+In: `Law`, and a generator of random numbers or values chosen before. Out: `LawCase`, or Decline. Next stop:
 `eqfuse.rewrites.checking.data`, which makes the arrays. Guards are asked about the types, as the e-graph asks.
 """
 
@@ -45,7 +45,7 @@ READ_BITS = frozenset({"signbit", "copysign", "bitcast"})  # of their last argum
 AttributeOf = Callable[[Attr, str, str, list[TensorType], tuple], Any]
 
 
-class Case:
+class LawCase:
     """`law` at one choice of types and attributes. Raises Decline or EqfuseError where its sides do not fit.
 
     `graph` has the variables as inputs and returns both sides, the left first; `guards` are those that data must obey;
@@ -168,7 +168,7 @@ def _number(term: Term, dtype: np.dtype) -> Node:
     return node("const", (), (number(term.value, dtype),))
 
 
-def chosen(law: Law, types: Mapping[str, TensorType], attributes: Mapping[Attr, Any]) -> Case | None:
+def chosen(law: Law, types: Mapping[str, TensorType], attributes: Mapping[Attr, Any]) -> LawCase | None:
     """The case of these types and attributes; None where the sides do not fit them."""
 
     def attribute_of(attr: Attr, *_: Any) -> Any:
@@ -179,10 +179,10 @@ def chosen(law: Law, types: Mapping[str, TensorType], attributes: Mapping[Attr, 
     return fitting(law, types.__getitem__, attribute_of)
 
 
-def fitting(law: Law, type_of: Any, attribute_of: AttributeOf, without: Guard | None = None) -> Case | None:
-    """`Case(...)`, or None where the sides do not fit."""
+def fitting(law: Law, type_of: Any, attribute_of: AttributeOf, without: Guard | None = None) -> LawCase | None:
+    """`LawCase(...)`, or None where the sides do not fit."""
     try:
-        return Case(law, type_of, attribute_of, without)
+        return LawCase(law, type_of, attribute_of, without)
     except LawError:
         raise
     except (EqfuseError, Decline):
@@ -191,7 +191,7 @@ def fitting(law: Law, type_of: Any, attribute_of: AttributeOf, without: Guard | 
 
 def drawn(
     law: Law, rng: random.Random, without: Guard | None = None, rank: int | None = None, dtype: np.dtype | None = None
-) -> Case | None:
+) -> LawCase | None:
     """A random case of rank 0-4 with extents from 0; None when what was drawn does not fit, which is often."""
     draw = _Draw(law, rng, rank, 0.1 if without is None else 0.3)
     draw.dtype = dtype or draw.dtype

@@ -18,7 +18,7 @@ from eqfuse.dtypes import FLOAT16
 from eqfuse.errors import LawError
 from eqfuse.rewrites.checking import smt
 from eqfuse.rewrites.checking.agreement import Comparison, Counterexample, compare
-from eqfuse.rewrites.checking.cases import Case, drawn, pointwise
+from eqfuse.rewrites.checking.cases import LawCase, drawn, pointwise
 from eqfuse.rewrites.checking.data import SPREAD, STYLES, arrays, cancelling
 from eqfuse.rewrites.checking.exhaust import Sweep, sweeps
 from eqfuse.rewrites.checking.reach import Reach
@@ -155,7 +155,7 @@ def without_guard(law: Law, index: int) -> Law:
     return replace(law, when=law.when[:index] + law.when[index + 1 :], grows=True)  # it is not used
 
 
-def _cases(law: Law, cases: int, rng: random.Random, tally: _Tally) -> Iterator[Case | None]:
+def _cases(law: Law, cases: int, rng: random.Random, tally: _Tally) -> Iterator[LawCase | None]:
     """What is drawn until there are `cases`, then until a quarter as many have each rank, and as many float16; None: it
     did not fit."""
     for _ in range(TRIES):
@@ -169,7 +169,7 @@ def _cases(law: Law, cases: int, rng: random.Random, tally: _Tally) -> Iterator[
     yield from _more(lambda: drawn(law, rng, dtype=FLOAT16), lambda: tally.halves, cases)
 
 
-def _more(draw: Callable[[], Case | None], found: Callable[[], int], wanted: int) -> Iterator[Case | None]:
+def _more(draw: Callable[[], LawCase | None], found: Callable[[], int], wanted: int) -> Iterator[LawCase | None]:
     """What `draw` gives until what is `found` is as `wanted`, or nothing seems to be there."""
     for tries in range(TRIES // 4):
         if found() >= wanted or (tries == TRIES // 20 and not found()):
@@ -177,12 +177,12 @@ def _more(draw: Callable[[], Case | None], found: Callable[[], int], wanted: int
         yield draw()
 
 
-def _of_rank(law: Law, rng: random.Random, rank: int) -> Case | None:
+def _of_rank(law: Law, rng: random.Random, rank: int) -> LawCase | None:
     case = drawn(law, rng, rank=rank)
     return case if case is not None and case.rank == rank else None
 
 
-def _compared(case: Case, rng: random.Random) -> Iterator[Comparison]:
+def _compared(case: LawCase, rng: random.Random) -> Iterator[Comparison]:
     for style in STYLES:
         draw = np.random.default_rng(rng.randrange(2**32))
         data = arrays(case, style, draw)
@@ -210,7 +210,7 @@ class _Tally:
         self.failures: list[Comparison] = []
         self.by_layout = False
 
-    def add(self, case: Case, compared: Iterator[Comparison]) -> None:
+    def add(self, case: LawCase, compared: Iterator[Comparison]) -> None:
         self.cases += 1
         self.complex_cases += case.complex
         self.halves += case.over == "float16"

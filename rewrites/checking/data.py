@@ -1,7 +1,7 @@
 """Arrays for one case of a law: half-integers, special values, any bits, any magnitudes; contiguous and strided.
 
-In: `Case` and a generator of random numbers. Out: arrays by variable. Half-integers make equalities over the reals bit
-equalities; special values show what becomes of NaN, infinities and signed zeros; any bits show rounding; numbers of
+In: `LawCase` and a generator of random numbers. Out: arrays by variable. Half-integers make equalities over the reals
+bit equalities; special values show what becomes of NaN, infinities and signed zeros; any bits show rounding; numbers of
 mixed magnitudes, some of which cancel others, show where a side loses digits that the other keeps.
 """
 
@@ -20,7 +20,7 @@ from eqfuse.ops.approximation import safe_range
 from eqfuse.ops.elementwise import complex_array
 from eqfuse.ops.facts import Fact, of_array
 from eqfuse.ops.types import TensorType
-from eqfuse.rewrites.checking.cases import Case
+from eqfuse.rewrites.checking.cases import LawCase
 from eqfuse.rewrites.language.law import Guard
 
 Arrays = dict[str, np.ndarray]
@@ -36,7 +36,7 @@ FLOAT_VALUES = (
 _SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0)
 
 
-def arrays(case: Case, style: str, rng: np.random.Generator) -> Arrays:
+def arrays(case: LawCase, style: str, rng: np.random.Generator) -> Arrays:
     """Random arrays of `style` in random memory layouts, as the law's guards about values want them where they can."""
     reach = 7 if style != PLAIN or rng.random() < 0.8 else 61  # now and then beyond the bounds that laws like to name
     made = MAGNITUDES[style](case, rng) if style in MAGNITUDES else {}
@@ -44,7 +44,7 @@ def arrays(case: Case, style: str, rng: np.random.Generator) -> Arrays:
     return _laid_out(case, {name: made[name] for name in case.types}, rng)
 
 
-def cancelling(case: Case, old: Arrays, rng: np.random.Generator) -> Arrays:
+def cancelling(case: LawCase, old: Arrays, rng: np.random.Generator) -> Arrays:
     """`old` with one array set to a value that the sides come by, or its negative, or nearly so: what is added to that
     value then cancels it."""
     floats = [name for name, a in old.items() if kind(a.dtype) == "f" and a.size]
@@ -59,7 +59,7 @@ def cancelling(case: Case, old: Arrays, rng: np.random.Generator) -> Arrays:
     return _laid_out(case, {**old, name: np.where(np.isfinite(new), new, array)}, rng)
 
 
-def _laid_out(case: Case, made: Arrays, rng: np.random.Generator) -> Arrays:
+def _laid_out(case: LawCase, made: Arrays, rng: np.random.Generator) -> Arrays:
     """`made` in random memory layouts, as the guards about values want them where they can."""
     for guard in case.guards:
         if guard.wanted is not None:
@@ -69,7 +69,7 @@ def _laid_out(case: Case, made: Arrays, rng: np.random.Generator) -> Arrays:
     return {name: laid_out(a, LAYOUT_NAMES[rng.integers(len(LAYOUT_NAMES))]) for name, a in made.items()}
 
 
-def obeyed(case: Case, arrays: Arrays) -> bool:
+def obeyed(case: LawCase, arrays: Arrays) -> bool:
     """Are `arrays` as the guards about values want them?"""
     return all(_obeys(g, arrays) for g in case.guards if g.about_values)
 
@@ -88,7 +88,7 @@ def _wanted(guard: Guard, arrays: Arrays) -> Fact:
     return guard.wanted(*(of_array(arrays[t.name]) for t in guard.tensors[1:]))
 
 
-def _array(case: Case, name: str, t: TensorType, style: str, reach: int, rng: np.random.Generator) -> np.ndarray:
+def _array(case: LawCase, name: str, t: TensorType, style: str, reach: int, rng: np.random.Generator) -> np.ndarray:
     if "indices" in case.roles.get(name, set()):
         return rng.integers(0, index_limit(case, name), t.shape).astype(t.dtype)
     if t.dtype.kind == "c":
@@ -111,7 +111,7 @@ def _array(case: Case, name: str, t: TensorType, style: str, reach: int, rng: np
     return (data / 2).astype(t.dtype)
 
 
-def _spread(case: Case, rng: np.random.Generator) -> Arrays:
+def _spread(case: LawCase, rng: np.random.Generator) -> Arrays:
     """Real numbers from all over the safe range, or some of it: of all magnitudes in one array, or in each its own; of
     either sign, or all positive; some of them zeros."""
     share = rng.choice((0.03, 0.1, 0.3, 1.0))
@@ -129,7 +129,7 @@ def _spread(case: Case, rng: np.random.Generator) -> Arrays:
     return made
 
 
-def _distinct(case: Case, rng: np.random.Generator) -> Arrays:
+def _distinct(case: LawCase, rng: np.random.Generator) -> Arrays:
     """Positive numbers, no two of one magnitude, nor of that of 1, from all over the safe range."""
     types = {name: t for name, t in case.types.items() if kind(t.dtype) == "f" and not case.truncates}
     count = sum(t.size for t in types.values())
@@ -145,7 +145,7 @@ def _distinct(case: Case, rng: np.random.Generator) -> Arrays:
     return made
 
 
-def _edges(case: Case, rng: np.random.Generator) -> Arrays:
+def _edges(case: LawCase, rng: np.random.Generator) -> Arrays:
     """Arrays of numbers as large, or as small, as the safe range has them, or near 1; mostly of one sign."""
     alike, made = rng.random() < 0.7, {}
     for name, t in case.types.items():
@@ -181,12 +181,12 @@ def quiet(a: np.ndarray) -> np.ndarray:
         return np.where(np.isnan(a), np.full_like(a, np.nan), a) if kind(a.dtype) == "f" else a
 
 
-def index_limit(case: Case, name: str) -> int:
+def index_limit(case: LawCase, name: str) -> int:
     """How large an index may be: the least extent that is not 0 of the other variables."""
     return min((n for other, t in case.types.items() if other != name for n in t.shape if n), default=1)
 
 
-def simple_values(case: Case, name: str) -> list:
+def simple_values(case: LawCase, name: str) -> list:
     """Values that an element of the variable may take, from the simplest."""
     dtype = case.types[name].dtype
     if "indices" in case.roles.get(name, set()):

@@ -28,7 +28,7 @@ from eqfuse.rewrites.checking.agreement import (
     elements_of,
     same_elements,
 )
-from eqfuse.rewrites.checking.cases import Case, chosen, pointwise, roles
+from eqfuse.rewrites.checking.cases import LawCase, chosen, pointwise, roles
 from eqfuse.rewrites.checking.data import FLOAT_VALUES, Arrays, quiet
 from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, REASSOCIATES, VARIABLE, Exactness, Law, names
 
@@ -77,7 +77,7 @@ def _sweep(law: Law, dtype: np.dtype, computed: np.dtype) -> Iterator[Sweep]:
     yield Sweep(dtype, computed, tuples, complete, reached if dtype == computed else EXACT, failure)
 
 
-def _judged(case: Case, arrays: Arrays, values: Mapping[Node, np.ndarray]) -> tuple[np.ndarray, int, Exactness]:
+def _judged(case: LawCase, arrays: Arrays, values: Mapping[Node, np.ndarray]) -> tuple[np.ndarray, int, Exactness]:
     """Where the sides differ by more than the law claims, among the tuples that the guards about values allow; how many
     these are; and how exact the law is on the others."""
     allowed = _allowed(case, arrays)
@@ -106,7 +106,7 @@ def _numbers(arrays: Arrays) -> NumberKinds:
     return NumberKinds(finite, moderate, ordinary)
 
 
-def _allowed(case: Case, arrays: Arrays) -> np.ndarray:
+def _allowed(case: LawCase, arrays: Arrays) -> np.ndarray:
     """Which tuples the guards about values allow."""
     allowed = np.ones(next(iter(arrays.values())).shape, bool)
     for g in (g for g in case.guards if g.about_values):
@@ -144,7 +144,7 @@ def _includes(fact: Fact, array: np.ndarray) -> np.ndarray:
     return inside | (nan & fact.nan)
 
 
-def _tuples(law: Law, dtype: np.dtype, computed: np.dtype) -> tuple[Case | None, Arrays, bool]:
+def _tuples(law: Law, dtype: np.dtype, computed: np.dtype) -> tuple[LawCase | None, Arrays, bool]:
     """All tuples of values of `dtype`, one for each variable, as arrays of `computed`; False: a dense sample."""
     uses = roles(law)
     variables = list(dict.fromkeys(name for lhs in law.lefts for what, name in names(lhs) if what == VARIABLE))
@@ -183,7 +183,7 @@ def _spread(dtype: np.dtype, count: int) -> np.ndarray:
     return np.concatenate([simple, everything[rest]])
 
 
-def _simplest(case: Case, values: Arrays, differ: np.ndarray) -> Comparison:
+def _simplest(case: LawCase, values: Arrays, differ: np.ndarray) -> Comparison:
     """The law failing on one tuple of numbers, if possible on simple ones."""
     where = np.flatnonzero(differ)
     with np.errstate(all="ignore"):

@@ -14,7 +14,7 @@ from eqfuse.dtypes import FLOAT8, TENSORS
 from eqfuse.ir.graph import Node, topological
 from eqfuse.ops import row
 from eqfuse.ops.row import Role
-from eqfuse.rewrites.checking.cases import Case
+from eqfuse.rewrites.checking.cases import LawCase
 from eqfuse.rewrites.language.law import Attr, Law
 
 _ALONG = frozenset({"axes", "axis"})
@@ -30,7 +30,7 @@ class Reach:
     longest: dict[str, int] = field(default_factory=dict)
     along: dict[str, int] = field(default_factory=dict)
 
-    def add(self, case: Case) -> None:
+    def add(self, case: LawCase) -> None:
         self.ranks[case.rank] = self.ranks.get(case.rank, 0) + 1
         for name, t in case.types.items():
             self.dtypes.add(t.dtype)

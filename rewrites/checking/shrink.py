@@ -15,7 +15,7 @@ import numpy as np
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.checking.agreement import Comparison, compare
-from eqfuse.rewrites.checking.cases import Case, chosen, fitting
+from eqfuse.rewrites.checking.cases import LawCase, chosen, fitting
 from eqfuse.rewrites.checking.data import (
     LAYOUT_NAMES,
     STYLES,
@@ -56,7 +56,7 @@ class _Shrinker:
                     pass
         return self.best
 
-    def _try(self, case: Case | None, data: Arrays) -> bool:
+    def _try(self, case: LawCase | None, data: Arrays) -> bool:
         """Whether the law fails here too, which is then the best so far."""
         if case is None or self.left <= 0:
             return False
@@ -194,7 +194,7 @@ def _reshaped(types: Types, change: Any) -> Types:
     return {name: TensorType(t.dtype, change(t.shape)) for name, t in types.items()}
 
 
-def _cases(case: Case, types: Types) -> Iterator[Case]:
+def _cases(case: LawCase, types: Types) -> Iterator[LawCase]:
     """Cases of `types`: with the attributes at hand, with one axis less in them, with drawn ones."""
     for attributes in (case.attributes, *_fewer_axes(case.attributes)):
         smaller = chosen(case.law, types, attributes)
@@ -217,7 +217,7 @@ def _without_place(value: tuple, at: int) -> tuple:
     return value[:at] + value[at + 1 :]
 
 
-def _drawn_attributes(case: Case, types: Types) -> list[Case]:
+def _drawn_attributes(case: LawCase, types: Types) -> list[LawCase]:
     rng = random.Random(0)
     main = next((t.dtype for t in types.values() if t.dtype.kind != "b"), np.dtype("float64"))
 
@@ -228,7 +228,7 @@ def _drawn_attributes(case: Case, types: Types) -> list[Case]:
     return list({str(c.attributes): c for c in made if c is not None}.values())
 
 
-def _attributes_cost(case: Case) -> tuple[int, int]:
+def _attributes_cost(case: LawCase) -> tuple[int, int]:
     """Numbers of the attributes in all, and how large they are."""
     found = [n for value in case.attributes.values() for n in _numbers(value)]
     return len(found), sum(2 * abs(n) + (n < 0) for n in found)
@@ -244,7 +244,7 @@ def _numbers(value: Any) -> Iterator[int]:
         yield int(abs(np.nan_to_num(value.array.astype(np.float64)).max(initial=0)))
 
 
-def _data(case: Case, old: Arrays) -> Iterator[Arrays]:
+def _data(case: LawCase, old: Arrays) -> Iterator[Arrays]:
     """Arrays for `case`: what is at the ends of the old ones, then random ones."""
     for end in (0, -1):
         yield {name: _cut(old[name], t.shape, end) for name, t in case.types.items()}

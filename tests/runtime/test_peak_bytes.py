@@ -70,7 +70,7 @@ def test_kernels_of_one_operator_say_what_numpy_allocates_for_them(op: str, args
     out = np.empty(graph.outputs[0].shape, graph.outputs[0].dtype)
     taken = traced(lambda: emitted.run([out], arrays))
     returned = out.nbytes if emitted.parts.returned else 0  # an array of its own, which the layout of a program counts
-    said = emitted.needs.rooms + emitted.needs.passing + emitted.needs.held + returned
+    said = emitted.needs.workspaces + emitted.needs.passing + emitted.needs.held + returned
     assert taken <= said + PYTHON
     assert said <= (3 if op in BOUNDED else 1.1) * taken + PYTHON
 

@@ -34,7 +34,7 @@ from eqfuse.plan.plan import Kernel, Plan, value_names
 KEPT_BYTES = 64 << 20  # an arena up to this size stays with its program, with the arrays in it ready
 
 Values = list[Any]
-Step = Callable[[Values, Sequence[Any]], None]  # values, the kernel's workspace
+Run = Callable[[Values, Sequence[Any]], None]  # values, the kernel's workspace
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class _Loaded:
     """The program on one device: the values that never change, and its kernels."""
 
     fixed: Values
-    steps: list[Step]
+    steps: list[Run]
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class CudaExecutable(Executable):
             return self._loaded[device]
 
 
-def _step(gpu: Gpu, module: Any, kernel: Kernel, emitted: CudaKernel | CudaCalls | None, views: set[int]) -> Step:
+def _step(gpu: Gpu, module: Any, kernel: Kernel, emitted: CudaKernel | CudaCalls | None, views: set[int]) -> Run:
     """How `kernel` runs on the device. A CUDA function reads copies of `views`, which may be strided."""
     reads, writes = kernel.reads, kernel.writes
     if emitted is None:

@@ -39,14 +39,15 @@ class NumpyExecutable(Executable):
         self._known = constant_values(plan)
         kernels = [with_known_places(k, self._known) for k in plan.kernels]
         self._emitted = [None if k.is_view else emit_kernel(k, plan.device) for k in kernels]
-        rooms = {i: tuple(k.parts.rooms.values()) for i, k in enumerate(self._emitted) if k and k.parts.rooms}
-        shared = {i for i, k in enumerate(self._emitted) if k and k.parts.one_ufunc_writes}
-        gaps = {i for i, k in enumerate(self._emitted) if k and k.parts.writes_gaps}
-        returned = [i for i, k in enumerate(self._emitted) if k and k.parts.returned]
+        emitted = [(i, k) for i, k in enumerate(self._emitted) if k is not None]
+        workspaces = {i: tuple(k.parts.workspaces.values()) for i, k in emitted if k.parts.workspaces}
+        shared = {i for i, k in emitted if k.parts.one_ufunc_writes}
+        gaps = {i for i, k in emitted if k.parts.writes_gaps}
+        returned = [i for i, k in emitted if k.parts.returned]
         placed = updates(plan, gaps | shared, shared)
         for i in gaps.intersection(part.maker for part in placed.parts.values()):
             self._emitted[i] = emit_kernel(kernels[i], plan.device, gaps=True)
-        self._layout = layout(plan, placed, returned, rooms)
+        self._layout = layout(plan, placed, returned, workspaces)
         self._routine = Routine(plan, kernels, self._emitted, self._layout, self._known)
         self._ready: list[Call] = []  # bound to small arenas, while no call uses them
         self.peak_bytes = self._layout.peak + outside_bytes([k.needs for k in self._emitted if k])

@@ -12,11 +12,11 @@ import numpy as np
 
 from eqfuse.emit.numpy.slide import Slide
 from eqfuse.emit.numpy.source import Source
-from eqfuse.emit.numpy.tiling import Cut, Panel
+from eqfuse.emit.numpy.tiling import Panel, Tiling
 from eqfuse.ir.graph import Node
 
 
-def part_of(source: Source, image: Node, panel: Panel, cut: Cut, span: tuple[str, str]) -> str:
+def part_of(source: Source, image: Node, panel: Panel, cut: Tiling, span: tuple[str, str]) -> str:
     """The expression of the tile of an `image` in memory."""
     name = source.name("a")
     source.line(f"{name} = {source.view(image)}")

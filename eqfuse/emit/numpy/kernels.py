@@ -52,8 +52,8 @@ class NumpyKernel:
     def needs(self) -> Needs:
         """The memory that it takes."""
         parts = self.parts
-        rooms = sum(-(-t.nbytes // ALIGNMENT) * ALIGNMENT for t in parts.rooms.values())
-        return Needs(rooms, parts.scratch_bytes, parts.threads, parts.temporary_bytes, parts.held_bytes)
+        workspaces = sum(-(-t.nbytes // ALIGNMENT) * ALIGNMENT for t in parts.workspaces.values())
+        return Needs(workspaces, parts.scratch_bytes, parts.threads, parts.temporary_bytes, parts.held_bytes)
 
     @cached_property
     def run(self) -> Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], None]:

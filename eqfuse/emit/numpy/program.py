@@ -65,7 +65,7 @@ class Routine:
         return "\n".join([*self._functions, *lines]) + "\n"
 
     def bound(self, values: Mapping[int, np.ndarray], mark: Callable[[], None] | None = None) -> Call:
-        """The function on the memory of `values`: those of the plan that stay, and the rooms, by number.
+        """The function on the memory of `values`: those of the plan that stay, and the workspaces, by number.
 
         It calls `mark` at first and after every kernel that is no view.
         """
@@ -182,7 +182,7 @@ class _Writer:
                 self.views[view] = self._name("a")
                 lines += self._view(self.views[view], *view)
             names[name] = self.views[view]
-        for name, number in zip(parts.rooms, self.layout.rooms.get(i, ()), strict=True):
+        for name, number in zip(parts.workspaces, self.layout.workspaces.get(i, ()), strict=True):
             names[name] = self._name("t")
             self.stays[names[name]] = number
 

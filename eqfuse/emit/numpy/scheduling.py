@@ -30,8 +30,8 @@ from eqfuse.emit.numpy.stage import Stage
 from eqfuse.emit.numpy.statements import statements, viewed
 from eqfuse.emit.numpy.temporaries import unreshaped
 from eqfuse.emit.numpy.tiling import (
-    Cut,
     Panel,
+    Tiling,
     alive,
     cut,
     grain,
@@ -253,7 +253,7 @@ def _reduction(body: Graph, reductions: list[Node], panel: Panel, target: int, t
     full = [o for o in dict.fromkeys(body.outputs) if o not in reductions and o.shape == reductions[0].args[0].shape]
     names = {n: f"z{k}" for k, n in enumerate(reductions)} | {o: f"y{k}" for k, o in enumerate(full)}
     graph = Graph(body.inputs, (*reductions, *full))
-    stage = Stage(graph, panel, Cut((), axis, block, parts, parts), written=names)
+    stage = Stage(graph, panel, Tiling((), axis, block, parts, parts), written=names)
     joined = {n: input_node(f"reduced {k}", n.type) for k, n in enumerate(reductions)}
     written = {o: input_node(f"written {k}", o.type) for k, o in enumerate(full)}
     rest = Graph(body.inputs, substitute(body.outputs, joined | written))

@@ -52,7 +52,7 @@ class Slots:
         self._free += [s for s in slots if s.output is None]
 
 
-class Rooms:
+class ScratchArrays:
     """Lines that make arrays in ``memory`` from `offset`, and lines that shorten them to `size` indices of the block,
     where blocks are `ragged`."""
 
@@ -68,8 +68,8 @@ class Rooms:
         nbytes = math.prod(whole) * next(iter(names.values())).itemsize
         shortened = self._ragged and None in shape
         for name, dtype in names.items():
-            room = f"memory[{self.offset}:{self.offset + nbytes}].view({self._source.dtype(dtype)}).reshape({whole})"
-            self.made.append(f"{'w' if shortened else ''}{name} = {room}")
+            view = f"memory[{self.offset}:{self.offset + nbytes}].view({self._source.dtype(dtype)}).reshape({whole})"
+            self.made.append(f"{'w' if shortened else ''}{name} = {view}")
             if shortened:
                 index = ", ".join(f":{self._size}" if d is None else ":" for d in shape)
                 self.shorter.append(f"{name} = w{name}[{index}]")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eqfuse.cost.device import Device
-from eqfuse.emit.numpy.tiling import Cut, Panel, lead_groups, tile_elements
+from eqfuse.emit.numpy.tiling import Panel, Tiling, lead_groups, tile_elements
 from eqfuse.ir.graph import Graph, Node
 
 FEW_COLUMNS = 256  # a product with fewer columns than this is slow
@@ -43,7 +43,7 @@ class Slide:
         """How many (padded) rows `rows` rows of results need."""
         return (rows - 1) * self.strides[0] + self.reach[0]
 
-    def rows_of_blocks(self, cut: Cut, rows: int) -> int:
+    def rows_of_blocks(self, cut: Tiling, rows: int) -> int:
         """How many rows of the image the blocks of `rows` rows of results read, padding aside."""
         found: set[int] = set()
         for first in range(0, rows, cut.block):
@@ -81,8 +81,8 @@ class Unrolled:
             blocks = min(self.out[0], math.ceil(2 * device.threads / images))
         self.rows = math.ceil(self.out[0] / blocks)
         blocks = math.ceil(self.out[0] / self.rows)
-        self.cut = Cut((0,), 2, self.rows, blocks, images * blocks)
-        self.reads = Cut((0,), 2, slide.rows_read(self.rows), blocks, self.cut.count)
+        self.cut = Tiling((0,), 2, self.rows, blocks, images * blocks)
+        self.reads = Tiling((0,), 2, slide.rows_read(self.rows), blocks, self.cut.count)
 
 
 class Pooled:
@@ -106,10 +106,10 @@ class Pooled:
             block = math.ceil(extent / (2 * device.threads))
         blocks = math.ceil(extent / block)
         self.block, self.axis = block, axis
-        self.cut = Cut(tuple(range(axis)), axis, block, blocks, others * blocks)
+        self.cut = Tiling(tuple(range(axis)), axis, block, blocks, others * blocks)
         self.height = slide.rows_read(block) if self.by_rows else slide.padded[0]
         reads = self.height if self.by_rows else block
-        self.reads = Cut(self.cut.loops, axis, reads, blocks, self.cut.count)
+        self.reads = Tiling(self.cut.loops, axis, reads, blocks, self.cut.count)
         self.front = () if self.by_rows else (block,)  # axes of a tile before those of the window
         self.rows = block if self.by_rows else rows
         self.is_padded = any(p != (0, 0) for p in slide.padding)

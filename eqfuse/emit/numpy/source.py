@@ -52,7 +52,7 @@ class Source:
         self.writes_gaps = False  # may its result have gaps between its elements?
         self.one_ufunc_writes = False  # inline: the last line alone writes, by a ufunc, which minds shared memory
         self.views: dict[str, Node] = {}  # inline: leaves behind views, taken before the first line
-        self.rooms: dict[str, TensorType] = {}  # inline: arrays that the lines write results into
+        self.workspaces: dict[str, TensorType] = {}  # inline: arrays that the lines write results into
         self.constants: dict[str, Node] = {}
         self._consts: dict[Node, str] = {}
         self._made = 0
@@ -102,15 +102,15 @@ class Source:
 
     @property
     def temporary_bytes(self) -> int:
-        """What it allocates beside rooms and scratch memory, all threads together."""
+        """What it allocates beside workspaces and scratch memory, all threads together."""
         return self.made_bytes + self.passing_bytes * self.threads
 
-    def room(self, t: TensorType) -> str:
+    def workspace(self, t: TensorType) -> str:
         """An array of type `t` for results; of an inline kernel, memory that the program gives."""
         name = self.name("t")
         self.dtype(t.dtype)
         if self.inline:
-            self.rooms[name] = t
+            self.workspaces[name] = t
         else:
             self.made_bytes += t.nbytes
             self.line(f"{name} = empty({t.shape}, {t.dtype.name})")
@@ -122,7 +122,7 @@ class Source:
         head = [f"r{i} = ins[{i}]" for i, n in enumerate(self.body.inputs) if n in used]
         head += [f"o{i} = outs[{i}]" for i in range(len(self.body.outputs))]
         head += [f"{name} = {self.view(n)}" for name, n in self.views.items()]
-        head += [f"{name} = empty({t.shape}, {t.dtype.name})" for name, t in self.rooms.items()]
+        head += [f"{name} = empty({t.shape}, {t.dtype.name})" for name, t in self.workspaces.items()]
         last = [f"    copyto(o0, {self.returned})"] if self.returned else []
         return "\n".join(["def run(outs, ins):", *(f"    {line}" for line in head), *self.lines, *last]) + "\n"
 
@@ -140,14 +140,14 @@ def straight(
     what is `kept` is read again later.
     """
     kept = [*map(viewed, source.body.outputs), *kept]
-    rooms: dict[str, TensorType] = {}
-    free: list[str] = []  # rooms; the one left last, which is still in cache, is taken first
+    workspaces: dict[str, TensorType] = {}
+    free: list[str] = []  # workspaces; the one left last, which is still in cache, is taken first
 
-    def room(t: TensorType) -> str:
-        name = next((r for r in reversed(free) if rooms[r] == t), None)
+    def workspace(t: TensorType) -> str:
+        name = next((r for r in reversed(free) if workspaces[r] == t), None)
         if name is None:
-            name = source.room(t)
-            rooms[name] = t
+            name = source.workspace(t)
+            workspaces[name] = t
         else:
             free.remove(name)
         return name
@@ -167,16 +167,16 @@ def straight(
             source.line(fresh(n, args, out, source.dtype(n.dtype)))
         else:
             over = operands[statement.over] if statement.over is not None else None
-            out = places.get(n) or over or room(n.type)
+            out = places.get(n) or over or workspace(n.type)
             if statement.form == "choose":
-                mask = room(TensorType(np.dtype(bits(n.dtype)), n.args[0].shape))
+                mask = workspace(TensorType(np.dtype(bits(n.dtype)), n.args[0].shape))
                 source.line(f"choose({', '.join(args)}, {mask}, {out})")
                 free.append(mask)
             else:
                 source.block(_lines(n, read, args, out), 1)
         source.passes(passing)
         operands[n] = out
-        free += [operands[a] for a in statement.done if operands[a] in rooms]
+        free += [operands[a] for a in statement.done if operands[a] in workspaces]
 
 
 def _lines(n: Node, read: Sequence[Node], args: list[str], out: str) -> list[str]:

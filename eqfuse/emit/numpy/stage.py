@@ -1,6 +1,6 @@
 """One stage of a tiled kernel: what is computed before the first tile; what a tile loads, holds, computes and stores.
 
-In: a graph with views on leaves only, its `Panel` and `Cut`. Out: `Stage`, which `tile` writes as text.
+In: a graph with views on leaves only, its `Panel` and `Tiling`. Out: `Stage`, which `tile` writes as text.
 Each thread has a few scratch arrays in its cache; a result goes into the memory of an operand that dies there, and
 from some point on into the output itself.
 """
@@ -21,7 +21,7 @@ from eqfuse.emit.numpy.ops import CHOOSE_FROM, ONE_RUN
 from eqfuse.emit.numpy.scratch import Slot, Slots, TileShape
 from eqfuse.emit.numpy.statements import bits, last_uses, statements
 from eqfuse.emit.numpy.temporaries import for_blas
-from eqfuse.emit.numpy.tiling import Cut, Panel
+from eqfuse.emit.numpy.tiling import Panel, Tiling
 from eqfuse.emit.numpy.transpose_copy import run_axis
 from eqfuse.ir.graph import Graph, Node, const
 from eqfuse.ir.views import computes, leaf_chain, strides_after
@@ -45,7 +45,7 @@ class Stage:
         self,
         body: Graph,
         panel: Panel,
-        cut: Cut,
+        cut: Tiling,
         given: Collection[Node] = (),
         written: Mapping[Node, str] | None = None,
         gaps: bool = False,

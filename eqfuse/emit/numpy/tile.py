@@ -12,12 +12,12 @@ import numpy as np
 from eqfuse.emit.numpy.erf import room_bytes
 from eqfuse.emit.numpy.narrow import by_columns
 from eqfuse.emit.numpy.ops import ONE_RUN, into, masked_copy
-from eqfuse.emit.numpy.scratch import Rooms, Slot
+from eqfuse.emit.numpy.scratch import ScratchArrays, Slot
 from eqfuse.emit.numpy.source import Source, straight
 from eqfuse.emit.numpy.stage import Stage
 from eqfuse.emit.numpy.statements import bits
 from eqfuse.emit.numpy.temporaries import buffers, copied, for_blas, lies_apart, temporaries
-from eqfuse.emit.numpy.tiling import Cut, Panel
+from eqfuse.emit.numpy.tiling import Panel, Tiling
 from eqfuse.emit.numpy.transpose_copy import BUFFER
 from eqfuse.ir.graph import Node
 from eqfuse.ir.views import computes
@@ -223,18 +223,18 @@ class StageText:
         """Lines that make this stage's scratch arrays in ``memory`` from `offset`, lines that shorten them to `size`
         indices of the block (where the last block is shorter, or `ragged` says so), and the offset after them."""
         ragged = ragged or self.cut.ragged(self.panel.extents[self.cut.axis])
-        rooms = Rooms(self.source, self.cut.block, offset, size, ragged)
+        arrays = ScratchArrays(self.source, self.cut.block, offset, size, ragged)
         for slot in self.stage.slots.all:
             if slot.output is None:
                 names = {self._slot(slot, d): d for d in sorted(slot.dtypes, key=lambda d: d.name)}
-                rooms.array(names, slot.shape)
+                arrays.array(names, slot.shape)
         for tile, _, n, _ in self.copied:
-            rooms.array({tile: n.dtype}, self.stage.tile_shape(n))
+            arrays.array({tile: n.dtype}, self.stage.tile_shape(n))
         if any(across for *_, across in self.copied):
-            rooms.bytes(f"{self.letter}buffer", BUFFER)
+            arrays.bytes(f"{self.letter}buffer", BUFFER)
         for tile, _, n in (*self.loaded, *self.stored):
-            rooms.array({tile: n.dtype}, (self.panel.extents[0], None))
-        return rooms.made, rooms.shorter, rooms.offset
+            arrays.array({tile: n.dtype}, (self.panel.extents[0], None))
+        return arrays.made, arrays.shorter, arrays.offset
 
     def write(self, depth: int) -> None:
         """The statements of one tile."""
@@ -267,7 +267,7 @@ class StageText:
         self.source.line(text, depth + 1)
 
 
-def tile_indices(panel: Panel, cut: Cut) -> list[str]:
+def tile_indices(panel: Panel, cut: Tiling) -> list[str]:
     """Lines that find a tile's indices ``p…`` and ``i:j`` from its ``number``."""
     lines = []
     rest = "number"

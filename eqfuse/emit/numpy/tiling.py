@@ -1,6 +1,6 @@
 """How a kernel body is cut into tiles: which axes may be cut, which adjacent ones merge, how large a tile is.
 
-In: a body with views on leaves only. Out: `Panel` (its axes) and `Cut` (its tiles). Next stop: `panel.py`.
+In: a body with views on leaves only. Out: `Panel` (its axes) and `Tiling` (its tiles). Next stop: `panel.py`.
 Every value has, along a cuttable axis, the extent of the panel or 1; along a whole axis its extent is its own.
 """
 
@@ -61,7 +61,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Cut:
+class Tiling:
     """The tiles of a panel: `loops` are axes taken one index at a time, `axis` is taken `block` indices at a time."""
 
     loops: tuple[int, ...]
@@ -180,7 +180,7 @@ def _as_one(i: int, j: int, space: Shape, entry: Strided) -> bool:
     return shape[i] == space[i] and shape[j] == space[j] and strides[i] == strides[j] * space[j]
 
 
-def cut(panel: Panel, row_elements: int, target: int, threads: int, depth: int, grain: int = 1) -> Cut | None:
+def cut(panel: Panel, row_elements: int, target: int, threads: int, depth: int, grain: int = 1) -> Tiling | None:
     """Tiles of about `target` elements, enough of them for `threads`; None when no axis can be cut.
 
     `row_elements`: elements of the largest value along the whole axes. `depth`: length of the sums of a product, or 0.
@@ -211,7 +211,7 @@ def cut(panel: Panel, row_elements: int, target: int, threads: int, depth: int, 
         block = -(-block // NARROW) * NARROW
     block = min(extent, -(-block // grain) * grain)
     blocks = math.ceil(extent / block)
-    return Cut(tuple(axes[:at]), axis, block, blocks, blocks * outer)
+    return Tiling(tuple(axes[:at]), axis, block, blocks, blocks * outer)
 
 
 def lead_groups(body: Graph, n: Node, lead: int) -> tuple[tuple[int, ...], ...]:

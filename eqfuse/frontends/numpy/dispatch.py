@@ -22,7 +22,7 @@ from eqfuse.frontends.numpy.registry import FUNCTIONS, METHODS, UFUNCS, of_array
 from eqfuse.frontends.numpy.storage import Access
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.ir.graph import const
-from eqfuse.ir.strides import Lies, strides_of
+from eqfuse.ir.strides import MemoryLayout, strides_of
 from eqfuse.ops.numpy_names import title
 
 
@@ -104,7 +104,7 @@ def _value(leaf: Any) -> Any:
 def _constant(leaf: Any) -> Any:
     if type(leaf) is not np.ndarray:
         return leaf
-    made = wrap(const(leaf), Access.WRITABLE, lies=Lies(strides_of(leaf)))
+    made = wrap(const(leaf), Access.WRITABLE, layout=MemoryLayout(strides_of(leaf)))
     return made if leaf.flags.writeable else made.viewed(access=Access.READ_ONLY)
 
 

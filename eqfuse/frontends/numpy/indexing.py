@@ -21,7 +21,7 @@ from eqfuse.frontends.numpy.promotion import elementwise, fitted, lift, with_dty
 from eqfuse.frontends.numpy.reductions import negative_axes, one_axis
 from eqfuse.frontends.numpy.registry import METHODS, implements, of_arrays
 from eqfuse.frontends.numpy.selection import Selection, assigned
-from eqfuse.frontends.numpy.storage import Access, Step
+from eqfuse.frontends.numpy.storage import Access, ViewStep
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.ir.graph import node
 from eqfuse.ops.elementwise import UFUNCS
@@ -239,7 +239,7 @@ def _basic(x: Tracer, parts: list[Any]) -> tuple[Tracer, list[tuple[int, Tracer]
                 raise BoundsError(f"index {at} is out of bounds for axis {axis} with extent {extent}")
             ranges.append((at % extent, at % extent + 1, 1))
             kept.append(1)
-    steps: list[Step] = [("slice", tuple(ranges))] if ranges != [(0, n, 1) for n in whole] else []
+    steps: list[ViewStep] = [("slice", tuple(ranges))] if ranges != [(0, n, 1) for n in whole] else []
     if [axis for axis in flipped if kept[axis] > 1]:
         steps.append(("flip", tuple(flipped)))
     if shape != kept:

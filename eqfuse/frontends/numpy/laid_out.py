@@ -13,7 +13,7 @@ import numpy as np
 
 from eqfuse.frontends.numpy.number import Number
 from eqfuse.frontends.numpy.tracer import Tracer
-from eqfuse.ir.strides import IN_ORDER, Lies, is_line, like_small, of_small, strides_of
+from eqfuse.ir.strides import IN_ORDER, MemoryLayout, is_line, like_small, of_small, strides_of
 from eqfuse.ops.types import TensorType
 
 Function = Callable[..., Any]
@@ -34,15 +34,15 @@ _TURNED = frozenset((
 ))  # fmt: skip
 
 
-def of_elementwise(function: Function, operands: Sequence[Any], type: TensorType) -> Lies | None:
+def of_elementwise(function: Function, operands: Sequence[Any], type: TensorType) -> MemoryLayout | None:
     """How the result of elementwise work lies, of tracers and Python numbers."""
     if is_line(type.shape):
         return IN_ORDER
     arrays = _arrays(operands)
-    if any(x.lies is None for x in arrays):
+    if any(x.layout is None for x in arrays):
         return None
     if all(x.runs_in_order() for x in arrays):
-        return Lies(None, _arguments(arrays))
+        return MemoryLayout(None, _arguments(arrays))
     return _asked(function, operands, {}, arrays, type, 0)
 
 
@@ -71,22 +71,22 @@ def lay_out(function: Function, args: Sequence[Any], kwargs: Arguments, results:
 
 def _of_call(
     function: Function, args: Sequence[Any], kwargs: Arguments, arrays: list[Tracer], type: TensorType, place: int
-) -> Lies | None:
+) -> MemoryLayout | None:
     in_order = all(x.runs_in_order() for x in arrays) and all(strides_of(c) is None for c in _constants((args, kwargs)))
     if in_order and function not in _TURNED:
-        return Lies(None, _arguments(arrays))
+        return MemoryLayout(None, _arguments(arrays))
     return _asked(function, args, kwargs, arrays, type, place)
 
 
 def _asked(
     function: Function, args: Sequence[Any], kwargs: Arguments, arrays: list[Tracer], type: TensorType, place: int
-) -> Lies | None:
+) -> MemoryLayout | None:
     """How NumPy lays out the result at `place`; None where it cannot be asked."""
-    if any(x.lies is None for x in arrays):
+    if any(x.layout is None for x in arrays):
         return None
     try:
         results = of_small(function, tuple(map(_outlined, args)), {k: _outlined(v) for k, v in kwargs.items()})
-        return Lies(like_small(list(_leaves(results))[place], type), _arguments(arrays))
+        return MemoryLayout(like_small(list(_leaves(results))[place], type), _arguments(arrays))
     except Exception:  # whatever the function has against small arrays
         return None
 
@@ -97,7 +97,7 @@ def _arrays(tree: Any) -> list[Tracer]:
 
 
 def _arguments(arrays: Sequence[Tracer]) -> frozenset[int]:
-    return frozenset[int]().union(*(x.lies.arguments for x in arrays if x.lies is not None))
+    return frozenset[int]().union(*(x.layout.arguments for x in arrays if x.layout is not None))
 
 
 def _outlined(value: Any) -> Any:

@@ -137,7 +137,7 @@ class Names(Place):
         return str(key)
 
 
-class Elements(Place):
+class ArrayElements(Place):
     """Of an array: of a large one, some of them along each axis."""
 
     def read(self) -> Items:
@@ -183,7 +183,7 @@ class Generator(Place):
 
 
 _KINDS: tuple[tuple[Any, type[Place]], ...] = (
-    (dict, Dict), ((list, deque), Sequence), (set, Set), (np.ndarray, Elements), (GENERATORS, Generator),
+    (dict, Dict), ((list, deque), Sequence), (set, Set), (np.ndarray, ArrayElements), (GENERATORS, Generator),
     (object, Attributes),
 )  # fmt: skip
 

@@ -21,7 +21,7 @@ from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.ir.accepted import plain_array
 from eqfuse.ir.arithmetic import OPERATORS, refusal, shown
 from eqfuse.ir.graph import Node, const, node
-from eqfuse.ir.strides import Lies, strides_of
+from eqfuse.ir.strides import MemoryLayout, strides_of
 from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import COMPARISONS, dtype_name, loop_dtypes
 from eqfuse.ops.types import Shape, TensorType
@@ -39,7 +39,7 @@ def lift(value: Any) -> Tracer:
     if isinstance(value, (list, tuple)) and holds_tracer(value):
         return lazy.stack([lift(v) for v in value])
     array = plain_array(value, "a constant of the traced function")
-    return wrap(const(array), lies=Lies(strides_of(array)))
+    return wrap(const(array), layout=MemoryLayout(strides_of(array)))
 
 
 def holds_tracer(tree: Any) -> bool:
@@ -157,7 +157,7 @@ def _natural(exponent: Any) -> None:
 
 def _laid(function: Any, operands: Sequence[Any], made: Node) -> Tracer:
     """The new array that elementwise work gives, laid out as what `function` gives, as every ufunc does."""
-    return wrap(made, lies=of_elementwise(function, [operand(o) for o in operands], made.type))
+    return wrap(made, layout=of_elementwise(function, [operand(o) for o in operands], made.type))
 
 
 def _with_integer(name: str, operands: list[Any], place: int, dtype: np.dtype) -> Tracer:

@@ -33,7 +33,7 @@ from eqfuse.frontends.numpy.tracing import current, untraced
 from eqfuse.frontends.numpy.writes import copied
 from eqfuse.ir.accepted import PLAIN
 from eqfuse.ir.graph import const
-from eqfuse.ir.strides import IN_ORDER, Lies, in_columns, strides_of
+from eqfuse.ir.strides import IN_ORDER, MemoryLayout, in_columns, strides_of
 from eqfuse.ops.numpy_names import title
 
 # ---- arrays made from nothing
@@ -42,8 +42,8 @@ from eqfuse.ops.numpy_names import title
 def _filled(value: int, shape: Any, dtype: Any, order: str) -> Tracer:
     extents = tuple(int(n) for n in shape) if isinstance(shape, (tuple, list)) or np.ndim(shape) else (int(shape),)
     source = const(value, tensor_dtype(dtype, "the new array"))
-    lies = Lies(in_columns(extents, source.dtype.itemsize) if order == "F" else None)
-    return wrap(tidy.broadcast_to(source, extents), Access.WRITABLE, lies=lies)
+    layout = MemoryLayout(in_columns(extents, source.dtype.itemsize) if order == "F" else None)
+    return wrap(tidy.broadcast_to(source, extents), Access.WRITABLE, layout=layout)
 
 
 def _zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: None = None, like: None = None) -> Tracer:
@@ -134,11 +134,11 @@ def _new(value: Any, dtype: Any, order: str, copy: bool | None) -> Tracer:
     """What is no traced array as one. Where NumPy takes over the memory of one made outside, it can only be read."""
     wanted = None if dtype is None else tensor_dtype(dtype, "the new array")
     if holds_tracer(value):
-        x = wrap(lift(value).node if wanted is None else as_dtype(value, wanted), Access.WRITABLE, lies=IN_ORDER)
+        x = wrap(lift(value).node if wanted is None else as_dtype(value, wanted), Access.WRITABLE, layout=IN_ORDER)
         return x.astype(x.dtype, "C" if order == "K" else order)
     lift(value)  # which refuses by name what is no tensor
     given = np.array(value, wanted, copy=copy, order=order)  # type: ignore[call-overload]
-    x = wrap(const(given), Access.WRITABLE, lies=Lies(strides_of(given)))
+    x = wrap(const(given), Access.WRITABLE, layout=MemoryLayout(strides_of(given)))
     return x.viewed(access=Access.READ_ONLY) if np.may_share_memory(given, value) else x
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from eqfuse.errors import TraceError
 from eqfuse.frontends.numpy import tidy
 from eqfuse.ir.graph import Node, node
-from eqfuse.ir.strides import IN_ORDER, Lies, Step, outline, reshaped
+from eqfuse.ir.strides import IN_ORDER, MemoryLayout, ViewStep, outline, reshaped
 from eqfuse.ops.types import Shape
 
 Ranges = tuple[tuple[int, int, int], ...]
@@ -32,18 +32,19 @@ class Access(Enum):
 class Storage:
     """One block of memory. `argument`: the array of the caller that it is, by its place among the graph's inputs.
 
-    `lies`: how NumPy laid it out, None where that is not known: it is then taken to lie in C order until somebody
+    `layout`: how NumPy laid it out, None where that is not known: it is then taken to lie in C order until somebody
     relies on it. `origin`: the memory, and its version, that this is a copy of, where in another layout it would be a
     view. `copies`: those of this memory that were written to.
     """
 
-    __slots__ = ("_base", "_writes", "version", "argument", "origin", "copies", "lies")
+    __slots__ = ("_base", "_writes", "version", "argument", "origin", "copies", "layout")
 
     def __init__(
-        self, value: Node, argument: int | None = None, origin: Storage | None = None, lies: Lies | None = None
-    ) -> None:
+        self, value: Node, argument: int | None = None, origin: Storage | None = None,
+        layout: MemoryLayout | None = None,
+    ) -> None:  # fmt: skip
         self._base = value
-        self.lies = lies
+        self.layout = layout
         self.version: int = 0
         self.origin: tuple[Storage, int] | None = None if origin is None else (origin, origin.version)
         self.copies: list[Storage] = []
@@ -59,7 +60,7 @@ class Storage:
             self._writes.clear()
         return self._base
 
-    def read(self, steps: Sequence[Step]) -> Node:
+    def read(self, steps: Sequence[ViewStep]) -> Node:
         """The present value of the view `steps`."""
         if steps and steps[0][0] == "slice" and self._writes:
             found = self._slice(steps[0][1])
@@ -67,7 +68,7 @@ class Storage:
                 return taken(found, steps[1:])
         return taken(self.value, steps)
 
-    def write(self, steps: Sequence[Step], value: Node) -> None:
+    def write(self, steps: Sequence[ViewStep], value: Node) -> None:
         """Let the view `steps` be `value`, which has its shape and the storage's dtype."""
         self.version += 1
         while steps:
@@ -85,29 +86,29 @@ class Storage:
     def shape(self) -> Shape:
         return self._base.shape
 
-    def outline(self, steps: Sequence[Step]) -> np.ndarray | None:
+    def outline(self, steps: Sequence[ViewStep]) -> np.ndarray | None:
         """An array without data that lies as the view `steps` does, as far as that is known."""
-        return None if self.lies is None else outline(self._base.type, self.lies.strides, steps)
+        return None if self.layout is None else outline(self._base.type, self.layout.strides, steps)
 
-    def assumed(self, steps: Sequence[Step]) -> np.ndarray | None:
+    def assumed(self, steps: Sequence[ViewStep]) -> np.ndarray | None:
         """As `outline`, of memory in C order where its layout is not known."""
-        return outline(self._base.type, (self.lies or IN_ORDER).strides, steps)
+        return outline(self._base.type, (self.layout or IN_ORDER).strides, steps)
 
-    def keeps(self, steps: Sequence[Step], shape: Shape) -> bool:
+    def keeps(self, steps: Sequence[ViewStep], shape: Shape) -> bool:
         """Is the view `steps`, reshaped, still a view, and no copy?"""
-        if not steps and (self.lies or IN_ORDER).strides is None:
+        if not steps and (self.layout or IN_ORDER).strides is None:
             return True
         array = self.assumed(steps)
         return array is not None and reshaped(array, shape) is not None
 
     def relied(self) -> frozenset[int]:
         """The arguments whose layout decides this one's. TraceError where it is not known."""
-        if self.lies is None:
+        if self.layout is None:
             raise TraceError(
                 "what is a view here, and what a copy, depends on how NumPy laid out a computed array, which is not "
                 "known of this one. Copy it into C order before (x.copy()), or write through the array itself"
             )
-        return self.lies.arguments
+        return self.layout.arguments
 
     def origins(self) -> Iterator[tuple[Storage, int]]:
         """The memory that this was copied from, what that was copied from, and so on, each with its version then."""
@@ -136,7 +137,7 @@ class Storage:
         return tidy.slice_(self._base, wanted)
 
 
-def taken(value: Node, steps: Sequence[Step]) -> Node:
+def taken(value: Node, steps: Sequence[ViewStep]) -> Node:
     """The view `steps` of `value`."""
     for op, attr in steps:
         value = tidy.VIEWS[op](value, attr)

@@ -22,9 +22,9 @@ from eqfuse.frontends.numpy.tracing import current
 from eqfuse.ir.graph import Node, const
 from eqfuse.ir.strides import (
     IN_ORDER,
-    Lies,
-    Step,
+    MemoryLayout,
     Strides,
+    ViewStep,
     copied,
     in_columns,
     is_line,
@@ -42,7 +42,7 @@ class Tracer(NdarrayFace):
 
     __slots__ = ("_type", "_node", "_trace", "_storage", "_steps", "_access", "_version", "made", "__weakref__")
 
-    def __init__(self, type: TensorType, storage: Storage, steps: tuple[Step, ...], access: Access) -> None:
+    def __init__(self, type: TensorType, storage: Storage, steps: tuple[ViewStep, ...], access: Access) -> None:
         trace = current()
         if trace is None:
             raise TraceError("a traced array was used outside its trace")
@@ -77,12 +77,12 @@ class Tracer(NdarrayFace):
         if self._access is Access.SCALAR:
             return found[()]
         if id(self._storage) not in memo:
-            lies = self._storage.outline(())
-            memo[id(self._storage)] = np.array(value) if lies is None else np.empty_like(lies)
+            layout = self._storage.outline(())
+            memo[id(self._storage)] = np.array(value) if layout is None else np.empty_like(layout)
             memo[id(self._storage)][...] = value
         return view_of(memo[id(self._storage)], self._steps)
 
-    def viewed(self, *steps: Step, access: Access | None = None) -> Tracer:
+    def viewed(self, *steps: ViewStep, access: Access | None = None) -> Tracer:
         """The view `steps` of this array (a copy where NumPy would make one): it shares the memory."""
         if self._access is Access.SCALAR:
             return wrap(taken(self.node, steps), access)
@@ -96,14 +96,14 @@ class Tracer(NdarrayFace):
             if op == "reshape" and _always_view(made.shape, after.shape):
                 op = "squeeze"
             if op == "reshape" and not storage.keeps(before, attr):
-                storage, before = Storage(tidy.reshape(storage.read(before), attr), origin=storage, lies=IN_ORDER), ()
+                storage, before = Storage(tidy.reshape(storage.read(before), attr), origin=storage, layout=IN_ORDER), ()
                 reach = access or Access.WRITABLE
             else:
                 before = (*before, (op, attr))
             made = after
         return Tracer(made, storage, before, reach)
 
-    def sliced(self, shape: Shape, steps: Sequence[Step]) -> Tracer:
+    def sliced(self, shape: Shape, steps: Sequence[ViewStep]) -> Tracer:
         """As `viewed`, by slices, flips and squeezes that change something and together give `shape`."""
         if self._access is Access.SCALAR:
             return wrap(taken(self.node, steps))
@@ -112,16 +112,16 @@ class Tracer(NdarrayFace):
         return Tracer(TensorType(self._type.dtype, shape), self._storage, (*self._steps, *steps), self._access)
 
     @property
-    def lies(self) -> Lies | None:
+    def layout(self) -> MemoryLayout | None:
         """How the memory that this is a view of is laid out."""
-        return self._storage.lies
+        return self._storage.layout
 
-    def lie(self, lies: Lies | None) -> None:
+    def lie(self, layout: MemoryLayout | None) -> None:
         """Say how NumPy lays out the new array that this is."""
         if self._steps:  # a view of what an implementation has made on the way
             self._storage, self._steps = Storage(self.node), ()
             self._version = 0
-        self._storage.lies = lies
+        self._storage.layout = layout
 
     def as_array(self) -> None:
         """Be an array, of rank 0, where a function gives no scalar."""
@@ -145,7 +145,7 @@ class Tracer(NdarrayFace):
 
     def runs_in_order(self) -> bool:
         """Is this, as far as is known, an array in C order, or a part of one?"""
-        return self.lies is not None and self.lies.strides is None and runs_in_order(self._steps)
+        return self.layout is not None and self.layout.strides is None and runs_in_order(self._steps)
 
     def ordered(self, order: str) -> Tracer:
         """This array if it lies in the memory order "C" or "F", else a copy that does."""
@@ -321,7 +321,7 @@ class Tracer(NdarrayFace):
             )
         if self._access is Access.SCALAR:
             return wrap(tidy.VIEWS["bitcast"](self.node, wanted))
-        step: Step = ("bitcast", wanted)
+        step: ViewStep = ("bitcast", wanted)
         return Tracer(TensorType(wanted, self.shape), self._storage, (*self._steps, step), self._access)
 
     def _part(self, op: str) -> Tracer:
@@ -334,7 +334,7 @@ class Tracer(NdarrayFace):
         """The view of one axis, in C order, that NumPy writes through in every memory order."""
         if self._access is Access.SCALAR:
             return self.viewed(("reshape", (1,)))
-        step: Step = ("flat", (self.size,))
+        step: ViewStep = ("flat", (self.size,))
         return Tracer(TensorType(self.dtype, (self.size,)), self._storage, (*self._steps, step), self._access)
 
     def astype(
@@ -345,7 +345,7 @@ class Tracer(NdarrayFace):
             raise DtypeError(f"cannot cast {self.dtype} to {wanted} by the rule {casting!r}")
         if not copy and wanted == self.dtype:
             return self.conforming(order)
-        return wrap(tidy.cast(self.node, wanted), self._access, lies=self._copied(order, wanted))
+        return wrap(tidy.cast(self.node, wanted), self._access, layout=self._copied(order, wanted))
 
     def conforming(self, order: str | None) -> Tracer:
         """This array if it lies in that memory order, else a copy that does."""
@@ -355,20 +355,20 @@ class Tracer(NdarrayFace):
 
     def copy(self, order: str = "C", origin: Storage | None = None) -> Tracer:
         access = Access.SCALAR if self._access is Access.SCALAR else Access.WRITABLE
-        return Tracer(self._type, Storage(self.node, origin=origin, lies=self._copied(order, self.dtype)), (), access)
+        return Tracer(self._type, Storage(self.node, origin=origin, layout=self._copied(order, self.dtype)), (), access)
 
-    def _copied(self, order: str, dtype: np.dtype) -> Lies | None:
+    def _copied(self, order: str, dtype: np.dtype) -> MemoryLayout | None:
         """How a copy in a memory order lies."""
         if order not in ("C", "F", "A", "K"):
             raise ShapeError(f"the memory order is one of 'C', 'F', 'A', 'K', not {order!r}")
         if order == "C" or is_line(self.shape):
             return IN_ORDER
         if order == "F":
-            return Lies(in_columns(self.shape, dtype.itemsize))
-        if self.lies is None or self.runs_in_order():
-            return self.lies
+            return MemoryLayout(in_columns(self.shape, dtype.itemsize))
+        if self.layout is None or self.runs_in_order():
+            return self.layout
         array = self.outline()
-        return None if array is None else Lies(copied(array, order, dtype), self.lies.arguments)
+        return None if array is None else MemoryLayout(copied(array, order, dtype), self.layout.arguments)
 
 
 def _always_view(shape: Shape, wanted: Shape) -> bool:
@@ -385,14 +385,14 @@ def _changes_nothing(op: str, attr: tuple, shape: Shape) -> bool:
     return attr == (tuple(range(len(shape))) if op == "transpose" else shape)
 
 
-def wrap(value: Node, like: Access | None = None, lies: Lies | None = None) -> Tracer:
+def wrap(value: Node, like: Access | None = None, layout: MemoryLayout | None = None) -> Tracer:
     """A tracer for `value`, with memory of its own. Of rank 0 it is a scalar, as NumPy's results are, unless `like`."""
     scalar = value.shape == () and like is not Access.WRITABLE
-    memory = Storage(value, lies=IN_ORDER if is_line(value.shape) else lies)
+    memory = Storage(value, layout=IN_ORDER if is_line(value.shape) else layout)
     return Tracer(value.type, memory, (), Access.SCALAR if scalar else Access.WRITABLE)
 
 
 def argument(value: Node, place: int, scalar: bool, strides: Strides = None) -> Tracer:
     """The tracer that stands for an argument of the traced function: the input at `place`."""
-    memory = Storage(value, place, lies=Lies(strides, frozenset({place})))
+    memory = Storage(value, place, layout=MemoryLayout(strides, frozenset({place})))
     return Tracer(value.type, memory, (), Access.SCALAR if scalar else Access.WRITABLE)

@@ -16,7 +16,7 @@ from eqfuse.ops.types import Shape
 
 
 @dataclass(frozen=True)
-class Space:
+class IterationSpace:
     """The full iteration space, which axes are reduced, and the sizes of both halves."""
 
     shape: Shape
@@ -40,9 +40,9 @@ class Space:
         return n.shape == self.shape and self.shape != self.reduced_shape
 
 
-def space_of(body: Graph) -> Space:
+def space_of(body: Graph) -> IterationSpace:
     reductions = [n for n in body.nodes if row(n.op).role is Role.REDUCTION]
-    found = {Space(n.args[0].shape, n.attr("axes")) for n in reductions}
+    found = {IterationSpace(n.args[0].shape, n.attr("axes")) for n in reductions}
     if len(found) != 1:
         raise UnsupportedOp("a cuda row or reduce kernel has reductions over one set of axes of one space")
     return found.pop()
@@ -71,7 +71,7 @@ class Passes:
     held: tuple[Node, ...]
 
 
-def passes_of(body: Graph, space: Space, reductions: tuple[tuple[Node, ...], ...], hold: str) -> Passes:
+def passes_of(body: Graph, space: IterationSpace, reductions: tuple[tuple[Node, ...], ...], hold: str) -> Passes:
     """`hold`: what later passes need again is kept in registers ("values"), only what is read from memory ("reads"), or
     "nothing" is. The rest is read and computed again."""
     varies = _varying(body, space)
@@ -129,7 +129,7 @@ def values_behind(held: Iterable[Node]) -> frozenset[Node]:
     return frozenset(found)
 
 
-def _varying(body: Graph, space: Space) -> set[Node]:
+def _varying(body: Graph, space: IterationSpace) -> set[Node]:
     """The values that differ from one element of a row to the next."""
     reduced = {a - len(space.shape) for a in space.wide(True)}
     for n in body.nodes:

@@ -14,7 +14,7 @@ import numpy as np
 
 from eqfuse.cost.device import Device
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.kinds.cuda.passes import Passes, Space, levels, passes_of, space_of
+from eqfuse.kinds.cuda.passes import IterationSpace, Passes, levels, passes_of, space_of
 from eqfuse.kinds.cuda.schedule import CudaSchedule, computed_dtype
 from eqfuse.kinds.elements import bytes_read
 from eqfuse.ops.types import Shape
@@ -71,7 +71,7 @@ class RowsSchedule(CudaSchedule):
     """`reductions` by pass; one more pass writes. `splits` blocks share a row, `per_split` elements each; a thread has
     `items` of these, and keeps their values of `held` from pass to pass. `unrolled`: its loop over them is."""
 
-    space: Space
+    space: IterationSpace
     rows: Rows
     reductions: tuple[tuple[Node, ...], ...]
     held: tuple[Node, ...]
@@ -111,7 +111,7 @@ def rows_schedule(body: Graph, device: Device) -> RowsSchedule:
     )  # fmt: skip
 
 
-def _splits(body: Graph, space: Space, rows: Rows, passes: int) -> int:
+def _splits(body: Graph, space: IterationSpace, rows: Rows, passes: int) -> int:
     """How many blocks share a row: more than one in a lone pass that alone would leave the device idle."""
     if passes > 1 or any(map(space.is_full, body.outputs)) or rows.groups >= ENOUGH_BLOCKS:
         return 1
