@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from eqfuse.ir.graph import Graph, Node
+from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import Shape
 
@@ -20,11 +23,46 @@ Region = Box | int  # a number of elements where they are no box
 MOST_CELLS = 1 << 16  # of the grid on which overlapping boxes are counted
 
 
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What values that are wanted whole are computed from: nodes needed `whole`, and of the arrays that are not, the
+    regions needed in `parts`. `between`: operators of which a part is computed."""
+
+    whole: frozenset[Node]
+    parts: dict[Node, frozenset[Region]]
+    between: frozenset[Node]
+
+
 def elements_read(wanted: set[Node]) -> dict[Node, int]:
     """The distinct elements of every input and array constant that the whole of `wanted` is computed from."""
-    roots = tuple(wanted)
-    nodes = Graph((), roots).nodes
-    arrays = [n for n in nodes if n.op == "input" or (n.op == "const" and n.type.size != 1)]
+    if all(map(_is_array, wanted)):  # so it is in most passes
+        return {n: n.type.size for n in wanted}
+    alone = [(root, _reach(root)) for root in wanted]
+    whole = wanted.union(*[reach.whole for _, reach in alone])
+    if any(not whole.isdisjoint(reach.between) for _, reach in alone):  # a part of one is the whole of another
+        together = _walked(tuple(wanted))
+        alone, whole = [(n, together) for n in wanted], {*wanted, *together.whole}
+    found = {n: n.type.size for n in whole if _is_array(n)}
+    parts: dict[Node, frozenset[Region]] = {}
+    for _, reach in alone:
+        for n, regions in reach.parts.items():
+            if n not in whole:
+                parts[n] = parts[n] | regions if n in parts else regions
+    return found | {n: _count(regions, n.shape) for n, regions in parts.items()}
+
+
+_reaches: WeakKeyDictionary[Node, Reach] = WeakKeyDictionary()  # of single values; no value is in its own
+
+
+def _reach(root: Node) -> Reach:
+    found = _reaches.get(root)
+    if found is None:
+        found = _reaches[root] = _walked((root,))
+    return found
+
+
+def _walked(roots: tuple[Node, ...]) -> Reach:
+    nodes = topological(roots)
     whole = set(roots)
     parts: dict[Node, dict[Region, None]] = {}
     for n in reversed(nodes):
@@ -34,16 +72,19 @@ def elements_read(wanted: set[Node]) -> dict[Node, int]:
         for region in [_whole(n.shape)] if n in whole else parts.get(n, ()):
             for argument, part in _sources(n, region):
                 parts.setdefault(argument, {})[part] = None
-    return {n: n.type.size if n in whole else _count(list(parts[n]), n.shape) for n in arrays}
+    partly = [n for n in parts if n not in whole]
+    arrays = {n: frozenset(parts[n]) for n in partly if _is_array(n)}
+    return Reach(frozenset(whole.difference(roots)), arrays, frozenset(n for n in partly if n not in arrays))
+
+
+def _is_array(n: Node) -> bool:
+    return n.op == "input" or (n.op == "const" and n.type.size != 1)
 
 
 def bytes_read(body: Graph, wanted: Iterable[Node]) -> tuple[int, ...]:
     """The bytes of every input of `body` that the whole of `wanted` is computed from."""
-    wanted = set(wanted)
-    if all(n.op == "input" for n in wanted):  # so it is in most passes
-        return tuple(n.type.nbytes if n in wanted else 0 for n in body.inputs)
-    found = elements_read(wanted)
-    return tuple(found.get(n, 0) * n.dtype.itemsize for n in body.inputs)
+    found = elements_read(set(wanted))
+    return tuple([found.get(n, 0) * n.dtype.itemsize for n in body.inputs])
 
 
 def _whole(shape: Shape) -> Box:
@@ -138,7 +179,8 @@ def _windows(n: Node) -> int:
     return count
 
 
-def _count(regions: Sequence[Region], shape: Shape) -> int:
+@lru_cache(maxsize=4096)
+def _count(regions: frozenset[Region], shape: Shape) -> int:
     """The elements of an array of `shape` that lie in any of `regions`."""
     size = math.prod(shape)
     boxes = [r for r in regions if not isinstance(r, int)]

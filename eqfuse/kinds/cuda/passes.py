@@ -5,12 +5,14 @@ In: a row or reduce body. Out: `Passes`. `kinds/cuda/rows.py` prices with it, `e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
+from itertools import chain, zip_longest
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
+from eqfuse.kinds.elements import elements_read
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import Shape
 
@@ -40,56 +42,105 @@ class IterationSpace:
         return n.shape == self.shape and self.shape != self.reduced_shape
 
 
-def space_of(body: Graph) -> IterationSpace:
-    reductions = [n for n in body.nodes if row(n.op).role is Role.REDUCTION]
-    found = {IterationSpace(n.args[0].shape, n.attr("axes")) for n in reductions}
+def space_of(reductions: Iterable[Node]) -> IterationSpace:
+    found = {(n.args[0].shape, n.attr("axes")) for n in reductions}
     if len(found) != 1:
         raise UnsupportedOp("a cuda row or reduce kernel has reductions over one set of axes of one space")
-    return found.pop()
+    return IterationSpace(*found.pop())
 
 
 def levels(body: Graph) -> tuple[tuple[Node, ...], ...]:
     """Reductions by the pass that can compute them: each needs the passes before it."""
-    level: dict[Node, int] = {}
-    passes: list[list[Node]] = []
-    for n in body.nodes:
-        level[n] = max((level[a] for a in n.args), default=0)
-        if row(n.op).role is Role.REDUCTION:
-            if level[n] == len(passes):
-                passes.append([])
-            passes[level[n]].append(n)
-            level[n] += 1
-    return tuple(map(tuple, passes))
+    return _merged([_with_itself(o) for o in body.outputs])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """Of one value: the axes, counted from the end, along which its elements differ; and the reductions below it, by
+    the pass that can compute them."""
+
+    axes: frozenset[int]
+    levels: tuple[tuple[Node, ...], ...]
+
+
+_facts: WeakKeyDictionary[Node, _Facts] = WeakKeyDictionary()
+
+
+def _facts_of(n: Node) -> _Facts:
+    stack = [n]
+    while n not in _facts:
+        at = stack[-1]
+        missing = [a for a in at.args if a not in _facts]
+        if missing:
+            stack += missing
+            continue
+        stack.pop()
+        axes = _axes(at, [_facts[a].axes for a in at.args])
+        _facts[at] = _Facts(axes, _merged([_with_itself(a) for a in at.args]))
+    return _facts[n]
+
+
+def _with_itself(n: Node) -> tuple[tuple[Node, ...], ...]:
+    """The reductions of `n`, by pass."""
+    below = _facts_of(n).levels
+    return (*below, (n,)) if row(n.op).role is Role.REDUCTION else below
+
+
+def _merged(several: list[tuple[tuple[Node, ...], ...]]) -> tuple[tuple[Node, ...], ...]:
+    some = [levels for levels in several if levels]
+    if len(some) < 2:
+        return some[0] if some else ()
+    return tuple([tuple(dict.fromkeys(chain(*same))) for same in zip_longest(*some, fillvalue=())])
+
+
+@dataclass(frozen=True, eq=False)
 class Passes:
-    """`loads`: by pass, the last of which writes, the values that it takes from memory. `held`: values that differ
-    along a row and that a thread keeps in registers for later passes."""
+    """What the first passes of a kernel do. `held`: values that differ along a row and that a thread keeps in registers
+    for later passes. `once`, `done`: values of a whole row, and of single elements, that were at hand. `elements`: how
+    many are read of each array, all passes together. `before`: all but the last."""
 
-    loads: tuple[tuple[Node, ...], ...]
     held: tuple[Node, ...]
+    once: frozenset[Node]
+    done: frozenset[Node]
+    elements: dict[Node, int]
+    before: Passes | None
+
+
+# Many bodies begin with the same passes: those of bodies that are in use, by what they do
+_shared: WeakValueDictionary[tuple, Passes] = WeakValueDictionary()
 
 
 def passes_of(body: Graph, space: IterationSpace, reductions: tuple[tuple[Node, ...], ...], hold: str) -> Passes:
-    """`hold`: what later passes need again is kept in registers ("values"), only what is read from memory ("reads"), or
-    "nothing" is. The rest is read and computed again."""
-    varies = _varying(body, space)
-    loads: list[tuple[Node, ...]] = []
-    held: dict[Node, None] = {}
-    once: set[Node] = set()  # values of a whole row that are at hand
-    done: set[Node] = set()  # values of single elements that an earlier pass had
-    for roots in (*((r.args[0] for r in level) for level in reductions), body.outputs):
-        kept = {n for n in done if hold == "values" or (hold == "reads" and _is_load(n))}
-        met, taken = _met(roots, once | kept, varies)
-        loads.append(tuple(n for n in met if _is_load(n)))
-        held |= dict.fromkeys(n for n in taken if n in varies)
-        done |= {n for n in met if n in varies}
-        once |= {n for n in met if n not in varies}
-    return Passes(tuple(loads), tuple(held))
+    """One pass for each level of `reductions`, then one that writes. `hold`: what later passes need again is kept in
+    registers ("values"), only what is read from memory ("reads"), or "nothing" is. The rest is read and computed again.
+    """
+    reduced = frozenset(a - len(space.shape) for a in space.wide(True))
+    passes: Passes | None = None
+    for level in reductions:
+        key = (passes, level, hold)
+        following = _shared.get(key)
+        if following is None:
+            following = _shared[key] = _next(passes, [r.args[0] for r in level], reduced, hold)
+        passes = following
+    return _next(passes, body.outputs, reduced, hold)
 
 
-def _met(roots: Iterable[Node], ready: set[Node], varies: set[Node]) -> tuple[list[Node], list[Node]]:
+def _next(before: Passes | None, roots: Iterable[Node], reduced: frozenset[int], hold: str) -> Passes:
+    """The passes `before`, and one more that computes `roots`."""
+    once: frozenset[Node] = before.once if before else frozenset()
+    done: frozenset[Node] = before.done if before else frozenset()
+    kept = done if hold == "values" else {n for n in done if hold == "reads" and _is_load(n)}
+    met, taken = _met(roots, once | kept)
+    apart = [n for n in met if not reduced.isdisjoint(_facts[n].axes)]
+    held = dict.fromkeys(before.held) if before else {}
+    held |= dict.fromkeys([n for n in taken if not reduced.isdisjoint(_facts[n].axes)])
+    elements = dict(before.elements) if before else {}
+    for n, count in elements_read({n for n in met if _is_load(n)}).items():
+        elements[n] = elements.get(n, 0) + count
+    return Passes(tuple(held), once.union(met).difference(apart), done.union(apart), elements, before)
+
+
+def _met(roots: Iterable[Node], ready: Set[Node]) -> tuple[list[Node], list[Node]]:
     """What must be loaded or computed for `roots`, and what of `ready` they take. Results of reductions are at hand."""
     met: dict[Node, None] = {}
     taken: dict[Node, None] = {}
@@ -129,28 +180,16 @@ def values_behind(held: Iterable[Node]) -> frozenset[Node]:
     return frozenset(found)
 
 
-def _varying(body: Graph, space: IterationSpace) -> set[Node]:
-    """The values that differ from one element of a row to the next."""
-    reduced = {a - len(space.shape) for a in space.wide(True)}
-    for n in body.nodes:
-        if n not in _found:
-            _found[n] = _axes(n, _found)
-    return {n for n in body.nodes if not reduced.isdisjoint(_found[n])}
-
-
-_found: WeakKeyDictionary[Node, frozenset[int]] = WeakKeyDictionary()  # `_axes` of nodes
-
-
-def _axes(n: Node, of: Mapping[Node, frozenset[int]]) -> frozenset[int]:
-    """The axes, counted from the end, along which the elements of `n` differ."""
+def _axes(n: Node, of: Sequence[frozenset[int]]) -> frozenset[int]:
+    """The axes, counted from the end, along which the elements of `n` differ, and those of its arguments `of`."""
     role, long = row(n.op).role, frozenset(a for a in range(-n.type.rank, 0) if n.type.extent(a) != 1)
     if role is Role.ELEMENTWISE:
-        return frozenset().union(*(of[a] for a in n.args))
+        return frozenset().union(*of)
     if role is Role.REDUCTION:
-        return of[n.args[0]] & long
+        return of[0] & long
     if role is not Role.VIEW:
         return long
-    source = of[n.args[0]]
+    source = of[0]
     if n.op == "transpose":
         order = n.attr("axes")
         return frozenset(i - len(order) for i, a in enumerate(order) if a - len(order) in source)

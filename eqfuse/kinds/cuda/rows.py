@@ -7,8 +7,9 @@ side by side (the kept axis is contiguous). Few long rows of one pass are split 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from eqfuse.cost.device import Device
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.cuda.passes import IterationSpace, Passes, levels, passes_of, space_of
 from eqfuse.kinds.cuda.schedule import CudaSchedule, computed_dtype
-from eqfuse.kinds.elements import bytes_read
 from eqfuse.ops.types import Shape
 
 WARP_ROW = 1024  # columns up to which one warp takes a row
@@ -79,6 +79,7 @@ class RowsSchedule(CudaSchedule):
     per_split: int
     items: int
     unrolled: bool
+    passes: Passes = field(repr=False, compare=False)  # kept, as other bodies begin with the same ones
 
     def details(self) -> list[str]:
         who = {"warp": "a warp a row", "block": "a block a row", "column": "32 rows a block, side by side"}
@@ -92,8 +93,9 @@ class RowsSchedule(CudaSchedule):
 
 
 def rows_schedule(body: Graph, device: Device) -> RowsSchedule:
-    space = space_of(body)
-    rows, reductions = rows_of(space.shape, space.axes), levels(body)
+    reductions = levels(body)
+    space = space_of(chain(*reductions))
+    rows = rows_of(space.shape, space.axes)
     splits = _splits(body, space, rows, len(reductions))
     per_split = -(-rows.columns // splits)
     items = -(-per_split // rows.stride)
@@ -103,11 +105,12 @@ def rows_schedule(body: Graph, device: Device) -> RowsSchedule:
             break
     parts = [(computed_dtype(r.dtype), splits * rows.rows) for r in reductions[0]] if splits > 1 else []
     counters = [(np.dtype(np.uint32), rows.groups)] if splits > 1 else []
+    reads = tuple([passes.elements.get(n, 0) * n.dtype.itemsize for n in body.inputs])
     return RowsSchedule(
-        _read(body, passes), tuple(o.type.nbytes for o in body.outputs), 1,
+        reads, tuple(o.type.nbytes for o in body.outputs), 1,
         grid=(rows.groups, splits), block=rows.block, workspace=(*parts, *counters), space=space, rows=rows,
         reductions=reductions, held=passes.held, splits=splits, per_split=per_split, items=items,
-        unrolled=hold != "nothing" and items <= UNROLLED,
+        unrolled=hold != "nothing" and items <= UNROLLED, passes=passes,
     )  # fmt: skip
 
 
@@ -116,12 +119,6 @@ def _splits(body: Graph, space: IterationSpace, rows: Rows, passes: int) -> int:
     if passes > 1 or any(map(space.is_full, body.outputs)) or rows.groups >= ENOUGH_BLOCKS:
         return 1
     return max(1, min(ENOUGH_BLOCKS // rows.groups, rows.columns // (rows.stride * 8)))
-
-
-def _read(body: Graph, passes: Passes) -> tuple[int, ...]:
-    """Bytes read of every input, all passes together."""
-    each = [bytes_read(body, loads) for loads in passes.loads]
-    return tuple(map(sum, zip(*each, strict=True)))
 
 
 def held_bytes(held: tuple[Node, ...], items: int) -> int:
