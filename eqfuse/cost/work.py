@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from eqfuse.cost.device import PRICED_AS, Device
 from eqfuse.cost.numpy_costs import SHORT_CUTS, UNPACKED
@@ -107,6 +108,7 @@ def _priced_as(op: str, literal: Literal | None) -> str:
     return op
 
 
+@lru_cache(maxsize=4096)
 def touches(op: str, attrs: tuple, source: TensorType, out: TensorType) -> int:
     """Bytes of its first argument that a gather or an update reads: runs of neighbours, each a cache line at least, or
     what no write replaces."""

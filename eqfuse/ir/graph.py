@@ -70,8 +70,8 @@ _interned: weakref.WeakValueDictionary[tuple, Node] = weakref.WeakValueDictionar
 _lock = threading.RLock()
 
 
-def node(op: str, args: Iterable[Node] = (), attrs: Iterable[Hashable] = ()) -> Node:
-    """The node `op(*args, *attrs)`, type-checked by the operator's row.
+def node(op: str, args: Iterable[Node] = (), attrs: Iterable[Hashable] = (), type: TensorType | None = None) -> Node:
+    """The node `op(*args, *attrs)`, type-checked by the operator's row; of `type`, where that was found before.
 
     Raises ShapeError when the arguments do not fit, UnsupportedOp when there is no such row.
     """
@@ -83,7 +83,7 @@ def node(op: str, args: Iterable[Node] = (), attrs: Iterable[Hashable] = ()) -> 
     made = Node()
     made.op, made.args = op, args
     made.attrs = tuple([supported(a, f"an attribute of {op}") if isinstance(a, np.dtype) else a for a in attrs])
-    made.type = row(op).type([a.type for a in args], made.attrs)
+    made.type = type or row(op).type([a.type for a in args], made.attrs)
     with _lock:
         return _interned.setdefault(key, made)
 

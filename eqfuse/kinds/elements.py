@@ -25,10 +25,11 @@ MOST_CELLS = 1 << 16  # of the grid on which overlapping boxes are counted
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What values that are wanted whole are computed from: nodes needed `whole`, and of the arrays that are not, the
-    regions needed in `parts`. `between`: operators of which a part is computed."""
+    """What values that are wanted whole are computed from: `operators` and `arrays` that are needed whole, and of the
+    other arrays the regions in `parts`. `between`: operators of which a part is computed."""
 
-    whole: frozenset[Node]
+    operators: frozenset[Node]
+    arrays: frozenset[Node]
     parts: dict[Node, frozenset[Region]]
     between: frozenset[Node]
 
@@ -37,28 +38,48 @@ def elements_read(wanted: set[Node]) -> dict[Node, int]:
     """The distinct elements of every input and array constant that the whole of `wanted` is computed from."""
     if all(map(_is_array, wanted)):  # so it is in most passes
         return {n: n.type.size for n in wanted}
-    alone = [(root, _reach(root)) for root in wanted]
-    whole = wanted.union(*[reach.whole for _, reach in alone])
-    if any(not whole.isdisjoint(reach.between) for _, reach in alone):  # a part of one is the whole of another
-        together = _walked(tuple(wanted))
-        alone, whole = [(n, together) for n in wanted], {*wanted, *together.whole}
-    found = {n: n.type.size for n in whole if _is_array(n)}
-    parts: dict[Node, frozenset[Region]] = {}
-    for _, reach in alone:
-        for n, regions in reach.parts.items():
-            if n not in whole:
-                parts[n] = parts[n] | regions if n in parts else regions
-    return found | {n: _count(regions, n.shape) for n, regions in parts.items()}
+    each = [_reach(n) for n in wanted]
+    reach = each[0] if len(each) == 1 else _together(wanted, each) or _walked(tuple(wanted))
+    found = {n: n.type.size for n in reach.arrays}
+    return found | {n: _count(regions, n.shape) for n, regions in reach.parts.items()}
 
 
 _reaches: WeakKeyDictionary[Node, Reach] = WeakKeyDictionary()  # of single values; no value is in its own
 
 
 def _reach(root: Node) -> Reach:
+    """Of `root`, by what is known of values that it is computed from."""
     found = _reaches.get(root)
     if found is None:
-        found = _reaches[root] = _walked((root,))
+        whole: set[Node] = set()
+        known = []
+        stack = [root]
+        while stack:
+            n = stack.pop()
+            if n.op in PARTIAL or n in _reaches:
+                known.append(_reaches.get(n) or _reaches.setdefault(n, _walked((n,))))
+            else:
+                new = [a for a in n.args if a not in whole]
+                whole.update(new)
+                stack += new
+        found = _reaches[root] = _together(whole, known) or _walked((root,))
     return found
+
+
+def _together(whole: set[Node], known: Sequence[Reach]) -> Reach | None:
+    """Of the nodes `whole` and what they are computed from; None where of an operator a part is computed for one value
+    and all for another."""
+    arrays = {n for n in whole if _is_array(n)}.union(*[reach.arrays for reach in known])
+    operators = whole.difference(arrays).union(*[reach.operators for reach in known])
+    between: frozenset[Node] = frozenset().union(*[reach.between for reach in known])
+    if not between.isdisjoint(operators):
+        return None
+    parts: dict[Node, frozenset[Region]] = {}
+    for reach in known:
+        for n, regions in reach.parts.items():
+            if n not in arrays:
+                parts[n] = parts[n] | regions if n in parts else regions
+    return Reach(frozenset(operators), frozenset(arrays), parts, between)
 
 
 def _walked(roots: tuple[Node, ...]) -> Reach:
@@ -72,9 +93,11 @@ def _walked(roots: tuple[Node, ...]) -> Reach:
         for region in [_whole(n.shape)] if n in whole else parts.get(n, ()):
             for argument, part in _sources(n, region):
                 parts.setdefault(argument, {})[part] = None
+    arrays = frozenset(n for n in whole if _is_array(n))
     partly = [n for n in parts if n not in whole]
-    arrays = {n: frozenset(parts[n]) for n in partly if _is_array(n)}
-    return Reach(frozenset(whole.difference(roots)), arrays, frozenset(n for n in partly if n not in arrays))
+    regions = {n: frozenset(parts[n]) for n in partly if _is_array(n)}
+    between = frozenset(n for n in partly if n not in regions)
+    return Reach(frozenset(whole.difference(roots, arrays)), arrays, regions, between)
 
 
 def _is_array(n: Node) -> bool:

@@ -74,7 +74,7 @@ class Prices:
         """What `enode` computes from `args`; of class `eclass` in memory where there is none."""
         if enode is None:
             return input_node(f"c{eclass}", self._classes[eclass].type)
-        return node(enode.op, args, enode.attrs)
+        return node(enode.op, args, enode.attrs, self._classes[eclass].type)
 
     def alone(self, cut: Cut) -> Price:
         """The price of a kernel that computes `cut` and stores it; nothing for what is read."""

@@ -154,7 +154,7 @@ def _met(roots: Iterable[Node], ready: Set[Node]) -> tuple[list[Node], list[Node
             continue
         met[n] = None
         if not _is_load(n):
-            stack.extend(_plain(a) for a in n.args)
+            stack += [_plain(a) for a in n.args]
     return list(met), list(taken)
 
 
