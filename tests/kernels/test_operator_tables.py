@@ -15,7 +15,7 @@ import eqfuse.frontends.numpy.scipy_special
 import eqfuse.frontends.numpy.ufuncs  # noqa: F401 (they fill the registry)
 from eqfuse.cost.price_classes import USUAL_PRICES
 from eqfuse.dtypes import TENSORS
-from eqfuse.emit.cuda import calls, cupy_names
+from eqfuse.emit.cuda import calls
 from eqfuse.emit.cuda import ops as cuda
 from eqfuse.emit.numpy.table import ROWS as NUMPY
 from eqfuse.emit.onnx.table import REFUSED
@@ -24,6 +24,8 @@ from eqfuse.errors import DtypeError, LawError
 from eqfuse.frontends.numpy.registry import UFUNCS as ENTRIES
 from eqfuse.ir.graph import Graph, input_node, node
 from eqfuse.ir.running_errors import running_errors
+from eqfuse.kinds.cuda import cupy_names
+from eqfuse.kinds.cuda.host import UFUNC_NAMES
 from eqfuse.ops import TABLE, Op
 from eqfuse.ops.elementwise import UFUNCS, loop_dtypes
 from eqfuse.ops.facts import of_dtype
@@ -86,7 +88,7 @@ def cuda_emission(op: Op) -> bool:
     if op.name not in UFUNCS:
         return op.name in calls.CALLS or op.name in (*LEAVES, "slice")
     inside = any(cuda.emits(op.name, [d] * op.arity) for d in TENSORS)  # type: ignore[operator]
-    return inside or calls.UFUNC_NAMES[op.name] in cupy_names.LOOPS or op.name in SPECIAL
+    return inside or UFUNC_NAMES[op.name] in cupy_names.LOOPS or op.name in SPECIAL
 
 
 def onnx_export(op: Op) -> bool:

@@ -120,7 +120,8 @@ def class_values(segment: Segment, arrays: list[np.ndarray]) -> None:
             if n.op == "input":
                 value = by_name[n.attr("name")]
             elif n.op == "const":
-                value = n.literal.array.astype(np.float64) if n.literal.array.dtype.kind == "f" else n.literal.array
+                array = n.attr("literal").array
+                value = array.astype(np.float64) if array.dtype.kind == "f" else array
             else:
                 value = row(n.op).meaning(*(values[a] for a in n.args), *n.attrs)
             assert value.shape == segment.classes[at].type.shape
