@@ -120,7 +120,7 @@ def class_values(segment: Segment, arrays: list[np.ndarray]) -> None:
             if n.op == "input":
                 value = by_name[n.attr("name")]
             elif n.op == "const":
-                array = n.attr("literal").array
+                array = n.attr("value").array
                 value = array.astype(np.float64) if array.dtype.kind == "f" else array
             else:
                 value = row(n.op).meaning(*(values[a] for a in n.args), *n.attrs)
