@@ -1,5 +1,8 @@
 """The lattice of kinds: which bodies one kernel may have, and why others are refused."""
 
+from importlib import import_module
+from pkgutil import iter_modules
+
 import numpy as np
 import pytest
 
@@ -7,7 +10,7 @@ from eqfuse import kinds
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Graph, Node, const, input_node, node
-from eqfuse.kinds import Kind, State, classify, kind_named, register
+from eqfuse.kinds import KINDS, Kind, State, classify, kind_named, register
 from eqfuse.ops.types import TensorType
 from eqfuse.runtime import disk_cache
 
@@ -189,6 +192,11 @@ def test_a_scalar_made_by_a_reshape_is_seen_through_any_view() -> None:
     scalar = op("reshape", tensor("x", 1), attrs=((),))
     for op_name, attrs in (("transpose", ((),)), ("reshape", ((1, 1),)), ("broadcast_to", ((3,),)), ("flip", ((),))):
         assert kind(op("exp", op(op_name, scalar, attrs=attrs))) == "map"
+
+
+def test_every_kind_that_has_a_file_is_asked() -> None:
+    modules = (import_module(f"eqfuse.kinds.{m.name}") for m in iter_modules(kinds.__path__))
+    assert {m.KIND.name for m in modules if hasattr(m, "KIND")} == KINDS.keys()
 
 
 def test_a_kind_must_have_a_name_of_its_own() -> None:
