@@ -95,7 +95,12 @@ class Watch:
     def function(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*args: Any, **kwargs: Any) -> Any:
             self.call([*args, *kwargs.values()])
-            return call(*map(_plain, args), **{k: _plain(v) for k, v in kwargs.items()})
+            made = call(*map(_plain, args), **{k: _plain(v) for k, v in kwargs.items()})
+            if type(made) is not np.ndarray:
+                return made
+            result = made.view(Array)  # so that its methods are counted
+            result.watch = self
+            return result
 
         for name in METHODS:
             if isinstance(call, np.ufunc):
