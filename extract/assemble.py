@@ -34,6 +34,8 @@ class _Step:
 
 def assemble(space: Space, covers: list[Cover], device: Device, proved: bool) -> Plan:
     """The plan that runs each use of a segment by its cover, values numbered in the order they appear."""
+    for cover in covers:
+        cover.settle()
     solved = [_steps(*both, proved) for both in zip(space.segments, covers, strict=True)]
     graph = space.graph
     types: list[TensorType] = []

@@ -60,6 +60,8 @@ def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Co
         finished.append(_merged(greedy.inlined(cover)))
     for cover in [c for c in _distinct(finished) if c.grammar is grammar][:REGROUPED]:
         regroup(cover, candidates)
+    for cover in finished:
+        cover.settle()
     return min(finished, key=lambda c: c.cost), candidates, finished
 
 

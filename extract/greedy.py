@@ -72,7 +72,10 @@ FUSERS = (materialise, duplicate, priority, depth_limited)
 
 def plans(segment: Segment, device: Device) -> list[Cover]:
     """The plans of the fusers, in the order of `GREEDY`."""
-    return [fuser(segment, device) for fuser in FUSERS]
+    found = [fuser(segment, device) for fuser in FUSERS]
+    for cover in found:
+        cover.settle()
+    return found
 
 
 def starts(unfused: Cover) -> list[Cover]:

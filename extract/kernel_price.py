@@ -9,6 +9,7 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.egraph.space import ENode
 from eqfuse.extract.candidates.cuts import Cut, Grammar
+from eqfuse.extract.covers.cover import Group
 from eqfuse.extract.moves.merge import group
 from eqfuse.extract.programs.as_written import as_written
 from eqfuse.ir.graph import Graph
@@ -21,6 +22,20 @@ def priced(body: Graph, device: Device) -> tuple[State, Price] | str:
     A body that is no more than a view is priced as the copy it becomes where its result is stored.
     """
     grammar = Grammar(as_written(body), device)
+    found = _kernel(grammar)
+    if isinstance(found, str):
+        return found
+    return _state(found), found.by_schedule(grammar).price
+
+
+def estimated(body: Graph, device: Device) -> Price | str:
+    """What the search takes for the price of a kernel that computes `body`, or why there is no such kernel."""
+    found = _kernel(Grammar(as_written(body), device))
+    return found if isinstance(found, str) else found.price
+
+
+def _kernel(grammar: Grammar) -> Group | str:
+    """The kernel that computes all results of the program."""
     cuts: list[Cut] = []
     for eclass, found in enumerate(grammar.classes):
         (enode,) = found.nodes
@@ -28,11 +43,13 @@ def priced(body: Graph, device: Device) -> tuple[State, Price] | str:
         if isinstance(made, str):
             return made
         cuts.append(made)
-    results = tuple(cuts[r] for r in grammar.segment.roots)
-    if len(results) == 1:
-        return results[0].state, results[0].price
-    together = group(grammar, results)
-    return (together.state, together.price) if together else "its results do not share a kernel"
+    whole = group(grammar, tuple(cuts[r] for r in grammar.segment.roots))
+    return "its results do not share a kernel" if whole is None else whole
+
+
+def _state(kernel: Group) -> State:
+    """Its state; that of a view is that of the value, and not of the copy."""
+    return kernel.cuts[0].state if len(kernel.cuts) == 1 else kernel.state
 
 
 def _join(grammar: Grammar, eclass: int, enode: ENode, cuts: list[Cut]) -> Cut | str:

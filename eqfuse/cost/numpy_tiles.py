@@ -6,14 +6,14 @@ In: the state of a kernel body, its `Work` and its traffic. Out: seconds. Used b
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.numpy_calls import transposed_read
-from eqfuse.cost.numpy_costs import CLEARLY, DEEP, LIVE, PRODUCT_BYTES, PRODUCT_ROWS
+from eqfuse.cost.numpy_costs import CLEARLY, DEEP, LIVE, PANEL_ROWS, PRODUCT_BYTES, PRODUCT_ROWS, SPILL
 from eqfuse.cost.overlap import overlapped
 from eqfuse.cost.work import Work, total
-from eqfuse.ops.types import Shape
 
 if TYPE_CHECKING:
     from eqfuse.kinds.state import State
@@ -28,24 +28,49 @@ def kernel_seconds(state: State, traffic: int, done: Work, device: Device, items
         across += [math.prod(state.left.shape)] * state.left.across(itemsize)
     if tiled and across:
         done = total([done, *[transposed_read(elements, itemsize, device) for elements in across]])
-    # between the kernel that writes a value and the one that reads it lies the traffic of both: hence 2 x
-    memory = traffic / device.bandwidth(2 * traffic) + _left_in_tiles(state, itemsize, device)
-    if not tiled or not tiles_pay(done, traffic, device):
-        seconds = max(done.whole, traffic / device.single.bandwidth(2 * traffic))
-    elif state.left is not None and _is_one_tile(state.left, state.space):
-        seconds = max(done.whole - done.shared, memory)
+    memory = memory_seconds(traffic, device)
+    left = 0.0 if state.left is None else _left_in_tiles(state, itemsize, device)
+    done = spilled(done, state.held, itemsize, device)
+    if not tiled or not tiles_pay(done, traffic, device) or _is_one_tile(state):
+        seconds = on_whole_arrays(done, traffic, device)
     else:
         least = 1 if state.products else _least_tiles(device)  # few rows of a product are not cut
         tiles = max(least, math.ceil(LIVE * itemsize * math.prod(state.space) / device.tile_bytes))
         calls: float = done.calls * tiles
         if device.threads > 1:  # tiles are larger where calls would be short
             lasting = done.seconds * device.threads / device.lasting_seconds
-            calls = device.lock * min(calls, max(done.calls * least, lasting))
-        seconds = device.dispatch_seconds + (calls / device.threads + done.once) * device.call_seconds
-        # a call waits for what it reads from memory; only the tiles of other threads go on meanwhile
-        alone = traffic / device.single.bandwidth(2 * traffic) / device.threads
-        seconds += max(overlapped(memory, done.seconds), done.seconds + alone)
-    return seconds, memory, done
+            calls = min(calls, max(done.calls * least, lasting))
+        seconds = in_tiles(done.seconds, calls, done.once, traffic, left, device)
+    return seconds, memory + left, done
+
+
+def memory_seconds(traffic: int, device: Device) -> float:
+    """What it takes all threads to move the bytes of a kernel. Between the kernel that writes a value and the one that
+    reads it lies the traffic of both: hence the level that twice as much fits in."""
+    return traffic / device.bandwidth(2 * traffic)
+
+
+def on_whole_arrays(done: Work, traffic: int, device: Device) -> float:
+    """Seconds of one NumPy call after another on whole arrays. Of a product BLAS takes all threads where that is
+    faster."""
+    return max(done.whole - done.shared, memory_seconds(traffic, device if done.shared else device.single))
+
+
+def in_tiles(work: float, calls: float, once: int, traffic: int, left: float, device: Device) -> float:
+    """Seconds of `calls` in tiles on all threads, which compute for `work` seconds, and of those made `once`.
+
+    `left`: seconds of memory that tiles of a left operand take."""
+    if device.threads > 1:
+        calls *= device.lock
+    seconds = device.dispatch_seconds + (calls / device.threads + once) * device.call_seconds
+    # a call waits for what it reads from memory; only the tiles of other threads go on meanwhile
+    alone = memory_seconds(traffic, device.single) / device.threads
+    return seconds + max(overlapped(memory_seconds(traffic, device) + left, work), work + alone)
+
+
+def spilled(done: Work, held: int, itemsize: int, device: Device) -> Work:
+    """`done` with what it takes that rows of `held` elements, between two products, overflow the nearest cache."""
+    return replace(done, seconds=SPILL * done.seconds) if held * itemsize * PANEL_ROWS > device.l2_bytes else done
 
 
 def product_rows(row: int, depth: int) -> int:
@@ -76,19 +101,23 @@ def _tiled(state: State) -> bool:
     return math.prod(state.reduced) > 1 if state.kind == "row" else state.kind != "library"
 
 
-def _is_one_tile(left: State, product: Shape) -> bool:
-    """Has the `left` operand of a product that a kernel computes too few rows for two tiles? BLAS then has the threads,
+def _is_one_tile(state: State) -> bool:
+    """Has the left operand of a product that a kernel computes too few rows for two tiles? BLAS then has the threads,
     and what comes before it one."""
-    *stack, rows, depth = left.shape
-    return math.prod(stack) == 1 and rows < 2 * product_rows(max(depth, product[-1]), depth)
+    if state.left is None and not state.held:
+        return False
+    *stack, rows, depth = state.left.shape if state.left else (*state.space[:-1], state.held)
+    return math.prod(stack) == 1 and rows < 2 * product_rows(max(depth, state.space[-1]), depth)
 
 
 def _left_in_tiles(state: State, itemsize: int, device: Device) -> float:
-    """What it takes to write and read the left operand of a product in tiles that exceed the nearest cache."""
-    if state.left is None:
-        return 0.0
+    assert state.left is not None
     depth, row = state.left.shape[-1], max(state.left.shape[-1], state.space[-1])
     rows = max(product_rows(row, depth), device.tile_bytes // max(2 * itemsize * row, 1))
-    nbytes = itemsize * math.prod(state.left.shape)
-    tiles = min(itemsize * rows * depth * device.threads, nbytes)
-    return 2 * nbytes * (1 / device.bandwidth(tiles) - 1 / device.bandwidth(0))
+    return left_in_tiles(itemsize * math.prod(state.left.shape), itemsize * rows * depth, device)
+
+
+def left_in_tiles(nbytes: int, tile: int, device: Device) -> float:
+    """What it takes to write and read the left operand of a product, of `nbytes`, in tiles that exceed the nearest
+    cache."""
+    return 2 * nbytes * (1 / device.bandwidth(min(tile * device.threads, nbytes)) - 1 / device.bandwidth(0))

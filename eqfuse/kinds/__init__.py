@@ -62,6 +62,14 @@ def cuda_schedule(kind: str, body: Graph, device: Device) -> CudaSchedule:
     return schedule(body, device)
 
 
+def price_of_schedule(kind: str, body: Graph, device: Device) -> Price | None:
+    """What a kernel of `kind` costs that runs `body` by its schedule; None where only the search knows."""
+    found = KINDS.get(kind)
+    if found is None or found.is_view or found.price is not roofline or device.target not in found.schedules:
+        return None
+    return found.schedule(body, device).price(device)
+
+
 def is_scheduled(kind: str, device: Device) -> bool:
     """Is the price of a kernel of `kind` that of its `CudaSchedule`? A view has none, another kind may have its own."""
     return device.target == "cuda" and kind in KINDS and not KINDS[kind].is_view and KINDS[kind].price is roofline
@@ -149,6 +157,7 @@ __all__ = [
     "leaf",
     "merge",
     "price",
+    "price_of_schedule",
     "register",
     "registered",
 ]

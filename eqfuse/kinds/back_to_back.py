@@ -5,13 +5,6 @@ Attention is one, a perceptron of two layers another (cuBLAS and CUTLASS literat
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from eqfuse.cost.device import Device
-from eqfuse.cost.numpy_costs import PANEL_ROWS, SPILL
-from eqfuse.cost.price import Price
-from eqfuse.cost.roofline import roofline
-from eqfuse.cost.work import Work
 from eqfuse.kinds import contract
 from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
 from eqfuse.kinds.state import Call, State
@@ -45,11 +38,4 @@ def accept(call: Call) -> State | str | None:
     return State(NAME, call.out.shape, last.space, products=last.products, held=last.held)
 
 
-def price(state: State, read: int, written: int, done: Work, device: Device, arguments: int, itemsize: int) -> Price:
-    """The roofline, dearer where the rows between the products do not stay in cache."""
-    if state.held * itemsize * PANEL_ROWS > device.l2_bytes:
-        done = replace(done, seconds=SPILL * done.seconds)
-    return roofline(state, read, written, done, device, arguments, itemsize)
-
-
-KIND = Kind(NAME, accept, price, schedules={"numpy": FUSED}, emitters=EMITTERS, has_levels=True, colour="#e57fc0")
+KIND = Kind(NAME, accept, schedules={"numpy": FUSED}, emitters=EMITTERS, has_levels=True, colour="#e57fc0")

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from eqfuse.cost.device import Device
+from eqfuse.cost.price import Price
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -20,3 +23,7 @@ class Schedule:
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     calls: int
+
+    def price(self, device: Device) -> Price | None:
+        """What the schedule costs; None where only the search knows its operators' work."""
+        return None

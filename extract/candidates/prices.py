@@ -17,7 +17,7 @@ from eqfuse.egraph.space import EClass, ENode
 from eqfuse.errors import UnsupportedOp
 from eqfuse.extract.candidates.work import WHOLE, Works, WorkTable, bits
 from eqfuse.ir.graph import Graph, Node, input_node, node
-from eqfuse.kinds import State, cuda_schedule, is_scheduled, price
+from eqfuse.kinds import State, cuda_schedule, is_scheduled, price, price_of_schedule
 from eqfuse.kinds.cuda.price import schedule_price
 from eqfuse.kinds.cuda.schedule import CudaSchedule
 
@@ -37,6 +37,7 @@ class Prices:
         constants = ((n for n in c.nodes if n.op == "const") for c in classes)
         self._literals = [next((n.attr("value") for n in nodes), None) for nodes in constants]
         self._schedules: dict[tuple, CudaSchedule | None] = {}
+        self._settled: dict[tuple, Price | None] = {}
         self._views: dict[int, dict[int, int]] = {}  # of an array, those that are smaller than it: their bytes
 
     def number(self, eclass: int, enode: ENode, apart: int) -> int:
@@ -92,6 +93,15 @@ class Prices:
         if schedule is None or (arguments > self._device.max_arguments and schedule.grid):
             return Price(math.inf, self._read(leaves, inside), written, done.flops, "memory")
         return schedule_price(schedule, done, self._device)
+
+    def of_schedule(self, kind: str, outputs: tuple[Node, ...], leaves: Iterable[int]) -> Price | None:
+        """What a kernel of `kind` costs by its schedule, of which `kernel` is an estimate; None where it is none."""
+        if self._device.kind == "gpu":
+            return None
+        if (kind, outputs) not in self._settled:
+            body = Graph(tuple([input_node(f"c{c}", self._classes[c].type) for c in leaves]), outputs)
+            self._settled[kind, outputs] = price_of_schedule(kind, body, self._device)
+        return self._settled[kind, outputs]
 
     def _scheduled(self, kind: str, outputs: tuple[Node, ...], leaves: Iterable[int]) -> CudaSchedule | None:
         """How a kernel of `kind` runs; None where there is none."""

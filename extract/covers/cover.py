@@ -6,6 +6,7 @@ de-referencing what it drops and referencing what it needs. `Group` is a kernel 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -30,6 +31,14 @@ class Group:
     def __post_init__(self) -> None:
         self.outputs = tuple([c.eclass for c in self.cuts])
         self.size = sum([c.size for c in self.cuts])
+
+    def by_schedule(self, grammar: Grammar) -> Group:
+        """The same kernel at the price of its schedule, where the search had an estimate."""
+        if not 0 < self.price.seconds < math.inf:  # a view that is a result, or no kernel
+            return self
+        nodes = tuple([c.node for c in self.cuts])
+        price = grammar.prices.of_schedule(self.state.kind, nodes, self.leaves)
+        return self if price in (None, self.price) else Group(self.cuts, self.state, self.leaves, price)
 
 
 def producers_first(starts: Iterable[int], needs: Callable[[int], Sequence[int]]) -> list[int]:
@@ -219,6 +228,11 @@ class Cover:
 
     def single_groups(self) -> tuple[Group, ...]:
         return tuple(self.alone_or_alias(self.choice[c]) for c in self.order())
+
+    def settle(self) -> None:
+        """Its groups, and its cost, at the prices of their schedules."""
+        self.groups = tuple(group.by_schedule(self.grammar) for group in self.groups)
+        self.cost = sum(g.price.seconds for g in self.groups)
 
     def alone_or_alias(self, cut: Cut) -> Group:
         if self.is_alias(cut.eclass):

@@ -54,6 +54,7 @@ class Held:
         self._steps: dict[tuple[int, ...], tuple[tuple[Cut, ...], TimelineStep | None]] = {}
 
     def step(self, group: Group) -> TimelineStep:
+        group = group.by_schedule(self.grammar)
         free = self.grammar.free - self.inputs
         reads = tuple(c for c in group.leaves if c not in free)
         return TimelineStep(group, reads, group.outputs, self._needs(group), group.state.is_view)

@@ -54,6 +54,7 @@ class Columns:
 
     def add(self, kernel: Group) -> bool:
         """Is the kernel new?"""
+        kernel = kernel.by_schedule(self.grammar)
         known = mark(kernel) in self.found
         if not known and kernel.price.seconds < math.inf:
             self.found[mark(kernel)] = Column(kernel, kernel.price.seconds)

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from eqfuse.cost.device import Device
+from eqfuse.cost.price import Price
+from eqfuse.emit.numpy.price import schedule_price
 from eqfuse.emit.numpy.slide import Pooled, Unrolled
 from eqfuse.emit.numpy.stage import Stage
 from eqfuse.emit.numpy.tiling import Panel
@@ -21,6 +24,7 @@ class NumpySchedule(Schedule):
     """`body` is computed in `tiles`, each of extents `tile` at most, which up to `threads` threads share.
 
     `calls_once`: NumPy calls before the first tile and after the last. `alive`: arrays of a tile needed at once.
+    `gaps`: bytes that memory moves beside those that are read, as they lie between them in a cache line.
     """
 
     body: Graph
@@ -30,6 +34,10 @@ class NumpySchedule(Schedule):
     calls_per_tile: int = 0
     calls_once: int = 0
     alive: int = 0
+    gaps: int = 0
+
+    def price(self, device: Device) -> Price:
+        return schedule_price(self, device)
 
     def __str__(self) -> str:
         extents, threads = "x".join(map(str, self.tile)) or "one element", min(self.threads, self.tiles)

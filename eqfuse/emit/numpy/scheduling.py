@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from eqfuse.cost.device import Device
-from eqfuse.cost.work import touches
+from eqfuse.cost.work import LINE, touches
 from eqfuse.dtypes import ADDED
 from eqfuse.emit.numpy.library import library_calls
 from eqfuse.emit.numpy.ops import JOINS, WINDOWED
@@ -86,7 +86,9 @@ def _looked_up(n: Node) -> dict[Node, float]:
 
 
 def _traffic(body: Graph, parts: Mapping[Node, float] | None = None) -> dict[str, Any]:
-    return {"reads": bytes_read(body, parts), "writes": tuple(o.type.nbytes for o in body.outputs)}
+    reads = bytes_read(body, parts)
+    gaps = sum(bytes_read(body, parts, LINE)) - sum(reads)
+    return {"reads": reads, "writes": tuple(o.type.nbytes for o in body.outputs), "gaps": gaps}
 
 
 def _whole(body: Graph) -> WholeArrays:

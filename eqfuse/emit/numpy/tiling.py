@@ -22,7 +22,7 @@ from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain, strides_after
 from eqfuse.ops import Role, row
-from eqfuse.ops.types import Shape
+from eqfuse.ops.types import Shape, TensorType
 
 SHORT = 24  # elements of a row, up to which a tile holds its rows as columns
 NARROW = 64  # elements along the innermost axis; less wastes cache lines
@@ -230,7 +230,7 @@ def tile_elements(body: Graph, device: Device) -> int:
     if device.threads == 1 or any(row(n.op).role is Role.CONTRACTION for n in body.operators):
         return max(1, fitting)
     working = [n for n in body.operators if row(n.op).role is not Role.VIEW and n.type.size > 1]
-    seconds = sum(_work(n, device).seconds * device.threads for n in working)
+    seconds = sum(work_of(n, device).seconds * device.threads for n in working)
     elements = sum(max(n.type.size, *(a.type.size for a in n.args)) for n in working)
     lasting = int(device.lasting_seconds * elements / seconds) if seconds else 0
     return max(1, fitting, lasting)
@@ -262,7 +262,7 @@ def grain(body: Graph) -> int:
 
 def whole_seconds(body: Graph, device: Device) -> float:
     """What one NumPy call after another on whole arrays takes."""
-    return sum(_work(n, device).whole for n in _working(body))
+    return sum(work_of(n, device).whole for n in _working(body))
 
 
 def worth_tiling(body: Graph, whole: float, device: Device) -> bool:
@@ -270,15 +270,33 @@ def worth_tiling(body: Graph, whole: float, device: Device) -> bool:
     it takes to turn arrays?"""
     working = _working(body)
     moved = sum(v.type.nbytes for v in (*body.inputs, *body.outputs))
-    read = dict.fromkeys([*(a for n in working if n.op != "matmul" for a in n.args), *map(unreshaped, body.outputs)])
-    across = [a.type for a in read if run_axis(a) is not None]
-    if across and len(working) == 1 and row(working[0].op).role is Role.REDUCTION:
-        return False  # NumPy takes the axes in the order in which they lie
-    turns = [transposed_read(t.size, t.dtype.itemsize, device) for t in across]
-    done = total([*(_work(n, device) for n in working), *turns])
+    if _is_lone_reduction(working) and read_across(body):
+        return False
+    turns = copies(body, device)
+    done = total([*(work_of(n, device) for n in working), *turns])
     return tiles_pay(replace(done, whole=whole + sum(t.whole for t in turns)), moved, device)
 
 
-def _work(n: Node, device: Device) -> Work:
+def copies(body: Graph, device: Device) -> list[Work]:
+    """What it takes to copy the arrays that `body` reads across the axis that they lie along."""
+    if _is_lone_reduction(_working(body)):
+        return []
+    return [transposed_read(t.size, t.dtype.itemsize, device) for t in read_across(body)]
+
+
+def read_across(body: Graph) -> list[TensorType]:
+    """The arrays that `body` reads across the axis that they lie along."""
+    read = [*(a for n in _working(body) if n.op != "matmul" for a in n.args), *map(unreshaped, body.outputs)]
+    return [a.type for a in dict.fromkeys(read) if run_axis(a) is not None]
+
+
+def _is_lone_reduction(working: Sequence[Node]) -> bool:
+    """Alone, a reduction takes the axes in the order in which they lie."""
+    return len(working) == 1 and row(working[0].op).role is Role.REDUCTION
+
+
+def work_of(n: Node, device: Device, apart: int = 0) -> Work:
+    """What `n` costs to compute; arguments as those of `roofline.work`."""
     literal = n.args[-1].attrs[0] if n.args and n.args[-1].op == "const" else None
-    return work(n.op, n.attrs, n.type, [a.type for a in n.args], device, literal=literal)  # type: ignore[arg-type]
+    types = [a.type for a in n.args]
+    return work(n.op, n.attrs, n.type, types, device, apart, literal)  # type: ignore[arg-type]

@@ -1,7 +1,8 @@
 """Bytes that pass between memory and each array that a kernel reads or writes, every element once.
 
-In: the leaves, behind their views, that a body reads. Out: bytes by input. Elements that views share count once; what
-more calls on whole arrays read again is in the price of the calls.
+In: the leaves, behind their views, that a body reads. Out: bytes by input. Elements that views share count once, with
+what follows them in their cache lines where that is asked; what more calls on whole arrays read again is in the price
+of the calls.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ def leaves_read(body: Graph) -> list[Node]:
     return [a for a in dict.fromkeys([*(a for n in computed for a in n.args), *body.outputs]) if not computes(a)]
 
 
-def bytes_read(body: Graph, parts: Mapping[Node, float] | None = None) -> tuple[int, ...]:
-    """Bytes of each input of `body`. `parts`: the share of a leaf behind views that is read, where not all of it is."""
+def bytes_read(body: Graph, parts: Mapping[Node, float] | None = None, line: int = 1) -> tuple[int, ...]:
+    """Bytes of each input of `body`. `parts`: the share of a leaf behind views that is read, where not all of it is.
+    `line`: bytes that memory moves at least."""
     places: dict[Node, dict[Place | None, tuple[Node, float]]] = {n: {} for n in body.inputs}
     for n in leaves_read(body):
         leaf, _ = leaf_chain(n)
@@ -38,24 +40,30 @@ def bytes_read(body: Graph, parts: Mapping[Node, float] | None = None) -> tuple[
             part = (parts or {}).get(n, 1.0)
             before = places[leaf].get(_place(n), (n, 0.0))
             places[leaf][_place(n)] = n, max(part, before[1])
-    return tuple(_elements(leaf, found) * leaf.dtype.itemsize for leaf, found in places.items())
+    return tuple(_elements(leaf, found, line) * leaf.dtype.itemsize for leaf, found in places.items())
 
 
-def _elements(leaf: Node, places: Mapping[Place | None, tuple[Node, float]]) -> int:
+def _elements(leaf: Node, places: Mapping[Place | None, tuple[Node, float]], line: int) -> int:
     if None in places:
         return leaf.type.size
-    sizes = [round(part * math.prod(extent for _, extent in runs)) for (_, runs), (_, part) in places.items()]  # type: ignore[misc]
-    whole = all(part == 1 for _, part in places.values())
+    least = max(1, line // leaf.dtype.itemsize)
+    found = [
+        (place, part, min(place[1][0][0], least) if place[1] else 1) for place, (_, part) in places.items() if place
+    ]
+    sizes = [round(part * math.prod(extent for _, extent in runs) * spread) for (_, runs), part, spread in found]
+    whole = all(part == 1 for _, part, _ in found)
     if len(sizes) > 1 and whole and leaf.type.size <= MARKED:
-        return _marked(leaf, [place for place in places if place is not None])
+        return _marked(leaf, [(place, spread) for place, _, spread in found])
     return min(leaf.type.size, sum(sizes))
 
 
-def _marked(leaf: Node, places: Collection[Place]) -> int:
-    marks = np.zeros(leaf.type.size, np.bool_)
-    for first, runs in places:
-        as_strided(marks[first:], [extent for _, extent in runs], [stride for stride, _ in runs])[...] = True
-    return int(np.count_nonzero(marks))
+def _marked(leaf: Node, places: Collection[tuple[Place, int]]) -> int:
+    size = leaf.type.size
+    marks = np.zeros(size + max(spread for _, spread in places), np.bool_)
+    for (first, runs), spread in places:
+        extents, strides = [extent for _, extent in runs], [stride for stride, _ in runs]
+        as_strided(marks[first:], [*extents, spread], [*strides, 1])[...] = True
+    return int(np.count_nonzero(marks[:size]))
 
 
 def _place(n: Node) -> Place | None:

@@ -1,0 +1,76 @@
+"""The price of a NumPy schedule: what its calls, its tiles and its bytes take.
+
+In: a `NumpySchedule` and the `Device` that it was made for. Out: `Price`. The search estimates the same from a `State`
+(`eqfuse/cost/numpy_tiles.py`), by the same costs of operators; here calls, tiles and bytes are those that are made.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from eqfuse.cost.device import Device
+from eqfuse.cost.numpy_tiles import in_tiles, left_in_tiles, memory_seconds, on_whole_arrays, spilled
+from eqfuse.cost.overlap import bound
+from eqfuse.cost.price import Price
+from eqfuse.cost.work import LINE, Work, total
+from eqfuse.emit.numpy.tiling import copies, work_of
+from eqfuse.emit.numpy.transpose_copy import run_axis
+from eqfuse.ir.graph import Graph, Node
+from eqfuse.ir.views import computes, leaf_chain, strides_after
+
+if TYPE_CHECKING:
+    from eqfuse.emit.numpy.schedule import NumpySchedule
+
+
+def schedule_price(schedule: NumpySchedule, device: Device) -> Price:
+    """What the kernel of `schedule` costs."""
+    body, read, written = schedule.body, sum(schedule.reads) + schedule.gaps, sum(schedule.writes)
+    done = _done(body, device)
+    traffic, left = read + written, 0.0
+    if schedule.tiles == 1 and not schedule.calls_per_tile:
+        seconds = on_whole_arrays(done, traffic, device)
+    else:
+        done, left = spilled(done, *_held(body), device), _left(schedule, device)
+        seconds = in_tiles(
+            done.seconds, schedule.calls_per_tile * schedule.tiles, schedule.calls_once, traffic, left, device
+        )
+    seconds += device.launch_seconds
+    memory = memory_seconds(traffic, device) + left
+    return Price(seconds, read, written, done.flops, bound(seconds, memory, done.seconds))
+
+
+def _done(body: Graph, device: Device) -> Work:
+    """The work of the operators, and of copies of arrays across the axis that they lie along."""
+    working = [n for n in body.nodes if computes(n)]
+    return total([*(work_of(n, device, sum(map(_apart, n.args))) for n in working), *copies(body, device)])
+
+
+def _apart(n: Node) -> int:
+    """Elements of an array behind views that are read one by one, each from a cache line of its own."""
+    if computes(n) or run_axis(n) is not None:
+        return 0
+    leaf, chain = leaf_chain(n)
+    strides = strides_after(leaf.type, chain) if leaf.op == "input" else None
+    steps = [abs(s) for extent, s in zip(n.shape, strides or (), strict=True) if extent > 1] if strides else []
+    return n.type.size if steps and steps[-1] * n.dtype.itemsize >= LINE else 0
+
+
+def _products(body: Graph) -> list[Node]:
+    return [n for n in body.nodes if n.op == "matmul"]
+
+
+def _held(body: Graph) -> tuple[int, int]:
+    """Elements of a row between two products, and bytes of each."""
+    products = _products(body)
+    return (products[-1].args[0].shape[-1], products[-1].dtype.itemsize) if len(products) > 1 else (0, 0)
+
+
+def _left(schedule: NumpySchedule, device: Device) -> float:
+    """What it takes that tiles of the left operand of a product, which the kernel computes, exceed a cache."""
+    products = _products(schedule.body)
+    if len(products) != 1 or not computes(products[0].args[0]):
+        return 0.0
+    left = products[0].args[0]
+    rows = math.prod(schedule.tile[:-1])
+    return left_in_tiles(left.type.nbytes, rows * left.shape[-1] * left.dtype.itemsize, device)

@@ -1,0 +1,56 @@
+"""A plan's kernels have the prices of their schedules, and what the search takes for them is not far from that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.benches.replay import corpus
+from eqfuse.cost.profiles import device
+from eqfuse.extract.kernel_price import estimated
+from eqfuse.kinds import kind_named
+from eqfuse.plan.plan import Kernel
+from tests.support.some import some
+
+CPU = device("cpu")
+FACTOR = 2.0  # between an estimate and the schedule, at most: windows, and rows too few to be cut, are guessed worst
+TYPICAL = 1.01  # ... of every other kernel
+
+
+def kernels(name: str) -> Iterator[Kernel]:
+    """Those of the plan that is chosen, and of the program as written."""
+    space = ef.saturate(corpus()[name]())
+    for extractor in ("flow", "unfused"):
+        yield from (k for k in ef.extract(space, target=CPU, extractor=extractor).kernels if k.kind != "view")
+
+
+@pytest.mark.parametrize("name", some(sorted(corpus()), 12))
+def test_a_kernel_of_a_plan_has_the_price_of_its_schedule(name: str):
+    ratios = []
+    for k in kernels(name):
+        price = kind_named(k.kind).schedule(k.body, CPU).price(CPU)
+        assert price == k.price, k
+        estimate = estimated(k.body, CPU)
+        assert not isinstance(estimate, str), k
+        ratios.append(max(estimate.seconds / price.seconds, price.seconds / estimate.seconds))
+    assert max(ratios, default=1.0) <= FACTOR
+    assert np.quantile(ratios, 0.5) <= TYPICAL
+
+
+def test_a_strided_slice_moves_the_cache_lines_between_its_elements():
+    graph = ef.trace(lambda x, y: x[:, ::2] + y, ef.spec((512, 1024), np.float32), ef.spec((512, 512), np.float32))
+    schedule = kind_named("map").schedule(graph, CPU)
+    assert schedule.reads == (512 * 512 * 4, 512 * 512 * 4)
+    price = schedule.price(CPU)
+    assert price is not None and price.bytes_read == 512 * 1024 * 4 + 512 * 512 * 4
+
+
+@pytest.mark.parametrize("name", ["suite G2", "suite G24", "program heat"])
+def test_no_fuser_of_its_own_promise_beats_flow_by_the_prices_that_are_printed(name: str):
+    space = ef.saturate(corpus()[name]())
+    flow = ef.extract(space, target=CPU)
+    for fuser in ("greedy-materialise", "greedy-duplicate", "greedy-priority", "greedy-depth", "unfused"):
+        assert flow.seconds <= ef.extract(space, target=CPU, extractor=fuser).seconds * 1.03
