@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class Prices:
-    """Prices of kernels over `classes` on `device`."""
+    """Prices of kernels over `classes` on `device`. Those of schedules are shared with others that they are `like`."""
 
-    def __init__(self, classes: Sequence[EClass], device: Device) -> None:
+    def __init__(self, classes: Sequence[EClass], device: Device, like: Prices | None = None) -> None:
         self._classes, self._device = classes, device
         self._work_table = WorkTable()
         self._behind: dict[tuple[int, object, float], int] = {}  # operators behind views
@@ -37,7 +37,7 @@ class Prices:
         constants = ((n for n in c.nodes if n.op == "const") for c in classes)
         self._literals = [next((n.attr("value") for n in nodes), None) for nodes in constants]
         self._schedules: dict[tuple, CudaSchedule | None] = {}
-        self._settled: dict[tuple, Price | None] = {}
+        self._settled: dict[tuple[str, str], Price | None] = like._settled if like else {}
         self._views: dict[int, dict[int, int]] = {}  # of an array, those that are smaller than it: their bytes
 
     def number(self, eclass: int, enode: ENode, apart: int) -> int:
@@ -94,14 +94,12 @@ class Prices:
             return Price(math.inf, self._read(leaves, inside), written, done.flops, "memory")
         return schedule_price(schedule, done, self._device)
 
-    def of_schedule(self, kind: str, outputs: tuple[Node, ...], leaves: Iterable[int]) -> Price | None:
+    def of_schedule(self, kind: str, body: Graph) -> Price | None:
         """What a kernel of `kind` costs by its schedule, of which `kernel` is an estimate; None where it is none."""
-        if self._device.kind == "gpu":
-            return None
-        if (kind, outputs) not in self._settled:
-            body = Graph(tuple([input_node(f"c{c}", self._classes[c].type) for c in leaves]), outputs)
-            self._settled[kind, outputs] = price_of_schedule(kind, body, self._device)
-        return self._settled[kind, outputs]
+        key = kind, body.key
+        if key not in self._settled:
+            self._settled[key] = price_of_schedule(kind, body, self._device)
+        return self._settled[key]
 
     def _scheduled(self, kind: str, outputs: tuple[Node, ...], leaves: Iterable[int]) -> CudaSchedule | None:
         """How a kernel of `kind` runs; None where there is none."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from eqfuse.cost.price import Price
 from eqfuse.extract.candidates.cuts import Cut, Grammar
-from eqfuse.kinds import State
+from eqfuse.kinds import State, is_scheduled
 
 WORTH = 1e-12  # seconds; smaller gains are rounding
 
@@ -34,10 +34,11 @@ class Group:
 
     def by_schedule(self, grammar: Grammar) -> Group:
         """The same kernel at the price of its schedule, where the search had an estimate."""
-        if not 0 < self.price.seconds < math.inf:  # a view that is a result, or no kernel
+        is_exact = is_scheduled(self.state.kind, grammar.device)
+        if is_exact or not 0 < self.price.seconds < math.inf:  # a view that is a result is free
             return self
-        nodes = tuple([c.node for c in self.cuts])
-        price = grammar.prices.of_schedule(self.state.kind, nodes, self.leaves)
+        body, _ = grammar.body(self.cuts)
+        price = grammar.prices.of_schedule(self.state.kind, body)
         return self if price in (None, self.price) else Group(self.cuts, self.state, self.leaves, price)
 
 
