@@ -116,7 +116,7 @@ class Grammar:
         constants = ((i, n) for i, c in enumerate(segment.classes) for n in c.nodes if n.op == "const")
         self.scalars: dict[int, ENode] = {i: n for i, n in constants if self.classes[i].type.size == 1}
         self.free = {i for i, c in enumerate(segment.classes) if c.constant} | set(segment.inputs)
-        self.prices = Prices(segment.classes, device, like.prices if like else None)
+        self.prices: Prices = Prices(segment.classes, device, like.prices if like else None)
         self._leaves: dict[int, Cut] = {}
         self._states: dict[tuple, State | str] = like._states if like else {}
         self._constants: dict[State, State] = like._constants if like else {}
