@@ -6,9 +6,7 @@ Run: eqfuse bench programs [--quick] [--json FILE] [name…]. The exit status te
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
-import sys
 import time
 from collections.abc import Sequence
 from copy import deepcopy
@@ -19,14 +17,13 @@ from typing import Any
 import numpy as np
 
 import eqfuse as ef
+from eqfuse.benches.corpus.checkout import checkout_programs
 from eqfuse.benches.timing import medians
 from eqfuse.ir.pytree import flatten
 from eqfuse.show.progress import progress
 
 SLACK, CALL = 1.05, 20e-6  # how much slower than plain NumPy a program may be, and what one call may cost beside that
 TRACING = 20e-6  # seconds a node
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # tests/programs is no part of the installed package
 
 
 @dataclass(frozen=True)
@@ -116,10 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", type=Path, help="also write the rows to this file")
     parser.add_argument("names", nargs="*", help="only programs with one of these in their name")
     options = parser.parse_args(arguments)
-    try:
-        programs = importlib.import_module("tests.programs.every").PROGRAMS
-    except ModuleNotFoundError:
-        raise ef.EqfuseError("the programs are those of tests/programs: run this in a checkout of eqfuse") from None
+    programs = checkout_programs()
     print(HEADING)
     rows, failed = [], []
     chosen = [p for p in programs if not options.names or any(name in p.name for name in options.names)]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import importlib
 import json
 import sys
 import zlib
@@ -25,6 +24,7 @@ from typing import Any
 import numpy as np
 
 import eqfuse as ef
+from eqfuse.benches.corpus.checkout import checkout_programs
 from eqfuse.benches.corpus.controls import CONTROLS
 from eqfuse.benches.corpus.suite import GRAPHS, Case
 from eqfuse.cost.profiles import device
@@ -50,12 +50,7 @@ def corpus() -> dict[str, Callable[[], Graph]]:
             found[f"suite {id}"] = partial(_typed, case)
     for example in small():
         found[f"demo {example.name}"] = partial(_called, example.build)
-    sys.path.insert(0, str(Path(__file__).parents[1]))  # tests/programs is no part of the installed package
-    try:
-        programs = importlib.import_module("tests.programs.every").PROGRAMS
-    except ModuleNotFoundError:
-        raise ef.EqfuseError("replay runs tests/programs too: run it in a checkout of eqfuse") from None
-    for program in programs:
+    for program in checkout_programs():
         found[f"program {program.name}"] = partial(_program, program)
     return found
 

@@ -19,7 +19,7 @@ from eqfuse.plan.report import running, working
 from eqfuse.summary import quantity
 
 INPUT = "input"  # the kind of a place where a value comes in
-ROLE_KIND = {
+KIND_OF_ROLE = {
     Role.LEAF: INPUT, Role.ELEMENTWISE: "map", Role.REDUCTION: "reduce", Role.VIEW: "view", Role.GATHER: "map",
     Role.CONTRACTION: "contract", Role.WINDOW: "window", Role.LIBRARY: "library", Role.UPDATE: "library",
 }  # fmt: skip
@@ -60,7 +60,7 @@ def draw_graph(graph: Graph) -> str:
         name = n.attr("name") if n.op == "input" else n.op
         above = dict.fromkeys(number[a] for a in n.args if a in number)
         number[n] = len(boxes)
-        boxes.append(Box((name, str(n.type)) if not n.args else (name,), ROLE_KIND[row(n.op).role], tuple(above)))
+        boxes.append(Box((name, str(n.type)) if not n.args else (name,), KIND_OF_ROLE[row(n.op).role], tuple(above)))
     return draw(boxes)
 
 

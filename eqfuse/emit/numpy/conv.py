@@ -31,7 +31,7 @@ def conv_kernel(schedule: Convolution) -> Source:
         first = StageText(source, schedule.before, "p", ("low", "high"))
     else:
         first = part_of(source, slide.image, schedule.image, unrolled.reads, ("low", "high"))
-    last = StageText(source, schedule.after, given=schedule.given)
+    last = StageText(source, schedule.after, incoming=schedule.incoming)
     made, nbytes = _arrays(source, unrolled)
     shorter: list[str] = []
     if isinstance(first, StageText):
@@ -69,9 +69,7 @@ def _arrays(source: Source, u: Unrolled) -> tuple[list[str], int]:
     line, offset = array(source, "unrolled", offset, shape, u.dtype)
     lines.append(line)
     lines.append(f"columns = unrolled.reshape({(u.groups, u.depth, u.rows * u.width)})")
-    line, offset = array(
-        source, "products", offset, (u.groups, u.filters, u.rows * u.width), u.dtype
-    )
+    line, offset = array(source, "products", offset, (u.groups, u.filters, u.rows * u.width), u.dtype)
     lines.append(line)
     width = slide.padded[1:] if u.flat else u.out[1:]
     crop = ", ".join([":", ":", *(f":{n}" for n in u.out[1:])])

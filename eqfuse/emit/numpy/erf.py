@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.special
 
-CHUNK = 1 << 14  # elements: three float64 arrays of this size stay in a core's cache
-ROOMS = 3
+CHUNK = 1 << 14  # elements: BUFFERS of this size stay in a core's cache
+BUFFERS = 3  # float64 arrays of CHUNK elements that the passes use
 _TOP = [np.array(c) for c in (
     2.123732201653183437883853912353515625e-06, 2.8619795921258628368377685546875e-04,
     3.6580483429133892059326171875e-03,
@@ -24,10 +24,10 @@ _FAR = np.array(3.87)  # beyond, the result is 1 in float32
 _MINUS_FAR = -_FAR
 
 
-def room_bytes(size: int) -> int:
+def buffer_bytes(size: int) -> int:
     """What `erf` allocates for `size` elements."""
     casting = min(np.getbufsize(), size)
-    return 8 * (ROOMS * min(CHUNK, size) + casting) if size >= CHUNK // 4 else 0
+    return 8 * (BUFFERS * min(CHUNK, size) + casting) if size >= CHUNK // 4 else 0
 
 
 def erf(x: np.ndarray, out: np.ndarray) -> None:
@@ -36,10 +36,10 @@ def erf(x: np.ndarray, out: np.ndarray) -> None:
         scipy.special.erf(x, out)
         return
     flat, result = x.reshape(-1), out.reshape(-1)
-    room = np.empty((ROOMS, min(CHUNK, flat.size)))
+    buffers = np.empty((BUFFERS, min(CHUNK, flat.size)))
     for start in range(0, flat.size, CHUNK):
         piece = flat[start : start + CHUNK]
-        wide, squared, sums = room[:, : piece.size]
+        wide, squared, sums = buffers[:, : piece.size]
         np.minimum(piece, _FAR, out=wide)
         np.maximum(wide, _MINUS_FAR, out=wide)
         np.multiply(wide, wide, squared)

@@ -54,57 +54,57 @@ class NumpyExecutable(Executable):
 
     def run(self, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
         self._counted(arrays)
-        given = self._accepted(arrays)
+        arguments = self._accepted(arrays)
         run = self._in_own_memory if self._layout.nbytes <= SMALL_BYTES else self._in_arena
         with np.errstate(all="ignore"):
-            return run(given)
+            return run(arguments)
 
     def source(self) -> str:
         """The Python function that a call runs, and the kernels it calls."""
         return self._routine.source
 
     def kernel_seconds(self, arrays: Sequence[Any]) -> list[float]:
-        given = self._accepted(arrays)
+        arguments = self._accepted(arrays)
         clock: list[float] = []
         run = self._bound(Arena(self._layout.nbytes), lambda: clock.append(time.perf_counter()))
         taken = []
         with np.errstate(all="ignore"):
             for _ in range(6):
                 clock.clear()
-                run(given)
+                run(arguments)
                 taken.append(np.diff(clock))
         return [statistics.median(seconds) for seconds in zip(*taken[1:], strict=True)]
 
     # memory of a call that ends by an error is not used again: workers may still write there
 
-    def _in_own_memory(self, given: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    def _in_own_memory(self, arguments: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         try:
             bound = self._ready.pop()
         except IndexError:
             bound = self._bound(Arena(self._layout.nbytes))
-        made = bound(given)
+        made = bound(arguments)
         self._ready.append(bound)
         return made
 
-    def _in_arena(self, given: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    def _in_arena(self, arguments: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         arena = arenas.take(self._layout.nbytes)
         bound = arena.laid.get(self)
         if bound is None:
             bound = arena.laid[self] = self._bound(arena)
-        made = bound(given)
+        made = bound(arguments)
         arenas.give(arena)
         return made
 
     def _accepted(self, arrays: Sequence[Any]) -> Sequence[np.ndarray]:
         """The arguments, each of the type that was compiled for."""
-        given = []
+        arguments = []
         for array, (v, dtype, shape) in zip(arrays, self._expected, strict=True):
             if type(array) is not np.ndarray:
                 array = ndarray(array, f"the argument {self._name(v)!r}")
             if array.shape != shape or array.dtype != dtype:
                 self._refuse(v, array)
-            given.append(array)
-        return given
+            arguments.append(array)
+        return arguments
 
     def _bound(self, arena: Arena, mark: Callable[[], None] | None = None) -> Call:
         """The function that calls which use `arena` run."""

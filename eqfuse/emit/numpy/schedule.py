@@ -107,14 +107,14 @@ class TiledReduction(NumpySchedule):
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Convolution(NumpySchedule):
     """Blocks of rows of a convolution, unrolled and multiplied. `image`: the axes of what it reads; `before`: the work
-    on that, if there is some; `after`: the work on its results, whose tile is `given`."""
+    on that, if there is some; `after`: the work on its results, whose tile is `incoming`."""
 
     conv: Node
     blocks: Unrolled
     image: Panel
     before: Stage | None
     after: Stage
-    given: dict[Node, str]
+    incoming: dict[Node, str]
 
     def __str__(self) -> str:
         return f"a convolution by matrix products, {super().__str__()}"
@@ -122,14 +122,14 @@ class Convolution(NumpySchedule):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Windows(NumpySchedule):
-    """Blocks of a pooling. `before`, `after`, `given` as with a convolution; `is_stored`: the block that it reads is
+    """Blocks of a pooling. `before`, `after`, `incoming` as with a convolution; `is_stored`: the block that it reads is
     stored with padding around it."""
 
     window: Node
     blocks: Pooled
     before: Stage | None
     after: Stage
-    given: dict[Node, str]
+    incoming: dict[Node, str]
     is_stored: bool
 
     def __str__(self) -> str:

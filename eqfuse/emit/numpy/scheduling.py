@@ -168,13 +168,13 @@ def _convolution(body: Graph, conv: Node, device: Device) -> Convolution:
         graph = Graph(body.inputs, (image,))
         before = Stage(graph, single_axes(image.shape, (0, 2)), blocks.reads, written={image: "inside"})
     rest = Graph(body.inputs, substitute(body.outputs, {conv: stand_in}))
-    after = Stage(rest, single_axes(conv.shape, (0, 2)), blocks.cut, given=(stand_in,))
+    after = Stage(rest, single_axes(conv.shape, (0, 2)), blocks.cut, incoming=(stand_in,))
     parts = _rows_read(image, blocks.slide.rows_of_blocks(blocks.cut, conv.shape[2]) / image.shape[2])
     more = (before.calls if before else 1) + 4  # two clear the padding, one unrolls, one multiplies
     once = before.calls_once if before else 0
     return Convolution(
         **_traffic(body, parts), **_shared(body, after, device.threads, more, once), conv=conv, blocks=blocks,
-        image=single_axes(image.shape, (0, 2)), before=before, after=after, given={stand_in: "g"},
+        image=single_axes(image.shape, (0, 2)), before=before, after=after, incoming={stand_in: "g"},
     )  # fmt: skip
 
 
@@ -186,7 +186,7 @@ def _windows(body: Graph, n: Node, device: Device) -> Windows:
         graph = Graph(body.inputs, (image,))
         before = Stage(graph, blocks.panel(image.shape), blocks.reads, written={image: "inside"})
     rest = Graph(body.inputs, substitute(body.outputs, {n: stand_in}))
-    after = Stage(rest, blocks.panel(n.shape), blocks.cut, given=(stand_in,))
+    after = Stage(rest, blocks.panel(n.shape), blocks.cut, incoming=(stand_in,))
     stored = blocks.is_padded or before is not None
     parts = _rows_read(image, blocks.rows_read(n, stored) / max(blocks.slide.extents[0], 1), -len(blocks.slide.window))
     more = sum(max(1, k - 1) for k in blocks.slide.window) + 2 * (stored and blocks.by_rows)
@@ -194,7 +194,7 @@ def _windows(body: Graph, n: Node, device: Device) -> Windows:
     once = before.calls_once if before else 0
     return Windows(
         **_traffic(body, parts), **_shared(body, after, device.threads, more, once), window=n, blocks=blocks,
-        before=before, after=after, given={stand_in: "g"}, is_stored=stored,
+        before=before, after=after, incoming={stand_in: "g"}, is_stored=stored,
     )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ HELD_ROWS = 500  # up to which `vecdot` does not let go of Python's lock (measur
 
 
 class Stage:
-    """What one stage does. `given`: values whose tiles an earlier stage has made; `written`: names of the tiles that
+    """What one stage does. `incoming`: values whose tiles an earlier stage has made; `written`: names of the tiles that
     outputs go into, where they are not simply slices of the arrays to write; `gaps`: the rows of the output are apart,
     no place to work in.
 
@@ -46,14 +46,14 @@ class Stage:
         body: Graph,
         panel: Panel,
         cut: Tiling,
-        given: Collection[Node] = (),
+        incoming: Collection[Node] = (),
         written: Mapping[Node, str] | None = None,
         gaps: bool = False,
     ) -> None:
-        self.body, self.panel, self.cut, self.given, self.gaps = body, panel, cut, given, gaps
+        self.body, self.panel, self.cut, self.incoming, self.gaps = body, panel, cut, incoming, gaps
         self.placed = written is not None
         self.shared = self._shared(written or {})
-        computed = [n for n in evaluation_order(body) if computes(n) and n not in self.shared and n not in given]
+        computed = [n for n in evaluation_order(body) if computes(n) and n not in self.shared and n not in incoming]
         self.outputs = dict(written) if written is not None else self._outputs()
         self.reads = clipped(computed, {*body.outputs, *self.outputs})
         for n in self.reads:
@@ -74,10 +74,10 @@ class Stage:
     def _shared(self, written: Collection[Node]) -> tuple[Node, ...]:
         shared: dict[Node, None] = {}
         for n in self.body.nodes:
-            in_tiles = n in self.given or n in written or n.op == "matmul"
+            in_tiles = n in self.incoming or n in written or n.op == "matmul"
             if not computes(n) or in_tiles or self.cut.varies(self.panel.dims(n.shape)):
                 continue
-            if all(a in shared or not (computes(a) or a in self.given) for a in n.args):
+            if all(a in shared or not (computes(a) or a in self.incoming) for a in n.args):
                 shared[n] = None
         return tuple(shared)
 
@@ -91,7 +91,7 @@ class Stage:
         """The tile that each computed output goes into. Other outputs are copied whole."""
         outputs: dict[Node, str] = {}
         for k, o in enumerate(self.body.outputs):
-            if (computes(o) or o in self.given) and o not in self.shared:
+            if (computes(o) or o in self.incoming) and o not in self.shared:
                 outputs.setdefault(o, f"y{k}")
         return outputs
 
@@ -133,10 +133,12 @@ class Stage:
     def _runs(self, n: Node) -> bool:
         """Does `n` lie in memory so that its last axis is one run?"""
         if computes(n):
-            return n not in self.given and n not in self.shared
+            return n not in self.incoming and n not in self.shared
         leaf, chain = leaf_chain(n)
         strides = strides_after(leaf.type, chain)
-        return leaf.op == "input" and leaf not in self.given and bool(n.shape) and (strides is None or strides[-1] == 1)
+        return (
+            leaf.op == "input" and leaf not in self.incoming and bool(n.shape) and (strides is None or strides[-1] == 1)
+        )
 
     # which memory every value lives in
 
@@ -257,7 +259,7 @@ class Stage:
     @cached_property
     def calls(self) -> int:
         """NumPy calls that a tile makes."""
-        computed = sum(map(self._calls, self.nodes)) + sum(o in self.given for o in self.outputs)
+        computed = sum(map(self._calls, self.nodes)) + sum(o in self.incoming for o in self.outputs)
         if not self.placed:
             computed += sum(self.panel.extents[0] for o in self.outputs if self.by_column(o))
         read = {a for n in self.nodes for a in self.reads[n] if self._loads(n, a)}
@@ -293,7 +295,7 @@ class Stage:
 
     def _loads(self, n: Node, a: Node) -> bool:
         """Does `n` read its own part of the array `a` from memory, where it may have to be copied first?"""
-        inside = a in self.given or (computes(a) and a not in self.shared)
+        inside = a in self.incoming or (computes(a) and a not in self.shared)
         number = row(n.op).role is Role.ELEMENTWISE and a.type.size == 1
         of_ones = a not in n.args and a.op == "const" and a.type.size > 1
         return not (inside or number or of_ones or n.op == "matmul") and self.is_sliced(a, False)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from eqfuse.emit.numpy.erf import room_bytes
+from eqfuse.emit.numpy.erf import buffer_bytes
 from eqfuse.emit.numpy.narrow import by_columns
 from eqfuse.emit.numpy.ops import ONE_RUN, into, masked_copy
 from eqfuse.emit.numpy.scratch import ScratchArrays, Slot
@@ -26,8 +26,8 @@ from eqfuse.ops.types import Shape
 
 
 class StageText:
-    """The lines of one stage. `letter` starts its names; `span` names the bounds of its block; `given` names the tiles
-    that an earlier stage has made."""
+    """The lines of one stage. `letter` starts its names; `span` names the bounds of its block; `incoming` names the
+    tiles that an earlier stage has made."""
 
     def __init__(
         self,
@@ -35,23 +35,23 @@ class StageText:
         stage: Stage,
         letter: str = "",
         span: tuple[str, str] = ("i", "j"),
-        given: Mapping[Node, str] | None = None,
+        incoming: Mapping[Node, str] | None = None,
     ) -> None:
         self.source, self.stage, self.body = source, stage, stage.body
         self.panel, self.cut = stage.panel, stage.cut
         self.letter, self.span = letter, span
-        self.given = given or {}
+        self.incoming = incoming or {}
         self.slices: list[tuple[str, str, Shape, bool]] = []  # tile, array, dims, right operand?
         self.copied: list[tuple[str, str, Node, bool]] = []  # into scratch: tile, slice, value, transposed?
         self.named: dict[tuple[Node, bool, bool, bool], str] = {}
         self.loaded: list[tuple[str, str, Node]] = []  # flipped: tile, array, value; copied column by column
         self.stored: list[tuple[str, str, Node]] = []
-        self.known = self._shared()
+        self.shared_names = self._shared()
         if not stage.placed:
             self._written()
         operands = [[self._operand(n, i) for i in range(len(stage.reads[n]))] for n in stage.nodes]
         self.statements = [text for n, args in zip(stage.nodes, operands, strict=True) for text in self._lines(n, args)]
-        self.statements += [f"copyto({y}, {self.given[o]})" for o, y in stage.outputs.items() if o in self.given]
+        self.statements += [f"copyto({y}, {self.incoming[o]})" for o, y in stage.outputs.items() if o in self.incoming]
 
     @property
     def writes_gaps(self) -> bool:
@@ -85,8 +85,8 @@ class StageText:
                     self.stored.append((f"y{k}", array, o))
                 else:
                     self.slices.append((f"y{k}", array, dims, False))
-            elif o not in self.stage.outputs and self.known.get(o) != self.source.writes[k]:
-                self.source.line(f"copyto(o{k}, {self.known.get(o) or self.source.view(o)})")
+            elif o not in self.stage.outputs and self.shared_names.get(o) != self.source.writes[k]:
+                self.source.line(f"copyto(o{k}, {self.shared_names.get(o) or self.source.view(o)})")
 
     def write_into(self, arrays: dict[Node, str]) -> None:
         """Let the tiles of these outputs be slices of `arrays`."""
@@ -110,9 +110,9 @@ class StageText:
     def _operand(self, n: Node, i: int) -> str:
         """The name of the tile of argument `i` of `n`."""
         a = self.stage.reads[n][i]
-        if a in self.given:
-            return self.given[a]
-        if computes(a) and a not in self.known:
+        if a in self.incoming:
+            return self.incoming[a]
+        if computes(a) and a not in self.shared_names:
             return self._memory(a)
         if a not in n.args and a.op == "const" and a.type.size > 1:
             row_of_it = self.source.leaf(a)
@@ -127,7 +127,7 @@ class StageText:
         return self.named[key]
 
     def _scalar(self, n: Node) -> str:
-        text = self.known.get(n) or self.source.view(n)
+        text = self.shared_names.get(n) or self.source.view(n)
         if n.shape == () and text.isidentifier():
             return text
         name = self.source.name("a")
@@ -136,8 +136,8 @@ class StageText:
 
     def _array(self, n: Node, right: bool, as_lies: bool) -> str:
         dims = self.panel.dims(n.shape)
-        text = self.known.get(n) or self.source.view(n)
-        self.source.made_bytes += 0 if n in self.known else copied(n)
+        text = self.shared_names.get(n) or self.source.view(n)
+        self.source.made_bytes += 0 if n in self.shared_names else copied(n)
         if right and not for_blas(n):  # NumPy would multiply without BLAS
             self.source.made_bytes += n.type.nbytes
             text = f"ascontiguousarray({text})"
@@ -195,7 +195,7 @@ class StageText:
                 return masked_copy(args, out)
             return [f"choose({', '.join(args)}, {self._slot(stage.masks[n], np.dtype(bits(n.dtype)))}, {out})"]
         if n.op == "erf" and n.dtype == np.float32:
-            self.source.passes(room_bytes(stage.elements(n)))
+            self.source.passes(buffer_bytes(stage.elements(n)))
             return [f"fast_erf({args[0]}, {out})"]
         if n.op != "matmul":
             share = stage.elements(n.args[0]) / max(n.args[0].type.size, 1)
@@ -217,7 +217,7 @@ class StageText:
         """Has the tile of `n` gaps in memory? Scratch arrays have none while they are as long as the block."""
         if isinstance(self.stage.place.get(n), Slot):
             return False
-        return self.stage.within(n) or n in self.given or lies_apart(n)
+        return self.stage.within(n) or n in self.incoming or lies_apart(n)
 
     def scratch(self, offset: int, size: str = "size", ragged: bool = False) -> tuple[list[str], list[str], int]:
         """Lines that make this stage's scratch arrays in ``memory`` from `offset`, lines that shorten them to `size`

@@ -10,20 +10,20 @@ SELDOM = 32  # elements from one change of the condition to the next, on average
 _ONE = {n: np.array(1, f"i{n}") for n in (1, 2, 4, 8)}
 
 
-def choose(condition: np.ndarray, yes: np.ndarray, no: np.ndarray, room: np.ndarray, out: np.ndarray) -> None:
+def choose(condition: np.ndarray, yes: np.ndarray, no: np.ndarray, buffer: np.ndarray, out: np.ndarray) -> None:
     """`yes` where `condition` and else `no` into `out`, which may be `yes` or `no` itself.
 
-    `room`: integers as wide as the result, one per element of the condition.
+    `buffer`: integers as wide as the result, one per element of the condition.
     """
-    changes = _changes(condition, room)
+    changes = _changes(condition, buffer)
     if changes * SELDOM > condition.size:
-        _blend(condition, yes, no, room, out)
+        _blend(condition, yes, no, buffer, out)
     elif changes == 0:
         chosen = yes if condition[(0,) * condition.ndim] else no
         if chosen is not out:
             np.copyto(out, chosen)
     elif out is yes:
-        reverse = room.view(np.bool_)[..., : condition.shape[-1]]
+        reverse = buffer.view(np.bool_)[..., : condition.shape[-1]]
         np.logical_not(condition, reverse)
         np.copyto(out, no, where=reverse)
     else:
@@ -32,26 +32,26 @@ def choose(condition: np.ndarray, yes: np.ndarray, no: np.ndarray, room: np.ndar
         np.copyto(out, yes, where=condition)
 
 
-def _changes(condition: np.ndarray, room: np.ndarray) -> int:
+def _changes(condition: np.ndarray, buffer: np.ndarray) -> int:
     """How often the condition changes from one element in memory to the next; many times where it has gaps."""
-    if not (condition.flags.c_contiguous and room.flags.c_contiguous):
+    if not (condition.flags.c_contiguous and buffer.flags.c_contiguous):
         return condition.size
     flat = condition.reshape(-1)
-    changed = room.reshape(-1).view(np.bool_)[: flat.size - 1]
+    changed = buffer.reshape(-1).view(np.bool_)[: flat.size - 1]
     np.not_equal(flat[1:], flat[:-1], changed)
     return int(np.count_nonzero(changed))
 
 
-def _blend(condition: np.ndarray, yes: np.ndarray, no: np.ndarray, room: np.ndarray, out: np.ndarray) -> None:
+def _blend(condition: np.ndarray, yes: np.ndarray, no: np.ndarray, buffer: np.ndarray, out: np.ndarray) -> None:
     """Bit by bit, without branches."""
-    integers = room.dtype
-    np.copyto(room, condition, "unsafe")
+    integers = buffer.dtype
+    np.copyto(buffer, condition, "unsafe")
     keeps = out is no
     if keeps:
-        np.subtract(room, _ONE[integers.itemsize], room)
+        np.subtract(buffer, _ONE[integers.itemsize], buffer)
     else:
-        np.negative(room, room)
+        np.negative(buffer, buffer)
     yes, no, out = yes.view(integers), no.view(integers), out.view(integers)
     np.bitwise_xor(yes, no, out)
-    np.bitwise_and(out, room, out)
+    np.bitwise_and(out, buffer, out)
     np.bitwise_xor(out, yes if keeps else no, out)

@@ -27,7 +27,7 @@ def window_kernel(schedule: Windows) -> Source:
         first = StageText(source, schedule.before, "p", span)
     else:
         first = part_of(source, slide.image, pooled.panel(slide.image.shape), pooled.reads, span)
-    last = StageText(source, schedule.after, given=schedule.given)
+    last = StageText(source, schedule.after, incoming=schedule.incoming)
     made: list[str] = []
     shorter: list[str] = []
     start, nbytes = "inside", 0

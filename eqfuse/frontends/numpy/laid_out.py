@@ -49,7 +49,7 @@ def of_elementwise(function: Function, operands: Sequence[Any], type: TensorType
 def laid_as(function: Function, args: Sequence[Any], x: Tracer) -> Tracer:
     """`x`, a new array, which lies like what `function` makes of small arrays that lie like `args`."""
     if not is_line(x.shape):
-        x.lie(_asked(function, args, {}, _arrays(args), x.tensor_type, 0))
+        x.set_layout(_asked(function, args, {}, _arrays(args), x.tensor_type, 0))
     return x
 
 
@@ -66,7 +66,7 @@ def lay_out(function: Function, args: Sequence[Any], kwargs: Arguments, results:
     arrays = _arrays(given)
     for i, x in fresh:
         if not x.is_of(given) and not x.is_of([other for _, other in fresh if other is not x]):
-            x.lie(_of_call(function, args, kwargs, arrays, x.tensor_type, i))
+            x.set_layout(_of_call(function, args, kwargs, arrays, x.tensor_type, i))
 
 
 def _of_call(

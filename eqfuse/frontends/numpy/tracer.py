@@ -116,7 +116,7 @@ class Tracer(NdarrayFace):
         """How the memory that this is a view of is laid out."""
         return self._storage.layout
 
-    def lie(self, layout: MemoryLayout | None) -> None:
+    def set_layout(self, layout: MemoryLayout | None) -> None:
         """Say how NumPy lays out the new array that this is."""
         if self._steps:  # a view of what an implementation has made on the way
             self._storage, self._steps = Storage(self.node), ()
