@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches import shortfalls
-from eqfuse.benches.ablations import ABLATIONS, choices, space_of
+from eqfuse.benches.ablations import ABLATIONS, Choices, choices, space_of
 from eqfuse.benches.measured import SAME, Measurement, Timed, agreement, geometric_mean
 from eqfuse.benches.same import kernels_of
 from eqfuse.benches.subjects import FITS, SUBJECTS
@@ -86,22 +87,22 @@ def test_every_row_of_the_suite_has_a_size_that_is_measured_or_fits_as_it_is() -
     assert {id for id, s in SUBJECTS.items() if s.group != "networks"} - set(FITS) == full_size
 
 
+@cache
+def suite() -> dict[str, Choices]:
+    """What is chosen for every row of the suite, with the gap to the optimum."""
+    graphs = {id: subject.full() for id, subject in SUBJECTS.items() if subject.group == "suite"}
+    return {id: choices(space_of(graph), datasheet("a100"), exact=True) for id, graph in graphs.items()}
+
+
 @pytest.mark.slow
 def test_every_shortfall_of_the_suite_has_a_reason_and_no_reason_is_left_over() -> None:
     """A row that gains what was predicted must leave the table of reasons."""
-    short = set()
-    for id, subject in SUBJECTS.items():
-        if subject.group == "suite":
-            found = choices(space_of(subject.full()), datasheet("a100"))
-            assert found.ablation("joint").seconds <= found.ablation("greedy").seconds * (1 + 1e-9)
-            if shortfalls.short(id, found):
-                short.add(id)
-    assert short == set(shortfalls.REASONS)
+    for found in suite().values():
+        assert found.ablation("joint").seconds <= found.ablation("greedy").seconds * (1 + 1e-9)
+    assert {id for id, found in suite().items() if shortfalls.short(id, found)} == set(shortfalls.REASONS)
 
 
 @pytest.mark.slow
 def test_every_plan_of_the_suite_is_within_a_hundredth_of_the_optimum() -> None:
-    for id, subject in SUBJECTS.items():
-        if subject.group == "suite":
-            gap = choices(space_of(subject.full()), datasheet("a100"), exact=True).gap
-            assert gap is None or gap <= 0.01, id
+    for id, found in suite().items():
+        assert found.gap is None or found.gap <= 0.01, id
