@@ -146,6 +146,8 @@ def watched(kernel: Kernel, arrays: Sequence[np.ndarray], device: Device) -> Wat
     emitted, watch = emit_kernel(kernel, device), Watch()
     names: dict[str, Any] = {}
     for name, value in emitted.parts.names.items():
+        if name not in emitted.source:  # of hundreds that a kernel may call, most are not
+            continue
         if isinstance(value, ModuleType):
             names[name] = watch.module(value)
         elif callable(value) and not isinstance(value, type) and name not in UNCOUNTED:
