@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,40 @@ def test_a_function_with_the_name_of_a_package_stays_the_function(name: str) -> 
 def test_star_imports_every_public_name() -> None:
     names = _run("from eqfuse import *; print(*globals())").split()
     assert set(names) >= set(ef.__all__)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph, a space, a program and a model, each in a file of its own."""
+    folder = tmp_path_factory.mktemp("files")
+    graph = ef.trace(lambda x: ef.relu(x * 2) + 1, ef.spec(3))
+    (folder / "graph.txt").write_text(str(graph))
+    ef.saturate(graph).save(folder / "space.json", target="cpu")
+    program = ef.compile(graph)
+    program.save(folder / "program")
+    if find_spec("onnx"):
+        program.to_onnx(folder / "model.onnx")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("ef.parse(open('graph.txt').read())", "ef.compile"),
+        ("ef.load_space('space.json')", "lambda space: ef.emit(ef.extract(space))"),
+        ("ef.load('program')", "lambda program: program"),
+        pytest.param(
+            "ef.from_onnx('model.onnx')", "ef.compile",
+            marks=pytest.mark.skipif(not find_spec("onnx"), reason="reading ONNX models needs the package onnx"),
+        ),
+    ],
+)  # fmt: skip
+def test_a_process_may_begin_with_a_file_that_another_has_written(
+    first: str, then: str, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files)
+    code = f"import eqfuse as ef, numpy as np; read = {first}; program = ({then})(read)"
+    assert _run(f"{code}; print(np.ravel(program(np.array([-1.0, 0.5, 2.0]))))") == "[1. 2. 5.]\n"
 
 
 def test_threads_may_use_eqfuse_first_at_the_same_time() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
+from eqfuse.frontends.numpy import families as families
 from eqfuse.frontends.numpy.promotion import lift
 from eqfuse.frontends.numpy.tracer import Tracer, argument
 from eqfuse.frontends.numpy.tracing import Trace
