@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eqfuse import rewrites
-from eqfuse.cli import main
+from eqfuse.cli import BENCHES, main
 from eqfuse.emit.numpy import calibrate
 from eqfuse.errors import EqfuseError
 from eqfuse.rewrites.checking import checked
@@ -33,6 +33,14 @@ def test_bench_without_a_name_lists_the_benchmarks_which_have_their_own_help(
         assert stop.value.code == code
         printed = capsys.readouterr()
         assert told in printed.out + printed.err
+
+
+def test_every_benchmark_is_a_command_and_stands_in_the_readme() -> None:
+    folder = Path(__file__).parents[2] / "benches"
+    modules = {p.stem for p in folder.glob("*.py") if "\ndef main(" in p.read_text()}
+    assert modules == set(BENCHES), "modules of benches/ with a function `main`, and BENCHES of eqfuse/cli.py"
+    rows = (folder / "README.md").read_text()
+    assert not [name for name in BENCHES if f"| `eqfuse bench {name}" not in rows], "no row in benches/README.md"
 
 
 def test_no_command_shows_the_usage(capsys: pytest.CaptureFixture[str]) -> None:

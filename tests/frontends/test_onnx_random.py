@@ -16,9 +16,11 @@ from tests.support.drawing import EXPLORING
 pytest.importorskip("onnx", reason="reading ONNX models needs the package onnx")
 pytest.importorskip("onnxruntime", reason="running ONNX models needs the package onnxruntime")
 
+from eqfuse.frontends.onnx.table import TABLE
 from tests.frontends.onnx_random.checks import wrong
 from tests.frontends.onnx_random.models import random_model
 from tests.frontends.onnx_random.reduce import program, reduced
+from tests.frontends.onnx_random.table import TABLE as DRAWN
 
 WAYS = (("reassociate", "all"), ("strict", "none"), ("strict", "all"), ("reassociate", "none"))
 START = secrets.randbits(32) if EXPLORING else 0
@@ -32,6 +34,11 @@ def judge(seeds: range, folder: Path) -> None:
         if check(model):
             smaller = reduced(model, check)
             pytest.fail(f"seed {(START, seed)}\n{program(smaller, check(smaller))}")
+
+
+def test_every_operator_of_onnxs_own_domain_is_drawn() -> None:
+    operators = {name for domain, name in TABLE if not domain}
+    assert operators and not operators - DRAWN.keys(), "a row of tests/frontends/onnx_random/ draws each"
 
 
 @pytest.mark.parametrize("part", range(4))

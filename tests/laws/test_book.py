@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -63,9 +64,19 @@ def test_the_book_has_hundreds_of_laws_with_names_of_their_own() -> None:
     assert len(book()) >= 250 and len(set(names)) == len(names)
 
 
+FOLDER = Path(__file__).parents[2] / "rewrites"
+
+
 def test_every_family_stands_in_the_readme() -> None:
-    text = (Path(__file__).parents[2] / "rewrites" / "README.md").read_text()
-    assert not [family for family in FAMILIES if f"| `{family}` |" not in text]
+    text = (FOLDER / "README.md").read_text()
+    missing = [family for family in FAMILIES if f"| `{family}` |" not in text]
+    assert not missing, f"the table of families in rewrites/README.md has no row for {missing}"
+
+
+@pytest.mark.parametrize("file", sorted(p.stem for p in FOLDER.glob("*.py") if "\nLAWS = " in p.read_text()))
+def test_the_laws_of_every_file_are_in_the_book(file: str) -> None:
+    names = {law.name for law in import_module(f"eqfuse.rewrites.{file}").LAWS}
+    assert names <= {law.name for law in book()}, f"rewrites/__init__.py does not list the family {file}"
 
 
 @pytest.mark.parametrize("place", some(range(len(REFUTED)), 6), ids=[law.name for law, _ in REFUTED])

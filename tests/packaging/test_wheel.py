@@ -43,7 +43,7 @@ def test_the_wheel_holds_exactly_the_tracked_sources(wheel: set[str]) -> None:
         for path in _tracked()
         if path.name.endswith(SHIPPED)
     }
-    assert {name for name in wheel if name.endswith(SHIPPED)} == tracked
+    assert {name for name in wheel if name.endswith(SHIPPED)} == tracked, "pyproject.toml lists the packages"
 
 
 def test_the_wheel_adds_one_name_to_site_packages(wheel: set[str]) -> None:
