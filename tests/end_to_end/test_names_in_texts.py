@@ -55,3 +55,8 @@ def test_docstrings_name_only_what_is_there() -> None:
         if found := [name for text in texts for name in missing(text, module.parent)]:
             wrong[str(module.relative_to(ROOT))] = found
     assert wrong == {}
+
+
+def test_every_folder_of_the_road_has_a_readme() -> None:
+    folders = [p.parent for p in (ROOT / "eqfuse").glob("*/__init__.py")]
+    assert [str(f) for f in folders if not (f / "README.md").exists()] == []
