@@ -85,7 +85,8 @@ def _optimize(options: argparse.Namespace) -> int:
     if options.output is not None and options.output.suffix != ".onnx":
         raise EqfuseError(f"the fused model is an ONNX file: give -o a name that ends in .onnx, not {options.output}")
     program = compile_graph(from_onnx(options.model, **dict(map(_size, options.size))))
-    shown = program.explain() if options.explain else replace(explain(program.report, program.plan), not_fused=())
+    brief = explain(program.report, program.plan, schedules=program.executable.schedules())
+    shown = program.explain() if options.explain else replace(brief, not_fused=())
     print(shown, end="")
     if options.output is not None:
         try:

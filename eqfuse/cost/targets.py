@@ -44,17 +44,20 @@ class Package(Protocol):
 class Target:
     """One row. `package` is the name of a module that is imported when it is first used; `names` are what a user calls
     the target on the device of this machine; `profiles`: "name:profile" are other devices of it. `compiled`: a kernel
-    is one loop over all its operators; else a sequence of calls, each on a tile or a whole array."""
+    is one loop over all its operators; else a sequence of calls, each on a tile or a whole array. `searches_schedules`:
+    the search makes the schedule of every kernel that it prices; else it estimates from states, and schedules settle
+    the prices of those that it chooses."""
 
     package: str
     names: tuple[str, ...]
     profiles: bool = False
     compiled: bool = False
+    searches_schedules: bool = False
 
 
 TARGETS = {
     "numpy": Target("eqfuse.emit.numpy", ("numpy", "cpu")),
-    "cuda": Target("eqfuse.emit.cuda", ("cuda",), profiles=True, compiled=True),
+    "cuda": Target("eqfuse.emit.cuda", ("cuda",), profiles=True, compiled=True, searches_schedules=True),
 }
 OURS = frozenset(TARGETS)
 
@@ -67,6 +70,11 @@ def package(target: str) -> Package:
 def is_compiled(device: Device) -> bool:
     """Is a kernel for `device` one loop over all its operators, and not a sequence of calls?"""
     return _row(device.target).compiled
+
+
+def searches_schedules(device: Device) -> bool:
+    """Does the search price kernels for `device` by their schedules, and not by estimates?"""
+    return _row(device.target).searches_schedules
 
 
 def _row(target: str) -> Target:

@@ -38,6 +38,10 @@ class Executable(ABC):
     def kernel_seconds(self, arrays: Sequence[Any]) -> list[float]:
         """Median seconds of each kernel that is no view, in order, on these arrays."""
 
+    def schedules(self) -> list[str]:
+        """How each kernel that is no view runs, in order; nothing where the target does not say."""
+        return []
+
     def notes(self) -> str:
         """What an explanation adds below its totals."""
         return ""

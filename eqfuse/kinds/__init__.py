@@ -6,19 +6,16 @@ One module per kind; each accepts, refuses with a reason, or leaves the operator
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
-from eqfuse.cost.roofline import roofline
 from eqfuse.cost.targets import package
 from eqfuse.cost.work import Work
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds import back_to_back, contract, library, map, reduce, row, view, window
-from eqfuse.kinds.cuda.calls import calls_schedule
-from eqfuse.kinds.cuda.schedule import CudaSchedule
 from eqfuse.kinds.kind import KINDS, Kind, kind_of
 from eqfuse.kinds.state import Call, State, leaf, runs_of
 from eqfuse.ops import Role
@@ -52,27 +49,6 @@ def kind_named(name: str) -> Kind:
     if name not in KINDS:
         raise EqfuseError(f"no kernel kind is named {name!r} here; eqfuse.kinds.register it before the program is used")
     return KINDS[name]
-
-
-def cuda_schedule(kind: str, body: Graph, device: Device) -> CudaSchedule:
-    """How a kernel of `kind` runs on a GPU; without a grid where there is nothing to compute."""
-    if all(o.type.size == 0 for o in body.outputs):
-        return CudaSchedule((0,) * len(body.inputs), (0,) * len(body.outputs), 0)
-    schedule: Callable[[Graph, Device], CudaSchedule] = kind_named(kind).schedules.get("cuda", calls_schedule)  # type: ignore[assignment]
-    return schedule(body, device)
-
-
-def price_of_schedule(kind: str, body: Graph, device: Device) -> Price | None:
-    """What a kernel of `kind` costs that runs `body` by its schedule; None where only the search knows."""
-    found = KINDS.get(kind)
-    if found is None or found.is_view or found.price is not roofline or device.target not in found.schedules:
-        return None
-    return found.schedule(body, device).price(device)
-
-
-def is_scheduled(kind: str, device: Device) -> bool:
-    """Is the price of a kernel of `kind` that of its `CudaSchedule`? A view has none, another kind may have its own."""
-    return device.target == "cuda" and kind in KINDS and not KINDS[kind].is_view and KINDS[kind].price is roofline
 
 
 def price(
@@ -149,15 +125,12 @@ __all__ = [
     "Kind",
     "State",
     "classify",
-    "cuda_schedule",
-    "is_scheduled",
     "join",
     "kind_named",
     "kind_of",
     "leaf",
     "merge",
     "price",
-    "price_of_schedule",
     "register",
     "registered",
 ]

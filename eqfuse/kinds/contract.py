@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from eqfuse.kinds import row
-from eqfuse.kinds.cuda.products import contract_schedule
 from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
 from eqfuse.kinds.product import call_is_dearer, has_template, product_of
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
 NAME = "contract"
+PRODUCTS = "eqfuse.emit.cuda.scheduling.contract:contract_schedule"
 
 
 def accept(call: Call) -> State | str | None:
@@ -87,6 +87,6 @@ def merge(a: State, b: State) -> State | None:
 
 
 KIND = Kind(
-    NAME, accept, schedules={"numpy": FUSED, "cuda": contract_schedule}, emitters=EMITTERS, merge=merge, repeats=True,
-    colour="#e58a8a",
+    NAME, accept, schedules={"numpy": FUSED, "cuda": PRODUCTS}, emitters=EMITTERS, merge=merge,
+    repeats=True, colour="#e58a8a",
 )  # fmt: skip

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from eqfuse.kinds.state import Call, State
 
 Scheduler = Callable[[Graph, Device], Schedule]
-Emitter = Callable[[Graph, Any], Any]  # of a body and its schedule; the result is the target's own
+Emitter = Callable[..., Any]  # of a body, its schedule and what the target adds; the result is the target's own
 
 
 @dataclass(frozen=True)
@@ -55,15 +55,19 @@ class Kind:
     repeats: bool = False
     colour: str = "#b0b4ba"
 
+    def has_schedule_price(self, target: str) -> bool:
+        """Is its price on `target` that of its schedule? A view has none, and a kind may bring a price of its own."""
+        return not self.is_view and self.price is roofline and target in self.schedules
+
     def schedule(self, body: Graph, device: Device) -> Schedule:
         """How a kernel of this kind runs `body` on `device`."""
         scheduler: Scheduler = _found(self.schedules[device.target])
         return scheduler(body, device)
 
-    def emit(self, body: Graph, schedule: Schedule, device: Device) -> Any:
-        """The text of a kernel that runs `body` as `schedule` says."""
+    def emit(self, body: Graph, schedule: Schedule, device: Device, *more: Any) -> Any:
+        """The text of a kernel that runs `body` as `schedule` says; `more`: what the target's emitters take beside."""
         emitter: Emitter = _found(self.emitters[device.target])
-        return emitter(body, schedule)
+        return emitter(body, schedule, *more)
 
 
 KINDS: dict[str, Kind] = {}  # in the order in which they are asked; `eqfuse.kinds` fills it
@@ -83,4 +87,5 @@ def _found(where: Callable[..., Any] | str) -> Any:
 
 
 FUSED, SINGLE = "eqfuse.emit.numpy.scheduling:fused", "eqfuse.emit.numpy.scheduling:single"
-EMITTERS = {"numpy": "eqfuse.emit.numpy.kernels:source_of"}
+CALLS = "eqfuse.emit.cuda.scheduling.calls:calls_schedule"
+EMITTERS = {"numpy": "eqfuse.emit.numpy.kernels:source_of", "cuda": "eqfuse.emit.cuda.kernels:source_of"}

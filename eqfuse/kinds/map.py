@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from eqfuse.kinds.cuda.maps import map_schedule
 from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
 from eqfuse.kinds.state import Call, State, runs_of_both
 from eqfuse.ops import Role
 
 NAME = "map"
+MAPS = "eqfuse.emit.cuda.scheduling.map:map_schedule"
 
 
 def accept(call: Call) -> State | str | None:
@@ -42,6 +42,6 @@ def stored(state: State) -> State:
 
 
 KIND = Kind(
-    NAME, accept, schedules={"numpy": FUSED, "cuda": map_schedule}, emitters=EMITTERS, merge=merge, pointwise=True,
-    repeats=True, colour="#7aa6f9",
+    NAME, accept, schedules={"numpy": FUSED, "cuda": MAPS}, emitters=EMITTERS, merge=merge,
+    pointwise=True, repeats=True, colour="#7aa6f9",
 )  # fmt: skip

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from eqfuse.kinds.cuda.rows import rows_schedule
 from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
 from eqfuse.kinds.state import Call, State, runs_of_both
 from eqfuse.ops import Role
 
 NAME = "reduce"
+ROWS = "eqfuse.emit.cuda.scheduling.row:rows_schedule"
 DIFFERENT_AXES = "they reduce different axes"
 
 
@@ -38,6 +38,6 @@ def merge(a: State, b: State) -> State | str | None:
 
 
 KIND = Kind(
-    NAME, accept, schedules={"numpy": FUSED, "cuda": rows_schedule}, emitters=EMITTERS, merge=merge, reduces=True,
-    colour="#f2b45c",
+    NAME, accept, schedules={"numpy": FUSED, "cuda": ROWS}, emitters=EMITTERS, merge=merge,
+    reduces=True, colour="#f2b45c",
 )  # fmt: skip

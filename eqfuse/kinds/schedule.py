@@ -1,4 +1,4 @@
-"""A schedule: how one body runs on a device. Its kind makes it, its price is the price of it, its emitter follows it.
+"""A schedule: how one body runs on a device. Its kind makes it; its price is the kernel's, and the emitter follows it.
 
 In: a body and a device, by the kind. Out: `Schedule`, of which every target has its own, with what its emitter needs.
 """
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
+from eqfuse.cost.work import Work
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Schedule:
     writes: tuple[int, ...]
     calls: int
 
-    def price(self, device: Device) -> Price | None:
-        """What the schedule costs; None where only the search knows its operators' work."""
+    def price(self, device: Device, done: Work | None = None) -> Price | None:
+        """What the schedule costs. `done`: the work of its operators as the search sums it, with what is computed again
+        for several readers; None without it, where a schedule does not count its own."""
         return None

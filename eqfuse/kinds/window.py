@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
+from eqfuse.cost.targets import is_compiled
+from eqfuse.kinds.kind import CALLS, EMITTERS, FUSED, Kind
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -10,7 +11,7 @@ NAME = "window"
 
 
 def accept(call: Call) -> State | str | None:
-    is_fused = call.device.target in KIND.schedules
+    is_fused = not is_compiled(call.device)
     if call.is_a(Role.WINDOW):
         if not call.states[0].pointwise:
             return None
@@ -30,4 +31,4 @@ def accept(call: Call) -> State | str | None:
     return State(NAME, call.out.shape, first.space, products=first.products)
 
 
-KIND = Kind(NAME, accept, schedules={"numpy": FUSED}, emitters=EMITTERS, colour="#b79ae8")
+KIND = Kind(NAME, accept, schedules={"numpy": FUSED, "cuda": CALLS}, emitters=EMITTERS, colour="#b79ae8")

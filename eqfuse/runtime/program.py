@@ -73,7 +73,8 @@ class Program(Summarised):
         Finding the laws takes up to some seconds, once (see `eqfuse/show/attribution.py`).
         """
         measured = self.kernel_seconds(*args, **kwargs) if args or kwargs else None
-        return explain(self.report, self.plan, measured, self.rests_on).about(self.executable.notes())
+        found = explain(self.report, self.plan, measured, self.rests_on, self.executable.schedules())
+        return found.about(self.executable.notes())
 
     @cached_property
     def rests_on(self) -> Rests | None:

@@ -13,10 +13,9 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from eqfuse.cost.device import Device
 from eqfuse.extract.kernel_price import priced
 from eqfuse.ir.graph import Graph, Node, input_node, substitute
-from eqfuse.kinds import classify, kind_named
+from eqfuse.kinds import classify
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.plan.report import Report, running
 from eqfuse.show.attribution import Rests
@@ -126,19 +125,14 @@ class Explanation:
 
 
 def explain(
-    report: Report, plan: Plan, measured: Sequence[float] | None = None, rests: Rests | None = None
-) -> Explanation:
-    """The explanation of `plan`; `measured` gives seconds for each kernel that is no view, in order."""
+    report: Report, plan: Plan, measured: Sequence[float] | None = None, rests: Rests | None = None,
+    schedules: Sequence[str] = (),
+) -> Explanation:  # fmt: skip
+    """The explanation of `plan`. For each kernel that is no view, in order: seconds in `measured`, how it runs in
+    `schedules`."""
     shapes = tuple(counted([str(plan.types[v]) for v in k.writes]) for k in running(plan))
     times = None if measured is None else tuple(measured)
-    schedules = tuple(_schedule(k, plan.device) for k in running(plan))
-    return Explanation(report, plan.device.name, shapes, tuple(why_not_fused(plan)), times, rests, schedules)
-
-
-def _schedule(kernel: Kernel, device: Device) -> str:
-    """How a kernel runs, where its kind says so for the target."""
-    kind = kind_named(kernel.kind)
-    return str(kind.schedule(kernel.body, device)) if device.target in kind.schedules else ""
+    return Explanation(report, plan.device.name, shapes, tuple(why_not_fused(plan)), times, rests, tuple(schedules))
 
 
 def why_not_fused(plan: Plan) -> list[tuple[int, int, str]]:

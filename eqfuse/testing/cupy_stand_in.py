@@ -1,7 +1,7 @@
 """NumPy and SciPy under CuPy's names, with nothing that CuPy does not have: for the emulated GPU.
 
-In: the table of `kinds/cuda/cupy_names.py`. Out: modules in which a name CuPy lacks is an AttributeError, and a call
-with a parameter or a dtype that CuPy's function does not take a TypeError, as they are in CuPy.
+In: the table of `emit/cuda/scheduling/cupy_names.py`. Out: modules in which a name CuPy lacks is an AttributeError, and
+a call with a parameter or a dtype that CuPy's function does not take a TypeError, as they are in CuPy.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.kinds.cuda.cupy_names import AT, LOOPS, SIGNATURES
+from eqfuse.emit.cuda.scheduling.cupy_names import AT, LOOPS, SIGNATURES
 
 Counted = Callable[[str, Callable[[], Any]], Any]
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import work
+from eqfuse.cost.targets import searches_schedules
 from eqfuse.egraph.space import EClass, ENode
 from eqfuse.errors import UnsupportedOp
 from eqfuse.extract.candidates.work import WHOLE, Works, WorkTable, bits
 from eqfuse.ir.graph import Graph, Node, input_node, node
-from eqfuse.kinds import State, cuda_schedule, is_scheduled, price, price_of_schedule
-from eqfuse.kinds.cuda.price import schedule_price
-from eqfuse.kinds.cuda.schedule import CudaSchedule
+from eqfuse.kinds import Kind, State, kind_of, price
+from eqfuse.kinds.schedule import Schedule
 
 if TYPE_CHECKING:
     from eqfuse.extract.candidates.cuts import Cut
@@ -36,7 +36,8 @@ class Prices:
         self.sizes = [c.type.nbytes for c in classes]  # bytes
         constants = ((n for n in c.nodes if n.op == "const") for c in classes)
         self._literals = [next((n.attr("value") for n in nodes), None) for nodes in constants]
-        self._schedules: dict[tuple, CudaSchedule | None] = {}
+        self._searches_schedules = searches_schedules(device)
+        self._schedules: dict[tuple, Schedule | None] = {}
         self._settled: dict[tuple[str, str], Price | None] = like._settled if like else {}
         self._views: dict[int, dict[int, int]] = {}  # of an array, those that are smaller than it: their bytes
 
@@ -87,29 +88,32 @@ class Prices:
         done = self._work_table.total(works, math.prod(state.reduced) if state.kind == "reduce" else -1)
         written = sum(t.nbytes for t in outputs)
         arguments, itemsize = len(leaves) + len(outputs), outputs[0].dtype.itemsize
-        if not is_scheduled(state.kind, self._device):
+        kind = state.template
+        if not (self._searches_schedules and kind.has_schedule_price(self._device.target)):
             return price(state, self._read(leaves, inside), written, done, self._device, arguments, itemsize)
-        schedule = self._scheduled(state.kind, tuple([c.node for c in cuts]), leaves)
-        if schedule is None or (arguments > self._device.max_arguments and schedule.grid):
-            return Price(math.inf, self._read(leaves, inside), written, done.flops, "memory")
-        return schedule_price(schedule, done, self._device)
+        schedule = self._scheduled(kind, tuple([c.node for c in cuts]), leaves)
+        found = schedule and schedule.price(self._device, done)
+        return found or Price(math.inf, self._read(leaves, inside), written, done.flops, "memory")
 
     def of_schedule(self, kind: str, body: Graph) -> Price | None:
         """What a kernel of `kind` costs by its schedule, of which `kernel` is an estimate; None where it is none."""
         key = kind, body.key
         if key not in self._settled:
-            self._settled[key] = price_of_schedule(kind, body, self._device)
+            found = kind_of(kind)
+            has_price = found.has_schedule_price(self._device.target)
+            self._settled[key] = found.schedule(body, self._device).price(self._device) if has_price else None
         return self._settled[key]
 
-    def _scheduled(self, kind: str, outputs: tuple[Node, ...], leaves: Iterable[int]) -> CudaSchedule | None:
+    def _scheduled(self, kind: Kind, outputs: tuple[Node, ...], leaves: Iterable[int]) -> Schedule | None:
         """How a kernel of `kind` runs; None where there is none."""
-        if (kind, outputs) not in self._schedules:
+        key = kind.name, outputs
+        if key not in self._schedules:
             body = Graph(tuple([input_node(f"c{c}", self._classes[c].type) for c in leaves]), outputs)
             try:
-                self._schedules[kind, outputs] = cuda_schedule(kind, body, self._device)
+                self._schedules[key] = kind.schedule(body, self._device)
             except UnsupportedOp:
-                self._schedules[kind, outputs] = None
-        return self._schedules[kind, outputs]
+                self._schedules[key] = None
+        return self._schedules[key]
 
     def _read(self, leaves: dict[int, int], inside: int) -> int:
         """The bytes read of `leaves`: of an array that is read as several views, those of all, up to the whole."""

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from eqfuse.cost.price import Price
+from eqfuse.cost.targets import searches_schedules
 from eqfuse.extract.candidates.cuts import Cut, Grammar
-from eqfuse.kinds import State, is_scheduled
+from eqfuse.kinds import State
 
 WORTH = 1e-12  # seconds; smaller gains are rounding
 
@@ -34,7 +35,7 @@ class Group:
 
     def by_schedule(self, grammar: Grammar) -> Group:
         """The same kernel at the price of its schedule, where the search had an estimate."""
-        is_exact = is_scheduled(self.state.kind, grammar.device)
+        is_exact = searches_schedules(grammar.device)
         if is_exact or not 0 < self.price.seconds < math.inf:  # a view that is a result is free
             return self
         body, _ = grammar.body(self.cuts)

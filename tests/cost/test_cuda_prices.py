@@ -11,9 +11,10 @@ import eqfuse as ef
 from eqfuse.cost.price import Price
 from eqfuse.cost.profiles import device
 from eqfuse.demo.programs import small
+from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule
 from eqfuse.extract.kernel_price import priced
 from eqfuse.ir.graph import Graph, Node, node
-from eqfuse.kinds import cuda_schedule
+from eqfuse.kinds import kind_named
 from tests.kernels.numpy_cases import read, reduced
 
 A100 = device("a100")
@@ -25,7 +26,8 @@ def test_a_plan_moves_the_bytes_of_its_schedules_in_their_launches(example: Any)
     plan = ef.extract(ef.saturate(ef.trace(function, *arguments)), target=A100)
     for k in plan.kernels:
         if not k.is_view:
-            schedule = cuda_schedule(k.kind, k.body, A100)
+            schedule = kind_named(k.kind).schedule(k.body, A100)
+            assert isinstance(schedule, CudaSchedule)
             assert (k.price.bytes_read, k.price.bytes_written) == (schedule.bytes_read, schedule.bytes_written), k
             assert k.price.seconds >= schedule.calls * A100.launch_seconds
 

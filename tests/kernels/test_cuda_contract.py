@@ -14,12 +14,12 @@ import pytest
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.profiles import datasheet, device
-from eqfuse.emit.cuda.kernels import CudaKernel, emit_function, module_source
+from eqfuse.emit.cuda.kernels import CudaKernel, function_name, module_source, source_of
+from eqfuse.emit.cuda.scheduling.contract import product_schedule
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, const, input_node, node
 from eqfuse.kinds import product
-from eqfuse.kinds.cuda.products import product_schedule
 from eqfuse.machine import nvrtc
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.plan import Kernel
@@ -156,7 +156,9 @@ def module() -> str:
 
 def tiled(kernel: Kernel, on: Device) -> CudaKernel:
     """The tiled product, whatever a library call would cost."""
-    return emit_function(kernel, product_schedule(kernel.body, on), on)
+    found = source_of(kernel.body, product_schedule(kernel.body, on), function_name(kernel))
+    assert isinstance(found, CudaKernel)
+    return found
 
 
 def inputs_of(kernel: Kernel) -> list[np.ndarray]:

@@ -273,13 +273,6 @@ def test_the_largest_of_a_row_with_a_nan_is_nan(rows):
     assert np.array_equal(writes[0], evaluate(kernel.body, [array])[0], equal_nan=True)
 
 
-def test_a_kind_without_a_cuda_form_is_refused_by_name():
-    x = given("f4", 4, 4)
-    kernel = Kernel("library", Graph((x,), (node("sort", (x,), (-1, False)),)), (0,), (0,), NO_PRICE)
-    with pytest.raises(UnsupportedOp, match=r"h100.*no function .* kind library"):
-        emit_kernel(kernel, device("h100"))
-
-
 def test_results_of_two_shapes_are_refused():
     x, y = given("f4", 5), given("f4", 3, 5)
     kernel = Kernel("map", Graph((x, y), (node("exp", (x,)), node("exp", (y,)))), (0, 1), (0, 1), NO_PRICE)

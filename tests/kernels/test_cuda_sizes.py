@@ -14,9 +14,9 @@ import pytest
 
 from eqfuse.cost.profiles import device
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
+from eqfuse.emit.cuda.scheduling.map import THREADS
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, node
-from eqfuse.kinds.cuda.maps import THREADS
 from eqfuse.machine import nvrtc
 from eqfuse.plan.plan import Kernel
 from eqfuse.testing import cudasim

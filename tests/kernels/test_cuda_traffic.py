@@ -10,17 +10,16 @@ import numpy as np
 import pytest
 
 from eqfuse.cost.profiles import device
-from eqfuse.emit.cuda.kernels import CudaKernel, emit_function, module_source
+from eqfuse.emit.cuda.kernels import CudaKernel, module_source, source_of
 from eqfuse.emit.cuda.ops import computed
+from eqfuse.emit.cuda.scheduling.contract import ProductSchedule, product_schedule
+from eqfuse.emit.cuda.scheduling.row import RowsSchedule
+from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule
 from eqfuse.ir.graph import Graph, Node, node
-from eqfuse.kinds import cuda_schedule
-from eqfuse.kinds.cuda.products import ProductSchedule, product_schedule
-from eqfuse.kinds.cuda.rows import RowsSchedule
-from eqfuse.kinds.cuda.schedule import CudaSchedule
-from eqfuse.plan.plan import Kernel
+from eqfuse.kinds import kind_named
 from eqfuse.testing import cudasim
 from tests.kernels import test_cuda_contract, test_cuda_emit
-from tests.kernels.numpy_cases import PRICE, add, body, layer_norm, mul, read, reduced, softmax
+from tests.kernels.numpy_cases import add, body, layer_norm, mul, read, reduced, softmax
 from tests.kernels.test_cuda_random import kernels as random_kernels
 
 H100 = device("h100")
@@ -108,8 +107,8 @@ def _body(output: Node) -> Graph:
 def made(case: str) -> list[Made]:
     found = []
     for kind, graph in BODIES[case]():
-        schedule = product_schedule(graph, H100) if kind == "contract" else cuda_schedule(kind, graph, H100)
-        found.append((graph, schedule, emit_function(Kernel(kind, graph, (), (), PRICE), schedule, H100)))
+        schedule = product_schedule(graph, H100) if kind == "contract" else kind_named(kind).schedule(graph, H100)
+        found.append((graph, schedule, source_of(graph, schedule, f"{kind}_{graph.key}")))
     return found
 
 

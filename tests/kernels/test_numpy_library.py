@@ -9,12 +9,12 @@ import scipy.special
 import eqfuse as ef
 from eqfuse.cost.profiles import device
 from eqfuse.emit.cuda.calls import emit_calls
+from eqfuse.emit.cuda.scheduling.calls import calls_schedule
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, const, node
-from eqfuse.kinds.cuda.calls import calls_schedule
 from eqfuse.ops import TABLE, Role
 from eqfuse.testing.cupy_stand_in import StandIn
-from tests.kernels.numpy_cases import judge, kernel, read
+from tests.kernels.numpy_cases import judge, read
 
 V, W = read(0, (12,), np.float64), read(1, (12,), np.float64)
 X, A, B = read(0, (3, 4, 5), np.float64), read(0, (2, 3, 3), np.float64), read(1, (2, 3, 2), np.float64)
@@ -99,7 +99,7 @@ def same(x):
 def test_the_calls_of_a_library_operator_on_a_gpu_do_what_it_means(op, args, attrs):
     graph = body(op, args, attrs)
     given = arrays(graph)
-    calls = emit_calls(kernel("library", graph), calls_schedule(graph, device("a100")), device("a100"))
+    calls = emit_calls(graph, calls_schedule(graph, device("a100")))
     out = np.zeros(graph.outputs[0].shape, graph.outputs[0].dtype)
     modules = (("cupy", np), ("cupyx.scipy.special", scipy.special))
     cupy, special = (StandIn(name, real, same, lambda _, work: work()) for name, real in modules)
@@ -123,7 +123,6 @@ def test_known_places_are_taken_whether_they_are_slices_or_not(name, axis):
     x = read(0, (4, 4, 4), np.float64)
     source = judge("library", Graph((x,), (node("take", (x, const(PLACES[name])), (axis,)),)))
     assert "take(" not in source
-
 
 
 def test_functions_named_like_the_emitters_own_names_are_called() -> None:

@@ -15,6 +15,8 @@ from eqfuse.cost.price_classes import USUAL_PRICES
 from eqfuse.dtypes import TENSORS
 from eqfuse.emit.cuda import calls
 from eqfuse.emit.cuda import ops as cuda
+from eqfuse.emit.cuda.scheduling import cupy_names
+from eqfuse.emit.cuda.scheduling.host import UFUNC_NAMES
 from eqfuse.emit.numpy.table import ROWS as NUMPY
 from eqfuse.emit.onnx.table import REFUSED
 from eqfuse.emit.onnx.table import TABLE as ONNX
@@ -22,8 +24,6 @@ from eqfuse.errors import DtypeError, EqfuseError, LawError
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.ir.graph import Graph, Node, input_node, node
 from eqfuse.ir.running_errors import running_errors
-from eqfuse.kinds.cuda import cupy_names
-from eqfuse.kinds.cuda.host import UFUNC_NAMES
 from eqfuse.ops import TABLE, Op
 from eqfuse.ops.elementwise import UFUNCS, loop_dtypes
 from eqfuse.ops.facts import of_dtype

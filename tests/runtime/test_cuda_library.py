@@ -16,12 +16,12 @@ from eqfuse import dtypes
 from eqfuse.cost.profiles import device
 from eqfuse.emit.cuda import calls as cuda_calls
 from eqfuse.emit.cuda.calls import CudaCalls, emit_calls
+from eqfuse.emit.cuda.scheduling.calls import CallsSchedule, calls_schedule
+from eqfuse.emit.cuda.scheduling.cupy_names import LOOPS, SIGNATURES, VERSION
+from eqfuse.emit.cuda.scheduling.host import UFUNC_NAMES
 from eqfuse.errors import EqfuseError, ShapeError
 from eqfuse.ir.graph import Graph, Node, node
-from eqfuse.kinds import cuda_schedule
-from eqfuse.kinds.cuda.calls import CallsSchedule, calls_schedule
-from eqfuse.kinds.cuda.cupy_names import LOOPS, SIGNATURES, VERSION
-from eqfuse.kinds.cuda.host import UFUNC_NAMES
+from eqfuse.kinds import kind_named
 from eqfuse.ops import TABLE
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.plan.plan import Kernel, Plan
@@ -49,7 +49,7 @@ def calls_of(output: Node) -> CudaCalls:
     (kernel,), h100 = calls(output).kernels, device("h100")
     schedule = calls_schedule(kernel.body, h100)
     assert isinstance(schedule, CallsSchedule)
-    return emit_calls(kernel, schedule, h100)
+    return emit_calls(kernel.body, schedule)
 
 
 def agree(outputs: list[Node], *arrays: np.ndarray, close: float = 1e-6) -> None:
@@ -59,7 +59,8 @@ def agree(outputs: list[Node], *arrays: np.ndarray, close: float = 1e-6) -> None
     program = program_on(plan, GPU)
     LAUNCHES.names.clear()
     found = program.run(list(arrays))
-    assert len(LAUNCHES.names) == cuda_schedule("library", plan.graph, plan.device).calls, (outputs, LAUNCHES.names)
+    schedule = kind_named("library").schedule(plan.graph, plan.device)
+    assert len(LAUNCHES.names) == schedule.calls, (outputs, LAUNCHES.names)
     for n, got, want in zip(outputs, found, wanted, strict=True):
         assert got.dtype == want.dtype and got.shape == want.shape, n
         if want.dtype in dtypes.ADDED:
@@ -83,7 +84,7 @@ def test_every_operator_of_the_table_has_a_library_call():
 def test_an_operator_without_a_library_call_is_refused_by_name_and_target(monkeypatch):
     x = read(0, (3,))
     monkeypatch.delitem(cuda_calls.CALLS, "sort")
-    with pytest.raises(ef.UnsupportedOp, match=r"\(a100\) has no library call for sort"):
+    with pytest.raises(ef.UnsupportedOp, match="cuda target has no library call for sort"):
         program_on(calls(node("sort", (x,), (-1, False))))
 
 

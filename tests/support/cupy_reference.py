@@ -1,6 +1,6 @@
 """The table of what CuPy has, read from the installed one. `python -m tests.support.cupy_reference` writes it anew.
 
-In: an installed CuPy (no GPU is needed). Out: what `eqfuse.kinds.cuda.cupy_names.json` holds.
+In: an installed CuPy (no GPU is needed). Out: what `eqfuse.emit.cuda.scheduling.cupy_names.json` holds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from typing import Any
 
 from eqfuse.emit.cuda import calls, library
-from eqfuse.kinds.cuda import cupy_names, host
+from eqfuse.emit.cuda.scheduling import cupy_names, host
 
 _NAMED = re.compile(r"\b((?:cupy|special)(?:\.\w+)+)")
 # NumPy's functions that meanings written for both call, and that CuPy's arrays pass on

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES
-from eqfuse.emit.cuda.emitted import emitted_kernel, workspace_bytes
 from eqfuse.emit.cuda.executable import CudaExecutable
+from eqfuse.emit.cuda.kernels import emit_kernel
 from eqfuse.emit.cuda.ops import emits
 from eqfuse.errors import TargetUnavailable
 from eqfuse.machine.gpu import cupy_gpu
@@ -32,7 +32,7 @@ def emit(plan: Plan) -> CudaExecutable:
 
 def needs(kernel: Kernel, device: Device) -> Needs:
     """Its workspace. What CuPy's library calls allocate is not known."""
-    return Needs(held=workspace_bytes(emitted_kernel(kernel, device)))
+    return Needs() if kernel.is_view else Needs(held=emit_kernel(kernel, device).schedule.workspace_bytes)
 
 
 __all__ = ["device", "emit", "emits", "needs"]

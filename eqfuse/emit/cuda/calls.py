@@ -12,16 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.cost.device import Device
 from eqfuse.dtypes import BFLOAT16, FLOAT8
 from eqfuse.emit.cuda.library import LIBRARY_CALLS, ON_HOST, helpers
+from eqfuse.emit.cuda.scheduling.calls import CallsSchedule
+from eqfuse.emit.cuda.scheduling.host import UFUNC_NAMES
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.kinds.cuda.calls import CallsSchedule
-from eqfuse.kinds.cuda.host import UFUNC_NAMES
 from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import UFUNCS
-from eqfuse.plan.plan import Kernel
 
 # {0}, {1}: arguments; {all}: every argument; attributes by the names in the operator's row.
 CALLS = {
@@ -53,6 +51,7 @@ class CudaCalls:
     """A Python function over device arrays: reads, then `constants`, then writes, as a CUDA function takes them."""
 
     source: str
+    schedule: CallsSchedule
     constants: tuple[np.ndarray, ...]
 
     def bind(self, cupy: ModuleType, special: ModuleType) -> Callable[..., None]:
@@ -65,19 +64,16 @@ class CudaCalls:
         return function
 
 
-def emit_calls(kernel: Kernel, schedule: CallsSchedule, device: Device) -> CudaCalls:
-    """The library calls that compute `kernel.body`. UnsupportedOp when there is none for an operator."""
-    body = kernel.body
+def emit_calls(body: Graph, schedule: CallsSchedule) -> CudaCalls:
+    """The library calls that compute `body`. UnsupportedOp when there is none for an operator."""
     for n in body.nodes:
         if n.dtype in FLOAT8:
-            raise UnsupportedOp(
-                f"the cuda target ({device.name}) has no {n.dtype.name} arrays: cast them to bfloat16 first"
-            )
+            raise UnsupportedOp(f"the cuda target has no {n.dtype.name} arrays: cast them to bfloat16 first")
     places = {n: [f"w{j}" for j, o in enumerate(body.outputs) if o is n] for n in body.nodes}
     names = {n: f"r{i}" for i, n in enumerate(body.inputs)}
     constants: list[np.ndarray] = []
     lines: list[str] = []
-    for n in body.nodes if any(o.type.size for o in body.outputs) else ():
+    for n in body.nodes:
         if n.op == "const":
             names[n] = f"k{len(constants)}"
             constants.append(n.literal.array)
@@ -89,9 +85,9 @@ def emit_calls(kernel: Kernel, schedule: CallsSchedule, device: Device) -> CudaC
                 lines.append(_filled(_INTO[n.op], n, arguments, out))
             else:
                 lines.append(f"{out}[...] = " if out else f"{names[n]} = ")
-                lines[-1] += _call(n, arguments, device, n in schedule.host)
+                lines[-1] += _call(n, arguments, n in schedule.host)
         lines += [f"{place}[...] = {names[n]}" for place in places[n]]
-    return CudaCalls(_function(body, len(constants), lines), tuple(constants))
+    return CudaCalls(_function(body, len(constants), lines), schedule, tuple(constants))
 
 
 def _function(body: Graph, constants: int, lines: Sequence[str]) -> str:
@@ -100,15 +96,13 @@ def _function(body: Graph, constants: int, lines: Sequence[str]) -> str:
     return f"def kernel({parameters}):\n" + "".join(f"    {line}\n" for line in lines or ["pass"])
 
 
-def _call(n: Node, arguments: list[str], device: Device, host: bool) -> str:
+def _call(n: Node, arguments: list[str], host: bool) -> str:
     if n.op == "slice":
         index = ", ".join(f"{start}:{stop}:{step}" for start, stop, step in n.attr("ranges"))
         return f"{arguments[0]}[{index}]" if index else arguments[0]
     template = ON_HOST if host else _template(n)
     if template is None:
-        raise UnsupportedOp(
-            f"the cuda target ({device.name}) has no library call for {n.op}: add its row to eqfuse/emit/cuda/calls.py"
-        )
+        raise UnsupportedOp(f"the cuda target has no library call for {n.op}: add its row to eqfuse/emit/cuda/calls.py")
     if row(n.op).role in (Role.LIBRARY, Role.REDUCTION) and template != ON_HOST:  # few of CuPy's know bfloat16
         small = [a.dtype == BFLOAT16 for a in n.args]
         arguments = [f"{a}.astype('float32')" if s else a for a, s in zip(arguments, small, strict=True)]

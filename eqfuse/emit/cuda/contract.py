@@ -18,9 +18,9 @@ from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.element import Code, Elements, Index, Indices, Parameters
 from eqfuse.emit.cuda.multiply import Multiply, on_cores, on_tensor_cores
 from eqfuse.emit.cuda.operands import Known, Matrix, places_of
+from eqfuse.emit.cuda.scheduling.contract import ProductSchedule
+from eqfuse.emit.cuda.scheduling.schedule import computed_dtype
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.kinds.cuda.products import ProductSchedule
-from eqfuse.kinds.cuda.schedule import computed_dtype
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import TensorType
 

@@ -17,14 +17,12 @@ from typing import Any
 import numpy as np
 
 from eqfuse.emit.cuda.calls import CudaCalls
-from eqfuse.emit.cuda.emitted import emitted, workspace_bytes
-from eqfuse.emit.cuda.kernels import CudaKernel
+from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel
 from eqfuse.emit.cuda.prelude import PRELUDE
 from eqfuse.emit.executable import Executable, constant_values
 from eqfuse.ir.accepted import ndarray
+from eqfuse.ir.graph import Graph
 from eqfuse.ir.views import leaf_chain, taken
-from eqfuse.kinds import cuda_schedule
-from eqfuse.kinds.cuda.calls import CallsSchedule
 from eqfuse.machine.gpu import Gpu, cupy_gpu, ready
 from eqfuse.machine.nvrtc import STRICT
 from eqfuse.plan.buffers import layout
@@ -62,12 +60,12 @@ class CudaExecutable(Executable):
     def __init__(self, plan: Plan, gpu: Gpu | None = None) -> None:
         super().__init__(plan)
         self._gpu = gpu
-        self.functions = emitted(plan)
+        self.functions = _emitted(plan)
         self._layout = layout(plan, Updates({}, {}), (), {})
         self._lock = threading.Lock()
         self._loaded: dict[Hashable, _Loaded] = {}  # by device
         self._states: dict[Hashable, list[_State]] = {}  # by device and stream; those that no call uses
-        self.peak_bytes = self._layout.nbytes + sum(map(workspace_bytes, self.functions))
+        self.peak_bytes = self._layout.nbytes + sum(f.schedule.workspace_bytes for f in self.functions if f)
 
     def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         self._counted(arrays)
@@ -104,12 +102,13 @@ class CudaExecutable(Executable):
                 shown.add(f.name)
         return "\n".join(parts)
 
+    def schedules(self) -> list[str]:
+        return [str(f.schedule) for f in self.functions if f]
+
     def notes(self) -> str:
         """The operators that run on the host."""
-        ran = [k for k in self.plan.kernels if not k.is_view]
-        schedules = [cuda_schedule(k.kind, k.body, self.plan.device) for k in ran]
-        hosts = [(i, schedule.host) for i, schedule in enumerate(schedules) if isinstance(schedule, CallsSchedule)]
-        names = [f"{n.op} ({i})" for i, host in hosts for n in host]
+        hosts = [f.schedule.host if isinstance(f, CudaCalls) else () for f in self.functions if f]
+        names = [f"{n.op} ({i})" for i, host in enumerate(hosts) for n in host]
         return f"On the host, by kernel, as CuPy has nothing like it: {', '.join(names)}" if names else ""
 
     def kernel_seconds(self, arrays: Sequence[Any]) -> list[float]:
@@ -157,7 +156,7 @@ class CudaExecutable(Executable):
         values = loaded.fixed.copy()
         if self._layout.nbytes <= KEPT_BYTES:
             self._place(gpu, values)
-        shapes = [f.workspace if isinstance(f, CudaKernel) else () for f in self.functions]
+        shapes = [f.schedule.workspace if f else () for f in self.functions]
         return _State(values, [[gpu.upload(np.zeros(n, dtype)) for dtype, n in shape] for shape in shapes])
 
     def _load(self, gpu: Gpu, device: Hashable) -> _Loaded:
@@ -177,6 +176,15 @@ class CudaExecutable(Executable):
                 gpu.finish()  # other streams read what was uploaded
                 self._loaded[device] = _Loaded(fixed, steps)
             return self._loaded[device]
+
+
+def _emitted(plan: Plan) -> list[CudaKernel | CudaCalls | None]:
+    """What runs each kernel; None for a view. Equal kernels share one."""
+    found: dict[tuple[str, Graph], CudaKernel | CudaCalls] = {}
+    for k in plan.kernels:
+        if not k.is_view and (k.kind, k.body) not in found:
+            found[k.kind, k.body] = emit_kernel(k, plan.device, plan.numerics != "approximate")
+    return [found.get((k.kind, k.body)) for k in plan.kernels]
 
 
 def _step(gpu: Gpu, module: Any, kernel: Kernel, emitted: CudaKernel | CudaCalls | None, views: set[int]) -> Run:

@@ -1,6 +1,5 @@
-"""CUDA kernels. In: a planned kernel of kind map, row, reduce or contract. Out: `CudaKernel`, readable CUDA text with
-the rule by which it is launched through `cupy.RawModule`, or on the CPU through `eqfuse.testing.cudasim`. Next stop:
-`emit/cuda/executable.py`.
+"""CUDA kernels. In: a planned kernel. Out: `CudaKernel`, readable CUDA text with the rule by which it is launched
+through `cupy.RawModule`, or on the CPU through `eqfuse.testing.cudasim`; or `CudaCalls`. Next stop: `executable.py`.
 
 Arrays are C-contiguous and start at multiples of 16 bytes (the runtime copies those that do not).
 """
@@ -9,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,33 +16,40 @@ import numpy as np
 
 from eqfuse.cost.device import Device
 from eqfuse.emit.cuda import contract, map, ops, row
-from eqfuse.emit.cuda.element import Code, Parameters
+from eqfuse.emit.cuda.calls import CudaCalls, emit_calls
+from eqfuse.emit.cuda.element import Parameters
 from eqfuse.emit.cuda.prelude import PRELUDE
-from eqfuse.errors import UnsupportedOp
-from eqfuse.kinds import cuda_schedule
-from eqfuse.kinds.cuda.maps import MapSchedule
-from eqfuse.kinds.cuda.products import ProductSchedule
-from eqfuse.kinds.cuda.rows import RowsSchedule
-from eqfuse.kinds.cuda.schedule import CudaSchedule
+from eqfuse.emit.cuda.scheduling.calls import CallsSchedule
+from eqfuse.emit.cuda.scheduling.contract import ProductSchedule
+from eqfuse.emit.cuda.scheduling.map import MapSchedule
+from eqfuse.emit.cuda.scheduling.row import RowsSchedule
+from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule
+from eqfuse.ir.graph import Graph
+from eqfuse.kinds import kind_named
 from eqfuse.plan.plan import Kernel
-
-WRITERS: dict[type, Callable[[Any, Parameters], Code]] = {
-    MapSchedule: map.emit, RowsSchedule: row.emit, ProductSchedule: contract.emit,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class CudaKernel:
-    """One CUDA function; no text and no grid where there is nothing to compute. `constants` follow the reads among its
-    arguments, the writes come next, then the `workspace`: (dtype, elements) of arrays that start as zeros and that
-    every launch leaves fit for the next one."""
+    """One CUDA function; no text where there is nothing to compute. `constants` follow the reads among its arguments,
+    the writes come next, then the workspace."""
 
     name: str
     source: str
-    grid: tuple[int, ...]
-    block: tuple[int, ...]
-    constants: tuple[np.generic | np.ndarray, ...]
-    workspace: tuple[tuple[np.dtype, int], ...]
+    schedule: CudaSchedule
+    constants: tuple[np.generic | np.ndarray, ...] = ()
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        return self.schedule.grid
+
+    @property
+    def block(self) -> tuple[int, ...]:
+        return self.schedule.block
+
+    @property
+    def workspace(self) -> tuple[tuple[np.dtype, int], ...]:
+        return self.schedule.workspace
 
     def arguments(self, writes: Sequence[Any], reads: Sequence[Any], constants: Sequence[Any],
                   workspace: Sequence[Any]) -> tuple[Any, ...]:  # fmt: skip
@@ -51,23 +57,35 @@ class CudaKernel:
         return (*reads, *constants, *writes, *workspace)
 
 
-def emit_kernel(kernel: Kernel, device: Device, rounds: bool = True) -> CudaKernel:
-    """The CUDA function that computes `kernel.body`; where `rounds`, with 16-bit floats rounded after every operator.
-    UnsupportedOp when the kind or an operator has no CUDA form."""
-    return emit_function(kernel, cuda_schedule(kernel.kind, kernel.body, device), device, rounds)
+def emit_kernel(kernel: Kernel, device: Device, rounds: bool = True) -> CudaKernel | CudaCalls:
+    """What computes `kernel.body`; where `rounds`, with 16-bit floats rounded after every operator. UnsupportedOp when
+    the kind or an operator has no CUDA form."""
+    kind, body = kind_named(kernel.kind), kernel.body
+    schedule = kind.schedule(body, device)
+    found: CudaKernel | CudaCalls = kind.emit(body, schedule, device, function_name(kernel), rounds)
+    return found
 
 
-def emit_function(kernel: Kernel, schedule: CudaSchedule, device: Device, rounds: bool = True) -> CudaKernel:
-    """The same by a schedule that is at hand."""
-    name = f"{kernel.kind}_{hashlib.blake2b(str(kernel.body).encode(), digest_size=6).hexdigest()}"
-    if not schedule.calls:
-        return CudaKernel(name, "", (), (), (), ())
-    write = WRITERS.get(type(schedule))
-    if write is None:
-        raise UnsupportedOp(f"the cuda target ({device.name}) has no function for this kernel of kind {kernel.kind}; "
-                            "what is left runs as library calls")  # fmt: skip
-    parameters = Parameters(kernel.body, rounds)
-    code = write(schedule, parameters)
+def function_name(kernel: Kernel) -> str:
+    return f"{kernel.kind}_{hashlib.blake2b(str(kernel.body).encode(), digest_size=6).hexdigest()}"
+
+
+def source_of(body: Graph, schedule: CudaSchedule, name: str, rounds: bool = True) -> CudaKernel | CudaCalls:
+    """The function `name`, or the calls, of `schedule`, which one of the kinds of eqfuse itself has made."""
+    parameters = Parameters(body, rounds)
+    match schedule:
+        case CallsSchedule():
+            return emit_calls(body, schedule)
+        case MapSchedule():
+            code = map.emit(schedule, parameters)
+        case RowsSchedule():
+            code = row.emit(schedule, parameters)
+        case ProductSchedule():
+            code = contract.emit(schedule, parameters)
+        case _ if not schedule.calls:
+            return CudaKernel(name, "", schedule)
+        case _:
+            raise TypeError(f"no emitter for a {type(schedule).__name__} of {body}")
     declarations = parameters.declarations()
     if schedule.workspace:
         *parts, _ = schedule.workspace
@@ -77,7 +95,7 @@ def emit_function(kernel: Kernel, schedule: CudaSchedule, device: Device, rounds
     source = f'extern "C" __global__ void __launch_bounds__({bounds}) {name}(\n    '
     source += ",\n    ".join(declarations) + ") {\n" + "".join(f"    {line}\n" for line in code.lines) + "}\n"
     constants = tuple(parameters.constant_argument(c) for c in parameters.constants)
-    return CudaKernel(name, source, schedule.grid, schedule.block, constants, schedule.workspace)
+    return CudaKernel(name, source, schedule, constants)
 
 
 def module_source(sources: Sequence[str] | dict[str, None]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.kinds.cuda.host import HOST
+from eqfuse.emit.cuda.scheduling.host import HOST
 from eqfuse.ops import TABLE
 
 LIBRARY_CALLS = {

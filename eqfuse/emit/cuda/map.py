@@ -8,7 +8,7 @@ import math
 
 from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.element import Code, Elements, Indices, Parameters
-from eqfuse.kinds.cuda.maps import MapSchedule
+from eqfuse.emit.cuda.scheduling.map import MapSchedule
 
 
 def emit(schedule: MapSchedule, parameters: Parameters) -> Code:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eqfuse.emit.cuda import ops
-from eqfuse.kinds.cuda.schedule import computed_dtype
+from eqfuse.emit.cuda.scheduling.schedule import computed_dtype
 from eqfuse.kinds.product import Tile
 
 BANKED = 16  # bytes that each row of shared memory is longer than its data, so that columns lie in different banks

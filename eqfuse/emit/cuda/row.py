@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.element import Code, Elements, Index, Indices, Parameters
+from eqfuse.emit.cuda.scheduling.passes import values_behind
+from eqfuse.emit.cuda.scheduling.row import RowsSchedule
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.kinds.cuda.passes import values_behind
-from eqfuse.kinds.cuda.rows import RowsSchedule
 from eqfuse.ops import Role, row
 
 

@@ -63,6 +63,9 @@ class NumpyExecutable(Executable):
         """The Python function that a call runs, and the kernels it calls."""
         return self._routine.source
 
+    def schedules(self) -> list[str]:
+        return [str(k.schedule) for k in self._emitted if k]
+
     def kernel_seconds(self, arrays: Sequence[Any]) -> list[float]:
         arguments = self._accepted(arrays)
         clock: list[float] = []

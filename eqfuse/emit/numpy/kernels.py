@@ -33,6 +33,7 @@ from eqfuse.emit.numpy.source import Source, straight_kernel
 from eqfuse.emit.numpy.window import window_kernel
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds import kind_named
+from eqfuse.kinds.schedule import Schedule
 from eqfuse.machine.threads import pool, scratch
 from eqfuse.plan.memory import ALIGNMENT, Needs
 from eqfuse.plan.plan import Kernel
@@ -47,6 +48,7 @@ class NumpyKernel:
 
     source: str
     parts: Source
+    schedule: Schedule
 
     @property
     def needs(self) -> Needs:
@@ -82,7 +84,7 @@ def emit_kernel(kernel: Kernel, device: Device, gaps: bool = False) -> NumpyKern
         if gaps and isinstance(schedule, Tiles):
             schedule = schedule.with_gaps()
         source: Source = kind.emit(kernel.body, schedule, device)
-        found = NumpyKernel(source.text(), source)
+        found = NumpyKernel(source.text(), source, schedule)
         with _lock:
             _emitted[key] = found
             while len(_emitted) > KEPT:

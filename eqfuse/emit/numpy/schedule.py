@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
+from eqfuse.cost.work import Work
 from eqfuse.emit.numpy.price import schedule_price
 from eqfuse.emit.numpy.slide import Pooled, Unrolled
 from eqfuse.emit.numpy.stage import Stage
@@ -36,7 +37,7 @@ class NumpySchedule(Schedule):
     alive: int = 0
     gaps: int = 0
 
-    def price(self, device: Device) -> Price:
+    def price(self, device: Device, done: Work | None = None) -> Price:
         return schedule_price(self, device)
 
     def __str__(self) -> str:

@@ -10,12 +10,13 @@ import math
 from dataclasses import dataclass
 
 from eqfuse.cost.device import Device
+from eqfuse.cost.work import Work
+from eqfuse.emit.cuda.scheduling.calls import calls_schedule
+from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, unless_empty
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.kinds.cuda.calls import calls_schedule
-from eqfuse.kinds.cuda.schedule import CudaSchedule
 from eqfuse.kinds.elements import bytes_read
-from eqfuse.kinds.product import Product, Tile, is_tiled, on_tensor_cores, product_of, tile_for
+from eqfuse.kinds.product import Product, Tile, is_tiled, on_tensor_cores, product_of, seconds, tile_for
 from eqfuse.ops import Role, row
 
 
@@ -33,11 +34,16 @@ class ProductSchedule(CudaSchedule):
         """The waves of its blocks are in the seconds of the product (`kinds/product.py`)."""
         return math.inf
 
+    def compute_seconds(self, done: Work, device: Device) -> float:
+        """Its multiplications at the rate of the template."""
+        return done.seconds + seconds(self.product, device) - self.product.library
+
     def details(self) -> list[str]:
         t, cores = self.tile, "tensor cores" if self.tensor else "cores"
         return [f"tiles of {t.rows} x {t.columns}, {t.depth} terms at a time, on {cores}"]
 
 
+@unless_empty
 def contract_schedule(body: Graph, device: Device) -> CudaSchedule:
     """Library calls for a lone product, as long as they are cheaper than the template."""
     return product_schedule(body, device) if is_tiled(body, device) else calls_schedule(body, device)

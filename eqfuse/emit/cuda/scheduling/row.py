@@ -14,9 +14,9 @@ from itertools import chain
 import numpy as np
 
 from eqfuse.cost.device import Device
+from eqfuse.emit.cuda.scheduling.passes import IterationSpace, Passes, levels, passes_of, space_of
+from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, computed_dtype, unless_empty
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.kinds.cuda.passes import IterationSpace, Passes, levels, passes_of, space_of
-from eqfuse.kinds.cuda.schedule import CudaSchedule, computed_dtype
 from eqfuse.ops.types import Shape
 
 WARP_ROW = 1024  # columns up to which one warp takes a row
@@ -92,7 +92,8 @@ class RowsSchedule(CudaSchedule):
         ]
 
 
-def rows_schedule(body: Graph, device: Device) -> RowsSchedule:
+@unless_empty
+def rows_schedule(body: Graph, device: Device) -> CudaSchedule:
     reductions = levels(body)
     space = space_of(chain(*reductions))
     rows = rows_of(space.shape, space.axes)

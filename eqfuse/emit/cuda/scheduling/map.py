@@ -9,9 +9,9 @@ import math
 from dataclasses import dataclass
 
 from eqfuse.cost.device import Device
+from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, unless_empty
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph
-from eqfuse.kinds.cuda.schedule import CudaSchedule
 from eqfuse.kinds.elements import bytes_read
 
 THREADS = 256
@@ -28,7 +28,8 @@ class MapSchedule(CudaSchedule):
         return [f"{self.width} neighbours a thread and turn"]
 
 
-def map_schedule(body: Graph, device: Device) -> MapSchedule:
+@unless_empty
+def map_schedule(body: Graph, device: Device) -> CudaSchedule:
     shape = body.outputs[0].shape
     if any(o.shape != shape for o in body.outputs):
         raise UnsupportedOp("a cuda map kernel writes results of one shape")

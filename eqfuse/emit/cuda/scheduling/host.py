@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.cost.roofline import work
+from eqfuse.emit.cuda.scheduling.cupy_names import LOOPS
 from eqfuse.ir.graph import Node
-from eqfuse.kinds.cuda.cupy_names import LOOPS
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.special import SPECIAL
 

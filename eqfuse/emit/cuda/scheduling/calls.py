@@ -6,16 +6,17 @@ In: a body. Out: `CallsSchedule`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from eqfuse.cost.device import Device
-from eqfuse.cost.work import touches
+from eqfuse.cost.price import Price
+from eqfuse.cost.work import Work, touches
 from eqfuse.dtypes import BFLOAT16
+from eqfuse.emit.cuda.scheduling.host import host_seconds, on_host, uncounted
+from eqfuse.emit.cuda.scheduling.map import map_schedule
+from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, unless_empty
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.kinds.cuda.host import host_seconds, on_host, uncounted
-from eqfuse.kinds.cuda.maps import map_schedule
-from eqfuse.kinds.cuda.schedule import CudaSchedule
 from eqfuse.kinds.elements import bytes_read
 from eqfuse.kinds.product import product_of
 from eqfuse.ops import Role, row
@@ -47,10 +48,18 @@ class CallsSchedule(CudaSchedule):
         """The library's own."""
         return math.inf
 
+    def price(self, device: Device, done: Work | None = None) -> Price | None:
+        found = super().price(device, done)
+        return found and replace(found, seconds=found.seconds + self.host_seconds)
+
+    def compute_seconds(self, done: Work, device: Device) -> float:
+        return 0.0 if self.host else done.seconds
+
     def details(self) -> list[str]:
         return [f"on the host: {', '.join(n.op for n in self.host)}"] if self.host else []
 
 
+@unless_empty
 def calls_schedule(body: Graph, device: Device) -> CudaSchedule:
     """One call for each operator; a gather that is too large for them is a map."""
     if any(n.op == "take" and uncounted(n) for n in body.nodes):

@@ -1,6 +1,6 @@
 """The passes of a kernel that reduces rows: which reductions each makes, what it loads, what threads hold in between.
 
-In: a row or reduce body. Out: `Passes`. `kinds/cuda/rows.py` prices with it, `emit/cuda/row.py` writes it.
+In: a row or reduce body. Out: `Passes`. `emit/cuda/scheduling/row.py` prices with it, `emit/cuda/row.py` writes it.
 """
 
 from __future__ import annotations

@@ -1,17 +1,23 @@
 """How one kernel body runs on a GPU, decided once: launches and blocks, passes over memory, what threads hold.
 
-In: what the files beside this one decide, one for each template. Out: `CudaSchedule`. A kernel's price is the price of
-it, and `emit/cuda` writes it and decides nothing.
+In: what the files beside this one decide, one for each template. Out: `CudaSchedule`, and its price.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 
 import numpy as np
 
+from eqfuse.cost.device import Device
+from eqfuse.cost.price import Price
+from eqfuse.cost.roofline import compiled_price
+from eqfuse.cost.work import Work
 from eqfuse.dtypes import BFLOAT16
+from eqfuse.ir.graph import Graph
 from eqfuse.kinds.schedule import Schedule
 
 
@@ -47,6 +53,19 @@ class CudaSchedule(Schedule):
         """Those that share the work."""
         return math.prod(self.grid)
 
+    def price(self, device: Device, done: Work | None = None) -> Price | None:
+        if done is None:
+            return None
+        read, written = self.bytes_read, self.bytes_written
+        if self.grid and len(self.reads) + len(self.writes) > device.max_arguments:
+            return Price(math.inf, read, written, done.flops, "memory")
+        compute = self.compute_seconds(done, device)
+        return compiled_price(read, written, compute, done.flops, device, self.blocks, self.calls)
+
+    def compute_seconds(self, done: Work, device: Device) -> float:
+        """What the operators take on the device."""
+        return done.seconds
+
     def __str__(self) -> str:
         launched = f"{self.calls} launch{'es' * (self.calls != 1)}"
         if self.grid:
@@ -59,6 +78,18 @@ class CudaSchedule(Schedule):
     def details(self) -> list[str]:
         """What its template decides beside."""
         return []
+
+
+def unless_empty(scheduler: Callable[[Graph, Device], CudaSchedule]) -> Callable[[Graph, Device], CudaSchedule]:
+    """`scheduler`, without launches where there is nothing to compute."""
+
+    @wraps(scheduler)
+    def schedule(body: Graph, device: Device) -> CudaSchedule:
+        if all(o.type.size == 0 for o in body.outputs):
+            return CudaSchedule((0,) * len(body.inputs), (0,) * len(body.outputs), 0)
+        return scheduler(body, device)
+
+    return schedule
 
 
 def computed_dtype(dtype: np.dtype) -> np.dtype:
