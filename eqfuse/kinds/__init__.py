@@ -72,13 +72,16 @@ def join(
     if not _has_form(call):
         return library.accept(call)
     reason = ""
+    target = device.target
     for kind in KINDS.values():
+        if not kind.is_on(target):
+            continue
         found = kind.accept(call)
         if isinstance(found, State):
             runs = runs_of(call)
             return found if found.runs == runs else replace(found, runs=runs)
         reason = reason or found or ""
-    return reason
+    return reason or f"no kind of kernel holds {op} on the {target} target"
 
 
 def _has_form(call: Call) -> bool:

@@ -14,8 +14,6 @@ NAME = "back_to_back"
 
 
 def accept(call: Call) -> State | str | None:
-    if call.device.target not in KIND.schedules:
-        return None
     if call.row.name == "matmul":
         left, right = call.states
         if left.kind != contract.NAME or not right.at_leaf:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import roofline
 from eqfuse.cost.work import Work
+from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds.schedule import Schedule
 
@@ -31,7 +33,9 @@ class Kind:
     `accept(call)`: the state of the body with one more operator; or a string, why it is none; or None, which leaves the
     operator to the next kind. `price(state, bytes read, bytes written, work, device, arrays, itemsize)`: what a kernel
     costs, infinite seconds for one that cannot be emitted. By target: `schedules(body, device)` says how a body runs,
-    and `emitters(body, schedule)` writes that as text; each is a function or where it stands, ``module:function``.
+    and `emitters(body, schedule)` writes that as text; each is a function or where it stands, ``module:function``. On a
+    target without a schedule there are no kernels of the kind. CUDA's emitters take the name of the function too, and
+    whether 16-bit floats are rounded.
     `merge(a, b)`: the state of a kernel that computes two values of one space at once, or why there is none, or None.
 
     What others ask of a kind: `is_view`, it moves nothing, its result lies in the memory of its one argument;
@@ -59,15 +63,29 @@ class Kind:
         """Is its price on `target` that of its schedule? A view has none, and a kind may bring a price of its own."""
         return not self.is_view and self.price is roofline and target in self.schedules
 
+    def is_on(self, target: str) -> bool:
+        """Are there kernels of this kind on `target`? A view needs no schedule."""
+        return target in self.schedules or self.is_view
+
     def schedule(self, body: Graph, device: Device) -> Schedule:
         """How a kernel of this kind runs `body` on `device`."""
-        scheduler: Scheduler = _found(self.schedules[device.target])
+        scheduler: Scheduler = self._named("schedules", device.target)
         return scheduler(body, device)
 
     def emit(self, body: Graph, schedule: Schedule, device: Device, *more: Any) -> Any:
         """The text of a kernel that runs `body` as `schedule` says; `more`: what the target's emitters take beside."""
-        emitter: Emitter = _found(self.emitters[device.target])
+        emitter: Emitter = self._named("emitters", device.target)
         return emitter(body, schedule, *more)
+
+    def _named(self, table: str, target: str) -> Any:
+        """What the kind's row has in `table` for `target`."""
+        where = getattr(self, table).get(target)
+        if where is None:
+            raise UnsupportedOp(
+                f"the kind {self.name!r} of kernels is not on the {target} target: name what runs it there in its row, "
+                f"as {table}={{{target!r}: ...}} of eqfuse.kinds.Kind"
+            )
+        return _found(where) if isinstance(where, str) else where
 
 
 KINDS: dict[str, Kind] = {}  # in the order in which they are asked; `eqfuse.kinds` fills it
@@ -79,9 +97,8 @@ def kind_of(name: str) -> Kind:
     return KINDS.get(name, NO_KIND)
 
 
-def _found(where: Callable[..., Any] | str) -> Any:
-    if not isinstance(where, str):
-        return where
+@cache
+def _found(where: str) -> Any:
     module, _, name = where.partition(":")
     return getattr(import_module(module), name)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from eqfuse.cost.targets import is_compiled
-from eqfuse.kinds.kind import CALLS, EMITTERS, FUSED, Kind
+from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -11,18 +10,11 @@ NAME = "window"
 
 
 def accept(call: Call) -> State | str | None:
-    is_fused = not is_compiled(call.device)
     if call.is_a(Role.WINDOW):
-        if not call.states[0].pointwise:
-            return None
-        if not is_fused and not call.states[0].at_leaf:
-            return "pooling is a library call on this device"
-        return State(NAME, call.out.shape, call.out.shape, products=(call.name,))
+        return State(NAME, call.out.shape, call.out.shape, products=(call.name,)) if call.states[0].pointwise else None
     anchors = call.anchors
     if not anchors or not all(a.kind == NAME for a in anchors):
         return None
-    if not is_fused:
-        return "pooling is a library call on this device"
     first = anchors[0]
     if any(a.products != first.products for a in anchors):
         return "it needs two different windows"
@@ -31,4 +23,4 @@ def accept(call: Call) -> State | str | None:
     return State(NAME, call.out.shape, first.space, products=first.products)
 
 
-KIND = Kind(NAME, accept, schedules={"numpy": FUSED, "cuda": CALLS}, emitters=EMITTERS, colour="#b79ae8")
+KIND = Kind(NAME, accept, schedules={"numpy": FUSED}, emitters=EMITTERS, colour="#b79ae8")

@@ -89,11 +89,14 @@ class Prices:
         written = sum(t.nbytes for t in outputs)
         arguments, itemsize = len(leaves) + len(outputs), outputs[0].dtype.itemsize
         kind = state.template
-        if not (self._searches_schedules and kind.has_schedule_price(self._device.target)):
-            return price(state, self._read(leaves, inside), written, done, self._device, arguments, itemsize)
-        schedule = self._scheduled(kind, tuple([c.node for c in cuts]), leaves)
-        found = schedule and schedule.price(self._device, done)
-        return found or Price(math.inf, self._read(leaves, inside), written, done.flops, "memory")
+        if self._searches_schedules and kind.has_schedule_price(self._device.target):
+            schedule = self._scheduled(kind, tuple([c.node for c in cuts]), leaves)
+            if schedule is None:
+                return Price(math.inf, self._read(leaves, inside), written, done.flops, "memory")
+            found = schedule.price(self._device, done)
+            if found is not None:
+                return found
+        return price(state, self._read(leaves, inside), written, done, self._device, arguments, itemsize)
 
     def of_schedule(self, kind: str, body: Graph) -> Price | None:
         """What a kernel of `kind` costs by its schedule, of which `kernel` is an estimate; None where it is none."""

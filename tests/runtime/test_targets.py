@@ -1,4 +1,4 @@
-"""A target is one row and a package: nothing else asks which one it is."""
+"""A target is a package, its row, and rows of kinds that name what is in it: nothing else asks which one it is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.cost.targets import TARGETS, Target
+from eqfuse.kinds import KINDS, Kind
+from eqfuse.kinds.schedule import Schedule
 from eqfuse.runtime import disk_cache
+from tests.support.toy_target import SECONDS, ToySchedule
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
 
@@ -18,6 +21,15 @@ X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(TARGETS, "toy", Target("tests.support.toy_target", ("toy", "evaluator"), profiles=True))
+    for kind in KINDS.values():
+        _enter(monkeypatch, kind)
+
+
+def _enter(monkeypatch: pytest.MonkeyPatch, kind: Kind) -> None:
+    """The toy target in the row of `kind`."""
+    schedules = {**kind.schedules, "toy": "tests.support.toy_target:schedule"}
+    emitters = {**kind.emitters, "toy": "tests.support.toy_target:closure"}
+    monkeypatch.setitem(KINDS, kind.name, replace(kind, schedules=schedules, emitters=emitters))
 
 
 def softmax(x):
@@ -32,6 +44,32 @@ def test_a_row_is_enough_to_compile_run_and_explain_for_a_target(name: str) -> N
     assert program.plan.device.target == "toy" and program.report.n_kernels == 1
     assert "def graph" in program.source()
     assert str(program.explain(X)).rstrip().endswith("interpreted")
+
+
+@pytest.mark.parametrize("searched", [True, False])
+def test_kernels_cost_what_the_schedules_of_the_target_say(searched: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TARGETS, "toy", replace(TARGETS["toy"], searches_schedules=searched))
+    x = X[:, : 2 + searched]  # of a shape of its own, as plans are kept
+    program = ef.compile(lambda x: softmax(x).sum(0), x, target="toy")
+    np.testing.assert_allclose(program(x), softmax(x).sum(0), rtol=1e-6)
+    assert program.report.predicted_seconds == pytest.approx(SECONDS * program.report.n_kernels)
+    assert "interpreted, 5 operators" in str(program.explain())
+
+
+def test_a_kind_without_a_schedule_for_the_target_has_no_kernels_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    rowless = replace(KINDS["row"], schedules={"numpy": KINDS["row"].schedules["numpy"]})
+    monkeypatch.setitem(KINDS, "row", rowless)
+    program = ef.compile(softmax, X, target="toy", laws="none")
+    np.testing.assert_allclose(program(X), softmax(X), rtol=1e-6)
+    assert {k.kind for k in program.plan.kernels} == {"reduce", "map"}
+    with pytest.raises(ef.UnsupportedOp, match=r"the kind 'row' .* not on the toy target.*schedules={'toy': ...}"):
+        rowless.schedule(program.plan.graph, program.plan.device)
+
+
+def test_a_kind_without_an_emitter_for_the_target_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KINDS, "map", replace(KINDS["map"], emitters={}))
+    with pytest.raises(ef.UnsupportedOp, match=r"the kind 'map' .* not on the toy target.*emitters={'toy': ...}"):
+        ef.compile(lambda x: np.exp(x) * 2, X, target="toy")
 
 
 def test_a_row_is_enough_for_jit_and_for_a_limit_of_memory() -> None:
@@ -50,7 +88,8 @@ def test_what_the_target_has_no_form_for_is_a_call_of_its_own() -> None:
 
 
 def test_the_row_says_whether_a_kernel_is_priced_as_one_loop_or_as_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    as_calls = ef.compile(softmax, X, target="toy").report
+    monkeypatch.setattr(ToySchedule, "price", Schedule.price)  # none of its own: the estimate stands
+    as_calls = ef.compile(softmax, X[:1], target="toy").report
     monkeypatch.setitem(TARGETS, "toy", replace(TARGETS["toy"], compiled=True))
     program = ef.compile(softmax, X[:2], target="toy")
     np.testing.assert_allclose(program(X[:2]), softmax(X[:2]), rtol=1e-6)
