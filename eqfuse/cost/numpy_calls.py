@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from eqfuse.cost.device import Device
 from eqfuse.cost.numpy_costs import (
     ALONE,
@@ -50,13 +52,14 @@ def call_work(
     moved = types[1:] if op == "slice_scatter" else types  # of the array it updates it copies what no write covers
     whole = _whole(out, moved, seconds * (SLIDING if role is Role.WINDOW else 1), device)
     if role is Role.REDUCTION:
-        if -1 not in attrs[0]:  # a thread waits for each row anew
+        axes = row(op).attr(attrs, "axes")
+        if -1 not in axes:  # a thread waits for each row anew
             whole += min(seconds * device.threads, types[0].nbytes / device.single.bandwidth(types[0].nbytes))
             op = joined_by(op)
-        elif op == "sum" and is_dot(attrs[0], types[0]):
+        elif op == "sum" and _sums_rows(axes, types[0]):
             elements = touched(op, attrs, out, types, found.flops)
             seconds = elements * device.element_seconds("vecdot", types[0].dtype.name)
-        whole += _rows_reduced(op, attrs, types[0]) * device.call_seconds
+        whole += _rows_reduced(op, axes, types[0]) * device.call_seconds
     elif role is Role.ELEMENTWISE:
         whole += _rows(out, types) * device.call_seconds
     return replace(found, seconds=seconds, whole=whole)
@@ -77,10 +80,14 @@ def _multiplied(found: Work, out: TensorType, types: Sequence[TensorType], devic
     return seconds
 
 
-def is_dot(axes: Sequence[int], x: TensorType) -> bool:
-    """Does a tile sum `x` over `axes` as dot products of its rows with ones? NumPy itself takes three times as long."""
-    run = math.prod(x.extent(a) for a in axes)
-    return tuple(axes) == tuple(range(-len(axes), 0)) and x.dtype.name in BLAS and DOT_FROM <= run <= DOT_TO
+def is_dot(length: int, dtype: np.dtype) -> bool:
+    """Does a tile sum rows of `length` as dot products with ones? NumPy itself takes three times as long."""
+    return dtype.name in BLAS and DOT_FROM <= length <= DOT_TO
+
+
+def _sums_rows(axes: Sequence[int], x: TensorType) -> bool:
+    """Are sums of `x` over `axes` those of rows, as dot products?"""
+    return tuple(axes) == tuple(range(-len(axes), 0)) and is_dot(math.prod(x.extent(a) for a in axes), x.dtype)
 
 
 def _whole(out: TensorType, types: Sequence[TensorType], seconds: float, device: Device) -> float:
@@ -116,9 +123,9 @@ def _rows(out: TensorType, types: Sequence[TensorType]) -> float:
     return 0.0 if rows <= 1 else min(rows / ROWS, 2.0 * inner if inner <= NARROW else math.inf)
 
 
-def _rows_reduced(op: str, attrs: tuple, x: TensorType) -> float:
+def _rows_reduced(op: str, axes: Sequence[int], x: TensorType) -> float:
     """The same for a reduction."""
-    axes, run = attrs[0], 1
+    run = 1
     for axis in range(-1, -len(x.shape) - 1, -1):
         if (axis in axes) != (-1 in axes) and x.extent(axis) > 1:
             break

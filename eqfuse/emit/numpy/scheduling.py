@@ -35,6 +35,7 @@ from eqfuse.emit.numpy.tiling import (
     alive,
     cut,
     grain,
+    is_lone_reduction,
     panel_of,
     tile_elements,
     whole_seconds,
@@ -138,8 +139,7 @@ def _tiled(body: Graph, device: Device) -> NumpySchedule:
     row_elements = max(depth, *(math.prod(panel.dims(n.shape)[a] for a in whole) for n in values))
     target = tile_elements(body, device)
     reductions = reductions_last(body)
-    alone = sum(map(computes, body.nodes)) == 1
-    if reductions and not products and _cut_along_reduced(panel, target, device.threads, alone):
+    if reductions and not products and _cut_along_reduced(panel, target, device.threads, is_lone_reduction(body)):
         return _reduction(body, reductions, panel, target, device.threads)
     if panel.short_rows() and not products:
         panel = panel.flip()
@@ -228,10 +228,7 @@ def reductions_last(body: Graph) -> list[Node] | None:
 
 
 def _cut_along_reduced(panel: Panel, target: int, threads: int, alone: bool) -> bool:
-    """Would tiles of the other axes be too few, or narrow columns of a tall array, or too large for a cache?
-
-    `alone`: a reduction that nothing is computed for, whose tiles need no cache.
-    """
+    """Would tiles of the other axes be too few, or narrow columns of a tall array, or too large for a cache?"""
     others = math.prod(panel.extents[a] for a in panel.cuttable())
     axis = panel.whole.index(True)
     along, outer, tile = panel.extents[axis], math.prod(panel.extents[:axis]), math.prod(panel.extents[axis:])

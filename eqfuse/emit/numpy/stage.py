@@ -13,7 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from eqfuse.cost.numpy_costs import BLAS, DOT_FROM, DOT_TO
+from eqfuse.cost.numpy_calls import is_dot
+from eqfuse.cost.numpy_costs import BLAS, DOT_TO
 from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.bounds import clipped, repeated
 from eqfuse.emit.numpy.narrow import column_calls
@@ -122,13 +123,8 @@ class Stage:
     def _is_dot(self, n: Node) -> bool:
         last = len(self.panel.extents) - 1
         length = self.panel.dims(n.args[0].shape)[last]
-        lengths = DOT_FROM <= length <= DOT_TO or self.cut.axis == last
-        return (
-            n.dtype.name in BLAS
-            and self.panel.kept(n.attrs[0]) == (last,)  # type: ignore[arg-type]
-            and lengths
-            and self._runs(n.args[0])
-        )
+        rows = is_dot(length, n.dtype) or (self.cut.axis == last and n.dtype.name in BLAS)
+        return rows and self.panel.kept(n.attr("axes")) == (last,) and self._runs(n.args[0])
 
     def _runs(self, n: Node) -> bool:
         """Does `n` lie in memory so that its last axis is one run?"""
@@ -246,7 +242,7 @@ class Stage:
         """The axes of its operand's tile that `n` reduces, from the left."""
         if row(n.op).role is not Role.REDUCTION:
             return ()
-        return tuple(a - sum(b < a for b in self.cut.loops) for a in self.panel.kept(n.attrs[0]))  # type: ignore[arg-type]
+        return tuple(a - sum(b < a for b in self.cut.loops) for a in self.panel.kept(n.attr("axes")))
 
     @property
     def multiplies(self) -> bool:

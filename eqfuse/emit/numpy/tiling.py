@@ -99,7 +99,7 @@ def panel_of(body: Graph) -> Panel:
         rows = len(space) - 2
     elif reductions:
         space = reductions[0].args[0].shape
-        whole = {a + len(space) for a in reductions[0].attrs[0]}  # type: ignore[attr-defined]
+        whole = {a + len(space) for a in reductions[0].attr("axes")}
     else:
         space = max((o.shape for o in body.outputs), key=lambda s: (math.prod(s), len(s)))
         whole = set()
@@ -267,19 +267,18 @@ def whole_seconds(body: Graph, device: Device) -> float:
 
 def worth_tiling(body: Graph, whole: float, device: Device) -> bool:
     """Are tiles on several threads clearly faster than NumPy calls on whole arrays, which take `whole` seconds and what
-    it takes to turn arrays?"""
-    working = _working(body)
+    it takes to copy arrays across the axis that they lie along?"""
     moved = sum(v.type.nbytes for v in (*body.inputs, *body.outputs))
-    if _is_lone_reduction(working) and read_across(body):
+    if is_lone_reduction(body) and read_across(body):
         return False
-    turns = copies(body, device)
-    done = total([*(work_of(n, device) for n in working), *turns])
-    return tiles_pay(replace(done, whole=whole + sum(t.whole for t in turns)), moved, device)
+    copied = copies(body, device)
+    done = total([*(work_of(n, device) for n in _working(body)), *copied])
+    return tiles_pay(replace(done, whole=whole + sum(c.whole for c in copied)), moved, device)
 
 
 def copies(body: Graph, device: Device) -> list[Work]:
     """What it takes to copy the arrays that `body` reads across the axis that they lie along."""
-    if _is_lone_reduction(_working(body)):
+    if is_lone_reduction(body):
         return []
     return [transposed_read(t.size, t.dtype.itemsize, device) for t in read_across(body)]
 
@@ -290,13 +289,14 @@ def read_across(body: Graph) -> list[TensorType]:
     return [a.type for a in dict.fromkeys(read) if run_axis(a) is not None]
 
 
-def _is_lone_reduction(working: Sequence[Node]) -> bool:
-    """Alone, a reduction takes the axes in the order in which they lie."""
+def is_lone_reduction(body: Graph) -> bool:
+    """Is it a reduction alone? That takes the axes in the order in which they lie, and its tiles need no cache."""
+    working = _working(body)
     return len(working) == 1 and row(working[0].op).role is Role.REDUCTION
 
 
 def work_of(n: Node, device: Device, apart: int = 0) -> Work:
     """What `n` costs to compute; arguments as those of `roofline.work`."""
-    literal = n.args[-1].attrs[0] if n.args and n.args[-1].op == "const" else None
+    literal = n.args[-1].literal if n.args and n.args[-1].op == "const" else None
     types = [a.type for a in n.args]
-    return work(n.op, n.attrs, n.type, types, device, apart, literal)  # type: ignore[arg-type]
+    return work(n.op, n.attrs, n.type, types, device, apart, literal)
