@@ -218,8 +218,8 @@ def max_pool(x: Any, window: Any, *, stride: Any = None, padding: Any = 0) -> An
 @_in_float32
 def avg_pool(x: Any, window: Any, *, stride: Any = None, padding: Any = 0) -> Any:
     """The mean of each window over the spatial axes of ``x[n, c, *spatial]``; padding counts as zeros."""
-    attrs = _window(x, window, stride, padding)
-    return apply("window_sum", (x,), attrs) / math.prod(attrs[0])
+    extents, *rest = _window(x, window, stride, padding)
+    return apply("window_sum", (x,), (extents, *rest)) / math.prod(extents)
 
 
 def _window(x: Any, window: Any, stride: Any, padding: Any) -> tuple:

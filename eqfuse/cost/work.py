@@ -72,12 +72,12 @@ def element_work(
         return Work(flops, seconds, 1)
     size = touched(op, attrs, out, types, flops)
     if op == "scatter":  # a copy, and then one value after another
-        each = "take" if attrs[1] == "set" else op
+        each = "take" if described.attr(attrs, "mode") == "set" else op
         seconds = size * device.element_seconds("cast", dtype) + types[2].size * device.element_seconds(each, dtype)
         return Work(flops, seconds, 1)
     if op in UNPACKED and dtype in PRICED_AS and not is_compiled(device):  # NumPy's loops are no faster
         return Work(flops, size * device.element_seconds(op, PRICED_AS[dtype][0]), 1)
-    if described.role is Role.REDUCTION and not is_compiled(device) and -1 not in attrs[0]:
+    if described.role is Role.REDUCTION and not is_compiled(device) and -1 not in described.attr(attrs, "axes"):
         op = joined_by(op)  # one row after another is joined to the result
     return Work(flops, size * device.element_seconds(_priced_as(op, literal), dtype), 1)
 
@@ -90,9 +90,10 @@ def joined_by(op: str) -> str:
 
 def touched(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], flops: int) -> int:
     """How many elements an operator computes on."""
-    role = row(op).role
+    described = row(op)
+    role = described.role
     if role is Role.WINDOW:
-        return out.size * math.prod(attrs[0])
+        return out.size * math.prod(described.attr(attrs, "window"))
     if role in (Role.REDUCTION, Role.LIBRARY):
         size = max(out.size, *(t.size for t in types))
         return max(size, flops) if role is Role.LIBRARY else size  # by operation where these are more than elements
@@ -115,7 +116,7 @@ def touches(op: str, attrs: tuple, source: TensorType, out: TensorType) -> int:
     if op == "scatter":
         return source.nbytes
     if op == "slice_scatter":
-        kept = uncovered(source.shape, attrs[0])
+        kept = uncovered(source.shape, row(op).attr(attrs, "slices"))
         return sum(math.prod(len(range(*r)) for r in ranges) for ranges in kept) * source.dtype.itemsize
     (axis,) = attrs
     run = source.dtype.itemsize * (math.prod(source.shape[axis:][1:]) if op == "take" else 1)

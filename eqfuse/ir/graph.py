@@ -202,6 +202,7 @@ class Graph(Summarised):
         lines.append(f"    return ({''.join(names[o] + ', ' for o in self.outputs)})")
         return "\n".join(lines)
 
+
 def attr_text(value: object) -> str:
     """An attribute as Python text that `ir.text.attr` reads."""
     return f'dtype("{value.name}")' if isinstance(value, np.dtype) else repr(value)

@@ -16,7 +16,7 @@ import numpy as np
 
 from eqfuse.cost.device import Device
 from eqfuse.emit.numpy.conv import conv_kernel
-from eqfuse.emit.numpy.library import library_kernel, turning_kernel
+from eqfuse.emit.numpy.library import block_copies_kernel, library_kernel
 from eqfuse.emit.numpy.panel import panel_kernel
 from eqfuse.emit.numpy.reduce import reduce_kernel
 from eqfuse.emit.numpy.schedule import (
@@ -100,7 +100,7 @@ def source_of(body: Graph, schedule: NumpySchedule) -> Source:
         case LibraryCall():
             return library_kernel(schedule.body)
         case BlockCopies():
-            return turning_kernel(schedule)
+            return block_copies_kernel(schedule)
         case Tiles():
             return panel_kernel(schedule)
         case TiledReduction():

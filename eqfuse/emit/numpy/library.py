@@ -32,7 +32,7 @@ def library_calls(body: Graph, nodes: Sequence[Node]) -> int:
     (n,) = nodes
     more = len(body.outputs) - 1
     if n.op == "slice_scatter":
-        return len(uncovered(n.shape, n.attrs[0])) + len(n.args) - 1 + more  # type: ignore[arg-type]
+        return len(uncovered(n.shape, n.attr("slices"))) + len(n.args) - 1 + more
     if n.op == "scatter":
         return 1 + (n.shape[1] if _by_column(n) else 1) + more
     if n.op == "take" and n.args[1].op == "const":
@@ -62,7 +62,7 @@ def library_kernel(body: Graph) -> Source:
     return source
 
 
-def turning_kernel(schedule: BlockCopies) -> Source:
+def block_copies_kernel(schedule: BlockCopies) -> Source:
     """The kernel of a body without operators that copies arrays across the axes they lie along, on all threads."""
     body, source = schedule.body, Source(schedule.body)
     for o, place in zip(body.outputs, source.writes, strict=True):
@@ -89,7 +89,7 @@ def with_known_places(k: Kernel, known: Mapping[int, np.ndarray]) -> Kernel:
         return k
     at = k.body.inputs.index(n.args[1])
     places = known.get(k.reads[at])
-    if places is None or not _runs(places, n.args[0].type.extent(n.attrs[0])):  # type: ignore[arg-type]
+    if places is None or not _runs(places, n.args[0].type.extent(n.attr("axis"))):
         return k
     outputs = substitute(k.body.outputs, {n.args[1]: const(places)})
     inputs = tuple(i for i in k.body.inputs if i is not n.args[1])
@@ -121,13 +121,13 @@ def _runs(places: np.ndarray, extent: int) -> list[tuple[int, int, str]]:
 def _slices(n: Node) -> list[tuple[int, int, str]]:
     """The few slices that `n` takes, from known places; none where they are many."""
     array, places = n.args
-    return _runs(places.attrs[0].array, array.type.extent(n.attrs[0]))  # type: ignore[attr-defined, arg-type]
+    return _runs(places.literal.array, array.type.extent(n.attr("axis")))
 
 
 def _take_slices(source: Source, n: Node, args: list[str]) -> None:
     """Copy slice by slice where the places are a few slices: `take` goes element by element."""
     runs = _slices(n)
-    before = ":, " * (len(n.args[0].shape) + n.attrs[0])  # type: ignore[operator]
+    before = ":, " * (len(n.args[0].shape) + n.attr("axis"))
     for start, stop, at in runs:
         source.line(f"o0[{before}{start}:{stop}] = {args[0]}[{before}{at}]")
     if not runs:

@@ -74,7 +74,7 @@ class Source:
         if n not in self._consts:
             name = self._consts[n] = f"k{len(self._consts) + 2}"  # k0 and k1 are Bessel's functions
             self.constants[name] = n
-            self.names[name] = n.attrs[0].array  # type: ignore[attr-defined]
+            self.names[name] = n.literal.array
         return self._consts[n]
 
     def view(self, n: Node, operands: Mapping[Node, str] = MappingProxyType({})) -> str:

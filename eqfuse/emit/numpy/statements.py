@@ -75,7 +75,7 @@ def _statement(n: Node, read: tuple[Node, ...], placed: bool, over: Node | None,
 
 
 def reduced_axes(n: Node) -> tuple[int, ...]:
-    return n.attrs[0] if row(n.op).role is Role.REDUCTION else ()  # type: ignore[return-value]
+    return n.attr("axes") if row(n.op).role is Role.REDUCTION else ()
 
 
 def bits(dtype: np.dtype) -> str | None:

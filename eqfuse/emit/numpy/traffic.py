@@ -76,7 +76,7 @@ def _place(n: Node) -> Place | None:
     for view in chain:
         if view.op == "reshape":
             try:
-                array = np.reshape(array, view.attrs[0], copy=False)  # type: ignore[call-overload]
+                array = np.reshape(array, view.attr("shape"), copy=False)
             except ValueError:
                 return None
         else:

@@ -89,17 +89,16 @@ def launches(n: Node) -> int:
 
 def _launches(n: Node) -> int:
     if n.op == "scatter":
-        nothing = n.attrs[1] == "set" and not n.args[1].type.size
-        return 1 if nothing else SCATTERS.get(str(n.attrs[1]), 3)
+        mode = n.attr("mode")
+        return 1 if mode == "set" and not n.args[1].type.size else SCATTERS.get(mode, 3)
     if n.op in ("convolve", "correlate"):  # a product, a sum and its place for each element of the shorter one
         return 4 + 3 * min(a.type.size for a in n.args) + (n.op == "correlate" and n.dtype.kind == "c")
     if n.op == "slice_scatter":
         return len(n.args)  # a copy, then each value
     if n.op == "conv":
-        groups: int = n.attrs[3]  # type: ignore[assignment]
-        return groups + 2 + _padded(n.attrs[1])
+        return int(n.attr("groups")) + 2 + _padded(n.attr("padding"))
     if n.op in ("window_max", "window_sum"):
-        return 1 + _padded(n.attrs[2])
+        return 1 + _padded(n.attr("padding"))
     return LAUNCHES.get(n.op, 1)
 
 
