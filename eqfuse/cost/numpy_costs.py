@@ -33,4 +33,6 @@ DOT_FROM, DOT_TO = 32, 8192  # elements of a row that a tile sums as a dot produ
 
 # Tiles and threads
 CLEARLY = 1.3  # predicted gain from which on tiles and threads are used: estimates are no better than that
-LIVE = 4  # arrays of a kernel's space of which a tile keeps its part in cache, where nobody has counted them
+# Arrays of a tile that are in cache at once, as the search estimates them: a partial body has no order of evaluation.
+# A schedule counts them (`alive` in emit/numpy/tiling.py), and its price replaces the estimate of every kernel chosen.
+LIVE = 4
