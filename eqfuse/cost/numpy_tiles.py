@@ -23,7 +23,7 @@ def kernel_seconds(state: State, traffic: int, done: Work, device: Device, items
     """Seconds of a kernel without its launch, those of its memory traffic, and its work, copies of arrays included."""
     across = [math.prod(state.space)] * state.across(itemsize)
     # alone, a reduction takes the axes in the order in which they lie
-    tiled = _tiled(state) and not (across and state.kind == "reduce" and done.calls + done.once == 1)
+    tiled = _tiled(state) and not (across and state.template.only_reduces and done.calls + done.once == 1)
     if state.left is not None:
         across += [math.prod(state.left.shape)] * state.left.across(itemsize)
     if tiled and across:
@@ -98,7 +98,8 @@ def tiles_pay(done: Work, moved: int, device: Device) -> bool:
 
 def _tiled(state: State) -> bool:
     """Can the NumPy emitter cut a kernel of `state` into tiles? One row alone it does not."""
-    return math.prod(state.reduced) > 1 if state.kind == "row" else state.kind != "library"
+    kind = state.template
+    return math.prod(state.reduced) > 1 if kind.reduces and kind.has_levels else not kind.is_library
 
 
 def _is_one_tile(state: State) -> bool:

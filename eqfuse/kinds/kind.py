@@ -59,6 +59,11 @@ class Kind:
     repeats: bool = False
     colour: str = "#b0b4ba"
 
+    @property
+    def only_reduces(self) -> bool:
+        """Do its reductions leave the kernel, and nothing of full size depends on them?"""
+        return self.reduces and not self.has_levels
+
     def has_schedule_price(self, target: str) -> bool:
         """Is its price on `target` that of its schedule? A view has none, and a kind may bring a price of its own."""
         return not self.is_view and self.price is roofline and target in self.schedules

@@ -85,10 +85,10 @@ class Prices:
     def kernel(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int], inside: int, works: Works) -> Price:
         """The price of a kernel of `state` that computes `cuts` from `leaves`, does `works` and stores the results."""
         outputs = [self._classes[c.eclass].type for c in cuts]
-        done = self._work_table.total(works, math.prod(state.reduced) if state.kind == "reduce" else -1)
+        kind = state.template
+        done = self._work_table.total(works, math.prod(state.reduced) if kind.only_reduces else -1)
         written = sum(t.nbytes for t in outputs)
         arguments, itemsize = len(leaves) + len(outputs), outputs[0].dtype.itemsize
-        kind = state.template
         if self._searches_schedules and kind.has_schedule_price(self._device.target):
             schedule = self._scheduled(kind, tuple([c.node for c in cuts]), leaves)
             if schedule is None:
