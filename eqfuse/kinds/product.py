@@ -73,6 +73,11 @@ class Product:
     library: float
     unrolled: int = 0
 
+    @property
+    def is_plain(self) -> bool:
+        """Are windows single elements, all those of an image?"""
+        return not self.placing
+
     def again(self, size: int, device: Device) -> float:
         """How often a prologue on an operand of `size` elements is computed for each of them."""
         return self.loads(tile_for(self, device)) / max(size, 1)

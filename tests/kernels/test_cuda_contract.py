@@ -161,6 +161,15 @@ def tiled(kernel: Kernel, on: Device) -> CudaKernel:
     return found
 
 
+@pytest.mark.parametrize("case, widths", [
+    ("bias and relu, 16 bytes at a time", (4, 4)), ("convolution of one element", (4, 4)),
+    ("half precision, both sides", (8, 4)),
+])  # fmt: skip
+def test_neighbours_of_an_operand_are_read_16_bytes_at_once(case: str, widths: tuple[int, int]) -> None:
+    schedule = product_schedule(emitted(case)[0].body, device("a100"))
+    assert (schedule.left.width, schedule.right.width) == widths
+
+
 def inputs_of(kernel: Kernel) -> list[np.ndarray]:
     """Random numbers; halves where two roundings would differ from one."""
     rng = np.random.default_rng(len(kernel.body.nodes))

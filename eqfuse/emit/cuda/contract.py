@@ -9,17 +9,13 @@ array; with `_`, the first of several neighbours.
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Sequence
-from dataclasses import replace
 
 from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.element import Code, Elements, Index, Indices, Parameters
 from eqfuse.emit.cuda.multiply import Multiply, on_cores, on_tensor_cores
 from eqfuse.emit.cuda.operands import Known, Matrix, places_of
 from eqfuse.emit.cuda.scheduling.contract import ProductSchedule
-from eqfuse.emit.cuda.scheduling.schedule import computed_dtype
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import TensorType
@@ -64,7 +60,7 @@ class _Sums(Elements):
 
 class _Writer:
     def __init__(self, body: Graph, parameters: Parameters, schedule: ProductSchedule) -> None:
-        self.body, self.parameters, self.node = body, parameters, schedule.node
+        self.body, self.parameters, self.schedule, self.node = body, parameters, schedule, schedule.node
         self.product, self.tile, self.tensor = schedule.product, schedule.tile, schedule.tensor
         (self.threads, _) = schedule.block
         self.elements = _Sums(parameters, self.node)
@@ -73,8 +69,8 @@ class _Writer:
         self.extents = {"m": self.tile.rows, "n": self.tile.columns, "k": self.tile.depth}
 
     def write(self) -> Code:
-        places = places_of(self.node, self.product)
-        left, right = (self._best(choices) for choices in (places.left(), places.right()))
+        places = places_of(self.schedule)
+        left, right = places.left(), places.right()
         multiply = self._multiply((left.fast == "k", right.fast == "k"))
         operands = (("a", left, multiply.turned[0]), ("b", right, multiply.turned[1]))
         loads = [line for name, matrix, _ in operands for line in self._load(name, matrix, multiply.stored)]
@@ -123,27 +119,11 @@ class _Writer:
             f"const {self.integer} column = {wide}{across_text} * {self.tile.columns};",
         ]
 
-    def _best(self, choices: Sequence[Matrix]) -> Matrix:
-        """The way round in which most bytes of the operand's arrays are neighbours, of equals the first; `neighbours`
-        now counts what is read at once: 16 bytes of the widest array, as far as they divide a run."""
-        best = max(choices, key=lambda matrix: sum(a.nbytes for a in self._in_order(matrix)))
-        arrays = self._in_order(best)
-        kept = self.node.dtype if self.tensor else computed_dtype(self.node.dtype)
-        widest = max(kept.itemsize, *(a.dtype.itemsize for a in arrays)) if arrays else 16
-        return replace(best, neighbours=math.gcd(16 // widest, best.neighbours))
-
-    def _in_order(self, matrix: Matrix) -> list[TensorType]:
-        """The arrays of which neighbours are read at once."""
-        probe = _Sums(Parameters(self.body), self.node)
-        probe.start(matrix.known, 2)
-        probe.stored(matrix.node, matrix.index)
-        return [self._array(name, probe.parameters) for name in probe.vectors]
-
-    def _array(self, name: str, parameters: Parameters) -> TensorType:
+    def _array(self, name: str) -> TensorType:
         place = int(name[1:])
         if name[0] == "r":
             return self.body.inputs[place].type
-        array = parameters.constants[place].array
+        array = self.parameters.constants[place].array
         return TensorType(array.dtype, array.shape)
 
     def _turns(self, matrix: Matrix) -> int:
@@ -191,7 +171,7 @@ class _Writer:
             return [*place, *inner]
         reads = []
         for array in e.vectors:
-            vector = f"Vec<{ops.stored(self._array(array, self.parameters).dtype)}, {width}>"
+            vector = f"Vec<{ops.stored(self._array(array).dtype)}, {width}>"
             reads.append(f"const {vector} {array}v = *(const {vector}*)({array} + i_);")
         return [
             *place,

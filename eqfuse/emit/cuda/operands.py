@@ -1,5 +1,5 @@
-"""Where a tiled product finds its operands and puts its result. In: a matmul or conv. Out: `Matrix`, index maps in the
-names `z` (entry of the batch, group of filters), `m`, `n` and `k`. Next stop: `contract.py`.
+"""Where a tiled product finds its operands and puts its result. In: its schedule. Out: `Matrix`, index maps in names:
+`z` (entry of the batch, group of filters), `m`, `n` and `k`. Next stop: `contract.py`.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ import math
 from dataclasses import dataclass
 
 from eqfuse.emit.cuda.element import Index, Indices
+from eqfuse.emit.cuda.scheduling.contract import ProductSchedule
+from eqfuse.emit.cuda.scheduling.operands import Reading
 from eqfuse.ir.graph import Node
-from eqfuse.kinds.product import Product
 from eqfuse.ops.types import Shape
 
 Known = tuple[tuple[Index, Shape, str], ...]
@@ -35,8 +36,9 @@ class Matrix:
 class _Matmul:
     """[batch, m, k] @ [batch, k, n]; one tall matrix on the left where nothing on the right varies over the batch."""
 
-    def __init__(self, node: Node, product: Product) -> None:
-        self.node, self.product = node, product
+    def __init__(self, schedule: ProductSchedule) -> None:
+        self.schedule, self.node, self.product = schedule, schedule.node, schedule.product
+        node, product = self.node, self.product
         batch, indices = node.shape[:-2], Indices()
         if product.rows == node.shape[-2]:
             self.at = (*indices.split("z", batch), "m")
@@ -45,18 +47,18 @@ class _Matmul:
             self.at = indices.split("m", node.shape[:-1])
             self.known = ((self.at, node.shape[:-1], "m"),)
 
-    def left(self) -> list[Matrix]:
-        node = self.node.args[0]
+    def left(self) -> Matrix:
+        node, how = self.node.args[0], self.schedule.left
         index = (*_aligned(self.at, node.shape[:-1]), "k")
         if self.product.rows != self.node.shape[-2]:
-            return [Matrix(node, index, (*self.known, (index, node.shape, "i")), f"m * {self.product.depth} + k",
-                           "m", "k", self.product.depth)]  # fmt: skip
-        return self._ways(node, index, "m", "k")
+            known = (*self.known, (index, node.shape, "i"))
+            return Matrix(node, index, known, f"m * {self.product.depth} + k", how.slow, how.fast, how.width)
+        return self._in_order(node, index, how)
 
-    def right(self) -> list[Matrix]:
+    def right(self) -> Matrix:
         node = self.node.args[1]
         index = (*_aligned(self.at[:-1], node.shape[:-2]), "k", "n")
-        return self._ways(node, index, "k", "n")
+        return self._in_order(node, index, self.schedule.right)
 
     def result(self) -> Matrix:
         index, columns = (*self.at, "n"), self.product.columns
@@ -64,39 +66,36 @@ class _Matmul:
         known = (*self.known, (index, self.node.shape, "i"))
         return Matrix(self.node, index, known, f"{row} * {columns} + n", "m", "n", columns)
 
-    def _ways(self, node: Node, index: Index, slow: str, fast: str) -> list[Matrix]:
-        """The operand in the order of its own axes, and with the last two exchanged."""
+    def _in_order(self, node: Node, index: Index, how: Reading) -> Matrix:
+        """The operand in the order of its own axes, or with the last two exchanged."""
         entry = _joined(index[:-2], node.shape[:-2])
-        found = []
-        for s, f in ((slow, fast), (fast, slow)):
-            order = (-2, -1) if f == fast else (-1, -2)
-            shape = (*node.shape[:-2], *(node.shape[a] for a in order))
-            at = (*index[:-2], *(index[a] for a in order))
-            row = s if entry == "0" else f"({entry} * {shape[-2]} + {s})"
-            known = (*self.known, (at, shape, "i"))
-            found.append(Matrix(node, index, known, f"{row} * {shape[-1]} + {f}", s, f, shape[-1]))
-        return found
+        order = (-2, -1) if how.fast == index[-1] else (-1, -2)
+        shape = (*node.shape[:-2], *(node.shape[a] for a in order))
+        at = (*index[:-2], *(index[a] for a in order))
+        row = how.slow if entry == "0" else f"({entry} * {shape[-2]} + {how.slow})"
+        known = (*self.known, (at, shape, "i"))
+        return Matrix(node, index, known, f"{row} * {shape[-1]} + {how.fast}", how.slow, how.fast, how.width)
 
 
 class _Conv:
     """Filters [m, k] times windows [k, n]: m is a filter of group z, k a channel of the group and a place in the
     window, n an image and a place in the result. Padding is not read: it is 0."""
 
-    def __init__(self, node: Node, product: Product) -> None:
-        self.node, self.product = node, product
+    def __init__(self, schedule: ProductSchedule) -> None:
+        self.schedule, self.node, self.product = schedule, schedule.node, schedule.product
+        node, product = self.node, self.product
         self.strides, self.padding, self.dilations, _ = node.attrs
         _, filters = node.args
         self.filter = f"(z * {product.rows} + m)" if product.batch > 1 else "m"
         self.term = Indices().split("k", filters.shape[1:])
         self.place = Indices().split("n", (node.shape[0], *node.shape[2:]))
 
-    def left(self) -> list[Matrix]:
-        filters = self.node.args[1]
-        index = (self.filter, *self.term)
-        return [Matrix(filters, index, ((index, filters.shape, "i"),), f"{self.filter} * {self.product.depth} + k",
-                       "m", "k", self.product.depth)]  # fmt: skip
+    def left(self) -> Matrix:
+        filters, index, how = self.node.args[1], (self.filter, *self.term), self.schedule.left
+        flat = f"{self.filter} * {self.product.depth} + k"
+        return Matrix(filters, index, ((index, filters.shape, "i"),), flat, how.slow, how.fast, how.width)
 
-    def right(self) -> list[Matrix]:
+    def right(self) -> Matrix:
         images, filters = self.node.args
         channels = filters.shape[1]
         channel = self.term[0] if self.product.batch == 1 else f"(z * {channels} + {self.term[0]})"
@@ -111,11 +110,11 @@ class _Conv:
             valid += [f"{text} >= 0"] * (before > 0) + [f"{text} < {extent}"] * (before + after > 0)
         index = (self.place[0], channel, *at)
         inside = math.prod(images.shape[2:])
-        if inside == 1 or at != list(self.place[1:]):
-            return [Matrix(images, index, (), "0", "k", "n", 1, tuple(valid))]
+        if inside == 1 or not self.product.is_plain:
+            return Matrix(images, index, (), "0", "k", "n", 1, tuple(valid))
         known = ((index, images.shape, "i"),)  # one element a window: an image's places are neighbours
         flat = f"(n / {inside} * {images.shape[1]} + {channel}) * {inside} + n % {inside}"
-        return [Matrix(images, index, known, flat, "k", "n", inside, tuple(valid))]
+        return Matrix(images, index, known, flat, "k", "n", self.schedule.right.width, tuple(valid))
 
     def result(self) -> Matrix:
         inside = math.prod(self.node.shape[2:])
@@ -124,9 +123,9 @@ class _Conv:
         return Matrix(self.node, index, ((index, self.node.shape, "i"),), flat, "m", "n", inside)
 
 
-def places_of(node: Node, product: Product) -> _Matmul | _Conv:
-    """The operands and the result of `node`."""
-    return (_Matmul if node.op == "matmul" else _Conv)(node, product)
+def places_of(schedule: ProductSchedule) -> _Matmul | _Conv:
+    """The operands and the result of its product."""
+    return (_Matmul if schedule.node.op == "matmul" else _Conv)(schedule)
 
 
 def _aligned(index: Index, shape: Shape) -> Index:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from eqfuse.cost.device import Device
 from eqfuse.cost.work import Work
 from eqfuse.emit.cuda.scheduling.calls import calls_schedule
-from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, unless_empty
+from eqfuse.emit.cuda.scheduling.operands import Reading, readings
+from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, computed_dtype, unless_empty
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.elements import bytes_read
@@ -22,12 +23,15 @@ from eqfuse.ops import Role, row
 
 @dataclass(frozen=True, kw_only=True)
 class ProductSchedule(CudaSchedule):
-    """A block computes one `tile` of `product`, the result of `node`; `tensor`: on tensor cores."""
+    """A block computes one `tile` of `product`, the result of `node`; `tensor`: on tensor cores. It reads the
+    operands as `left` and `right` say."""
 
     node: Node
     product: Product
     tile: Tile
     tensor: bool
+    left: Reading
+    right: Reading
 
     @property
     def blocks(self) -> float:
@@ -40,7 +44,8 @@ class ProductSchedule(CudaSchedule):
 
     def details(self) -> list[str]:
         t, cores = self.tile, "tensor cores" if self.tensor else "cores"
-        return [f"tiles of {t.rows} x {t.columns}, {t.depth} terms at a time, on {cores}"]
+        at_once = f"{self.left.width} and {self.right.width} neighbours of the operands at once"
+        return [f"tiles of {t.rows} x {t.columns}, {t.depth} terms at a time, on {cores}", f"reads {at_once}"]
 
 
 @unless_empty
@@ -56,9 +61,10 @@ def product_schedule(body: Graph, device: Device) -> ProductSchedule:
     (node,) = found
     product = product_of(node.op, node.attrs, [a.type for a in node.args], node.type, device)
     tile, tensor = tile_for(product, device), on_tensor_cores(product.dtype, device)
+    left, right = readings(node, product, node.dtype if tensor else computed_dtype(node.dtype))
     down, across = max(1, -(-product.rows // tile.rows)), max(1, -(-product.columns // tile.columns))
     return ProductSchedule(
         bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs), 1,
         grid=(product.batch * down * across, 1), block=(tile.threads(tensor), 1), node=node, product=product,
-        tile=tile, tensor=tensor,
+        tile=tile, tensor=tensor, left=left, right=right,
     )  # fmt: skip
