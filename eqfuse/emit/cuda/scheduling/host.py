@@ -12,9 +12,10 @@ from eqfuse.ir.graph import Node
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.special import SPECIAL
 
-# Bytes per second between the memories, either way, over 16 lanes of PCIe 4.0: of 31.5 GB/s, pinned memory sees about
-# 25 and pageable memory, which the driver copies once more, 6 to 12 (NVIDIA's bandwidthTest).
-LINK = 10e9
+# Bytes per second between the memories, either way. No figure of a device: 16 lanes of PCIe 3.0, the slowest link of
+# the data sheets, carry 15.75 GB/s, but pageable memory, as NumPy's, is copied once more by the driver on the host, and
+# sees 6 to 12 (NVIDIA's bandwidthTest over PCIe 4.0, where pinned memory sees about 25).
+PAGEABLE = 10e9
 SYNCHRONISE = 2e-5  # seconds: the host waits for the stream before it copies
 
 # CuPy's names of the ufuncs
@@ -53,4 +54,4 @@ def host_seconds(n: Node) -> float:
     """The time of `n` on the host: its arguments come over the link and its result goes back, NumPy between."""
     types = [a.type for a in n.args]
     copied = sum(t.nbytes for t in types) + n.type.nbytes
-    return SYNCHRONISE + copied / LINK + work(n.op, n.attrs, n.type, types, DEVICES["cpu"]).whole
+    return SYNCHRONISE + copied / PAGEABLE + work(n.op, n.attrs, n.type, types, DEVICES["cpu"]).whole
