@@ -91,7 +91,8 @@ def test_an_operator_without_a_library_call_is_refused_by_name_and_target(monkey
 def test_every_name_that_a_plan_may_call_is_in_the_table():
     ufuncs, functions = cupy_reference.named()
     modules = {name.rpartition(".")[0] for name in functions}
-    renew = "eqfuse/kinds/cuda/cupy_names.json: where CuPy is installed, run python -m tests.support.cupy_reference"
+    table = "eqfuse/emit/cuda/scheduling/cupy_names.json"
+    renew = f"{table}: where CuPy is installed, run python -m tests.support.cupy_reference"
     assert functions - modules == SIGNATURES.keys(), renew
     assert LOOPS.keys() <= ufuncs, renew
     lacking = {name for name in ufuncs if name not in LOOPS}
