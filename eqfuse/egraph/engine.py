@@ -15,12 +15,15 @@ from typing import Any
 
 from eqfuse.egraph.callbacks import OPERATORS, Callbacks, Fold
 from eqfuse.egraph.rules import Rule, constructor
-from eqfuse.ir.graph import Node, constants, topological
+from eqfuse.ir.graph import Node, topological
 from eqfuse.ops import Role, row
 from eqfuse.ops.facts import Fact
 from eqfuse.rewrites.language.law import APPROXIMATE, EXACT
 
 _CHUNK = 32  # commands per parsed text: every span copies the whole text
+# Arguments, beyond which an operator has no rules for facts: a rule for each, of as many atoms, would be quadratic in
+# memory. What is known of such a node when it is inserted is computed here.
+WIDE = 16
 
 _HEADER = """
 (sort Tensor)
@@ -58,6 +61,7 @@ class Engine:
         self._waiting: list[Rule] = []
         self._rulesets: dict[str, str] = {}  # name of each combination of laws that was run
         self._names: dict[Node, str] = {}
+        self._constants: set[Node] = set()
         self._bound = 0
         self.constructors: dict[str, tuple[str, int, int]] = {}  # name: (op, attributes, arguments)
         self.facts = self.ranges = False
@@ -139,6 +143,8 @@ class Engine:
 
     def _range(self, name: str) -> None:
         op, n_attrs, arity = self.constructors[name]
+        if arity > WIDE:
+            return
         hidden = " ".join(f"pa{i}" for i in range(n_attrs + arity))
         args = [f"px{i}" for i in range(arity)]
         term = f"(= pr ({name} {hidden} {' '.join(args)}))"
@@ -158,7 +164,7 @@ class Engine:
 
     def _fact(self, name: str) -> None:
         op, n_attrs, arity = self.constructors[name]
-        if op == "input":
+        if op == "input" or arity > WIDE:
             return
         hidden = [f"pa{i}" for i in range(n_attrs + arity)]
         args = [f"px{i}" for i in range(arity)]
@@ -181,8 +187,12 @@ class Engine:
             if n in self._names:
                 continue
             name = self._names[n] = self.bind(self.term(n, [self._names[a] for a in n.args]), lines)
-            if n.op == "input":
-                lines.append(f"({'constant' if n.attr('constant') else 'varies'} {name})")
+            if n.is_constant_leaf or (n.args and self._constants.issuperset(n.args)):
+                self._constants.add(n)
+            if n.op == "input" or len(n.args) > WIDE:
+                lines.append(f"({'constant' if n in self._constants else 'varies'} {name})")
+            if self.ranges and len(n.args) > WIDE:
+                lines.append(f"(set (range {name}) {self.object(Fact())})")
             lines.append(f"(in_program {name})")
         self.run_once(lines)
 
@@ -268,7 +278,7 @@ class Engine:
 
     def constants(self) -> set[Node]:
         """The nodes inserted so far that are computed when the program is built."""
-        return constants(self._names)
+        return set(self._constants)
 
     def round(self, room: float = math.inf, until: float = math.inf, resting: frozenset[str] = frozenset()) -> Round:
         """Facts to their fixpoint, then one round of the rules that are not `resting`.

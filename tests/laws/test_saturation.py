@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from eqfuse.benches.corpus.suite import chain
 from eqfuse.demo.programs import transformer
-from eqfuse.egraph.engine import Engine
+from eqfuse.egraph.engine import WIDE, Engine
 from eqfuse.egraph.saturate import BackOff, Budget, reachable, saturate
 from eqfuse.egraph.space import Segment
 from eqfuse.errors import LawError, OptionError
@@ -282,3 +283,55 @@ def test_constants_fold_and_meet() -> None:
     (segment,) = saturate(graph).segments
     constants = {n.attr("value").array.item() for c in segment.classes for n in c.nodes if n.op == "const"}
     assert {6.0, 5.0} <= constants
+
+
+def _sent(graph: Graph) -> int:
+    """Characters of the commands that egglog is sent for `graph` and its facts."""
+    engine, sent = Engine(), []
+    once, again = engine.run_once, engine.run
+
+    def run_once(lines: Sequence[str]) -> None:
+        sent.extend(lines)
+        once(lines)
+
+    def run(*texts: str) -> list[Any]:
+        sent.extend(texts)
+        return again(*texts)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "run_once", run_once)
+        patch.setattr(engine, "run", run)
+        engine.add((*graph.inputs, *graph.nodes))
+        engine.fold_constants()
+        engine.track_ranges()
+        engine.settle()
+    return sum(map(len, sent))
+
+
+def _stacked(count: int) -> Graph:
+    return trace(lambda a: np.stack([a[i] + 1.0 for i in range(count)]), spec((count, 3), F))
+
+
+def test_what_egglog_is_sent_grows_no_faster_than_the_program() -> None:
+    assert _sent(_stacked(200)) < 2.2 * _sent(_stacked(100))
+
+
+@pytest.mark.parametrize("count", [WIDE, WIDE + 1])
+@pytest.mark.parametrize("fact", ["constant", "varies"])
+def test_operators_of_many_arguments_are_constant_or_vary_as_those_of_few(count: int, fact: str) -> None:
+    pieces = [input_node(f"x{i}", TensorType(np.dtype(F), (3,)), fact == "constant" or i > 0) for i in range(count)]
+    joined = node("concat", pieces, (-1,))
+    engine = Engine()
+    engine.add((*pieces, joined, result := node("negative", [joined])))
+    engine.fold_constants()
+    engine.settle()
+    engine.run_once([f"(check ({fact} {engine.name(n)}))" for n in (joined, result)])
+
+
+def test_values_of_operators_of_many_arguments_are_known_when_they_are_added() -> None:
+    pieces = [input_node(f"x{i}", TensorType(np.dtype(F), (3,))) for i in range(WIDE + 1)]
+    engine = Engine()
+    engine.add(pieces)
+    engine.track_ranges()
+    engine.add([node("concat", pieces, (-1,))])
+    assert len(engine.known_values()) == len(pieces) + 1
