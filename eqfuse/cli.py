@@ -12,7 +12,9 @@ from pathlib import Path
 
 from eqfuse.errors import EqfuseError
 
-BENCHES = ("greedy", "speed", "compile", "laws", "kernels", "programs", "memory", "scale", "written", "replay")
+BENCHES = (
+    "greedy", "speed", "compile", "laws", "kernels", "programs", "memory", "scale", "loops", "written", "replay",
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,121 @@
+"""Programs written with Python loops, of any length: in, how many steps; out, the function and its arguments.
+
+Traced, each is one long graph whose steps are alike. Used by `eqfuse.benches.loops`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+Built = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+def lstm(steps: int) -> Built:
+    """An LSTM over `steps` inputs, one after another; the output of the last."""
+    batch, width = 32, 64
+
+    def run(x: Any, h: Any, c: Any, w: Any, u: Any, b: Any) -> Any:
+        for t in range(steps):
+            gates = x[t] @ w + h @ u + b
+            i, f, o = (1 / (1 + np.exp(-gates[:, k * width : (k + 1) * width])) for k in range(3))
+            c = f * c + i * np.tanh(gates[:, 3 * width :])
+            h = o * np.tanh(c)
+        return h
+
+    shapes = (steps, batch, width), (batch, width), (batch, width), (width, 4 * width), (width, 4 * width), (4 * width,)
+    return run, _normal(*shapes)
+
+
+def monte_carlo(steps: int) -> Built:
+    """Paths of a price by the method of Euler and Maruyama, and the mean payoff of an Asian option."""
+
+    def price(draws: Any, s: Any, rate: float = 0.03, sigma: float = 0.2) -> Any:
+        dt = 1 / steps
+        total = np.zeros_like(s)
+        for t in range(steps):
+            s = s * np.exp((rate - 0.5 * sigma * sigma) * dt + sigma * np.sqrt(dt) * draws[t])
+            total = total + s
+        return np.exp(-rate) * np.maximum(total / steps - 100.0, 0.0).mean()
+
+    return price, (_normal((steps, 10_000))[0], np.full(10_000, 100.0))
+
+
+def lu_by_rows(n: int) -> Built:
+    """The factors of a matrix of n rows in one array, each column eliminated from the rows below it."""
+
+    def factor(a: Any) -> Any:
+        a = a.copy()
+        for k in range(n - 1):
+            a[k + 1 :, k] /= a[k, k]
+            a[k + 1 :, k + 1 :] -= np.outer(a[k + 1 :, k], a[k, k + 1 :])
+        return a
+
+    return factor, (_normal((n, n))[0] + n * np.eye(n),)
+
+
+def taps(count: int) -> Built:
+    """A filter of `count` taps, each a shifted slice of the signal times its weight."""
+    size = 100_000
+
+    def filtered(x: Any, weights: Any) -> Any:
+        y = np.zeros(size)
+        for k in range(count):
+            y = y + weights[k] * x[k : k + size]
+        return y
+
+    return filtered, _normal((size + count,), (count,))
+
+
+def scales(count: int) -> Built:
+    """`count` products with constants, then as many quotients."""
+
+    def scaled(x: Any) -> Any:
+        for k in range(count):
+            x = x * (1.0 + 0.01 * k)
+        for k in range(count):
+            x = x / (2.0 + 0.01 * k)
+        return x
+
+    return scaled, _normal((10_000,))
+
+
+def python_sum(count: int) -> Built:
+    """Python's sum() over the elements of an array."""
+    return lambda x: sum(x[i] for i in range(count)), _normal((count,))
+
+
+def stack(count: int) -> Built:
+    """np.stack of pieces of an array, each its own computation."""
+    return lambda x: np.stack([x[i] * 2.0 + 1.0 for i in range(count)]), _normal((count, 16))
+
+
+def filled(rows: int) -> Built:
+    """A matrix filled row by row, from one of as many rows."""
+
+    def fill(x: Any) -> Any:
+        y = np.empty_like(x)
+        for i in range(rows):
+            y[i] = np.exp(-x[i]) * i
+        return y
+
+    return fill, _normal((rows, rows))
+
+
+PROGRAMS: dict[str, tuple[Callable[[int], Built], Sequence[int]]] = {
+    "lstm": (lstm, (16, 32, 64)),
+    "monte carlo": (monte_carlo, (12, 25, 50)),
+    "lu by rows": (lu_by_rows, (16, 32, 48)),
+    "taps": (taps, (12, 25, 49)),
+    "scales": (scales, (10, 20, 30)),
+    "sum": (python_sum, (500, 1000, 2000)),
+    "stack": (stack, (100, 300, 690)),
+    "filled": (filled, (60, 250, 500)),
+}
+
+
+def _normal(*shapes: tuple[int, ...]) -> tuple[np.ndarray, ...]:
+    rng = np.random.default_rng(0)
+    return tuple(rng.standard_normal(shape) for shape in shapes)

@@ -1,0 +1,118 @@
+"""Compile time and memory of programs written with Python loops of growing length, each in a fresh process.
+
+Run: eqfuse bench loops [--seconds N] [--gigabytes N] [--json FILE] [name…]. Each process has that much time and address
+space at most, and an empty cache; what exceeds them is said in its row. Seconds are wall time after the import; the
+answer of the compiled program is compared with NumPy's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eqfuse.benches.compile import loaded
+from eqfuse.benches.corpus.loops import PROGRAMS
+from eqfuse.show.progress import progress
+
+STAGES = ("trace", "saturate", "extract", "emit", "total")
+SECONDS, GIGABYTES, GROWTH = 5.0, 1.0, 1.2  # wanted at most: of a whole compile, above the start, exponent of steps
+
+
+def one(name: str, steps: int, gigabytes: float) -> dict[str, Any]:
+    """Seconds by stage in this process, with that much address space, and its largest memory."""
+    resource.setrlimit(resource.RLIMIT_AS, (int(gigabytes * 2**30),) * 2)
+    ef = loaded()
+    from eqfuse.cost.targets import device_for
+
+    device_for("numpy")
+    build, _ = PROGRAMS[name]
+    function, arguments = build(steps)
+    before, begun = _peak(), time.perf_counter()
+    graph = ef.trace(function, *arguments)
+    traced = time.perf_counter()
+    program = ef.compile(graph, target="numpy")
+    done = time.perf_counter()
+    np.testing.assert_allclose(program(*arguments), function(*arguments), rtol=1e-6, atol=1e-9)
+    return program.report.seconds | {
+        "trace": traced - begun, "total": done - begun, "gigabytes": _peak() - before,
+        "operators": len(graph.operators), "kernels": len(program.plan.kernels),
+    }  # fmt: skip
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def cold(name: str, steps: int, seconds: float, gigabytes: float) -> dict[str, Any]:
+    """`one` in a fresh process; where it did not end, why."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "eqfuse.benches.loops", "--one", str(steps), "--gigabytes", str(gigabytes)]
+        environment = os.environ | {"EQFUSE_CACHE_DIR": folder}
+        try:
+            done = subprocess.run([*command, name], env=environment, capture_output=True, text=True, timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return {"failed": f"more than {seconds:.0f} s"}
+    if done.returncode == 0:
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+    why = (done.stderr.strip().splitlines() or [f"signal {-done.returncode}"])[-1]
+    return {"failed": why[:100]}
+
+
+def growth(rows: dict[int, dict[str, Any]]) -> float:
+    """The exponent of the steps by which the total grows, between the two largest programs."""
+    (few, before), (many, after) = sorted(rows.items())[-2:]
+    if "failed" in before or "failed" in after:
+        return math.inf
+    return math.log(after["total"] / before["total"]) / math.log(many / few)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="eqfuse bench loops", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--seconds", type=float, default=120, help="of each process at most")
+    parser.add_argument("--gigabytes", type=float, default=6, help="of address space of each process")
+    parser.add_argument("--json", type=Path, help="also write the table to this file")
+    parser.add_argument("names", nargs="*", help=f"only these of: {', '.join(PROGRAMS)}")
+    options = parser.parse_args(arguments)
+    if options.one:
+        print(json.dumps(one(options.names[0], options.one, options.gigabytes)))
+        return
+    names = options.names or list(PROGRAMS)
+    heads = "".join(f"{stage:>10}" for stage in (*STAGES, "gigabytes"))
+    print(f"{'program':14}{'steps':>6}{'operators':>10}{'kernels':>9}{heads}")
+    table: dict[str, dict[int, dict[str, Any]]] = {}
+    with progress(sum(len(PROGRAMS[name][1]) for name in names)) as at:
+        for name in names:
+            rows = table[name] = {}
+            for steps in PROGRAMS[name][1]:
+                at.step(f"{name}, {steps} steps")
+                rows[steps] = cold(name, steps, options.seconds, options.gigabytes)
+                print(f"{name:14}{steps:6}{_line(rows[steps])}", flush=True)
+            print(f"{'':14}growth: steps ** {growth(rows):.2f}, wanted ≤ {GROWTH}", flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(table, indent=1))
+
+
+def _line(row: dict[str, Any]) -> str:
+    if "failed" in row:
+        return f"  {row['failed']}"
+    numbers = "".join(f"{row[stage]:10.2f}" for stage in (*STAGES, "gigabytes"))
+    met = row["total"] <= SECONDS and row["gigabytes"] <= GIGABYTES
+    return f"{row['operators']:10}{row['kernels']:9}{numbers}" + ("" if met else "  MISSED")
+
+
+if __name__ == "__main__":
+    main()
