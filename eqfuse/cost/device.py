@@ -70,6 +70,13 @@ class Device(Summarised):
         if self.kind not in ("cpu", "gpu") or self.threads < 1 or not self.levels or not sound:
             raise ValueError(f"device {self.name!r}: kind, threads, levels or a rate is out of range")
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple([getattr(self, f.name) for f in fields(self)]))
+
     @cached_property
     def _tables(self) -> dict[str, dict[str, float]]:
         tables = {op: dict(row) for op, row in self.elements}

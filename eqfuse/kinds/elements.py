@@ -38,10 +38,36 @@ def elements_read(wanted: set[Node]) -> dict[Node, int]:
     """The distinct elements of every input and array constant that the whole of `wanted` is computed from."""
     if all(map(_is_array, wanted)):  # so it is in most passes
         return {n: n.type.size for n in wanted}
+    whole = [_arrays_below(n) for n in wanted]
+    if None not in whole:
+        return {n: n.type.size for n in frozenset().union(*whole)}  # type: ignore[arg-type]
     each = [_reach(n) for n in wanted]
     reach = each[0] if len(each) == 1 else _together(wanted, each) or _walked(tuple(wanted))
     found = {n: n.type.size for n in reach.arrays}
     return found | {n: _count(regions, n.shape) for n, regions in reach.parts.items()}
+
+
+_arrays: WeakKeyDictionary[Node, frozenset[Node] | None] = WeakKeyDictionary()
+
+
+def _arrays_below(root: Node) -> frozenset[Node] | None:
+    """The arrays that `root` is computed from; None where it may need a part of one."""
+    stack = [root]
+    while stack:
+        n = stack[-1]
+        missing = [a for a in n.args if a not in _arrays]
+        if missing:
+            stack += missing
+            continue
+        below = [_arrays[a] for a in n.args]
+        if n.op in PARTIAL or None in below:
+            _arrays[n] = None
+        elif len(below) == 1:
+            _arrays[n] = below[0]
+        else:
+            _arrays[n] = frozenset([n]) if _is_array(n) else frozenset().union(*below)  # type: ignore[arg-type]
+        stack.pop()
+    return _arrays[root]
 
 
 _reaches: WeakKeyDictionary[Node, Reach] = WeakKeyDictionary()  # of single values; no value is in its own

@@ -50,7 +50,7 @@ class State:
 
     @property
     def is_view(self) -> bool:
-        return self.template.is_view
+        return kind_of(self.kind).is_view
 
     @property
     def at_leaf(self) -> bool:

@@ -39,7 +39,8 @@ class Cut:
 
     A view of a leaf is priced as the copy it is when another kernel reads it from memory; most readers take it in.
     `leaves` maps each class read from memory to the bytes read of it, and `reads` are those of them that a kernel has
-    to compute; `works` are the operators that run, `inside` the classes computed (a bit each). Never changed once made.
+    to compute; `works` are the operators that run, `inside` the classes computed and `outside` those read (a bit each).
+    Never changed once made.
     """
 
     eclass: int
@@ -50,6 +51,7 @@ class Cut:
     reads: tuple[int, ...]
     works: Works
     inside: int
+    outside: int
     size: int  # operators that run
     prices: Prices
     _price: Price | None = field(default=None, init=False)
@@ -126,6 +128,8 @@ class Grammar:
         self._once: dict[tuple, Any] = {}
         self._inlined: dict[tuple[Cut, ...], Cut | str] = {}
         self._reading: dict[tuple[Cut, int], Cut | str] = {}
+        self._taking: dict[tuple[Cut, ...], Cut | str] = {}
+        self._bodies: dict[tuple[Cut, ...], tuple[Graph, tuple[int, ...]]] = {}
 
     def for_segment(self, segment: Segment) -> Grammar:
         """The grammar of another program in the same classes: what was made for one serves both."""
@@ -141,7 +145,8 @@ class Grammar:
             scalar = eclass in self.scalars
             found = Cut(
                 eclass, self.scalars.get(eclass), (), self._known_as(leaf(t.shape)),
-                {} if scalar else {eclass: t.nbytes}, () if eclass in self.free else (eclass,), {}, 0, 0, self.prices,
+                {} if scalar else {eclass: t.nbytes}, () if eclass in self.free else (eclass,), {}, 0,
+                0 if scalar else 1 << eclass, 0, self.prices,
             )  # fmt: skip
             self._leaves[eclass] = found
         return found
@@ -168,8 +173,9 @@ class Grammar:
             if part.state.strides is not None:
                 apart += _apart(part.state, self.classes[arg].type, enode)
         number = self.prices.number(eclass, enode, apart)
+        role = row(enode.op).role
         name: tuple = (eclass, enode)  # of a product; a compiled kernel holds one derivation of it
-        if self.compiled and parts and parts[0].works:
+        if role in (Role.CONTRACTION, Role.WINDOW) and self.compiled and parts[0].works:
             name = (eclass, enode, *sorted(parts[0].works.values()))
         key = (self._alike(number, eclass, enode), name[2:], *[id(p.state) for p in parts])
         state = self._states.get(key)
@@ -178,7 +184,7 @@ class Grammar:
         if isinstance(state, str):
             return state
         leaves: dict[int, int] = {}
-        inside = 0
+        inside = outside = 0
         for part in parts:
             if not leaves:
                 leaves = dict(part.leaves)
@@ -188,9 +194,9 @@ class Grammar:
                     most[c] = max(leaves[c], most[c])
                 leaves = most
             inside |= part.inside
-        if eclass in leaves or inside >> eclass & 1:
+            outside |= part.outside
+        if (inside | outside) >> eclass & 1:
             return "it would need its own result"
-        role = row(enode.op).role
         if role is Role.VIEW and state.at_leaf:
             touched = self.prices.sizes[eclass] * (1 if self.compiled else _spread(state, self.classes[eclass].type))
             leaves = {c: min(size, touched) for c, size in leaves.items()}
@@ -208,7 +214,8 @@ class Grammar:
         if size > LARGEST:
             return f"a kernel of more than {LARGEST} operators"
         reads = tuple([c for c in leaves if c not in self.free])
-        return Cut(eclass, enode, parts, state, leaves, reads, works, inside | 1 << eclass, size, self.prices)
+        inside |= 1 << eclass
+        return Cut(eclass, enode, parts, state, leaves, reads, works, inside, outside, size, self.prices)
 
     def _state(self, eclass: int, enode: ENode, parts: tuple[Cut, ...], name: tuple) -> State | str:
         """The state of `enode` applied to `parts`. Equal states are one object, so that few are ever derived."""
@@ -251,11 +258,9 @@ class Grammar:
         key = (cut, *inlined.values())
         found = self._inlined.get(key)
         if found is None:
-            found = self._inlined[key] = self._rejoined(
-                cut,
-                lambda c: not inlined.keys().isdisjoint(c.leaves),
-                lambda c: None if c.parts else inlined.get(c.eclass),
-            )
+            leaves = sum([1 << c for c in inlined])
+            swap = lambda c: None if c.parts else inlined.get(c.eclass)  # noqa: E731
+            found = self._inlined[key] = self._rejoined(cut, 0, leaves, swap)
         return found
 
     def reading(self, cut: Cut, eclass: int) -> Cut | str:
@@ -263,21 +268,24 @@ class Grammar:
         leaf = self.leaf(eclass)
         found = self._reading.get((cut, eclass))
         if found is None:
-            found = self._rejoined(cut, lambda c: c.computes(eclass), lambda c: leaf if c.eclass == eclass else None)
+            found = self._rejoined(cut, 1 << eclass, 0, lambda c: leaf if c.eclass == eclass else None)
             self._reading[cut, eclass] = found
         return found
 
     def taking(self, cut: Cut, others: dict[int, Cut]) -> Cut | str:
         """`cut` with every class of `others` that it reads or computes derived as they say, or why there is none."""
+        mask = sum([1 << c for c in others])
+        if not (cut.inside | cut.outside) & mask:
+            return cut
+        key = (cut, *others.values())
+        found = self._taking.get(key)
+        if found is None:
+            found = self._taking[key] = self._rejoined(cut, mask, mask, lambda c: others.get(c.eclass))
+        return found
 
-        def touched(c: Cut) -> bool:
-            return not others.keys().isdisjoint(c.leaves) or any(map(c.computes, others))
-
-        return self._rejoined(cut, touched, lambda c: others.get(c.eclass)) if touched(cut) else cut
-
-    def _rejoined(self, cut: Cut, touched: Callable[[Cut], bool], swap: Callable[[Cut], Cut | None]) -> Cut | str:
-        """`cut` joined anew with some of its derivation swapped for other cuts of the same class; what is not `touched`
-        holds none of them."""
+    def _rejoined(self, cut: Cut, inside: int, outside: int, swap: Callable[[Cut], Cut | None]) -> Cut | str:
+        """`cut` joined anew with some of its derivation swapped for other cuts of the same class: some of the classes
+        `inside` where they are computed, and of those `outside` where they are read (a bit each)."""
         new: dict[Cut, Cut] = {}
         stack = [cut]
         while stack:
@@ -289,7 +297,7 @@ class Grammar:
             if other is not None or not c.parts:
                 new[c] = other or c
                 continue
-            missing = [p for p in c.parts if p not in new and touched(p)]
+            missing = [p for p in c.parts if (p.inside & inside or p.outside & outside) and p not in new]
             if missing:
                 stack.extend(missing)
                 continue
@@ -303,6 +311,11 @@ class Grammar:
 
     def body(self, cuts: tuple[Cut, ...]) -> tuple[Graph, tuple[int, ...]]:
         """The body graph of a kernel that computes `cuts`, and the classes it reads, in the order of its inputs."""
+        if cuts not in self._bodies:
+            self._bodies[cuts] = self._body(cuts)
+        return self._bodies[cuts]
+
+    def _body(self, cuts: tuple[Cut, ...]) -> tuple[Graph, tuple[int, ...]]:
         nodes: dict[int, Node] = {}
         reads: dict[int, Node] = {}
         for c in below(cuts):

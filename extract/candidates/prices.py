@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import work
-from eqfuse.cost.targets import searches_schedules
+from eqfuse.cost.targets import is_compiled, searches_schedules
 from eqfuse.egraph.space import EClass, ENode
 from eqfuse.errors import UnsupportedOp
 from eqfuse.extract.candidates.work import WHOLE, Works, WorkTable, bits
@@ -30,16 +30,18 @@ class Prices:
 
     def __init__(self, classes: Sequence[EClass], device: Device, like: Prices | None = None) -> None:
         self._classes, self._device = classes, device
-        self._work_table = WorkTable()
+        self._work_table = WorkTable(is_compiled(device))
         self._behind: dict[tuple[int, object, float], int] = {}  # operators behind views
         self._numbers: dict[tuple[int, ENode, int], int] = {}
+        self._inputs: dict[int, Node] = {}
         self.sizes = [c.type.nbytes for c in classes]  # bytes
         constants = ((n for n in c.nodes if n.op == "const") for c in classes)
         self._literals = [next((n.attr("value") for n in nodes), None) for nodes in constants]
         self._searches_schedules = searches_schedules(device)
         self._schedules: dict[tuple, Schedule | None] = {}
-        self._settled: dict[tuple[str, str], Price | None] = like._settled if like else {}
-        self._views: dict[int, dict[int, int]] = {}  # of an array, those that are smaller than it: their bytes
+        self._settled: dict[tuple[str, Graph], Price | None] = like._settled if like else {}
+        self._views: dict[int, int] = {}  # of an array, those that are smaller than it, a bit each
+        self._viewed: dict[tuple[int, int], int] = {}  # bytes of an array that a view of it needs
 
     def number(self, eclass: int, enode: ENode, apart: int) -> int:
         """The number of an operator that computes class `eclass`, and reads `apart` elements far from one another."""
@@ -70,13 +72,20 @@ class Prices:
         """`eclass` is a view that needs the bytes `read` of arrays, of which its argument needs those in `whole`."""
         for c, size in read.items():
             if size < self.sizes[c] == whole[c]:
-                self._views.setdefault(c, {})[eclass] = size
+                self._views[c] = self._views.get(c, 0) | 1 << eclass
+                self._viewed[c, eclass] = size
 
     def node(self, eclass: int, enode: ENode | None, args: Sequence[Node]) -> Node:
         """What `enode` computes from `args`; of class `eclass` in memory where there is none."""
         if enode is None:
-            return input_node(f"c{eclass}", self._classes[eclass].type)
+            return self._input(eclass)
         return node(enode.op, args, enode.attrs, self._classes[eclass].type)
+
+    def _input(self, eclass: int) -> Node:
+        found = self._inputs.get(eclass)
+        if found is None:
+            found = self._inputs[eclass] = input_node(f"c{eclass}", self._classes[eclass].type)
+        return found
 
     def alone(self, cut: Cut) -> Price:
         """The price of a kernel that computes `cut` and stores it; nothing for what is read."""
@@ -100,7 +109,7 @@ class Prices:
 
     def of_schedule(self, kind: str, body: Graph) -> Price | None:
         """What a kernel of `kind` costs by its schedule, of which `kernel` is an estimate; None where it is none."""
-        key = kind, body.key
+        key = kind, body
         if key not in self._settled:
             found = kind_of(kind)
             has_price = found.has_schedule_price(self._device.target)
@@ -111,7 +120,7 @@ class Prices:
         """How a kernel of `kind` runs; None where there is none."""
         key = kind.name, outputs
         if key not in self._schedules:
-            body = Graph(tuple([input_node(f"c{c}", self._classes[c].type) for c in leaves]), outputs)
+            body = Graph(tuple(map(self._input, leaves)), outputs)
             try:
                 self._schedules[key] = kind.schedule(body, self._device)
             except UnsupportedOp:
@@ -122,6 +131,6 @@ class Prices:
         """The bytes read of `leaves`: of an array that is read as several views, those of all, up to the whole."""
         read = sum(leaves.values())
         for c in self._views.keys() & leaves:
-            views = sum(size for eclass, size in self._views[c].items() if inside >> eclass & 1)
+            views = sum([self._viewed[c, eclass] for eclass in bits(self._views[c] & inside)])
             read += max(0, min(views, self.sizes[c]) - leaves[c])
         return read

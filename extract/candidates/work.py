@@ -50,14 +50,26 @@ def count(works: Works) -> int:
 
 
 class WorkTable:
-    """The work of operators, numbered in the order in which they are entered."""
+    """The work of operators, numbered in the order in which they are entered. `compiled`: for a device whose kernels
+    are, flops and seconds are all there is."""
 
-    def __init__(self) -> None:
+    def __init__(self, compiled: bool) -> None:
+        self._compiled = compiled
         self._works: list[Work] = []
+        self._flops: list[int] = []
+        self._seconds: list[float] = []
+        self._calls: list[int] = []
+        self._whole: list[float] = []
+        self._shared: list[float] = []
 
     def enter(self, work: Work) -> int:
         """The number of one more operator, which costs `work`."""
         self._works.append(work)
+        self._flops.append(work.flops)
+        self._seconds.append(work.seconds)
+        self._calls.append(work.calls)
+        self._whole.append(work.whole)
+        self._shared.append(work.shared)
         return len(self._works) - 1
 
     def viewed(self, at: int, share: float) -> int:
@@ -71,19 +83,16 @@ class WorkTable:
         """The work of a kernel. `reduced`: elements of a reduction's result; what is done to as few runs once."""
         flops, seconds, calls, whole, once, shared = 0, 0.0, 0, 0.0, 0, 0.0
         for times, mask in works.items():
-            each_flops, each_seconds = 0, 0.0
-            for at in bits(mask):
-                work = self._works[at]
-                each_flops += work.flops
-                each_seconds += work.seconds
-                whole += work.whole
-                shared += work.shared
-                if times == WHOLE:
-                    continue
-                if work.flops * times <= reduced:
-                    once += work.calls
-                else:
-                    calls += work.calls
-            flops += int(each_flops * times)
-            seconds += each_seconds * times
+            members = bits(mask)
+            flops += int(sum(map(self._flops.__getitem__, members)) * times)
+            seconds += sum(map(self._seconds.__getitem__, members)) * times
+            if self._compiled:
+                continue
+            whole = sum(map(self._whole.__getitem__, members), whole)
+            shared = sum(map(self._shared.__getitem__, members), shared)
+            if times != WHOLE:
+                few = [at for at in members if self._flops[at] * times <= reduced] if reduced >= 0 else ()
+                of_few = sum(map(self._calls.__getitem__, few))
+                once += of_few
+                calls += sum(map(self._calls.__getitem__, members)) - of_few
         return Work(flops, seconds, calls, whole, once, shared)

@@ -11,6 +11,9 @@ from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.saturate import saturate
 from eqfuse.errors import TargetUnavailable
 from eqfuse.extract import EXTRACTORS, choose
+from eqfuse.extract.candidates import prices
+from eqfuse.extract.candidates.cuts import Grammar
+from eqfuse.extract.candidates.work import bits
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.ir.evaluate import evaluate
@@ -104,3 +107,24 @@ def test_a_move_whose_new_kernels_would_read_one_another_in_a_circle_is_taken_ba
     assert (sorted(cover.choice), cover.cost) == ([0, 1], 6.0)
     assert cover.attempt({0: cut([2], 0.5)}, {2: cut([], 0.1)}.get)
     assert sorted(cover.choice) == [0, 2]
+
+
+def test_the_bytes_of_a_view_are_found_without_looking_at_the_views_of_other_kernels(monkeypatch):
+    looked_at = []
+
+    def counted(mask):
+        looked_at.append(mask.bit_count())
+        return bits(mask)
+
+    space = saturate(trace(lambda x: [-x[i : i + 2] for i in range(50)], spec((52,), np.float32)), laws="none")
+    monkeypatch.setattr(prices, "bits", counted)
+    assert len(choose(space, DEVICES["cpu"], "unfused").kernels) == 50
+    assert max(looked_at) == 1
+
+
+def test_the_body_of_a_kernel_is_made_once(monkeypatch):
+    made = []
+    make = Grammar._body
+    monkeypatch.setattr(Grammar, "_body", lambda grammar, cuts: (made.append((grammar, cuts)), make(grammar, cuts))[1])
+    choose(saturate(trace(lambda x: np.exp(x).sum(axis=0) + x, spec((4, 4), np.float32))), DEVICES["cpu"])
+    assert len({(id(grammar), cuts) for grammar, cuts in made}) == len(made) > 1

@@ -87,9 +87,8 @@ def _looked_up(n: Node) -> dict[Node, float]:
 
 
 def _traffic(body: Graph, parts: Mapping[Node, float] | None = None) -> dict[str, Any]:
-    reads = bytes_read(body, parts)
-    gaps = sum(bytes_read(body, parts, LINE)) - sum(reads)
-    return {"reads": reads, "writes": tuple(o.type.nbytes for o in body.outputs), "gaps": gaps}
+    reads, moved = bytes_read(body, (1, LINE), parts)
+    return {"reads": reads, "writes": tuple(o.type.nbytes for o in body.outputs), "gaps": sum(moved) - sum(reads)}
 
 
 def _whole(body: Graph) -> WholeArrays:

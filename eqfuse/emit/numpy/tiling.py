@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.numpy_calls import transposed_read
@@ -297,6 +298,13 @@ def is_lone_reduction(body: Graph) -> bool:
 
 def work_of(n: Node, device: Device, apart: int = 0) -> Work:
     """What `n` costs to compute; arguments as those of `roofline.work`."""
-    literal = n.args[-1].literal if n.args and n.args[-1].op == "const" else None
-    types = [a.type for a in n.args]
-    return work(n.op, n.attrs, n.type, types, device, apart, literal)
+    known = _works.setdefault(n, {})
+    found = known.get((device, apart))
+    if found is None:
+        literal = n.args[-1].literal if n.args and n.args[-1].op == "const" else None
+        found = work(n.op, n.attrs, n.type, [a.type for a in n.args], device, apart, literal)
+        known[device, apart] = found
+    return found
+
+
+_works: WeakKeyDictionary[Node, dict[tuple[Device, int], Work]] = WeakKeyDictionary()  # many bodies share nodes

@@ -8,7 +8,7 @@ of the calls.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -30,26 +30,23 @@ def leaves_read(body: Graph) -> list[Node]:
     return [a for a in dict.fromkeys([*(a for n in computed for a in n.args), *body.outputs]) if not computes(a)]
 
 
-def bytes_read(body: Graph, parts: Mapping[Node, float] | None = None, line: int = 1) -> tuple[int, ...]:
-    """Bytes of each input of `body`. `parts`: the share of a leaf behind views that is read, where not all of it is.
-    `line`: bytes that memory moves at least."""
-    places: dict[Node, dict[Place | None, tuple[Node, float]]] = {n: {} for n in body.inputs}
+def bytes_read(body: Graph, lines: Sequence[int], parts: Mapping[Node, float] | None = None) -> list[tuple[int, ...]]:
+    """Bytes of each input of `body`, where memory moves so many bytes at least, for each of `lines`. `parts`: the share
+    of a leaf behind views that is read, where not all of it is."""
+    places: dict[Node, dict[Place | None, float]] = {n: {} for n in body.inputs}
     for n in leaves_read(body):
-        leaf, _ = leaf_chain(n)
+        leaf, chain = leaf_chain(n)
         if leaf in places:
-            part = (parts or {}).get(n, 1.0)
-            before = places[leaf].get(_place(n), (n, 0.0))
-            places[leaf][_place(n)] = n, max(part, before[1])
-    return tuple(_elements(leaf, found, line) * leaf.dtype.itemsize for leaf, found in places.items())
+            place = _place(leaf, chain)
+            places[leaf][place] = max((parts or {}).get(n, 1.0), places[leaf].get(place, 0.0))
+    return [tuple([_elements(n, found, line) * n.dtype.itemsize for n, found in places.items()]) for line in lines]
 
 
-def _elements(leaf: Node, places: Mapping[Place | None, tuple[Node, float]], line: int) -> int:
+def _elements(leaf: Node, places: Mapping[Place | None, float], line: int) -> int:
     if None in places:
         return leaf.type.size
     least = max(1, line // leaf.dtype.itemsize)
-    found = [
-        (place, part, min(place[1][0][0], least) if place[1] else 1) for place, (_, part) in places.items() if place
-    ]
+    found = [(place, part, min(place[1][0][0], least) if place[1] else 1) for place, part in places.items() if place]
     sizes = [round(part * math.prod(extent for _, extent in runs) * spread) for (_, runs), part, spread in found]
     whole = all(part == 1 for _, part, _ in found)
     if len(sizes) > 1 and whole and leaf.type.size <= MARKED:
@@ -66,11 +63,13 @@ def _marked(leaf: Node, places: Collection[tuple[Place, int]]) -> int:
     return int(np.count_nonzero(marks[:size]))
 
 
-def _place(n: Node) -> Place | None:
-    """Where the elements of `n`, a leaf behind views, lie. None where a reshape copies it, and reads all."""
-    leaf, chain = leaf_chain(n)
-    if not n.type.size:
+def _place(leaf: Node, chain: Sequence[Node]) -> Place | None:
+    """Where the elements of `leaf` behind the views of `chain` lie. None where a reshape copies it, and reads all."""
+    size = (chain[-1] if chain else leaf).type.size
+    if not size:
         return 0, ((0, 0),)
+    if not chain:
+        return 0, ((1, size),) if size > 1 else ()
     base = np.empty(1, np.int8)
     array = as_strided(base, leaf.shape, contiguous(leaf.shape))
     for view in chain:

@@ -130,14 +130,68 @@ def _next(before: Passes | None, roots: Iterable[Node], reduced: frozenset[int],
     once: frozenset[Node] = before.once if before else frozenset()
     done: frozenset[Node] = before.done if before else frozenset()
     kept = done if hold == "values" else {n for n in done if hold == "reads" and _is_load(n)}
-    met, taken = _met(roots, once | kept)
-    apart = [n for n in met if not reduced.isdisjoint(_facts[n].axes)]
+    ready = once | kept
+    new = _united([_region(_plain(n), reduced) for n in roots])
+    taken: list[Node] = []
+    if not ready.isdisjoint(new.apart) or not ready.isdisjoint(new.once):
+        met, taken = _met(roots, ready)
+        apart = frozenset([n for n in met if n in new.apart])
+        new = _Region(frozenset(met) - apart, apart, new.loads.intersection(met))
     held = dict.fromkeys(before.held) if before else {}
-    held |= dict.fromkeys([n for n in taken if not reduced.isdisjoint(_facts[n].axes)])
+    held |= dict.fromkeys([n for n in taken if not reduced.isdisjoint(_facts_of(n).axes)])
     elements = dict(before.elements) if before else {}
-    for n, count in elements_read({n for n in met if _is_load(n)}).items():
+    for n, count in elements_read(set(new.loads)).items():
         elements[n] = elements.get(n, 0) + count
-    return Passes(tuple(held), once.union(met).difference(apart), done.union(apart), elements, before)
+    return Passes(tuple(held), once | new.once, done | new.apart, elements, before)
+
+
+@dataclass(frozen=True, slots=True)
+class _Region:
+    """What must be loaded or computed for some values, results of reductions at hand: values of a whole row, and those
+    `apart`, of single elements. `loads`: those of them that are loaded."""
+
+    once: frozenset[Node]
+    apart: frozenset[Node]
+    loads: frozenset[Node]
+
+
+_NOTHING = _Region(frozenset(), frozenset(), frozenset())
+_regions: WeakKeyDictionary[Node, dict[frozenset[int], _Region]] = WeakKeyDictionary()
+
+
+def _region(root: Node, reduced: frozenset[int]) -> _Region:
+    """Of one value; where axes `reduced` differ, elements are apart."""
+    stack = [root]
+    while stack:
+        n = stack[-1]
+        known = _regions.setdefault(n, {})
+        if reduced in known or _is_at_hand(n):
+            known.setdefault(reduced, _NOTHING)
+            stack.pop()
+            continue
+        args = () if _is_load(n) else [_plain(a) for a in n.args]
+        missing = [a for a in args if reduced not in _regions.get(a, ())]
+        if missing:
+            stack += missing
+            continue
+        stack.pop()
+        own, none = frozenset([n]), frozenset[Node]()
+        is_apart = not reduced.isdisjoint(_facts_of(n).axes)
+        first = _Region(none if is_apart else own, own if is_apart else none, own if _is_load(n) else none)
+        known[reduced] = _united([first, *[_regions[a][reduced] for a in args]])
+    return _regions[root][reduced]
+
+
+def _united(regions: list[_Region]) -> _Region:
+    if len(regions) == 1:
+        return regions[0]
+    each = [(r.once, r.apart, r.loads) for r in regions]
+    return _Region(*[frozenset().union(*same) for same in zip(*each, strict=True)]) if each else _NOTHING
+
+
+def _is_at_hand(n: Node) -> bool:
+    """Is `n` the result of a reduction, or a number?"""
+    return row(n.op).role is Role.REDUCTION or (n.op == "const" and n.type.size == 1)
 
 
 def _met(roots: Iterable[Node], ready: Set[Node]) -> tuple[list[Node], list[Node]]:
@@ -147,7 +201,7 @@ def _met(roots: Iterable[Node], ready: Set[Node]) -> tuple[list[Node], list[Node
     stack = [_plain(n) for n in roots]
     while stack:
         n = stack.pop()
-        if n in met or row(n.op).role is Role.REDUCTION or (n.op == "const" and n.type.size == 1):
+        if n in met or _is_at_hand(n):
             continue
         if n in ready:
             taken[n] = None
