@@ -5,7 +5,7 @@ In: what a user asks for (`laws=`, `numerics=`). Out: laws in book order. Next s
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from eqfuse.errors import LawError, OptionError
@@ -100,6 +100,7 @@ OPT_IN = frozenset({"distribution", "expansion", "grouping"})  # may grow withou
 _CLASSES = {"strict": EXACT, "reassociate": REASSOCIATES, "approximate": APPROXIMATE}
 
 
+@cache
 def book() -> tuple[Law, ...]:
     """Every law of every family, opt-in families included."""
     return tuple(law for family in FAMILIES.values() for law in family)
@@ -110,8 +111,10 @@ def select(laws: Any) -> tuple[Law, ...]:
 
     A `Law` of the user's own takes the place of the book's law of that name.
     """
+    if not isinstance(laws, list | tuple):
+        return _named(laws)
     chosen: dict[str, Law] = {}
-    for item in laws if isinstance(laws, list | tuple) else [laws]:
+    for item in laws:
         for law in _named(item):
             old = chosen.setdefault(law.name, law)
             if old is not law and not old.family and not law.family:
@@ -123,16 +126,28 @@ def select(laws: Any) -> tuple[Law, ...]:
 def _named(item: Any) -> tuple[Law, ...]:
     if isinstance(item, Law):
         return (item,)
+    if isinstance(item, str):
+        return _by_name(item)
+    raise _unknown(item)
+
+
+@cache
+def _by_name(item: str) -> tuple[Law, ...]:
     if item == "none":
         return ()
     if item == "all":
         return tuple(law for name, family in FAMILIES.items() if name not in OPT_IN for law in family)
-    if isinstance(item, str) and item in FAMILIES:
+    if item in FAMILIES:
         return FAMILIES[item]
     by_name = [law for law in book() if law.name == item]
     if by_name:
         return tuple(by_name)
-    raise LawError(f"no law or family is named {item!r}; families: {', '.join(FAMILIES)}; 'all' and 'none' are sets")
+    raise _unknown(item)
+
+
+def _unknown(item: object) -> LawError:
+    families = ", ".join(FAMILIES)
+    return LawError(f"no law or family is named {item!r}; families: {families}; 'all' and 'none' are sets")
 
 
 def numerics_named(given: Any) -> str:
@@ -144,7 +159,11 @@ def numerics_named(given: Any) -> str:
 
 def admitted(laws: tuple[Law, ...], numerics: str) -> tuple[Law, ...]:
     """Those of `laws` that `numerics` ("strict", "reassociate", "approximate") allows."""
-    strictest = _CLASSES[numerics_named(numerics)]
+    return _admitted(laws, _CLASSES[numerics_named(numerics)])
+
+
+@lru_cache(maxsize=64)
+def _admitted(laws: tuple[Law, ...], strictest: Exactness) -> tuple[Law, ...]:
     return tuple(_within(law, strictest) for law in laws if law.exactness <= strictest)
 
 
