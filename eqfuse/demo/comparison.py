@@ -47,10 +47,10 @@ class DemoVersion:
     measured: float
     error: float
 
-    def cells(self, plain: float) -> list[str]:
+    def cells(self, seconds: float) -> list[str]:
         return [
             self.name, str(self.kernels), quantity(self.bytes_moved, "B"), quantity(self.temporaries, "B"),
-            duration(self.predicted), duration(self.measured), f"{plain / self.measured:.2f}", f"{self.error:.1e}",
+            duration(self.predicted), duration(self.measured), f"{seconds / self.measured:.2f}", f"{self.error:.1e}",
         ]  # fmt: skip
 
 

@@ -335,9 +335,9 @@ def canonical(
             continue
         large = n.op == "const" and n.type.size > 1
         base = slice_of(n) if sliced else n
-        given = n in boundary or n.op == "input"
+        is_input = n in boundary or n.op == "input"
         elsewhere = base in boundary or (base.op == "input" and not base.is_constant_leaf)
-        if given or large or (base is not n and elsewhere):
+        if is_input or large or (base is not n and elsewhere):
             constant = large or (n.op == "input" and n.is_constant_leaf)
             new[n] = input_node(f"i{len(inputs)}", n.type, constant)
             inputs.append(n)

@@ -95,10 +95,11 @@ def product_of(op: str, attrs: tuple, types: Sequence[TensorType], out: TensorTy
     if op == "conv":
         strides, padding, _, groups = attrs
         filters, _, *window = types[1].shape
-        plain = math.prod(window) == math.prod(strides) == 1 and not any(map(any, padding))
+        is_pointwise = math.prod(window) == math.prod(strides) == 1 and not any(map(any, padding))
         places, depth = out.size // max(filters, 1), math.prod(types[1].shape[1:])
         unrolled = out.dtype.itemsize * (2 * groups * places * depth + 4 * out.size)
-        return Product(name, groups, filters // groups, places, depth, True, 0 if plain else PLACING, library, unrolled)
+        placing = 0 if is_pointwise else PLACING
+        return Product(name, groups, filters // groups, places, depth, True, placing, library, unrolled)
     *_, rows, depth = types[0].shape
     batch = math.prod(out.shape[:-2])
     if math.prod(types[1].shape[:-2]) == 1:

@@ -49,8 +49,8 @@ def _axis(op: str, types: Types, axis: int) -> None:
 
 def _folded(op: str, types: Types, function: str) -> np.dtype:
     need(folds(function) is not None, op, types, f"{function!r} takes no two values")
-    given, result = reduction_loop(function, types[0].dtype)
-    need(given == types[0].dtype, op, types, f"cast the argument to {given.name} first")
+    expected, result = reduction_loop(function, types[0].dtype)
+    need(expected == types[0].dtype, op, types, f"cast the argument to {expected.name} first")
     return result
 
 

@@ -28,9 +28,9 @@ class FunctionCall:
         self.fn, self.static = fn, static
         self._parameters = parameters_of(fn)
         normal, _ = split_static(self._parameters, static, args, kwargs)
-        given, self.structure = flatten(normal)
+        leaves, self.structure = flatten(normal)
         self.names = input_names(self._parameters, self.structure)
-        self.leaves = [_without_data(leaf, name) for leaf, name in zip(given, self.names, strict=True)]
+        self.leaves = [_without_data(leaf, name) for leaf, name in zip(leaves, self.names, strict=True)]
         self._args, self._kwargs = self._with(args, kwargs, self.leaves)
 
     @property

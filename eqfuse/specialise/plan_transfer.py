@@ -196,9 +196,9 @@ class Correspondence:
             return
         for op, attrs, args, value in folds:
             if value not in self._literals and any(a in self._literals for a in args):
-                given = [self._literals.get(a, a).array for a in args]
+                arrays = [self._literals.get(a, a).array for a in args]
                 with np.errstate(all="ignore"):
-                    array = row(op).meaning(*given, *(self._attribute(a) for a in attrs))
+                    array = row(op).meaning(*arrays, *(self._attribute(a) for a in attrs))
                 self._literals[value] = Literal(np.asarray(array))
 
     def node(self, old: Node) -> Node:

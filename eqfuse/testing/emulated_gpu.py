@@ -63,10 +63,10 @@ class DeviceArray(np.ndarray):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", ())
-        plain = [_host(a) for a in _on_device((*inputs, *out))]
+        arrays = [_host(a) for a in _on_device((*inputs, *out))]
         if out:
-            kwargs["out"] = tuple(plain[len(inputs) :])
-        result = LAUNCHES.of(ufunc.__name__, lambda: getattr(ufunc, method)(*plain[: len(inputs)], **kwargs))
+            kwargs["out"] = tuple(arrays[len(inputs) :])
+        result = LAUNCHES.of(ufunc.__name__, lambda: getattr(ufunc, method)(*arrays[: len(inputs)], **kwargs))
         return out[0] if out else _marked(result)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:

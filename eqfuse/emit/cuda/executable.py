@@ -138,10 +138,10 @@ class CudaExecutable(Executable):
             self._place(gpu, values)
         for array, (v, dtype, shape) in zip(arrays, self._expected, strict=True):
             held = gpu.holds(array)
-            given = array if held else ndarray(array, f"the argument {self._name(v)!r}")
-            if given.shape != shape or given.dtype != dtype:
-                self._refuse(v, given)
-            values[v] = ready(gpu, given) if held else gpu.upload(given)
+            argument = array if held else ndarray(array, f"the argument {self._name(v)!r}")
+            if argument.shape != shape or argument.dtype != dtype:
+                self._refuse(v, argument)
+            values[v] = ready(gpu, argument) if held else gpu.upload(argument)
         for v in self._layout.fresh:
             values[v] = gpu.empty(self.plan.types[v].shape, self.plan.types[v].dtype)
         return values
@@ -210,7 +210,7 @@ def _step(gpu: Gpu, module: Any, kernel: Kernel, emitted: CudaKernel | CudaCalls
     function, grid, block, arguments = module.get_function(emitted.name), emitted.grid, emitted.block, emitted.arguments
 
     def launch(values: Values, workspace: Sequence[Any]) -> None:
-        given = [ready(gpu, values[v]) if v in views else values[v] for v in reads]
-        function(grid, block, arguments([values[v] for v in writes], given, constants, workspace))
+        operands = [ready(gpu, values[v]) if v in views else values[v] for v in reads]
+        function(grid, block, arguments([values[v] for v in writes], operands, constants, workspace))
 
     return launch

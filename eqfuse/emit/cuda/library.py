@@ -113,9 +113,9 @@ def _scatter(cupy: ModuleType) -> Callable[[Any, Any, Any, int, str], Any]:
         if mode in ("maximum", "minimum"):
             (cupy.maximum if mode == "maximum" else cupy.minimum).at(out, where, values)
         else:  # for 64 bits CuPy adds unsigned integers alone, whose bits are the same
-            plain = "uint64" if x.dtype == np.int64 else x.dtype
+            unsigned = "uint64" if x.dtype == np.int64 else x.dtype
             values = values if mode == "add" else -values
-            cupy.add.at(out.view(plain), where, values.view(plain))
+            cupy.add.at(out.view(unsigned), where, values.view(unsigned))
         return out
 
     def last_set(x: Any, indices: Any, values: Any, lead: int) -> Any:

@@ -50,8 +50,8 @@ def _bound(n: Node, op: str) -> tuple[Node, Node] | None:
 
 def repeated(n: Node, length: int) -> tuple[Node, ...]:
     """The arguments of `n`, a bound among them as a row of `length` elements where that is faster."""
-    plain = n.dtype.kind in "biuf" and n.dtype != np.float16
-    if n.op not in BOUNDING or not plain or not LEAST_ROW <= length <= MOST_ROW:
+    is_ordered = n.dtype.kind in "biuf" and n.dtype != np.float16
+    if n.op not in BOUNDING or not is_ordered or not LEAST_ROW <= length <= MOST_ROW:
         return n.args
     values = [_number(a) if a.type.size < n.type.size else None for a in n.args]
     return tuple(

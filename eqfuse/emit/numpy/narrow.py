@@ -45,8 +45,8 @@ def column_calls(
     if not reduces:
         ufunc = n.op in UFUNCS and n.op not in ONE_RUN and n.dtype != np.float16
         return width if ufunc and not all(_is_run(a, n) for a in read) else 0
-    plain = read[0].dtype == n.dtype and n.dtype.kind in "biufc" and n.dtype != np.float16  # which adds in float32
-    if n.op not in JOINS or not plain:
+    exact = read[0].dtype == n.dtype and n.dtype.kind in "biufc" and n.dtype != np.float16  # which adds in float32
+    if n.op not in JOINS or not exact:
         return 0
     reduced = _from_right(axes, extents)
     whole_columns = -1 not in reduced and -2 in reduced and extents[-2] >= LEAST_ROWS

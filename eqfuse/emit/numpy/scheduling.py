@@ -71,8 +71,8 @@ def single(body: Graph, device: Device) -> NumpySchedule:
     nodes = [n for n in body.nodes if computes(n)]
     if not nodes or any(n.op in WINDOWED for n in nodes):
         return fused(body, device)
-    plain = row(nodes[0].op).role in (Role.ELEMENTWISE, Role.REDUCTION) or nodes[0].op == "matmul"
-    if len(nodes) == 1 and plain:
+    on_arrays = row(nodes[0].op).role in (Role.ELEMENTWISE, Role.REDUCTION) or nodes[0].op == "matmul"
+    if len(nodes) == 1 and on_arrays:
         return _whole(body)
     calls = library_calls(body, nodes)
     return LibraryCall(**_traffic(body, _looked_up(nodes[0])), calls=calls, body=body, calls_once=calls)

@@ -81,10 +81,10 @@ class Body:
 
     def uncast(self, op: str, *args: Value, dtype: np.dtype | None = None, **attributes: Any) -> Value:
         """`op` of `args` as they are. `dtype`: of the result, unless it is that of the first."""
-        given = args[0].dtype
-        if op in MOVES and given in dtypes.ADDED:
-            wide = (self.cast(a, F32) if a.dtype == given else a for a in args)
-            return self.cast(self.uncast(op, *wide, **attributes), given)
+        original = args[0].dtype
+        if op in MOVES and original in dtypes.ADDED:
+            wide = (self.cast(a, F32) if a.dtype == original else a for a in args)
+            return self.cast(self.uncast(op, *wide, **attributes), original)
         return self.several(op, args, (dtype or args[0].dtype,), **attributes)[0]
 
     def several(self, op: str, args: tuple[Value, ...], dtypes: tuple[np.dtype, ...], **attributes: Any) -> list[Value]:
@@ -98,10 +98,10 @@ class Body:
 
     def __call__(self, op: str, *args: Value, dtype: np.dtype | None = None, **attributes: Any) -> Value:
         """`op` of `args`, of one dtype, in a dtype that it takes. `dtype`: of the result, unless it is theirs."""
-        given = args[0].dtype
-        carrier = carried(op, given)
+        original = args[0].dtype
+        carrier = carried(op, original)
         made = self.uncast(op, *(self.cast(a, carrier) for a in args), dtype=dtype, **attributes)
-        return made if dtype else self.cast(made, given)
+        return made if dtype else self.cast(made, original)
 
     def cast(self, x: Value, dtype: np.dtype) -> Value:
         """`x` in `dtype`, as NumPy casts."""

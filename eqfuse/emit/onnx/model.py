@@ -146,17 +146,17 @@ def _names(plan: Plan) -> dict[int, str]:
 
 def _output_names(plan: Plan) -> list[str]:
     signature = plan.graph.signature
-    given: Sequence[str] = getattr(signature, "outputs", ())
-    if len(given) != len(plan.outputs):
-        given = [f"output{i}" for i in range(len(plan.outputs))]
+    names: Sequence[str] = getattr(signature, "outputs", ())
+    if len(names) != len(plan.outputs):
+        names = [f"output{i}" for i in range(len(plan.outputs))]
     taken = _distinct((n.attr("name") for n in plan.graph.inputs), "input")
-    return _distinct(given, "output", taken)
+    return _distinct(names, "output", taken)
 
 
-def _distinct(given: Iterable[str], what: str, taken: Sequence[str] = ()) -> list[str]:
-    """`given`, with another name where one is empty, stands twice, or looks like a value's own, ``v3``."""
+def _distinct(names: Iterable[str], what: str, taken: Sequence[str] = ()) -> list[str]:
+    """`names`, with another name where one is empty, stands twice, or looks like a value's own, ``v3``."""
     found: dict[str, None] = dict.fromkeys(taken)
-    for i, name in enumerate(given):
+    for i, name in enumerate(names):
         name = name if name and not (name[0] == "v" and name[1:].isdigit()) else f"{what}{i}"
         while name in found:
             name += "_"

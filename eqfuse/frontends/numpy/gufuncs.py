@@ -39,22 +39,23 @@ def _generalised(ufunc: np.ufunc, product: Callable[[Tracer, Tracer], Tracer], r
         x1: Any, x2: Any, /, *, axes: Any = None, axis: int | None = None, keepdims: bool = False, order: str = "K",
         subok: bool = True, **chosen: Any,
     ) -> Tracer:  # fmt: skip
-        given = [lift(x1), lift(x2)]
+        operands = [lift(x1), lift(x2)]
         if (axis is not None or keepdims) and ufunc is not np.vecdot:
             raise ShapeError(f"{title(ufunc)} takes neither axis= nor keepdims=; use axes=")
         if axis is not None:
             axes = [(axis,), (axis,), ()]
-        if any(x.ndim < (1 if ufunc is np.matmul else rank) for x, rank in zip(given, ranks, strict=False)):
-            raise ShapeError(f"{title(ufunc)} of shapes {given[0].shape} and {given[1].shape}: an operand lacks axes")
+        if any(x.ndim < (1 if ufunc is np.matmul else rank) for x, rank in zip(operands, ranks, strict=False)):
+            left, right = operands
+            raise ShapeError(f"{title(ufunc)} of shapes {left.shape} and {right.shape}: an operand lacks axes")
         if chosen:
-            given, _ = to_loop(ufunc, tuple(given), **chosen)
+            operands, _ = to_loop(ufunc, tuple(operands), **chosen)
         if axes is None and not keepdims:
-            return product(*given)
+            return product(*operands)
         if axes is None:
-            axes = [range(-min(rank, x.ndim), 0) for rank, x in zip(ranks, given, strict=False)]
+            axes = [range(-min(rank, x.ndim), 0) for rank, x in zip(ranks, operands, strict=False)]
         places = [tuple(a) if np.iterable(a) else (a,) for a in axes]
-        given = [moveaxis(x, p, range(-len(p), 0)) for x, p in zip(given, places, strict=False)]
-        made = product(*given)
+        operands = [moveaxis(x, p, range(-len(p), 0)) for x, p in zip(operands, places, strict=False)]
+        made = product(*operands)
         if len(places) > 2 and places[2]:
             made = moveaxis(made, range(-len(places[2]), 0), places[2])
         return expand_dims(made, places[0]) if keepdims else made

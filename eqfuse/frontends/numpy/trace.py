@@ -220,9 +220,9 @@ def leaf_type(leaf: Any, name: str) -> TensorType:
         )
     kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}".removeprefix("builtins.")
     if isinstance(leaf, numbers.Number):
-        plain = next((k.__name__ for k in KINDS if isinstance(leaf, k)), "float")
+        kept = next((k.__name__ for k in KINDS if isinstance(leaf, k)), "float")
         raise TraceError(
-            f"the argument {name!r} is a {kind}, a number with a class of its own: pass {plain}({name}), or name it in "
+            f"the argument {name!r} is a {kind}, a number with a class of its own: pass {kept}({name}), or name it in "
             "static_argnames"
         )
     instead = (

@@ -157,9 +157,9 @@ def definition(domain: str, n: onnx.NodeProto, version: int, inputs: Sequence[An
     schema = _schema(domain, n.op_type, version)
     if schema is None:
         return None
-    plain = [v for v in schema.function_opset_versions if v <= version]
-    if plain:
-        return onnx.FunctionProto.FromString(schema.get_function_with_opset_version(max(plain)))
+    versions = [v for v in schema.function_opset_versions if v <= version]
+    if versions:
+        return onnx.FunctionProto.FromString(schema.get_function_with_opset_version(max(versions)))
     built = [v for v in schema.context_dependent_function_opset_versions if v <= version]
     if not built:
         return None

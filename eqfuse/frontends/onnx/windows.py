@@ -125,7 +125,7 @@ class _Window:
         self.padding: Pads = tuple(padding)  # with what ceil_mode adds behind
 
     @property
-    def plain(self) -> bool:
+    def is_in_table(self) -> bool:
         """Is this one of the windows of the operator table?"""
         return all(d == 1 for d in self.dilations) and all(
             a < k and b < k for k, (a, b) in zip(self.kernel, self.padding, strict=True)
@@ -143,12 +143,12 @@ class _Window:
         return view[(slice(None), slice(None), *steps, *(slice(None, None, d) for d in self.dilations))]
 
     def sum(self, x: Any) -> Any:
-        if self.plain:
+        if self.is_in_table:
             return apply("window_sum", (x,), (self.kernel, self.strides, self.padding))
         return lazy.sum(self.views(self.padded(x, 0)), tuple(range(-len(self.kernel), 0)), dtype=x.dtype)
 
     def max(self, x: Any) -> Any:
-        if self.plain:
+        if self.is_in_table:
             return apply("window_max", (x,), (self.kernel, self.strides, self.padding))
         return lazy.max(self.views(self.padded(x, lowest(x.dtype))), tuple(range(-len(self.kernel), 0)))
 
