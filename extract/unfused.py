@@ -9,6 +9,7 @@ from __future__ import annotations
 from eqfuse.cost.device import Device
 from eqfuse.egraph.segments import Use
 from eqfuse.egraph.space import ENode, Segment, Space
+from eqfuse.errors import UnsupportedOp
 from eqfuse.extract.assemble import assemble
 from eqfuse.extract.candidates.cuts import Cut, Grammar
 from eqfuse.extract.covers.cover import Cover, producers_first
@@ -39,7 +40,8 @@ def unfused_cover(grammar: Grammar) -> Cover:
         made = grammar.join(eclass, enode, parts)
         if isinstance(made, str):
             made = grammar.join(eclass, enode, tuple(grammar.leaf(a) for a in enode.args))
-        assert isinstance(made, Cut), made
+        if isinstance(made, str):
+            raise UnsupportedOp(made)
         choice[eclass] = made
     assert cover.take(choice)
     cover.groups = cover.single_groups()

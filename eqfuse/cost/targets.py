@@ -40,6 +40,9 @@ class Package(Protocol):
         """The memory that `kernel` takes beside what it reads and writes."""
 
 
+_ENTRIES = [name for name in vars(Package) if not name.startswith("_")]
+
+
 @dataclass(frozen=True)
 class Target:
     """One row. `package` is the name of a module that is imported when it is first used; `names` are what a user calls
@@ -63,7 +66,8 @@ OURS = frozenset(TARGETS)
 
 
 def package(target: str) -> Package:
-    """The package of a row. EqfuseError when there is no such row, as with a saved program of a target of a user's."""
+    """The package of a row. EqfuseError when there is no such row, as with a saved program of a target of a user's, or
+    the package lacks an entry point."""
     return _imported(_row(target).package)
 
 
@@ -85,7 +89,11 @@ def _row(target: str) -> Target:
 
 @cache
 def _imported(name: str) -> Package:
-    return cast(Package, import_module(name))
+    module = import_module(name)
+    missing = [entry for entry in _ENTRIES if not hasattr(module, entry)]
+    if missing:
+        raise EqfuseError(f"{name} is no target: it has no {', '.join(missing)}; see eqfuse.cost.targets.Package")
+    return cast(Package, module)
 
 
 def device_for(target: str | Device) -> Device:

@@ -69,11 +69,8 @@ def join(
 ) -> State | str:
     """The state of `op` applied to values of `states`, or why no kernel holds them all. `name` identifies a product."""
     call = Call(op_row(op), attrs, out, tuple(types), tuple(states), device, name)
-    if not _has_form(call):
-        return library.accept(call)
-    reason = ""
-    target = device.target
-    for kind in KINDS.values():
+    reason, target = "", device.target
+    for kind in KINDS.values() if _has_form(call) else (KINDS[library.NAME],):
         if not kind.is_on(target):
             continue
         found = kind.accept(call)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from eqfuse.cost.targets import TARGETS, Target
 from eqfuse.kinds import KINDS, Kind
 from eqfuse.kinds.schedule import Schedule
 from eqfuse.runtime import disk_cache
+from tests.support import toy_target
 from tests.support.toy_target import SECONDS, ToySchedule
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
@@ -70,6 +73,24 @@ def test_a_kind_without_an_emitter_for_the_target_says_so(monkeypatch: pytest.Mo
     monkeypatch.setitem(KINDS, "map", replace(KINDS["map"], emitters={}))
     with pytest.raises(ef.UnsupportedOp, match=r"the kind 'map' .* not on the toy target.*emitters={'toy': ...}"):
         ef.compile(lambda x: np.exp(x) * 2, X, target="toy")
+
+
+def test_a_target_in_no_row_of_a_kind_has_no_kernels_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, kind in KINDS.items():
+        monkeypatch.setitem(KINDS, name, replace(kind, schedules={}))
+    for function in (softmax, np.tanh):  # tanh, for which the toy target has no form, would be a library call
+        with pytest.raises(ef.UnsupportedOp, match=r"no kind of kernel holds (max|tanh) on the toy target"):
+            ef.compile(lambda x, function=function: function(x), X[:2, :3], target="toy")  # as plans are kept
+
+
+@pytest.mark.parametrize("entry", ["device", "emits", "emit", "needs"])
+def test_a_package_without_an_entry_point_is_no_target(entry: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = ModuleType(f"toy_without_{entry}")
+    vars(package).update({n: getattr(toy_target, n) for n in ("device", "emits", "emit", "needs") if n != entry})
+    monkeypatch.setitem(sys.modules, package.__name__, package)
+    monkeypatch.setitem(TARGETS, "toy", Target(package.__name__, ("toy",)))
+    with pytest.raises(ef.EqfuseError, match=f"toy_without_{entry} is no target: it has no {entry};"):
+        ef.compile(np.exp, X, target=toy_target.device())
 
 
 def test_a_row_is_enough_for_jit_and_for_a_limit_of_memory() -> None:
