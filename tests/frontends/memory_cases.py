@@ -39,7 +39,7 @@ COPIES: dict[str, tuple[Case, ...]] = {
     ),
     "np.require": (
         np.require, *(lambda x, r=r: np.require(x, requirements=r) for r in ("C", "F", "W", "A", ["C", "W"], ["F",
-        "A"])),
+        "A"], "fw", ["f_contiguous", "Writeable"])),
         lambda x: np.require(x, "f4", "F"), lambda x: np.require(np.broadcast_to(x, (2, *x.shape)), None, "W"),
     ),
     "astype": (

@@ -129,3 +129,11 @@ def test_what_a_function_gives_shares_the_memory_that_it_does_in_numpy(name: str
 @pytest.mark.parametrize("name", CASES)
 def test_so_does_what_it_gives_of_arrays_of_every_kind_and_layout(name: str, kind: str) -> None:
     sharing(name, ARRAYS[kind], LAYOUTS)
+
+
+@pytest.mark.parametrize("requirements", ["fortran", ["FOO"], ["C", "columns"]])
+def test_what_numpy_does_not_know_as_a_requirement_is_refused_by_its_name(requirements: Any) -> None:
+    with pytest.raises(KeyError) as wanted:
+        np.require(np.ones((2, 3)), requirements=requirements)
+    with pytest.raises(ef.TraceError, match=f"no requirement {wanted.value}"):
+        ef.trace(lambda x: np.require(x, requirements=requirements), ef.spec((2, 3), "f8"))

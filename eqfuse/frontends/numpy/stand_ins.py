@@ -98,8 +98,11 @@ _REQUIREMENTS = {
 
 
 def _require(a: Any, dtype: Any = None, requirements: Any = None, *, like: None = None) -> Tracer:
-    names = [requirements] if isinstance(requirements, str) else requirements or ()
-    wanted = {str(name).upper()[:1] for name in names}
+    names = [name.upper() for name in requirements or ()]  # of a text, each letter
+    unknown = [name for name in names if name not in _REQUIREMENTS and name not in _REQUIREMENTS.values()]
+    if unknown:
+        raise TraceError(f"np.require: there is no requirement {unknown[0]!r}")
+    wanted = {_REQUIREMENTS.get(name, name) for name in names}
     if wanted >= {"C", "F"}:
         raise ShapeError("np.require: an array cannot be required to lie in C order and in Fortran order")
     if "O" in wanted:
