@@ -50,7 +50,8 @@ def _meaning(function: Any) -> Callable[[np.ndarray, tuple[int, ...]], Any]:
     return call
 
 
-def _arg_meaning(function: Any) -> Callable[[np.ndarray, tuple[int, ...]], Any]:
+def arg_meaning(function: Any) -> Callable[[np.ndarray, tuple[int, ...]], Any]:
+    """What an operator means that finds a place along one axis by NumPy's `function`."""
     def call(x: np.ndarray, axes: tuple[int, ...]) -> Any:
         return function(x, axis=axes[0], keepdims=True)
 
@@ -73,6 +74,6 @@ ROWS = [
     _row("min", _meaning(np.min), _same, False, joined_by="minimum", rounding=Rounding.NEVER),
     _row("any", _meaning(np.any), _boolean, True, joined_by="logical_or"),
     _row("all", _meaning(np.all), _boolean, True, joined_by="logical_and"),
-    _row("argmax", _arg_meaning(np.argmax), _index, False),
-    _row("argmin", _arg_meaning(np.argmin), _index, False),
+    _row("argmax", arg_meaning(np.argmax), _index, False),
+    _row("argmin", arg_meaning(np.argmin), _index, False),
 ]

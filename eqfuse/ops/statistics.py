@@ -10,6 +10,7 @@ import numpy as np
 
 from eqfuse.ops.linalg import packed
 from eqfuse.ops.probe import result_dtype
+from eqfuse.ops.reductions import arg_meaning
 from eqfuse.ops.row import Op, PriceClass, Role, Types, need
 from eqfuse.ops.sorting import INDEX
 from eqfuse.ops.types import Shape, TensorType
@@ -89,13 +90,6 @@ def _nanarg(op: str) -> Callable[[Types, tuple], TensorType]:
         return TensorType(INDEX, _kept(op, types, axes))
 
     return rule
-
-
-def _does_nanarg(function: Callable[..., Any]) -> Callable[..., Any]:
-    def call(x: np.ndarray, axes: tuple[int, ...]) -> Any:
-        return function(x, axis=axes[0], keepdims=True)
-
-    return call
 
 
 # ---- counts
@@ -218,7 +212,7 @@ ROWS = [
         Op(n, _L, None, ("axes", "method"), _quantile(n, f), _does_quantile(f), _sorted_steps, _QUANTILE)
         for n, f in _QUANTILES.items()
     ),
-    *(Op(n, _L, 1, ("axes",), _nanarg(n), _does_nanarg(f), _steps, _COUNTS) for n, f in _NANARGS.items()),
+    *(Op(n, _L, 1, ("axes",), _nanarg(n), arg_meaning(f), _steps, _COUNTS) for n, f in _NANARGS.items()),
     Op("histogram", _L, None, ("bins", "ranges", "density", "weighted"), _histogram, _do_histogram, _steps, _COUNTS),
     Op("histogram_bin_edges", _L, 1, ("bins", "range"), _bin_edges, _do_bin_edges, _steps, _COUNTS),
     Op("bincount", _L, None, ("length",), _bincount, _do_bincount, _steps, _COUNTS),
