@@ -47,25 +47,27 @@ def elements_read(wanted: set[Node]) -> dict[Node, int]:
     return found | {n: _count(regions, n.shape) for n, regions in reach.parts.items()}
 
 
-_arrays: WeakKeyDictionary[Node, frozenset[Node] | None] = WeakKeyDictionary()
+_arrays: WeakKeyDictionary[Node, frozenset[Node] | None] = WeakKeyDictionary()  # of operators; no value is in its own
 
 
 def _arrays_below(root: Node) -> frozenset[Node] | None:
     """The arrays that `root` is computed from; None where it may need a part of one."""
+    if _is_array(root):
+        return frozenset([root])
     stack = [root]
     while stack:
         n = stack[-1]
-        missing = [a for a in n.args if a not in _arrays]
+        missing = [a for a in n.args if a not in _arrays and not _is_array(a)]
         if missing:
             stack += missing
             continue
-        below = [_arrays[a] for a in n.args]
+        below = [frozenset([a]) if _is_array(a) else _arrays[a] for a in n.args]
         if n.op in PARTIAL or None in below:
             _arrays[n] = None
         elif len(below) == 1:
             _arrays[n] = below[0]
         else:
-            _arrays[n] = frozenset([n]) if _is_array(n) else frozenset().union(*below)  # type: ignore[arg-type]
+            _arrays[n] = frozenset().union(*below)  # type: ignore[arg-type]
         stack.pop()
     return _arrays[root]
 

@@ -156,6 +156,7 @@ class _Region:
 
 
 _NOTHING = _Region(frozenset(), frozenset(), frozenset())
+# Of the arguments of a value, all together: a value that stood in its own entry would never be freed
 _regions: WeakKeyDictionary[Node, dict[frozenset[int], _Region]] = WeakKeyDictionary()
 
 
@@ -165,21 +166,26 @@ def _region(root: Node, reduced: frozenset[int]) -> _Region:
     while stack:
         n = stack[-1]
         known = _regions.setdefault(n, {})
-        if reduced in known or _is_at_hand(n):
-            known.setdefault(reduced, _NOTHING)
+        if reduced in known:
             stack.pop()
             continue
-        args = () if _is_load(n) else [_plain(a) for a in n.args]
+        args = () if _is_load(n) or _is_at_hand(n) else [_plain(a) for a in n.args]
         missing = [a for a in args if reduced not in _regions.get(a, ())]
         if missing:
             stack += missing
             continue
         stack.pop()
-        own, none = frozenset([n]), frozenset[Node]()
-        is_apart = not reduced.isdisjoint(_facts_of(n).axes)
-        first = _Region(none if is_apart else own, own if is_apart else none, own if _is_load(n) else none)
-        known[reduced] = _united([first, *[_regions[a][reduced] for a in args]])
-    return _regions[root][reduced]
+        known[reduced] = _united([r for a in args for r in (_own(a, reduced), _regions[a][reduced])])
+    return _united([_own(root, reduced), _regions[root][reduced]])
+
+
+def _own(n: Node, reduced: frozenset[int]) -> _Region:
+    """Of `n` without its arguments."""
+    if _is_at_hand(n):
+        return _NOTHING
+    own, none = frozenset([n]), frozenset[Node]()
+    is_apart = not reduced.isdisjoint(_facts_of(n).axes)
+    return _Region(none if is_apart else own, own if is_apart else none, own if _is_load(n) else none)
 
 
 def _united(regions: list[_Region]) -> _Region:
