@@ -15,11 +15,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from eqfuse.cost.device import Device
-from eqfuse.cost.numpy_calls import call_work
-from eqfuse.cost.numpy_tiles import kernel_seconds
 from eqfuse.cost.overlap import bound, overlapped
 from eqfuse.cost.price import Price
-from eqfuse.cost.targets import is_compiled
+from eqfuse.cost.targets import calls_of
 from eqfuse.cost.work import NOTHING, Work, element_work
 from eqfuse.ops import Role, row
 from eqfuse.ops.literal import Literal
@@ -42,8 +40,9 @@ def work(
     `apart`: elements of its operands that lie a cache line or more from the one before; of a view, those it copies.
     `literal`: the last operand, where it is a constant.
     """
-    if not is_compiled(device):
-        return call_work(op, attrs, out, types, device, apart, literal)
+    calls = calls_of(device)
+    if calls is not None:
+        return calls.call_work(op, attrs, out, types, device, apart, literal)
     if row(op).role in (Role.LEAF, Role.VIEW):
         return NOTHING
     return element_work(op, attrs, out, types, device, literal)
@@ -61,9 +60,10 @@ def roofline(
     if arguments > device.max_arguments and not state.template.is_library:  # a library takes arrays one by one
         return Price(math.inf, read, written, done.flops, "memory")
     traffic = read + written
-    if is_compiled(device):
+    calls = calls_of(device)
+    if calls is None:
         return compiled_price(read, written, done.seconds, done.flops, device)
-    seconds, memory, done = kernel_seconds(state, traffic, done, device, itemsize)
+    seconds, memory, done = calls.kernel_seconds(state, traffic, done, device, itemsize)
     seconds += device.launch_seconds
     return Price(seconds, read, written, done.flops, bound(seconds, memory, done.seconds))
 

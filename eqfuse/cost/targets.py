@@ -19,7 +19,11 @@ from eqfuse.cost.profiles import DEVICES
 from eqfuse.errors import EqfuseError, TargetUnavailable
 
 if TYPE_CHECKING:
+    from eqfuse.cost.work import Work
     from eqfuse.emit.executable import Executable
+    from eqfuse.kinds.state import State
+    from eqfuse.ops.literal import Literal
+    from eqfuse.ops.types import TensorType
     from eqfuse.plan.memory import Needs
     from eqfuse.plan.plan import Kernel, Plan
 
@@ -40,27 +44,42 @@ class Package(Protocol):
         """The memory that `kernel` takes beside what it reads and writes."""
 
 
+class CallPrices(Protocol):
+    """What the module of a row's `calls` offers."""
+
+    def call_work(
+        self, op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device, apart: int,
+        literal: Literal | None,
+    ) -> Work:  # fmt: skip
+        """What one application of `op` costs; arguments as those of `roofline.work`."""
+
+    def kernel_seconds(
+        self, state: State, traffic: int, done: Work, device: Device, itemsize: int
+    ) -> tuple[float, float, Work]:
+        """An estimate of a kernel: its seconds, those of its memory, and its work; `traffic` in bytes."""
+
+
 _ENTRIES = [name for name in vars(Package) if not name.startswith("_")]
 
 
 @dataclass(frozen=True)
 class Target:
     """One row. `package` is the name of a module that is imported when it is first used; `names` are what a user calls
-    the target on the device of this machine; `profiles`: "name:profile" are other devices of it. `compiled`: a kernel
-    is one loop over all its operators; else a sequence of calls, each on a tile or a whole array. `searches_schedules`:
-    the search makes the schedule of every kernel that it prices; else it estimates from states, and schedules settle
-    the prices of those that it chooses."""
+    the target on the device of this machine; `profiles`: "name:profile" are other devices of it. `calls`: the module
+    that prices kernels which are sequences of calls, each on a tile or a whole array (`CallPrices`); without one, a
+    kernel is compiled, one loop over all its operators. `searches_schedules`: the search makes the schedule of every
+    kernel that it prices; else it estimates from states, and schedules settle the prices of those that it chooses."""
 
     package: str
     names: tuple[str, ...]
     profiles: bool = False
-    compiled: bool = False
+    calls: str = ""
     searches_schedules: bool = False
 
 
 TARGETS = {
-    "numpy": Target("eqfuse.emit.numpy", ("numpy", "cpu")),
-    "cuda": Target("eqfuse.emit.cuda", ("cuda",), profiles=True, compiled=True, searches_schedules=True),
+    "numpy": Target("eqfuse.emit.numpy", ("numpy", "cpu"), calls="eqfuse.emit.numpy.cost"),
+    "cuda": Target("eqfuse.emit.cuda", ("cuda",), profiles=True, searches_schedules=True),
 }
 OURS = frozenset(TARGETS)
 
@@ -73,7 +92,18 @@ def package(target: str) -> Package:
 
 def is_compiled(device: Device) -> bool:
     """Is a kernel for `device` one loop over all its operators, and not a sequence of calls?"""
-    return _row(device.target).compiled
+    return not _row(device.target).calls
+
+
+def calls_of(device: Device) -> CallPrices | None:
+    """What prices the calls of kernels for `device`; None where they are compiled."""
+    name = _row(device.target).calls
+    return _prices(name) if name else None
+
+
+@cache
+def _prices(name: str) -> CallPrices:
+    return cast(CallPrices, import_module(name))
 
 
 def searches_schedules(device: Device) -> bool:

@@ -10,9 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from eqfuse.cost.device import PRICED_AS, Device
-from eqfuse.cost.numpy_costs import SHORT_CUTS, UNPACKED
-from eqfuse.cost.targets import is_compiled
+from eqfuse.cost.device import Device
 from eqfuse.dtypes import kind
 from eqfuse.ops import Role, row
 from eqfuse.ops.literal import Literal
@@ -21,6 +19,7 @@ from eqfuse.ops.types import TensorType
 from eqfuse.ops.updates import uncovered
 
 LINE = 64  # bytes of a cache line
+SHORT_CUTS = (-1.0, 0.0, 1.0, 2.0)  # exponents for which libraries have a loop without `pow`
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +74,6 @@ def element_work(
         each = "take" if described.attr(attrs, "mode") == "set" else op
         seconds = size * device.element_seconds("cast", dtype) + types[2].size * device.element_seconds(each, dtype)
         return Work(flops, seconds, 1)
-    if op in UNPACKED and dtype in PRICED_AS and not is_compiled(device):  # NumPy's loops are no faster
-        return Work(flops, size * device.element_seconds(op, PRICED_AS[dtype][0]), 1)
-    if described.role is Role.REDUCTION and not is_compiled(device) and -1 not in described.attr(attrs, "axes"):
-        op = joined_by(op)  # one row after another is joined to the result
     return Work(flops, size * device.element_seconds(_priced_as(op, literal), dtype), 1)
 
 

@@ -88,12 +88,12 @@ def _has_form(call: Call) -> bool:
     return package(call.device.target).emits(call.row.name, [t.dtype for t in call.types])
 
 
-def merge(a: State, b: State) -> State | str:
-    """The state of a kernel that computes two values at once, or why none can."""
+def merge(a: State, b: State, device: Device) -> State | str:
+    """The state of a kernel that computes two values at once on `device`, or why none can."""
     if a.space != b.space:
         return "their iteration spaces differ"
     for kind in KINDS.values():
-        found = kind.merge(a, b)
+        found = kind.merge(a, b) if kind.is_on(device.target) else None
         if found is not None:
             return found
     return f"kernels of kind {a.kind} and {b.kind} do not merge"
@@ -112,7 +112,7 @@ def classify(body: Graph, device: Device) -> State | str:
         states[n] = found
     whole = states[body.outputs[0]]
     for output in body.outputs[1:]:
-        merged = merge(whole, states[output])
+        merged = merge(whole, states[output], device)
         if isinstance(merged, str):
             return merged
         whole = merged

@@ -212,7 +212,7 @@ def group(grammar: Grammar, cuts: tuple[Cut, ...]) -> Group | None:
     inside = 0
     for cut in cuts:
         if cut is not cuts[0]:
-            joined = merge_states(state, cut.state)
+            joined = merge_states(state, cut.state, grammar.device)
             if isinstance(joined, str):
                 return None
             state = joined

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.cost.numpy_calls import transposed_read
 from eqfuse.cost.profiles import DEVICES, datasheet
 from eqfuse.cost.roofline import work
+from eqfuse.emit.numpy.cost.calls import transposed_read
 from eqfuse.ops.types import TensorType
 
 CPU = DEVICES["cpu"]

@@ -220,7 +220,7 @@ class Drawn:
             return None
         outputs, state = [made[-1]], self.states[made[-1]]
         for n in made[:-1]:
-            merged = merge(state, self.states[n]) if self.chance(2) and not self.states[n].is_view else ""
+            merged = merge(state, self.states[n], self.device) if self.chance(2) and not self.states[n].is_view else ""
             if isinstance(merged, State):
                 outputs, state = [*outputs, n], merged
         graph = Graph(tuple(self.inputs), tuple(outputs))

@@ -21,11 +21,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from eqfuse.cost.device import Device, Rates
-from eqfuse.cost.numpy_costs import BLAS
 from eqfuse.cost.price_classes import USUAL_BY_OPERATOR
 from eqfuse.cost.profiles import DEVICES, LASTING, LOCK, WAKE
 from eqfuse.dtypes import kind
 from eqfuse.emit.numpy.concurrency import Caches, memory_of, seconds_of, threading_of
+from eqfuse.emit.numpy.cost.figures import BLAS
 from eqfuse.emit.numpy.ops import JOINS
 from eqfuse.emit.numpy.transpose_copy import BUFFER, copy_transposed
 from eqfuse.errors import TargetUnavailable, UnsupportedOp

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from eqfuse.cost.numpy_costs import NARROW, NARROW_EXTREME, NARROW_SUM
+from eqfuse.emit.numpy.cost.figures import NARROW, NARROW_EXTREME, NARROW_SUM
 from eqfuse.emit.numpy.ops import JOINS, ONE_RUN, into
 from eqfuse.ir.graph import Node
 from eqfuse.ir.view_strides import contiguous

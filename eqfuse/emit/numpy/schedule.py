@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.work import Work
-from eqfuse.emit.numpy.price import schedule_price
+from eqfuse.emit.numpy.cost.schedule import schedule_price
 from eqfuse.emit.numpy.slide import Pooled, Unrolled
 from eqfuse.emit.numpy.stage import Stage
 from eqfuse.emit.numpy.tiling import Panel

@@ -13,10 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
-from eqfuse.cost.numpy_calls import is_dot
-from eqfuse.cost.numpy_costs import BLAS, DOT_TO
 from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.bounds import clipped, repeated
+from eqfuse.emit.numpy.cost.calls import is_dot
+from eqfuse.emit.numpy.cost.figures import BLAS, DOT_TO
 from eqfuse.emit.numpy.narrow import column_calls
 from eqfuse.emit.numpy.ops import CHOOSE_FROM, ONE_RUN
 from eqfuse.emit.numpy.scratch import Slot, Slots, TileShape

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
 from eqfuse.cost.device import Device
-from eqfuse.cost.numpy_calls import transposed_read
-from eqfuse.cost.numpy_tiles import product_rows, tiles_pay
 from eqfuse.cost.roofline import work
 from eqfuse.cost.work import LINE, Work, total
 from eqfuse.emit.evaluation_order import evaluation_order
+from eqfuse.emit.numpy.cost.calls import transposed_read
+from eqfuse.emit.numpy.cost.tiles import product_rows, tiles_pay
 from eqfuse.emit.numpy.temporaries import unreshaped
 from eqfuse.emit.numpy.transpose_copy import run_axis
 from eqfuse.ir.graph import Graph, Node

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from eqfuse.cost.device import Device
-from eqfuse.cost.numpy_calls import transposed_read
-from eqfuse.cost.numpy_costs import CLEARLY, DEEP, LIVE, PANEL_ROWS, PRODUCT_BYTES, PRODUCT_ROWS, SPILL
 from eqfuse.cost.overlap import overlapped
 from eqfuse.cost.work import Work, total
+from eqfuse.emit.numpy.cost.calls import transposed_read
+from eqfuse.emit.numpy.cost.figures import CLEARLY, DEEP, LIVE, PANEL_ROWS, PRODUCT_BYTES, PRODUCT_ROWS, SPILL
 
 if TYPE_CHECKING:
     from eqfuse.kinds.state import State

@@ -1,6 +1,6 @@
 """What NumPy itself costs, beside memory and arithmetic: each figure with its unit, and where it was measured.
 
-In: nothing. Out: figures by which `numpy_calls` and `numpy_tiles` price, and the schedules of `emit/numpy` decide.
+In: nothing. Out: figures by which `calls` and `tiles` price, and the schedules of `emit/numpy` decide.
 Figures that differ from machine to machine stand in the profile of a `Device`; these are NumPy's (2.4) and OpenBLAS's,
 measured on two cores of a Zen 5 (x86-64) unless another place is named. Tests beside them hold what they must predict.
 """
@@ -14,8 +14,7 @@ EXTREMES = 17  # rows of any other reduction, likewise: 25 ns each
 NARROW = 4  # elements of a row up to which columns are computed one by one; a column costs about two calls
 NARROW_SUM, NARROW_EXTREME = 10, 16  # the same for rows that are summed, or reduced otherwise
 SLIDING = 30  # times as long as by panels: NumPy reduces windows one by one (2x2 max-pool of 51 MB: 195 ms)
-UNPACKED = ("take", "take_along_axis", "scatter", "cumsum", "searchsorted", "digitize")  # one element after another
-SHORT_CUTS = (-1.0, 0.0, 1.0, 2.0)  # exponents for which NumPy has a loop without `pow`
+UNPACKED = ("take", "take_along_axis", "cumsum", "searchsorted", "digitize")  # one element after another
 ALONE = 8  # times as long as by blocks: an array copied across the axis it lies along, beyond level 2 (2 within it)
 WIDTHS = {1: "int8", 2: "float16", 4: "float32", 8: "float64", 16: "complex128"}  # priced as, by bytes of an element
 

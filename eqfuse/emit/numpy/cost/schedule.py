@@ -1,7 +1,7 @@
 """The price of a NumPy schedule: what its calls, its tiles and its bytes take.
 
 In: a `NumpySchedule` and the `Device` that it was made for. Out: `Price`. The search estimates the same from a `State`
-(`eqfuse/cost/numpy_tiles.py`), by the same costs of operators; here calls, tiles and bytes are those that are made.
+(`tiles.py`), by the same costs of operators; here calls, tiles and bytes are those that are made.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import math
 from typing import TYPE_CHECKING
 
 from eqfuse.cost.device import Device
-from eqfuse.cost.numpy_tiles import in_tiles, left_in_tiles, memory_seconds, on_whole_arrays, spilled
 from eqfuse.cost.overlap import bound
 from eqfuse.cost.price import Price
 from eqfuse.cost.work import LINE, Work, total
+from eqfuse.emit.numpy.cost.tiles import in_tiles, left_in_tiles, memory_seconds, on_whole_arrays, spilled
 from eqfuse.emit.numpy.tiling import copies, work_of
 from eqfuse.emit.numpy.transpose_copy import run_axis
 from eqfuse.ir.graph import Graph, Node

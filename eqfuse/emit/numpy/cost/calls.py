@@ -11,8 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from eqfuse.cost.device import Device
-from eqfuse.cost.numpy_costs import (
+from eqfuse.cost.device import PRICED_AS, Device
+from eqfuse.cost.work import LINE, NOTHING, Work, element_work, joined_by, touched
+from eqfuse.emit.numpy.cost.figures import (
     ALONE,
     BLAS,
     DOT_FROM,
@@ -27,9 +28,9 @@ from eqfuse.cost.numpy_costs import (
     ROWS,
     SLIDING,
     SUMS,
+    UNPACKED,
     WIDTHS,
 )
-from eqfuse.cost.work import LINE, NOTHING, Work, element_work, joined_by, touched
 from eqfuse.ops import Role, row
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
@@ -43,7 +44,7 @@ def call_work(
     role = row(op).role
     if role in (Role.LEAF, Role.VIEW):
         return transposed_read(apart, types[0].dtype.itemsize, device) if apart else NOTHING
-    found = element_work(op, attrs, out, types, device, literal)
+    found = _element_work(op, attrs, out, types, device, literal)
     if role is Role.CONTRACTION:
         seconds = found.seconds if op == "conv" else _multiplied(found, out, types, device)
         whole = _whole(out, types, seconds, device)
@@ -63,6 +64,21 @@ def call_work(
     elif role is Role.ELEMENTWISE:
         whole += _rows(out, types) * device.call_seconds
     return replace(found, seconds=seconds, whole=whole)
+
+
+def _element_work(
+    op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device, literal: Literal | None
+) -> Work:
+    """What the elements cost by NumPy's loops, as `cost.work.element_work`."""
+    found = element_work(op, attrs, out, types, device, literal)
+    dtype = types[0].dtype.name
+    if op in UNPACKED and dtype in PRICED_AS:  # no faster for two elements at once
+        each = device.element_seconds(op, PRICED_AS[dtype][0])
+    elif row(op).role is Role.REDUCTION and -1 not in row(op).attr(attrs, "axes"):
+        each = device.element_seconds(joined_by(op), dtype)  # one row after another is joined to the result
+    else:
+        return found
+    return replace(found, seconds=touched(op, attrs, out, types, found.flops) * each)
 
 
 def _multiplied(found: Work, out: TensorType, types: Sequence[TensorType], device: Device) -> float:
