@@ -17,6 +17,7 @@ _MODULES = {  # and the public names that each holds
     "extract.space_json": "load_space",
     "emit.onnx.model": "to_onnx",
     "errors": "EqfuseError LawError MemoryLimitError ShapeError TargetUnavailable TraceError UnsupportedOp",
+    "frontends.numpy.loops": "cond fori_loop scan while_loop",
     "frontends.numpy.trace": "spec trace",
     "frontends.onnx.model": "from_onnx",
     "functions": "avg_pool batch_norm conv elu erf erfc exp gelu layer_norm leaky_relu log log_softmax logsumexp "

@@ -15,6 +15,7 @@ from eqfuse.errors import (
     UnsupportedOp,
 )
 from eqfuse.extract.space_json import load_space
+from eqfuse.frontends.numpy.loops import cond, fori_loop, scan, while_loop
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.frontends.onnx.model import from_onnx
 from eqfuse.functions import (
@@ -58,9 +59,9 @@ __version__: str
 
 __all__ = [
     "Budget", "Device", "EqfuseError", "Graph", "LawError", "MemoryLimitError", "Program", "ShapeError",
-    "TargetUnavailable", "TraceError", "UnsupportedOp", "avg_pool", "batch_norm", "check", "compile", "conv", "elu",
-    "emit", "erf", "erfc", "exp", "extract", "from_onnx", "gelu", "jit", "layer_norm", "leaky_relu", "load",
-    "load_space", "log", "log_softmax", "logsumexp", "max_pool", "maximum", "meaning", "minimum", "parse", "relu",
-    "relu6", "rms_norm", "saturate", "sigmoid", "silu", "softmax", "softplus", "spec", "sqrt", "tanh", "to_onnx",
-    "trace", "where", "xp",
+    "TargetUnavailable", "TraceError", "UnsupportedOp", "avg_pool", "batch_norm", "check", "compile", "cond", "conv",
+    "elu", "emit", "erf", "erfc", "exp", "extract", "fori_loop", "from_onnx", "gelu", "jit", "layer_norm",
+    "leaky_relu", "load", "load_space", "log", "log_softmax", "logsumexp", "max_pool", "maximum", "meaning", "minimum",
+    "parse", "relu", "relu6", "rms_norm", "saturate", "scan", "sigmoid", "silu", "softmax", "softplus", "spec", "sqrt",
+    "tanh", "to_onnx", "trace", "where", "while_loop", "xp",
 ]  # fmt: skip

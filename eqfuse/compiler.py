@@ -14,7 +14,9 @@ from eqfuse.cost.targets import device_for, package
 from eqfuse.egraph.saturate import Budget, budget_of, saturated
 from eqfuse.egraph.space import Space
 from eqfuse.extract import Limit, choose
+from eqfuse.extract.unfused import unfused_plan
 from eqfuse.ir.graph import Graph, check
+from eqfuse.plan.loops import completed, with_inner
 from eqfuse.plan.memory import Needs, limit_of
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.plan.report import make_report
@@ -38,9 +40,16 @@ def compile_graph(
     verify: bool = False,
 ) -> Program:
     """`compile` for a traced graph and validated options."""
-    device = device_for(target)
-    chosen = usable(laws, numerics)
-    limit = limit_of(memory_limit)
+    program = _compiled(
+        graph, device_for(target), numerics, usable(laws, numerics), extractor, budget, limit_of(memory_limit)
+    )
+    return verified(program) if verify else program
+
+
+def _compiled(
+    graph: Graph, device: Device, numerics: str, chosen: tuple[Law, ...], extractor: str, budget: Budget | None,
+    limit: int | None,
+) -> Program:  # fmt: skip
     key = disk_cache.key(graph, device, numerics, chosen, extractor, budget, limit)
     started = time.perf_counter()
     found = disk_cache.find(key, graph)
@@ -52,7 +61,7 @@ def compile_graph(
         program = emit(replace(plan, graph=graph))
         program.report = replace(report, seconds={"cache": time.perf_counter() - started})
     program.laws = chosen
-    return verified(program) if verify else program
+    return program
 
 
 def extract(
@@ -67,16 +76,36 @@ def extract(
     The extractor "exact" finds it within `budget.optimum`.
     """
     seconds = budget_of(budget).optimum
-    return choose(space, device_for(target), extractor, limit=_limit(limit_of(memory_limit)), seconds=seconds)
+    device = device_for(target)
+    plan_of = _Inner(device, space.numerics, usable("all", space.numerics), extractor, budget)
+    plan = choose(space, device, extractor, limit=_limit(limit_of(memory_limit), plan_of), seconds=seconds)
+    return with_inner(plan, plan_of)
 
 
-def _limit(nbytes: int | None) -> Limit | None:
-    return None if nbytes is None else Limit(nbytes, _needs, lambda plan: emit(plan).peak_bytes)
+class _Inner:
+    """Makes the plans of what the steps of loops compute, each once."""
+
+    def __init__(
+        self, device: Device, numerics: str, laws: tuple[Law, ...], extractor: str, budget: Budget | None
+    ) -> None:
+        self._device = device
+        self._compile = lambda graph: _compiled(graph, device, numerics, laws, extractor, budget, None)
+        self._programs: dict[Graph, Program] = {}
+
+    def __call__(self, graph: Graph) -> Plan:
+        if graph not in self._programs:
+            self._programs[graph] = self._compile(graph)
+        return self._programs[graph].plan
+
+    def unfused(self, graph: Graph) -> Plan:
+        return with_inner(unfused_plan(graph, self._device), self.unfused)
 
 
-def _needs(kernel: Kernel, device: Device) -> Needs:
-    """The memory that `kernel` takes on `device` beside what it reads and writes."""
-    return package(device.target).needs(kernel, device)
+def _limit(nbytes: int | None, plan_of: _Inner) -> Limit | None:
+    def needs(kernel: Kernel, device: Device) -> Needs:
+        return package(device.target).needs(completed(kernel, device, plan_of), device)
+
+    return None if nbytes is None else Limit(nbytes, needs, lambda plan: emit(with_inner(plan, plan_of)).peak_bytes)
 
 
 def _build(
@@ -94,10 +123,13 @@ def _build(
     space = saturated(graph, laws, numerics, budget)
     lap("saturate")
     debug.show_space(space)
-    plan = choose(space, device, extractor, limit=_limit(memory_limit), seconds=budget_of(budget).optimum)
+    inner = _Inner(device, numerics, laws, extractor, budget)
+    plan = choose(space, device, extractor, limit=_limit(memory_limit, inner), seconds=budget_of(budget).optimum)
     lap("extract")
+    plan = with_inner(plan, inner)
+    lap("steps")
     debug.show_plan(plan)
-    unfused = choose(space, device, "unfused", proved=False)
+    unfused = with_inner(choose(space, device, "unfused", proved=False), inner.unfused)
     program = emit(plan)
     lap("emit")
     debug.show_source(program.source)

@@ -29,9 +29,13 @@ def user_place() -> tuple[CodeType, int] | None:
 
 def line_of(place: tuple[CodeType, int]) -> str:
     """A `user_place` as `user_line` gives it."""
+    return line_text(place[0], line_number(place))
+
+
+def line_number(place: tuple[CodeType, int]) -> int:
+    """The line of a `user_place`."""
     code, last = place
-    line = next((line for start, stop, line in code.co_lines() if start <= last < stop and line is not None), 0)
-    return line_text(code, line)
+    return next((line for start, stop, line in code.co_lines() if start <= last < stop and line is not None), 0)
 
 
 def line_text(code: CodeType, line: int) -> str:

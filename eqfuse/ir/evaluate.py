@@ -12,8 +12,7 @@ import numpy as np
 
 from eqfuse.errors import DtypeError, ShapeError
 from eqfuse.ir.accepted import ndarray
-from eqfuse.ir.graph import Graph, Node
-from eqfuse.ops import row
+from eqfuse.ir.graph import Graph, Node, values_of
 
 
 def meaning(graph: Graph, *args: Any, **kwargs: Any) -> Any:
@@ -36,11 +35,7 @@ def evaluate(graph: Graph, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
 
 def every_value(graph: Graph, arrays: Sequence[Any]) -> dict[Node, np.ndarray]:
     """The same of all nodes of `graph`."""
-    values = bind(graph, arrays)
-    for n in graph.nodes:
-        if n not in values:
-            values[n] = np.asarray(row(n.op).meaning(*(values[a] for a in n.args), *n.attrs))
-    return values
+    return values_of(graph, bind(graph, arrays))
 
 
 def bind(graph: Graph, args: Sequence[Any]) -> dict[Node, np.ndarray]:

@@ -186,26 +186,67 @@ class Graph(Summarised):
     def __str__(self) -> str:
         return self._text(Literal.text)
 
-    def _text(self, literal: Callable[[Literal], str]) -> str:
+    def _text(self, literal: Callable[[Literal], str], name: str = "graph") -> str:
         names = {n: f"a{i}" for i, n in enumerate(self.inputs)}
+        bodies: dict[Hashable, str] = {}
         heads = [f'{names[n]}: {n.attr("name")!r} = "{n.type}{"!" if n.attr("constant") else ""}"' for n in self.inputs]
-        lines = [f"def graph({', '.join(heads)}):"]
+        lines = [f"def {name}({', '.join(heads)}):"]
         for n in self.nodes:
             if n in names:
                 continue
-            names[n] = f"t{len(lines) - 1}"
+            names[n] = f"t{len(names) - len(self.inputs)}"
+            for body in n.attrs:
+                if isinstance(body, Body) and body not in bodies:
+                    bodies[body] = f"body{len(bodies)}"
+                    lines += [f"    {line}" for line in body.graph._text(literal, bodies[body]).split("\n")]
             if n.op == "const":
                 call = literal(n.literal)
             else:
-                call = ", ".join([*(names[a] for a in n.args), *map(attr_text, n.attrs)])
+                call = ", ".join([*(names[a] for a in n.args), *(bodies.get(a) or attr_text(a) for a in n.attrs)])
             lines.append(f"    {names[n]} = {n.op}({call})  # {n.type}")
         lines.append(f"    return ({''.join(names[o] + ', ' for o in self.outputs)})")
         return "\n".join(lines)
 
 
+@dataclass(frozen=True, repr=False)
+class Body:
+    """A graph as the attribute of an operator, such as the step of a loop. It prints inside the text of the graph
+    around it."""
+
+    graph: Graph
+
+    @property
+    def takes(self) -> tuple[TensorType, ...]:
+        return tuple([n.type for n in self.graph.inputs])
+
+    @property
+    def gives(self) -> tuple[TensorType, ...]:
+        return tuple([n.type for n in self.graph.outputs])
+
+    @cached_property
+    def flops(self) -> int:
+        return sum(row(n.op).flops([a.type for a in n.args], n.type, n.attrs) for n in self.graph.nodes)
+
+    def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
+        """The outputs of the graph, as its evaluator finds them."""
+        values = values_of(self.graph, dict(zip(self.graph.inputs, arrays, strict=True)))
+        return [values[o] for o in self.graph.outputs]
+
+    def __repr__(self) -> str:
+        return f"<body {cut(self.graph.heading)}>"
+
+
 def attr_text(value: object) -> str:
-    """An attribute as Python text that `ir.text.attr` reads."""
+    """An attribute as Python text that `ir.text.attr` reads; a `Body` has a name there."""
     return f'dtype("{value.name}")' if isinstance(value, np.dtype) else repr(value)
+
+
+def values_of(graph: Graph, values: dict[Node, np.ndarray]) -> dict[Node, np.ndarray]:
+    """`values`, those of the inputs, and those of all other nodes of `graph`: one NumPy call per node."""
+    for n in graph.nodes:
+        if n not in values:
+            values[n] = asarray(row(n.op).meaning(*(values[a] for a in n.args), *n.attrs))
+    return values
 
 
 def check(graph: Graph) -> Graph:

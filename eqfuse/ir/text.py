@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import EqfuseError
-from eqfuse.ir.graph import Graph, Node, input_node, node
+from eqfuse.ir.graph import Body, Graph, Node, input_node, node
 from eqfuse.ops.literal import literal_from_text
 from eqfuse.ops.types import tensor_type
 
@@ -17,33 +17,43 @@ def parse(text: str) -> Graph:
     """The graph that prints as `text`. Reads the text as data (never executes it)."""
     try:
         (function,) = ast.parse(text).body
-        assert isinstance(function, ast.FunctionDef)
-        values: dict[str, Node] = {}
-        for arg, default in zip(function.args.args, function.args.defaults, strict=True):
-            type_text = ast.literal_eval(default)
-            assert arg.annotation is not None
-            values[arg.arg] = input_node(
-                ast.literal_eval(arg.annotation), tensor_type(type_text.rstrip("!")), type_text.endswith("!")
-            )
-        inputs = tuple(values.values())
-        for line in function.body:
-            if isinstance(line, ast.Return):
-                assert isinstance(line.value, ast.Tuple)
-                return Graph(inputs, tuple(values[e.id] for e in line.value.elts if isinstance(e, ast.Name)))
-            assert isinstance(line, ast.Assign) and isinstance(line.value, ast.Call)
-            (target,), call = line.targets, line.value
-            assert isinstance(target, ast.Name) and isinstance(call.func, ast.Name)
-            if call.func.id == "const":
-                made = node("const", (), (literal_from_text(*map(ast.literal_eval, call.args)),))
-            else:
-                args = [values[a.id] for a in call.args if isinstance(a, ast.Name)]
-                made = node(call.func.id, args, [attr(a) for a in call.args if not isinstance(a, ast.Name)])
-            values[target.id] = made
+        return _graph(function)
     except EqfuseError:
         raise
     except (AssertionError, SyntaxError, ValueError, KeyError, TypeError) as error:
         raise EqfuseError(f"this is not the text of a graph: {error!r}") from error
+
+
+def _graph(function: ast.stmt) -> Graph:
+    assert isinstance(function, ast.FunctionDef)
+    values: dict[str, Node] = {}
+    bodies: dict[str, Body] = {}
+    for arg, default in zip(function.args.args, function.args.defaults, strict=True):
+        type_text = ast.literal_eval(default)
+        assert arg.annotation is not None
+        values[arg.arg] = input_node(
+            ast.literal_eval(arg.annotation), tensor_type(type_text.rstrip("!")), type_text.endswith("!")
+        )
+    inputs = tuple(values.values())
+    for line in function.body:
+        match line:
+            case ast.Return(value=ast.Tuple(elts=outputs)):
+                return Graph(inputs, tuple(values[e.id] for e in outputs if isinstance(e, ast.Name)))
+            case ast.FunctionDef():
+                bodies[line.name] = Body(_graph(line))
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id=op), args=given)):
+                values[name] = _node(op, given, values, bodies)
+            case _:
+                raise ValueError(f"the statement {ast.unparse(line)}")
     raise EqfuseError("this is not the text of a graph: it returns nothing")
+
+
+def _node(op: str, given: list[ast.expr], values: dict[str, Node], bodies: dict[str, Body]) -> Node:
+    if op == "const":
+        return node("const", (), (literal_from_text(*map(ast.literal_eval, given)),))
+    args = [values[a.id] for a in given if isinstance(a, ast.Name) and a.id not in bodies]
+    attrs = [bodies[a.id] if isinstance(a, ast.Name) else attr(a) for a in given[len(args) :]]
+    return node(op, args, attrs)
 
 
 def attr(text: ast.expr) -> Any:

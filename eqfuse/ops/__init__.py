@@ -12,6 +12,7 @@ from eqfuse.ops import (
     fft,
     leaves,
     linalg,
+    loops,
     reductions,
     scans,
     signal,
@@ -25,7 +26,7 @@ from eqfuse.ops.row import Op, Role
 
 FAMILIES = (
     leaves, elementwise, reductions, views, updates, contractions, windows, scans, sorting, statistics, signal, linalg,
-    fft,
+    fft, loops,
 )  # fmt: skip
 TABLE: dict[str, Op] = {op.name: op for family in FAMILIES for op in family.ROWS}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from textwrap import indent
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
@@ -25,7 +26,8 @@ class Kernel:
     """One kernel: `body` computes the values `writes` from the values `reads`.
 
     `body` is a graph of its own, with one input per read (named ``r0, r1, …``) and one output per write, so that
-    `evaluate(kernel.body, arrays)` is its specification. `reads` and `writes` are value numbers of the plan.
+    `evaluate(kernel.body, arrays)` is its specification. `reads` and `writes` are value numbers of the plan. `inner`:
+    of a loop, the plans of what its steps compute (`plan/loops.py`).
     """
 
     kind: str
@@ -33,6 +35,7 @@ class Kernel:
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     price: Price
+    inner: tuple[Plan, ...] = ()
 
     @property
     def template(self) -> Kind:
@@ -107,7 +110,9 @@ class Plan(Summarised):
         inputs = zip(self.inputs, self.graph.inputs, strict=True)
         names = ", ".join(f"v{v}: {n.attr('name')} {n.type}" for v, n in inputs)
         lines = [f"plan for {self.device.name}, predicted {self.seconds * 1e6:,.1f} µs a call", f"given {names}"]
-        lines += [f"once  {k}" for k in self.setup] + [f"      {k}" for k in self.kernels]
+        lines += [f"once  {k}" for k in self.setup]
+        for k in self.kernels:
+            lines += [f"      {k}", *(indent(f"step of it, a {inner}", " " * 10) for inner in k.inner)]
         return "\n".join([*lines, f"return {', '.join(f'v{v}' for v in self.outputs)}"])
 
 

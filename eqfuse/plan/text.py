@@ -17,6 +17,7 @@ from eqfuse.ir.text import parse
 from eqfuse.kinds import KINDS
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import tensor_type
+from eqfuse.plan.loops import inner_graphs, loop_of
 from eqfuse.plan.plan import SETUP, Kernel, Plan
 from eqfuse.plan.report import KernelReport, Report
 from eqfuse.rewrites import numerics_named
@@ -28,7 +29,8 @@ def write(plan: Plan) -> str:
     where = {n.literal: i for i, n in enumerate(_constants(plan.graph))}
 
     def kernel(k: Kernel) -> list[Any]:
-        return [k.kind, bodies.setdefault(k.body, len(bodies)), k.reads, k.writes, astuple(k.price)]
+        body = bodies.setdefault(k.body, len(bodies))
+        return [k.kind, body, k.reads, k.writes, astuple(k.price), [*map(write, k.inner)]]
 
     return json.dumps(
         {
@@ -58,8 +60,11 @@ def read(text: str, graph: Graph) -> Plan:
         constants = _constants(graph)
         literals = [(int(value), constants[at].literal) for value, at in data["constants"]]
 
-        def kernel(kind: str, body: int, reads: list[int], writes: list[int], price: list[Any]) -> Kernel:
-            return Kernel(kind, bodies[body], tuple(reads), tuple(writes), Price(*price))
+        def kernel(
+            kind: str, body: int, reads: list[int], writes: list[int], price: list[Any], inner: list[str]
+        ) -> Kernel:
+            plans = _inner(bodies[body], inner)
+            return Kernel(kind, bodies[body], tuple(reads), tuple(writes), Price(*price), plans)
 
         plan = Plan(
             graph=graph,
@@ -80,6 +85,16 @@ def read(text: str, graph: Graph) -> Plan:
         raise
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
         raise EqfuseError(f"this is not the text of a plan: {type(error).__name__}: {error}") from error
+
+
+def _inner(body: Graph, texts: list[str]) -> tuple[Plan, ...]:
+    """The plans of the steps of a loop."""
+    if not texts:
+        return ()
+    loop = loop_of(body)
+    if loop is None:
+        raise ValueError("there are plans of steps, and no loop")
+    return tuple([read(text, graph) for text, graph in zip(texts, inner_graphs(loop), strict=True)])
 
 
 def write_report(report: Report) -> dict[str, Any]:

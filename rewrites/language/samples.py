@@ -14,6 +14,7 @@ import numpy as np
 from eqfuse.dtypes import TENSORS
 from eqfuse.errors import LawError
 from eqfuse.ops.literal import Literal
+from eqfuse.ops.loops import LOOPS
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.match import Decline
 
@@ -43,6 +44,8 @@ _DTYPES = (*TENSORS, *map(np.dtype, ("float16", "float32", "float64", "int32", "
 
 def sample_attr(op: str, name: str, types: list[TensorType], before: tuple, dtype: np.dtype, rng: random.Random) -> Any:
     """A value for attribute `name` of `op`, whose earlier attributes are `before`. Raises Decline where none exists."""
+    if op in LOOPS or op == "loop_result":  # no law is about them
+        raise Decline
     if op == "const":
         return Literal(_constant(rng).astype(dtype))
     if name == "dtype":

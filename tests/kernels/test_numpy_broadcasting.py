@@ -49,7 +49,7 @@ def check_kernel(seed: int) -> str | None:
 @pytest.mark.parametrize("part", range(4))
 def test_kernels_of_every_kind_broadcast_as_numpy_does(part):
     found = Counter(check_kernel(seed) for seed in range(300 * part, 300 * part + 300))
-    assert found.keys() >= {f"{kind}, tiled" for kind in KINDS.keys() - {"view", "library"}}
+    assert found.keys() >= {f"{kind}, tiled" for kind in KINDS.keys() - {"view", "library", "loop"}}
 
 
 @pytest.mark.slow

@@ -56,7 +56,7 @@ def test_random_kernels_do_what_their_schedules_say(part: int):
             kind, graph, arrays, device, _ = case
             schedule = check(kind, graph, arrays, device)
             found[kind, type(schedule).__name__] += 1
-    assert {kind for kind, _ in found} >= KINDS.keys() - {"view"}
+    assert {kind for kind, _ in found} >= KINDS.keys() - {"view", "loop"}  # a loop's steps have kernels
     assert {template for _, template in found} >= {"WholeArrays", "Tiles", "TiledReduction", "Windows"}
 
 

@@ -27,6 +27,7 @@ from eqfuse.ir.running_errors import running_errors
 from eqfuse.ops import TABLE, Op
 from eqfuse.ops.elementwise import UFUNCS, loop_dtypes
 from eqfuse.ops.facts import of_dtype
+from eqfuse.ops.loops import LOOPS
 from eqfuse.ops.ranges import range_of
 from eqfuse.ops.row import PriceClass
 from eqfuse.ops.special import SPECIAL
@@ -82,9 +83,9 @@ def numpy_emission(op: Op) -> bool:
 
 
 def cuda_emission(op: Op) -> bool:
-    """In a kernel, or by a call of CuPy; few special functions may run on the host."""
+    """In a kernel, by a call of CuPy, or as a loop of the host's; few special functions may run on the host."""
     if op.name not in UFUNCS:
-        return op.name in calls.CALLS or op.name in (*LEAVES, "slice")
+        return op.name in calls.CALLS or op.name in LOOPS or op.name in (*LEAVES, "slice")
     inside = any(cuda.emits(op.name, [d] * op.arity) for d in TENSORS)  # type: ignore[operator]
     return inside or UFUNC_NAMES[op.name] in cupy_names.LOOPS or op.name in SPECIAL
 

@@ -28,6 +28,7 @@ CALLS = {
     "transpose": "cupy.transpose({0}, {axes})", "reshape": "cupy.reshape({0}, {shape})",
     "broadcast_to": "cupy.broadcast_to({0}, {shape})", "flip": "cupy.flip({0}, {axes})",
     "take": "cupy.take({0}, {1}, {axis})", "take_along_axis": "cupy.take_along_axis({0}, {1}, {axis})",
+    "loop_result": "loop_result({0}, {offset}, {result!r})",
     "concat": "cupy.concatenate(({all},), {axis})", "pad": "pad({0}, {1}, {widths})",
     "slice_scatter": "slice_scatter({all}, {slices})", "scatter": "scatter({0}, {1}, {2}, {axis}, '{mode}')",
     "argmax": "cupy.argmax({0}, axis={axes[0]}, keepdims=True)",
@@ -38,7 +39,8 @@ CALLS = {
 } | {
     name: f"cupy.{name}({{0}}, axis={{axes}}, keepdims=True)" for name in ("sum", "prod", "max", "min", "any", "all")
 } | LIBRARY_CALLS  # fmt: skip
-_BOTH = ("conv", "window_max", "window_sum", "slice_scatter")  # their meanings are written in what CuPy has too
+# their meanings are written in what CuPy has too
+_BOTH = ("conv", "window_max", "window_sum", "slice_scatter", "loop_result")
 _INTO = {
     "matmul": "cupy.matmul({0}, {1}, out={out})", "concat": "cupy.concatenate(({all},), {axis}, out={out})",
     "take": "cupy.take({0}, {1}, {axis}, out={out})",

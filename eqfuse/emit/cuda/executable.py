@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from eqfuse.emit.cuda.calls import CudaCalls
-from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel
+from eqfuse.emit.cuda.kernels import CudaKernel, Emitted, emit_kernel
+from eqfuse.emit.cuda.loops import CudaLoop
 from eqfuse.emit.cuda.prelude import PRELUDE
 from eqfuse.emit.executable import Executable, constant_values
 from eqfuse.ir.accepted import ndarray
@@ -70,6 +71,11 @@ class CudaExecutable(Executable):
     def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         self._counted(arrays)
         gpu = self._gpu or cupy_gpu()
+        outputs = self.on_device(gpu, arrays)
+        return outputs if any(map(gpu.holds, arrays)) else tuple(map(gpu.download, outputs))
+
+    def on_device(self, gpu: Gpu, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """The outputs for `arrays`, on the device."""
         here = gpu.here()
         loaded = self._loaded.get(here[0]) or self._load(gpu, here[0])
         free = self._states.setdefault(here, [])
@@ -78,10 +84,9 @@ class CudaExecutable(Executable):
         except IndexError:
             state = self._new_state(gpu, loaded)
         try:
-            outputs = self._run_on(gpu, arrays, loaded, state)
+            return self._run_on(gpu, arrays, loaded, state)
         finally:
             free.append(state)
-        return outputs if any(map(gpu.holds, arrays)) else tuple(map(gpu.download, outputs))
 
     def source(self) -> str:
         """One CUDA text: the functions of all kernels in the order they run, library calls as comments."""
@@ -93,7 +98,7 @@ class CudaExecutable(Executable):
             parts.append(f"// kernel {i}, {k.kind}: {value_names(k.writes)} = {ops} of {value_names(k.reads)}\n")
             if f is None:
                 parts[-1] += "// a view: no data moves\n"
-            elif isinstance(f, CudaCalls):
+            elif isinstance(f, (CudaCalls, CudaLoop)):
                 parts[-1] += "".join(f"// {line}\n" for line in f.source.splitlines())
             else:
                 launch = f"{f.grid} blocks of {f.block} threads" if f.grid else "not launched: nothing to compute"
@@ -178,16 +183,16 @@ class CudaExecutable(Executable):
             return self._loaded[device]
 
 
-def _emitted(plan: Plan) -> list[CudaKernel | CudaCalls | None]:
+def _emitted(plan: Plan) -> list[Emitted | None]:
     """What runs each kernel; None for a view. Equal kernels share one."""
-    found: dict[tuple[str, Graph], CudaKernel | CudaCalls] = {}
+    found: dict[tuple[str, Graph], Emitted] = {}
     for k in plan.kernels:
         if not k.is_view and (k.kind, k.body) not in found:
             found[k.kind, k.body] = emit_kernel(k, plan.device, plan.numerics != "approximate")
     return [found.get((k.kind, k.body)) for k in plan.kernels]
 
 
-def _step(gpu: Gpu, module: Any, kernel: Kernel, emitted: CudaKernel | CudaCalls | None, views: set[int]) -> Run:
+def _step(gpu: Gpu, module: Any, kernel: Kernel, emitted: Emitted | None, views: set[int]) -> Run:
     """How `kernel` runs on the device. A CUDA function reads copies of `views`, which may be strided."""
     reads, writes = kernel.reads, kernel.writes
     if emitted is None:
@@ -197,6 +202,9 @@ def _step(gpu: Gpu, module: Any, kernel: Kernel, emitted: CudaKernel | CudaCalls
             values[writes[0]] = taken(values[reads[0]], chain)
 
         return view
+    if isinstance(emitted, CudaLoop):
+        loop = emitted.bind(gpu)
+        return lambda values, _workspace: loop([values[v] for v in reads], [values[v] for v in writes])
     constants = [gpu.upload(c) if isinstance(c, np.ndarray) else c for c in emitted.constants]
     if isinstance(emitted, CudaCalls):
         calls = emitted.bind(gpu.arrays, gpu.special)

@@ -18,6 +18,7 @@ from eqfuse.cost.device import Device
 from eqfuse.emit.cuda import contract, map, ops, row
 from eqfuse.emit.cuda.calls import CudaCalls, emit_calls
 from eqfuse.emit.cuda.element import Parameters
+from eqfuse.emit.cuda.loops import CudaLoop
 from eqfuse.emit.cuda.prelude import PRELUDE
 from eqfuse.emit.cuda.scheduling.calls import CallsSchedule
 from eqfuse.emit.cuda.scheduling.contract import ProductSchedule
@@ -26,6 +27,7 @@ from eqfuse.emit.cuda.scheduling.row import RowsSchedule
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds import kind_named
+from eqfuse.plan.loops import loop_of
 from eqfuse.plan.plan import Kernel
 
 
@@ -57,9 +59,14 @@ class CudaKernel:
         return (*reads, *constants, *writes, *workspace)
 
 
-def emit_kernel(kernel: Kernel, device: Device, rounds: bool = True) -> CudaKernel | CudaCalls:
+Emitted = CudaKernel | CudaCalls | CudaLoop
+
+
+def emit_kernel(kernel: Kernel, device: Device, rounds: bool = True) -> Emitted:
     """What computes `kernel.body`; where `rounds`, with 16-bit floats rounded after every operator. UnsupportedOp when
     the kind or an operator has no CUDA form."""
+    if loop_of(kernel.body) is not None:
+        return CudaLoop(kernel, device)
     kind, body = kind_named(kernel.kind), kernel.body
     schedule = kind.schedule(body, device)
     found: CudaKernel | CudaCalls = kind.emit(body, schedule, device, function_name(kernel), rounds)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -55,9 +56,18 @@ class NumpyExecutable(Executable):
     def run(self, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
         self._counted(arrays)
         arguments = self._accepted(arrays)
-        run = self._in_own_memory if self._layout.nbytes <= SMALL_BYTES else self._in_arena
         with np.errstate(all="ignore"):
-            return run(arguments)
+            bound, arena = self._taken()
+            made = bound(arguments)
+            self._give(bound, arena)
+            return made
+
+    @contextmanager
+    def lent(self) -> Iterator[Call]:
+        """What runs on arguments of the right types, bound to memory of its own for many calls."""
+        bound, arena = self._taken()
+        yield bound
+        self._give(bound, arena)
 
     def source(self) -> str:
         """The Python function that a call runs, and the kernels it calls."""
@@ -80,23 +90,24 @@ class NumpyExecutable(Executable):
 
     # memory of a call that ends by an error is not used again: workers may still write there
 
-    def _in_own_memory(self, arguments: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-        try:
-            bound = self._ready.pop()
-        except IndexError:
-            bound = self._bound(Arena(self._layout.nbytes))
-        made = bound(arguments)
-        self._ready.append(bound)
-        return made
-
-    def _in_arena(self, arguments: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    def _taken(self) -> tuple[Call, Arena | None]:
+        """What runs, and the arena it is bound to, if that is not its own."""
+        if self._layout.nbytes <= SMALL_BYTES:
+            try:
+                return self._ready.pop(), None
+            except IndexError:
+                return self._bound(Arena(self._layout.nbytes)), None
         arena = arenas.take(self._layout.nbytes)
         bound = arena.laid.get(self)
         if bound is None:
             bound = arena.laid[self] = self._bound(arena)
-        made = bound(arguments)
-        arenas.give(arena)
-        return made
+        return bound, arena
+
+    def _give(self, bound: Call, arena: Arena | None) -> None:
+        if arena is None:
+            self._ready.append(bound)
+        else:
+            arenas.give(arena)
 
     def _accepted(self, arrays: Sequence[Any]) -> Sequence[np.ndarray]:
         """The arguments, each of the type that was compiled for."""

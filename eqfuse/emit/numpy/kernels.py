@@ -17,6 +17,7 @@ import numpy as np
 from eqfuse.cost.device import Device
 from eqfuse.emit.numpy.conv import conv_kernel
 from eqfuse.emit.numpy.library import block_copies_kernel, library_kernel
+from eqfuse.emit.numpy.loops import loop_kernel
 from eqfuse.emit.numpy.panel import panel_kernel
 from eqfuse.emit.numpy.reduce import reduce_kernel
 from eqfuse.emit.numpy.schedule import (
@@ -35,6 +36,7 @@ from eqfuse.ir.graph import Graph
 from eqfuse.kinds import kind_named
 from eqfuse.kinds.schedule import Schedule
 from eqfuse.machine.threads import pool, scratch
+from eqfuse.plan.loops import loop_of, loop_schedule
 from eqfuse.plan.memory import ALIGNMENT, Needs
 from eqfuse.plan.plan import Kernel
 
@@ -76,6 +78,9 @@ def emit_kernel(kernel: Kernel, device: Device, gaps: bool = False) -> NumpyKern
 
     `gaps`: its result will have gaps between its rows, where NumPy is slower, so that it writes each element once.
     """
+    if loop_of(kernel.body) is not None:
+        source = loop_kernel(kernel, device)
+        return NumpyKernel(source.text(), source, loop_schedule(kernel, source.made_bytes))
     key = (kernel.kind, kernel.body.key, device, gaps)
     found = _emitted.get(key)
     if found is None:
@@ -83,7 +88,7 @@ def emit_kernel(kernel: Kernel, device: Device, gaps: bool = False) -> NumpyKern
         schedule = kind.schedule(kernel.body, device)
         if gaps and isinstance(schedule, Tiles):
             schedule = schedule.with_gaps()
-        source: Source = kind.emit(kernel.body, schedule, device)
+        source = kind.emit(kernel.body, schedule, device)
         found = NumpyKernel(source.text(), source, schedule)
         with _lock:
             _emitted[key] = found

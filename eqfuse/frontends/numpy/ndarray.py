@@ -14,6 +14,7 @@ import numpy as np
 
 from eqfuse import xp
 from eqfuse.errors import TraceError, UnsupportedOp
+from eqfuse.frontends.numpy.constructs import lines_instead
 from eqfuse.frontends.numpy.registry import ARRAY
 
 lazy: Any = np  # NumPy, for calls on tracers: its type stubs do not know that they come back to the tracer
@@ -62,7 +63,7 @@ def _needs_value(conversion: str, convert: Callable[..., Any], instead: str) -> 
             return convert(value, *args, **kwargs)
         raise TraceError(
             f"{conversion} of a traced {self.tensor_type}: its value is not known while the function is traced. "
-            f"{instead}"
+            f"{instead}{lines_instead()}"
         )
 
     return call
@@ -107,7 +108,8 @@ class Operators:
     __bool__ = _needs_value(
         "truth value",
         bool,
-        "Write np.where(condition, a, b) instead of if/and/or/not, or name a flag in static_argnames",
+        "Write np.where(condition, a, b) or ef.cond instead of if/and/or/not, ef.while_loop instead of while, or name "
+        "a flag in static_argnames",
     )
     __float__ = _needs_value(
         "float()", float, "Use NumPy functions (np.sqrt, not math.sqrt), or name the argument in static_argnames"

@@ -100,6 +100,11 @@ class TracedGenerator:
         example = getattr(stand_in, method)(*args, **kwargs)
         trace = current()
         assert trace is not None
+        if trace.around is not None:
+            raise TraceError(
+                f"{method} is drawn in the body of a loop or a branch, which is traced once for all steps. Draw all "
+                "numbers before the loop, as z = rng.normal(size=(steps, n)), and take z[i], or give z to ef.scan as xs"
+            )
         draw, place = Draw(self._source, method, args, kwargs), len(trace.draws)
         if kind_of(example) is not None:
             trace.draws.append((None, draw))

@@ -14,6 +14,7 @@ import numpy as np
 
 from eqfuse.errors import TraceError
 from eqfuse.frontends.numpy import tidy
+from eqfuse.frontends.numpy.tracing import current
 from eqfuse.ir.graph import Node, node
 from eqfuse.ir.strides import IN_ORDER, MemoryLayout, ViewStep, outline, reshaped
 from eqfuse.ops.types import Shape
@@ -34,10 +35,11 @@ class Storage:
 
     `layout`: how NumPy laid it out, None where that is not known: it is then taken to lie in C order until somebody
     relies on it. `origin`: the memory, and its version, that this is a copy of, where in another layout it would be a
-    view. `copies`: those of this memory that were written to.
+    view. `copies`: those of this memory that were written to. `trace`: the one that alone writes
+    to it.
     """
 
-    __slots__ = ("_base", "_writes", "version", "argument", "origin", "copies", "layout")
+    __slots__ = ("_base", "_writes", "version", "argument", "origin", "copies", "layout", "trace")
 
     def __init__(
         self, value: Node, argument: int | None = None, origin: Storage | None = None,
@@ -45,6 +47,7 @@ class Storage:
     ) -> None:  # fmt: skip
         self._base = value
         self.layout = layout
+        self.trace = current()
         self.version: int = 0
         self.origin: tuple[Storage, int] | None = None if origin is None else (origin, origin.version)
         self.copies: list[Storage] = []

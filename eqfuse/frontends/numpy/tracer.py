@@ -62,6 +62,7 @@ class Tracer(NdarrayFace):
         self._trace.layouts |= self._storage.doubted()
         if self._node is None:
             self._node = self._storage.read(self._steps)
+        self._trace.reads(self._node, self._storage.trace)
         return self._node
 
     def constant_value(self) -> np.ndarray | None:
@@ -189,6 +190,7 @@ class Tracer(NdarrayFace):
             raise DtypeError(f"a NumPy scalar ({self._type}) does not support item assignment")
         if self._access is Access.READ_ONLY:
             raise TraceError("assignment destination is read-only, as in NumPy: copy the array first (x.copy())")
+        self._trace.may_write(self._storage.trace, self._storage.shape)
         new = ARRAY["fitted"](value, self._type, casting)
         self._rely_on_order()
         for source, _ in self._storage.origins():

@@ -24,7 +24,10 @@ _state = threading.local()
 
 
 class Trace:
-    """One run of a user's function on tracers. Tracers live only while it is the innermost `with` of their thread."""
+    """One run of a user's function on tracers. Tracers live only while it is the innermost `with` of their thread, or
+    while the body of a loop within it is traced: see `within`."""
+
+    around: Trace | None = None  # of a loop's body: the trace that the loop is part of
 
     def __init__(self) -> None:
         self.made: list[weakref.ref[Operators]] = []  # all traced arrays and numbers
@@ -33,6 +36,30 @@ class Trace:
         self.constants: dict[Node, np.ndarray | None] = {}
         self.draws: list[tuple[Node | None, Any]] = []  # inputs that a call fills with random numbers, and how
         self.numbers = Recorder()
+        self.captured: dict[Node, None] = {}  # what it reads of the traces around it
+
+    def within(self) -> Trace:
+        """The trace of a loop's body. It may read what this one has made, and write to what it makes itself alone."""
+        inner = Trace()
+        inner.around, inner.made, inner.written, inner.layouts = self, self.made, self.written, self.layouts
+        inner.constants, inner.draws, inner.numbers = self.constants, self.draws, self.numbers
+        return inner
+
+    @staticmethod
+    def reads(value: Node, source: Trace | None) -> None:
+        """Note in which bodies `value` is read, which is of the trace `source` around them."""
+        trace = current()
+        while trace is not source and trace is not None:
+            trace.captured[value] = None
+            trace = trace.around
+
+    def may_write(self, memory: Trace | None, shape: tuple[int, ...]) -> None:
+        """TraceError unless the `memory` of an array of this trace is of it too, and it is the innermost one."""
+        if memory is not self or self is not current():
+            raise TraceError(
+                f"the body of a loop or a branch writes to an array of shape {shape} from outside of it: a step changes "
+                "its carries alone. Make the array a carry: return it, changed, and take it as an argument"
+            )
 
     def enter(self, made: Operators) -> None:
         """One traced array or number more."""
@@ -44,8 +71,11 @@ class Trace:
             )
 
     def require(self, made: Any) -> None:
-        """TraceError unless this is the innermost trace, so that `made`, a part of it, may be used."""
-        if self is not current():
+        """TraceError unless this is the innermost trace or one around it, so that `made`, a part of it, may be used."""
+        trace = current()
+        while trace is not self and trace is not None:
+            trace = trace.around
+        if trace is None:
             raise TraceError(
                 f"a traced {made.tensor_type} is used outside the call that made it: it leaked through a global, a "
                 "closure or an attribute. Return it from the traced function instead"

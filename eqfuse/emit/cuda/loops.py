@@ -1,0 +1,115 @@
+"""Loops and choices on a GPU: Python's loop over the launches of a step, the condition copied to the host.
+
+In: a kernel with the plans of its steps. Out: `CudaLoop`. Next stop: `emit/cuda/executable.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from eqfuse.cost.device import Device
+from eqfuse.cost.targets import package
+from eqfuse.errors import EqfuseError
+from eqfuse.ir.graph import Node
+from eqfuse.ir.views import leaf_chain, taken
+from eqfuse.machine.gpu import Gpu
+from eqfuse.ops.loops import order, parts, results_of
+from eqfuse.plan.loops import loop_of, loop_schedule
+from eqfuse.plan.plan import Kernel
+
+Run = Callable[..., Sequence[Any]]  # a step, on arrays of the device
+
+
+class CudaLoop:
+    """A loop over the programs of its steps."""
+
+    def __init__(self, kernel: Kernel, device: Device) -> None:
+        found = loop_of(kernel.body)
+        assert found is not None
+        if not kernel.inner:
+            raise EqfuseError(f"the steps of this {found.op} have no plan: make programs by ef.compile or ef.jit")
+        self.loop: Node = found
+        self.body = kernel.body
+        self.types = results_of(found.op, [a.type for a in found.args], found.attrs)
+        self.steps: list[Any] = [package(device.target).emit(plan) for plan in kernel.inner]
+
+        results = [sum(o.type.nbytes for o in s.plan.graph.outputs) for s in self.steps]
+        held = max(s.peak_bytes + 2 * n for s, n in zip(self.steps, results, strict=True))  # its own, those it reads
+        self.schedule = loop_schedule(kernel, held)
+
+    @property
+    def source(self) -> str:
+        names = ("first", "step") if len(self.steps) > 1 else ("step",)
+        texts = [f"{name}:\n{step.source()}" for name, step in zip(names, self.steps, strict=True)]
+        return "\n".join([f"{self.loop.op}, by the host", *texts])
+
+    def bind(self, gpu: Gpu) -> Callable[[Sequence[Any], Sequence[Any]], None]:
+        """What computes the loop, from the arrays that its kernel reads into those that it writes."""
+        leaves = {n: gpu.upload(n.literal.array) for n in self.body.nodes if n.op == "const"}
+        chains = [leaf_chain(a) for a in self.loop.args]
+        steps = [partial(_on_device, step, gpu) for step in self.steps]
+        run = _RUNS[self.loop.op]
+
+        def call(reads: Sequence[Any], writes: Sequence[Any]) -> None:
+            given = leaves | dict(zip(self.body.inputs, reads, strict=True))
+            results = run(gpu, self.loop, steps, [taken(given[leaf], chain) for leaf, chain in chains])
+            for out in writes:
+                for place, value in zip(parts(out, self.types), results, strict=True):
+                    place[...] = value
+
+        return call
+
+
+def _on_device(step: Any, gpu: Gpu, *arrays: Any) -> Sequence[Any]:
+    found: Sequence[Any] = step.on_device(gpu, arrays)
+    return found
+
+
+def _while(gpu: Gpu, n: Node, steps: Sequence[Run], args: Sequence[Any]) -> Sequence[Any]:
+    first, step = steps
+    count: int = n.attr("carries")
+    state, shared = args[:count], args[count:]
+    (goes_on,) = first(*args)
+    while gpu.download(goes_on):
+        *state, goes_on = step(*state, *shared)
+    return state
+
+
+def _fori(gpu: Gpu, n: Node, steps: Sequence[Run], args: Sequence[Any]) -> Sequence[Any]:
+    (step,) = steps
+    lower, upper = (int(gpu.download(bound)) for bound in args[:2])
+    count: int = n.attr("carries")
+    state, shared = args[2 : 2 + count], args[2 + count :]
+    indices = gpu.upload(np.arange(lower, max(lower, upper)))
+    for at in range(max(0, upper - lower)):
+        state = step(indices[at : at + 1].reshape(()), *state, *shared)
+    return state
+
+
+def _scan(gpu: Gpu, n: Node, steps: Sequence[Run], args: Sequence[Any]) -> Sequence[Any]:
+    (step,) = steps
+    _, count, arrays, length, reverse = n.attrs
+    assert isinstance(count, int) and isinstance(arrays, int) and isinstance(length, int)
+    state, stacked, shared = args[:count], args[count : count + arrays], args[count + arrays :]
+    types = results_of("scan", [a.type for a in n.args], n.attrs)[count:]
+    stacks = [gpu.empty(t.shape, t.dtype) for t in types]
+    for i in order(length, bool(reverse)):
+        made = step(*state, *(x[i : i + 1].reshape(x.shape[1:]) for x in stacked), *shared)
+        state = made[:count]
+        for stack, value in zip(stacks, made[count:], strict=True):
+            stack[i] = value
+    return [*state, *stacks]
+
+
+def _choice(gpu: Gpu, n: Node, steps: Sequence[Run], args: Sequence[Any]) -> Sequence[Any]:
+    yes, no = steps
+    return (yes if gpu.download(args[0]) else no)(*args[1:])
+
+
+_RUNS: dict[str, Callable[[Gpu, Node, Sequence[Run], Sequence[Any]], Sequence[Any]]] = {
+    "while_loop": _while, "fori_loop": _fori, "scan": _scan, "if_else": _choice,
+}  # fmt: skip

@@ -1,0 +1,131 @@
+"""Loops and choices: a Python loop over the program of a step, whose arena is taken once for all steps.
+
+In: a kernel with the plans of its steps. Out: `Source`. A step gives its carries in new arrays, in the memory of those
+of the step before the last (`plan/memory.py`), so it allocates nothing large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+
+from eqfuse.cost.device import Device
+from eqfuse.cost.targets import package
+from eqfuse.emit.numpy.source import Source
+from eqfuse.errors import EqfuseError
+from eqfuse.ir.graph import Node
+from eqfuse.ops.loops import order, part, places, results_of
+from eqfuse.ops.types import TensorType
+from eqfuse.plan.loops import loop_of
+from eqfuse.plan.plan import Kernel
+
+Step = Callable[[Sequence[Any]], tuple[Any, ...]]
+
+
+def loop_kernel(kernel: Kernel, device: Device) -> Source:
+    """The kernel of a loop or a choice."""
+    n = loop_of(kernel.body)
+    assert n is not None
+    if not kernel.inner:
+        raise EqfuseError(f"the steps of this {n.op} have no plan: make programs by ef.compile or ef.jit")
+    source = Source(kernel.body)
+    steps: Any = [package(device.target).emit(plan) for plan in kernel.inner]
+    source.names |= {"lent": _lender([s.lent for s in steps]), "int": int, "order": order, "part": part}
+    source.made_bytes = max(s.peak_bytes for s in steps) + _held(kernel)
+    types = results_of(n.op, [a.type for a in n.args], n.attrs)
+    _WRITERS[n.op](source, n, [source.view(a) for a in n.args], _places(source, types))
+    for place in source.writes[1:]:
+        source.line(f"copyto({place}, o0)")
+    for name, step in zip(("first", "step") if len(steps) > 1 else ("step",), steps, strict=True):
+        source.lines += ["", f"    # {name}:", *(f"    # {line}" for line in step.source().splitlines())]
+    return source
+
+
+def _held(kernel: Kernel) -> int:
+    """Bytes of the results of a step, and of those of the step before, which it reads."""
+    return max(2 * sum(o.type.nbytes for o in plan.graph.outputs) for plan in kernel.inner)
+
+
+def _lender(lent: Sequence[Callable[[], AbstractContextManager[Step]]]) -> Callable[[], AbstractContextManager]:
+    @contextmanager
+    def steps() -> Iterator[list[Step]]:
+        with ExitStack() as stack:
+            yield [stack.enter_context(one()) for one in lent]
+
+    return steps
+
+
+def _places(source: Source, types: Sequence[TensorType]) -> list[str]:
+    """Names of where the results go."""
+    if len(types) == 1:
+        return ["o0"]
+    made = []
+    for i, (at, t) in enumerate(zip(places(types), types, strict=False)):
+        source.names[f"type{i}"] = t
+        source.line(f"p{i} = part(o0, {at}, type{i})")
+        made.append(f"p{i}")
+    return made
+
+
+def _while(source: Source, n: Node, args: list[str], into: list[str]) -> None:
+    count: int = n.attr("carries")
+    state, shared = _begin(source, args, count), args[count:]
+    given = _tuple([*state, *shared])
+    source.line("with lent() as (first, step):")
+    source.line(f"goes_on = first({given})[0]", 2)
+    source.line("while goes_on:", 2)
+    source.line(f"{', '.join([*state, 'goes_on'])} = step({given})", 3)
+    _end(source, state, into)
+
+
+def _fori(source: Source, n: Node, args: list[str], into: list[str]) -> None:
+    lower, upper, *rest = args
+    count: int = n.attr("carries")
+    state, shared = _begin(source, rest, count), rest[count:]
+    source.line("index = empty((), int64)")
+    source.dtype(n.args[0].dtype)
+    source.line("with lent() as (step,):")
+    source.line(f"for index[()] in range(int({lower}), int({upper})):", 2)
+    source.line(f"{_tuple(state)} = step({_tuple(['index', *state, *shared])})", 3)
+    _end(source, state, into)
+
+
+def _scan(source: Source, n: Node, args: list[str], into: list[str]) -> None:
+    count: int = n.attr("carries")
+    stacked, shared = args[count:][: n.attr("stacked")], args[count + n.attr("stacked") :]
+    state = _begin(source, args, count)
+    rows = [f"{x}[i, ...]" for x in stacked]
+    made = [f"y{i}" for i in range(len(into) - count)]
+    source.line("with lent() as (step,):")
+    source.line(f"for i in order({n.attr('trips')}, {n.attr('reverse')}):", 2)
+    source.line(f"{_tuple([*state, *made])} = step({_tuple([*state, *rows, *shared])})", 3)
+    source.block([f"{place}[i] = {name}" for place, name in zip(into[count:], made, strict=True)], 3)
+    _end(source, state, into[:count])
+
+
+def _choice(source: Source, n: Node, args: list[str], into: list[str]) -> None:
+    condition, *shared = args
+    made = [f"c{i}" for i in range(len(into))]
+    source.line("with lent() as (first, step):")
+    source.line(f"{_tuple(made)} = (first if {condition} else step)({_tuple(shared)})", 2)
+    _end(source, made, into)
+
+
+_WRITERS: dict[str, Callable[[Source, Node, list[str], list[str]], None]] = {
+    "while_loop": _while, "fori_loop": _fori, "scan": _scan, "if_else": _choice,
+}  # fmt: skip
+
+
+def _begin(source: Source, args: Sequence[str], count: int) -> list[str]:
+    state = [f"c{i}" for i in range(count)]
+    source.block([f"{name} = {arg}" for name, arg in zip(state, args, strict=False)], 1)
+    return state
+
+
+def _end(source: Source, state: Sequence[str], into: Sequence[str]) -> None:
+    source.block([f"copyto({place}, {name})" for place, name in zip(into, state, strict=True)], 1)
+
+
+def _tuple(names: Sequence[str]) -> str:
+    return f"({', '.join(names)}{',' * (len(names) == 1)})"

@@ -1,0 +1,231 @@
+"""Loops and choices that stay what they are: `while_loop`, `fori_loop`, `scan` and `cond`, with JAX's conventions.
+
+In: functions of the user's, on arrays. Out: in a function that is traced, an operator whose attributes are the graphs
+of those functions; elsewhere what Python computes by calling them (`plain_loops`).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from eqfuse.errors import DtypeError, ShapeError, TraceError
+from eqfuse.frontends.numpy import plain_loops
+from eqfuse.frontends.numpy.bodies import closed, fresh, stands_for, within
+from eqfuse.frontends.numpy.carries import Carries, array_of, arrays_of, condition, like, pair, shown, type_of
+from eqfuse.frontends.numpy.number import is_number
+from eqfuse.frontends.numpy.tracer import Tracer, wrap
+from eqfuse.frontends.numpy.tracing import current
+from eqfuse.ir.graph import Node, const, node, substitute
+from eqfuse.ir.pytree import flatten, paths, unflatten
+from eqfuse.ops import row
+from eqfuse.ops.loops import INDEX, places, results_of
+from eqfuse.ops.types import TensorType
+
+Step = Callable[..., Any]
+
+
+def while_loop(cond_fun: Step, body_fun: Step, init_val: Any) -> Any:
+    """``while cond_fun(val): val = body_fun(val)``, from ``val = init_val``: its last value.
+
+    `val` is an array, a number or a container of these; a step must not change their types. `cond_fun` gives one bool.
+    """
+    carry = Carries("ef.while_loop", "init_val", init_val)
+    if current() is None:
+        return plain_loops.while_loop(cond_fun, body_fun, carry)
+    given = stands_for(carry.types)
+    goes_on, _ = within(lambda: [condition(cond_fun(carry.tree(fresh(given))))])
+    after, _ = within(lambda: carry.after(body_fun(carry.tree(fresh(given)))))
+    return carry.tree(_while(carry.values, given, goes_on, after))
+
+
+def fori_loop(lower: Any, upper: Any, body_fun: Step, init_val: Any) -> Any:
+    """``for i in range(lower, upper): val = body_fun(i, val)``, from ``val = init_val``: its last value.
+
+    The bounds may be known only when the program is called; `i` is an int64 scalar. A step must not change the types of
+    what `val` holds.
+    """
+    carry = Carries("ef.fori_loop", "init_val", init_val)
+    bounds = [_bound(lower, "lower"), _bound(upper, "upper")]
+    if current() is None:
+        return plain_loops.fori_loop(range(*bounds), body_fun, carry)
+    index, *given = stands_for([INDEX, *carry.types])
+    after, _ = within(lambda: carry.after(body_fun(*fresh([index]), carry.tree(fresh(given)))))
+    known = [b.constant_value() for b in bounds]
+    trips = None if known[0] is None or known[1] is None else max(0, int(known[1]) - int(known[0]))
+    return carry.tree(_fori([b.node for b in bounds], trips, carry.values, index, given, after))
+
+
+def scan(f: Step, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False) -> tuple[Any, Any]:
+    """``for x in xs: carry, y = f(carry, x)``, from ``carry = init``: its last value, and the values of `y` stacked.
+
+    `xs` is an array or a container of arrays, which are gone through together along their first axes, backwards where
+    `reverse`; or None, with a `length`. `y` may be None. A step must not change the types of what the carry holds.
+    """
+    carry = Carries("ef.scan", "init", init)
+    stacked = Carries("ef.scan", "xs", xs)
+    count = _length(stacked, length)
+    if current() is None:
+        return plain_loops.scan(f, scan, carry, stacked, count, reverse)
+    rows = [TensorType(t.dtype, t.shape[1:]) for t in stacked.types]
+    given, current_row = stands_for(carry.types), stands_for(rows)
+    structure: list[Any] = []
+
+    def step() -> list[Tracer]:
+        after, y = pair(f(carry.tree(fresh(given)), stacked.tree(fresh(current_row))))
+        leaves, nesting = flatten(y)
+        structure.append(nesting)
+        return [*carry.after(after), *arrays_of(leaves, paths(nesting, "y"))]
+
+    made, _ = within(step)
+    last, stacks = _scan(carry.values, stacked.values, given, current_row, made, count, reverse)
+    return carry.tree(last), unflatten(structure[0], stacks)
+
+
+def cond(pred: Any, true_fun: Step, false_fun: Step, *operands: Any) -> Any:
+    """``true_fun(*operands) if pred else false_fun(*operands)``. Both return arrays of the same types."""
+    given = Carries("ef.cond", "operands", operands)
+    chosen = condition(pred)
+    known = chosen.constant_value() if isinstance(chosen, Tracer) else chosen
+    if known is not None:
+        return plain_loops.cond(true_fun if known else false_fun, given)
+    branches = [_Branch(f, given) for f in (true_fun, false_fun)]
+    results = _alike(branches)
+    captured = {n for branch in branches for n in branch.trace.captured}
+    bodies, shared = closed([], results, captured | {v.node for v in given.values})
+    return unflatten(branches[0].structure, _results("if_else", [chosen.node, *shared], tuple(bodies)))
+
+
+class _Branch:
+    """What a function returns for the operands: `leaves`, of which Python numbers may yet become arrays."""
+
+    def __init__(self, f: Step, given: Carries) -> None:
+        self.leaves: list[Any] = []
+
+        def call() -> list[Tracer]:
+            self.leaves, self.structure = flatten(f(*given.tree([wrap(v.node) for v in given.values])))
+            self.paths = paths(self.structure, "result")
+            found = arrays_of([leaf for leaf in self.leaves if not is_number(leaf)], self.paths)
+            self.types = [t.tensor_type for t in found]
+            return found
+
+        self.nodes, self.trace = within(call)
+
+    def typed(self, other: _Branch) -> list[Node]:
+        """The results, Python numbers among them as the `other` branch has them."""
+        arrays, theirs = iter(self.nodes), iter(other.types)
+        found = []
+        for mine, its in zip(self.leaves, other.leaves, strict=True):
+            wanted = None if is_number(its) else next(theirs)
+            if not is_number(mine):
+                found.append(next(arrays))
+            else:
+                found += within(lambda m=mine, t=wanted: [array_of(m, "result") if t is None else like(m, t)])[0]  # type: ignore[misc]
+        return found
+
+
+def _alike(branches: Sequence[_Branch]) -> tuple[list[Node], list[Node]]:
+    """The results of both branches, of the same types."""
+    a, b = branches
+    if a.structure != b.structure:
+        raise TraceError(
+            f"the branches of ef.cond return {shown(a.structure)} and {shown(b.structure)}: let them return the same "
+            "containers, of as many arrays"
+        )
+    yes, no = a.typed(b), b.typed(a)
+    for path, m, n in zip(a.paths, yes, no, strict=True):
+        if m.type != n.type:
+            kind = DtypeError if m.shape == n.shape else ShapeError
+            raise kind(f"the {path} of ef.cond is {m.type} by true_fun and {n.type} by false_fun: give it one type")
+    return yes, no
+
+
+# ---- operators
+
+
+def _while(values: Sequence[Tracer], given: list[Node], goes_on: list[Node], after: list[Node]) -> list[Tracer]:
+    changing, (goes_on, after) = _without_fixed(values, given, after, [goes_on, after])
+    bodies, shared = closed([(f"carry {i}", given[at]) for i, at in enumerate(changing)], [goes_on, after])
+    args = [*(values[at].node for at in changing), *shared]
+    return _around(values, changing, _results("while_loop", args, (*bodies, len(changing))))
+
+
+def _fori(
+    bounds: list[Node], trips: int | None, values: Sequence[Tracer], index: Node, given: list[Node], after: list[Node]
+) -> list[Tracer]:
+    changing, (after,) = _without_fixed(values, given, after, [after])
+    names = [("index", index), *((f"carry {i}", given[at]) for i, at in enumerate(changing))]
+    (body,), shared = closed(names, [after])
+    args = [*bounds, *(values[at].node for at in changing), *shared]
+    return _around(values, changing, _results("fori_loop", args, (body, len(changing), trips)))
+
+
+def _scan(
+    values: Sequence[Tracer], stacked: Sequence[Tracer], given: list[Node], rows: list[Node], made: list[Node],
+    length: int, reverse: bool,
+) -> tuple[list[Tracer], list[Tracer]]:  # fmt: skip
+    after, ys = made[: len(given)], made[len(given) :]
+    changing, (after, ys) = _without_fixed(values, given, after, [after, ys])
+    names = [(f"carry {i}", given[at]) for i, at in enumerate(changing)]
+    names += [(f"row {i}", r) for i, r in enumerate(rows)]
+    (body,), shared = closed(names, [[*after, *ys]])
+    args = [*(values[at].node for at in changing), *(x.node for x in stacked), *shared]
+    found = _results("scan", args, (body, len(changing), len(stacked), length, reverse))
+    return _around(values, changing, found[: len(changing)]), found[len(changing) :]
+
+
+def _without_fixed(
+    values: Sequence[Tracer], given: list[Node], after: list[Node], results: list[list[Node]]
+) -> tuple[list[int], list[list[Node]]]:
+    """The places of the carries that a step changes; and the `results` over the others' values before the loop, those
+    `after` a step without theirs."""
+    fixed = {g: v.node for g, v, a in zip(given, values, after, strict=True) if a is g}
+    changing = [at for at, g in enumerate(given) if g not in fixed]
+    kept = [[each[at] for at in changing] if each is after else each for each in results]
+    return changing, [list(substitute(each, fixed)) for each in kept] if fixed else kept
+
+
+def _around(values: Sequence[Tracer], changing: list[int], found: Sequence[Tracer]) -> list[Tracer]:
+    """All carries after a loop that changes some of them."""
+    last = dict(zip(changing, found, strict=True))
+    return [last[at] if at in last else wrap(v.node) for at, v in enumerate(values)]
+
+
+def _results(op: str, args: list[Node], attrs: tuple) -> list[Tracer]:
+    """The results of a loop or a choice."""
+    types = results_of(op, [a.type for a in args], attrs)
+    if not types:
+        return []
+    made = node(op, args, attrs)
+    if not args:  # it depends on nothing
+        made = const(row(op).meaning(*attrs))
+    if len(types) == 1:
+        return [wrap(made)]
+    return [wrap(node("loop_result", (made,), (at, str(t)))) for at, t in zip(places(types), types, strict=False)]
+
+
+# ---- what the user gives
+
+
+def _bound(value: Any, which: str) -> Any:
+    """A bound of `fori_loop`, as an int64 scalar."""
+    array = array_of(value, f"{which} bound of ef.fori_loop")
+    if array.shape or array.dtype.kind not in "iu":
+        raise DtypeError(f"the {which} bound of ef.fori_loop is {type_of(array)}: give an int")
+    return array.astype(np.int64)
+
+
+def _length(stacked: Carries, length: int | None) -> int:
+    """How many steps a scan has."""
+    for path, t in zip(stacked.paths, stacked.types, strict=True):
+        if not t.rank:
+            raise ShapeError(f"{path} of ef.scan has no axes: it is gone through along its first one")
+        length = t.shape[0] if length is None else length
+        if t.shape[0] != length:
+            raise ShapeError(f"{path} of ef.scan has {t.shape[0]} rows, and {length} are gone through")
+    if length is None:
+        raise ShapeError("ef.scan has no xs to go through: say how often it runs, as length=100")
+    return operator.index(length)

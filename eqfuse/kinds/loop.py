@@ -1,0 +1,20 @@
+"""loop: one loop or choice, whose steps have plans of their own (`plan/loops.py`)."""
+
+from __future__ import annotations
+
+from eqfuse.kinds.kind import CALLS, SINGLE, Kind
+from eqfuse.kinds.state import Call, State
+from eqfuse.ops.loops import LOOPS
+
+NAME = "loop"
+
+
+def accept(call: Call) -> State | str | None:
+    if call.row.name not in LOOPS:
+        return None
+    if all(s.at_leaf for s in call.states):
+        return State(NAME, call.out.shape, call.out.shape)
+    return f"{call.row.name} takes its operands from memory"
+
+
+KIND = Kind(NAME, accept, schedules={"numpy": SINGLE, "cuda": CALLS}, is_library=True, colour="#d8a0a8")

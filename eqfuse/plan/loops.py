@@ -1,0 +1,111 @@
+"""The loops and branches of a plan: their steps have plans of their own, which a kernel of kind ``loop`` holds.
+
+In: a plan in which such kernels have no inner plans yet, and what makes the plan of a graph. Out: the plan with them,
+its prices those of all steps. Next stop: `emit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from eqfuse.cost.device import Device
+from eqfuse.cost.price import Price
+from eqfuse.ir.graph import Body, Graph, Node, substitute
+from eqfuse.kinds.schedule import Schedule
+from eqfuse.ops.loops import LOOPS, UNKNOWN_TRIPS, trips
+from eqfuse.plan.plan import Kernel, Plan
+from eqfuse.summary import count, counted, duration
+
+STEP_CALLS = 2  # what a step takes beside its kernels, in calls: Python's loop, and the program's function
+
+
+def loop_of(body: Graph) -> Node | None:
+    """The loop or choice that the kernel body is, behind views of what it reads."""
+    return next((n for n in body.nodes if n.op in LOOPS), None)
+
+
+def inner_graphs(n: Node) -> tuple[Graph, ...]:
+    """What the kernel of the loop `n` runs: of a while loop the condition at first, then each step with the condition
+    after it; of a choice both branches; else the step."""
+    bodies: list[Body] = [a for a in n.attrs if isinstance(a, Body)]
+    if n.op != "while_loop":
+        return tuple([b.graph for b in bodies])
+    condition, step = (b.graph for b in bodies)
+    carries: int = n.attr("carries")
+    values = (*step.outputs, *step.inputs[carries:])
+    goes_on = substitute(condition.outputs, dict(zip(condition.inputs, values, strict=True)))
+    return condition, Graph(step.inputs, (*step.outputs, *goes_on))
+
+
+def with_inner(plan: Plan, plan_of: Callable[[Graph], Plan]) -> Plan:
+    """`plan`, its loops with the plans of their steps, each made by `plan_of`, and priced by these."""
+    kernels = tuple([completed(k, plan.device, plan_of) for k in plan.kernels])
+    if kernels == plan.kernels:
+        return plan
+    more = sum(k.price.seconds for k in kernels) - plan.seconds
+    return replace(plan, kernels=kernels, bound=None if plan.bound is None else plan.bound + more)
+
+
+def completed(kernel: Kernel, device: Device, plan_of: Callable[[Graph], Plan]) -> Kernel:
+    """`kernel`; where it is a loop without the plans of its steps, with them."""
+    n = loop_of(kernel.body)
+    if n is None or kernel.inner:
+        return kernel
+    inner = tuple([plan_of(graph) for graph in inner_graphs(n)])
+    return replace(kernel, inner=inner, price=_price(n, inner, device))
+
+
+def runs(n: Node) -> tuple[int, bool]:
+    """How often the loop `n` runs, and whether that is known."""
+    known = trips(n.op, n.attrs)
+    return (UNKNOWN_TRIPS, False) if known is None else (known, True)
+
+
+def _price(n: Node, inner: Sequence[Plan], device: Device) -> Price:
+    """All steps one after another; of a choice the dearer branch."""
+    times, _ = runs(n)
+    step = max(inner, key=lambda p: p.seconds) if n.op == "if_else" else inner[-1]
+    kernels = [k.price for k in step.kernels]
+    once = sum(p.seconds for p in inner[:-1]) if n.op == "while_loop" else 0.0
+    overhead = STEP_CALLS * max(device.call_seconds, device.launch_seconds)
+    read, written = times * sum(p.bytes_read for p in kernels), times * sum(p.bytes_written for p in kernels)
+    flops = times * sum(p.flops for p in kernels)
+    longest = max(kernels, key=lambda p: p.seconds, default=None)
+    is_short = longest is None or overhead > longest.seconds
+    bound = "launch" if is_short or longest is None else longest.bound
+    return Price(once + times * (step.seconds + overhead), read, written, flops, bound)
+
+
+@dataclass(frozen=True)
+class LoopSchedule(Schedule):
+    """How a loop runs, in words; and the bytes that its steps hold, their results among them."""
+
+    text: str
+    workspace_bytes: int
+    workspace = ()  # nothing of it is kept from call to call
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def loop_schedule(kernel: Kernel, held: int) -> LoopSchedule:
+    """The schedule of a loop whose steps hold `held` bytes."""
+    reads, writes = (tuple(n.type.nbytes for n in nodes) for nodes in (kernel.body.inputs, kernel.body.outputs))
+    return LoopSchedule(reads, writes, sum(len(p.kernels) for p in kernel.inner), _described(kernel), held)
+
+
+def _described(kernel: Kernel) -> str:
+    n = loop_of(kernel.body)
+    assert n is not None
+    times, known = runs(n)
+    if n.op == "if_else":
+        return "one of " + " or ".join(f"({_kernels(p)})" for p in kernel.inner)
+    often = count(times, "step") if known else f"as many steps as data decide, {times} taken for the price"
+    return f"{often}, each {_kernels(kernel.inner[-1])}"
+
+
+def _kernels(plan: Plan) -> str:
+    lines = plan.kernel_lines()
+    held = "; ".join(f"{line.kind} {counted(line.ops)}" for line in lines)
+    return f"{count(len(lines), 'kernel')} of {duration(plan.seconds)}" + (f": {held}" if held else "")

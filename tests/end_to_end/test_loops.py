@@ -1,0 +1,164 @@
+"""Programs with loops, compiled: they compute what NumPy does by Python's statements, wherever they run."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.plan.loops import loop_of
+from eqfuse.runtime import disk_cache
+from eqfuse.testing import cudasim
+from eqfuse.testing.emulated_gpu import EmulatedGpu
+from tests.support.gpu import program_on
+from tests.support.loops import LOOPED, adaptive, assert_same, cg, lstm, plain_cg
+
+emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+RNG = np.random.default_rng(3)
+
+
+@pytest.mark.parametrize("name", LOOPED)
+def test_a_compiled_loop_computes_what_python_does(name, tmp_path):
+    fn, plain, args, exact = LOOPED[name]
+    program = ef.compile(fn, *args, target="numpy")
+    before = [np.copy(a) for a in args]
+    for _ in range(3):  # arenas of earlier calls are taken again
+        assert_same(program(*args), plain(*args), exact)
+    for array, kept in zip(args, before, strict=True):
+        np.testing.assert_array_equal(array, kept)
+    program.save(tmp_path / "loop.eqf")
+    assert_same(ef.load(tmp_path / "loop.eqf")(*args), plain(*args), exact)
+
+
+@emulated
+@pytest.mark.parametrize("name", ["adaptive", "lstm", "mixed", "nested", "backwards", "backwards, empty", "choices"])
+def test_a_loop_runs_on_a_gpu(name):
+    fn, plain, args, exact = LOOPED[name]
+    compiled = ef.compile(fn, *args, target="cuda:h100")
+    assert_same(program_on(compiled.plan, EmulatedGpu())(*args), plain(*args), exact)
+
+
+@pytest.mark.parametrize("target", ["numpy", "cuda:h100"])
+def test_a_program_with_a_loop_says_what_a_step_does(target):
+    program = ef.compile(adaptive, *LOOPED["adaptive"].args, target=target)
+    text = str(program.explain())
+    assert "as many steps as data decide, 32 taken for the price, each" in text
+    assert "step:" in program.source() and "while_loop" in str(program.plan)
+    assert "while_loop" in program._repr_html_()
+
+
+def test_a_loop_is_priced_by_its_steps():
+    def f(n):
+        return lambda x: ef.fori_loop(0, n, lambda i, v: np.tanh(v * 2), x)
+
+    few, many = (ef.compile(f(n), np.ones(1000), target="numpy").report for n in (10, 40))
+    assert many.predicted_seconds == pytest.approx(4 * few.predicted_seconds, rel=0.01)
+    assert many.flops == 4 * few.flops
+
+
+def test_the_memory_of_a_step_counts():
+    def f(a, x):
+        return ef.fori_loop(0, 9, lambda i, v: np.sin(a * v) @ v, x)
+
+    args = np.ones((300, 300)), np.ones(300)
+    assert ef.compile(f, *args, target="numpy", laws="none").peak_bytes >= args[0].nbytes / 64
+    limited = ef.compile(f, *args, target="numpy", memory_limit=4 * args[0].nbytes)
+    assert limited.peak_bytes <= 4 * args[0].nbytes
+
+
+def test_a_plan_with_a_loop_is_found_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
+    args = LOOPED["choices"].args
+    made = ef.compile(LOOPED["choices"].fn, *args, target="numpy")
+    disk_cache._memory.clear()
+    found = ef.compile(LOOPED["choices"].fn, *args, target="numpy")
+    assert "cache" in found.report.seconds
+    assert str(found.plan) == str(made.plan) and found.source() == made.source()
+    assert_same(found(*args), LOOPED["choices"].plain(*args))
+
+
+def test_a_step_of_a_compiled_loop_is_optimised_once_with_the_condition_after_it():
+    program = ef.compile(LOOPED["newton"].fn, 2.0, target="numpy")
+    (kernel,) = [k for k in program.plan.kernels if loop_of(k.body)]
+    first, step = kernel.inner
+    assert len(step.outputs) == len(first.outputs) + 2
+
+
+def test_jit_takes_loops_at_every_size():
+    jitted = ef.jit(cg, target="numpy")
+    for n in (5, 9, 12):
+        a = RNG.normal(size=(n, n))
+        a, b = a @ a.T + n * np.eye(n), RNG.normal(size=n)
+        np.testing.assert_allclose(jitted(a, b), plain_cg(a, b), rtol=1e-9)
+
+
+def test_a_program_for_all_sizes_takes_loops():
+    program = ef.compile(lambda x: ef.fori_loop(0, 5, lambda i, v: np.sin(v) + i, x), ef.spec(("n",)), target="numpy")
+    for n in (3, 8):
+        x = RNG.normal(size=n)
+        v = x
+        for i in range(5):
+            v = np.sin(v) + i
+        np.testing.assert_allclose(program(x), v)
+
+
+def test_an_extracted_plan_has_the_plans_of_its_steps():
+    graph = ef.trace(lstm, *LOOPED["lstm"].args)
+    program = ef.emit(ef.extract(ef.saturate(graph), "numpy"))
+    assert_same(program(*LOOPED["lstm"].args), LOOPED["lstm"].plain(*LOOPED["lstm"].args))
+
+
+@pytest.mark.parametrize("numerics", ["strict", "approximate"])
+def test_a_loop_keeps_the_numerics_that_are_asked_for(numerics):
+    args = LOOPED["monte carlo"].args
+    program = ef.compile(LOOPED["monte carlo"].fn, *args, target="numpy", numerics=numerics, verify=True)
+    (kernel,) = [k for k in program.plan.kernels if loop_of(k.body)]
+    assert kernel.inner[0].numerics == numerics
+    assert_same(program(*args), LOOPED["monte carlo"].plain(*args))
+
+
+def test_threads_may_run_one_loop_at_once():
+    args = LOOPED["cg"].args
+    program, wanted, failed = ef.compile(cg, *args, target="numpy"), plain_cg(*args), []
+
+    def call():
+        for _ in range(20):
+            if not np.allclose(program(*args), wanted, rtol=1e-8):
+                failed.append(1)
+
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failed
+
+
+def test_an_error_in_a_step_leaves_the_program_usable():
+    def f(a, b):
+        return ef.fori_loop(0, 2, lambda i, v: np.linalg.solve(a * (i + v[0] * 0), v), b)
+
+    program = ef.compile(f, np.eye(3), np.ones(3), target="numpy")
+    with pytest.raises(np.linalg.LinAlgError):
+        program(np.eye(3), np.ones(3))
+
+    def g(a, b):
+        return ef.fori_loop(0, 2, lambda i, v: np.linalg.solve(a + v[0] * 0, v), b)
+
+    program = ef.compile(g, np.eye(3), np.ones(3), target="numpy")
+    with pytest.raises(np.linalg.LinAlgError):
+        program(np.zeros((3, 3)), np.ones(3))
+    np.testing.assert_allclose(program(2 * np.eye(3), np.ones(3)), np.full(3, 0.25))
+
+
+def test_a_loop_of_constants_runs_when_the_program_is_built():
+    table = RNG.normal(size=20)
+
+    def f(x):
+        return x * ef.fori_loop(0, 3, lambda i, v: v * table, table)
+
+    program = ef.compile(f, np.ones(20), target="numpy")
+    assert not any(loop_of(k.body) for k in program.plan.kernels)
+    np.testing.assert_allclose(program(np.ones(20)), table**4)
