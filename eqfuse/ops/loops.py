@@ -89,19 +89,19 @@ def _while_results(types: Types, attrs: tuple) -> list[TensorType]:
 
 
 def _fori_results(types: Types, attrs: tuple) -> list[TensorType]:
-    body, carries, _ = attrs
+    body, carries = attrs
     need(tuple(types[:2]) == (INDEX, INDEX), "fori_loop", types, "the bounds are int64 scalars")
     _takes("fori_loop", body, types, (INDEX, *types[2:]))
     return _same_carries("fori_loop", body, types, types[2 : 2 + carries])
 
 
 def _scan_results(types: Types, attrs: tuple) -> list[TensorType]:
-    body, carries, arrays, length, _ = attrs
+    body, carries, arrays, length, *_ = attrs
     stacked = types[carries : carries + arrays]
     fits = all(t.rank and t.shape[0] == length for t in stacked)
     need(fits, "scan", types, "what is looped over has {} rows", length)
     rows = [TensorType(t.dtype, t.shape[1:]) for t in stacked]
-    _takes("scan", body, types, (*types[:carries], *rows, *types[carries + arrays :]))
+    _takes("scan", body, types, (INDEX, *types[:carries], *rows, *types[carries + arrays :]))
     last = _same_carries("scan", body, types, types[:carries])
     return [*last, *(TensorType(t.dtype, (length, *t.shape)) for t in body.gives[carries:])]
 
@@ -132,7 +132,7 @@ LOOPS = frozenset(_RESULTS)
 
 def trips(op: str, attrs: tuple) -> int | None:
     """How often the body runs; None where data decide that."""
-    return {"scan": lambda: attrs[3], "fori_loop": lambda: attrs[2], "if_else": lambda: 1}.get(op, lambda: None)()
+    return attrs[3] if op == "scan" else 1 if op == "if_else" else None
 
 
 # ---- what they compute: step by step, by the evaluator
@@ -147,7 +147,7 @@ def _do_while(*given: Any) -> np.ndarray:
 
 
 def _do_fori(*given: Any) -> np.ndarray:
-    lower, upper, *arrays, body, carries, _ = given
+    lower, upper, *arrays, body, carries = given
     state, shared = arrays[:carries], arrays[carries:]
     for i in range(int(lower), int(upper)):
         state = body(np.asarray(i, np.int64), *state, *shared)
@@ -155,11 +155,11 @@ def _do_fori(*given: Any) -> np.ndarray:
 
 
 def _do_scan(*given: Any) -> np.ndarray:
-    *arrays, body, carries, count, length, reverse = given
+    *arrays, body, carries, count, length, start, reverse = given
     state, stacked, shared = arrays[:carries], arrays[carries : carries + count], arrays[carries + count :]
     stacks = [np.empty((length, *t.shape), t.dtype) for t in body.gives[carries:]]
     for i in order(length, reverse):
-        made = body(*state, *(x[i] for x in stacked), *shared)
+        made = body(np.asarray(start + i), *state, *(x[i] for x in stacked), *shared)
         state = made[:carries]
         for stack, value in zip(stacks, made[carries:], strict=True):
             stack[i] = value
@@ -214,8 +214,8 @@ def _loop(name: str, attrs: tuple[str, ...], meaning: Callable[..., Any]) -> Op:
 
 ROWS = [
     _loop("while_loop", ("condition", "body", "carries"), _do_while),
-    _loop("fori_loop", ("body", "carries", "trips"), _do_fori),
-    _loop("scan", ("body", "carries", "stacked", "trips", "reverse"), _do_scan),
+    _loop("fori_loop", ("body", "carries"), _do_fori),
+    _loop("scan", ("body", "carries", "stacked", "trips", "start", "reverse"), _do_scan),
     _loop("if_else", ("yes", "no"), _do_choice),
     Op("loop_result", Role.LIBRARY, 1, ("offset", "result"), _result_type, _do_result, _copied, PriceClass.SIMPLE),
 ]

@@ -38,6 +38,12 @@ def inner_graphs(n: Node) -> tuple[Graph, ...]:
     return condition, Graph(step.inputs, (*step.outputs, *goes_on))
 
 
+def is_indexed(n: Node) -> bool:
+    """Does a step of the scan `n` read the number of its step?"""
+    step: Body = n.attr("body")
+    return step.graph.inputs[0] in step.graph.nodes
+
+
 def with_inner(plan: Plan, plan_of: Callable[[Graph], Plan]) -> Plan:
     """`plan`, its loops with the plans of their steps, each made by `plan_of`, and priced by these."""
     kernels = tuple([completed(k, plan.device, plan_of) for k in plan.kernels])
@@ -53,7 +59,7 @@ def completed(kernel: Kernel, device: Device, plan_of: Callable[[Graph], Plan]) 
     if n is None or kernel.inner:
         return kernel
     inner = tuple([plan_of(graph) for graph in inner_graphs(n)])
-    return replace(kernel, inner=inner, price=_price(n, inner, device))
+    return replace(kernel, inner=inner, price=loop_price(n, inner, device))
 
 
 def runs(n: Node) -> tuple[int, bool]:
@@ -62,7 +68,7 @@ def runs(n: Node) -> tuple[int, bool]:
     return (UNKNOWN_TRIPS, False) if known is None else (known, True)
 
 
-def _price(n: Node, inner: Sequence[Plan], device: Device) -> Price:
+def loop_price(n: Node, inner: Sequence[Plan], device: Device) -> Price:
     """All steps one after another; of a choice the dearer branch."""
     times, _ = runs(n)
     step = max(inner, key=lambda p: p.seconds) if n.op == "if_else" else inner[-1]

@@ -23,6 +23,7 @@ from eqfuse.ir.graph import Graph, Node, input_node, node
 from eqfuse.ops import row
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
+from eqfuse.plan.loops import inner_graphs, loop_of, loop_price
 from eqfuse.plan.plan import SETUP, Kernel, Plan
 from eqfuse.rewrites import Law
 
@@ -127,6 +128,8 @@ def _price(k: Kernel, body: Graph, plan: Plan) -> Price:
     """The price of `k` with `body`. NotTransferred when that is another kind of kernel, or none the device can run."""
     if k.kind == SETUP:
         return FREE
+    if k.inner:
+        return _loop_price(k, body, plan)
     found = priced(body, plan.device)
     if isinstance(found, str):
         raise NotTransferred(f"a kernel of kind {k.kind} does not exist at this size: {found}")
@@ -137,6 +140,14 @@ def _price(k: Kernel, body: Graph, plan: Plan) -> Price:
     if math.isinf(price.seconds):
         raise NotTransferred(f"a kernel of kind {k.kind} is too large for {plan.device.name} at this size")
     return FREE if k.is_view else price
+
+
+def _loop_price(k: Kernel, body: Graph, plan: Plan) -> Price:
+    """The same of a loop, whose steps do at each size what they were planned for."""
+    n = loop_of(body)
+    if n is None or inner_graphs(n) != tuple([step.graph for step in k.inner]):
+        raise NotTransferred("a step of a loop has other extents at this size, and is planned anew")
+    return loop_price(n, k.inner, plan.device)
 
 
 def _checked(k: Kernel, plan: Plan) -> None:

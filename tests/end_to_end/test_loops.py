@@ -104,6 +104,19 @@ def test_a_program_for_all_sizes_takes_loops():
         np.testing.assert_allclose(program(x), v)
 
 
+def test_the_plan_of_a_loop_is_carried_to_other_numbers_of_steps():
+    def f(c, xs):
+        return ef.scan(lambda c, x: (np.tanh(c + x), None), c, xs)[0]
+
+    program = ef.compile(f, ef.spec((4,)), ef.spec(("n", 4)), target="numpy")
+    for n in (3, 40, 7, 0):
+        xs, c = RNG.normal(size=(n, 4)), np.ones(4)
+        for x in xs:
+            c = np.tanh(c + x)
+        np.testing.assert_allclose(program(np.ones(4), xs), c)
+    assert "0 compiled anew" in str(program._family)
+
+
 def test_an_extracted_plan_has_the_plans_of_its_steps():
     graph = ef.trace(lstm, *LOOPED["lstm"].args)
     program = ef.emit(ef.extract(ef.saturate(graph), "numpy"))

@@ -53,6 +53,49 @@ def test_a_carry_that_stays_as_it_is_is_none():
     assert loop.attr("carries") == 1 and loop.type == graph.inputs[1].type
 
 
+def test_products_of_the_rows_of_a_scan_are_one_product_before_it():
+    def f(xs, w, u, b):
+        return ef.scan(lambda h, x: (np.tanh(x @ w + h @ u + b), h), np.zeros(4), xs)
+
+    graph = ef.trace(f, np.ones((7, 3)), np.ones((3, 4)), np.ones((4, 4)), np.ones(4))
+    (loop,) = loops(graph)
+    assert [n.op for n in loop.attr("body").graph.operators].count("matmul") == 1
+    (before,) = [n for n in graph.nodes if n.op == "matmul"]
+    assert before.shape[0] == 7 and before.args[1] is graph.inputs[1]
+
+
+def test_a_matrix_times_the_row_of_a_scan_is_a_product_of_all_rows_before_it():
+    def f(xs, w):
+        return ef.scan(lambda h, x: (np.maximum(h, w @ x * 2 - 1), np.exp(w @ x)), np.zeros(4), xs)
+
+    args = np.arange(21.0).reshape(7, 3) / 9, np.arange(12.0).reshape(4, 3) / 9
+    graph = ef.trace(f, *args)
+    (loop,) = loops(graph)
+    assert not any(n.op == "matmul" for n in loop.attr("body").graph.nodes)
+    assert_same(ef.meaning(graph, *args), (np.maximum(0, (args[0] @ args[1].T * 2 - 1).max(0)),
+                                           np.exp(args[0] @ args[1].T)))  # fmt: skip
+
+
+def test_an_array_taken_at_the_index_of_a_loop_is_gone_through_by_rows():
+    z = np.arange(15.0).reshape(5, 3)
+
+    def f(z, n):
+        return ef.fori_loop(1, 4, lambda i, v: v * z[i] + i, np.ones(3))
+
+    graph = ef.trace(f, z, 4)
+    (loop,) = loops(graph)
+    assert not any(n.op == "take" for n in loop.attr("body").graph.nodes)
+    wanted = np.ones(3)
+    for i in range(1, 4):
+        wanted = wanted * z[i] + i
+    assert_same(ef.meaning(graph, z, 4), wanted)
+
+    def beyond(z):
+        return ef.fori_loop(-1, 4, lambda i, v: v + z[i], np.ones(3))
+
+    assert_same(ef.meaning(ef.trace(beyond, z), z), 1 + z[-1] + z[:4].sum(0))
+
+
 def test_a_branch_computes_its_own_and_reads_what_is_computed_outside():
     def f(x):
         y = np.exp(x)

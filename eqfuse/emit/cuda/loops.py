@@ -18,7 +18,7 @@ from eqfuse.ir.graph import Node
 from eqfuse.ir.views import leaf_chain, taken
 from eqfuse.machine.gpu import Gpu
 from eqfuse.ops.loops import order, parts, results_of
-from eqfuse.plan.loops import loop_of, loop_schedule
+from eqfuse.plan.loops import is_indexed, loop_of, loop_schedule
 from eqfuse.plan.plan import Kernel
 
 Run = Callable[..., Sequence[Any]]  # a step, on arrays of the device
@@ -86,23 +86,27 @@ def _fori(gpu: Gpu, n: Node, steps: Sequence[Run], args: Sequence[Any]) -> Seque
     state, shared = args[2 : 2 + count], args[2 + count :]
     indices = gpu.upload(np.arange(lower, max(lower, upper)))
     for at in range(max(0, upper - lower)):
-        state = step(indices[at : at + 1].reshape(()), *state, *shared)
+        state = step(_row(indices, at), *state, *shared)
     return state
 
 
 def _scan(gpu: Gpu, n: Node, steps: Sequence[Run], args: Sequence[Any]) -> Sequence[Any]:
     (step,) = steps
-    _, count, arrays, length, reverse = n.attrs
-    assert isinstance(count, int) and isinstance(arrays, int) and isinstance(length, int)
+    count, arrays, length, start = (n.attr(name) for name in ("carries", "stacked", "trips", "start"))
+    indices = gpu.upload(np.arange(start, start + length) if is_indexed(n) else np.zeros(length, np.int64))
     state, stacked, shared = args[:count], args[count : count + arrays], args[count + arrays :]
     types = results_of("scan", [a.type for a in n.args], n.attrs)[count:]
     stacks = [gpu.empty(t.shape, t.dtype) for t in types]
-    for i in order(length, bool(reverse)):
-        made = step(*state, *(x[i : i + 1].reshape(x.shape[1:]) for x in stacked), *shared)
+    for i in order(length, n.attr("reverse")):
+        made = step(_row(indices, i), *state, *(_row(x, i) for x in stacked), *shared)
         state = made[:count]
         for stack, value in zip(stacks, made[count:], strict=True):
             stack[i] = value
     return [*state, *stacks]
+
+
+def _row(x: Any, i: int) -> Any:
+    return x[i : i + 1].reshape(x.shape[1:])
 
 
 def _choice(gpu: Gpu, n: Node, steps: Sequence[Run], args: Sequence[Any]) -> Sequence[Any]:

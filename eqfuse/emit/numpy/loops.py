@@ -15,9 +15,9 @@ from eqfuse.cost.targets import package
 from eqfuse.emit.numpy.source import Source
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Node
-from eqfuse.ops.loops import order, part, places, results_of
+from eqfuse.ops.loops import INDEX, order, part, places, results_of
 from eqfuse.ops.types import TensorType
-from eqfuse.plan.loops import loop_of
+from eqfuse.plan.loops import is_indexed, loop_of
 from eqfuse.plan.plan import Kernel
 
 Step = Callable[[Sequence[Any]], tuple[Any, ...]]
@@ -83,8 +83,7 @@ def _fori(source: Source, n: Node, args: list[str], into: list[str]) -> None:
     lower, upper, *rest = args
     count: int = n.attr("carries")
     state, shared = _begin(source, rest, count), rest[count:]
-    source.line("index = empty((), int64)")
-    source.dtype(n.args[0].dtype)
+    _index(source)
     source.line("with lent() as (step,):")
     source.line(f"for index[()] in range(int({lower}), int({upper})):", 2)
     source.line(f"{_tuple(state)} = step({_tuple(['index', *state, *shared])})", 3)
@@ -95,11 +94,14 @@ def _scan(source: Source, n: Node, args: list[str], into: list[str]) -> None:
     count: int = n.attr("carries")
     stacked, shared = args[count:][: n.attr("stacked")], args[count + n.attr("stacked") :]
     state = _begin(source, args, count)
+    _index(source)
     rows = [f"{x}[i, ...]" for x in stacked]
     made = [f"y{i}" for i in range(len(into) - count)]
     source.line("with lent() as (step,):")
     source.line(f"for i in order({n.attr('trips')}, {n.attr('reverse')}):", 2)
-    source.line(f"{_tuple([*state, *made])} = step({_tuple([*state, *rows, *shared])})", 3)
+    if is_indexed(n):
+        source.line(f"index[()] = {n.attr('start')} + i", 3)
+    source.line(f"{_tuple([*state, *made])} = step({_tuple(['index', *state, *rows, *shared])})", 3)
     source.block([f"{place}[i] = {name}" for place, name in zip(into[count:], made, strict=True)], 3)
     _end(source, state, into[:count])
 
@@ -115,6 +117,10 @@ def _choice(source: Source, n: Node, args: list[str], into: list[str]) -> None:
 _WRITERS: dict[str, Callable[[Source, Node, list[str], list[str]], None]] = {
     "while_loop": _while, "fori_loop": _fori, "scan": _scan, "if_else": _choice,
 }  # fmt: skip
+
+
+def _index(source: Source) -> None:
+    source.line(f"index = empty((), {source.dtype(INDEX.dtype)})")
 
 
 def _begin(source: Source, args: Sequence[str], count: int) -> list[str]:

@@ -17,11 +17,12 @@ from eqfuse.frontends.numpy import plain_loops
 from eqfuse.frontends.numpy.bodies import closed, fresh, stands_for, within
 from eqfuse.frontends.numpy.carries import Carries, array_of, arrays_of, condition, like, pair, shown, type_of
 from eqfuse.frontends.numpy.number import is_number
+from eqfuse.frontends.numpy.rows import Rows, indexed, products_before
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.ir.graph import Node, const, node, substitute
 from eqfuse.ir.pytree import flatten, paths, unflatten
-from eqfuse.ops import row
+from eqfuse.ops import row as op_row
 from eqfuse.ops.loops import INDEX, places, results_of
 from eqfuse.ops.types import TensorType
 
@@ -55,8 +56,10 @@ def fori_loop(lower: Any, upper: Any, body_fun: Step, init_val: Any) -> Any:
     index, *given = stands_for([INDEX, *carry.types])
     after, _ = within(lambda: carry.after(body_fun(*fresh([index]), carry.tree(fresh(given)))))
     known = [b.constant_value() for b in bounds]
-    trips = None if known[0] is None or known[1] is None else max(0, int(known[1]) - int(known[0]))
-    return carry.tree(_fori([b.node for b in bounds], trips, carry.values, index, given, after))
+    if known[0] is None or known[1] is None:
+        return carry.tree(_fori([b.node for b in bounds], carry.values, index, given, after))
+    first, end = map(int, known)
+    return carry.tree(_scan(range(first, max(first, end)), carry.values, index, given, after)[0])
 
 
 def scan(f: Step, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False) -> tuple[Any, Any]:
@@ -70,18 +73,20 @@ def scan(f: Step, init: Any, xs: Any = None, length: int | None = None, reverse:
     count = _length(stacked, length)
     if current() is None:
         return plain_loops.scan(f, scan, carry, stacked, count, reverse)
-    rows = [TensorType(t.dtype, t.shape[1:]) for t in stacked.types]
-    given, current_row = stands_for(carry.types), stands_for(rows)
+    index, *given = stands_for([INDEX, *carry.types])
+    row = stands_for([TensorType(t.dtype, t.shape[1:]) for t in stacked.types])
     structure: list[Any] = []
 
     def step() -> list[Tracer]:
-        after, y = pair(f(carry.tree(fresh(given)), stacked.tree(fresh(current_row))))
+        after, y = pair(f(carry.tree(fresh(given)), stacked.tree(fresh(row))))
         leaves, nesting = flatten(y)
         structure.append(nesting)
         return [*carry.after(after), *arrays_of(leaves, paths(nesting, "y"))]
 
     made, _ = within(step)
-    last, stacks = _scan(carry.values, stacked.values, given, current_row, made, count, reverse)
+    rows = {r: x.node for r, x in zip(row, stacked.values, strict=True)}
+    after, ys = made[: len(given)], made[len(given) :]
+    last, stacks = _scan(range(count), carry.values, index, given, after, rows, ys, bool(reverse))
     return carry.tree(last), unflatten(structure[0], stacks)
 
 
@@ -154,26 +159,29 @@ def _while(values: Sequence[Tracer], given: list[Node], goes_on: list[Node], aft
 
 
 def _fori(
-    bounds: list[Node], trips: int | None, values: Sequence[Tracer], index: Node, given: list[Node], after: list[Node]
+    bounds: list[Node], values: Sequence[Tracer], index: Node, given: list[Node], after: list[Node]
 ) -> list[Tracer]:
     changing, (after,) = _without_fixed(values, given, after, [after])
     names = [("index", index), *((f"carry {i}", given[at]) for i, at in enumerate(changing))]
     (body,), shared = closed(names, [after])
     args = [*bounds, *(values[at].node for at in changing), *shared]
-    return _around(values, changing, _results("fori_loop", args, (body, len(changing), trips)))
+    return _around(values, changing, _results("fori_loop", args, (body, len(changing))))
 
 
 def _scan(
-    values: Sequence[Tracer], stacked: Sequence[Tracer], given: list[Node], rows: list[Node], made: list[Node],
-    length: int, reverse: bool,
+    steps: range, values: Sequence[Tracer], index: Node, given: list[Node], after: list[Node],
+    rows: Rows | None = None, stacked: Sequence[Node] = (), reverse: bool = False,
 ) -> tuple[list[Tracer], list[Tracer]]:  # fmt: skip
-    after, ys = made[: len(given)], made[len(given) :]
-    changing, (after, ys) = _without_fixed(values, given, after, [after, ys])
-    names = [(f"carry {i}", given[at]) for i, at in enumerate(changing)]
-    names += [(f"row {i}", r) for i, r in enumerate(rows)]
-    (body,), shared = closed(names, [[*after, *ys]])
-    args = [*(values[at].node for at in changing), *(x.node for x in stacked), *shared]
-    found = _results("scan", args, (body, len(changing), len(stacked), length, reverse))
+    """The carries after all `steps` and what is `stacked` of each, of which the step reads its index and `rows`."""
+    changing, (after, ys) = _without_fixed(values, given, after, [after, [*stacked]])
+    made, more = indexed([*after, *ys], given, index, steps)
+    made, all_rows = products_before(made, [*given, index], (rows or {}) | more)
+    names = [("index", index), *((f"carry {i}", given[at]) for i, at in enumerate(changing))]
+    names += [(f"row {i}", r) for i, r in enumerate(all_rows)]
+    (body,), shared = closed(names, [made])
+    args = [*(values[at].node for at in changing), *all_rows.values(), *shared]
+    attrs = (body, len(changing), len(all_rows), len(steps), steps.start, reverse)
+    found = _results("scan", args, attrs)
     return _around(values, changing, found[: len(changing)]), found[len(changing) :]
 
 
@@ -201,7 +209,7 @@ def _results(op: str, args: list[Node], attrs: tuple) -> list[Tracer]:
         return []
     made = node(op, args, attrs)
     if not args:  # it depends on nothing
-        made = const(row(op).meaning(*attrs))
+        made = const(op_row(op).meaning(*attrs))
     if len(types) == 1:
         return [wrap(made)]
     return [wrap(node("loop_result", (made,), (at, str(t)))) for at, t in zip(places(types), types, strict=False)]

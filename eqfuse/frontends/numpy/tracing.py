@@ -57,8 +57,8 @@ class Trace:
         """TraceError unless the `memory` of an array of this trace is of it too, and it is the innermost one."""
         if memory is not self or self is not current():
             raise TraceError(
-                f"the body of a loop or a branch writes to an array of shape {shape} from outside of it: a step changes "
-                "its carries alone. Make the array a carry: return it, changed, and take it as an argument"
+                f"the body of a loop or a branch writes to an array of shape {shape} from outside of it: a step "
+                "changes its carries alone. Make the array a carry: return it, changed, and take it as an argument"
             )
 
     def enter(self, made: Operators) -> None:

@@ -2,15 +2,16 @@
 
 from eqfuse.frontends.onnx import (  # noqa: F401  (each fills its rows)
     attention,
-    control,
     elementwise,
     indexing,
+    loops,
     manipulation,
     networks,
     quantised,
     recurrent,
     reductions,
     resize,
+    sequences,
     signal,
     windows,
 )

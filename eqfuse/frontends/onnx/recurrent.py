@@ -1,4 +1,4 @@
-"""ONNX recurrent layers, one step after the other: the number of steps is known.
+"""ONNX recurrent layers, as scans over their steps; few steps are unrolled.
 
 In: calls of rows from `nodes.py`. Out: traced arrays, by NumPy's functions and `eqfuse.functions`.
 """
@@ -12,8 +12,10 @@ import numpy as np
 
 from eqfuse import functions as f
 from eqfuse.errors import ShapeError, UnsupportedOp
+from eqfuse.frontends.numpy.loops import scan
 from eqfuse.frontends.numpy.promotion import lift
 from eqfuse.frontends.numpy.tracer import lazy
+from eqfuse.frontends.onnx.loops import ROLLED, unrolled
 from eqfuse.frontends.onnx.table import chosen, need_shape, operator
 
 Activation = Callable[[Any], Any]
@@ -85,20 +87,23 @@ class _Layer:
 
     def run(self, step: Callable[..., tuple[Any, ...]], *states: Any) -> tuple[Any, ...]:
         """``step(direction, x, *states)`` gives the new states, of which the first is put out."""
+        steps = self.x.shape[0]
+        through = scan if steps >= ROLLED else unrolled
         outputs, finals = [], []
         for d, backward in enumerate(self.backward):
-            now = tuple(s[d] for s in states)
-            made: list[Any] = [None] * self.x.shape[0]
-            for t in reversed(range(len(made))) if backward else range(len(made)):
-                after = step(d, self.x[t], *now)
-                put = after[0]
-                if self.lengths is not None:
-                    running = (self.lengths > t).reshape(-1, 1)
-                    put = f.where(running, put, 0)
-                    after = tuple(f.where(running, new, old) for new, old in zip(after, now, strict=True))
-                now, made[t] = after, put
-            outputs.append(lazy.stack(made))
-            finals.append(now)
+
+            def one(now: tuple[Any, ...], row: tuple[Any, Any], d: int = d) -> tuple[Any, Any]:
+                x, t = row
+                after = step(d, x, *now)
+                if self.lengths is None:
+                    return after, after[:1]
+                running = (self.lengths > t).reshape(-1, 1)
+                kept = tuple(f.where(running, new, old) for new, old in zip(after, now, strict=True))
+                return kept, (f.where(running, after[0], 0),)
+
+            last, (put,) = through(one, tuple(s[d] for s in states), (self.x, np.arange(steps)), reverse=backward)
+            outputs.append(put)
+            finals.append(last)
         y = lazy.stack(outputs, 1)  # [step, direction, batch, hidden]
         last = [lazy.stack(each) for each in zip(*finals, strict=True)]
         if self.layout:

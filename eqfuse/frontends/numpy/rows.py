@@ -1,0 +1,123 @@
+"""What a step of a loop computes of its row of an array, before the loop for all rows at once.
+
+In: what a step computes, and the arrays whose rows it reads. Out: the same, where products that read no carry have
+become rows of one product before the loop, and ``z[i]`` by the index of the loop is the row itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from eqfuse.frontends.numpy import tidy
+from eqfuse.ir.graph import Node, input_node, node, substitute, topological
+from eqfuse.ops import Role, row
+from eqfuse.ops.types import TensorType
+
+Rows = dict[Node, Node]  # the input that is a row, and the array of all rows
+
+_VIEWS = ("reshape", "transpose", "slice", "broadcast_to")
+
+
+def depending(outputs: Sequence[Node], inputs: Collection[Node]) -> set[Node]:
+    """The nodes that `outputs` need and that depend on `inputs`."""
+    found = set(inputs)
+    for n in topological(outputs):
+        if any(a in found for a in n.args):
+            found.add(n)
+    return found
+
+
+def indexed(outputs: Sequence[Node], given: Collection[Node], index: Node, steps: range) -> tuple[list[Node], Rows]:
+    """`outputs`, where an array that does not change, taken at the `index` of the loop, is a row of it."""
+    varies = depending(outputs, [*given, index])
+    rows: Rows = {}
+    values: dict[Node, Node] = {}
+    for n in topological(outputs):
+        if n.op == "take" and n.args[1] is index and n.args[0] not in varies and _is_first_axis(n, steps):
+            array = n.args[0]
+            whole = [(0, extent, 1) for extent in array.shape[1:]]
+            values[n] = input_node(f"{index.attr('name')}, row {len(rows)}", n.type)
+            rows[values[n]] = tidy.slice_(array, [(steps.start, steps.stop, 1), *whole])
+    return list(substitute(outputs, values)) if values else list(outputs), rows
+
+
+def _is_first_axis(n: Node, steps: range) -> bool:
+    array = n.args[0]
+    is_first: bool = n.attr("axis") == -len(array.shape)
+    return is_first and steps.start >= 0 and steps.stop <= array.shape[0]
+
+
+def products_before(outputs: Sequence[Node], given: Collection[Node], rows: Rows) -> tuple[list[Node], Rows]:
+    """`outputs`, where products of rows with what does not change, and what is computed of these, are rows of arrays
+    that are computed before the loop."""
+    if not rows or not next(iter(rows.values())).shape[0]:
+        return list(outputs), rows
+    varies, of_rows = depending(outputs, given), depending(outputs, rows)
+    batch = _Batch(rows, varies)
+    order = topological(outputs)
+    for n in order:
+        if n in of_rows and n not in varies:
+            batch.add(n)
+    read = {a for n in order if n not in batch.made for a in n.args} | {*outputs}
+    frontier = [n for n in order if n in batch.multiplied and n in read]
+    values = {n: input_node(f"{next(iter(rows)).attr('name')}, product {i}", n.type) for i, n in enumerate(frontier)}
+    found = list(substitute(outputs, values)) if values else list(outputs)
+    left = {r: array for r, array in rows.items() if r in topological(found)}
+    return found, left | {values[n]: batch.made[n] for n in frontier}
+
+
+class _Batch:
+    """What is computed of rows, for all of them: `made`, by the node of one row. `multiplied`: those with products."""
+
+    def __init__(self, rows: Rows, varies: Collection[Node]) -> None:
+        self.length = next(iter(rows.values())).shape[0]
+        self.varies = varies
+        self.made: Rows = dict(rows)
+        self.multiplied: set[Node] = set()
+
+    def add(self, n: Node) -> None:
+        """Compute `n` for all rows, where that is possible."""
+        role, batched = row(n.op).role, [a in self.made for a in n.args]
+        if n in self.made or any(a in self.varies for a in n.args) or not any(batched):
+            return
+        if n.op == "matmul":
+            made = self._product(n, *batched)
+        elif role is Role.ELEMENTWISE:
+            made = node(n.op, [self._aligned(a, len(n.shape)) for a in n.args], n.attrs)
+        elif role is Role.REDUCTION:
+            made = node(n.op, [self.made[a] for a in n.args], n.attrs)
+        elif n.op in _VIEWS:
+            made = self._view(n)
+        else:
+            return
+        if made is None or made.type != TensorType(n.dtype, (self.length, *n.shape)):
+            return
+        self.made[n] = made
+        if n.op == "matmul" or any(a in self.multiplied for a in n.args):
+            self.multiplied.add(n)
+
+    def _aligned(self, n: Node, rank: int) -> Node:
+        """`n` for all rows, with `rank` axes behind the rows'; what does not change as it is."""
+        if n not in self.made:
+            return n
+        return tidy.reshape(self.made[n], (self.length, *(1,) * (rank - len(n.shape)), *n.shape))
+
+    def _product(self, n: Node, left: bool, right: bool) -> Node | None:
+        """Rows times one matrix; a matrix times columns, each of one row, as rows times its transpose."""
+        a, b = n.args
+        if left and not right and len(b.shape) == 2:
+            return node("matmul", (self.made[a], b))
+        if right and not left and len(a.shape) == 2 and b.shape[1:] == (1,):
+            columns = tidy.reshape(self.made[b], (self.length, b.shape[0]))
+            return tidy.reshape(node("matmul", (columns, tidy.transpose(a, (1, 0)))), (self.length, *n.shape))
+        return None
+
+    def _view(self, n: Node) -> Node:
+        x = self.made[n.args[0]]
+        if n.op == "transpose":
+            return tidy.transpose(x, (0, *(axis + 1 for axis in n.attr("axes"))))
+        if n.op == "slice":
+            return tidy.slice_(x, [(0, self.length, 1), *n.attr("ranges")])
+        if n.op == "reshape":
+            return tidy.reshape(x, (self.length, *n.shape))
+        return tidy.broadcast_to(self._aligned(n.args[0], len(n.shape)), (self.length, *n.shape))
