@@ -45,10 +45,10 @@ def packed_type(results: Sequence[TensorType]) -> TensorType:
 
 
 def places(results: Iterable[TensorType]) -> list[int]:
-    """Where each result begins in the vector, and where the last one ends."""
+    """Where each result begins in the vector, no two at one place, and where the last one ends."""
     found = [0]
     for t in results:
-        found.append(found[-1] + -(-t.nbytes // ALIGNMENT) * ALIGNMENT)
+        found.append(found[-1] + -(-max(t.nbytes, 1) // ALIGNMENT) * ALIGNMENT)
     return found
 
 

@@ -91,7 +91,7 @@ def cuda_emission(op: Op) -> bool:
 
 
 def onnx_export(op: Op) -> bool:
-    return op.name in ONNX or op.name in REFUSED or op.name in (*LEAVES, *COMPLEX)
+    return op.name in ONNX or op.name in REFUSED or op.name in (*LEAVES, *COMPLEX, *LOOPS, "loop_result")
 
 
 def law_samples(op: Op) -> bool:

@@ -68,14 +68,17 @@ class Value:
 
 
 class Body:
-    """The nodes of one function so far."""
+    """The nodes of one function so far; or of a graph inside one, whose names are those of nothing `around` it."""
 
-    def __init__(self) -> None:
+    def __init__(self, around: Body | None = None) -> None:
+        self.around = around
         self.nodes: list[onnx.NodeProto] = []
         self._constants: dict[Literal, Value] = {}
         self._count = 0
 
     def name(self) -> str:
+        if self.around is not None:
+            return self.around.name()
         self._count += 1
         return f"t{self._count}"
 

@@ -19,11 +19,10 @@ from eqfuse.dtypes import kind
 from eqfuse.emit.executable import constant_values
 from eqfuse.emit.onnx import elementwise, reductions, updates, views, windows  # noqa: F401  (they fill the table)
 from eqfuse.emit.onnx.body import IR_VERSION, OPSET, Body, Value
-from eqfuse.emit.onnx.table import write
+from eqfuse.emit.onnx.loops import declared, results, which, write_all
 from eqfuse.errors import EqfuseError, TargetUnavailable
 from eqfuse.ir.graph import Graph, Node, const, substitute
 from eqfuse.machine.files import write_atomically
-from eqfuse.ops.types import TensorType
 from eqfuse.plan.plan import Kernel, Plan
 
 if TYPE_CHECKING:
@@ -48,12 +47,19 @@ def to_onnx(plan: Plan, path: str | PathLike[str] | None = None) -> onnx.ModelPr
     kernels = [_with_known_integers(k, known) for k in plan.kernels]
     functions: dict[tuple[str, Graph], onnx.FunctionProto] = {}
     nodes = []
+    parted: dict[int, Node] = {}  # values that have a name for each result of a loop
     for i, k in enumerate(kernels):
+        taken = _taken(k, parted, names)
+        if taken is not None:
+            nodes.append(onnx.helper.make_node("Identity", [taken], [names[k.writes[0]]], f"kernel {i}"))
+            continue
+        parted |= {v: o for v, o in zip(k.writes, k.body.outputs, strict=True) if len(results(o)) > 1}
         function = functions.get((k.kind, k.body))
         if function is None:
             function = functions[k.kind, k.body] = _function(f"k{i}_{k.kind}", k)
-        reads, writes = ([names[v] for v in values] for values in (k.reads, k.writes))
-        nodes.append(onnx.helper.make_node(function.name, reads, writes, f"kernel {i}", domain=DOMAIN))
+        written = [name for v in k.writes for name in _parts(v, parted, names)]
+        reads = [names[v] for v in k.reads]
+        nodes.append(onnx.helper.make_node(function.name, reads, written, f"kernel {i}", domain=DOMAIN))
     nodes += _copies(plan, names)
     wanted = {v for k in kernels for v in k.reads} | set(plan.outputs)
     if sum(known[v].nbytes for v in wanted & known.keys()) > LARGEST:
@@ -62,8 +68,8 @@ def to_onnx(plan: Plan, path: str | PathLike[str] | None = None) -> onnx.ModelPr
         onnx.helper.make_graph(
             nodes,
             "eqfuse",
-            [_declared(names[v], n.type) for v, n in zip(plan.inputs, plan.graph.inputs, strict=True)],
-            [_declared(name, o.type) for name, o in zip(_output_names(plan), plan.graph.outputs, strict=True)],
+            [declared(names[v], n.type) for v, n in zip(plan.inputs, plan.graph.inputs, strict=True)],
+            [declared(name, o.type) for name, o in zip(_output_names(plan), plan.graph.outputs, strict=True)],
             [onnx.numpy_helper.from_array(array, names[v]) for v, array in known.items() if v in wanted],
         ),
         functions=list(functions.values()),
@@ -84,17 +90,13 @@ def _function(name: str, k: Kernel) -> onnx.FunctionProto:
     import onnx
 
     b = Body()
-    values: dict[Node, Value] = {n: Value(f"r{i}", n.dtype) for i, n in enumerate(k.body.inputs)}
-    for n in k.body.nodes:
-        if n.op == "const":
-            values[n] = b.constant(n.literal.array)
-        elif n not in values:
-            values[n] = write(b, n, [values[a] for a in n.args])
-    results = [Value(f"w{i}", o.dtype) for i, o in enumerate(k.body.outputs)]
-    for result, o in zip(results, k.body.outputs, strict=True):
-        b.nodes.append(onnx.helper.make_node("Identity", [values[o].name], [result.name]))
+    inputs = [Value(f"r{i}", n.dtype) for i, n in enumerate(k.body.inputs)]
+    made_values = [v for values in write_all(b, k.body, inputs) for v in values]
+    written = [f"w{i}" for i in range(len(made_values))]
+    for result, value in zip(written, made_values, strict=True):
+        b.nodes.append(onnx.helper.make_node("Identity", [value.name], [result]))
     made = onnx.helper.make_function(
-        DOMAIN, name, [f"r{i}" for i in range(len(k.body.inputs))], [r.name for r in results], b.nodes,
+        DOMAIN, name, [v.name for v in inputs], written, b.nodes,
         [onnx.helper.make_opsetid("", OPSET)],
     )  # fmt: skip
     p = k.price
@@ -107,14 +109,22 @@ def _function(name: str, k: Kernel) -> onnx.FunctionProto:
     return made
 
 
+def _parts(v: int, parted: Mapping[int, Node], names: Mapping[int, str]) -> list[str]:
+    """The names of what the value `v` holds."""
+    return [f"{names[v]} part {i}" for i in range(len(results(parted[v])))] if v in parted else [names[v]]
+
+
+def _taken(k: Kernel, parted: Mapping[int, Node], names: Mapping[int, str]) -> str | None:
+    """The name of the result of a loop that the kernel `k` takes, if that is all it does."""
+    n = k.body.outputs[0]
+    if n.op != "loop_result" or n.args[0] not in k.body.inputs:
+        return None
+    v = k.reads[k.body.inputs.index(n.args[0])]
+    return _parts(v, parted, names)[which(n, parted[v])]
+
+
 def _props(**values: Any) -> dict[str, str]:
     return {f"eqfuse.{name}": str(value) for name, value in values.items()}
-
-
-def _declared(name: str, t: TensorType) -> onnx.ValueInfoProto:
-    import onnx
-
-    return onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(t.dtype), t.shape)
 
 
 def _with_known_integers(k: Kernel, known: Mapping[int, np.ndarray]) -> Kernel:

@@ -11,7 +11,7 @@ from typing import TypeVar
 from eqfuse.emit.onnx.body import Body, Value
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
-from eqfuse.ops import fft, linalg, loops, statistics
+from eqfuse.ops import fft, linalg, statistics
 from eqfuse.ops.special import SPECIAL
 
 Row = Callable[..., Value]  # of a body, a node, the values of its arguments, and its attributes
@@ -62,7 +62,5 @@ REFUSED = {
     **dict.fromkeys(("gcd", "lcm"), "ONNX has no arithmetic of divisors"),
     **dict.fromkeys(("partition", "argpartition", "lexsort", "searchsorted", "digitize", "isin", "convolve",
                      "correlate", "interp"), "ONNX has no such operator"),
-    **dict.fromkeys((op.name for op in loops.ROWS),
-                    "loops and branches are not exported. Export what a step computes, and loop outside of the model"),
     "erfc": "ONNX has erf alone, and 1 - erf(x) has no digits left where x is large",
 }  # fmt: skip

@@ -44,9 +44,9 @@ def loop(trips: Any = None, condition: Any = None, *states: Any, body: Body, out
             return _until(x, what, trips, condition, states, body, outputs)
     count = None if trips is None else one(trips, "the trip count of Loop")
     going = condition is None or bool(one(condition, "the condition of Loop"))
-    if going and count is not None and count >= ROLLED:
+    if going and count is not None and (count >= ROLLED or count <= 0):
         try:
-            return _steady(count, condition is None, states, body, outputs)
+            return _steady(max(count, 0), condition is None, states, body, outputs)
         except EqfuseError:  # its steps are not alike, and it may still be unrolled
             pass
     now: list[Any] = list(states)

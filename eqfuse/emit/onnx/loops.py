@@ -1,0 +1,155 @@
+"""Loops and choices as ONNX's Loop and If: what they read from outside is captured by its name.
+
+In: a node, and the values of its arguments. Out: its results, each a value of its own: ONNX has no vector that holds
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from eqfuse.emit.onnx.body import BOOL, I64, Body, Value
+from eqfuse.emit.onnx.table import write
+from eqfuse.errors import UnsupportedOp
+from eqfuse.ir.graph import Graph, Node
+from eqfuse.ops.loops import LOOPS, places, results_of
+from eqfuse.ops.types import TensorType
+from eqfuse.plan.loops import inner_graphs
+
+if TYPE_CHECKING:
+    import onnx
+
+NOTHING = Value("", BOOL)  # an input that is left out
+
+
+def write_all(b: Body, graph: Graph, inputs: Sequence[Value]) -> list[list[Value]]:
+    """The outputs of `graph`, each as one value; that of a loop with several results as all of them."""
+    values = {n: [v] for n, v in zip(graph.inputs, inputs, strict=True)}
+    for n in graph.nodes:
+        if n.op == "const":
+            values[n] = [b.constant(n.literal.array)]
+        elif n.op in LOOPS:
+            values[n] = _write_loop(b, n, [values[a][0] for a in n.args])
+        elif n.op == "loop_result":
+            values[n] = [values[n.args[0]][which(n)]]
+        elif n not in values:
+            values[n] = [write(b, n, [values[a][0] for a in n.args])]
+    return [values[o] for o in graph.outputs]
+
+
+def results(n: Node) -> list[TensorType]:
+    """The types of the results of a node: one, but for loops."""
+    return results_of(n.op, [a.type for a in n.args], n.attrs) if n.op in LOOPS else [n.type]
+
+
+def which(n: Node, loop: Node | None = None) -> int:
+    """The result that the `loop_result` `n` takes, of its argument or of the `loop` that another kernel holds."""
+    return places(results(loop or n.args[0])).index(n.attr("offset"))
+
+
+def _write_loop(b: Body, n: Node, args: Sequence[Value]) -> list[Value]:
+    types = results(n)
+    if any(t.dtype.kind == "c" for t in (*types, *(a.type for a in n.args))):
+        raise UnsupportedOp(f"{n.op} of complex numbers cannot be written as ONNX: it has none")
+    return _WRITERS[n.op](b, n, args, types)
+
+
+def _while(b: Body, n: Node, args: Sequence[Value], types: Sequence[TensorType]) -> list[Value]:
+    first, step = inner_graphs(n)
+    shared = args[len(types) :]
+    (goes_on,) = _single(write_all(b, first, args))
+
+    def body(inner: Body, _index: Value, state: Sequence[Value]) -> list[Value]:
+        *after, again = _single(write_all(inner, step, [*state, *shared]))
+        return [again, *after]
+
+    return _loop(b, NOTHING, goes_on, args[: len(types)], types, types, body)
+
+
+def _fori(b: Body, n: Node, args: Sequence[Value], types: Sequence[TensorType]) -> list[Value]:
+    (step,) = inner_graphs(n)
+    lower, upper, *rest = args
+    shared = rest[len(types) :]
+    trips = b("Max", b("Sub", upper, lower), b.constant(0, I64))
+
+    def body(inner: Body, index: Value, state: Sequence[Value]) -> list[Value]:
+        at = inner("Add", index, lower)
+        return [inner.constant(True), *_single(write_all(inner, step, [at, *state, *shared]))]
+
+    return _loop(b, trips, NOTHING, rest[: len(types)], types, types, body)
+
+
+def _scan(b: Body, n: Node, args: Sequence[Value], types: Sequence[TensorType]) -> list[Value]:
+    (step,) = inner_graphs(n)
+    count, arrays, trips, start, reverse = (n.attr(a) for a in ("carries", "stacked", "trips", "start", "reverse"))
+    stacked, shared = args[count : count + arrays], args[count + arrays :]
+
+    def body(inner: Body, index: Value, state: Sequence[Value]) -> list[Value]:
+        row = inner("Sub", inner.constant(trips - 1, I64), index) if reverse else index
+        rows = [inner.uncast("Gather", x, row, axis=0) for x in stacked]
+        at = inner("Add", row, inner.constant(start, I64))
+        return [inner.constant(True), *_single(write_all(inner, step, [at, *state, *rows, *shared]))]
+
+    step_types = [o.type for o in step.outputs]
+    made = _loop(b, b.constant(trips, I64), NOTHING, args[:count], step_types, types, body)
+    if not reverse:
+        return made
+    backwards = b.ints(-1), b.ints(np.iinfo(np.int64).min), b.ints(0), b.ints(-1)
+    return [*made[:count], *(b.uncast("Slice", y, *backwards) for y in made[count:])]
+
+
+def _choice(b: Body, n: Node, args: Sequence[Value], types: Sequence[TensorType]) -> list[Value]:
+    graphs = []
+    for graph in inner_graphs(n):
+        inner = Body(b)
+        made = _single(write_all(inner, graph, args[1:]))
+        graphs.append(_graph(inner, [], made, types))
+    dtypes = tuple(t.dtype for t in types)
+    return b.several("If", (args[0],), dtypes, then_branch=graphs[0], else_branch=graphs[1])
+
+
+_Writer = Callable[[Body, Node, Sequence[Value], Sequence[TensorType]], list[Value]]
+_WRITERS: Mapping[str, _Writer] = {"while_loop": _while, "fori_loop": _fori, "scan": _scan, "if_else": _choice}
+
+
+def _loop(
+    b: Body, trips: Value, goes_on: Value, initial: Sequence[Value], step_types: Sequence[TensorType],
+    types: Sequence[TensorType], body: Callable[[Body, Value, Sequence[Value]], list[Value]],
+) -> list[Value]:  # fmt: skip
+    """ONNX's Loop, whose `body` gives the condition, then what has `step_types`."""
+    inner = Body(b)
+    index, going = Value(inner.name(), I64), Value(inner.name(), BOOL)
+    state = [Value(inner.name(), v.dtype) for v in initial]
+    made = body(inner, index, state)
+    scalar = TensorType(I64, ()), TensorType(BOOL, ())
+    takes = [*zip((index, going), scalar, strict=True), *zip(state, step_types, strict=False)]
+    graph = _graph(inner, takes, made, [scalar[1], *step_types])
+    return b.several("Loop", (trips, goes_on, *initial), tuple(t.dtype for t in types), body=graph)
+
+
+def _graph(
+    inner: Body, inputs: Sequence[tuple[Value, TensorType]], made: Sequence[Value], types: Sequence[TensorType]
+) -> onnx.GraphProto:
+    """A graph inside a node: every output is made in it."""
+    import onnx
+
+    outputs = [Value(inner.name(), t.dtype) for t in types]
+    for value, output in zip(made, outputs, strict=True):
+        inner.nodes.append(onnx.helper.make_node("Identity", [value.name], [output.name]))
+    return onnx.helper.make_graph(
+        inner.nodes, f"steps_{outputs[0].name}", [declared(v.name, t) for v, t in inputs],
+        [declared(o.name, t) for o, t in zip(outputs, types, strict=True)],
+    )  # fmt: skip
+
+
+def declared(name: str, t: TensorType) -> onnx.ValueInfoProto:
+    import onnx
+
+    return onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(t.dtype), t.shape)
+
+
+def _single(values: Sequence[Sequence[Value]]) -> list[Value]:
+    return [v for (v,) in values]
