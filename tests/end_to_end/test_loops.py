@@ -14,6 +14,7 @@ from eqfuse.testing import cudasim
 from eqfuse.testing.emulated_gpu import EmulatedGpu
 from tests.support.gpu import program_on
 from tests.support.loops import LOOPED, adaptive, assert_same, cg, lstm, plain_cg
+from tests.support.random_loops import random_loops
 
 emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
 RNG = np.random.default_rng(3)
@@ -30,6 +31,25 @@ def test_a_compiled_loop_computes_what_python_does(name, tmp_path):
         np.testing.assert_array_equal(array, kept)
     program.save(tmp_path / "loop.eqf")
     assert_same(ef.load(tmp_path / "loop.eqf")(*args), plain(*args), exact)
+
+
+def compiled_alike(seed: int) -> None:
+    text, fn, args = random_loops(seed)
+    program = ef.compile(fn, *args, target="numpy")
+    for _ in range(2):
+        np.testing.assert_allclose(program(*args), fn(*args), rtol=1e-7, atol=1e-9, err_msg=text)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_loops_are_compiled_to_the_same(seed: int) -> None:
+    compiled_alike(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_many_random_loops_are_compiled_to_the_same(part: int) -> None:
+    for seed in range(1000 + 30 * part, 1030 + 30 * part):
+        compiled_alike(seed)
 
 
 @emulated
@@ -71,6 +91,7 @@ def test_the_memory_of_a_step_counts():
 def test_a_plan_with_a_loop_is_found_on_disk(tmp_path, monkeypatch):
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
     args = LOOPED["choices"].args
+    disk_cache._memory.clear()
     made = ef.compile(LOOPED["choices"].fn, *args, target="numpy")
     disk_cache._memory.clear()
     found = ef.compile(LOOPED["choices"].fn, *args, target="numpy")

@@ -9,6 +9,7 @@ import eqfuse as ef
 from eqfuse.errors import DtypeError, ShapeError, TraceError
 from eqfuse.ops.loops import LOOPS
 from tests.support.loops import LOOPED, assert_same
+from tests.support.random_loops import random_loops
 
 X = np.ones(3)
 
@@ -34,6 +35,18 @@ def test_the_text_of_a_graph_with_loops_gives_it_back(name: str) -> None:
     graph = ef.trace(LOOPED[name].fn, *LOOPED[name].args)
     read = ef.parse(str(graph))
     assert read == graph and read.key == graph.key
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_random_loops_mean_the_same_on_arrays_and_traced(part: int) -> None:
+    for seed in range(50 * part, 50 * part + 50):
+        text, fn, args = random_loops(seed)
+        before = [np.copy(a) for a in args]
+        wanted = fn(*args)
+        assert all(np.array_equal(a, b) for a, b in zip(args, before, strict=True)), text
+        graph = ef.trace(fn, *args)
+        assert ef.parse(str(graph)) == graph, text
+        np.testing.assert_allclose(ef.meaning(graph, *args), wanted, rtol=1e-9, atol=1e-12, err_msg=text)
 
 
 def loops(graph):

@@ -52,11 +52,10 @@ def products_before(outputs: Sequence[Node], given: Collection[Node], rows: Rows
     that are computed before the loop."""
     if not rows or not next(iter(rows.values())).shape[0]:
         return list(outputs), rows
-    varies, of_rows = depending(outputs, given), depending(outputs, rows)
-    batch = _Batch(rows, varies)
-    order = topological(outputs)
+    of_rows, order = depending(outputs, rows), topological(outputs)
+    batch = _Batch(rows, depending(outputs, given))
     for n in order:
-        if n in of_rows and n not in varies:
+        if n in of_rows and n not in batch.made:
             batch.add(n)
     read = {a for n in order if n not in batch.made for a in n.args} | {*outputs}
     frontier = [n for n in order if n in batch.multiplied and n in read]
@@ -69,32 +68,31 @@ def products_before(outputs: Sequence[Node], given: Collection[Node], rows: Rows
 class _Batch:
     """What is computed of rows, for all of them: `made`, by the node of one row. `multiplied`: those with products."""
 
-    def __init__(self, rows: Rows, varies: Collection[Node]) -> None:
+    def __init__(self, rows: Rows, varies: set[Node]) -> None:
         self.length = next(iter(rows.values())).shape[0]
-        self.varies = varies
+        self.left = varies  # what is computed step by step
         self.made: Rows = dict(rows)
         self.multiplied: set[Node] = set()
 
     def add(self, n: Node) -> None:
-        """Compute `n` for all rows, where that is possible."""
-        role, batched = row(n.op).role, [a in self.made for a in n.args]
-        if n in self.made or any(a in self.varies for a in n.args) or not any(batched):
-            return
-        if n.op == "matmul":
-            made = self._product(n, *batched)
-        elif role is Role.ELEMENTWISE:
-            made = node(n.op, [self._aligned(a, len(n.shape)) for a in n.args], n.attrs)
-        elif role is Role.REDUCTION:
-            made = node(n.op, [self.made[a] for a in n.args], n.attrs)
-        elif n.op in _VIEWS:
-            made = self._view(n)
-        else:
-            return
+        """Compute `n`, which depends on rows, for all of them, or leave it to the steps."""
+        made = None if any(a in self.left for a in n.args) else self._batched(n)
         if made is None or made.type != TensorType(n.dtype, (self.length, *n.shape)):
+            self.left.add(n)
             return
         self.made[n] = made
         if n.op == "matmul" or any(a in self.multiplied for a in n.args):
             self.multiplied.add(n)
+
+    def _batched(self, n: Node) -> Node | None:
+        role = row(n.op).role
+        if n.op == "matmul":
+            return self._product(n, *(a in self.made for a in n.args))
+        if role is Role.ELEMENTWISE:
+            return node(n.op, [self._aligned(a, len(n.shape)) for a in n.args], n.attrs)
+        if role is Role.REDUCTION:
+            return node(n.op, [self.made[a] for a in n.args], n.attrs)
+        return self._view(n) if n.op in _VIEWS else None
 
     def _aligned(self, n: Node, rank: int) -> Node:
         """`n` for all rows, with `rank` axes behind the rows'; what does not change as it is."""
