@@ -21,7 +21,7 @@ from eqfuse.emit.numpy.source import Source
 from eqfuse.ir.graph import Node
 from eqfuse.ir.views import free_view, leaf_chain, taken
 from eqfuse.plan.buffers import Layout
-from eqfuse.plan.memory import results
+from eqfuse.plan.memory import LEAST_RESULT, results
 from eqfuse.plan.plan import Kernel, Plan, value_names
 
 Call = Callable[[Sequence[np.ndarray]], tuple[np.ndarray, ...]]
@@ -169,7 +169,10 @@ class _Writer:
             return []
         self.fresh.remove(v)
         t = self.plan.types[v]
-        return [f"    v{v} = result({t.shape}, {self._dtype(t.dtype)})"]
+        if t.nbytes >= LEAST_RESULT:
+            return [f"    v{v} = result({t.shape}, {self._dtype(t.dtype)})"]
+        self._global("empty", NAMES["empty"])
+        return [f"    v{v} = empty({t.shape}, {self._dtype(t.dtype)})"]
 
     def _inline(self, i: int, parts: Source, own: list[str], reads: list[str], writes: list[str]) -> list[str]:
         names = {f"r{j}": name for j, name in enumerate(reads)} | {f"o{j}": name for j, name in enumerate(writes)}
