@@ -9,6 +9,7 @@ import numpy as np
 from eqfuse.dtypes import epsilon, kind, parts
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Body, Graph
 from eqfuse.runtime.program import Program
 
 
@@ -16,9 +17,19 @@ def verified(program: Program, seed: int = 0) -> Program:
     """`program` itself, after one run on random inputs that agrees with the evaluator; EqfuseError otherwise."""
     rng = np.random.default_rng(seed)
     graph = program.plan.graph
+    if _may_not_end(graph):
+        raise EqfuseError(
+            "verify runs the program on random inputs, for which a while loop may never end: compare its results with "
+            "ef.meaning(graph, *args) on arguments of yours"
+        )
     arrays = [_random(rng, n.dtype, n.shape) for n in graph.inputs]
     _compare(program.run(arrays), evaluate(graph, arrays))
     return program
+
+
+def _may_not_end(graph: Graph) -> bool:
+    bodies = [a.graph for n in graph.nodes for a in n.attrs if isinstance(a, Body)]
+    return any(n.op == "while_loop" for n in graph.nodes) or any(map(_may_not_end, bodies))
 
 
 def _random(rng: np.random.Generator, dtype: np.dtype, shape: Sequence[int]) -> np.ndarray:

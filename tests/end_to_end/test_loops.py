@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.ir.pytree import flatten
+from eqfuse.plan import memory
 from eqfuse.plan.loops import loop_of
 from eqfuse.runtime import disk_cache
 from eqfuse.testing import cudasim
@@ -88,6 +92,26 @@ def test_the_memory_of_a_step_counts():
     assert limited.peak_bytes <= 4 * args[0].nbytes
 
 
+@pytest.mark.parametrize("which", ["a walk", "a scan"])
+def test_a_call_takes_no_more_memory_than_the_program_says(which):
+    if which == "a walk":
+        fn, args = LOOPED["monte carlo"].fn, (RNG.normal(size=(20, 50_000)), 100.0, 0.03)
+    else:
+        fn, args = lambda x: ef.scan(lambda c, r: (np.tanh(c + r), c * 2), x[0], x), (np.ones((20, 40_000)),)
+    program = ef.compile(fn, *args, target="numpy")
+    program(*args)
+    memory.arenas.forget()
+    memory.results.forget()
+    gc.collect()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    results = program(*args)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    returned = sum(o.nbytes for o in flatten(results)[0])
+    assert peak - before - returned <= program.peak_bytes + (24 << 10)  # of Python's own objects
+
+
 def test_a_plan_with_a_loop_is_found_on_disk(tmp_path, monkeypatch):
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
     args = LOOPED["choices"].args
@@ -151,6 +175,11 @@ def test_a_loop_keeps_the_numerics_that_are_asked_for(numerics):
     (kernel,) = [k for k in program.plan.kernels if loop_of(k.body)]
     assert kernel.inner[0].numerics == numerics
     assert_same(program(*args), LOOPED["monte carlo"].plain(*args))
+
+
+def test_random_inputs_do_not_verify_a_loop_that_may_not_end():
+    with pytest.raises(ef.EqfuseError, match="may never end"):
+        ef.compile(LOOPED["newton"].fn, 2.0, target="numpy", verify=True)
 
 
 def test_threads_may_run_one_loop_at_once():

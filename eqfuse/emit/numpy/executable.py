@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,17 +56,10 @@ class NumpyExecutable(Executable):
         self._counted(arrays)
         arguments = self._accepted(arrays)
         with np.errstate(all="ignore"):
-            bound, arena = self._taken()
+            bound, arena = self.take()
             made = bound(arguments)
-            self._give(bound, arena)
+            self.give(bound, arena)
             return made
-
-    @contextmanager
-    def lent(self) -> Iterator[Call]:
-        """What runs on arguments of the right types, bound to memory of its own for many calls."""
-        bound, arena = self._taken()
-        yield bound
-        self._give(bound, arena)
 
     def source(self) -> str:
         """The Python function that a call runs, and the kernels it calls."""
@@ -90,8 +82,9 @@ class NumpyExecutable(Executable):
 
     # memory of a call that ends by an error is not used again: workers may still write there
 
-    def _taken(self) -> tuple[Call, Arena | None]:
-        """What runs, and the arena it is bound to, if that is not its own."""
+    def take(self) -> tuple[Call, Arena | None]:
+        """What runs on arguments of the right types, bound to memory until it is given back; and the arena that it is
+        bound to, if that is not its own."""
         if self._layout.nbytes <= SMALL_BYTES:
             try:
                 return self._ready.pop(), None
@@ -103,7 +96,8 @@ class NumpyExecutable(Executable):
             bound = arena.laid[self] = self._bound(arena)
         return bound, arena
 
-    def _give(self, bound: Call, arena: Arena | None) -> None:
+    def give(self, bound: Call, arena: Arena | None) -> None:
+        """Take back what was taken."""
         if arena is None:
             self._ready.append(bound)
         else:

@@ -6,8 +6,7 @@ of the step before the last (`plan/memory.py`), so it allocates nothing large.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from eqfuse.cost.device import Device
@@ -20,8 +19,6 @@ from eqfuse.ops.types import TensorType
 from eqfuse.plan.loops import is_indexed, loop_of
 from eqfuse.plan.plan import Kernel
 
-Step = Callable[[Sequence[Any]], tuple[Any, ...]]
-
 
 def loop_kernel(kernel: Kernel, device: Device) -> Source:
     """The kernel of a loop or a choice."""
@@ -31,7 +28,7 @@ def loop_kernel(kernel: Kernel, device: Device) -> Source:
         raise EqfuseError(f"the steps of this {n.op} have no plan: make programs by ef.compile or ef.jit")
     source = Source(kernel.body)
     steps: Any = [package(device.target).emit(plan) for plan in kernel.inner]
-    source.names |= {"lent": _lender([s.lent for s in steps]), "int": int, "order": order, "part": part}
+    source.names |= {"lend": _lending(steps), "give_back": _giving(steps), "int": int, "order": order, "part": part}
     source.made_bytes = max(s.peak_bytes for s in steps) + _held(kernel)
     types = results_of(n.op, [a.type for a in n.args], n.attrs)
     _WRITERS[n.op](source, n, [source.view(a) for a in n.args], _places(source, types))
@@ -47,13 +44,17 @@ def _held(kernel: Kernel) -> int:
     return max(2 * sum(o.type.nbytes for o in plan.graph.outputs) for plan in kernel.inner)
 
 
-def _lender(lent: Sequence[Callable[[], AbstractContextManager[Step]]]) -> Callable[[], AbstractContextManager]:
-    @contextmanager
-    def steps() -> Iterator[list[Step]]:
-        with ExitStack() as stack:
-            yield [stack.enter_context(one()) for one in lent]
+def _lending(steps: Sequence[Any]) -> Callable[[], list[Any]]:
+    """What lends the functions of `steps`, each with its memory; `_giving` gives them back."""
+    return lambda: [s.take() for s in steps]
 
-    return steps
+
+def _giving(steps: Sequence[Any]) -> Callable[[list[Any]], None]:
+    def give_back(lent: list[Any]) -> None:
+        for step, (bound, arena) in zip(steps, lent, strict=True):
+            step.give(bound, arena)
+
+    return give_back
 
 
 def _places(source: Source, types: Sequence[TensorType]) -> list[str]:
@@ -72,10 +73,10 @@ def _while(source: Source, n: Node, args: list[str], into: list[str]) -> None:
     count: int = n.attr("carries")
     state, shared = _begin(source, args, count), args[count:]
     given = _tuple([*state, *shared])
-    source.line("with lent() as (first, step):")
-    source.line(f"goes_on = first({given})[0]", 2)
-    source.line("while goes_on:", 2)
-    source.line(f"{', '.join([*state, 'goes_on'])} = step({given})", 3)
+    source.line("(first, _), (step, _) = lent = lend()")
+    source.line(f"goes_on = first({given})[0]")
+    source.line("while goes_on:")
+    source.line(f"{', '.join([*state, 'goes_on'])} = step({given})", 2)
     _end(source, state, into)
 
 
@@ -84,9 +85,9 @@ def _fori(source: Source, n: Node, args: list[str], into: list[str]) -> None:
     count: int = n.attr("carries")
     state, shared = _begin(source, rest, count), rest[count:]
     _index(source)
-    source.line("with lent() as (step,):")
-    source.line(f"for index[()] in range(int({lower}), int({upper})):", 2)
-    source.line(f"{_tuple(state)} = step({_tuple(['index', *state, *shared])})", 3)
+    source.line("((step, _),) = lent = lend()")
+    source.line(f"for index[()] in range(int({lower}), int({upper})):")
+    source.line(f"{_tuple(state)} = step({_tuple(['index', *state, *shared])})", 2)
     _end(source, state, into)
 
 
@@ -97,20 +98,20 @@ def _scan(source: Source, n: Node, args: list[str], into: list[str]) -> None:
     _index(source)
     rows = [f"{x}[i, ...]" for x in stacked]
     made = [f"y{i}" for i in range(len(into) - count)]
-    source.line("with lent() as (step,):")
-    source.line(f"for i in order({n.attr('trips')}, {n.attr('reverse')}):", 2)
+    source.line("((step, _),) = lent = lend()")
+    source.line(f"for i in order({n.attr('trips')}, {n.attr('reverse')}):")
     if is_indexed(n):
-        source.line(f"index[()] = {n.attr('start')} + i", 3)
-    source.line(f"{_tuple([*state, *made])} = step({_tuple(['index', *state, *rows, *shared])})", 3)
-    source.block([f"{place}[i] = {name}" for place, name in zip(into[count:], made, strict=True)], 3)
+        source.line(f"index[()] = {n.attr('start')} + i", 2)
+    source.line(f"{_tuple([*state, *made])} = step({_tuple(['index', *state, *rows, *shared])})", 2)
+    source.block([f"{place}[i] = {name}" for place, name in zip(into[count:], made, strict=True)], 2)
     _end(source, state, into[:count])
 
 
 def _choice(source: Source, n: Node, args: list[str], into: list[str]) -> None:
     condition, *shared = args
     made = [f"c{i}" for i in range(len(into))]
-    source.line("with lent() as (first, step):")
-    source.line(f"{_tuple(made)} = (first if {condition} else step)({_tuple(shared)})", 2)
+    source.line("(first, _), (step, _) = lent = lend()")
+    source.line(f"{_tuple(made)} = (first if {condition} else step)({_tuple(shared)})")
     _end(source, made, into)
 
 
@@ -131,6 +132,7 @@ def _begin(source: Source, args: Sequence[str], count: int) -> list[str]:
 
 def _end(source: Source, state: Sequence[str], into: Sequence[str]) -> None:
     source.block([f"copyto({place}, {name})" for place, name in zip(into, state, strict=True)], 1)
+    source.line("give_back(lent)")
 
 
 def _tuple(names: Sequence[str]) -> str:

@@ -75,6 +75,11 @@ class Trace:
         trace = current()
         while trace is not self and trace is not None:
             trace = trace.around
+        if trace is None and self.around is not None:
+            raise TraceError(
+                f"a traced {made.tensor_type} of the body of a loop or a branch is used outside of it, where it stands "
+                "for no step: return it from the body, as a carry or as what ef.scan stacks"
+            )
         if trace is None:
             raise TraceError(
                 f"a traced {made.tensor_type} is used outside the call that made it: it leaked through a global, a "
