@@ -161,6 +161,10 @@ def test_a_python_number_that_does_not_fit_the_carry_is_refused():
     assert "int64[] before a step and float64[] after it" in str(error)
 
 
+def test_a_python_number_that_its_dtype_does_not_hold_is_refused():
+    assert "300" in str(both(lambda n: ef.fori_loop(0, 1, lambda i, v: 300, n), np.uint8(3)))
+
+
 def test_a_step_that_returns_other_containers_is_refused():
     error = both(lambda x: ef.scan(lambda c, row: (c[0], row), (x, x), X), X)
     assert isinstance(error, TraceError)

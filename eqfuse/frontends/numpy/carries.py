@@ -86,14 +86,12 @@ def array_of(value: Any, what: str) -> Any:
 
 def like(value: Any, t: TensorType) -> Any:
     """`value` as `array_of` gives it; a Python number in the dtype of `t` where that is no narrower kind of number."""
-    if is_number(value) and np.result_type(t.dtype, KINDS[kind_of(value) or type(value)].type(0).item()) == t.dtype:
-        return wrap(with_dtype(value, t.dtype)) if current() is not None else np.array(value, t.dtype)[()]
+    if is_number(value):
+        kind = kind_of(value) or next(k for k in KINDS if isinstance(value, k))
+        if np.result_type(t.dtype, kind()) == t.dtype:
+            made = with_dtype(value, t.dtype)
+            return made.literal.array[()] if current() is None else wrap(made)
     return array_of(value, "result of a step")
-
-
-def arrays_of(leaves: Sequence[Any], names: Sequence[str]) -> list[Any]:
-    """What a step or a branch returns besides carries."""
-    return [array_of(leaf, name) for leaf, name in zip(leaves, names, strict=False)]
 
 
 def condition(value: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from eqfuse.errors import DtypeError, ShapeError, TraceError
 from eqfuse.frontends.numpy import plain_loops
 from eqfuse.frontends.numpy.bodies import closed, fresh, stands_for, within
-from eqfuse.frontends.numpy.carries import Carries, array_of, arrays_of, condition, like, pair, shown, type_of
+from eqfuse.frontends.numpy.carries import Carries, array_of, condition, like, pair, shown, type_of
 from eqfuse.frontends.numpy.number import is_number
 from eqfuse.frontends.numpy.rows import Rows, indexed, products_before
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
@@ -81,7 +81,8 @@ def scan(f: Step, init: Any, xs: Any = None, length: int | None = None, reverse:
         after, y = pair(f(carry.tree(fresh(given)), stacked.tree(fresh(row))))
         leaves, nesting = flatten(y)
         structure.append(nesting)
-        return [*carry.after(after), *arrays_of(leaves, paths(nesting, "y"))]
+        ys = [array_of(leaf, path) for leaf, path in zip(leaves, paths(nesting, "y"), strict=True)]
+        return [*carry.after(after), *ys]
 
     made, _ = within(step)
     rows = {r: x.node for r, x in zip(row, stacked.values, strict=True)}
@@ -113,7 +114,8 @@ class _Branch:
         def call() -> list[Tracer]:
             self.leaves, self.structure = flatten(f(*given.tree([wrap(v.node) for v in given.values])))
             self.paths = paths(self.structure, "result")
-            found = arrays_of([leaf for leaf in self.leaves if not is_number(leaf)], self.paths)
+            arrays = [(leaf, path) for leaf, path in zip(self.leaves, self.paths, strict=True) if not is_number(leaf)]
+            found = [array_of(leaf, path) for leaf, path in arrays]
             self.types = [t.tensor_type for t in found]
             return found
 
