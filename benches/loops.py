@@ -85,12 +85,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=120, help="of each process at most")
     parser.add_argument("--gigabytes", type=float, default=6, help="of address space of each process")
     parser.add_argument("--json", type=Path, help="also write the table to this file")
-    parser.add_argument("names", nargs="*", help=f"only these of: {', '.join(PROGRAMS)}")
+    parser.add_argument("names", nargs="*", help=f"only those with one of these in their name: {', '.join(PROGRAMS)}")
     options = parser.parse_args(arguments)
     if options.one:
         print(json.dumps(one(options.names[0], options.one, options.gigabytes)))
         return
-    names = options.names or list(PROGRAMS)
+    names = [name for name in PROGRAMS if not options.names or any(part in name for part in options.names)]
     heads = "".join(f"{stage:>10}" for stage in (*STAGES, "gigabytes"))
     print(f"{'program':14}{'steps':>6}{'operators':>10}{'kernels':>9}{heads}")
     table: dict[str, dict[int, dict[str, Any]]] = {}
