@@ -5,6 +5,7 @@ In: a title and rows of words. Out: text of one screen at most, or HTML; names o
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -40,12 +41,12 @@ class Summary:
         return f"<p>{title}</p>{table}" + (f"<p>{escape(self.more)}</p>" if self.more else "")
 
 
-class Summarised:
+class Summarised(ABC):
     """A value that shows its `summary` in a REPL and in a notebook; `str` may give a long form."""
 
+    @abstractmethod
     def summary(self) -> Summary:
         """The short form."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         return str(self.summary())

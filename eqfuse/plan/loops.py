@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
+from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Body, Graph, Node, substitute
 from eqfuse.kinds.schedule import Schedule
 from eqfuse.ops.loops import LOOPS, UNKNOWN_TRIPS, trips
@@ -23,6 +24,15 @@ STEP_CALLS = 2  # what a step takes beside its kernels, in calls: Python's loop,
 def loop_of(body: Graph) -> Node | None:
     """The loop or choice that the kernel body is, behind views of what it reads."""
     return next((n for n in body.nodes if n.op in LOOPS), None)
+
+
+def planned_loop(kernel: Kernel) -> Node:
+    """The loop or choice that `kernel` is. EqfuseError where its steps have no plans."""
+    n = loop_of(kernel.body)
+    assert n is not None
+    if not kernel.inner:
+        raise EqfuseError(f"the steps of this {n.op} have no plan: make programs by ef.compile or ef.jit")
+    return n
 
 
 def inner_graphs(n: Node) -> tuple[Graph, ...]:

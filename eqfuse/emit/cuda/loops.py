@@ -13,12 +13,11 @@ import numpy as np
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.targets import package
-from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Node
 from eqfuse.ir.views import leaf_chain, taken
 from eqfuse.machine.gpu import Gpu
 from eqfuse.ops.loops import order, parts, results_of
-from eqfuse.plan.loops import is_indexed, loop_of, loop_schedule
+from eqfuse.plan.loops import is_indexed, loop_schedule, planned_loop
 from eqfuse.plan.plan import Kernel
 
 Run = Callable[..., Sequence[Any]]  # a step, on arrays of the device
@@ -28,11 +27,7 @@ class CudaLoop:
     """A loop over the programs of its steps."""
 
     def __init__(self, kernel: Kernel, device: Device) -> None:
-        found = loop_of(kernel.body)
-        assert found is not None
-        if not kernel.inner:
-            raise EqfuseError(f"the steps of this {found.op} have no plan: make programs by ef.compile or ef.jit")
-        self.loop: Node = found
+        self.loop = found = planned_loop(kernel)
         self.body = kernel.body
         self.types = results_of(found.op, [a.type for a in found.args], found.attrs)
         self.steps: list[Any] = [package(device.target).emit(plan) for plan in kernel.inner]

@@ -12,20 +12,16 @@ from typing import Any
 from eqfuse.cost.device import Device
 from eqfuse.cost.targets import package
 from eqfuse.emit.numpy.source import Source
-from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Node
 from eqfuse.ops.loops import INDEX, order, part, places, results_of
 from eqfuse.ops.types import TensorType
-from eqfuse.plan.loops import is_indexed, loop_of
+from eqfuse.plan.loops import is_indexed, planned_loop
 from eqfuse.plan.plan import Kernel
 
 
 def loop_kernel(kernel: Kernel, device: Device) -> Source:
     """The kernel of a loop or a choice."""
-    n = loop_of(kernel.body)
-    assert n is not None
-    if not kernel.inner:
-        raise EqfuseError(f"the steps of this {n.op} have no plan: make programs by ef.compile or ef.jit")
+    n = planned_loop(kernel)
     source = Source(kernel.body)
     steps: Any = [package(device.target).emit(plan) for plan in kernel.inner]
     source.names |= {"lend": _lending(steps), "give_back": _giving(steps), "int": int, "order": order, "part": part}

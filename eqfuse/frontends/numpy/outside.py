@@ -10,6 +10,7 @@ import dis
 import gc
 import pickle
 import types
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
@@ -30,20 +31,20 @@ Items = Mapping[Any, Any]
 SMALL_BYTES = 1 << 19  # arrays up to this size are looked at as a whole
 
 
-class Place:
+class Place(ABC):
     """Something whose items, attributes or contents can change. `path`: how the function comes there."""
 
     def __init__(self, path: str, thing: Any) -> None:
         self.path, self.thing = path, thing
         self.before = self.read()
 
+    @abstractmethod
     def read(self) -> Items:
         """What it holds, by key."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write(self, items: Items) -> None:
         """Let it hold `items` alone."""
-        raise NotImplementedError
 
     def name(self, key: Any) -> str:
         return f"{self.path}[{key!r}]"
