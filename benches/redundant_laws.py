@@ -98,11 +98,12 @@ def _leads(
     """Whether `laws` make of `start` what is `end`, or no larger and soon found equal to it; `facts` hold of inputs."""
     graph = Graph(tuple(n for n in topological(start) if n.op == "input"), start)
     both = Graph(graph.inputs, (*start, *end))
-    engine = Engine()
-    engine.add((*graph.inputs, *graph.nodes))
+    nodes, rules = (*graph.inputs, *graph.nodes), reachable(both, laws)
+    engine = Engine(nodes, rules)
+    engine.add(nodes)
     if facts:
         engine.assume(facts)
-    run = Saturation(engine, reachable(both, laws), Budget(rounds=rounds), time.thread_time())
+    run = Saturation(engine, rules, Budget(rounds=rounds), time.thread_time())
     for _ in run:
         pass
     rows, class_of = engine.rows()

@@ -13,7 +13,7 @@ from typing import Any
 
 from eqfuse.errors import LawError
 from eqfuse.machine.files import cache_dir, write_atomically
-from eqfuse.rewrites import admitted, select
+from eqfuse.rewrites import FAMILIES, admitted, select
 from eqfuse.rewrites.language.law import Law
 
 _VOUCH = "Law(…, check=False) says that you vouch for it"
@@ -36,8 +36,9 @@ def usable(laws: Any, numerics: str) -> tuple[Law, ...]:
 def allowed(laws: Any, numerics: str) -> tuple[Law, ...]:
     """As `usable`, before any law is checked. LawError names one that is asked for by itself and not allowed."""
     chosen = admitted(select(laws), numerics)
-    found = {law.name for law in chosen}
-    for law in _asked_for(laws):
+    asked = _asked_for(laws)
+    found = {law.name for law in chosen} if asked else set()
+    for law in asked:
         if law.name not in found:
             raise LawError(
                 f"numerics={numerics!r} does not allow the law {law.name!r}, which is {law.exactness.name}; leave it "
@@ -49,7 +50,8 @@ def allowed(laws: Any, numerics: str) -> tuple[Law, ...]:
 def _asked_for(laws: Any) -> list[Law]:
     """The laws that are named one by one, by their names or themselves, and not by a set or family."""
     items = laws if isinstance(laws, list | tuple) else [laws]
-    return [law for item in items for law in select(item) if law is item or law.name == item]
+    single = [item for item in items if isinstance(item, Law) or item not in ("all", "none", *FAMILIES)]
+    return [law for item in single for law in select(item) if law is item or law.name == item]
 
 
 def _check(law: Law) -> None:

@@ -6,7 +6,6 @@ Used by `eqfuse.egraph.engine`. Results are memoised.
 
 from __future__ import annotations
 
-import itertools
 import time
 import weakref
 from collections.abc import Sequence
@@ -23,7 +22,6 @@ from eqfuse.ops.ranges import exchanges, range_of
 from eqfuse.ops.types import TensorType
 
 _asked: weakref.WeakValueDictionary[int, Callbacks] = weakref.WeakValueDictionary()
-_numbers = itertools.count()
 OPERATORS = list(TABLE)  # by the number that stands for each
 _LARGEST_FOLDED = 4096  # elements of a constant that is computed here rather than when the program is built
 _ROUND = frozenset(("add", "subtract", "multiply", "divide", "reciprocal"))  # what laws make of constants
@@ -42,6 +40,11 @@ def _is_exact(op: str, arrays: Sequence[np.ndarray], result: np.ndarray) -> bool
     wider = np.clongdouble if result.dtype.kind == "c" else np.longdouble
     with np.errstate(all="ignore"):
         return bool((row(op).meaning(*(a.astype(wider) for a in arrays)) == result.astype(wider)).all())
+
+
+def function_text(function: str, asked: int) -> str:
+    """The Python text of `function` of this module, asked of the callbacks of that number."""
+    return _CALLED.format(function=function, asked=asked)
 
 
 def judge(asked: int, rule: int, *values: int) -> int:
@@ -75,17 +78,17 @@ def mirror(asked: int, axes: int) -> int:
 
 
 class Callbacks:
-    """Python objects by number, and the memoised results of the callbacks of one e-graph.
+    """Python objects by number, and the memoised results of the callbacks of one e-graph, which asks by `number`.
 
-    `rules`: those egglog has read, by number. Limits of a round: `room`, the number of nodes that it may still make;
+    `rules`: those that are run, by number. Limits of a round: `room`, the number of nodes that it may still make;
     `until`, this thread's processor time at its end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, number: int) -> None:
         self._objects: list[Any] = []
         self._numbers: dict[Any, int] = {}
         self.number(None)  # 0 says no
-        self.rules: list[Rule] = []
+        self.rules: dict[int, Rule] = {}
         self.made: list[tuple[int, ...]] = [()]  # what the right side of each match needs
         self.snaps = False
         self.partial = self.begun = False  # whether there are laws of class APPROXIMATE, and whether laws were applied
@@ -98,12 +101,12 @@ class Callbacks:
         self._judged: dict[tuple[int, ...], int] = {}
         self._derived: dict[tuple[int, ...], int] = {}
         self._constants: dict[TensorType, list[Literal]] = {}
-        self._number = next(_numbers)
-        _asked[self._number] = self
+        _asked[number] = self
 
-    def call(self, function: str) -> str:
-        """The Python text of `function` of this module, asked of this object."""
-        return _CALLED.format(function=function, asked=self._number)
+    @property
+    def numbers(self) -> int:
+        """How many numbers stand for something, or more."""
+        return len(self._objects) + len(self.made)
 
     def limit(self, room: float, until: float) -> None:
         """Set the limits of the round that begins."""

@@ -1,43 +1,26 @@
-"""The only module that calls egglog: sorts, constructors, Python objects in and out, rounds, checks.
+"""The live e-graph: nodes in and out, facts, rounds of laws, checks.
 
-In: graph nodes and rules. Out: rows of the e-graph. Used by `saturate` and `proof`.
-Every operator is one constructor ``(o_op attributes… argument-types… arguments…)`` of sort Tensor; attributes and types
-are numbers that stand for Python objects (egglog would pickle the objects themselves).
+In: graph nodes and rules. Out: rows of the e-graph. Used by `saturate` and `proof`. What egglog reads before there are
+nodes is in `declarations`.
 """
 
 from __future__ import annotations
 
 import math
 import time
+import weakref
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from eqfuse.egraph import pool
 from eqfuse.egraph.callbacks import OPERATORS, Callbacks, Fold
+from eqfuse.egraph.declarations import WIDE, declaration, expected, facts_of, law_texts, ranges_of, wanted
 from eqfuse.egraph.rules import Rule, constructor
 from eqfuse.ir.graph import Node, topological
-from eqfuse.ops import Role, row
+from eqfuse.ops import row
 from eqfuse.ops.facts import Fact
 from eqfuse.rewrites.language.law import APPROXIMATE, EXACT
-
-_CHUNK = 32  # commands per parsed text: every span copies the whole text
-# Arguments, beyond which an operator has no rules for facts: a rule for each, of as many atoms, would be quadratic in
-# memory. What is known of such a node when it is inserted is computed here.
-WIDE = 16
-
-_HEADER = """
-(sort Tensor)
-(relation constant (Tensor))
-(relation varies (Tensor))
-(relation in_program (Tensor))
-(function named (i64) Tensor :merge old)
-(ruleset facts)
-(ruleset ranges)
-"""
-
-_RANGES = '(function range (Tensor) PyObject :merge (py-call (py-eval "{meet}" (py-dict) (py-dict)) old new))'
-
-_parsed: dict[str, tuple[Any, ...]] = {}
 
 
 @dataclass(frozen=True)
@@ -51,57 +34,54 @@ class Round:
 class Engine:
     """A live e-graph of tensors."""
 
-    def __init__(self) -> None:
-        from egglog import bindings  # slow to import
-
-        self._egraph = bindings.EGraph()
-        self._callbacks = Callbacks()
-        self._rules = self._callbacks.rules  # that egglog has read
-        self._current: dict[str, int] = {}  # the number under which each was read last
+    def __init__(self, nodes: Iterable[Node] = (), rules: Collection[Rule] = ()) -> None:
+        """`nodes` and `rules`: what will be inserted and matched, as far as is known."""
+        operators = dict.fromkeys((n.op, len(n.args)) for n in nodes)
+        self._expected = dict.fromkeys(expected(operators, rules))
+        self._declarations = pool.lend(wanted(operators, self._expected))
+        self._egraph = self._declarations.egraph
+        self._callbacks = Callbacks(self._declarations.number)
+        weakref.finalize(self, pool.give_back, self._declarations, pool.home(), self._callbacks).atexit = False
+        self._read: dict[str, Rule] = {}  # the laws that are run, by the names under which egglog has read them
+        self._current: dict[Rule, str] = {}  # the name under which each was read last
         self._waiting: list[Rule] = []
-        self._rulesets: dict[str, str] = {}  # name of each combination of laws that was run
+        self._rulesets: dict[str, str] = {}  # name of each combination of rulesets that was run
         self._names: dict[Node, str] = {}
         self._constants: set[Node] = set()
         self._bound = 0
-        self.constructors: dict[str, tuple[str, int, int]] = {}  # name: (op, attributes, arguments)
+        self.constructors: dict[str, tuple[str, int, int]] = {}  # of this program, name: (op, attributes, arguments)
         self.facts = self.ranges = False
-        self._proves = False
-        self.run(_HEADER)
-        for f in ("judge", "made", "fold", "derive", "mirror"):
-            self.run_once([f'(let ${f} (py-eval "{self._callbacks.call(f)}" (py-dict) (py-dict)))'])
+        self._facts: dict[str, str] = {}  # the rulesets that derive them, by constructor
+        self._ranges: dict[str, str] = {}
 
     def object(self, value: Any) -> str:
         """The expression that stands for the Python object `value`."""
         return f"(py-from-int {self._callbacks.number(value)})"
 
     def run(self, *texts: str) -> list[Any]:
-        """Run commands whose text recurs (rules, schedules): parsed once per process."""
-        commands: list[Any] = []
-        for text in texts:
-            parsed = _parsed.get(text)
-            if parsed is None:
-                parsed = _parsed[text] = tuple(self._egraph.parse_program(text))
-            commands += parsed
-        return self._egraph.run_program(*commands)
+        """Run commands whose text recurs (schedules): parsed once per process."""
+        return self._declarations.run(*texts)
 
     def run_once(self, lines: Sequence[str]) -> None:
         """Run commands whose text is this e-graph's own, in small pieces."""
-        for start in range(0, len(lines), _CHUNK):
-            self._egraph.run_program(*self._egraph.parse_program("\n".join(lines[start : start + _CHUNK])))
+        self._declarations.run_once(lines)
 
     def declare(self, op: str, arity: int) -> str:
         """The constructor of `op`, declared on first need."""
         name = constructor(op, arity)
         if name not in self.constructors:
-            n_attrs = len(row(op).attrs)
-            self.constructors[name] = (op, n_attrs, arity)
-            inputs = " ".join(["PyObject"] * (n_attrs + arity) + ["Tensor"] * arity)
-            self.run(f"(constructor {name} ({inputs}) Tensor)")
-            if self.facts:
-                self._fact(name)
-            if self.ranges:
-                self._range(name)
+            self._declarations.require(declaration(op, arity))
+            self.constructors[name] = (op, len(row(op).attrs), arity)
+            self._derive_of(name)
         return name
+
+    def _derive_of(self, name: str) -> None:
+        """Read the rules for the facts of a constructor."""
+        op, _, arity = self.constructors[name]
+        for asked, rulesets, rules in ((self.facts, self._facts, facts_of), (self.ranges, self._ranges, ranges_of)):
+            if asked and name not in rulesets and (texts := rules(op, arity)):
+                self._declarations.require(*texts)
+                rulesets[name] = texts[0].split()[1].rstrip(")")
 
     def fold_constants(self) -> None:
         """Derive which tensors are computable when the program is built, and which vary; compute small constants."""
@@ -110,22 +90,35 @@ class Engine:
         self.declare("const", 0)
         self.facts = True
         for name in self.constructors:
-            self._fact(name)
+            self._derive_of(name)
 
     def settle(self) -> None:
         """Fold constants, and merge what is equal because its arguments are, after nodes were added."""
-        if self.facts:
-            self.run("(run-schedule (saturate (run facts)))")
+        self._derive(ranges=False)
+
+    def _derive(self, ranges: bool) -> None:
+        """Facts to their fixpoint: by the rules for this program's operators alone, in the order in which it came to
+        them."""
+        wanted = [self._facts, self._ranges] if ranges else [self._facts]
+        rulesets = [self._combined(each.values()) for each in wanted if each]
+        if rulesets:
+            self.run(f"(run-schedule (saturate {' '.join(f'(run {name})' for name in rulesets)}))")
+
+    def _combined(self, rulesets: Iterable[str]) -> str:
+        """One ruleset that runs `rulesets` in this order."""
+        key = " ".join(rulesets)
+        if key not in self._rulesets:
+            self._rulesets[key] = f"rulesets{len(self._rulesets)}"
+            self.run(f"(unstable-combined-ruleset {self._rulesets[key]} {key})")
+        return self._rulesets[key]
 
     def track_ranges(self) -> None:
         """Derive the facts about every tensor's values."""
         if not self.ranges:
-            meet = self._callbacks.call("meet")  # a global of egglog cannot stand in a merge
-            self.run_once([_RANGES.format(meet=meet)])
             self.declare("transpose", 1)
             self.ranges = True
             for name in self.constructors:
-                self._range(name)
+                self._derive_of(name)
             self._set_ranges()
 
     def assume(self, facts: Mapping[Node, Fact]) -> None:
@@ -140,45 +133,6 @@ class Engine:
             hidden = [*map(self._callbacks.number, n.attrs), *(self._callbacks.number(a.type) for a in n.args)]
             found[n] = self._callbacks.derive(OPERATORS.index(n.op), (*hidden, *(found[a] for a in n.args)))
         self.run_once([f"(set (range {self._names[n]}) (py-from-int {fact}))" for n, fact in found.items()])
-
-    def _range(self, name: str) -> None:
-        op, n_attrs, arity = self.constructors[name]
-        if arity > WIDE:
-            return
-        hidden = " ".join(f"pa{i}" for i in range(n_attrs + arity))
-        args = [f"px{i}" for i in range(arity)]
-        term = f"(= pr ({name} {hidden} {' '.join(args)}))"
-        given = " ".join(f"(= pf{i} (range {a}))" for i, a in enumerate(args))
-        facts = " ".join(f"pf{i}" for i in range(arity))
-        call = f"(py-call $derive (py-from-int {OPERATORS.index(op)}) {hidden} {facts})"
-        rules = [f"(rule ({term} {given} (= pf {call})) ((set (range pr) pf)) :ruleset ranges)"]
-        described = row(op)
-        if described.commutes and not described.either_zero:  # with its own transpose it is symmetric
-            mirrored = f"(= {args[1]} (o_transpose pp pt {args[0]})) (= pf (py-call $mirror pp))"
-            rules.append(f"(rule ({term} {mirrored} (!= pf (py-from-int 0))) ((set (range pr) pf)) :ruleset ranges)")
-        if described.twice is not None:
-            once = f"(= pr ({name} pt pt px px)) (= pf (range px))"
-            call = f"(py-call $derive (py-from-int {OPERATORS.index(described.twice)}) pt pf)"
-            rules.append(f"(rule ({once} (= pg {call})) ((set (range pr) pg)) :ruleset ranges)")
-        self.run(*rules)
-
-    def _fact(self, name: str) -> None:
-        op, n_attrs, arity = self.constructors[name]
-        if op == "input" or arity > WIDE:
-            return
-        hidden = [f"pa{i}" for i in range(n_attrs + arity)]
-        args = [f"px{i}" for i in range(arity)]
-        constant = " ".join(f"(constant {a})" for a in args)
-        term = f"(= pr ({' '.join([name, *hidden, *args])}))"
-        rules = [f"(rule ({term} {constant}) ((constant pr)) :ruleset facts)"]
-        rules += [f"(rule ({term} (varies {a})) ((varies pr)) :ruleset facts)" for a in args]
-        if args and row(op).role in (Role.ELEMENTWISE, Role.VIEW):
-            constants = " ".join(f"(= {a} (o_const pl{i}))" for i, a in enumerate(args))
-            values = " ".join([*hidden[:n_attrs], *(f"pl{i}" for i in range(arity))])
-            call = f"(py-call $fold (py-from-int {OPERATORS.index(op)}) {values})"
-            body = f"{term} {constants} (= pc {call}) (!= pc (py-from-int 0))"
-            rules.append(f"(rule ({body}) ((union pr (o_const pc))) :ruleset facts)")
-        self.run(*rules)
 
     def add(self, nodes: Iterable[Node]) -> None:
         """Insert `nodes` (arguments first), each under the name that `name` gives."""
@@ -229,18 +183,16 @@ class Engine:
     @property
     def laws(self) -> list[str]:
         """Names of the laws that were loaded."""
-        return list(dict.fromkeys(rule.law.name for rule in (*self._rules, *self._waiting)))
+        return list(dict.fromkeys(rule.law.name for rule in (*self._current, *self._waiting)))
 
     def others(self, laws: Collection[str]) -> frozenset[str]:
         """Names of the rules of all laws but `laws`."""
-        return frozenset(rule.name for rule in (*self._rules, *self._waiting) if rule.law.name not in laws)
+        return frozenset(rule.name for rule in (*self._current, *self._waiting) if rule.law.name not in laws)
 
     def _wake(self, resting: Collection[str]) -> None:
         """Read the rules whose operators have come up, unless they are `resting`."""
-        functions = self._egraph.freeze().functions
-        present = {
-            (op, n) for name, (op, _, n) in self.constructors.items() if name in functions and functions[name].rows
-        }
+        sizes = self._sizes()
+        present = {(op, n) for name, (op, _, n) in self.constructors.items() if sizes.get(name)}
         ready = [rule for rule in self._waiting if rule.name not in resting and present.issuperset(rule.reads)]
         if not ready:
             return
@@ -250,26 +202,28 @@ class Engine:
                 self.declare(op, arity)
         if not self.ranges and any(g.about_values for rule in ready for g in rule.law.when):
             self.track_ranges()
-            self.run("(run-schedule (saturate (run facts) (run ranges)))")
+            self._derive(ranges=True)
         for rule in ready:
-            at = self._read(rule)
+            name = self._reads(rule, rule in self._expected)
             if rule.pairs:
-                self._relate(f"pairs{at}", rule.pairs(list(self._names), self.constants()))
+                self._relate(f"pairs{name}", rule.pairs(list(self._names), self.constants()))
 
-    def _read(self, rule: Rule) -> int:
-        """Let egglog read `rule`, under the next number."""
-        at = self._current[rule.name] = len(self._rules)
-        self._rules.append(rule)
-        self.run(f"(ruleset law{at})", rule.text.replace("{number}", str(at)))
-        return at
+    def _reads(self, rule: Rule, before: bool = False) -> str:
+        """Let egglog read `rule`, under a name of its own unless it was read `before` there were nodes: how egglog goes
+        about its search is decided then."""
+        name = str(rule.number) if before else f"{rule.number}x{len(self._read)}"
+        self._declarations.require(*law_texts(rule, name))
+        self._read[name], self._current[rule] = rule, name
+        self._callbacks.rules[rule.number] = rule
+        return name
 
     def _offer_again(self, resting: Collection[str]) -> None:
         """Read anew the rules that lost matches to the limits of a round, unless they are `resting`: egglog does not
         come back to what was declined."""
-        for at in sorted(self._callbacks.declined):
-            if self._rules[at].name not in resting:
-                self._callbacks.declined.remove(at)
-                self._read(self._rules[at])
+        for rule in [rule for rule in self._current if rule.number in self._callbacks.declined]:
+            if rule.name not in resting:
+                self._callbacks.declined.remove(rule.number)
+                self._reads(rule)
 
     def _relate(self, relation: str, pairs: Sequence[tuple[Node, Node]]) -> None:
         """Insert the second node of every pair, and relate it to the first."""
@@ -292,22 +246,17 @@ class Engine:
         first call and after the last, where nodes are made and merged, is shared out by matches. Facts are no rule's.
         """
         self._callbacks.limit(room, until)
-        if self.facts:
-            ranges = "(run ranges)" if self.ranges and not self._callbacks.joins else ""
-            self.run(f"(run-schedule (saturate (run facts) {ranges}))")
+        self._derive(ranges=not self._callbacks.joins)
         self._offer_again(resting)
         self._wake(resting)
         self._callbacks.begun = True
-        awake = " ".join(f"law{at}" for name, at in self._current.items() if name not in resting)
-        if awake not in self._rulesets:
-            self._rulesets[awake] = f"laws{len(self._rulesets)}"
-            self.run(f"(unstable-combined-ruleset {self._rulesets[awake]} {awake})")
+        awake = self._combined(f"law{name}" for rule, name in self._current.items() if rule.name not in resting)
         self._callbacks.clear()
         started = time.thread_time()
-        report = self.run(f"(run {self._rulesets[awake]} 1)")[0].report
+        report = self.run(f"(run {awake} 1)")[0].report
         left = time.thread_time() - started - sum(self.seconds.values())
-        numbers = {int(text.removeprefix("rule")): n for text, n in report.num_matches_per_rule.items() if n}
-        matches = {self._rules[at].name: n for at, n in numbers.items()}
+        found = {text.removeprefix("rule"): n for text, n in report.num_matches_per_rule.items() if n}
+        matches = {self._read[name].name: n for name, n in found.items()}
         for name, count in matches.items():
             self.seconds[name] = self.seconds.get(name, 0.0) + left * count / sum(matches.values())
         return Round(report.updated, matches)
@@ -329,8 +278,12 @@ class Engine:
     @property
     def size(self) -> int:
         """Number of operator nodes."""
-        functions = self._egraph.freeze().functions
-        return sum(len(functions[name].rows) for name in self.constructors if name in functions)
+        sizes = self._sizes()
+        return sum(sizes.get(name, 0) for name in self.constructors)
+
+    def _sizes(self) -> dict[str, int]:
+        """The number of rows of everything that is declared."""
+        return dict(self.run("(print-size)")[0].sizes)
 
     def rows(self) -> tuple[list[tuple[str, tuple, tuple, Any]], dict[Node, Any]]:
         """((op, attributes, argument classes, class) of every node, class of every inserted node).
@@ -367,11 +320,9 @@ class Engine:
         classes = self._classes()
         return {n: facts[classes[name]] for n, name in self._names.items()}
 
-    def begin_proof(self, declarations: str) -> None:
-        """Make `declarations`, unless an earlier proof has."""
-        if not self._proves:
-            self.run(declarations)
-        self._proves = True
+    def begin_proof(self, text: str) -> None:
+        """Make declarations, unless an earlier proof has."""
+        self._declarations.require(text, kept=True)
 
     def equal(self, a: str, b: str) -> bool:
         """Whether the two expressions stand in one class now."""
@@ -384,10 +335,4 @@ class Engine:
 
     def all_equal(self, pairs: Iterable[tuple[str, str]]) -> bool:
         """Whether the two expressions of every pair stand in one class now."""
-        from egglog import bindings
-
-        try:
-            self.run_once([f"(check {' '.join(f'(= {a} {b})' for a, b in pairs)})"])
-        except bindings.EggSmolError:
-            return False
-        return True
+        return self._declarations.holds(" ".join(f"(= {a} {b})" for a, b in pairs))

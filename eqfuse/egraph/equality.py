@@ -38,8 +38,9 @@ def equality(a: Graph, b: Graph, laws: Sequence[Law], rounds: int = ROUNDS) -> E
     both = Graph((*a.inputs, *stands.values()), (*mine, *other))
     rules = reachable(both, laws)
     law_of = {rule.name: rule.law for rule in rules}
-    engine = Engine()
-    engine.add((*both.inputs, *both.nodes))
+    nodes = (*both.inputs, *both.nodes)
+    engine = Engine(nodes, rules)
+    engine.add(nodes)
     engine.load(rules)
     until = time.thread_time() + SECONDS
     matched: dict[Law, None] = {}

@@ -8,9 +8,9 @@ the made side, and returns what that side needs, or None. A broadcasting mistake
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from itertools import combinations
+from itertools import combinations, count
 from typing import Any
 
 from eqfuse.errors import EqfuseError
@@ -29,7 +29,8 @@ def constructor(op: str, arity: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """`text` is the rule, where ``{number}`` stands for the number under which the engine knows `judge`."""
+    """`text` is the rule, where ``{number}`` stands for its number in this process and ``{name}`` for the name under
+    which egglog reads it."""
 
     name: str
     law: Law
@@ -39,6 +40,7 @@ class Rule:
     makes: tuple[tuple[str, int], ...]
     grows: int  # nodes that a match makes at most
     pairs: Callable[[Sequence[Node], set[Node]], list[tuple[Node, Node]]] | None = None  # equal nodes, for its relation
+    number: int = field(default_factory=partial(next, count()), init=False)
 
 
 class Judge:
@@ -105,8 +107,8 @@ def compile_law(law: Law) -> tuple[Rule, ...]:
 
 def _of_chains(law: Law) -> Rule:
     """The rule that joins every chain of a program and the same in one order, which the engine relates."""
-    text = "(relation pairs{number} (Tensor Tensor))\n"
-    text += '(rule ((pairs{number} px py)) ((union px py)) :ruleset law{number} :name "rule{number}")'
+    text = "(relation pairs{name} (Tensor Tensor))\n"
+    text += '(rule ((pairs{name} px py)) ((union px py)) :ruleset law{name} :name "rule{name}")'
     ops = tuple((op, 2) for op in law.chain or ())
     return Rule(law.name, law, text, Judge(law, law.lefts, law.rights), ops[:1], ops, 0, partial(reordered, law))
 
@@ -164,7 +166,7 @@ def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, .
     atoms += [f"(= pc (py-call $judge (py-from-int {{number}}) {' '.join(call)}))", "(!= pc (py-from-int 0))"]
     made = _made_texts(rights, at, variables)
     unions = " ".join(f"(union {at(lhs)} {text})" for lhs, text in zip(lefts, made, strict=True))
-    text = f'(rule ({" ".join(atoms)}) ({unions}) :ruleset law{{number}} :name "rule{{number}}")'
+    text = f'(rule ({" ".join(atoms)}) ({unions}) :ruleset law{{name}} :name "rule{{name}}")'
     return Rule(name, law, text, judge, _signatures(lefts), _signatures(rights), len(order(rights)))
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.egraph.declarations import Operator
 from eqfuse.egraph.engine import Engine, Round
 from eqfuse.egraph.rules import Rule, compile_law, reads
 from eqfuse.egraph.segments import segments
@@ -94,9 +95,10 @@ def saturated(graph: Graph, laws: Sequence[Law], numerics: str, budget: Budget |
 def saturate_segment(graph: Graph, laws: Sequence[Law], budget: Budget) -> Segment:
     """Saturate one graph on its own."""
     start = time.thread_time()
-    engine = Engine()
-    engine.add((*graph.inputs, *graph.nodes))
-    run = Saturation(engine, reachable(graph, laws), budget, start)
+    nodes, rules = (*graph.inputs, *graph.nodes), reachable(graph, laws)
+    engine = Engine(nodes, rules)
+    engine.add(nodes)
+    run = Saturation(engine, rules, budget, start)
     for _ in run:
         pass
     _side_by_side(run, engine, graph, laws)
@@ -228,16 +230,33 @@ class BackOff:
 
 def reachable(graph: Graph, laws: Iterable[Law]) -> list[Rule]:
     """The rules whose matched side can occur, given the operators of `graph` and what other rules make."""
-    present = {(n.op, len(n.args)) for n in graph.nodes}
-    waiting = {(law, at): wanted for law in laws for at, wanted in enumerate(reads(law))}
-    order = {place: i for i, place in enumerate(waiting)}
-    loaded: dict[int, Rule] = {}
-    while ready := [place for place, wanted in waiting.items() if present.issuperset(wanted)]:
-        for law, at in ready:
-            rule = loaded[order[law, at]] = compile_law(law)[at]
-            present.update(rule.makes)
-            del waiting[law, at]
+    places, readers, missing = _by_operator(tuple(laws))
+    missing = list(missing)
+    waiting = [(n.op, len(n.args)) for n in graph.nodes]
+    loaded = {i: compile_law(law)[at] for i, (law, at) in enumerate(places) if not missing[i]}
+    waiting += [made for rule in loaded.values() for made in rule.makes]
+    present: set[Operator] = set()
+    while waiting:
+        operator = waiting.pop()
+        for i in () if operator in present else readers.get(operator, ()):
+            missing[i] -= 1
+            if not missing[i]:
+                law, at = places[i]
+                loaded[i] = compile_law(law)[at]
+                waiting += loaded[i].makes
+        present.add(operator)
     return [loaded[i] for i in sorted(loaded)]
+
+
+@lru_cache(maxsize=64)
+def _by_operator(laws: tuple[Law, ...]) -> tuple[list[tuple[Law, int]], dict[Operator, list[int]], list[int]]:
+    """The rules of `laws`, by number: law and direction; which of them read each operator; how many each reads."""
+    places = [(law, at, wanted) for law in laws for at, wanted in enumerate(reads(law))]
+    readers: dict[Operator, list[int]] = {}
+    for i, (_, _, wanted) in enumerate(places):
+        for operator in wanted:
+            readers.setdefault(operator, []).append(i)
+    return [(law, at) for law, at, _ in places], readers, [len(wanted) for _, _, wanted in places]
 
 
 def freeze(engine: Engine, graph: Graph) -> tuple[tuple[EClass, ...], dict[Node, int]]:

@@ -221,12 +221,13 @@ class Proofs:
         graph = self._piece.graph
         both = Graph(graph.inputs, (*graph.outputs, *self._piece.values.values(), *(a for a, _ in self._ordered)))
         begun = both if self.together else graph
-        engine = Engine()
-        engine.add((*begun.inputs, *begun.nodes))
+        nodes, rules = (*begun.inputs, *begun.nodes), reachable(begun, laws)
+        engine = Engine(nodes, rules)
+        engine.add(nodes)
         engine.fold_constants()
         default = Budget()
         limits = Budget(max(0.0, self._until - start), default.nodes, default.rounds)
-        run = Saturation(engine, reachable(begun, laws), limits, start)
+        run = Saturation(engine, rules, limits, start)
         names = [(engine.name(a), engine.name(b)) for a, b in self._ordered] if self.together else []
         for _ in run:
             if names and engine.all_equal(names):

@@ -288,7 +288,8 @@ def test_constants_fold_and_meet() -> None:
 def _sent(graph: Graph) -> int:
     """Characters of the commands that egglog is sent for `graph` and its facts."""
     engine, sent = Engine(), []
-    once, again = engine.run_once, engine.run
+    declarations = engine._declarations
+    once, again = declarations.run_once, declarations.run
 
     def run_once(lines: Sequence[str]) -> None:
         sent.extend(lines)
@@ -299,8 +300,8 @@ def _sent(graph: Graph) -> int:
         return again(*texts)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "run_once", run_once)
-        patch.setattr(engine, "run", run)
+        patch.setattr(declarations, "run_once", run_once)
+        patch.setattr(declarations, "run", run)
         engine.add((*graph.inputs, *graph.nodes))
         engine.fold_constants()
         engine.track_ranges()

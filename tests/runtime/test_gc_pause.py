@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,10 +80,10 @@ def test_an_e_graph_goes_when_its_program_is_made(options: dict, tmp_path: Path)
     made = 0
     before = Engine.__init__
 
-    def counted(self: Engine) -> None:
+    def counted(self: Engine, *arguments: Any) -> None:
         nonlocal made
         made += 1
-        before(self)
+        before(self, *arguments)
         alive.add(self)
 
     gc.disable()

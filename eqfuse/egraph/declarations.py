@@ -1,0 +1,194 @@
+"""What egglog has read before there is a node: sorts, constructors, rules of facts, laws.
+
+In: operators and rules. Out: their texts, and an e-graph that has read some. Used by `engine`; `pool` keeps them, as it
+takes longer to read rules than to saturate a small program.
+Every operator is one constructor ``(o_op attributes… argument-types… arguments…)`` of sort Tensor; attributes and types
+are numbers that stand for Python objects (egglog would pickle the objects themselves).
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+from collections.abc import Collection, Iterable, Sequence
+from importlib import import_module
+from typing import Any
+
+from eqfuse.egraph.callbacks import OPERATORS, function_text
+from eqfuse.egraph.rules import Rule, constructor
+from eqfuse.ops import Role, row
+
+Operator = tuple[str, int]  # and its number of arguments
+Texts = tuple[str, ...]  # commands that are read together; the first names them
+
+_CHUNK = 32  # commands per parsed text: every span copies the whole text
+# Arguments, beyond which an operator has no rules for facts: a rule for each, of as many atoms, would be quadratic in
+# memory. What is known of such a node when it is inserted is computed by the engine.
+WIDE = 16
+
+_HEADER = """
+(sort Tensor)
+(relation constant (Tensor))
+(relation varies (Tensor))
+(relation in_program (Tensor))
+(function named (i64) Tensor :merge old)
+(function range (Tensor) PyObject :merge (py-call (py-eval "{meet}" (py-dict) (py-dict)) old new))
+"""  # a global of egglog cannot stand in a merge
+
+_parsed: dict[str, tuple[Any, ...]] = {}
+_numbers = itertools.count()
+
+
+class Declarations:
+    """An e-graph of egglog and the commands it has read. `number`: by which its callbacks find who answers."""
+
+    def __init__(self) -> None:
+        self.egraph = _bindings().EGraph()
+        self.number = next(_numbers)
+        self.read: dict[str, None] = {}  # the first of the texts that were read together
+        self.sound = True  # no command was broken off
+        self._kept: list[Texts] = []
+        self._marked: dict[str, None] | None = None
+        self.run_once([_HEADER.format(meet=function_text("meet", self.number))])
+        for f in ("judge", "made", "fold", "derive", "mirror"):
+            self.run_once([f'(let ${f} (py-eval "{function_text(f, self.number)}" (py-dict) (py-dict)))'])
+
+    def require(self, *texts: str, kept: bool = False) -> None:
+        """Read `texts`, unless that was done. If `kept`, also whenever a mark is set from now on."""
+        if texts[0] not in self.read:
+            self.read[texts[0]] = None
+            self.run(*texts)
+            if kept and texts not in self._kept:
+                self._kept.append(texts)
+
+    def mark(self) -> None:
+        """What comes from now on is taken back by `back`."""
+        for texts in self._kept:
+            self.require(*texts)
+        self._marked = dict(self.read)
+        self.run("(push)")
+
+    def back(self) -> None:
+        """Forget all that came since the mark, nodes too."""
+        assert self._marked is not None
+        self.run("(pop)")
+        self.read, self._marked = self._marked, None
+
+    def run(self, *texts: str) -> list[Any]:
+        """Run commands whose text recurs (rules, schedules): parsed once per process."""
+        commands: list[Any] = []
+        for text in texts:
+            parsed = _parsed.get(text)
+            if parsed is None:
+                parsed = _parsed[text] = tuple(self.egraph.parse_program(text))
+            commands += parsed
+        return self._send(commands)
+
+    def run_once(self, lines: Sequence[str]) -> None:
+        """Run commands whose text is this e-graph's own, in small pieces."""
+        for start in range(0, len(lines), _CHUNK):
+            self._send(self.egraph.parse_program("\n".join(lines[start : start + _CHUNK])))
+
+    def holds(self, fact: str) -> bool:
+        """Whether egglog finds `fact`."""
+        try:
+            self.egraph.run_program(*self.egraph.parse_program(f"(check {fact})"))
+        except _bindings().EggSmolError:
+            return False
+        return True
+
+    def _send(self, commands: Sequence[Any]) -> list[Any]:
+        try:
+            return self.egraph.run_program(*commands)
+        except BaseException:
+            self.sound = False
+            raise
+
+
+def _bindings() -> Any:
+    """egglog, slow to import: in a thread, as it keeps the frames of who imports it, and all that they hold."""
+    if "egglog.bindings" not in sys.modules:
+        thread = threading.Thread(target=import_module, args=["egglog.bindings"])
+        thread.start()
+        thread.join()
+    return import_module("egglog.bindings")
+
+
+def expected(operators: Iterable[Operator], rules: Iterable[Rule]) -> list[Rule]:
+    """Those of `rules` that a graph of `operators` most likely makes use of: all that can match in it, and in what
+    rules of one operator each make of it. They are read before there are nodes."""
+    present = set(operators)
+    for rule in [rule for rule in rules if len(rule.reads) == len(rule.makes) == 1 and present.issuperset(rule.reads)]:
+        present.update(rule.makes)
+    return [rule for rule in rules if present.issuperset(rule.reads)]
+
+
+def wanted(operators: Iterable[Operator], rules: Collection[Rule]) -> list[Texts]:
+    """What is to be read for a graph of `operators` and for `rules`."""
+    found = dict.fromkeys(operators)
+    if not rules:
+        return [(declaration(*each),) for each in found]
+    ranges = any(g.about_values for rule in rules for g in rule.law.when)
+    of_rules = [("const", 0), *[("transpose", 1)] * ranges, *(made for rule in rules for made in rule.makes)]
+    found.update(dict.fromkeys(of_rules))
+    texts = [facts_of(*each) for each in found] + [ranges_of(*each) for each in found if ranges]
+    laws = [law_texts(rule, str(rule.number)) for rule in rules]
+    return [*((declaration(*each),) for each in found), *filter(None, texts), *laws]
+
+
+def declaration(op: str, arity: int) -> str:
+    """The command that declares the constructor of `op`."""
+    inputs = " ".join(["PyObject"] * (len(row(op).attrs) + arity) + ["Tensor"] * arity)
+    return f"(constructor {constructor(op, arity)} ({inputs}) Tensor)"
+
+
+def law_texts(rule: Rule, name: str) -> Texts:
+    """A ruleset of one rule, under `name`."""
+    text = rule.text.replace("{number}", str(rule.number)).replace("{name}", name)
+    return (f"(ruleset law{name})", text)
+
+
+def ranges_of(op: str, arity: int) -> Texts:
+    """The rules that derive facts about the values of `op`; none of one with many arguments."""
+    if arity > WIDE:
+        return ()
+    name, n_attrs = constructor(op, arity), len(row(op).attrs)
+    hidden = " ".join(f"pa{i}" for i in range(n_attrs + arity))
+    args = [f"px{i}" for i in range(arity)]
+    term = f"(= pr ({name} {hidden} {' '.join(args)}))"
+    given = " ".join(f"(= pf{i} (range {a}))" for i, a in enumerate(args))
+    facts = " ".join(f"pf{i}" for i in range(arity))
+    call = f"(py-call $derive (py-from-int {OPERATORS.index(op)}) {hidden} {facts})"
+    ruleset = f":ruleset ranges_{name}"
+    rules = [f"(rule ({term} {given} (= pf {call})) ((set (range pr) pf)) {ruleset})"]
+    described = row(op)
+    if described.commutes and not described.either_zero:  # with its own transpose it is symmetric
+        mirrored = f"(= {args[1]} (o_transpose pp pt {args[0]})) (= pf (py-call $mirror pp))"
+        rules.append(f"(rule ({term} {mirrored} (!= pf (py-from-int 0))) ((set (range pr) pf)) {ruleset})")
+    if described.twice is not None:
+        once = f"(= pr ({name} pt pt px px)) (= pf (range px))"
+        call = f"(py-call $derive (py-from-int {OPERATORS.index(described.twice)}) pt pf)"
+        rules.append(f"(rule ({once} (= pg {call})) ((set (range pr) pg)) {ruleset})")
+    return (f"(ruleset ranges_{name})", *rules)
+
+
+def facts_of(op: str, arity: int) -> Texts:
+    """The rules that say whether `op` is constant or varies, and fold it; none of one with many arguments."""
+    if op == "input" or arity > WIDE:
+        return ()
+    name, n_attrs = constructor(op, arity), len(row(op).attrs)
+    hidden = [f"pa{i}" for i in range(n_attrs + arity)]
+    args = [f"px{i}" for i in range(arity)]
+    constant = " ".join(f"(constant {a})" for a in args)
+    term = f"(= pr ({' '.join([name, *hidden, *args])}))"
+    ruleset = f":ruleset facts_{name}"
+    rules = [f"(rule ({term} {constant}) ((constant pr)) {ruleset})"]
+    rules += [f"(rule ({term} (varies {a})) ((varies pr)) {ruleset})" for a in args]
+    if args and row(op).role in (Role.ELEMENTWISE, Role.VIEW):
+        constants = " ".join(f"(= {a} (o_const pl{i}))" for i, a in enumerate(args))
+        values = " ".join([*hidden[:n_attrs], *(f"pl{i}" for i in range(arity))])
+        call = f"(py-call $fold (py-from-int {OPERATORS.index(op)}) {values})"
+        body = f"{term} {constants} (= pc {call}) (!= pc (py-from-int 0))"
+        rules.append(f"(rule ({body}) ((union pr (o_const pc))) {ruleset})")
+    return (f"(ruleset facts_{name})", *rules)
