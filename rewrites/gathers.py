@@ -11,7 +11,7 @@ from typing import Any
 from eqfuse.ops import row
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.law import EXACT, REASSOCIATES, Law, Term, apply, attrs, bounded, computed, guard, tensors
-from eqfuse.rewrites.language.views import Perm, Ranges
+from eqfuse.rewrites.language.views import Ranges, moved_axis
 from eqfuse.rewrites.layout import ARITHMETIC, COMMON, of_complex, unary
 
 x, y, w, i, j = tensors("x y w i j")
@@ -37,10 +37,6 @@ def _same_axis(t: TensorType, u: TensorType, axis: int) -> int | None:
 
 def _takes_less(t: TensorType, i: TensorType, axis: int) -> bool:
     return i.size < t.extent(axis)
-
-
-def _moved(p: Perm, axis: int) -> int:
-    return p[axis] - len(p)
 
 
 def _list_of(ranges: Ranges, axis: int) -> Ranges:
@@ -81,7 +77,7 @@ _OF_REALS = [
     *(law for op in ARITHMETIC for law in _laws_of_binary(op)),
     Law("take_into_cast", x.cast(d).take(i, axis), x.take(i, axis).cast(d), exactness=EXACT),
     Law("take_of_take", x.take(i, axis).take(j, axis), x.take(i.take(j, -1), axis), exactness=EXACT),
-    Law("take_of_transpose", x.transpose(p).take(i, axis), x.take(i, computed(_moved, p, axis)).transpose(p),
+    Law("take_of_transpose", x.transpose(p).take(i, axis), x.take(i, computed(moved_axis, p, axis)).transpose(p),
         exactness=EXACT),
     Law("slice_of_take", x.take(i, axis).slice(s),
         x.slice(computed(_but_axis, x, s, axis)).take(i.slice(computed(_list_of, s, axis)), axis), (a_list,), EXACT),

@@ -23,7 +23,7 @@ from eqfuse.rewrites.language.law import (
     guard,
     tensors,
 )
-from eqfuse.rewrites.language.views import Perm, Ranges, inverse
+from eqfuse.rewrites.language.views import Ranges, before_transpose, moved_axis
 from eqfuse.rewrites.layout import ARITHMETIC, COMMON, of_complex, unary
 
 x, y, z, u, v, w = tensors("x y z u v w")
@@ -74,10 +74,6 @@ def _of_first(t: TensorType, other: TensorType, axis: int, ranges: Ranges) -> Ra
     return _whole_along(t, axis, ranges, t.shape[axis] + other.shape[axis])
 
 
-def _moved(p: Perm, axis: int) -> int:
-    return p[axis] - len(p)
-
-
 def _along(axis: int, axes: tuple[int, ...]) -> bool:
     return axis in axes
 
@@ -88,10 +84,6 @@ def _not_along(axis: int, axes: tuple[int, ...]) -> bool:
 
 def _both(a: Widths, b: Widths) -> Widths:
     return tuple((before + more, after + most) for (before, after), (more, most) in zip(a, b, strict=True))
-
-
-def _before(p: Perm, widths: Widths) -> Widths:
-    return tuple(widths[at] for at in inverse(p))
 
 
 def _inside(t: TensorType, widths: Widths, ranges: Ranges) -> Ranges | None:
@@ -164,7 +156,7 @@ _OF_REALS = [
         concat(x.slice(computed(_of_first, x, y, axis, s)), y.slice(computed(_of_first, y, x, axis, s))),
         exactness=EXACT),
     Law("transpose_out_of_concat", concat(x.transpose(p), y.transpose(p)),
-        concat(x, y, at=computed(_moved, p, axis)).transpose(p), exactness=EXACT),
+        concat(x, y, at=computed(moved_axis, p, axis)).transpose(p), exactness=EXACT),
     Law("flip_of_parts", concat(x.flip(p), y.flip(p)), concat(x, y).flip(p),
         (guard("the axis is not flipped", _not_along, axis, p),), EXACT),
     Law("flip_of_swapped_parts", concat(x.flip(p), y.flip(p)), concat(y, x).flip(p),
@@ -173,7 +165,7 @@ _OF_REALS = [
     Law("pad_by_nothing", pad(x, v), x, exactness=EXACT),
     Law("pad_of_pad", pad(pad(x, v), v, more), pad(x, v, computed(_both, widths, more)), exactness=EXACT),
     Law("slice_within_padding", pad(x, v).slice(s), x.slice(computed(_inside, x, widths, s)), exactness=EXACT),
-    Law("transpose_out_of_pad", pad(x.transpose(p), v), pad(x, v, computed(_before, p, widths)).transpose(p),
+    Law("transpose_out_of_pad", pad(x.transpose(p), v), pad(x, v, computed(before_transpose, p, widths)).transpose(p),
         exactness=EXACT),
     Law("cast_before_padding", pad(x, v).cast(d), pad(x.cast(d), v.cast(d)), exactness=EXACT),
     Law("padding_of_conv", apply("conv", pad(x, 0.0), w, attrs=(strides, padding, dilations, groups)),

@@ -76,7 +76,7 @@ def _laws_of_binary(op: str) -> list[Law]:
         return apply(op, a, b)
 
     def aligned(a: Term) -> Term:
-        return a.reshape(computed(views.aligned, a, p)).transpose(computed(views.inverse, p))
+        return a.reshape(computed(views.leading_ones, a, p)).transpose(computed(views.inverse, p))
 
     exactness = REASSOCIATES if op == "power" else EXACT  # NumPy takes short cuts for an exponent that is one number
     sides = [(f, "")] if row(op).commutes else [(f, ""), (lambda a, b: f(b, a), "_right")]

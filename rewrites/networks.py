@@ -39,6 +39,7 @@ from eqfuse.rewrites.language.law import (
     tensors,
     varies,
 )
+from eqfuse.rewrites.language.views import one_along
 from eqfuse.rewrites.language.words import maximum, minimum
 
 x, y, w, v, s, a, c = tensors("x y w v s a c")
@@ -95,7 +96,7 @@ def _one_per_filter(s: TensorType, w: TensorType) -> bool:
 
 
 def _one_per_image(s: TensorType, x: TensorType) -> bool:
-    return all(s.extent(a) == 1 for a in range(1 - x.rank, 0))
+    return one_along(s, tuple(range(1 - x.rank, 0)))
 
 
 def _all_but_first(w: TensorType) -> Ints:

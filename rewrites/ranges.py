@@ -36,6 +36,7 @@ from eqfuse.rewrites.language.law import (
     symmetric,
     tensors,
 )
+from eqfuse.rewrites.language.views import one_along
 from eqfuse.rewrites.language.words import cos, function, log, logical_not, maximum, minimum, sin, sqrt, where
 from eqfuse.rewrites.logic import OPPOSITE
 
@@ -43,7 +44,7 @@ x, y, z, w, a, b, c = tensors("x y z w a b c")
 p, d = attrs("p d")
 acos, asin, atanh, isfinite, isnan = map(function, ("acos", "asin", "atanh", "isfinite", "isnan"))
 
-constant_along = guard("c is constant along the axes", lambda c, p: all(c.extent(a) == 1 for a in p), c, p)
+constant_along = guard("c is constant along the axes", one_along, c, p)
 
 
 def zeros(like: TensorType) -> Literal:

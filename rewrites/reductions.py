@@ -32,6 +32,7 @@ from eqfuse.rewrites.language.law import (
     tensors,
     varies,
 )
+from eqfuse.rewrites.language.views import one_along
 from eqfuse.rewrites.language.words import exp, function, isnan, log, logical_not, maximum, minimum, sqrt
 from eqfuse.rewrites.lattice import MONOTONE
 
@@ -87,10 +88,6 @@ def _wide(t: TensorType, axes: Axes) -> Axes | None:
     return wide if wide and wide != axes else None
 
 
-def _constant_along(t: TensorType, axes: Axes) -> bool:
-    return all(t.extent(a) == 1 for a in axes)
-
-
 def _last(t: TensorType, axis: int, ranges: tuple[tuple[int, int, int], ...]) -> bool:
     n = t.shape[axis]
     everything = [(0, m, 1) for m in t.shape]
@@ -115,9 +112,9 @@ def cumsum(a: Term) -> Term:
 
 boolean = guard("x is bool", _is_bool, x)
 several = bounded("x has several elements along the axes", lambda x, p: any(x.extent(a) != 1 for a in p), x, p)
-single = bounded("x has extent 1 along the axes", lambda x, p: all(x.extent(a) == 1 for a in p), x, p)
+single = bounded("x has extent 1 along the axes", one_along, x, p)
 agree = guard("x and y agree along the axes", _agree_along, x, y, p)
-constant_along = guard("b is constant along the axes", _constant_along, b, p)
+constant_along = guard("b is constant along the axes", one_along, b, p)
 axis_free = guard("s has extent 1 on the axis", lambda s, axis: s.extent(axis) == 1, s, axis)
 mean, mean_of_y = x.sum(p) / constant(n), y.sum(p) / constant(n)
 distance = x - mean

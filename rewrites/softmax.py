@@ -11,14 +11,11 @@ import numpy as np
 
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, Law, attrs, guard, over_complex, tensors
+from eqfuse.rewrites.language.views import one_along
 from eqfuse.rewrites.language.words import exp, log, where
 
 x, y, z, m, c = tensors("x y z m c")
 (p,) = attrs("p")
-
-
-def _constant_along(m: TensorType, axes: tuple[int, ...]) -> bool:
-    return all(m.extent(a) == 1 for a in axes)
 
 
 def _has_infinity(x: TensorType) -> bool:
@@ -26,7 +23,7 @@ def _has_infinity(x: TensorType) -> bool:
 
 
 infinite = guard("the dtype of x has an infinity", _has_infinity, x)
-constant = guard("m has extent 1 along p", _constant_along, m, p)
+constant = guard("m has extent 1 along p", one_along, m, p)
 shifted = exp(x - m)
 infinity = float("inf")
 

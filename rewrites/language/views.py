@@ -7,6 +7,7 @@ where there is none.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,11 @@ def only_unit_axes_move(t: TensorType, p: Perm) -> bool:
     return order == sorted(order)
 
 
+def moved_axis(p: Perm, axis: int) -> int:
+    """The axis before the transpose `p` that stands at `axis` after it."""
+    return p[axis] - len(p)
+
+
 def moved_axes(p: Perm, axes: tuple[int, ...]) -> tuple[int, ...]:
     """The axes before the transpose `p` that stand at `axes` after it."""
     return tuple(sorted(p[a] - len(p) for a in axes))
@@ -40,11 +46,6 @@ def moved_axes(p: Perm, axes: tuple[int, ...]) -> tuple[int, ...]:
 
 def permuted_shape(t: TensorType, p: Perm) -> tuple[int, ...]:
     return tuple(t.shape[a] for a in p)
-
-
-def aligned(t: TensorType, p: Perm) -> tuple[int, ...]:
-    """Shape of `t` with leading ones up to the rank of the transpose `p`."""
-    return (1,) * (len(p) - t.rank) + t.shape
 
 
 def smaller(y: TensorType, x: TensorType) -> bool:
@@ -71,8 +72,9 @@ def columns(t: TensorType, ranges: Ranges) -> Ranges:
     return (*ranges_of(TensorType(t.dtype, t.shape[:-2]), ranges[:-2]), (0, t.shape[-2], 1), ranges[-1])
 
 
-def before_transpose(p: Perm, ranges: Ranges) -> Ranges:
-    return tuple(ranges[at] for at in inverse(p))
+def before_transpose(p: Perm, along: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What the transpose `p` shows along each axis (ranges of a slice, widths of padding), in the order before it."""
+    return tuple(along[at] for at in inverse(p))
 
 
 def widened(t: TensorType, axes: tuple[int, ...], ranges: Ranges) -> Ranges | None:
@@ -144,6 +146,10 @@ def in_one(p: tuple[int, ...], q: tuple[int, ...]) -> tuple[int, ...] | None:
     return tuple(sorted({*p} ^ {*q})) or None
 
 
+def one_along(t: TensorType, axes: tuple[int, ...]) -> bool:
+    return all(t.extent(a) == 1 for a in axes)
+
+
 def not_longer_than_one(t: TensorType, axes: tuple[int, ...]) -> bool:
     return all(t.extent(a) <= 1 for a in axes)
 
@@ -159,6 +165,7 @@ def copies(t: TensorType, s: tuple[int, ...], axes: tuple[int, ...]) -> int:
 
 
 def leading_ones(t: TensorType, s: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of `t` with leading ones up to the rank of the shape, or of the transpose, `s`."""
     return (1,) * (len(s) - t.rank) + t.shape
 
 
