@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from eqfuse.ops import row
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.constants import alike, exact_product, exact_quotient, exact_reciprocal
@@ -33,9 +34,16 @@ from eqfuse.rewrites.language.words import power
 x, y, z = tensors("x y z")
 a, b, w = tensors("a b w")
 
+COMMUTATIVE = ("maximum", "minimum", "fmax", "fmin", "gcd", "lcm", "agm", "betaln")  # functions of real numbers
+
 
 def shape(t: TensorType) -> tuple[int, ...]:
     return t.shape
+
+
+def _commutes(op: str) -> Law:
+    exactness = REASSOCIATES if row(op).either_zero else EXACT  # of 0 and -0 the result may be either
+    return Law(f"{op}_commutes", apply(op, x, y), apply(op, y, x), exactness=exactness)
 
 
 def ones(like: TensorType) -> Literal:
@@ -50,8 +58,7 @@ def filled_with(value: Callable[[TensorType], Literal], x: Term) -> Term:
 LAWS = [
     Law("add_commutes", x + y, y + x, exactness=EXACT),
     Law("multiply_commutes", x * y, y * x, exactness=EXACT),
-    Law("maximum_commutes", apply("maximum", x, y), apply("maximum", y, x), exactness=REASSOCIATES),  # max(0, -0)
-    Law("minimum_commutes", apply("minimum", x, y), apply("minimum", y, x), exactness=REASSOCIATES),
+    *(_commutes(op) for op in COMMUTATIVE),
     # units
     Law("times_one", x * 1.0, x, exactness=EXACT),
     Law("over_one", x / 1.0, x, exactness=EXACT),
@@ -140,12 +147,13 @@ LAWS = over_float16(
 # complex numbers have no order, and a product of them rounds in each of its parts
 LAWS = over_complex(
     LAWS, REASSOCIATES, add_commutes=EXACT, minus_zero=EXACT, negative_of_negative=EXACT, plus_negative=EXACT,
-    minus_negative=EXACT, subtract_known=EXACT, subtract_from_known=EXACT, maximum_commutes=None,
-    minimum_commutes=None, power_zero=EXACT, product_of_powers=None, quotient_of_powers=None, power_times_base=None,
+    minus_negative=EXACT, subtract_known=EXACT, subtract_from_known=EXACT,
+    power_zero=EXACT, product_of_powers=None, quotient_of_powers=None, power_times_base=None,
     reciprocal_of_reciprocal=APPROXIMATE, reciprocal_of_quotient=APPROXIMATE, over_quotient=APPROXIMATE,
     sum_minus_term=APPROXIMATE, difference_plus_term=APPROXIMATE, minus_difference=APPROXIMATE,
     cancel_factor=APPROXIMATE, cancel_divisor=APPROXIMATE, common_factor_of_quotient=APPROXIMATE,
     quotient_of_quotient=APPROXIMATE, lerp=APPROXIMATE, known_terms_meet=None,
+    **{f"{op}_commutes": None for op in COMMUTATIVE},
 )  # fmt: skip
 
 x, y, z, s = tensors("x y z s")

@@ -16,7 +16,7 @@ import scipy.special
 
 from eqfuse.errors import DtypeError
 from eqfuse.ops.row import Op, PriceClass, Role, Rounding, Types, need, no_flops
-from eqfuse.ops.special import SPECIAL_BY_PRICE
+from eqfuse.ops.special import COMMUTATIVE, SPECIAL_BY_PRICE
 from eqfuse.ops.types import TensorType
 
 COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
@@ -172,13 +172,13 @@ _UFUNC_ROWS = [
     _ufunc("asinh", np.arcsinh, _TRIG, monotone=True, odd=True),
     _ufunc("acosh", np.arccosh, _INVERSE, monotone=True, domain=(1.0, math.inf)),
     _ufunc("atanh", np.arctanh, _INVERSE, monotone=True, odd=True, domain=_UNIT),
-    _ufunc("hypot", np.hypot, _INVERSE),
+    _ufunc("hypot", np.hypot, _INVERSE, commutes=True),
     _ufunc("erf", scipy.special.erf, _ERF, monotone=True, odd=True),
     _ufunc("erfc", scipy.special.erfc, _ERF),
     _ufunc("maximum", np.maximum, _SIMPLE, rounding=_NEVER, commutes=True, either_zero=True),
     _ufunc("minimum", np.minimum, _SIMPLE, rounding=_NEVER, commutes=True, either_zero=True),
-    _ufunc("fmax", np.fmax, _SIMPLE, rounding=_NEVER),
-    _ufunc("fmin", np.fmin, _SIMPLE, rounding=_NEVER),
+    _ufunc("fmax", np.fmax, _SIMPLE, rounding=_NEVER, commutes=True, either_zero=True),
+    _ufunc("fmin", np.fmin, _SIMPLE, rounding=_NEVER, commutes=True, either_zero=True),
     _ufunc("floor", np.floor, _SIMPLE, rounding=_NEVER, monotone=True),
     _ufunc("ceil", np.ceil, _SIMPLE, rounding=_NEVER, monotone=True),
     _ufunc("trunc", np.trunc, _SIMPLE, rounding=_NEVER, monotone=True),
@@ -187,8 +187,8 @@ _UFUNC_ROWS = [
     _ufunc("nextafter", np.nextafter, PriceClass.ONE_BY_ONE, rounding=_NEVER),
     _ufunc("signbit", np.signbit, _SIMPLE),
     _ufunc("ldexp", np.ldexp, PriceClass.ONE_BY_ONE, rounding=_ONCE),
-    _ufunc("gcd", np.gcd, PriceClass.DIVISORS),
-    _ufunc("lcm", np.lcm, PriceClass.DIVISORS),
+    _ufunc("gcd", np.gcd, PriceClass.DIVISORS, commutes=True),
+    _ufunc("lcm", np.lcm, PriceClass.DIVISORS, commutes=True),
     _ufunc("bitwise_count", np.bitwise_count, _SIMPLE),
     _ufunc("isnan", np.isnan, _SIMPLE),
     _ufunc("isinf", np.isinf, _SIMPLE),
@@ -209,8 +209,9 @@ _UFUNC_ROWS = [
     _ufunc("bitwise_invert", np.invert, _SIMPLE),
     _ufunc("bitwise_left_shift", np.left_shift, _SIMPLE),
     _ufunc("bitwise_right_shift", np.right_shift, _SIMPLE),
-    *(_ufunc(name, ufunc, price) for price, ufuncs in SPECIAL_BY_PRICE.items() for name, ufunc in ufuncs.items()),
-]
+    *(_ufunc(name, ufunc, price, commutes=name in COMMUTATIVE)
+      for price, ufuncs in SPECIAL_BY_PRICE.items() for name, ufunc in ufuncs.items()),
+]  # fmt: skip
 UFUNCS: dict[str, np.ufunc] = {op.name: op.meaning for op in _UFUNC_ROWS}  # type: ignore[misc]
 ROWS = [
     *_UFUNC_ROWS,

@@ -45,13 +45,21 @@ def having(fact: str) -> list[str]:
     return [name for name, op in TABLE.items() if getattr(op, fact)]
 
 
+@pytest.mark.filterwarnings("ignore")  # SciPy's loops are not made for all of these numbers
+@pytest.mark.parametrize("op", [name for name, ufunc in UFUNCS.items() if ufunc.nin == 2])
+def test_arguments_change_places_where_the_row_says_so_and_nowhere_else(op: str) -> None:
+    met = [np.append(x, [np.nan, np.inf, -np.inf]) if x is FLOATS else x for x in samples(op)]
+    if op == "power":  # NumPy refuses 2 ** -1 of whole numbers
+        met = [np.abs(x) for x in met]
+    pairs = [(called(op, x[:, None], x), called(op, x, x[:, None])) for x in met]
+    signs = [] if TABLE[op].either_zero else pairs
+    same = all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in pairs)
+    same &= all(np.array_equal(np.signbit(a[a == 0]), np.signbit(b[b == 0])) for a, b in signs if a.dtype.kind == "f")
+    assert TABLE[op].commutes == same
+
+
 @pytest.mark.parametrize("op", having("commutes"))
-def test_arguments_change_places(op: str) -> None:
-    for x in samples(op):
-        left, right = called(op, x[:, None], x), called(op, x, x[:, None])
-        np.testing.assert_array_equal(left, right)
-        if not TABLE[op].either_zero:
-            assert left.tobytes() == right.tobytes()
+def test_a_law_says_that_the_arguments_change_places(op: str) -> None:
     law = f"{op}_commutes"
     assert law in {known.name for known in book()}, f"the row says that it commutes: rewrites/ has no law {law}"
 
