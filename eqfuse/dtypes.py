@@ -77,6 +77,7 @@ def castable(dtype: np.dtype, to: np.dtype, casting: Any) -> bool:
     return np.can_cast(dtype, to, casting)
 
 
+@cache
 def epsilon(dtype: np.dtype) -> float:
     """Distance from 1 to the next number of a floating or complex dtype."""
     return float(ml_dtypes.finfo(dtype).eps)

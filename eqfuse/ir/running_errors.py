@@ -9,6 +9,7 @@ this bound: `eqfuse.rewrites.checking.check` judges laws by it, and tests judge 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ def _error(s: Operation) -> np.ndarray:
 def _rounding(s: Operation, error: np.ndarray) -> np.ndarray:
     """What rounding the result adds."""
     unit = s.unit if row(s.node.op).rounding is Rounding.ONCE else s.unit * 2 * ULPS
-    size = Approximation(s.value, error).magnitude + np.where(np.isinf(error), 0.0, error)
+    size = s.result.magnitude + np.where(np.isinf(error), 0.0, error)
     lost = 0.0 if s.least or s.node.op in SUMS else s.underflow
     return np.where(_keeps_digits(s), 0.0, unit * size) + lost
 
@@ -70,29 +71,34 @@ def _keeps_digits(s: Operation) -> Any:
     if s.node.op not in ("multiply", "divide") or s.node.dtype.kind == "c":
         return False
     by = s.args if s.node.op == "multiply" else s.args[1:]
-    return np.logical_or.reduce(np.broadcast_arrays(*(np.frexp(a.magnitude)[0] == 0.5 for a in by)))
+    return reduce(np.logical_or, [np.frexp(a.magnitude)[0] == 0.5 for a in by])
 
 
 def _limited(s: Operation, error: np.ndarray) -> Approximation:
     """The value with the bound that is left by the range of its dtype."""
-    found = Approximation(s.value, np.where(np.isnan(error) | _undefined(s), np.inf, error))
-    if not s.floating:
-        return found
-    small = (found.magnitude < s.least) & ~np.isnan(found.wide) & ((s.value != 0) | _underflown(s))
-    bound = np.where(small, found.error + s.underflow, found.error)
-    return Approximation(s.value, np.where(found.magnitude + s.arithmetic.margin * bound > s.largest, np.inf, bound))
+    error = np.where(np.isnan(error) | _undefined(s), np.inf, error)
+    if s.floating:
+        small = s.result.magnitude < s.least
+        if small.any():
+            small &= ~np.isnan(s.result.wide) & ((s.value != 0) | _underflown(s))
+            error = np.where(small, error + s.underflow, error)
+        error = np.where(s.result.magnitude + s.arithmetic.margin * error > s.largest, np.inf, error)
+    return s.result.within(error)
 
 
 def _undefined(s: Operation) -> Any:
     """Where a function of elements is NaN, though no argument is."""
     if not s.floating or row(s.node.op).role is not Role.ELEMENTWISE:
         return False
+    undefined = np.isnan(s.result.wide)
+    if not undefined.any():
+        return False
     given = [np.isnan(a.wide) for a in s.args if kind(a.value.dtype) in "fc"]
-    return np.isnan(Approximation(s.value, s.value).wide) & ~np.logical_or.reduce(np.broadcast_arrays(False, *given))
+    return undefined & ~reduce(np.logical_or, given, False)
 
 
 def _underflown(s: Operation) -> Any:
     """Where a result of zero is not one over the reals."""
     if s.node.op not in PRODUCTS:
         return False
-    return np.logical_and.reduce(np.broadcast_arrays(*(a.value != 0 for a in s.args)))
+    return reduce(np.logical_and, [a.value != 0 for a in s.args])

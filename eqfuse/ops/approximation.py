@@ -46,6 +46,12 @@ class Approximation:
         found = np.abs(self.wide)
         return np.where(np.isnan(found), 0.0, found)
 
+    def within(self, error: np.ndarray) -> Approximation:
+        """The same value with another bound."""
+        other = Approximation(self.value, error)
+        vars(other).update({**vars(self), "error": error})  # what was computed of the value
+        return other
+
     @property
     def inexact(self) -> np.ndarray:
         return self.error > 0
@@ -110,6 +116,11 @@ class Operation:
     args: Args
     value: np.ndarray
     arithmetic: ErrorModel
+
+    @cached_property
+    def result(self) -> Approximation:
+        """The value before its bound is known."""
+        return Approximation(self.value, np.full((), np.inf))
 
     @property
     def floating(self) -> bool:

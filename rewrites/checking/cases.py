@@ -62,10 +62,9 @@ class LawCase:
         self.law, self._type_of, self._attribute_of = law, type_of, attribute_of
         self.types: dict[str, TensorType] = {}
         self.attributes: dict[Attr, Any] = {}
-        self.inputs: dict[str, Node] = {}
         self.guards = tuple(g for g in law.when if g is not without)
-        done: dict[Term, Node] = {}
-        lefts = [self._left(lhs, done) for lhs in law.lefts]
+        matched = _Matched()
+        lefts = [self._left(lhs, matched) for lhs in law.lefts]
         with self._authors_errors():
             types: dict[Term | str, TensorType] = dict(self.types.items())
             if not holds(self.guards, types, self.attributes):
@@ -73,15 +72,15 @@ class LawCase:
             if without is not None and not without.about_values and holds((without,), types, self.attributes):
                 raise Decline
             made = Made(types, self.attributes)
-            if [made.type(rhs) for rhs in law.rights] != [left.type for left in lefts]:
+            if [made.type(rhs) for rhs in law.rights] != lefts:
                 raise Decline
-        done = {}
-        rights = [self._right(rhs, made, done) for rhs in law.rights]
-        self.graph = Graph(tuple(self.inputs.values()), (*lefts, *rights))
-        claimed = law.claims(n.dtype for n in self.graph.nodes)
+        claimed = law.claims(t.dtype for t in (*types.values(), *matched.types.values(), *made.types.values()))
         if claimed is None:
             raise Decline
         self.claimed: Exactness = claimed
+        self.inputs = {name: input_node(name, t) for name, t in self.types.items()}
+        outputs = [*self._nodes(law.lefts, matched.attrs), *self._nodes(law.rights, made.attrs)]
+        self.graph = Graph(tuple(self.inputs.values()), tuple(outputs))
 
     @contextmanager
     def _authors_errors(self) -> Iterator[None]:
@@ -130,42 +129,57 @@ class LawCase:
     def rank(self) -> int:
         return max((t.rank for t in self.types.values()), default=0)
 
-    def _left(self, term: Term, done: dict[Term, Node]) -> Node:
+    def _left(self, term: Term, matched: _Matched) -> TensorType:
+        """The type of a matched term. Its variables and attributes are chosen as they are met."""
         if term.op == VARIABLE:
-            name = term.name
-            if name not in self.inputs:
-                self.types[name] = self._type_of(name)
-                self.inputs[name] = input_node(name, self.types[name])
-            return self.inputs[name]
-        if term not in done:
-            args = [self._left(a, done) if a.op != LITERAL else None for a in term.args]
-            siblings = [a.dtype for at, a in enumerate(args) if a is not None and not (term.op == "where" and at == 0)]
-            nodes = [_number(t, siblings[-1]) if a is None else a for t, a in zip(term.args, args, strict=True)]
+            if term.name not in self.types:
+                self.types[term.name] = self._type_of(term.name)
+            return self.types[term.name]
+        if term not in matched.types:
+            found = [self._left(a, matched) if a.op != LITERAL else None for a in term.args]
+            beside = [t.dtype for at, t in enumerate(found) if t is not None and not (term.op == "where" and at == 0)]
+            types = [matched.literal(a, beside[-1]) if t is None else t for a, t in zip(term.args, found, strict=True)]
             attrs: list[Any] = []
             for at, value in enumerate(term.attrs):
                 if isinstance(value, Attr):
                     if value not in self.attributes:
-                        name, types = row(term.op).attrs[at], [n.type for n in nodes]
+                        name = row(term.op).attrs[at]
                         self.attributes[value] = self._attribute_of(value, term.op, name, types, tuple(attrs))
                     value = self.attributes[value]
                 attrs.append(value)
             try:
-                done[term] = node(term.op, nodes, attrs)
+                matched.types[term] = row(term.op).type(types, tuple(attrs))
             except FAULTS:  # drawn attributes may make no sense to the operator's type rule
                 raise Decline from None
-        return done[term]
+            matched.attrs[term] = tuple(attrs)
+        return matched.types[term]
 
-    def _right(self, term: Term, made: Made, done: dict[Term, Node]) -> Node:
-        if term.op == VARIABLE:
-            return self.inputs[term.name]
-        if term not in done:
-            args = [self._right(a, made, done) for a in term.args]
-            done[term] = node("const" if term.op == LITERAL else term.op, args, made.attrs[term])
-        return done[term]
+    def _nodes(self, side: tuple[Term, ...], attrs: Mapping[Term, tuple]) -> list[Node]:
+        """The nodes of a side, whose operators and literals have `attrs`."""
+        done: dict[Term, Node] = {}
+
+        def of(term: Term) -> Node:
+            if term.op == VARIABLE:
+                return self.inputs[term.name]
+            if term not in done:
+                done[term] = node("const" if term.op == LITERAL else term.op, map(of, term.args), attrs[term])
+            return done[term]
+
+        return [of(term) for term in side]
 
 
-def _number(term: Term, dtype: np.dtype) -> Node:
-    return node("const", (), (number(term.value, dtype),))
+class _Matched:
+    """Types and attributes of the operators and literals of the matched side."""
+
+    def __init__(self) -> None:
+        self.types: dict[Term, TensorType] = {}
+        self.attrs: dict[Term, tuple] = {}
+
+    def literal(self, term: Term, dtype: np.dtype) -> TensorType:
+        """Take a number as one of `dtype`."""
+        value = number(term.value, dtype)
+        self.types[term], self.attrs[term] = value.type, (value,)
+        return value.type
 
 
 def chosen(law: Law, types: Mapping[str, TensorType], attributes: Mapping[Attr, Any]) -> LawCase | None:
@@ -201,9 +215,7 @@ def drawn(
 class _Draw:
     def __init__(self, law: Law, rng: random.Random, rank: int | None, empty: float) -> None:
         self.rng, self.roles = rng, roles(law)
-        self.dtype = rng.choice(
-            FLOATS * 4 + WHOLE + FLOAT8 * (law.exactness == EXACT) + COMPLEX * 4 * (law.complex is not None)
-        )
+        self.dtype = rng.choice(_dtypes(law))
         self.base = [rng.choice((1, 2, 2, 3, 3, 4)) for _ in range(4)]
         if rng.random() < 0.5:
             self.base = [rng.choice((2, 3))] * 4
@@ -216,11 +228,10 @@ class _Draw:
         self.rank = rng.choice((0, 1, 2, 2, 2, 3, 3, 4, 4)) if rank is None else rank
         if rank is None and rng.random() < 0.1:  # long enough for blocks, vectors and another order of adding
             self.rank, self.base = rng.choice((1, 2)), [1, 1, *rng.choices((1, 9, 17, 40), k=2)]
-        used = {role.split()[0] for mine in self.roles.values() for role in mine}
+        used = _used(law)
         self.of_images = "conv" in used
         self.image_rank = rng.choice((3, 4)) if used & {"conv", "window"} else 0
-        joins = any(t.op == "concat" for side in (*law.lefts, *law.rights) for t in walk(side))
-        self.axis_of_parts = rng.randint(-4, -1) if joins else -5
+        self.axis_of_parts = rng.randint(-4, -1) if "join" in used else -5
         self.piece: tuple = ()  # a slice, beside which another may stand
         # extents of the parts along that axis, by their place
         if "part" in used and rng.random() < 0.5:
@@ -294,6 +305,20 @@ def roles(law: Law) -> dict[str, set[str]]:
             elif term.op == "slice_scatter" and at > 0:
                 mine.add("piece")
     return found
+
+
+@lru_cache(maxsize=256)
+def _used(law: Law) -> frozenset[str]:
+    """What the variables of `law` are used as, and whether it joins any."""
+    used = {role.split()[0] for mine in roles(law).values() for role in mine}
+    joins = any(t.op == "concat" for side in (*law.lefts, *law.rights) for t in walk(side))
+    return frozenset(used | {"join"} if joins else used)
+
+
+@lru_cache(maxsize=256)
+def _dtypes(law: Law) -> tuple[np.dtype, ...]:
+    """The dtypes to draw from, those often that are likely to matter."""
+    return FLOATS * 4 + WHOLE + FLOAT8 * (law.exactness == EXACT) + COMPLEX * 4 * (law.complex is not None)
 
 
 def pointwise(law: Law) -> bool:

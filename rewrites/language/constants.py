@@ -71,20 +71,19 @@ def _exact_reciprocal(dtype: np.dtype, a: Any) -> Any:
     return _normal_reciprocal(dtype, a) & _one(a) & _exact(dtype, operator.truediv, 1.0, a.lower)
 
 
-def _exact(dtype: np.dtype, op: Callable[[Fraction, Fraction], Fraction], a: Any, b: Any) -> Any:
+def _exact(dtype: np.dtype, op: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     """Is what arithmetic makes of two real numbers a number of that dtype? Quotients of integers are floats, of 16 bits
     or more; products of integers wrap, but are not rounded."""
     if kind(dtype) == "c" or (kind(dtype) != "f" and op is operator.mul):
         return op is operator.mul
     narrow = dtype if kind(dtype) == "f" else FLOAT16
-    return np.vectorize(lambda a, b: _is_exact(narrow, op, a, b), otypes=[bool])(a, b)
-
-
-def _is_exact(dtype: np.dtype, op: Callable[[Fraction, Fraction], Fraction], a: float, b: float) -> bool:
-    try:
-        return is_number_of(dtype, op(Fraction(float(a)), Fraction(float(b))))
-    except (OverflowError, ValueError, ZeroDivisionError):  # of infinities, of NaN, of 0
-        return False
+    a, b = np.broadcast_arrays(np.float64(a), np.float64(b))
+    with np.errstate(all="ignore"):
+        found = np.asarray(op(a, b))
+        exact = np.asarray(np.isfinite(found) & np.isfinite(b) & (found.astype(narrow).astype(np.float64) == found))
+    candidates = zip(*(v[exact].tolist() for v in (a, b, found)), strict=True)
+    exact[exact] = [op(Fraction(x), Fraction(y)) == z for x, y, z in candidates]  # float64 itself may have rounded
+    return exact
 
 
 def is_number_of(dtype: np.dtype, wanted: Fraction) -> bool:
