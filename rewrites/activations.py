@@ -6,7 +6,7 @@ In: nothing. Out: `LAWS`. Forms that overflow, or that cancel where another form
 from __future__ import annotations
 
 from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, REASSOCIATES, Law, floating, over_complex, tensors
-from eqfuse.rewrites.language.words import erf, erfc, exp, expm1, log, log1p, logaddexp, maximum, minimum, tanh, where
+from eqfuse.rewrites.language.words import erf, erfc, exp, expm1, log1p, logaddexp, maximum, minimum, tanh, where
 
 x, y, a = tensors("x y a")
 
@@ -26,12 +26,10 @@ LAWS = [
     Law("tanh_by_sigmoid", 2.0 / (exp(x * -2.0) + 1.0) - 1.0, tanh(x), exactness=APPROXIMATE),
     Law("tanh_by_falling_sigmoid", 1.0 - 2.0 / (exp(x * 2.0) + 1.0), tanh(x), exactness=APPROXIMATE),
     # softplus
-    Law("softplus", log(exp(x) + 1.0), logaddexp(x, 0.0), exactness=APPROXIMATE),
     Law("softplus_by_log1p", log1p(exp(x)), logaddexp(x, 0.0), exactness=APPROXIMATE),
     Law("softplus_without_overflow", maximum(x, 0.0) + log1p(exp(-abs(x))), logaddexp(x, 0.0),
         exactness=REASSOCIATES),
     Law("softplus_minus_x", logaddexp(x, 0.0) - x, logaddexp(-x, 0.0), exactness=APPROXIMATE),
-    Law("exp_of_softplus", exp(logaddexp(x, 0.0)), exp(x) + 1.0, exactness=APPROXIMATE),
     Law("exp_of_negative_softplus", exp(-logaddexp(x, 0.0)), 1.0 / (exp(x) + 1.0), exactness=APPROXIMATE),
     # GELU
     Law("one_minus_erf", 1.0 - erf(x), erfc(x), exactness=APPROXIMATE),

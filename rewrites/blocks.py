@@ -141,7 +141,6 @@ LAWS = [
     # products: [x; y] z, x [y z], [x z] [y; w], [x y] w
     Law("rows_in_parts", concat(x, y) @ z, concat(x @ z, y @ z), exactness=REASSOCIATES, both=True),
     Law("columns_in_parts", x @ concat(y, z), concat(x @ y, x @ z), exactness=REASSOCIATES, both=True),
-    Law("contracted_parts", concat(x, z, axis=-1) @ concat(y, w, axis=-2), x @ y + z @ w, exactness=REASSOCIATES),
     Law("contracted_parts_of_one", concat(x, y, axis=-1) @ w,
         x @ w.slice(computed(_first_rows, w, x)) + y @ w.slice(computed(_last_rows, w, x)), exactness=REASSOCIATES),
     # convolutions: images, filters, channels

@@ -72,8 +72,9 @@ LAWS = [
     Law("square_of_sqrt", sqrt(x) * sqrt(x), x, domain("sqrt", x), REASSOCIATES),
     Law("sqrt_of_square", sqrt(x * x), abs(x), exactness=APPROXIMATE),
     # the norms of two vectors are numbers of usual size where the product of their squares is none
-    Law("product_of_sqrt", sqrt(x) * sqrt(y), sqrt(x * y), domain("sqrt", x, y), APPROXIMATE),
-    Law("quotient_of_sqrt", sqrt(x) / sqrt(y), sqrt(x / y), domain("sqrt", x, y), APPROXIMATE),
+    # (where the other is negative, both sides are NaN)
+    Law("product_of_sqrt", sqrt(x) * sqrt(y), sqrt(x * y), domain("sqrt", x), APPROXIMATE),
+    Law("quotient_of_sqrt", sqrt(x) / sqrt(y), sqrt(x / y), domain("sqrt", x), APPROXIMATE),
     Law("x_over_sqrt", x / sqrt(x), sqrt(x), exactness=APPROXIMATE),
     Law("sqrt_over_x", sqrt(x) / x, 1.0 / sqrt(x), exactness=APPROXIMATE),
     Law("sqrt_of_reciprocal", sqrt(1.0 / x), 1.0 / sqrt(x), exactness=APPROXIMATE),

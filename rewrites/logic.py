@@ -85,7 +85,6 @@ def _laws_of_bounds(conjunction: str) -> list[Law]:
     """Two bounds of one value are one bound, and one bound of two values is a bound of the worse. A NaN is in none."""
     meet = function(conjunction)
     return [
-        Law(f"{conjunction}_of_lower_bounds", meet(x > a, x > b), x > maximum(a, b), (is_constant(a, b),), EXACT),
         Law(f"{conjunction}_of_upper_bounds", meet(x < a, x < b), x < minimum(a, b), (is_constant(a, b),), EXACT),
         Law(f"{conjunction}_of_lower_closed_bounds", meet(x >= a, x >= b), x >= maximum(a, b),
             (is_constant(a, b),), EXACT),
@@ -151,8 +150,6 @@ _OF_REALS = [
     # choices by order
     Law("where_less", where(x < y, x, y), minimum(x, y), exactness=APPROXIMATE),
     Law("where_less_other", where(x < y, y, x), maximum(x, y), exactness=APPROXIMATE),
-    Law("where_not_greater", where(x <= y, x, y), minimum(x, y), exactness=APPROXIMATE),
-    Law("where_not_greater_other", where(x <= y, y, x), maximum(x, y), exactness=APPROXIMATE),
     Law("where_equal", where(equal(x, y), x, y), y, exactness=REASSOCIATES),  # 0 == -0
     Law("where_not_equal", where(not_equal(x, y), x, y), x, exactness=REASSOCIATES),
     # of a NaN the other branch

@@ -133,9 +133,11 @@ def _compared(
 def bounds_of(
     sides: Sequence[tuple[Node, Node]], values: Mapping[Node, np.ndarray]
 ) -> list[tuple[Approximation, Approximation]]:
-    """`sides` with their running error bounds."""
+    """`sides` with their running error bounds. Where the left one says nothing, the right one does not matter."""
     lefts, rights = zip(*sides, strict=True)
     left = errors_of_values(topological(lefts), values, LEFT)
+    if not any(np.isfinite(left[a].error).any() for a in lefts):
+        return [(left[a], Approximation(values[b], np.full((), np.inf))) for a, b in sides]
     right = errors_of_values(topological(rights), values, RIGHT)
     return [(left[a], right[b]) for a, b in sides]
 
