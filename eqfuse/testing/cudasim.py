@@ -194,25 +194,43 @@ def _compiler_version() -> str:
 def _load(code: str, counted: bool = False) -> ctypes.CDLL:
     if reason := available():
         raise TargetUnavailable(reason)
+    more, cache = COUNTED if counted else (), cache_directory()
+    header = _precompiled(cache, counted)
     exports = "".join(f"EQF_EXPORT({name})\n" for name in dict.fromkeys(_kernels(code)))
-    more = COUNTED if counted else ()
-    code = f"{_header(counted)}\n#line 1 \"kernel.cu\"\n{code}\n{exports}"
-    key = "\0".join((code, *FLAGS, *more, *CUDA_HEADERS, platform.machine(), _compiler_version()))
-    cache = cache_directory()
-    path = cache / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.so"
+    code = f"#line 1 \"kernel.cu\"\n{code}\n{exports}"
+    path = cache / f"{_key(header.name, code)}.so"
     if not path.exists():
-        cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as folder:
-            os.replace(_compile(Path(folder), code, more), path)
+            os.replace(_compile(Path(folder), code, header, more), path)
     return ctypes.CDLL(str(path))
 
 
-def _compile(folder: Path, code: str, more: Sequence[str]) -> Path:
+@functools.cache
+def _precompiled(cache: Path, counted: bool) -> Path:
+    """What every kernel includes first; beside it g++'s precompiled form, which takes half as long to read."""
+    text, flags = _header(counted), (*FLAGS, *(COUNTED if counted else ()))
+    path = cache / f"{_key(text, *flags, *CUDA_HEADERS, platform.machine(), _compiler_version())}.hpp"
+    if not path.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as name:
+            folder = Path(name)
+            (folder / "header.hpp").write_text(text)
+            _run(folder, "g++", *flags, "-x", "c++-header", "-o", "header.gch", "header.hpp")
+            os.replace(folder / "header.gch", path.with_suffix(".hpp.gch"))
+            os.replace(folder / "header.hpp", path)
+    return path
+
+
+def _key(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:32]
+
+
+def _compile(folder: Path, code: str, header: Path, more: Sequence[str]) -> Path:
     for name in CUDA_HEADERS:
         (folder / name).touch()
     (folder / "kernel.cpp").write_text(code)
     library = folder / "kernel.so"
-    _run(folder, "g++", *FLAGS, *more, "-I.", "-c", "-o", "kernel.o", "kernel.cpp")
+    _run(folder, "g++", *FLAGS, *more, "-I.", "-include", str(header), "-c", "-o", "kernel.o", "kernel.cpp")
     _run(folder, "g++", "-shared", "-o", library.name, "kernel.o")
     return library
 
