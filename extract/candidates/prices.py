@@ -16,7 +16,7 @@ from eqfuse.cost.roofline import work
 from eqfuse.cost.targets import is_compiled, searches_schedules
 from eqfuse.egraph.space import EClass, ENode
 from eqfuse.errors import UnsupportedOp
-from eqfuse.extract.candidates.work import WHOLE, Works, WorkTable, bits
+from eqfuse.extract.candidates.work import WHOLE, Works, WorkTable, bits, mask_of
 from eqfuse.ir.graph import Graph, Node, input_node, node
 from eqfuse.kinds import Kind, State, kind_of, price
 from eqfuse.kinds.schedule import Schedule
@@ -57,16 +57,17 @@ class Prices:
     def viewed(self, works: Works, view: object, share: float) -> Works:
         """`works` as they run behind `view`, which shows that share of their elements: in tiles for this view alone, on
         whole arrays once for all."""
-        found: Works = {1.0: 0, WHOLE: works.get(WHOLE, 0)}
+        seen, whole = [], []
         for times, mask in works.items():
             for at in bits(mask) if times != WHOLE else ():
                 key = at, view, share
                 if key not in self._behind:
                     self._behind[key] = self._work_table.viewed(at, share)
                 behind = self._behind[key]
-                found[1.0] |= 1 << behind
-                found[WHOLE] |= (behind != at) << at
-        return found
+                seen.append(behind)
+                if behind != at:
+                    whole.append(at)
+        return {1.0: mask_of(seen), WHOLE: works.get(WHOLE, 0) | mask_of(whole)}
 
     def note_view(self, eclass: int, whole: Mapping[int, int], read: Mapping[int, int]) -> None:
         """`eclass` is a view that needs the bytes `read` of arrays, of which its argument needs those in `whole`."""

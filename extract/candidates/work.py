@@ -19,14 +19,29 @@ _MANY = 40  # set bits beyond which NumPy is faster than a loop
 def bits(mask: int) -> list[int]:
     """The positions of the bits that are set, in order."""
     if mask.bit_count() > _MANY:
-        octets = np.frombuffer(mask.to_bytes((mask.bit_length() + 7) // 8, "little"), np.uint8)
-        return np.flatnonzero(np.unpackbits(octets, bitorder="little")).tolist()
+        words = np.frombuffer(mask.to_bytes(mask.bit_length() // 64 * 8 + 8, "little"), "<u8")
+        held = np.flatnonzero(words)  # few of them: operators behind views have high numbers
+        word, bit = np.nonzero(np.unpackbits(words[held].view(np.uint8), bitorder="little").reshape(-1, 64))
+        return (held[word] * 64 + bit).tolist()
     found = []
     while mask:
         at = mask.bit_length() - 1
         found.append(at)
         mask ^= 1 << at
     return found[::-1]
+
+
+def mask_of(positions: list[int]) -> int:
+    """The mask in which the bits at these positions are set."""
+    if len(positions) > _MANY:
+        octets = np.zeros(max(positions) // 8 + 1, np.uint8)
+        places = np.array(positions)
+        np.bitwise_or.at(octets, places >> 3, np.uint8(1) << (places & 7).astype(np.uint8))
+        return int.from_bytes(octets.tobytes(), "little")
+    found = 0
+    for at in positions:
+        found |= 1 << at
+    return found
 
 
 def union(sets: Iterable[Works]) -> Works:
