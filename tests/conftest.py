@@ -2,7 +2,8 @@
 
 The process that starts the run makes the folder; its workers inherit it, and so share what takes long to make (the
 profile of the CPU, compiled emulator kernels). `pytest --update-golden` renews the golden files. Random examples are
-the same in every run; with EQFUSE_EXPLORE=1 each run draws new ones, which is how new faults are found.
+the same in every run; with EQFUSE_EXPLORE=5 each run draws new ones, five times as many in the slow tests, which is how
+new faults are found.
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_finish() -> None:
+    gc.enable()
     gc.collect()
     gc.freeze()  # ten thousand tests, which no later collection need look at
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()  # until all tests are collected
     if hasattr(config, "workerinput"):
         return
     folder = tempfile.TemporaryDirectory(prefix="eqfuse-tests-", ignore_cleanup_errors=True)
@@ -43,7 +46,6 @@ def pytest_configure(config: pytest.Config) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of other programs at work, which no test is about
         this_cpu()  # measured once for all workers
-
 
 
 @pytest.fixture

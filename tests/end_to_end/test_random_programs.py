@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 
 import eqfuse as ef
-from tests.support.drawing import drawn_alike
+from tests.support.drawing import drawn_alike, many
 from tests.support.programs import RandomProgram, programs
 from tests.support.some import some
 
@@ -68,7 +68,7 @@ def test_random_programs_give_numpys_answer(part: int) -> None:
 @pytest.mark.parametrize("numerics", ["strict", "reassociate"])
 def test_many_larger_random_programs_give_numpys_answer(numerics: str) -> None:
     @drawn_alike(100)
-    @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=many(60), deadline=None, suppress_health_check=list(HealthCheck))
     @given(programs(steps=30))
     def run(program: RandomProgram) -> None:
         compare_with_numpy(program, numerics=numerics)

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, note, settings
 
 import eqfuse as ef
 from tests.end_to_end.test_random_programs import SHORT, tolerance
-from tests.support.drawing import drawn_alike
+from tests.support.drawing import drawn_alike, many
 from tests.support.programs import RandomProgram, programs
 
 EXTENTS = ({2: 2, 3: 3, 5: 5}, {2: 4, 3: 6, 5: 9}, {2: 7, 3: 4, 5: 3}, {2: 1, 3: 2, 5: 6}, {2: 3, 3: 2, 5: 0})
@@ -69,7 +69,7 @@ def test_random_programs_give_numpys_answer_at_every_size(part: int) -> None:
 @pytest.mark.slow
 def test_many_larger_random_programs_give_numpys_answer_at_every_size() -> None:
     @drawn_alike(300)
-    @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=many(40), deadline=None, suppress_health_check=list(HealthCheck))
     @given(programs(steps=30))
     def run(program: RandomProgram) -> None:
         compare_at_all_sizes(program)

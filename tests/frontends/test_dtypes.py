@@ -27,6 +27,7 @@ from eqfuse.frontends.numpy.trace import trace
 from eqfuse.ir.evaluate import meaning
 from eqfuse.ir.text import parse
 from eqfuse.ops.literal import Literal, literal_from_text
+from tests.support.drawing import many
 
 EVERY = pytest.mark.parametrize("dtype", dtypes.TENSORS, ids=lambda d: d.name)
 COMPLEX = pytest.mark.parametrize("dtype", [np.dtype("c8"), np.dtype("c16")], ids=lambda d: d.name)
@@ -340,7 +341,7 @@ def test_a_program_over_mixed_dtypes_agrees_with_numpy(drawn):
 
 
 @pytest.mark.slow
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=many(100), deadline=None)
 @given(mixed())
 def test_many_programs_over_mixed_dtypes_agree_with_numpy(drawn):
     agrees_whole(*drawn)

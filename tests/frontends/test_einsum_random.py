@@ -9,6 +9,7 @@ from opt_einsum.testing import rand_equation
 import eqfuse as ef
 from eqfuse.ir.evaluate import meaning
 from tests.frontends.agreement import agrees
+from tests.support.drawing import many
 
 
 def contraction(seed: int, **sizes: int) -> tuple[str, list[np.ndarray]]:
@@ -43,7 +44,7 @@ def test_a_compiled_random_contraction_gives_numpys_tensor(operands: int) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(many(20)))
 def test_many_compiled_random_contractions_give_numpys_tensors(seed: int) -> None:
     equation, arrays = contraction(100 + seed, n=2 + seed % 7, regularity=2 + seed % 3, n_out=seed % 5)
     arrays = [a.astype(np.float32 if seed % 2 else np.float64) for a in arrays]

@@ -84,8 +84,8 @@ def test_one_compiled_node_test_in_sixty_gives_its_outputs() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(2))
-def test_an_eighth_of_the_compiled_node_tests_give_their_outputs(part: int) -> None:
-    for case in list(node_cases().values())[part::16]:
+def test_a_sixteenth_of_the_compiled_node_tests_give_their_outputs(part: int) -> None:
+    for case in list(node_cases().values())[part::32]:
         compiled(case)
 
 
@@ -129,9 +129,10 @@ def test_models_of_several_nodes_give_their_outputs(kind: str, passing: int) -> 
     assert len(folders) - len(refused) >= passing, refused
 
 
-# not squeezenet: its weights, all equal, make logits of millions, whose rounding its softmax magnifies
+# resnet50 has no other operators than these; squeezenet's weights, all equal, make logits of millions, whose rounding
+# its softmax magnifies
 @pytest.mark.slow
-@pytest.mark.parametrize("net", ["inception_v1", "resnet50", "shufflenet"])
+@pytest.mark.parametrize("net", ["inception_v1", "shufflenet"])
 def test_a_whole_network_gives_its_output(net: str) -> None:
     graph = ef.from_onnx(DATA / "light" / f"light_{net}.onnx")
     (image,) = graph.inputs

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 import eqfuse as ef
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.evaluate import meaning
-from tests.support.drawing import drawn_alike
+from tests.support.drawing import drawn_alike, many
 from tests.support.some import some
 from tests.support.statements import REFUSED, Statements, random_statements, smallest, statements
 
@@ -179,16 +179,16 @@ def test_a_random_program_compiled_strictly_gives_numpys_infinities_too() -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_thousands_of_random_programs_traced_mean_what_numpy_computes(part: int) -> None:
-    every(statements(steps=20), 500, 100 + part, traced)
+    every(statements(steps=20), many(200), 100 + part, traced)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(2))
 def test_many_random_programs_of_small_numbers_give_numpys_answer(part: int) -> None:
-    every(statements(wild=False), 75, 200 + part, lambda p: compiled(p, budget=SHORT))
+    every(statements(wild=False), many(40), 200 + part, lambda p: compiled(p, budget=SHORT))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(2))
 def test_many_random_programs_compiled_strictly_give_numpys_infinities_too(part: int) -> None:
-    every(statements(), 40, 300 + part, lambda p: compiled(p, numerics="strict", budget=SHORT))
+    every(statements(), many(20), 300 + part, lambda p: compiled(p, numerics="strict", budget=SHORT))

@@ -112,6 +112,7 @@ X = np.array([[-1.5, 2, 1, 0.5], [2, 0.5, -2, 3], [1, -0.5, 0, 1]])
 ARRAYS = {
     "rank 2": X, "integers": (2 * X).astype(np.int32), "rank 3": np.stack([X, X + 1]), "complex": X + 1j * X[::-1],
 }  # fmt: skip
+FEW = ("C order", "columns first, with gaps")  # of other dtypes: which of them views are is not in where they lie
 
 
 def sharing(name: str, x: np.ndarray, layouts: Iterable[str]) -> list[str]:
@@ -128,7 +129,7 @@ def test_what_a_function_gives_shares_the_memory_that_it_does_in_numpy(name: str
 @pytest.mark.parametrize("kind", ARRAYS)
 @pytest.mark.parametrize("name", CASES)
 def test_so_does_what_it_gives_of_arrays_of_every_kind_and_layout(name: str, kind: str) -> None:
-    sharing(name, ARRAYS[kind], LAYOUTS)
+    sharing(name, ARRAYS[kind], LAYOUTS if kind.startswith("rank") else FEW)
 
 
 @pytest.mark.parametrize("requirements", ["fortran", ["FOO"], ["C", "columns"]])

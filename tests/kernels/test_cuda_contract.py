@@ -24,6 +24,7 @@ from eqfuse.machine import nvrtc
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.plan import Kernel
 from eqfuse.testing import cudasim
+from tests.support.drawing import many
 from tests.support.some import some
 
 NO_PRICE = Price(0.0, 0, 0, 0, "memory")
@@ -262,7 +263,7 @@ def random_product(rng: np.random.Generator) -> tuple[Node, ...]:
 @pytest.mark.slow
 def test_random_products_equal_the_evaluator() -> None:
     rng = np.random.default_rng(0)
-    kernels = [kernel_of(random_product(rng)) for _ in range(80)]
+    kernels = [kernel_of(random_product(rng)) for _ in range(many(40))]
     devices = [device(str(rng.choice(["a100", "v100"]))) for _ in kernels]
     made = [tiled(kernel, on) for kernel, on in zip(kernels, devices, strict=True)]
     made = [replace(c, name=f"f{i}", source=c.source.replace(c.name, f"f{i}")) for i, c in enumerate(made)]

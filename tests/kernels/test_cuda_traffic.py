@@ -21,6 +21,7 @@ from eqfuse.testing import cudasim
 from tests.kernels import test_cuda_contract, test_cuda_emit
 from tests.kernels.numpy_cases import add, body, layer_norm, mul, read, reduced, softmax
 from tests.kernels.test_cuda_random import kernels as random_kernels
+from tests.support.drawing import many
 
 H100 = device("h100")
 Made = tuple[Graph, CudaSchedule, CudaKernel]
@@ -92,7 +93,7 @@ def random(seed: int, count: int) -> Iterator[tuple[str, Graph]]:
 BODIES = {
     "rows that stay in registers": lambda: rows((6, 300), (2, 1500)), "maps": maps, "random": lambda: random(5, 12),
     "rows of which the reads do": lambda: rows((1, 40_000)), "rows that do not": lambda: rows((1, 70_000)),
-    "emitted": emitted, "products": products, "many random": lambda: random(6, 200),
+    "emitted": emitted, "products": products, "many random": lambda: random(6, many(100)),
 }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from eqfuse.kinds import KINDS
 from tests.kernels.bodies import DEVICES, Drawn
 from tests.kernels.numpy_cases import body, judge, kernel, number, read, reduced, run
 from tests.kernels.one_answer import Judge, arrays_for
+from tests.support.drawing import many
 
 SHORT = ef.Budget(seconds=0.5, nodes=500, rounds=5)
 
@@ -54,7 +55,7 @@ def test_kernels_of_every_kind_broadcast_as_numpy_does(part):
 
 @pytest.mark.slow
 def test_many_kernels_of_every_kind_broadcast_as_numpy_does():
-    for seed in range(10_000, 12_000):
+    for seed in range(10_000, 10_000 + many(1000)):
         check_kernel(seed)
 
 
@@ -76,7 +77,7 @@ def test_programs_broadcast_as_numpy_does(numerics):
 @pytest.mark.slow
 @pytest.mark.parametrize("numerics", ["strict", "reassociate"])
 def test_many_programs_broadcast_as_numpy_does(numerics):
-    for seed in range(3000, 3060):
+    for seed in range(3000, 3000 + many(30)):
         check_program(seed, numerics)
 
 

@@ -13,6 +13,7 @@ from eqfuse.extract import EXTRACTORS, choose
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, const, input_node, node
 from eqfuse.ops.types import TensorType
+from tests.support.drawing import many
 
 NUMERICS = ("strict", "reassociate", "approximate")
 
@@ -32,13 +33,13 @@ def check(seed: int, most: int) -> None:
                 np.testing.assert_allclose(got, meant, rtol=1e-7, atol=1e-7, err_msg=f"seed {seed}, {extractor}")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_random_long_programs_keep_their_meaning(seed):
     check(seed, 100)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10, 18))
+@pytest.mark.parametrize("seed", range(10, 10 + many(4)))
 def test_more_random_long_programs_keep_their_meaning(seed):
     check(seed, 300)
 

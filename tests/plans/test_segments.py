@@ -1,6 +1,7 @@
 """Cutting where nothing is lost: repeated layers are one segment, and the pieces mean and cost what the whole does."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -231,8 +232,7 @@ STACKS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("device", ["cpu", "a100"])
-@pytest.mark.parametrize("name", STACKS)
+@pytest.mark.parametrize(("name", "device"), zip(STACKS, cycle(["cpu", "a100"]), strict=False))
 def test_segments_of_large_stacks_cost_no_more_than_the_whole(name, device):
     graph = STACKS[name]()
     assert len(segments(graph)[1]) > 1

@@ -1,4 +1,5 @@
-"""Whether random examples are the same in every run, or new ones (EQFUSE_EXPLORE=1)."""
+"""Whether random examples are the same in every run, or new ones, and how many: EQFUSE_EXPLORE=5 draws new ones, five
+times as many in the slow tests."""
 
 from __future__ import annotations
 
@@ -8,9 +9,15 @@ from typing import Any
 
 from hypothesis import seed
 
-EXPLORING = bool(os.environ.get("EQFUSE_EXPLORE"))
+_TIMES = int(os.environ.get("EQFUSE_EXPLORE", "0"))
+EXPLORING = _TIMES > 0
 
 
 def drawn_alike(part: int) -> Callable[[Any], Any]:
     """For a test of which each `part` draws examples of its own."""
     return (lambda test: test) if EXPLORING else seed(part)
+
+
+def many(count: int) -> int:
+    """How many examples a slow test draws that has `count` by itself."""
+    return count * max(1, _TIMES)
