@@ -15,7 +15,7 @@ from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule
 from eqfuse.extract.kernel_price import priced
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.kinds import kind_named
-from tests.kernels.numpy_cases import read, reduced
+from tests.support.kernels import read, reduced
 
 A100 = device("a100")
 

@@ -16,8 +16,8 @@ from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel
 from eqfuse.extract.kernel_price import priced
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.plan.plan import Kernel
-from tests.kernels.numpy_cases import PRICE, add, layer_norm, mul, read, reduced, softmax
 from tests.support.gpu import program_on
+from tests.support.kernels import PRICE, add, layer_norm, mul, read, reduced, softmax
 
 H100 = device("h100")
 

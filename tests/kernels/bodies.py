@@ -17,8 +17,8 @@ from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Graph, Node, const, node
 from eqfuse.kinds import State, join, leaf, merge
 from eqfuse.ops.types import Shape
-from tests.kernels.numpy_cases import CPU, read
 from tests.kernels.test_numpy_panels import TINY
+from tests.support.kernels import CPU, read
 
 DEVICES = [
     CPU, TINY, replace(TINY, name="tiny, one thread", threads=1),

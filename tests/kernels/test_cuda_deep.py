@@ -18,7 +18,7 @@ from eqfuse.ir.graph import Graph, Node, const, node
 from eqfuse.kinds import State, classify
 from eqfuse.plan.plan import Kernel
 from eqfuse.testing import cudasim
-from tests.kernels.numpy_cases import PRICE, add, body, mul, read, reduced
+from tests.support.kernels import PRICE, add, body, mul, read, reduced
 
 emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
 H100 = device("h100")

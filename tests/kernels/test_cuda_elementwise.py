@@ -24,7 +24,7 @@ from eqfuse.machine import nvrtc
 from eqfuse.ops.elementwise import UFUNCS, loop_dtypes
 from eqfuse.plan.plan import Kernel
 from eqfuse.testing import cudasim
-from tests.kernels.numpy_cases import PRICE, read
+from tests.support.kernels import PRICE, read
 from tests.support.some import some
 
 emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")

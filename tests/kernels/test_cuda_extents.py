@@ -18,7 +18,7 @@ from eqfuse.kinds import State, classify
 from eqfuse.machine import nvrtc
 from eqfuse.plan.plan import Kernel
 from eqfuse.testing import cudasim
-from tests.kernels.numpy_cases import PRICE, add, body, data, mul, read, reduced, softmax
+from tests.support.kernels import PRICE, add, body, data, mul, read, reduced, softmax
 from tests.support.some import some
 
 emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")

@@ -24,9 +24,9 @@ from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.plan import Kernel
 from eqfuse.testing import cudasim
-from tests.kernels.numpy_cases import PRICE
 from tests.kernels.test_cuda_elementwise import same, special_values
 from tests.support.drawing import EXPLORING, many
+from tests.support.kernels import PRICE
 
 H100 = device("h100")
 CUDA_FUNCTIONS = ("map", "row", "reduce", "contract")

@@ -20,7 +20,7 @@ from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.machine import nvrtc
 from eqfuse.plan.plan import Kernel
 from eqfuse.testing import cudasim
-from tests.kernels.numpy_cases import PRICE, add, body, read, reduced
+from tests.support.kernels import PRICE, add, body, read, reduced
 
 emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
 compiled = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")

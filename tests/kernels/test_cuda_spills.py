@@ -16,8 +16,8 @@ from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.machine import nvrtc
 from eqfuse.plan.plan import Kernel
-from tests.kernels.numpy_cases import PRICE, add, gelu, layer_norm, mul, read, reduced, softmax
 from tests.support.gpu import program_on
+from tests.support.kernels import PRICE, add, gelu, layer_norm, mul, read, reduced, softmax
 
 pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
 

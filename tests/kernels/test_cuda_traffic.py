@@ -19,9 +19,9 @@ from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.kinds import kind_named
 from eqfuse.testing import cudasim
 from tests.kernels import test_cuda_contract, test_cuda_emit
-from tests.kernels.numpy_cases import add, body, layer_norm, mul, read, reduced, softmax
 from tests.kernels.test_cuda_random import kernels as random_kernels
 from tests.support.drawing import many
+from tests.support.kernels import add, body, layer_norm, mul, read, reduced, softmax
 
 H100 = device("h100")
 Made = tuple[Graph, CudaSchedule, CudaKernel]

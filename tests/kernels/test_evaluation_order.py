@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.ir.graph import Graph, node
-from tests.kernels.numpy_cases import add, judge, mul, read
+from tests.support.kernels import add, judge, mul, read
 
 
 def chains(steps: int) -> Graph:

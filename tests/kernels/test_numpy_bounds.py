@@ -7,7 +7,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.ir.graph import node
-from tests.kernels.numpy_cases import add, body, judge, number, read, run
+from tests.support.kernels import add, body, judge, number, read, run
 
 SPECIAL = np.array([-0.0, 0.0, np.nan, np.inf, -np.inf, 1.0, -1.0, 5e-324])
 

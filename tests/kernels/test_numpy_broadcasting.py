@@ -12,9 +12,9 @@ from eqfuse.emit.numpy.kernels import emit_kernel
 from eqfuse.ir.graph import node
 from eqfuse.kinds import KINDS
 from tests.kernels.bodies import DEVICES, Drawn
-from tests.kernels.numpy_cases import body, judge, kernel, number, read, reduced, run
 from tests.kernels.one_answer import Judge, arrays_for
 from tests.support.drawing import many
+from tests.support.kernels import body, judge, kernel, number, read, reduced, run
 
 SHORT = ef.Budget(seconds=0.5, nodes=500, rounds=5)
 

@@ -11,8 +11,8 @@ from eqfuse import dtypes
 from eqfuse.errors import ShapeError
 from eqfuse.ir.graph import Graph, Node, const, node
 from eqfuse.kinds import State, classify
-from tests.kernels.numpy_cases import CPU, add, body, data, judge, mul, read, reduced, run
 from tests.kernels.test_numpy_panels import TINY
+from tests.support.kernels import CPU, add, body, data, judge, mul, read, reduced, run
 
 EVERY = pytest.mark.parametrize("dtype", dtypes.TENSORS, ids=lambda d: d.name)
 COMPLEX = pytest.mark.parametrize("dtype", [np.dtype("c8"), np.dtype("c16")], ids=lambda d: d.name)

@@ -15,7 +15,7 @@ from eqfuse.ir.graph import Graph, const, node
 from eqfuse.ops import TABLE, Role
 from eqfuse.ops.loops import LOOPS
 from eqfuse.testing.cupy_stand_in import StandIn
-from tests.kernels.numpy_cases import judge, read
+from tests.support.kernels import judge, read
 
 V, W = read(0, (12,), np.float64), read(1, (12,), np.float64)
 X, A, B = read(0, (3, 4, 5), np.float64), read(0, (2, 3, 3), np.float64), read(1, (2, 3, 2), np.float64)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eqfuse.ir.graph import node
-from tests.kernels.numpy_cases import add, body, cast, judge, number, read, reduced
+from tests.support.kernels import add, body, cast, judge, number, read, reduced
 
 CASES = [
     *[(op, dtype) for op in ("sum", "prod", "max", "min") for dtype in ("float32", "int32", "float16")],

@@ -9,7 +9,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.ir.graph import Node, node
-from tests.kernels.numpy_cases import (
+from tests.support.kernels import (
     CPU,
     add,
     body,
@@ -220,7 +220,7 @@ def test_sums_of_products_are_dot_products_that_keep_nan_and_infinity(shape, dev
     a = np.ones(shape, np.float32)
     a[1, 3], a[2, 4] = np.nan, np.inf
     graph = body([x], node("subtract", (number(1), reduced("sum", mul(x, x)))), mul(x, reduced("sum", x)))
-    from tests.kernels.numpy_cases import evaluate, run
+    from tests.support.kernels import evaluate, run
 
     for got, wanted in zip(run("row", graph, [a], device), evaluate(graph, [a]), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-5)
@@ -229,7 +229,7 @@ def test_sums_of_products_are_dot_products_that_keep_nan_and_infinity(shape, dev
 def test_erf_is_within_two_units_in_the_last_place(device):
     import scipy.special
 
-    from tests.kernels.numpy_cases import run
+    from tests.support.kernels import run
 
     x = read(0, (200, 500))
     values = np.concatenate(

@@ -10,8 +10,8 @@ from eqfuse.cost.device import Device
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Node, node
 from eqfuse.kinds import State, classify
-from tests.kernels.numpy_cases import CPU, body, data, judge, read
 from tests.kernels.test_numpy_panels import TINY
+from tests.support.kernels import CPU, body, data, judge, read
 
 UNARY = ["tanh", "negative", "abs", "square", "floor", "conj", "real"]
 BINARY = ["add", "subtract", "multiply", "maximum", "minimum"]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from eqfuse.ir.graph import node
-from tests.kernels.numpy_cases import CPU, add, body, cast, judge, kernel, mul, number, read, reduced, run
 from tests.kernels.test_numpy_panels import DEVICES, TINY
+from tests.support.kernels import CPU, add, body, cast, judge, kernel, mul, number, read, reduced, run
 
 
 @pytest.fixture(params=DEVICES, ids=lambda d: d.name)

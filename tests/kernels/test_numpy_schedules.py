@@ -16,12 +16,12 @@ from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.kinds import KINDS, kind_named
 from eqfuse.ops import Role, row
 from eqfuse.plan.plan import Plan
-from tests.kernels.numpy_cases import CPU, body, data, kernel, read
 from tests.kernels.test_numpy_broadcasting import drawn
 from tests.kernels.test_numpy_library import graphs
 from tests.kernels.test_numpy_panels import TINY
 from tests.kernels.watched import watched
 from tests.support.drawing import many
+from tests.support.kernels import CPU, body, data, kernel, read
 
 
 def check(kind: str, graph: Graph, arrays: Sequence[np.ndarray], device: Device) -> NumpySchedule:

@@ -12,7 +12,7 @@ from eqfuse.emit.numpy.kernels import emit_kernel
 from eqfuse.emit.numpy.transpose_copy import BUFFER, blocks_of, copy_transposed, run_axis
 from eqfuse.ir.graph import Node, node
 from eqfuse.plan.plan import Kernel
-from tests.kernels.numpy_cases import (
+from tests.support.kernels import (
     CPU,
     PRICE,
     add,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from eqfuse.ir.graph import node
-from tests.kernels.numpy_cases import add, body, gelu, judge, mul, number, read
 from tests.kernels.test_numpy_panels import DEVICES
+from tests.support.kernels import add, body, gelu, judge, mul, number, read
 
 
 @pytest.fixture(params=DEVICES, ids=lambda d: d.name)

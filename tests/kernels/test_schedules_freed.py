@@ -13,7 +13,7 @@ from eqfuse.cost.profiles import device
 from eqfuse.ir.graph import Graph, Node, input_node, node
 from eqfuse.kinds import kind_named
 from eqfuse.ops.types import TensorType
-from tests.kernels.numpy_cases import CPU
+from tests.support.kernels import CPU
 
 
 def bodies() -> list[tuple[str, Graph]]:

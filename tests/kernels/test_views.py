@@ -16,7 +16,7 @@ from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.ir.views import free_view, leaf_chain, push_views
 from eqfuse.ops import Role, row
-from tests.kernels.numpy_cases import CPU, add, body, data, kernel, mul, number, read, reduced
+from tests.support.kernels import CPU, add, body, data, kernel, mul, number, read, reduced
 from tests.support.some import some
 
 

@@ -27,9 +27,9 @@ from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.testing import emulated_gpu
 from eqfuse.testing.emulated_gpu import LAUNCHES, EmulatedGpu
-from tests.kernels.numpy_cases import PRICE, read
 from tests.support import cupy_reference
 from tests.support.gpu import program_on
+from tests.support.kernels import PRICE, read
 
 GPU = EmulatedGpu()
 DTYPES = [d for d in dtypes.TENSORS if d not in dtypes.FLOAT8]

@@ -25,8 +25,8 @@ from eqfuse.machine.gpu import CupyGpu, cupy_gpu
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.testing import cudasim
 from eqfuse.testing.emulated_gpu import DeviceArray, EmulatedGpu
-from tests.kernels.numpy_cases import PRICE, read
 from tests.support.gpu import program_on
+from tests.support.kernels import PRICE, read
 from tests.support.some import some
 
 emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")

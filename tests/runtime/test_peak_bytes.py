@@ -15,7 +15,7 @@ from eqfuse.benches.traced_memory import call_bytes
 from eqfuse.emit.numpy.kernels import emit_kernel
 from eqfuse.ir.graph import Graph, Node, const, node, topological
 from eqfuse.machine.gc_pause import gc_paused
-from tests.kernels.numpy_cases import CPU, kernel, read
+from tests.support.kernels import CPU, kernel, read
 
 ONE_THREAD = replace(CPU, threads=1)
 PYTHON = 24 << 10  # bytes of Python's own objects in a call

@@ -13,7 +13,7 @@ from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.plan.memory import results
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.runtime.program import Program
-from tests.kernels.numpy_cases import CPU, PRICE, add, gelu, mul, number, read, reduced, softmax
+from tests.support.kernels import CPU, PRICE, add, gelu, mul, number, read, reduced, softmax
 
 
 def one_kernel_per_operator(inputs: Sequence[Node], *outputs: Node) -> Plan:

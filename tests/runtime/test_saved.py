@@ -14,8 +14,8 @@ from eqfuse.frontends.numpy.trace import trace
 from eqfuse.ir.graph import const, node
 from eqfuse.runtime.load import load
 from eqfuse.runtime.program import Program
-from tests.kernels.numpy_cases import add, read, softmax
 from tests.runtime.test_program import one_kernel_per_operator
+from tests.support.kernels import add, read, softmax
 
 
 def program() -> Program:
