@@ -88,7 +88,7 @@ def arrays(graph):
     return made
 
 
-@pytest.mark.parametrize("op, args, attrs", graphs())
+@pytest.mark.parametrize("op, args, attrs", list(graphs()))
 def test_the_numpy_kernel_of_a_library_operator_does_what_it_means(op, args, attrs):
     graph = body(op, args, attrs)
     judge("library", graph, arrays(graph))
@@ -98,7 +98,7 @@ def same(x):
     return x
 
 
-@pytest.mark.parametrize("op, args, attrs", graphs())
+@pytest.mark.parametrize("op, args, attrs", list(graphs()))
 def test_the_calls_of_a_library_operator_on_a_gpu_do_what_it_means(op, args, attrs):
     graph = body(op, args, attrs)
     given = arrays(graph)

@@ -69,7 +69,7 @@ def test_many_random_kernels_do_what_their_schedules_say() -> None:
             check(*case[:2], *case[2:4])
 
 
-@pytest.mark.parametrize(("op", "args", "attrs"), graphs())
+@pytest.mark.parametrize(("op", "args", "attrs"), list(graphs()))
 def test_every_library_operator_makes_the_calls_of_its_schedule(op: str, args: tuple[Node, ...], attrs: tuple) -> None:
     n = node(op, args, attrs)
     inputs = tuple(i for i in Graph((), (n,)).nodes if i.op == "input")

@@ -56,7 +56,7 @@ def shallow(network: Network) -> Graph:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("id", "gpu"), zip(NETWORKS, cycle(["a100", "h200"]), strict=False))
+@pytest.mark.parametrize(("id", "gpu"), list(zip(NETWORKS, cycle(["a100", "h200"]), strict=False)))
 def test_the_plan_is_never_costlier_than_the_best_greedy_one_with_or_without_algebra(id: str, gpu: str) -> None:
     found = choices(space_of(shallow(NETWORKS[id])), device(gpu))
     joint = found.ablation("joint").seconds

@@ -232,7 +232,7 @@ STACKS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "device"), zip(STACKS, cycle(["cpu", "a100"]), strict=False))
+@pytest.mark.parametrize(("name", "device"), list(zip(STACKS, cycle(["cpu", "a100"]), strict=False)))
 def test_segments_of_large_stacks_cost_no_more_than_the_whole(name, device):
     graph = STACKS[name]()
     assert len(segments(graph)[1]) > 1
