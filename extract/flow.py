@@ -24,7 +24,9 @@ from eqfuse.extract.programs.cheapest_operators import cheapest
 from eqfuse.extract.programs.simplify import simplified
 from eqfuse.extract.unfused import unfused_cover
 
-REGROUPED = 3  # of the cheapest covers
+REGROUPED = 3  # of the cheapest covers; of a large segment the cheapest alone
+LARGE = 2000  # classes
+REACH = 1.25  # times the cheapest, above which a cover is given up: regrouping and schedules make few a fifth cheaper
 MANY = 150  # operators, from which on not every greedy plan is a start
 FEW = 500  # classes, up to which the program whose operators cost least is a start as well
 
@@ -37,7 +39,7 @@ def extract(segment: Segment, device: Device) -> Cover:
 
 
 def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Cover]]:
-    """The cheapest cover, the candidates that it was chosen from, and all covers that were met."""
+    """The cheapest cover, the candidates that it was chosen from, and all covers that were met and may be cheapest."""
     grammar = Grammar(segment, device)
     equal = {s.graph.outputs: s for s in (segment, simplified(segment))}
     if len(segment.classes) <= FEW and any(len(c.nodes) > 1 for c in segment.classes):
@@ -58,7 +60,10 @@ def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Co
     finished += greedy.one_level(unfused)
     for cover in (unfused[0], *transplants(unfused[:1], grammar)):
         finished.append(_merged(greedy.inlined(cover)))
-    for cover in [c for c in _distinct(finished) if c.grammar is grammar][:REGROUPED]:
+    most = REACH * min(c.cost for c in finished)
+    finished = [cover for cover in finished if cover.cost <= most]
+    regrouped = REGROUPED if len(segment.classes) <= LARGE else 1
+    for cover in [c for c in _distinct(finished) if c.grammar is grammar][:regrouped]:
         regroup(cover, candidates)
     for cover in finished:
         cover.settle()

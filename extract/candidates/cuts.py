@@ -22,7 +22,7 @@ from eqfuse.extract.candidates.prices import Prices
 from eqfuse.extract.candidates.work import Works, count, union
 from eqfuse.ir.graph import Graph, Node, input_node
 from eqfuse.ir.view_strides import view_strides
-from eqfuse.kinds import State, join, leaf
+from eqfuse.kinds import State, join, leaf, merge
 from eqfuse.kinds.map import stored
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import TensorType
@@ -122,6 +122,7 @@ class Grammar:
         self._leaves: dict[int, Cut] = {}
         self._states: dict[tuple, State | str] = like._states if like else {}
         self._constants: dict[State, State] = like._constants if like else {}
+        self._merged: dict[tuple[int, int], State | str] = like._merged if like else {}
         self._sorts: dict[tuple, int] = like._sorts if like else {}
         self._like: dict[int, int] = {}
         self._joined: dict[tuple, Cut | str] = {}
@@ -165,6 +166,15 @@ class Grammar:
         if key not in self._once:
             self._once[key] = made(self, *cuts)
         found: Found = self._once[key]
+        return found
+
+    def merged(self, a: State, b: State) -> State | str:
+        """The state of a kernel that computes both, which are those of cuts or what this gave; or why there is none."""
+        key = id(a), id(b)
+        found = self._merged.get(key)
+        if found is None:
+            made = merge(a, b, self.device)
+            found = self._merged[key] = made if isinstance(made, str) else self._known_as(made)
         return found
 
     def _join(self, eclass: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:

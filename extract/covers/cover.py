@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from eqfuse.cost.price import Price
 from eqfuse.cost.targets import searches_schedules
 from eqfuse.extract.candidates.cuts import Cut, Grammar
+from eqfuse.extract.candidates.work import bits
 from eqfuse.kinds import State
 
 WORTH = 1e-12  # seconds; smaller gains are rounding
@@ -65,6 +66,7 @@ class Cover:
     def __init__(self, grammar: Grammar, roots: Iterable[int]) -> None:
         self.grammar = grammar
         self.roots = tuple(dict.fromkeys(r for r in roots if r not in grammar.free))
+        self._results = frozenset(self.roots)
         self.choice: dict[int, Cut] = {}
         self.refs: dict[int, int] = {}
         self.cost = 0.0
@@ -140,7 +142,7 @@ class Cover:
 
     def touched(self) -> list[int]:
         """What the move changed: classes computed otherwise, stored or dropped, and results read more or less often."""
-        return [*self._undo, *(c for c in self._undo_refs if c in self.roots and c not in self._undo)]
+        return [*self._undo, *(c for c in self._undo_refs if c in self._results and c not in self._undo)]
 
     def keep(self) -> None:
         self._undo.clear()
@@ -188,7 +190,7 @@ class Cover:
         unread = list(old.reads)
         while unread:
             c = unread.pop()
-            if self._count(c, -1) == 0 and c in self.choice and c not in self.roots:
+            if self._count(c, -1) == 0 and c in self.choice and c not in self._results:
                 dropped = self.choice[c]
                 self._set(c, None)
                 unread.extend(dropped.reads)
@@ -196,25 +198,29 @@ class Cover:
 
     def _acyclic(self, touched: Iterable[int]) -> bool:
         """Does none of the classes that were changed or newly stored depend on itself?"""
-        for start in touched:
-            stack = list(self.choice[start].reads) if start in self.choice else []
-            seen: set[int] = set()
-            while stack:
-                c = stack.pop()
-                if c == start:
-                    return False
-                if c not in seen:
-                    seen.add(c)
-                    stack.extend(self.choice[c].reads)
+        path: set[int] = set()
+        done: set[int] = set()
+        stack = [(c, False) for c in touched if c in self.choice]
+        while stack:
+            c, leave = stack.pop()
+            if leave:
+                path.discard(c)
+                done.add(c)
+            elif c in path:
+                return False
+            elif c not in done:
+                path.add(c)
+                stack.append((c, True))
+                stack.extend([(read, False) for read in self.choice[c].reads if read not in done])
         return True
 
     def seconds(self, eclass: int, cut: Cut) -> float:
         """The price of computing class `eclass` by `cut`. A result that is a view costs nothing, as in NumPy."""
-        return 0.0 if cut.state.is_view and eclass in self.roots else cut.price.seconds
+        return 0.0 if cut.state.is_view and eclass in self._results else cut.price.seconds
 
     def is_alias(self, eclass: int) -> bool:
         """Is the root `eclass` just a view, and not read by another kernel, which would need it copied?"""
-        return eclass in self.roots and self.choice[eclass].state.is_view and self.refs[eclass] == 1
+        return eclass in self._results and self.choice[eclass].state.is_view and self.refs[eclass] == 1
 
     def order(self) -> list[int]:
         """Stored classes, producers first."""
@@ -226,6 +232,14 @@ class Cover:
         for c in self.order():
             for leaf in self.choice[c].leaves:
                 found.setdefault(leaf, []).append(c)
+        return found
+
+    def users(self) -> dict[int, list[int]]:
+        """The stored classes whose kernels compute each class, or give it."""
+        found: dict[int, list[int]] = {}
+        for user, cut in self.choice.items():
+            for c in bits(cut.inside):
+                found.setdefault(c, []).append(user)
         return found
 
     def single_groups(self) -> tuple[Group, ...]:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 from eqfuse.extract.candidates.cuts import Cut
 from eqfuse.extract.candidates.enumerate import Candidates
-from eqfuse.extract.candidates.work import bits
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.extract.greedy import fuse
 
@@ -50,10 +49,7 @@ def _other_cuts(cover: Cover, candidates: Candidates) -> None:
 
 
 def _store_or_inline(cover: Cover, candidates: Candidates) -> None:
-    users_of: dict[int, list[int]] = {}
-    for u, cut in cover.choice.items():
-        for c in bits(cut.inside):
-            users_of.setdefault(c, []).append(u)
+    users_of = cover.users()
     for eclass in sorted(users_of):
         users = [u for u in users_of[eclass] if u != eclass and u in cover.choice and cover.choice[u].computes(eclass)]
         changed = {u: best for u in users if (best := _best(candidates, u, reads=eclass)) is not None}

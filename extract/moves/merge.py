@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 from eqfuse.extract.candidates.cuts import Cut, Grammar
 from eqfuse.extract.candidates.work import union
 from eqfuse.extract.covers.cover import WORTH, Cover, Group, alone, producers_first
-from eqfuse.kinds import merge as merge_states
 
 NEIGHBOURS = 24  # groups around one shared read that are tried with one another
 EFFORT = 20_000  # operators of the kernels tried, after which no further pair is: long programs of one shape
+_GAP = 1 << 20  # between the places of kernels that were there from the start
 
 
 def merge(cover: Cover, allowed: Callable[[Group], bool] = lambda made: True) -> None:
@@ -27,7 +28,11 @@ def merge(cover: Cover, allowed: Callable[[Group], bool] = lambda made: True) ->
 
 
 class Pool:
-    """The kernels that are left, by number, and which of them make and read each class; what was done can be undone."""
+    """The kernels that are left, by number, and which of them make and read each class; what was done can be undone.
+
+    Each has a place above those of all kernels that it needs, so that a search for a path between two ends early. In a
+    circle no places are kept.
+    """
 
     def __init__(
         self,
@@ -37,19 +42,25 @@ class Pool:
         allowed: Callable[[Group], bool] = lambda made: True,
     ) -> None:
         self.grammar = grammar
-        self.roots = roots
+        self.roots = frozenset(roots)
         self.allowed = allowed
         self.alive: dict[int, Group] = {}
         self.maker: dict[int, int] = {}
         self.readers: dict[int, dict[int, None]] = {}
         self.seconds = 0.0
         self.tried = 0
+        self.is_circular = False
         self._next = 0
         self._done: list[tuple[int, Group | None]] = []
-        self._above: dict[int, int] | None = None
+        self._place: dict[int, int] = {}
+        self._moved: list[tuple[int, int]] = []  # places before
         for group in groups:
-            self.add(group)
-        self._done.clear()
+            self._put(self._next, group)
+            self._place[self._next] = self._next * _GAP
+            self._next += 1
+        for number in self.alive:
+            self._lift(number)
+        self._moved.clear()
 
     def settle(self, numbers: Iterable[int]) -> None:
         """Merge the pair with the largest saving until none of `numbers`, or of what they become, saves anything."""
@@ -59,15 +70,32 @@ class Pool:
         while queue:
             _, a, b, made = heapq.heappop(queue)
             if a in self.alive and b in self.alive and self._direct(a, b):
-                new = self._replace(a, b, made)
-                for pair in self._pairs([new]):
+                self.drop(a)
+                self.drop(b)
+                for pair in self._pairs([self.add(made)]):
                     self._offer(queue, *pair)
 
     def add(self, group: Group) -> int:
         number, self._next = self._next, self._next + 1
         self._put(number, group)
         self._done.append((number, None))
+        self._place[number] = 1 + max([self._place[m] for m in self._makers(number)], default=0)
+        self._lift(number)
         return number
+
+    def _lift(self, number: int) -> None:
+        """Move what needs kernel `number` above it, and so on. Does one need its own results? Then that is noted."""
+        above = [number]
+        while above and not self.is_circular:
+            lower = above.pop()
+            place = self._place[lower]
+            for eclass in self.alive[lower].outputs:
+                for reader in self.readers.get(eclass, ()):
+                    if self._place[reader] <= place:
+                        self.is_circular |= reader == number
+                        self._moved.append((reader, self._place[reader]))
+                        self._place[reader] = place + 1
+                        above.append(reader)
 
     def drop(self, number: int) -> None:
         self._done.append((number, self._take(number)))
@@ -81,11 +109,14 @@ class Pool:
                 self._next = number
             else:
                 self._put(number, group)
+        while self._moved:
+            number, place = self._moved.pop()
+            self._place[number] = place
+        self.is_circular = False
 
     def _put(self, number: int, group: Group) -> None:
         self.alive[number] = group
         self.seconds += group.price.seconds
-        self._above = None
         for eclass in group.outputs:
             self.maker[eclass] = number
         for leaf in group.leaves:
@@ -94,27 +125,12 @@ class Pool:
     def _take(self, number: int) -> Group:
         group = self.alive.pop(number)
         self.seconds -= group.price.seconds
-        self._above = None
         for eclass in group.outputs:
             if self.maker[eclass] == number:
                 del self.maker[eclass]
         for leaf in group.leaves:
             del self.readers[leaf][number]
         return group
-
-    def _replace(self, a: int, b: int, made: Group) -> int:
-        above = self._order()
-        self.drop(a)
-        self.drop(b)
-        new = self.add(made)
-        gone = 1 << a | 1 << b
-        mine = (above.pop(a) | above.pop(b)) & ~gone
-        for number, mask in above.items():
-            if mask & gone:
-                above[number] = mask & ~gone | mine | 1 << new
-        above[new] = mine
-        self._above = above
-        return new
 
     def _pairs(self, numbers: Iterable[int]) -> list[tuple[int, int]]:
         """Pairs with one of `numbers` that share a read or an edge."""
@@ -123,7 +139,7 @@ class Pool:
             group = self.alive[number]
             near = [self.maker[leaf] for leaf in group.leaves if leaf in self.maker]
             for c in (*group.leaves, *group.outputs):
-                near += list(self.readers.get(c, ()))[:NEIGHBOURS]
+                near += islice(self.readers.get(c, ()), NEIGHBOURS)
             for other in near:
                 if other != number and other in self.alive:
                     found[min(number, other), max(number, other)] = None
@@ -155,34 +171,18 @@ class Pool:
 
     def _direct(self, a: int, b: int) -> bool:
         """Is there no path from one group to the other through a third?"""
-        above = self._order()
-        return not any(above[m] >> far & 1 for near, far in ((a, b), (b, a)) for m in self._makers(near) if m != far)
-
-    def acyclic(self) -> bool:
-        """Does no kernel need its own results, however far around?"""
-        return not any(mask >> number & 1 for number, mask in self._order().items())
-
-    def _order(self) -> dict[int, int]:
-        """For each group the numbers of all that it needs, as bits."""
-        if self._above is not None:
-            return self._above
-        above: dict[int, int] = {}
-        missing = {i: len(self._makers(i)) for i in self.alive}
-        ready = [i for i, n in missing.items() if not n]
-        for i in ready:
-            mask = 0
-            for m in self._makers(i):
-                mask |= above[m] | 1 << m
-            above[i] = mask
-            for eclass in self.alive[i].outputs:
-                for reader in self.readers.get(eclass, ()):
-                    missing[reader] -= 1
-                    if not missing[reader]:
-                        ready.append(reader)
-        for i in self.alive:
-            above.setdefault(i, -1)  # in a circle, or behind one: it needs everything
-        self._above = above
-        return above
+        far, near = sorted((a, b), key=self._place.__getitem__)
+        lowest = self._place[far]
+        stack = [m for m in self._makers(near) if m != far]
+        seen: set[int] = set()
+        while stack:
+            number = stack.pop()
+            if number == far:
+                return False
+            if number not in seen and self._place[number] > lowest:
+                seen.add(number)
+                stack += self._makers(number)
+        return True
 
     def _makers(self, number: int) -> list[int]:
         return [self.maker[leaf] for leaf in self.alive[number].leaves if leaf in self.maker]
@@ -212,7 +212,7 @@ def group(grammar: Grammar, cuts: tuple[Cut, ...]) -> Group | None:
     inside = 0
     for cut in cuts:
         if cut is not cuts[0]:
-            joined = merge_states(state, cut.state, grammar.device)
+            joined = grammar.merged(state, cut.state)
             if isinstance(joined, str):
                 return None
             state = joined

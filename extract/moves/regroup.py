@@ -24,7 +24,7 @@ def regroup(cover: Cover, candidates: Candidates) -> None:
     state = _Grouped(cover, candidates)
     for _ in range(ROUNDS):
         for eclass in sorted(state.cover.choice, reverse=True):
-            if eclass not in state.in_vain:
+            if state.left > 0 and eclass not in state.in_vain:
                 state.in_vain.add(eclass)
                 state.other_cuts(eclass)
                 state.store(eclass)
@@ -51,6 +51,8 @@ class _Grouped:
         taken = self.cover.take({c.eclass: c for g in self.pool.alive.values() for c in g.cuts})
         assert taken
         self.in_vain.clear()
+        self.readers = self.cover.readers()
+        self.users = self.cover.users()
 
     def other_cuts(self, eclass: int) -> None:
         for cut in self.candidates.cuts.get(eclass, ()):
@@ -66,7 +68,7 @@ class _Grouped:
                 continue
             if eclass in self.choice and inner.eclass not in self.choice:
                 self.in_vain.add(inner)
-                users = [u for u, cut in self.choice.items() if cut.computes(inner.eclass)]
+                users = self.users[inner.eclass]
                 changed = {u: made for u in users if (made := self._reading(inner.eclass, self.choice[u])) is not None}
                 self._attempt(changed, inner)
 
@@ -78,7 +80,7 @@ class _Grouped:
 
     def inline(self, eclass: int) -> None:
         """Compute a value in all kernels that read it, and in each of them alone."""
-        readers = [u for u, cut in self.choice.items() if eclass in cut.leaves] if eclass in self.choice else []
+        readers = self.readers.get(eclass, []) if eclass in self.choice else []
         each = [made for u in readers if (made := fuse(self.cover, eclass, [u])) is not None]
         if len(each) < len(readers) or not self._attempt({u: cut for made in each for u, cut in made.items()}):
             for changed in each if len(readers) > 1 else ():
@@ -108,8 +110,10 @@ class _Grouped:
                 loose += pool.alive[number].outputs
                 pool.drop(number)
             loose = [eclass for eclass in dict.fromkeys(loose) if eclass in cover.choice]
-            pool.settle([pool.add(cover.alone_or_alias(cover.choice[eclass])) for eclass in loose])
-            if pool.seconds < before - WORTH and pool.acyclic():
+            added = [pool.add(cover.alone_or_alias(cover.choice[eclass])) for eclass in loose]
+            if not pool.is_circular:
+                pool.settle(added)
+            if pool.seconds < before - WORTH and not pool.is_circular:
                 cover.keep()
                 self._settled()
                 return True
