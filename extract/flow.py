@@ -26,9 +26,9 @@ from eqfuse.extract.unfused import unfused_cover
 
 REGROUPED = 3  # of the cheapest covers; of a large segment the cheapest alone
 LARGE = 2000  # classes
-REACH = 1.25  # times the cheapest, above which a cover is given up: regrouping and schedules make few a fifth cheaper
+REACH = 1.25  # times the cheapest, above which a cover of many classes is given up: few become a fifth cheaper
 MANY = 150  # operators, from which on not every greedy plan is a start
-FEW = 500  # classes, up to which the program whose operators cost least is a start as well
+FEW = 500  # classes, up to which the program whose operators cost least is a start as well, and no cover is given up
 
 
 def extract(segment: Segment, device: Device) -> Cover:
@@ -39,7 +39,7 @@ def extract(segment: Segment, device: Device) -> Cover:
 
 
 def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Cover]]:
-    """The cheapest cover, the candidates that it was chosen from, and all covers that were met and may be cheapest."""
+    """The cheapest cover, the candidates that it was chosen from, and all covers that were met and not given up."""
     grammar = Grammar(segment, device)
     equal = {s.graph.outputs: s for s in (segment, simplified(segment))}
     if len(segment.classes) <= FEW and any(len(c.nodes) > 1 for c in segment.classes):
@@ -60,8 +60,7 @@ def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Co
     finished += greedy.one_level(unfused)
     for cover in (unfused[0], *transplants(unfused[:1], grammar)):
         finished.append(_merged(greedy.inlined(cover)))
-    most = REACH * min(c.cost for c in finished)
-    finished = [cover for cover in finished if cover.cost <= most]
+    finished = _within_reach(finished, len(segment.classes))
     regrouped = REGROUPED if len(segment.classes) <= LARGE else 1
     for cover in [c for c in _distinct(finished) if c.grammar is grammar][:regrouped]:
         regroup(cover, candidates)
@@ -76,6 +75,11 @@ def _worthwhile(covers: list[Cover]) -> list[Cover]:
     if len(covers[0].choice) <= MANY:
         return covers
     return list(dict.fromkeys((covers[greedy.BY_SAVING], min(covers, key=lambda c: c.cost))))
+
+
+def _within_reach(covers: list[Cover], classes: int) -> list[Cover]:
+    most = REACH * min(c.cost for c in covers)
+    return covers if classes <= FEW else [c for c in covers if c.cost <= most]
 
 
 def _merged(cover: Cover) -> Cover:

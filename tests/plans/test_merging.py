@@ -1,0 +1,81 @@
+"""Merging costs what it changes: the order that keeps kernels out of circles, and the effort that regrouping spends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.cost.profiles import DEVICES
+from eqfuse.extract.candidates.cuts import Grammar
+from eqfuse.extract.covers.cover import Cover
+from eqfuse.extract.moves.merge import Pool, merge
+from eqfuse.extract.programs.as_written import as_written
+from eqfuse.extract.unfused import unfused_cover
+
+CPU = DEVICES["cpu"]
+
+
+def cover_of(function: Any, *shapes: tuple[int, ...]) -> Cover:
+    graph = ef.trace(function, *[ef.spec(s, np.float32) for s in shapes])
+    return unfused_cover(Grammar(as_written(graph), CPU))
+
+
+def pool_of(cover: Cover) -> Pool:
+    return Pool(cover.grammar, cover.roots, cover.single_groups())
+
+
+def chains(count: int) -> Any:
+    """As many results of two operators each, one chain apart from the next."""
+    return lambda *xs: tuple([np.exp(np.tanh(x)) for x in xs[:count]])
+
+
+def makers_visited(count: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How often merging asks which kernels another needs, for `count` chains apart from one another."""
+    cover, asked = cover_of(chains(count), *[(64, 64 + i) for i in range(count)]), []
+    own = Pool._makers
+    with monkeypatch.context() as patched:
+        patched.setattr(Pool, "_makers", lambda pool, number: asked.append(number) or own(pool, number))
+        merge(cover)
+    assert len(cover.groups) == count
+    return len(asked)
+
+
+def test_merging_twice_as_many_kernels_visits_twice_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    few, many = makers_visited(20, monkeypatch), makers_visited(40, monkeypatch)
+    assert many <= 2.2 * few
+
+
+def test_a_path_through_a_third_kernel_is_found_and_one_through_none_is_not() -> None:
+    pool = pool_of(cover_of(lambda x: (a := np.tanh(x), b := np.exp(a), a * b)[2], (8, 8)))
+    first, second, last = sorted(pool.alive, key=pool._place.__getitem__)
+    assert pool._direct(first, second) and pool._direct(second, last)
+    assert not pool._direct(first, last)
+    assert not pool._direct(last, first)
+
+
+def test_places_follow_the_order_whatever_is_merged_and_come_back_when_it_is_undone() -> None:
+    pool = pool_of(cover_of(lambda x, y: np.tanh(np.exp(x) + np.exp(y)) * np.exp(x) + np.sin(x), (8, 8), (8, 8)))
+    before, alive = dict(pool._place), dict(pool.alive)
+    pool.settle(list(pool.alive))
+    assert len(pool.alive) < len(alive) and not pool.is_circular
+    for number in pool.alive:
+        assert all(pool._place[m] < pool._place[number] for m in pool._makers(number))
+    pool.undo()
+    assert pool.alive == alive and {n: pool._place[n] for n in alive} == before
+
+
+def test_a_circle_is_noticed_when_the_kernel_that_closes_it_is_added() -> None:
+    cover = cover_of(lambda x: np.tanh(np.exp(x)), (8, 8))
+    pool = pool_of(cover)
+    (inner,) = [c for c in cover.choice if c not in cover.roots]
+    (root,) = cover.roots
+    pool.drop(pool.maker[inner])
+    around = cover.grammar.join(inner, cover.choice[inner].enode, (cover.grammar.leaf(root),))
+    assert not isinstance(around, str)
+    pool.add(cover.alone_or_alias(around))
+    assert pool.is_circular
+    pool.undo()
+    assert not pool.is_circular
