@@ -205,9 +205,15 @@ def _joined(plan: Plan, producer: Kernel, consumer: Kernel, writer: dict[int, Ke
     made = dict(zip(producer.writes, body(producer, [leaf(v) for v in producer.reads]), strict=True))
 
     def value(v: int) -> Node:
-        if v not in made and v in writer and writer[v].is_view:
-            (made[v],) = body(writer[v], [value(w) for w in writer[v].reads])
-        return made.get(v) or leaf(v)
+        views: list[int] = []  # through which it shows another, the last first
+        while v not in made and v in writer and writer[v].is_view:
+            views.append(v)
+            (v,) = writer[v].reads
+        shown = made.get(v) or leaf(v)
+        for view in reversed(views):
+            (shown,) = body(writer[view], [shown])
+            made[view] = shown
+        return shown
 
     outputs = body(consumer, [value(v) for v in consumer.reads]) + tuple(made[v] for v in keep)
     graph = Graph((), outputs)

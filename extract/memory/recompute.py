@@ -235,7 +235,7 @@ def _derivations(
     done = {c for step in now.steps[:before] for c in step.writes} | now.held.grammar.free
     own = _cut_of(now, value.eclass, before)
     cuts = [own] if own is not None else []
-    chain = _chain(now, value.eclass, before, here, set())
+    chain = _chain(now, value.eclass, before, here, set(), DEEP)
     if chain:
         yield chain
     for cut in [*cuts, *candidates.cuts.get(value.eclass, ())]:
@@ -254,8 +254,13 @@ def _cut_of(now: Timeline, eclass: int, before: int) -> Cut | None:
     return None
 
 
-def _chain(now: Timeline, eclass: int, before: int, here: set[int], on_the_way: set[int]) -> list[TimelineStep]:
-    """Kernels that compute class `eclass` from what is alive `here`; fused where that costs no time. Empty: no way."""
+def _chain(
+    now: Timeline, eclass: int, before: int, here: set[int], on_the_way: set[int], deep: int
+) -> list[TimelineStep]:
+    """Kernels that compute class `eclass` from what is alive `here`; fused where that costs no time. Empty: no way, or
+    none of so few kernels that at most `deep` of them come one behind the other before the last."""
+    if deep < 0:
+        return []
     grammar = now.held.grammar
     cut = _cut_of(now, eclass, before)
     groups: list[TimelineStep] = []
@@ -270,7 +275,7 @@ def _chain(now: Timeline, eclass: int, before: int, here: set[int], on_the_way: 
         if not isinstance(fused, str) and fused.price.seconds <= cut.price.seconds + own.price.seconds:
             cut = fused
             continue
-        more = _chain(now, dead[0], before, here, on_the_way)
+        more = _chain(now, dead[0], before, here, on_the_way, deep - 1)
         if not more or len(groups) + len(more) > DEEP:
             return []
         groups += more

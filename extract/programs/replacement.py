@@ -94,15 +94,24 @@ def forms(written: Written, law: Law, n: Node, commutes: Collection[str], backwa
 def replaced(graph: Graph, by: Mapping[Node, Node]) -> tuple[Graph, dict[Node, Node]]:
     """`graph` with some of its nodes replaced `by` others over its nodes, and what became of each node."""
     new: dict[Node, Node] = {n: n for n in graph.inputs}
-
-    def renewed(n: Node) -> Node:
-        if n in new or not n.args:
-            return new.get(n, n)
-        return n.over(map(renewed, n.args))
-
     for n in graph.nodes:
-        new[n] = renewed(by.get(n, n))
+        new[n] = _renewed(by.get(n, n), new)
     return replace(graph, outputs=tuple(new[o] for o in graph.outputs)), new
+
+
+def _renewed(n: Node, new: Mapping[Node, Node]) -> Node:
+    """`n` over what became of the nodes that it is made of."""
+    made = dict[Node, Node]()
+    stack = [n]
+    while stack:
+        m = stack[-1]
+        missing = [a for a in m.args if a not in new and a not in made]
+        if m in new or m in made or not missing:
+            made[m] = new.get(m) or (m.over([new.get(a) or made[a] for a in m.args]) if m.args else m)
+            stack.pop()
+        else:
+            stack += missing
+    return made[n]
 
 
 def replaceable(law: Law) -> bool:
