@@ -10,9 +10,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from eqfuse.budget import Budget
 from eqfuse.compiler import extract
 from eqfuse.cost.device import Device
-from eqfuse.egraph.saturate import Budget, saturate
+from eqfuse.egraph.saturate import saturate
 from eqfuse.egraph.space import Space
 from eqfuse.extract.greedy import GREEDY
 from eqfuse.ir.graph import Graph
@@ -66,7 +67,7 @@ class Choices:
 
 
 def space_of(graph: Graph, numerics: str = "reassociate", quick: bool = False) -> Space:
-    return saturate(graph, numerics=numerics, budget=Budget(seconds=1.0, nodes=2000) if quick else None)
+    return saturate(graph, numerics=numerics, budget=Budget(nodes=2000) if quick else None)
 
 
 def choices(space: Space, device: Device, exact: bool = False) -> Choices:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 import random
-import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
+from eqfuse.budget import Budget, Meter
 from eqfuse.egraph.engine import Engine
-from eqfuse.egraph.saturate import Budget, Saturation, reachable
+from eqfuse.egraph.saturate import Saturation, reachable
 from eqfuse.ir.graph import Graph, Node, input_node, substitute, topological
 from eqfuse.ops.facts import Fact
 from eqfuse.rewrites import APPROXIMATE, EXACT, REASSOCIATES, Law, admitted
@@ -103,7 +103,8 @@ def _leads(
     engine.add(nodes)
     if facts:
         engine.assume(facts)
-    run = Saturation(engine, rules, Budget(rounds=rounds), time.thread_time())
+    budget = Budget(rounds=rounds)
+    run = Saturation(engine, rules, budget, Meter(budget).allowance)
     for _ in run:
         pass
     rows, class_of = engine.rows()

@@ -52,6 +52,7 @@ def graph_of(program: str) -> Any:
 def one(program: str) -> dict[str, Any]:
     """CPU seconds by stage in this process, and its largest memory."""
     ef = loaded()
+    from eqfuse.budget import Meter
     from eqfuse.cost.targets import device_for
     from eqfuse.extract import choose
     from eqfuse.plan.report import make_report
@@ -73,7 +74,7 @@ def one(program: str) -> dict[str, Any]:
     lap("extract")
     made = emit(plan)
     lap("emit")
-    make_report(plan, choose(space, device, "unfused", proved=False), space, {}, made.peak_bytes, "reassociate")
+    make_report(plan, choose(space, device, "unfused", proved=False), space, {}, made.peak_bytes, Meter())
     lap("rest")
     return seconds | {
         "cpu": sum(seconds.values()), "wall": time.perf_counter() - begun, "stopped": space.stop_reason,

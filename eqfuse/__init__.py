@@ -11,9 +11,10 @@ from typing import Any
 __version__ = "0.1.0"
 
 _MODULES = {  # and the public names that each holds
+    "budget": "Budget",
     "compiler": "extract",
     "cost.device": "Device",
-    "egraph.saturate": "Budget saturate",
+    "egraph.saturate": "saturate",
     "extract.space_json": "load_space",
     "emit.onnx.model": "to_onnx",
     "errors": "EqfuseError LawError MemoryLimitError ShapeError TargetUnavailable TraceError UnsupportedOp",

@@ -1,9 +1,10 @@
 """The public names, for type checkers and editors. `__init__.py` imports each when it is first used."""
 
 from eqfuse import xp
+from eqfuse.budget import Budget
 from eqfuse.compiler import extract
 from eqfuse.cost.device import Device
-from eqfuse.egraph.saturate import Budget, saturate
+from eqfuse.egraph.saturate import saturate
 from eqfuse.emit.onnx.model import to_onnx
 from eqfuse.errors import (
     EqfuseError,

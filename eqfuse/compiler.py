@@ -9,14 +9,16 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from eqfuse.budget import Budget, Meter, budget_of
 from eqfuse.cost.device import Device
 from eqfuse.cost.targets import device_for, package
-from eqfuse.egraph.saturate import Budget, budget_of, saturated
+from eqfuse.egraph.saturate import saturated
 from eqfuse.egraph.space import Space
 from eqfuse.extract import Limit, choose
 from eqfuse.extract.unfused import unfused_plan
 from eqfuse.ir.graph import Graph, check
-from eqfuse.plan.loops import completed, with_inner
+from eqfuse.ops.loops import LOOPS
+from eqfuse.plan.loops import completed, inner_graphs, with_inner
 from eqfuse.plan.memory import Needs, limit_of
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.plan.report import make_report
@@ -26,6 +28,9 @@ from eqfuse.runtime import disk_cache
 from eqfuse.runtime.program import Program, emit
 from eqfuse.runtime.verify import verified
 from eqfuse.show import debug
+from eqfuse.show.progress import patiently
+
+SATURATION, EXTRACTION = 0.4, 0.8  # of the seconds that are left when each begins; the next stages have the rest
 
 
 def compile_graph(
@@ -38,24 +43,29 @@ def compile_graph(
     budget: Budget | None = None,
     memory_limit: float | None = None,
     verify: bool = False,
+    meter: Meter | None = None,
 ) -> Program:
-    """`compile` for a traced graph and validated options."""
-    program = _compiled(
-        graph, device_for(target), numerics, usable(laws, numerics), extractor, budget, limit_of(memory_limit)
-    )
+    """`compile` for a traced graph and validated options. `meter`: of a compile that began with the trace."""
+    chosen = usable(laws, numerics)
+    with patiently() as tell:
+        meter = meter or Meter(budget_of(budget))
+        meter.tell = tell
+        program = _compiled(graph, device_for(target), numerics, chosen, extractor, meter, limit_of(memory_limit))
     return verified(program) if verify else program
 
 
 def _compiled(
-    graph: Graph, device: Device, numerics: str, chosen: tuple[Law, ...], extractor: str, budget: Budget | None,
-    limit: int | None,
+    graph: Graph, device: Device, numerics: str, chosen: tuple[Law, ...], extractor: str, meter: Meter,
+    limit: int | None, part: bool = False,
 ) -> Program:  # fmt: skip
-    key = disk_cache.key(graph, device, numerics, chosen, extractor, budget, limit)
+    """`part`: of a larger program, with which it shares the budget."""
+    key = disk_cache.key(graph, device, numerics, chosen, extractor, meter.budget, limit)
     started = time.perf_counter()
     found = disk_cache.find(key, graph)
     if found is None:
-        program = _build(check(graph), device, numerics, chosen, extractor, budget, limit)
-        disk_cache.keep(key, program.plan, program.report)
+        program = _build(check(graph), device, numerics, chosen, extractor, meter, limit)
+        if not (part and meter.cut):
+            disk_cache.keep(key, program.plan, program.report)
     else:
         plan, report = found
         program = emit(replace(plan, graph=graph))
@@ -71,14 +81,12 @@ def extract(
     memory_limit: float | None = None,
     budget: Budget | None = None,
 ) -> Plan:
-    """The cheapest plan in `space` for `target` that `extractor` finds, with calls that hold `memory_limit` at most.
-
-    The extractor "exact" finds it within `budget.optimum`.
-    """
-    seconds = budget_of(budget).optimum
+    """The cheapest plan in `space` for `target` that `extractor` finds within `budget`, with calls that hold
+    `memory_limit` at most."""
+    meter = Meter(budget_of(budget))
     device = device_for(target)
-    plan_of = _Inner(device, space.numerics, usable("all", space.numerics), extractor, budget)
-    plan = choose(space, device, extractor, limit=_limit(limit_of(memory_limit), plan_of), seconds=seconds)
+    plan_of = _Inner(device, space.numerics, usable("all", space.numerics), extractor, meter)
+    plan = choose(space, device, extractor, limit=_limit(limit_of(memory_limit), plan_of), meter=meter)
     return with_inner(plan, plan_of)
 
 
@@ -86,10 +94,10 @@ class _Inner:
     """Makes the plans of what the steps of loops compute, each once."""
 
     def __init__(
-        self, device: Device, numerics: str, laws: tuple[Law, ...], extractor: str, budget: Budget | None
+        self, device: Device, numerics: str, laws: tuple[Law, ...], extractor: str, meter: Meter
     ) -> None:
         self._device = device
-        self._compile = lambda graph: _compiled(graph, device, numerics, laws, extractor, budget, None)
+        self._compile = lambda graph: _compiled(graph, device, numerics, laws, extractor, meter, None, part=True)
         self._programs: dict[Graph, Program] = {}
 
     def __call__(self, graph: Graph) -> Plan:
@@ -108,8 +116,15 @@ def _limit(nbytes: int | None, plan_of: _Inner) -> Limit | None:
     return None if nbytes is None else Limit(nbytes, needs, lambda plan: emit(with_inner(plan, plan_of)).peak_bytes)
 
 
+def _share(graph: Graph) -> float:
+    """The operators of `graph` as a share of these and those of the steps of its loops, which are planned after it."""
+    own = len(graph.operators)
+    inner = sum(len(g.operators) for n in graph.operators if n.op in LOOPS for g in inner_graphs(n))
+    return own / max(1, own + inner)
+
+
 def _build(
-    graph: Graph, device: Device, numerics: str, laws: tuple[Law, ...], extractor: str, budget: Budget | None,
+    graph: Graph, device: Device, numerics: str, laws: tuple[Law, ...], extractor: str, meter: Meter,
     memory_limit: int | None,
 ) -> Program:  # fmt: skip
     seconds: dict[str, float] = {}
@@ -120,18 +135,20 @@ def _build(
         now = time.perf_counter()
         seconds[stage], started = now - started, now
 
-    space = saturated(graph, laws, numerics, budget)
+    own = meter.within(_share(graph))
+    space = saturated(graph, laws, numerics, own.within(SATURATION))
     lap("saturate")
     debug.show_space(space)
-    inner = _Inner(device, numerics, laws, extractor, budget)
-    plan = choose(space, device, extractor, limit=_limit(memory_limit, inner), seconds=budget_of(budget).optimum)
+    inner = _Inner(device, numerics, laws, extractor, meter)
+    plan = choose(space, device, extractor, limit=_limit(memory_limit, inner), meter=own.within(EXTRACTION))
     lap("extract")
     plan = with_inner(plan, inner)
     lap("steps")
     debug.show_plan(plan)
     unfused = with_inner(choose(space, device, "unfused", proved=False), inner.unfused)
+    meter.say("emitting")
     program = emit(plan)
     lap("emit")
     debug.show_source(program.source)
-    program.report = make_report(plan, unfused, space, seconds, program.peak_bytes, numerics, memory_limit)
+    program.report = make_report(plan, unfused, space, seconds, program.peak_bytes, meter, memory_limit)
     return program

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from eqfuse.budget import budget_of
 from eqfuse.cost.targets import target_named
-from eqfuse.egraph.saturate import budget_of
 from eqfuse.extract import named
 from eqfuse.plan.memory import limit_of
 from eqfuse.rewrites.own import allowed

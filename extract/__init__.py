@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from eqfuse.budget import Allowance, Meter, worst
 from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Segment, Space
 from eqfuse.errors import TargetUnavailable
@@ -20,21 +21,27 @@ from eqfuse.extract.space_json import load_space
 from eqfuse.machine.gc_pause import gc_paused
 from eqfuse.plan.plan import Plan
 
-Extractor = Callable[[Segment, Device], Cover]
-_FUSERS: dict[str, Extractor] = dict(zip(greedy.GREEDY, greedy.FUSERS, strict=True))
+Extractor = Callable[[Segment, Device, Allowance], Cover]
+_Fuser = Callable[[Segment, Device], Cover]
+_FUSERS: dict[str, _Fuser] = dict(zip(greedy.GREEDY, greedy.FUSERS, strict=True))
 
 
-def _after_algebra(fuser: Extractor) -> Extractor:
-    return lambda segment, device: fuser(simplified(segment), device)
+def _whole(fuser: _Fuser) -> Extractor:
+    """An algorithm that takes the time it takes."""
+    return lambda segment, device, allowance: fuser(segment, device)
+
+
+def _after_algebra(fuser: _Fuser) -> Extractor:
+    return lambda segment, device, allowance: fuser(simplified(segment), device)
 
 
 EXTRACTORS: dict[str, Extractor] = {
     "flow": flow.extract,
     "exact": exact.extract,
     "fusion-only": ablations.fusion_only,
-    "algebra-first": ablations.algebra_first,
-    "unfused": unfused.extract,
-    **_FUSERS,
+    "algebra-first": _whole(ablations.algebra_first),
+    "unfused": _whole(unfused.extract),
+    **{name: _whole(fuser) for name, fuser in _FUSERS.items()},
     **{f"{name}+algebra": _after_algebra(fuser) for name, fuser in _FUSERS.items()},
 }
 
@@ -46,18 +53,30 @@ def choose(
     extractor: str = "flow",
     proved: bool = True,
     limit: Limit | None = None,
-    seconds: float = exact.SECONDS,
+    meter: Meter | None = None,
 ) -> Plan:
     """The plan that `extractor` chooses from `space` for `device`; each distinct segment is solved once.
 
-    `seconds` of one core are for "exact" to spend on each, beside what "flow" takes.
+    What the `meter` does not allow to search is fused greedily, or not at all; it notes how much.
 
     A plan that will not run, such as the baseline of a report, need not be `proved` equal to the program. Raises
     TargetUnavailable for an unknown extractor, EqfuseError when egglog cannot prove the plan, MemoryLimitError when no
     plan within the `limit` was found.
     """
-    algorithm = partial(exact.extract, seconds=seconds) if extractor == "exact" else named(extractor)
-    covers = [algorithm(segment, device) for segment in space.segments]
+    meter = meter or Meter()
+    algorithm = named(extractor)
+    if algorithm is exact.extract:
+        algorithm = partial(exact.extract, seconds=meter.budget.optimum)
+    covers: list[Cover] = []
+    left = space.n_nodes
+    for segment in space.segments:
+        meter.say(f"extracting segment {len(covers) + 1} of {len(space.segments)}")
+        covers.append(algorithm(segment, device, meter.allowance.part(segment.n_nodes / max(1, left))))
+        left -= segment.n_nodes
+    for use in space.uses:
+        segment, cover = space.segments[use.segment], covers[use.segment]
+        meter.searched[worst(segment.level, cover.level)] += len(segment.graph.operators)
+        meter.ended(cover.cut)
     if limit is not None:
         return within(space, covers, device, limit, proved)
     return assemble(space, covers, device, proved)

@@ -5,6 +5,7 @@ In: a saturated `Segment`, a `Device`. Out: a `Cover`.
 
 from __future__ import annotations
 
+from eqfuse.budget import UNLIMITED, Allowance
 from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Segment
 from eqfuse.extract import flow, greedy
@@ -14,9 +15,9 @@ from eqfuse.extract.programs.as_written import without_laws
 from eqfuse.extract.programs.cheapest_operators import cheapest
 
 
-def fusion_only(segment: Segment, device: Device) -> Cover:
+def fusion_only(segment: Segment, device: Device, allowance: Allowance = UNLIMITED) -> Cover:
     """`flow` over the program as it is written: no laws."""
-    return flow.extract(without_laws(segment), device)
+    return flow.extract(without_laws(segment), device, allowance)
 
 
 def algebra_first(segment: Segment, device: Device) -> Cover:

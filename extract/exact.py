@@ -14,12 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from eqfuse.budget import AS_WRITTEN, UNLIMITED, Allowance
 from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Segment
+from eqfuse.extract import flow
 from eqfuse.extract.candidates.cuts import Grammar
 from eqfuse.extract.covers.cover import Cover, producers_first
 from eqfuse.extract.covers.nearest import nearest
-from eqfuse.extract.flow import search
 from eqfuse.extract.solver.binary import minimise
 from eqfuse.extract.solver.columns import Column, Columns
 
@@ -28,18 +29,27 @@ GROWING = 4.0  # of them, at most, for finding more kernels
 ROUNDS = 200  # of refusing circles
 
 
-def extract(segment: Segment, device: Device, seconds: float = SECONDS) -> Cover:
+def extract(
+    segment: Segment, device: Device, allowance: Allowance = UNLIMITED, seconds: float = SECONDS
+) -> Cover:  # fmt: skip
     """The cheapest cover, or one about as cheap that is nearer to the program as written, with a bound on what any can
     cost; the search for it takes `seconds`."""
-    best, covers = optimum(segment, device, seconds)
+    if segment.level == AS_WRITTEN or allowance.spent():
+        return flow.extract(segment, device, allowance)
+    best, covers = optimum(segment, device, seconds, allowance)
     chosen = nearest([best, *covers], segment)
     chosen.bound = best.bound
     return chosen
 
 
-def optimum(segment: Segment, device: Device, seconds: float = SECONDS) -> tuple[Cover, list[Cover]]:
-    """The cheapest cover, or the best of the search and `flow`, with a bound; and the others that were met."""
-    best, candidates, covers = search(segment, device)
+def optimum(
+    segment: Segment, device: Device, seconds: float = SECONDS, allowance: Allowance = UNLIMITED
+) -> tuple[Cover, list[Cover]]:
+    """The cheapest cover, or the best of the search and `flow`, with a bound; and the others that were met. Where the
+    `allowance` ends before there are candidates, what `flow` has by then, without a bound."""
+    best, candidates, covers = flow.search(segment, device, allowance)
+    if candidates is None:
+        return best, covers
     grammar = candidates.grammar
     roots = Cover(grammar, grammar.segment.roots).roots
     found = Columns(candidates, covers, roots)

@@ -8,9 +8,10 @@ In: a saturated `Segment`, a `Device`. Out: a `Cover`. The recipe is technology 
 
 from __future__ import annotations
 
+from eqfuse.budget import AS_WRITTEN, FUSION_ONLY, UNLIMITED, Allowance
 from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Segment
-from eqfuse.extract import greedy
+from eqfuse.extract import greedy, unfused
 from eqfuse.extract.candidates.cuts import Grammar
 from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.covers.area_flow import area_flow, transplants
@@ -31,15 +32,29 @@ MANY = 150  # operators, from which on not every greedy plan is a start
 FEW = 500  # classes, up to which the program whose operators cost least is a start as well, and no cover is given up
 
 
-def extract(segment: Segment, device: Device) -> Cover:
+def extract(segment: Segment, device: Device, allowance: Allowance = UNLIMITED) -> Cover:
     """The best cover over all starts: area flow from each pass, each greedy plan, and the fusers' plans as they are.
-    Of those that cost about the same, the nearest to the program as written."""
-    _, _, covers = search(segment, device)
-    return nearest(covers, segment)
+    Of those that cost about the same, the nearest to the program as written.
+
+    When the `allowance` ends, the best so far: at the least the program fused greedily, or as written.
+    """
+    if segment.level == AS_WRITTEN or allowance.spent():
+        return _ended(unfused.extract(segment, device), AS_WRITTEN, allowance)
+    _, candidates, covers = search(segment, device, allowance)
+    chosen = nearest(covers, segment)
+    return _ended(chosen, segment.level if candidates else FUSION_ONLY, allowance)
 
 
-def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Cover]]:
-    """The cheapest cover, the candidates that it was chosen from, and all covers that were met and not given up."""
+def _ended(cover: Cover, level: str, allowance: Allowance) -> Cover:
+    cover.level, cover.cut = level, allowance.spent()
+    return cover
+
+
+def search(
+    segment: Segment, device: Device, allowance: Allowance = UNLIMITED
+) -> tuple[Cover, Candidates | None, list[Cover]]:
+    """The cheapest cover, the candidates that it was chosen from, and all covers that were met and not given up. No
+    candidates where the `allowance` ended before they were found."""
     grammar = Grammar(segment, device)
     equal = {s.graph.outputs: s for s in (segment, simplified(segment))}
     if len(segment.classes) <= FEW and any(len(c.nodes) > 1 for c in segment.classes):
@@ -50,20 +65,25 @@ def search(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Co
     unfused = [unfused_cover(shared.for_segment(program)) for program in segments]
     plans = [greedy.starts(cover) for cover in unfused]
     by_saving = [of_program[greedy.BY_SAVING] for of_program in plans]
+    if allowance.spent():
+        finished = [_merged(cover) for cover in by_saving]
+        return min(finished, key=lambda c: c.cost), None, finished
     written = [plan for of_program in plans for plan in _distinct(_worthwhile(of_program))]
     candidates, starts = area_flow(grammar, transplants(written, grammar))
     met: set[State] = set()  # most starts come to the same
-    finished = [start for start in _distinct(starts) if improve(start, candidates, met)]
+    finished = [start for start in _distinct(starts) if allowance.spent() or improve(start, candidates, met)]
     for cover in finished:
         merge(cover)
     finished += [_merged(cover) for cover in (unfused[0], *by_saving)]
-    finished += greedy.one_level(unfused)
+    if not allowance.spent():
+        finished += greedy.one_level(unfused)
     for cover in (unfused[0], *transplants(unfused[:1], grammar)):
-        finished.append(_merged(greedy.inlined(cover)))
+        if not allowance.spent():
+            finished.append(_merged(greedy.inlined(cover)))
     finished = _within_reach(finished, len(segment.classes))
     regrouped = REGROUPED if len(segment.classes) <= LARGE else 1
     for cover in [c for c in _distinct(finished) if c.grammar is grammar][:regrouped]:
-        regroup(cover, candidates)
+        regroup(cover, candidates, allowance)
     for cover in finished:
         cover.settle()
     return min(finished, key=lambda c: c.cost), candidates, finished

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.budget import Allowance
 from eqfuse.dtypes import epsilon, inexact, kind
 from eqfuse.egraph.rules import Rule
 from eqfuse.ops import TABLE, row
@@ -80,8 +81,8 @@ def mirror(asked: int, axes: int) -> int:
 class Callbacks:
     """Python objects by number, and the memoised results of the callbacks of one e-graph, which asks by `number`.
 
-    `rules`: those that are run, by number. Limits of a round: `room`, the number of nodes that it may still make;
-    `until`, this thread's processor time at its end.
+    `rules`: those that are run, by number. Limits of a round: `room`, the number of nodes that it may still make,
+    and its `allowance`.
     """
 
     def __init__(self, number: int) -> None:
@@ -96,7 +97,7 @@ class Callbacks:
         self.declined: set[int] = set()  # the rules that lost matches to a limit
         self.seconds: dict[str, float] = {}  # what the last round spent on each rule
         self._room: float = 0
-        self._until = 0.0
+        self._allowance = Allowance()
         self._clock: float | None = None  # when a judge last answered in this round
         self._judged: dict[tuple[int, ...], int] = {}
         self._derived: dict[tuple[int, ...], int] = {}
@@ -108,9 +109,9 @@ class Callbacks:
         """How many numbers stand for something, or more."""
         return len(self._objects) + len(self.made)
 
-    def limit(self, room: float, until: float) -> None:
+    def limit(self, room: float, allowance: Allowance) -> None:
         """Set the limits of the round that begins."""
-        self._room, self._until, self.cut = room, until, None
+        self._room, self._allowance, self.cut = room, allowance, None
 
     def clear(self) -> None:
         """Reset the seconds spent on each rule."""
@@ -143,19 +144,16 @@ class Callbacks:
         now = self._clock = time.thread_time()
         name = self.rules[rule].name
         self.seconds[name] = self.seconds.get(name, 0.0) + now - before
-        if answer and not self._admits(self.rules[rule].grows, now):
+        if answer and not self._admits(self.rules[rule].grows):
             self.declined.add(rule)
             return 0
         return answer
 
-    def _admits(self, grows: int, now: float) -> bool:
+    def _admits(self, grows: int) -> bool:
         """Whether the round still has room and time for a match that makes `grows` nodes."""
         if self.cut is None:
             self._room -= grows
-            if self._room < 0:
-                self.cut = "nodes"
-            elif now > self._until:
-                self.cut = "seconds"
+            self.cut = "nodes" if self._room < 0 else self._allowance.spent()
         return self.cut is None
 
     def fold(self, op: int, values: tuple[int, ...]) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from eqfuse.budget import UNLIMITED, Allowance
 from eqfuse.egraph import pool
 from eqfuse.egraph.callbacks import OPERATORS, Callbacks, Fold
 from eqfuse.egraph.declarations import WIDE, declaration, expected, facts_of, law_texts, ranges_of, wanted
@@ -234,18 +235,20 @@ class Engine:
         """The nodes inserted so far that are computed when the program is built."""
         return set(self._constants)
 
-    def round(self, room: float = math.inf, until: float = math.inf, resting: frozenset[str] = frozenset()) -> Round:
+    def round(
+        self, room: float = math.inf, allowance: Allowance = UNLIMITED, resting: frozenset[str] = frozenset()
+    ) -> Round:
         """Facts to their fixpoint, then one round of the rules that are not `resting`.
 
-        Once the matches may have made more than `room` nodes, or the clock has passed `until`, the others are declined
-        and `cut` says why: egglog itself cannot be interrupted. A later round offers them again, as it does what a
+        Once the matches may have made more than `room` nodes, or the `allowance` is spent, the others are declined and
+        `cut` says why: egglog itself cannot be interrupted. A later round offers them again, as it does what a
         resting rule misses now.
 
         egglog does not time its rules, so `seconds` is read off the calls of the judges, which come rule by rule: a
         rule is charged the time since the call before, for its search and its judge. The rest of the round, before the
         first call and after the last, where nodes are made and merged, is shared out by matches. Facts are no rule's.
         """
-        self._callbacks.limit(room, until)
+        self._callbacks.limit(room, allowance)
         self._derive(ranges=not self._callbacks.joins)
         self._offer_again(resting)
         self._wake(resting)

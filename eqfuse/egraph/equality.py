@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from eqfuse.budget import Allowance
 from eqfuse.egraph.callbacks import Fold
 from eqfuse.egraph.engine import Engine
 from eqfuse.egraph.saturate import reachable
@@ -42,14 +43,14 @@ def equality(a: Graph, b: Graph, laws: Sequence[Law], rounds: int = ROUNDS) -> E
     engine = Engine(nodes, rules)
     engine.add(nodes)
     engine.load(rules)
-    until = time.thread_time() + SECONDS
+    allowance = Allowance(time.thread_time() + SECONDS)
     matched: dict[Law, None] = {}
     for done in range(rounds + 1):
         if all(engine.equal(engine.name(m), engine.name(o)) for m, o in zip(mine, other, strict=True)):
             return Equality(done, tuple(matched), engine.folds())
-        if done == rounds or time.thread_time() > until:
+        if done == rounds or allowance.spent():
             break
-        report = engine.round(NODES - engine.size, until)
+        report = engine.round(NODES - engine.size, allowance)
         matched |= {law_of[name]: None for name in report.matches if name in law_of}
         if engine.cut:
             break

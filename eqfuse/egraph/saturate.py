@@ -5,24 +5,22 @@ In: a `Graph` and laws. Out: `Space`, frozen into plain, deterministic Python da
 
 from __future__ import annotations
 
-import math
 import time
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
+from eqfuse.budget import ALL_LAWS, CHEAP_LAWS, SECONDS, UNLIMITED, Allowance, Budget, Meter, Pace, budget_of
 from eqfuse.egraph.declarations import Operator
 from eqfuse.egraph.engine import Engine, Round
 from eqfuse.egraph.rules import Rule, compile_law, reads
 from eqfuse.egraph.segments import segments
 from eqfuse.egraph.space import EClass, ENode, Segment, Space
-from eqfuse.errors import LawError, OptionError
+from eqfuse.errors import LawError
 from eqfuse.ir.graph import Graph, Node, input_node, topological
 from eqfuse.machine.gc_pause import gc_paused
 from eqfuse.ops import row
@@ -31,42 +29,9 @@ from eqfuse.ops.types import TensorType
 from eqfuse.rewrites import APPROXIMATE, Law
 from eqfuse.rewrites.own import usable
 from eqfuse.rewrites.procedures.side_by_side import PARTS, parts
+from eqfuse.rewrites.simplifier import SIMPLIFIER
 
-_KINDS: dict[str, Any] = {"seconds": Real, "nodes": Integral, "rounds": Integral, "optimum": Real}  # of a budget
 _MANY_MATCHES = 1000  # of one law in one round, or as many as there are nodes
-
-
-@dataclass(frozen=True)
-class Budget:
-    """Limits of saturation: seconds over the whole program, nodes and rounds per distinct segment.
-
-    Seconds are of this thread's processor time, so that a busy machine plans as an idle one does. Where no number of
-    nodes is given it is four times those of the segment, and 4,000 for a small one: later matches rarely change a
-    plan. Seconds and nodes also end a round that has begun: matches beyond them are declined. Products that share an
-    operand are merged after that, in milliseconds. `optimum`: seconds of one core that the extractor "exact" may take
-    for each distinct segment, beside those of "flow".
-    """
-
-    seconds: float = 3.0
-    nodes: int | None = None
-    rounds: int = 16
-    optimum: float = 10.0
-
-    def __post_init__(self) -> None:
-        for name, kind in _KINDS.items():
-            value = getattr(self, name)
-            if value is None and name == "nodes":
-                continue
-            if isinstance(value, bool) or not isinstance(value, kind) or not 0 <= value < math.inf:
-                what = "a whole number" if kind is Integral else "a finite number"
-                raise OptionError(f"Budget: {name} is {value!r}; give {what}, 0 or more")
-
-
-def budget_of(given: Any) -> Budget:
-    """The budget that a user gave. OptionError where it is none."""
-    if given is not None and not isinstance(given, Budget):
-        raise OptionError(f"budget is {given!r}: give limits as in ef.Budget(seconds=10), or None")
-    return given or Budget()
 
 
 def saturate(graph: Graph, laws: Any = "all", numerics: str = "reassociate", budget: Budget | None = None) -> Space:
@@ -75,33 +40,44 @@ def saturate(graph: Graph, laws: Any = "all", numerics: str = "reassociate", bud
     `laws`: "all", "none", a family, or a list of laws, families and law names. LawError names an unknown one, and a law
     of your own that is false.
     """
-    return saturated(graph, usable(laws, numerics), numerics, budget)
+    return saturated(graph, usable(laws, numerics), numerics, Meter(budget_of(budget)))
 
 
 @gc_paused()
-def saturated(graph: Graph, laws: Sequence[Law], numerics: str, budget: Budget | None = None) -> Space:
-    """`saturate` by these very laws, all of which `numerics` admits."""
-    budget = budget_of(budget)
+def saturated(graph: Graph, laws: Sequence[Law], numerics: str, meter: Meter | None = None) -> Space:
+    """`saturate` by these very laws, all of which `numerics` admits, within what the `meter` allows.
+
+    The segments that run most often come first.
+    """
+    meter = meter or Meter()
     pieces, uses = segments(graph)
-    frozen = []
-    left = budget.seconds
-    for at, piece in enumerate(pieces):
-        made = saturate_segment(piece, laws, Budget(left / (len(pieces) - at), budget.nodes, budget.rounds))
-        left = max(0.0, left - made.seconds)
-        frozen.append(made)
-    return Space(graph, tuple(frozen), tuple(uses), numerics)
+    times = Counter(use.segment for use in uses)
+    pace = Pace([len(piece.operators) for piece in pieces])
+    made: dict[int, Segment] = {}
+    for at in sorted(range(len(pieces)), key=lambda at: -times[at]):
+        meter.say(f"saturating segment {len(made) + 1} of {len(pieces)}")
+        level = pace.level(at, meter.allowance)
+        allowance = meter.allowance.part(pace.share(at))
+        made[at] = saturate_segment(pieces[at], laws, meter.budget, allowance, level)
+        pace.took(at, level, made[at].seconds)
+        meter.ended(made[at].stop_reason)
+    return Space(graph, tuple(made[at] for at in range(len(pieces))), tuple(uses), numerics)
 
 
-def saturate_segment(graph: Graph, laws: Sequence[Law], budget: Budget) -> Segment:
-    """Saturate one graph on its own."""
+def saturate_segment(
+    graph: Graph, laws: Sequence[Law], budget: Budget, allowance: Allowance | None = None, level: str = ALL_LAWS
+) -> Segment:
+    """Saturate one graph on its own, by those of `laws` that `level` has, within `allowance`, or all of `budget`."""
     start = time.thread_time()
-    nodes, rules = (*graph.inputs, *graph.nodes), reachable(graph, laws)
+    allowance = allowance or Meter(budget).allowance
+    admitted = [law for law in laws if level == ALL_LAWS or (level == CHEAP_LAWS and law.name in SIMPLIFIER)]
+    nodes, rules = (*graph.inputs, *graph.nodes), reachable(graph, admitted)
     engine = Engine(nodes, rules)
     engine.add(nodes)
-    run = Saturation(engine, rules, budget, start)
+    run = Saturation(engine, rules, budget, allowance)
     for _ in run:
         pass
-    _side_by_side(run, engine, graph, laws)
+    _side_by_side(run, engine, graph, admitted)
     classes, origin = freeze(engine, graph)
     return Segment(
         graph,
@@ -109,14 +85,15 @@ def saturate_segment(graph: Graph, laws: Sequence[Law], budget: Budget) -> Segme
         tuple(origin.get(n, -1) for n in graph.inputs),
         tuple(origin[n] for n in graph.outputs),
         origin,
-        run.reason,
+        run.reason if level == ALL_LAWS else allowance.spent() or SECONDS,
         len(run.sizes) - 1,
         dict(sorted(run.fired.items())),
         dict(sorted(run.seconds.items())),
         time.thread_time() - start,
         tuple(run.sizes),
         engine,
-        tuple(laws),
+        tuple(admitted),
+        level,
     )
 
 
@@ -131,7 +108,7 @@ def _side_by_side(run: Saturation, engine: Engine, graph: Graph, laws: Sequence[
 
 
 class Saturation:
-    """Rounds of `rules` over `engine`, one per step of an iteration, until nothing changes or `budget` ends them.
+    """Rounds of `rules` over `engine`, one per step of an iteration, until nothing changes or a limit ends them.
 
     `reason` then says which. `fired` counts the matches of each law and `seconds` is the time it took (`Engine.round`);
     `sizes` has the nodes before each round and after the last.
@@ -141,10 +118,12 @@ class Saturation:
     would find less.
     """
 
-    def __init__(self, engine: Engine, rules: Sequence[Rule], budget: Budget, start: float) -> None:
+    def __init__(
+        self, engine: Engine, rules: Sequence[Rule], budget: Budget, allowance: Allowance = UNLIMITED
+    ) -> None:
         self._approximate = [rule for rule in rules if rule.law.exactness is APPROXIMATE]
         engine.load([rule for rule in rules if rule.law.exactness is not APPROXIMATE])
-        self._engine, self._budget, self._start = engine, budget, start
+        self._engine, self._budget, self._allowance = engine, budget, allowance
         self._most = max(4000, 4 * engine.size) if budget.nodes is None else budget.nodes
         self._law_of = {rule.name: rule.law.name for rule in rules}
         self.fired: Counter[str] = Counter()
@@ -164,14 +143,14 @@ class Saturation:
         engine, budget, sizes, back_off = self._engine, self._budget, self.sizes, BackOff()
         self.reason = "rounds"
         for _ in range(budget.rounds):
-            if time.thread_time() - self._start > budget.seconds:
-                self.reason = "seconds"
+            if spent := self._allowance.spent():
+                self.reason = spent
                 return
             if sizes[-1] > self._most:
                 self.reason = "nodes"
                 return
             resting = back_off.resting(len(sizes))
-            report = engine.round(self._most - sizes[-1], self._start + budget.seconds, resting)
+            report = engine.round(self._most - sizes[-1], self._allowance, resting)
             for name, count in self._count(report).items():
                 back_off.note(name, count, len(sizes), sizes[-1])
             sizes.append(engine.size)

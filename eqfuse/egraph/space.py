@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eqfuse.budget import ALL_LAWS
 from eqfuse.egraph.segments import Use
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.ops import row
@@ -70,7 +71,7 @@ class Segment(Summarised):
     inputs: tuple[int, ...]
     roots: tuple[int, ...]
     origin: dict[Node, int]
-    stop_reason: str  # "saturated" | "nodes" | "seconds" | "rounds"
+    stop_reason: str  # "saturated" | "nodes" | "seconds" | "bytes" | "rounds"
     rounds: int
     laws_fired: dict[str, int]
     law_seconds: dict[str, float]
@@ -78,6 +79,7 @@ class Segment(Summarised):
     nodes_per_round: tuple[int, ...]
     _engine: Engine | None = field(repr=False, compare=False)  # None where no law was applied
     laws: tuple[Law, ...] = field(default=(), repr=False, compare=False)  # that were admitted
+    level: str = ALL_LAWS  # of `budget.LEVELS`, at which it is to be planned
 
     @property
     def n_nodes(self) -> int:
@@ -88,7 +90,7 @@ class Segment(Summarised):
         return Summary(f"Segment: {nodes}; stopped: {self.stop_reason}, after {duration(self.seconds)}")
 
 
-_WORST_FIRST = ("seconds", "nodes", "rounds", "saturated")
+_WORST_FIRST = ("seconds", "bytes", "nodes", "rounds", "saturated")
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from eqfuse.budget import Meter
 from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Space
 from eqfuse.ir.graph import Graph, Node
@@ -51,7 +52,7 @@ class Report(Summarised):
     `fusion_rate`: of the operators that could share a kernel, the share that does. `memory_saving`: the share of the
     unfused program's traffic that is gone. `time_ratio` is fused over unfused time (below 1 is faster), `speedup` its
     inverse. `optimality_gap`: how far at most from the optimum over the same candidates, as a share of it; None where
-    the extractor gives no bound.
+    the extractor gives no bound. `searched`: how many operators were planned at each level (`budget.LEVELS`).
     """
 
     kernels: tuple[KernelReport, ...]
@@ -75,6 +76,7 @@ class Report(Summarised):
     unfused_bytes_moved: int
     unfused_seconds: float
     memory_limit: int | None = None  # bytes, as asked for
+    searched: Mapping[str, int] = field(default_factory=dict)  # operators by how thoroughly they were planned
     sizes: str = ""  # of symbols: which, and how the plan came to serve them
 
     def summary(self) -> Summary:
@@ -92,21 +94,22 @@ def make_report(
     space: Space,
     seconds: Mapping[str, float],
     peak_bytes: int,
-    numerics: str,
+    meter: Meter,
     memory_limit: int | None = None,
 ) -> Report:
-    """The report of `plan`; `seconds` by stage of compilation."""
+    """The report of `plan`; `seconds` by stage of a compile that took what `meter` says."""
     return Report(
         **_totals(plan, unfused_plan),
         peak_bytes=peak_bytes,
-        stop_reason=space.stop_reason,
+        stop_reason=meter.cut or space.stop_reason,
         egraph_nodes=space.n_nodes,
-        numerics=numerics,
+        numerics=space.numerics,
         laws_fired=space.laws_fired,
         law_seconds=space.law_seconds,
         optimality_gap=plan.gap,
         seconds=dict(seconds),
         memory_limit=memory_limit,
+        searched=dict(meter.searched),
     )
 
 

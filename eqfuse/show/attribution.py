@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
+from eqfuse.budget import Allowance, Budget
 from eqfuse.egraph.engine import Engine
-from eqfuse.egraph.saturate import Budget, Saturation, reachable
+from eqfuse.egraph.saturate import Saturation, reachable
 from eqfuse.egraph.segments import Use, seams, segments, whole
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops.literal import Literal
@@ -215,8 +216,7 @@ class Proofs:
 
         Where they stand `together` from the start, it is only until the goals are proved.
         """
-        start = time.thread_time()
-        if start > self._until:
+        if time.thread_time() > self._until:
             raise GivenUp(LATE)
         graph = self._piece.graph
         both = Graph(graph.inputs, (*graph.outputs, *self._piece.values.values(), *(a for a, _ in self._ordered)))
@@ -225,9 +225,7 @@ class Proofs:
         engine = Engine(nodes, rules)
         engine.add(nodes)
         engine.fold_constants()
-        default = Budget()
-        limits = Budget(max(0.0, self._until - start), default.nodes, default.rounds)
-        run = Saturation(engine, rules, limits, start)
+        run = Saturation(engine, rules, Budget(), Allowance(self._until))
         names = [(engine.name(a), engine.name(b)) for a, b in self._ordered] if self.together else []
         for _ in run:
             if names and engine.all_equal(names):

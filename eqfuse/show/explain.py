@@ -13,6 +13,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from eqfuse.budget import ALL_LAWS
 from eqfuse.extract.kernel_price import priced
 from eqfuse.ir.graph import Graph, Node, input_node, substitute
 from eqfuse.kinds import classify
@@ -112,6 +113,12 @@ class Explanation:
             f"speed-up {r.speedup:.2f}× (time ratio {r.time_ratio:.2f})",
             f"Search: {r.egraph_nodes:,} e-graph nodes, stopped: {r.stop_reason}{gap}",
         ]
+        if cheaper := {level: times for level, times in r.searched.items() if level != ALL_LAWS}:
+            parts = ", ".join(f"{times:,} {level}" for level, times in cheaper.items())
+            lines.append(
+                f"The budget ended before all of {sum(r.searched.values()):,} operators were searched with all laws; "
+                f"planned by cheaper means: {parts}. ef.Budget(seconds=…, bytes=…) allows more"
+            )
         if r.laws_fired:
             fired = sorted(r.laws_fired.items(), key=lambda kv: (-kv[1], kv[0]))
             more = f", and {len(fired) - 8} more" if len(fired) > 8 else ""

@@ -5,13 +5,16 @@ In: the steps of the command, told as they begin. Nothing is written by a comman
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from threading import Event, Thread
 
 INTERVAL = 5.0  # seconds between lines
+PATIENCE = 1.0  # seconds that a compile may take before it says where it is
+_shown: list[Progress] = []  # while a command shows one, compiles within it show none of their own
 
 
 class Progress:
@@ -43,7 +46,32 @@ class Progress:
 def progress(total: int | None = None) -> Iterator[Progress]:
     """Shows the `Progress` that it gives until its block ends."""
     with _bar(total) if sys.stderr.isatty() else _lines(total) as shown:
-        yield shown
+        _shown.append(shown)
+        try:
+            yield shown
+        finally:
+            _shown.remove(shown)
+
+
+@contextmanager
+def patiently() -> Iterator[Callable[[str], None]]:
+    """A function to be told what is being done. After a second it shows that on a terminal; elsewhere it writes one
+    line to the log "eqfuse"."""
+    started = time.monotonic()
+    with ExitStack() as stack:
+        shown: list[Progress] = []
+
+        def tell(doing: str) -> None:
+            if shown:
+                shown[0].say(doing)
+            elif time.monotonic() - started > PATIENCE:
+                terminal = sys.stderr.isatty() and not _shown
+                shown.append(stack.enter_context(progress()) if terminal else Progress())
+                shown[0].say(doing)
+                if not terminal:
+                    logging.getLogger("eqfuse").info("compiling takes long: %s", doing)
+
+        yield tell
 
 
 @contextmanager

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from eqfuse.budget import Budget, Meter, budget_of
 from eqfuse.compiler import compile_graph
 from eqfuse.cost.device import Device
-from eqfuse.egraph.saturate import Budget
 from eqfuse.errors import EqfuseError
 from eqfuse.frontends.numpy.trace import trace
 from eqfuse.ir.graph import Graph
@@ -56,5 +56,6 @@ def compile(
             raise EqfuseError("memory_limit holds for one size of the arguments: give specs without symbols")
         call = FunctionCall(fn_or_graph, static_names(static_argnames), example_args, example_kwargs)
         return SymbolicProgram(call, options)
+    meter = Meter(budget_of(budget))
     graph = trace(fn_or_graph, *example_args, static_argnames=static_argnames, **example_kwargs)
-    return compile_graph(graph, **options)
+    return compile_graph(graph, meter=meter, **options)

@@ -17,6 +17,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
 
+from eqfuse.budget import Meter, budget_of
 from eqfuse.compiler import compile_graph
 from eqfuse.errors import EqfuseError, TraceError, user_level
 from eqfuse.frontends.numpy.number import Number
@@ -146,8 +147,9 @@ class Jitted(Summarised, Generic[P, R]):
     def _made(self, key: CallKey, args: tuple, kwargs: dict[str, Any]) -> Version:
         call = FunctionCall(self.fn, self._static, args, kwargs)
         if not self.dynamic:
+            meter = Meter(budget_of(self.options["budget"]))
             graph = call.trace()
-            return Version(compile_graph(graph, **self.options), graph.signature, "")
+            return Version(compile_graph(graph, meter=meter, **self.options), graph.signature, "")
         alike = key.without_extents()
         group = self._groups.get(alike)
         if group is None:

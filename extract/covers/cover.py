@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from eqfuse.budget import ALL_LAWS
 from eqfuse.cost.price import Price
 from eqfuse.cost.targets import searches_schedules
 from eqfuse.extract.candidates.cuts import Cut, Grammar
@@ -72,6 +73,8 @@ class Cover:
         self.cost = 0.0
         self.groups: tuple[Group, ...] = ()
         self.bound: float | None = None  # seconds that no cover from the same candidates can beat, where that is known
+        self.level = ALL_LAWS  # at which it was searched, and the limit that ended the search
+        self.cut: str | None = None
         self._undo: dict[int, Cut | None] = {}
         self._undo_refs: dict[int, int] = {}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from eqfuse.budget import UNLIMITED, Allowance
 from eqfuse.extract.candidates.cuts import Cut, below
 from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.covers.cover import WORTH, Cover
@@ -19,12 +20,12 @@ MOST_EFFORT = 1_000_000  # and in all: seconds, however large the program
 ROUNDS = 3
 
 
-def regroup(cover: Cover, candidates: Candidates) -> None:
-    """Apply moves until none helps, or the effort is spent."""
+def regroup(cover: Cover, candidates: Candidates, allowance: Allowance = UNLIMITED) -> None:
+    """Apply moves until none helps, or the effort or the `allowance` is spent."""
     state = _Grouped(cover, candidates)
     for _ in range(ROUNDS):
         for eclass in sorted(state.cover.choice, reverse=True):
-            if state.left > 0 and eclass not in state.in_vain:
+            if state.left > 0 and eclass not in state.in_vain and not allowance.spent():
                 state.in_vain.add(eclass)
                 state.other_cuts(eclass)
                 state.store(eclass)

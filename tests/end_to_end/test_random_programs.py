@@ -13,7 +13,7 @@ from tests.support.drawing import drawn_alike, many
 from tests.support.programs import RandomProgram, programs
 from tests.support.some import some
 
-SHORT = ef.Budget(seconds=0.5, nodes=500, rounds=5)
+SHORT = ef.Budget(nodes=500, rounds=5)
 EXAMPLES = 25  # times eight parts: 200 in the usual run
 
 

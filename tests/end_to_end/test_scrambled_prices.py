@@ -17,7 +17,7 @@ from eqfuse.ir.pytree import flatten
 from tests.support.some import some
 
 SCRAMBLES = 6
-SHORT = ef.Budget(seconds=1.0, nodes=1000, rounds=6)
+SHORT = ef.Budget(nodes=1000, rounds=6)
 EXAMPLES = {
     "transformer": programs.transformer(batch=2, tokens=5, width=8, heads=2),
     "options": programs.options(count=19),

@@ -28,7 +28,7 @@ from tests.support.drawing import EXPLORING, many
 from tests.support.memory_programs import MemoryProgram, random_memory_program, smallest
 from tests.support.statements import REFUSED
 
-SHORT = ef.Budget(seconds=0.3, nodes=300, rounds=3, optimum=0.2)
+SHORT = ef.Budget(nodes=300, rounds=3, optimum=0.2)
 Way = tuple[str, Callable[[Callable[..., Any]], Callable[..., Any]]]  # how it is said, and the function that runs so
 
 REFUSALS = (

@@ -20,7 +20,7 @@ from tests.support.drawing import drawn_alike, many
 from tests.support.some import some
 from tests.support.statements import REFUSED, Statements, random_statements, smallest, statements
 
-SHORT = ef.Budget(seconds=0.5, nodes=500, rounds=5)
+SHORT = ef.Budget(nodes=500, rounds=5)
 Results = list[np.ndarray]
 
 

@@ -16,7 +16,7 @@ from tests.kernels.one_answer import Judge, arrays_for
 from tests.support.drawing import many
 from tests.support.kernels import body, judge, kernel, number, read, reduced, run
 
-SHORT = ef.Budget(seconds=0.5, nodes=500, rounds=5)
+SHORT = ef.Budget(nodes=500, rounds=5)
 
 
 def drawn(seed: int) -> tuple[str, ef.Graph, list[np.ndarray], ef.Device, Judge] | None:

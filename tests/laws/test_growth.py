@@ -20,7 +20,7 @@ from eqfuse.rewrites import FAMILIES, OPT_IN
 from tests.programs.every import PROGRAMS
 from tests.support.some import some
 
-ROOM = ef.Budget(seconds=60, nodes=20_000)
+ROOM = ef.Budget(nodes=20_000)
 WHOLE_BOOK = ["all", *sorted(OPT_IN)]
 LARGEST = {"all": 10, "grouping": 10}  # times the nodes of the program, at any time; of one family 6
 
@@ -95,7 +95,7 @@ def test_raw_associativity_and_distribution_stop_at_the_cap_and_the_answer_is_ri
 ) -> None:
     rng = np.random.default_rng(0)
     terms = [rng.integers(-2, 3, (4, 4)) / 2 for _ in range(10)]
-    budget = ef.Budget(seconds=60, nodes=nodes)
+    budget = ef.Budget(nodes=nodes)
     graph = ef.trace(function, *terms)
     (segment,) = saturate(graph, laws=WHOLE_BOOK, numerics="approximate", budget=budget).segments
     assert segment.stop_reason == "nodes"
@@ -111,7 +111,7 @@ def test_the_whole_book_with_what_is_opt_in_gives_the_right_answer(case: Case) -
     function, types = case.program(small=True)
     rng = np.random.default_rng(0)
     given = [rng.standard_normal(t.shape).astype(t.dtype) for t in types]
-    program = ef.compile(function, *given, laws=WHOLE_BOOK, budget=ef.Budget(seconds=60, nodes=600))
+    program = ef.compile(function, *given, laws=WHOLE_BOOK, budget=ef.Budget(nodes=600))
     for got, wanted in zip(flatten(program(*given))[0], flatten(function(*given))[0], strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
 

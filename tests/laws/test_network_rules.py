@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqfuse.egraph.saturate import Budget, saturate_segment
+from eqfuse.budget import Budget
+from eqfuse.egraph.saturate import saturate_segment
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.functions import avg_pool, conv, layer_norm, log_softmax, max_pool, relu, rms_norm, softmax
 from eqfuse.rewrites import admitted, select

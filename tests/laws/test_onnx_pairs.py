@@ -12,7 +12,8 @@ from collections import Counter
 import pytest
 
 import eqfuse as ef
-from eqfuse.egraph.saturate import Budget, saturate_segment
+from eqfuse.budget import Budget
+from eqfuse.egraph.saturate import saturate_segment
 from eqfuse.errors import EqfuseError
 from eqfuse.frontends.onnx.table import TABLE
 from eqfuse.ir.graph import Graph

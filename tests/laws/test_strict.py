@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.budget import Budget
 from eqfuse.egraph.engine import Engine
-from eqfuse.egraph.saturate import Budget, Saturation, freeze, reachable
+from eqfuse.egraph.saturate import Saturation, freeze, reachable
 from eqfuse.ir.graph import Graph
 from eqfuse.ops import Role, row
 from eqfuse.ops.ranges import RANGES
@@ -104,7 +105,7 @@ def _classes_agree(graph: Graph, arrays: list[np.ndarray]) -> int:
     engine = Engine()
     engine.add((*graph.inputs, *graph.nodes))
     engine.track_ranges()
-    for _ in Saturation(engine, reachable(graph, LAWS), Budget(nodes=1000, rounds=5), 1e9):
+    for _ in Saturation(engine, reachable(graph, LAWS), Budget(nodes=1000, rounds=5)):
         pass
     for n, fact in engine.known_values().items():
         if n in values:

@@ -10,7 +10,8 @@ import pytest
 
 from eqfuse.benches.corpus.controls import CONTROLS as CONTROL_GRAPHS
 from eqfuse.benches.corpus.suite import GRAPHS, Case
-from eqfuse.egraph.saturate import Budget, saturate
+from eqfuse.budget import Budget
+from eqfuse.egraph.saturate import saturate
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.functions import batch_norm, conv, max_pool, relu, sigmoid, softmax
 

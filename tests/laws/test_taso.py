@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqfuse.egraph.saturate import Budget, saturate_segment
+from eqfuse.budget import Budget
+from eqfuse.egraph.saturate import saturate_segment
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.rewrites import admitted, select
 from tests.laws.taso_substitutions import EQUALITIES, Equality, F

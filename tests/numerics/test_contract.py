@@ -78,7 +78,7 @@ def forms(seeds: range) -> None:
     for seed in seeds:
         rng = np.random.default_rng(seed)
         graph, arrays = random_program(rng, patterns=PATTERNS)
-        segment = saturate_segment(graph, laws(), ef.Budget(seconds=3, nodes=300, rounds=5))
+        segment = saturate_segment(graph, laws(), ef.Budget(nodes=300, rounds=5))
         for _ in range(3):
             form = random_form(segment, rng)
             found, data = broken_on_some_data(graph, form, rng, arrays)
@@ -99,7 +99,7 @@ def compiled(seeds: range) -> None:
     for seed in seeds:
         rng = np.random.default_rng(seed)
         graph, arrays = random_program(rng, programs=3, patterns=PATTERNS)
-        program = ef.compile(graph, target="numpy", budget=ef.Budget(seconds=1, nodes=500, rounds=4))
+        program = ef.compile(graph, target="numpy", budget=ef.Budget(nodes=500, rounds=4))
         for _ in range(DATA):
             with np.errstate(all="ignore"):
                 found = broken(graph, arrays, program(*arrays))

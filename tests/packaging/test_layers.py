@@ -21,6 +21,7 @@ LAYERS = {
     "summary": "short forms of large values, as text and HTML",
     "dtypes": "the dtypes of tensors",
     "machine": "files, threads, clocks, compilers and GPUs of this computer: knows no arrays of ours",
+    "budget": "what a compile may take, and what is left of it",
     "ops": "the operators: types, meanings, flops, ranges, one row each",
     "functions": "functions of deep learning, written in operators",
     "xp": "the Array API standard's namespace",

@@ -9,9 +9,10 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches.corpus.random_graphs import random_graph, run_plan, scrambled
+from eqfuse.budget import Budget
 from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES
-from eqfuse.egraph.saturate import Budget, saturate
+from eqfuse.egraph.saturate import saturate
 from eqfuse.egraph.space import Segment
 from eqfuse.extract import EXTRACTORS, choose, exact, flow, greedy
 from eqfuse.extract.candidates.cuts import Cut, Grammar

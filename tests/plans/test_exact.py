@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.benches.corpus.random_graphs import random_graph, scrambled
 from eqfuse.benches.corpus.suite import GRAPHS
+from eqfuse.budget import Meter
 from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import datasheet
 from eqfuse.egraph.saturate import saturate
@@ -157,14 +159,14 @@ def test_kernels_of_several_outputs_are_found_without_the_help_of_the_search(
     (segment,) = saturate(ef.trace(function, *(ef.spec(t.shape, t.dtype) for t in types))).segments
     best, candidates, _ = flow.search(segment, device)
 
-    def unmerged(segment: Segment, device: Device) -> tuple[Cover, Candidates, list[Cover]]:
+    def unmerged(segment: Segment, device: Device, *rest: Any) -> tuple[Cover, Candidates, list[Cover]]:
         cover = area_flow._cheapest(candidates)
         assert cover is not None
         cover.groups = cover.single_groups()
         return cover, candidates, [cover]
 
     start = unmerged(segment, device)[0].cost
-    monkeypatch.setattr(exact, "search", unmerged)
+    monkeypatch.setattr(flow, "search", unmerged)
     found, _ = exact.optimum(segment, device)
     assert found.cost == pytest.approx(best.cost, rel=1e-6)
     assert found.cost < 0.9 * start and max(len(g.cuts) for g in found.groups) > 1
@@ -200,7 +202,8 @@ def test_every_budget_that_gives_a_bound_gives_one_over_the_same_kernels(
     rng = np.random.default_rng(seed)
     graph, _ = random_graph(rng, operators=20, all_results=True)
     space, device = saturate(graph), scrambled(rng)
-    plans = [choose(space, device, "exact", proved=False, seconds=0.01 * 3**i) for i in range(6)]
+    meters = [Meter(ef.Budget(optimum=0.01 * 3**i)) for i in range(6)]
+    plans = [choose(space, device, "exact", proved=False, meter=meter) for meter in meters]
     assert plans[0].gap == math.inf
     assert len({seconds(plan) for plan in plans}) == 1
     assert len({plan.bound for plan in plans if plan.gap != math.inf}) == 1

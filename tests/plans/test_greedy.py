@@ -14,15 +14,16 @@ from eqfuse.extract import EXTRACTORS, choose
 from eqfuse.extract.covers.nearest import NEAR
 from eqfuse.extract.greedy import GREEDY
 from eqfuse.extract.programs.replacement import replaceable
-from eqfuse.extract.programs.simplify import PASS, simplified
+from eqfuse.extract.programs.simplify import simplified
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph
 from eqfuse.plan.plan import Kernel
 from eqfuse.rewrites import book
+from eqfuse.rewrites.simplifier import PASS
 
 GPU = datasheet("a100")
 WITH_ALGEBRA = [f"{name}+algebra" for name in GREEDY]
-SHORT = ef.Budget(seconds=1.0, nodes=1000, rounds=6)
+SHORT = ef.Budget(nodes=1000, rounds=6)
 
 
 def space(function, *shapes, dtype=np.float32, **options) -> Space:

@@ -7,6 +7,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches.corpus.random_graphs import long_graph, run_plan
+from eqfuse.budget import Meter
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.segments import segments
 from eqfuse.extract import EXTRACTORS, choose
@@ -23,9 +24,9 @@ def check(seed: int, most: int) -> None:
     graph, arrays = long_graph(rng, int(rng.integers(60, most)))
     with np.errstate(all="ignore"):
         wanted = evaluate(graph, arrays)
-    space = ef.saturate(graph, numerics=NUMERICS[seed % 3], budget=ef.Budget(seconds=1, nodes=1000, rounds=4))
+    space = ef.saturate(graph, numerics=NUMERICS[seed % 3], budget=ef.Budget(nodes=1000, rounds=4))
     for extractor in EXTRACTORS:
-        plan = choose(space, DEVICES["cpu"], extractor, seconds=0.1)
+        plan = choose(space, DEVICES["cpu"], extractor, meter=Meter(ef.Budget(optimum=0.1)))
         with np.errstate(all="ignore"):
             results = [run_plan(plan, arrays)] + [ef.emit(plan).run(arrays)] * (extractor == "flow")
         for found in results:

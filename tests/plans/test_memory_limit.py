@@ -21,7 +21,7 @@ from eqfuse.ir.pytree import flatten
 from eqfuse.runtime.program import Program
 
 SHARES = (0.8, 0.6)
-SHORT = ef.Budget(seconds=5, nodes=400, rounds=2)
+SHORT = ef.Budget(nodes=400, rounds=2)
 CPU = DEVICES["cpu"]  # prices that are the same everywhere
 PYTHON = 48 << 10  # bytes of Python's own objects in a call
 

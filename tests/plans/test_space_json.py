@@ -24,7 +24,7 @@ from eqfuse.rewrites import Law, tensors
 from tests.plans.test_segments import network, recurrent
 
 CPU = DEVICES["cpu"]
-SHORT = ef.Budget(seconds=1.0, nodes=1000, rounds=6)
+SHORT = ef.Budget(nodes=1000, rounds=6)
 
 
 def of_suite(name: str, laws: Any = "all") -> Space:

@@ -20,7 +20,7 @@ from eqfuse.ir.pytree import flatten
 from tests.support.some import some
 
 CASES = {**GRAPHS, **CONTROLS}
-SHORT = ef.Budget(seconds=1.0, nodes=1000, rounds=6)
+SHORT = ef.Budget(nodes=1000, rounds=6)
 GREEDY = ("greedy-materialise", "greedy-duplicate", "greedy-priority", "greedy-depth")
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 

@@ -91,7 +91,7 @@ def test_unknown_numerics_are_refused_and_the_known_ones_listed(numerics: Any) -
     assert all(name in str(refused.value) for name in ("strict", "reassociate", "approximate"))
 
 
-@pytest.mark.parametrize("limit", ["seconds", "nodes", "rounds", "optimum"])
+@pytest.mark.parametrize("limit", ["seconds", "bytes", "nodes", "rounds", "optimum"])
 @pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "10", None, True, [3], 1j, X])
 def test_a_budget_of_nonsense_is_refused_by_the_name_of_its_limit(limit: str, value: Any) -> None:
     if limit == "nodes" and value is None:
@@ -103,7 +103,7 @@ def test_a_budget_of_nonsense_is_refused_by_the_name_of_its_limit(limit: str, va
 
 
 def test_a_budget_counts_in_whole_nodes_and_rounds() -> None:
-    for limit in ("nodes", "rounds"):
+    for limit in ("bytes", "nodes", "rounds"):
         with pytest.raises(ef.EqfuseError, match="whole number"):
             ef.Budget(**{limit: 2.5})
     assert ef.Budget(np.float32(1.5), np.int64(100), 0).nodes == 100

@@ -19,7 +19,7 @@ from eqfuse.specialise.versions import Version, Versions
 
 RNG = np.random.default_rng(0)
 FEW = 4
-QUICK: dict[str, Any] = {"budget": ef.Budget(seconds=60, nodes=300, rounds=4)}
+QUICK: dict[str, Any] = {"budget": ef.Budget(nodes=300, rounds=4)}
 
 
 def warned(run: Any) -> list[warnings.WarningMessage]:

@@ -149,7 +149,7 @@ def test_a_loop_over_the_size_is_compiled_anew_with_one_warning() -> None:
             total = total * 0.5 + x[row]
         return total
 
-    program = ef.compile(f, ef.spec(("n", 3), np.float32), budget=ef.Budget(seconds=60, nodes=300, rounds=4))
+    program = ef.compile(f, ef.spec(("n", 3), np.float32), budget=ef.Budget(nodes=300, rounds=4))
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         for n in range(1, 10):

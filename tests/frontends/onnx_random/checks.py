@@ -22,7 +22,7 @@ from tests.frontends.onnx_random.models import Model
 from tests.frontends.onnx_random.numbers import COMPUTED, describe, room, within
 from tests.frontends.onnx_random.run import Value
 
-SHORT = ef.Budget(seconds=0.25, nodes=200, rounds=3)
+SHORT = ef.Budget(nodes=200, rounds=3)
 
 
 def wrong(model: Model, folder: Path, numerics: str, laws: str = "all") -> str:

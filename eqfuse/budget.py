@@ -1,0 +1,165 @@
+"""Budget: what compiling one program may take; the meter of a compile, which says what is left of it.
+
+In: limits given by a user. Out: for each stage, whether to go on. A stage that may not completes its work by cheaper
+means (`LEVELS`), and the meter records how much of the program was planned by which.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+from eqfuse.errors import OptionError
+from eqfuse.machine.memory import resident
+
+# How thoroughly a part of a program is planned, from the best down.
+ALL_LAWS, CHEAP_LAWS, FUSION_ONLY, AS_WRITTEN = LEVELS = ("all laws", "cheap laws", "fusion only", "as written")
+LIMITS = SECONDS, BYTES = "seconds", "bytes"  # of the whole compile
+_KINDS: dict[str, Any] = {"seconds": Real, "nodes": Integral, "rounds": Integral, "optimum": Real, "bytes": Integral}
+_LEAST = 0.0005  # seconds that an operator is thought to take by fusion alone, until one has been seen
+_LOOKS = 64  # questions between two looks at the memory, each of which takes some microseconds
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits of a compile, from the trace to the emitted program.
+
+    `seconds` are of this thread's processor time, so that a busy machine plans as an idle one does; `bytes` of memory
+    come above what the process held at the start. When either ends, what is left of the program is planned by cheaper
+    means: by the laws of a customary algebraic simplifier, by fusion alone, or as written, an operator a kernel. The
+    report says how much was planned by which.
+
+    `nodes` and `rounds` limit the e-graph of each distinct segment of the program. Where no number of nodes is given
+    it is four times those of the segment, and 4,000 for a small one: later matches rarely change a plan. Products that
+    share an operand are merged after that, in milliseconds. `optimum`: seconds of one core that the extractor "exact"
+    may take for each distinct segment, beside those of "flow" and beside `seconds`.
+    """
+
+    seconds: float = 10.0
+    nodes: int | None = None
+    rounds: int = 16
+    optimum: float = 10.0
+    bytes: int = 1 << 30
+
+    def __post_init__(self) -> None:
+        for name, kind in _KINDS.items():
+            value = getattr(self, name)
+            if value is None and name == "nodes":
+                continue
+            if isinstance(value, bool) or not isinstance(value, kind) or not 0 <= value < math.inf:
+                what = "a whole number" if kind is Integral else "a finite number"
+                raise OptionError(f"Budget: {name} is {value!r}; give {what}, 0 or more")
+
+
+def worst(*levels: str) -> str:
+    """The least thorough of some of `LEVELS`."""
+    return max(levels, key=LEVELS.index)
+
+
+def budget_of(given: Any) -> Budget:
+    """The budget that a user gave. OptionError where it is none."""
+    if given is not None and not isinstance(given, Budget):
+        raise OptionError(f"budget is {given!r}: give limits as in ef.Budget(seconds=10), or None")
+    return given or Budget()
+
+
+class Allowance:
+    """What a stage may take: `until` this thread has used so many seconds of processor time, and `most` bytes held by
+    the process."""
+
+    def __init__(self, until: float = math.inf, most: float = math.inf) -> None:
+        self.until, self.most = until, most
+        self._asked = itertools.count()
+        self._full = False
+
+    @property
+    def left(self) -> float:
+        """Seconds."""
+        return max(0.0, self.until - time.thread_time())
+
+    def part(self, share: float) -> Allowance:
+        """That share of the seconds that are left."""
+        return Allowance(time.thread_time() + share * self.left, self.most)
+
+    def spent(self) -> str | None:
+        """The limit that is reached, "seconds" or "bytes"; None while there is some of both left."""
+        if next(self._asked) % _LOOKS == 0 and self.most < math.inf:
+            self._full = resident() > self.most
+        if self._full:
+            return BYTES
+        return SECONDS if time.thread_time() >= self.until else None
+
+
+UNLIMITED = Allowance()
+
+
+class Meter:
+    """What one compile has taken, from the moment at which this is made, and what it may still take: its `allowance`.
+
+    `searched`: how many operators were planned at each of `LEVELS`. `tell` is called with what is being done.
+    """
+
+    def __init__(self, budget: Budget | None = None) -> None:
+        self.budget = budget or Budget()
+        self.allowance = Allowance(time.thread_time() + self.budget.seconds, resident() + self.budget.bytes)
+        self.searched: Counter[str] = Counter()
+        self._reasons: list[str] = []
+        self.tell: Callable[[str], None] = lambda doing: None
+
+    def within(self, share: float) -> Meter:
+        """The meter of a stage that may take that share of the seconds that are left."""
+        part = copy(self)
+        part.allowance = self.allowance.part(share)
+        return part
+
+    def say(self, doing: str) -> None:
+        """Tell what is being done now."""
+        self.tell(f"{doing}; {self.allowance.left:.0f} s of the budget left")
+
+    def ended(self, reason: str | None) -> None:
+        """A search was ended by `reason`."""
+        if reason in LIMITS:
+            self._reasons.append(reason)
+
+    @property
+    def cut(self) -> str | None:
+        """The limit that ended a search before its time, if one did: the first of them."""
+        return self._reasons[0] if self._reasons else None
+
+
+class Pace:
+    """How long the segments saturated so far took for each of their operators, by level: what the others will take.
+
+    `operators`: of each segment.
+    """
+
+    def __init__(self, operators: Sequence[int]) -> None:
+        self._operators = list(operators)
+        self._left = sum(operators)
+        self._seconds = dict.fromkeys(LEVELS, 0.0) | {FUSION_ONLY: _LEAST}
+
+    def level(self, at: int, allowance: Allowance) -> str:
+        """The best level at which segment `at` leaves enough of the time for fusion in all the others."""
+        if allowance.spent():
+            return AS_WRITTEN
+        own, others = self._operators[at], self._left - self._operators[at]
+        for level in (ALL_LAWS, CHEAP_LAWS):
+            if self._seconds[level] * own + self._seconds[FUSION_ONLY] * others <= allowance.left:
+                return level
+        return FUSION_ONLY
+
+    def share(self, at: int) -> float:
+        """Segment `at`'s share of the operators that are left."""
+        return self._operators[at] / self._left if self._left else 1.0
+
+    def took(self, at: int, level: str, seconds: float) -> None:
+        """Segment `at` took so many seconds at that level."""
+        self._left -= self._operators[at]
+        self._seconds[level] = max(self._seconds[level], seconds / max(1, self._operators[at]))

@@ -1,0 +1,31 @@
+"""How much memory this process holds now.
+
+In: nothing. Out: bytes. Used by `eqfuse/budget.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from pathlib import Path
+
+_STATM = Path("/proc/self/statm")
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory. Where the system does not tell (anywhere but on Linux) the most that
+    there ever were; 0 on Windows."""
+    if _tells():
+        return int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2): bytes on macOS, kilobytes elsewhere
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+@cache
+def _tells() -> bool:
+    return _STATM.exists()
