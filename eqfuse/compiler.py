@@ -14,11 +14,13 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.targets import device_for, package
 from eqfuse.egraph.saturate import saturated
 from eqfuse.egraph.space import Space
+from eqfuse.errors import MemoryLimitError
 from eqfuse.extract import Limit, choose
 from eqfuse.extract.unfused import unfused_plan
+from eqfuse.frontends.rolling.roll import Costs, rolled
 from eqfuse.ir.graph import Graph, check
 from eqfuse.ops.loops import LOOPS
-from eqfuse.plan.loops import completed, inner_graphs, with_inner
+from eqfuse.plan.loops import completed, inner_graphs, step_seconds, turn_seconds, with_inner
 from eqfuse.plan.memory import Needs, limit_of
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.plan.report import make_report
@@ -46,12 +48,25 @@ def compile_graph(
     meter: Meter | None = None,
 ) -> Program:
     """`compile` for a traced graph and validated options. `meter`: of a compile that began with the trace."""
-    chosen = usable(laws, numerics)
+    device = device_for(target)
+    chosen, limit = usable(laws, numerics), limit_of(memory_limit)
     with patiently() as tell:
         meter = meter or Meter(budget_of(budget))
         meter.tell = tell
-        program = _compiled(graph, device_for(target), numerics, chosen, extractor, meter, limit_of(memory_limit))
+        looped = with_loops(graph, device, numerics)
+        try:
+            program = _compiled(looped, device, numerics, chosen, extractor, meter, limit)
+        except MemoryLimitError:
+            if not looped.rolled or graph.rolled:
+                raise
+            program = _compiled(graph, device, numerics, chosen, extractor, meter, limit)  # steps of less memory
     return verified(program) if verify else program
+
+
+def with_loops(graph: Graph, device: Device, numerics: str) -> Graph:
+    """`graph`, whose alike steps are loops."""
+    costs = Costs(lambda body: step_seconds(body, device), lambda nbytes: turn_seconds(device, nbytes))
+    return rolled(graph, costs, numerics == "strict")
 
 
 def _compiled(
@@ -69,7 +84,8 @@ def _compiled(
     else:
         plan, report = found
         program = emit(replace(plan, graph=graph))
-        program.report = replace(report, seconds={"cache": time.perf_counter() - started})
+        seconds = {"cache": time.perf_counter() - started}
+        program.report = replace(report, seconds=seconds, rolled=graph.rolled or ())
     program.laws = chosen
     return program
 

@@ -150,11 +150,15 @@ class Signature(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class Graph(Summarised):
-    """A program: `inputs` (all of op ``input``, in calling order), `outputs`, and how they nest for the user."""
+    """A program: `inputs` (all of op ``input``, in calling order), `outputs`, and how they nest for the user.
+
+    `rolled`: what became of alike steps in it, in words; None where nobody looked for any.
+    """
 
     inputs: tuple[Node, ...]
     outputs: tuple[Node, ...]
     signature: Signature | None = field(default=None, compare=False, repr=False)
+    rolled: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:

@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
+from eqfuse.cost.work import element_work
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Body, Graph, Node, substitute
+from eqfuse.ir.views import computes
 from eqfuse.kinds.schedule import Schedule
 from eqfuse.ops.loops import LOOPS, UNKNOWN_TRIPS, trips
 from eqfuse.plan.plan import Kernel, Plan
@@ -78,13 +80,27 @@ def runs(n: Node) -> tuple[int, bool]:
     return (UNKNOWN_TRIPS, False) if known is None else (known, True)
 
 
+def turn_seconds(device: Device, nbytes: int = 0) -> float:
+    """What a step takes beside its kernels, and to write carries of so many bytes, which the next one reads."""
+    return STEP_CALLS * max(device.call_seconds, device.launch_seconds) + 2 * nbytes / device.bandwidth(2 * nbytes)
+
+
+def step_seconds(body: Graph, device: Device) -> float:
+    """What a step takes as one kernel whose values stay near."""
+    works = [
+        element_work(n.op, n.attrs, n.type, [a.type for a in n.args], device, None) for n in body.nodes if computes(n)
+    ]
+    calls = sum(w.calls for w in works) if device.kind == "cpu" else 1
+    return sum(w.seconds for w in works) + calls * max(device.call_seconds, device.launch_seconds)
+
+
 def loop_price(n: Node, inner: Sequence[Plan], device: Device) -> Price:
     """All steps one after another; of a choice the dearer branch."""
     times, _ = runs(n)
     step = max(inner, key=lambda p: p.seconds) if n.op == "if_else" else inner[-1]
     kernels = [k.price for k in step.kernels]
     once = sum(p.seconds for p in inner[:-1]) if n.op == "while_loop" else 0.0
-    overhead = STEP_CALLS * max(device.call_seconds, device.launch_seconds)
+    overhead = turn_seconds(device)
     read, written = times * sum(p.bytes_read for p in kernels), times * sum(p.bytes_written for p in kernels)
     flops = times * sum(p.flops for p in kernels)
     longest = max(kernels, key=lambda p: p.seconds, default=None)

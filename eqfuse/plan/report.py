@@ -78,6 +78,7 @@ class Report(Summarised):
     memory_limit: int | None = None  # bytes, as asked for
     searched: Mapping[str, int] = field(default_factory=dict)  # operators by how thoroughly they were planned
     sizes: str = ""  # of symbols: which, and how the plan came to serve them
+    rolled: tuple[str, ...] = ()  # what became of many alike steps, as of a loop that tracing unrolled
 
     def summary(self) -> Summary:
         lines = [KernelLine(k.kind, k.ops, k.bytes_moved, k.predicted_seconds, k.bound) for k in self.kernels]
@@ -110,6 +111,7 @@ def make_report(
         seconds=dict(seconds),
         memory_limit=memory_limit,
         searched=dict(meter.searched),
+        rolled=plan.graph.rolled or (),
     )
 
 
@@ -119,7 +121,7 @@ def report_at(
     """The report of `plan`, which was transferred to other `sizes` from one that has the report `planned`."""
     return replace(
         planned, **_totals(plan, unfused_plan), peak_bytes=peak_bytes, optimality_gap=None, seconds=dict(seconds),
-        sizes=sizes,
+        sizes=sizes, rolled=plan.graph.rolled or (),
     )  # fmt: skip
 
 

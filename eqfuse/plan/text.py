@@ -106,7 +106,7 @@ def read_report(data: dict[str, Any]) -> Report:
     """The report that `write_report` wrote. EqfuseError when it is something else."""
     try:
         kernels = tuple(KernelReport(**(k | {"ops": tuple(k["ops"])})) for k in data["kernels"])
-        return Report(**(data | {"kernels": kernels}))
+        return Report(**(data | {"kernels": kernels, "rolled": tuple(data["rolled"])}))
     except (KeyError, TypeError) as error:
         raise EqfuseError(f"this is not a report: {type(error).__name__}: {error}") from error
 

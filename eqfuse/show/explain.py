@@ -124,6 +124,8 @@ class Explanation:
             more = f", and {len(fired) - 8} more" if len(fired) > 8 else ""
             taken = [f"{name} ×{count} {duration(r.law_seconds.get(name, 0.0))}" for name, count in fired[:8]]
             lines.append("Laws that matched: " + ", ".join(taken) + more)
+        if r.rolled:
+            lines.append(f"Loops: {'; '.join(r.rolled)}")
         if r.sizes:
             lines.append(f"Sizes: {r.sizes}")
         if r.seconds:

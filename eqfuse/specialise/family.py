@@ -14,7 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from eqfuse.compiler import compile_graph
+from eqfuse.compiler import compile_graph, with_loops
+from eqfuse.cost.targets import device_for
 from eqfuse.errors import user_level
 from eqfuse.extract.unfused import unfused_plan
 from eqfuse.ir.graph import Graph
@@ -74,7 +75,11 @@ class Family:
         self.plans: list[Planned] = []
         self.transferred = self.anew = 0
         self.reasons: dict[str, int] = {}
-        self._trace, self._seen = trace, seen
+        self._traced, self._seen = trace, seen
+
+    def _trace(self, types: Sequence[TensorType | None], layouts: Sequence[Strides] | None) -> Graph:
+        device = device_for(self.options.get("target", "cpu"))
+        return with_loops(self._traced(types, layouts), device, self.options.get("numerics", "reassociate"))
 
     def make(self, sizes: Sizes, layouts: Sequence[Strides] | None = None) -> Version:
         """The program for `sizes`, of arrays in C order or as `layouts` says."""

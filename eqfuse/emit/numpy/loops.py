@@ -27,12 +27,21 @@ def loop_kernel(kernel: Kernel, device: Device) -> Source:
     source.names |= {"lend": _lending(steps), "give_back": _giving(steps), "int": int, "order": order, "part": part}
     source.made_bytes = max(s.peak_bytes for s in steps) + _held(kernel)
     types = results_of(n.op, [a.type for a in n.args], n.attrs)
-    _WRITERS[n.op](source, n, [source.view(a) for a in n.args], _places(source, types))
+    _WRITERS[n.op](source, n, [_operand(source, a, i) for i, a in enumerate(n.args)], _places(source, types))
     for place in source.writes[1:]:
         source.line(f"copyto({place}, o0)")
     for name, step in zip(("first", "step") if len(steps) > 1 else ("step",), steps, strict=True):
         source.lines += ["", f"    # {name}:", *(f"    # {line}" for line in step.source().splitlines())]
     return source
+
+
+def _operand(source: Source, n: Node, number: int) -> str:
+    """A name for `n`: a view of a leaf is made once, not in every step."""
+    text = source.view(n)
+    if n in source.reads or n.op == "const":
+        return text
+    source.line(f"x{number} = {text}")
+    return f"x{number}"
 
 
 def _held(kernel: Kernel) -> int:

@@ -53,7 +53,7 @@ def products_before(outputs: Sequence[Node], given: Collection[Node], rows: Rows
     if not rows or not next(iter(rows.values())).shape[0]:
         return list(outputs), rows
     of_rows, order = depending(outputs, rows), topological(outputs)
-    batch = _Batch(rows, depending(outputs, given))
+    batch = Batch(rows, depending(outputs, given))
     for n in order:
         if n in of_rows and n not in batch.made:
             batch.add(n)
@@ -65,7 +65,7 @@ def products_before(outputs: Sequence[Node], given: Collection[Node], rows: Rows
     return found, left | {values[n]: batch.made[n] for n in frontier}
 
 
-class _Batch:
+class Batch:
     """What is computed of rows, for all of them: `made`, by the node of one row. `multiplied`: those with products."""
 
     def __init__(self, rows: Rows, varies: set[Node]) -> None:

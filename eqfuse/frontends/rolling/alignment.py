@@ -1,0 +1,142 @@
+"""One step in place of many that are alike.
+
+In: what each step computes. Out: the step as nodes over what differs between steps: rows of arrays, and values of the
+steps before. Steps that are not alike are refused, with those that are. Next stop: `loops` and `families`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from eqfuse.frontends.numpy import tidy
+from eqfuse.frontends.numpy.bodies import stands_for
+from eqfuse.frontends.numpy.rows import Rows
+from eqfuse.frontends.rolling.chains import is_small
+from eqfuse.frontends.rolling.rows import even, sliced, stacked
+from eqfuse.ir.graph import Node
+from eqfuse.ops.types import TensorType
+
+FARTHEST = 4  # steps back that a step may read
+Values = tuple[Node, ...]  # of one place in all steps, in order
+
+
+class Misaligned(Exception):
+    """The steps are not alike. `good`: a run of them that may be."""
+
+    def __init__(self, good: range = range(0)) -> None:
+        self.good = good
+
+
+class Alignment:
+    """What the steps compute that have the values of `root`, one each.
+
+    `step`: the steps that need a node, by the first of them, from 1 on; what steps compute for others after them is
+    carried. Where nothing is carried there is none. Raises Misaligned.
+    """
+
+    def __init__(self, root: Values, step: Mapping[Node, int] | None = None) -> None:
+        self.count, self.root = len(root), root
+        self._step = step
+        self.made: dict[Values, Node] = {}  # what stands for them in the one step
+        self.where: dict[Node, tuple[Values, int]] = {}  # of what the steps compute: which values, and of which step
+        self.rows: Rows = {}
+        self.carried: dict[Values, int] = {}  # values of steps before, how many before
+        self._align(root)
+
+    @property
+    def operators(self) -> int:
+        """How many operators a step has."""
+        return len({values for values, _ in self.where.values()})
+
+    @property
+    def reads_arrays(self) -> bool:
+        """Does each step read something of its own that is no constant?"""
+        return any(array.op != "const" for array in self.rows.values())
+
+    def _align(self, root: Values) -> None:
+        stack = [root]
+        while stack:
+            values = stack[-1]
+            if values in self.made:
+                stack.pop()
+                continue
+            leaf = self._leaf(values)
+            if leaf is not None:
+                self.made[values] = leaf
+                continue
+            args = list(zip(*(n.args for n in values), strict=True))
+            missing = [a for a in args if a not in self.made]
+            if missing:
+                stack.extend(reversed(missing))
+                continue
+            for at, n in enumerate(values):
+                if self.where.setdefault(n, (values, at)) != (values, at):
+                    raise Misaligned  # computed in two steps: neither carried nor the same for all
+            first, given = values[0], [self.made[a] for a in args]
+            shaped = first.op == "reshape"
+            self.made[values] = tidy.reshape(given[0], first.shape) if shaped else first.over(given)
+
+    def _leaf(self, values: Values) -> Node | None:
+        """What stands for `values` where the steps do not compute them; None where they do."""
+        first = values[0]
+        if all(n is first for n in values):
+            return first
+        if all(n.type == first.type and is_small(n) for n in values):
+            return self._row(stacked(values))
+        taken = [n.args[0] if n.op == "reshape" else n for n in values]
+        if len({(n.op, n.args, n.type) for n in taken}) == 1 and taken[0].op == "slice":
+            return self._sliced(taken, values)
+        distance = self._distance(values)
+        if not distance:
+            return None
+        self.carried[values] = distance
+        return stands_for([values[-1].type])[0]
+
+    def _row(self, array: Node) -> Node:
+        (row,) = stands_for([TensorType(array.dtype, array.shape[1:])])
+        self.rows[row] = array
+        return row
+
+    def _sliced(self, slices: Sequence[Node], values: Values) -> Node:
+        good = even([n.attr("ranges") for n in slices])
+        if len(good) < len(slices):
+            raise Misaligned(good)
+        rows = sliced(slices)
+        if rows is None:
+            raise Misaligned
+        return tidy.reshape(self._row(rows), values[0].shape)
+
+    def _distance(self, values: Values) -> int:
+        """How many steps before `values` were computed."""
+        keys = [self._key(n, at) for at, n in enumerate(values, 1)]
+        common: Any = Counter(keys).most_common(1)[0][0]
+        kind, distance = common[0], common[1]
+        good = [key == common for key in keys]
+        if kind == "carried":
+            good[:distance] = [begins(n, common[2]) for n in values[:distance]]
+        if kind == "given" or not all(good):
+            raise Misaligned(_longest(good))
+        return int(distance)
+
+    def _key(self, n: Node, at: int) -> Hashable:
+        """What `n`, of step `at`, must share with its like in other steps."""
+        distance = 0 if self._step is None else at - max(self._step.get(n, 0), 0)
+        if distance == at or distance > FARTHEST:
+            return "given", 0, n
+        return ("carried", distance, n.type) if distance else ("computed", 0, n.op, n.attrs, n.type, len(n.args))
+
+
+def begins(n: Node, t: TensorType) -> bool:
+    """May a carry of type `t` begin as `n`? A constant is spread over it."""
+    return n.type == t or (is_small(n) and n.type == TensorType(t.dtype, ()))
+
+
+def _longest(good: Sequence[bool]) -> range:
+    best, begun = range(0), 0
+    for at, is_good in enumerate((*good, False)):
+        if not is_good:
+            best = max(best, range(begun, at), key=len)
+            begun = at + 1
+    return best

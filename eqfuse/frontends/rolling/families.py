@@ -1,0 +1,151 @@
+"""Alike computations that need nothing of one another, as one on arrays with an axis more.
+
+In: a graph in which many pieces are joined, or written into one array, or a chain that adds them up. Out: the same,
+computed for all pieces at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from eqfuse.frontends.numpy import tidy
+from eqfuse.frontends.numpy.rows import Batch, depending
+from eqfuse.frontends.rolling.alignment import Alignment, Misaligned
+from eqfuse.frontends.rolling.chains import FEWEST
+from eqfuse.frontends.rolling.loops import ATTEMPTS, Steps
+from eqfuse.frontends.rolling.rows import Range, even, in_one, moving
+from eqfuse.ir.graph import Graph, Node, node, topological
+from eqfuse.ops import TABLE
+from eqfuse.summary import count
+
+_REDUCTION = {r.joined_by: name for name, r in TABLE.items() if r.joined_by in ("add", "maximum", "minimum")}
+Run = tuple[range, Node]  # pieces that are alike, and all of them in one array
+Limit = Callable[[range], range]
+
+
+def together(graph: Graph) -> tuple[Graph, list[str]]:
+    """`graph`, where pieces that are joined or written into one array are made together; and what is, in words."""
+    new: dict[Node, Node] = {}
+    said: list[str] = []
+    for n in graph.nodes:
+        args = [new[a] for a in n.args]
+        rewrite = _REWRITES.get(n.op) if len(args) >= FEWEST else None
+        found = None if rewrite is None else rewrite(n, args)
+        new[n] = found[0] if found is not None else n if args == [*n.args] else n.over(args)
+        said += [f"{count(len(run), 'alike piece')} are computed at once" for run in (found[1] if found else ())]
+    return replace(graph, outputs=tuple([new[o] for o in graph.outputs])), said
+
+
+def _joined(n: Node, pieces: Sequence[Node]) -> tuple[Node, list[range]] | None:
+    found = _runs(pieces)
+    if not found:
+        return None
+    axis: int = n.attr("axis")
+    made: list[Node] = []
+    at = 0
+    for run, rows in found:
+        made += [*pieces[at : run.start], in_one(rows, n.type.rank + axis)]
+        at = run.stop
+    return tidy.concat([*made, *pieces[at:]], axis), [run for run, _ in found]
+
+
+def _written(n: Node, args: Sequence[Node]) -> tuple[Node, list[range]] | None:
+    base, *pieces = args
+    ranges: Sequence[tuple[Range, ...]] = n.attr("slices")
+
+    def in_order(run: range) -> range:
+        """Those of the run that are written side by side."""
+        good = even(ranges[run.start : run.stop])
+        if len(good) < FEWEST or ranges[run.start + good.start] == ranges[run.start + good.start + 1]:
+            return range(0)
+        axis, distance, width = moving(ranges[run.start + good.start :])
+        fits = width == 1 or (abs(distance) == width and ranges[run.start][axis][2] == 1)
+        return good if fits else range(0)
+
+    found = _runs(pieces, in_order)
+    if not found:
+        return None
+    made: list[Node] = []
+    places: list[tuple[Range, ...]] = []
+    at = 0
+    for run, rows in found:
+        axis, distance, width = moving(ranges[run.start :])
+        ends = ranges[run.start][axis], ranges[run.stop - 1][axis]
+        along = min(r[0] for r in ends), max(r[1] for r in ends), abs(distance) if width == 1 else 1
+        whole = tuple([along if i == axis else r for i, r in enumerate(ranges[run.start])])
+        made += [*pieces[at : run.start], in_one(rows, axis, distance < 0)]
+        places += [*ranges[at : run.start], whole]
+        at = run.stop
+    return tidy.slice_scatter(base, [*made, *pieces[at:]], [*places, *ranges[at:]]), [run for run, _ in found]
+
+
+_REWRITES = {"concat": _joined, "slice_scatter": _written}
+
+
+def _runs(pieces: Sequence[Node], limit: Limit | None = None) -> list[Run]:
+    """Runs of `pieces` that are made together, each within what `limit` leaves of it, in order."""
+    found: list[Run] = []
+    left = [range(len(pieces))]
+    while left:
+        among = left.pop()
+        run = among
+        for _ in range(ATTEMPTS):
+            good = range(len(run)) if limit is None else limit(run)
+            if len(good) == len(run) >= FEWEST:
+                rows = _aligned(pieces[run.start : run.stop])
+                if isinstance(rows, Node):
+                    found.append((run, rows))
+                    left += [range(among.start, run.start), range(run.stop, among.stop)]
+                    break
+                good = rows
+            run = run[good.start : good.stop]
+            if len(run) < FEWEST:
+                break
+    return sorted(found, key=lambda each: each[0].start)
+
+
+def _aligned(pieces: Sequence[Node]) -> Node | range:
+    """`pieces` as rows of one array, or which of them might be."""
+    try:
+        found = Alignment(tuple(pieces))
+    except Misaligned as why:
+        return why.good
+    return _batched(found, found.made[found.root]) or range(0)
+
+
+def _batched(found: Alignment, of: Node) -> Node | None:
+    """What `of` is in all steps, in one array; None where it is the same in all, or cannot be computed so."""
+    varies = depending([of], found.rows)
+    if of not in varies:
+        return None
+    batch = Batch(found.rows, set())
+    for n in topological([of]):
+        if n in varies and n not in batch.made:
+            batch.add(n)
+    return batch.made.get(of)
+
+
+def reduced(steps: Steps, graph: Graph, exactly: bool) -> dict[Node, Node] | None:
+    """What stands for the last value of a chain that adds up what its steps compute, or finds the largest of it.
+
+    None where a step does more, or where another order of the sum might be told, and the result is wanted `exactly`.
+    """
+    values = steps.root
+    last, (made,) = values[-1], steps.step([values])
+    op = _REDUCTION.get(made.op)
+    carry = steps.given(values, 1)
+    others = [a for a in made.args if a is not carry]
+    exact = made.op != "add" or made.dtype.kind in "iu"
+    if op is None or len(others) != 1 or steps.reads(graph) != [last] or len(steps.carries) > 1 or exactly > exact:
+        return None
+    (term,) = others
+    if carry in topological([term]) or term.type != made.type or steps.on_windows:
+        return None
+    rows = _batched(steps.aligned, term)
+    if rows is None:
+        return None
+    total = node(op, (rows,), ((-rows.type.rank,),))
+    if total.dtype != made.dtype:
+        return None
+    return {last: node(made.op, (steps.begun(values, 1), tidy.reshape(total, made.shape)))}

@@ -1,0 +1,235 @@
+"""A chain of alike steps as a loop operator.
+
+In: a chain of values, and the graph. Out: what the loop gives in place of what its steps compute. The steps of a loop
+are what each value of the chain needs that the one before does not; what they compute for steps after them are carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain as joined
+
+from eqfuse.frontends.numpy import tidy
+from eqfuse.frontends.numpy.bodies import closed, stands_for
+from eqfuse.frontends.numpy.rows import Rows, products_before
+from eqfuse.frontends.rolling.alignment import Alignment, Misaligned, Values, begins
+from eqfuse.frontends.rolling.chains import DEPTH, FEWEST
+from eqfuse.ir.graph import Graph, Node, const, node, substitute, topological
+from eqfuse.ops.loops import INDEX, places, results_of
+from eqfuse.ops.types import TensorType
+
+ATTEMPTS = 8  # to leave out steps that differ
+
+
+class Steps:
+    """The alike steps between the values of `chain`, of which the first is computed before them. Raises Misaligned."""
+
+    def __init__(self, chain: Sequence[Node]) -> None:
+        self.chain = chain
+        self.root: Values = tuple(chain[1:])
+        self.count = len(self.root)
+        self.aligned = Alignment(self.root, _first_needed(chain))
+        self._delays: dict[Values, int] = {}  # of values that later steps read: how much later, at most
+        self._begun: dict[tuple[Values, int], Node] = {}  # the value of the step that many before the first
+        stands = {}
+        for values, distance in self.aligned.carried.items():
+            stands[values] = self._carry(values, distance)
+        self._given = {
+            (values, back): stands_for([values[0].type])[0]
+            for values, farthest in self._delays.items() for back in range(1, farthest + 1)
+        }  # fmt: skip
+        made = self.aligned.made
+        self._values = {made[v]: self._given[stands[v]] for v in stands}
+
+    def _carry(self, values: Values, distance: int) -> tuple[Values, int]:
+        where = self.aligned.where
+        later = [where.get(n) for n in values[distance:]]
+        if not later or later[0] is None:
+            raise Misaligned
+        producer = later[0][0]
+        if any(found != (producer, at) for at, found in enumerate(later)):
+            raise Misaligned
+        self._delays[producer] = max(self._delays.get(producer, 0), distance)
+        for at, n in enumerate(values[:distance]):
+            begun = tidy.broadcast_to(n, producer[0].shape)
+            if self._begun.setdefault((producer, distance - at), begun) is not begun:
+                raise Misaligned(range(1, self.count))
+        return producer, distance
+
+    @property
+    def operators(self) -> int:
+        return self.aligned.operators
+
+    @property
+    def on_windows(self) -> bool:
+        """Do steps read windows of one array that overlap?"""
+        return any(n.op == "sliding_window" for n in topological(self.aligned.rows.values()))
+
+    @property
+    def carries(self) -> list[TensorType]:
+        return [n.type for n in self._given.values()]
+
+    def before(self) -> Node | None:
+        """What stands where the first value of the chain reads the value before it, if the step before is alike."""
+        at: Node = self.chain[0]
+        for arg in self._way():
+            if arg >= len(at.args):
+                return None
+            at = at.args[arg]
+        return at
+
+    def _way(self) -> list[int]:
+        """The arguments that lead from a value of the chain to the one before it."""
+        ways: dict[Values, list[int]] = {self.root: []}
+        stack = [self.root]
+        while stack:
+            values = stack.pop()
+            for at, arg in enumerate(zip(*(n.args for n in values), strict=True)):
+                way = [*ways[values], at]
+                if arg in self.aligned.carried and arg[1:] == self.root[:-1]:
+                    return way
+                if arg not in ways and arg[-1] in self.aligned.where and arg not in self.aligned.carried:
+                    ways[arg] = way
+                    stack.append(arg)
+        raise Misaligned
+
+    def step(self, of: Iterable[Values]) -> list[Node]:
+        """What a step computes for `of`, over what it is given."""
+        return list(substitute([self.aligned.made[v] for v in of], self._values))
+
+    def given(self, values: Values, back: int) -> Node | None:
+        """What stands in a step for what the step that many before it made of `values`."""
+        return self._given.get((values, back))
+
+    def begun(self, values: Values, back: int) -> Node:
+        """The same in the first step, as it is computed before the loop."""
+        return self._begun[values, back]
+
+    def body(self) -> Graph:
+        """What a step computes for the steps after it."""
+        (body,), _ = closed([("given", n) for n in (*self._given.values(), *self.aligned.rows)], [self._after()])
+        return body.graph
+
+    def reads(self, graph: Graph) -> list[Node]:
+        """The values of the steps that `graph` reads elsewhere."""
+        return [values[at] for values, at in self._read(graph)]
+
+    def in_place_of(self, graph: Graph, several: int = 1) -> dict[Node, Node]:
+        """For each value of the steps that `graph` reads elsewhere, what the loop gives. Raises Misaligned.
+
+        `several` steps, of which there are a multiple, are one of the loop's.
+        """
+        read = self._read(graph)
+        early = {values for values, at in read if at < self.count - 1}
+        stacked = dict.fromkeys(v for v, at in read if v in early and self.count - at > self._delays.get(v, 0))
+        results = self._looped([v for v, _ in read if v not in early and v not in self._delays], [*stacked], several)
+        found = {}
+        for values, at in read:
+            kept = None if values in stacked else results.get((values, self.count - at))
+            found[values[at]] = _row(results[values, 0], at) if kept is None else kept
+        return found
+
+    def _read(self, graph: Graph) -> list[tuple[Values, int]]:
+        where = self.aligned.where
+        outside = [n for n in graph.nodes if n not in where]
+        return list(dict.fromkeys(where[a] for a in joined(*(n.args for n in outside), graph.outputs) if a in where))
+
+    def _after(self) -> list[Node]:
+        """The carries after a step."""
+        computed = dict(zip(self._delays, self.step(self._delays), strict=True))
+        return [computed[v] if back == 1 else self._given[v, back - 1] for v, back in self._given]
+
+    def _looped(
+        self, only_last: list[Values], stacked: list[Values], several: int
+    ) -> dict[tuple[Values, int], Node]:
+        """The loop's results: for values and how many steps before its end they are; all of `stacked` at 0."""
+        (index, *unread) = stands_for([INDEX, *(v[0].type for v in only_last)])
+        given = [*self._given.values(), *unread]
+        begun = [*(self._begun[key] for key in self._given), *(_nothing(n) for n in unread)]
+        after = [*self._after(), *self.step(only_last), *self.step(stacked)]
+        outputs, rows = products_before(after, [*given, index], self.aligned.rows)
+        if several > 1:
+            outputs, rows = _in_one_step(outputs, given, rows, several)
+        names = [("index", index), *((f"carry {i}", n) for i, n in enumerate(given))]
+        (body,), shared = closed([*names, *((f"row {i}", n) for i, n in enumerate(rows))], [outputs])
+        args = [*begun, *rows.values(), *shared]
+        if any(n in self.aligned.where for n in topological(args)):
+            raise Misaligned(range(1, self.count))
+        found = results("scan", args, (body, len(given), len(rows), self.count // several, 0, False))
+        last, stacks = found[: len(given)], found[len(given) :]
+        kept = zip([*self._given, *((v, 1) for v in only_last)], last, strict=True)
+        rows_of = [tidy.reshape(x, (self.count, *v[0].shape)) for v, x in zip(stacked, stacks, strict=True)]
+        return {**dict(kept), **{(v, 0): x for v, x in zip(stacked, rows_of, strict=True)}}
+
+
+def _in_one_step(outputs: Sequence[Node], given: Sequence[Node], rows: Rows, several: int) -> tuple[list[Node], Rows]:
+    """`several` steps one after another as one: its carries and the rows that it stacks, and what it reads."""
+    taken = dict(zip(stands_for([TensorType(r.dtype, (several, *r.shape)) for r in rows]), rows.items(), strict=True))
+    state = list(given)
+    stacks: list[list[Node]] = []
+    for at in range(several):
+        read = {r: _row(many, at) for many, (r, _) in taken.items()}
+        made = substitute(outputs, {**dict(zip(given, state, strict=True)), **read})
+        state = [*made[: len(given)]]
+        stacks.append([tidy.reshape(y, (1, *y.shape)) for y in made[len(given) :]])
+    stacked = [tidy.concat(values, -values[0].type.rank) for values in zip(*stacks, strict=True)]
+    split = {many: tidy.reshape(array, (array.shape[0] // several, *many.shape)) for many, (_, array) in taken.items()}
+    return [*state, *stacked], split
+
+
+def _row(stack: Node, at: int) -> Node:
+    taken = tidy.slice_(stack, [(at, at + 1, 1), *((0, n, 1) for n in stack.shape[1:])])
+    return tidy.reshape(taken, stack.shape[1:])
+
+
+def _nothing(n: Node) -> Node:
+    """A carry that no step reads, before the first."""
+    return tidy.broadcast_to(const(0, n.dtype), n.shape)
+
+
+def results(op: str, args: Sequence[Node], attrs: tuple) -> list[Node]:
+    """The results of a loop."""
+    types = results_of(op, [a.type for a in args], attrs)
+    made = node(op, args, attrs)
+    if len(types) == 1:
+        return [made]
+    return [node("loop_result", (made,), (at, str(t))) for at, t in zip(places(types), types, strict=False)]
+
+
+def steps_of(chain: Sequence[Node]) -> Steps | None:
+    """The steps of `chain`, or of the part of it that is alike; None where too few are."""
+    for _ in range(ATTEMPTS):
+        if len(chain) < FEWEST - DEPTH:
+            return None
+        try:
+            steps = _longer(Steps(chain))
+            return steps if steps.count >= FEWEST else None
+        except Misaligned as why:
+            chain = chain[why.good.start : why.good.stop + 1]
+    return None
+
+
+def _longer(steps: Steps) -> Steps:
+    """`steps`, and those before the first that are alike."""
+    try:
+        while (before := steps.before()) is not None and begins(before, steps.root[-1].type):
+            steps = Steps([before, *steps.chain])
+    except Misaligned:
+        pass
+    return steps
+
+
+def _first_needed(chain: Sequence[Node]) -> dict[Node, int]:
+    """For each node that `chain` needs, the first value of it that does, from 0 on."""
+    found: dict[Node, int] = {}
+    for at, value in enumerate(chain):
+        if value in found:
+            raise Misaligned
+        found[value] = at
+        stack = [value]
+        while stack:
+            for a in stack.pop().args:
+                if a not in found:
+                    found[a] = at
+                    stack.append(a)
+    return found

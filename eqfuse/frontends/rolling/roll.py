@@ -1,0 +1,98 @@
+"""The pass: loops that were unrolled while tracing become loops again, and alike pieces one computation.
+
+In: a graph, and what a step of a loop costs. Out: the graph with `scan`s, and with operators on more rows. Next stop:
+`egraph.saturate`. A chain of few operators is left as it is: its steps fuse with one another, and are planned in a
+second or two. The steps of a longer one become those of a loop, several in one where going from step to step would be
+felt; if it is not long, only where that hardly is, and each reads something of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from eqfuse.frontends.rolling.alignment import Misaligned
+from eqfuse.frontends.rolling.chains import FEWEST, chains
+from eqfuse.frontends.rolling.families import reduced, together
+from eqfuse.frontends.rolling.loops import Steps, steps_of
+from eqfuse.ir.graph import Graph, Node, substitute
+from eqfuse.ops.loops import LOOPS
+from eqfuse.summary import count
+
+FEW_OPERATORS = 200  # of a chain that is left as it is
+MANY_OPERATORS = 400  # of one that is always a loop
+FEW_ON_WINDOWS = 1000  # of one whose steps read windows that overlap, which a kernel for all steps reads once
+STEP_OPERATORS = 64  # at most in one step that is made of several
+FEWEST_TURNS = 4  # of a loop whose steps are made of several
+FELT = 0.05  # of what a step takes
+HARDLY = 0.02  # of it
+MOST = 64  # loops of one graph
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds that a step takes, and to go from step to step, with carries of so many bytes."""
+
+    step: Callable[[Graph], float]
+    turn: Callable[[int], float]
+
+
+def rolled(graph: Graph, costs: Costs, exactly: bool = False) -> Graph:
+    """`graph` with loops where many steps are alike. `exactly`: sums are added up in the order they are written in."""
+    if graph.rolled is not None:
+        return graph
+    said: list[str] = []
+    while len(said) < MOST and (found := _once(graph, costs, exactly)):
+        graph, text = found
+        said.append(text)
+    graph, more = together(graph)
+    return replace(graph, rolled=(*said, *more))
+
+
+def _once(graph: Graph, costs: Costs, exactly: bool) -> tuple[Graph, str] | None:
+    """`graph` with one loop more, and what it is made of, in words."""
+    if len(graph.operators) < FEWEST:
+        return None
+    for chain in chains(graph.nodes):
+        steps = steps_of(chain)
+        made = None if steps is None else _in_place_of(steps, graph, costs, exactly)
+        if made is not None:
+            values, text = made
+            return replace(graph, outputs=substitute(graph.outputs, values)), text
+    return None
+
+
+def _in_place_of(steps: Steps, graph: Graph, costs: Costs, exactly: bool) -> tuple[dict[Node, Node], str] | None:
+    """What stands for the values of `steps` that are read elsewhere, and why; None where they are left as they are."""
+    said = count(steps.count, "alike step")
+    total = reduced(steps, graph, exactly)
+    if total is not None:
+        return total, f"{said} were rolled into one reduction"
+    operators = steps.count * steps.operators
+    if operators < (FEW_ON_WINDOWS if steps.on_windows else FEW_OPERATORS):
+        return None
+    bound = FELT if operators >= MANY_OPERATORS else HARDLY
+    several, felt = _together(steps, costs, bound)
+    if operators < MANY_OPERATORS and (felt > bound or not steps.aligned.reads_arrays):
+        return None
+    if several > 1:
+        with suppress(Misaligned):
+            left = steps.count % several
+            whole = Steps(steps.chain[left:]) if left else steps
+            said = f"{count(whole.count, 'alike step')} were rolled into a loop of {whole.count // several}"
+            return whole.in_place_of(graph, several), f"{said}, {several} in each"
+    with suppress(Misaligned):
+        return steps.in_place_of(graph), f"{said} were rolled into a loop"
+    return None
+
+
+def _together(steps: Steps, costs: Costs, bound: float) -> tuple[int, float]:
+    """How many steps are made one of the loop's, for turns to take the share `bound` of it; and what they take."""
+    body = steps.body()
+    if any(n.op in LOOPS for n in body.nodes):
+        return 1, 0.0
+    turn = costs.turn(sum(t.nbytes for t in steps.carries)) / costs.step(body)
+    several = max(1, min(math.ceil(turn / bound), STEP_OPERATORS // steps.operators, steps.count // FEWEST_TURNS))
+    return several, turn / several

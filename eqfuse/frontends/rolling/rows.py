@@ -1,0 +1,73 @@
+"""What alike steps read of one array: slices at an even distance, and constants, as rows of one array.
+
+In: the slices of one array, or constants, that steps read, in order. Out: an array whose row i is what step i reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from eqfuse.frontends.numpy import tidy
+from eqfuse.ir.graph import Node, const, node
+
+Range = tuple[int, int, int]
+
+
+def stacked(constants: Sequence[Node]) -> Node:
+    """The values of `constants`, of one type, in one array."""
+    return const(np.stack([n.literal.array for n in constants]))
+
+
+def even(ranges: Sequence[Sequence[Range]]) -> range:
+    """The longest run of `ranges`, by axis, whose starts differ by one distance along one axis, or not at all."""
+    starts = [np.array([start for start, _, _ in r]) for r in ranges]
+    best = range(0)
+    begun = 0
+    for at in range(2, len(starts) + 1):
+        if at == len(starts) or (starts[at] - starts[at - 1] != starts[begun + 1] - starts[begun]).any():
+            best = max(best, range(begun, at), key=len)
+            begun = at - 1
+    distance = starts[best.start + 1] - starts[best.start] if len(best) > 1 else np.zeros(0)
+    return best if np.count_nonzero(distance) <= 1 else range(0)
+
+
+def moving(ranges: Sequence[Sequence[Range]]) -> tuple[int, int, int]:
+    """Of even `ranges`: the axis along which they move, how far, and how many places each takes there."""
+    first, second = ranges[:2]
+    axis = next(at for at, (r, s) in enumerate(zip(first, second, strict=True)) if r != s)
+    return axis, second[axis][0] - first[axis][0], len(range(*first[axis]))
+
+
+def sliced(slices: Sequence[Node]) -> Node | None:
+    """The rows of `slices` at even distances, each as the slice is shaped; None where no view has them."""
+    (base,), ranges = slices[0].args, [n.attr("ranges") for n in slices]
+    axis, distance, width = moving(ranges)
+    apart, ends = abs(distance), (ranges[0][axis], ranges[-1][axis])
+    first, end = min(start for start, _, _ in ends), max(stop for _, stop, _ in ends)
+    if ends[0][2] > 1:
+        return None
+    rows = tidy.slice_(
+        base, [(first, end, apart if width == 1 else 1) if at == axis else r for at, r in enumerate(ranges[0])]
+    )
+    rank = base.type.rank
+    if width in (1, apart):
+        rows = tidy.reshape(rows, (*rows.shape[:axis], len(slices), width, *rows.shape[axis + 1 :]))
+    else:
+        rows = node("sliding_window", (rows,), (((axis - rank, width),),))
+        rows = tidy.slice_(rows, [(0, n, apart if at == axis else 1) for at, n in enumerate(rows.shape)])
+        rows = tidy.transpose(rows, (*range(axis + 1), rank, *range(axis + 1, rank)))
+    if distance < 0:
+        rows = tidy.flip(rows, [axis - rows.type.rank])
+    return tidy.transpose(rows, (axis, *(at for at in range(rank + 1) if at != axis)))
+
+
+def in_one(rows: Node, axis: int, backwards: bool = False) -> Node:
+    """The rows one after another along `axis` of each."""
+    if backwards:
+        rows = tidy.flip(rows, [-rows.type.rank])
+    count, *shape = rows.shape
+    order = [at + 1 for at in range(len(shape))]
+    moved = tidy.transpose(rows, [*order[:axis], 0, *order[axis:]])
+    return tidy.reshape(moved, tuple([count * n if at == axis else n for at, n in enumerate(shape)]))

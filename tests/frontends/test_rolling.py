@@ -1,0 +1,258 @@
+"""Loops that tracing unrolled are found again: the graph that is left computes the same, step by step or at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.frontends.rolling import roll
+from eqfuse.frontends.rolling.roll import Costs, rolled
+from eqfuse.ir.pytree import flatten
+from tests.support.random_unrolled import random_unrolled
+
+RNG = np.random.default_rng(5)
+
+
+def found(fn, *args, turn: float = 0.0, exactly: bool = False) -> ef.Graph:
+    """The graph of `fn` with its loops, after a look at what it computes. `turn`: of a step, what it takes to the
+    next."""
+    graph = ef.trace(fn, *args)
+    made = rolled(graph, Costs(lambda _: 1.0, lambda _: turn), exactly)
+    for got, wanted in zip(*(flatten(ef.meaning(g, *args))[0] for g in (made, graph)), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-11)
+    return made
+
+
+def operators(graph: ef.Graph) -> Counter[str]:
+    return Counter(n.op for n in graph.operators)
+
+
+@pytest.fixture(autouse=True)
+def of_any_length(monkeypatch):
+    monkeypatch.setattr(roll, "FEW_OPERATORS", 0)
+    monkeypatch.setattr(roll, "FEW_ON_WINDOWS", 0)
+    monkeypatch.setattr(roll, "MANY_OPERATORS", 0)
+
+
+def alike(seed: int) -> bool:
+    text, fn, args = random_unrolled(seed)
+    try:
+        return bool(found(fn, *args, turn=0.1 * (seed % 3)).rolled)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{text}") from None
+
+
+def test_random_loops_compute_the_same_when_rolled():
+    assert sum(alike(seed) for seed in range(30)) > 15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_many_random_loops_compute_the_same_when_rolled(part: int) -> None:
+    assert sum(alike(seed) for seed in range(1000 + 200 * part, 1200 + 200 * part)) > 100
+
+
+def fibonacci(x, w):
+    a, b, c = x[0], x[1], x[2]
+    for i in range(30):
+        a, b, c = b, c, np.tanh(a + 0.1 * b) - c * np.cos(w[i])
+    return a, b, c
+
+
+def test_a_recurrence_of_order_three_carries_three_values():
+    made = found(fibonacci, RNG.normal(size=(3, 4)), RNG.normal(size=30))
+    assert made.rolled == ("30 alike steps were rolled into a loop",)
+    assert operators(made)["scan"] == 1 and len(made.operators) < 15
+
+
+def test_what_only_the_last_step_lacks_and_what_only_the_first_has_stay_outside():
+    def f(x, v):
+        p, q = x[0], v
+        for i in range(20):
+            p = np.sin(p + q)
+            q = q * np.cos(p) + x[i]  # the last of these is read by nothing
+        return p
+
+    made = found(f, RNG.normal(size=(20, 4)), RNG.normal(size=4))
+    assert operators(made)["scan"] == 1 and operators(made)["cos"] <= 1
+
+
+def test_rows_are_read_forwards_backwards_by_columns_in_strides_and_as_windows():
+    def f(x, y):
+        s = np.zeros(4)
+        for i in range(16):
+            s = np.tanh(s + x[i] * x[40 - i] + y[:, 2 * i] - x[2 * i : 2 * i + 2].sum(0) + x[i : i + 3, 0].max())
+        return s
+
+    assert operators(found(f, RNG.normal(size=(50, 4)), RNG.normal(size=(4, 50))))["scan"] == 1
+
+
+def test_values_of_all_steps_are_stacked_by_the_loop():
+    def f(x):
+        s, all_of_them = x[0], []
+        for i in range(20):
+            s = np.tanh(s * 2 + x[i])
+            all_of_them.append(s)
+        return np.stack(all_of_them), s
+
+    for turn in (0.0, 0.2):  # one step, and several in one
+        made = found(f, RNG.normal(size=(20, 4)), turn=turn)
+        assert operators(made)["scan"] == 1 and not operators(made).keys() & {"tanh", "concat"}
+    assert made.rolled is not None and made.rolled[0] == "20 alike steps were rolled into a loop of 5, 4 in each"
+
+
+def test_products_of_the_inputs_of_all_steps_are_one_before_the_loop():
+    def f(xs, w, u):
+        h = np.zeros(5)
+        for x in xs:
+            h = np.tanh(x @ w + h @ u)
+        return h
+
+    made = found(f, *(RNG.normal(size=s) for s in ((16, 3), (3, 5), (5, 5))))
+    assert operators(made)["matmul"] == 1 and operators(made)["scan"] == 1
+
+
+def test_loops_in_loops_are_rolled_from_the_inside():
+    def f(x, a, b):
+        for i in range(16):
+            for j in range(17):
+                x = np.tanh(x * a[i] + b[j])
+        return x
+
+    made = found(f, RNG.normal(size=4), RNG.normal(size=16), RNG.normal(size=(17, 4)))
+    (outer,) = [n for n in made.nodes if n.op == "scan"]
+    assert [n.op for n in outer.attr("body").graph.nodes].count("scan") == 1
+
+
+def test_fewer_than_sixteen_steps_stay_as_they_are():
+    def f(x, n):
+        s = x[0]
+        for i in range(n):
+            s = np.tanh(s + x[i])
+        return s
+
+    x = RNG.normal(size=(20, 4))
+    assert found(lambda x: f(x, 15), x).rolled == ()
+    assert found(lambda x: f(x, 16), x).rolled == ("16 alike steps were rolled into a loop",)
+
+
+def test_steps_with_weights_of_their_own_stay_as_they_are():
+    weights = [RNG.normal(size=(4, 4)) for _ in range(20)]
+
+    def f(x, weights):
+        for w in weights:
+            x = np.tanh(x @ w)
+        return x
+
+    def with_constants(x):
+        return f(x, weights)
+
+    assert found(f, RNG.normal(size=4), weights).rolled == ()
+    assert found(with_constants, RNG.normal(size=4)).rolled == ()
+
+
+def test_steps_of_shrinking_shapes_stay_as_they_are():
+    def f(a):
+        for _ in range(20):
+            a = np.tanh(a[1:] - a[:-1])
+        return a
+
+    assert found(f, RNG.normal(size=30)).rolled == ()
+
+
+def test_a_chain_of_few_operators_stays_one_kernel(monkeypatch):
+    monkeypatch.setattr(roll, "FEW_OPERATORS", 200)
+    monkeypatch.setattr(roll, "MANY_OPERATORS", 400)
+
+    def f(n):
+        def chain(x):
+            for i in range(n):
+                x = np.tanh(x) * (1.0 + 0.01 * i)
+            return x
+
+        return chain
+
+    x = RNG.normal(size=4)
+    assert found(f(90), x).rolled == () and found(f(250), x).rolled == (
+        "250 alike steps were rolled into a loop",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("join", [np.stack, np.concatenate, np.vstack])
+def test_alike_pieces_that_are_joined_are_computed_at_once(join):
+    x, w = RNG.normal(size=(20, 4)), RNG.normal(size=(4, 3))
+    made = found(lambda x, w: join([(x[i] * i + 1.0) @ w for i in range(20)]), x, w)
+    assert made.rolled == ("20 alike pieces are computed at once",)
+    assert operators(made)["matmul"] == 1 and not operators(made)["concat"]
+
+
+def test_pieces_that_differ_are_joined_around_those_that_are_alike():
+    def f(x):
+        pieces = [np.tanh(x[i]) for i in range(20)]
+        pieces[3] = x[0] + 1
+        return np.stack([*pieces, x[5], *(x[i] * 2 for i in range(18))])
+
+    made = found(f, RNG.normal(size=(20, 4)))
+    assert made.rolled == ("16 alike pieces are computed at once", "18 alike pieces are computed at once")
+
+
+@pytest.mark.parametrize("at", ["[i]", "[19 - i]", "[2 * i + 1]", "[:, i]", "[40 + 2 * i : 42 + 2 * i, :10]"])
+def test_rows_that_are_written_one_by_one_are_written_at_once(at):
+    scope: dict = {"np": np}
+    shape = {"[:, i]": ":, i", "[40 + 2 * i : 42 + 2 * i, :10]": "2 * i : 2 * i + 2, :10"}.get(at, "i")
+    exec(f"def f(x):\n y = x * 0.5\n for i in range(20):\n  y{at} = np.exp(x[{shape}]) * i\n return y", scope)
+    made = found(scope["f"], RNG.normal(size=(100, 50)))
+    assert made.rolled == ("20 alike pieces are computed at once",)
+    assert operators(made)["exp"] == 1
+
+
+def test_writes_that_overlap_keep_their_order():
+    def f(x):
+        y = np.zeros(40)
+        for i in range(20):
+            y[i : i + 3] = x[i] * i
+        return y
+
+    found(f, RNG.normal(size=(20, 3)))
+
+
+@pytest.mark.parametrize("how", ["sum", "largest", "smallest"])
+def test_what_python_adds_up_or_compares_one_by_one_is_one_reduction(how):
+    def f(x):
+        terms = [np.cos(x[i]) for i in range(40)]
+        if how == "sum":
+            return sum(terms)
+        found = terms[0]
+        for term in terms[1:]:
+            found = (np.maximum if how == "largest" else np.minimum)(found, term)
+        return found
+
+    made = found(f, RNG.normal(size=(40, 4)))
+    assert operators(made)[{"sum": "sum", "largest": "max", "smallest": "min"}[how]] == 1
+    assert operators(made)["cos"] <= 2 and not operators(made)["scan"]
+
+
+def test_strict_numerics_add_in_the_order_of_the_program(monkeypatch):
+    monkeypatch.setattr(roll, "FEW_OPERATORS", 200)
+    x = RNG.normal(size=40)
+    assert found(lambda x: sum(x[i] for i in range(40)), x, exactly=True).rolled == ()
+    assert found(lambda x: sum(x[i] for i in range(40)), np.arange(40), exactly=True).rolled != ()
+
+
+def test_a_running_sum_is_no_reduction():
+    def f(x):
+        total, sums = 0.0, []
+        for i in range(20):
+            total = total + x[i]
+            sums.append(total)
+        return np.stack(sums)
+
+    assert not operators(found(f, RNG.normal(size=20)))["sum"]
+
+
+def test_equal_graphs_become_equal_graphs():
+    args = RNG.normal(size=(3, 4)), RNG.normal(size=30)
+    assert found(fibonacci, *args).key == found(fibonacci, *args).key
