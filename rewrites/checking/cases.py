@@ -240,7 +240,7 @@ class _Draw:
 
     def type_of(self, name: str) -> TensorType:
         mine, rng = self.roles.get(name, set()), self.rng
-        places = [int(role.split()[1]) for role in mine if role.startswith("part ")]
+        places = sorted(int(role.split()[1]) for role in mine if role.startswith("part "))
         rank = self.rank if places or rng.random() < 0.7 else rng.randrange(self.rank + 1)
         if "matmul" in mine:
             rank = rng.choice((2, 2, 2, 3, 4) if self.rank != 4 else (2, 4))

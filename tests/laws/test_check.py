@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
@@ -165,6 +167,20 @@ def test_a_counterexample_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> N
 def test_a_check_says_the_same_every_time() -> None:
     for law in (REFUTED[0][0], REFUTED[-1][0], book()[0]):
         assert str(ef.check(law)) == str(ef.check(law))
+
+
+@pytest.mark.slow
+def test_a_check_says_the_same_in_every_process() -> None:
+    """Whatever the order is in which a set of strings is met there."""
+    script = "import eqfuse; from eqfuse import rewrites as r; print(*map(eqfuse.check, r.select('concat_of_3_flattens')))"
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", script], env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for seed in "1234"
+    }  # fmt: skip
+    assert len(said) == 1, "\n".join(said)
 
 
 SWAPPED = {
