@@ -25,8 +25,7 @@ from eqfuse.extract.programs.cheapest_operators import cheapest
 from eqfuse.extract.programs.simplify import simplified
 from eqfuse.extract.unfused import unfused_cover
 
-REGROUPED = 3  # of the cheapest covers; of a large segment the cheapest alone
-LARGE = 2000  # classes
+REGROUPED = 3  # of the cheapest covers
 REACH = 1.25  # times the cheapest, above which a cover of many classes is given up: few become a fifth cheaper
 MANY = 150  # operators, from which on not every greedy plan is a start
 FEW = 500  # classes, up to which the program whose operators cost least is a start as well, and no cover is given up
@@ -81,8 +80,7 @@ def search(
         if not allowance.spent():
             finished.append(_merged(greedy.inlined(cover)))
     finished = _within_reach(finished, len(segment.classes))
-    regrouped = REGROUPED if len(segment.classes) <= LARGE else 1
-    for cover in [c for c in _distinct(finished) if c.grammar is grammar][:regrouped]:
+    for cover in [c for c in _distinct(finished) if c.grammar is grammar][:REGROUPED]:
         regroup(cover, candidates, allowance)
     for cover in finished:
         cover.settle()
