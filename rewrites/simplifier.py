@@ -21,7 +21,7 @@ PASS = (
     "over_quotient", "product_of_exp", "log_of_exp", "log_of_power",
     # constants meet: algebraic_simplifier.cc ((A*C1)*C2, (A+C1)+C2, A-C => A+(-C), A/C => A*(1/C))
     "subtract_known", "divide_by_known", "known_factors_meet", "known_divisors_meet", "known_terms_meet",
-    "known_factor_meets_divisor", "times_rounded_reciprocal", "rounded_factors_meet", "rounded_divisors_meet",
+    "known_factor_meets_divisor", "times_rounded_reciprocal", "rounded_factors_meet",
     "rounded_factor_meets_divisor",
     # reductions: algebraic_simplifier.cc (HandleReduce: of one element, of a reduction)
     "sum_over_one", "max_over_one", "min_over_one", "prod_over_one", "sum_of_sum", "max_of_max", "min_of_min",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from eqfuse.budget import Budget
 from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.ir.evaluate import evaluate
@@ -70,7 +71,8 @@ def test_options_reach_the_compiler(compiled):
         "verify": True,
         "memory_limit": None,
     }
-    assert compiled[0][1] == wanted
+    meter = compiled[0][1].pop("meter")  # of the compile, which began with the trace
+    assert compiled[0][1] == wanted and meter.budget == Budget()
 
 
 def test_python_scalars_are_inputs_and_their_type_is_part_of_the_key(compiled):

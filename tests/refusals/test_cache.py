@@ -94,7 +94,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "zeros, as after a crash": lambda data: bytes(len(data)),
     "nested too deeply": lambda data: b"[" * 100_000,
     "JSON of something else": lambda data: b'{"plan": 1}',
-    "one digit changed": lambda data: data[:-40] + data[-40:].replace(b"0", b"1", 1),
+    "one digit changed": lambda data: data[::-1].replace(b"0", b"1", 1)[::-1],
     "twice": lambda data: data + data,
 }
 
