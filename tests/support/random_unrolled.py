@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 WIDTH = 4
-ONE = ("np.tanh({a})", "np.sin({a})", "{a} * 0.5", "-{a}", "np.abs({a})", "{a}[::-1]", "{a} - {a}.mean()")
+ONE = ("np.tanh({a})", "np.sin({a})", "{a} * 0.5", "-{a}", "np.abs({a})", "{a}[::-1]", "{a} - np.mean({a})")
 TWO = ("{a} + {b}", "{a} * {b}", "np.maximum({a}, {b})", "np.where({a} > {b}, {a}, {b} * 2)", "{a} @ m - {b}")
 READ = (
     "x[i]", "x[n - 1 - i]", "x[i + 3]", "x[2 * i + 1]", "y[:, i]", "x[i : i + 3].sum(0)", "x[4 * i : 4 * i + 4, 1]",
@@ -46,11 +46,12 @@ def _lines(rng: random.Random, steps: int) -> list[str]:
         body.append(f"        {c} = {update}")
     body += rng.sample(
         ["        stacked.append(a * 2 + z)", "        out[i] = a", "        total = total + np.tanh(a)",
-         "        stacked.append(a.mean() + z)", "        out[n - 1 - i] += z - a"], rng.randint(not carries, 2),
+         "        stacked.append(np.mean(a) + z)", "        out[n - 1 - i] += z - a"], rng.randint(not carries, 2),
     )  # fmt: skip
     if rng.random() < 0.2:
         changed = carries[0] if carries else "z"
-        body += [f"        if i == {rng.randint(0, steps - 1)}:", f"            a = {changed} = np.sin(a)"]
+        body += [f"        if i == {rng.randint(0, steps - 1)}:"]
+        body += [f"            a = {changed} = np.sin(a) + np.zeros(4)"]
     results = [*carries, *late, "out", "total", "np.stack(stacked) if stacked else a"]
     return [*lines, *body, f"    return {', '.join(results)}"]
 
