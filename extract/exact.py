@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from eqfuse.budget import AS_WRITTEN, UNLIMITED, Allowance
+from eqfuse.budget import AS_WRITTEN, FUSION_ONLY, UNLIMITED, Allowance
 from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Segment
 from eqfuse.extract import flow
@@ -39,7 +39,7 @@ def extract(
     best, covers = optimum(segment, device, seconds, allowance)
     chosen = nearest([best, *covers], segment)
     chosen.bound = best.bound
-    return chosen
+    return flow.ended(chosen, FUSION_ONLY if best.bound is None else segment.level, allowance)
 
 
 def optimum(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from eqfuse.budget import AS_WRITTEN, FUSION_ONLY, UNLIMITED, Allowance
 from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Segment
-from eqfuse.extract import greedy, unfused
+from eqfuse.extract import greedy
 from eqfuse.extract.candidates.cuts import Grammar
 from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.covers.area_flow import area_flow, transplants
@@ -23,6 +23,7 @@ from eqfuse.extract.moves.regroup import regroup
 from eqfuse.extract.programs.as_written import without_laws_together
 from eqfuse.extract.programs.cheapest_operators import cheapest
 from eqfuse.extract.programs.simplify import simplified
+from eqfuse.extract.unfused import extract as one_by_one
 from eqfuse.extract.unfused import unfused_cover
 
 REGROUPED = 3  # of the cheapest covers
@@ -38,13 +39,13 @@ def extract(segment: Segment, device: Device, allowance: Allowance = UNLIMITED) 
     When the `allowance` ends, the best so far: at the least the program fused greedily, or as written.
     """
     if segment.level == AS_WRITTEN or allowance.spent():
-        return _ended(unfused.extract(segment, device), AS_WRITTEN, allowance)
+        return ended(one_by_one(segment, device), AS_WRITTEN, allowance)
     _, candidates, covers = search(segment, device, allowance)
-    chosen = nearest(covers, segment)
-    return _ended(chosen, segment.level if candidates else FUSION_ONLY, allowance)
+    return ended(nearest(covers, segment), segment.level if candidates else FUSION_ONLY, allowance)
 
 
-def _ended(cover: Cover, level: str, allowance: Allowance) -> Cover:
+def ended(cover: Cover, level: str, allowance: Allowance) -> Cover:
+    """`cover`, which notes that it was found at `level`, and what is spent of the `allowance`."""
     cover.level, cover.cut = level, allowance.spent()
     return cover
 

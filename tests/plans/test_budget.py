@@ -91,6 +91,12 @@ def test_each_level_is_met_on_the_way_down_and_each_is_right(clock: Clock) -> No
     assert prices == sorted(prices), "more time gave a costlier plan"
 
 
+def test_the_exact_extractor_says_too_that_it_found_no_more_than_fusion(clock: Clock) -> None:
+    clock.tick = 0.08
+    program = ef.compile(small(), target="numpy", extractor="exact", budget=Budget(seconds=10.0))
+    assert set(program.report.searched) == {FUSION_ONLY} and program.report.stop_reason == "seconds"
+
+
 def test_a_plan_that_the_clock_cut_short_says_so_and_what_to_do(clock: Clock) -> None:
     _, program = by_ticks(clock, seconds=10.0, tick=0.3)
     text = str(program.explain())
