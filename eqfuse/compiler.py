@@ -65,7 +65,7 @@ def compile_graph(
 
 def with_loops(graph: Graph, device: Device, numerics: str) -> Graph:
     """`graph`, whose alike steps are loops."""
-    costs = Costs(lambda body: step_seconds(body, device), lambda nbytes: turn_seconds(device, nbytes))
+    costs = Costs(lambda body: step_seconds(body, device), lambda nbytes: turn_seconds(device, nbytes), device.l2_bytes)
     return rolled(graph, costs, numerics == "strict")
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches.corpus.loops import filled, lstm, monte_carlo, python_sum, stack, taps
+from eqfuse.cost.targets import device_for
 from eqfuse.plan.loops import loop_of
 from eqfuse.runtime import disk_cache
 from eqfuse.testing import cudasim
@@ -49,6 +50,20 @@ def test_what_a_loop_does_to_independent_pieces_is_one_kernel(build):
     program = ef.compile(fn, *args, target="numpy")
     assert program.report.n_kernels <= 2 and not loops(program) and len(program.report.rolled) == 1
     np.testing.assert_allclose(program(*args), fn(*args), rtol=1e-9, atol=1e-12)
+
+
+def test_pointwise_steps_are_a_loop_only_where_what_they_carry_lies_near_a_core():
+    def smoothed(x):
+        for _ in range(150):
+            x = np.sin(x) * 0.5 + x
+        return x
+
+    near = device_for("numpy").l2_bytes
+    few, many = RNG.normal(size=near // 32), RNG.normal(size=near // 4)
+    looped, unrolled = (ef.compile(smoothed, x, target="numpy") for x in (few, many))
+    assert loops(looped) == 1 and not loops(unrolled) and unrolled.report.n_kernels < 8
+    for program, x in ((looped, few), (unrolled, many)):
+        np.testing.assert_allclose(program(x), smoothed(x), rtol=1e-9)
 
 
 def test_shifted_slices_of_one_array_stay_in_one_kernel():
@@ -95,16 +110,16 @@ def test_a_limit_of_memory_holds_for_rolled_programs():
 
 
 def test_a_loop_that_needs_more_than_the_limit_of_memory_stays_unrolled():
-    def chain(s):
+    def chain(s, x):
         for i in range(100):
-            s = np.tanh(s * (1.0 + 0.001 * i)) + 0.5 * s
+            s = np.tanh(s * (1.0 + 0.001 * i)) + 0.5 * s * x[i]
         return s
 
-    s = RNG.normal(size=300_000)
-    looped = ef.compile(chain, s, target="numpy")
-    program = ef.compile(chain, s, target="numpy", memory_limit=s.nbytes)
-    assert loops(looped) == 1 and looped.peak_bytes > s.nbytes >= program.peak_bytes and not program.report.rolled
-    np.testing.assert_allclose(program(s), chain(s), rtol=1e-9)
+    s, x = RNG.normal(size=300_000), RNG.normal(size=(100, 1))
+    looped = ef.compile(chain, s, x, target="numpy")
+    program = ef.compile(chain, s, x, target="numpy", memory_limit=2 * s.nbytes)
+    assert loops(looped) == 1 and looped.peak_bytes > 2 * s.nbytes >= program.peak_bytes and not program.report.rolled
+    np.testing.assert_allclose(program(s, x), chain(s, x), rtol=1e-9)
 
 
 @emulated

@@ -20,7 +20,7 @@ def found(fn, *args, turn: float = 0.0, exactly: bool = False) -> ef.Graph:
     """The graph of `fn` with its loops, after a look at what it computes. `turn`: of a step, what it takes to the
     next."""
     graph = ef.trace(fn, *args)
-    made = rolled(graph, Costs(lambda _: 1.0, lambda _: turn), exactly)
+    made = rolled(graph, Costs(lambda _: 1.0, lambda _: turn, 1 << 20), exactly)
     for got, wanted in zip(*(flatten(ef.meaning(g, *args))[0] for g in (made, graph)), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-11)
     return made

@@ -3,7 +3,9 @@
 In: a graph, and what a step of a loop costs. Out: the graph with `scan`s, and with operators on more rows. Next stop:
 `egraph.saturate`. A chain of few operators is left as it is: its steps fuse with one another, and are planned in a
 second or two. The steps of a longer one become those of a loop, several in one where going from step to step would be
-felt; if it is not long, only where that hardly is, and each reads something of its own.
+felt; if it is not long, only where that hardly is, and each reads something of its own. Pointwise steps fuse with one
+another into a few kernels, which a loop would leave at every turn: where what they carry is more than lies near a core,
+they stay until there are too many to plan.
 """
 
 from __future__ import annotations
@@ -18,12 +20,14 @@ from eqfuse.frontends.rolling.chains import FEWEST, chains
 from eqfuse.frontends.rolling.families import reduced, together
 from eqfuse.frontends.rolling.loops import Steps, steps_of
 from eqfuse.ir.graph import Graph, Node, substitute
+from eqfuse.ops import Role, row
 from eqfuse.ops.loops import LOOPS
 from eqfuse.summary import count
 
 FEW_OPERATORS = 200  # of a chain that is left as it is
 MANY_OPERATORS = 400  # of one that is always a loop
 FEW_ON_WINDOWS = 1000  # of one whose steps read windows that overlap, which a kernel for all steps reads once
+FEW_POINTWISE = 5000  # of one whose steps are pointwise work on more than lies near a core
 STEP_OPERATORS = 64  # at most in one step that is made of several
 FEWEST_TURNS = 4  # of a loop whose steps are made of several
 FELT = 0.05  # of what a step takes
@@ -33,10 +37,11 @@ MOST = 64  # loops of one graph
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds that a step takes, and to go from step to step, with carries of so many bytes."""
+    """Seconds that a step takes, and to go to the next with carries of so many bytes. `near`: bytes near a core."""
 
     step: Callable[[Graph], float]
     turn: Callable[[int], float]
+    near: int
 
 
 def rolled(graph: Graph, costs: Costs, exactly: bool = False) -> Graph:
@@ -73,6 +78,8 @@ def _in_place_of(steps: Steps, graph: Graph, costs: Costs, exactly: bool) -> tup
     operators = steps.count * steps.operators
     if operators < (FEW_ON_WINDOWS if steps.on_windows else FEW_OPERATORS):
         return None
+    if operators <= FEW_POINTWISE and sum(t.nbytes for t in steps.carries) > costs.near and _is_pointwise(steps):
+        return None
     bound = FELT if operators >= MANY_OPERATORS else HARDLY
     several, felt = _together(steps, costs, bound)
     if operators < MANY_OPERATORS and (felt > bound or not steps.aligned.reads_arrays):
@@ -86,6 +93,13 @@ def _in_place_of(steps: Steps, graph: Graph, costs: Costs, exactly: bool) -> tup
     with suppress(Misaligned):
         return steps.in_place_of(graph), f"{said} were rolled into a loop"
     return None
+
+
+def _is_pointwise(steps: Steps) -> bool:
+    """Is a step pointwise work on its carries, all of one shape, and reads nothing of its own?"""
+    shapes = {t.shape for t in steps.carries}
+    pointwise = (row(n.op).role is Role.ELEMENTWISE and n.shape in shapes for n in steps.body().nodes if n.args)
+    return len(shapes) == 1 and not steps.aligned.reads_arrays and all(pointwise)
 
 
 def _together(steps: Steps, costs: Costs, bound: float) -> tuple[int, float]:
