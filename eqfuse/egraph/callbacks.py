@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 import weakref
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -97,6 +98,9 @@ class Callbacks:
         self.declined: set[int] = set()  # the rules that lost matches to a limit
         self.seconds: dict[str, float] = {}  # what the last round spent on each rule
         self._room: float = 0
+        self._again: float = 0  # nodes of the round that may be taken for those of matches that are offered again
+        self._charged: Counter[int] = Counter()  # nodes that each rule was charged for, of all rounds
+        self._paid: Counter[int] = Counter()  # of them, those for matches that are offered again
         self._allowance = Allowance()
         self._clock: float | None = None  # when a judge last answered in this round
         self._judged: dict[tuple[int, ...], int] = {}
@@ -109,9 +113,9 @@ class Callbacks:
         """How many numbers stand for something, or more."""
         return len(self._objects) + len(self.made)
 
-    def limit(self, room: float, allowance: Allowance) -> None:
-        """Set the limits of the round that begins."""
-        self._room, self._allowance, self.cut = room, allowance, None
+    def limit(self, room: float, size: int, allowance: Allowance) -> None:
+        """Set the limits of the round that begins with `size` nodes."""
+        self._room, self._again, self._allowance, self.cut = room, room + size, allowance, None
 
     def clear(self) -> None:
         """Reset the seconds spent on each rule."""
@@ -144,15 +148,27 @@ class Callbacks:
         now = self._clock = time.thread_time()
         name = self.rules[rule].name
         self.seconds[name] = self.seconds.get(name, 0.0) + now - before
-        if answer and not self._admits(self.rules[rule].grows):
+        if answer and not self._admits(rule):
             self.declined.add(rule)
             return 0
         return answer
 
-    def _admits(self, grows: int) -> bool:
-        """Whether the round still has room and time for a match that makes `grows` nodes."""
+    def offer_again(self, rule: int) -> None:
+        """Let all matches of a rule be tried anew: what those were charged that it was not declined is not charged
+        again."""
+        self.declined.remove(rule)
+        self._paid[rule] = self._charged[rule]
+
+    def _admits(self, rule: int) -> bool:
+        """Whether the round still has room and time for a match of `rule`, which is charged the most that it makes."""
         if self.cut is None:
-            self._room -= grows
+            grows = self.rules[rule].grows
+            if min(self._paid[rule], self._again) >= grows:
+                self._paid[rule] -= grows
+                self._again -= grows
+            else:
+                self._charged[rule] += grows
+                self._room -= grows
             self.cut = "nodes" if self._room < 0 else self._allowance.spent()
         return self.cut is None
 

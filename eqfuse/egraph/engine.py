@@ -223,7 +223,7 @@ class Engine:
         come back to what was declined."""
         for rule in [rule for rule in self._current if rule.number in self._callbacks.declined]:
             if rule.name not in resting:
-                self._callbacks.declined.remove(rule.number)
+                self._callbacks.offer_again(rule.number)
                 self._reads(rule)
 
     def _relate(self, relation: str, pairs: Sequence[tuple[Node, Node]]) -> None:
@@ -241,14 +241,14 @@ class Engine:
         """Facts to their fixpoint, then one round of the rules that are not `resting`.
 
         Once the matches may have made more than `room` nodes, or the `allowance` is spent, the others are declined and
-        `cut` says why: egglog itself cannot be interrupted. A later round offers them again, as it does what a
-        resting rule misses now.
+        `cut` says why: egglog itself cannot be interrupted. A later round offers them again, with those before them,
+        which make nothing new and are not charged again; and what a resting rule misses now.
 
         egglog does not time its rules, so `seconds` is read off the calls of the judges, which come rule by rule: a
         rule is charged the time since the call before, for its search and its judge. The rest of the round, before the
         first call and after the last, where nodes are made and merged, is shared out by matches. Facts are no rule's.
         """
-        self._callbacks.limit(room, allowance)
+        self._callbacks.limit(room, self.size, allowance)
         self._derive(ranges=not self._callbacks.joins)
         self._offer_again(resting)
         self._wake(resting)

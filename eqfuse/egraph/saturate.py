@@ -32,6 +32,7 @@ from eqfuse.rewrites.procedures.side_by_side import PARTS, parts
 from eqfuse.rewrites.simplifier import SIMPLIFIER
 
 _MANY_MATCHES = 1000  # of one law in one round, or as many as there are nodes
+_LITTLE_ROOM = 10  # a part of the nodes allowed for which no further round is begun
 
 
 def saturate(graph: Graph, laws: Any = "all", numerics: str = "reassociate", budget: Budget | None = None) -> Space:
@@ -124,7 +125,7 @@ class Saturation:
         self._approximate = [rule for rule in rules if rule.law.exactness is APPROXIMATE]
         engine.load([rule for rule in rules if rule.law.exactness is not APPROXIMATE])
         self._engine, self._budget, self._allowance = engine, budget, allowance
-        self._most = max(4000, 4 * engine.size) if budget.nodes is None else budget.nodes
+        self._most = max(2500, 3 * engine.size) if budget.nodes is None else budget.nodes
         self._law_of = {rule.name: rule.law.name for rule in rules}
         self.fired: Counter[str] = Counter()
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -155,14 +156,20 @@ class Saturation:
                 back_off.note(name, count, len(sizes), sizes[-1])
             sizes.append(engine.size)
             yield
-            if engine.cut:
+            if engine.cut and not self._has_room(engine.cut):
                 self.reason = engine.cut
                 return
-            if not report.updated:
+            if not (report.updated or engine.cut):
                 if not resting:
                     self.reason = "saturated"
                     return
                 back_off.wake()
+
+    def _has_room(self, cut: str) -> bool:
+        """Whether the limit `cut` was one of nodes, of which the matches of the round made fewer than they might have:
+        what it declined is offered again."""
+        *_, before, now = self.sizes
+        return cut == "nodes" and now != before and self._most - now > self._most // _LITTLE_ROOM
 
     def finish(self, rules: Sequence[Rule]) -> None:
         """Apply `rules`, and no others, to what was added since, until nothing changes: late as it may be."""
