@@ -1,10 +1,13 @@
-"""Files that eqfuse keeps: written in one step, and set aside with a warning when they turn out damaged."""
+"""Files that eqfuse keeps: written in one step, sealed, and set aside with a warning when they turn out damaged."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
+import stat
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import platformdirs
@@ -30,6 +33,61 @@ def write_atomically(path: Path, data: bytes, private: bool = True) -> None:
     except OSError:
         part.unlink(missing_ok=True)
         raise
+
+
+def own_folder(path: Path) -> Path:
+    """`path`, made where it is missing: its user's own, where nobody else may write. PermissionError otherwise."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if hasattr(os, "geteuid"):
+        found = path.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            raise PermissionError(f"{path} is not this user's own folder")
+        if found.st_mode & 0o022:
+            path.chmod(0o700)
+    return path
+
+
+def read_own(path: Path) -> bytes:
+    """The content of a file of an `own_folder`. PermissionError where another user has put it there."""
+    own_folder(path.parent)
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    with open(os.open(path, flags), "rb") as file:
+        if hasattr(os, "geteuid") and os.fstat(file.fileno()).st_uid != os.geteuid():
+            raise PermissionError(f"{path} is another user's")
+        return file.read()
+
+
+def sealed(name: str, body: bytes) -> bytes:
+    """The content of a file that is called `name`: a digest of the name and all that follows, a line's end, `body`."""
+    return _digest(name, body) + b"\n" + body
+
+
+def unsealed(name: str, data: bytes) -> bytes:
+    """What `sealed` put in. ValueError when a byte has changed, or the file had another name."""
+    digest, _, body = data.partition(b"\n")
+    if digest != _digest(name, body):
+        raise ValueError("its digest is that of another content or another program")
+    return body
+
+
+def _digest(name: str, body: bytes) -> bytes:
+    return hashlib.blake2b(name.encode() + body, digest_size=20).hexdigest().encode()
+
+
+def prune(folder: Path, suffix: str, files: int, nbytes: int) -> None:
+    """Delete the oldest files beyond so many, or so many bytes; another process may be doing the same."""
+    ages = []
+    for entry in os.scandir(folder):
+        if entry.name.endswith(suffix):
+            with suppress(FileNotFoundError):
+                found = entry.stat()
+                ages.append((found.st_mtime, found.st_size, entry.path))
+    left = sum(size for _, size, _ in ages)
+    for number, (_, size, path) in zip(range(len(ages), 0, -1), sorted(ages), strict=True):
+        if number <= files and left <= nbytes:
+            break
+        Path(path).unlink(missing_ok=True)
+        left -= size
 
 
 def set_aside(path: Path, what: str, error: Exception, stacklevel: int = 3) -> None:

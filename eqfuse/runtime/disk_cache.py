@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import threading
 import warnings
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -23,14 +21,14 @@ from eqfuse.cost.targets import OURS
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds import registered
-from eqfuse.machine.files import cache_dir, set_aside, write_atomically
+from eqfuse.machine.files import cache_dir, prune, sealed, set_aside, unsealed, write_atomically
 from eqfuse.plan.plan import Plan
 from eqfuse.plan.report import Report
 from eqfuse.plan.text import read, read_report, write, write_report
 from eqfuse.rewrites import Law, admitted, book
 
 IN_MEMORY = 256  # plans
-ON_DISK = 1024  # files; the oldest go first
+ON_DISK, BYTES = 1024, 1 << 30  # files; the oldest go first
 SUFFIX = ".plan"  # a digest, a line's end, and JSON
 
 _memory: dict[tuple, tuple[Plan, Report]] = {}
@@ -97,28 +95,20 @@ def keep(key: PlanKey, plan: Plan, report: Report) -> None:
         return
     try:
         write_atomically(key.path, _sealed(key.path.stem, plan, report))
-        _prune(key.path.parent)
+        prune(key.path.parent, SUFFIX, ON_DISK, BYTES)
     except OSError as error:
         _warn_unwritable(str(error))
 
 
 def _sealed(name: str, plan: Plan, report: Report) -> bytes:
-    """The content of the file `name`: a digest of the name and all that follows, then the plan and its report."""
-    body = json.dumps({"plan": write(plan), "report": write_report(report)}).encode()
-    return _digest(name, body) + b"\n" + body
+    """The content of the file `name`."""
+    return sealed(name, json.dumps({"plan": write(plan), "report": write_report(report)}).encode())
 
 
 def _opened(data: bytes, name: str, graph: Graph) -> tuple[Plan, Report]:
     """What `_sealed` put in. EqfuseError or ValueError when a byte has changed, or the file had another name."""
-    digest, _, body = data.partition(b"\n")
-    if digest != _digest(name, body):
-        raise ValueError("its digest is that of another content or another program")
-    content = json.loads(body)
+    content = json.loads(unsealed(name, data))
     return read(content["plan"], graph), read_report(content["report"])
-
-
-def _digest(name: str, body: bytes) -> bytes:
-    return hashlib.blake2b(name.encode() + body, digest_size=20).hexdigest().encode()
 
 
 @cache
@@ -131,16 +121,3 @@ def _remember(key: PlanKey, plan: Plan, report: Report) -> None:
         _memory[key.values] = (plan, report)
         while len(_memory) > IN_MEMORY:
             del _memory[next(iter(_memory))]
-
-
-def _prune(folder: Path) -> None:
-    """Delete the oldest files beyond the limit; another process may be doing the same."""
-    found = [entry for entry in os.scandir(folder) if entry.name.endswith(SUFFIX)]
-    if len(found) <= ON_DISK:
-        return
-    ages = []
-    for entry in found:
-        with suppress(FileNotFoundError):
-            ages.append((entry.stat().st_mtime, entry.path))
-    for _, path in sorted(ages)[: len(found) - ON_DISK]:
-        Path(path).unlink(missing_ok=True)

@@ -16,7 +16,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.demo.programs import convolution
-from eqfuse.machine.files import write_atomically
+from eqfuse.machine.files import sealed, write_atomically
 from eqfuse.runtime import disk_cache
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
@@ -135,7 +135,7 @@ def forged(folder: Path, change: Callable[[dict[str, Any]], None]) -> Path:
     plan = json.loads(content["plan"])
     change(plan)
     body = json.dumps(content | {"plan": json.dumps(plan)}).encode()
-    path.write_bytes(disk_cache._digest(path.stem, body) + b"\n" + body)
+    path.write_bytes(sealed(path.stem, body))
     return path
 
 
