@@ -26,6 +26,7 @@ _MODULES = {  # and the public names that each holds
     "ir.evaluate": "meaning",
     "ir.graph": "Graph",
     "ir.text": "parse",
+    "machine.thread_limit": "set_num_threads",
     "rewrites.checking.check": "check",
     "runtime.load": "load",
     "runtime.program": "Program emit",

@@ -50,6 +50,7 @@ from eqfuse.functions import (
 from eqfuse.ir.evaluate import meaning
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.text import parse
+from eqfuse.machine.thread_limit import set_num_threads
 from eqfuse.rewrites.checking.check import check
 from eqfuse.runtime.load import load
 from eqfuse.runtime.program import Program, emit
@@ -63,6 +64,6 @@ __all__ = [
     "TargetUnavailable", "TraceError", "UnsupportedOp", "avg_pool", "batch_norm", "check", "compile", "cond", "conv",
     "elu", "emit", "erf", "erfc", "exp", "extract", "fori_loop", "from_onnx", "gelu", "jit", "layer_norm",
     "leaky_relu", "load", "load_space", "log", "log_softmax", "logsumexp", "max_pool", "maximum", "meaning", "minimum",
-    "parse", "relu", "relu6", "rms_norm", "saturate", "scan", "sigmoid", "silu", "softmax", "softplus", "spec", "sqrt",
-    "tanh", "to_onnx", "trace", "where", "while_loop", "xp",
+    "parse", "relu", "relu6", "rms_norm", "saturate", "scan", "set_num_threads", "sigmoid", "silu", "softmax",
+    "softplus", "spec", "sqrt", "tanh", "to_onnx", "trace", "where", "while_loop", "xp",
 ]  # fmt: skip

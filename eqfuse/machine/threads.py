@@ -25,6 +25,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from eqfuse.errors import EqfuseError
+from eqfuse.machine.thread_limit import limit, thread_count
 
 Tiles = Callable[[Iterator[int]], None]
 
@@ -116,9 +117,10 @@ class ThreadPool:
     def share(self, work: Tiles, count: int, threads: int, blas: bool) -> None:
         """Run `work(tiles)` on up to `threads` threads over one iterator of 0..count-1. `blas`: it multiplies matrices.
 
-        Where workers have left the offers before this one, they are busy, and the caller works alone.
+        `set_num_threads` may allow fewer. Where workers have left the offers before this one, they are busy, and the
+        caller works alone.
         """
-        helpers = min(threads, count) - 1
+        helpers = min(threads, count, limit.value) - 1
         while len(self.workers) < helpers and self._hire():
             pass
         if helpers < 1 or self.offers.qsize() > len(self.workers):
@@ -214,11 +216,6 @@ def blas_libraries() -> list[Any]:
 def set_blas_threads(library: Any, count: int) -> None:
     """From whichever thread: since 3.8 threadpoolctl itself obeys the first one that asks, and no other."""
     getattr(library, "_real_set_num_threads", library.set_num_threads)(count)
-
-
-def thread_count() -> int:
-    """CPUs this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Scratch:

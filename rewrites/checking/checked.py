@@ -22,7 +22,7 @@ from eqfuse import ops
 from eqfuse.errors import EqfuseError
 from eqfuse.ir import evaluate, running_errors
 from eqfuse.machine.files import cache_dir, set_aside, write_atomically
-from eqfuse.machine.threads import thread_count
+from eqfuse.machine.thread_limit import thread_count
 from eqfuse.rewrites import book
 from eqfuse.rewrites.checking import smt
 from eqfuse.rewrites.checking.check import check

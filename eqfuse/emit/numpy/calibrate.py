@@ -31,7 +31,7 @@ from eqfuse.emit.numpy.transpose_copy import BUFFER, copy_transposed
 from eqfuse.errors import TargetUnavailable, UnsupportedOp
 from eqfuse.machine.files import cache_dir, set_aside, write_atomically
 from eqfuse.machine.quiet import Watch, together
-from eqfuse.machine.threads import thread_count
+from eqfuse.machine.thread_limit import thread_count
 from eqfuse.ops import TABLE, Role
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.row import PriceClass
