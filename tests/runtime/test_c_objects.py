@@ -1,0 +1,251 @@
+"""C texts become libraries: compiled once, kept across processes, and right whatever happened to what was kept."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from eqfuse.machine import c_build, c_compiler, c_objects, cpu
+from eqfuse.machine.c_objects import load, load_all
+from tests.support.c_kernels import Saxpy, needs_compiler
+
+pytestmark = needs_compiler
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 60
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache folder."""
+    found = c_compiler.find()
+    monkeypatch.setattr(c_objects, "find", lambda: found)  # tried once for all tests
+    monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path / "cache"))
+    return forgetting(tmp_path / "cache" / "c", monkeypatch)
+
+
+def forgetting(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """As in a process that has loaded nothing."""
+    monkeypatch.setattr(c_objects, "_loaded", {})
+    c_objects._warn_unwritable.cache_clear()
+    return folder
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that are compiled during a test."""
+    texts: list[str] = []
+    build_all = c_build.Compiler.build_all
+
+    def noted(self: c_build.Compiler, more: Sequence[str], *flags: str) -> Iterator[bytes]:
+        texts.extend(more)
+        return build_all(self, more, *flags)
+
+    monkeypatch.setattr(c_build.Compiler, "build_all", noted)
+    return texts
+
+
+def number(n: int) -> str:
+    return f"int number(void) {{ return {n}; }}"
+
+
+def only_object(folder: Path) -> Path:
+    (path,) = folder.glob("*.object")
+    return path
+
+
+def test_saxpy_is_right() -> None:
+    Saxpy(3).run().check()
+
+
+def test_a_text_is_compiled_once_and_found_by_later_processes(
+    folder: Path, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert load(number(1)) is load(number(1))
+    forgetting(folder, monkeypatch)
+    assert load(number(1)).number() == 1
+    assert compiled == [number(1)]
+
+
+def test_texts_are_compiled_side_by_side_and_equal_ones_once(compiled: list[str]) -> None:
+    libraries = load_all([number(n) for n in (1, 2, 3, 2, 1)])
+    assert [library.number() for library in libraries] == [1, 2, 3, 2, 1]
+    assert compiled == [number(n) for n in (1, 2, 3)]
+    assert load_all([]) == []
+
+
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda data: b"",
+    "cut off": lambda data: data[: len(data) // 2],
+    "one bit changed": lambda data: data[:5000] + bytes([data[5000] ^ 1]) + data[5001:],
+    "longer": lambda data: data + b"\0",
+    "foreign": lambda data: b"\x7fELF" * 1000,
+    "a bare object": lambda data: data.partition(b"\n")[2],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_object_is_set_aside_and_made_anew(
+    damage: Callable[[bytes], bytes], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Saxpy(1)
+    path = only_object(folder)
+    path.write_bytes(damage(path.read_bytes()))
+    forgetting(folder, monkeypatch)
+    with pytest.warns(UserWarning, match=r"the compiled kernel .* is damaged .*: moved to .*\.corrupt, made anew"):
+        Saxpy(1).run().check()
+    forgetting(folder, monkeypatch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Saxpy(1).run().check()
+
+
+def test_an_object_of_another_name_is_not_taken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load(number(1))
+    first = only_object(folder)
+    content = first.read_bytes()
+    first.unlink()
+    load(number(2))
+    only_object(folder).write_bytes(content)
+    forgetting(folder, monkeypatch)
+    with pytest.warns(UserWarning, match="damaged"):
+        assert load(number(2)).number() == 2
+
+
+def test_an_object_of_another_cpu_is_never_loaded(
+    folder: Path, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(number(1))
+    forgetting(folder, monkeypatch)
+    monkeypatch.setattr(c_build, "cpu_features", lambda: cpu.cpu_features() + "flags: avx1024")
+    assert load(number(1)).number() == 1
+    assert compiled == [number(1)] * 2
+
+
+def test_other_flags_make_another_object(compiled: list[str]) -> None:
+    text = "int number(void) { return N; }"
+    assert (load(text, "-DN=1").number(), load(text, "-DN=2").number()) == (1, 2)
+
+
+def test_the_folder_is_private_even_where_it_was_open_to_all(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+    load(number(1))
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert only_object(folder).stat().st_mode & 0o777 == 0o600
+
+
+def assert_works_without_keeping(folder: Path) -> None:
+    with pytest.warns(UserWarning, match="compiled kernels are not kept across processes: .*EQFUSE_CACHE_DIR"):
+        Saxpy(1).run().check()
+    assert not [*folder.glob("*.object")]
+
+
+def test_a_folder_that_is_another_users_is_not_trusted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.mkdir(parents=True)
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    assert_works_without_keeping(folder)
+
+
+def test_an_object_that_another_user_has_put_there_is_not_loaded(
+    folder: Path, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(number(1))
+    os_fstat = os.fstat
+    forgetting(folder, monkeypatch)
+
+    def foreign(descriptor: int) -> os.stat_result:
+        found = [*os_fstat(descriptor)]
+        found[4] += 1
+        return os.stat_result(found)
+
+    monkeypatch.setattr(os, "fstat", foreign)
+    assert load(number(1)).number() == 1
+    assert compiled == [number(1)] * 2
+
+
+def test_a_folder_behind_a_link_is_not_trusted(folder: Path) -> None:
+    (folder.parent / "elsewhere").mkdir(parents=True)
+    folder.symlink_to(folder.parent / "elsewhere")
+    assert_works_without_keeping(folder)
+
+
+def test_a_cache_that_cannot_be_made_costs_only_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    assert_works_without_keeping(tmp_path)
+
+
+def test_a_full_disk_costs_only_the_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(c_objects, "write_atomically", full)
+    assert_works_without_keeping(folder)
+
+
+def test_without_a_folder_for_temporary_files_others_serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    Saxpy(1).run().check()
+
+
+def test_nothing_is_left_among_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    load_all([number(n) for n in range(3)])
+    with pytest.raises(c_build.CompilerError):
+        load("no C")
+    assert not [*(tmp_path / "temporary").iterdir()]
+
+
+def test_the_oldest_objects_go_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(c_objects, "KEPT", 2)
+    for n in range(4):
+        load(number(n))
+        for path in folder.glob("*.object"):
+            os.utime(path, (path.stat().st_atime, path.stat().st_mtime - 100))
+    assert len([*folder.glob("*.object")]) == 2
+    monkeypatch.setattr(c_objects, "BYTES", 1)
+    load(number(9))
+    assert not [*folder.glob("*.object")]
+
+
+def test_processes_may_build_the_same_at_once(folder: Path) -> None:
+    program = (
+        "import warnings; warnings.simplefilter('error')\n"
+        "from tests.support.c_kernels import Saxpy\n"
+        "for chunks in range(1, 4):\n    Saxpy(chunks).run().check()"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stderr=subprocess.PIPE) for _ in range(3)]
+    for process in running:
+        assert process.communicate(timeout=PATIENCE)[1] == b""
+        assert process.returncode == 0
+    only_object(folder)
+
+
+def test_threads_may_load_the_same_at_once() -> None:
+    found: list[int] = []
+    threads = [threading.Thread(target=lambda: found.append(load(number(5)).number())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert found == [5] * 4
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_child_may_compile() -> None:
+    load(number(1))
+    child = os.fork()
+    if not child:
+        os._exit(load(number(7)).number() if load(number(1)).number() == 1 else 0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
