@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("eqfuse", "benches", "extract", "rewrites")
-SHIPPED = (".py", ".pyi", ".hpp", "py.typed")
+SHIPPED = (".py", ".pyi", ".hpp", ".c", "py.typed")
 
 
 def _tracked() -> list[Path]:

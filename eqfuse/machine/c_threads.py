@@ -1,0 +1,68 @@
+"""Native kernels run by chunks, on several threads. In: a kernel's address, its arguments, its chunks. Out: nothing.
+
+A kernel is ``void kernel(void *args, long long chunk)``. Threads of our own in C (`c_threads.c`) hand a chunk over in a
+fraction of a microsecond while they are awake; Python's threads, `threads.pool`, take 20 and more. Where the C library
+has no POSIX threads, `run` uses Python's, and what runs kernels from C text runs them one chunk after the other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from eqfuse.machine.c_build import CompilerError
+from eqfuse.machine.c_objects import LoadError, load
+from eqfuse.machine.thread_limit import limit
+from eqfuse.machine.threads import pool
+
+Chunk = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_longlong)
+
+ALONE = """
+void eqfuse_run(void (*chunk)(void *, long long), void *args, long long chunks, long long threads) {
+    for (long long i = 0; i < chunks; i++)
+        chunk(args, i);
+}
+"""
+
+
+def run(kernel: int, args: int, chunks: int, threads: int) -> None:
+    """Call the function at the address `kernel` with `args` and each number below `chunks`, on up to `threads` threads.
+
+    Where a chunk takes less than some 10 µs, do not share: say one thread. Chunks may use a megabyte of stack.
+    """
+    library = _library()
+    if library is not None:
+        library.eqfuse_run(kernel, args, chunks, threads)
+        return
+    call = Chunk(kernel)
+
+    def work(tiles: Iterator[int]) -> None:
+        for tile in tiles:
+            call(args, tile)
+
+    pool.share(work, chunks, threads, False)
+
+
+@cache
+def runner() -> int:
+    """The address of ``void run(void (*kernel)(void *, long long), void *args, long long chunks, long long threads)``,
+    for C text that runs kernels itself. Any thread may call it, and a kernel may from its chunks."""
+    library = _library() or load(ALONE)
+    address = ctypes.cast(library.eqfuse_run, ctypes.c_void_p).value
+    assert address is not None
+    return address
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    """The threads in C; None where this system has none of the kind."""
+    try:
+        library = load((Path(__file__).parent / "c_threads.c").read_text(), "-pthread")
+    except (CompilerError, LoadError):
+        return None
+    library.eqfuse_run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong, ctypes.c_longlong)
+    library.eqfuse_run.restype = None
+    library.eqfuse_start(ctypes.byref(limit))
+    return library
