@@ -14,6 +14,7 @@ from eqfuse.errors import EqfuseError
 
 BENCHES = (
     "greedy", "speed", "compile", "laws", "kernels", "programs", "memory", "scale", "loops", "written", "replay",
+    "vector_math",
 )  # fmt: skip
 
 

@@ -1,0 +1,236 @@
+"""How accurate and how fast the C target's elementary functions are, beside NumPy's.
+
+In: the texts of `eqfuse.emit.c.vector_math`. Out: errors in units of the last place, against the system's libm in a
+wider type, and nanoseconds. Run: eqfuse bench vector_math [name…], which prints the table of that folder's README; all
+of it takes an hour.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import math
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib import resources
+from multiprocessing.pool import ThreadPool
+from pathlib import Path
+
+import numpy as np
+import scipy.special
+
+from eqfuse.emit.c import vector_math
+from eqfuse.ops import TABLE
+
+FLAGS = (
+    "-march=native", "-mprefer-vector-width=512", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math",
+    "-ffp-contract=off",
+)  # fmt: skip
+PORTABLE = ("-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off")  # no fused products
+_TYPES = {
+    "float32": "#define T float\n#define WIDE double\n#define BITS 24\n#define LEAST -149\n#define MOST 128\n",
+    "float64": "#define T double\n#define WIDE long double\n#define BITS 53\n#define LEAST -1074\n#define MOST 1024\n",
+}
+# What a function is in C, where its name does not say it, and what it is in Python, where no operator has the name.
+_IN_C = {"sigmoid": "x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x))", "rsqrt": "1 / sqrt(x)", "power": "pow(x, y)"}
+_IN_PYTHON: dict[str, Callable] = {"sigmoid": scipy.special.expit, "rsqrt": lambda x: 1 / np.sqrt(x)}
+_BLOCK = 1 << 20
+Block = tuple[np.ndarray, ...]  # one array per argument
+_SPECIAL = (0.0, math.inf, math.nan, 1.0, 0.5, 2.0, 3.0, 1e-45, 1e-40, 1e-323, 1e-310, 1e300, 88.8, 104.0, 709.8, 745.2)
+
+
+@dataclass(frozen=True)
+class Error:
+    """The largest error met, and the arguments that it was met at."""
+
+    ulps: float
+    at: tuple[float, ...] = ()
+    got: float = math.nan
+
+
+class Subject:
+    """One function on one dtype, compiled with `flags`."""
+
+    def __init__(self, name: str, dtype: str, flags: tuple[str, ...] = FLAGS) -> None:
+        self.name, self.dtype = name, np.dtype(dtype)
+        self.arguments = vector_math.ARGUMENTS[name]
+        self._ours, self.report = _compiled(_loop(name, dtype), *flags)
+        self._judge, _ = _compiled(_judge(dtype), "-std=gnu11", "-fno-math-errno", "-lm")
+        self._judge.worst.restype = ctypes.c_double
+
+    @property
+    def vector_bytes(self) -> int:
+        """Of the widest loop that the compiler (gcc) says it made; 0 where there is none."""
+        return max(map(int, re.findall(r"loop vectorized using (\d+) byte", self.report)), default=0)
+
+    def ours(self, *arrays: np.ndarray) -> np.ndarray:
+        out = np.empty_like(arrays[0])
+        self.bound(out, *arrays)()
+        return out
+
+    def bound(self, out: np.ndarray, *arrays: np.ndarray) -> Callable[[], None]:
+        """A call that is nothing but the loop: the caller keeps the arrays."""
+        addresses = _address(arrays[0]), _address(arrays[-1]), _address(out)
+        return partial(self._ours.run, *addresses, ctypes.c_long(out.size))
+
+    def numpy(self, *arrays: np.ndarray) -> np.ndarray:
+        call = _IN_PYTHON.get(self.name) or TABLE[self.name].meaning
+        with np.errstate(all="ignore"):
+            return np.asarray(call(*arrays))
+
+    def error(self, got: np.ndarray, *arrays: np.ndarray) -> Error:
+        """Of results `got` at these arguments."""
+        where, size = ctypes.c_long(), ctypes.c_long(got.size)
+        addresses = (_address(arrays[0]), _address(arrays[-1]), _address(got))
+        reference = getattr(self._judge, f"{self.name}_")
+        most = self._judge.worst(reference, *addresses, size, ctypes.byref(where))
+        return Error(most, tuple(float(array[where.value]) for array in arrays), float(got[where.value]))
+
+    def worst(self, call: Callable[..., np.ndarray], blocks: Iterable[Block], threads: int = 1) -> Error:
+        """The largest error of `call` over these blocks of arguments."""
+        with ThreadPool(threads) as pool:  # (its imap takes the next block when one is done)
+            errors = pool.imap_unordered(lambda block: self.error(call(*block), *block), blocks)
+            return max(errors, key=lambda error: error.ulps)
+
+
+def every_float32(stride: int = 1) -> Iterator[Block]:
+    """All 2**32 numbers, or one in `stride`."""
+    for start in range(0, 1 << 32, _BLOCK * stride):
+        bits = np.arange(start, min(start + _BLOCK * stride, 1 << 32), stride, dtype=np.uint64)
+        yield (bits.astype(np.uint32).view(np.float32),)
+
+
+def samples(dtype: np.dtype, arguments: int, count: int, seed: int = 0) -> Iterator[Block]:
+    """Special values in all pairs, then `count` numbers: of all binades, of usual size, near 1 and near multiples of
+    pi/2."""
+    largest = float(np.finfo(dtype).max)
+    special = np.array([x for x in (*_SPECIAL, largest) if not largest < x < math.inf], dtype)
+    yield tuple(axis.ravel().copy() for axis in np.meshgrid(*[np.concatenate([special, -special])] * arguments))
+    rng = np.random.default_rng(seed)
+    for start in range(0, count, _BLOCK):
+        size = min(_BLOCK, count - start)
+        yield tuple(_numbers(dtype, size, rng) for _ in range(arguments))
+
+
+def _numbers(dtype: np.dtype, count: int, rng: np.random.Generator) -> np.ndarray:
+    some = count // 5 + 1
+    signs = rng.choice([-1.0, 1.0], some)
+    parts = [
+        np.frombuffer(rng.bytes(some * dtype.itemsize), dtype),
+        signs * 10 ** rng.uniform(-8, 3.2, some),
+        3 * rng.standard_normal(some),
+        1 + signs * 2 ** -rng.uniform(0, 53, some),
+        np.rint(signs * 2 ** rng.uniform(0, 50, some)) * (math.pi / 2),
+    ]
+    found = np.concatenate([part.astype(dtype) for part in parts])
+    rng.shuffle(found)
+    return found[:count]
+
+
+def nanoseconds(call: Callable[[], object], elements: int) -> float:
+    """Of this thread's processor, per element: the best of nine."""
+    best = math.inf
+    for _ in range(9):
+        start, calls = time.thread_time_ns(), 0
+        while time.thread_time_ns() - start < 3e6:
+            call()
+            calls += 1
+        best = min(best, (time.thread_time_ns() - start) / calls / elements)
+    return best
+
+
+def usual(dtype: np.dtype, name: str, count: int = 1 << 13) -> np.ndarray:
+    """Arguments of usual size in the domain of function `name`, which stay in cache."""
+    x = 2 * np.random.default_rng(0).standard_normal(count)
+    row = TABLE.get(name)
+    lower, upper = row.domain if row and row.domain else (-math.inf, math.inf)
+    if upper < math.inf:
+        x = np.tanh(x)
+    elif lower > -math.inf or name in ("power", "rsqrt"):
+        x = np.abs(x) + max(lower, 0.0)
+    return x.astype(dtype)
+
+
+def missing() -> str:
+    """Why nothing can be compiled here; empty where it can."""
+    return "" if shutil.which("cc") else "no C compiler named cc"
+
+
+@cache
+def _folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="eqfuse-vector-math-"))
+
+
+@cache
+def _compiled(text: str, *flags: str) -> tuple[ctypes.CDLL, str]:
+    """The library, and what the compiler said."""
+    source = Path(tempfile.mkstemp(suffix=".c", dir=_folder())[1])
+    source.write_text(text)
+    library = source.with_suffix(".so")
+    command = ["cc", "-std=c11", "-O3", "-shared", "-fPIC", "-fopt-info-vec", str(source), "-o", str(library), *flags]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    return ctypes.CDLL(str(library)), said.stderr
+
+
+def _loop(name: str, dtype: str) -> str:
+    number = {"float32": "float", "float64": "double"}[dtype]
+    given = ", ".join(["x[i]", "y[i]"][: vector_math.ARGUMENTS[name]])
+    return vector_math.texts([(name, dtype)]) + f"""
+void run(const {number} *restrict x, const {number} *y, {number} *restrict out, long n) {{
+    (void)y;
+#pragma omp simd
+    for (long i = 0; i < n; i++) out[i] = {vector_math.symbol(name, dtype)}({given});
+}}
+"""
+
+
+def _judge(dtype: str) -> str:
+    """C text with the reference of each function, called as that with an underscore."""
+    references = [
+        f"WIDE {name}_(WIDE x, WIDE y) {{ (void)y; return {_in_c(name, arguments)}; }}"
+        for name, arguments in vector_math.ARGUMENTS.items()
+    ]
+    return "\n".join([_TYPES[dtype], (resources.files(__package__) / "vector_math.c").read_text(), *references])
+
+
+def _in_c(name: str, arguments: int) -> str:
+    return _IN_C.get(name, f"{name}({', '.join(['x', 'y'][:arguments])})")
+
+
+def _address(array: np.ndarray) -> ctypes.c_void_p:
+    return array.ctypes.data_as(ctypes.c_void_p)
+
+
+def row_of_table(name: str, dtype: str) -> str:
+    """Errors of ours and of NumPy's, and what each costs: float32 with one argument is tried whole."""
+    subject = Subject(name, dtype)
+    whole = dtype == "float32" and subject.arguments == 1
+    errors = []
+    for call in (subject.ours, subject.numpy):
+        blocks = every_float32() if whole else samples(subject.dtype, subject.arguments, 100_000_000)
+        errors.append(f"{subject.worst(call, blocks, threads=2).ulps:.2f}")
+    arrays = [usual(subject.dtype, name)] * subject.arguments
+    out = np.empty_like(arrays[0])
+    calls = (subject.bound(out, *arrays), lambda: subject.numpy(*arrays))
+    costs = [f"{nanoseconds(call, out.size):.2f}" for call in calls]
+    return f"| {' | '.join([name, dtype, *errors, *costs])} |"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="eqfuse bench vector_math", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="name", help="functions; without names, all of them")
+    names = parser.parse_args(arguments).names or vector_math.ARGUMENTS
+    print("| function | dtype | ulp | NumPy's ulp | ns | NumPy's ns |\n|---|---|---|---|---|---|")
+    for name in names:
+        for dtype in vector_math.SUFFIXES:
+            print(row_of_table(name, dtype), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The C target: kernels as header-free C11 text."""

@@ -1,0 +1,57 @@
+"""Elementary functions as C text that compilers vectorise: for the emitter to paste into its programs.
+
+In: names of operators and dtypes. Out: definitions of `static inline float eqf_<name>_f32(float x)` or
+`static inline double eqf_<name>_f64(double x)`, and of what they call. The files of this folder hold the text;
+README.md says how accurate and how fast each is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from importlib import resources
+
+# How many arguments each function takes. Those that are no operators stand for several.
+ARGUMENTS = {"exp": 1, "log": 1, "tanh": 1, "sigmoid": 1, "erf": 1}
+SUFFIXES = {"float32": "f32", "float64": "f64"}
+_DEFINED = re.compile(r"^static (?:inline|const) [\w ]+?\b(eqf_\w+)", re.MULTILINE)
+_NAME = re.compile(r"\beqf_\w+")
+
+
+def symbol(name: str, dtype: str) -> str:
+    """What the function of operator `name` is called in C."""
+    return f"eqf_{name}_{SUFFIXES[dtype]}"
+
+
+def function(name: str, dtype: str) -> str | None:
+    """The definition of operator `name` on `dtype`, without what it calls; None where there is none of ours."""
+    return _definitions()[symbol(name, dtype)] if name in ARGUMENTS and dtype in SUFFIXES else None
+
+
+def texts(names: Iterable[tuple[str, str]]) -> str:
+    """Definitions of these (operator, dtype) and of all they call: each once, in an order that C accepts."""
+    known = _definitions()
+    wanted: dict[str, None] = {}
+
+    def take(name: str) -> None:
+        for called in _NAME.findall(known[name]):
+            if called != name:
+                take(called)
+        wanted[name] = None
+
+    for name, dtype in names:
+        take(symbol(name, dtype))
+    return "\n\n".join(known[name] for name in wanted) + "\n"
+
+
+@cache
+def _definitions() -> dict[str, str]:
+    """The paragraph of each name."""
+    found = {}
+    for file in sorted(resources.files(__package__).iterdir(), key=lambda f: f.name):
+        if file.name.endswith(".c"):
+            for paragraph in file.read_text().strip().split("\n\n"):
+                if defined := _DEFINED.search(paragraph):
+                    found[defined[1]] = paragraph
+    return found

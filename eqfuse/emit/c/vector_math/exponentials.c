@@ -1,0 +1,77 @@
+/* exp and its kin: x = n * log(2) + r with |r| <= log(2) / 2, so exp(x) = 2**n * exp(r). The polynomials are our own
+   minimax fits. Inputs beyond the range are cut to one whose result overflows or vanishes; NaN stays NaN. */
+
+/* (exp(r) - 1 - r) / r**2 for |r| <= 0.347: degree 4, exp(r) within 2**-28. */
+static inline float eqf_exp_tail_f32(float r) {
+    float p = 0.0013935827f;
+    p = eqf_fma_f32(p, r, 0.008368971f);
+    p = eqf_fma_f32(p, r, 0.041666456f);
+    p = eqf_fma_f32(p, r, 0.16666518f);
+    return eqf_fma_f32(p, r, 0.5f);
+}
+
+/* The same in degree 9: exp(r) within 2**-57.9. */
+static inline double eqf_exp_tail_f64(double r) {
+    double p = 2.511342405416289e-08;
+    p = eqf_fma_f64(p, r, 2.7631615219555624e-07);
+    p = eqf_fma_f64(p, r, 2.7557230753774257e-06);
+    p = eqf_fma_f64(p, r, 2.480148896302819e-05);
+    p = eqf_fma_f64(p, r, 0.00019841269900550265);
+    p = eqf_fma_f64(p, r, 0.0013888888948020903);
+    p = eqf_fma_f64(p, r, 0.008333333333315412);
+    p = eqf_fma_f64(p, r, 0.04166666666651122);
+    p = eqf_fma_f64(p, r, 0.16666666666666685);
+    return eqf_fma_f64(p, r, 0.5000000000000013);
+}
+
+/* x - n * log(2): the first part of log(2) has 9 bits, its product with n < 2**15 is exact. */
+static inline float eqf_minus_log2s_f32(float x, float n) {
+    return eqf_fma_f32(n, 2.12194440e-4f, eqf_fma_f32(n, -0.693359375f, x));
+}
+
+/* The same: the first part has 32 bits, for n < 2**21. */
+static inline double eqf_minus_log2s_f64(double x, double n) {
+    return eqf_fma_f64(n, -0x1.a39ef35793c76p-33, eqf_fma_f64(n, -0x1.62e42feep-1, x));
+}
+
+/* exp(x) for |x| <= 87. */
+static inline float eqf_exp_near_f32(float x) {
+    float n = eqf_round_f32(x * 1.442695041f), r = eqf_minus_log2s_f32(x, n);
+    return eqf_two_to_f32(n) * (1.0f + eqf_fma_f32(r * r, eqf_exp_tail_f32(r), r));
+}
+
+/* exp(x) for |x| <= 708. */
+static inline double eqf_exp_near_f64(double x) {
+    double n = eqf_round_f64(x * 1.4426950408889634), r = eqf_minus_log2s_f64(x, n);
+    return eqf_two_to_f64(n) * (1.0 + eqf_fma_f64(r * r, eqf_exp_tail_f64(r), r));
+}
+
+static inline float eqf_exp_f32(float x) {
+    x = x > 89.0f ? 89.0f : x;
+    x = x < -104.0f ? -104.0f : x;
+    float n = eqf_round_f32(x * 1.442695041f);
+    float r = eqf_minus_log2s_f32(x, n);
+    return eqf_scale_f32(1.0f + eqf_fma_f32(r * r, eqf_exp_tail_f32(r), r), n);
+}
+
+static inline double eqf_exp_f64(double x) {
+    x = x > 710.0 ? 710.0 : x;
+    x = x < -746.0 ? -746.0 : x;
+    double n = eqf_round_f64(x * 1.4426950408889634);
+    double r = eqf_minus_log2s_f64(x, n);
+    return eqf_scale_f64(1.0 + eqf_fma_f64(r * r, eqf_exp_tail_f64(r), r), n);
+}
+
+/* 1 / (1 + exp(-x)), from exp(-|x|), which does not overflow. What 1 + exp(-|x|) lost in rounding, divided by that sum
+   (1 / sum is y or 1 - y), is put right at the end. */
+static inline float eqf_sigmoid_f32(float x) {
+    float e = eqf_exp_f32(-__builtin_fabsf(x)), below = 1.0f + e;
+    float y = (x < 0.0f ? e : 1.0f) / below;
+    return y - y * (((1.0f - below) + e) * (x < 0.0f ? 1.0f - y : y));
+}
+
+static inline double eqf_sigmoid_f64(double x) {
+    double e = eqf_exp_f64(-__builtin_fabs(x)), below = 1.0 + e;
+    double y = (x < 0.0 ? e : 1.0) / below;
+    return y - y * (((1.0 - below) + e) * (x < 0.0 ? 1.0 - y : y));
+}

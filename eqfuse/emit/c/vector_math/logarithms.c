@@ -1,0 +1,81 @@
+/* log and its kin: x = 2**n * (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2). The polynomials are our own minimax fits. */
+
+/* (log(1 + f) - f + f**2 / 2) / f**3 for -0.293 <= f <= 0.4143: degree 8, log(1 + f) within 2**-30.3 of itself. */
+static inline float eqf_log_tail_f32(float f) {
+    float p = 0.06731815f;
+    p = eqf_fma_f32(p, f, -0.116608545f);
+    p = eqf_fma_f32(p, f, 0.118867464f);
+    p = eqf_fma_f32(p, f, -0.12408205f);
+    p = eqf_fma_f32(p, f, 0.1422018f);
+    p = eqf_fma_f32(p, f, -0.16667853f);
+    p = eqf_fma_f32(p, f, 0.20002075f);
+    p = eqf_fma_f32(p, f, -0.25000012f);
+    return eqf_fma_f32(p, f, 0.33333313f);
+}
+
+/* (log((1 + s) / (1 - s)) / s - 2) for z = s**2, |s| <= 0.1717: degree 7 in z, within 2**-59.5 of 2. */
+static inline double eqf_log_tail_f64(double z) {
+    double p = 0.14800470361392234;
+    p = eqf_fma_f64(p, z, 0.15313615639819808);
+    p = eqf_fma_f64(p, z, 0.18183580673592467);
+    p = eqf_fma_f64(p, z, 0.22222198270706284);
+    p = eqf_fma_f64(p, z, 0.28571428745227345);
+    p = eqf_fma_f64(p, z, 0.3999999999940231);
+    return z * eqf_fma_f64(p, z, 0.6666666666666736);
+}
+
+/* n * log(2) + log(1 + f). */
+static inline float eqf_log_sum_f32(float n, float f) {
+    float square = f * f;
+    float tail = eqf_fma_f32(f * square, eqf_log_tail_f32(f), n * -2.12194440e-4f);
+    return eqf_fma_f32(n, 0.693359375f, f - eqf_fma_f32(0.5f, square, -tail));
+}
+
+/* The same. With s = f / (2 + f): log(1 + f) = f - f**2 / 2 + s * (f**2 / 2 + tail). */
+static inline double eqf_log_sum_f64(double n, double f) {
+    double s = f / (2.0 + f), half = 0.5 * f * f;
+    double tail = eqf_fma_f64(s, half + eqf_log_tail_f64(s * s), n * 0x1.a39ef35793c76p-33);
+    return eqf_fma_f64(n, 0x1.62e42feep-1, f - (half - tail));
+}
+
+/* f of a positive normal x, and n. */
+static inline float eqf_log_split_f32(float x, float *n) {
+    unsigned bits = eqf_bits_f32(x);
+    unsigned biased = (bits + (0x3f800000u - 0x3f3504f3u)) >> 23;
+    *n = (float)(int)biased - 127.0f;
+    return eqf_number_f32(bits - (biased << 23) + 0x3f800000u) - 1.0f;
+}
+
+/* The same; an integer below 2**52 becomes a double by the bits of 2**52. */
+static inline double eqf_log_split_f64(double x, double *n) {
+    unsigned long long bits = eqf_bits_f64(x);
+    unsigned long long biased = (bits + (0x3ff0000000000000ull - 0x3fe6a09e667f3bcdull)) >> 52;
+    *n = eqf_number_f64(biased | 0x4330000000000000ull) - (0x1p52 + 1023.0);
+    return eqf_number_f64(bits - (biased << 52) + 0x3ff0000000000000ull) - 1.0;
+}
+
+/* y, the logarithm of a finite positive x; of others what they have: NaN below zero, -infinity at zero. */
+static inline float eqf_log_ends_f32(float x, float y) {
+    y = x < __builtin_inff() ? y : x;
+    y = x == 0.0f ? -__builtin_inff() : y;
+    return x < 0.0f ? __builtin_nanf("") : y;
+}
+
+/* The same for double. */
+static inline double eqf_log_ends_f64(double x, double y) {
+    y = x < __builtin_inf() ? y : x;
+    y = x == 0.0 ? -__builtin_inf() : y;
+    return x < 0.0 ? __builtin_nan("") : y;
+}
+
+static inline float eqf_log_f32(float x) {
+    float n, subnormal = x < 0x1p-126f ? 23.0f : 0.0f;
+    float f = eqf_log_split_f32(x < 0x1p-126f ? x * 0x1p23f : x, &n);
+    return eqf_log_ends_f32(x, eqf_log_sum_f32(n - subnormal, f));
+}
+
+static inline double eqf_log_f64(double x) {
+    double n, subnormal = x < 0x1p-1022 ? 52.0 : 0.0;
+    double f = eqf_log_split_f64(x < 0x1p-1022 ? x * 0x1p52 : x, &n);
+    return eqf_log_ends_f64(x, eqf_log_sum_f64(n - subnormal, f));
+}

@@ -1,0 +1,81 @@
+"""Elementary functions as C text: the error in units of the last place, special values, and whether loops vectorise.
+
+Inputs: the texts of eqfuse/emit/c/vector_math. The reference is the system's libm in a wider type.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eqfuse.benches.vector_math import FLAGS, PORTABLE, Subject, every_float32, missing, samples
+from eqfuse.emit.c import vector_math
+
+compiled = pytest.mark.skipif(bool(missing()), reason=missing())
+ULPS = 2.0
+CASES = [(name, dtype) for name in vector_math.ARGUMENTS for dtype in vector_math.SUFFIXES]
+TRIED_WHOLE = [(name, dtype) for name, dtype in CASES if dtype == "float32" and vector_math.ARGUMENTS[name] == 1]
+SAMPLED = [case for case in CASES if case not in TRIED_WHOLE]
+
+
+@compiled
+@pytest.mark.parametrize("flags", [FLAGS, PORTABLE], ids=["this machine", "no fused products"])
+@pytest.mark.parametrize("name, dtype", CASES)
+def test_a_vectorised_loop_is_within_two_units_of_the_last_place(
+    name: str, dtype: str, flags: tuple[str, ...]
+) -> None:
+    subject = Subject(name, dtype, flags)
+    error = subject.worst(subject.ours, samples(subject.dtype, subject.arguments, 200_000))
+    assert error.ulps <= ULPS, error
+    assert subject.vector_bytes >= 16 or not says_what_it_vectorises(flags)
+
+
+def says_what_it_vectorises(flags: tuple[str, ...]) -> bool:
+    return Subject("exp", "float32", flags).vector_bytes > 0
+
+
+@compiled
+@pytest.mark.slow
+@pytest.mark.parametrize("name, dtype", TRIED_WHOLE)
+def test_every_seventh_float32_is_within_two_units(name: str, dtype: str) -> None:
+    subject = Subject(name, dtype)
+    error = subject.worst(subject.ours, every_float32(stride=7), threads=2)
+    assert error.ulps <= ULPS, error
+
+
+@compiled
+@pytest.mark.slow
+@pytest.mark.parametrize("name, dtype", SAMPLED)
+def test_ten_million_samples_are_within_two_units(name: str, dtype: str) -> None:
+    subject = Subject(name, dtype)
+    error = subject.worst(subject.ours, samples(subject.dtype, subject.arguments, 10_000_000, seed=1), threads=2)
+    assert error.ulps <= ULPS, error
+
+
+def test_a_function_is_pasted_with_all_that_it_calls_once_and_first() -> None:
+    text = vector_math.texts([("tanh", "float32"), ("exp", "float32")])
+    names = [line.split("(")[0].split()[-1] for line in text.splitlines() if line.startswith("static")]
+    assert len(names) == len(set(names))
+    assert names.index("eqf_exp_tail_f32") < names.index("eqf_exp_near_f32") < names.index("eqf_tanh_f32")
+    assert "eqf_exp_f32" in names and "f64" not in text
+
+
+def test_there_is_no_text_of_other_operators_and_dtypes() -> None:
+    assert vector_math.function("exp", "float16") is None
+    assert vector_math.function("digamma", "float32") is None
+    definition = vector_math.function("exp", "float64")
+    assert definition is not None and "static inline double eqf_exp_f64(double x)" in definition
+
+
+def test_the_text_includes_nothing_and_has_no_branches() -> None:
+    text = vector_math.texts(CASES)
+    assert "#include" not in text
+    assert not any(word in text for word in ("if (", "for (", "while (", "goto"))
+
+
+@compiled
+@pytest.mark.parametrize("name, dtype", CASES)
+def test_arguments_that_are_not_numbers_give_nan(name: str, dtype: str) -> None:
+    subject = Subject(name, dtype)
+    given = [np.full(64, np.nan, dtype)] * subject.arguments
+    assert np.isnan(subject.ours(*given)).all()
