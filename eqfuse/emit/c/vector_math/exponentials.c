@@ -62,6 +62,56 @@ static inline double eqf_exp_f64(double x) {
     return eqf_scale_f64(1.0 + eqf_fma_f64(r * r, eqf_exp_tail_f64(r), r), n);
 }
 
+/* x = n + r with |r| <= 1/2, and 2**r = 1 + r * P(r): degree 5, within 2**-28. */
+static inline float eqf_exp2_f32(float x) {
+    x = x > 129.0f ? 129.0f : x;
+    x = x < -151.0f ? -151.0f : x;
+    float n = eqf_round_f32(x), r = x - n;
+    float p = 0.00015328922f;
+    p = eqf_fma_f32(p, r, 0.0013390975f);
+    p = eqf_fma_f32(p, r, 0.0096185f);
+    p = eqf_fma_f32(p, r, 0.055503596f);
+    p = eqf_fma_f32(p, r, 0.24022648f);
+    p = eqf_fma_f32(p, r, 0.6931472f);
+    return eqf_scale_f32(eqf_fma_f32(r, p, 1.0f), n);
+}
+
+/* The same: degree 10, within 2**-57.8. */
+static inline double eqf_exp2_f64(double x) {
+    x = x > 1025.0 ? 1025.0 : x;
+    x = x < -1076.0 ? -1076.0 : x;
+    double n = eqf_round_f64(x), r = x - n;
+    double p = 4.4397680860655435e-10;
+    p = eqf_fma_f64(p, r, 7.073307604962848e-09);
+    p = eqf_fma_f64(p, r, 1.0178154251232183e-07);
+    p = eqf_fma_f64(p, r, 1.3215438360557656e-06);
+    p = eqf_fma_f64(p, r, 1.5252733646960481e-05);
+    p = eqf_fma_f64(p, r, 0.00015403530450096712);
+    p = eqf_fma_f64(p, r, 0.0013333558146534556);
+    p = eqf_fma_f64(p, r, 0.00961812910760065);
+    p = eqf_fma_f64(p, r, 0.05550410866482176);
+    p = eqf_fma_f64(p, r, 0.2402265069591011);
+    p = eqf_fma_f64(p, r, 0.6931471805599453);
+    return eqf_scale_f64(eqf_fma_f64(r, p, 1.0), n);
+}
+
+/* 2**n * (exp(r) - 1) + (2**n - 1), halved until the end, since 2**n may be too large. */
+static inline float eqf_expm1_f32(float x) {
+    float y = x > 89.0f ? 89.0f : x;
+    y = y < -18.0f ? -18.0f : y;
+    float n = eqf_round_f32(y * 1.442695041f), r = eqf_minus_log2s_f32(y, n);
+    float p = eqf_fma_f32(r * r, eqf_exp_tail_f32(r), r), half = eqf_two_to_f32(n - 1.0f);
+    return n == 0.0f ? __builtin_copysignf(p, x) : 2.0f * eqf_fma_f32(p, half, half - 0.5f);
+}
+
+static inline double eqf_expm1_f64(double x) {
+    double y = x > 710.0 ? 710.0 : x;
+    y = y < -38.0 ? -38.0 : y;
+    double n = eqf_round_f64(y * 1.4426950408889634), r = eqf_minus_log2s_f64(y, n);
+    double p = eqf_fma_f64(r * r, eqf_exp_tail_f64(r), r), half = eqf_two_to_f64(n - 1.0);
+    return n == 0.0 ? __builtin_copysign(p, x) : 2.0 * eqf_fma_f64(p, half, half - 0.5);
+}
+
 /* 1 / (1 + exp(-x)), from exp(-|x|), which does not overflow. What 1 + exp(-|x|) lost in rounding, divided by that sum
    (1 / sum is y or 1 - y), is put right at the end. */
 static inline float eqf_sigmoid_f32(float x) {

@@ -79,3 +79,75 @@ static inline double eqf_log_f64(double x) {
     double f = eqf_log_split_f64(x < 0x1p-1022 ? x * 0x1p52 : x, &n);
     return eqf_log_ends_f64(x, eqf_log_sum_f64(n - subnormal, f));
 }
+
+/* log(1 + f) as a number of 12 bits, whose products with numbers of 12 bits are exact, and the rest. */
+static inline float eqf_log_parts_f32(float f, float *rest) {
+    float half = 0.5f * f * f, first = eqf_number_f32(eqf_bits_f32(f - half) & 0xfffff000u);
+    *rest = eqf_fma_f32(f * f * f, eqf_log_tail_f32(f), (f - first) - half);
+    return first;
+}
+
+/* The same with 21 bits, for products with numbers of 32 bits. */
+static inline double eqf_log_parts_f64(double f, double *rest) {
+    double half = 0.5 * f * f, first = eqf_number_f64(eqf_bits_f64(f - half) & 0xffffffff00000000ull);
+    double s = f / (2.0 + f);
+    *rest = eqf_fma_f64(s, half + eqf_log_tail_f64(s * s), (f - first) - half);
+    return first;
+}
+
+/* n + log(1 + f) / log(2); 1 / log(2) in two parts. */
+static inline float eqf_log2_f32(float x) {
+    float n, rest, subnormal = x < 0x1p-126f ? 23.0f : 0.0f;
+    float first = eqf_log_parts_f32(eqf_log_split_f32(x < 0x1p-126f ? x * 0x1p23f : x, &n), &rest);
+    n -= subnormal;
+    float whole = n, part = first * 0x1.714p+0f, sum = whole + part;
+    float lost = eqf_fma_f32(first + rest, 0x1.47652cp-12f, rest * 0x1.714p+0f);
+    return eqf_log_ends_f32(x, sum + ((whole - sum) + part + lost));
+}
+
+static inline double eqf_log2_f64(double x) {
+    double n, rest, subnormal = x < 0x1p-1022 ? 52.0 : 0.0;
+    double first = eqf_log_parts_f64(eqf_log_split_f64(x < 0x1p-1022 ? x * 0x1p52 : x, &n), &rest);
+    n -= subnormal;
+    double whole = n, part = first * 0x1.71547652p+0, sum = whole + part;
+    double lost = eqf_fma_f64(first + rest, 0x1.705fc2eefa2p-33, rest * 0x1.71547652p+0);
+    return eqf_log_ends_f64(x, sum + ((whole - sum) + part + lost));
+}
+
+/* n * log10(2) + log(1 + f) / log(10); both constants in two parts. */
+static inline float eqf_log10_f32(float x) {
+    float n, rest, subnormal = x < 0x1p-126f ? 23.0f : 0.0f;
+    float first = eqf_log_parts_f32(eqf_log_split_f32(x < 0x1p-126f ? x * 0x1p23f : x, &n), &rest);
+    n -= subnormal;
+    float whole = n * 0x1.344p-2f, part = first * 0x1.bcap-2f, sum = whole + part;
+    float lost = eqf_fma_f32(first + rest, 0x1.7b1526p-14f, eqf_fma_f32(n, 0x1.3509f8p-18f, rest * 0x1.bcap-2f));
+    return eqf_log_ends_f32(x, sum + ((whole - sum) + part + lost));
+}
+
+static inline double eqf_log10_f64(double x) {
+    double n, rest, subnormal = x < 0x1p-1022 ? 52.0 : 0.0;
+    double first = eqf_log_parts_f64(eqf_log_split_f64(x < 0x1p-1022 ? x * 0x1p52 : x, &n), &rest);
+    n -= subnormal;
+    double whole = n * 0x1.34413508p-2, part = first * 0x1.bcb7b152p-2, sum = whole + part;
+    double lost = eqf_fma_f64(first + rest, 0x1.b9438ca9aadd5p-36, eqf_fma_f64(n, 0x1.f79fef311f12bp-34, rest * 0x1.bcb7b152p-2));
+    return eqf_log_ends_f64(x, sum + ((whole - sum) + part + lost));
+}
+
+/* f = x * 2**-n + (2**-n - 1), where n is that of 1 + x rounded. */
+static inline float eqf_log1p_f32(float x) {
+    float n, sum = 1.0f + x;
+    eqf_log_split_f32(sum, &n);
+    float small = eqf_two_to_f32(n > 126.0f ? -126.0f : -n) - 1.0f;
+    float scaled = eqf_number_f32(eqf_bits_f32(x) - ((unsigned)eqf_int_f32(n) << 23));
+    float y = eqf_log_ends_f32(sum, eqf_log_sum_f32(n, scaled + small));
+    return __builtin_fabsf(x) < 0x1p-25f ? x : y;
+}
+
+static inline double eqf_log1p_f64(double x) {
+    double n, sum = 1.0 + x;
+    eqf_log_split_f64(sum, &n);
+    double small = eqf_two_to_f64(n > 1022.0 ? -1022.0 : -n) - 1.0;
+    double scaled = eqf_number_f64(eqf_bits_f64(x) - ((unsigned long long)eqf_int_f64(n) << 52));
+    double y = eqf_log_ends_f64(sum, eqf_log_sum_f64(n, scaled + small));
+    return __builtin_fabs(x) < 0x1p-54 ? x : y;
+}
