@@ -177,5 +177,5 @@ def ending(status: int | None) -> str:
 def short(said: str) -> str:
     """The first lines, without what would steer a terminal."""
     lines = re.sub(r"[^\n\t\x20-\x7e]+", "?", said.strip()).splitlines()
-    more = [f"… {len(lines) - SHOWN} more lines"] if len(lines) > SHOWN else []
+    more = ["…"] if len(lines) > SHOWN else []
     return "\n".join([line[:300] for line in lines[:SHOWN]] + more) or "nothing"

@@ -171,6 +171,7 @@ def _probe(compiler: Compiler) -> None:
     if "python" not in Path(sys.executable or "").name.lower():
         return  # a program that embeds Python: it knows no command that starts one
     refused = "there is no folder for temporary files"
+    status: int | None = 0
     for room in rooms():
         with suppress(OSError), written(data, room) as path:
             command = [sys.executable, "-I", "-S", "-c", TRIED, str(path)]
@@ -178,4 +179,6 @@ def _probe(compiler: Compiler) -> None:
             if status == 0:
                 return
             refused = f"{ending(status)}: {short(said)}"
-    raise CompilerError(f"its object does not run here ({refused})")
+            if status is None:
+                break
+    raise CompilerError(f"its object does not run here ({refused})", status is None)

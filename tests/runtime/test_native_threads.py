@@ -24,6 +24,7 @@ from tests.support.c_kernels import Saxpy, address, needs_compiler
 pytestmark = needs_compiler
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 60
+ADDRESS = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong, ctypes.c_longlong)
 two_cpus = pytest.mark.skipif(thread_count() < 2, reason="one CPU")
 
 KERNELS = """
@@ -33,7 +34,11 @@ void count(int *counts, long long chunk) {
     counts[chunk]++;
 }
 static _Thread_local char mine;
-void thread(char **threads, long long chunk) { threads[chunk] = &mine; }
+void thread(char **threads, long long chunk) {
+    for (volatile int i = 0; i < 1000000; i++)
+        ;
+    threads[chunk] = &mine;
+}
 int meet(long long *met, long long chunk) {
     __atomic_fetch_add(met, 1, __ATOMIC_SEQ_CST);
     for (long long i = 0; i < 10000000000 && __atomic_load_n(met, __ATOMIC_SEQ_CST) < met[1]; i++)
@@ -64,10 +69,10 @@ def counts_of(kernels: ctypes.CDLL, chunks: int, threads: int) -> np.ndarray:
     return counts
 
 
-def threads_of(kernels: ctypes.CDLL, chunks: int, threads: int) -> int:
-    """How many threads work on `chunks` that wait for as many as there may be."""
-    seen = np.zeros(chunks, np.uint64)
-    c_threads.run(address(kernels.thread), seen.ctypes.data, chunks, threads)
+def threads_of(kernels: ctypes.CDLL, threads: int) -> int:
+    """How many threads there are at work on chunks that take a while."""
+    seen = np.zeros(64, np.uint64)
+    c_threads.run(address(kernels.thread), seen.ctypes.data, len(seen), threads)
     assert seen.all()
     return len({*seen.tolist()})
 
@@ -91,3 +96,166 @@ def test_chunks_run_at_the_same_time(kernels: ctypes.CDLL) -> None:
         met = np.array([0, 2])
         c_threads.run(address(kernels.meet), met.ctypes.data, 2, 2)
         assert met[0] == 2
+
+
+@two_cpus
+@pytest.mark.parametrize("pause", [0.0, 0.002])
+def test_workers_help_whether_they_are_awake_or_asleep(kernels: ctypes.CDLL, pause: float) -> None:
+    for _ in range(10):
+        time.sleep(pause)
+        met = np.array([0, 2])
+        c_threads.run(address(kernels.meet), met.ctypes.data, 3, 2)
+        assert met[0] == 3
+
+
+def test_calls_from_many_threads_at_once_are_all_right(kernels: ctypes.CDLL) -> None:
+    wrong: list[int] = []
+
+    def call(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for chunks in rng.integers(0, 200, 200).tolist():
+            if not (counts_of(kernels, chunks, int(rng.integers(1, 9))) == 1).all():
+                wrong.append(chunks)
+
+    threads = [threading.Thread(target=call, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert not wrong
+
+
+def test_a_chunk_may_share_work_itself(kernels: ctypes.CDLL) -> None:
+    counts = np.zeros((50, 100), np.int32)
+    args = (ctypes.c_void_p * 2)(c_threads.runner(), counts.ctypes.data)
+    c_threads.run(address(kernels.nested), ctypes.addressof(args), 50, 4)
+    assert (counts == 1).all()
+
+
+def test_more_callers_at_once_than_there_are_places_work_alone(kernels: ctypes.CDLL) -> None:
+    """Each level of calls in calls holds a place."""
+    depth = 80
+    counts = np.zeros(4, np.int32)
+
+    @c_threads.Chunk
+    def deeper(args: int, chunk: int) -> None:
+        if chunk:
+            return
+        levels.append(chunk)
+        if len(levels) < depth:
+            c_threads.run(address(deeper), 0, 2, 2)
+        else:
+            c_threads.run(address(kernels.count), counts.ctypes.data, 4, 2)
+
+    levels: list[int] = []
+    c_threads.run(address(deeper), 0, 2, 2)
+    assert len(levels) == depth
+    assert (counts == 1).all()
+
+
+def test_the_limit_is_obeyed_from_the_next_call_on(kernels: ctypes.CDLL) -> None:
+    threads_of(kernels, 4)
+    ef.set_num_threads(1)
+    assert threads_of(kernels, 4) == 1
+    ef.set_num_threads(2)
+    assert threads_of(kernels, 4) == min(2, thread_count())
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads are not bound to CPUs here")
+def test_the_cpus_that_a_caller_may_use_are_those_its_workers_use(kernels: ctypes.CDLL) -> None:
+    threads_of(kernels, 4)
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(before)})
+        assert threads_of(kernels, 4) == 1
+    finally:
+        os.sched_setaffinity(0, before)
+    assert threads_of(kernels, 4) == min(4, len(before))
+
+
+@two_cpus
+def test_workers_have_the_callers_arithmetic(kernels: ctypes.CDLL) -> None:
+    c = ctypes.CDLL(None)
+    upward = load("#include <fenv.h>\nint upward(void) { return FE_UPWARD; }").upward()
+    for way in (upward, 0, upward):
+        thirds = np.zeros(20_000)
+        before = c.fegetround()
+        assert not c.fesetround(way)
+        try:
+            c_threads.run(address(kernels.third), thirds.ctypes.data, len(thirds), 2)
+        finally:
+            c.fesetround(before)
+        assert {*thirds.tolist()} == {1 / 3 if way == 0 else np.nextafter(1 / 3, 1)}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_child_has_workers_of_its_own(kernels: ctypes.CDLL) -> None:
+    stop = threading.Event()
+
+    def others() -> None:
+        while not stop.is_set():
+            counts_of(kernels, 100, 2)
+
+    busy = threading.Thread(target=others)
+    busy.start()
+    try:
+        for _ in range(10):
+            child = os.fork()
+            if not child:
+                signal.alarm(PATIENCE)
+                right = threads_of(kernels, 2) == min(2, thread_count()) and (counts_of(kernels, 100, 2) == 1).all()
+                os._exit(0 if right else 1)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        stop.set()
+        busy.join(PATIENCE)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers here")
+def test_an_interrupted_call_has_run_all_chunks_or_none(kernels: ctypes.CDLL) -> None:
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    interrupted = 0
+    try:
+        for i in range(200):
+            counts = np.zeros(300, np.int32)
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-5 + i * 2e-6)
+                c_threads.run(address(kernels.count), counts.ctypes.data, len(counts), 2)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                interrupted += 1
+            assert len({*counts.tolist()}) == 1
+            assert (counts_of(kernels, 10, 2) == 1).all()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert interrupted
+
+
+def test_python_threads_serve_where_the_system_has_no_others(
+    kernels: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(c_threads, "_library", lambda: None)
+    c_threads.runner.cache_clear()
+    try:
+        assert (counts_of(kernels, 1000, 2) == 1).all()
+        counts = np.zeros(100, np.int32)
+        ADDRESS(c_threads.runner())(address(kernels.count), counts.ctypes.data, 100, 2)
+        assert (counts == 1).all()
+    finally:
+        c_threads.runner.cache_clear()
+
+
+def test_a_process_ends_at_once_with_workers_at_rest_or_at_work() -> None:
+    program = """
+import ctypes, os, threading, time
+from eqfuse.machine import c_threads
+from eqfuse.machine.c_objects import load
+from tests.support.c_kernels import address
+text = "volatile int on = 1; void forever(void *args, long long chunk) { while (on) ; }"
+forever = address(load(text).forever)
+threading.Thread(target=c_threads.run, args=(forever, 0, 2, 2), daemon=True).start()
+time.sleep(0.2)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, timeout=PATIENCE, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
