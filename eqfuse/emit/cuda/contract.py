@@ -12,18 +12,17 @@ from __future__ import annotations
 import re
 
 from eqfuse.emit.cuda import ops
-from eqfuse.emit.cuda.element import Code, Elements, Index, Indices, Parameters
+from eqfuse.emit.cuda.element import Elements, Index, Indices, Parameters
 from eqfuse.emit.cuda.multiply import Multiply, on_cores, on_tensor_cores
 from eqfuse.emit.cuda.operands import Known, Matrix, places_of
-from eqfuse.emit.cuda.scheduling.contract import ProductSchedule
+from eqfuse.emit.cuda.scheduling.contract import ProductSchedule, group_of
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import TensorType
 
-HIGH = 8  # tiles below one another that run at a time, so that they find in level 2 what they share
 
-
-def emit(schedule: ProductSchedule, parameters: Parameters) -> Code:
+def emit(schedule: ProductSchedule, parameters: Parameters) -> list[str]:
+    """The inside of the function."""
     return _Writer(parameters.body, parameters, schedule).write()
 
 
@@ -68,7 +67,7 @@ class _Writer:
         self.limits = {"m": self.product.rows, "n": self.product.columns, "k": self.product.depth}
         self.extents = {"m": self.tile.rows, "n": self.tile.columns, "k": self.tile.depth}
 
-    def write(self) -> Code:
+    def write(self) -> list[str]:
         places = places_of(self.schedule)
         left, right = places.left(), places.right()
         multiply = self._multiply((left.fast == "k", right.fast == "k"))
@@ -78,7 +77,7 @@ class _Writer:
         epilogue = self._epilogue(places.result(), multiply)
         down, across = (max(1, -(-self.limits[x] // self.extents[x])) for x in "mn")
         depth, deep = self.product.depth, self.tile.depth
-        lines = [
+        return [
             *self._where(down, across),
             *multiply.declarations,
             *(f"Vec<{multiply.stored}, {x.neighbours}> next_{name}[{self._turns(x)}];" for name, x, _ in operands),
@@ -98,23 +97,22 @@ class _Writer:
             "}",
             *epilogue,
         ]
-        resident = 2 if all(x.neighbours > 1 for x in (left, right)) else 1  # single elements take more registers
-        return Code(lines, resident)
 
     def _multiply(self, turned: tuple[bool, bool]) -> Multiply:
         if self.tensor:
             return on_tensor_cores(self.tile, self.node.dtype, turned)
-        return on_cores(self.tile, self.node.dtype)
+        return on_cores(self.tile, self.node.dtype, group_of(self.node, self.tensor))
 
     def _where(self, down: int, across: int) -> list[str]:
         """The entry of the batch, and the first row and column of this block's tile."""
         lines = [f"const {self.integer} z = blockIdx.x / {down * across};"] if self.product.batch > 1 else []
         wide = "" if self.integer == "int" else f"({self.integer})"
+        high = self.schedule.high
         across_text = "within / high" if not wide else "(within / high)"
         return [
             *lines,
-            f"const int tile = blockIdx.x % {down * across}, band = tile / {HIGH * across} * {HIGH};",
-            f"const int high = min({down} - band, {HIGH}), within = tile % {HIGH * across};",
+            f"const int tile = blockIdx.x % {down * across}, band = tile / {high * across} * {high};",
+            f"const int high = min({down} - band, {high}), within = tile % {high * across};",
             f"const {self.integer} row = {wide}(band + within % high) * {self.tile.rows};",
             f"const {self.integer} column = {wide}{across_text} * {self.tile.columns};",
         ]
@@ -200,8 +198,7 @@ class _Writer:
     def _epilogue(self, result: Matrix, multiply: Multiply) -> list[str]:
         """What follows the product, on the sums of this thread, and the stores."""
         e, outputs, group = self.elements, self.body.outputs, multiply.group
-        widest = max(n.dtype.itemsize for n in (*self.body.inputs, *outputs))
-        width = group if result.neighbours % group == 0 and widest * group <= 16 else 1
+        width = self.schedule.width
         e.start(result.known, width)
         stores = [ops.store(o.dtype, e.value(o, result.index)) for o in outputs]
         e.inner.insert(0, f"const {ops.computed(self.node.dtype)} sum = {e.rounded(self.node, multiply.sums)};")

@@ -28,14 +28,6 @@ BEYOND = 1 << 27  # how far past the last element an index may run: a turn of th
 LONG = 60  # characters of index arithmetic that are not written twice
 
 
-@dataclass(frozen=True)
-class Code:
-    """The inside of a function. `resident`: blocks that registers should leave room for on a multiprocessor."""
-
-    lines: list[str]
-    resident: int = 1
-
-
 @dataclass
 class Parameters:
     """The kernel's parameters: reads, constants (never in the text: they are data), then what is written. `rounds`:

@@ -84,11 +84,11 @@ def source_of(body: Graph, schedule: CudaSchedule, name: str, rounds: bool = Tru
         case CallsSchedule():
             return emit_calls(body, schedule)
         case MapSchedule():
-            code = map.emit(schedule, parameters)
+            lines = map.emit(schedule, parameters)
         case RowsSchedule():
-            code = row.emit(schedule, parameters)
+            lines = row.emit(schedule, parameters)
         case ProductSchedule():
-            code = contract.emit(schedule, parameters)
+            lines = contract.emit(schedule, parameters)
         case _ if not schedule.calls:
             return CudaKernel(name, "", schedule)
         case _:
@@ -98,9 +98,9 @@ def source_of(body: Graph, schedule: CudaSchedule, name: str, rounds: bool = Tru
         *parts, _ = schedule.workspace
         declarations += [f"{ops.stored(dtype)}* parts{j}" for j, (dtype, _) in enumerate(parts)] + ["unsigned* arrived"]
     # without the second bound ptxas spills registers so that more blocks fit a multiprocessor
-    bounds = f"{math.prod(schedule.block)}, {code.resident}"
+    bounds = f"{math.prod(schedule.block)}, {schedule.resident}"
     source = f'extern "C" __global__ void __launch_bounds__({bounds}) {name}(\n    '
-    source += ",\n    ".join(declarations) + ") {\n" + "".join(f"    {line}\n" for line in code.lines) + "}\n"
+    source += ",\n    ".join(declarations) + ") {\n" + "".join(f"    {line}\n" for line in lines) + "}\n"
     constants = tuple(parameters.constant_argument(c) for c in parameters.constants)
     return CudaKernel(name, source, schedule, constants)
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 import math
 
 from eqfuse.emit.cuda import ops
-from eqfuse.emit.cuda.element import Code, Elements, Indices, Parameters
+from eqfuse.emit.cuda.element import Elements, Indices, Parameters
 from eqfuse.emit.cuda.scheduling.map import MapSchedule
 
 
-def emit(schedule: MapSchedule, parameters: Parameters) -> Code:
+def emit(schedule: MapSchedule, parameters: Parameters) -> list[str]:
+    """The inside of the function."""
     body, width, (threads, _) = parameters.body, schedule.width, schedule.block
     shape = body.outputs[0].shape
     elements = Elements(parameters, Indices())
@@ -22,8 +23,8 @@ def emit(schedule: MapSchedule, parameters: Parameters) -> Code:
     start, step = f"({integer})blockIdx.x * {threads} + threadIdx.x", f"({integer})gridDim.x * {threads}"
     if width == 1:
         inner = [*elements.inner, *(f"w{j}[i] = {text};" for j, text in stores)]
-        return Code([*elements.outer, f"for ({integer} i = {start}; i < {size}; i += {step}) {{",
-                     *(f"    {line}" for line in inner), "}"])  # fmt: skip
+        loop = f"for ({integer} i = {start}; i < {size}; i += {step}) {{"
+        return [*elements.outer, loop, *(f"    {line}" for line in inner), "}"]
     ctype = {f"r{j}": ops.stored(n.dtype) for j, n in enumerate(body.inputs)}
     ctype |= {f"k{j}": ops.stored(c.array.dtype) for j, c in enumerate(parameters.constants)}
     ctype |= {f"w{j}": ops.stored(o.dtype) for j, o in enumerate(body.outputs)}
@@ -31,7 +32,7 @@ def emit(schedule: MapSchedule, parameters: Parameters) -> Code:
     def vector(array: str) -> str:
         return f"Vec<{ctype[array]}, {width}>"
 
-    return Code([
+    return [
         *elements.outer,
         f"for ({integer} g = {start}; g < {size // width}; g += {step}) {{",
         *(f"    const {vector(a)} {a}v = ((const {vector(a)}*){a})[g];" for a in elements.vectors),
@@ -44,4 +45,4 @@ def emit(schedule: MapSchedule, parameters: Parameters) -> Code:
         "    }",
         *(f"    (({vector(f'w{j}')}*)w{j})[g] = w{j}v;" for j, _ in stores),
         "}",
-    ])  # fmt: skip
+    ]

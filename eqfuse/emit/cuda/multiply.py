@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from eqfuse.emit.cuda import ops
-from eqfuse.emit.cuda.scheduling.schedule import computed_dtype
 from eqfuse.kinds.product import Tile
 
 BANKED = 16  # bytes that each row of shared memory is longer than its data, so that columns lie in different banks
@@ -34,10 +33,9 @@ class Multiply:
     sums: str
 
 
-def on_cores(tile: Tile, dtype: np.dtype) -> Multiply:
+def on_cores(tile: Tile, dtype: np.dtype, group: int) -> Multiply:
     """Each thread multiplies a column of `a` by a row of `b`, both in registers, term by term."""
     kind = ops.computed(dtype)
-    group = 16 // computed_dtype(dtype).itemsize
     rows, columns = tile.part
     across, down = tile.columns // columns, tile.rows // rows
     vector = f"Vec<{kind}, {group}>"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eqfuse.emit.cuda import ops
-from eqfuse.emit.cuda.element import Code, Elements, Index, Indices, Parameters
+from eqfuse.emit.cuda.element import Elements, Index, Indices, Parameters
 from eqfuse.emit.cuda.scheduling.passes import values_behind
 from eqfuse.emit.cuda.scheduling.row import RowsSchedule
 from eqfuse.errors import UnsupportedOp
@@ -53,8 +53,9 @@ class RowElements(Elements):
         return name
 
 
-def emit(schedule: RowsSchedule, parameters: Parameters) -> Code:
-    return Code(_Writer(parameters.body, parameters, schedule).write())
+def emit(schedule: RowsSchedule, parameters: Parameters) -> list[str]:
+    """The inside of the function."""
+    return _Writer(parameters.body, parameters, schedule).write()
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from eqfuse.cost.device import Device
 from eqfuse.cost.work import Work
 from eqfuse.emit.cuda.scheduling.calls import calls_schedule
-from eqfuse.emit.cuda.scheduling.operands import Reading, readings
+from eqfuse.emit.cuda.scheduling.operands import ACCESS, Reading, readings
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, computed_dtype, unless_empty
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
@@ -20,11 +20,14 @@ from eqfuse.kinds.elements import bytes_read
 from eqfuse.kinds.product import Product, Tile, is_tiled, on_tensor_cores, product_of, seconds, tile_for
 from eqfuse.ops import Role, row
 
+HIGH = 8  # tiles below one another that run at a time, so that they find in level 2 what they share
+
 
 @dataclass(frozen=True, kw_only=True)
 class ProductSchedule(CudaSchedule):
     """A block computes one `tile` of `product`, the result of `node`; `tensor`: on tensor cores. It reads the
-    operands as `left` and `right` say."""
+    operands as `left` and `right` say, and writes `width` neighbours at once. Blocks run in bands of `high` tiles below
+    one another, column by column."""
 
     node: Node
     product: Product
@@ -32,6 +35,8 @@ class ProductSchedule(CudaSchedule):
     tensor: bool
     left: Reading
     right: Reading
+    width: int
+    high: int = HIGH
 
     @property
     def blocks(self) -> float:
@@ -45,7 +50,10 @@ class ProductSchedule(CudaSchedule):
     def details(self) -> list[str]:
         t, cores = self.tile, "tensor cores" if self.tensor else "cores"
         at_once = f"{self.left.width} and {self.right.width} neighbours of the operands at once"
-        return [f"tiles of {t.rows} x {t.columns}, {t.depth} terms at a time, on {cores}", f"reads {at_once}"]
+        return [
+            f"tiles of {t.rows} x {t.columns}, {t.depth} terms at a time, on {cores}, in bands of {self.high}",
+            f"reads {at_once}, writes {self.width}",
+        ]
 
 
 @unless_empty
@@ -66,5 +74,19 @@ def product_schedule(body: Graph, device: Device) -> ProductSchedule:
     return ProductSchedule(
         bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs), 1,
         grid=(product.batch * down * across, 1), block=(tile.threads(tensor), 1), node=node, product=product,
-        tile=tile, tensor=tensor, left=left, right=right,
+        resident=2 if min(left.width, right.width) > 1 else 1,  # single elements take more registers
+        tile=tile, tensor=tensor, left=left, right=right, width=_written_at_once(body, node, product, tensor),
     )  # fmt: skip
+
+
+def group_of(node: Node, tensor: bool) -> int:
+    """Neighbours of a row of the result whose sums a thread holds side by side: those of a fragment of the tensor
+    cores, or of one access."""
+    return 2 if tensor else ACCESS // computed_dtype(node.dtype).itemsize
+
+
+def _written_at_once(body: Graph, node: Node, product: Product, tensor: bool) -> int:
+    """All of a group, where the rows of the results are made of groups and one access holds them."""
+    run = math.prod(node.shape[2:]) if product.windows else product.columns
+    group, widest = group_of(node, tensor), max(n.dtype.itemsize for n in (*body.inputs, *body.outputs))
+    return group if run % group == 0 and widest * group <= ACCESS else 1

@@ -23,12 +23,14 @@ from eqfuse.kinds.schedule import Schedule
 
 @dataclass(frozen=True, kw_only=True)
 class CudaSchedule(Schedule):
-    """`grid`, `block`: of the one launch of a kernel of our own; none where there is nothing to compute. `workspace`:
+    """`grid`, `block`: of the one launch of a kernel of our own; none where there is nothing to compute. `resident`:
+    blocks for which the registers of a multiprocessor are to have room. `workspace`:
     (dtype, elements) of arrays that start as zeros and that every launch leaves fit for the next one; each launch
     writes and reads all of it."""
 
     grid: tuple[int, ...] = ()
     block: tuple[int, ...] = ()
+    resident: int = 1
     workspace: tuple[tuple[np.dtype, int], ...] = ()
 
     @property
