@@ -6,6 +6,7 @@ Each stage is timed, printed at its EQFUSE_DEBUG level, and skipped where the ca
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from eqfuse.egraph.saturate import saturated
 from eqfuse.egraph.space import Space
 from eqfuse.errors import MemoryLimitError
 from eqfuse.extract import Limit, choose
+from eqfuse.extract.programs.constant_chains import constants_met
 from eqfuse.extract.unfused import unfused_plan
 from eqfuse.frontends.rolling.roll import Costs, rolled
 from eqfuse.ir.graph import Graph, check
@@ -53,7 +55,7 @@ def compile_graph(
     with patiently() as tell:
         meter = meter or Meter(budget_of(budget))
         meter.tell = tell
-        looped = with_loops(graph, device, numerics)
+        looped = before_search(graph, device, numerics, chosen)
         try:
             program = _compiled(looped, device, numerics, chosen, extractor, meter, limit)
         except MemoryLimitError:
@@ -63,10 +65,10 @@ def compile_graph(
     return verified(program) if verify else program
 
 
-def with_loops(graph: Graph, device: Device, numerics: str) -> Graph:
-    """`graph`, whose alike steps are loops."""
+def before_search(graph: Graph, device: Device, numerics: str, laws: Sequence[Law]) -> Graph:
+    """`graph` as it is searched: its alike steps are loops, and long chains of constants one constant."""
     costs = Costs(lambda body: step_seconds(body, device), lambda nbytes: turn_seconds(device, nbytes), device.l2_bytes)
-    return rolled(graph, costs, numerics == "strict")
+    return constants_met(rolled(graph, costs, numerics == "strict"), laws)
 
 
 def _compiled(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections import Counter
+from bisect import bisect_left, insort
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -105,7 +106,7 @@ class Callbacks:
         self._clock: float | None = None  # when a judge last answered in this round
         self._judged: dict[tuple[int, ...], int] = {}
         self._derived: dict[tuple[int, ...], int] = {}
-        self._constants: dict[TensorType, list[Literal]] = {}
+        self._constants: defaultdict[TensorType, Constants] = defaultdict(Constants)
         _asked[number] = self
 
     @property
@@ -203,15 +204,9 @@ class Callbacks:
         return found
 
     def _snapped(self, literal: Literal, rounded: bool) -> Literal:
-        same_type = self._constants.setdefault(literal.type, [])
-        if rounded:
-            slack = _SLACK * epsilon(literal.array.dtype)
-            for other in same_type:
-                if np.allclose(other.array, literal.array, rtol=slack, atol=0):
-                    return other
-        if literal not in same_type:
-            same_type.append(literal)
-        return literal
+        same_type = self._constants[literal.type]
+        earlier = same_type.near(literal, _SLACK * epsilon(literal.array.dtype)) if rounded else None
+        return earlier or same_type.keep(literal)
 
     def derive(self, op: int, values: tuple[int, ...]) -> int:
         key = (op, *values)
@@ -237,3 +232,33 @@ class Callbacks:
 
     def mirror(self, axes: int) -> int:
         return self.number(Fact(symmetric=True)) if exchanges(self._objects[axes]) else 0
+
+
+class Constants:
+    """Constants of one type, by when they came, in the order of their first elements."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Literal, int] = {}
+        self._sorted: list[tuple[float, int]] = []
+        self._literals: list[Literal] = []
+
+    def keep(self, literal: Literal) -> Literal:
+        if literal not in self._numbers and literal.array.size:
+            number = self._numbers[literal] = len(self._literals)
+            self._literals.append(literal)
+            insort(self._sorted, (complex(literal.array.flat[0]).real, number))
+        return literal
+
+    def near(self, literal: Literal, slack: float) -> Literal | None:
+        """The first to come of those that differ from `literal` by a share of at most `slack` in every element."""
+        if not literal.array.size:
+            return None
+        first = complex(literal.array.flat[0])
+        low, high = first.real - slack * abs(first), first.real + slack * abs(first)
+        found = []
+        for value, number in self._sorted[bisect_left(self._sorted, (low, -1)) :]:
+            if value > high:
+                break
+            if np.allclose(self._literals[number].array, literal.array, rtol=slack, atol=0):
+                found.append(number)
+        return self._literals[min(found)] if found else None

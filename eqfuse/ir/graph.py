@@ -152,7 +152,7 @@ class Signature(Protocol):
 class Graph(Summarised):
     """A program: `inputs` (all of op ``input``, in calling order), `outputs`, and how they nest for the user.
 
-    `rolled`: what became of alike steps in it, in words; None where nobody looked for any.
+    `rolled`: what became of alike steps and of chains of constants in it, in words; None where nobody looked for any.
     """
 
     inputs: tuple[Node, ...]

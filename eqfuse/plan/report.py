@@ -78,7 +78,7 @@ class Report(Summarised):
     memory_limit: int | None = None  # bytes, as asked for
     searched: Mapping[str, int] = field(default_factory=dict)  # operators by how thoroughly they were planned
     sizes: str = ""  # of symbols: which, and how the plan came to serve them
-    rolled: tuple[str, ...] = ()  # what became of many alike steps, as of a loop that tracing unrolled
+    rolled: tuple[str, ...] = ()  # what became of many alike steps, and of chains of constants
 
     def summary(self) -> Summary:
         lines = [KernelLine(k.kind, k.ops, k.bytes_moved, k.predicted_seconds, k.bound) for k in self.kernels]

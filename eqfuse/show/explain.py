@@ -125,7 +125,7 @@ class Explanation:
             taken = [f"{name} ×{count} {duration(r.law_seconds.get(name, 0.0))}" for name, count in fired[:8]]
             lines.append("Laws that matched: " + ", ".join(taken) + more)
         if r.rolled:
-            lines.append(f"Loops: {'; '.join(r.rolled)}")
+            lines.append(f"Before the search: {'; '.join(r.rolled)}")
         if r.sizes:
             lines.append(f"Sizes: {r.sizes}")
         if r.seconds:

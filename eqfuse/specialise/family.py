@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from eqfuse.compiler import compile_graph, with_loops
+from eqfuse.compiler import before_search, compile_graph
 from eqfuse.cost.targets import device_for
 from eqfuse.errors import user_level
 from eqfuse.extract.unfused import unfused_plan
@@ -79,7 +79,8 @@ class Family:
 
     def _trace(self, types: Sequence[TensorType | None], layouts: Sequence[Strides] | None) -> Graph:
         device = device_for(self.options.get("target", "cpu"))
-        return with_loops(self._traced(types, layouts), device, self.options.get("numerics", "reassociate"))
+        numerics = self.options.get("numerics", "reassociate")
+        return before_search(self._traced(types, layouts), device, numerics, self._laws())
 
     def make(self, sizes: Sizes, layouts: Sequence[Strides] | None = None) -> Version:
         """The program for `sizes`, of arrays in C order or as `layouts` says."""

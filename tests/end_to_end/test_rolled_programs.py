@@ -40,7 +40,7 @@ def test_a_long_loop_of_python_is_a_loop_of_few_kernels(build):
     program = ef.compile(fn, *args, target="numpy")
     assert loops(program) == 1 and program.report.n_kernels < 12
     assert "rolled into a loop" in program.report.rolled[0]
-    assert f"Loops: {program.report.rolled[0]}" in str(program.explain())
+    assert f"Before the search: {program.report.rolled[0]}" in str(program.explain())
     np.testing.assert_allclose(program(*args), fn(*args), rtol=1e-9)
 
 

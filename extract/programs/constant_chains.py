@@ -1,0 +1,84 @@
+"""Chains of constants: what adds or multiplies one constant after another does so once, before the search.
+
+In: a graph and laws. Out: the graph in which those of the laws by which two constants meet were applied to long chains,
+until none applies. The search would keep every way to bracket them: a chain of n is n^2 nodes, each with a constant of
+its own. Next stop: `egraph.saturate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from eqfuse.extract.programs.replacement import Written, replaced, replacements
+from eqfuse.ir.graph import Graph, Node, node
+from eqfuse.ops import row
+from eqfuse.ops.literal import Literal
+from eqfuse.rewrites import Law
+from eqfuse.summary import count
+
+LONG = 8  # constants of a chain that is not left to the search
+MEET = (
+    "subtract_known", "known_terms_meet", "known_factors_meet", "known_divisors_meet", "known_factor_meets_divisor",
+    "rounded_factors_meet", "rounded_factor_meets_divisor",
+)  # fmt: skip
+
+_GROUPS = {"add": "sum", "subtract": "sum", "multiply": "product", "divide": "product"}
+_EITHER = ("add", "multiply")  # whose constant may stand on either side
+
+
+def constants_met(graph: Graph, laws: Sequence[Law]) -> Graph:
+    """`graph` with its long chains of constants folded, as far as `laws` allow; what was done stands in `rolled`."""
+    wanted = {law.name: law for law in laws if law.name in MEET}
+    written = Written(graph)
+    members = _long(written)
+    if not (wanted and members):
+        return graph
+    first = len(written.graph.operators)
+    before = None
+    while written is not before:
+        before = written
+        for name in MEET:
+            found = replacements(written, wanted[name], {"add", "multiply"}) if name in wanted else {}
+            found = {n: _with_numbers(made) for n, made in found.items() if n in members}
+            if found:
+                graph, new = replaced(written.graph, found)
+                members = {new[n] for n in members if n in new}
+                written = Written(graph)
+    gone = first - len(written.graph.operators)
+    note = f"{count(gone, 'constant')} met others of one sum or product"
+    return replace(written.graph, rolled=(*(graph.rolled or ()), note)) if gone > 0 else graph
+
+
+def _with_numbers(made: Node) -> Node:
+    """`made`, whose constants that are computed from numbers are numbers: the laws ask whether they were rounded."""
+    return made.over([_number(a) if a.args and all(x.op == "const" for x in a.args) else a for a in made.args])
+
+
+def _number(n: Node) -> Node:
+    if any(a.type.size != 1 for a in n.args):
+        return n
+    with np.errstate(all="ignore"):
+        value = np.asarray(row(n.op).meaning(*(a.literal.array for a in n.args), *n.attrs))
+    return node("const", (), (Literal(value),))
+
+
+def _long(written: Written) -> set[Node]:
+    """The nodes of chains in which at least `LONG` constants are added, or multiplied, one after another."""
+    below: dict[Node, Node] = {}
+    length: dict[Node, int] = {}
+    for n in written.graph.nodes:
+        varying = [a for a in n.args if a not in written.constants]
+        if n.op in _GROUPS and len(varying) == 1 and (n.op in _EITHER or varying[0] is n.args[0]):
+            (x,) = varying
+            below[n] = x
+            length[n] = 1 + (length.get(x, 0) if _GROUPS.get(x.op) == _GROUPS[n.op] else 0)
+    found: set[Node] = set()
+    for n in reversed(length):
+        if length[n] >= LONG or n in found:
+            found.add(n)
+            if length[n] > 1:
+                found.add(below[n])
+    return found
