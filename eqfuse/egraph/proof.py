@@ -115,7 +115,7 @@ class Steps:
         for _ in range(_MORE_ROUNDS):
             if all(held):
                 break
-            engine.round(resting=others)
+            engine.round(_MORE_NODES, resting=others)
             held = engine.same(pairs)
         return held
 
