@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from eqfuse.errors import EqfuseError
+from eqfuse.errors import EqfuseError, TargetUnavailable
 
 BENCHES = (
     "greedy", "speed", "compile", "laws", "kernels", "programs", "memory", "scale", "loops", "written", "replay",
@@ -125,12 +125,25 @@ def _calibrate(options: argparse.Namespace) -> int:
     from eqfuse.show.progress import progress
 
     with progress() as at:
+        at.say("trying the C compiler")
+        compiler = _c_compiler()
         at.say("measuring this CPU")
         measured = calibrate(quick=options.quick)
     print(measured)
+    print(compiler)
     if profile_path().exists():
         print(f"kept in {profile_path()}")
     return 0
+
+
+def _c_compiler() -> str:
+    """Which C compiler there is. That of ziglang takes seconds at its first use, now and not in a later call."""
+    from eqfuse.machine.c_compiler import find
+
+    try:
+        return f"C compiler: {' '.join(find().command)}"
+    except TargetUnavailable as error:
+        return str(error)
 
 
 def _bench(options: argparse.Namespace) -> int:

@@ -25,7 +25,7 @@ from eqfuse.machine.foreign import Foreign
 
 PATIENCE = 10.0  # seconds for a compiler's answer to the first questions
 FIRST_ZIG = 300.0  # and where it builds its own library first
-INSTALL = "install gcc or clang (apt install gcc, xcode-select --install), or pip install 'eqfuse[cc]'"
+INSTALL = "install gcc or clang (apt install gcc libc6-dev, xcode-select --install), or pip install 'eqfuse[cc]'"
 
 PROBE = """
 float probe(const float *x, float *y, long long n) {
@@ -79,13 +79,19 @@ def _candidates() -> Iterator[tuple[str, tuple[str, ...]]]:
     for name in [asked] if asked else ["cc", "gcc", "clang"]:
         first, *rest = _words(name)
         program = shutil.which(first)
-        if program is not None:
+        if program is not None and not _offers_to_install(program):
             yield name, (os.path.abspath(program), *rest)
         elif asked:
             yield "$CC", (first, *rest)
     if not asked and (zig := find_spec("ziglang")) is not None:
         for folder in zig.submodule_search_locations or []:
             yield "ziglang", (os.path.join(folder, "zig.exe" if os.name == "nt" else "zig"), "cc")
+
+
+def _offers_to_install(program: str) -> bool:
+    """Whether it is macOS's stand-in for a compiler that is missing, which would open a window."""
+    homes = ("/Library/Developer/CommandLineTools", "/Applications/Xcode.app")
+    return sys.platform == "darwin" and program.startswith("/usr/bin/") and not any(map(os.path.exists, homes))
 
 
 def _words(command: str) -> list[str]:

@@ -11,6 +11,8 @@ from eqfuse import rewrites
 from eqfuse.cli import BENCHES, main
 from eqfuse.emit.numpy import calibrate
 from eqfuse.errors import EqfuseError
+from eqfuse.machine import c_compiler
+from eqfuse.machine.c_build import Compiler
 from eqfuse.rewrites.checking import checked
 from eqfuse.show import lawbook
 
@@ -59,6 +61,18 @@ def test_an_error_is_a_message_and_not_a_traceback(
     monkeypatch.setattr(calibrate, "calibrate", refuse)
     assert main(["calibrate", "--quick"]) == 2
     assert capsys.readouterr().err.startswith("eqfuse: no clock here")
+
+
+def test_calibrate_tries_the_c_compiler_and_says_which_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibrate, "calibrate", lambda quick: calibrate.this_cpu())
+    gcc = Compiler(("/bin/cc", "-m64"), "")
+    for found, said in ((gcc, "C compiler: /bin/cc -m64"), ("install gcc", "install gcc")):
+        monkeypatch.setattr(c_compiler, "_search", lambda found=found: found)
+        monkeypatch.setattr(c_compiler, "_found", {})
+        assert main(["calibrate", "--quick"]) == 0
+        assert said in capsys.readouterr().out
 
 
 def test_laws_prints_every_law_under_its_family(capsys: pytest.CaptureFixture[str]) -> None:
