@@ -13,7 +13,7 @@ import struct
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +63,7 @@ class Compiler:
         """The shared object of `text`. `more`: flags for this one, such as those of a sanitizer."""
         return next(self.build_all([text], *more))
 
-    def build_all(self, texts: Sequence[str], *more: str) -> Iterator[bytes]:
+    def build_all(self, texts: Sequence[str], *more: str) -> Generator[bytes, None, None]:
         """The shared objects of `texts`, in order, as many of them compiled at once as there are threads."""
         command = [*self.command, *self.flags, *more]
         waiting, at_work = deque(texts), deque[_Build]()
@@ -79,7 +79,7 @@ class Compiler:
 
 
 def is_zig(command: Sequence[str]) -> bool:
-    return Path(command[0]).stem == "zig"
+    return Path(command[0]).stem == "zig" or "ziglang" in command
 
 
 class _Build:

@@ -11,7 +11,7 @@ import ctypes
 import hashlib
 import warnings
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 
@@ -46,9 +46,10 @@ def load_all(texts: Sequence[str], *flags: str) -> list[ctypes.CDLL]:
             with suppress(LoadError):  # a system that shares the folder has another C library
                 _loaded[name] = _opened(data)
                 del missing[name]
-    for name, data in zip(missing, compiler.build_all([*missing.values()], *flags), strict=True):
-        _loaded[name] = _opened(data)
-        _keep(name, data)
+    with closing(compiler.build_all([*missing.values()], *flags)) as objects:
+        for name, data in zip(missing, objects, strict=True):
+            _loaded[name] = _opened(data)
+            _keep(name, data)
     return [_loaded[name] for name in names]
 
 

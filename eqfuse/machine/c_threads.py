@@ -64,5 +64,6 @@ def _library() -> ctypes.CDLL | None:
         return None
     library.eqfuse_run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong, ctypes.c_longlong)
     library.eqfuse_run.restype = None
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(limit))  # threads may read it while Python itself ends
     library.eqfuse_start(ctypes.byref(limit))
     return library

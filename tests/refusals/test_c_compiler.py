@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -230,9 +231,13 @@ def test_a_program_that_embeds_python_is_not_started_to_try_an_object(monkeypatc
 
 
 @pytest.mark.slow
-def test_the_compiler_of_the_wheel_ziglang_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("named", ["", f"{sys.executable} -m ziglang cc"], ids=["found", "in $CC"])
+def test_the_compiler_of_the_wheel_ziglang_will_do(
+    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("ziglang", reason="the extra `cc` (ziglang) is not installed")
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CC", named)
     monkeypatch.setattr(c_compiler, "PATIENCE", 20.0)
     assert c_build.is_zig(c_compiler.find().command)
     Saxpy(1).run().check()

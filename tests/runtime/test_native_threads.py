@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.machine import c_threads
+from eqfuse.machine import c_compiler, c_threads
 from eqfuse.machine.c_objects import load
 from eqfuse.machine.thread_limit import limit, thread_count
 from tests.support.c_kernels import Saxpy, address, needs_compiler
@@ -249,7 +249,7 @@ def test_python_threads_serve_where_the_system_has_no_others(
 def test_a_process_ends_at_once_with_workers_at_rest_or_at_work() -> None:
     program = """
 import ctypes, os, threading, time
-from eqfuse.machine import c_threads
+from eqfuse.machine import c_compiler, c_threads
 from eqfuse.machine.c_objects import load
 from tests.support.c_kernels import address
 text = "volatile int on = 1; void forever(void *args, long long chunk) { while (on) ; }"
@@ -258,4 +258,16 @@ threading.Thread(target=c_threads.run, args=(forever, 0, 2, 2), daemon=True).sta
 time.sleep(0.2)
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, timeout=PATIENCE, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checked", ["thread", "address,undefined"])
+def test_sanitizers_find_nothing_in_the_threads(checked: str, tmp_path: Path) -> None:
+    sources = [ROOT / "tests" / "runtime" / "native_threads.c", Path(c_threads.__file__).parent / "c_threads.c"]
+    command = [*c_compiler.find().command, "-g", "-O1", "-w", "-pthread", f"-fsanitize={checked}", *map(str, sources)]
+    made = subprocess.run([*command, "-o", str(tmp_path / "stress"), "-lm"], capture_output=True, text=True)
+    if made.returncode:
+        pytest.skip(f"no sanitizer: {made.stderr[:200]}")
+    done = subprocess.run([tmp_path / "stress"], timeout=PATIENCE, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
