@@ -41,6 +41,7 @@ float probe(const float *x, float *y, long long n) {
 # By another process, since what is no good object may end the one that loads it.
 TRIED = """
 import ctypes, sys
+sys.tracebacklimit = 0
 n = 1003
 x, y = ((ctypes.c_float * n)(*range(n)) for _ in "xy")
 probe = ctypes.CDLL(sys.argv[1]).probe

@@ -184,10 +184,10 @@ static void wake(uint32_t helpers) {
     uint32_t asleep = atomic_load(&pool.asleep);
     if (!asleep)
         return;
-    pthread_mutex_lock(&pool.mutex);
+    pthread_mutex_lock(&pool.mutex); /* so that no worker is between its last look and its sleep */
+    pthread_mutex_unlock(&pool.mutex);
     for (uint32_t i = 0; i < helpers && i < asleep; i++)
         pthread_cond_signal(&pool.work);
-    pthread_mutex_unlock(&pool.mutex);
 }
 
 /* A slot that no other caller uses. NULL where all are in use. */

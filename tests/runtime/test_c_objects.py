@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -249,3 +250,31 @@ def test_a_forked_child_may_compile() -> None:
     if not child:
         os._exit(load(number(7)).number() if load(number(1)).number() == 1 else 0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+DISKS = {
+    "nobody may run what lies among temporary files": ("TMPDIR", "noexec", ""),
+    "there is no room for temporary files": ("TMPDIR", "size=8k", ""),
+    "there is no room in the cache": ("EQFUSE_CACHE_DIR", "size=8k", "No space left on device"),
+    "nobody may write to the cache": ("EQFUSE_CACHE_DIR", "ro", "Read-only file system"),
+    "nobody may run what lies in the cache": ("EQFUSE_CACHE_DIR", "noexec", ""),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux" or not shutil.which("unshare"), reason="needs mounts of its own")
+@pytest.mark.parametrize(("variable", "options", "warning"), DISKS.values(), ids=DISKS)
+def test_a_kernel_is_right_on_a_bad_disk(variable: str, options: str, warning: str, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    in_namespace = ["unshare", "-m", "sh", "-c", f'mount -t tmpfs -o {options} none {disk} && exec "$@"', "sh"]
+    if subprocess.run([*in_namespace, "true"], capture_output=True).returncode:
+        pytest.skip("only the system's administrator mounts")
+    program = "from tests.support.c_kernels import Saxpy; Saxpy(1).run().check()"
+    done = subprocess.run(
+        [*in_namespace, sys.executable, "-c", program], cwd=ROOT, env=os.environ | {variable: str(disk)},
+        capture_output=True, text=True, timeout=PATIENCE,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert ("not kept across processes" in done.stderr) == bool(warning)
+    assert warning in done.stderr
