@@ -57,11 +57,12 @@ class Compiler:
 
     def identity(self) -> str:
         """All but the text that an object depends on."""
-        return repr((self.command, self.version, self.flags, cpu_features()))
+        return repr((self.command, self.version, self.flags, LIBRARIES, cpu_features()))
 
     def build(self, text: str, *more: str) -> bytes:
         """The shared object of `text`. `more`: flags for this one, such as those of a sanitizer."""
-        return next(self.build_all([text], *more))
+        (data,) = self.build_all([text], *more)
+        return data
 
     def build_all(self, texts: Sequence[str], *more: str) -> Generator[bytes, None, None]:
         """The shared objects of `texts`, in order, as many of them compiled at once as there are threads."""
@@ -108,8 +109,7 @@ class _Build:
     def _environment(self, folder: Path) -> dict[str, str]:
         if not is_zig(self._command):
             return {"TMPDIR": str(folder)}
-        kept = os.environ.get("ZIG_GLOBAL_CACHE_DIR") or str(cache_dir() / "zig")
-        return {"ZIG_GLOBAL_CACHE_DIR": kept, "ZIG_LOCAL_CACHE_DIR": str(folder)}
+        return {"ZIG_GLOBAL_CACHE_DIR": _zig_folder(), "ZIG_LOCAL_CACHE_DIR": str(folder)}
 
     def result(self) -> bytes:
         status, said = self._run.result()
@@ -128,6 +128,18 @@ class _Build:
     def end(self) -> None:
         self._run.end()
         self._folder.cleanup()
+
+
+def _zig_folder() -> str:
+    """Where zig keeps the library that it makes at its first use."""
+    if asked := os.environ.get("ZIG_GLOBAL_CACHE_DIR"):
+        return asked
+    user = os.geteuid() if hasattr(os, "geteuid") else 0  # Windows has a temporary folder for each user
+    for folder in (cache_dir() / "zig", Path(tempfile.gettempdir()) / f"eqfuse-zig-{user}"):
+        with suppress(OSError):
+            if os.access(own_folder(folder), os.W_OK):
+                return str(folder)
+    raise OSError("there is no folder for zig's own library")
 
 
 def rooms() -> Iterator[str]:

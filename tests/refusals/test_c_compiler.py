@@ -241,3 +241,16 @@ def test_the_compiler_of_the_wheel_ziglang_will_do(
     monkeypatch.setattr(c_compiler, "PATIENCE", 20.0)
     assert c_build.is_zig(c_compiler.find().command)
     Saxpy(1).run().check()
+
+
+@pytest.mark.slow
+def test_ziglang_will_do_where_nobody_may_write_to_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ziglang", reason="the extra `cc` (ziglang) is not installed")
+    (tmp_path / "file").write_text("")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(c_compiler, "PATIENCE", 20.0)
+    with pytest.warns(UserWarning, match="not kept across processes"):
+        Saxpy(1).run().check()
