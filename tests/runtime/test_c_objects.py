@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import shutil
@@ -81,6 +82,12 @@ def test_texts_are_compiled_side_by_side_and_equal_ones_once(compiled: list[str]
     assert [library.number() for library in libraries] == [1, 2, 3, 2, 1]
     assert compiled == [number(n) for n in (1, 2, 3)]
     assert load_all([]) == []
+
+
+def test_a_function_is_that_of_its_own_text_whatever_names_the_process_has() -> None:
+    assert ctypes.pythonapi.Py_IsInitialized() == 1
+    assert load("int Py_IsInitialized(void) { return 7; } int f(void) { return Py_IsInitialized(); }").f() == 7
+    assert load_all([number(1), number(2)])[1].number() == 2
 
 
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {

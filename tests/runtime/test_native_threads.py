@@ -224,6 +224,31 @@ def test_an_interrupted_call_has_run_all_chunks_or_none(kernels: ctypes.CDLL) ->
     assert interrupted
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited otherwise")
+def test_without_more_threads_the_caller_works_alone() -> None:
+    program = """
+import resource, threading
+from pathlib import Path
+from eqfuse.machine import c_threads
+from tests.support.c_kernels import Saxpy
+problem, again, workers = Saxpy(64), Saxpy(64), c_threads._library().eqfuse_workers
+for _ in range(20):  # these take the stacks that the system has kept
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+before = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (size + (1 << 20), before[1]))  # no room for a thread's stack
+c_threads.run(problem.kernel, problem.args, problem.chunks, 2)
+resource.setrlimit(resource.RLIMIT_AS, before)
+assert not workers()
+problem.check()
+c_threads.run(again.kernel, again.args, again.chunks, 2)
+again.check()
+print(workers())
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, timeout=PATIENCE, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == (f"{min(1, thread_count() - 1)}\n", "")
+
+
 def test_python_threads_serve_where_the_system_has_no_others(
     kernels: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
