@@ -42,7 +42,10 @@ _IN_C = {"sigmoid": "x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x))", "rsqrt"
 _IN_PYTHON: dict[str, Callable] = {"sigmoid": scipy.special.expit, "rsqrt": lambda x: 1 / np.sqrt(x)}
 _BLOCK = 1 << 20
 Block = tuple[np.ndarray, ...]  # one array per argument
-_SPECIAL = (0.0, math.inf, math.nan, 1.0, 0.5, 2.0, 3.0, 1e-45, 1e-40, 1e-323, 1e-310, 1e300, 88.8, 104.0, 709.8, 745.2)
+_SPECIAL = (
+    0.0, math.inf, math.nan, 1.0, 0.5, 2.0, 3.0, 1e-45, 1e-40, 1e-323, 1e-310, 1e300, 88.8, 104.0, 709.8, 745.2,
+    16367173 * 2.0**72, 6381956970095103 * 2.0**797,  # the float32 and the float64 next to a multiple of pi/2
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,8 @@ static inline float eqf_log10_f32(float x) {
     float first = eqf_log_parts_f32(eqf_log_split_f32(x < 0x1p-126f ? x * 0x1p23f : x, &n), &rest);
     n -= subnormal;
     float whole = n * 0x1.344p-2f, part = first * 0x1.bcap-2f, sum = whole + part;
-    float lost = eqf_fma_f32(first + rest, 0x1.7b1526p-14f, eqf_fma_f32(n, 0x1.3509f8p-18f, rest * 0x1.bcap-2f));
+    float lost = eqf_fma_f32(n, 0x1.3509f8p-18f, rest * 0x1.bcap-2f);
+    lost = eqf_fma_f32(first + rest, 0x1.7b1526p-14f, lost);
     return eqf_log_ends_f32(x, sum + ((whole - sum) + part + lost));
 }
 
@@ -129,7 +130,8 @@ static inline double eqf_log10_f64(double x) {
     double first = eqf_log_parts_f64(eqf_log_split_f64(x < 0x1p-1022 ? x * 0x1p52 : x, &n), &rest);
     n -= subnormal;
     double whole = n * 0x1.34413508p-2, part = first * 0x1.bcb7b152p-2, sum = whole + part;
-    double lost = eqf_fma_f64(first + rest, 0x1.b9438ca9aadd5p-36, eqf_fma_f64(n, 0x1.f79fef311f12bp-34, rest * 0x1.bcb7b152p-2));
+    double lost = eqf_fma_f64(n, 0x1.f79fef311f12bp-34, rest * 0x1.bcb7b152p-2);
+    lost = eqf_fma_f64(first + rest, 0x1.b9438ca9aadd5p-36, lost);
     return eqf_log_ends_f64(x, sum + ((whole - sum) + part + lost));
 }
 
