@@ -76,11 +76,8 @@ static inline float eqf_exp2_f32(float x) {
     return eqf_scale_f32(eqf_fma_f32(r, p, 1.0f), n);
 }
 
-/* The same: degree 10, within 2**-57.8. */
-static inline double eqf_exp2_f64(double x) {
-    x = x > 1025.0 ? 1025.0 : x;
-    x = x < -1076.0 ? -1076.0 : x;
-    double n = eqf_round_f64(x), r = x - n;
+/* 2**r for |r| <= 1/2: degree 10, within 2**-57.8. */
+static inline double eqf_exp2_near_f64(double r) {
     double p = 4.4397680860655435e-10;
     p = eqf_fma_f64(p, r, 7.073307604962848e-09);
     p = eqf_fma_f64(p, r, 1.0178154251232183e-07);
@@ -92,7 +89,14 @@ static inline double eqf_exp2_f64(double x) {
     p = eqf_fma_f64(p, r, 0.05550410866482176);
     p = eqf_fma_f64(p, r, 0.2402265069591011);
     p = eqf_fma_f64(p, r, 0.6931471805599453);
-    return eqf_scale_f64(eqf_fma_f64(r, p, 1.0), n);
+    return eqf_fma_f64(r, p, 1.0);
+}
+
+static inline double eqf_exp2_f64(double x) {
+    x = x > 1025.0 ? 1025.0 : x;
+    x = x < -1076.0 ? -1076.0 : x;
+    double n = eqf_round_f64(x);
+    return eqf_scale_f64(eqf_exp2_near_f64(x - n), n);
 }
 
 /* 2**n * (exp(r) - 1) + (2**n - 1), halved until the end, since 2**n may be too large. */
