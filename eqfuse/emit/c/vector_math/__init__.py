@@ -14,8 +14,10 @@ from importlib import resources
 
 # How many arguments each function takes. Those that are no operators stand for several.
 ARGUMENTS = {
-    "exp": 1, "exp2": 1, "expm1": 1, "sigmoid": 1, "log": 1, "log2": 1, "log10": 1, "log1p": 1, "tanh": 1, "erf": 1,
-    "sin": 1, "cos": 1, "tan": 1, "power": 2,
+    "exp": 1, "exp2": 1, "expm1": 1, "sigmoid": 1, "log": 1, "log2": 1, "log10": 1, "log1p": 1, "power": 2,
+    "sqrt": 1, "rsqrt": 1, "cbrt": 1, "hypot": 2, "erf": 1, "erfc": 1,
+    "sin": 1, "cos": 1, "tan": 1, "asin": 1, "acos": 1, "atan": 1, "atan2": 2,
+    "sinh": 1, "cosh": 1, "tanh": 1, "asinh": 1, "acosh": 1, "atanh": 1,
 }  # fmt: skip
 SUFFIXES = {"float32": "f32", "float64": "f64"}
 _DEFINED = re.compile(r"^static (?:inline|const) [\w ]+?\b(eqf_\w+)", re.MULTILINE)
