@@ -216,7 +216,7 @@ def row_of_table(name: str, dtype: str) -> str:
     whole = dtype == "float32" and subject.arguments == 1
     errors = []
     for call in (subject.ours, subject.numpy):
-        blocks = every_float32() if whole else samples(subject.dtype, subject.arguments, 100_000_000)
+        blocks = every_float32() if whole else samples(subject.dtype, subject.arguments, 30_000_000)
         errors.append(f"{subject.worst(call, blocks, threads=2).ulps:.2f}")
     arrays = [usual(subject.dtype, name)] * subject.arguments
     out = np.empty_like(arrays[0])
