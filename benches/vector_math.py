@@ -39,7 +39,8 @@ _IN_PYTHON: dict[str, Callable] = {"sigmoid": scipy.special.expit, "rsqrt": lamb
 _BLOCK = 1 << 20
 Block = tuple[np.ndarray, ...]  # one array per argument
 _SPECIAL = (
-    0.0, math.inf, math.nan, 1.0, 0.5, 2.0, 3.0, 1e-45, 1e-40, 1e-323, 1e-310, 1e300, 88.8, 104.0, 709.8, 745.2,
+    0.0, math.inf, math.nan, 1.0, 0.5, 2.0, 3.0, 1e-45, 1e-40, 1e-323, 1e-310, 1e300,
+    88.8, 89.2, 104.0, 709.8, 710.3, 745.2,  # where exponentials overflow and vanish
     16367173 * 2.0**72, 6381956970095103 * 2.0**797,  # the float32 and the float64 next to a multiple of pi/2
 )  # fmt: skip
 

@@ -5,6 +5,9 @@ Inputs: the texts of eqfuse/emit/c/vector_math. The reference is the system's li
 
 from __future__ import annotations
 
+import re
+from importlib import resources
+
 import numpy as np
 import pytest
 
@@ -54,6 +57,14 @@ def test_a_function_is_pasted_with_all_that_it_calls_once_and_first() -> None:
     assert len(names) == len(set(names))
     assert names.index("eqf_exp_tail_f32") < names.index("eqf_exp_near_f32") < names.index("eqf_tanh_f32")
     assert "eqf_exp_f32" in names and "f64" not in text
+
+
+def test_every_name_is_defined_once() -> None:
+    folder = resources.files(vector_math)
+    paragraphs = [p for f in folder.iterdir() if f.name.endswith(".c") for p in f.read_text().split("\n\n")]
+    names = re.findall(r"^static .*?(eqf_\w+)[(\[]", "\n\n".join(paragraphs), re.MULTILINE)
+    assert len(names) == len(set(names))
+    assert len(names) == sum("static" in p for p in paragraphs)
 
 
 def test_there_is_no_text_of_other_operators_and_dtypes() -> None:

@@ -35,29 +35,6 @@ static inline double eqf_tanh_f64(double x) {
 static inline float eqf_half_exp_f32(float a) {
     a = a > 89.5f ? 89.5f : a;
     float n = eqf_round_f32(a * 1.442695041f), r = eqf_minus_log2s_f32(a, n);
-    return eqf_two_to_f32(n - 1.0f) * (1.0f + eqf_fma_f32(r * r, eqf_exp_tail_f32(r), r));
-}
-
-static inline double eqf_half_exp_f64(double a) {
-    a = a > 710.5 ? 710.5 : a;
-    double n = eqf_round_f64(a * 1.4426950408889634), r = eqf_minus_log2s_f64(a, n);
-    return eqf_two_to_f64(n - 1.0) * (1.0 + eqf_fma_f64(r * r, eqf_exp_tail_f64(r), r));
-}
-
-static inline float eqf_cosh_f32(float x) {
-    float half = eqf_half_exp_f32(__builtin_fabsf(x));
-    return half + 0.25f / half;
-}
-
-static inline double eqf_cosh_f64(double x) {
-    double half = eqf_half_exp_f64(__builtin_fabs(x));
-    return half + 0.25 / half;
-}
-
-/* exp(a) / 2 for a >= 0: what sinh and cosh have is less by a factor of two than exp, whose range is too small. */
-static inline float eqf_half_exp_f32(float a) {
-    a = a > 89.5f ? 89.5f : a;
-    float n = eqf_round_f32(a * 1.442695041f), r = eqf_minus_log2s_f32(a, n);
     return 2.0f * (1.0f + eqf_fma_f32(r * r, eqf_exp_tail_f32(r), r)) * eqf_two_to_f32(n - 2.0f);
 }
 
