@@ -84,8 +84,8 @@ static inline float eqf_erfc_f32(float x) {
 }
 
 /* The same with 4 for 3, beyond 0.8: degree 19, within 2**-55.6. What the quotients, the last steps of the polynomial
-   and the square lost is put right, with d/dx (y * (x + 4)) = (x + 4) * (y * (2 * x + 1 / (x + 4)) - 2 / sqrt(pi)) for the
-   error of q. */
+   and the square lost is put right; the error of q by d/dx P = (x + 4) * (y * (2 * x + 1 / (x + 4)) - 2 / sqrt(pi)),
+   where y = P / (x + 4). */
 static inline double eqf_erfc_f64(double x) {
     double a = __builtin_fabs(x), t = a > 27.3 ? 27.3 : a, r1, r2, r3, r4, r5, r6, r7, r8, r9;
     double below = eqf_sum_f64(t, 4.0, &r1), inverse = 1.0 / below, back = eqf_product_f64(inverse, below, &r2);
@@ -110,9 +110,10 @@ static inline double eqf_erfc_f64(double x) {
     p = eqf_fma_f64(p, q, -0.5408538313133144);
     p = eqf_fma_f64(p, q, 0.7732087022652365);
     p = eqf_sum_f64(-0.9765487290808814, eqf_product_f64(q, p, &r8), &r9);
-    double sum = eqf_sum_f64(1.095995661000491, eqf_product_f64(q, p, &r4), &r5), y = eqf_product_f64(sum, inverse, &r6);
+    double sum = eqf_sum_f64(1.095995661000491, eqf_product_f64(q, p, &r4), &r5);
+    double sum_rest = r4 + r5 + eqf_fma_f64(q, r8 + r9, 5.780218009012259e-17), y = eqf_product_f64(sum, inverse, &r6);
     double slope = 0.125 * below * below * (y * (2.0 * t + inverse) - 1.1283791670955126);
-    double y_rest = r6 + (r4 + r5 + eqf_fma_f64(q, r8 + r9, 5.780218009012259e-17)) * inverse + y * lost + q_rest * slope;
+    double y_rest = r6 + sum_rest * inverse + y * lost + q_rest * slope;
     double square = eqf_product_f64(t, t, &r7), n = eqf_round_f64(square * -1.4426950408889634);
     double most = eqf_fma_f64(n, -0x1.62e42feep-1, -square), least = n * -0x1.a39ef35793c76p-33, r = most + least;
     double r_rest = (most - r) + least - r7, grown = eqf_fma_f64(r * r, eqf_exp_tail_f64(r), r);

@@ -2,21 +2,21 @@
    x = y * 2**s with an integer y is multiplied by 2**s * 2/pi modulo 4, a number in few parts (as Payne and Hanek do
    with integers). Below some bound s is 0 and y any number. The polynomials are our own minimax fits. */
 
-/* t * pi/2, within 2**-28 of itself, and n; s is 0, 27, 53 or 79. The constants have a part that is a multiple of
-   2**-27, one of 29 bits, and the rest; y has 24 bits and is below 2**50. Only the last product is rounded; adding
-   1.5 * 2**54 rounds to multiples of 4. */
-static inline double eqf_quarters_f32(float x, double *n) {
-    double a = __builtin_fabsf(x);
-    double y = x * (a < 0x1p50 ? 1.0 : a < 0x1p76 ? 0x1p-27 : a < 0x1p102 ? 0x1p-53 : 0x1p-79);
-    double p = y * (a < 0x1p50 ? 0x1.45f306cp-1 : a < 0x1p76 ? -0x1.1b1bbecp-1
-                  : a < 0x1p102 ? -0x1.5ac07b2p0 : -0x1.505c16p-2);
-    double q = y * (a < 0x1p50 ? 0x1.c9c882ap-29 : a < 0x1p76 ? 0x1.29fc274p-29
-                  : a < 0x1p102 ? 0x1.5f47d4cp-29 : 0x1.a6ee06dp-28);
-    double rest = y * (a < 0x1p50 ? 0x1.4fe13abe8fa9ap-59 : a < 0x1p76 ? 0x1.7d1f534ddc0dbp-57
-                     : a < 0x1p102 ? 0x1.377036d8a5665p-57 : 0x1.6295993c43904p-57);
+/* t * pi/2, within 2**-28 of itself, and n modulo 2**32; s is 0, 27, 53 or 79. The constants, divided by 2**s since x
+   is not, have a part that is a multiple of 2**-27, one of 29 bits, and the rest; y has 24 bits and is below 2**50.
+   Only the last product is rounded; adding 1.5 * 2**54 rounds to multiples of 4, adding 1.5 * 2**52 to integers. */
+static inline double eqf_quarters_f32(float x, unsigned *quarter) {
+    float a = __builtin_fabsf(x);
+    double p = x * (a < 0x1p50f ? 0x1.45f306cp-1 : a < 0x1p76f ? -0x1.1b1bbecp-28
+                  : a < 0x1p102f ? -0x1.5ac07b2p-53 : -0x1.505c16p-81);
+    double q = x * (a < 0x1p50f ? 0x1.c9c882ap-29 : a < 0x1p76f ? 0x1.29fc274p-56
+                  : a < 0x1p102f ? 0x1.5f47d4cp-82 : 0x1.a6ee06dp-107);
+    double rest = x * (a < 0x1p50f ? 0x1.4fe13abe8fa9ap-59 : a < 0x1p76f ? 0x1.7d1f534ddc0dbp-84
+                     : a < 0x1p102f ? 0x1.377036d8a5665p-110 : 0x1.6295993c43904p-136);
     p -= (p + 0x1.8p54) - 0x1.8p54;
-    *n = eqf_round_f64(p + q);
-    return (((p - *n) + q) + rest) * 1.5707963267948966;
+    double turned = (p + q) + 0x1.8p52, n = turned - 0x1.8p52;
+    *quarter = (unsigned)eqf_bits_f64(turned);
+    return (((p - n) + q) + rest) * 1.5707963267948966;
 }
 
 /* sin(r) for |r| <= pi/4: degree 2 of r**2, within 2**-28. */
@@ -38,17 +38,16 @@ static inline float eqf_cos_near_f32(float r) {
 }
 
 static inline float eqf_sin_f32(float x) {
-    double n;
-    float r = (float)eqf_quarters_f32(x, &n);
-    unsigned quarter = (unsigned)eqf_int_f64(n);
+    unsigned quarter;
+    float r = (float)eqf_quarters_f32(x, &quarter);
     float y = quarter & 1 ? eqf_cos_near_f32(r) : eqf_sin_near_f32(r);
     return eqf_number_f32(eqf_bits_f32(y) ^ (quarter & 2) << 30);
 }
 
 static inline float eqf_cos_f32(float x) {
-    double n;
-    float r = (float)eqf_quarters_f32(x, &n);
-    unsigned quarter = (unsigned)eqf_int_f64(n) + 1;
+    unsigned quarter;
+    float r = (float)eqf_quarters_f32(x, &quarter);
+    quarter += 1;
     float y = quarter & 1 ? eqf_cos_near_f32(r) : eqf_sin_near_f32(r);
     return eqf_number_f32(eqf_bits_f32(y) ^ (quarter & 2) << 30);
 }
@@ -188,7 +187,8 @@ static inline double eqf_cos_f64(double x) {
 
 /* sin(r) / cos(r) or -cos(r) / sin(r), of double. */
 static inline float eqf_tan_f32(float x) {
-    double n, r = eqf_quarters_f32(x, &n), z = r * r;
+    unsigned quarter;
+    double r = eqf_quarters_f32(x, &quarter), z = r * r;
     double s = -0.00019518403860274702;
     s = eqf_fma_f64(s, z, 0.008332190103828907);
     s = eqf_fma_f64(s, z, -0.16666655242443085);
@@ -197,8 +197,7 @@ static inline float eqf_tan_f32(float x) {
     c = eqf_fma_f64(c, z, -0.0013887308305129409);
     c = eqf_fma_f64(c, z, 0.04166664555668831);
     c = eqf_fma_f64(z * z, c, 1.0 - 0.5 * z);
-    unsigned long long odd = eqf_int_f64(n) & 1;
-    return (float)((odd ? -c : s) / (odd ? s : c));
+    return (float)((quarter & 1 ? -c : s) / (quarter & 1 ? s : c));
 }
 
 /* The same; what the sums that give sin(r) and cos(r) lost is put right. */
