@@ -46,20 +46,21 @@ static inline double eqf_exp_near_f64(double x) {
     return eqf_two_to_f64(n) * (1.0 + eqf_fma_f64(r * r, eqf_exp_tail_f64(r), r));
 }
 
+/* Where the result vanishes 0 is scaled, not a number: underflow is slow. */
 static inline float eqf_exp_f32(float x) {
-    x = x > 89.0f ? 89.0f : x;
-    x = x < -104.0f ? -104.0f : x;
-    float n = eqf_round_f32(x * 1.442695041f);
-    float r = eqf_minus_log2s_f32(x, n);
-    return eqf_scale_f32(1.0f + eqf_fma_f32(r * r, eqf_exp_tail_f32(r), r), n);
+    float y = x > 89.0f ? 89.0f : x;
+    y = x < -104.0f ? -104.0f : y;
+    float n = eqf_round_f32(y * 1.442695041f), r = eqf_minus_log2s_f32(y, n);
+    float grown = 1.0f + eqf_fma_f32(r * r, eqf_exp_tail_f32(r), r);
+    return eqf_scale_f32(x < -104.0f ? 0.0f : grown, n);
 }
 
 static inline double eqf_exp_f64(double x) {
-    x = x > 710.0 ? 710.0 : x;
-    x = x < -746.0 ? -746.0 : x;
-    double n = eqf_round_f64(x * 1.4426950408889634);
-    double r = eqf_minus_log2s_f64(x, n);
-    return eqf_scale_f64(1.0 + eqf_fma_f64(r * r, eqf_exp_tail_f64(r), r), n);
+    double y = x > 710.0 ? 710.0 : x;
+    y = x < -746.0 ? -746.0 : y;
+    double n = eqf_round_f64(y * 1.4426950408889634), r = eqf_minus_log2s_f64(y, n);
+    double grown = 1.0 + eqf_fma_f64(r * r, eqf_exp_tail_f64(r), r);
+    return eqf_scale_f64(x < -746.0 ? 0.0 : grown, n);
 }
 
 /* x = n + r with |r| <= 1/2, and 2**r = 1 + r * P(r): degree 5, within 2**-28. */
