@@ -133,39 +133,47 @@ static inline double eqf_quarters_f64(double x, double *rest, unsigned long long
     double p2 = eqf_product_f64(y, eqf_two_over_pi_second_f64[g], &r2);
     double p3 = eqf_product_f64(y, eqf_two_over_pi_third_f64[g], &r3);
     p1 -= (p1 + 0x1.8p87) - 0x1.8p87;
-    double n = eqf_round_f64(p1 + (r1 + p2));
+    double turned = (p1 + (r1 + p2)) + 0x1.8p52, n = turned - 0x1.8p52;
+    *quarter = eqf_bits_f64(turned);
     double sum = eqf_sum_f64(eqf_sum_f64(p1 - n, r1, &r4), p2, &r5);
     sum = eqf_sum_f64(sum, eqf_sum_f64(p3, r2, &r6), &r7);
     double last = ((r4 + r5) + (r6 + r7)) + (r3 + y * eqf_two_over_pi_fourth_f64[g]);
     double t = sum + last, lost = (sum - t) + last;
-    *quarter = eqf_int_f64(n);
-    double turned = eqf_product_f64(t, 0x1.921fb54442d18p0, rest);
+    double angle = eqf_product_f64(t, 0x1.921fb54442d18p0, rest);
     *rest += eqf_fma_f64(t, 0x1.1a62633145c07p-54, lost * 0x1.921fb54442d18p0);
-    return turned;
+    return angle;
 }
 
-/* sin(r + rest) for |r| <= pi/4: degree 5 of r**2, within 2**-58. */
-static inline double eqf_sin_near_f64(double r, double rest) {
-    double z = r * r;
+/* sin(r) = r + r * z * P(z) for |r| <= pi/4 and z = r**2: degree 5, within 2**-58. */
+static inline double eqf_sin_tail_f64(double z) {
     double p = 1.589669210103247e-10;
     p = eqf_fma_f64(p, z, -2.5050756902120253e-08);
     p = eqf_fma_f64(p, z, 2.755731368881622e-06);
     p = eqf_fma_f64(p, z, -0.0001984126982981691);
     p = eqf_fma_f64(p, z, 0.008333333333322458);
-    p = eqf_fma_f64(p, z, -0.16666666666666632);
-    return r + eqf_fma_f64(r * z, p, eqf_fma_f64(-0.5 * z, rest, rest));
+    return eqf_fma_f64(p, z, -0.16666666666666632);
 }
 
-/* cos(r + rest) for |r| <= pi/4: degree 5 of r**2 behind 1 - r**2 / 2, within 2**-64. */
-static inline double eqf_cos_near_f64(double r, double rest) {
-    double z = r * r, half = 0.5 * z, most = 1.0 - half;
+/* cos(r) = 1 - z / 2 + z**2 * P(z): degree 5, within 2**-64. */
+static inline double eqf_cos_tail_f64(double z) {
     double p = -1.1359806526336776e-11;
     p = eqf_fma_f64(p, z, 2.087572714041958e-09);
     p = eqf_fma_f64(p, z, -2.7557314388067264e-07);
     p = eqf_fma_f64(p, z, 2.4801587289638204e-05);
     p = eqf_fma_f64(p, z, -0.0013888888888874444);
-    p = eqf_fma_f64(p, z, 0.0416666666666666);
-    return most + (((1.0 - most) - half) + eqf_fma_f64(z * z, p, -r * rest));
+    return eqf_fma_f64(p, z, 0.0416666666666666);
+}
+
+/* sin(r + rest). */
+static inline double eqf_sin_near_f64(double r, double rest) {
+    double z = r * r;
+    return r + eqf_fma_f64(r * z, eqf_sin_tail_f64(z), eqf_fma_f64(-0.5 * z, rest, rest));
+}
+
+/* cos(r + rest). */
+static inline double eqf_cos_near_f64(double r, double rest) {
+    double z = r * r, half = 0.5 * z, most = 1.0 - half;
+    return most + (((1.0 - most) - half) + eqf_fma_f64(z * z, eqf_cos_tail_f64(z), -r * rest));
 }
 
 /* Of |x| < 2**-27 it is x, zeros with their sign. */
@@ -204,20 +212,8 @@ static inline float eqf_tan_f32(float x) {
 static inline double eqf_tan_f64(double x) {
     unsigned long long quarter;
     double rest, r = eqf_quarters_f64(x, &rest, &quarter), z = r * r, half = 0.5 * z, most = 1.0 - half;
-    double s = 1.589669210103247e-10;
-    s = eqf_fma_f64(s, z, -2.5050756902120253e-08);
-    s = eqf_fma_f64(s, z, 2.755731368881622e-06);
-    s = eqf_fma_f64(s, z, -0.0001984126982981691);
-    s = eqf_fma_f64(s, z, 0.008333333333322458);
-    s = eqf_fma_f64(s, z, -0.16666666666666632);
-    s = eqf_fma_f64(r * z, s, eqf_fma_f64(-half, rest, rest));
-    double c = -1.1359806526336776e-11;
-    c = eqf_fma_f64(c, z, 2.087572714041958e-09);
-    c = eqf_fma_f64(c, z, -2.7557314388067264e-07);
-    c = eqf_fma_f64(c, z, 2.4801587289638204e-05);
-    c = eqf_fma_f64(c, z, -0.0013888888888874444);
-    c = eqf_fma_f64(c, z, 0.0416666666666666);
-    c = ((1.0 - most) - half) + eqf_fma_f64(z * z, c, -r * rest);
+    double s = eqf_fma_f64(r * z, eqf_sin_tail_f64(z), eqf_fma_f64(-half, rest, rest));
+    double c = ((1.0 - most) - half) + eqf_fma_f64(z * z, eqf_cos_tail_f64(z), -r * rest);
     double sine = r + s, cosine = most + c, sine_lost = (r - sine) + s, cosine_lost = (most - cosine) + c;
     unsigned long long odd = quarter & 1;
     double above = odd ? -cosine : sine, above_lost = odd ? -cosine_lost : sine_lost;
