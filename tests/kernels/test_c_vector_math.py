@@ -86,3 +86,29 @@ def test_arguments_that_are_not_numbers_give_nan(name: str, dtype: str) -> None:
     subject = Subject(name, dtype)
     given = [np.full(64, np.nan, dtype)] * subject.arguments
     assert np.isnan(subject.ours(*given)).all()
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", vector_math.SUFFIXES)
+@pytest.mark.parametrize(
+    "name, arguments, wanted",
+    [
+        ("exp", [[0.0]], [1.0]),
+        ("exp2", [np.arange(-30.0, 31.0)], 2.0 ** np.arange(-30, 31)),
+        ("log", [[1.0]], [0.0]),
+        ("log2", [2.0 ** np.arange(-30, 31)], np.arange(-30.0, 31.0)),
+        ("log10", [10.0 ** np.arange(0, 10)], np.arange(0.0, 10.0)),
+        ("power", [np.full(15, 3.0), np.arange(15.0)], 3.0 ** np.arange(15)),
+        ("power", [[4.0, 0.25, -2.0, -0.0], [0.5, -1.5, 3.0, 3.0]], [2.0, 8.0, -8.0, -0.0]),
+        ("sqrt", [np.arange(200.0) ** 2], np.arange(200.0)),
+        ("cbrt", [np.arange(-200.0, 200.0) ** 3], np.arange(-200.0, 200.0)),
+        ("hypot", [[3.0, -5.0], [4.0, 12.0]], [5.0, 13.0]),
+        ("sigmoid", [[0.0]], [0.5]),
+        ("tanh", [[-np.inf, -50.0, 50.0]], [-1.0, -1.0, 1.0]),
+        ("erf", [[-np.inf, -20.0, 20.0]], [-1.0, -1.0, 1.0]),
+    ],
+)
+def test_exact_results_are_exact(name: str, arguments: list, wanted: list, dtype: str) -> None:
+    got = Subject(name, dtype).ours(*(np.array(x, dtype) for x in arguments))
+    np.testing.assert_array_equal(got, np.array(wanted, dtype))
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(wanted))
