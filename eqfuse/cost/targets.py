@@ -1,6 +1,6 @@
 """Targets: what programs are emitted for. One row each: what a user calls it, and the package that emits for it.
 
-In: "numpy", "cpu", "cuda", "cuda:h100", or a `Device`. Out: the `Device`, and the package of its target.
+In: "numpy", "cpu", "c", "cuda", "cuda:h100", or a `Device`. Out: the `Device`, and the package of its target.
 A target is a package with the entry points of `Package`; its rows in the tables of kinds say which kernels it emits.
 """
 
@@ -34,7 +34,7 @@ class Package(Protocol):
     def device(self) -> Device:
         """The device of this kind in this machine; TargetUnavailable where there is none."""
 
-    def emits(self, op: str, dtypes: Sequence[np.dtype]) -> bool:
+    def emits(self, op: str, dtypes: Sequence[np.dtype], result: np.dtype) -> bool:
         """May the elementwise operator or reduction `op`, of arguments of `dtypes`, share a kernel with others?"""
 
     def emit(self, plan: Plan) -> Executable:
@@ -79,6 +79,7 @@ class Target:
 
 TARGETS = {
     "numpy": Target("eqfuse.emit.numpy", ("numpy", "cpu"), calls="eqfuse.emit.numpy.cost"),
+    "c": Target("eqfuse.emit.c", ("c",), searches_schedules=True),
     "cuda": Target("eqfuse.emit.cuda", ("cuda",), profiles=True, searches_schedules=True),
 }
 OURS = frozenset(TARGETS)

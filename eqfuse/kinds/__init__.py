@@ -85,7 +85,7 @@ def _has_form(call: Call) -> bool:
     """May the target have the operator in a kernel with others? If not, it is a library call."""
     if call.row.role not in (Role.ELEMENTWISE, Role.REDUCTION):
         return True
-    return package(call.device.target).emits(call.row.name, [t.dtype for t in call.types])
+    return package(call.device.target).emits(call.row.name, [t.dtype for t in call.types], call.out.dtype)
 
 
 def merge(a: State, b: State, device: Device) -> State | str:

@@ -109,5 +109,6 @@ def _found(where: str) -> Any:
 
 
 FUSED, SINGLE = "eqfuse.emit.numpy.scheduling:fused", "eqfuse.emit.numpy.scheduling:single"
+LOOPS, BY_NUMPY = "eqfuse.emit.c.schedule:loops_schedule", "eqfuse.emit.c.calls:calls_schedule"
 CALLS = "eqfuse.emit.cuda.scheduling.calls:calls_schedule"
-EMITTERS = {"numpy": "eqfuse.emit.numpy.kernels:source_of", "cuda": "eqfuse.emit.cuda.kernels:source_of"}
+EMITTERS = {name: f"eqfuse.emit.{name}.kernels:source_of" for name in ("numpy", "c", "cuda")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqfuse.kinds.kind import CALLS, EMITTERS, SINGLE, Kind
+from eqfuse.kinds.kind import BY_NUMPY, CALLS, EMITTERS, SINGLE, Kind
 from eqfuse.kinds.state import Call, State
 
 NAME = "library"
@@ -14,4 +14,4 @@ def accept(call: Call) -> State | str:
     return f"{call.row.name} runs as one library call"
 
 
-KIND = Kind(NAME, accept, schedules={"numpy": SINGLE, "cuda": CALLS}, emitters=EMITTERS, is_library=True)
+KIND = Kind(NAME, accept, schedules={"numpy": SINGLE, "c": BY_NUMPY, "cuda": CALLS}, emitters=EMITTERS, is_library=True)

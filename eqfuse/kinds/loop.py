@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqfuse.kinds.kind import CALLS, SINGLE, Kind
+from eqfuse.kinds.kind import BY_NUMPY, CALLS, SINGLE, Kind
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops.loops import LOOPS
 
@@ -17,4 +17,4 @@ def accept(call: Call) -> State | str | None:
     return f"{call.row.name} takes its operands from memory"
 
 
-KIND = Kind(NAME, accept, schedules={"numpy": SINGLE, "cuda": CALLS}, is_library=True, colour="#d8a0a8")
+KIND = Kind(NAME, accept, schedules={"numpy": SINGLE, "c": BY_NUMPY, "cuda": CALLS}, is_library=True, colour="#d8a0a8")

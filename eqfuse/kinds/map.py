@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
+from eqfuse.kinds.kind import EMITTERS, FUSED, LOOPS, Kind
 from eqfuse.kinds.state import Call, State, runs_of_both
 from eqfuse.ops import Role
 
@@ -42,6 +42,6 @@ def stored(state: State) -> State:
 
 
 KIND = Kind(
-    NAME, accept, schedules={"numpy": FUSED, "cuda": MAPS}, emitters=EMITTERS, merge=merge,
+    NAME, accept, schedules={"numpy": FUSED, "c": LOOPS, "cuda": MAPS}, emitters=EMITTERS, merge=merge,
     pointwise=True, repeats=True, colour="#7aa6f9",
 )  # fmt: skip

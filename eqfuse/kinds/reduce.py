@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
+from eqfuse.kinds.kind import EMITTERS, FUSED, LOOPS, Kind
 from eqfuse.kinds.state import Call, State, runs_of_both
 from eqfuse.ops import Role
 
@@ -38,6 +38,6 @@ def merge(a: State, b: State) -> State | str | None:
 
 
 KIND = Kind(
-    NAME, accept, schedules={"numpy": FUSED, "cuda": ROWS}, emitters=EMITTERS, merge=merge,
+    NAME, accept, schedules={"numpy": FUSED, "c": LOOPS, "cuda": ROWS}, emitters=EMITTERS, merge=merge,
     reduces=True, colour="#f2b45c",
 )  # fmt: skip

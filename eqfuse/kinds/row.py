@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
+from eqfuse.kinds.kind import EMITTERS, FUSED, LOOPS, Kind
 from eqfuse.kinds.reduce import DIFFERENT_AXES, ROWS, same_pass
 from eqfuse.kinds.state import Call, State, runs_of_both
 from eqfuse.ops import Role
@@ -51,6 +51,6 @@ def is_whole(state: State) -> bool:
 
 
 KIND = Kind(
-    NAME, accept, schedules={"numpy": FUSED, "cuda": ROWS}, emitters=EMITTERS, merge=merge,
+    NAME, accept, schedules={"numpy": FUSED, "c": LOOPS, "cuda": ROWS}, emitters=EMITTERS, merge=merge,
     reduces=True, has_levels=True, colour="#6cc3a0",
 )  # fmt: skip

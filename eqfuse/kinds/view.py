@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eqfuse.ir.view_strides import contiguous, view_strides
-from eqfuse.kinds.kind import EMITTERS, SINGLE, Kind
+from eqfuse.kinds.kind import BY_NUMPY, EMITTERS, SINGLE, Kind
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -23,4 +23,4 @@ def accept(call: Call) -> State | str | None:
     return State(NAME, shape, shape, strides=strides, dense=dense or (source.dense and shape == source.shape))
 
 
-KIND = Kind(NAME, accept, schedules={"numpy": SINGLE}, emitters=EMITTERS, is_view=True, colour="#eceff3")
+KIND = Kind(NAME, accept, schedules={"numpy": SINGLE, "c": BY_NUMPY}, emitters=EMITTERS, is_view=True, colour="#eceff3")

@@ -7,7 +7,7 @@ import platform
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import ml_dtypes
 import numpy as np
@@ -70,16 +70,17 @@ def special_values(dtype: np.dtype) -> np.ndarray:
     return np.unique(values.view(f"u{dtype.itemsize}")).view(dtype)
 
 
-def operators(dtype: np.dtype) -> Iterator[tuple[str, Node]]:
-    """Every operator of `dtype` that has a CUDA row: of all pairs of special values, where it takes two."""
+def operators(dtype: np.dtype, emits: Callable[..., bool] = ops.emits) -> Iterator[tuple[str, Node]]:
+    """Every operator of `dtype` that a target `emits`: of all pairs of special values, where it takes two."""
     size = len(special_values(dtype))
     arguments = (read(0, (size, 1), dtype), read(1, (size,), dtype))
     x, y = arguments
     for name, ufunc in UFUNCS.items():
         args = (x, read(2, (size,), np.int32)) if name == "ldexp" else arguments[: ufunc.nin]
         wanted = [a.dtype for a in args]
-        takes = wanted == list(_loop(name, wanted))
-        if takes and ops.emits(name, wanted) and not (name == "power" and dtype.kind == "i"):
+        loop = _loop(name, wanted)
+        takes = bool(loop) and wanted == list(loop[:-1]) and emits(name, wanted, loop[-1])
+        if takes and not (name == "power" and dtype.kind == "i"):
             yield name, node(name, args)
     yield "where", node("where", (node("equal", (x, x)), x, y))
     if dtype.kind == "c":
@@ -90,7 +91,7 @@ def operators(dtype: np.dtype) -> Iterator[tuple[str, Node]]:
 
 def _loop(name: str, wanted: list[np.dtype]) -> tuple[np.dtype, ...]:
     try:
-        return loop_dtypes(name, *wanted)[: len(wanted)]
+        return loop_dtypes(name, *wanted)
     except EqfuseError:
         return ()
 

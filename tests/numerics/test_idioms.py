@@ -117,7 +117,8 @@ def takes(name: str, arity: int, dtype: Any) -> bool:
     """Is there a CUDA form of `name` that takes values of `dtype` alone?"""
     wanted = [np.dtype(dtype)] * arity
     try:
-        return loop_dtypes(name, *wanted)[:arity] == tuple(wanted) and ops.emits(name, wanted)
+        *takes, result = loop_dtypes(name, *wanted)
+        return takes == wanted and ops.emits(name, wanted, result)
     except ef.EqfuseError:
         return False
 

@@ -52,6 +52,8 @@ RANK = {layer: rank for rank, layer in enumerate(LAYERS)}
 UPWARDS = {
     ("eqfuse.egraph.space", "eqfuse.extract.space_json"): "`space.save` prices each node, as a method for users",
 }
+# A target whose programs are those of another, but for some of their kernels.
+STANDS_ON = {("c", "numpy"): "what C has no kernel for is a call of NumPy's, in one program with the kernels"}
 
 
 def _modules() -> dict[str, Path]:
@@ -121,7 +123,7 @@ def test_no_target_imports_another() -> None:
         return below[2] if below[:2] == ("eqfuse", "emit") and len(below) > 3 else None
 
     pairs = {(a, b) for a in MODULES for b in _imports_of(a) if target(a) and target(b)}
-    assert not {(a, b) for a, b in pairs if target(a) != target(b)}
+    assert not {(a, b) for a, b in pairs if target(a) != target(b) and (target(a), target(b)) not in STANDS_ON}
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:

@@ -1,1 +1,29 @@
-"""The C target: kernels as header-free C11 text."""
+"""The C target: fused kernels as C loops, compiled for this CPU; what is not fused is a call of NumPy.
+
+Entry points: those of `eqfuse.cost.targets.Package`.
+"""
+
+from __future__ import annotations
+
+from eqfuse.cost.device import Device
+from eqfuse.emit.c.device import device
+from eqfuse.emit.c.executable import CExecutable
+from eqfuse.emit.c.kernels import CKernel, emit_kernel
+from eqfuse.emit.c.ops import emits
+from eqfuse.plan.memory import ALIGNMENT, Needs
+from eqfuse.plan.plan import Kernel, Plan
+
+
+def emit(plan: Plan) -> CExecutable:
+    return CExecutable(plan)
+
+
+def needs(kernel: Kernel, device: Device) -> Needs:
+    """The memory that `kernel` takes; what C keeps on its stack does not count."""
+    found = emit_kernel(kernel, device)
+    if not isinstance(found, CKernel):
+        return found.needs
+    return Needs(sum(-(-t.nbytes // ALIGNMENT) * ALIGNMENT for t in found.schedule.workspaces))
+
+
+__all__ = ["device", "emit", "emits", "needs"]

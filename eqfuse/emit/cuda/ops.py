@@ -124,7 +124,7 @@ def rounded(dtype: np.dtype, text: str) -> str:
     return load(dtype, store(dtype, text))
 
 
-def emits(op: str, dtypes: Sequence[np.dtype]) -> bool:
+def emits(op: str, dtypes: Sequence[np.dtype], result: np.dtype) -> bool:
     """Has this file a row for `op` of arguments of `dtypes`?"""
     if op in REDUCTIONS:
         return dtypes[0].kind != "c" or op not in ("max", "min")

@@ -22,7 +22,7 @@ def device() -> Device:
     return this_cpu()
 
 
-def emits(op: str, dtypes: Sequence[np.dtype]) -> bool:
+def emits(op: str, dtypes: Sequence[np.dtype], result: np.dtype) -> bool:
     """Every operator is a call that a tile can make."""
     return True
 

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from eqfuse.emit.executable import Executable, constant_values
-from eqfuse.emit.numpy.kernels import emit_kernel
+from eqfuse.emit.numpy.kernels import NumpyKernel, emit_kernel
 from eqfuse.emit.numpy.library import with_known_places
 from eqfuse.emit.numpy.program import Call, Routine
 from eqfuse.ir.accepted import ndarray
 from eqfuse.plan.buffers import layout
 from eqfuse.plan.in_place import updates
 from eqfuse.plan.memory import Arena, arenas, outside_bytes
-from eqfuse.plan.plan import Plan
+from eqfuse.plan.plan import Kernel, Plan
 
 SMALL_BYTES = 1 << 20  # an arena up to this size stays with its program
 
@@ -38,7 +38,7 @@ class NumpyExecutable(Executable):
         super().__init__(plan)
         self._known = constant_values(plan)
         kernels = [with_known_places(k, self._known) for k in plan.kernels]
-        self._emitted = [None if k.is_view else emit_kernel(k, plan.device) for k in kernels]
+        self._emitted = self._kernels(kernels)
         emitted = [(i, k) for i, k in enumerate(self._emitted) if k is not None]
         workspaces = {i: tuple(k.parts.workspaces.values()) for i, k in emitted if k.parts.workspaces}
         shared = {i for i, k in emitted if k.parts.one_ufunc_writes}
@@ -46,11 +46,19 @@ class NumpyExecutable(Executable):
         returned = [i for i, k in emitted if k.parts.returned]
         placed = updates(plan, gaps | shared, shared)
         for i in gaps.intersection(part.maker for part in placed.parts.values()):
-            self._emitted[i] = emit_kernel(kernels[i], plan.device, gaps=True)
+            self._emitted[i] = self._with_gaps(kernels[i])
         self._layout = layout(plan, placed, returned, workspaces)
         self._routine = Routine(plan, kernels, self._emitted, self._layout, self._known)
         self._ready: list[Call] = []  # bound to small arenas, while no call uses them
         self.peak_bytes = self._layout.peak + outside_bytes([k.needs for k in self._emitted if k])
+
+    def _kernels(self, kernels: Sequence[Kernel]) -> list[NumpyKernel | None]:
+        """What runs each kernel; None for a view."""
+        return [None if k.is_view else emit_kernel(k, self.plan.device) for k in kernels]
+
+    def _with_gaps(self, kernel: Kernel) -> NumpyKernel:
+        """What runs `kernel` where its result has gaps between its rows."""
+        return emit_kernel(kernel, self.plan.device, gaps=True)
 
     def run(self, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
         self._counted(arrays)

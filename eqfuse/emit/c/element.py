@@ -1,0 +1,189 @@
+"""Where the values of a kernel are computed and what its lines call them; the heads of its loops.
+
+In: a `LoopsSchedule`. Out: names, expressions and index arithmetic. Next stop: `writer.py`.
+Names: r, k, w, p: see `parameters.py`; t: values; a: results of reductions; h: values held between passes; c: values of
+a column; i, j, …: indices, i0 and i1 the ends of a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eqfuse.emit.c import ops
+from eqfuse.emit.c.nest import NAMES, Access, aligned
+from eqfuse.emit.c.parameters import Parameters
+from eqfuse.emit.c.passes import is_load, is_reduction
+from eqfuse.emit.c.schedule import LoopsSchedule, partial_dtype, reduced_dims
+from eqfuse.ir.graph import Node
+from eqfuse.ir.view_strides import contiguous
+from eqfuse.ir.views import leaf_chain
+from eqfuse.ops import row
+from eqfuse.ops.row import Rounding
+
+
+def indented(lines: Sequence[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+def loop(head: str, lines: Sequence[str]) -> list[str]:
+    return [f"{head} {{", *indented(lines), "}"]
+
+
+class Elements:
+    """Names of values by node and place. Places, from the outermost: "top", "unit", "mid" (loops between), "column" (a
+    loop over results), "inner". `columns`: values of a column that are kept for the innermost loop."""
+
+    def __init__(self, schedule: LoopsSchedule, rounds: bool) -> None:
+        self.schedule, self.nest, self.rounds = schedule, schedule.nest, rounds
+        self.parameters = Parameters(schedule.body, schedule.workspaces)
+        self.reduced = reduced_dims(self.nest)
+        self.results: dict[Node, str] = {}
+        self.columns: dict[Node, str] = {}
+        self.names: dict[tuple[Node, str], str] = {}
+        self.count = 0
+        self.below: set[Node] = set()  # what is computed from reductions
+        for n in schedule.body.nodes:
+            if is_reduction(n) or any(a in self.below for a in n.args):
+                self.below.add(n)
+
+    def place(self, n: Node) -> str:
+        """The outermost place where `n` is known."""
+        dims = self.schedule.varying[n]
+        if self.nest.vector in dims:
+            return "column" if self.nest.by_columns and not dims & self.reduced else "inner"
+        if dims & {*self.nest.inside}:
+            return "mid"
+        return "unit" if (dims and not self.nest.is_line) or n in self.below else "top"
+
+    def value(self, n: Node, place: str) -> str:
+        """The value of `n` as a line at `place` names it."""
+        leaf, _ = leaf_chain(n)
+        if leaf.op == "const" and leaf.type.size == 1:
+            return self.parameters.leaf(n)
+        if is_reduction(n):
+            return self.results[n]
+        own = self.place(n)
+        if own == "column" and place == "inner" and not is_load(n):
+            return self.columns[n]
+        return self.names[n, place if own in ("column", "inner") else own]
+
+    def enter(self, n: Node, place: str, lines: list[str], text: str) -> None:
+        name = f"t{self.count}"
+        self.count += 1
+        self.names[n, place] = name
+        lines.append(f"const {ops.computed(n.dtype)} {name} = {text};")
+
+    def computed(self, n: Node, place: str) -> str:
+        """The expression of the operator `n`."""
+        values, dtypes = [self.value(a, place) for a in n.args], [a.dtype for a in n.args]
+        if n.op == "cast":
+            return ops.cast(dtypes[0], n.dtype, values[0])
+        return self.as_stored(n, ops.expression(n.op, dtypes, values))
+
+    def as_stored(self, n: Node, text: str) -> str:
+        """`text`, a value of `n`, as exact as the program has it."""
+        exact = row(n.op).rounding is Rounding.NEVER
+        return ops.rounded(n.dtype, text) if self.rounds and not exact else text
+
+    def element(self, n: Node) -> str:
+        """An element of the array that `n` is a view of."""
+        found = self.schedule.arrays[n]
+        return ops.load(n.dtype, f"{self.parameters.leaf(n)}[{self.index(found)}]")
+
+    def index(self, found: Access) -> str:
+        terms = []
+        for d, step in enumerate(self.nest.steps(found)):
+            if step:
+                terms.append(NAMES[d] if step == 1 else f"{step} * {NAMES[d]}")
+        if found.offset or not terms:
+            terms.append(str(found.offset))
+        return " + ".join(terms).replace("+ -", "- ")
+
+    @property
+    def bounds(self) -> tuple[str, str]:
+        """The first unit of a chunk, and the one after its last."""
+        return ("0", str(self.schedule.units)) if self.schedule.chunks == 1 else ("first", "last")
+
+    @property
+    def unit(self) -> str:
+        """What counts units: an index or the number of a part, where they are those of one dimension."""
+        counted = self.nest.counted
+        if len(counted) != 1:
+            return "unit"
+        alone = counted[0] not in (*self.nest.inside, self.nest.vector)
+        return NAMES[counted[0]] if alone else "part" if counted[0] == self.schedule.split else "unit"
+
+    def unit_lines(self) -> list[str]:
+        """The lines that find where in each dimension a unit stands."""
+        lines: list[str] = []
+        step = self.nest.units
+        for d in self.nest.counted:
+            count = self.nest.count_of(d)
+            step //= count
+            text = "unit" if step == 1 else f"unit / {step}"
+            text += "" if step * count == self.nest.units else f" % {count}"
+            dim, name = self.nest.dims[d], NAMES[d]
+            own = name if d not in (*self.nest.inside, self.nest.vector) else "part" if d == self.schedule.split else ""
+            if own and own != self.unit:
+                lines.append(f"const long {own} = {text};")
+            if own == name:
+                continue
+            at = own or (text if text == "unit" else f"({text})")
+            lines.append(f"const long {name}0 = {at} * {dim.block};")
+            whole = f"{name}0 + {dim.block}"
+            end = whole if dim.extent % dim.block == 0 else f"{whole} < {dim.extent} ? {whole} : {dim.extent}"
+            lines.append(f"const long {name}1 = {end};")
+        return lines
+
+    def ends(self, d: int) -> tuple[str, str]:
+        if self.nest.is_line:
+            return self.bounds
+        dim, name = self.nest.dims[d], NAMES[d]
+        return (f"{name}0", f"{name}1") if dim.blocks > 1 else ("0", str(dim.extent))
+
+    def loop_head(self, d: int) -> str:
+        (first, last), name = self.ends(d), NAMES[d]
+        return f"for (long {name} = {first}; {name} < {last}; {name}++)"
+
+    def column(self) -> str:
+        """The place of an element among the columns of a unit."""
+        first, _ = self.ends(self.nest.vector)
+        name = NAMES[self.nest.vector]
+        return name if first == "0" else f"{name} - {first}"
+
+    def held_place(self) -> str:
+        """The place of an element among those of a unit."""
+        terms, step = [], 1
+        for d in reversed((*self.nest.inside, self.nest.vector)):
+            first, _ = self.ends(d)
+            at = NAMES[d] if first == "0" else f"({NAMES[d]} - {first})"
+            terms.append(at if step == 1 else f"{step} * {at}")
+            step *= self.nest.dims[d].block
+        return " + ".join(reversed(terms))
+
+    def part(self, n: Node) -> str:
+        """Where the result of a part of a row is kept."""
+        j, rows = self.schedule.reductions.index(n), n.type.size
+        if rows == 1:
+            return f"p{j}[part]"
+        return f"p{j}[part * {rows} + {self.index(aligned(0, contiguous(n.shape), n.shape, self.schedule.space))}]"
+
+    def reduction(self, n: Node) -> tuple[ops.Reduction, str, str]:
+        """Of a reduction: its row, the type in which it accumulates, and its name."""
+        how = ops.reduction(n.op, n.args[0].dtype, n.dtype)
+        kind = ops.accumulator(n.dtype) if how.clause in "+*" else ops.computed(n.dtype)
+        return how, kind, f"a{self.schedule.reductions.index(n)}"
+
+    def result(self, n: Node, accumulator: str) -> str:
+        """The result of a reduction: of integers, what an unsigned number stands for."""
+        kind = ops.ctype(n.dtype)
+        return f"({kind.computed}){accumulator}" if kind.unsigned else accumulator
+
+    def suffix(self, n: Node) -> str:
+        """The end of the names of functions on its sums."""
+        return ops.ctype(partial_dtype(n)).suffix
+
+    def stored(self, j: int, place: str) -> str:
+        """The line that writes an element of the result `j`."""
+        o = self.schedule.body.outputs[j]
+        return f"w{j}[{self.index(self.schedule.written[j])}] = {ops.store(o.dtype, self.value(o, place))};"

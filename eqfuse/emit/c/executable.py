@@ -1,0 +1,61 @@
+"""What runs a plan as native code: one Python function whose lines call C kernels and, for the rest, NumPy.
+
+In: a `Plan`. Out: `CExecutable`. One C text and one shared object per program. Results are new arrays that the caller
+owns; several threads may call at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from eqfuse.emit.c.kernels import CKernel, emit_kernel, in_order, loaded, module_text
+from eqfuse.emit.numpy.executable import NumpyExecutable
+from eqfuse.emit.numpy.kernels import NumpyKernel
+from eqfuse.plan.plan import Kernel, Plan
+
+
+class CExecutable(NumpyExecutable):
+    """A plan as C kernels, compiled when it is made. `text`: the C text; nothing where no kernel is fused."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.text = ""
+        self._read_by_kernels: set[int] = set()
+        super().__init__(plan)
+        self._in_order = [i for i, v in enumerate(plan.inputs) if v in self._read_by_kernels]
+
+    def source(self) -> str:
+        """The C text, and the Python function that a call runs."""
+        routine = super().source()
+        return f"{self.text}\n/* {routine}*/\n" if self.text else routine
+
+    def _kernels(self, kernels: Sequence[Kernel]) -> list[NumpyKernel | None]:
+        rounds = self.plan.numerics != "approximate"
+        emitted = [None if k.is_view else emit_kernel(k, self.plan.device, rounds) for k in kernels]
+        ours = [k for k in emitted if isinstance(k, CKernel)]
+        if ours:
+            self.text = module_text(ours)
+        functions = dict(zip([k.name for k in ours], loaded(ours) if ours else [], strict=True))
+        views = {k.writes[0] for k in kernels if k.is_view}
+        found: list[NumpyKernel | None] = []
+        for k, e in zip(kernels, emitted, strict=True):
+            if isinstance(e, CKernel):
+                self._read_by_kernels.update(k.reads)
+                e = e.called(functions[e.name], [i for i, v in enumerate(k.reads) if v in views])
+            found.append(e)
+        return found
+
+    def _with_gaps(self, kernel: Kernel) -> NumpyKernel:
+        found = emit_kernel(kernel, self.plan.device, gaps=True)
+        assert isinstance(found, NumpyKernel)
+        return found
+
+    def _accepted(self, arrays: Sequence[Any]) -> Sequence[np.ndarray]:
+        accepted = [*super()._accepted(arrays)]
+        for i in self._in_order:
+            flags = accepted[i].flags
+            if not flags.c_contiguous or not flags.aligned:
+                accepted[i] = in_order(accepted[i])
+        return accepted

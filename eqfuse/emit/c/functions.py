@@ -1,0 +1,189 @@
+"""Functions that kernels call, as C text: what NumPy computes where one C expression does not.
+
+In: a kernel's text. Out: the text of every `eqf_name_type` in it and below. Next stop: `kernels.py`.
+NumPy's rules: floor division rounds down and the remainder has the divisor's sign; integer division by zero is 0; a
+shift by the width or more leaves 0 or the sign; the largest of values with a NaN among them is NaN.
+"""
+
+from __future__ import annotations
+
+import re
+
+from eqfuse.emit.c.vector_math import function, texts
+
+# Of one float: by polynomials of `vector_math.py` where it has them, else by the C library.
+LIBRARY = (
+    "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
+    "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc",
+)  # fmt: skip
+_OF_TWO = {"power": "pow", "atan2": "atan2", "hypot": "hypot"}
+
+# suffix: type, unsigned type, signed type that floats are converted to, bits
+_INTEGERS = {
+    "i8": ("signed char", "unsigned", "int", 8), "u8": ("unsigned char", "unsigned", "int", 8),
+    "i16": ("short", "unsigned", "int", 16), "u16": ("unsigned short", "unsigned", "int", 16),
+    "i32": ("int", "unsigned", "int", 32), "u32": ("unsigned", "unsigned", "long long", 32),
+    "i64": ("long long", "unsigned long long", "long long", 64),
+    "u64": ("unsigned long long", "unsigned long long", "long long", 64),
+}  # fmt: skip
+_FLOATS = {"f32": ("float", "f"), "f64": ("double", "")}
+_DTYPES = {"f32": "float32", "f64": "float64"}
+_CALL = re.compile(r"\beqf_(\w+)_([a-z]+[0-9]*)\b")
+
+_BOTH = {
+    "max": "{T} eqf_max_{s}({T} a, {T} b) {{ return a >= b || a != a ? a : b; }}",
+    "min": "{T} eqf_min_{s}({T} a, {T} b) {{ return a <= b || a != a ? a : b; }}",
+}
+_INTEGER = _BOTH | {
+    "size": "{U} eqf_size_{s}({T} a) {{ return a < 0 ? -({U})a : ({U})a; }}",
+    "floor_divide": """{T} eqf_floor_divide_{s}({T} a, {T} b) {{
+    if (b == 0) return 0;
+    if (({T})-1 < 0 && b == ({T})-1) return ({T})-({U})a;
+    const {T} q = a / b;
+    return ({T})(q * b) != a && (a < 0) != (b < 0) ? q - 1 : q;
+}}""",
+    "remainder": """{T} eqf_remainder_{s}({T} a, {T} b) {{
+    if (b == 0 || (({T})-1 < 0 && b == ({T})-1)) return 0;
+    const {T} m = a % b;
+    return m != 0 && (m < 0) != (b < 0) ? m + b : m;
+}}""",
+    "power": """{T} eqf_power_{s}({T} a, {T} n) {{
+    {U} p = 1;
+    for ({U} x = ({U})a; n > 0; n >>= 1, x *= x) if (n & 1) p *= x;
+    return ({T})p;
+}}""",
+    "gcd": """{U} eqf_gcd_{s}({T} x, {T} y) {{
+    {U} a = eqf_size_{s}(x), b = eqf_size_{s}(y);
+    while (a != 0) {{ const {U} r = b % a; b = a; a = r; }}
+    return b;
+}}""",
+    "lcm": """{U} eqf_lcm_{s}({T} a, {T} b) {{
+    const {U} g = eqf_gcd_{s}(a, b);
+    return g == 0 ? 0 : eqf_size_{s}(a) / g * eqf_size_{s}(b);
+}}""",
+    "left": "{T} eqf_left_{s}({T} a, {T} n) {{ return ({U})n < {bits} ? ({T})(({U})a << n) : 0; }}",
+    "right": "{T} eqf_right_{s}({T} a, {T} n) {{ return ({U})n < {bits} ? ({T})(a >> n) : a < 0 ? ({T})-1 : 0; }}",
+}
+_FLOAT = _BOTH | {
+    "fmax": "{T} eqf_fmax_{s}({T} a, {T} b) {{ return a >= b || b != b ? a : b; }}",
+    "fmin": "{T} eqf_fmin_{s}({T} a, {T} b) {{ return a <= b || b != b ? a : b; }}",
+    "sign": "{T} eqf_sign_{s}({T} a) {{ return a != a ? a : ({T})((a > 0) - (a < 0)); }}",
+    "remainder": """{T} eqf_remainder_{s}({T} a, {T} b) {{
+    const {T} m = __builtin_fmod{f}(a, b);
+    if (b == 0 || m != m) return m;
+    return m == 0 ? __builtin_copysign{f}(0, b) : (b < 0) != (m < 0) ? m + b : m;
+}}""",
+    "floor_divide": """{T} eqf_floor_divide_{s}({T} a, {T} b) {{
+    if (b == 0) return a / b;
+    const {T} m = __builtin_fmod{f}(a, b);
+    {T} q = (a - m) / b;
+    if (m != 0 && (b < 0) != (m < 0)) q -= 1;
+    if (q == 0) return __builtin_copysign{f}(0, a / b);
+    const {T} down = __builtin_floor{f}(q);
+    return q - down > ({T})0.5 ? down + 1 : down;
+}}""",
+    "logaddexp": """{T} eqf_logaddexp_{s}({T} a, {T} b) {{
+    if (a == b) return a + ({T})0.693147180559945309417232;
+    const {T} d = a - b;
+    return d > 0 ? a + eqf_log1p_{s}(eqf_exp_{s}(-d)) : d <= 0 ? b + eqf_log1p_{s}(eqf_exp_{s}(d)) : d;
+}}""",
+    # Sums of many as sums of sums of few: the n-th part joins those before it as carries run when one counts to n.
+    "push": """void eqf_push_{s}({T} *sums, long n, {T} part) {{
+    long top = __builtin_popcountl(n);
+    for (; n & 1; n >>= 1) part += sums[--top];
+    sums[top] = part;
+}}""",
+    "total": """{T} eqf_total_{s}(const {T} *sums, long n) {{
+    long top = __builtin_popcountl(n);
+    {T} sum = top ? sums[--top] : 0;
+    while (top) sum += sums[--top];
+    return sum;
+}}""",
+}
+_HALVES = {
+    "word_f32": "unsigned eqf_word_f32(float x) { unsigned u; __builtin_memcpy(&u, &x, 4); return u; }",
+    "of_word_f32": "float eqf_of_word_f32(unsigned u) { float x; __builtin_memcpy(&x, &u, 4); return x; }",
+    "load_bf16": "float eqf_load_bf16(unsigned short h) { return eqf_of_word_f32((unsigned)h << 16); }",
+    "store_bf16": """unsigned short eqf_store_bf16(float x) {
+    const unsigned u = eqf_word_f32(x);
+    return x != x ? (u >> 16 & 0x8000) | 0x7fc0 : (u + 0x7fff + (u >> 16 & 1)) >> 16;
+}""",
+    "load_f16": """float eqf_load_f16(unsigned short h) {
+    const unsigned size = (unsigned)(h & 0x7fff) << 13;
+    const unsigned wide = size >= 0x0f800000 ? size | 0x7f800000 : eqf_word_f32(eqf_of_word_f32(size) * 0x1p112f);
+    return eqf_of_word_f32((unsigned)(h & 0x8000) << 16 | wide);
+}""",
+    # The sum with a power of two rounds to the digits that a half keeps; too large a number has become infinite.
+    "store_f16": """unsigned short eqf_store_f16(float x) {
+    const unsigned u = eqf_word_f32(x), exponent = u + u & 0xff000000;
+    const unsigned unit = exponent < 0x71000000 ? 0x71000000 : exponent;
+    const float sum = eqf_of_word_f32((unit >> 1) + 0x07800000) + __builtin_fabsf(x) * 0x1p112f * 0x1p-110f;
+    const unsigned r = eqf_word_f32(sum);
+    return u >> 16 & 0x8000 | (x != x ? 0x7e00 : (r >> 13 & 0x7c00) + (r & 0xfff));
+}""",
+    # Rounds to odd, so that rounding once more, to 16 bits, gives the nearest.
+    "odd_f64": """float eqf_odd_f64(double x) {
+    const float near = (float)x;
+    const unsigned u = eqf_word_f32(near);
+    const _Bool beyond = __builtin_fabs((double)near) > __builtin_fabs(x);
+    return (double)near == x || x != x ? near : eqf_of_word_f32(u - beyond | 1);
+}""",
+}
+_TO = """{T} eqf_to_{s}_{g}({F} a) {{
+    const {F} end = {end};
+    const _Bool high = {wide} && a >= end;
+    if (high) a -= end;
+    const {T} whole = ({T})(a > -end - 1 && a < end ? ({C})a : {least});
+    return high ? whole ^ ({T}){least} : whole;
+}}"""
+_JOINED = "#pragma omp declare reduction(eqf_{name}_{s} : {T} : omp_out = eqf_{name}_{s}(omp_out, omp_in)) "
+_JOINED += "initializer(omp_priv = omp_orig)\n"
+
+
+def needed(text: str) -> str:
+    """The functions that `text` calls, and those that they call, each after what it needs."""
+    elementary: dict[tuple[str, str], None] = {}
+    found: dict[str, str] = {}
+    _enter(text, elementary, found)
+    return (texts(elementary) if elementary else "") + "".join(f"static inline {source}\n" for source in found.values())
+
+
+def _enter(text: str, elementary: dict[tuple[str, str], None], found: dict[str, str]) -> None:
+    for name, suffix in dict.fromkeys(_CALL.findall(text)):
+        if function(name, _DTYPES.get(suffix, "")) is not None:
+            elementary[name, _DTYPES[suffix]] = None
+        elif f"{name}_{suffix}" not in found:
+            source = _source(name, suffix)
+            _enter(source.replace(f"eqf_{name}_{suffix}", ""), elementary, found)
+            found[f"{name}_{suffix}"] = source
+
+
+def _source(name: str, suffix: str) -> str:
+    if f"{name}_{suffix}" in _HALVES:
+        return _HALVES[f"{name}_{suffix}"]
+    if suffix in _INTEGERS:
+        T, U, _, bits = _INTEGERS[suffix]
+        return _joined(name, suffix, T, _INTEGER[name].format(T=T, U=U, s=suffix, bits=bits))
+    T, f = _FLOATS[suffix]
+    if name in LIBRARY:
+        return f"{T} eqf_{name}_{suffix}({T} x) {{ return __builtin_{name}{f}(x); }}"
+    if name in _OF_TWO:
+        return f"{T} eqf_{name}_{suffix}({T} x, {T} y) {{ return __builtin_{_OF_TWO[name]}{f}(x, y); }}"
+    if name.startswith("to_"):
+        return _conversion(name.removeprefix("to_"), suffix)
+    return _joined(name, suffix, T, _FLOAT[name].format(T=T, f=f, s=suffix))
+
+
+def _joined(name: str, suffix: str, T: str, text: str) -> str:
+    """`text`; of max and min, with what lets a loop of vectors reduce by it."""
+    return f"{text}\n{_JOINED.format(name=name, s=suffix, T=T)}" if name in ("max", "min") else text
+
+
+def _conversion(target: str, source: str) -> str:
+    """A float as an integer: what does not fit gives what x86 gives."""
+    T, _, C, _ = _INTEGERS[target]
+    F, f = _FLOATS[source]
+    wide = C == "long long"
+    end = ("9223372036854775808.0" if wide else "2147483648.0") + f
+    least = "(-9223372036854775807LL - 1)" if wide else "(-2147483647 - 1)"
+    return _TO.format(T=T, s=target, g=source, F=F, C=C, end=end, least=least, wide=int(target == "u64"))

@@ -1,0 +1,122 @@
+"""Kernels of the C target: C functions for fused bodies, NumPy calls for all else.
+
+In: the kernels of a plan. Out: for each a `NumpyKernel`, one line or a few of the program's Python function; and the C
+text that these lines call. Next stop: `executable.py`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eqfuse.cost.device import Device
+from eqfuse.emit.c.calls import CallsSchedule, numpy_side
+from eqfuse.emit.c.functions import needed
+from eqfuse.emit.c.schedule import LoopsSchedule
+from eqfuse.emit.c.writer import Text, write
+from eqfuse.emit.numpy import kernels as numpy_kernels
+from eqfuse.emit.numpy.kernels import NumpyKernel
+from eqfuse.emit.numpy.source import Source
+from eqfuse.ir.graph import Graph, const
+from eqfuse.kinds import kind_named
+from eqfuse.kinds.schedule import Schedule
+from eqfuse.machine.c_objects import load
+from eqfuse.machine.c_threads import runner
+from eqfuse.plan.loops import loop_of
+from eqfuse.plan.plan import Kernel
+
+RUN = "eqf_run"  # what runs chunks on threads; set when the text is loaded
+# NumPy's array object, of which kernels read where its memory is; the size of its head is that of any Python object.
+HEAD = f"""typedef struct {{ char head[{object.__basicsize__}]; void *data; }} Array;
+typedef struct {{ double re, im; }} Pair;
+void (*{RUN})(void (*chunk)(void *const *, long long), void *const *arrays, long long chunks, long long threads);
+"""
+
+
+@dataclass(frozen=True)
+class CKernel:
+    """One C kernel, the function `name`."""
+
+    name: str
+    text: Text
+    schedule: LoopsSchedule
+
+    def called(self, function: Any, copied: Collection[int]) -> NumpyKernel:
+        """The line that calls its `function`, with its reads numbered `copied` in C order first."""
+        parameters = self.text.parameters
+        source = Source(parameters.body)
+        source.inline = True
+        source.names |= {self.name: function, "in_order": in_order}
+        names = [f"in_order(r{i})" if i in copied else f"r{i}" for i in parameters.read_numbers()]
+        names += [source.leaf(const(literal.array)) for literal in parameters.constants]
+        names += [*source.writes, *(source.workspace(t) for t in self.schedule.workspaces)]
+        source.line(f"{self.name}({', '.join(names)})")
+        return NumpyKernel(source.text(), source, self.schedule)
+
+
+def source_of(body: Graph, schedule: Schedule, name: str, rounds: bool = True) -> CKernel | Source:
+    """The kernel `name` of `schedule`, which one of the kinds of eqfuse itself has made."""
+    match schedule:
+        case CallsSchedule():
+            return numpy_kernels.source_of(body, schedule.by_numpy)
+        case LoopsSchedule():
+            return CKernel(name, write(schedule, name, rounds), schedule)
+        case _ if not schedule.calls:
+            return nothing(body)
+    raise TypeError(f"no emitter for a {type(schedule).__name__} of {body}")
+
+
+def nothing(body: Graph) -> Source:
+    """A kernel without anything to compute."""
+    source = Source(body)
+    source.inline = True
+    return source
+
+
+def emit_kernel(kernel: Kernel, device: Device, rounds: bool = True, gaps: bool = False) -> NumpyKernel | CKernel:
+    """What runs `kernel`. UnsupportedOp when its kind or an operator has no form here."""
+    if loop_of(kernel.body) is not None:
+        return numpy_kernels.emit_kernel(kernel, device)
+    kind = kind_named(kernel.kind)
+    schedule = kind.schedule(kernel.body, device)
+    if isinstance(schedule, CallsSchedule) and gaps:
+        return numpy_kernels.emit_kernel(kernel, numpy_side(device), gaps)
+    found = kind.emit(kernel.body, schedule, device, function_name(kernel), rounds)
+    if isinstance(found, CKernel):
+        return found
+    if found.returned:  # library routines may give arrays in another order
+        found.names["in_order"] = in_order
+        found.returned = f"in_order({found.returned})"
+    return NumpyKernel(found.text(), found, schedule)
+
+
+def function_name(kernel: Kernel) -> str:
+    return f"{kernel.kind}_{hashlib.blake2b(str(kernel.body).encode(), digest_size=6).hexdigest()}"
+
+
+def module_text(kernels: Collection[CKernel]) -> str:
+    """One C text: what kernels call, then the kernels, each once."""
+    sources = "\n".join(dict.fromkeys(k.text.source for k in kernels))
+    return f"{HEAD}\n{needed(sources)}\n{sources}"
+
+
+def loaded(kernels: Sequence[CKernel]) -> list[Any]:
+    """The C functions of `kernels`, compiled together."""
+    library = load(module_text(kernels))
+    ctypes.c_void_p.in_dll(library, RUN).value = runner()
+    functions = []
+    for k in kernels:
+        function = getattr(library, k.name)
+        function.argtypes, function.restype = [ctypes.py_object] * k.text.parameters.count, None
+        functions.append(function)
+    return functions
+
+
+def in_order(array: np.ndarray) -> np.ndarray:
+    """`array` in C order and aligned, as kernels read it."""
+    return np.require(array, None, ["C", "A"]) if array.ndim else array

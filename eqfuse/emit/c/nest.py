@@ -1,0 +1,198 @@
+"""The loops of a kernel: its index space with as few dimensions as the arrays allow, and which of them run where.
+
+In: the shape of the space, the axes it reduces, and where each array's elements lie. Out: `Nest`. Next: `schedule.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from eqfuse.errors import UnsupportedOp
+from eqfuse.ir.graph import Node
+from eqfuse.ir.view_strides import contiguous
+from eqfuse.ir.views import leaf_chain
+from eqfuse.ops import row
+from eqfuse.ops.types import Shape
+
+SHORT = 16  # elements: a shorter dimension is no loop of vectors
+BLOCK = 64  # extents of a block that is read across the axis it lies along
+TILE = 512  # elements of a vector loop at most, where a unit runs it several times
+NAMES = "ijklmnopq"
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where an array's elements lie: `offset`, and `strides` along the axes of the space, in elements."""
+
+    offset: int
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A run of neighbouring axes of the space that every array walks as one. `block`: indices that a unit takes."""
+
+    axes: tuple[int, ...]
+    extent: int
+    reduced: bool
+    block: int
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.extent // max(1, self.block))
+
+    def step(self, found: Access) -> int:
+        """The stride of an array along this dimension."""
+        return found.strides[self.axes[-1]] if self.axes else 0
+
+
+def access(n: Node, space: Shape) -> Access:
+    """Of a leaf behind views that broadcasts to `space`. UnsupportedOp where no strides express the views."""
+    if not n.type.size:
+        return Access(0, (0,) * len(space))
+    leaf, chain = leaf_chain(n)
+    found = _place(leaf.shape, tuple([(v.op, v.attrs) for v in chain]))
+    if found is None:
+        raise UnsupportedOp(f"the views of {leaf.type} that give {n.type} have no strides: store that array first")
+    return aligned(found.offset, found.strides, n.shape, space)
+
+
+def aligned(offset: int, strides: Sequence[int], shape: Shape, space: Shape) -> Access:
+    """The access of an array of `shape` that broadcasts to `space`."""
+    own = [0 if n == 1 else s for n, s in zip(shape, strides, strict=True)]
+    return Access(offset, (*[0] * (len(space) - len(shape)), *own))
+
+
+@lru_cache(maxsize=4096)
+def _place(shape: Shape, chain: tuple[tuple[str, tuple], ...]) -> Access | None:
+    """Where views of an array in C order begin and how they go on: asked of NumPy, on an array without data."""
+    if not chain:
+        return Access(0, contiguous(shape))
+    first = array = as_strided(np.empty(1, np.int8), shape, contiguous(shape))
+    for op, attrs in chain:
+        if op == "reshape":
+            try:
+                array = np.reshape(array, *attrs, copy=False)
+            except ValueError:
+                return None
+        else:
+            array = row(op).meaning(array, *attrs)
+    return Access(array.__array_interface__["data"][0] - first.__array_interface__["data"][0], array.strides)
+
+
+@dataclass(frozen=True)
+class Nest:
+    """A unit of work takes one index, or one block, of each dimension; `inside` it loops run over blocks, in this
+    order; along `vector` the innermost one."""
+
+    dims: tuple[Dim, ...]
+    vector: int
+    inside: tuple[int, ...]
+
+    @property
+    def runs(self) -> Dim:
+        return self.dims[self.vector]
+
+    @cached_property
+    def counted(self) -> tuple[int, ...]:
+        """The dimensions that units count: those that none loops over, and those in several blocks."""
+        loops = (*self.inside, self.vector)
+        return tuple(d for d, dim in enumerate(self.dims) if d not in loops or dim.blocks > 1)
+
+    def count_of(self, d: int) -> int:
+        """How many units there are along dimension `d`."""
+        return self.dims[d].blocks if d in (*self.inside, self.vector) else self.dims[d].extent
+
+    @property
+    def units(self) -> int:
+        return math.prod(map(self.count_of, self.counted))
+
+    @property
+    def elements(self) -> int:
+        return math.prod(dim.extent for dim in self.dims)
+
+    @property
+    def is_line(self) -> bool:
+        """Is it one loop over independent elements? Its units are elements."""
+        return len(self.dims) == 1 and not self.runs.reduced
+
+    @property
+    def by_columns(self) -> bool:
+        """Do reductions keep the dimension of the vectors, and so run over several results at once?"""
+        return not self.runs.reduced and any(dim.reduced for dim in self.dims)
+
+    def steps(self, found: Access) -> tuple[int, ...]:
+        """The stride of an array along each dimension."""
+        return tuple(dim.step(found) for dim in self.dims)
+
+    def varies(self, found: Access) -> frozenset[int]:
+        return frozenset(d for d, step in enumerate(self.steps(found)) if step)
+
+
+def nest_of(space: Shape, reduced: Sequence[int], arrays: Sequence[tuple[Access, int]]) -> Nest:
+    """The loops over `space`; `reduced` counts axes from its start; `arrays`: accesses, and sizes of elements."""
+    dims = tuple(_collapsed(space, reduced, [a for a, _ in arrays]))
+    vector = _vector(dims, arrays)
+    if any(dim.reduced for dim in dims):
+        inside = tuple(d for d, dim in enumerate(dims) if dim.reduced and d != vector)
+        width = dims[vector].extent if dims[vector].reduced else min(TILE, dims[vector].extent)
+        return Nest(_blocked(dims, {vector: width}), vector, inside)
+    turned = _across(dims, vector, arrays)
+    if turned is not None:
+        return Nest(_blocked(dims, {vector: BLOCK, turned: BLOCK}), vector, (turned,))
+    if vector < len(dims) - 1:  # rows of a few elements: their elements are loops over vectors of rows
+        return Nest(_blocked(dims, {vector: TILE}), vector, tuple(range(vector + 1, len(dims))))
+    return Nest(dims, vector, ())
+
+
+def _collapsed(space: Shape, reduced: Sequence[int], accesses: Sequence[Access]) -> Iterator[Dim]:
+    """Axes of more than one index, as few dimensions as all `accesses` allow."""
+    run: tuple[int, ...] = ()
+    extent = 1
+    kept = max(reduced) if reduced and all(space[a] == 1 for a in reduced) else None  # a reduction of one element
+    for axis, n in enumerate(space):
+        if n == 1 and axis != kept:
+            continue
+        if run and ((axis in reduced) != (run[-1] in reduced) or not _goes_on(run[-1], axis, n, accesses)):
+            yield Dim(run, extent, run[-1] in reduced, extent)
+            run, extent = (), 1
+        run, extent = (*run, axis), extent * n
+    if run:
+        yield Dim(run, extent, run[-1] in reduced, extent)
+    elif all(n == 1 for n in space):
+        yield Dim((), 1, False, 1)
+
+
+def _goes_on(outer: int, inner: int, extent: int, accesses: Sequence[Access]) -> bool:
+    return all(a.strides[outer] == a.strides[inner] * extent for a in accesses)
+
+
+def _vector(dims: tuple[Dim, ...], arrays: Sequence[tuple[Access, int]]) -> int:
+    """The dimension along which most bytes are neighbours, if it is not short; of several the last."""
+
+    def neighbours(d: int) -> tuple[bool, int, int]:
+        near = sum(size for a, size in arrays if abs(dims[d].step(a)) == 1)
+        return min(dims[d].extent, SHORT) == SHORT, near, d
+
+    if all(dim.extent < SHORT for dim in dims):
+        return len(dims) - 1
+    return max(range(len(dims)), key=neighbours)
+
+
+def _across(dims: tuple[Dim, ...], vector: int, arrays: Sequence[tuple[Access, int]]) -> int | None:
+    """A long dimension along which an array lies that the vectors read across."""
+    for a, _ in arrays:
+        along = [d for d, dim in enumerate(dims) if abs(dim.step(a)) == 1 and dim.extent >= SHORT]
+        if along and vector not in along and dims[vector].step(a):
+            return along[-1]
+    return None
+
+
+def _blocked(dims: tuple[Dim, ...], blocks: dict[int, int]) -> tuple[Dim, ...]:
+    return tuple(Dim(x.axes, x.extent, x.reduced, min(x.extent, blocks.get(d, x.extent))) for d, x in enumerate(dims))

@@ -1,0 +1,202 @@
+"""The C row of every operator: how one element is computed. In: an operator's name and its values' dtypes.
+Out: a C expression over named values, or how a reduction begins and goes on. Next stop: `element.py`.
+
+16-bit floats are computed in float. What is not one expression is a function `eqf_name_type` of `functions.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eqfuse.dtypes import BFLOAT16, FLOAT8, FLOAT16
+from eqfuse.emit.c.functions import LIBRARY
+from eqfuse.errors import UnsupportedOp
+
+
+@dataclass(frozen=True)
+class CType:
+    """How values of a dtype are written in C: their type in memory and in variables, and the end of the names of
+    functions on them. `unsigned`: of integers, a type of no smaller size in which they wrap around."""
+
+    stored: str
+    computed: str
+    suffix: str
+    unsigned: str = ""
+
+
+_TYPES = {
+    np.dtype(np.bool_): CType("_Bool", "_Bool", "bool"),
+    np.dtype(np.int8): CType("signed char", "signed char", "i8", "unsigned"),
+    np.dtype(np.uint8): CType("unsigned char", "unsigned char", "u8", "unsigned"),
+    np.dtype(np.int16): CType("short", "short", "i16", "unsigned"),
+    np.dtype(np.uint16): CType("unsigned short", "unsigned short", "u16", "unsigned"),
+    np.dtype(np.int32): CType("int", "int", "i32", "unsigned"),
+    np.dtype(np.uint32): CType("unsigned", "unsigned", "u32", "unsigned"),
+    np.dtype(np.int64): CType("long long", "long long", "i64", "unsigned long long"),
+    np.dtype(np.uint64): CType("unsigned long long", "unsigned long long", "u64", "unsigned long long"),
+    np.dtype(np.float32): CType("float", "float", "f32"),
+    np.dtype(np.float64): CType("double", "double", "f64"),
+    FLOAT16: CType("unsigned short", "float", "f16"),
+    BFLOAT16: CType("unsigned short", "float", "bf16"),
+}
+_HALVES = (FLOAT16, BFLOAT16)
+_COPIED = {  # what kernels copy, and do not compute with
+    **dict.fromkeys(FLOAT8, CType("unsigned char", "unsigned char", "")),
+    np.dtype(np.complex64): CType("long long", "long long", ""), np.dtype(np.complex128): CType("Pair", "Pair", ""),
+}  # fmt: skip
+
+# {f} is "f" for float and "" for double; {s} ends names of functions; {T} is the computing type, {U} an unsigned one
+_FLOAT = {name: f"eqf_{name}_{{s}}({{0}})" for name in LIBRARY} | {
+    "sqrt": "__builtin_sqrt{f}({0})", "abs": "__builtin_fabs{f}({0})", "floor": "__builtin_floor{f}({0})",
+    "ceil": "__builtin_ceil{f}({0})", "trunc": "__builtin_trunc{f}({0})", "round": "__builtin_rint{f}({0})",
+    "power": "eqf_power_{s}({0}, {1})", "atan2": "eqf_atan2_{s}({0}, {1})", "hypot": "eqf_hypot_{s}({0}, {1})",
+    "copysign": "__builtin_copysign{f}({0}, {1})", "nextafter": "__builtin_nextafter{f}({0}, {1})",
+    "fmax": "eqf_fmax_{s}({0}, {1})", "fmin": "eqf_fmin_{s}({0}, {1})", "logaddexp": "eqf_logaddexp_{s}({0}, {1})",
+    "signbit": "__builtin_copysign{f}(1, {0}) < 0", "isnan": "{0} != {0}",
+    "isinf": "__builtin_fabs{f}({0}) == __builtin_inf{f}()", "isfinite": "__builtin_fabs{f}({0}) < __builtin_inf{f}()",
+    "floor_divide": "eqf_floor_divide_{s}({0}, {1})", "remainder": "eqf_remainder_{s}({0}, {1})",
+    "reciprocal": "1 / {0}", "divide": "{0} / {1}", "sign": "eqf_sign_{s}({0})",
+}  # fmt: skip
+_INTEGER = {
+    "add": "({T})(({U}){0} + ({U}){1})", "subtract": "({T})(({U}){0} - ({U}){1})",
+    "multiply": "({T})(({U}){0} * ({U}){1})", "square": "({T})(({U}){0} * ({U}){0})", "negative": "({T})-({U}){0}",
+    "abs": "({T})eqf_size_{s}({0})", "floor": "{0}", "ceil": "{0}", "trunc": "{0}", "round": "{0}", "conj": "{0}",
+    "fmax": "eqf_max_{s}({0}, {1})", "fmin": "eqf_min_{s}({0}, {1})", "power": "eqf_power_{s}({0}, {1})",
+    "floor_divide": "eqf_floor_divide_{s}({0}, {1})", "remainder": "eqf_remainder_{s}({0}, {1})",
+    "isnan": "0", "isinf": "0", "isfinite": "1", "sign": "({T})(({0} > 0) - ({0} < 0))",
+    "bitwise_and": "{0} & {1}", "bitwise_or": "{0} | {1}", "bitwise_xor": "{0} ^ {1}", "bitwise_invert": "({T})~{0}",
+    "gcd": "({T})eqf_gcd_{s}({0}, {1})", "lcm": "({T})eqf_lcm_{s}({0}, {1})",
+    "bitwise_count": "__builtin_popcountll(eqf_size_{s}({0}))",
+    "bitwise_left_shift": "eqf_left_{s}({0}, {1})", "bitwise_right_shift": "eqf_right_{s}({0}, {1})",
+}  # fmt: skip
+_ANY = {
+    "add": "{0} + {1}", "subtract": "{0} - {1}", "multiply": "{0} * {1}", "negative": "-{0}", "square": "{0} * {0}",
+    "conj": "{0}", "maximum": "eqf_max_{s}({0}, {1})", "minimum": "eqf_min_{s}({0}, {1})",
+    "equal": "{0} == {1}", "not_equal": "{0} != {1}", "less": "{0} < {1}", "less_equal": "{0} <= {1}",
+    "greater": "{0} > {1}", "greater_equal": "{0} >= {1}", "where": "{0} ? {1} : {2}",
+    "logical_and": "({0} != 0) & ({1} != 0)", "logical_or": "({0} != 0) | ({1} != 0)",
+    "logical_xor": "({0} != 0) ^ ({1} != 0)", "logical_not": "{0} == 0",
+}  # fmt: skip
+_BOOL = {
+    "add": "{0} | {1}", "multiply": "{0} & {1}", "maximum": "{0} | {1}", "minimum": "{0} & {1}",
+    "fmax": "{0} | {1}", "fmin": "{0} & {1}", "abs": "{0}", "conj": "{0}",
+    "logical_and": "{0} & {1}", "logical_or": "{0} | {1}", "logical_xor": "{0} ^ {1}", "logical_not": "!{0}",
+    "bitwise_and": "{0} & {1}", "bitwise_or": "{0} | {1}", "bitwise_xor": "{0} ^ {1}", "bitwise_invert": "!{0}",
+    "equal": "{0} == {1}", "not_equal": "{0} != {1}", "where": "{0} ? {1} : {2}",
+    "less": "{0} < {1}", "less_equal": "{0} <= {1}", "greater": "{0} > {1}", "greater_equal": "{0} >= {1}",
+    "isnan": "0", "isinf": "0", "isfinite": "1",
+}  # fmt: skip
+_BFLOAT16 = {"sign": "{0} == 0 ? {0} : eqf_sign_{s}({0})"}  # ml_dtypes keeps the sign of a zero
+SUMS = 64  # sums of sums that wait to be added, one for each binary digit of their number
+REDUCTIONS = ("sum", "prod", "max", "min", "any", "all")
+
+
+def ctype(dtype: np.dtype) -> CType:
+    return _TYPES.get(dtype) or _COPIED[dtype]
+
+
+def computed(dtype: np.dtype) -> str:
+    """The C type of variables of `dtype`."""
+    return ctype(dtype).computed
+
+
+def load(dtype: np.dtype, text: str) -> str:
+    """The value of an element of an array."""
+    return f"eqf_load_{ctype(dtype).suffix}({text})" if dtype in _HALVES else text
+
+
+def store(dtype: np.dtype, text: str) -> str:
+    """What an array keeps of a value."""
+    return f"eqf_store_{ctype(dtype).suffix}({text})" if dtype in _HALVES else text
+
+
+def rounded(dtype: np.dtype, text: str) -> str:
+    """A value of `dtype` in its computing type, as exact as memory keeps it."""
+    return load(dtype, store(dtype, text))
+
+
+def emits(op: str, dtypes: Sequence[np.dtype], result: np.dtype) -> bool:
+    """Has this file a row for `op` of arguments of `dtypes`?"""
+    if any(dtype in _COPIED for dtype in (*dtypes, result)):
+        return False
+    return op in ("cast", *REDUCTIONS) or _template(op, dtypes) is not None
+
+
+def expression(op: str, dtypes: Sequence[np.dtype], arguments: Sequence[str]) -> str:
+    """One element of `op`. `dtypes` are the arguments', alike but for the condition of `where`."""
+    template, dtype = _template(op, dtypes), dtypes[op == "where"]
+    if template is None:
+        raise UnsupportedOp(f"the c table (eqfuse/emit/c/ops.py) has no row {op!r} for {dtype.name}")
+    kind = ctype(dtype)
+    suffix = "f32" if dtype in _HALVES else kind.suffix
+    return template.format(*arguments, f="f" * (kind.computed == "float"), s=suffix, T=kind.computed, U=kind.unsigned)
+
+
+def _template(op: str, dtypes: Sequence[np.dtype]) -> str | None:
+    dtype = dtypes[op == "where"]
+    if op == "nextafter" and dtype in _HALVES:  # computed in float, it would change nothing
+        return None
+    floats = [_BFLOAT16] * (dtype == BFLOAT16) + [_FLOAT, _ANY]
+    tables = {"b": [_BOOL], "f": floats}.get(dtype.kind, floats if dtype in _HALVES else [_INTEGER, _ANY])
+    return next((table[op] for table in tables if op in table), None)
+
+
+def cast(source: np.dtype, target: np.dtype, text: str) -> str:
+    if source == target:
+        return text
+    kind, from_float = ctype(target), source.kind == "f" or source in _HALVES
+    if target in _HALVES:
+        single = f"eqf_odd_f64({text})" if source == np.float64 else f"(float){text}"
+        return rounded(target, single)
+    if target.kind == "b":
+        return f"{text} != 0"
+    if target.kind in "iu" and from_float:
+        return f"eqf_to_{kind.suffix}_{'f64' if source == np.float64 else 'f32'}({text})"
+    return f"({kind.computed}){text}"
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """How a reduction begins, and how values `a` and `b` combine; `clause`: what `#pragma omp simd reduction` calls
+    it. `pairwise`: sums of many are sums of sums of few, as NumPy's."""
+
+    identity: str
+    step: str
+    clause: str
+    pairwise: bool = False
+
+
+def accumulator(result: np.dtype) -> str:
+    """The C type in which a reduction to `result` accumulates: integers wrap around in an unsigned one."""
+    kind = ctype(result)
+    return kind.unsigned or kind.computed
+
+
+def reduction(op: str, source: np.dtype, result: np.dtype) -> Reduction:
+    """The row of a reduction over values of `source`."""
+    suffix = "f32" if source in _HALVES else ctype(source).suffix
+    exact = result.kind in "biu"
+    if op == "sum":
+        return Reduction("0", "{a} + {b}", "+", pairwise=not exact)
+    if op == "prod":
+        return Reduction("1", "{a} * {b}", "*")
+    if op in ("any", "all"):
+        return Reduction("0", "{a} | ({b} != 0)", "|") if op == "any" else Reduction("1", "{a} & ({b} != 0)", "&")
+    if source.kind == "b":
+        return Reduction("0", "{a} | {b}", "|") if op == "max" else Reduction("1", "{a} & {b}", "&")
+    limit = _limit(source, op)
+    return Reduction(limit, f"eqf_{op}_{suffix}({{a}}, {{b}})", f"eqf_{op}_{suffix}")
+
+
+def _limit(source: np.dtype, op: str) -> str:
+    """The identity of max or min."""
+    sign = "-" * (op == "max")
+    if source.kind == "f" or source in _HALVES:
+        return f"{sign}__builtin_inf{'' if source == np.float64 else 'f'}()"
+    limits = np.iinfo(source)
+    if op == "min":
+        return f"{limits.max}{'U' * (source.kind == 'u')}LL"
+    return f"({limits.min + 1}LL - 1)" if limits.min else "0"  # the smallest 64-bit integer has no literal of its own

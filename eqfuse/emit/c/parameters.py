@@ -1,0 +1,73 @@
+"""The parameters of a C kernel: the arrays it reads, constants, which are data and never text, and what it writes.
+
+In: a body with views on leaves alone. Out: names of arrays and numbers, and the lines that fetch them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from eqfuse.emit.c import ops
+from eqfuse.ir.graph import Graph, Node
+from eqfuse.ir.views import leaf_chain
+from eqfuse.ops.literal import Literal
+from eqfuse.ops.types import TensorType
+
+
+@dataclass
+class Parameters:
+    """`r`: arrays read, `k`: constants, `w`: arrays written, `p`: results of parts. The C function takes them in this
+    order, as NumPy's array objects; `reads` and `constants` grow as they are named."""
+
+    body: Graph
+    workspaces: list[TensorType]
+    reads: list[Node] = field(default_factory=list)
+    constants: list[Literal] = field(default_factory=list)
+
+    def leaf(self, n: Node) -> str:
+        """The array or the number that `n`, a leaf maybe behind views, is taken from."""
+        leaf, _ = leaf_chain(n)
+        if leaf.op == "const":
+            if leaf.literal not in self.constants:
+                self.constants.append(leaf.literal)
+            return f"k{self.constants.index(leaf.literal)}"
+        if leaf not in self.reads:
+            self.reads.append(leaf)
+        return f"r{self.body.inputs.index(leaf)}"
+
+    def read_numbers(self) -> list[int]:
+        """The numbers of the inputs that are read."""
+        return sorted(self.body.inputs.index(n) for n in self.reads)
+
+    def _all(self) -> list[tuple[str, str, str]]:
+        """Names, what is declared under them, and how that is fetched from memory."""
+        found = [(f"r{i}", self.body.inputs[i].dtype, True) for i in self.read_numbers()]
+        found += [(f"k{i}", c.array.dtype, True) for i, c in enumerate(self.constants)]
+        found += [(f"w{j}", o.dtype, False) for j, o in enumerate(self.body.outputs)]
+        found += [(f"p{j}", t.dtype, False) for j, t in enumerate(self.workspaces)]
+        numbers = {f"k{i}": c.array.dtype for i, c in enumerate(self.constants) if c.array.size == 1}
+        lines = []
+        for name, dtype, is_read in found:
+            stored = "const " * is_read + ops.ctype(dtype).stored
+            if name in numbers:
+                lines.append((name, f"const {ops.computed(dtype)} {name}", ops.load(dtype, f"*({stored} *){{0}}")))
+            else:
+                lines.append((name, f"{stored} *restrict {name}", "{0}"))
+        return lines
+
+    def declared(self) -> list[str]:
+        """The parameters of the function that Python calls."""
+        return [f"const Array *{name}" for name, _, _ in self._all()]
+
+    def pointers(self) -> list[str]:
+        """The memory of all, as that function lists it."""
+        return [f"{name}->data" for name, _, _ in self._all()]
+
+    def fetched(self) -> list[str]:
+        """The lines that begin the others."""
+        return [f"{left} = {right.format(f'arrays[{i}]')};" for i, (_, left, right) in enumerate(self._all())]
+
+    @property
+    def count(self) -> int:
+        """How many arrays there are."""
+        return len(self._all())

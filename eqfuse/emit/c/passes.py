@@ -1,0 +1,113 @@
+"""The passes of a kernel over its rows: one for each stage of reductions, and one that writes what is left.
+
+In: a body with views on leaves alone. Out: `Pass`es: what each computes for every element, keeps, reduces and writes.
+Next stop: `schedule.py`. A body without reductions is one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass, replace
+
+from eqfuse.ir.graph import Graph, Node
+from eqfuse.ops import Role, row
+from eqfuse.ops.row import PriceClass
+
+CHEAP = (PriceClass.FREE, PriceClass.SIMPLE, PriceClass.LOGIC)
+FEW = 3  # cheap operators that are computed again sooner than kept
+
+
+@dataclass(frozen=True)
+class Pass:
+    """`nodes` are loaded or computed in this order, `reductions` made of them and `outputs` written, by their places
+    among the results; `held`: nodes that are kept for later passes; `taken`: those of earlier ones that are read."""
+
+    nodes: tuple[Node, ...]
+    reductions: tuple[Node, ...]
+    outputs: tuple[int, ...]
+    taken: tuple[Node, ...]
+    held: tuple[Node, ...] = ()
+
+
+def is_reduction(n: Node) -> bool:
+    return row(n.op).role is Role.REDUCTION
+
+
+def is_load(n: Node) -> bool:
+    """Is `n` an array or a number, maybe behind views?"""
+    return not row(n.op).computes
+
+
+def passes_of(body: Graph, differs: Callable[[Node], bool], hold: bool) -> tuple[Pass, ...]:
+    """`differs`: does a value differ from one element of a row to the next? Where `hold`, such values that are dear to
+    compute are kept from the pass that computes them to those that read them again."""
+    stage_of = stages(body)
+    last = max((stage_of[n] for n in body.nodes if is_reduction(n)), default=0)
+    made: list[Pass] = []
+    kept: dict[Node, int] = {}
+    done: set[Node] = set()
+    for stage in range(last + 1):
+        reductions = tuple(n for n in body.nodes if is_reduction(n) and stage_of[n] == stage + 1)
+        outputs = tuple(j for j, o in enumerate(body.outputs) if stage_of[o] == stage)
+        roots = [*(n.args[0] for n in reductions), *(body.outputs[j] for j in outputs)]
+        known = {n for n in done if differs(n) and _is_dear(n, differs)} if hold else set()
+        nodes, taken = _met(body, roots, known)
+        kept |= {n: kept.get(n, _first(made, n)) for n in taken}
+        done |= {n for n in nodes if not is_load(n)}
+        made.append(Pass(nodes, reductions, outputs, taken))
+    found = [replace(p, held=tuple(n for n, at in kept.items() if at == i)) for i, p in enumerate(made)]
+    return tuple(p for p in found if p.reductions or p.outputs)
+
+
+def stages(body: Graph) -> dict[Node, int]:
+    """How many passes are over before each value is known."""
+    found: dict[Node, int] = {}
+    for n in body.nodes:
+        found[n] = max((found[a] for a in n.args), default=0) + is_reduction(n)
+    return found
+
+
+def _first(made: list[Pass], n: Node) -> int:
+    return next(i for i, p in enumerate(made) if n in p.nodes)
+
+
+def _met(body: Graph, roots: Iterable[Node], at_hand: Set[Node]) -> tuple[tuple[Node, ...], ...]:
+    """What must be loaded or computed for `roots`, in order, and what is `at_hand`. So are results of reductions."""
+    met: set[Node] = set()
+    taken: dict[Node, None] = {}
+    stack = list(roots)
+    while stack:
+        n = stack.pop()
+        if n in met or is_reduction(n):
+            continue
+        if n in at_hand:
+            taken[n] = None
+            continue
+        met.add(n)
+        if not is_load(n):
+            stack += n.args
+    views = {a for n in met if is_load(n) for a in _below(n)}
+    return tuple(n for n in body.nodes if n in met and n not in views - met), tuple(taken)
+
+
+def _below(n: Node) -> Iterable[Node]:
+    while n.args:
+        (n,) = n.args
+        yield n
+
+
+def _is_dear(n: Node, differs: Callable[[Node], bool]) -> bool:
+    """Does it take long to compute `n` for each element anew?"""
+    seen: set[Node] = set()
+    stack = [n]
+    while stack:
+        n = stack.pop()
+        if n in seen or is_load(n) or is_reduction(n) or not differs(n):
+            continue
+        if row(n.op).price not in CHEAP:
+            return True
+        seen.add(n)
+        if len(seen) > FEW:
+            return True
+        stack += n.args
+    return False
