@@ -2,7 +2,7 @@
 
 In: a `LoopsSchedule`. Out: names, expressions and index arithmetic. Next stop: `writer.py`.
 Names: r, k, w, p: see `parameters.py`; t: values; a: results of reductions; h: values held between passes; c: values of
-a column; i, j, …: indices, i0 and i1 the ends of a block.
+a column; i, j, …: indices.
 """
 
 from __future__ import annotations
@@ -129,17 +129,17 @@ class Elements:
             if own == name:
                 continue
             at = own or (text if text == "unit" else f"({text})")
-            lines.append(f"const long {name}0 = {at} * {dim.block};")
-            whole = f"{name}0 + {dim.block}"
+            lines.append(f"const long {name}_begin = {at} * {dim.block};")
+            whole = f"{name}_begin + {dim.block}"
             end = whole if dim.extent % dim.block == 0 else f"{whole} < {dim.extent} ? {whole} : {dim.extent}"
-            lines.append(f"const long {name}1 = {end};")
+            lines.append(f"const long {name}_end = {end};")
         return lines
 
     def ends(self, d: int) -> tuple[str, str]:
         if self.nest.is_line:
             return self.bounds
         dim, name = self.nest.dims[d], NAMES[d]
-        return (f"{name}0", f"{name}1") if dim.blocks > 1 else ("0", str(dim.extent))
+        return (f"{name}_begin", f"{name}_end") if dim.blocks > 1 else ("0", str(dim.extent))
 
     def loop_head(self, d: int) -> str:
         (first, last), name = self.ends(d), NAMES[d]

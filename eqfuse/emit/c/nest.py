@@ -23,7 +23,7 @@ from eqfuse.ops.types import Shape
 SHORT = 16  # elements: a shorter dimension is no loop of vectors
 BLOCK = 64  # extents of a block that is read across the axis it lies along
 TILE = 512  # elements of a vector loop at most, where a unit runs it several times
-NAMES = "ijklmnopq"
+NAMES = [*"ijklmnopq", *(f"axis{d}" for d in range(9, 64))]
 
 
 @dataclass(frozen=True)

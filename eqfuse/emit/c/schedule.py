@@ -95,9 +95,10 @@ class LoopsSchedule(Schedule):
                 found[n] = self.nest.varies(self.arrays[n])
             elif is_load(n):
                 found[n] = frozenset()
+            elif is_reduction(n):
+                found[n] = frozenset(range(len(self.nest.dims))) - reduced_dims(self.nest)
             else:
-                own = frozenset[int]().union(*[found[a] for a in n.args])
-                found[n] = own - reduced_dims(self.nest) if is_reduction(n) else own
+                found[n] = frozenset[int]().union(*[found[a] for a in n.args])
         return found
 
     def price(self, device: Device, done: Work | None = None) -> Price:
