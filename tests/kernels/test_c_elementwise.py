@@ -1,0 +1,59 @@
+"""Every elementwise operator that has a row in C, in every dtype, on special values: what compiled text computes is what
+NumPy computes, bit for bit where the result of the operator is exactly defined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from eqfuse import dtypes
+from eqfuse.emit.c import ops
+from eqfuse.emit.c.functions import needed
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Node
+from tests.kernels.test_cuda_elementwise import body, casts, constants, given, judged, operators, special_values
+from tests.support.c_kernels import needs_compiler
+from tests.support.c_target import emitted, run_all
+
+DTYPES = [d for d in dtypes.TENSORS if d not in dtypes.FLOAT8 and d.kind != "c"]
+
+
+def rows(dtype: np.dtype) -> Iterator[tuple[str, Node]]:
+    for name, n in (*operators(dtype, ops.emits), *casts(dtype), *constants(dtype)):
+        if ops.emits(n.op, [a.dtype for a in n.args], n.dtype):
+            yield name, n
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_operator_cast_and_constant_gives_what_numpy_gives_for_special_values(dtype: np.dtype) -> None:
+    named = list(rows(dtype))
+    bodies = [body([n]) for _, n in named]
+    data = [[given(b)[n] for n in b.inputs] for b in bodies]
+    wrong = []
+    results = run_all([emitted("map", b) for b in bodies], data)
+    for (name, n), b, arrays, (got,) in zip(named, bodies, data, results, strict=True):
+        with np.errstate(all="ignore"):
+            (want,) = evaluate(b, arrays)
+        right = judged(name, n, got, want, special_values(dtype))
+        for at in map(tuple, np.argwhere(~right)[:1]):
+            values = [np.broadcast_to(given(b)[a], want.shape)[at] for a in n.args if a.op == "input"]
+            wrong.append(f"{name} of {values}: {got[at]!r}, NumPy has {want[at]!r}; {(~right).sum()} such")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("dtype", [*dtypes.FLOAT8, np.dtype(np.complex64), np.dtype(np.complex128)], ids=str)
+def test_nothing_is_computed_in_dtypes_that_have_no_row(dtype: np.dtype) -> None:
+    assert not any(ops.emits(n.op, [a.dtype for a in n.args], n.dtype) for _, n in operators(dtype))
+    assert not ops.emits("cast", [np.dtype(np.float32)], dtype)
+    assert not ops.emits("sum", [dtype], dtype)
+
+
+def test_a_text_has_each_function_once_after_what_it_calls() -> None:
+    text = needed("eqf_lcm_i16(a, b) + eqf_logaddexp_f64(x, y) + eqf_lcm_i16(c, d)")
+    defined = [line.split("(")[0].split()[-1] for line in text.splitlines() if line.startswith("static inline")]
+    assert len(defined) == len(set(defined))
+    assert defined.index("eqf_size_i16") < defined.index("eqf_gcd_i16") < defined.index("eqf_lcm_i16")
+    assert defined.index("eqf_log1p_f64") < defined.index("eqf_logaddexp_f64")

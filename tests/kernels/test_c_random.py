@@ -1,0 +1,88 @@
+"""Random maps, rows and reductions of every dtype over views and odd shapes, with special values, as C.
+
+Only operators with exactly defined results take part, so kernels have the evaluator's bits. With EQFUSE_EXPLORE=5 each
+run draws new kernels, five times as many when slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from eqfuse.emit.c import nest, schedule, writer
+from eqfuse.emit.c.kernels import CKernel
+from eqfuse.errors import EqfuseError, UnsupportedOp
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph
+from eqfuse.kinds import State, classify
+from tests.kernels.test_cuda_elementwise import same
+from tests.kernels.test_cuda_random import Drawing
+from tests.support.c_kernels import needs_compiler
+from tests.support.c_target import KINDS, C, emitted, run_all
+from tests.support.drawing import EXPLORING, many
+
+pytestmark = needs_compiler
+
+
+def kernels(rng: np.random.Generator, count: int) -> Iterator[tuple[Graph, CKernel, list[np.ndarray]]]:
+    while count:
+        drawing = Drawing(rng)
+        try:
+            body = drawing.body()
+        except EqfuseError:  # NumPy has no largest of nothing
+            continue
+        if not body.inputs or any(o.op in ("input", "const") for o in body.outputs):
+            continue
+        state = classify(body, C)
+        if not isinstance(state, State) or state.kind not in KINDS or all(o.type.size == 0 for o in body.outputs):
+            continue
+        try:
+            made = emitted(state.kind, body)
+        except UnsupportedOp:  # of a view of the result of a reduction
+            continue
+        yield body, made, drawing.data(body)
+        count -= 1
+
+
+def judge(seed: int, count: int) -> None:
+    drawn = list(kernels(np.random.default_rng(None if EXPLORING else seed), count))
+    results = run_all([k for _, k, _ in drawn], [arrays for _, _, arrays in drawn])
+    for (body, kernel, arrays), writes in zip(drawn, results, strict=True):
+        with np.errstate(all="ignore"):
+            wanted = evaluate(body, arrays)
+        for got, want in zip(writes, wanted, strict=True):
+            zero = (want == 0) & (got == 0)  # whose sign max and min leave open
+            assert (same(got, want) | zero).all(), f"{body}\n{kernel.text.source}\n{arrays}\n{got}\n{want}"
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks, chunks and parts so small that bodies of tests have many, on several threads."""
+    for module, name, value in (
+        (nest, "SHORT", 4), (schedule, "SHORT", 4), (nest, "BLOCK", 4), (nest, "TILE", 8), (schedule, "LINE", 4),
+        (schedule, "SHARED_FROM", 0.0), (schedule, "HANDED", 0.0), (schedule, "CHUNK", 1e-9), (schedule, "PART", 8),
+        (schedule, "FEW_UNITS", 100), (writer, "PAIR_BYTES", 32),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, value)
+
+
+def test_random_kernels_have_the_evaluators_bits() -> None:
+    judge(0, 60)
+
+
+def test_random_kernels_in_many_blocks_have_the_evaluators_bits(small_blocks: None) -> None:
+    judge(1, 60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_many_random_kernels_have_the_evaluators_bits(seed: int) -> None:
+    judge(seed, many(100))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6, 10))
+def test_many_random_kernels_in_many_blocks_have_the_evaluators_bits(seed: int, small_blocks: None) -> None:
+    judge(seed, many(100))

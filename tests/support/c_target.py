@@ -1,0 +1,37 @@
+"""Kernels of the C target made by hand, compiled together, and run; `C`: the device that they are made for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from eqfuse.cost.device import Device
+from eqfuse.cost.profiles import DEVICES
+from eqfuse.emit.c.device import compiled
+from eqfuse.emit.c.kernels import CKernel, emit_kernel, loaded
+from eqfuse.ir.graph import Graph
+from eqfuse.plan.plan import Kernel
+from tests.support.kernels import PRICE
+
+C = compiled(DEVICES["cpu"])
+KINDS = ("map", "row", "reduce")
+
+
+def emitted(kind: str, body: Graph, device: Device = C) -> CKernel:
+    """The C kernel of `kind` that computes `body`."""
+    found = emit_kernel(Kernel(kind, body, (), (), PRICE), device)
+    assert isinstance(found, CKernel)
+    return found
+
+
+def run_all(kernels: Sequence[CKernel], data: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
+    """What each kernel writes for its arrays. All are compiled together."""
+    different = list({k.name: k for k in kernels}.values())
+    functions = dict(zip([k.name for k in different], loaded(different), strict=True))
+    results = []
+    for k, arrays in zip(kernels, data, strict=True):
+        outs = [np.full(o.shape, 1, o.dtype) for o in k.text.parameters.body.outputs]
+        k.called(functions[k.name], ()).run(outs, arrays)
+        results.append(outs)
+    return results
