@@ -1,5 +1,5 @@
-"""Every elementwise operator that has a row in C, in every dtype, on special values: what compiled text computes is what
-NumPy computes, bit for bit where the result of the operator is exactly defined."""
+"""Every elementwise operator that has a row in C, in every dtype, on special values: what compiled text computes is
+what NumPy computes, bit for bit where the result of the operator is exactly defined."""
 
 from __future__ import annotations
 

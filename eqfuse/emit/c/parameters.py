@@ -63,9 +63,10 @@ class Parameters:
         """The memory of all, as that function lists it."""
         return [f"{name}->data" for name, _, _ in self._all()]
 
-    def fetched(self) -> list[str]:
-        """The lines that begin the others."""
-        return [f"{left} = {right.format(f'arrays[{i}]')};" for i, (_, left, right) in enumerate(self._all())]
+    def fetched(self) -> dict[str, str]:
+        """By name, the lines that begin the others."""
+        lines = enumerate(self._all())
+        return {name: f"{left} = {right.format(f'arrays[{i}]')};" for i, (name, left, right) in lines}
 
     @property
     def count(self) -> int:

@@ -139,6 +139,8 @@ def loops_schedule(body: Graph, device: Device) -> Schedule:
     sizes = [(a, n.dtype.itemsize) for n, a in arrays.items()]
     sizes += [(a, o.dtype.itemsize) for a, o in zip(written, pushed.outputs, strict=True)]
     nest = nest_of(space, axes, sizes)
+    if nest.by_columns and max(stages(pushed).values()) > 1:
+        nest = _narrowed(nest, sum(size for _, size in sizes), device)
     nest, split = _split(nest, pushed, space)
     return _scheduled(body, pushed, space, nest, split, arrays, written, device)
 
@@ -240,6 +242,16 @@ def _place(output: Node, space: Shape, axes: Sequence[int]) -> Access:
     return aligned(0, contiguous(output.shape), output.shape, space)
 
 
+def _narrowed(nest: Nest, itemsize: int, device: Device) -> Nest:
+    """The nest with as few columns to a unit as let its elements, of `itemsize` bytes in all arrays together, stay near
+    from pass to pass; none narrower than a few cache lines."""
+    rows = math.prod(nest.dims[d].extent for d in nest.inside)
+    most = min(device.l2_bytes // (2 * itemsize * rows), HELD // (8 * rows))
+    block = max(LINE, min(nest.runs.block, most // LINE * LINE))
+    dims = [replace(x, block=min(x.extent, block)) if d == nest.vector else x for d, x in enumerate(nest.dims)]
+    return replace(nest, dims=tuple(dims))
+
+
 def _split(nest: Nest, body: Graph, space: Shape) -> tuple[Nest, int | None]:
     """The nest with rows in parts, where there are few long ones and one pass; the same for any number of threads."""
     reduced = [d for d, dim in enumerate(nest.dims) if dim.reduced]
@@ -250,11 +262,11 @@ def _split(nest: Nest, body: Graph, space: Shape) -> tuple[Nest, int | None]:
     d = max(reduced, key=lambda at: nest.dims[at].extent)
     dim = nest.dims[d]
     parts = min(PARTS, nest.elements // (PART * nest.units), dim.extent)
-    if parts < 2:
-        return nest, None
-    block = -(-dim.extent // parts)
+    block = -(-dim.extent // max(1, parts))
     if d == nest.vector:
         block = -(-block // LINE) * LINE
+    if block >= dim.extent:
+        return nest, None
     return replace(nest, dims=(*nest.dims[:d], replace(dim, block=block), *nest.dims[d + 1 :])), d
 
 

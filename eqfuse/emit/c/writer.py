@@ -6,6 +6,7 @@ In: a `LoopsSchedule`. Out: the text of its functions, and the arrays that they 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -37,9 +38,9 @@ def write(schedule: LoopsSchedule, name: str, rounds: bool) -> Text:
     parameters = writer.parameters
     joining = Joining(schedule, rounds, parameters).lines() if schedule.split is not None else []
     fetched, arguments = parameters.fetched(), "void *const *arrays"
-    source = _function(f"static void {name}_chunk({arguments}, long long chunk)", [*fetched, *lines])
+    source = _function(f"static void {name}_chunk({arguments}, long long chunk)", [*_used(fetched, lines), *lines])
     if joining:
-        source += _function(f"static void {name}_joined({arguments})", [*fetched, *joining])
+        source += _function(f"static void {name}_joined({arguments})", [*_used(fetched, joining), *joining])
     calls = [f"void *const arrays[] = {{{_listed(parameters.pointers())}}};"]
     if schedule.chunks > 1:
         calls.append(f"eqf_run({name}_chunk, arrays, {schedule.chunks}, {schedule.threads});")
@@ -57,6 +58,12 @@ def _listed(texts: Sequence[str]) -> str:
             lines.append("")
         lines[-1] += f"{text}, "
     return "\n        ".join(line.rstrip() for line in lines).removesuffix(",")
+
+
+def _used(fetched: dict[str, str], lines: Sequence[str]) -> list[str]:
+    """The lines that fetch what `lines` name."""
+    words = set(re.findall(r"\w+", "\n".join(lines)))
+    return [line for name, line in fetched.items() if name in words]
 
 
 def _units(schedule: LoopsSchedule) -> list[str]:

@@ -1,0 +1,27 @@
+static void map_64806d82ca23_chunk(void *const *arrays, long long chunk) {
+    const float *restrict r0 = arrays[0];
+    const float k0 = *(const float *)arrays[1];
+    const float k1 = *(const float *)arrays[2];
+    const float k2 = *(const float *)arrays[3];
+    const float k3 = *(const float *)arrays[4];
+    float *restrict w0 = arrays[5];
+    const long first = chunk * 20032, last = first + 20032 < 300000 ? first + 20032 : 300000;
+    #pragma omp simd
+    for (long i = first; i < last; i++) {
+        const float t0 = r0[i];
+        const float t1 = t0 * k0;
+        const float t2 = t0 * t0;
+        const float t3 = t2 * t0;
+        const float t4 = t3 * k1;
+        const float t5 = t0 + t4;
+        const float t6 = t5 * k2;
+        const float t7 = eqf_tanh_f32(t6);
+        const float t8 = t7 + k3;
+        const float t9 = t1 * t8;
+        w0[i] = t9;
+    }
+}
+void map_64806d82ca23(const Array *r0, const Array *k0, const Array *k1, const Array *k2, const Array *k3, const Array *w0) {
+    void *const arrays[] = {r0->data, k0->data, k1->data, k2->data, k3->data, w0->data};
+    eqf_run(map_64806d82ca23_chunk, arrays, 15, 4);
+}

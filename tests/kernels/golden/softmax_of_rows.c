@@ -1,0 +1,41 @@
+static void row_7ae0d99ef033_chunk(void *const *arrays, long long chunk) {
+    const float *restrict r0 = arrays[0];
+    float *restrict w0 = arrays[1];
+    const long first = chunk * 34, last = first + 34 < 300 ? first + 34 : 300;
+    for (long i = first; i < last; i++) {
+        float h0[1000];
+        float a0 = -__builtin_inff();
+        #pragma omp simd reduction(eqf_max_f32 : a0)
+        for (long j = 0; j < 1000; j++) {
+            const float t0 = r0[1000 * i + j];
+            a0 = eqf_max_f32(a0, t0);
+        }
+        float a1_sums[64];
+        long runs1 = 0;
+        for (long run = 0; run < 1000; run += 512) {
+            const long end = run + 512 < 1000 ? run + 512 : 1000;
+            float a1_run = 0;
+            #pragma omp simd reduction(+ : a1_run)
+            for (long j = run; j < end; j++) {
+                const float t1 = r0[1000 * i + j];
+                const float t2 = t1 - a0;
+                const float t3 = eqf_exp_f32(t2);
+                h0[j] = t3;
+                a1_run = a1_run + t3;
+            }
+            eqf_push_f32(a1_sums, runs1, a1_run);
+            runs1++;
+        }
+        float a1 = eqf_total_f32(a1_sums, runs1);
+        #pragma omp simd
+        for (long j = 0; j < 1000; j++) {
+            const float t4 = h0[j];
+            const float t5 = t4 / a1;
+            w0[1000 * i + j] = t5;
+        }
+    }
+}
+void row_7ae0d99ef033(const Array *r0, const Array *w0) {
+    void *const arrays[] = {r0->data, w0->data};
+    eqf_run(row_7ae0d99ef033_chunk, arrays, 9, 4);
+}

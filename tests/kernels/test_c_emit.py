@@ -1,0 +1,174 @@
+"""C kernels: how they read, what they move, how exact their sums are, and that threads change no bit."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from eqfuse.emit.c import schedule as scheduling
+from eqfuse.emit.c.kernels import CKernel, module_text
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, node
+from eqfuse.kinds import kind_named
+from eqfuse.machine.c_objects import load
+from eqfuse.machine.c_threads import runner
+from tests.support.c_kernels import needs_compiler
+from tests.support.c_target import C, emitted, run_all
+from tests.support.kernels import add, body, data, gelu, layer_norm, mul, number, read, reduced, softmax
+
+X = read(0, (300, 1000))
+LONG = read(0, (1 << 20,))
+
+
+def transposed(shape: tuple[int, ...]) -> Graph:
+    x, y = read(0, shape), read(1, shape[::-1])
+    return body([x, y], add(node("transpose", (x,), ((1, 0),)), y))
+
+
+def sliced() -> Graph:
+    part = node("slice", (X,), (((0, 300, 3), (7, 1000, 1)),))
+    return body([X], mul(part, node("exp", (part,))))
+
+
+CASES: dict[str, tuple[str, Graph]] = {
+    "gelu": ("map", body([X], gelu(X))),
+    "softmax of rows": ("row", body([X], softmax(X))),
+    "softmax of columns": ("row", body([X], softmax(X, -2))),
+    "layer norm": ("row", body([X, read(1, (1000,))], mul(layer_norm(X), read(1, (1000,))))),
+    "sums of columns": ("reduce", body([X], reduced("sum", X, -2))),
+    "mean of all": ("reduce", body([LONG], node("divide", (reduced("sum", mul(LONG, LONG)), number(1 << 20))))),
+    "a transpose and a sum": ("map", transposed((200, 300))),
+    "triples": ("reduce", body([read(0, (5000, 3))], reduced("max", read(0, (5000, 3))))),
+    "every third row of a part": ("map", sliced()),
+}
+
+
+@pytest.mark.parametrize("case", ["gelu", "softmax of rows", "softmax of columns", "mean of all"])
+def test_the_text_reads_as_kept(case: str, golden: Callable[[str, str], None]) -> None:
+    golden(case.replace(" ", "_") + ".c", emitted(*CASES[case]).text.source)
+
+
+@needs_compiler
+@pytest.mark.parametrize("case", CASES)
+def test_kernels_compute_their_bodies(case: str) -> None:
+    kind, graph = CASES[case]
+    arrays = data(graph)
+    ((got,),) = run_all([emitted(kind, graph)], [arrays])
+    (want,) = evaluate(graph, arrays)
+    np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-6 * np.abs(want).max())
+
+
+def counted(kernel: CKernel) -> dict[str, tuple[int, int]]:
+    """Of each array: how many of its elements the kernel reads or writes, and how often in all."""
+    parameters = kernel.text.parameters
+    sizes = {f"r{i}": parameters.body.inputs[i].type.size for i in parameters.read_numbers()}
+    sizes |= {f"w{j}": o.type.size for j, o in enumerate(parameters.body.outputs)}
+    text = module_text([kernel])
+    for name in sizes:
+        text = re.sub(rf"\b{name}\[([^\[\]]*)\]", rf"{name}[times_{name}[\1]++, \1]", text)
+    counters = "".join(f"int times_{name}[{size}];\n" for name, size in sizes.items())
+    text = counters + text.replace("#pragma omp simd", "//")
+    library = load(text)
+    ctypes.c_void_p.in_dll(library, "eqf_run").value = runner()
+    function = getattr(library, kernel.name)
+    constants = [c.array for c in parameters.constants]
+    workspaces = [np.zeros(t.shape, t.dtype) for t in kernel.schedule.workspaces]
+    reads = [a for i, a in enumerate(data(parameters.body)) if i in parameters.read_numbers()]
+    writes = [np.zeros(o.shape, o.dtype) for o in parameters.body.outputs]
+    counts = {name: (ctypes.c_int * size).in_dll(library, f"times_{name}") for name, size in sizes.items()}
+    for counter in counts.values():
+        ctypes.memset(counter, 0, ctypes.sizeof(counter))  # equal texts are one library
+    function.argtypes = [ctypes.py_object] * parameters.count
+    function(*reads, *constants, *writes, *workspaces)
+    times = {name: np.frombuffer(counter, np.int32) for name, counter in counts.items()}
+    return {name: (int(np.count_nonzero(n)), int(n.sum())) for name, n in times.items()}
+
+
+@needs_compiler
+@pytest.mark.parametrize("case", CASES)
+def test_bytes_priced_are_bytes_that_the_text_reads_and_writes(case: str) -> None:
+    kind, graph = CASES[case]
+    kernel = emitted(kind, graph, replace(C, threads=1))
+    found = counted(kernel)
+    for i, nbytes in enumerate(kernel.schedule.reads):
+        assert found[f"r{i}"][0] * graph.inputs[i].dtype.itemsize == nbytes
+    for j, nbytes in enumerate(kernel.schedule.writes):
+        assert found[f"w{j}"] == (nbytes // graph.outputs[j].dtype.itemsize,) * 2
+
+
+@needs_compiler
+def test_rows_too_long_for_a_cache_are_priced_as_often_as_they_are_read() -> None:
+    small = replace(C, l2_bytes=1 << 10, threads=1)
+    graph = body([X], softmax(X))
+    kernel = emitted("row", graph, small)
+    assert counted(kernel)["r0"][1] * 4 == kernel.schedule.reads[0] == 2 * X.type.nbytes
+    assert kernel.schedule.price(small).bytes_read == 2 * X.type.nbytes
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape, axis", [((1 << 20,), -1), ((7, 100_003), -1), ((50_000, 8), -2), ((3, 5, 4001), -1)])
+def test_sums_are_as_exact_as_numpys(dtype: type, shape: tuple[int, ...], axis: int) -> None:
+    x = read(0, shape, dtype)
+    graph = body([x], reduced("sum", x, axis))
+    array = (np.random.default_rng(0).random(shape) + 0.5).astype(dtype)
+    ((got,),) = run_all([emitted("reduce", graph)], [[array]])
+    exact = array.astype(np.longdouble).sum(axis, keepdims=True)
+    ours, numpys = (np.abs(a - exact).max() / np.abs(exact).max() for a in (got, array.sum(axis, keepdims=True)))
+    assert ours <= max(2 * numpys, 4 * np.finfo(dtype).eps)
+
+
+@needs_compiler
+@pytest.mark.parametrize("case", ["softmax of rows", "sums of columns", "mean of all", "a transpose and a sum"])
+def test_the_number_of_threads_changes_no_bit(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, graph = CASES[case]
+    monkeypatch.setattr(scheduling, "SHARED_FROM", 0.0)
+    monkeypatch.setattr(scheduling, "HANDED", 0.0)
+    arrays = data(graph)
+    made = [emitted(kind, graph, replace(C, threads=threads)) for threads in (1, 16)]
+    assert {k.schedule.threads for k in made} == {1, 16}
+    first, *others = [run_all([k], [arrays])[0][0].tobytes() for k in made]
+    assert all(other == first for other in others)
+
+
+@needs_compiler
+@pytest.mark.parametrize("op", ["max", "min"])
+@pytest.mark.parametrize("shape, axis", [((3, 70), -1), ((70, 3), -2), ((70, 40), -2), ((100_000,), -1)])
+def test_a_nan_anywhere_makes_the_largest_and_the_smallest_nan(op: str, shape: tuple[int, ...], axis: int) -> None:
+    x = read(0, shape)
+    kernel = emitted("reduce", body([x], reduced(op, x, axis)))
+    cases = []
+    for at in (0, 1, 17, 69, int(np.prod(shape)) - 1):
+        array = np.random.default_rng(at).random(shape).astype(np.float32)
+        array.reshape(-1)[at] = np.nan
+        cases.append([array])
+    for (got,), (array,) in zip(run_all([kernel] * len(cases), cases), cases, strict=True):
+        np.testing.assert_array_equal(got, getattr(np, op)(array, axis=axis, keepdims=True))
+
+
+def test_small_kernels_stay_on_one_thread_and_large_ones_do_not() -> None:
+    many = replace(C, threads=8)
+    for n, threads in ((1000, 1), (4_000_000, 8)):
+        x = read(0, (n,))
+        assert emitted("map", body([x], gelu(x)), many).schedule.threads == threads
+
+
+def test_equal_bodies_have_equal_text_and_numbers_of_the_program_are_not_in_it() -> None:
+    x = read(0, (10, 20))
+    texts = [emitted("map", body([x], mul(x, number(value)))).text.source for value in (0.12345, 0.12345, 7.0)]
+    assert texts[0] == texts[1] and "12345" not in texts[0]
+    assert re.sub(r"map_[0-9a-f]+", "", texts[0]) == re.sub(r"map_[0-9a-f]+", "", texts[2])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_schedule_says_how_it_runs_and_has_a_price(case: str) -> None:
+    kind, graph = CASES[case]
+    schedule = kind_named(kind).schedule(graph, C)
+    assert str(schedule).startswith("loops over ")
+    price = schedule.price(C)
+    assert price is not None and price.seconds > C.launch_seconds and price.flops >= 0
