@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 
 import eqfuse as ef
+from tests.support.c_kernels import needs_compiler
 from tests.support.drawing import drawn_alike, many
 from tests.support.programs import RandomProgram, programs
 from tests.support.some import some
@@ -60,6 +61,31 @@ def test_random_programs_give_numpys_answer(part: int) -> None:
     @given(programs())
     def run(program: RandomProgram) -> None:
         compare_with_numpy(program, budget=SHORT)
+
+    run()
+
+
+@needs_compiler
+@pytest.mark.parametrize("part", some(range(8), 4))
+def test_random_programs_as_c_give_numpys_answer(part: int) -> None:
+    @drawn_alike(part)
+    @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(programs())
+    def run(program: RandomProgram) -> None:
+        compare_with_numpy(program, budget=SHORT, target="c")
+
+    run()
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("numerics", ["strict", "reassociate"])
+def test_many_larger_random_programs_as_c_give_numpys_answer(numerics: str) -> None:
+    @drawn_alike(101)
+    @settings(max_examples=many(60), deadline=None, suppress_health_check=list(HealthCheck))
+    @given(programs(steps=30))
+    def run(program: RandomProgram) -> None:
+        compare_with_numpy(program, numerics=numerics, target="c")
 
     run()
 

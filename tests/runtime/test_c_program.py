@@ -1,0 +1,134 @@
+"""Programs of the C target: kernels and NumPy calls in one function, whatever the arguments' memory is like."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.machine import c_compiler
+from tests.support.c_kernels import needs_compiler
+
+pytestmark = needs_compiler
+X = np.random.default_rng(0).standard_normal((60, 50)).astype(np.float32)
+UNALIGNED = np.frombuffer(b"x" + X.tobytes(), np.float32, offset=1).reshape(60, 50)
+
+
+def softmax(x: Any) -> Any:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def near(got: Any, want: Any) -> None:
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [X.T, X[::2], X[:, ::-1], np.asfortranarray(X), UNALIGNED, np.broadcast_to(X[0], (60, 50))],
+    ids=["transposed", "every other row", "backwards", "columns", "unaligned", "one row for all"],
+)
+def test_arguments_may_lie_in_any_way(argument: np.ndarray) -> None:
+    near(ef.compile(softmax, argument, target="c")(argument), softmax(argument))
+
+
+def test_kernels_read_what_calls_return_in_another_order() -> None:
+    def f(x: Any) -> Any:
+        q, r = np.linalg.qr(x)
+        return np.exp(q.T) + 1, np.tanh(np.linalg.inv(r) * 2)
+
+    for got, want in zip(ef.compile(f, X, target="c")(X), f(X), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)
+
+
+def test_kernels_products_sorts_and_loops_stand_in_one_program() -> None:
+    def f(x: Any, w: Any) -> Any:
+        y = np.maximum(x @ w, 0)
+        ranked = np.sort(y * 2, axis=-1)[:, ::-1]
+        return softmax(ranked), ef.fori_loop(0, 5, lambda i, s: s * 0.5 + 1, y)
+
+    w = np.linspace(-1, 1, 50 * 30, dtype=np.float32).reshape(50, 30)
+    program = ef.compile(f, X, w, target="c")
+
+    def wanted() -> tuple[np.ndarray, np.ndarray]:
+        y = np.maximum(X @ w, 0)
+        s = y
+        for _ in range(5):
+            s = s * 0.5 + 1
+        return softmax(np.sort(y * 2, axis=-1)[:, ::-1]), s
+
+    for got, want in zip(program(X, w), wanted(), strict=True):
+        near(got, want)
+    source = program.source()
+    assert "static void row_" in source and "matmul(" in source and "def program(inputs):" in source
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128", "float8_e5m2", "float8_e4m3fn"])
+def test_dtypes_without_arithmetic_in_c_are_copied_by_kernels_and_computed_by_numpy(dtype: str) -> None:
+    import ml_dtypes  # noqa: F401
+
+    x = X.astype(np.dtype(dtype))
+    got = ef.compile(lambda x: (x.T, x[:, ::2] + x[:, ::2]), x, target="c")(x)
+    assert got[0].tobytes() == np.ascontiguousarray(x.T).tobytes()
+    assert got[1].tobytes() == (x[:, ::2] + x[:, ::2]).tobytes()
+
+
+def test_empty_and_scalar_arrays() -> None:
+    for shape in ((0, 4), (), (1,), (1, 1, 1)):
+        x = np.ones(shape, np.float32)
+        near(ef.compile(lambda x: (np.exp(x) * 2, x.sum()), x, target="c")(x)[0], np.exp(x) * 2)
+        near(ef.compile(lambda x: (np.exp(x) * 2).sum(), x, target="c")(x), (np.exp(x) * 2).sum())
+
+
+def test_several_threads_may_call_at_once() -> None:
+    x = np.random.default_rng(1).standard_normal((700, 900)).astype(np.float32)
+    program = ef.compile(lambda x: softmax(x) * x.sum(0), x, target="c")
+    arguments = [x + i for i in range(8)]
+    wanted = [program(a).tobytes() for a in arguments]
+    wrong = []
+
+    def call(i: int) -> None:
+        for _ in range(10):
+            if program(arguments[i]).tobytes() != wanted[i]:
+                wrong.append(i)
+
+    threads = [threading.Thread(target=call, args=(i,)) for i in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_a_program_is_saved_loaded_and_jitted(tmp_path: Path) -> None:
+    program = ef.compile(softmax, X, target="c")
+    program.save(tmp_path / "program")
+    loaded = ef.load(tmp_path / "program")
+    assert loaded(X).tobytes() == program(X).tobytes() and loaded.source() == program.source()
+    jitted = ef.jit(softmax, target="c")
+    for n in (3, 7):
+        near(jitted(X[:n]), softmax(X[:n]))
+
+
+def test_the_result_is_the_callers_own() -> None:
+    program = ef.compile(softmax, X, target="c")
+    first = program(X)
+    kept = first.copy()
+    first[:] = 0
+    assert program(X).tobytes() == kept.tobytes()
+
+
+def test_without_a_compiler_the_target_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CC", str(tmp_path / "no-such-compiler"))
+    monkeypatch.setattr(c_compiler, "_found", {})
+    from eqfuse.cost import targets
+
+    targets._here.cache_clear()
+    with pytest.raises(ef.TargetUnavailable, match="install gcc or clang"):
+        ef.compile(softmax, X, target="c")
+    monkeypatch.undo()
+    targets._here.cache_clear()
