@@ -94,7 +94,7 @@ class Elements:
         terms = []
         for d, step in enumerate(self.nest.steps(found)):
             if step:
-                terms.append(NAMES[d] if step == 1 else f"{step} * {NAMES[d]}")
+                terms.append({1: NAMES[d], -1: f"-{NAMES[d]}"}.get(step, f"{step} * {NAMES[d]}"))
         if found.offset or not terms:
             terms.append(str(found.offset))
         return " + ".join(terms).replace("+ -", "- ")

@@ -27,9 +27,9 @@ class CExecutable(NumpyExecutable):
         self._in_order = [i for i, v in enumerate(plan.inputs) if v in self._read_by_kernels]
 
     def source(self) -> str:
-        """The C text, and the Python function that a call runs."""
+        """The C text, and below it, as comments, the Python function that a call runs."""
         routine = super().source()
-        return f"{self.text}\n/* {routine}*/\n" if self.text else routine
+        return "\n".join([self.text, *(f"// {line}" for line in routine.splitlines())]) + "\n" if self.text else routine
 
     def _kernels(self, kernels: Sequence[Kernel]) -> list[NumpyKernel | None]:
         rounds = self.plan.numerics != "approximate"

@@ -33,7 +33,6 @@ from eqfuse.plan.plan import Kernel
 RUN = "eqf_run"  # what runs chunks on threads; set when the text is loaded
 # NumPy's array object, of which kernels read where its memory is; the size of its head is that of any Python object.
 HEAD = f"""typedef struct {{ char head[{object.__basicsize__}]; void *data; }} Array;
-typedef struct {{ double re, im; }} Pair;
 void (*{RUN})(void (*chunk)(void *const *, long long), void *const *arrays, long long chunks, long long threads);
 """
 
@@ -102,7 +101,8 @@ def function_name(kernel: Kernel) -> str:
 def module_text(kernels: Collection[CKernel]) -> str:
     """One C text: what kernels call, then the kernels, each once."""
     sources = "\n".join(dict.fromkeys(k.text.source for k in kernels))
-    return f"{HEAD}\n{needed(sources)}\n{sources}"
+    pair = "typedef struct { double re, im; } Pair;\n" if "Pair" in sources else ""
+    return "\n".join([HEAD + pair, *([functions] if (functions := needed(sources)) else []), sources])
 
 
 def loaded(kernels: Sequence[CKernel]) -> list[Any]:
