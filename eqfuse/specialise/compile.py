@@ -37,7 +37,7 @@ def compile(
 
     Specs with symbols, such as ``ef.spec(("n", 64))``, give a `SymbolicProgram`, which runs at every size of them.
     Keywords that are not among these options are the function's own, as in `trace`.
-    `target`: "numpy", "cpu", "cuda", "cuda:h100" and other profile names, or an `ef.Device`. `numerics`: "strict",
+    `target`: "numpy", "cpu", "c", "cuda", "cuda:h100" and other profile names, or an `ef.Device`. `numerics`: "strict",
     "reassociate" or "approximate", the most a law may do to rounding. `laws`: "all", "none", a family, or a list of
     laws and families; your own laws are checked once (LawError: a false one), but those with ``check=False``.
     `memory_limit`: bytes that a call may hold beside its arguments and results, which costs time:
