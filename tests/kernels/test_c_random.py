@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from eqfuse.emit.c import nest, schedule, writer
+from eqfuse.emit.c import nest, rates, schedule, writer
 from eqfuse.emit.c.kernels import CKernel
 from eqfuse.errors import EqfuseError, UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
@@ -61,7 +61,7 @@ def judge(seed: int, count: int) -> None:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks, chunks and parts so small that bodies of tests have many, on several threads."""
     for module, name, value in (
-        (nest, "SHORT", 4), (schedule, "SHORT", 4), (nest, "BLOCK", 4), (nest, "TILE", 8), (schedule, "LINE", 4),
+        (nest, "SHORT", 4), (rates, "SHORT", 4), (nest, "BLOCK", 4), (nest, "TILE", 8), (schedule, "LINE", 4),
         (schedule, "SHARED_FROM", 0.0), (schedule, "HANDED", 0.0), (schedule, "CHUNK", 1e-9), (schedule, "PART", 8),
         (schedule, "FEW_UNITS", 100), (writer, "PAIR_BYTES", 32),
     ):  # fmt: skip

@@ -13,7 +13,7 @@ from eqfuse.emit.c import ops
 from eqfuse.emit.c.nest import NAMES, Access, aligned
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.passes import is_load, is_reduction
-from eqfuse.emit.c.schedule import LoopsSchedule, partial_dtype, reduced_dims
+from eqfuse.emit.c.schedule import LoopsSchedule, partial_dtype
 from eqfuse.ir.graph import Node
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain
@@ -36,7 +36,7 @@ class Elements:
     def __init__(self, schedule: LoopsSchedule, rounds: bool) -> None:
         self.schedule, self.nest, self.rounds = schedule, schedule.nest, rounds
         self.parameters = Parameters(schedule.body, schedule.workspaces)
-        self.reduced = reduced_dims(self.nest)
+        self.reduced = self.nest.reduced
         self.results: dict[Node, str] = {}
         self.columns: dict[Node, str] = {}
         self.names: dict[tuple[Node, str], str] = {}

@@ -113,6 +113,11 @@ class Nest:
     def units(self) -> int:
         return math.prod(map(self.count_of, self.counted))
 
+    @cached_property
+    def reduced(self) -> frozenset[int]:
+        """The dimensions that are reduced."""
+        return frozenset([d for d, dim in enumerate(self.dims) if dim.reduced])
+
     @property
     def elements(self) -> int:
         return math.prod(dim.extent for dim in self.dims)
@@ -125,14 +130,14 @@ class Nest:
     @property
     def by_columns(self) -> bool:
         """Do reductions keep the dimension of the vectors, and so run over several results at once?"""
-        return not self.runs.reduced and any(dim.reduced for dim in self.dims)
+        return not self.runs.reduced and bool(self.reduced)
 
     def steps(self, found: Access) -> tuple[int, ...]:
         """The stride of an array along each dimension."""
         return tuple(dim.step(found) for dim in self.dims)
 
     def varies(self, found: Access) -> frozenset[int]:
-        return frozenset(d for d, step in enumerate(self.steps(found)) if step)
+        return frozenset([d for d, dim in enumerate(self.dims) if dim.step(found)])
 
 
 def nest_of(space: Shape, reduced: Sequence[int], arrays: Sequence[tuple[Access, int]]) -> Nest:

@@ -10,8 +10,11 @@ from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, replace
 
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.ops import Role, row
+from eqfuse.ops import TABLE, Role, row
 from eqfuse.ops.row import PriceClass
+
+REDUCING = frozenset(op.name for op in TABLE.values() if op.role is Role.REDUCTION)
+LOADED = frozenset(op.name for op in TABLE.values() if not op.computes)
 
 CHEAP = (PriceClass.FREE, PriceClass.SIMPLE, PriceClass.LOGIC)
 FEW = 3  # cheap operators that are computed again sooner than kept
@@ -30,12 +33,12 @@ class Pass:
 
 
 def is_reduction(n: Node) -> bool:
-    return row(n.op).role is Role.REDUCTION
+    return n.op in REDUCING
 
 
 def is_load(n: Node) -> bool:
     """Is `n` an array or a number, maybe behind views?"""
-    return not row(n.op).computes
+    return n.op in LOADED
 
 
 def passes_of(body: Graph, differs: Callable[[Node], bool], hold: bool) -> tuple[Pass, ...]:

@@ -1,32 +1,90 @@
-"""What operators cost in C, by price class: vector instructions of their polynomials, beside one addition.
+"""What loops in C cost: bytes that pass between memory and arrays, and seconds of operators, by price class.
 
-In: an operator of a body. Out: seconds of an element on one thread, operands in the nearest cache.
+In: the passes of a body over a nest of loops. Out: bytes by input, seconds of one thread. Next stop: `schedule.py`.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+import numpy as np
+
 from eqfuse.cost.device import PRICED_AS, Device
 from eqfuse.dtypes import BFLOAT16, FLOAT16
-from eqfuse.ir.graph import Node
+from eqfuse.emit.c.nest import SHORT, Access, Nest
+from eqfuse.emit.c.passes import Pass, is_load, is_reduction
+from eqfuse.ir.graph import Graph, Node
+from eqfuse.ir.views import leaf_chain
+from eqfuse.kinds.elements import bytes_read
 from eqfuse.ops import row
 from eqfuse.ops.row import PriceClass
 
-# Beside an addition of the dtype. Counted in the text of `vector_math`; division and square root by the tables of
-# uops.info for 512-bit vectors; what the C library computes element by element, in measured nanoseconds.
+# Vector instructions, beside one addition of the dtype. Counted in the text of `vector_math`; division and square root
+# by the tables of uops.info for 512-bit vectors; what the C library computes element by element, by measurement.
 ADDITIONS = {
     PriceClass.FREE: 0, PriceClass.SIMPLE: 1, PriceClass.LOGIC: 1, PriceClass.REDUCTION: 1, PriceClass.DIVISION: 8,
     PriceClass.EXPONENTIAL: 20, PriceClass.TRIGONOMETRIC: 40, PriceClass.INVERSE: 60, PriceClass.ERF: 40,
     PriceClass.POWER: 80, PriceClass.ONE_BY_ONE: 100, PriceClass.FLOOR_DIVISION: 400, PriceClass.DIVISORS: 2000,
 }  # fmt: skip
+OTHERS = 100
 ROUNDING = 10  # of 16-bit floats, loaded, stored, and rounded after each operator
 
 
-def operator_seconds(n: Node, device: Device) -> float:
-    """Of one element of `n` on one thread. (A target's `scalar_flops` are those of its own loops.)"""
-    dtype = n.args[0].dtype if n.op != "where" else n.dtype
-    times = ADDITIONS.get(row(n.op).price, 100)
-    name = dtype.name
+@cache
+def additions(op: str, dtype: np.dtype) -> tuple[float, str]:
+    """What one element of `op` on `dtype` costs in additions, and the dtype of these."""
+    times, name = ADDITIONS.get(row(op).price, OTHERS), dtype.name
     if dtype in (FLOAT16, BFLOAT16):
         times, name = times + ROUNDING, "float32"
     base, share = PRICED_AS.get(name, (name, 1))
-    return times * share * device.threads / device.scalar_rate(base)
+    return times * share, base
+
+
+def work_of(
+    nest: Nest, passes: Sequence[Pass], arrays: Mapping[Node, Access], varying: Mapping[Node, frozenset[int]],
+    device: Device,
+) -> tuple[float, int]:  # fmt: skip
+    """Seconds of one thread to compute all passes, and operations."""
+    seconds, flops = 0.0, 0
+    inside = frozenset(nest.inside)
+    counts: dict[frozenset[int], int] = {}
+    for p in passes:
+        for n in (*p.nodes, *p.reductions):
+            dims = varying[n.args[0]] if is_reduction(n) else varying[n]
+            count = counts.get(dims)
+            if count is None:
+                often = dims | inside if nest.vector in dims else dims
+                count = counts[dims] = math.prod([nest.dims[d].extent for d in often])
+            if not is_load(n):
+                flops += count
+                times, base = additions(n.op, n.dtype if n.op == "where" else n.args[0].dtype)
+                seconds += count * times * device.threads / device.scalar_rate(base)
+            elif n in arrays and abs(nest.runs.step(arrays[n])) > 1:
+                wide = {2: "float16", 4: "float32"}.get(n.dtype.itemsize, "float64")
+                seconds += count * device.element_seconds("transpose", wide) * device.threads
+    if nest.runs.extent < SHORT:  # vectors that are not full
+        seconds *= SHORT / max(1, nest.runs.extent)
+    return seconds, flops
+
+
+def bytes_of(
+    body: Graph, nest: Nest, passes: Sequence[Pass], arrays: Mapping[Node, Access], device: Device
+) -> tuple[int, ...]:
+    """Bytes read of each input: once where what a unit reads stays near from pass to pass, else once a pass."""
+    once = bytes_read(body, body.outputs)
+    if len(passes) == 1:
+        return once
+    loops, near = {*nest.inside, nest.vector}, 0
+    for n, found in arrays.items():
+        along = nest.varies(found) & loops
+        near += math.prod([nest.dims[d].block for d in along]) * n.dtype.itemsize if along else 0
+    if near <= device.l2_bytes // 2:
+        return once
+    times = dict.fromkeys(body.inputs, 0)
+    for p in passes:
+        for i in {leaf_chain(n)[0] for n in p.nodes if n in arrays}:
+            if i in times:
+                times[i] += 1
+    return tuple([nbytes * max(1, times[i]) for i, nbytes in zip(body.inputs, once, strict=True)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -16,16 +16,16 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.overlap import bound, overlapped
 from eqfuse.cost.price import Price
 from eqfuse.cost.work import Work
-from eqfuse.emit.c.nest import SHORT, Access, Nest, access, aligned, nest_of
+from eqfuse.emit.c.nest import Access, Nest, access, aligned, nest_of
 from eqfuse.emit.c.ops import ctype
 from eqfuse.emit.c.passes import Pass, is_load, is_reduction, passes_of, stages
-from eqfuse.emit.c.rates import operator_seconds
+from eqfuse.emit.c.rates import bytes_of, work_of
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import TooOften, leaf_chain, push_views
-from eqfuse.kinds.elements import bytes_read
 from eqfuse.kinds.schedule import Schedule
+from eqfuse.ops import row
 from eqfuse.ops.types import Shape, TensorType
 
 SHARED_FROM = 2e-5  # seconds of one thread: shorter kernels are not worth waking another
@@ -42,14 +42,16 @@ FEW_UNITS = 16  # fewer units than these are split, however many threads there a
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LoopsSchedule(Schedule):
     """`body`: what is computed, with views on leaves alone; `arrays`: where the elements of each leaf behind its views
-    lie, and of each output. `split`: a reduced dimension of which units take blocks, whose results are joined at last.
-    `chunk`: units that a thread takes at a time; `threads` share them."""
+    lie, and `written`, of each output; `varying`: the dimensions along which each value differs. `split`: a reduced
+    dimension of which units take blocks, whose results are joined at last. `chunk`: units that a thread takes at a
+    time; `threads` share them. `seconds` of the kernel, and of its operators alone, `compute`."""
 
     body: Graph
     space: Shape
     nest: Nest
     passes: tuple[Pass, ...]
     arrays: dict[Node, Access]
+    varying: dict[Node, frozenset[int]]
     written: tuple[Access, ...]
     split: int | None
     chunk: int
@@ -57,7 +59,6 @@ class LoopsSchedule(Schedule):
     seconds: float
     compute: float
     flops: int
-    device: Device
 
     @property
     def units(self) -> int:
@@ -86,21 +87,6 @@ class LoopsSchedule(Schedule):
             return []
         return [TensorType(partial_dtype(n), (self.parts, max(1, n.type.size))) for n in self.reductions]
 
-    @cached_property
-    def varying(self) -> dict[Node, frozenset[int]]:
-        """The dimensions along which each value differs."""
-        found: dict[Node, frozenset[int]] = {}
-        for n in self.body.nodes:
-            if n in self.arrays:
-                found[n] = self.nest.varies(self.arrays[n])
-            elif is_load(n):
-                found[n] = frozenset()
-            elif is_reduction(n):
-                found[n] = frozenset(range(len(self.nest.dims))) - reduced_dims(self.nest)
-            else:
-                found[n] = frozenset[int]().union(*[found[a] for a in n.args])
-        return found
-
     def price(self, device: Device, done: Work | None = None) -> Price:
         between = sum(t.nbytes for t in self.workspaces)
         read, written = sum(self.reads) + between, sum(self.writes) + between
@@ -127,70 +113,82 @@ def loops_schedule(body: Graph, device: Device) -> Schedule:
     """The schedule of a fused body. UnsupportedOp where these loops do not run it."""
     if all(o.type.size == 0 for o in body.outputs):
         return Schedule((0,) * len(body.inputs), (0,) * len(body.outputs), 0)
-    try:
-        pushed = push_views(body)
-    except TooOften:
-        raise UnsupportedOp("its views would repeat its work too often: store a result first") from None
+    pushed = _pushed(body)
     space, axes = _space(pushed)
-    leaves = [n for n in pushed.nodes if is_load(n) and _is_array(n)]
-    read = [n for n in _read(pushed) if n in leaves]
-    arrays = {n: access(n, space) for n in read}
-    written = tuple(_place(o, space, axes) for o in pushed.outputs)
+    arrays = {n: access(n, space) for n in _read(pushed) if _is_array(n)}
+    written = tuple([_place(o, space, axes) for o in pushed.outputs])
     sizes = [(a, n.dtype.itemsize) for n, a in arrays.items()]
     sizes += [(a, o.dtype.itemsize) for a, o in zip(written, pushed.outputs, strict=True)]
-    nest = nest_of(space, axes, sizes)
-    if nest.by_columns and max(stages(pushed).values()) > 1:
-        nest = _narrowed(nest, sum(size for _, size in sizes), device)
-    nest, split = _split(nest, pushed, space)
-    return _scheduled(body, pushed, space, nest, split, arrays, written, device)
-
-
-def _scheduled(
-    body: Graph, pushed: Graph, space: Shape, nest: Nest, split: int | None, arrays: dict[Node, Access],
-    written: tuple[Access, ...], device: Device,
-) -> LoopsSchedule:  # fmt: skip
-    made = LoopsSchedule(
-        reads=(), writes=tuple(o.type.nbytes for o in body.outputs), calls=1 + (split is not None), body=pushed,
-        space=space, nest=nest, passes=(), arrays=arrays, written=written, split=split, chunk=1, threads=1,
-        seconds=0.0, compute=0.0, flops=0, device=device,
+    nest, split = nest_of(space, axes, sizes), None
+    if axes:
+        stage = stages(pushed)
+        if nest.by_columns and max(stage.values()) > 1:
+            nest = _narrowed(nest, sum(size for _, size in sizes), device)
+        nest, split = _split(nest, pushed, space, stage)
+    varying = _varying(pushed, nest, arrays)
+    passes = _passes(pushed, nest, varying)
+    reads = bytes_of(body, nest, passes, arrays, device)
+    writes = tuple([o.type.nbytes for o in body.outputs])
+    compute, flops = work_of(nest, passes, arrays, varying, device)
+    units = nest.elements if nest.is_line else nest.units
+    shared = _shared(sum(reads) + sum(writes), compute, units, nest.is_line, device)
+    return LoopsSchedule(
+        reads, writes, 1 + (split is not None), body=pushed, space=space, nest=nest, passes=passes, arrays=arrays,
+        varying=varying, written=written, split=split, flops=flops, **shared,
     )  # fmt: skip
-    inner = frozenset({nest.vector}) | reduced_dims(nest)
-    differs = made.varying
 
-    def full(n: Node) -> bool:
-        return bool(differs[n] & reduced_dims(nest)) and bool(differs[n] & inner)
 
-    passes = passes_of(pushed, full, True)
+def _pushed(body: Graph) -> Graph:
+    """`body` with views on leaves alone."""
+    if not any(n.op == "broadcast_to" or (not row(n.op).computes and n.args and row(n.args[0].op).computes)
+               for n in body.nodes):  # fmt: skip
+        return body
+    try:
+        return push_views(body)
+    except TooOften:
+        raise UnsupportedOp("its views would repeat its work too often: store a result first") from None
+
+
+def _varying(body: Graph, nest: Nest, arrays: dict[Node, Access]) -> dict[Node, frozenset[int]]:
+    """The dimensions along which each value differs."""
+    found: dict[Node, frozenset[int]] = {}
+    kept = frozenset(range(len(nest.dims))) - nest.reduced
+    for n in body.nodes:
+        if n in arrays:
+            found[n] = nest.varies(arrays[n])
+        elif is_load(n):
+            found[n] = frozenset()
+        else:
+            found[n] = kept if is_reduction(n) else frozenset().union(*[found[a] for a in n.args])
+    return found
+
+
+def _passes(body: Graph, nest: Nest, varying: dict[Node, frozenset[int]]) -> tuple[Pass, ...]:
+    """Those that hold what is dear between them, if that is not too much."""
+    def differs(n: Node) -> bool:
+        return not varying[n].isdisjoint(nest.reduced)
+
+    passes = passes_of(body, differs, True)
     if sum(held_bytes(nest, n) for p in passes for n in p.held) > HELD:
-        passes = passes_of(pushed, full, False)
-    made = replace(made, passes=passes)
-    reads = _bytes_read(body, made)
-    compute, flops = _work(made, device)
-    return _shared(replace(made, reads=reads, flops=flops), compute, device)
+        return passes_of(body, differs, False)
+    return passes
 
 
-def _shared(made: LoopsSchedule, compute: float, device: Device) -> LoopsSchedule:
-    """`made` on the threads that make it fastest. `compute`: seconds of one thread."""
-    traffic = sum(made.reads) + sum(made.writes)
+def _shared(traffic: int, compute: float, units: int, is_line: bool, device: Device) -> dict[str, Any]:
+    """How threads share the units so that they are done soonest. `compute`: seconds of one thread."""
     alone = overlapped(memory_seconds(traffic, device.single), compute)
-    shared = compute / device.threads
-    together = HANDED + overlapped(memory_seconds(traffic, device), shared)
-    chunks = max(1, min(CHUNKS, int(alone / CHUNK), made.units))
-    chunk = -(-made.units // chunks)
-    if made.nest.is_line:
+    together = HANDED + overlapped(memory_seconds(traffic, device), compute / device.threads)
+    chunk = -(-units // max(1, min(CHUNKS, int(alone / CHUNK), units)))
+    if is_line:
         chunk = -(-chunk // LINE) * LINE
-    if device.threads == 1 or alone < SHARED_FROM or together >= alone or chunk >= made.units:
-        return replace(made, chunk=made.units, threads=1, seconds=alone, compute=compute)
-    return replace(made, chunk=chunk, threads=device.threads, seconds=together, compute=shared)
+    if device.threads == 1 or alone < SHARED_FROM or together >= alone or chunk >= units:
+        return {"chunk": units, "threads": 1, "seconds": alone, "compute": compute}
+    return {"chunk": chunk, "threads": device.threads, "seconds": together, "compute": compute / device.threads}
 
 
 def memory_seconds(traffic: int, device: Device) -> float:
     """What it takes to move the bytes of a kernel: between it and the one that reads its results lie those of both."""
     return traffic / device.bandwidth(2 * traffic)
-
-
-def reduced_dims(nest: Nest) -> frozenset[int]:
-    return frozenset(d for d, dim in enumerate(nest.dims) if dim.reduced)
 
 
 def held_bytes(nest: Nest, n: Node) -> int:
@@ -252,10 +250,9 @@ def _narrowed(nest: Nest, itemsize: int, device: Device) -> Nest:
     return replace(nest, dims=tuple(dims))
 
 
-def _split(nest: Nest, body: Graph, space: Shape) -> tuple[Nest, int | None]:
+def _split(nest: Nest, body: Graph, space: Shape, stage: dict[Node, int]) -> tuple[Nest, int | None]:
     """The nest with rows in parts, where there are few long ones and one pass; the same for any number of threads."""
     reduced = [d for d, dim in enumerate(nest.dims) if dim.reduced]
-    stage = stages(body)
     last = all(stage[o] == 1 and o.shape != space for o in body.outputs)
     if not reduced or nest.units >= FEW_UNITS or max(stage.values()) > 1 or not last:
         return nest, None
@@ -268,52 +265,3 @@ def _split(nest: Nest, body: Graph, space: Shape) -> tuple[Nest, int | None]:
     if block >= dim.extent:
         return nest, None
     return replace(nest, dims=(*nest.dims[:d], replace(dim, block=block), *nest.dims[d + 1 :])), d
-
-
-def _bytes_read(body: Graph, made: LoopsSchedule) -> tuple[int, ...]:
-    """Bytes of each input: once where what a unit reads stays near from pass to pass, else once a pass."""
-    once = bytes_read(body, body.outputs)
-    loops = {*made.nest.inside, made.nest.vector}
-    near = 0
-    for n, found in made.arrays.items():
-        along = made.nest.varies(found) & loops
-        near += math.prod(made.nest.dims[d].block for d in along) * n.dtype.itemsize if along else 0
-    if near <= made.device.l2_bytes // 2:
-        return once
-    times = dict.fromkeys(body.inputs, 0)
-    for p in made.passes:
-        for i in {leaf_chain(n)[0] for n in p.nodes if n in made.arrays}:
-            if i in times:
-                times[i] += 1
-    return tuple(nbytes * max(1, times[i]) for i, nbytes in zip(body.inputs, once, strict=True))
-
-
-def _work(made: LoopsSchedule, device: Device) -> tuple[float, int]:
-    """Seconds of one thread to compute all passes, and operations."""
-    seconds, flops = 0.0, 0
-    nest, varying = made.nest, made.varying
-
-    def runs(n: Node) -> int:
-        dims = varying[n.args[0]] if is_reduction(n) else varying[n]
-        inner = nest.vector in dims
-        often = dims | (frozenset(nest.inside) if inner else frozenset())
-        return math.prod(nest.dims[d].extent for d in often)
-
-    for p in made.passes:
-        for n in (*p.nodes, *p.reductions):
-            if not is_load(n):
-                count = runs(n)
-                flops += count
-                seconds += count * operator_seconds(n, device)
-            elif n in made.arrays:
-                step = nest.steps(made.arrays[n])[nest.vector]
-                if abs(step) > 1:
-                    seconds += runs(n) * device.element_seconds("transpose", _turned(n)) * device.threads
-    if nest.runs.extent < SHORT:  # vectors that are not full
-        seconds *= SHORT / max(1, nest.runs.extent)
-    return seconds, flops
-
-
-def _turned(n: Node) -> str:
-    return {2: "float16", 4: "float32"}.get(n.dtype.itemsize, "float64")
-
