@@ -136,10 +136,6 @@ _TO = """{T} eqf_to_{s}_{g}({F} a) {{
     const {T} whole = ({T})(a > -end - 1 && a < end ? ({C})a : {least});
     return high ? whole ^ ({T}){least} : whole;
 }}"""
-_JOINED = "#pragma omp declare reduction(eqf_{name}_{s} : {T} : omp_out = eqf_{name}_{s}(omp_out, omp_in)) "
-_JOINED += "initializer(omp_priv = omp_orig)\n"
-
-
 def needed(text: str) -> str:
     """The functions that `text` calls, and those that they call, each after what it needs."""
     elementary: dict[tuple[str, str], None] = {}
@@ -163,7 +159,7 @@ def _source(name: str, suffix: str) -> str:
         return _HALVES[f"{name}_{suffix}"]
     if suffix in _INTEGERS:
         T, U, _, bits = _INTEGERS[suffix]
-        return _joined(name, suffix, T, _INTEGER[name].format(T=T, U=U, s=suffix, bits=bits))
+        return _INTEGER[name].format(T=T, U=U, s=suffix, bits=bits)
     T, f = _FLOATS[suffix]
     if name in LIBRARY:
         return f"{T} eqf_{name}_{suffix}({T} x) {{ return __builtin_{name}{f}(x); }}"
@@ -171,12 +167,7 @@ def _source(name: str, suffix: str) -> str:
         return f"{T} eqf_{name}_{suffix}({T} x, {T} y) {{ return __builtin_{_OF_TWO[name]}{f}(x, y); }}"
     if name.startswith("to_"):
         return _conversion(name.removeprefix("to_"), suffix)
-    return _joined(name, suffix, T, _FLOAT[name].format(T=T, f=f, s=suffix))
-
-
-def _joined(name: str, suffix: str, T: str, text: str) -> str:
-    """`text`; of max and min, with what lets a loop of vectors reduce by it."""
-    return f"{text}\n{_JOINED.format(name=name, s=suffix, T=T)}" if name in ("max", "min") else text
+    return _FLOAT[name].format(T=T, f=f, s=suffix)
 
 
 def _conversion(target: str, source: str) -> str:

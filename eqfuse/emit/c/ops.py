@@ -161,12 +161,15 @@ def cast(source: np.dtype, target: np.dtype, text: str) -> str:
 @dataclass(frozen=True)
 class Reduction:
     """How a reduction begins, and how values `a` and `b` combine; `clause`: what `#pragma omp simd reduction` calls
-    it. `pairwise`: sums of many are sums of sums of few, as NumPy's."""
+    it. `pairwise`: sums of many are sums of sums of few, as NumPy's. `nan`: what the largest and the smallest float are
+    where a NaN is among the values, which `quick`, a shorter step, passes over."""
 
     identity: str
     step: str
     clause: str
     pairwise: bool = False
+    quick: str = ""
+    nan: str = ""
 
 
 def accumulator(result: np.dtype) -> str:
@@ -187,8 +190,11 @@ def reduction(op: str, source: np.dtype, result: np.dtype) -> Reduction:
         return Reduction("0", "{a} | ({b} != 0)", "|") if op == "any" else Reduction("1", "{a} & ({b} != 0)", "&")
     if source.kind == "b":
         return Reduction("0", "{a} | {b}", "|") if op == "max" else Reduction("1", "{a} & {b}", "&")
-    limit = _limit(source, op)
-    return Reduction(limit, f"eqf_{op}_{suffix}({{a}}, {{b}})", f"eqf_{op}_{suffix}")
+    quick = f"{{b}} {'>' if op == 'max' else '<'} {{a}} ? {{b}} : {{a}}"
+    if source.kind in "iu":
+        return Reduction(_limit(source, op), quick, op)
+    nan = '__builtin_nan("")' if source == np.float64 else '__builtin_nanf("")'
+    return Reduction(_limit(source, op), f"eqf_{op}_{suffix}({{a}}, {{b}})", op, quick=quick, nan=nan)
 
 
 def _limit(source: np.dtype, op: str) -> str:

@@ -191,7 +191,12 @@ class _Writer(Elements):
                 value = f"({kind}){value}"
             at = f"{name}[{self.column()}]" if columns else name
             summed = f"{name}_run" if self._is_paired(how) else at
-            inner.append(f"{summed} = {how.step.format(a=summed, b=value)};")
+            step = how.step if columns else how.quick or how.step
+            inner.append(f"{summed} = {step.format(a=summed, b=value)};")
+            if how.nan and not columns:
+                before.append(f"int {name}_nan = 0;")
+                inner.append(f"{name}_nan |= {value} != {value};")
+                after.append(f"{name} = {name}_nan ? {how.nan} : {name};")
             if columns:
                 before.append(f"{kind} {name}[{self.nest.runs.block}];")
                 before.append(f"{self.loop_head(self.nest.vector)} {at} = {how.identity};")
@@ -236,6 +241,7 @@ class _Writer(Elements):
             return ["#pragma omp simd", *loop(self.loop_head(self.nest.vector), inner)]
         rows = self._rows(p)
         names = [(how.clause, f"{name}_run" if self._is_paired(how) else name) for _, how, _, name in rows]
+        names += [("|", f"{name}_nan") for _, how, _, name in rows if how.nan]
         pragma = "#pragma omp simd " + " ".join(f"reduction({clause} : {name})" for clause, name in names)
         paired = [(n, kind, name) for n, how, kind, name in rows if self._is_paired(how)]
         if not paired:

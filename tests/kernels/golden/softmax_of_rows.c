@@ -4,12 +4,15 @@ static void row_7ae0d99ef033_chunk(void *const *arrays, long long chunk) {
     const long first = chunk * 34, last = first + 34 < 300 ? first + 34 : 300;
     for (long i = first; i < last; i++) {
         float h0[1000];
+        int a0_nan = 0;
         float a0 = -__builtin_inff();
-        #pragma omp simd reduction(eqf_max_f32 : a0)
+        #pragma omp simd reduction(max : a0) reduction(| : a0_nan)
         for (long j = 0; j < 1000; j++) {
             const float t0 = r0[1000 * i + j];
-            a0 = eqf_max_f32(a0, t0);
+            a0 = t0 > a0 ? t0 : a0;
+            a0_nan |= t0 != t0;
         }
+        a0 = a0_nan ? __builtin_nanf("") : a0;
         float a1_sums[64];
         long runs1 = 0;
         for (long run = 0; run < 1000; run += 512) {
