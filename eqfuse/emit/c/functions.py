@@ -136,6 +136,11 @@ _TO = """{T} eqf_to_{s}_{g}({F} a) {{
     const {T} whole = ({T})(a > -end - 1 && a < end ? ({C})a : {least});
     return high ? whole ^ ({T}){least} : whole;
 }}"""
+def is_library_call(op: str, dtype: str) -> bool:
+    """Is `op` on floats a function of the C library?"""
+    return (op in LIBRARY or op in _OF_TWO) and function(op, dtype) is None
+
+
 def needed(text: str) -> str:
     """The functions that `text` calls, and those that they call, each after what it needs."""
     elementary: dict[tuple[str, str], None] = {}

@@ -5,7 +5,7 @@ static void map_64806d82ca23_chunk(void *const *arrays, long long chunk) {
     const float k2 = *(const float *)arrays[3];
     const float k3 = *(const float *)arrays[4];
     float *restrict w0 = arrays[5];
-    const long first = chunk * 20032, last = first + 20032 < 300000 ? first + 20032 : 300000;
+    const long first = chunk * 42880, last = first + 42880 < 300000 ? first + 42880 : 300000;
     #pragma omp simd
     for (long i = first; i < last; i++) {
         const float t0 = r0[i];
@@ -23,5 +23,5 @@ static void map_64806d82ca23_chunk(void *const *arrays, long long chunk) {
 }
 void map_64806d82ca23(const Array *r0, const Array *k0, const Array *k1, const Array *k2, const Array *k3, const Array *w0) {
     void *const arrays[] = {r0->data, k0->data, k1->data, k2->data, k3->data, w0->data};
-    eqf_run(map_64806d82ca23_chunk, arrays, 15, 4);
+    eqf_run(map_64806d82ca23_chunk, arrays, 7, 4);
 }

@@ -1,7 +1,7 @@
 static void row_61907fdaaf97_chunk(void *const *arrays, long long chunk) {
     const float *restrict r0 = arrays[0];
     float *restrict w0 = arrays[1];
-    const long first = chunk * 2, last = first + 2;
+    const long first = chunk * 3, last = first + 3 < 16 ? first + 3 : 16;
     for (long unit = first; unit < last; unit++) {
         const long j_begin = unit * 64;
         const long j_end = j_begin + 64 < 1000 ? j_begin + 64 : 1000;
@@ -39,5 +39,5 @@ static void row_61907fdaaf97_chunk(void *const *arrays, long long chunk) {
 }
 void row_61907fdaaf97(const Array *r0, const Array *w0) {
     void *const arrays[] = {r0->data, w0->data};
-    eqf_run(row_61907fdaaf97_chunk, arrays, 8, 4);
+    eqf_run(row_61907fdaaf97_chunk, arrays, 6, 4);
 }

@@ -1,7 +1,7 @@
 static void row_7ae0d99ef033_chunk(void *const *arrays, long long chunk) {
     const float *restrict r0 = arrays[0];
     float *restrict w0 = arrays[1];
-    const long first = chunk * 34, last = first + 34 < 300 ? first + 34 : 300;
+    const long first = chunk * 43, last = first + 43 < 300 ? first + 43 : 300;
     for (long i = first; i < last; i++) {
         float h0[1000];
         int a0_nan = 0;
@@ -40,5 +40,5 @@ static void row_7ae0d99ef033_chunk(void *const *arrays, long long chunk) {
 }
 void row_7ae0d99ef033(const Array *r0, const Array *w0) {
     void *const arrays[] = {r0->data, w0->data};
-    eqf_run(row_7ae0d99ef033_chunk, arrays, 9, 4);
+    eqf_run(row_7ae0d99ef033_chunk, arrays, 7, 4);
 }
