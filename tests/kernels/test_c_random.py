@@ -11,12 +11,13 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from eqfuse.emit.c import nest, rates, schedule, writer
+from eqfuse.emit.c import kernels, nest, rates, schedule, writer
 from eqfuse.emit.c.kernels import CKernel
 from eqfuse.errors import EqfuseError, UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds import State, classify
+from eqfuse.machine.c_objects import load
 from tests.kernels.test_cuda_elementwise import same
 from tests.kernels.test_cuda_random import Drawing
 from tests.support.c_kernels import needs_compiler
@@ -26,7 +27,7 @@ from tests.support.drawing import EXPLORING, many
 pytestmark = needs_compiler
 
 
-def kernels(rng: np.random.Generator, count: int) -> Iterator[tuple[Graph, CKernel, list[np.ndarray]]]:
+def drawn(rng: np.random.Generator, count: int) -> Iterator[tuple[Graph, CKernel, list[np.ndarray]]]:
     while count:
         drawing = Drawing(rng)
         try:
@@ -47,9 +48,9 @@ def kernels(rng: np.random.Generator, count: int) -> Iterator[tuple[Graph, CKern
 
 
 def judge(seed: int, count: int) -> None:
-    drawn = list(kernels(np.random.default_rng(None if EXPLORING else seed), count))
-    results = run_all([k for _, k, _ in drawn], [arrays for _, _, arrays in drawn])
-    for (body, kernel, arrays), writes in zip(drawn, results, strict=True):
+    made = list(drawn(np.random.default_rng(None if EXPLORING else seed), count))
+    results = run_all([k for _, k, _ in made], [arrays for _, _, arrays in made])
+    for (body, kernel, arrays), writes in zip(made, results, strict=True):
         with np.errstate(all="ignore"):
             wanted = evaluate(body, arrays)
         for got, want in zip(writes, wanted, strict=True):
@@ -74,6 +75,14 @@ def test_random_kernels_have_the_evaluators_bits() -> None:
 
 def test_random_kernels_in_many_blocks_have_the_evaluators_bits(small_blocks: None) -> None:
     judge(1, 60)
+
+
+@pytest.mark.slow
+def test_random_kernels_do_nothing_undefined(small_blocks: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What C leaves undefined ends the process."""
+    flags = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
+    monkeypatch.setattr(kernels, "load", lambda text: load(text, *flags))
+    judge(10, many(100))
 
 
 @pytest.mark.slow
