@@ -12,6 +12,7 @@ from typing import Any
 
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, const, node, topological
+from eqfuse.ir.pieces import joined, viewed
 from eqfuse.ir.view_strides import contiguous, view_strides
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import Shape, TensorType
@@ -26,7 +27,7 @@ class TooOften(Exception):
 
 def push_views(body: Graph) -> Graph:
     """`body` with views on leaves only; UnsupportedOp when a view stands on something it does not commute with, and
-    `TooOften` when it would be many times as large."""
+    `TooOften` when it would be many times as large. What is padded is joined of pieces, too."""
     new: dict[Node, Node] = {}
     left = REPEATS * len(body.nodes)
     for n in body.nodes:
@@ -40,6 +41,10 @@ def push_views(body: Graph) -> Graph:
             new[n] = _taken(n, args[0], region)
         elif role is Role.ELEMENTWISE:
             new[n] = _without_broadcasts(n, args)
+        elif n.op == "concat":
+            new[n] = joined(args, n.attr("axis"))
+        elif n.op == "pad":
+            new[n] = _padded(n, *args)
         else:
             new[n] = n.over(args)
     return Graph(tuple(new.get(i, i) for i in body.inputs), tuple(new[o] for o in body.outputs))
@@ -104,6 +109,8 @@ def _taken(view: Node, of: Node, region: list[Node]) -> Node:
             pushed[n] = n.over(pushed[a] for a in n.args)
         elif role in (Role.LEAF, Role.VIEW):
             pushed[n] = _on_leaf(view, whole, n)
+        elif n.op == "concat":
+            pushed[n] = _on_pieces(view, whole, n)
         else:
             raise UnsupportedOp(f"a kernel cannot take {view.op} of the result of {n.op}: store that result first")
     if pushed[of].shape != view.shape:
@@ -111,6 +118,26 @@ def _taken(view: Node, of: Node, region: list[Node]) -> Node:
             f"{view.op} of {of.op} {of.type} cannot be taken on the arrays it reads: store its result first"
         )
     return pushed[of]
+
+
+def _on_pieces(view: Node, whole: Shape, of: Node) -> Node:
+    """The concatenation `of`, which broadcasts to shape `whole`, as `view` of the whole shows it."""
+    found = viewed(view, whole, of)
+    if found is None:
+        raise TooOften
+    parts, axis = found
+    return joined([_taken(v, p, _region(p)) for p, v in parts], axis)
+
+
+def _padded(n: Node, source: Node, value: Node) -> Node:
+    """`source` with pieces of `value` around it, along one axis after the other."""
+    for a, widths in enumerate(n.attr("widths")):
+        beside = []
+        for width in widths:
+            wanted = node("broadcast_to", (value,), ((*source.shape[:a], width, *source.shape[a + 1 :]),))
+            beside.append(_taken(wanted, value, _region(value)))
+        source = joined([beside[0], source, beside[1]], a - n.type.rank)
+    return source
 
 
 def _region(root: Node) -> list[Node]:

@@ -69,16 +69,22 @@ def join(
 ) -> State | str:
     """The state of `op` applied to values of `states`, or why no kernel holds them all. `name` identifies a product."""
     call = Call(op_row(op), attrs, out, tuple(types), tuple(states), device, name)
-    reason, target = "", device.target
+    reason, target, mapped = "", device.target, any(s.mapped for s in states)
     for kind in KINDS.values() if _has_form(call) else (KINDS[library.NAME],):
         if not kind.is_on(target):
             continue
         found = kind.accept(call)
+        if isinstance(found, State) and mapped and not kind.takes_maps:
+            found = f"a kernel of kind {kind.name} reads arrays as they lie: what is joined of pieces is stored before"
         if isinstance(found, State):
-            runs = runs_of(call)
-            return found if found.runs == runs else replace(found, runs=runs)
+            return _completed(found, call, mapped)
         reason = reason or found or ""
     return reason or f"no kind of kernel holds {op} on the {target} target"
+
+
+def _completed(found: State, call: Call, mapped: bool) -> State:
+    runs, mapped = runs_of(call), mapped or found.mapped
+    return found if (found.runs, found.mapped) == (runs, mapped) else replace(found, runs=runs, mapped=mapped)
 
 
 def _has_form(call: Call) -> bool:
@@ -94,6 +100,8 @@ def merge(a: State, b: State, device: Device) -> State | str:
         return "their iteration spaces differ"
     for kind in KINDS.values():
         found = kind.merge(a, b) if kind.is_on(device.target) else None
+        if isinstance(found, State) and (a.mapped or b.mapped):
+            return replace(found, mapped=True)
         if found is not None:
             return found
     return f"kernels of kind {a.kind} and {b.kind} do not merge"

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from eqfuse.ir.graph import Graph, Node, topological
+from eqfuse.ir.pieces import within
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import Shape
 
@@ -151,12 +152,37 @@ def _sources(n: Node, region: Region) -> list[tuple[Node, Region]]:
         return [(a, _aligned(region, a.shape)) for a in n.args]  # type: ignore[arg-type]
     if role is Role.VIEW:
         return [(n.args[0], _viewed(n, region))]  # type: ignore[arg-type]
+    if n.op == "concat":
+        return _pieces(n, region)
+    if n.op == "pad":
+        return [(n.args[0], _unpadded(n, region)), (n.args[1], ())]
     if role is Role.GATHER:
         source, *indices = n.args
         return [(source, min(source.type.size, n.type.size)), *[(a, _whole(a.shape)) for a in indices]]
     if n.op == "conv":
         return [(n.args[0], _windows(n)), (n.args[1], _whole(n.args[1].shape))]
     return [(a, _whole(a.shape)) for a in n.args]
+
+
+def _pieces(n: Node, region: Region) -> list[tuple[Node, Region]]:
+    """What of each piece of the concatenation `n` lies in `region`."""
+    if isinstance(region, int):
+        return [(a, min(region, a.type.size)) for a in n.args]
+    found: list[tuple[Node, Region]] = []
+    axis, start = n.type.rank + n.attr("axis"), 0
+    for a in n.args:
+        found.append((a, (*region[:axis], within(region[axis], start, a.shape[axis]), *region[axis + 1 :])))
+        start += a.shape[axis]
+    return found
+
+
+def _unpadded(n: Node, region: Region) -> Region:
+    """What lies in `region` of the array that `n` pads."""
+    source = n.args[0]
+    if isinstance(region, int):
+        return min(region, source.type.size)
+    axes = zip(region, n.attr("widths"), source.shape, strict=True)
+    return tuple(within(places, before, extent) for places, (before, _), extent in axes)
 
 
 def _aligned(region: Box, shape: Shape) -> Box:

@@ -42,7 +42,7 @@ class Kind:
     `is_library`, it is one operator, by a library that takes arrays one by one; `pointwise`, it computes each element
     on its own; `reduces`, it holds reductions over one set of axes and what is pointwise; `has_levels`, it uses what
     it has reduced at full size again; `repeats`, compiled it computes a broadcast value for each element anew;
-    `colour`, in drawings.
+    `takes_maps`, it reads arrays by index maps that strides do not express; `colour`, in drawings.
     """
 
     name: str
@@ -57,6 +57,7 @@ class Kind:
     reduces: bool = False
     has_levels: bool = False
     repeats: bool = False
+    takes_maps: bool = False
     colour: str = "#b0b4ba"
 
     @property

@@ -11,12 +11,15 @@ from eqfuse.ops import Role
 
 NAME = "map"
 MAPS = "eqfuse.emit.cuda.scheduling.map:map_schedule"
+MOST_PIECES = 16  # beyond, the text that finds the piece of an element takes longer than a library call
 
 
 def accept(call: Call) -> State | str | None:
     if not all(s.pointwise for s in call.states):
         return None
     shape = call.out.shape
+    if call.is_a(Role.PIECES):
+        return _joined(call)
     if call.is_a(Role.ELEMENTWISE):
         dense = all(s.dense and (s.shape == shape or math.prod(s.shape) == 1) for s in call.states)
         return State(NAME, shape, shape, dense=dense)
@@ -32,6 +35,12 @@ def accept(call: Call) -> State | str | None:
     return None
 
 
+def _joined(call: Call) -> State | str | None:
+    if len(call.states) <= MOST_PIECES:
+        return State(NAME, call.out.shape, call.out.shape, mapped=True)
+    return None if all(s.at_leaf for s in call.states) else f"a kernel joins {MOST_PIECES} pieces at most"
+
+
 def merge(a: State, b: State) -> State | None:
     return State(NAME, a.shape, a.space, runs=runs_of_both(a, b)) if a.kind == b.kind == NAME else None
 
@@ -43,5 +52,5 @@ def stored(state: State) -> State:
 
 KIND = Kind(
     NAME, accept, schedules={"numpy": FUSED, "c": LOOPS, "cuda": MAPS}, emitters=EMITTERS, merge=merge,
-    pointwise=True, repeats=True, colour="#7aa6f9",
+    pointwise=True, repeats=True, takes_maps=True, colour="#7aa6f9",
 )  # fmt: skip

@@ -39,5 +39,5 @@ def merge(a: State, b: State) -> State | str | None:
 
 KIND = Kind(
     NAME, accept, schedules={"numpy": FUSED, "c": LOOPS, "cuda": ROWS}, emitters=EMITTERS, merge=merge,
-    reduces=True, colour="#f2b45c",
+    reduces=True, takes_maps=True, colour="#f2b45c",
 )  # fmt: skip

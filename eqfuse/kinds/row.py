@@ -52,5 +52,5 @@ def is_whole(state: State) -> bool:
 
 KIND = Kind(
     NAME, accept, schedules={"numpy": FUSED, "c": LOOPS, "cuda": ROWS}, emitters=EMITTERS, merge=merge,
-    reduces=True, has_levels=True, colour="#6cc3a0",
+    reduces=True, has_levels=True, takes_maps=True, colour="#6cc3a0",
 )  # fmt: skip

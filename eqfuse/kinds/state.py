@@ -26,7 +26,8 @@ class State:
     `held`: elements of each row that stay on chip between two products. `product`: on a GPU, what the template for
     products would compute; `fused`: it does so, as there is more in the body than a library call takes. `runs`: the
     axes (negative) along which arrays as large as the value lie in memory. `left`: on a CPU, the left operand of the
-    product, where the body computes it. `passes`: reductions one after another that the value takes.
+    product, where the body computes it. `passes`: reductions one after another that the value takes. `mapped`: arrays
+    are read by index maps that strides do not express, in pieces.
     """
 
     kind: str
@@ -43,6 +44,7 @@ class State:
     runs: tuple[int, ...] = ()
     left: State | None = None
     passes: int = 0
+    mapped: bool = False
 
     @property
     def template(self) -> Kind:

@@ -21,6 +21,7 @@ class Role(Enum):
     ELEMENTWISE = "elementwise"  # every output element from the same element of each (broadcast) argument
     REDUCTION = "reduction"  # its axes are negative and ascending, and kept with extent 1
     VIEW = "view"  # an index map of one argument: no arithmetic, each output element is one input element
+    PIECES = "pieces"  # an index map of several arguments: each output element is an element of one of them
     GATHER = "gather"  # an index map that depends on data (second argument)
     CONTRACTION = "contraction"  # a product or convolution
     WINDOW = "window"  # a reduction over a sliding window of one argument

@@ -1,4 +1,4 @@
-"""Rows of the index maps: views, which NumPy gives without moving data, and gathers."""
+"""Rows of the index maps: views, which NumPy gives without moving data, arrays joined of pieces, and gathers."""
 
 from __future__ import annotations
 
@@ -134,6 +134,6 @@ ROWS = [
     _row("sliding_window", Role.VIEW, 1, ("windows",), _sliding_window, _do_sliding_window, PriceClass.FREE),
     _row("take", Role.GATHER, 2, ("axis",), _take, np.take, PriceClass.ONE_BY_ONE),
     _row("take_along_axis", Role.GATHER, 2, ("axis",), _take_along_axis, np.take_along_axis, PriceClass.ONE_BY_ONE),
-    _row("concat", Role.LIBRARY, None, ("axis",), _concat, _do_concat, PriceClass.SIMPLE),
-    _row("pad", Role.LIBRARY, 2, ("widths",), _pad, _do_pad, PriceClass.SIMPLE),
+    _row("concat", Role.PIECES, None, ("axis",), _concat, _do_concat, PriceClass.SIMPLE),
+    _row("pad", Role.PIECES, 2, ("widths",), _pad, _do_pad, PriceClass.SIMPLE),
 ]

@@ -60,14 +60,23 @@ class Prices:
         seen, whole = [], []
         for times, mask in works.items():
             for at in bits(mask) if times != WHOLE else ():
-                key = at, view, share
-                if key not in self._behind:
-                    self._behind[key] = self._work_table.viewed(at, share)
-                behind = self._behind[key]
+                behind = self._number_behind(at, view, share)
                 seen.append(behind)
                 if behind != at:
                     whole.append(at)
         return {1.0: mask_of(seen), WHOLE: works.get(WHOLE, 0) | mask_of(whole)}
+
+    def behind(self, works: Works, view: object, share: float) -> Works:
+        """The same in a compiled kernel, where what is done several times an element is done so here too."""
+        return {
+            times: mask_of([self._number_behind(at, view, share) for at in bits(mask)]) for times, mask in works.items()
+        }
+
+    def _number_behind(self, at: int, view: object, share: float) -> int:
+        key = at, view, share
+        if key not in self._behind:
+            self._behind[key] = self._work_table.viewed(at, share)
+        return self._behind[key]
 
     def note_view(self, eclass: int, whole: Mapping[int, int], read: Mapping[int, int]) -> None:
         """`eclass` is a view that needs the bytes `read` of arrays, of which its argument needs those in `whole`."""

@@ -118,7 +118,7 @@ def _array(n: Node) -> np.ndarray:
     return np.zeros(n.shape, n.dtype)
 
 
-def _traffic(graph: Graph, cuda: CudaKernel, code: str) -> list[list[cudasim.Traffic]]:
+def traffic(graph: Graph, cuda: CudaKernel, code: str) -> list[list[cudasim.Traffic]]:
     """Of the arrays read, those written, and the workspace."""
     groups: list[list[np.ndarray]] = [
         [_array(n) for n in graph.inputs], [np.zeros(o.shape, o.dtype) for o in graph.outputs],
@@ -142,7 +142,7 @@ def test_a_kernel_reads_and_writes_the_bytes_of_its_schedule(case: str) -> None:
         if not cuda.grid:
             assert not schedule.calls and not any((*schedule.reads, *schedule.writes))
             continue
-        reads, writes, workspace = _traffic(graph, cuda, code)
+        reads, writes, workspace = traffic(graph, cuda, code)
         once = isinstance(schedule, ProductSchedule)
         got = tuple(t.read if once else t.read_by_pass for t in reads)
         gathers = any(n.op == "take" for n in graph.nodes)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.emit.cuda import ops
+from eqfuse.emit.cuda.pieces import chosen, pieces_at
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops import Role, row
@@ -182,6 +183,8 @@ class Elements:
             return self.name(n, index, self._applied(n, values))
         if role is Role.VIEW:
             return (yield self._value(n.args[0], self._source(n, index)))
+        if role is Role.PIECES:
+            return (yield self._piece(n, index))
         if role is Role.GATHER:
             return (yield self._value(n.args[0], (yield self._gathered(n, index))))
         raise UnsupportedOp(f"the cuda target cannot compute {n.op} inside a kernel; run it as a library call")
@@ -236,6 +239,54 @@ class Elements:
                 found[axis] = f"({found[axis]} + {text})"
             return tuple(found)
         raise UnsupportedOp(f"the cuda target cannot take the view {n.op} inside a kernel; run it as a library call")
+
+    def _piece(self, n: Node, index: Index) -> Steps:
+        """`n[index]`, of the piece that it lies in: one value at a place that depends on the piece, where all are
+        views of that value; else each piece in a branch of its own."""
+        pieces = [(p.condition, *self._behind(p.source, p.index)) for p in pieces_at(n, index)]
+        sources = {source for _, source, _ in pieces}
+        if len(sources) == 1:
+            places = zip(*[at for *_, at in pieces], strict=True)
+            at = tuple(self._short(chosen([p[0] for p in pieces], texts)) for texts in places)
+            return self.name(n, index, (yield self._value(sources.pop(), at)))
+        branches: list[tuple[str, list[str], str]] = []
+        for condition, source, at in pieces:
+            outside = self._enter()
+            value = yield self._value(source, at)
+            branches.append((condition, self.inner, value))
+            self._leave(outside)
+        return self._branched(n, index, branches)
+
+    def _behind(self, n: Node, index: Index) -> tuple[Node, Index]:
+        """What the views that end in `n` look at, and where it has the element `index` of `n`."""
+        while row(n.op).role is Role.VIEW:
+            n, index = n.args[0], self._source(n, index)
+        return n, index
+
+    def _enter(self) -> tuple:
+        """Begin a branch: what is computed there is not known outside. Returns what `_leave` takes."""
+        outside = self.inner, self.outer, self.inner_memo, self.outer_memo, self.short_here, self.vector_width
+        self.inner = self.outer = []
+        self.inner_memo, self.outer_memo = dict(self.inner_memo), dict(self.outer_memo)
+        self.short_here, self.vector_width = set(self.short_here), 1  # a vector may reach beyond its piece
+        return outside
+
+    def _leave(self, outside: tuple) -> None:
+        self.inner, self.outer, self.inner_memo, self.outer_memo, self.short_here, self.vector_width = outside
+
+    def _branched(self, n: Node, index: Index, branches: list[tuple[str, list[str], str]]) -> str:
+        """A variable for `n[index]`, which each of the branches (condition, lines, value) computes."""
+        varies = any(self.changes.search(" ".join((condition, *lines, value))) for condition, lines, value in branches)
+        name = f"{'t' if varies else 's'}{self.count}"
+        self.count += 1
+        text = [f"{ops.computed(n.dtype)} {name};"]
+        for at, (condition, lines, value) in enumerate(branches):
+            test = f"if ({condition}) " if condition else ""
+            text.append(f"{'} else ' if at else ''}{test}{{")
+            text += [f"    {line}" for line in (*lines, f"{name} = {value};")]
+        (self.inner if varies else self.outer).extend([*text, "}"])
+        (self.inner_memo if varies else self.outer_memo)[n, index] = name
+        return name
 
     def _gathered(self, n: Node, index: Index) -> Steps:
         """Where in its argument `take` or `take_along_axis` finds its element `index`."""

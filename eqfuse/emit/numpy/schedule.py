@@ -6,6 +6,7 @@ In: the body of a kernel. Out: its `NumpySchedule`, one class for each template,
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from eqfuse.cost.device import Device
@@ -36,6 +37,11 @@ class NumpySchedule(Schedule):
     calls_once: int = 0
     alive: int = 0
     gaps: int = 0
+
+    @property
+    def copied(self) -> Collection[Node]:
+        """Arrays joined of pieces, which tiles copy together."""
+        return ()
 
     def price(self, device: Device, done: Work | None = None) -> Price:
         return schedule_price(self, device)
@@ -77,6 +83,10 @@ class Tiles(NumpySchedule):
 
     stage: Stage
 
+    @property
+    def copied(self) -> Collection[Node]:
+        return self.stage.joined.copied
+
     def with_gaps(self) -> Tiles:
         """The same where the result has gaps between its rows: it is no place to work in."""
         stage = self.stage
@@ -96,6 +106,10 @@ class TiledReduction(NumpySchedule):
     written: dict[Node, Node]
     joined: dict[Node, Node]
     rest: Graph
+
+    @property
+    def copied(self) -> Collection[Node]:
+        return self.stage.joined.copied
 
     @property
     def reductions(self) -> list[Node]:

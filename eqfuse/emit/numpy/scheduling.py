@@ -26,6 +26,7 @@ from eqfuse.emit.numpy.schedule import (
     Windows,
 )
 from eqfuse.emit.numpy.slide import Pooled, Unrolled, single_axes
+from eqfuse.emit.numpy.spans import seams, spans
 from eqfuse.emit.numpy.stage import Stage
 from eqfuse.emit.numpy.statements import statements, viewed
 from eqfuse.emit.numpy.temporaries import unreshaped
@@ -53,6 +54,9 @@ AFTER = "windowed value"  # stands for the node itself in the graph of what foll
 
 def fused(body: Graph, device: Device) -> NumpySchedule:
     """The schedule of a body with fused work: tiles where they pay, else whole arrays."""
+    computed = [n for n in body.nodes if computes(n)]
+    if len(computed) == 1 and {*body.outputs} == {*computed} and row(computed[0].op).role is Role.PIECES:
+        return single(body, device)
     try:
         pushed = push_views(body)
     except TooOften:
@@ -139,11 +143,13 @@ def _tiled(body: Graph, device: Device) -> NumpySchedule:
     target = tile_elements(body, device)
     reductions = reductions_last(body)
     if reductions and not products and _cut_along_reduced(panel, target, device.threads, is_lone_reduction(body)):
+        if spans(body, panel, panel.whole.index(True)) is None:
+            return _whole(body)
         return _reduction(body, reductions, panel, target, device.threads)
-    if panel.short_rows() and not products:
+    if panel.short_rows() and not products and not seams(body, panel):
         panel = panel.flip()
     chosen = cut(panel, row_elements, target, device.threads, depth, grain(body))
-    if chosen is None or chosen.count == 1:
+    if chosen is None or chosen.count == 1 or spans(body, panel, chosen.axis, chosen.loops) is None:
         return _whole(body)
     stage = Stage(body, panel, chosen)
     return Tiles(**_traffic(body), **_shared(body, stage, device.threads), stage=stage)

@@ -12,9 +12,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from eqfuse.emit.numpy.source import Source
+from eqfuse.emit.numpy.spans import Span
 from eqfuse.plan.memory import ALIGNMENT
 
-TileShape = tuple[int | None, ...]  # None: the block, which is shorter in the last tile
+TileShape = tuple[int | Span | None, ...]  # None: the block, which is shorter in the last tile
+
+
+def longest(extent: int | Span | None, block: int) -> int:
+    """The most indices along an axis of a tile."""
+    return block if extent is None else min(extent.extent, block) if isinstance(extent, Span) else extent
 
 
 @dataclass(eq=False)
@@ -54,25 +60,28 @@ class Slots:
 
 class ScratchArrays:
     """Lines that make arrays in ``memory`` from `offset`, and lines that shorten them to `size` indices of the block,
-    where blocks are `ragged`."""
+    where blocks are `ragged`. `spanned`: lines for every tile, that shorten them to what it takes of a piece."""
 
     def __init__(self, source: Source, block: int, offset: int, size: str, ragged: bool) -> None:
         self._source, self._block, self._size, self._ragged = source, block, size, ragged
         self.offset = offset
         self.made: list[str] = []
         self.shorter: list[str] = []
+        self.spanned: list[str] = []
 
     def array(self, names: dict[str, np.dtype], shape: TileShape) -> None:
         """An array of `shape` under each of the names, which share its memory."""
-        whole = tuple(self._block if d is None else d for d in shape)
+        whole = tuple(longest(d, self._block) for d in shape)
         nbytes = math.prod(whole) * next(iter(names.values())).itemsize
-        shortened = self._ragged and None in shape
+        span = next((d for d in shape if isinstance(d, Span)), None)
+        shortened = span is not None or (self._ragged and None in shape)
+        size = "{1} - {0}".format(*span.bounds) if span else self._size
         for name, dtype in names.items():
             view = f"memory[{self.offset}:{self.offset + nbytes}].view({self._source.dtype(dtype)}).reshape({whole})"
             self.made.append(f"{'w' if shortened else ''}{name} = {view}")
             if shortened:
-                index = ", ".join(f":{self._size}" if d is None else ":" for d in shape)
-                self.shorter.append(f"{name} = w{name}[{index}]")
+                index = ", ".join(f":{size}" if d is span else ":" for d in shape)
+                (self.spanned if span else self.shorter).append(f"{name} = w{name}[{index}]")
         self.offset += -(-nbytes // ALIGNMENT) * ALIGNMENT
 
     def bytes(self, name: str, nbytes: int) -> None:

@@ -17,9 +17,11 @@ from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.bounds import clipped, repeated
 from eqfuse.emit.numpy.cost.calls import is_dot
 from eqfuse.emit.numpy.cost.figures import BLAS, DOT_TO
+from eqfuse.emit.numpy.joined import joined
 from eqfuse.emit.numpy.narrow import column_calls
 from eqfuse.emit.numpy.ops import CHOOSE_FROM, ONE_RUN
-from eqfuse.emit.numpy.scratch import Slot, Slots, TileShape
+from eqfuse.emit.numpy.scratch import Slot, Slots, TileShape, longest
+from eqfuse.emit.numpy.spans import NONE, spans
 from eqfuse.emit.numpy.statements import bits, last_uses, statements
 from eqfuse.emit.numpy.temporaries import for_blas
 from eqfuse.emit.numpy.tiling import Panel, Tiling
@@ -53,6 +55,7 @@ class Stage:
     ) -> None:
         self.body, self.panel, self.cut, self.incoming, self.gaps = body, panel, cut, incoming, gaps
         self.placed = written is not None
+        self.spans = spans(body, panel, cut.axis, cut.loops) or NONE
         self.shared = self._shared(written or {})
         computed = [n for n in evaluation_order(body) if computes(n) and n not in self.shared and n not in incoming]
         self.outputs = dict(written) if written is not None else self._outputs()
@@ -63,12 +66,19 @@ class Stage:
         self.nodes = list(self.reads)
         self._dots()
         self.nodes.sort(key=lambda n: not self._multiplies_memory(n))
-        self.last = last_uses([self.reads[n] for n in self.nodes], body.outputs)
+        self.masks: dict[Node, Slot] = {}
+        self.joined = joined(panel, cut, self.spans, self.reads, self.outputs, lambda n: not self.column_calls(n))
+        self.nodes = [n for n in self.nodes if n not in self.joined.split]
+        self.last = last_uses([self.uses(n) for n in self.nodes], body.outputs)
         self.slots = Slots()
         self.place: dict[Node, Slot | str] = {}
-        self.masks: dict[Node, Slot] = {}
         for at, n in enumerate(self.nodes):
             self._assign(at, n)
+
+    def uses(self, n: Node) -> list[Node]:
+        """What the statement of `n` reads, the pieces of what it reads piece by piece among it."""
+        split = self.joined.split
+        return [p for a in self.reads[n] for p in (self.reads[a] if a in split else (a,))]
 
     # values that all tiles share, computed before the first
 
@@ -139,8 +149,8 @@ class Stage:
     # which memory every value lives in
 
     def tile_shape(self, n: Node) -> TileShape:
-        dims = self.panel.dims(n.shape)
-        return tuple(None if a == self.cut.axis and d > 1 else d for a, d in enumerate(dims) if a not in self.cut.loops)
+        dims, span = self.panel.dims(n.shape), self.spans.of.get(n)
+        return tuple(span if a == self.cut.axis and d > 1 else d for a, d in enumerate(dims) if a not in self.cut.loops)
 
     def row(self, n: Node) -> int:
         """How long a row of the tile of `n` is."""
@@ -148,7 +158,7 @@ class Stage:
         return extents[-1] if extents else 0
 
     def extents(self, n: Node) -> Shape:
-        return tuple(self.cut.block if d is None else d for d in self.tile_shape(n))
+        return tuple(longest(d, self.cut.block) for d in self.tile_shape(n))
 
     def lying(self, n: Node) -> Shape:
         """The shape of the tile of `n` as an operand: that of one number has no axes."""
@@ -158,8 +168,9 @@ class Stage:
         return math.prod(self.extents(n))
 
     def _assign(self, at: int, n: Node) -> None:
-        slot_of = {a: s for a in self.reads[n] if isinstance(s := self.place.get(a), Slot)}
-        dying = [a for a in dict.fromkeys(self.reads[n]) if a in slot_of and self.last[a] == at]
+        uses = self.uses(n)
+        slot_of = {a: s for a in uses if isinstance(s := self.place.get(a), Slot)}
+        dying = [a for a in dict.fromkeys(uses) if a in slot_of and self.last[a] == at]
         blended = self._blends(n)
         if blended:
             self.masks[n] = self.slots.take(self.tile_shape(n.args[0]), np.dtype(bits(n.dtype)))
@@ -258,15 +269,23 @@ class Stage:
         computed = sum(map(self._calls, self.nodes)) + sum(o in self.incoming for o in self.outputs)
         if not self.placed:
             computed += sum(self.panel.extents[0] for o in self.outputs if self.by_column(o))
-        read = {a for n in self.nodes for a in self.reads[n] if self._loads(n, a)}
+        read = {
+            a for n in (*self.nodes, *self.joined.split) for i, a in enumerate(self.reads[n])
+            if n not in self.joined.rows and self.spans.reads(n, i) is None and self._loads(n, a)
+        }  # fmt: skip
         return computed + sum(self.panel.extents[0] if self.by_column(a) else self.is_copied(a) for a in read)
 
     def _calls(self, n: Node) -> int:
         """Those of the statement of `n`, and of the copy of an output that is computed in scratch memory."""
         copied = n in self.outputs and self._memory(n) != self.outputs[n]
+        if n.op == "concat":
+            return (1 if n in self.joined.rows else len(n.args)) + copied
+        if n in self.joined.by:
+            return len(self.joined.by[n]) + copied
         if n.op == "where" and n not in self.masks:
             no = self.reads[n][2]
-            return 1 + (no not in self.place or self._memory(no) != self._memory(n)) + copied
+            elsewhere = no not in self.place or no in self.joined.rows or self._memory(no) != self._memory(n)
+            return 1 + elsewhere + copied
         return (self.column_calls(n) or 1) + copied
 
     def column_calls(self, n: Node) -> int:

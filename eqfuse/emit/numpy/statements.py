@@ -69,7 +69,7 @@ def _statement(n: Node, read: tuple[Node, ...], placed: bool, over: Node | None,
     if n.op == "where" and n.type.size >= CHOOSE_FROM and bits(n.dtype) and n.shape in [a.shape for a in n.args]:
         return Statement(read, "choose", 1)
     if placed or over is not None or (inline and n.op not in WINDOWED):
-        calls = 2 if n.op in ("where", *WINDOWED) else column_calls(n, read, reduced_axes(n)) or 1
+        calls = 2 if n.op in ("where", "pad", *WINDOWED) else column_calls(n, read, reduced_axes(n)) or 1
         return Statement(read, "into", calls, over)
     return Statement(read, "fresh", 1)
 

@@ -90,13 +90,18 @@ INSIDE: dict[str, Row] = {
     "imag": _of_part("imag"),
     "complex": Row("complex_array({all}, {out})", "complex_array({all})", {"complex_array": complex_array}),
     **{name: _of_reduction(op) for name, op in TABLE.items() if op.role is Role.REDUCTION},
+    "concat": Row(
+        "concatenate(({all},), {axis}, {out})", "concatenate(({all},), {axis})", {"concatenate": np.concatenate}
+    ),
+    "pad": Row("copyto({out}, pad({all}, {widths}))", "pad({all}, {widths})", {"pad": TABLE["pad"].meaning}),
     "matmul": Row("matmul({all}, {out})", "matmul({all})", {"matmul": np.matmul}),
     **{name: _of_meaning(TABLE[name]) for name in ("conv", "window_max", "window_sum")},
 }
 # operators that are kernels of their own
 CALLS: dict[str, Row] = {
     **{name: _of_meaning(op) for name, op in TABLE.items() if op.role in (Role.LIBRARY, Role.GATHER)},
-    "concat": Row("concatenate(({all},), {axis}, {out})", names={"concatenate": np.concatenate}),
+    "concat": INSIDE["concat"],
+    "pad": _of_meaning(TABLE["pad"]),
     "take": Row("take({all}, {axis}, {out})", names={"take": np.take}),
     "cumsum": Row("cumsum({0}, {axis}, {out}.dtype, {out})", names={"cumsum": np.cumsum}),
     "cumprod": Row("cumprod({0}, {axis}, {out}.dtype, {out})", names={"cumprod": np.cumprod}),

@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from eqfuse.emit.numpy.erf import buffer_bytes
+from eqfuse.emit.numpy.joined import Segment, rows_of
 from eqfuse.emit.numpy.narrow import by_columns
 from eqfuse.emit.numpy.ops import ONE_RUN, into, masked_copy
 from eqfuse.emit.numpy.scratch import ScratchArrays, Slot
 from eqfuse.emit.numpy.source import Source, straight
+from eqfuse.emit.numpy.spans import Span
 from eqfuse.emit.numpy.stage import Stage
 from eqfuse.emit.numpy.statements import bits
 from eqfuse.emit.numpy.temporaries import buffers, copied, for_blas, lies_apart, temporaries
@@ -41,15 +43,20 @@ class StageText:
         self.panel, self.cut = stage.panel, stage.cut
         self.letter, self.span = letter, span
         self.incoming = incoming or {}
-        self.slices: list[tuple[str, str, Shape, bool]] = []  # tile, array, dims, right operand?
+        self.slices: list[tuple[str, str, Shape, bool, Span | None]] = []  # tile, array, dims, right operand?, piece
         self.copied: list[tuple[str, str, Node, bool]] = []  # into scratch: tile, slice, value, transposed?
-        self.named: dict[tuple[Node, bool, bool, bool], str] = {}
+        self.named: dict[tuple, str] = {}
         self.loaded: list[tuple[str, str, Node]] = []  # flipped: tile, array, value; copied column by column
         self.stored: list[tuple[str, str, Node]] = []
+        self.spanned: list[str] = []  # lines that make scratch arrays as long as what a tile takes of a piece
         self.shared_names = self._shared()
         if not stage.placed:
             self._written()
-        operands = [[self._operand(n, i) for i in range(len(stage.reads[n]))] for n in stage.nodes]
+        self.pieces = {n: [self._operand(n, i) for i in range(len(n.args))] for n in stage.joined.split}
+        operands = [
+            [] if n in stage.joined.rows else [self._operand(n, i) for i in range(len(stage.reads[n]))]
+            for n in stage.nodes
+        ]
         self.statements = [text for n, args in zip(stage.nodes, operands, strict=True) for text in self._lines(n, args)]
         self.statements += [f"copyto({y}, {self.incoming[o]})" for o, y in stage.outputs.items() if o in self.incoming]
 
@@ -84,7 +91,7 @@ class StageText:
                 if self.stage.by_column(o):
                     self.stored.append((f"y{k}", array, o))
                 else:
-                    self.slices.append((f"y{k}", array, dims, False))
+                    self.slices.append((f"y{k}", array, dims, False, None))
             elif o not in self.stage.outputs and self.shared_names.get(o) != self.source.writes[k]:
                 self.source.line(f"copyto(o{k}, {self.shared_names.get(o) or self.source.view(o)})")
 
@@ -96,7 +103,7 @@ class StageText:
             if array != name:
                 self.source.line(f"b{name[1:]} = {array}")
                 array = f"b{name[1:]}"
-            self.slices.append((self.stage.outputs[o], array, dims, False))
+            self.slices.append((self.stage.outputs[o], array, dims, False, None))
 
     def second_copies(self) -> None:
         """Lines after the last tile: outputs that are written twice."""
@@ -112,6 +119,10 @@ class StageText:
         a = self.stage.reads[n][i]
         if a in self.incoming:
             return self.incoming[a]
+        if a in self.stage.joined.rows:
+            return f"{self._memory(a)}_rows"
+        if a in self.stage.joined.split:
+            return ""  # its pieces are read
         if computes(a) and a not in self.shared_names:
             return self._memory(a)
         if a not in n.args and a.op == "const" and a.type.size > 1:
@@ -121,9 +132,10 @@ class StageText:
         right = n.op == "matmul" and i == 1
         scalar = row(n.op).role is Role.ELEMENTWISE and a.type.size == 1
         as_lies = n.op == "matmul"  # BLAS reads either order
-        key = (a, right, scalar, as_lies)
+        span = self.stage.spans.reads(n, i)
+        key = (a, right, scalar, as_lies, span)
         if key not in self.named:
-            self.named[key] = self._scalar(a) if scalar else self._array(a, right, as_lies)
+            self.named[key] = self._scalar(a) if scalar else self._array(a, right, as_lies, span)
         return self.named[key]
 
     def _scalar(self, n: Node) -> str:
@@ -134,7 +146,8 @@ class StageText:
         self.source.line(f"{name} = {text}.reshape(())")
         return name
 
-    def _array(self, n: Node, right: bool, as_lies: bool) -> str:
+    def _whole(self, n: Node, right: bool = False) -> str:
+        """The name of an array in the axes of the panel."""
         dims = self.panel.dims(n.shape)
         text = self.shared_names.get(n) or self.source.view(n)
         self.source.made_bytes += 0 if n in self.shared_names else copied(n)
@@ -146,14 +159,19 @@ class StageText:
             name = self.source.name("a")
             self.source.line(f"{name} = {text}")
             text = name
+        return text
+
+    def _array(self, n: Node, right: bool, as_lies: bool, span: Span | None) -> str:
+        """The name of the tile of an array."""
+        dims, text = self.panel.dims(n.shape), self._whole(n, right)
         if not self.stage.is_sliced(n, right):
             return text
         tile = f"{self.letter}x{len(self.slices) + len(self.loaded)}"
         if self.stage.by_column(n):
             self.loaded.append((tile, text, n))
             return tile
-        self.slices.append((tile, text, dims, right))
-        if as_lies or not self.stage.is_copied(n):
+        self.slices.append((tile, text, dims, right, span))
+        if as_lies or span is not None or not self.stage.is_copied(n):
             return tile
         self.copied.append((f"{self.letter}c{len(self.copied)}", tile, n, self.stage.is_across(n)))
         return self.copied[-1][0]
@@ -190,6 +208,8 @@ class StageText:
 
     def _text(self, n: Node, args: Sequence[str], out: str) -> list[str]:
         stage = self.stage
+        if n.op == "concat":
+            return [self._rows(n, out)] if n in stage.joined.rows else self._joined(n, args, out)
         if n.op == "where":
             if n not in stage.masks:
                 return masked_copy(args, out)
@@ -197,6 +217,8 @@ class StageText:
         if n.op == "erf" and n.dtype == np.float32:
             self.source.passes(buffer_bytes(stage.elements(n)))
             return [f"fast_erf({args[0]}, {out})"]
+        if n in stage.joined.by:
+            return [self._segment(n, args, out, segment) for segment in stage.joined.by[n]]
         if n.op != "matmul":
             share = stage.elements(n.args[0]) / max(n.args[0].type.size, 1)
             self.source.passes(int(temporaries(n) * share) + buffers(n, stage.elements(n), self._lies_apart))
@@ -204,6 +226,56 @@ class StageText:
             return [self._dot(n, args, out)]
         axes = stage.axes(n)
         return by_columns(n, stage.reads[n], args, out, axes, stage.lying) or [into(n, args, out, axes)]
+
+    def _joined(self, n: Node, args: Sequence[str], out: str) -> list[str]:
+        """Copies of the pieces `args` to their places in `out`."""
+        (axis,) = self.panel.kept([n.attr("axis")])
+        before = [":"] * sum(a not in self.cut.loops for a in range(axis))
+        lines, start = [], 0
+        outer = self.stage.spans.of.get(n)
+        low = outer.bounds[0] if outer else self.span[0]
+        spans = self.stage.spans.pieces.get(n) or (None,) * len(args)
+        for a, name, span in zip(n.args, args, spans, strict=True):
+            extent = a.type.extent(n.attr("axis"))
+            places = f"{start}:{start + extent}"
+            if span is not None:
+                i, j = span.bounds
+                places = f"{start} + {i} - {low}:{start} + {j} - {low}"
+                if extent == 1:  # a piece of one place is not cut
+                    name += f"[{', '.join([*before, f'{i}:{j}'])}]"
+            lines.append(f"copyto({out}[{', '.join([*before, places])}], {name})")
+            start += extent
+        return lines
+
+    def _rows(self, n: Node, out: str) -> str:
+        """The call that finds the tile of `n` in its pieces."""
+        (axis,) = self.panel.kept([n.attr("axis")])
+        self.source.names["rows_of"] = rows_of
+        before = f"({'every, ' * axis})"
+        names = [self._whole(a) for a in n.args]
+        spans = self.stage.spans.pieces[n]
+        low, high = spans[0].outer.bounds if spans[0].outer else self.span
+        starts = tuple(s.start for s in spans)
+        return f"{out}_rows = rows_of({out}, {low}, {high}, {before}, {starts}, ({', '.join(names)}))"
+
+    def _segment(self, n: Node, args: Sequence[str], out: str, segment: Segment) -> str:
+        """The statement of `n` at the places of one segment."""
+        before = [":"] * sum(a not in self.cut.loops for a in range(segment.axis))
+
+        def part(name: str, low: int, high: int) -> str:
+            return f"{name}[{', '.join([*before, f'{low}:{high}'])}]"
+
+        names = []
+        for a, name in zip(n.args, args, strict=True):
+            if a in segment.pieces:
+                k, start = segment.pieces[a]
+                piece, extent = self.pieces[a][k], a.args[k].type.extent(a.attr("axis"))
+                places = segment.low - start, segment.high - start
+                names.append(piece if places == (0, extent) else part(piece, *places))
+            else:
+                varies = self.panel.dims(a.shape)[segment.axis] > 1
+                names.append(part(name, segment.low, segment.high) if varies else name)
+        return into(n, names, part(out, segment.low, segment.high))
 
     def _dot(self, n: Node, args: Sequence[str], out: str) -> str:
         """The sum of products."""
@@ -234,12 +306,14 @@ class StageText:
             arrays.bytes(f"{self.letter}buffer", BUFFER)
         for tile, _, n in (*self.loaded, *self.stored):
             arrays.array({tile: n.dtype}, (self.panel.extents[0], None))
+        self.spanned = arrays.spanned
         return arrays.made, arrays.shorter, arrays.offset
 
     def write(self, depth: int) -> None:
         """The statements of one tile."""
-        low, high = self.span
-        for tile, array, dims, right in self.slices:
+        self.source.block([*self.stage.spans.lines(self.span, self.stage.joined.rows), *self.spanned], depth)
+        for tile, array, dims, right, span in self.slices:
+            low, high = span.bounds if span else self.span
             parts = []
             for a, d in enumerate(dims):
                 if a in self.cut.loops:
@@ -253,14 +327,14 @@ class StageText:
                 parts.pop()
             self.source.line(f"{tile} = {array}[{', '.join(parts)}]" if parts else f"{tile} = {array}", depth)
         for tile, array, _ in self.loaded:
-            self._columns(f"copyto({tile}[q], {array}[q, {low}:{high}])", depth)
+            self._columns(f"copyto({tile}[q], {array}[q, {self.span[0]}:{self.span[1]}])", depth)
         for tile, array, _, across in self.copied:
             copy = f"copy_transposed({tile}, {array}, {self.letter}buffer)" if across else f"copyto({tile}, {array})"
             self.source.line(copy, depth)
         for text in self.statements:
             self.source.line(text, depth)
         for tile, array, _ in self.stored:
-            self._columns(f"copyto({array}[q, {low}:{high}], {tile}[q])", depth)
+            self._columns(f"copyto({array}[q, {self.span[0]}:{self.span[1]}], {tile}[q])", depth)
 
     def _columns(self, text: str, depth: int) -> None:
         self.source.line(f"for q in range({self.panel.extents[0]}):", depth)

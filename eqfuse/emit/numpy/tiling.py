@@ -108,8 +108,11 @@ def panel_of(body: Graph) -> Panel:
     regular, right = _operands(body, rank)
     kept = [a for a in range(rank) if a in whole or space[a] != 1 or a == rows]
 
+    joints = {n.attr("axis") + rank for n in body.nodes if n.op == "concat"}  # where pieces meet
+
     def together(group: list[int], a: int) -> bool:
-        return (group[0] in whole) == (a in whole) and _merges(_last(group, space), a, space, regular, right, rows)
+        apart = (group[0] in whole) != (a in whole) or a in joints or not joints.isdisjoint(group)
+        return not apart and _merges(_last(group, space), a, space, regular, right, rows)
 
     groups = _grouped(kept, together)
     return Panel(

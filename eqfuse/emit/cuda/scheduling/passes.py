@@ -226,8 +226,9 @@ def _plain(n: Node) -> Node:
 
 
 def _is_load(n: Node) -> bool:
-    """Does `n` stand at the edge of the elementwise work: an array, or a view of what is computed for it alone?"""
-    return n.op in ("input", "const") or row(n.op).role is Role.VIEW
+    """Does `n` stand at the edge of the elementwise work: an array, or an index map of what is computed for it
+    alone?"""
+    return n.op in ("input", "const") or row(n.op).role in (Role.VIEW, Role.PIECES)
 
 
 def values_behind(held: Iterable[Node]) -> frozenset[Node]:

@@ -49,6 +49,8 @@ def call_work(
         seconds = found.seconds if op == "conv" else _multiplied(found, out, types, device)
         whole = _whole(out, types, seconds, device)
         return replace(found, seconds=seconds, whole=whole, shared=_shared(op, out, types, seconds, device, whole))
+    if role is Role.PIECES:  # tiles read pieces where they lie; what they copy together is in the price of a schedule
+        return replace(found, seconds=0.0, whole=_whole(out, types, found.seconds, device))
     seconds = found.seconds + apart * LINE / device.bandwidth(apart * LINE)
     moved = types[1:] if op == "slice_scatter" else types  # of the array it updates it copies what no write covers
     whole = _whole(out, moved, seconds * (SLIDING if role is Role.WINDOW else 1), device)

@@ -7,6 +7,7 @@ In: a `NumpySchedule` and the `Device` that it was made for. Out: `Price`. The s
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from eqfuse.cost.device import Device
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 def schedule_price(schedule: NumpySchedule, device: Device) -> Price:
     """What the kernel of `schedule` costs."""
     body, read, written = schedule.body, sum(schedule.reads) + schedule.gaps, sum(schedule.writes)
-    done = _done(body, device)
+    done = _done(body, schedule.copied, device)
     traffic, left = read + written, 0.0
     if schedule.tiles == 1 and not schedule.calls_per_tile:
         seconds = on_whole_arrays(done, traffic, device)
@@ -40,10 +41,12 @@ def schedule_price(schedule: NumpySchedule, device: Device) -> Price:
     return Price(seconds, read, written, done.flops, bound(seconds, memory, done.seconds))
 
 
-def _done(body: Graph, device: Device) -> Work:
-    """The work of the operators, and of copies of arrays across the axis that they lie along."""
+def _done(body: Graph, copied: Iterable[Node], device: Device) -> Work:
+    """The work of the operators, of copies of pieces, and of arrays across the axis that they lie along."""
     working = [n for n in body.nodes if computes(n)]
-    return total([*(work_of(n, device, sum(map(_apart, n.args))) for n in working), *copies(body, device)])
+    together = [Work(0, n.type.size * device.element_seconds(n.op, n.dtype.name), 0) for n in copied]
+    works = (work_of(n, device, sum(map(_apart, n.args))) for n in working)
+    return total([*works, *together, *copies(body, device)])
 
 
 def _apart(n: Node) -> int:

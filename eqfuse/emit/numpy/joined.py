@@ -1,0 +1,108 @@
+"""How a tile reads an array that is joined of pieces: as a view of the one piece that it lies in, piece by piece in the
+statement that reads it, or copied together in scratch memory.
+
+In: the nodes of a stage and what each reads. Out: `Joined`, by which `stage` places values and `tile` writes lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from eqfuse.emit.numpy.ops import ONE_RUN
+from eqfuse.emit.numpy.spans import Spans
+from eqfuse.emit.numpy.tiling import Panel, Tiling
+from eqfuse.ir.graph import Node
+from eqfuse.ir.views import computes
+from eqfuse.ops.elementwise import UFUNCS
+
+Reads = Mapping[Node, tuple[Node, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """`rows`: joined along the block's axis of arrays in memory, so that most tiles lie in one of them. `split`: read
+    once, by a statement that goes piece by piece; `by` has the pieces of every such statement. `copied`: all others."""
+
+    rows: frozenset[Node]
+    split: frozenset[Node]
+    copied: frozenset[Node]
+    by: dict[Node, tuple[Segment, ...]]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Places `low` to `high` along the merged `axis`. `pieces`: of each operand that is joined, which of its pieces has
+    them, and the first of its places."""
+
+    axis: int
+    low: int
+    high: int
+    pieces: Mapping[Node, tuple[int, int]]
+
+
+def joined(
+    panel: Panel, cut: Tiling, spans: Spans, reads: Reads, kept: Collection[Node], whole: Callable[[Node], bool]
+) -> Joined:
+    """How the joined arrays among `reads` are read. `kept`: those that become arrays; `whole`: may the statement of a
+    node go piece by piece?"""
+    joins = [n for n in reads if n.op == "concat" and n not in kept]
+    rows = frozenset(n for n in joins if n in spans.pieces and not cut.loops and not any(map(computes, n.args)))
+    split: dict[Node, None] = {}
+    by = {}
+    for n in [n for n in joins if n not in spans.pieces]:
+        readers = [m for m, args in reads.items() if n in args]
+        (axis,) = panel.kept([n.attr("axis")])
+        if len(readers) == 1 and _goes_by_pieces(readers[0], n, reads) and whole(readers[0]):
+            others = [c for c in readers[0].args if c in split]
+            if all(panel.kept([c.attr("axis")]) == (axis,) for c in others):
+                split[n] = None
+    for m, args in reads.items():
+        parted = [a for a in dict.fromkeys(args) if a in split]
+        if parted:
+            by[m] = _segments(parted, panel)
+    every = frozenset(n for n in reads if n.op == "concat")
+    return Joined(rows, frozenset(split), every - rows - split.keys(), by)
+
+
+def _goes_by_pieces(reader: Node, n: Node, reads: Reads) -> bool:
+    ufunc = reader.op in UFUNCS and reader.op not in ONE_RUN
+    return ufunc and reads[reader] == reader.args and reader.shape == n.shape
+
+
+def _segments(parted: Sequence[Node], panel: Panel) -> tuple[Segment, ...]:
+    (axis,) = panel.kept([parted[0].attr("axis")])
+    starts = {n: _starts(n) for n in parted}
+    places = sorted({p for found in starts.values() for p in found})
+    segments = []
+    for low, high in pairwise(places):
+        at = {n: max(k for k, p in enumerate(found) if p <= low) for n, found in starts.items()}
+        segments.append(Segment(axis, low, high, {n: (k, starts[n][k]) for n, k in at.items()}))
+    return tuple(segments)
+
+
+def _starts(n: Node) -> list[int]:
+    """Where the pieces of `n` begin, and where the last one ends."""
+    found = [0]
+    for a in n.args:
+        found.append(found[-1] + a.type.extent(n.attr("axis")))
+    return found
+
+
+def rows_of(
+    out: np.ndarray, low: int, high: int, before: tuple[slice, ...], starts: Sequence[int], pieces: Sequence[np.ndarray]
+) -> np.ndarray:
+    """Places `low` to `high` of the array joined of `pieces`, which begin at `starts`, along the axis after `before`: a
+    view of the piece that has them all, or copies in `out`."""
+    for start, piece in zip(starts, pieces, strict=True):
+        if start <= low and high <= start + piece.shape[len(before)]:
+            return piece[(*before, slice(low - start, high - start))]
+    for start, piece in zip(starts, pieces, strict=True):
+        first, last = max(low, start), min(high, start + piece.shape[len(before)])
+        if first < last:
+            place = out[(*before, slice(first - low, last - low))]
+            np.copyto(place, piece[(*before, slice(first - start, last - start))])
+    return out

@@ -1,0 +1,113 @@
+"""Arrays joined of pieces: how a concatenation of like values becomes one value of concatenations, and how a view of a
+concatenation becomes one of views.
+
+In: concatenations and padded arrays. Out: equal nodes, of which the pieces are what the caller makes of them. Used by
+`views.push_views`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from eqfuse.ir.graph import Node, node
+from eqfuse.ops import Role, row
+from eqfuse.ops.types import Shape
+
+Group = tuple[Node, ...]
+Part = tuple[Node, Node]  # a piece, and the view of it that is wanted
+
+
+def within(places: range, start: int, extent: int) -> range:
+    """Those of `places`, which ascend, that lie in `extent` places from `start` on, counted from there."""
+    inside = places[bisect_left(places, start) : bisect_left(places, start + extent)]
+    return range(inside.start - start, inside.stop - start, inside.step)
+
+
+def joined(pieces: Sequence[Node], axis: int) -> Node:
+    """The concatenation of `pieces`. Where these are the same work on other arrays, that work on joined arrays."""
+    inner = [a for p in pieces for a in (p.args if p.op == "concat" and p.attr("axis") == axis else (p,))]
+    group = tuple([a for a in inner if a.shape[axis]]) or tuple(inner[:1])
+    if len(group) == 1:
+        return group[0]
+    done: dict[Group, Node] = {}
+    stack = [group]
+    while stack:
+        top = stack[-1]
+        arguments = [] if top in done else _arguments(top, axis)
+        missing = [a for a in arguments if isinstance(a, tuple) and a not in done]
+        if missing:
+            stack += missing
+            continue
+        stack.pop()
+        if arguments:
+            done[top] = top[0].over([done[a] if isinstance(a, tuple) else a for a in arguments])
+        elif top not in done:
+            done[top] = node("concat", top, (axis,))
+    return done[group]
+
+
+def _arguments(group: Group, axis: int) -> list[Node | Group]:
+    """The arguments of the one operator that gives all of `group`: those that all share, and those to be joined; none
+    where there is no such operator."""
+    first = group[0]
+    same = all((n.op, n.attrs, len(n.args)) == (first.op, first.attrs, len(first.args)) for n in group)
+    if row(first.op).role is not Role.ELEMENTWISE or not same:
+        return []
+    extents, found = [n.shape[axis] for n in group], list[Node | Group]()
+    for args in zip(*[n.args for n in group], strict=True):
+        if len({*args}) == 1 and args[0].type.extent(axis) == 1:
+            found.append(args[0])
+        elif _fit(args, axis) and [a.shape[axis] for a in args] == extents:
+            found.append(args)
+        else:
+            return []
+    return found if any(isinstance(a, tuple) for a in found) else []
+
+
+def _fit(args: Group, axis: int) -> bool:
+    shapes = {(a.dtype, *_with(a.shape, axis, 0)) for a in args if a.type.rank >= -axis}
+    return len(shapes) == 1 and all(a.type.rank >= -axis for a in args)
+
+
+def _with(shape: Shape, axis: int, extent: int) -> Shape:
+    """`shape` with another extent along the negative `axis`."""
+    at = len(shape) + axis
+    return (*shape[:at], extent, *shape[at + 1 :])
+
+
+def viewed(view: Node, whole: Shape, of: Node) -> tuple[list[Part], int] | None:
+    """`view` of a concatenation `of`, which broadcasts to shape `whole`: the views of its pieces, and the axis along
+    which these are joined. None where the view is none of the pieces.
+    """
+    (attr,), axis, rank = view.attrs, of.attr("axis"), of.type.rank
+    assert isinstance(attr, tuple)
+    if view.op == "slice":
+        tail = zip(attr[len(attr) - rank :], of.shape, whole[len(whole) - rank :], strict=True)
+        return _sliced(of, tuple(r if n == m else (0, n, 1) for r, n, m in tail)), axis
+    if view.op == "flip":
+        axes = tuple(a for a in attr if a >= -rank and of.shape[a] > 1)
+        pieces = of.args[::-1] if axis in axes else of.args
+        return [(p, node("flip", (p,), (tuple(a for a in axes if p.shape[a] > 1),))) for p in pieces], axis
+    if view.op == "transpose" and rank == len(whole):
+        return [(p, view.over([p])) for p in of.args], attr.index(rank + axis) - rank
+    if view.op == "broadcast_to":
+        shape, full = _lifted(of.shape, len(attr)), _lifted(whole, len(attr))
+        target = tuple(t if n == m else n for t, n, m in zip(attr, shape, full, strict=True))
+        return [(p, node("broadcast_to", (p,), (_with(target, axis, p.shape[axis]),))) for p in of.args], axis
+    return None
+
+
+def _lifted(shape: Shape, rank: int) -> Shape:
+    return (1,) * (rank - len(shape)) + shape
+
+
+def _sliced(of: Node, ranges: tuple[tuple[int, int, int], ...]) -> list[Part]:
+    axis, start, found = of.type.rank + of.attr("axis"), 0, []
+    for p in of.args:
+        taken = within(range(*ranges[axis]), start, p.shape[axis])
+        start += p.shape[axis]
+        if taken:
+            along = (taken[0], taken[-1] + 1, taken.step)
+            found.append((p, node("slice", (p,), ((*ranges[:axis], along, *ranges[axis + 1 :]),))))
+    return found

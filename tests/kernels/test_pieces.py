@@ -1,0 +1,303 @@
+"""Kernels that read arrays in pieces: rolls, concatenations and padding inside maps, rows and reductions.
+
+Bodies are drawn as those of `bodies.py`, with more joints; the evaluator is the judge, and what a schedule says of
+bytes and calls is what its text does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.cost.profiles import device
+from eqfuse.emit.cuda.kernels import module_source, source_of
+from eqfuse.emit.numpy.schedule import LibraryCall
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, Node, const, node
+from eqfuse.kinds import State, classify, kind_named
+from eqfuse.testing import cudasim
+from tests.kernels.bodies import DEVICES, Drawn
+from tests.kernels.one_answer import Judge, arrays_for
+from tests.kernels.test_cuda_elementwise import same
+from tests.kernels.test_cuda_random import Drawing
+from tests.kernels.test_cuda_traffic import traffic
+from tests.kernels.test_numpy_schedules import check
+from tests.support.drawing import many
+from tests.support.kernels import CPU, add, body, data, judge, layer_norm, mul, read, reduced, run, softmax
+
+H100 = device("h100")
+emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+
+
+def cut(x: Node, axis: int, start: int, stop: int) -> Node:
+    ranges = [(0, n, 1) for n in x.shape]
+    ranges[axis] = (start, stop, 1)
+    return node("slice", (x,), (tuple(ranges),))
+
+
+def joined(axis: int, *pieces: Node) -> Node:
+    return node("concat", pieces, (axis,))
+
+
+def rolled(x: Node, by: int, axis: int) -> Node:
+    n = x.shape[axis]
+    return joined(axis, cut(x, axis, n - by, n), cut(x, axis, 0, n - by))
+
+
+def padded(x: Node, *widths: tuple[int, int]) -> Node:
+    return node("pad", (x, const(np.full((), 3, x.dtype))), (widths,))
+
+
+def plus_sine(x: Node, *more: Node) -> Node:
+    found = node("sin", (x,))
+    for y in more:
+        found = add(found, y)
+    return found
+
+
+class OfPieces(Drawn):
+    """A body in which more arrays are joined and padded."""
+
+    def grow(self, x: Node, steps: tuple[Callable[[Node], object], ...] = ()) -> None:
+        mine = (self.unary, self.binary, self.binary, self.where, self.reduce, self.view, self.view,
+                self.roll, self.roll, self.join, self.join, self.pad)  # fmt: skip
+        super().grow(x, steps or (mine if x.shape else ()))
+
+    def roll(self, x: Node) -> None:
+        axis = -1 - int(self.rng.integers(len(x.shape)))
+        by = int(self.rng.integers(1, max(2, x.shape[axis])))
+        ends = (x.shape[axis] - by, x.shape[axis]), (0, x.shape[axis] - by)
+        self.put(node("concat", [self.put(cut(x, axis, *e)) for e in ends], (axis,)))
+
+    def join(self, x: Node) -> None:
+        axis = -1 - int(self.rng.integers(len(x.shape)))
+        pieces = [x]
+        for _ in range(int(self.rng.integers(1, 4))):
+            shape = list(x.shape)
+            shape[axis] = int(self.one_of((1, 1, 2, 3, 7, 65)))
+            y = self.new(tuple(shape), x.dtype.name) if self.chance(7) else x
+            pieces.append(self.put(node("negative", (y,))) if self.chance(4) else y)
+        self.put(node("concat", pieces[:: self.one_of((1, -1))], (axis,)))
+
+    def pad(self, x: Node) -> None:
+        value = const(np.full((), self.one_of((0, 2)), x.dtype))
+        self.states[value] = self.states.get(value) or self.leaf_state(value)
+        widths = tuple((int(self.one_of((0, 0, 1, 2))), int(self.one_of((0, 0, 1, 3)))) for _ in x.shape)
+        self.put(node("pad", (x, value), (widths,)))
+
+    @staticmethod
+    def leaf_state(n: Node) -> State:
+        found = classify(Graph((), (n,)), CPU)
+        assert isinstance(found, State)
+        return found
+
+
+def drawn(seed: int) -> tuple[str, Graph, list[np.ndarray], ef.Device, Judge] | None:
+    rng = np.random.default_rng(seed)
+    found = OfPieces(rng, DEVICES[seed % len(DEVICES)])
+    kind, graph = found.body() or ("view", None)
+    if graph is None or not any(n.op in ("concat", "pad") for n in graph.nodes):
+        return None
+    arrays = arrays_for(rng, graph)
+    try:
+        return kind, graph, arrays, found.device, Judge(graph, arrays)
+    except ValueError:
+        return None
+
+
+def check_drawn(seed: int) -> str | None:
+    case = drawn(seed)
+    if case is None:
+        return None
+    kind, graph, arrays, on, wanted = case
+    before = [a.tobytes() for a in arrays]
+    text = f"seed {seed}, a kernel of kind {kind} on {on.name}\n{graph}"
+    with np.errstate(all="ignore"):
+        assert wanted.agree(run(kind, graph, arrays, on)), text
+    assert before == [a.tobytes() for a in arrays], f"it wrote into what it reads: {text}"
+    return f"{kind} {type(check(kind, graph, arrays, on)).__name__}"
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_kernels_join_pieces_as_numpy_does(part):
+    found = Counter(check_drawn(seed) for seed in range(200 * part, 200 * part + 200))
+    assert found.keys() >= {"map Tiles", "row Tiles", "reduce Tiles", "map WholeArrays"}
+
+
+@pytest.mark.slow
+def test_many_kernels_join_pieces_as_numpy_does():
+    for seed in range(5000, 5000 + many(2000)):
+        check_drawn(seed)
+
+
+class DrawingOfPieces(Drawing):
+    """A body for a GPU whose leaves are now and then joined of pieces, or padded, behind views of that."""
+
+    def leaf(self) -> Node:
+        found = super().leaf()
+        if found.op == "const" or not found.shape or self.rng.random() < 0.4:
+            return found
+        axis = -1 - int(self.rng.integers(len(found.shape)))
+        n = found.shape[axis]
+        if n < 2:
+            return found
+        by = int(self.rng.integers(1, n))
+        way = int(self.rng.integers(5))
+        if way == 0:
+            return rolled(found, by, axis)
+        if way == 1:
+            return joined(axis, node("negative", (cut(found, axis, by, n),)), cut(found, axis, 0, by))
+        if way == 2:
+            widths = tuple((by, 1) if a - len(found.shape) == axis else (0, 1) for a in range(len(found.shape)))
+            starts = [int(before > 0) for before, _ in widths]
+            ranges = tuple((i, i + n, 1) for i, n in zip(starts, found.shape, strict=True))
+            return node("slice", (padded(found, *widths),), (ranges,))
+        if way == 3:
+            return node("flip", (joined(axis, cut(found, axis, 0, by), cut(found, axis, 0, n - by)),), ((axis,),))
+        return rolled(rolled(found, by, axis), 1, -1) if found.shape[-1] > 1 else rolled(found, by, axis)
+
+
+def of_pieces(seed: int, count: int) -> list[tuple[str, Graph, list[np.ndarray]]]:
+    rng, found = np.random.default_rng(seed), []
+    while len(found) < count:
+        drawing = DrawingOfPieces(rng)
+        try:
+            graph = drawing.body()
+        except ef.EqfuseError:  # NumPy has no largest of nothing
+            continue
+        state = classify(graph, H100)
+        if isinstance(state, State) and state.mapped and not any(o.op in ("input", "const") for o in graph.outputs):
+            found.append((state.kind, graph, drawing.data(graph)))
+    return found
+
+
+def judge_on_gpu(bodies: list[tuple[str, Graph, list[np.ndarray]]], seed: int = 0, exact: bool = True) -> None:
+    made = []
+    for kind, graph, arrays in bodies:
+        schedule = kind_named(kind).schedule(graph, H100)
+        made.append((graph, arrays, schedule, source_of(graph, schedule, f"{kind}_{graph.key}")))
+    code = module_source(list(dict.fromkeys(cuda.source for *_, cuda in made)))
+    for graph, arrays, _, cuda in made:
+        if not cuda.grid:
+            continue
+        writes = [np.zeros(o.shape, o.dtype) for o in graph.outputs]
+        workspace = [np.zeros(n, dtype) for dtype, n in cuda.workspace]
+        arguments = cuda.arguments(writes, arrays, cuda.constants, workspace)
+        cudasim.CpuRawKernel(code, cuda.name)(cuda.grid, cuda.block, arguments, seed=seed % 3)
+        with np.errstate(all="ignore"):
+            wanted = evaluate(graph, arrays)
+        for got, want in zip(writes, wanted, strict=True):
+            if not exact:
+                np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6, err_msg=cuda.source)
+                continue
+            zero = (want == 0) & (got == 0)  # whose sign max and min leave open
+            assert (same(got, want) | zero).all(), f"{graph}\n{cuda.source}"
+
+
+@emulated
+def test_gpu_kernels_join_pieces_as_numpy_does():
+    judge_on_gpu(of_pieces(0, 25))
+
+
+@pytest.mark.slow
+@emulated
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_many_gpu_kernels_join_pieces_as_numpy_does(seed):
+    judge_on_gpu(of_pieces(seed, many(100)), seed)
+
+
+def of_the_gpu() -> dict[str, Graph]:
+    x, y, z = read(0, (6, 40)), read(1, (6, 8)), read(2, (3, 40))
+    return {
+        "rolled rows": body([x], add(x, rolled(x, 1, -2))),
+        "rolled columns": body([x], add(x, rolled(x, 37, -1))),
+        "rolled twice": body([x], add(x, rolled(rolled(x, 2, -2), 1, -1))),
+        "unlike pieces": body([x, y], node("tanh", (joined(-1, node("exp", (x,)), node("negative", (y,))),))),
+        "rows of unlike pieces": body([x, z], add(joined(-2, z, x), const(np.float32(1)))),
+        "padded": body([x], node("exp", (padded(x, (1, 2), (0, 3)),))),
+        "a stencil over padding": body([x], add(*[cut(padded(x, (1, 1), (0, 0)), 0, i, i + 6) for i in (0, 2)])),
+        "a part of what is joined": body([x, y], node("exp", (cut(joined(-1, x, y), 1, 30, 45),))),
+        "rows of what is joined": body([x, y], softmax(joined(-1, y, x))),
+        "a norm of what is rolled": body([x], layer_norm(rolled(x, 3, -1))),
+        "columns of what is rolled": body([x], reduced("max", add(x, rolled(x, 3, -1)), -2)),
+    }
+
+
+@emulated
+@pytest.mark.parametrize("name", of_the_gpu())
+def test_a_gpu_kernel_reads_the_pieces_that_its_schedule_says(name):
+    graph = of_the_gpu()[name]
+    kind = classify(graph, H100).kind
+    judge_on_gpu([(kind, graph, data(graph))], exact=False)
+    schedule = kind_named(kind).schedule(graph, H100)
+    cuda = source_of(graph, schedule, f"{kind}_{graph.key}")
+    reads, writes, _ = traffic(graph, cuda, module_source([cuda.source]))
+    assert tuple(t.read_by_pass for t in reads) == schedule.reads
+    assert tuple(t.written for t in writes) == schedule.writes
+
+
+@emulated
+def test_gpu_kernels_read_the_pieces_that_their_schedules_say():
+    for kind, graph, _ in of_pieces(1, 8):
+        if any(n.op in ("reshape", "take", "any", "all") for n in graph.nodes):
+            continue  # parts of reshaped arrays are counted, not laid over each other; the others stop early
+        schedule = kind_named(kind).schedule(graph, H100)
+        cuda = source_of(graph, schedule, f"{kind}_{graph.key}")
+        reads, _, _ = traffic(graph, cuda, module_source([cuda.source])) if cuda.grid else ([], [], [])
+        assert tuple(t.read_by_pass for t in reads) == (schedule.reads if cuda.grid else ()), f"{graph}\n{cuda.source}"
+
+
+@pytest.mark.parametrize("on", DEVICES, ids=lambda d: d.name)
+@pytest.mark.parametrize(
+    ("shape", "more"),
+    [((3000,), ((7, 0),)), ((70, 130), ((1, 0), (1, 1))), ((3, 40, 50), ((1, 0), (2, 1), (49, 2))),
+     ((2, 3, 4, 500), ((1, 0), (1, 3))), ((9000, 2), ((1, 1), (2, 0)))],
+)  # fmt: skip
+def test_what_is_rolled_along_any_axes_is_read_where_it_lies(on, shape, more):
+    x = read(0, shape)
+    graph = body([x], plus_sine(x, *[rolled(x, by, axis - len(shape)) for by, axis in more]))
+    judge("map", graph, device=on)
+    check("map", graph, data(graph), on)
+
+
+def test_a_tile_inside_one_piece_reads_it_without_a_copy():
+    x = read(0, (1024, 1024))
+    source = judge("map", body([x], mul(plus_sine(x, rolled(x, 1, -2)), rolled(x, 1, -1))))
+    assert "rows_of(" in source and "copyto" not in source
+
+
+def test_pieces_of_unlike_work_are_computed_where_a_tile_meets_them():
+    x, y = read(0, (600, 1000)), read(1, (424, 1000))
+    graph = body([x, y], node("tanh", (joined(-2, node("exp", (x,)), node("sin", (y,))),)))
+    assert "i1 = 0 if i < 600 else" in judge("map", graph)
+    check("map", graph, data(graph), CPU)
+
+
+def test_one_value_in_two_pieces_of_unlike_work_is_computed_on_whole_arrays():
+    x = read(0, (600, 1000))
+    e = node("exp", (x,))
+    graph = body([x], node("tanh", (joined(-2, e, node("negative", (x,)), node("sqrt", (e,))),)))
+    assert "share(" not in judge("map", graph)
+
+
+def test_a_lone_concatenation_is_a_library_call():
+    x, y = read(0, (600, 1000)), read(1, (424, 1000))
+    assert isinstance(kind_named("map").schedule(body([x, y], joined(-2, x, y)), CPU), LibraryCall)
+
+
+def test_many_pieces_are_joined_by_a_library():
+    pieces = [read(i, (4, 4)) for i in range(17)]
+    many_pieces = joined(-1, *pieces)
+    assert classify(body(pieces, many_pieces), H100).kind == "library"
+    assert "16 pieces" in str(classify(body(pieces, joined(-1, *[node("exp", (p,)) for p in pieces])), H100))
+
+
+def test_a_product_reads_what_is_joined_from_memory():
+    x, w = read(0, (64, 64)), read(1, (64, 64))
+    for on in (CPU, H100):
+        refusal = classify(body([x, w], node("matmul", (node("exp", (rolled(x, 1, -1),)), w))), on)
+        assert isinstance(refusal, str) and "stored" in refusal

@@ -1,0 +1,122 @@
+"""Programs that join, roll and pad arrays are one kernel on either target, and still what the evaluator says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.benches.corpus.random_graphs import run_plan, scrambled
+from eqfuse.cost.profiles import DEVICES
+from eqfuse.extract import choose
+from eqfuse.ir.evaluate import evaluate
+
+F = np.float32
+
+
+def roll_step(x):
+    return np.sin(x) + F(0.3) * np.roll(x, 1, 1) * x
+
+
+def fluid_step(u):
+    around = np.roll(u, 1, 0) + np.roll(u, -1, 0) + np.roll(u, 1, 1) + np.roll(u, -1, 1) - 4 * u
+    return u + F(0.1) * around - F(0.05) * u * (np.roll(u, -1, 0) - np.roll(u, 1, 0))
+
+
+def joined_work(x, y):
+    return np.tanh(np.concatenate([np.exp(x), y * 2], 0)) + 1
+
+
+def stacked(x, y):
+    return np.sqrt(np.stack([x * x, y * y], -1) + 1)
+
+
+def stencil(x):
+    p = np.pad(x, 1)
+    return p[1:-1, 2:] + p[1:-1, :-2] + p[2:, 1:-1] + p[:-2, 1:-1] - 4 * x
+
+
+def rotary(q, c, s):
+    h = q.shape[-1] // 2
+    return q * c + np.concatenate([-q[..., h:], q[..., :h]], -1) * s
+
+
+def norm_of_rolled(x):
+    r = x + np.roll(x, 3, -1)
+    return r / np.sqrt((r * r).mean(-1, keepdims=True) + F(1e-5))
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], Callable[[int], tuple[tuple[int, ...], ...]]]] = {
+    "a roll step": (roll_step, lambda n: ((n, n),)),
+    "a fluid step": (fluid_step, lambda n: ((n, n),)),
+    "unlike work joined": (joined_work, lambda n: ((n, n), (n, n))),
+    "stacked work": (stacked, lambda n: ((n, n), (n, n))),
+    "a stencil with a boundary of zeros": (stencil, lambda n: ((n, n),)),
+    "rotary embedding": (rotary, lambda n: ((4, n, 8, 64), (n, 1, 64), (n, 1, 64))),
+    "a norm of what is rolled": (norm_of_rolled, lambda n: ((n, n),)),
+}
+
+
+def traced(name: str, n: int) -> ef.Graph:
+    function, shapes = PROGRAMS[name]
+    return ef.trace(function, *[ef.spec(shape, F) for shape in shapes(n)])
+
+
+def kernels(graph: ef.Graph, target: str) -> list[Any]:
+    return [k for k in ef.extract(ef.saturate(graph), target=DEVICES[target]).kernels if not k.is_view]
+
+
+@pytest.mark.parametrize("target", ["cpu", "h200"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_it_is_one_kernel(name, target):
+    assert len(kernels(traced(name, 512), target)) == 1
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_it_is_what_the_evaluator_says_under_any_prices(name):
+    rng = np.random.default_rng(len(name))
+    graph = traced(name, 6)
+    space = ef.saturate(graph)
+    arrays = [rng.standard_normal(n.shape).astype(n.dtype) for n in graph.inputs]
+    wanted = evaluate(graph, arrays)
+    for target in ("cpu", "a100") * 2:
+        for extractor in ("flow", "greedy-duplicate"):
+            found = run_plan(choose(space, scrambled(rng, target), extractor), arrays)
+            for got, want in zip(found, wanted, strict=True):
+                np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_numpy_runs_it(name):
+    graph = traced(name, 96)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(n.shape).astype(n.dtype) for n in graph.inputs]
+    program = ef.compile(graph, target=DEVICES["cpu"])
+    for got, want in zip(program.run(arrays), evaluate(graph, arrays), strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["cpu", "h200"])
+def test_steps_are_about_a_kernel_each(target):
+    def steps(x):
+        for _ in range(12):
+            x = roll_step(x)
+        return x
+
+    graph = ef.trace(steps, ef.spec((1024, 1024), F))
+    assert len(kernels(graph, target)) <= 13
+
+
+@pytest.mark.parametrize("target", ["cpu", "h200"])
+def test_dear_work_that_is_rolled_many_times_is_stored(target):
+    """Where it is read as it lies, at four places, it would be computed four times."""
+
+    def blurred(x):
+        for _ in range(12):
+            x = np.sin(np.exp(x))
+        return np.roll(x, 1, 0) + np.roll(x, 2, 0) + np.roll(x, 3, 0) + np.roll(x, 4, 0)
+
+    assert len(kernels(ef.trace(blurred, ef.spec((2048, 2048), F)), target)) == 2
