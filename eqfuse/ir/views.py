@@ -8,6 +8,7 @@ value that is read through several views is computed for each, and what it is ma
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from eqfuse.errors import UnsupportedOp
@@ -29,22 +30,18 @@ def push_views(body: Graph) -> Graph:
     """`body` with views on leaves only; UnsupportedOp when a view stands on something it does not commute with, and
     `TooOften` when it would be many times as large. What is padded is joined of pieces, too."""
     new: dict[Node, Node] = {}
-    left = REPEATS * len(body.nodes)
+    left = _Allowance(REPEATS * len(body.nodes))
     for n in body.nodes:
         args = tuple(new[a] for a in n.args)
         role = row(n.op).role
         if role is Role.VIEW:
-            region = _region(args[0])
-            left -= len(region)
-            if left < 0:
-                raise TooOften
-            new[n] = _taken(n, args[0], region)
+            new[n] = _taken(n, args[0], left)
         elif role is Role.ELEMENTWISE:
             new[n] = _without_broadcasts(n, args)
         elif n.op == "concat":
             new[n] = joined(args, n.attr("axis"))
         elif n.op == "pad":
-            new[n] = _padded(n, *args)
+            new[n] = _padded(n, *args, left)
         else:
             new[n] = n.over(args)
     return Graph(tuple(new.get(i, i) for i in body.inputs), tuple(new[o] for o in body.outputs))
@@ -97,9 +94,22 @@ def _without_broadcasts(n: Node, args: tuple[Node, ...]) -> Node:
     return n.over(args)
 
 
-def _taken(view: Node, of: Node, region: list[Node]) -> Node:
-    """The view `view` of `of`, taken on the leaves of its `region`."""
-    whole, rank = of.shape, len(of.shape)
+@dataclass
+class _Allowance:
+    """Nodes that may still be made."""
+
+    nodes: int
+
+    def spend(self, nodes: int) -> None:
+        self.nodes -= nodes
+        if self.nodes < 0:
+            raise TooOften
+
+
+def _taken(view: Node, of: Node, left: _Allowance) -> Node:
+    """The view `view` of `of`, taken on the leaves below it."""
+    whole, rank, region = of.shape, len(of.shape), _region(of)
+    left.spend(len(region))
     pushed: dict[Node, Node] = {}
     for n in region:
         role = row(n.op).role
@@ -110,7 +120,7 @@ def _taken(view: Node, of: Node, region: list[Node]) -> Node:
         elif role in (Role.LEAF, Role.VIEW):
             pushed[n] = _on_leaf(view, whole, n)
         elif n.op == "concat":
-            pushed[n] = _on_pieces(view, whole, n)
+            pushed[n] = _on_pieces(view, whole, n, left)
         else:
             raise UnsupportedOp(f"a kernel cannot take {view.op} of the result of {n.op}: store that result first")
     if pushed[of].shape != view.shape:
@@ -120,22 +130,22 @@ def _taken(view: Node, of: Node, region: list[Node]) -> Node:
     return pushed[of]
 
 
-def _on_pieces(view: Node, whole: Shape, of: Node) -> Node:
+def _on_pieces(view: Node, whole: Shape, of: Node, left: _Allowance) -> Node:
     """The concatenation `of`, which broadcasts to shape `whole`, as `view` of the whole shows it."""
     found = viewed(view, whole, of)
     if found is None:
         raise TooOften
     parts, axis = found
-    return joined([_taken(v, p, _region(p)) for p, v in parts], axis)
+    return joined([_taken(v, p, left) for p, v in parts], axis)
 
 
-def _padded(n: Node, source: Node, value: Node) -> Node:
+def _padded(n: Node, source: Node, value: Node, left: _Allowance) -> Node:
     """`source` with pieces of `value` around it, along one axis after the other."""
     for a, widths in enumerate(n.attr("widths")):
         beside = []
         for width in widths:
             wanted = node("broadcast_to", (value,), ((*source.shape[:a], width, *source.shape[a + 1 :]),))
-            beside.append(_taken(wanted, value, _region(value)))
+            beside.append(_taken(wanted, value, left))
         source = joined([beside[0], source, beside[1]], a - n.type.rank)
     return source
 

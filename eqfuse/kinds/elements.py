@@ -6,7 +6,7 @@ In: values that are wanted whole. Out: how many distinct elements of each array 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from weakref import WeakKeyDictionary
@@ -18,9 +18,11 @@ from eqfuse.ir.pieces import within
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import Shape
 
-PARTIAL = ("slice", "sliding_window", "conv", "take", "take_along_axis")  # of their arguments, they may need a part
+# of their arguments, they may need a part
+PARTIAL = ("slice", "sliding_window", "concat", "pad", "conv", "take", "take_along_axis")
 Box = tuple[range, ...]  # along each axis, ascending
 Region = Box | int  # a number of elements where they are no box
+MOST_REGIONS = 64  # of a value that is computed; beyond, all of it is
 MOST_CELLS = 1 << 16  # of the grid on which overlapping boxes are counted
 
 
@@ -116,6 +118,8 @@ def _walked(roots: tuple[Node, ...]) -> Reach:
     whole = set(roots)
     parts: dict[Node, dict[Region, None]] = {}
     for n in reversed(nodes):
+        if n not in whole and _is_whole(n, parts.get(n, {})):
+            whole.add(n)
         if n in whole and n.op not in PARTIAL:
             whole.update(n.args)
             continue
@@ -127,6 +131,11 @@ def _walked(roots: tuple[Node, ...]) -> Reach:
     regions = {n: frozenset(parts[n]) for n in partly if _is_array(n)}
     between = frozenset(n for n in partly if n not in regions)
     return Reach(frozenset(whole.difference(roots, arrays)), arrays, regions, between)
+
+
+def _is_whole(n: Node, regions: Collection[Region]) -> bool:
+    """Do `regions` make up all of `n`, as the pieces of a rolled array do?"""
+    return len(regions) > MOST_REGIONS or (bool(regions) and _count(frozenset(regions), n.shape) == n.type.size)
 
 
 def _is_array(n: Node) -> bool:
@@ -260,7 +269,7 @@ def _windows(n: Node) -> int:
 def _count(regions: frozenset[Region], shape: Shape) -> int:
     """The elements of an array of `shape` that lie in any of `regions`."""
     size = math.prod(shape)
-    boxes = [r for r in regions if not isinstance(r, int)]
+    boxes = [r for r in regions if not isinstance(r, int) and all(r)]
     others = sum(r for r in regions if isinstance(r, int))
     sizes = [math.prod(map(len, box)) for box in boxes]
     if size in sizes or others >= size:

@@ -267,7 +267,12 @@ def test_what_is_rolled_along_any_axes_is_read_where_it_lies(on, shape, more):
 def test_a_tile_inside_one_piece_reads_it_without_a_copy():
     x = read(0, (1024, 1024))
     source = judge("map", body([x], mul(plus_sine(x, rolled(x, 1, -2)), rolled(x, 1, -1))))
-    assert "rows_of(" in source and "copyto" not in source
+    assert "rows_of(" in source and source.count("copyto") == 2  # of the two pieces along rows of 1024
+
+
+def test_a_statement_goes_piece_by_piece_where_rows_are_long():
+    x = read(0, (40, 20_000))
+    assert "copyto" not in judge("map", body([x], mul(x, rolled(x, 3, -1))))
 
 
 def test_pieces_of_unlike_work_are_computed_where_a_tile_meets_them():

@@ -67,7 +67,7 @@ class Stage:
         self._dots()
         self.nodes.sort(key=lambda n: not self._multiplies_memory(n))
         self.masks: dict[Node, Slot] = {}
-        self.joined = joined(panel, cut, self.spans, self.reads, self.outputs, lambda n: not self.column_calls(n))
+        self.joined = joined(panel, cut, self.spans, self.reads, self.outputs, lambda n: self.column_calls(n) > 0)
         self.nodes = [n for n in self.nodes if n not in self.joined.split]
         self.last = last_uses([self.uses(n) for n in self.nodes], body.outputs)
         self.slots = Slots()

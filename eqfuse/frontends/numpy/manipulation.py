@@ -340,6 +340,9 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tracer:
 def roll(a: Any, shift: Any, axis: Any = None) -> Tracer:
     x = lift(a)
     if axis is None:
+        by = constant_of(shift, "the shift given to np.roll", "gather with (np.arange(n) - shift) % n")
+        if x.ndim == 2 and by.size == 1:
+            return _rolled_rows(x, int(by))
         return roll(x.reshape(-1), shift, 0).reshape(x.shape)
     if x.ndim == 0:
         raise ShapeError("np.roll of a 0-d array: it has no axis to shift along")
@@ -355,6 +358,15 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tracer:
             cut = n - int(by) % n
             x = concatenate((x[(*before, slice(cut, n))], x[(*before, slice(0, cut))]), k)
     return x.copy()
+
+
+def _rolled_rows(x: Tracer, by: int) -> Tracer:
+    """The rows of `x`, one after the other, shifted by so many elements: what leaves a row enters the next one."""
+    rows, columns = divmod(by, x.shape[1] or 1)
+    if not columns:
+        return roll(x, rows, 0)
+    stay = x.shape[1] - columns
+    return concatenate((roll(x[:, stay:], rows + 1, 0), roll(x[:, :stay], rows, 0)), 1)
 
 
 @implements(np.diagonal)
