@@ -91,8 +91,8 @@ MOVES: dict[str, tuple[Case, ...]] = {
     ),
     "np.resize": (lambda x: np.resize(x, 7), lambda x: np.resize(x, (2, 2)), lambda x: np.resize(x, (0, 3))),
     "np.roll": (
-        lambda x: np.roll(x, 1), lambda x: np.roll(x, -9), lambda x: np.roll(x, -5, axis=0), lambda x: np.roll(x, (1, 2), (0, -1)),
-        lambda x: np.roll(x, 1, axis=(0, 1)),
+        lambda x: np.roll(x, 1), lambda x: np.roll(x, -9), lambda x: np.roll(x, -5, axis=0),
+        lambda x: np.roll(x, (1, 2), (0, -1)), lambda x: np.roll(x, 1, axis=(0, 1)),
     ),
     "np.rollaxis": (lambda x: np.rollaxis(x, 1), lambda x: np.rollaxis(x, -1, 0)),
     "np.rot90": (

@@ -14,6 +14,7 @@ import numpy as np
 
 from eqfuse.errors import BoundsError, DtypeError, ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends.numpy import tidy
+from eqfuse.frontends.numpy.known_places import picked
 from eqfuse.frontends.numpy.laid_out import laid_as
 from eqfuse.frontends.numpy.manipulation import broadcast_to, transpose
 from eqfuse.frontends.numpy.number import Number, computed, kind_of
@@ -343,7 +344,10 @@ def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: 
         at = lazy.clip(at, 0, extent - 1)
     elif mode != "raise":
         raise ShapeError(f"np.take: mode must be raise, wrap or clip, not {mode!r}")
-    return wrap(node("take", (x.node, _checked(at, extent).node), (along,)))
+    places = _checked(at, extent).node
+    known = places.literal.array % max(extent, 1) if places.op == "const" and places.type.rank == 1 else None
+    found = None if known is None else picked(x.node, known, along)
+    return wrap(node("take", (x.node, places), (along,)) if found is None else found)
 
 
 @implements(np.take_along_axis)

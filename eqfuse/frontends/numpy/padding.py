@@ -1,6 +1,6 @@
 """np.pad, one axis after the other: what each mode puts before and after the array.
 
-In: array-function calls on tracers. Out: pads by a constant, gathers, or joined pieces.
+In: array-function calls on tracers. Out: pads by a constant, joined pieces, or gathers where these are many.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 
 from eqfuse.errors import ShapeError, UnsupportedOp
 from eqfuse.frontends.numpy import tidy
+from eqfuse.frontends.numpy.known_places import picked
 from eqfuse.frontends.numpy.manipulation import broadcast_to, concatenate
 from eqfuse.frontends.numpy.promotion import elementwise, holds_tracer, lift
 from eqfuse.frontends.numpy.ranges import linspace
@@ -96,7 +97,8 @@ def _extended(x: Tracer, axis: int, width: tuple[int, int], mode: str, argument:
 
 
 def _taken(x: Tracer, axis: int, places: np.ndarray) -> Tracer:
-    return lazy.take(x, places, axis)
+    found = picked(x.node, places, axis - x.ndim)
+    return lazy.take(x, places, axis) if found is None else wrap(found)
 
 
 def _at(x: Tracer, axis: int, part: slice) -> Tracer:

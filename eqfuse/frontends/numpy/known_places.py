@@ -1,0 +1,54 @@
+"""What known indices select along an axis, as pieces: slices, slices reversed, and repeated elements.
+
+In: an array and constant indices. Out: the pieces joined, where they are few, so that kernels read them where they lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from eqfuse.frontends.numpy import tidy
+from eqfuse.ir.graph import Node
+
+FEW = 8  # pieces; more are gathered one element after the other
+
+Run = tuple[int, int, int]  # the first place, the step to the next, and how many there are
+
+
+def picked(x: Node, places: np.ndarray, axis: int) -> Node | None:
+    """``np.take(x, places, axis)`` for places from 0 on along the negative `axis`; None where it has many pieces."""
+    runs: list[Run] = []
+    for run in _runs(places.tolist()):
+        runs.append(run)
+        if len(runs) > FEW:
+            return None
+    return tidy.concat([_piece(x, run, axis) for run in runs], axis) if runs else None
+
+
+def _runs(places: Sequence[int]) -> Iterator[Run]:
+    """`places` as runs of equal steps, two of which are neighbours or alike."""
+    at = 0
+    while at < len(places):
+        end = at + 1
+        step = places[end] - places[at] if end < len(places) else 1
+        while end < len(places) and places[end] - places[end - 1] == step:
+            end += 1
+        if end - at == 2 and abs(step) > 1:
+            end = at + 1
+        yield places[at], step if end - at > 1 else 1, end - at
+        at = end
+
+
+def _piece(x: Node, run: Run, axis: int) -> Node:
+    first, step, count = run
+    low = first + min(step, 0) * (count - 1)
+    taken = (low, first + 1, 1) if not step else (low, low + abs(step) * (count - 1) + 1, abs(step))
+    ranges = [(0, n, 1) for n in x.shape]
+    ranges[axis] = taken
+    piece = tidy.slice_(x, tuple(ranges))
+    if step < 0:
+        return tidy.flip(piece, (axis,))
+    at = x.type.rank + axis
+    return piece if step else tidy.broadcast_to(piece, (*x.shape[:at], count, *x.shape[at + 1 :]))
