@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from eqfuse.cost.work import touches
 from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.ir.pieces import within
 from eqfuse.ops import Role, row
@@ -167,7 +168,8 @@ def _sources(n: Node, region: Region) -> list[tuple[Node, Region]]:
         return [(n.args[0], _unpadded(n, region)), (n.args[1], ())]
     if role is Role.GATHER:
         source, *indices = n.args
-        return [(source, min(source.type.size, n.type.size)), *[(a, _whole(a.shape)) for a in indices]]
+        lines = touches(n.op, n.attrs, source.type, n.type) // source.dtype.itemsize
+        return [(source, min(source.type.size, lines)), *[(a, _whole(a.shape)) for a in indices]]
     if n.op == "conv":
         return [(n.args[0], _windows(n)), (n.args[1], _whole(n.args[1].shape))]
     return [(a, _whole(a.shape)) for a in n.args]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from eqfuse.cost.targets import is_compiled
 from eqfuse.kinds.kind import EMITTERS, FUSED, LOOPS, Kind
 from eqfuse.kinds.state import Call, State, runs_of_both
 from eqfuse.ops import Role
@@ -20,6 +21,8 @@ def accept(call: Call) -> State | str | None:
     shape = call.out.shape
     if call.is_a(Role.PIECES):
         return _joined(call)
+    if call.is_a(Role.GATHER):
+        return _gathered(call)
     if call.is_a(Role.ELEMENTWISE):
         dense = all(s.dense and (s.shape == shape or math.prod(s.shape) == 1) for s in call.states)
         return State(NAME, shape, shape, dense=dense)
@@ -39,6 +42,14 @@ def _joined(call: Call) -> State | str | None:
     if len(call.states) <= MOST_PIECES:
         return State(NAME, call.out.shape, call.out.shape, mapped=True)
     return None if all(s.at_leaf for s in call.states) else f"a kernel joins {MOST_PIECES} pieces at most"
+
+
+def _gathered(call: Call) -> State | str | None:
+    if not is_compiled(call.device):
+        return None
+    if not call.states[0].at_leaf:
+        return "what is gathered is read from memory"
+    return State(NAME, call.out.shape, call.out.shape, mapped=True)
 
 
 def merge(a: State, b: State) -> State | None:

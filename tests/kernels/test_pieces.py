@@ -306,3 +306,40 @@ def test_a_product_reads_what_is_joined_from_memory():
     for on in (CPU, H100):
         refusal = classify(body([x, w], node("matmul", (node("exp", (rolled(x, 1, -1),)), w))), on)
         assert isinstance(refusal, str) and "stored" in refusal
+
+
+def of_places() -> dict[str, Graph]:
+    table, at, x = read(0, (9, 40)), read(1, (4, 6), np.int64), read(2, (12, 40))
+    places, own = read(3, (12, 1), np.int64), read(4, (12, 3), np.int32)
+    taken = node("take", (table, at), (-2,))
+    picked = node("take_along_axis", (x, places), (-1,))
+    total = reduced("sum", node("exp", (node("subtract", (x, reduced("max", x))),)))
+    other = node("take", (table, node("negative", (at,))), (-2,))
+    return {
+        "rows and a norm": body([table, at], layer_norm(taken)),
+        "rows and work": body([table, at], node("exp", (taken,))),
+        "columns": body([x, at], node("exp", (node("take", (x, at), (-1,)),))),
+        "an element of each row": body([x, places], node("subtract", (node("log", (total,)), picked))),
+        "some of each row": body([x, own], node("negative", (node("take_along_axis", (x, own), (-1,)),))),
+        "places that are computed": body([table, at], node("exp", (other,))),
+        "rows of what is rolled and taken": body([table, at], softmax(rolled(taken, 3, -1))),
+    }
+
+
+@emulated
+@pytest.mark.parametrize("name", of_places())
+def test_a_gpu_kernel_gathers_where_it_computes(name):
+    graph = of_places()[name]
+    kind = classify(graph, H100).kind
+    assert kind in ("map", "row", "reduce")
+    judge_on_gpu([(kind, graph, data(graph))], exact=False)
+    schedule = kind_named(kind).schedule(graph, H100)
+    cuda = source_of(graph, schedule, f"{kind}_{graph.key}")
+    reads, _, _ = traffic(graph, cuda, module_source([cuda.source]))
+    assert all(t.read_by_pass <= said for t, said in zip(reads, schedule.reads, strict=True))
+
+
+def test_what_is_gathered_is_read_from_memory():
+    table, at = read(0, (9, 40)), read(1, (4, 6), np.int64)
+    refusal = classify(body([table, at], node("take", (node("exp", (table,)), at), (-2,))), H100)
+    assert isinstance(refusal, str) and "memory" in refusal

@@ -103,6 +103,24 @@ def test_numpy_runs_it(name):
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-5)
 
 
+def embedded(table, at, gain):
+    x = table[at]
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + F(1e-5)) * gain
+
+
+def cross_entropy(x, at):
+    most = x.max(-1, keepdims=True)
+    total = np.log(np.exp(x - most).sum(-1, keepdims=True)) + most
+    return total - np.take_along_axis(x, at[:, None], -1)
+
+
+@pytest.mark.parametrize("target", ["h200"])
+def test_what_is_gathered_by_traced_places_is_read_where_it_lies(target):
+    at = ef.spec((1024,), np.int64)
+    assert len(kernels(ef.trace(embedded, ef.spec((32000, 256), F), at, ef.spec((256,), F)), target)) == 1
+    assert len(kernels(ef.trace(cross_entropy, ef.spec((1024, 4096), F), at), target)) == 1
+
+
 @pytest.mark.parametrize("target", ["cpu", "h200"])
 def test_steps_are_about_a_kernel_each(target):
     def steps(x):

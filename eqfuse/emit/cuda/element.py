@@ -186,7 +186,8 @@ class Elements:
         if role is Role.PIECES:
             return (yield self._piece(n, index))
         if role is Role.GATHER:
-            return (yield self._value(n.args[0], (yield self._gathered(n, index))))
+            found = yield self._value(n.args[0], (yield self._gathered(n, index)))
+            return self.name(n, index, found)
         raise UnsupportedOp(f"the cuda target cannot compute {n.op} inside a kernel; run it as a library call")
 
     def _applied(self, n: Node, values: list[str]) -> str:

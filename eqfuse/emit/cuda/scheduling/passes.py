@@ -228,7 +228,7 @@ def _plain(n: Node) -> Node:
 def _is_load(n: Node) -> bool:
     """Does `n` stand at the edge of the elementwise work: an array, or an index map of what is computed for it
     alone?"""
-    return n.op in ("input", "const") or row(n.op).role in (Role.VIEW, Role.PIECES)
+    return n.op in ("input", "const") or row(n.op).role in (Role.VIEW, Role.PIECES, Role.GATHER)
 
 
 def values_behind(held: Iterable[Node]) -> frozenset[Node]:
