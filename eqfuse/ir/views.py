@@ -23,7 +23,7 @@ REPEATS = 16  # nodes made for each of a body, beyond which its work is repeated
 
 
 class TooOften(Exception):
-    """Moving views to the leaves would duplicate the work of a body too often."""
+    """Moving views to the leaves would duplicate the work of a body too often, or cannot be done."""
 
 
 def push_views(body: Graph) -> Graph:
@@ -41,7 +41,7 @@ def push_views(body: Graph) -> Graph:
         elif n.op == "concat":
             new[n] = joined(args, n.attr("axis"))
         elif n.op == "pad":
-            new[n] = _padded(n, *args, left)
+            new[n] = _padded(n, args[0], args[1], left)
         else:
             new[n] = n.over(args)
     return Graph(tuple(new.get(i, i) for i in body.inputs), tuple(new[o] for o in body.outputs))
@@ -121,6 +121,8 @@ def _taken(view: Node, of: Node, left: _Allowance) -> Node:
             pushed[n] = _on_leaf(view, whole, n)
         elif n.op == "concat":
             pushed[n] = _on_pieces(view, whole, n, left)
+        elif role is Role.GATHER:
+            raise TooOften
         else:
             raise UnsupportedOp(f"a kernel cannot take {view.op} of the result of {n.op}: store that result first")
     if pushed[of].shape != view.shape:

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 from eqfuse.cost.targets import is_compiled
+from eqfuse.ir.view_strides import contiguous
 from eqfuse.kinds.kind import EMITTERS, FUSED, LOOPS, Kind
 from eqfuse.kinds.state import Call, State, runs_of_both
 from eqfuse.ops import Role
@@ -45,11 +46,19 @@ def _joined(call: Call) -> State | str | None:
 
 
 def _gathered(call: Call) -> State | str | None:
-    if not is_compiled(call.device):
-        return None
-    if not call.states[0].at_leaf:
+    source, places = call.states
+    if not source.at_leaf:
         return "what is gathered is read from memory"
+    if not is_compiled(call.device) and not _in_tiles(call, source, places):
+        return None
     return State(NAME, call.out.shape, call.out.shape, mapped=True)
+
+
+def _in_tiles(call: Call, source: State, places: State) -> bool:
+    """Can tiles gather? They take whole rows of an array, or elements along its last axis."""
+    axis = -len(source.shape) if call.row.name == "take" else -1
+    lies = source.strides == contiguous(source.shape) and places.at_leaf
+    return lies and call.attr("axis") == axis and bool(places.shape) and math.prod(source.shape) > 0
 
 
 def merge(a: State, b: State) -> State | None:

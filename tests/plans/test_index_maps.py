@@ -114,7 +114,7 @@ def cross_entropy(x, at):
     return total - np.take_along_axis(x, at[:, None], -1)
 
 
-@pytest.mark.parametrize("target", ["h200"])
+@pytest.mark.parametrize("target", ["cpu", "h200"])
 def test_what_is_gathered_by_traced_places_is_read_where_it_lies(target):
     at = ef.spec((1024,), np.int64)
     assert len(kernels(ef.trace(embedded, ef.spec((32000, 256), F), at, ef.spec((256,), F)), target)) == 1

@@ -85,7 +85,7 @@ def block_copies_kernel(schedule: BlockCopies) -> Source:
 def with_known_places(k: Kernel, known: Mapping[int, np.ndarray]) -> Kernel:
     """`k`; where it takes from places that are known, with these as a constant: they may be a few slices."""
     n = k.body.outputs[0]
-    if not k.template.is_library or n.op != "take" or n.args[1] not in k.body.inputs:
+    if n.op != "take" or [m for m in k.body.nodes if computes(m)] != [n] or n.args[1] not in k.body.inputs:
         return k
     at = k.body.inputs.index(n.args[1])
     places = known.get(k.reads[at])

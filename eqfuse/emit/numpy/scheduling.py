@@ -15,6 +15,7 @@ from eqfuse.cost.work import LINE, touches
 from eqfuse.dtypes import ADDED
 from eqfuse.emit.numpy.library import library_calls
 from eqfuse.emit.numpy.ops import JOINS, WINDOWED
+from eqfuse.emit.numpy.places import aside, may_cut, parts_last_axis, shares
 from eqfuse.emit.numpy.schedule import (
     BlockCopies,
     Convolution,
@@ -55,7 +56,8 @@ AFTER = "windowed value"  # stands for the node itself in the graph of what foll
 def fused(body: Graph, device: Device) -> NumpySchedule:
     """The schedule of a body with fused work: tiles where they pay, else whole arrays."""
     computed = [n for n in body.nodes if computes(n)]
-    if len(computed) == 1 and {*body.outputs} == {*computed} and row(computed[0].op).role is Role.PIECES:
+    by_maps = (Role.PIECES, Role.GATHER)
+    if len(computed) == 1 and {*body.outputs} == {*computed} and row(computed[0].op).role in by_maps:
         return single(body, device)
     try:
         pushed = push_views(body)
@@ -98,7 +100,7 @@ def _traffic(body: Graph, parts: Mapping[Node, float] | None = None) -> dict[str
 def _whole(body: Graph) -> WholeArrays:
     nodes = [n for n in body.nodes if computes(n)]
     calls = _whole_calls(body, nodes, body.outputs, [o for o in body.outputs if computes(o)], True)
-    return WholeArrays(**_traffic(body), calls=calls, body=body, calls_once=calls)
+    return WholeArrays(**_traffic(body, shares(body)), calls=calls, body=body, calls_once=calls)
 
 
 def _whole_calls(
@@ -134,25 +136,32 @@ def _tiled(body: Graph, device: Device) -> NumpySchedule:
             return _convolution(body, n, device)
         if row(n.op).role is Role.WINDOW:
             return _windows(body, n, device)
+    if parts_last_axis(body):
+        return _whole(body)
     panel = panel_of(body)
     products = [n for n in body.operators if row(n.op).role is Role.CONTRACTION]
-    values = [n for n in body.nodes if row(n.op).role is not Role.LEAF]
+    besides = aside(body)
+    values = [n for n in body.nodes if row(n.op).role is not Role.LEAF and n not in besides]
     whole = [a for a, w in enumerate(panel.whole) if w]
     depth = max((n.args[0].shape[-1] for n in products), default=0)  # the rows of a left operand pass the cache too
     row_elements = max(depth, *(math.prod(panel.dims(n.shape)[a] for a in whole) for n in values))
     target = tile_elements(body, device)
     reductions = reductions_last(body)
     if reductions and not products and _cut_along_reduced(panel, target, device.threads, is_lone_reduction(body)):
-        if spans(body, panel, panel.whole.index(True)) is None:
+        axis = panel.whole.index(True)
+        if spans(body, panel, axis) is None or not may_cut(body, panel, [axis]):
             return _whole(body)
         return _reduction(body, reductions, panel, target, device.threads)
-    if panel.short_rows() and not products and not seams(body, panel):
+    gathers = any(row(n.op).role is Role.GATHER for n in body.nodes)
+    if panel.short_rows() and not products and not gathers and not seams(body, panel):
         panel = panel.flip()
     chosen = cut(panel, row_elements, target, device.threads, depth, grain(body))
-    if chosen is None or chosen.count == 1 or spans(body, panel, chosen.axis, chosen.loops) is None:
+    if chosen is None or chosen.count == 1 or not may_cut(body, panel, [chosen.axis, *chosen.loops]):
+        return _whole(body)
+    if spans(body, panel, chosen.axis, chosen.loops) is None:
         return _whole(body)
     stage = Stage(body, panel, chosen)
-    return Tiles(**_traffic(body), **_shared(body, stage, device.threads), stage=stage)
+    return Tiles(**_traffic(body, shares(body)), **_shared(body, stage, device.threads), stage=stage)
 
 
 def _shared(body: Graph, stage: Stage, threads: int, more: int = 0, once: int = 0) -> dict[str, Any]:
@@ -267,7 +276,7 @@ def _reduction(body: Graph, reductions: list[Node], panel: Panel, target: int, t
     each = stage.calls + len(reductions)
     tiles = sum(math.ceil(min(chunk, extent - start) / block) for start in range(0, extent, chunk))
     return TiledReduction(
-        **_traffic(body), body=body, threads=threads, tiles=tiles, tile=stage.cut.tile(panel),
+        **_traffic(body, shares(body)), body=body, threads=threads, tiles=tiles, tile=stage.cut.tile(panel),
         calls_per_tile=each, calls_once=once, calls=each * tiles + once, alive=alive(body), stage=stage, chunk=chunk,
         written=written, joined=joined, rest=rest,
     )  # fmt: skip

@@ -313,7 +313,7 @@ class Stage:
         inside = a in self.incoming or (computes(a) and a not in self.shared)
         number = row(n.op).role is Role.ELEMENTWISE and a.type.size == 1
         of_ones = a not in n.args and a.op == "const" and a.type.size > 1
-        return not (inside or number or of_ones or n.op == "matmul") and self.is_sliced(a, False)
+        return not (inside or number or of_ones or n.op in ("matmul", "take")) and self.is_sliced(a, False)
 
     @cached_property
     def calls_once(self) -> int:

@@ -18,6 +18,9 @@ from eqfuse.ir.views import computes, leaf_chain
 from eqfuse.ops import Role, row
 
 
+COPIED = ("where", "pad", "take_along_axis")  # into an array that exists, by a copy beside their own call
+
+
 @dataclass(frozen=True)
 class Statement:
     """How a node is computed from `reads` in `calls` NumPy calls.
@@ -69,7 +72,7 @@ def _statement(n: Node, read: tuple[Node, ...], placed: bool, over: Node | None,
     if n.op == "where" and n.type.size >= CHOOSE_FROM and bits(n.dtype) and n.shape in [a.shape for a in n.args]:
         return Statement(read, "choose", 1)
     if placed or over is not None or (inline and n.op not in WINDOWED):
-        calls = 2 if n.op in ("where", "pad", *WINDOWED) else column_calls(n, read, reduced_axes(n)) or 1
+        calls = 2 if n.op in (*COPIED, *WINDOWED) else column_calls(n, read, reduced_axes(n)) or 1
         return Statement(read, "into", calls, over)
     return Statement(read, "fresh", 1)
 

@@ -94,6 +94,11 @@ INSIDE: dict[str, Row] = {
         "concatenate(({all},), {axis}, {out})", "concatenate(({all},), {axis})", {"concatenate": np.concatenate}
     ),
     "pad": Row("copyto({out}, pad({all}, {widths}))", "pad({all}, {widths})", {"pad": TABLE["pad"].meaning}),
+    "take": Row("take({all}, {axis}, {out})", "take({all}, {axis})", {"take": np.take}),
+    "take_along_axis": Row(
+        "copyto({out}, take_along_axis({all}, {axis}))", "take_along_axis({all}, {axis})",
+        {"take_along_axis": np.take_along_axis},
+    ),
     "matmul": Row("matmul({all}, {out})", "matmul({all})", {"matmul": np.matmul}),
     **{name: _of_meaning(TABLE[name]) for name in ("conv", "window_max", "window_sum")},
 }
@@ -102,7 +107,7 @@ CALLS: dict[str, Row] = {
     **{name: _of_meaning(op) for name, op in TABLE.items() if op.role in (Role.LIBRARY, Role.GATHER)},
     "concat": INSIDE["concat"],
     "pad": _of_meaning(TABLE["pad"]),
-    "take": Row("take({all}, {axis}, {out})", names={"take": np.take}),
+    "take": INSIDE["take"],
     "cumsum": Row("cumsum({0}, {axis}, {out}.dtype, {out})", names={"cumsum": np.cumsum}),
     "cumprod": Row("cumprod({0}, {axis}, {out}.dtype, {out})", names={"cumprod": np.cumprod}),
     "accumulate": Row("np.{ufunc}.accumulate({0}, {axis}, None, {out})", names={"np": np}),

@@ -13,6 +13,7 @@ from eqfuse.emit.numpy.erf import buffer_bytes
 from eqfuse.emit.numpy.joined import Segment, rows_of
 from eqfuse.emit.numpy.narrow import by_columns
 from eqfuse.emit.numpy.ops import ONE_RUN, into, masked_copy
+from eqfuse.emit.numpy.places import places_in_panel, take_along
 from eqfuse.emit.numpy.scratch import ScratchArrays, Slot
 from eqfuse.emit.numpy.source import Source, straight
 from eqfuse.emit.numpy.spans import Span
@@ -117,6 +118,8 @@ class StageText:
     def _operand(self, n: Node, i: int) -> str:
         """The name of the tile of argument `i` of `n`."""
         a = self.stage.reads[n][i]
+        if n.op == "take":
+            return self._rows_taken(n) if i else self._table(n)
         if a in self.incoming:
             return self.incoming[a]
         if a in self.stage.joined.rows:
@@ -138,6 +141,23 @@ class StageText:
             self.named[key] = self._scalar(a) if scalar else self._array(a, right, as_lies, span)
         return self.named[key]
 
+    def _table(self, n: Node) -> str:
+        """The array whose rows ``take`` takes, in the axes of the panel."""
+        table, places = n.args
+        rows = zip(self.panel.dims((*(1,) * places.type.rank, *table.shape[1:])), self.panel.groups, strict=True)
+        shape = (table.shape[0], *[d for d, group in rows if self._in_row(n, group)])
+        return self._named(f"({self.source.view(table)}).reshape({shape})")
+
+    def _rows_taken(self, n: Node) -> str:
+        """The numbers of the rows that a tile takes."""
+        places = places_in_panel(n)
+        inside = sum(self._in_row(n, group) for group in self.panel.groups)
+        tile = self._array(places, False, False, self.stage.spans.reads(n, 1))
+        return f"{tile}[{', '.join(['...', *['0'] * inside])}]"
+
+    def _in_row(self, n: Node, group: Sequence[int]) -> bool:
+        return group[0] >= self.panel.rank - n.args[0].type.rank + 1
+
     def _scalar(self, n: Node) -> str:
         text = self.shared_names.get(n) or self.source.view(n)
         if n.shape == () and text.isidentifier():
@@ -155,11 +175,15 @@ class StageText:
             self.source.made_bytes += n.type.nbytes
             text = f"ascontiguousarray({text})"
         text = self._shaped(text, dims, n.shape)
-        if not text.isidentifier():
-            name = self.source.name("a")
-            self.source.line(f"{name} = {text}")
-            text = name
-        return text
+        return self._named(text)
+
+    def _named(self, text: str) -> str:
+        """A name for the array `text`."""
+        if text.isidentifier():
+            return text
+        name = self.source.name("a")
+        self.source.line(f"{name} = {text}")
+        return name
 
     def _array(self, n: Node, right: bool, as_lies: bool, span: Span | None) -> str:
         """The name of the tile of an array."""
@@ -217,6 +241,12 @@ class StageText:
         if n.op == "erf" and n.dtype == np.float32:
             self.source.passes(buffer_bytes(stage.elements(n)))
             return [f"fast_erf({args[0]}, {out})"]
+        if n.op == "take":
+            self.source.passes(stage.elements(n) * (n.dtype.itemsize + 8))
+            return [f"take({args[0]}, {args[1]}, 0, {out})"]
+        if n.op == "take_along_axis":
+            self.source.names["take_along"] = take_along
+            return [f"take_along({args[0]}, {args[1]}, {out})"]
         if n in stage.joined.by:
             return [self._segment(n, args, out, segment) for segment in stage.joined.by[n]]
         if n.op != "matmul":

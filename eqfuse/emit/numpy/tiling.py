@@ -17,6 +17,7 @@ from eqfuse.cost.work import LINE, Work, total
 from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.cost.calls import transposed_read
 from eqfuse.emit.numpy.cost.tiles import product_rows, tiles_pay
+from eqfuse.emit.numpy.places import aside, places_in_panel
 from eqfuse.emit.numpy.temporaries import unreshaped
 from eqfuse.emit.numpy.transpose_copy import run_axis
 from eqfuse.ir.graph import Graph, Node
@@ -105,10 +106,12 @@ def panel_of(body: Graph) -> Panel:
         space = max((o.shape for o in body.outputs), key=lambda s: (math.prod(s), len(s)))
         whole = set()
     rank = len(space)
+    if not reductions and any(n.op == "take_along_axis" for n in body.nodes):
+        whole.add(rank - 1)
     regular, right = _operands(body, rank)
     kept = [a for a in range(rank) if a in whole or space[a] != 1 or a == rows]
 
-    joints = {n.attr("axis") + rank for n in body.nodes if n.op == "concat"}  # where pieces meet
+    joints = {n.attr("axis") + rank for n in body.nodes if n.op in ("concat", "take_along_axis")}  # own extents
 
     def together(group: list[int], a: int) -> bool:
         apart = (group[0] in whole) != (a in whole) or a in joints or not joints.isdisjoint(group)
@@ -147,9 +150,12 @@ def _operands(body: Graph, rank: int) -> tuple[list[Strided], list[Strided]]:
     rights = right_operands(body)
     regular = [(o.shape, contiguous(o.shape)) for o in body.outputs]
     right = []
-    used = {a for n in body.nodes if row(n.op).role not in (Role.LEAF, Role.VIEW) for a in n.args if n.op != "matmul"}
+    apart = ("matmul", "take")
+    used = {a for n in body.nodes if row(n.op).role not in (Role.LEAF, Role.VIEW) for a in n.args if n.op not in apart}
     used |= {n.args[0] for n in body.nodes if n.op == "matmul"} | set(body.outputs)
-    for n in body.nodes:
+    places = [places_in_panel(n) for n in body.nodes if n.op == "take"]
+    used |= set(places)
+    for n in (*body.nodes, *places):
         if row(n.op).role not in (Role.LEAF, Role.VIEW):
             continue
         leaf, chain = leaf_chain(n)
@@ -229,26 +235,28 @@ def tile_elements(body: Graph, device: Device) -> int:
 
     But no fewer than make a call last: threads that make short calls wait for Python's lock more than they work.
     """
-    itemsize = max((n.dtype.itemsize for n in body.nodes if n.type.size > 1), default=1)
+    besides = aside(body)
+    itemsize = max((n.dtype.itemsize for n in body.nodes if n.type.size > 1 and n not in besides), default=1)
     fitting = device.tile_bytes // (max(2, alive(body)) * itemsize)
     if device.threads == 1 or any(row(n.op).role is Role.CONTRACTION for n in body.operators):
         return max(1, fitting)
     working = [n for n in body.operators if row(n.op).role is not Role.VIEW and n.type.size > 1]
     seconds = sum(work_of(n, device).seconds * device.threads for n in working)
-    elements = sum(max(n.type.size, *(a.type.size for a in n.args)) for n in working)
+    elements = sum(max(a.type.size for a in (n, *n.args) if a not in besides) for n in working)
     lasting = int(device.lasting_seconds * elements / seconds) if seconds else 0
     return max(1, fitting, lasting)
 
 
 def alive(body: Graph) -> int:
     """How many arrays of full size are needed at once, results written over operands that are done."""
-    full = max(n.type.size for n in body.nodes)
+    besides = aside(body)
+    full = max(n.type.size for n in body.nodes if n not in besides)
     order = evaluation_order(body)
     last = {a: n for n in order for a in n.args}
-    now = peak = sum(n.op == "input" and n.type.size == full for n in body.nodes)
+    now = peak = sum(n.op == "input" and n.type.size == full and n not in besides for n in body.nodes)
     for n in order:
         if n.args and n.type.size == full and row(n.op).role is not Role.VIEW:
-            done = sum(last[a] is n and a.type.size == full and bool(a.args) for a in set(n.args))
+            done = sum(last[a] is n and a.type.size == full and bool(a.args) for a in set(n.args) - besides)
             peak = max(peak, now + (done == 0))
             now += 1 - done
     return peak
