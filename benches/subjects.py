@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eqfuse.benches.corpus.controls import CONTROLS
+from eqfuse.benches.corpus.index_maps import INDEX_MAPS
 from eqfuse.benches.corpus.network import Network, built, traced
 from eqfuse.benches.corpus.networks import NETWORKS
 from eqfuse.benches.corpus.suite import GRAPHS, Case
@@ -29,6 +30,7 @@ FITS: Mapping[str, Mapping[str, int]] = {
     "G25 M=65536": {"m": 4096, "n": 1024}, "G25 constants": {"m": 1024, "n": 1024}, "G26": {"m": 2048, "n": 4096},
     "G27": {"n": 2048}, "G28": {"n": 3072}, "G29": {"n": 3072}, "G30": {"n": 2048}, "G31": {"n": 3072},
     "N1": {"n": 128}, "N2": {"h": 4, "s": 1024}, "N3": {"n": 2048}, "N4": {"n": 3072}, "N5": {"n": 1 << 23},
+    "M1": {"n": 2048}, "M2": {"n": 2048}, "M3": {"n": 2048}, "M4": {"s": 4096},
     "N8": {"m": 64, "n": 256}, "N9": {"n": 2048}, "N10": {"s": 512, "d": 64}, "N11": {"n": 1 << 22, "k": 500},
 }  # fmt: skip
 
@@ -40,7 +42,7 @@ SHORTER: Mapping[str, Mapping[str, int]] = {"N11": {"k": 500}}
 
 @dataclass(frozen=True)
 class Subject:
-    """One program. `group`: "suite", "controls" or "networks". Graphs are made when asked for."""
+    """One program. `group`: "suite", "controls", "index maps" or "networks". Graphs are made when asked for."""
 
     id: str
     group: str
@@ -81,6 +83,7 @@ SUBJECTS: Mapping[str, Subject] = {
     for subject in (
         *(_case(case, "suite") for case in GRAPHS.values()),
         *(_case(case, "controls") for case in CONTROLS.values()),
+        *(_case(case, "index maps") for case in INDEX_MAPS.values()),
         *(_network(network) for network in NETWORKS.values()),
     )
 }

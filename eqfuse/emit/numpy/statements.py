@@ -17,7 +17,6 @@ from eqfuse.ir.graph import Node
 from eqfuse.ir.views import computes, leaf_chain
 from eqfuse.ops import Role, row
 
-
 COPIED = ("where", "pad", "take_along_axis")  # into an array that exists, by a copy beside their own call
 
 
