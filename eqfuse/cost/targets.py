@@ -35,7 +35,8 @@ class Package(Protocol):
         """The device of this kind in this machine; TargetUnavailable where there is none."""
 
     def emits(self, op: str, dtypes: Sequence[np.dtype], result: np.dtype) -> bool:
-        """May the elementwise operator or reduction `op`, of arguments of `dtypes`, share a kernel with others?"""
+        """May `op`, of arguments of `dtypes`, share a kernel with others? `op`: an operator that is elementwise, a
+        reduction, joined of pieces or a gather."""
 
     def emit(self, plan: Plan) -> Executable:
         """What runs `plan`. UnsupportedOp when a kernel cannot be emitted."""

@@ -89,7 +89,7 @@ def _completed(found: State, call: Call, mapped: bool) -> State:
 
 def _has_form(call: Call) -> bool:
     """May the target have the operator in a kernel with others? If not, it is a library call."""
-    if call.row.role not in (Role.ELEMENTWISE, Role.REDUCTION):
+    if call.row.role not in (Role.ELEMENTWISE, Role.REDUCTION, Role.PIECES, Role.GATHER):
         return True
     return package(call.device.target).emits(call.row.name, [t.dtype for t in call.types], call.out.dtype)
 

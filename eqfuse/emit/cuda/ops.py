@@ -124,11 +124,14 @@ def rounded(dtype: np.dtype, text: str) -> str:
     return load(dtype, store(dtype, text))
 
 
+INDEX_MAPS = ("concat", "pad", "take", "take_along_axis")  # no template: `element.py` finds the place
+
+
 def emits(op: str, dtypes: Sequence[np.dtype], result: np.dtype) -> bool:
     """Has this file a row for `op` of arguments of `dtypes`?"""
     if op in REDUCTIONS:
         return dtypes[0].kind != "c" or op not in ("max", "min")
-    return op == "cast" or _template(op, dtypes) is not None
+    return op in ("cast", *INDEX_MAPS) or _template(op, dtypes) is not None
 
 
 def expression(op: str, dtypes: list[np.dtype], arguments: list[str]) -> str:
