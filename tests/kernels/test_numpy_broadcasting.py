@@ -19,10 +19,10 @@ from tests.support.kernels import body, judge, kernel, number, read, reduced, ru
 SHORT = ef.Budget(nodes=500, rounds=5)
 
 
-def drawn(seed: int) -> tuple[str, ef.Graph, list[np.ndarray], ef.Device, Judge] | None:
+def drawn(seed: int, of: type[Drawn] = Drawn) -> tuple[str, ef.Graph, list[np.ndarray], ef.Device, Judge] | None:
     """Kind, body, arrays, device and judge. None where there is no body, or none that NumPy computes."""
     rng = np.random.default_rng(seed)
-    found = Drawn(rng, DEVICES[seed % len(DEVICES)])
+    found = of(rng, DEVICES[seed % len(DEVICES)])
     kind, graph = found.body() or ("view", None)
     if graph is None:
         return None
@@ -33,9 +33,9 @@ def drawn(seed: int) -> tuple[str, ef.Graph, list[np.ndarray], ef.Device, Judge]
         return None
 
 
-def check_kernel(seed: int) -> str | None:
+def check_kernel(seed: int, of: type[Drawn] = Drawn) -> str | None:
     """Judge one kernel. Its kind and whether it has tiles."""
-    case = drawn(seed)
+    case = drawn(seed, of)
     if case is None:
         return None
     kind, graph, arrays, device, wanted = case
