@@ -6,7 +6,7 @@ Attention is one, a perceptron of two layers another (cuBLAS and CUTLASS literat
 from __future__ import annotations
 
 from eqfuse.kinds import contract
-from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
+from eqfuse.kinds.kind import EMITTERS, FUSED, NUMPY_TILES, Kind
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -36,4 +36,6 @@ def accept(call: Call) -> State | str | None:
     return State(NAME, call.out.shape, last.space, products=last.products, held=last.held)
 
 
-KIND = Kind(NAME, accept, schedules={"numpy": FUSED}, emitters=EMITTERS, has_levels=True, colour="#e57fc0")
+KIND = Kind(
+    NAME, accept, schedules={"numpy": FUSED, "c": NUMPY_TILES}, emitters=EMITTERS, has_levels=True, colour="#e57fc0",
+)  # fmt: skip

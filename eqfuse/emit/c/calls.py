@@ -12,7 +12,7 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.work import Work
 from eqfuse.emit.numpy.schedule import NumpySchedule
-from eqfuse.emit.numpy.scheduling import single
+from eqfuse.emit.numpy.scheduling import fused, single
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds.schedule import Schedule
 
@@ -38,5 +38,13 @@ def numpy_side(device: Device) -> Device:
 
 def calls_schedule(body: Graph, device: Device) -> Schedule:
     """One operator at most."""
-    found = single(body, numpy_side(device))
+    return _by(single(body, numpy_side(device)))
+
+
+def tiles_schedule(body: Graph, device: Device) -> Schedule:
+    """A product or windows, with work around them, in tiles on several threads or on whole arrays."""
+    return _by(fused(body, numpy_side(device)))
+
+
+def _by(found: NumpySchedule) -> Schedule:
     return CallsSchedule(found.reads, found.writes, found.calls, by_numpy=found)

@@ -5,13 +5,16 @@ In: a `LoopsSchedule` whose rows are split. Out: lines of C. Next stop: `writer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from eqfuse.emit.c import ops
 from eqfuse.emit.c.element import Elements, loop
-from eqfuse.emit.c.nest import NAMES
+from eqfuse.emit.c.nest import NAMES, aligned
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.passes import is_load
 from eqfuse.emit.c.schedule import LoopsSchedule
 from eqfuse.ir.graph import Node
+from eqfuse.ir.view_strides import contiguous
 
 
 class Joining(Elements):
@@ -26,7 +29,9 @@ class Joining(Elements):
 
     def lines(self) -> list[str]:
         reducing, *rest = self.schedule.passes
-        lines = [line for n in reducing.reductions for line in self._joined(n)]
+        lines: list[str] = []
+        for n in reducing.reductions:
+            self._finish(n, lines)
         for p in rest:
             for n in p.nodes:
                 if n in self.schedule.arrays:
@@ -38,20 +43,25 @@ class Joining(Elements):
             if d not in self.reduced:
                 name = NAMES[d]
                 lines = loop(f"for (long {name} = 0; {name} < {self.nest.dims[d].extent}; {name}++)", lines)
-        return lines
+        return [*self._in_pairs(reducing.reductions), *lines]
 
-    def _joined(self, n: Node) -> list[str]:
-        """The result of one reduction."""
-        how, kind, name = self.reduction(n)
-        head = f"for (long part = 0; part < {self.schedule.parts}; part++)"
-        self.results[n] = self.result(n, name)
-        if how.pairwise:
-            suffix = self.suffix(n)
-            lines = [f"{kind} {name}_sums[{ops.SUMS}];",
-                     f"{head} eqf_push_{suffix}({name}_sums, part, {self.part(n)});",
-                     f"{kind} {name} = eqf_total_{suffix}({name}_sums, {self.schedule.parts});"]  # fmt: skip
-        else:
-            step = how.step.format(a=name, b=self.part(n))
-            lines = [f"{kind} {name} = {how.identity};", f"{head} {name} = {step};"]
-        text = self.as_stored(n, name)
-        return lines if text == name else [*lines, f"{name} = {text};"]
+    def _in_pairs(self, reductions: Sequence[Node]) -> list[str]:
+        """Parts are joined to their neighbours, pairs to pairs, until the first has all."""
+        parts, rows = self.schedule.parts, reductions[0].type.size
+        steps = []
+        for n in reductions:
+            j, (how, _, _) = self.schedule.reductions.index(n), self.reduction(n)
+            places = ("{} * part + row", "{} * (part + apart) + row") if rows > 1 else ("part", "part + apart")
+            a, b = (f"p{j}[{place.format(rows)}]" for place in places)
+            steps.append(f"{a} = {how.step.format(a=a, b=b)};")
+        if rows > 1:
+            steps = ["#pragma omp simd", *loop(f"for (long row = 0; row < {rows}; row++)", steps)]
+        pairs = loop(f"for (long part = 0; part + apart < {parts}; part += 2 * apart)", steps)
+        return loop(f"for (long apart = 1; apart < {parts}; apart *= 2)", pairs)
+
+    def _finish(self, n: Node, lines: list[str]) -> None:
+        """Make of what the first part has the result of one reduction."""
+        j, (_, _, name) = self.schedule.reductions.index(n), self.reduction(n)
+        row = self.index(aligned(0, contiguous(n.shape), n.shape, self.schedule.space))
+        lines.append(f"const {ops.computed(n.dtype)} {name} = {self.as_stored(n, f'p{j}[{row}]')};")
+        self.results[n] = name

@@ -34,7 +34,8 @@ CHUNK = 2e-5  # seconds of one thread that a chunk of units takes about
 CHUNKS = 64  # of a kernel, at most
 LINE = 64  # bytes of a cache line
 HELD = 256 << 10  # bytes of values of a unit that are kept between passes, at most
-PARTS = 256  # of rows that are split among units, at most
+WIDE = 2048  # columns of a unit of few rows: memory is read line after line
+PARTS = 64  # of rows that are split among units, at most
 PART = 1 << 14  # elements of a part at least
 FEW_UNITS = 16  # fewer units than these are split, however many threads there are: sums do not depend on them
 
@@ -245,7 +246,11 @@ def _narrowed(nest: Nest, itemsize: int, device: Device) -> Nest:
     from pass to pass; none narrower than a few cache lines."""
     rows = math.prod(nest.dims[d].extent for d in nest.inside)
     most = min(device.l2_bytes // (2 * itemsize * rows), HELD // (8 * rows))
-    block = max(LINE, min(nest.runs.block, most // LINE * LINE))
+    return _of_width(nest, max(LINE, min(nest.runs.block, most // LINE * LINE)))
+
+
+def _of_width(nest: Nest, block: int) -> Nest:
+    """The nest with `block` columns to a unit."""
     dims = [replace(x, block=min(x.extent, block)) if d == nest.vector else x for d, x in enumerate(nest.dims)]
     return replace(nest, dims=tuple(dims))
 
@@ -256,6 +261,9 @@ def _split(nest: Nest, body: Graph, space: Shape, stage: dict[Node, int]) -> tup
     last = all(stage[o] == 1 and o.shape != space for o in body.outputs)
     if not reduced or nest.units >= FEW_UNITS or max(stage.values()) > 1 or not last:
         return nest, None
+    given = nest
+    if nest.by_columns:
+        nest = _of_width(nest, WIDE)
     d = max(reduced, key=lambda at: nest.dims[at].extent)
     dim = nest.dims[d]
     parts = min(PARTS, nest.elements // (PART * nest.units), dim.extent)
@@ -263,5 +271,5 @@ def _split(nest: Nest, body: Graph, space: Shape, stage: dict[Node, int]) -> tup
     if d == nest.vector:
         block = -(-block // LINE) * LINE
     if block >= dim.extent:
-        return nest, None
+        return given, None
     return replace(nest, dims=(*nest.dims[:d], replace(dim, block=block), *nest.dims[d + 1 :])), d

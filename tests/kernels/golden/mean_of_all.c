@@ -27,9 +27,12 @@ static void reduce_8620b46a403a_joined(void *const *arrays) {
     const float k0 = *(const float *)arrays[1];
     float *restrict w0 = arrays[2];
     float *restrict p0 = arrays[3];
-    float a0_sums[64];
-    for (long part = 0; part < 64; part++) eqf_push_f32(a0_sums, part, p0[part]);
-    float a0 = eqf_total_f32(a0_sums, 64);
+    for (long apart = 1; apart < 64; apart *= 2) {
+        for (long part = 0; part + apart < 64; part += 2 * apart) {
+            p0[part] = p0[part] + p0[part + apart];
+        }
+    }
+    const float a0 = p0[0];
     const float t0 = a0 / k0;
     w0[0] = t0;
 }
