@@ -17,17 +17,9 @@ static double units(WIDE g, WIDE r) {
     return (double)fabs((g - r) * power_of_two(-e / 2) * power_of_two(-e + e / 2));
 }
 
-/* Infinite where one is NaN or infinite and the other is not, or where the sign of a zero is wrong. */
+/* Infinite where one is NaN or infinite and the other is not, or where the sign of a zero is wrong. By selects, which
+   vectorise. */
 static double ulps(T got, WIDE r) {
-    if (isnan(r) || isnan(got)) return isnan(r) && isnan(got) ? 0 : INFINITY;
-    if (!signbit(got) != !signbit(r) && (got == 0 || r != 0)) return INFINITY;
-    if (got == r || (isinf(got) && isinf((T)r))) return 0;
-    if (isinf(r)) return INFINITY;
-    return units(isinf(got) ? copysign((WIDE)2 * power_of_two(MOST - 1), (WIDE)got) : (WIDE)got, r);
-}
-
-/* The same by selects, which vectorise. */
-static double plain_ulps(T got, WIDE r) {
     WIDE top = (WIDE)2 * power_of_two(MOST - 1), g = got == INFINITY ? top : got == -INFINITY ? -top : got;
     int one_sign = !signbit(got) == !signbit(r), both_nan = got != got && r != r;
     double error = got == (T)r && got - got != 0 ? 0 : r - r != 0 || got != got ? INFINITY : units(g, r);
@@ -54,12 +46,12 @@ double worst_beside(const WIDE *wanted, const T *got, long n, long *where) {
         double here = 0;
 #pragma omp simd reduction(max : here)
         for (long i = start; i < end; i++) {
-            double error = plain_ulps(got[i], wanted[i]);
+            double error = ulps(got[i], wanted[i]);
             here = error > here ? error : here;
         }
         if (here <= most) continue;
         most = here;
-        for (*where = start; plain_ulps(got[*where], wanted[*where]) != here; ++*where);
+        for (*where = start; ulps(got[*where], wanted[*where]) != here; ++*where);
     }
     return most;
 }

@@ -51,6 +51,19 @@ def test_ten_million_samples_are_within_two_units(name: str, dtype: str) -> None
     assert error.ulps <= ULPS, error
 
 
+@needs_compiler
+@pytest.mark.parametrize("dtype", vector_math.SUFFIXES)
+def test_the_measure_of_errors_counts_units_and_sees_a_wrong_sign_and_a_lost_infinity(dtype: str) -> None:
+    subject = Subject("sqrt", dtype)
+    tiny, largest = np.finfo(dtype).smallest_subnormal, np.finfo(dtype).max
+    cases = [(4.0, 2.0, 0), (4.0, np.nextafter(2, 3, dtype=dtype), 1), (4.0, np.nextafter(2, 1, dtype=dtype), 0.5),
+             (0.0, tiny, 1), (0.0, -0.0, np.inf), (4.0, -2.0, np.inf), (-1.0, 0.0, np.inf), (-1.0, np.nan, 0),
+             (4.0, np.nan, np.inf), (np.inf, np.inf, 0), (np.inf, largest, np.inf)]  # fmt: skip
+    for x, got, wanted in cases:
+        arrays = np.array([x], dtype), np.array([got], dtype)
+        assert subject.error(arrays[1], arrays[0]).ulps == wanted, (x, got)
+
+
 def test_a_function_is_pasted_with_all_that_it_calls_once_and_first() -> None:
     text = vector_math.texts([("tanh", "float32"), ("exp", "float32")])
     names = [line.split("(")[0].split()[-1] for line in text.splitlines() if line.startswith("static")]
