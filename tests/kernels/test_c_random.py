@@ -1,7 +1,8 @@
 """Random maps, rows and reductions of every dtype over views and odd shapes, with special values, as C.
 
-Only operators with exactly defined results take part, so kernels have the evaluator's bits. With EQFUSE_EXPLORE=5 each
-run draws new kernels, five times as many when slow.
+Only operators with exactly defined results take part, so kernels have the evaluator's bits; where they add, arrays hold
+small integers, and results that depend on the order are near. With EQFUSE_EXPLORE=5 each run draws new kernels, five
+times as many when slow.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from eqfuse.emit.c import kernels, nest, rates, schedule, writer
 from eqfuse.emit.c.kernels import CKernel
 from eqfuse.errors import EqfuseError, UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
-from eqfuse.ir.graph import Graph
+from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.kinds import State, classify
 from eqfuse.machine.c_objects import load
+from tests.kernels.one_answer import ADDING, Judge, arrays_for
 from tests.kernels.test_cuda_elementwise import same
 from tests.kernels.test_cuda_random import Drawing
 from tests.support.c_kernels import needs_compiler
@@ -27,9 +29,34 @@ from tests.support.drawing import EXPLORING, many
 pytestmark = needs_compiler
 
 
+class Stages(Drawing):
+    """Values are reduced, and what is made of them again; sums and products are among these. A leaf may be as wide as
+    the whole before it is computed with."""
+
+    def leaf(self) -> Node:
+        n = super().leaf()
+        return node("broadcast_to", (n,), (self.whole,)) if n.op != "const" and self.rng.random() < 0.25 else n
+
+    def body(self) -> Graph:
+        values = self.grow([self.leaf() for _ in range(3)], int(self.rng.integers(1, 7)))
+        made: list[Node] = []
+        ops = ("any", "all", "max", "min", *(("sum", "prod") if self.dtype.kind != "b" else ()))
+        for _ in range(int(self.rng.integers(1, 4))):
+            whole = [v for v in values if v.shape == self.whole] or [self.input(self.whole, self.dtype)]
+            made += [node(str(self.pick(ops)), (self.pick(whole),), (self.axes,))]
+            values = self.grow([*values, *[n for n in made if n.dtype == self.dtype]], int(self.rng.integers(1, 5)))
+        outputs = tuple(dict.fromkeys([made[-1], values[-1]]))
+        inputs = sorted((n for n in Graph((), outputs).nodes if n.op == "input"), key=lambda n: n.attr("name"))
+        return Graph(tuple(inputs), outputs)
+
+    def data(self, body: Graph) -> list[np.ndarray]:
+        adds = any(n.op in ADDING for n in body.nodes)
+        return arrays_for(self.rng, body) if adds else super().data(body)
+
+
 def drawn(rng: np.random.Generator, count: int) -> Iterator[tuple[Graph, CKernel, list[np.ndarray]]]:
     while count:
-        drawing = Drawing(rng)
+        drawing = (Drawing, Stages)[count % 2](rng)
         try:
             body = drawing.body()
         except EqfuseError:  # NumPy has no largest of nothing
@@ -53,6 +80,9 @@ def judge(seed: int, count: int) -> None:
     for (body, kernel, arrays), writes in zip(made, results, strict=True):
         with np.errstate(all="ignore"):
             wanted = evaluate(body, arrays)
+        if any(n.op in ADDING for n in body.nodes):
+            assert Judge(body, arrays).agree(writes), f"{body}\n{kernel.text.source}\n{arrays}\n{writes}\n{wanted}"
+            continue
         for got, want in zip(writes, wanted, strict=True):
             zero = (want == 0) & (got == 0)  # whose sign max and min leave open
             assert (same(got, want) | zero).all(), f"{body}\n{kernel.text.source}\n{arrays}\n{got}\n{want}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,30 @@ def test_empty_and_scalar_arrays() -> None:
         x = np.ones(shape, np.float32)
         near(ef.compile(lambda x: (np.exp(x) * 2, x.sum()), x, target="c")(x)[0], np.exp(x) * 2)
         near(ef.compile(lambda x: (np.exp(x) * 2).sum(), x, target="c")(x), (np.exp(x) * 2).sum())
+
+
+def test_arrays_of_nothing_are_not_read_and_have_sums() -> None:
+    place = {"data": (8, True), "shape": (0, 50), "typestr": "<f4", "version": 3}
+    nothing = np.asarray(SimpleNamespace(__array_interface__=place))
+    total, spread = ef.compile(lambda x: (np.exp(x).sum(), x.var(0)), nothing, target="c")(nothing)
+    assert total == 0 and np.isnan(spread).all() and spread.shape == (50,)
+
+
+def test_bools_are_true_unless_all_their_bits_are_zero() -> None:
+    def f(b: Any, x: Any) -> Any:
+        return b & (x > 3), np.where(b, x, -x), ~b, b == (x > 5), b.sum(), b.any(), b.astype(np.int8) * 3
+
+    b, x = np.array([0, 1, 2, 255, 128] * 40, np.uint8).view(bool), np.arange(200.0)
+    for got, want in zip(ef.compile(f, b, x, target="c")(b, x), f(b, x), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_negative_powers_of_integers_are_refused_as_numpy_refuses_them() -> None:
+    x, n = np.arange(1, 9), np.array([2, 0, 3, 1] * 2)
+    program = ef.compile(lambda x, n: x**n + 1, x, n, target="c")
+    np.testing.assert_array_equal(program(x, n), x**n + 1)
+    with pytest.raises(ValueError, match="negative integer powers"):
+        program(x, -n)
 
 
 def test_several_threads_may_call_at_once() -> None:

@@ -54,8 +54,8 @@ class Dim:
 
 def access(n: Node, space: Shape) -> Access:
     """Of a leaf behind views that broadcasts to `space`. UnsupportedOp where no strides express the views."""
-    if not n.type.size:
-        return Access(0, (0,) * len(space))
+    if not n.type.size:  # nothing is read, wherever loops along its empty axes stand
+        return aligned(0, [int(extent == 0) for extent in n.shape], n.shape, space)
     leaf, chain = leaf_chain(n)
     found = _place(leaf.shape, tuple([(v.op, v.attrs) for v in chain]))
     if found is None:

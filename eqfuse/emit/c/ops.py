@@ -28,7 +28,7 @@ class CType:
 
 
 _TYPES = {
-    np.dtype(np.bool_): CType("_Bool", "_Bool", "bool"),
+    np.dtype(np.bool_): CType("unsigned char", "_Bool", "bool"),
     np.dtype(np.int8): CType("signed char", "signed char", "i8", "unsigned"),
     np.dtype(np.uint8): CType("unsigned char", "unsigned char", "u8", "unsigned"),
     np.dtype(np.int16): CType("short", "short", "i16", "unsigned"),
@@ -104,7 +104,9 @@ def computed(dtype: np.dtype) -> str:
 
 
 def load(dtype: np.dtype, text: str) -> str:
-    """The value of an element of an array."""
+    """The value of an element of an array. A bool is true unless all its bits are 0."""
+    if dtype.kind == "b":
+        return f"{text} != 0"
     return f"eqf_load_{ctype(dtype).suffix}({text})" if dtype in _HALVES else text
 
 
@@ -115,7 +117,7 @@ def store(dtype: np.dtype, text: str) -> str:
 
 def rounded(dtype: np.dtype, text: str) -> str:
     """A value of `dtype` in its computing type, as exact as memory keeps it."""
-    return load(dtype, store(dtype, text))
+    return load(dtype, store(dtype, text)) if dtype in _HALVES else text
 
 
 def emits(op: str, dtypes: Sequence[np.dtype], result: np.dtype) -> bool:
@@ -138,6 +140,8 @@ def expression(op: str, dtypes: Sequence[np.dtype], arguments: Sequence[str]) ->
 def _template(op: str, dtypes: Sequence[np.dtype]) -> str | None:
     dtype = dtypes[op == "where"]
     if op == "nextafter" and dtype in _HALVES:  # computed in float, it would change nothing
+        return None
+    if op == "power" and dtype.kind == "i":  # NumPy refuses negative powers of integers
         return None
     floats = [_BFLOAT16] * (dtype == BFLOAT16) + [_FLOAT, _ANY]
     tables = {"b": [_BOOL], "f": floats}.get(dtype.kind, floats if dtype in _HALVES else [_INTEGER, _ANY])

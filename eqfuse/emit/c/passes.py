@@ -42,8 +42,8 @@ def is_load(n: Node) -> bool:
 
 
 def passes_of(body: Graph, differs: Callable[[Node], bool], hold: bool) -> tuple[Pass, ...]:
-    """`differs`: does a value differ from one element of a row to the next? Where `hold`, such values that are dear to
-    compute are kept from the pass that computes them to those that read them again."""
+    """`differs`: does a row have a value of its own for each turn of the innermost loop? Where `hold`, such values that
+    are dear to compute are kept from the pass that computes them to those that read them again."""
     stage_of = stages(body)
     last = max((stage_of[n] for n in body.nodes if is_reduction(n)), default=0)
     made: list[Pass] = []

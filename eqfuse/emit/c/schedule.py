@@ -167,7 +167,7 @@ def _varying(body: Graph, nest: Nest, arrays: dict[Node, Access]) -> dict[Node, 
 def _passes(body: Graph, nest: Nest, varying: dict[Node, frozenset[int]]) -> tuple[Pass, ...]:
     """Those that hold what is dear between them, if that is not too much."""
     def differs(n: Node) -> bool:
-        return not varying[n].isdisjoint(nest.reduced)
+        return nest.vector in varying[n] and not varying[n].isdisjoint(nest.reduced)
 
     passes = passes_of(body, differs, True)
     if sum(held_bytes(nest, n) for p in passes for n in p.held) > HELD:
@@ -244,7 +244,7 @@ def _place(output: Node, space: Shape, axes: Sequence[int]) -> Access:
 def _narrowed(nest: Nest, itemsize: int, device: Device) -> Nest:
     """The nest with as few columns to a unit as let its elements, of `itemsize` bytes in all arrays together, stay near
     from pass to pass; none narrower than a few cache lines."""
-    rows = math.prod(nest.dims[d].extent for d in nest.inside)
+    rows = max(1, math.prod(nest.dims[d].extent for d in nest.inside))
     most = min(device.l2_bytes // (2 * itemsize * rows), HELD // (8 * rows))
     return _of_width(nest, max(LINE, min(nest.runs.block, most // LINE * LINE)))
 
