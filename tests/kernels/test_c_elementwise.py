@@ -3,6 +3,7 @@ what NumPy computes, bit for bit where the result of the operator is exactly def
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,7 +13,8 @@ from eqfuse import dtypes
 from eqfuse.emit.c import ops
 from eqfuse.emit.c.functions import needed
 from eqfuse.ir.evaluate import evaluate
-from eqfuse.ir.graph import Node
+from eqfuse.ir.graph import Node, input_node, node
+from eqfuse.ops.types import TensorType
 from tests.kernels.test_cuda_elementwise import body, casts, constants, given, judged, operators, special_values
 from tests.support.c_kernels import needs_compiler
 from tests.support.c_target import emitted, run_all
@@ -42,6 +44,18 @@ def test_every_operator_cast_and_constant_gives_what_numpy_gives_for_special_val
             values = [np.broadcast_to(given(b)[a], want.shape)[at] for a in n.args if a.op == "input"]
             wrong.append(f"{name} of {values}: {got[at]!r}, NumPy has {want[at]!r}; {(~right).sum()} such")
     assert not wrong, "\n".join(wrong)
+
+
+@needs_compiler
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="other CPUs take another of two zeros")
+@pytest.mark.parametrize("op", ["maximum", "minimum"])
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if dtypes.kind(d) == "f"], ids=str)
+def test_the_larger_and_the_smaller_of_two_zeros_have_numpys_sign(op: str, dtype: np.dtype) -> None:
+    x, y = (input_node(name, TensorType(dtype, (40,))) for name in "xy")
+    zeros = [np.array([0.0, -0.0] * 20).astype(dtype), np.array([-0.0, 0.0, 0.0, -0.0] * 10).astype(dtype)]
+    graph = body([node(op, (x, y))])
+    ((got,),) = run_all([emitted("map", graph)], [zeros])
+    assert got.tobytes() == getattr(np, op)(*zeros).tobytes()
 
 
 @pytest.mark.parametrize("dtype", [*dtypes.FLOAT8, np.dtype(np.complex64), np.dtype(np.complex128)], ids=str)

@@ -2,7 +2,8 @@
 
 In: a kernel's text. Out: the text of every `eqf_name_type` in it and below. Next stop: `kernels.py`.
 NumPy's rules: floor division rounds down and the remainder has the divisor's sign; integer division by zero is 0; a
-shift by the width or more leaves 0 or the sign; the largest of values with a NaN among them is NaN.
+shift by the width or more leaves 0 or the sign; the largest of values with a NaN among them is NaN,
+the larger of two zeros is the second.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ _DTYPES = {"f32": "float32", "f64": "float64"}
 _CALL = re.compile(r"\beqf_(\w+)_([a-z]+[0-9]*)\b")
 
 _BOTH = {
-    "max": "{T} eqf_max_{s}({T} a, {T} b) {{ return a >= b || a != a ? a : b; }}",
-    "min": "{T} eqf_min_{s}({T} a, {T} b) {{ return a <= b || a != a ? a : b; }}",
+    "max": "{T} eqf_max_{s}({T} a, {T} b) {{ return a > b || a != a ? a : b; }}",
+    "min": "{T} eqf_min_{s}({T} a, {T} b) {{ return a < b || a != a ? a : b; }}",
 }
 _INTEGER = _BOTH | {
     "size": "{U} eqf_size_{s}({T} a) {{ return a < 0 ? -({U})a : ({U})a; }}",
@@ -65,8 +66,8 @@ _INTEGER = _BOTH | {
     "right": "{T} eqf_right_{s}({T} a, {T} n) {{ return ({U})n < {bits} ? ({T})(a >> n) : a < 0 ? ({T})-1 : 0; }}",
 }
 _FLOAT = _BOTH | {
-    "fmax": "{T} eqf_fmax_{s}({T} a, {T} b) {{ return a >= b || b != b ? a : b; }}",
-    "fmin": "{T} eqf_fmin_{s}({T} a, {T} b) {{ return a <= b || b != b ? a : b; }}",
+    "fmax": "{T} eqf_fmax_{s}({T} a, {T} b) {{ return a > b || b != b ? a : b; }}",
+    "fmin": "{T} eqf_fmin_{s}({T} a, {T} b) {{ return a < b || b != b ? a : b; }}",
     "sign": "{T} eqf_sign_{s}({T} a) {{ return a != a ? a : ({T})((a > 0) - (a < 0)); }}",
     "remainder": """{T} eqf_remainder_{s}({T} a, {T} b) {{
     const {T} m = __builtin_fmod{f}(a, b);

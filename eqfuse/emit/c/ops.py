@@ -89,6 +89,10 @@ _BOOL = {
     "less": "{0} < {1}", "less_equal": "{0} <= {1}", "greater": "{0} > {1}", "greater_equal": "{0} >= {1}",
     "isnan": "0", "isinf": "0", "isfinite": "1",
 }  # fmt: skip
+_FLOAT16 = {  # of two zeros NumPy takes the first; of other floats the second, as vectors of x86 do
+    "maximum": "eqf_max_{s}({1}, {0})", "minimum": "eqf_min_{s}({1}, {0})",
+    "fmax": "eqf_fmax_{s}({1}, {0})", "fmin": "eqf_fmin_{s}({1}, {0})",
+}  # fmt: skip
 _BFLOAT16 = {"sign": "{0} == 0 ? {0} : eqf_sign_{s}({0})"}  # ml_dtypes keeps the sign of a zero
 SUMS = 64  # sums of sums that wait to be added, one for each binary digit of their number
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all")
@@ -143,7 +147,7 @@ def _template(op: str, dtypes: Sequence[np.dtype]) -> str | None:
         return None
     if op == "power" and dtype.kind == "i":  # NumPy refuses negative powers of integers
         return None
-    floats = [_BFLOAT16] * (dtype == BFLOAT16) + [_FLOAT, _ANY]
+    floats = [_FLOAT16] * (dtype == FLOAT16) + [_BFLOAT16] * (dtype == BFLOAT16) + [_FLOAT, _ANY]
     tables = {"b": [_BOOL], "f": floats}.get(dtype.kind, floats if dtype in _HALVES else [_INTEGER, _ANY])
     return next((table[op] for table in tables if op in table), None)
 
