@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from eqfuse.cost.device import PRICED_AS, Device
-from eqfuse.cost.work import LINE, NOTHING, Work, element_work, joined_by, touched
+from eqfuse.cost.work import LINE, NOTHING, Work, element_work, joined_by, touched, touches
 from eqfuse.emit.numpy.cost.figures import (
     ALONE,
     BLAS,
@@ -47,13 +47,17 @@ def call_work(
     found = _element_work(op, attrs, out, types, device, literal)
     if role is Role.CONTRACTION:
         seconds = found.seconds if op == "conv" else _multiplied(found, out, types, device)
-        whole = _whole(out, types, seconds, device)
+        whole = _whole(out.nbytes + _bytes(types), seconds, device)
         return replace(found, seconds=seconds, whole=whole, shared=_shared(op, out, types, seconds, device, whole))
     if role is Role.PIECES:  # tiles read pieces where they lie; what they copy together is in the price of a schedule
-        return replace(found, seconds=0.0, whole=_whole(out, types, found.seconds, device))
+        return replace(found, seconds=0.0, whole=_whole(out.nbytes + _bytes(types), found.seconds, device))
     seconds = found.seconds + apart * LINE / device.bandwidth(apart * LINE)
-    moved = types[1:] if op == "slice_scatter" else types  # of the array it updates it copies what no write covers
-    whole = _whole(out, moved, seconds * (SLIDING if role is Role.WINDOW else 1), device)
+    moved = out.nbytes + _bytes(types)
+    if op == "slice_scatter":
+        moved -= types[0].nbytes  # of the array it updates it copies what no write covers
+    elif role is Role.GATHER:
+        moved -= max(0, types[0].nbytes - touches(op, attrs, types[0], out))
+    whole = _whole(moved, seconds * (SLIDING if role is Role.WINDOW else 1), device)
     if role is Role.REDUCTION:
         axes = row(op).attr(attrs, "axes")
         if -1 not in axes:  # a thread waits for each row anew
@@ -108,10 +112,14 @@ def _sums_rows(axes: Sequence[int], x: TensorType) -> bool:
     return tuple(axes) == tuple(range(-len(axes), 0)) and is_dot(math.prod(x.extent(a) for a in axes), x.dtype)
 
 
-def _whole(out: TensorType, types: Sequence[TensorType], seconds: float, device: Device) -> float:
-    """Seconds of a NumPy call of one operator, on one thread, on arrays that come from the memory they fit in."""
-    touched = out.nbytes + sum(t.nbytes for t in types)
-    return device.call_seconds + max(seconds * device.threads, touched / device.single.bandwidth(touched))
+def _bytes(types: Sequence[TensorType]) -> int:
+    return sum(t.nbytes for t in types)
+
+
+def _whole(moved: int, seconds: float, device: Device) -> float:
+    """Seconds of a NumPy call of one operator, on one thread, that reads and writes `moved` bytes, which come from the
+    memory they fit in."""
+    return device.call_seconds + max(seconds * device.threads, moved / device.single.bandwidth(moved))
 
 
 def _shared(
