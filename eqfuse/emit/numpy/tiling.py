@@ -17,7 +17,7 @@ from eqfuse.cost.work import LINE, Work, total
 from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.cost.calls import transposed_read
 from eqfuse.emit.numpy.cost.tiles import product_rows, tiles_pay
-from eqfuse.emit.numpy.places import aside, places_in_panel
+from eqfuse.emit.numpy.places import aside, places_in_panel, shares
 from eqfuse.emit.numpy.temporaries import unreshaped
 from eqfuse.emit.numpy.transpose_copy import run_axis
 from eqfuse.ir.graph import Graph, Node
@@ -280,7 +280,8 @@ def whole_seconds(body: Graph, device: Device) -> float:
 def worth_tiling(body: Graph, whole: float, device: Device) -> bool:
     """Are tiles on several threads clearly faster than NumPy calls on whole arrays, which take `whole` seconds and what
     it takes to copy arrays across the axis that they lie along?"""
-    moved = sum(v.type.nbytes for v in (*body.inputs, *body.outputs))
+    read = shares(body)
+    moved = sum(int(v.type.nbytes * read.get(v, 1)) for v in (*body.inputs, *body.outputs))
     if is_lone_reduction(body) and read_across(body):
         return False
     copied = copies(body, device)
