@@ -59,9 +59,10 @@ def compile_graph(
         try:
             program = _compiled(looped, device, numerics, chosen, extractor, meter, limit)
         except MemoryLimitError:
-            if not looped.rolled or graph.rolled:
+            flat = constants_met(graph, chosen)  # its steps may take less memory
+            if flat == looped or graph.rolled:
                 raise
-            program = _compiled(graph, device, numerics, chosen, extractor, meter, limit)  # steps of less memory
+            program = _compiled(flat, device, numerics, chosen, extractor, meter, limit)
     return verified(program) if verify else program
 
 
@@ -115,7 +116,9 @@ class _Inner:
         self, device: Device, numerics: str, laws: tuple[Law, ...], extractor: str, meter: Meter
     ) -> None:
         self._device = device
-        self._compile = lambda graph: _compiled(graph, device, numerics, laws, extractor, meter, None, part=True)
+        self._compile = lambda graph: _compiled(
+            constants_met(graph, laws), device, numerics, laws, extractor, meter, None, part=True
+        )
         self._programs: dict[Graph, Program] = {}
 
     def __call__(self, graph: Graph) -> Plan:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 import weakref
-from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 
 from eqfuse.budget import Allowance
 from eqfuse.dtypes import epsilon, inexact, kind
+from eqfuse.egraph.constants import Constants
 from eqfuse.egraph.rules import Rule
 from eqfuse.ops import TABLE, row
 from eqfuse.ops.facts import Fact
@@ -155,8 +155,7 @@ class Callbacks:
         return answer
 
     def offer_again(self, rule: int) -> None:
-        """Let all matches of a rule be tried anew: what those were charged that it was not declined is not charged
-        again."""
+        """Let all matches of a rule be tried anew: those that it was charged for are not charged again."""
         self.declined.remove(rule)
         self._paid[rule] = self._charged[rule]
 
@@ -232,33 +231,3 @@ class Callbacks:
 
     def mirror(self, axes: int) -> int:
         return self.number(Fact(symmetric=True)) if exchanges(self._objects[axes]) else 0
-
-
-class Constants:
-    """Constants of one type, by when they came, in the order of their first elements."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[Literal, int] = {}
-        self._sorted: list[tuple[float, int]] = []
-        self._literals: list[Literal] = []
-
-    def keep(self, literal: Literal) -> Literal:
-        if literal not in self._numbers and literal.array.size:
-            number = self._numbers[literal] = len(self._literals)
-            self._literals.append(literal)
-            insort(self._sorted, (complex(literal.array.flat[0]).real, number))
-        return literal
-
-    def near(self, literal: Literal, slack: float) -> Literal | None:
-        """The first to come of those that differ from `literal` by a share of at most `slack` in every element."""
-        if not literal.array.size:
-            return None
-        first = complex(literal.array.flat[0])
-        low, high = first.real - slack * abs(first), first.real + slack * abs(first)
-        found = []
-        for value, number in self._sorted[bisect_left(self._sorted, (low, -1)) :]:
-            if value > high:
-                break
-            if np.allclose(self._literals[number].array, literal.array, rtol=slack, atol=0):
-                found.append(number)
-        return self._literals[min(found)] if found else None

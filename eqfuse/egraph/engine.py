@@ -190,9 +190,8 @@ class Engine:
         """Names of the rules of all laws but `laws`."""
         return frozenset(rule.name for rule in (*self._current, *self._waiting) if rule.law.name not in laws)
 
-    def _wake(self, resting: Collection[str]) -> None:
-        """Read the rules whose operators have come up, unless they are `resting`."""
-        sizes = self._sizes()
+    def _wake(self, sizes: Mapping[str, int], resting: Collection[str]) -> None:
+        """Read the rules whose operators have come up, as the `sizes` of everything say, unless they are `resting`."""
         present = {(op, n) for name, (op, _, n) in self.constructors.items() if sizes.get(name)}
         ready = [rule for rule in self._waiting if rule.name not in resting and present.issuperset(rule.reads)]
         if not ready:
@@ -248,10 +247,11 @@ class Engine:
         rule is charged the time since the call before, for its search and its judge. The rest of the round, before the
         first call and after the last, where nodes are made and merged, is shared out by matches. Facts are no rule's.
         """
-        self._callbacks.limit(room, self.size, allowance)
         self._derive(ranges=not self._callbacks.joins)
         self._offer_again(resting)
-        self._wake(resting)
+        sizes = self._sizes()
+        self._wake(sizes, resting)
+        self._callbacks.limit(room, self._nodes(sizes), allowance)
         self._callbacks.begun = True
         awake = self._combined(f"law{name}" for rule, name in self._current.items() if rule.name not in resting)
         self._callbacks.clear()
@@ -281,7 +281,9 @@ class Engine:
     @property
     def size(self) -> int:
         """Number of operator nodes."""
-        sizes = self._sizes()
+        return self._nodes(self._sizes())
+
+    def _nodes(self, sizes: Mapping[str, int]) -> int:
         return sum(sizes.get(name, 0) for name in self.constructors)
 
     def _sizes(self) -> dict[str, int]:

@@ -5,6 +5,7 @@ In: a `Plan`. Out: `Executable`, of which each target has its own. Next stop: `e
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -13,7 +14,7 @@ import numpy as np
 
 from eqfuse.errors import DtypeError, ShapeError
 from eqfuse.ir.evaluate import evaluate
-from eqfuse.plan.plan import Plan
+from eqfuse.plan.plan import Kernel, Plan
 
 
 class Executable(ABC):
@@ -73,3 +74,8 @@ def constant_values(plan: Plan) -> dict[int, np.ndarray]:
             made = evaluate(k.body, [known[v] for v in k.reads])
             known |= zip(k.writes, [np.array(array, order="C") for array in made], strict=True)
     return known
+
+
+def function_name(kernel: Kernel) -> str:
+    """The name of the compiled function of `kernel`: that of its kind, and a digest of what it computes."""
+    return f"{kernel.kind}_{hashlib.blake2b(str(kernel.body).encode(), digest_size=6).hexdigest()}"

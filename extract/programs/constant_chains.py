@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from eqfuse.extract.programs.replacement import Written, replaced, replacements
+from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, node
-from eqfuse.ops import row
 from eqfuse.ops.literal import Literal
 from eqfuse.rewrites import Law
 from eqfuse.summary import count
@@ -32,24 +30,22 @@ _EITHER = ("add", "multiply")  # whose constant may stand on either side
 def constants_met(graph: Graph, laws: Sequence[Law]) -> Graph:
     """`graph` with its long chains of constants folded, as far as `laws` allow; what was done stands in `rolled`."""
     wanted = {law.name: law for law in laws if law.name in MEET}
-    written = Written(graph)
-    members = _long(written)
-    if not (wanted and members):
-        return graph
-    first = len(written.graph.operators)
-    before = None
-    while written is not before:
+    before, written = None, Written(graph)
+    members = _long(written) if wanted else set()
+    while members and written is not before:
         before = written
         for name in MEET:
             found = replacements(written, wanted[name], {"add", "multiply"}) if name in wanted else {}
             found = {n: _with_numbers(made) for n, made in found.items() if n in members}
             if found:
-                graph, new = replaced(written.graph, found)
+                met, new = replaced(written.graph, found)
                 members = {new[n] for n in members if n in new}
-                written = Written(graph)
-    gone = first - len(written.graph.operators)
+                written = Written(met)
+    gone = len(graph.operators) - len(written.graph.operators)
+    if gone <= 0:
+        return graph
     note = f"{count(gone, 'constant')} met others of one sum or product"
-    return replace(written.graph, rolled=(*(graph.rolled or ()), note)) if gone > 0 else graph
+    return replace(written.graph, rolled=(*(graph.rolled or ()), note))
 
 
 def _with_numbers(made: Node) -> Node:
@@ -60,8 +56,7 @@ def _with_numbers(made: Node) -> Node:
 def _number(n: Node) -> Node:
     if any(a.type.size != 1 for a in n.args):
         return n
-    with np.errstate(all="ignore"):
-        value = np.asarray(row(n.op).meaning(*(a.literal.array for a in n.args), *n.attrs))
+    (value,) = evaluate(Graph((), (n,)), [])
     return node("const", (), (Literal(value),))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.egraph.callbacks import Constants
+from eqfuse.egraph.constants import Constants
 from eqfuse.ops.literal import Literal
 
 X = np.random.default_rng(0).normal(size=1000)
@@ -87,6 +87,32 @@ def test_values_on_the_way_that_are_results_stay():
     program = ef.compile(on_the_way, X, target="numpy")
     for got, wanted in zip(program(X), on_the_way(X), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-15)
+
+
+@pytest.mark.parametrize("laws", ["all", "none", ["subtract_known"]])
+def test_what_meets_nothing_is_the_program_as_it_was(laws):
+    def apart(x):
+        for i in range(20):
+            x = np.sqrt(np.abs(x - 0.5 * (i + 1)))
+        for i in range(20):
+            x = x - 0.1 * (-1) ** i
+        return x
+
+    graph = ef.trace(apart, X)
+    program = ef.compile(graph, target="numpy", laws=laws)
+    np.testing.assert_allclose(program(X), apart(X), rtol=1e-12, atol=1e-12)
+    if laws != "all":
+        assert program.plan.graph.outputs == graph.outputs and not program.report.rolled
+
+
+def test_the_steps_of_a_loop_are_folded_too():
+    def looped(x):
+        return ef.fori_loop(0, 5, lambda i, y: added(np.cos(y)), x)
+
+    program = ef.compile(looped, X, target="numpy")
+    (step,) = [p for k in program.plan.kernels for p in k.inner]
+    assert sum(len(k.body.operators) for k in step.kernels) == 2
+    np.testing.assert_allclose(program(X), looped(X), rtol=1e-13)
 
 
 def test_jit_plans_such_chains_for_any_size():

@@ -14,8 +14,9 @@ import pytest
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.profiles import datasheet, device
-from eqfuse.emit.cuda.kernels import CudaKernel, function_name, module_source, source_of
+from eqfuse.emit.cuda.kernels import CudaKernel, module_source, source_of
 from eqfuse.emit.cuda.scheduling.contract import product_schedule
+from eqfuse.emit.executable import function_name
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, const, input_node, node

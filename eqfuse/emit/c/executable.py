@@ -35,9 +35,10 @@ class CExecutable(NumpyExecutable):
         rounds = self.plan.numerics != "approximate"
         emitted = [None if k.is_view else emit_kernel(k, self.plan.device, rounds) for k in kernels]
         ours = [k for k in emitted if isinstance(k, CKernel)]
+        functions: dict[str, Any] = {}
         if ours:
             self.text = module_text(ours)
-        functions = dict(zip([k.name for k in ours], loaded(ours) if ours else [], strict=True))
+            functions = loaded(self.text, ours)
         views = {k.writes[0] for k in kernels if k.is_view}
         found: list[NumpyKernel | None] = []
         for k, e in zip(kernels, emitted, strict=True):

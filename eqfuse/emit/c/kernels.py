@@ -7,7 +7,6 @@ text that these lines call. Next stop: `executable.py`.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from eqfuse.emit.c.calls import CallsSchedule, numpy_side
 from eqfuse.emit.c.functions import needed
 from eqfuse.emit.c.schedule import LoopsSchedule
 from eqfuse.emit.c.writer import Text, write
+from eqfuse.emit.executable import function_name
 from eqfuse.emit.numpy import kernels as numpy_kernels
 from eqfuse.emit.numpy.kernels import NumpyKernel
 from eqfuse.emit.numpy.source import Source
@@ -94,10 +94,6 @@ def emit_kernel(kernel: Kernel, device: Device, rounds: bool = True, gaps: bool 
     return NumpyKernel(found.text(), found, schedule)
 
 
-def function_name(kernel: Kernel) -> str:
-    return f"{kernel.kind}_{hashlib.blake2b(str(kernel.body).encode(), digest_size=6).hexdigest()}"
-
-
 def module_text(kernels: Collection[CKernel]) -> str:
     """One C text: what kernels call, then the kernels, each once."""
     sources = "\n".join(dict.fromkeys(k.text.source for k in kernels))
@@ -105,15 +101,13 @@ def module_text(kernels: Collection[CKernel]) -> str:
     return "\n".join([HEAD + pair, *([functions] if (functions := needed(sources)) else []), sources])
 
 
-def loaded(kernels: Sequence[CKernel]) -> list[Any]:
-    """The C functions of `kernels`, compiled together."""
-    library = load(module_text(kernels))
+def loaded(text: str, kernels: Sequence[CKernel]) -> dict[str, Any]:
+    """The C functions of `kernels`, which stand in `text`, by name."""
+    library = load(text)
     ctypes.c_void_p.in_dll(library, RUN).value = runner()
-    functions = []
+    functions = {k.name: getattr(library, k.name) for k in kernels}
     for k in kernels:
-        function = getattr(library, k.name)
-        function.argtypes, function.restype = [ctypes.py_object] * k.text.parameters.count, None
-        functions.append(function)
+        functions[k.name].argtypes, functions[k.name].restype = [ctypes.py_object] * k.text.parameters.count, None
     return functions
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from eqfuse.cost.device import Device
 from eqfuse.cost.overlap import bound, overlapped
 from eqfuse.cost.price import Price
-from eqfuse.cost.work import Work
+from eqfuse.cost.work import LINE, Work
 from eqfuse.emit.c.nest import Access, Nest, access, aligned, nest_of
 from eqfuse.emit.c.ops import ctype
 from eqfuse.emit.c.passes import Pass, is_load, is_reduction, passes_of, stages
@@ -32,7 +32,6 @@ SHARED_FROM = 2e-5  # seconds of one thread: shorter kernels are not worth wakin
 HANDED = 5e-6  # seconds until another thread is at work
 CHUNK = 2e-5  # seconds of one thread that a chunk of units takes about
 CHUNKS = 64  # of a kernel, at most
-LINE = 64  # bytes of a cache line
 HELD = 256 << 10  # bytes of values of a unit that are kept between passes, at most
 WIDE = 2048  # columns of a unit of few rows: memory is read line after line
 PARTS = 64  # of rows that are split among units, at most

@@ -6,7 +6,6 @@ Arrays are C-contiguous and start at multiples of 16 bytes (the runtime copies t
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from eqfuse.emit.cuda.scheduling.contract import ProductSchedule
 from eqfuse.emit.cuda.scheduling.map import MapSchedule
 from eqfuse.emit.cuda.scheduling.row import RowsSchedule
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule
+from eqfuse.emit.executable import function_name
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds import kind_named
 from eqfuse.plan.loops import loop_of
@@ -71,10 +71,6 @@ def emit_kernel(kernel: Kernel, device: Device, rounds: bool = True) -> Emitted:
     schedule = kind.schedule(body, device)
     found: CudaKernel | CudaCalls = kind.emit(body, schedule, device, function_name(kernel), rounds)
     return found
-
-
-def function_name(kernel: Kernel) -> str:
-    return f"{kernel.kind}_{hashlib.blake2b(str(kernel.body).encode(), digest_size=6).hexdigest()}"
 
 
 def source_of(body: Graph, schedule: CudaSchedule, name: str, rounds: bool = True) -> CudaKernel | CudaCalls:

@@ -37,14 +37,20 @@ def aside(body: Graph) -> set[Node]:
 
 def shares(body: Graph) -> dict[Node, float]:
     """The share that is read of arrays that nothing but one gather reads."""
-    gathers = [n for n in body.nodes if row(n.op).role is Role.GATHER]
-    found = {}
-    for n in gathers:
+    found: dict[Node, float] = {}
+    for n in [n for n in body.nodes if row(n.op).role is Role.GATHER]:
         source = n.args[0]
-        readers = [m for m in body.nodes if source in m.args]
-        if readers == [n] and source not in n.args[1:] and source not in body.outputs and source.type.nbytes:
-            found[source] = min(1.0, touches(n.op, n.attrs, source.type, n.type) / source.type.nbytes)
+        if source not in body.outputs and [m for m in body.nodes if source in m.args] == [n]:
+            found |= share_read(n)
     return found
+
+
+def share_read(n: Node) -> dict[Node, float]:
+    """The share that a gather or an update reads of its first argument, unless that is another one too."""
+    source, *others = n.args
+    if row(n.op).role not in (Role.GATHER, Role.UPDATE) or not source.type.nbytes or source in others:
+        return {}
+    return {source: min(1.0, touches(n.op, n.attrs, source.type, n.type) / source.type.nbytes)}
 
 
 def parts_last_axis(body: Graph) -> bool:

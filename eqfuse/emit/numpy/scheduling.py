@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from eqfuse.cost.device import Device
-from eqfuse.cost.work import LINE, touches
+from eqfuse.cost.work import LINE
 from eqfuse.dtypes import ADDED
 from eqfuse.emit.numpy.library import library_calls
 from eqfuse.emit.numpy.ops import JOINS, WINDOWED
-from eqfuse.emit.numpy.places import aside, may_cut, parts_last_axis, shares
+from eqfuse.emit.numpy.places import aside, may_cut, parts_last_axis, share_read, shares
 from eqfuse.emit.numpy.schedule import (
     BlockCopies,
     Convolution,
@@ -81,15 +81,7 @@ def single(body: Graph, device: Device) -> NumpySchedule:
     if len(nodes) == 1 and on_arrays:
         return _whole(body)
     calls = library_calls(body, nodes)
-    return LibraryCall(**_traffic(body, _looked_up(nodes[0])), calls=calls, body=body, calls_once=calls)
-
-
-def _looked_up(n: Node) -> dict[Node, float]:
-    """The share that a gather or an update reads of its first argument."""
-    source, *others = n.args
-    if row(n.op).role not in (Role.GATHER, Role.UPDATE) or not source.type.size or source in others:
-        return {}
-    return {source: min(1.0, touches(n.op, n.attrs, source.type, n.type) / source.type.nbytes)}
+    return LibraryCall(**_traffic(body, share_read(nodes[0])), calls=calls, body=body, calls_once=calls)
 
 
 def _traffic(body: Graph, parts: Mapping[Node, float] | None = None) -> dict[str, Any]:
