@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 
 from eqfuse import dtypes
-from eqfuse.emit.c import ops
+from eqfuse.dtypes import BFLOAT16, FLOAT16
+from eqfuse.emit.c import ops, rates
 from eqfuse.emit.c.functions import needed
+from eqfuse.emit.c.vector_math import ARGUMENTS
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Node, input_node, node
+from eqfuse.ops import TABLE
 from eqfuse.ops.types import TensorType
 from tests.kernels.test_cuda_elementwise import body, casts, constants, given, judged, operators, special_values
 from tests.support.c_kernels import needs_compiler
@@ -71,3 +74,11 @@ def test_a_text_has_each_function_once_after_what_it_calls() -> None:
     assert len(defined) == len(set(defined))
     assert defined.index("eqf_size_i16") < defined.index("eqf_gcd_i16") < defined.index("eqf_lcm_i16")
     assert defined.index("eqf_log1p_f64") < defined.index("eqf_logaddexp_f64")
+
+
+@pytest.mark.parametrize("half", [FLOAT16, BFLOAT16], ids=str)
+def test_functions_of_16_bit_floats_cost_what_those_of_float32_do_that_they_call(half: np.dtype) -> None:
+    for op in (name for name in ARGUMENTS if name in TABLE):
+        times, base = rates.additions(op, np.dtype(np.float32))
+        assert times < rates.ONE_BY_ONE, op
+        assert rates.additions(op, half) == (times + rates.ROUNDING, base), op

@@ -12,13 +12,6 @@ import re
 
 from eqfuse.emit.c.vector_math import function, texts
 
-# Of one float: by polynomials of `vector_math.py` where it has them, else by the C library.
-LIBRARY = (
-    "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
-    "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc",
-)  # fmt: skip
-_OF_TWO = {"power": "pow", "atan2": "atan2", "hypot": "hypot"}
-
 # suffix: type, unsigned type, signed type that floats are converted to, bits
 _INTEGERS = {
     "i8": ("signed char", "unsigned", "int", 8), "u8": ("unsigned char", "unsigned", "int", 8),
@@ -137,9 +130,6 @@ _TO = """{T} eqf_to_{s}_{g}({F} a) {{
     const {T} whole = ({T})(a > -end - 1 && a < end ? ({C})a : {least});
     return high ? whole ^ ({T}){least} : whole;
 }}"""
-def is_library_call(op: str, dtype: str) -> bool:
-    """Is `op` on floats a function of the C library?"""
-    return (op in LIBRARY or op in _OF_TWO) and function(op, dtype) is None
 
 
 def needed(text: str) -> str:
@@ -167,10 +157,6 @@ def _source(name: str, suffix: str) -> str:
         T, U, _, bits = _INTEGERS[suffix]
         return _INTEGER[name].format(T=T, U=U, s=suffix, bits=bits)
     T, f = _FLOATS[suffix]
-    if name in LIBRARY:
-        return f"{T} eqf_{name}_{suffix}({T} x) {{ return __builtin_{name}{f}(x); }}"
-    if name in _OF_TWO:
-        return f"{T} eqf_{name}_{suffix}({T} x, {T} y) {{ return __builtin_{_OF_TWO[name]}{f}(x, y); }}"
     if name.startswith("to_"):
         return _conversion(name.removeprefix("to_"), suffix)
     return _FLOAT[name].format(T=T, f=f, s=suffix)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from eqfuse.dtypes import BFLOAT16, FLOAT8, FLOAT16
-from eqfuse.emit.c.functions import LIBRARY
 from eqfuse.errors import UnsupportedOp
 
 
@@ -48,8 +47,12 @@ _COPIED = {  # what kernels copy, and do not compute with
     np.dtype(np.complex64): CType("long long", "long long", ""), np.dtype(np.complex128): CType("Pair", "Pair", ""),
 }  # fmt: skip
 
+_ELEMENTARY = (  # of one float, functions of `vector_math`
+    "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
+    "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc",
+)  # fmt: skip
 # {f} is "f" for float and "" for double; {s} ends names of functions; {T} is the computing type, {U} an unsigned one
-_FLOAT = {name: f"eqf_{name}_{{s}}({{0}})" for name in LIBRARY} | {
+_FLOAT = {name: f"eqf_{name}_{{s}}({{0}})" for name in _ELEMENTARY} | {
     "sqrt": "__builtin_sqrt{f}({0})", "abs": "__builtin_fabs{f}({0})", "floor": "__builtin_floor{f}({0})",
     "ceil": "__builtin_ceil{f}({0})", "trunc": "__builtin_trunc{f}({0})", "round": "__builtin_rint{f}({0})",
     "power": "eqf_power_{s}({0}, {1})", "atan2": "eqf_atan2_{s}({0}, {1})", "hypot": "eqf_hypot_{s}({0}, {1})",

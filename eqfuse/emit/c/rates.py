@@ -12,8 +12,7 @@ from functools import cache
 import numpy as np
 
 from eqfuse.cost.device import PRICED_AS, Device
-from eqfuse.dtypes import BFLOAT16, FLOAT16
-from eqfuse.emit.c.functions import is_library_call
+from eqfuse.dtypes import BFLOAT16, FLOAT16, kind
 from eqfuse.emit.c.nest import SHORT, Access, Nest
 from eqfuse.emit.c.passes import Pass, is_load, is_reduction
 from eqfuse.ir.graph import Graph, Node
@@ -28,8 +27,11 @@ ADDITIONS = {
     PriceClass.FREE: 0, PriceClass.SIMPLE: 1, PriceClass.LOGIC: 1, PriceClass.REDUCTION: 1, PriceClass.DIVISION: 5,
     PriceClass.EXPONENTIAL: 16, PriceClass.ERF: 25, PriceClass.FLOOR_DIVISION: 500, PriceClass.DIVISORS: 2000,
 }  # fmt: skip
-BY_OPERATOR = {"tanh": 16, "sin": 90, "cos": 90, "logaddexp": 160}
-BY_LIBRARY = 250  # what the C library computes, one element after another
+BY_OPERATOR = {  # of floats
+    "tanh": 16, "sinh": 16, "cosh": 16, "asinh": 40, "acosh": 40, "atanh": 36, "sin": 60, "cos": 60, "tan": 60,
+    "asin": 18, "acos": 16, "atan": 20, "atan2": 24, "power": 78, "cbrt": 36, "hypot": 16, "erfc": 56, "logaddexp": 160,
+}  # fmt: skip
+ONE_BY_ONE = 250  # what is computed one element after another
 ROUNDING = 10  # of 16-bit floats, loaded, stored, and rounded after each operator
 
 
@@ -37,9 +39,8 @@ ROUNDING = 10  # of 16-bit floats, loaded, stored, and rounded after each operat
 def additions(op: str, dtype: np.dtype) -> tuple[float, str]:
     """What one element of `op` on `dtype` costs in additions, and the dtype of these."""
     name = dtype.name
-    times: float = BY_OPERATOR.get(op) or ADDITIONS.get(row(op).price, BY_LIBRARY)
-    if is_library_call(op, name):
-        times = BY_LIBRARY
+    own = BY_OPERATOR.get(op) if kind(dtype) == "f" else None
+    times: float = own or ADDITIONS.get(row(op).price, ONE_BY_ONE)
     if dtype in (FLOAT16, BFLOAT16):
         times, name = times + ROUNDING, "float32"
     base, share = PRICED_AS.get(name, (name, 1))
