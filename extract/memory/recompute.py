@@ -206,9 +206,10 @@ def _otherwise(now: Timeline, candidates: Candidates, full: int) -> Iterator[lis
 
 
 def _missing(now: Timeline, candidates: Candidates, before: int, cut: Cut) -> list[TimelineStep]:
-    """Kernels that compute what `cut` reads and no step `before` it computes."""
+    """Kernels that compute what `cut` reads and no step `before` it computes; none where they would read each other."""
     done = {c for step in now.steps[:before] for c in step.writes} | now.held.grammar.free
     groups: list[TimelineStep] = []
+    waiting: set[int] = set()  # what is computed when all that its kernel reads is
     wanted = [c for c in cut.leaves if c not in done]
     while wanted and len(groups) < DEEP:
         made = candidates.cheapest(wanted[-1])
@@ -217,6 +218,9 @@ def _missing(now: Timeline, candidates: Candidates, before: int, cut: Cut) -> li
             return []
         missing = [c for c in whole.group.leaves if c not in done]
         if missing:
+            if wanted[-1] in waiting:
+                return []
+            waiting.add(wanted[-1])
             wanted += missing
         else:
             groups.append(whole)

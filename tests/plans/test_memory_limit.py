@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from eqfuse.benches.corpus.random_graphs import random_graph, run_plan
 from eqfuse.benches.corpus.training_steps import Network, attention_block, perceptron
 from eqfuse.benches.traced_memory import call_bytes
 from eqfuse.cost.profiles import DEVICES
+from eqfuse.extract.memory.recompute import _missing
 from eqfuse.ir.pytree import flatten
 from eqfuse.runtime.program import Program
 
@@ -177,3 +179,18 @@ def test_a_limit_is_for_one_size() -> None:
         ef.compile(np.tanh, ef.spec(("n", 64), np.float32), memory_limit=1 << 20)
     with pytest.raises(ef.EqfuseError, match="one size"):
         ef.jit(np.tanh, dynamic=True, memory_limit=1 << 20)
+
+
+@pytest.mark.parametrize("reads, made", [({1: [2], 2: [1]}, []), ({1: [2, 3], 2: [3], 3: []}, [3, 2, 1])])
+def test_kernels_that_would_read_each_other_are_no_way_to_compute_what_is_missing(
+    reads: dict[int, list[int]], made: list[int]
+) -> None:
+    def step(leaves: list[int], eclass: int) -> Any:
+        return SimpleNamespace(group=SimpleNamespace(leaves=leaves), eclass=eclass)
+
+    grammar = SimpleNamespace(free=frozenset())
+    held = SimpleNamespace(grammar=grammar, together=lambda cuts: step(reads[cuts[0]], cuts[0]))
+    now: Any = SimpleNamespace(steps=[], held=held)
+    candidates: Any = SimpleNamespace(cheapest=lambda eclass: eclass)
+    missing = _missing(now, candidates, 0, cast(Any, SimpleNamespace(leaves=[1])))
+    assert [cast(Any, s).eclass for s in missing] == made
