@@ -13,7 +13,7 @@ from pathlib import Path
 from eqfuse.errors import EqfuseError, TargetUnavailable
 
 BENCHES = (
-    "greedy", "speed", "compile", "laws", "kernels", "programs", "memory", "scale", "loops", "written", "replay",
+    "greedy", "speed", "cpu", "compile", "laws", "kernels", "programs", "memory", "scale", "loops", "written", "replay",
     "vector_math",
 )  # fmt: skip
 

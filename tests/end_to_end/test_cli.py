@@ -28,7 +28,7 @@ def test_an_unknown_command_lists_the_known_ones(capsys: pytest.CaptureFixture[s
 def test_bench_without_a_name_lists_the_benchmarks_which_have_their_own_help(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    cases = ((["bench"], 2, "greedy,speed,compile"), (["bench", "greedy", "--help"], 0, "--predict"))
+    cases = ((["bench"], 2, "greedy,speed,cpu"), (["bench", "greedy", "--help"], 0, "--predict"))
     for arguments, code, told in cases:
         with pytest.raises(SystemExit) as stop:
             main(arguments)

@@ -1,0 +1,148 @@
+"""Workloads on this CPU: eqfuse against NumPy, JAX, PyTorch, numexpr and numba, in one process on equal threads.
+
+Run: eqfuse bench cpu [--sizes L2,L3,memory] [--dtypes float32,float64] [--threads N] [--seconds N] [--json FILE]
+[name…]. Each workload has a process of its own, in which contenders take turns after their answers are compared with a
+float64 run of NumPy; one that is not installed, cannot run it, or is less exact, stands aside. Losses come first. The
+exit status is 1 where an answer of eqfuse is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eqfuse.benches.corpus.workloads import WORKLOADS, Workload, arguments
+from eqfuse.benches.peers import CONTENDERS, OURS, PEERS, PLAIN, limit_threads, results
+from eqfuse.benches.timing import machine, medians
+from eqfuse.show.progress import progress
+
+SIZES = {"L2": 1 << 17, "L3": 1 << 20, "memory": 1 << 23}  # elements of all arguments together, of 4 bytes
+WORSE = 3  # times the largest error of NumPy, and
+LEAST = 1e-5  # of the largest value, that an answer may be off
+PATIENCE = 600  # seconds that a workload's process may take
+
+
+def measure(workload: Workload, size: str, dtype: str, seconds: float) -> dict[str, Any]:
+    """Seconds of a call by contender, and why others stood aside, in this process."""
+    elements = SIZES[size] * 4 // np.dtype(dtype).itemsize
+    arrays = arguments(workload, elements, dtype)
+    exact = results(workload.function(*[a.astype(np.float64) for a in arrays]))
+    bound = WORSE * _error(results(workload.function(*arrays)), exact) + LEAST
+    calls, aside = {}, {}
+    for name, prepare in CONTENDERS.items():
+        try:
+            call = prepare(workload, arrays)
+            off = _error(results(call()), exact)
+        except Exception as error:  # of any library, in any way
+            aside[name] = f"{type(error).__name__}: {error}".splitlines()[0][:100]
+            continue
+        if off <= bound:
+            calls[name] = call
+        else:
+            aside[name] = f"wrong by {off:.1e} of the largest value"
+    taken = medians(list(calls.values()), seconds * len(calls))
+    return {"seconds": dict(zip(calls, taken, strict=True)), "aside": aside, "bytes": sum(a.nbytes for a in arrays)}
+
+
+def _error(found: Sequence[np.ndarray], exact: Sequence[np.ndarray]) -> float:
+    """The largest, as a share of the largest value; of indices, the share that differs."""
+    worst = 0.0
+    for got, wanted in zip(found, exact, strict=True):
+        if wanted.dtype.kind == "i":
+            worst = max(worst, float(np.mean(got != wanted)) / 1e3)
+        else:
+            worst = max(worst, float(np.abs(got - wanted).max() / np.abs(wanted).max()))
+    return worst
+
+
+def apart(workload: Workload, size: str, dtype: str, threads: int, seconds: float) -> dict[str, Any]:
+    """`measure` in a process of its own; where it did not end, why."""
+    command = [sys.executable, "-m", "eqfuse.benches.cpu", "--one", f"{size},{dtype}", "--threads", str(threads)]
+    command += ["--seconds", str(seconds), workload.name]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        return {"failed": f"more than {PATIENCE} s"}
+    if done.returncode:
+        return {"failed": (done.stderr.strip().splitlines() or [f"signal {-done.returncode}"])[-1][:100]}
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def lead(row: dict[str, Any]) -> float:
+    """How many times the fastest peer takes what eqfuse takes; 0 where eqfuse has no answer."""
+    taken = row.get("seconds", {})
+    return min(taken[name] for name in PEERS if name in taken) / taken[OURS] if OURS in taken else 0.0
+
+
+def show(rows: Sequence[dict[str, Any]]) -> None:
+    """The table, losses first, and geometric means by size."""
+    heads = "".join(f"{name:>14}" for name in CONTENDERS)
+    print(f"{'workload':26}{'size':>8}{'dtype':>9}{heads}{'best peer':>11}{'NumPy':>8}   ms; times eqfuse's")
+    for row in sorted(rows, key=lead):
+        start = f"{row['name']:26}{row['size']:>8}{row['dtype']:>9}"
+        if "failed" in row:
+            print(f"{start}  {row['failed']}")
+            continue
+        taken = row["seconds"]
+        cells = "".join(f"{taken[name] * 1e3:14.3f}" if name in taken else f"{'':14}" for name in CONTENDERS)
+        print(f"{start}{cells}" + (f"{lead(row):11.2f}{taken[PLAIN] / taken[OURS]:8.2f}" if OURS in taken else ""))
+        if OURS in row["aside"]:
+            print(f"    {OURS}: {row['aside'][OURS]}")
+    for size in SIZES:
+        for dtype in sorted({row["dtype"] for row in rows}):
+            found = [lead(row) for row in rows if (row["size"], row["dtype"]) == (size, dtype) and lead(row)]
+            if found:
+                mean = math.exp(statistics.mean(map(math.log, found)))
+                print(f"{size}, {dtype}: {mean:.2f} times as fast as the best peer, least {min(found):.2f}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="eqfuse bench cpu", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--sizes", default="memory", help=f"of {','.join(SIZES)}")
+    parser.add_argument("--dtypes", default="float32", help="of float32,float64")
+    parser.add_argument("--threads", type=int, default=_cpus(), help="of each contender")
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each contender's turns")
+    parser.add_argument("--json", type=Path, help="also write the rows to this file")
+    parser.add_argument("names", nargs="*", help="only workloads with one of these in their name")
+    options = parser.parse_args(arguments)
+    if options.one:
+        (workload,) = [w for w in WORKLOADS if w.name == options.names[0]]
+        limit_threads(options.threads)
+        warnings.simplefilter("ignore")
+        size, dtype = options.one.split(",")
+        print(json.dumps(measure(workload, size, dtype, options.seconds)))
+        return 0
+    chosen = [w for w in WORKLOADS if not options.names or any(part in w.name for part in options.names)]
+    cases = [(w, s, d) for w in chosen for s in options.sizes.split(",") for d in options.dtypes.split(",")]
+    print(machine())
+    rows = []
+    with progress(len(cases)) as at:
+        for workload, size, dtype in cases:
+            at.step(f"{workload.name}, {size}, {dtype}")
+            found = apart(workload, size, dtype, options.threads, options.seconds)
+            rows.append({"name": workload.name, "size": size, "dtype": dtype} | found)
+            if options.json:
+                options.json.write_text(json.dumps(rows, indent=1))
+    show(rows)
+    return 1 if any("failed" in row or "wrong" in row["aside"].get(OURS, "") for row in rows) else 0
+
+
+def _cpus() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""The comparison of CPU workloads with other libraries, at small sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eqfuse.benches import cpu, peers
+from eqfuse.benches.corpus.workloads import WORKLOADS, arguments, workload_in
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cpu.SIZES, "L2", 1 << 10)
+
+
+def test_every_workload_computes_the_same_on_other_namespaces() -> None:
+    for workload in WORKLOADS:
+        arrays = arguments(workload, 1 << 10, np.float64)
+        again = workload_in(workload.function, {"np": np})
+        for got, wanted in zip(peers.results(again(*arrays)), peers.results(workload.function(*arrays)), strict=True):
+            np.testing.assert_array_equal(got, wanted)
+
+
+def test_contenders_that_cannot_run_or_are_wrong_stand_aside(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing(*_: Any) -> Any:
+        raise ImportError("No module named 'jax'")
+
+    wrong = lambda workload, arrays: lambda: workload.function(*arrays) * 1.1  # noqa: E731
+    chosen = {name: peers.CONTENDERS[name] for name in ("NumPy", "eqfuse")} | {"JAX": missing, "torch": wrong}
+    monkeypatch.setattr(cpu, "CONTENDERS", chosen)
+    row = {"name": "GELU", "size": "L2", "dtype": "float32"} | cpu.measure(WORKLOADS[0], "L2", "float32", 0.01)
+    assert set(row["seconds"]) == {"NumPy", "eqfuse"}
+    assert "No module" in row["aside"]["JAX"] and "wrong" in row["aside"]["torch"]
+    cpu.show([row])
+    assert "GELU" in capsys.readouterr().out
+    assert cpu.lead(row) == pytest.approx(row["seconds"]["NumPy"] / row["seconds"]["eqfuse"])
