@@ -50,7 +50,7 @@ def compile_graph(
     meter: Meter | None = None,
 ) -> Program:
     """`compile` for a traced graph and validated options. `meter`: of a compile that began with the trace."""
-    device = device_for(target)
+    device = device_for(target, numerics)
     chosen, limit = usable(laws, numerics), limit_of(memory_limit)
     with patiently() as tell:
         meter = meter or Meter(budget_of(budget))
@@ -103,7 +103,7 @@ def extract(
     """The cheapest plan in `space` for `target` that `extractor` finds within `budget`, with calls that hold
     `memory_limit` at most."""
     meter = Meter(budget_of(budget))
-    device = device_for(target)
+    device = device_for(target, space.numerics)
     plan_of = _Inner(device, space.numerics, usable("all", space.numerics), extractor, meter)
     plan = choose(space, device, extractor, limit=_limit(limit_of(memory_limit), plan_of), meter=meter)
     return with_inner(plan, plan_of)

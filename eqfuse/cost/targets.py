@@ -6,6 +6,7 @@ A target is a package with the entry points of `Package`; its rows in the tables
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +17,7 @@ import numpy as np
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES
-from eqfuse.errors import EqfuseError, TargetUnavailable
+from eqfuse.errors import EqfuseError, TargetUnavailable, user_level
 
 if TYPE_CHECKING:
     from eqfuse.cost.work import Work
@@ -79,11 +80,14 @@ class Target:
 
 
 TARGETS = {
-    "numpy": Target("eqfuse.emit.numpy", ("numpy", "cpu"), calls="eqfuse.emit.numpy.cost"),
+    "numpy": Target("eqfuse.emit.numpy", ("numpy",), calls="eqfuse.emit.numpy.cost"),
     "c": Target("eqfuse.emit.c", ("c",), searches_schedules=True),
     "cuda": Target("eqfuse.emit.cuda", ("cuda",), profiles=True, searches_schedules=True),
 }
 OURS = frozenset(TARGETS)
+CPU = ["c", "numpy"]  # what "cpu" means: the first of these that is here;
+STRICT = "numpy"  # where results are to have NumPy's own bits, since functions in C are within 2 ulp;
+MANY_SIZES = "numpy"  # and of programs for many sizes, since C kernels are compiled for one
 
 
 def package(target: str) -> Package:
@@ -128,9 +132,10 @@ def _imported(name: str) -> Package:
     return cast(Package, module)
 
 
-def device_for(target: str | Device) -> Device:
-    """The device a target names; TargetUnavailable when it does not exist here."""
-    return target_named(target)()
+def device_for(target: str | Device, numerics: str = "reassociate") -> Device:
+    """The device a target names; TargetUnavailable when it does not exist here. "cpu" is the fastest here that keeps
+    `numerics`."""
+    return target_named(STRICT if target == "cpu" and numerics == "strict" else target)()
 
 
 def target_named(target: str | Device) -> Callable[[], Device]:
@@ -148,12 +153,32 @@ def target_named(target: str | Device) -> Callable[[], Device]:
 
 def _by_name() -> dict[str, Callable[[], Device]]:
     """What finds the device of each name."""
-    found: dict[str, Callable[[], Device]] = {}
+    found: dict[str, Callable[[], Device]] = {"cpu": _cpu}
     for name, row in TARGETS.items():
         found |= {word: lambda name=name: _here(name) for word in row.names}  # type: ignore[misc]
         if row.profiles:
             found |= {f"{name}:{p}": lambda d=d: d for p, d in DEVICES.items() if d.target == name}  # type: ignore[misc]
     return found
+
+
+def _cpu() -> Device:
+    return _first(tuple(CPU))
+
+
+@cache
+def _first(names: tuple[str, ...]) -> Device:
+    """The device of the first of `names` that is here; a warning says why it is not the best."""
+    try:
+        return _here(names[0])
+    except TargetUnavailable as error:
+        if len(names) == 1:
+            raise
+        why = str(error).removesuffix(f"\n  at {error.where}")
+        warnings.warn(
+            f'the target "cpu" is "{names[1]}" here, several times slower than "{names[0]}": {why}\n'
+            f'  target="{names[1]}" asks for it without this warning', stacklevel=user_level(),
+        )  # fmt: skip
+        return _first(names[1:])
 
 
 @cache

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eqfuse.compiler import before_search, compile_graph
-from eqfuse.cost.targets import device_for
+from eqfuse.cost.targets import MANY_SIZES, device_for
 from eqfuse.errors import user_level
 from eqfuse.extract.unfused import unfused_plan
 from eqfuse.ir.graph import Graph
@@ -70,7 +70,11 @@ class Family:
         seen: Sequence[Sizes] = (),
     ) -> None:
         self.name, self.pattern = name, pattern
-        self.options = {**options, "verify": False}  # a size that no call has may be too large to run
+        target = options.get("target", "cpu")
+        self.options = {
+            **options, "target": MANY_SIZES if target == "cpu" else target,
+            "verify": False,  # a size that no call has may be too large to run
+        }  # fmt: skip
         self._verify = bool(options.get("verify"))
         self.plans: list[Planned] = []
         self.transferred = self.anew = 0
@@ -78,7 +82,7 @@ class Family:
         self._traced, self._seen = trace, seen
 
     def _trace(self, types: Sequence[TensorType | None], layouts: Sequence[Strides] | None) -> Graph:
-        device = device_for(self.options.get("target", "cpu"))
+        device = device_for(self.options["target"])
         numerics = self.options.get("numerics", "reassociate")
         return before_search(self._traced(types, layouts), device, numerics, self._laws())
 

@@ -32,7 +32,7 @@ def compiled(here: Device) -> Device:
     half = single / (1 + ROUNDING)
     rates = {"float32": single, "float64": single / 2, "int64": single / 2, "float16": half, "bfloat16": half}
     return replace(
-        here, target="c", launch_seconds=CALL, scalar_flops=tuple(rates.items()),
+        here, name=f"{here.name} (C)", target="c", launch_seconds=CALL, scalar_flops=tuple(rates.items()),
         reads=f"{here.reads}; C kernels: {vector_bytes() * 8}-bit vectors at {GIGAHERTZ} GHz",
     )  # fmt: skip
 
