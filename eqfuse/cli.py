@@ -14,7 +14,7 @@ from eqfuse.errors import EqfuseError, TargetUnavailable
 
 BENCHES = (
     "greedy", "speed", "cpu", "compile", "laws", "kernels", "programs", "memory", "scale", "loops", "written", "replay",
-    "vector_math",
+    "vector_math", "operators",
 )  # fmt: skip
 
 

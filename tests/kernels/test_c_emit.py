@@ -172,3 +172,29 @@ def test_a_schedule_says_how_it_runs_and_has_a_price(case: str) -> None:
     assert str(schedule).startswith("loops over ")
     price = schedule.price(C)
     assert price is not None and price.seconds > C.launch_seconds and price.flops >= 0
+
+
+@needs_compiler
+@pytest.mark.parametrize("shape", [(100_000,), (3, 5000), (5000, 3)], ids=str)
+def test_any_and_all_are_found_wherever_the_element_that_decides_stands(shape: tuple[int, ...]) -> None:
+    kernels, arrays, wanted = [], [], []
+    for dtype in (np.bool_, np.int8, np.float16, np.float64):
+        for axis in (-1, -2)[: len(shape)]:
+            x = read(0, shape, dtype)
+            made = emitted("reduce", body([x], reduced("any", x, axis), reduced("all", x, axis)))
+            for at in (0, 2047, 2048, int(np.prod(shape)) - 1, None):
+                for value in (0, 1):
+                    array = np.full(shape, value, dtype)
+                    if at is not None:
+                        array.flat[at] = 1 - value
+                    kernels, arrays = [*kernels, made], [*arrays, [array]]
+                    wanted.append([f(array, axis=axis, keepdims=True) for f in (np.any, np.all)])
+    for got, right in zip(run_all(kernels, arrays), wanted, strict=True):
+        np.testing.assert_array_equal(got[0], right[0])
+        np.testing.assert_array_equal(got[1], right[1])
+
+
+def test_vectors_run_along_the_dimension_that_most_bytes_lie_along_however_wide_the_results_are() -> None:
+    x = read(0, (64, 1024), np.int8)
+    nest = emitted("reduce", body([x], reduced("sum", x))).schedule.nest
+    assert nest.runs.reduced

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from eqfuse.emit.c import ops
 from eqfuse.emit.c.nest import NAMES, Access, aligned
 from eqfuse.emit.c.parameters import Parameters
@@ -40,7 +42,9 @@ class Elements:
         self.results: dict[Node, str] = {}
         self.columns: dict[Node, str] = {}
         self.names: dict[tuple[Node, str], str] = {}
+        self.bits: dict[str, str] = {}
         self.count = 0
+        self.top: list[str] = []
         self.below: set[Node] = set()  # what is computed from reductions
         for n in schedule.body.nodes:
             if is_reduction(n) or any(a in self.below for a in n.args):
@@ -67,28 +71,49 @@ class Elements:
             return self.columns[n]
         return self.names[n, place if own in ("column", "inner") else own]
 
-    def enter(self, n: Node, place: str, lines: list[str], text: str) -> None:
+    def enter(self, n: Node, place: str, lines: list[str], text: str, bits: str = "") -> None:
+        """Names the value of `n` at `place`: `text`, or, of a 16-bit float, what `bits` stand for."""
         name = f"t{self.count}"
         self.count += 1
         self.names[n, place] = name
+        if bits:
+            self.bits[name] = f"{name}_bits"
+            lines.append(f"const {ops.ctype(n.dtype).stored} {name}_bits = {bits};")
+            text = ops.load(n.dtype, f"{name}_bits")
         lines.append(f"const {ops.computed(n.dtype)} {name} = {text};")
 
-    def computed(self, n: Node, place: str) -> str:
-        """The expression of the operator `n`."""
+    def computed(self, n: Node, place: str) -> tuple[str, str]:
+        """The expression of the operator `n`, or of the bits of its value: see `enter`."""
         values, dtypes = [self.value(a, place) for a in n.args], [a.dtype for a in n.args]
         if n.op == "cast":
-            return ops.cast(dtypes[0], n.dtype, values[0])
-        return self.as_stored(n, ops.expression(n.op, dtypes, values))
+            text = ops.cast(dtypes[0], n.dtype, values[0])
+        elif ops.is_prepared(n.op, n.dtype) and self.place(n.args[1]) == "top":
+            text = ops.divided(n.op, n.dtype, values[0], self.divisor(n.args[1].dtype, values[1]))
+        else:
+            text = ops.expression(n.op, dtypes, values)
+        if ops.is_half(n.dtype) and (n.op == "cast" or self._rounded(n)):
+            return "", ops.store(n.dtype, text)
+        return text, ""
+
+    def divisor(self, dtype: np.dtype, value: str) -> str:
+        """The name of the divisor `value`, prepared before all loops."""
+        name = f"d_{value}"
+        line = f"const Divisor {name} = {ops.divisor(dtype, value)};"
+        if line not in self.top:
+            self.top.append(line)
+        return name
 
     def as_stored(self, n: Node, text: str) -> str:
         """`text`, a value of `n`, as exact as the program has it."""
-        exact = row(n.op).rounding is Rounding.NEVER
-        return ops.rounded(n.dtype, text) if self.rounds and not exact else text
+        return ops.rounded(n.dtype, text) if self._rounded(n) else text
 
-    def element(self, n: Node) -> str:
-        """An element of the array that `n` is a view of."""
-        found = self.schedule.arrays[n]
-        return ops.load(n.dtype, f"{self.parameters.leaf(n)}[{self.index(found)}]")
+    def _rounded(self, n: Node) -> bool:
+        return self.rounds and row(n.op).rounding is not Rounding.NEVER
+
+    def element(self, n: Node) -> tuple[str, str]:
+        """An element of the array that `n` is a view of: its value, or its bits."""
+        text = f"{self.parameters.leaf(n)}[{self.index(self.schedule.arrays[n])}]"
+        return ("", text) if ops.is_half(n.dtype) else (ops.load(n.dtype, text), "")
 
     def index(self, found: Access) -> str:
         terms = []
@@ -171,8 +196,7 @@ class Elements:
     def reduction(self, n: Node) -> tuple[ops.Reduction, str, str]:
         """Of a reduction: its row, the type in which it accumulates, and its name."""
         how = ops.reduction(n.op, n.args[0].dtype, n.dtype)
-        kind = ops.accumulator(n.dtype) if how.clause in "+*" else ops.computed(n.dtype)
-        return how, kind, f"a{self.schedule.reductions.index(n)}"
+        return how, how.kind, f"a{self.schedule.reductions.index(n)}"
 
     def result(self, n: Node, accumulator: str) -> str:
         """The result of a reduction: of integers, what an unsigned number stands for."""
@@ -186,4 +210,6 @@ class Elements:
     def stored(self, j: int, place: str) -> str:
         """The line that writes an element of the result `j`."""
         o = self.schedule.body.outputs[j]
-        return f"w{j}[{self.index(self.schedule.written[j])}] = {ops.store(o.dtype, self.value(o, place))};"
+        value = self.value(o, place)
+        text = self.bits.get(value) or ops.store(o.dtype, value)
+        return f"w{j}[{self.index(self.schedule.written[j])}] = {text};"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 
+from eqfuse.emit.c import division
 from eqfuse.emit.c.vector_math import function, texts
 
 # suffix: type, unsigned type, signed type that floats are converted to, bits
@@ -30,17 +31,6 @@ _BOTH = {
 }
 _INTEGER = _BOTH | {
     "size": "{U} eqf_size_{s}({T} a) {{ return a < 0 ? -({U})a : ({U})a; }}",
-    "floor_divide": """{T} eqf_floor_divide_{s}({T} a, {T} b) {{
-    if (b == 0) return 0;
-    if (({T})-1 < 0 && b == ({T})-1) return ({T})-({U})a;
-    const {T} q = a / b;
-    return ({T})(q * b) != a && (a < 0) != (b < 0) ? q - 1 : q;
-}}""",
-    "remainder": """{T} eqf_remainder_{s}({T} a, {T} b) {{
-    if (b == 0 || (({T})-1 < 0 && b == ({T})-1)) return 0;
-    const {T} m = a % b;
-    return m != 0 && (m < 0) != (b < 0) ? m + b : m;
-}}""",
     "power": """{T} eqf_power_{s}({T} a, {T} n) {{
     {U} p = 1;
     for ({U} x = ({U})a; n > 0; n >>= 1, x *= x) if (n & 1) p *= x;
@@ -95,32 +85,30 @@ _FLOAT = _BOTH | {
 }}""",
 }
 _HALVES = {
-    "word_f32": "unsigned eqf_word_f32(float x) { unsigned u; __builtin_memcpy(&u, &x, 4); return u; }",
-    "of_word_f32": "float eqf_of_word_f32(unsigned u) { float x; __builtin_memcpy(&x, &u, 4); return x; }",
-    "load_bf16": "float eqf_load_bf16(unsigned short h) { return eqf_of_word_f32((unsigned)h << 16); }",
+    "load_bf16": "float eqf_load_bf16(unsigned short h) { return eqf_number_f32((unsigned)h << 16); }",
     "store_bf16": """unsigned short eqf_store_bf16(float x) {
-    const unsigned u = eqf_word_f32(x);
+    const unsigned u = eqf_bits_f32(x);
     return x != x ? (u >> 16 & 0x8000) | 0x7fc0 : (u + 0x7fff + (u >> 16 & 1)) >> 16;
 }""",
     "load_f16": """float eqf_load_f16(unsigned short h) {
     const unsigned size = (unsigned)(h & 0x7fff) << 13;
-    const unsigned wide = size >= 0x0f800000 ? size | 0x7f800000 : eqf_word_f32(eqf_of_word_f32(size) * 0x1p112f);
-    return eqf_of_word_f32((unsigned)(h & 0x8000) << 16 | wide);
+    const unsigned wide = size >= 0x0f800000 ? size | 0x7f800000 : eqf_bits_f32(eqf_number_f32(size) * 0x1p112f);
+    return eqf_number_f32((unsigned)(h & 0x8000) << 16 | wide);
 }""",
     # The sum with a power of two rounds to the digits that a half keeps; too large a number has become infinite.
     "store_f16": """unsigned short eqf_store_f16(float x) {
-    const unsigned u = eqf_word_f32(x), exponent = u + u & 0xff000000;
+    const unsigned u = eqf_bits_f32(x), exponent = u + u & 0xff000000;
     const unsigned unit = exponent < 0x71000000 ? 0x71000000 : exponent;
-    const float sum = eqf_of_word_f32((unit >> 1) + 0x07800000) + __builtin_fabsf(x) * 0x1p112f * 0x1p-110f;
-    const unsigned r = eqf_word_f32(sum);
+    const float sum = eqf_number_f32((unit >> 1) + 0x07800000) + __builtin_fabsf(x) * 0x1p112f * 0x1p-110f;
+    const unsigned r = eqf_bits_f32(sum);
     return u >> 16 & 0x8000 | (x != x ? 0x7e00 : (r >> 13 & 0x7c00) + (r & 0xfff));
 }""",
     # Rounds to odd, so that rounding once more, to 16 bits, gives the nearest.
     "odd_f64": """float eqf_odd_f64(double x) {
     const float near = (float)x;
-    const unsigned u = eqf_word_f32(near);
+    const unsigned u = eqf_bits_f32(near);
     const _Bool beyond = __builtin_fabs((double)near) > __builtin_fabs(x);
-    return (double)near == x || x != x ? near : eqf_of_word_f32(u - beyond | 1);
+    return (double)near == x || x != x ? near : eqf_number_f32(u - beyond | 1);
 }""",
 }
 _TO = """{T} eqf_to_{s}_{g}({F} a) {{
@@ -155,7 +143,8 @@ def _source(name: str, suffix: str) -> str:
         return _HALVES[f"{name}_{suffix}"]
     if suffix in _INTEGERS:
         T, U, _, bits = _INTEGERS[suffix]
-        return _INTEGER[name].format(T=T, U=U, s=suffix, bits=bits)
+        text = division.template(name, suffix) or _INTEGER[name]
+        return text.format(T=T, U=U, s=suffix, bits=bits, **division.blanks(suffix))
     T, f = _FLOATS[suffix]
     if name.startswith("to_"):
         return _conversion(name.removeprefix("to_"), suffix)

@@ -35,9 +35,9 @@ class Joining(Elements):
         for p in rest:
             for n in p.nodes:
                 if n in self.schedule.arrays:
-                    self.enter(n, "unit", lines, self.element(n))
+                    self.enter(n, "unit", lines, *self.element(n))
                 elif not is_load(n):
-                    self.enter(n, "unit", lines, self.computed(n, "unit"))
+                    self.enter(n, "unit", lines, *self.computed(n, "unit"))
             lines += [self.stored(j, "unit") for j in p.outputs]
         for d in reversed(range(len(self.nest.dims))):
             if d not in self.reduced:

@@ -15,6 +15,7 @@ import numpy as np
 
 from eqfuse.cost.device import Device
 from eqfuse.emit.c.calls import CallsSchedule, numpy_side
+from eqfuse.emit.c.division import DIVISOR
 from eqfuse.emit.c.functions import needed
 from eqfuse.emit.c.schedule import LoopsSchedule
 from eqfuse.emit.c.writer import Text, write
@@ -35,6 +36,7 @@ RUN = "eqf_run"  # what runs chunks on threads; set when the text is loaded
 HEAD = f"""typedef struct {{ char head[{object.__basicsize__}]; void *data; }} Array;
 void (*{RUN})(void (*chunk)(void *const *, long long), void *const *arrays, long long chunks, long long threads);
 """
+TYPES = {"Pair": "typedef struct { double re, im; } Pair;\n", "Divisor": DIVISOR}
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,8 @@ def emit_kernel(kernel: Kernel, device: Device, rounds: bool = True, gaps: bool 
 def module_text(kernels: Collection[CKernel]) -> str:
     """One C text: what kernels call, then the kernels, each once."""
     sources = "\n".join(dict.fromkeys(k.text.source for k in kernels))
-    pair = "typedef struct { double re, im; } Pair;\n" if "Pair" in sources else ""
-    return "\n".join([HEAD + pair, *([functions] if (functions := needed(sources)) else []), sources])
+    types = "".join(text for name, text in TYPES.items() if name in sources)
+    return "\n".join([HEAD + types, *([functions] if (functions := needed(sources)) else []), sources])
 
 
 def loaded(text: str, kernels: Sequence[CKernel]) -> dict[str, Any]:

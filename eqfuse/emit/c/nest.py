@@ -179,15 +179,21 @@ def _goes_on(outer: int, inner: int, extent: int, accesses: Sequence[Access]) ->
 
 
 def _vector(dims: tuple[Dim, ...], arrays: Sequence[tuple[Access, int]]) -> int:
-    """The dimension along which most bytes are neighbours, if it is not short; of several the last."""
+    """The dimension along which most bytes that the loops touch are neighbours, if it is not short; of several the
+    last."""
 
     def neighbours(d: int) -> tuple[bool, int, int]:
-        near = sum(size for a, size in arrays if abs(dims[d].step(a)) == 1)
+        near = sum(size * _touched(dims, a) for a, size in arrays if abs(dims[d].step(a)) == 1)
         return min(dims[d].extent, SHORT) == SHORT, near, d
 
     if all(dim.extent < SHORT for dim in dims):
         return len(dims) - 1
     return max(range(len(dims)), key=neighbours)
+
+
+def _touched(dims: tuple[Dim, ...], a: Access) -> int:
+    """How many elements of an array there are in the space."""
+    return math.prod([dim.extent for dim in dims if dim.step(a)])
 
 
 def _across(dims: tuple[Dim, ...], vector: int, arrays: Sequence[tuple[Access, int]]) -> int | None:

@@ -42,6 +42,7 @@ _TYPES = {
     BFLOAT16: CType("unsigned short", "float", "bf16"),
 }
 _HALVES = (FLOAT16, BFLOAT16)
+_UNSIGNED = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}  # by bytes
 _COPIED = {  # what kernels copy, and do not compute with
     **dict.fromkeys(FLOAT8, CType("unsigned char", "unsigned char", "")),
     np.dtype(np.complex64): CType("long long", "long long", ""), np.dtype(np.complex128): CType("Pair", "Pair", ""),
@@ -88,7 +89,7 @@ _BOOL = {
     "fmax": "{0} | {1}", "fmin": "{0} & {1}", "abs": "{0}", "conj": "{0}",
     "logical_and": "{0} & {1}", "logical_or": "{0} | {1}", "logical_xor": "{0} ^ {1}", "logical_not": "!{0}",
     "bitwise_and": "{0} & {1}", "bitwise_or": "{0} | {1}", "bitwise_xor": "{0} ^ {1}", "bitwise_invert": "!{0}",
-    "equal": "{0} == {1}", "not_equal": "{0} != {1}", "where": "{0} ? {1} : {2}",
+    "equal": "{0} == {1}", "not_equal": "{0} != {1}", "where": "({0} & {1}) | (!{0} & {2})",
     "less": "{0} < {1}", "less_equal": "{0} <= {1}", "greater": "{0} > {1}", "greater_equal": "{0} >= {1}",
     "isnan": "0", "isinf": "0", "isfinite": "1",
 }  # fmt: skip
@@ -97,6 +98,7 @@ _FLOAT16 = {  # of two zeros NumPy takes the first; of other floats the second, 
     "fmax": "eqf_fmax_{s}({1}, {0})", "fmin": "eqf_fmin_{s}({1}, {0})",
 }  # fmt: skip
 _BFLOAT16 = {"sign": "{0} == 0 ? {0} : eqf_sign_{s}({0})"}  # ml_dtypes keeps the sign of a zero
+_BY_ONE = {"floor_divide": "eqf_quotient_{s}({0}, {1})", "remainder": "eqf_rest_{s}({0}, {1})"}
 SUMS = 64  # sums of sums that wait to be added, one for each binary digit of their number
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all")
 
@@ -122,6 +124,11 @@ def store(dtype: np.dtype, text: str) -> str:
     return f"eqf_store_{ctype(dtype).suffix}({text})" if dtype in _HALVES else text
 
 
+def is_half(dtype: np.dtype) -> bool:
+    """Is it a 16-bit float, computed in float?"""
+    return dtype in _HALVES
+
+
 def rounded(dtype: np.dtype, text: str) -> str:
     """A value of `dtype` in its computing type, as exact as memory keeps it."""
     return load(dtype, store(dtype, text)) if dtype in _HALVES else text
@@ -144,6 +151,20 @@ def expression(op: str, dtypes: Sequence[np.dtype], arguments: Sequence[str]) ->
     return template.format(*arguments, f="f" * (kind.computed == "float"), s=suffix, T=kind.computed, U=kind.unsigned)
 
 
+def is_prepared(op: str, dtype: np.dtype) -> bool:
+    """Does `op` on integers take a second argument that is one number for all elements as a `Divisor`?"""
+    return op in _BY_ONE and dtype.kind in "iu"
+
+
+def divisor(dtype: np.dtype, text: str) -> str:
+    return f"eqf_divisor_{ctype(dtype).suffix}({text})"
+
+
+def divided(op: str, dtype: np.dtype, number: str, by: str) -> str:
+    """One element of `op`, where a `Divisor` is the second argument."""
+    return _BY_ONE[op].format(number, by, s=ctype(dtype).suffix)
+
+
 def _template(op: str, dtypes: Sequence[np.dtype]) -> str | None:
     dtype = dtypes[op == "where"]
     if op == "nextafter" and dtype in _HALVES:  # computed in float, it would change nothing
@@ -156,12 +177,14 @@ def _template(op: str, dtypes: Sequence[np.dtype]) -> str | None:
 
 
 def cast(source: np.dtype, target: np.dtype, text: str) -> str:
+    """An element as a `target`, before it is rounded to 16 bits."""
     if source == target:
         return text
     kind, from_float = ctype(target), source.kind == "f" or source in _HALVES
-    if target in _HALVES:
-        single = f"eqf_odd_f64({text})" if source == np.float64 else f"(float){text}"
-        return rounded(target, single)
+    if target in _HALVES and source == np.float64:
+        return f"eqf_odd_f64({text})"
+    if source.kind == "b" and target.kind != "c" and (target.kind == "f" or target in _HALVES):
+        return f"{text} ? ({kind.computed})1 : 0"
     if target.kind == "b":
         return f"{text} != 0"
     if target.kind in "iu" and from_float:
@@ -171,41 +194,41 @@ def cast(source: np.dtype, target: np.dtype, text: str) -> str:
 
 @dataclass(frozen=True)
 class Reduction:
-    """How a reduction begins, and how values `a` and `b` combine; `clause`: what `#pragma omp simd reduction` calls
-    it. `pairwise`: sums of many are sums of sums of few, as NumPy's. `nan`: what the largest and the smallest float are
-    where a NaN is among the values, which `quick`, a shorter step, passes over."""
+    """How a reduction begins, and how values `a` and `b` combine, in the C type `kind`; `clause`: what `#pragma omp
+    simd reduction` calls it. `pairwise`: sums of many are sums of sums of few, as NumPy's. `ends`: it is known as soon
+    as it is not the identity, whatever follows. `nan`: what the largest and the smallest float are where a NaN is among
+    the values, which `quick`, a shorter step, passes over."""
 
+    kind: str
     identity: str
     step: str
     clause: str
     pairwise: bool = False
+    ends: bool = False
     quick: str = ""
     nan: str = ""
 
 
-def accumulator(result: np.dtype) -> str:
-    """The C type in which a reduction to `result` accumulates: integers wrap around in an unsigned one."""
-    kind = ctype(result)
-    return kind.unsigned or kind.computed
-
-
 def reduction(op: str, source: np.dtype, result: np.dtype) -> Reduction:
-    """The row of a reduction over values of `source`."""
-    suffix = "f32" if source in _HALVES else ctype(source).suffix
+    """The row of a reduction over values of `source`. Integers wrap around in an unsigned type; what is true or false
+    is kept in one as wide as what it is found from."""
+    kind, suffix = ctype(result), "f32" if source in _HALVES else ctype(source).suffix
     exact = result.kind in "biu"
     if op == "sum":
-        return Reduction("0", "{a} + {b}", "+", pairwise=not exact)
+        return Reduction(kind.unsigned or kind.computed, "0", "{a} + {b}", "+", pairwise=not exact)
     if op == "prod":
-        return Reduction("1", "{a} * {b}", "*")
-    if op in ("any", "all"):
-        return Reduction("0", "{a} | ({b} != 0)", "|") if op == "any" else Reduction("1", "{a} & ({b} != 0)", "&")
-    if source.kind == "b":
-        return Reduction("0", "{a} | {b}", "|") if op == "max" else Reduction("1", "{a} & {b}", "&")
+        return Reduction(kind.unsigned or kind.computed, "1", "{a} * {b}", "*")
+    truth = _UNSIGNED[4 if source in _HALVES else source.itemsize]
+    if op == "any" or (op, source.kind) == ("max", "b"):
+        return Reduction(truth, "0", "{a} | ({b} != 0)", "|", ends=True)
+    if op == "all" or source.kind == "b":
+        return Reduction(truth, "1", "{a} & ({b} != 0)", "&", ends=True)
     quick = f"{{b}} {'>' if op == 'max' else '<'} {{a}} ? {{b}} : {{a}}"
     if source.kind in "iu":
-        return Reduction(_limit(source, op), quick, op)
+        return Reduction(kind.computed, _limit(source, op), quick, op)
     nan = '__builtin_nan("")' if source == np.float64 else '__builtin_nanf("")'
-    return Reduction(_limit(source, op), f"eqf_{op}_{suffix}({{a}}, {{b}})", op, quick=quick, nan=nan)
+    step = f"eqf_{op}_{suffix}({{a}}, {{b}})"
+    return Reduction(kind.computed, _limit(source, op), step, op, quick=quick, nan=nan)
 
 
 def _limit(source: np.dtype, op: str) -> str:

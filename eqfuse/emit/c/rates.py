@@ -14,6 +14,7 @@ import numpy as np
 from eqfuse.cost.device import PRICED_AS, Device
 from eqfuse.dtypes import BFLOAT16, FLOAT16, kind
 from eqfuse.emit.c.nest import SHORT, Access, Nest
+from eqfuse.emit.c.ops import is_prepared
 from eqfuse.emit.c.passes import Pass, is_load, is_reduction
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.views import leaf_chain
@@ -31,15 +32,20 @@ BY_OPERATOR = {  # of floats
     "tanh": 16, "sinh": 16, "cosh": 16, "asinh": 40, "acosh": 40, "atanh": 36, "sin": 60, "cos": 60, "tan": 60,
     "asin": 18, "acos": 16, "atan": 20, "atan2": 24, "power": 78, "cbrt": 36, "hypot": 16, "erfc": 56, "logaddexp": 160,
 }  # fmt: skip
+DIVIDED = {1: 60, 2: 30, 4: 24, 8: 26}  # quotients and remainders of integers, by their bytes
+DIVIDED_BY_ONE = 14  # where the divisor is one number
 ONE_BY_ONE = 250  # what is computed one element after another
 ROUNDING = 10  # of 16-bit floats, loaded, stored, and rounded after each operator
 
 
 @cache
-def additions(op: str, dtype: np.dtype) -> tuple[float, str]:
-    """What one element of `op` on `dtype` costs in additions, and the dtype of these."""
+def additions(op: str, dtype: np.dtype, by_one: bool = False) -> tuple[float, str]:
+    """What one element of `op` on `dtype` costs in additions, and the dtype of these. `by_one`: the second argument is
+    one number for all elements."""
     name = dtype.name
     own = BY_OPERATOR.get(op) if kind(dtype) == "f" else None
+    if is_prepared(op, dtype):
+        own = DIVIDED_BY_ONE if by_one else DIVIDED[dtype.itemsize]
     times: float = own or ADDITIONS.get(row(op).price, ONE_BY_ONE)
     if dtype in (FLOAT16, BFLOAT16):
         times, name = times + ROUNDING, "float32"
@@ -64,7 +70,8 @@ def work_of(
                 count = counts[dims] = math.prod([nest.dims[d].extent for d in often])
             if not is_load(n):
                 flops += count
-                times, base = additions(n.op, n.dtype if n.op == "where" else n.args[0].dtype)
+                dtype = n.dtype if n.op == "where" else n.args[0].dtype
+                times, base = additions(n.op, dtype, not varying[n.args[-1]])
                 seconds += count * times * device.threads / device.scalar_rate(base)
             elif n in arrays and abs(nest.runs.step(arrays[n])) > 1:
                 wide = {2: "float16", 4: "float32"}.get(n.dtype.itemsize, "float64")

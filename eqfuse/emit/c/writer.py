@@ -86,7 +86,6 @@ class _Writer(Elements):
     def __init__(self, schedule: LoopsSchedule, rounds: bool) -> None:
         super().__init__(schedule, rounds)
         self.held: dict[Node, str] = {}
-        self.top: list[str] = []
 
     def kernel(self) -> list[str]:
         passes = self.schedule.passes[:1] if self.schedule.split is not None else self.schedule.passes
@@ -113,7 +112,7 @@ class _Writer(Elements):
             if is_load(n):
                 self._load(n, own, places, read)
             elif (n, own) not in self.names or own not in ("top", "unit"):
-                self.enter(n, own, places[own], self.computed(n, own))
+                self.enter(n, own, places[own], *self.computed(n, own))
                 if own == "column" and n in read["inner"]:
                     self._keep_column(n, unit, places["column"])
                 if n in p.held:
@@ -144,9 +143,9 @@ class _Writer(Elements):
             return
         if own == "column":
             for place in (at for at in read if n in read[at]):
-                self.enter(n, place, places[place], self.element(n))
+                self.enter(n, place, places[place], *self.element(n))
         elif (n, own) not in self.names or own not in ("top", "unit"):
-            self.enter(n, own, places[own], self.element(n))
+            self.enter(n, own, places[own], *self.element(n))
 
     def _keep_column(self, n: Node, unit: list[str], column: list[str]) -> None:
         if n not in self.columns:
@@ -244,16 +243,23 @@ class _Writer(Elements):
         names += [("|", f"{name}_nan") for _, how, _, name in rows if how.nan]
         pragma = "#pragma omp simd " + " ".join(f"reduction({clause} : {name})" for clause, name in names)
         paired = [(n, kind, name) for n, how, kind, name in rows if self._is_paired(how)]
-        if not paired:
+        known = "" if p.outputs or p.held else self._all_known(rows)
+        if not paired and not known:
             return [pragma, *loop(self.loop_head(self.nest.vector), inner)]
         started = [f"{kind} {name}_run = 0;" for _, kind, name in paired]
         pushed = [f"eqf_push_{self.suffix(n)}({name}_sums, runs{number}, {name}_run);" for n, _, name in paired]
-        pushed.append(f"runs{number}++;")
+        pushed += [f"runs{number}++;"] * bool(paired)
         run = self.run
         (first, last), name = self.ends(self.nest.vector), NAMES[self.nest.vector]
         if self.nest.runs.block <= run:
             return [*started, pragma, *loop(self.loop_head(self.nest.vector), inner), *pushed]
         end = f"run + {run} < {last} ? run + {run} : {last}"
         inside = loop(f"for (long {name} = run; {name} < end; {name}++)", inner)
-        return loop(f"for (long run = {first}; run < {last}; run += {run})",
+        going_on = f"run < {last}" + f" && !({known})" * bool(known)
+        return loop(f"for (long run = {first}; {going_on}; run += {run})",
                      [f"const long end = {end};", *started, pragma, *inside, *pushed])  # fmt: skip
+
+    def _all_known(self, rows: Sequence[tuple[Node, ops.Reduction, str, str]]) -> str:
+        """When the results of `rows` are known before their end; nothing if that is not said."""
+        found = [f"{name} != {how.identity}" for _, how, _, name in rows if how.ends]
+        return " && ".join(found) * (len(found) == len(rows))

@@ -30,8 +30,8 @@ def symbol(name: str, dtype: str) -> str:
 
 
 def function(name: str, dtype: str) -> str | None:
-    """The definition of operator `name` on `dtype`, without what it calls; None where there is none of ours."""
-    return _definitions()[symbol(name, dtype)] if name in ARGUMENTS and dtype in SUFFIXES else None
+    """The definition of `name` on `dtype`, without what it calls; None where there is none of ours."""
+    return _definitions().get(symbol(name, dtype)) if dtype in SUFFIXES else None
 
 
 def texts(names: Iterable[tuple[str, str]]) -> str:

@@ -1,0 +1,53 @@
+"""Quotients and remainders of integers in C, which are computed by products: by arrays and by one number for all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, const, input_node, node
+from eqfuse.ops.types import TensorType
+from tests.support.c_kernels import needs_compiler
+from tests.support.c_target import emitted, run_all
+
+OPERATORS = ("floor_divide", "remainder")
+MANY = 1 << 16
+
+
+def dividends_and_divisors(dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of all sizes, products of two and their neighbours, and all pairs of the least and the largest."""
+    rng, limits = np.random.default_rng(dtype.num), np.iinfo(dtype)
+    every = [rng.integers(limits.min, limits.max, MANY, dtype, endpoint=True) for _ in range(2)]
+    a, b = (x >> rng.integers(0, limits.bits, MANY).astype(dtype) for x in every)
+    half = MANY // 2
+    with np.errstate(all="ignore"):
+        a[:half] = a[:half] // b[:half] * b[:half] + rng.integers(-1, 2, half).astype(dtype)
+    ends = np.array([limits.min, limits.min + 1, limits.max, limits.max - 1, limits.max // 2, 0, 1, 2, 3], dtype)
+    ends = np.concatenate([ends, -ends])
+    a[-len(ends) ** 2 :], b[-len(ends) ** 2 :] = (x.ravel() for x in np.meshgrid(ends, ends))
+    return a, b
+
+
+def divisors(dtype: np.dtype) -> list[int]:
+    limits = np.iinfo(dtype)
+    found = {0, 1, 2, 3, 5, 7, 10, 64, 100, 127, limits.max, limits.max - 1, limits.max // 2, limits.max // 2 + 1}
+    return sorted(found | ({-n for n in found} | {limits.min, limits.min // 2} if limits.min else set()))
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [*map(np.dtype, ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"))], ids=str)
+def test_quotients_and_remainders_of_integers_are_numpys(dtype: np.dtype) -> None:
+    a, b = dividends_and_divisors(dtype)
+    if dtype.itemsize == 1:
+        a, b = (x.ravel() for x in np.meshgrid(*[np.arange(256).astype(dtype)] * 2))
+    x, y = (input_node(name, TensorType(dtype, a.shape)) for name in "xy")
+    by = [y, *(const(n, dtype) for n in divisors(dtype)), input_node("z", TensorType(dtype, ()))]
+    bodies = [Graph((x, d) if d.op == "input" else (x,), tuple(node(op, (x, d)) for op in OPERATORS)) for d in by]
+    data = [[a, b], *[[a]] * len(divisors(dtype)), [a, np.array(7, dtype)]]
+    for body, arrays, got in zip(bodies, data, run_all([emitted("map", b) for b in bodies], data), strict=True):
+        with np.errstate(all="ignore"):
+            wanted = evaluate(body, arrays)
+        for op, made, right in zip(OPERATORS, got, wanted, strict=True):
+            wrong = np.flatnonzero(made != right)[:1]
+            assert not wrong.size, f"{op} of {a[wrong]} in {body}: {made[wrong]}, NumPy has {right[wrong]}"
