@@ -17,7 +17,7 @@ from numpy.lib.array_utils import byte_bounds
 from eqfuse.errors import OptionError, ShapeError, TraceError
 from eqfuse.ir.arithmetic import Arithmetic
 from eqfuse.ir.graph import Fed
-from eqfuse.ir.pytree import Structure, flatten, paths, unflatten
+from eqfuse.ir.pytree import LEAF, Structure, flatten, paths, unflatten
 from eqfuse.ir.strides import Strides, strides_of
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class CallSignature:
 
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> list[Any]:
         """The leaves of the arguments. ShapeError when they nest otherwise than when traced."""
+        if not kwargs and len(args) == self._arrays and {*map(type, args)} <= {np.ndarray}:
+            return [*args]
         (given, named), _ = split_static(self.parameters, self.static, args, kwargs or {})
         leaves, structure = flatten((given, named))
         if structure != self.arguments:
@@ -49,6 +51,13 @@ class CallSignature:
                 f"{_described(self.arguments)}; compile the function for these arguments, or call it through ef.jit"
             )
         return leaves
+
+    @cached_property
+    def _arrays(self) -> int:
+        """How many arguments there are, where all are leaves and none has a name; else -1."""
+        given, named = self.arguments.children
+        plain = not named.children and all(child is LEAF or child == LEAF for child in given.children)
+        return len(given.children) if plain and not self.static else -1
 
     @cached_property
     def pure(self) -> bool:
@@ -105,7 +114,14 @@ class CallSignature:
 
     def rebuild(self, results: Sequence[Any]) -> Any:
         """What the function returns, around `results`."""
+        if self._is_one:
+            return results[0]
         return unflatten(self.results, results)
+
+    @cached_property
+    def _is_one(self) -> bool:
+        """Is one array all that the function returns?"""
+        return self.results == LEAF
 
 
 def _other_layout(array: Any, strides: Strides) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -11,12 +12,11 @@ import numpy as np
 import pytest
 
 from eqfuse.emit.c import schedule as scheduling
-from eqfuse.emit.c.kernels import CKernel, module_text
+from eqfuse.emit.c.kernels import CKernel, loaded, module_text
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, node
 from eqfuse.kinds import kind_named
 from eqfuse.machine.c_objects import load
-from eqfuse.machine.c_threads import runner
 from tests.support.c_kernels import needs_compiler
 from tests.support.c_target import C, emitted, run_all
 from tests.support.kernels import add, body, data, gelu, layer_norm, mul, number, read, reduced, softmax
@@ -74,8 +74,7 @@ def counted(kernel: CKernel) -> dict[str, tuple[int, int]]:
     counters = "".join(f"int times_{name}[{size}];\n" for name, size in sizes.items())
     text = counters + text.replace("#pragma omp simd", "//")
     library = load(text)
-    ctypes.c_void_p.in_dll(library, "eqf_run").value = runner()
-    function = getattr(library, kernel.name)
+    function = loaded(text, [kernel])[kernel.name]
     constants = [c.array for c in parameters.constants]
     workspaces = [np.zeros(t.shape, t.dtype) for t in kernel.schedule.workspaces]
     reads = [a for i, a in enumerate(data(parameters.body)) if i in parameters.read_numbers()]
@@ -83,7 +82,6 @@ def counted(kernel: CKernel) -> dict[str, tuple[int, int]]:
     counts = {name: (ctypes.c_int * size).in_dll(library, f"times_{name}") for name, size in sizes.items()}
     for counter in counts.values():
         ctypes.memset(counter, 0, ctypes.sizeof(counter))  # equal texts are one library
-    function.argtypes = [ctypes.py_object] * parameters.count
     function(*reads, *constants, *writes, *workspaces)
     times = {name: np.frombuffer(counter, np.int32) for name, counter in counts.items()}
     return {name: (int(np.count_nonzero(n)), int(n.sum())) for name, n in times.items()}
@@ -198,3 +196,19 @@ def test_vectors_run_along_the_dimension_that_most_bytes_lie_along_however_wide_
     x = read(0, (64, 1024), np.int8)
     nest = emitted("reduce", body([x], reduced("sum", x))).schedule.nest
     assert nest.runs.reduced
+
+
+def test_kernels_that_take_long_let_other_threads_of_python_work() -> None:
+    for size, released in ((10, False), (1 << 24, True)):
+        kernel = emitted("map", body([read(0, (size,))], gelu(read(0, (size,)))))
+        assert ("eqf_python.release()" in kernel.text.source) is released
+
+
+@needs_compiler
+def test_a_call_of_a_kernel_keeps_no_reference() -> None:
+    kernel = emitted("map", body([X], mul(X, X)))
+    function = loaded(module_text([kernel]), [kernel])[kernel.name]
+    arrays = [np.ones(X.shape, X.dtype) for _ in range(2)]
+    before = [sys.getrefcount(array) for array in arrays]
+    assert [function(*arrays) for _ in range(100)] == [None] * 100
+    assert [sys.getrefcount(array) for array in arrays] == before

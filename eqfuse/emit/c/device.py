@@ -17,7 +17,7 @@ from eqfuse.machine.c_compiler import find
 
 GIGAHERTZ = 3.0  # of a server core while all work: 2.6 to 3.7 by the data sheets of Xeon and EPYC since 2020
 LOADS = 1.0  # vector additions a cycle whose operands come from the nearest cache: two loads and a store
-CALL = 1.5e-6  # seconds of a call of a C function from Python: ctypes, and the line of the program around it
+CALL = 2e-7  # seconds of a call of a C function from Python, and the line of the program around it
 
 
 def device() -> Device:

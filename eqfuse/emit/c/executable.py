@@ -35,6 +35,7 @@ class CExecutable(NumpyExecutable):
         rounds = self.plan.numerics != "approximate"
         emitted = [None if k.is_view else emit_kernel(k, self.plan.device, rounds) for k in kernels]
         ours = [k for k in emitted if isinstance(k, CKernel)]
+        self._warns_never = all(k is None or isinstance(k, CKernel) for k in emitted)
         functions: dict[str, Any] = {}
         if ours:
             self.text = module_text(ours)

@@ -26,6 +26,7 @@ from eqfuse.emit.numpy.source import Source
 from eqfuse.ir.graph import Graph, const
 from eqfuse.kinds import kind_named
 from eqfuse.kinds.schedule import Schedule
+from eqfuse.machine import c_calls
 from eqfuse.machine.c_objects import load
 from eqfuse.machine.c_threads import runner
 from eqfuse.plan.loops import loop_of
@@ -35,7 +36,7 @@ RUN = "eqf_run"  # what runs chunks on threads; set when the text is loaded
 # NumPy's array object, of which kernels read where its memory is; the size of its head is that of any Python object.
 HEAD = f"""typedef struct {{ char head[{object.__basicsize__}]; void *data; }} Array;
 void (*{RUN})(void (*chunk)(void *const *, long long), void *const *arrays, long long chunks, long long threads);
-"""
+{c_calls.TEXT}"""
 TYPES = {"Pair": "typedef struct { double re, im; } Pair;\n", "Divisor": DIVISOR}
 
 
@@ -107,10 +108,7 @@ def loaded(text: str, kernels: Sequence[CKernel]) -> dict[str, Any]:
     """The C functions of `kernels`, which stand in `text`, by name."""
     library = load(text)
     ctypes.c_void_p.in_dll(library, RUN).value = runner()
-    functions = {k.name: getattr(library, k.name) for k in kernels}
-    for k in kernels:
-        functions[k.name].argtypes, functions[k.name].restype = [ctypes.py_object] * k.text.parameters.count, None
-    return functions
+    return c_calls.functions(library, [k.name for k in kernels])
 
 
 def in_order(array: np.ndarray) -> np.ndarray:

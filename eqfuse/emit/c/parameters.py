@@ -16,8 +16,8 @@ from eqfuse.ops.types import TensorType
 
 @dataclass
 class Parameters:
-    """`r`: arrays read, `k`: constants, `w`: arrays written, `p`: results of parts. The C function takes them in this
-    order, as NumPy's array objects; `reads` and `constants` grow as they are named."""
+    """`r`: arrays read, `k`: constants, `w`: arrays written, `p`: results of parts. The C function is given them in
+    this order, as NumPy's array objects; `reads` and `constants` grow as they are named."""
 
     body: Graph
     workspaces: list[TensorType]
@@ -55,20 +55,11 @@ class Parameters:
                 lines.append((name, f"{stored} *restrict {name}", "{0}"))
         return lines
 
-    def declared(self) -> list[str]:
-        """The parameters of the function that Python calls."""
-        return [f"const Array *{name}" for name, _, _ in self._all()]
-
     def pointers(self) -> list[str]:
-        """The memory of all, as that function lists it."""
-        return [f"{name}->data" for name, _, _ in self._all()]
+        """The memory of all, as the function that Python calls is given them."""
+        return [f"given[{i}]->data" for i in range(len(self._all()))]
 
     def fetched(self) -> dict[str, str]:
         """By name, the lines that begin the others."""
         lines = enumerate(self._all())
         return {name: f"{left} = {right.format(f'arrays[{i}]')};" for i, (name, left, right) in lines}
-
-    @property
-    def count(self) -> int:
-        """How many arrays there are."""
-        return len(self._all())

@@ -19,7 +19,8 @@ from eqfuse.emit.c.passes import Pass, is_load
 from eqfuse.emit.c.schedule import LoopsSchedule, held_elements, partial_dtype
 from eqfuse.ir.graph import Node
 
-WIDTH = 100  # of lists of parameters
+WIDTH = 100  # of lists of arrays
+RELEASED = 5e-6  # seconds from which a kernel lets other threads of Python work
 PAIR_BYTES = 2048  # of a run whose sum is one vector of sums; those of runs are added in pairs
 
 
@@ -41,13 +42,15 @@ def write(schedule: LoopsSchedule, name: str, rounds: bool) -> Text:
     source = _function(f"static void {name}_chunk({arguments}, long long chunk)", [*_used(fetched, lines), *lines])
     if joining:
         source += _function(f"static void {name}_joined({arguments})", [*_used(fetched, joining), *joining])
-    calls = [f"void *const arrays[] = {{{_listed(parameters.pointers())}}};"]
+    run = [f"{name}_chunk(arrays, 0);"]
     if schedule.chunks > 1:
-        calls.append(f"eqf_run({name}_chunk, arrays, {schedule.chunks}, {schedule.threads});")
-    else:
-        calls.append(f"{name}_chunk(arrays, 0);")
-    calls += [f"{name}_joined(arrays);"] * bool(joining)
-    return Text(source + _function(f"void {name}({_listed(parameters.declared())})", calls), parameters)
+        run = [f"eqf_run({name}_chunk, arrays, {schedule.chunks}, {schedule.threads});"]
+    run += [f"{name}_joined(arrays);"] * bool(joining)
+    if schedule.seconds >= RELEASED:
+        run = ["void *const python = eqf_python.release();", *run, "eqf_python.resume(python);"]
+    lines = [f"void *const arrays[] = {{{_listed(parameters.pointers())}}};", *run, "return eqf_none();"]
+    source += _function(f"void *{name}(void *self, const Array *const *given, __PTRDIFF_TYPE__ count)", lines)
+    return Text(source, parameters)
 
 
 def _listed(texts: Sequence[str]) -> str:

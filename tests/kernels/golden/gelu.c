@@ -21,7 +21,10 @@ static void map_64806d82ca23_chunk(void *const *arrays, long long chunk) {
         w0[i] = t9;
     }
 }
-void map_64806d82ca23(const Array *r0, const Array *k0, const Array *k1, const Array *k2, const Array *k3, const Array *w0) {
-    void *const arrays[] = {r0->data, k0->data, k1->data, k2->data, k3->data, w0->data};
+void *map_64806d82ca23(void *self, const Array *const *given, __PTRDIFF_TYPE__ count) {
+    void *const arrays[] = {given[0]->data, given[1]->data, given[2]->data, given[3]->data, given[4]->data, given[5]->data};
+    void *const python = eqf_python.release();
     eqf_run(map_64806d82ca23_chunk, arrays, 7, 4);
+    eqf_python.resume(python);
+    return eqf_none();
 }

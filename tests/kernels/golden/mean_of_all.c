@@ -36,8 +36,11 @@ static void reduce_8620b46a403a_joined(void *const *arrays) {
     const float t0 = a0 / k0;
     w0[0] = t0;
 }
-void reduce_8620b46a403a(const Array *r0, const Array *k0, const Array *w0, const Array *p0) {
-    void *const arrays[] = {r0->data, k0->data, w0->data, p0->data};
+void *reduce_8620b46a403a(void *self, const Array *const *given, __PTRDIFF_TYPE__ count) {
+    void *const arrays[] = {given[0]->data, given[1]->data, given[2]->data, given[3]->data};
+    void *const python = eqf_python.release();
     eqf_run(reduce_8620b46a403a_chunk, arrays, 7, 4);
     reduce_8620b46a403a_joined(arrays);
+    eqf_python.resume(python);
+    return eqf_none();
 }

@@ -37,7 +37,10 @@ static void row_61907fdaaf97_chunk(void *const *arrays, long long chunk) {
         }
     }
 }
-void row_61907fdaaf97(const Array *r0, const Array *w0) {
-    void *const arrays[] = {r0->data, w0->data};
+void *row_61907fdaaf97(void *self, const Array *const *given, __PTRDIFF_TYPE__ count) {
+    void *const arrays[] = {given[0]->data, given[1]->data};
+    void *const python = eqf_python.release();
     eqf_run(row_61907fdaaf97_chunk, arrays, 6, 4);
+    eqf_python.resume(python);
+    return eqf_none();
 }

@@ -38,7 +38,10 @@ static void row_7ae0d99ef033_chunk(void *const *arrays, long long chunk) {
         }
     }
 }
-void row_7ae0d99ef033(const Array *r0, const Array *w0) {
-    void *const arrays[] = {r0->data, w0->data};
+void *row_7ae0d99ef033(void *self, const Array *const *given, __PTRDIFF_TYPE__ count) {
+    void *const arrays[] = {given[0]->data, given[1]->data};
+    void *const python = eqf_python.release();
     eqf_run(row_7ae0d99ef033_chunk, arrays, 7, 4);
+    eqf_python.resume(python);
+    return eqf_none();
 }
