@@ -149,8 +149,7 @@ def _given(n: Node, op: str, rng: np.random.Generator) -> np.ndarray:
 def _compiled(chosen: Sequence[Case], device: Device) -> list[Callable]:
     """The C kernel of each."""
     made = [c_kernels.emit_kernel(_kernel(case), device) for case in chosen]
-    ours = list({k.name: k for k in made if isinstance(k, c_kernels.CKernel)}.values())
-    functions = c_kernels.loaded(c_kernels.module_text(ours), ours) if ours else {}
+    functions = c_kernels.loaded(c_kernels.modules([k for k in made if isinstance(k, c_kernels.CKernel)]))
     return [k.called(functions[k.name], ()).run if isinstance(k, c_kernels.CKernel) else k.run for k in made]
 
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from eqfuse.emit.c import schedule as scheduling
-from eqfuse.emit.c.kernels import CKernel, loaded, module_text
+from eqfuse.emit.c.kernels import CKernel, Module, loaded, module_text, modules
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, node
 from eqfuse.kinds import kind_named
-from eqfuse.machine.c_objects import load
+from eqfuse.machine.c_objects import load_all
 from tests.support.c_kernels import needs_compiler
 from tests.support.c_target import C, emitted, run_all
 from tests.support.kernels import add, body, data, gelu, layer_norm, mul, number, read, reduced, softmax
@@ -73,8 +73,8 @@ def counted(kernel: CKernel) -> dict[str, tuple[int, int]]:
         text = re.sub(rf"\b{name}\[([^\[\]]*)\]", rf"{name}[times_{name}[\1]++, \1]", text)
     counters = "".join(f"int times_{name}[{size}];\n" for name, size in sizes.items())
     text = counters + text.replace("#pragma omp simd", "//")
-    library = load(text)
-    function = loaded(text, [kernel])[kernel.name]
+    (library,) = load_all([text])
+    function = loaded([Module(text, [kernel])])[kernel.name]
     constants = [c.array for c in parameters.constants]
     workspaces = [np.zeros(t.shape, t.dtype) for t in kernel.schedule.workspaces]
     reads = [a for i, a in enumerate(data(parameters.body)) if i in parameters.read_numbers()]
@@ -207,8 +207,15 @@ def test_kernels_that_take_long_let_other_threads_of_python_work() -> None:
 @needs_compiler
 def test_a_call_of_a_kernel_keeps_no_reference() -> None:
     kernel = emitted("map", body([X], mul(X, X)))
-    function = loaded(module_text([kernel]), [kernel])[kernel.name]
+    function = loaded(modules([kernel]))[kernel.name]
     arrays = [np.ones(X.shape, X.dtype) for _ in range(2)]
     before = [sys.getrefcount(array) for array in arrays]
     assert [function(*arrays) for _ in range(100)] == [None] * 100
     assert [sys.getrefcount(array) for array in arrays] == before
+
+
+def test_many_kernels_are_compiled_as_several_texts_each_in_one() -> None:
+    kernels = [emitted("map", body([read(0, (n,))], gelu(read(0, (n,))))) for n in range(10, 40)]
+    texts = modules([*kernels, kernels[0]])
+    assert 4 < len(texts) < len(kernels)
+    assert [k for module in texts for k in module.kernels] == kernels

@@ -18,7 +18,7 @@ from eqfuse.errors import EqfuseError, UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.kinds import State, classify
-from eqfuse.machine.c_objects import load
+from eqfuse.machine.c_objects import load_all
 from tests.kernels.one_answer import ADDING, Judge, arrays_for
 from tests.kernels.test_cuda_elementwise import same
 from tests.kernels.test_cuda_random import Drawing
@@ -111,7 +111,7 @@ def test_random_kernels_in_many_blocks_have_the_evaluators_bits(small_blocks: No
 def test_random_kernels_do_nothing_undefined(small_blocks: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """What C leaves undefined ends the process."""
     flags = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
-    monkeypatch.setattr(kernels, "load", lambda text: load(text, *flags))
+    monkeypatch.setattr(kernels, "load_all", lambda texts: load_all(texts, *flags))
     judge(10, many(100))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.emit.c.device import compiled
-from eqfuse.emit.c.kernels import CKernel, emit_kernel, loaded, module_text
+from eqfuse.emit.c.kernels import CKernel, Module, emit_kernel, loaded, module_text
 from eqfuse.ir.graph import Graph
 from eqfuse.plan.plan import Kernel
 from tests.support.kernels import PRICE
@@ -28,7 +28,7 @@ def emitted(kind: str, body: Graph, device: Device = C) -> CKernel:
 def run_all(kernels: Sequence[CKernel], data: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
     """What each kernel writes for its arrays. All are compiled together."""
     different = list({k.name: k for k in kernels}.values())
-    functions = loaded(module_text(different), different)
+    functions = loaded([Module(module_text(different), different)])
     results = []
     for k, arrays in zip(kernels, data, strict=True):
         outs = [np.full(o.shape, 1, o.dtype) for o in k.text.parameters.body.outputs]

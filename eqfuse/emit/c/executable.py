@@ -1,6 +1,6 @@
 """What runs a plan as native code: one Python function whose lines call C kernels and, for the rest, NumPy.
 
-In: a `Plan`. Out: `CExecutable`. One C text and one shared object per program. Results are new arrays that the caller
+In: a `Plan`. Out: `CExecutable`. A program's C texts are compiled side by side. Results are new arrays that the caller
 owns; several threads may call at once.
 """
 
@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.emit.c.kernels import CKernel, emit_kernel, in_order, loaded, module_text
+from eqfuse.emit.c.kernels import CKernel, emit_kernel, in_order, loaded, modules
 from eqfuse.emit.numpy.executable import NumpyExecutable
 from eqfuse.emit.numpy.kernels import NumpyKernel
 from eqfuse.plan.plan import Kernel, Plan
 
 
 class CExecutable(NumpyExecutable):
-    """A plan as C kernels, compiled when it is made. `text`: the C text; nothing where no kernel is fused."""
+    """A plan as C kernels, compiled when it is made. `text`: the C texts; nothing where no kernel is fused."""
 
     def __init__(self, plan: Plan) -> None:
         self.text = ""
@@ -38,8 +38,9 @@ class CExecutable(NumpyExecutable):
         self._warns_never = all(k is None or isinstance(k, CKernel) for k in emitted)
         functions: dict[str, Any] = {}
         if ours:
-            self.text = module_text(ours)
-            functions = loaded(self.text, ours)
+            texts = modules(ours)
+            self.text = "\n".join(module.text for module in texts)
+            functions = loaded(texts)
         views = {k.writes[0] for k in kernels if k.is_view}
         found: list[NumpyKernel | None] = []
         for k, e in zip(kernels, emitted, strict=True):

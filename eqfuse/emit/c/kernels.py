@@ -27,7 +27,7 @@ from eqfuse.ir.graph import Graph, const
 from eqfuse.kinds import kind_named
 from eqfuse.kinds.schedule import Schedule
 from eqfuse.machine import c_calls
-from eqfuse.machine.c_objects import load
+from eqfuse.machine.c_objects import load_all
 from eqfuse.machine.c_threads import runner
 from eqfuse.plan.loops import loop_of
 from eqfuse.plan.plan import Kernel
@@ -37,6 +37,7 @@ RUN = "eqf_run"  # what runs chunks on threads; set when the text is loaded
 HEAD = f"""typedef struct {{ char head[{object.__basicsize__}]; void *data; }} Array;
 void (*{RUN})(void (*chunk)(void *const *, long long), void *const *arrays, long long chunks, long long threads);
 {c_calls.TEXT}"""
+TOGETHER = 4000  # characters of kernels in a text at least, before the next begins
 TYPES = {"Pair": "typedef struct { double re, im; } Pair;\n", "Divisor": DIVISOR}
 
 
@@ -59,6 +60,14 @@ class CKernel:
         names += [*source.writes, *(source.workspace(t) for t in self.schedule.workspaces)]
         source.line(f"{self.name}({', '.join(names)})")
         return NumpyKernel(source.text(), source, self.schedule)
+
+
+@dataclass(frozen=True)
+class Module:
+    """A C text, and the kernels that stand in it."""
+
+    text: str
+    kernels: Sequence[CKernel]
 
 
 def source_of(body: Graph, schedule: Schedule, name: str, rounds: bool = True) -> CKernel | Source:
@@ -104,11 +113,23 @@ def module_text(kernels: Collection[CKernel]) -> str:
     return "\n".join([HEAD + types, *([functions] if (functions := needed(sources)) else []), sources])
 
 
-def loaded(text: str, kernels: Sequence[CKernel]) -> dict[str, Any]:
-    """The C functions of `kernels`, which stand in `text`, by name."""
-    library = load(text)
-    ctypes.c_void_p.in_dll(library, RUN).value = runner()
-    return c_calls.functions(library, [k.name for k in kernels])
+def modules(kernels: Sequence[CKernel]) -> list[Module]:
+    """Texts that together have every kernel once. They are compiled side by side, so each has a few kernels only."""
+    groups: list[list[CKernel]] = []
+    for k in {k.name: k for k in kernels}.values():
+        if not groups or sum(len(other.text.source) for other in groups[-1]) >= TOGETHER:
+            groups.append([])
+        groups[-1].append(k)
+    return [Module(module_text(group), group) for group in groups]
+
+
+def loaded(texts: Sequence[Module]) -> dict[str, Any]:
+    """The functions of all kernels of these texts, by name."""
+    functions: dict[str, Any] = {}
+    for library, module in zip(load_all([m.text for m in texts]), texts, strict=True):
+        ctypes.c_void_p.in_dll(library, RUN).value = runner()
+        functions |= c_calls.functions(library, [k.name for k in module.kernels])
+    return functions
 
 
 def in_order(array: np.ndarray) -> np.ndarray:
