@@ -125,7 +125,8 @@ def needed(text: str) -> str:
     elementary: dict[tuple[str, str], None] = {}
     found: dict[str, str] = {}
     _enter(text, elementary, found)
-    return (texts(elementary) if elementary else "") + "".join(f"static inline {source}\n" for source in found.values())
+    ours = [f"static {'' if source.startswith('__attribute__') else 'inline '}{source}\n" for source in found.values()]
+    return (texts(elementary) if elementary else "") + "".join(ours)
 
 
 def _enter(text: str, elementary: dict[tuple[str, str], None], found: dict[str, str]) -> None:

@@ -36,7 +36,8 @@ RUN = "eqf_run"  # what runs chunks on threads; set when the text is loaded
 # NumPy's array object, of which kernels read where its memory is; the size of its head is that of any Python object.
 HEAD = f"""typedef struct {{ char head[{object.__basicsize__}]; void *data; }} Array;
 void (*{RUN})(void (*chunk)(void *const *, long long), void *const *arrays, long long chunks, long long threads);
-{c_calls.TEXT}"""
+{c_calls.TEXT}#define inline inline __attribute__((always_inline)) /* else the loops of large texts are no vectors */
+"""
 TOGETHER = 4000  # characters of kernels in a text at least, before the next begins
 TYPES = {"Pair": "typedef struct { double re, im; } Pair;\n", "Divisor": DIVISOR}
 

@@ -23,34 +23,56 @@ static inline double eqf_exp2_low_f64(double r) {
     return eqf_fma_f64(r, p, 1.0);
 }
 
-/* result is |x|**y; of the special cases what is left. Above 2**24 floats are even. */
-static inline float eqf_power_ends_f32(float x, float y, float result) {
-    float a = __builtin_fabsf(y), w = a < 0x1p24f ? a : 0x1p24f, half = 0.5f * w;
-    unsigned whole = w >= 0x1p23f || (w + 0x1p23f) - 0x1p23f == w;
-    unsigned even = (half + 0x1p23f) - 0x1p23f == half;
-    unsigned sign = whole && !even ? eqf_bits_f32(x) & 0x80000000u : 0u;
-    result = eqf_number_f32(eqf_bits_f32(result) | sign);
-    result = !whole && x < 0.0f && x > -__builtin_inff() ? __builtin_nanf("") : result;
-    return x == 1.0f || y == 0.0f ? 1.0f : result;
+/* y, of numbers beyond 2**60 (float) or 2**70 that power: its product with log2(1) is 0. What depends on y alone is computed with bits, since
+   compilers do not vectorise selects whose condition is one for all elements. */
+static inline float eqf_power_clamped_f32(float y) {
+    unsigned bits = eqf_bits_f32(y), size = bits & 0x7fffffffu, nan = -(unsigned)(size > 0x7f800000u);
+    unsigned clamped = size < 0x5d800000u ? size : 0x5d800000u;
+    return eqf_number_f32((bits & (nan | 0x80000000u)) | (clamped & ~nan));
 }
 
-/* The same; above 2**53 doubles are even. */
+/* The same for double. */
+static inline double eqf_power_clamped_f64(double y) {
+    unsigned long long bits = eqf_bits_f64(y), size = bits & 0x7fffffffffffffffull;
+    unsigned long long nan = -(unsigned long long)(size > 0x7ff0000000000000ull);
+    unsigned long long clamped = size < 0x4450000000000000ull ? size : 0x4450000000000000ull;
+    return eqf_number_f64((bits & (nan | 0x8000000000000000ull)) | (clamped & ~nan));
+}
+
+/* Is |y| / 2**halved an integer? All bits, or none. From 2**23 on floats are integers. */
+static inline unsigned eqf_power_whole_f32(float y, int halved) {
+    unsigned bits = eqf_bits_f32(y) & 0x7fffffffu, most = 0x4b000000u + (halved << 23);
+    float w = eqf_number_f32(bits < most ? bits : most) * (halved ? 0.5f : 1.0f);
+    return -(unsigned)((w + 0x1p23f) - 0x1p23f == w);
+}
+
+/* The same for double, from 2**52. */
+static inline unsigned long long eqf_power_whole_f64(double y, long long halved) {
+    unsigned long long bits = eqf_bits_f64(y) & 0x7fffffffffffffffull, most = 0x4330000000000000ull + (halved << 52);
+    double w = eqf_number_f64(bits < most ? bits : most) * (halved ? 0.5 : 1.0);
+    return -(unsigned long long)((w + 0x1p52) - 0x1p52 == w);
+}
+
+/* result is |x|**y; of the special cases what is left. */
+static inline float eqf_power_ends_f32(float x, float y, float result) {
+    unsigned whole = eqf_power_whole_f32(y, 0), odd = whole & ~eqf_power_whole_f32(y, 1);
+    unsigned none = x < 0.0f && x > -__builtin_inff() ? ~whole & 0x7fc00000u : 0u;
+    result = eqf_number_f32(eqf_bits_f32(result) | (eqf_bits_f32(x) & 0x80000000u & odd) | none);
+    return x == 1.0f ? 1.0f : result;
+}
+
+/* The same for double. */
 static inline double eqf_power_ends_f64(double x, double y, double result) {
-    double a = __builtin_fabs(y), w = a < 0x1p53 ? a : 0x1p53, half = 0.5 * w;
-    unsigned long long whole = w >= 0x1p52 || (w + 0x1p52) - 0x1p52 == w;
-    unsigned long long even = (half + 0x1p52) - 0x1p52 == half;
-    unsigned long long sign = whole && !even ? eqf_bits_f64(x) & 0x8000000000000000ull : 0ull;
-    result = eqf_number_f64(eqf_bits_f64(result) | sign);
-    result = !whole && x < 0.0 && x > -__builtin_inf() ? __builtin_nan("") : result;
-    return x == 1.0 || y == 0.0 ? 1.0 : result;
+    unsigned long long whole = eqf_power_whole_f64(y, 0), odd = whole & ~eqf_power_whole_f64(y, 1);
+    unsigned long long none = x < 0.0 && x > -__builtin_inf() ? ~whole & 0x7ff8000000000000ull : 0ull;
+    result = eqf_number_f64(eqf_bits_f64(result) | (eqf_bits_f64(x) & 0x8000000000000000ull & odd) | none);
+    return x == 1.0 ? 1.0 : result;
 }
 
 static inline float eqf_power_f32(float x, float y) {
-    double a = __builtin_fabsf(x), l = eqf_log2_low_f64(a), w = y;
+    double a = __builtin_fabsf(x), l = eqf_log2_low_f64(a);
     l = a == 0.0 ? -__builtin_inf() : a < __builtin_inf() ? l : a;
-    w = w > 0x1p60 ? 0x1p60 : w;
-    w = w < -0x1p60 ? -0x1p60 : w;
-    double t = w * l;
+    double t = eqf_power_clamped_f32(y) * eqf_number_f64(eqf_bits_f64(l) & -(unsigned long long)(y != 0.0f));
     t = t > 200.0 ? 200.0 : t;
     t = t < -200.0 ? -200.0 : t;
     double n = eqf_round_f64(t);
@@ -80,12 +102,12 @@ static inline double eqf_log2_long_f64(double f, double *rest) {
 }
 
 static inline double eqf_power_f64(double x, double y) {
-    double a = __builtin_fabs(x), w = y > 0x1p70 ? 0x1p70 : y, n, log_rest, sum_rest, rest;
-    w = w < -0x1p70 ? -0x1p70 : w;
+    double a = __builtin_fabs(x), w = eqf_power_clamped_f64(y), n, log_rest, sum_rest, rest;
     double f = eqf_log_split_f64(a < 0x1p-1022 ? a * 0x1p52 : a, &n);
     n -= a < 0x1p-1022 ? 52.0 : 0.0;
     double l = eqf_sum_f64(n, eqf_log2_long_f64(f, &log_rest), &sum_rest);
     l = a == 0.0 ? -__builtin_inf() : a < __builtin_inf() ? l : a;
+    l = eqf_number_f64(eqf_bits_f64(l) & -(unsigned long long)(y != 0.0));
     double t = eqf_product_f64(w, l, &rest);
     rest += w * (sum_rest + log_rest);
     rest = __builtin_fabs(t) < 1100.0 ? rest : 0.0;
