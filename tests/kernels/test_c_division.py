@@ -1,4 +1,4 @@
-"""Quotients and remainders of integers in C, which are computed by products: by arrays and by one number for all."""
+"""Quotients and remainders in C, which are computed by products: by arrays and by one number for all."""
 
 from __future__ import annotations
 
@@ -51,3 +51,22 @@ def test_quotients_and_remainders_of_integers_are_numpys(dtype: np.dtype) -> Non
         for op, made, right in zip(OPERATORS, got, wanted, strict=True):
             wrong = np.flatnonzero(made != right)[:1]
             assert not wrong.size, f"{op} of {a[wrong]} in {body}: {made[wrong]}, NumPy has {right[wrong]}"
+
+
+@needs_compiler
+def test_quotients_and_remainders_of_float32_are_numpys_whatever_the_bits() -> None:
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(0, 1 << 32, MANY, np.uint64).astype(np.uint32).view(np.float32) for _ in range(2))
+    y[: MANY // 2] = rng.random(MANY // 2) * 10
+    x[: MANY // 4] = y[: MANY // 4] * rng.integers(1, 1 << 12, MANY // 4)  # quotients next to integers
+    x[: MANY // 8] += np.spacing(x[: MANY // 8])
+    a, b = (input_node(name, TensorType(x.dtype, x.shape)) for name in "ab")
+    by = [b, *(const(n, x.dtype) for n in (2.5, -1e-3, 1e-40, np.inf, np.nan, 0.0))]
+    bodies = [Graph((a, b) if d is b else (a,), tuple(node(op, (a, d)) for op in OPERATORS)) for d in by]
+    data = [[x, y] if d is b else [x] for d in by]
+    for graph, arrays, got in zip(bodies, data, run_all([emitted("map", g) for g in bodies], data), strict=True):
+        with np.errstate(all="ignore"):
+            wanted = evaluate(graph, arrays)
+        for made, right in zip(got, wanted, strict=True):
+            same = (made.view(np.uint32) == right.view(np.uint32)) | (np.isnan(made) & np.isnan(right))
+            assert same.all(), f"{x[~same][:1]} in {graph}: {made[~same][:1]}, NumPy has {right[~same][:1]}"

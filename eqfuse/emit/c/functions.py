@@ -21,7 +21,7 @@ _INTEGERS = {
     "i64": ("long long", "unsigned long long", "long long", 64),
     "u64": ("unsigned long long", "unsigned long long", "long long", 64),
 }  # fmt: skip
-_FLOATS = {"f32": ("float", "f"), "f64": ("double", "")}
+_FLOATS = {"f32": ("float", "f", "unsigned", "int"), "f64": ("double", "", "unsigned long long", "long long")}
 _DTYPES = {"f32": "float32", "f64": "float64"}
 _CALL = re.compile(r"\beqf_(\w+)_([a-z]+[0-9]*)\b")
 
@@ -51,20 +51,24 @@ _INTEGER = _BOTH | {
 _FLOAT = _BOTH | {
     "fmax": "{T} eqf_fmax_{s}({T} a, {T} b) {{ return a > b || b != b ? a : b; }}",
     "fmin": "{T} eqf_fmin_{s}({T} a, {T} b) {{ return a < b || b != b ? a : b; }}",
+    "nextafter": """{T} eqf_nextafter_{s}({T} x, {T} y) {{
+    const {W} bits = eqf_bits_{s}(x), least = (eqf_bits_{s}(y) & ~({W})0 - (~({W})0 >> 1)) | 1;
+    const {T} next = eqf_number_{s}(x == 0 ? least : (x < y) == (x > 0) ? bits + 1 : bits - 1);
+    return x == y ? y : x != x || y != y ? x + y : next;
+}}""",
     "sign": "{T} eqf_sign_{s}({T} a) {{ return a != a ? a : ({T})((a > 0) - (a < 0)); }}",
     "remainder": """{T} eqf_remainder_{s}({T} a, {T} b) {{
-    const {T} m = __builtin_fmod{f}(a, b);
-    if (b == 0 || m != m) return m;
-    return m == 0 ? __builtin_copysign{f}(0, b) : (b < 0) != (m < 0) ? m + b : m;
+    const {T} m = eqf_modulo_{s}(a, b);
+    const {T} moved = ({S})(eqf_bits_{s}(m) ^ eqf_bits_{s}(b)) < 0 ? m + b : m;
+    return m != m ? m : m == 0 ? __builtin_copysign{f}(0, b) : moved;
 }}""",
     "floor_divide": """{T} eqf_floor_divide_{s}({T} a, {T} b) {{
-    if (b == 0) return a / b;
-    const {T} m = __builtin_fmod{f}(a, b);
-    {T} q = (a - m) / b;
-    if (m != 0 && (b < 0) != (m < 0)) q -= 1;
-    if (q == 0) return __builtin_copysign{f}(0, a / b);
-    const {T} down = __builtin_floor{f}(q);
-    return q - down > ({T})0.5 ? down + 1 : down;
+    const {W} zero = -({W})(b == 0);
+    const {T} m = eqf_modulo_{s}(a, b), near = (a - m) / b;
+    const {T} q = m != 0 && ({S})(eqf_bits_{s}(m) ^ eqf_bits_{s}(b)) < 0 ? near - 1 : near;
+    const {T} down = __builtin_floor{f}(q), whole = q - down > ({T})0.5 ? down + 1 : down;
+    const {T} result = q == 0 ? __builtin_copysign{f}(0, a / b) : whole;
+    return eqf_number_{s}((eqf_bits_{s}(result) & ~zero) | (eqf_bits_{s}(a / b) & zero));
 }}""",
     "logaddexp": """{T} eqf_logaddexp_{s}({T} a, {T} b) {{
     if (a == b) return a + ({T})0.693147180559945309417232;
@@ -146,16 +150,16 @@ def _source(name: str, suffix: str) -> str:
         T, U, _, bits = _INTEGERS[suffix]
         text = division.template(name, suffix) or _INTEGER[name]
         return text.format(T=T, U=U, s=suffix, bits=bits, **division.blanks(suffix))
-    T, f = _FLOATS[suffix]
+    T, f, W, S = _FLOATS[suffix]
     if name.startswith("to_"):
         return _conversion(name.removeprefix("to_"), suffix)
-    return _FLOAT[name].format(T=T, f=f, s=suffix)
+    return _FLOAT[name].format(T=T, f=f, W=W, S=S, s=suffix)
 
 
 def _conversion(target: str, source: str) -> str:
     """A float as an integer: what does not fit gives what x86 gives."""
     T, _, C, _ = _INTEGERS[target]
-    F, f = _FLOATS[source]
+    F, f, _, _ = _FLOATS[source]
     wide = C == "long long"
     end = ("9223372036854775808.0" if wide else "2147483648.0") + f
     least = "(-9223372036854775807LL - 1)" if wide else "(-2147483647 - 1)"

@@ -52,12 +52,13 @@ _ELEMENTARY = (  # of one float, functions of `vector_math`
     "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
     "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc",
 )  # fmt: skip
-# {f} is "f" for float and "" for double; {s} ends names of functions; {T} is the computing type, {U} an unsigned one
+# {f} is "f" for float and "" for double; {l} is "ll" for 64 bits; {s} ends names of functions; {T} is the computing
+# type, {U} an unsigned one
 _FLOAT = {name: f"eqf_{name}_{{s}}({{0}})" for name in _ELEMENTARY} | {
     "sqrt": "__builtin_sqrt{f}({0})", "abs": "__builtin_fabs{f}({0})", "floor": "__builtin_floor{f}({0})",
     "ceil": "__builtin_ceil{f}({0})", "trunc": "__builtin_trunc{f}({0})", "round": "__builtin_rint{f}({0})",
     "power": "eqf_power_{s}({0}, {1})", "atan2": "eqf_atan2_{s}({0}, {1})", "hypot": "eqf_hypot_{s}({0}, {1})",
-    "copysign": "__builtin_copysign{f}({0}, {1})", "nextafter": "__builtin_nextafter{f}({0}, {1})",
+    "copysign": "__builtin_copysign{f}({0}, {1})", "nextafter": "eqf_nextafter_{s}({0}, {1})",
     "fmax": "eqf_fmax_{s}({0}, {1})", "fmin": "eqf_fmin_{s}({0}, {1})", "logaddexp": "eqf_logaddexp_{s}({0}, {1})",
     "signbit": "__builtin_copysign{f}(1, {0}) < 0", "isnan": "{0} != {0}",
     "isinf": "__builtin_fabs{f}({0}) == __builtin_inf{f}()", "isfinite": "__builtin_fabs{f}({0}) < __builtin_inf{f}()",
@@ -67,13 +68,13 @@ _FLOAT = {name: f"eqf_{name}_{{s}}({{0}})" for name in _ELEMENTARY} | {
 _INTEGER = {
     "add": "({T})(({U}){0} + ({U}){1})", "subtract": "({T})(({U}){0} - ({U}){1})",
     "multiply": "({T})(({U}){0} * ({U}){1})", "square": "({T})(({U}){0} * ({U}){0})", "negative": "({T})-({U}){0}",
-    "abs": "({T})eqf_size_{s}({0})", "floor": "{0}", "ceil": "{0}", "trunc": "{0}", "round": "{0}", "conj": "{0}",
+    "abs": "({T})({0} < 0 ? -{0} : {0})", "floor": "{0}", "ceil": "{0}", "trunc": "{0}", "round": "{0}", "conj": "{0}",
     "fmax": "eqf_max_{s}({0}, {1})", "fmin": "eqf_min_{s}({0}, {1})", "power": "eqf_power_{s}({0}, {1})",
     "floor_divide": "eqf_floor_divide_{s}({0}, {1})", "remainder": "eqf_remainder_{s}({0}, {1})",
     "isnan": "0", "isinf": "0", "isfinite": "1", "sign": "({T})(({0} > 0) - ({0} < 0))",
     "bitwise_and": "{0} & {1}", "bitwise_or": "{0} | {1}", "bitwise_xor": "{0} ^ {1}", "bitwise_invert": "({T})~{0}",
     "gcd": "({T})eqf_gcd_{s}({0}, {1})", "lcm": "({T})eqf_lcm_{s}({0}, {1})",
-    "bitwise_count": "__builtin_popcountll(eqf_size_{s}({0}))",
+    "bitwise_count": "__builtin_popcount{l}(eqf_size_{s}({0}))",
     "bitwise_left_shift": "eqf_left_{s}({0}, {1})", "bitwise_right_shift": "eqf_right_{s}({0}, {1})",
 }  # fmt: skip
 _ANY = {
@@ -148,7 +149,8 @@ def expression(op: str, dtypes: Sequence[np.dtype], arguments: Sequence[str]) ->
         raise UnsupportedOp(f"the c table (eqfuse/emit/c/ops.py) has no row {op!r} for {dtype.name}")
     kind = ctype(dtype)
     suffix = "f32" if dtype in _HALVES else kind.suffix
-    return template.format(*arguments, f="f" * (kind.computed == "float"), s=suffix, T=kind.computed, U=kind.unsigned)
+    blanks = {"f": "f" * (kind.computed == "float"), "l": "ll" * (dtype.itemsize == 8)}
+    return template.format(*arguments, s=suffix, T=kind.computed, U=kind.unsigned, **blanks)
 
 
 def is_prepared(op: str, dtype: np.dtype) -> bool:

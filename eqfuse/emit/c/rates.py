@@ -26,11 +26,12 @@ from eqfuse.ops.row import PriceClass
 # vectors, where a vector of additions takes 1/3 ns, and rounded. By price class; functions that differ by themselves.
 ADDITIONS = {
     PriceClass.FREE: 0, PriceClass.SIMPLE: 1, PriceClass.LOGIC: 1, PriceClass.REDUCTION: 1, PriceClass.DIVISION: 5,
-    PriceClass.EXPONENTIAL: 16, PriceClass.ERF: 25, PriceClass.FLOOR_DIVISION: 500, PriceClass.DIVISORS: 2000,
+    PriceClass.EXPONENTIAL: 16, PriceClass.ERF: 25, PriceClass.FLOOR_DIVISION: 100, PriceClass.DIVISORS: 2000,
 }  # fmt: skip
 BY_OPERATOR = {  # of floats
     "tanh": 16, "sinh": 16, "cosh": 16, "asinh": 40, "acosh": 40, "atanh": 36, "sin": 60, "cos": 60, "tan": 60,
-    "asin": 18, "acos": 16, "atan": 20, "atan2": 24, "power": 78, "cbrt": 36, "hypot": 16, "erfc": 56, "logaddexp": 160,
+    "asin": 18, "acos": 16, "atan": 20, "atan2": 24, "power": 92, "cbrt": 28, "hypot": 16, "erfc": 56, "logaddexp": 160,
+    "nextafter": 8,
 }  # fmt: skip
 DIVIDED = {1: 60, 2: 30, 4: 24, 8: 26}  # quotients and remainders of integers, by their bytes
 DIVIDED_BY_ONE = 14  # where the divisor is one number

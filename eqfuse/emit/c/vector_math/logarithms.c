@@ -80,14 +80,7 @@ static inline double eqf_log_f64(double x) {
     return eqf_log_ends_f64(x, eqf_log_sum_f64(n - subnormal, f));
 }
 
-/* log(1 + f) as a number of 12 bits, whose products with numbers of 12 bits are exact, and the rest. */
-static inline float eqf_log_parts_f32(float f, float *rest) {
-    float half = 0.5f * f * f, first = eqf_number_f32(eqf_bits_f32(f - half) & 0xfffff000u);
-    *rest = eqf_fma_f32(f * f * f, eqf_log_tail_f32(f), (f - first) - half);
-    return first;
-}
-
-/* The same with 21 bits, for products with numbers of 32 bits. */
+/* log(1 + f) as a number of 21 bits, whose products with numbers of 32 bits are exact, and the rest. */
 static inline double eqf_log_parts_f64(double f, double *rest) {
     double half = 0.5 * f * f, first = eqf_number_f64(eqf_bits_f64(f - half) & 0xffffffff00000000ull);
     double s = f / (2.0 + f);
@@ -95,16 +88,24 @@ static inline double eqf_log_parts_f64(double f, double *rest) {
     return first;
 }
 
-/* n + log(1 + f) / log(2); 1 / log(2) in two parts. */
+/* n + f * P(f), where P is log2(1 + f) / f: degree 9, within 2**-26 of itself. */
 static inline float eqf_log2_f32(float x) {
-    float n, rest, subnormal = x < 0x1p-126f ? 23.0f : 0.0f;
-    float first = eqf_log_parts_f32(eqf_log_split_f32(x < 0x1p-126f ? x * 0x1p23f : x, &n), &rest);
-    n -= subnormal;
-    float whole = n, part = first * 0x1.714p+0f, sum = whole + part;
-    float lost = eqf_fma_f32(first + rest, 0x1.47652cp-12f, rest * 0x1.714p+0f);
-    return eqf_log_ends_f32(x, sum + ((whole - sum) + part + lost));
+    float n, subnormal = x < 0x1p-126f ? 23.0f : 0.0f;
+    float f = eqf_log_split_f32(x < 0x1p-126f ? x * 0x1p23f : x, &n);
+    float p = -0.0874404f;
+    p = eqf_fma_f32(p, f, 0.1714413f);
+    p = eqf_fma_f32(p, f, -0.19351847f);
+    p = eqf_fma_f32(p, f, 0.20741925f);
+    p = eqf_fma_f32(p, f, -0.23964727f);
+    p = eqf_fma_f32(p, f, 0.2883895f);
+    p = eqf_fma_f32(p, f, -0.36068827f);
+    p = eqf_fma_f32(p, f, 0.48090222f);
+    p = eqf_fma_f32(p, f, -0.7213475f);
+    p = eqf_fma_f32(p, f, 1.442695f);
+    return eqf_log_ends_f32(x, eqf_fma_f32(f, p, n - subnormal));
 }
 
+/* n + log(1 + f) / log(2); 1 / log(2) in two parts. */
 static inline double eqf_log2_f64(double x) {
     double n, rest, subnormal = x < 0x1p-1022 ? 52.0 : 0.0;
     double first = eqf_log_parts_f64(eqf_log_split_f64(x < 0x1p-1022 ? x * 0x1p52 : x, &n), &rest);
@@ -114,17 +115,25 @@ static inline double eqf_log2_f64(double x) {
     return eqf_log_ends_f64(x, sum + ((whole - sum) + part + lost));
 }
 
-/* n * log10(2) + log(1 + f) / log(10); both constants in two parts. */
+/* n * log10(2), in two parts, + f * P(f), where P is log10(1 + f) / f: degree 9, within 2**-25 of itself. */
 static inline float eqf_log10_f32(float x) {
-    float n, rest, subnormal = x < 0x1p-126f ? 23.0f : 0.0f;
-    float first = eqf_log_parts_f32(eqf_log_split_f32(x < 0x1p-126f ? x * 0x1p23f : x, &n), &rest);
+    float n, subnormal = x < 0x1p-126f ? 23.0f : 0.0f;
+    float f = eqf_log_split_f32(x < 0x1p-126f ? x * 0x1p23f : x, &n);
+    float p = -0.0495202f;
+    p = eqf_fma_f32(p, f, 0.06326863f);
+    p = eqf_fma_f32(p, f, -0.05383303f);
+    p = eqf_fma_f32(p, f, 0.05998122f);
+    p = eqf_fma_f32(p, f, -0.07241208f);
+    p = eqf_fma_f32(p, f, 0.08698226f);
+    p = eqf_fma_f32(p, f, -0.108572535f);
+    p = eqf_fma_f32(p, f, 0.14476208f);
+    p = eqf_fma_f32(p, f, -0.21714725f);
+    p = eqf_fma_f32(p, f, 0.4342945f);
     n -= subnormal;
-    float whole = n * 0x1.344p-2f, part = first * 0x1.bcap-2f, sum = whole + part;
-    float lost = eqf_fma_f32(n, 0x1.3509f8p-18f, rest * 0x1.bcap-2f);
-    lost = eqf_fma_f32(first + rest, 0x1.7b1526p-14f, lost);
-    return eqf_log_ends_f32(x, sum + ((whole - sum) + part + lost));
+    return eqf_log_ends_f32(x, n * 0x1.344p-2f + eqf_fma_f32(f, p, n * 0x1.3509f8p-18f));
 }
 
+/* n * log10(2) + log(1 + f) / log(10); both constants in two parts. */
 static inline double eqf_log10_f64(double x) {
     double n, rest, subnormal = x < 0x1p-1022 ? 52.0 : 0.0;
     double first = eqf_log_parts_f64(eqf_log_split_f64(x < 0x1p-1022 ? x * 0x1p52 : x, &n), &rest);

@@ -20,13 +20,35 @@ static inline double eqf_cube_root_inverse_f64(double x) {
     return eqf_fma_f64(y * h, eqf_fma_f64(h, eqf_fma_f64(h, 14.0 / 81.0, 2.0 / 9.0), 1.0 / 3.0), y);
 }
 
-/* x * (x**(-1/3))**2 in double; zeros, infinities and NaN stay. */
-static inline float eqf_cbrt_f32(float x) {
-    double a = __builtin_fabsf(x), y = eqf_cube_root_inverse_f64(a);
-    return a > 0.0 && a < __builtin_inf() ? __builtin_copysignf((float)(a * y * y), x) : x;
+/* x * y as its rounded value and the rest, which is exact for numbers that are neither huge nor tiny: by a fused
+   product, or from halves of 12 bits (Dekker). */
+static inline float eqf_product_f32(float x, float y, float *rest) {
+    float product = x * y;
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+    *rest = __builtin_fmaf(x, y, -product);
+#else
+    float cut_x = x * 4097.0f, cut_y = y * 4097.0f;
+    float a = cut_x - (cut_x - x), b = cut_y - (cut_y - y);
+    *rest = ((a * b - product) + a * (y - b) + (x - a) * b) + (x - a) * (y - b);
+#endif
+    return product;
 }
 
-/* The same, corrected by t - (t**3 - a) / (3 * t**2), where scales keep the products normal. */
+/* t = x * y**2, where y is x**(-1/3) within 2**-15 by one such step, corrected by t - (t**3 - x) / (3 * t**2); scales
+   keep the products normal. Zeros, infinities and NaN stay. */
+static inline float eqf_cbrt_f32(float x) {
+    float a = __builtin_fabsf(x), r1, r2;
+    float scaled = a * (a < 0x1p-60f ? 0x1p60f : a > 0x1p60f ? 0x1p-60f : 1.0f);
+    float y = eqf_number_f32((unsigned)(int)(1419901643.0f - (float)(int)eqf_bits_f32(scaled) * (1.0f / 3.0f)));
+    float h = eqf_fma_f32(-scaled * y, y * y, 1.0f);
+    y = eqf_fma_f32(y * h, eqf_fma_f32(h, eqf_fma_f32(h, 14.0f / 81.0f, 2.0f / 9.0f), 1.0f / 3.0f), y);
+    float t = scaled * y * y, square = eqf_product_f32(t, t, &r1), cube = eqf_product_f32(square, t, &r2);
+    t -= ((cube - scaled) + (r2 + r1 * t)) * (y * y * (1.0f / 3.0f));
+    t *= a < 0x1p-60f ? 0x1p-20f : a > 0x1p60f ? 0x1p20f : 1.0f;
+    return a > 0.0f && a < __builtin_inff() ? __builtin_copysignf(t, x) : x;
+}
+
+/* The same by two steps of double. */
 static inline double eqf_cbrt_f64(double x) {
     double a = __builtin_fabs(x), r1, r2;
     double scaled = a * (a < 0x1p-800 ? 0x1p270 : a > 0x1p800 ? 0x1p-270 : 1.0);

@@ -217,7 +217,8 @@ static inline double eqf_tan_f64(double x) {
     double sine = r + s, cosine = most + c, sine_lost = (r - sine) + s, cosine_lost = (most - cosine) + c;
     unsigned long long odd = quarter & 1;
     double above = odd ? -cosine : sine, above_lost = odd ? -cosine_lost : sine_lost;
-    double below = odd ? sine : cosine, below_lost = odd ? sine_lost : cosine_lost, y = above / below;
-    y += (above_lost - y * below_lost) / below;
+    double below = odd ? sine : cosine, below_lost = odd ? sine_lost : cosine_lost;
+    double inverse = 1.0 / below, y = above * inverse, left, product = eqf_product_f64(y, below, &left);
+    y += (((above - product) - left) + (above_lost - y * below_lost)) * inverse;
     return __builtin_fabs(x) < 0x1p-27 ? x : y;
 }
