@@ -82,3 +82,18 @@ def test_functions_of_16_bit_floats_cost_what_those_of_float32_do_that_they_call
         times, base = rates.additions(op, np.dtype(np.float32))
         assert times < rates.ONE_BY_ONE, op
         assert rates.additions(op, half) == (times + rates.ROUNDING, base), op
+
+
+@needs_compiler
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="what does not fit is left to the processor")
+def test_floats_beyond_an_integer_give_what_numpy_gives_for_one_element_alone() -> None:
+    powers = [sign * scale * 2.0**p for p in (7, 8, 15, 16, 31, 32, 40, 63, 64, 100) for sign in (1, -1)
+              for scale in (1, 1.3)]  # fmt: skip
+    numbers = np.array([*powers, -1, -1.5, np.inf, -np.inf, np.nan])
+    pairs = [(numbers.astype(a), b) for a in ("f4", "f8") for b in DTYPES if b.kind in "iu"]
+    kernels = [emitted("map", body([node("cast", (input_node("x", TensorType(x.dtype, x.shape)),), (to,))]))
+               for x, to in pairs]  # fmt: skip
+    for (x, to), (got,) in zip(pairs, run_all(kernels, [[x] for x, _ in pairs]), strict=True):
+        with np.errstate(all="ignore"):
+            alone = [x[i : i + 1].astype(to)[0] for i in range(x.size)]
+        np.testing.assert_array_equal(got, alone, f"{x.dtype} to {to} of {x}")
