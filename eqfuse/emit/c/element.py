@@ -2,7 +2,7 @@
 
 In: a `LoopsSchedule`. Out: names, expressions and index arithmetic. Next stop: `writer.py`.
 Names: r, k, w, p: see `parameters.py`; t: values; a: results of reductions; h: values held between passes; c: values of
-a column; i, j, …: indices.
+a column; b: blocks of arrays; i, j, …: indices.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain
 from eqfuse.ops import row
 from eqfuse.ops.row import Rounding
+
+APART = 16  # elements between the rows of a block that is copied
 
 
 def indented(lines: Sequence[str]) -> list[str]:
@@ -43,6 +45,7 @@ class Elements:
         self.columns: dict[Node, str] = {}
         self.names: dict[tuple[Node, str], str] = {}
         self.bits: dict[str, str] = {}
+        self.blocks: dict[str, tuple[str, list[str]]] = {}  # copies of blocks: names, and the lines that make them
         self.count = 0
         self.top: list[str] = []
         self.below: set[Node] = set()  # what is computed from reductions
@@ -112,8 +115,25 @@ class Elements:
 
     def element(self, n: Node) -> tuple[str, str]:
         """An element of the array that `n` is a view of: its value, or its bits."""
-        text = f"{self.parameters.leaf(n)}[{self.index(self.schedule.arrays[n])}]"
+        found = self.schedule.arrays[n]
+        text = f"{self.parameters.leaf(n)}[{self.index(found)}]"
+        if self.nest.reads_across(found):
+            text = self._in_block(text, n)
         return ("", text) if ops.is_half(n.dtype) else (ops.load(n.dtype, text), "")
+
+    def _in_block(self, text: str, n: Node) -> str:
+        """The same element in a copy of the unit's block: lines that lie a power of two apart would drive one another out
+        of the cache."""
+        vector, (along,) = self.nest.vector, self.nest.inside
+        pitch = self.nest.dims[along].block + APART
+        place = f"{pitch} * {self._in_unit(vector)} + {self._in_unit(along)}"
+        if text not in self.blocks:
+            name = f"b{len(self.blocks)}"
+            copied = loop(self.loop_head(along), [f"{name}[{place}] = {text};"])
+            size = pitch * self.nest.dims[vector].block
+            lines = [f"{ops.ctype(n.dtype).stored} {name}[{size}];", *loop(self.loop_head(vector), copied)]
+            self.blocks[text] = name, lines
+        return f"{self.blocks[text][0]}[{place}]"
 
     def index(self, found: Access) -> str:
         terms = []
@@ -180,11 +200,15 @@ class Elements:
         """The place of an element among those of a unit."""
         terms, step = [], 1
         for d in reversed((*self.nest.inside, self.nest.vector)):
-            first, _ = self.ends(d)
-            at = NAMES[d] if first == "0" else f"({NAMES[d]} - {first})"
+            at = self._in_unit(d)
             terms.append(at if step == 1 else f"{step} * {at}")
             step *= self.nest.dims[d].block
         return " + ".join(reversed(terms))
+
+    def _in_unit(self, d: int) -> str:
+        """The index along dimension `d` from the unit's first on."""
+        first, _ = self.ends(d)
+        return NAMES[d] if first == "0" else f"({NAMES[d]} - {first})"
 
     def part(self, n: Node) -> str:
         """Where the result of a part of a row is kept."""

@@ -132,6 +132,12 @@ class Nest:
         """Do reductions keep the dimension of the vectors, and so run over several results at once?"""
         return not self.runs.reduced and bool(self.reduced)
 
+    def reads_across(self, found: Access) -> bool:
+        """Is an array read by blocks, across the axis that it lies along?"""
+        if len(self.inside) != 1 or self.reduced or self.dims[self.inside[0]].extent < SHORT:
+            return False
+        return abs(self.runs.step(found)) > 1 and abs(self.dims[self.inside[0]].step(found)) == 1
+
     def steps(self, found: Access) -> tuple[int, ...]:
         """The stride of an array along each dimension."""
         return tuple(dim.step(found) for dim in self.dims)

@@ -96,7 +96,8 @@ class _Writer(Elements):
         held = [f"{ops.computed(n.dtype)} {h}[{held_elements(self.nest)}];" for n, h in self.held.items()]
         if self.nest.is_line:
             return [*self.top, *inside]
-        lines = [*self.unit_lines(), *held, *inside]
+        blocks = [line for _, lines in self.blocks.values() for line in lines]
+        lines = [*self.unit_lines(), *held, *blocks, *inside]
         if self.nest.counted:
             first, last = self.bounds
             lines = loop(f"for (long {self.unit} = {first}; {self.unit} < {last}; {self.unit}++)", lines)
