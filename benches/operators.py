@@ -60,12 +60,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Row:
-    """What a case takes: median seconds."""
+    """What a case takes: median seconds. `right`: does C give what NumPy gives?"""
 
-    op: str
-    dtype: str
-    form: str
-    place: str
+    words: tuple[str, ...]
     c: float
     tiles: float
     numpy: float
@@ -166,10 +163,10 @@ def measured(case: Case, ours: Callable, tiles: Callable) -> Row:
         ours([got], arrays)
         tiles([wanted], arrays)
         right = _agree(got, wanted)
-        seconds = _medians([
+        c, tiled, plain = _medians([
             lambda: ours([got], arrays), lambda: tiles([wanted], arrays), lambda: evaluate(case.body, arrays),
         ])  # fmt: skip
-    return Row(*case.words, *seconds, right)
+    return Row(case.words, c, tiled, plain, right)
 
 
 def _agree(got: np.ndarray, wanted: np.ndarray) -> bool:
@@ -218,8 +215,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows.sort(key=lambda row: row.tiles / row.c)
     print(f"{'operator':20} {'dtype':9} {'form':13} {'place':7} {'C µs':>9} {'C/tiles':>8} {'C/NumPy':>8}")
     for row in rows:
+        op, dtype, form, place = row.words
         ratios = f"{row.c * 1e6:9.1f} {row.c / row.tiles:8.2f} {row.c / row.numpy:8.2f}"
-        print(f"{row.op:20} {row.dtype:9} {row.form:13} {row.place:7} {ratios}{'' if row.right else '  WRONG'}")
+        print(f"{op:20} {dtype:9} {form:13} {place:7} {ratios}{'' if row.right else '  WRONG'}")
     lost = sum(row.c > LOSS * row.tiles for row in rows)
     print(f"{lost} of {len(rows)} rows take C more than {LOSS} times what the NumPy target takes")
     if options.json:

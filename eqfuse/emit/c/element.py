@@ -122,8 +122,8 @@ class Elements:
         return ("", text) if ops.is_half(n.dtype) else (ops.load(n.dtype, text), "")
 
     def _in_block(self, text: str, n: Node) -> str:
-        """The same element in a copy of the unit's block: lines that lie a power of two apart would drive one another out
-        of the cache."""
+        """The same element in a copy of the unit's block: lines a power of two apart would drive one another out of
+        the cache."""
         vector, (along,) = self.nest.vector, self.nest.inside
         pitch = self.nest.dims[along].block + APART
         place = f"{pitch} * {self._in_unit(vector)} + {self._in_unit(along)}"
