@@ -6,7 +6,7 @@ Attention is one, a perceptron of two layers another (cuBLAS and CUTLASS literat
 from __future__ import annotations
 
 from eqfuse.kinds import contract
-from eqfuse.kinds.kind import EMITTERS, FUSED, NUMPY_TILES, Kind
+from eqfuse.kinds.kind import EMITTERS, FUSED, OWN_PRODUCTS, Kind
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -37,5 +37,5 @@ def accept(call: Call) -> State | str | None:
 
 
 KIND = Kind(
-    NAME, accept, schedules={"numpy": FUSED, "c": NUMPY_TILES}, emitters=EMITTERS, has_levels=True, colour="#e57fc0",
+    NAME, accept, schedules={"numpy": FUSED, "c": OWN_PRODUCTS}, emitters=EMITTERS, has_levels=True, colour="#e57fc0",
 )  # fmt: skip

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from eqfuse.kinds import row
-from eqfuse.kinds.kind import EMITTERS, FUSED, NUMPY_TILES, Kind
+from eqfuse.kinds.kind import EMITTERS, FUSED, OWN_PRODUCTS, Kind
 from eqfuse.kinds.product import call_is_dearer, has_template, product_of
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
@@ -87,6 +87,6 @@ def merge(a: State, b: State) -> State | None:
 
 
 KIND = Kind(
-    NAME, accept, schedules={"numpy": FUSED, "c": NUMPY_TILES, "cuda": PRODUCTS}, emitters=EMITTERS, merge=merge,
+    NAME, accept, schedules={"numpy": FUSED, "c": OWN_PRODUCTS, "cuda": PRODUCTS}, emitters=EMITTERS, merge=merge,
     repeats=True, colour="#e58a8a",
 )  # fmt: skip

@@ -10,6 +10,8 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.emit.c.device import compiled
 from eqfuse.emit.c.kernels import CKernel, Module, emit_kernel, loaded, module_text
+from eqfuse.emit.c.product.schedule import product_schedule
+from eqfuse.emit.c.product.writer import write
 from eqfuse.ir.graph import Graph
 from eqfuse.plan.plan import Kernel
 from tests.support.kernels import PRICE
@@ -23,6 +25,13 @@ def emitted(kind: str, body: Graph, device: Device = C) -> CKernel:
     found = emit_kernel(Kernel(kind, body, (), (), PRICE), device)
     assert isinstance(found, CKernel)
     return found
+
+
+def product(body: Graph, device: Device = C, rounds: bool = True) -> CKernel:
+    """Our own kernel of a body with products, be it cheaper than NumPy's or not."""
+    name = f"product_{body.key}_{device.threads}"
+    schedule = product_schedule(body, device)
+    return CKernel(name, write(schedule, name, rounds), schedule)
 
 
 def run_all(kernels: Sequence[CKernel], data: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:

@@ -1,6 +1,6 @@
 """Where the values of a kernel are computed and what its lines call them; the heads of its loops.
 
-In: a `LoopsSchedule`. Out: names, expressions and index arithmetic. Next stop: `writer.py`.
+In: `Loops`. Out: names, expressions and index arithmetic. Next stop: `writer.py`.
 Names: r, k, w, p: see `parameters.py`; t: values; a: results of reductions; h: values held between passes; c: values of
 a column; b: blocks of arrays; i, j, …: indices.
 """
@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from eqfuse.emit.c import ops
+from eqfuse.emit.c.loops import Loops, partial_dtype
 from eqfuse.emit.c.nest import NAMES, Access, aligned
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.passes import is_load, is_reduction
-from eqfuse.emit.c.schedule import LoopsSchedule, partial_dtype
 from eqfuse.ir.graph import Node
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain
@@ -37,9 +37,9 @@ class Elements:
     """Names of values by node and place. Places, from the outermost: "top", "unit", "mid" (loops between), "column" (a
     loop over results), "inner". `columns`: values of a column that are kept for the innermost loop."""
 
-    def __init__(self, schedule: LoopsSchedule, rounds: bool) -> None:
+    def __init__(self, schedule: Loops, rounds: bool, parameters: Parameters | None = None) -> None:
         self.schedule, self.nest, self.rounds = schedule, schedule.nest, rounds
-        self.parameters = Parameters(schedule.body, schedule.workspaces)
+        self.parameters = parameters or Parameters(schedule.body, schedule.workspaces)
         self.reduced = self.nest.reduced
         self.results: dict[Node, str] = {}
         self.columns: dict[Node, str] = {}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from eqfuse.emit.c import division
+from eqfuse.emit.c.product import tile
 from eqfuse.emit.c.vector_math import function, texts
 
 # suffix: type, unsigned type, signed type that floats are converted to, bits
@@ -146,6 +147,8 @@ def _enter(text: str, elementary: dict[tuple[str, str], None], found: dict[str, 
 def _source(name: str, suffix: str) -> str:
     if f"{name}_{suffix}" in _HALVES:
         return _HALVES[f"{name}_{suffix}"]
+    if tiled := tile.text(name, (_FLOATS.get(suffix) or _INTEGERS[suffix])[0], suffix):
+        return tiled
     if suffix in _INTEGERS:
         T, U, _, bits = _INTEGERS[suffix]
         text = division.template(name, suffix) or _INTEGER[name]

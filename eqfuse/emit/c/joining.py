@@ -21,8 +21,7 @@ class Joining(Elements):
     """All is computed in loops over the kept dimensions."""
 
     def __init__(self, schedule: LoopsSchedule, rounds: bool, parameters: Parameters) -> None:
-        super().__init__(schedule, rounds)
-        self.parameters = parameters
+        super().__init__(schedule, rounds, parameters)
 
     def place(self, n: Node) -> str:
         return "unit"

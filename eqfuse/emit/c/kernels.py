@@ -17,6 +17,8 @@ from eqfuse.cost.device import Device
 from eqfuse.emit.c.calls import CallsSchedule, numpy_side
 from eqfuse.emit.c.division import DIVISOR
 from eqfuse.emit.c.functions import needed
+from eqfuse.emit.c.product import writer as product_writer
+from eqfuse.emit.c.product.schedule import ProductSchedule
 from eqfuse.emit.c.schedule import LoopsSchedule
 from eqfuse.emit.c.writer import Text, write
 from eqfuse.emit.executable import function_name
@@ -48,7 +50,7 @@ class CKernel:
 
     name: str
     text: Text
-    schedule: LoopsSchedule
+    schedule: LoopsSchedule | ProductSchedule
 
     def called(self, function: Any, copied: Collection[int]) -> NumpyKernel:
         """The line that calls its `function`, with its reads numbered `copied` in C order first."""
@@ -78,6 +80,8 @@ def source_of(body: Graph, schedule: Schedule, name: str, rounds: bool = True) -
             return numpy_kernels.source_of(body, schedule.by_numpy)
         case LoopsSchedule():
             return CKernel(name, write(schedule, name, rounds), schedule)
+        case ProductSchedule():
+            return CKernel(name, product_writer.write(schedule, name, rounds), schedule)
         case _ if not schedule.calls:
             return nothing(body)
     raise TypeError(f"no emitter for a {type(schedule).__name__} of {body}")

@@ -148,7 +148,7 @@ class Nest:
 
 def nest_of(space: Shape, reduced: Sequence[int], arrays: Sequence[tuple[Access, int]]) -> Nest:
     """The loops over `space`; `reduced` counts axes from its start; `arrays`: accesses, and sizes of elements."""
-    dims = tuple(_collapsed(space, reduced, [a for a, _ in arrays]))
+    dims = tuple(collapsed(space, reduced, [a for a, _ in arrays]))
     vector = _vector(dims, arrays)
     if any(dim.reduced for dim in dims):
         inside = tuple(d for d, dim in enumerate(dims) if dim.reduced and d != vector)
@@ -162,7 +162,7 @@ def nest_of(space: Shape, reduced: Sequence[int], arrays: Sequence[tuple[Access,
     return Nest(dims, vector, ())
 
 
-def _collapsed(space: Shape, reduced: Sequence[int], accesses: Sequence[Access]) -> Iterator[Dim]:
+def collapsed(space: Shape, reduced: Sequence[int], accesses: Sequence[Access]) -> Iterator[Dim]:
     """Axes of more than one index, as few dimensions as all `accesses` allow."""
     run: tuple[int, ...] = ()
     extent = 1

@@ -6,33 +6,26 @@ In: a body of kind map, row or reduce, and a device. Out: `LoopsSchedule`, and i
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-
-import numpy as np
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.overlap import bound, overlapped
 from eqfuse.cost.price import Price
 from eqfuse.cost.work import LINE, Work
-from eqfuse.emit.c.nest import Access, Nest, access, aligned, nest_of
-from eqfuse.emit.c.ops import ctype
-from eqfuse.emit.c.passes import Pass, is_load, is_reduction, passes_of, stages
+from eqfuse.emit.c.loops import HELD, Loops, arrays_of, held_passes, place_of, pushed, varying_of
+from eqfuse.emit.c.nest import Nest, nest_of
+from eqfuse.emit.c.passes import is_reduction, stages
 from eqfuse.emit.c.rates import bytes_of, work_of
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.ir.view_strides import contiguous
-from eqfuse.ir.views import TooOften, leaf_chain, push_views
 from eqfuse.kinds.schedule import Schedule
-from eqfuse.ops import row
 from eqfuse.ops.types import Shape, TensorType
 
 SHARED_FROM = 2e-5  # seconds of one thread: shorter kernels are not worth waking another
 HANDED = 5e-6  # seconds until another thread is at work
 CHUNK = 2e-5  # seconds of one thread that a chunk of units takes about
 CHUNKS = 64  # of a kernel, at most
-HELD = 256 << 10  # bytes of values of a unit that are kept between passes, at most
 WIDE = 2048  # columns of a unit of few rows: memory is read line after line
 PARTS = 64  # of rows that are split among units, at most
 PART = 1 << 14  # elements of a part at least
@@ -40,20 +33,10 @@ FEW_UNITS = 16  # fewer units than these are split, however many threads there a
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LoopsSchedule(Schedule):
-    """`body`: what is computed, with views on leaves alone; `arrays`: where the elements of each leaf behind its views
-    lie, and `written`, of each output; `varying`: the dimensions along which each value differs. `split`: a reduced
-    dimension of which units take blocks, whose results are joined at last. `chunk`: units that a thread takes at a
-    time; `threads` share them. `seconds` of the kernel, and of its operators alone, `compute`."""
+class CompiledSchedule(Schedule):
+    """`chunk`: units that a thread takes at a time; `threads` share them. `seconds` of the kernel, and of its operators
+    alone, `compute`."""
 
-    body: Graph
-    space: Shape
-    nest: Nest
-    passes: tuple[Pass, ...]
-    arrays: dict[Node, Access]
-    varying: dict[Node, frozenset[int]]
-    written: tuple[Access, ...]
-    split: int | None
     chunk: int
     threads: int
     seconds: float
@@ -61,31 +44,9 @@ class LoopsSchedule(Schedule):
     flops: int
 
     @property
-    def units(self) -> int:
-        return self.nest.elements if self.nest.is_line else self.nest.units
-
-    def _writes_all(self, p: Pass) -> bool:
-        return any(self.body.outputs[j].shape == self.space for j in p.outputs)
-
-    @property
-    def chunks(self) -> int:
-        return -(-self.units // max(1, self.chunk))
-
-    @property
-    def parts(self) -> int:
-        """Into how many parts each row is split."""
-        return 1 if self.split is None else self.nest.dims[self.split].blocks
-
-    @property
-    def reductions(self) -> list[Node]:
-        return [n for p in self.passes for n in p.reductions]
-
-    @property
     def workspaces(self) -> list[TensorType]:
-        """The results of parts, by reduction."""
-        if self.split is None:
-            return []
-        return [TensorType(partial_dtype(n), (self.parts, max(1, n.type.size))) for n in self.reductions]
+        """Arrays that it writes, and reads again."""
+        raise NotImplementedError
 
     def price(self, device: Device, done: Work | None = None) -> Price:
         between = sum(t.nbytes for t in self.workspaces)
@@ -96,14 +57,22 @@ class LoopsSchedule(Schedule):
         memory = memory_seconds(read + written, device if self.threads > 1 else device.single)
         return Price(seconds, read, written, self.flops, bound(seconds, memory, self.compute))
 
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LoopsSchedule(Loops, CompiledSchedule):
+    """Loops over all elements."""
+
+    @property
+    def chunks(self) -> int:
+        return -(-self.units // max(1, self.chunk))
+
     def __str__(self) -> str:
         shared = f"{self.chunks} chunks on {self.threads} threads" if self.threads > 1 else "one thread"
         extents = " x ".join(f"{'reduced ' * dim.reduced}{dim.extent:,}" for dim in self.nest.dims)
         lines = [f"loops over {extents}, {shared}"]
-        passes = sum(bool(p.reductions) or self._writes_all(p) for p in self.passes)
+        passes = sum(bool(p.reductions) or self.writes_all(p) for p in self.passes)
         if passes > 1:
-            held = sum(held_bytes(self.nest, n) for p in self.passes for n in p.held)
-            lines.append(f"{passes} passes over a row, {held:,} bytes held between them")
+            lines.append(f"{passes} passes over a row, {self.held_bytes:,} bytes held between them")
         if self.split is not None:
             lines.append(f"each row in {self.parts} parts, joined at last")
         return "\n".join(lines)
@@ -113,65 +82,29 @@ def loops_schedule(body: Graph, device: Device) -> Schedule:
     """The schedule of a fused body. UnsupportedOp where these loops do not run it."""
     if all(o.type.size == 0 for o in body.outputs):
         return Schedule((0,) * len(body.inputs), (0,) * len(body.outputs), 0)
-    pushed = _pushed(body)
-    space, axes = _space(pushed)
-    arrays = {n: access(n, space) for n in _read(pushed) if _is_array(n)}
-    written = tuple([_place(o, space, axes) for o in pushed.outputs])
+    graph = pushed(body)
+    space, axes = _space(graph)
+    arrays = arrays_of(graph, space)
+    written = tuple([place_of(o, space, axes) for o in graph.outputs])
     sizes = [(a, n.dtype.itemsize) for n, a in arrays.items()]
-    sizes += [(a, o.dtype.itemsize) for a, o in zip(written, pushed.outputs, strict=True)]
+    sizes += [(a, o.dtype.itemsize) for a, o in zip(written, graph.outputs, strict=True)]
     nest, split = nest_of(space, axes, sizes), None
     if axes:
-        stage = stages(pushed)
+        stage = stages(graph)
         if nest.by_columns and max(stage.values()) > 1:
             nest = _narrowed(nest, sum(size for _, size in sizes), device)
-        nest, split = _split(nest, pushed, space, stage)
-    varying = _varying(pushed, nest, arrays)
-    passes = _passes(pushed, nest, varying)
+        nest, split = _split(nest, graph, space, stage)
+    varying = varying_of(graph, nest, arrays)
+    passes = held_passes(graph, nest, varying)
     reads = bytes_of(body, nest, passes, arrays, device)
     writes = tuple([o.type.nbytes for o in body.outputs])
     compute, flops = work_of(nest, passes, arrays, varying, device)
     units = nest.elements if nest.is_line else nest.units
     shared = _shared(sum(reads) + sum(writes), compute, units, nest.is_line, device)
     return LoopsSchedule(
-        reads, writes, 1 + (split is not None), body=pushed, space=space, nest=nest, passes=passes, arrays=arrays,
+        reads, writes, 1 + (split is not None), body=graph, space=space, nest=nest, passes=passes, arrays=arrays,
         varying=varying, written=written, split=split, flops=flops, **shared,
     )  # fmt: skip
-
-
-def _pushed(body: Graph) -> Graph:
-    """`body` with views on leaves alone."""
-    if not any(n.op == "broadcast_to" or (not row(n.op).computes and n.args and row(n.args[0].op).computes)
-               for n in body.nodes):  # fmt: skip
-        return body
-    try:
-        return push_views(body)
-    except TooOften:
-        raise UnsupportedOp("its views would repeat its work too often: store a result first") from None
-
-
-def _varying(body: Graph, nest: Nest, arrays: dict[Node, Access]) -> dict[Node, frozenset[int]]:
-    """The dimensions along which each value differs."""
-    found: dict[Node, frozenset[int]] = {}
-    kept = frozenset(range(len(nest.dims))) - nest.reduced
-    for n in body.nodes:
-        if n in arrays:
-            found[n] = nest.varies(arrays[n])
-        elif is_load(n):
-            found[n] = frozenset()
-        else:
-            found[n] = kept if is_reduction(n) else frozenset().union(*[found[a] for a in n.args])
-    return found
-
-
-def _passes(body: Graph, nest: Nest, varying: dict[Node, frozenset[int]]) -> tuple[Pass, ...]:
-    """Those that hold what is dear between them, if that is not too much."""
-    def differs(n: Node) -> bool:
-        return nest.vector in varying[n] and not varying[n].isdisjoint(nest.reduced)
-
-    passes = passes_of(body, differs, True)
-    if sum(held_bytes(nest, n) for p in passes for n in p.held) > HELD:
-        return passes_of(body, differs, False)
-    return passes
 
 
 def _shared(traffic: int, compute: float, units: int, is_line: bool, device: Device) -> dict[str, Any]:
@@ -191,33 +124,6 @@ def memory_seconds(traffic: int, device: Device) -> float:
     return traffic / device.bandwidth(2 * traffic)
 
 
-def held_bytes(nest: Nest, n: Node) -> int:
-    """Bytes of a value that is kept for every element of a unit."""
-    return held_elements(nest) * max(4, n.dtype.itemsize)
-
-
-def held_elements(nest: Nest) -> int:
-    loops = {*nest.inside, nest.vector}
-    return max(1, math.prod(nest.dims[d].block for d in loops))
-
-
-def partial_dtype(n: Node) -> np.dtype:
-    """The dtype of the result of a part of reduction `n`, unrounded."""
-    return np.dtype(np.float32) if ctype(n.dtype).computed == "float" else n.dtype
-
-
-def _is_array(n: Node) -> bool:
-    """Is it an array, or a view of one, and no number of the program?"""
-    leaf, _ = leaf_chain(n)
-    return not (leaf.op == "const" and leaf.type.size == 1)
-
-
-def _read(body: Graph) -> list[Node]:
-    """The leaves, behind their views, that are read."""
-    readers = [n for n in body.nodes if not is_load(n)]
-    return [a for a in dict.fromkeys([*(a for n in readers for a in n.args), *body.outputs]) if is_load(a)]
-
-
 def _space(body: Graph) -> tuple[Shape, tuple[int, ...]]:
     """The index space, and which axes of it are reduced, from its start."""
     reductions = [n for n in body.nodes if is_reduction(n)]
@@ -231,13 +137,6 @@ def _space(body: Graph) -> tuple[Shape, tuple[int, ...]]:
         raise UnsupportedOp("a c row or reduce kernel has reductions over one set of axes of one space")
     space, axes = found.pop()
     return space, tuple(len(space) + a for a in axes)
-
-
-def _place(output: Node, space: Shape, axes: Sequence[int]) -> Access:
-    shape = tuple(1 if a in axes else n for a, n in enumerate(space))
-    if output.shape not in (space, shape):
-        raise UnsupportedOp(f"a c kernel over {space} writes results of that shape or of {shape}")
-    return aligned(0, contiguous(output.shape), output.shape, space)
 
 
 def _narrowed(nest: Nest, itemsize: int, device: Device) -> Nest:

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from eqfuse.emit.c import ops
 from eqfuse.emit.c.element import Elements, indented, loop
 from eqfuse.emit.c.joining import Joining
+from eqfuse.emit.c.loops import Loops, held_elements, partial_dtype
 from eqfuse.emit.c.nest import NAMES
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.passes import Pass, is_load
-from eqfuse.emit.c.schedule import LoopsSchedule, held_elements, partial_dtype
+from eqfuse.emit.c.schedule import LoopsSchedule
 from eqfuse.ir.graph import Node
 
 WIDTH = 100  # of lists of arrays
@@ -34,26 +35,30 @@ class Text:
 
 
 def write(schedule: LoopsSchedule, name: str, rounds: bool) -> Text:
-    writer = _Writer(schedule, rounds)
+    writer = Writer(schedule, rounds)
     lines = [*_units(schedule), *writer.kernel()]
     parameters = writer.parameters
     joining = Joining(schedule, rounds, parameters).lines() if schedule.split is not None else []
     fetched, arguments = parameters.fetched(), "void *const *arrays"
-    source = _function(f"static void {name}_chunk({arguments}, long long chunk)", [*_used(fetched, lines), *lines])
+    source = function(f"static void {name}_chunk({arguments}, long long chunk)", [*used(fetched, lines), *lines])
     if joining:
-        source += _function(f"static void {name}_joined({arguments})", [*_used(fetched, joining), *joining])
+        source += function(f"static void {name}_joined({arguments})", [*used(fetched, joining), *joining])
     run = [f"{name}_chunk(arrays, 0);"]
     if schedule.chunks > 1:
         run = [f"eqf_run({name}_chunk, arrays, {schedule.chunks}, {schedule.threads});"]
     run += [f"{name}_joined(arrays);"] * bool(joining)
-    if schedule.seconds >= RELEASED:
+    return Text(source + called(name, parameters, run, schedule.seconds), parameters)
+
+
+def called(name: str, parameters: Parameters, run: Sequence[str], seconds: float) -> str:
+    """The function that Python calls: it runs the lines `run`, which take about so many seconds."""
+    if seconds >= RELEASED:
         run = ["void *const python = eqf_python.release();", *run, "eqf_python.resume(python);"]
-    lines = [f"void *const arrays[] = {{{_listed(parameters.pointers())}}};", *run, "return eqf_none();"]
-    source += _function(f"void *{name}(void *self, const Array *const *given, __PTRDIFF_TYPE__ count)", lines)
-    return Text(source, parameters)
+    lines = [f"void *const arrays[] = {{{listed(parameters.pointers())}}};", *run, "return eqf_none();"]
+    return function(f"void *{name}(void *self, const Array *const *given, __PTRDIFF_TYPE__ count)", lines)
 
 
-def _listed(texts: Sequence[str]) -> str:
+def listed(texts: Sequence[str]) -> str:
     """`texts` with commas between, on as many lines as they need."""
     lines = [""]
     for text in texts:
@@ -63,7 +68,7 @@ def _listed(texts: Sequence[str]) -> str:
     return "\n        ".join(line.rstrip() for line in lines).removesuffix(",")
 
 
-def _used(fetched: dict[str, str], lines: Sequence[str]) -> list[str]:
+def used(fetched: dict[str, str], lines: Sequence[str]) -> list[str]:
     """The lines that fetch what `lines` name."""
     words = set(re.findall(r"\w+", "\n".join(lines)))
     return [line for name, line in fetched.items() if name in words]
@@ -79,29 +84,31 @@ def _units(schedule: LoopsSchedule) -> list[str]:
     return [f"const long first = chunk * {chunk}, last = {end};"]
 
 
-def _function(head: str, lines: Sequence[str]) -> str:
+def function(head: str, lines: Sequence[str]) -> str:
     return "\n".join([f"{head} {{", *indented(lines), "}"]) + "\n"
 
 
-class _Writer(Elements):
+class Writer(Elements):
     """Writes one kernel, pass after pass. `held`: values kept from one pass to later ones."""
 
-    def __init__(self, schedule: LoopsSchedule, rounds: bool) -> None:
-        super().__init__(schedule, rounds)
+    def __init__(self, schedule: Loops, rounds: bool, parameters: Parameters | None = None) -> None:
+        super().__init__(schedule, rounds, parameters)
         self.held: dict[Node, str] = {}
 
     def kernel(self) -> list[str]:
         passes = self.schedule.passes[:1] if self.schedule.split is not None else self.schedule.passes
         inside = [line for number, p in enumerate(passes) for line in self._pass(number, p)]
-        held = [f"{ops.computed(n.dtype)} {h}[{held_elements(self.nest)}];" for n, h in self.held.items()]
         if self.nest.is_line:
             return [*self.top, *inside]
         blocks = [line for _, lines in self.blocks.values() for line in lines]
-        lines = [*self.unit_lines(), *held, *blocks, *inside]
+        lines = [*self.unit_lines(), *self._held_lines(), *blocks, *inside]
         if self.nest.counted:
             first, last = self.bounds
             lines = loop(f"for (long {self.unit} = {first}; {self.unit} < {last}; {self.unit}++)", lines)
         return [*self.top, *lines]
+
+    def _held_lines(self) -> list[str]:
+        return [f"{ops.computed(n.dtype)} {h}[{held_elements(self.nest)}];" for n, h in self.held.items()]
 
     # A pass
 

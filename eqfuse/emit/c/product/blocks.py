@@ -1,0 +1,179 @@
+"""How products are cut: blocks of rows and columns that are units of work, tiles in registers, what is copied.
+
+In: `Parts`, a device. Out: `Blocks`. Next stop: `schedule.py`, which prices them. The order in which terms are added
+depends on extents alone, never on threads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from eqfuse.cost.device import Device
+from eqfuse.cost.work import LINE
+from eqfuse.emit.c.device import vector_bytes
+from eqfuse.emit.c.nest import Access
+from eqfuse.emit.c.product.parts import Part, Parts
+from eqfuse.emit.c.product.tile import MOST_ROWS, Tile, tile_for
+from eqfuse.errors import UnsupportedOp
+
+DEPTH = 2048  # bytes of the terms of a row that are added before the next ones are begun
+HIGH = 96  # rows of a unit, where its buffers allow: the right operand is read once for these
+WIDE = 2048  # bytes of a row of a unit
+BUFFERS = 512 << 10  # bytes on the stack, and the share of a level-2 cache, that a unit keeps
+NEAR = 0.4
+UNITS = 2  # for each thread, at least, where there is enough work
+UNIT = 2e-5  # seconds of a unit that is worth another thread
+FEW = 4  # tiles across from which on a left operand is copied to lie together
+
+
+@dataclass(frozen=True)
+class Step:
+    """One product. `tile`: sums in registers; `columns` and `depth`: of a block. Operands are read where they lie
+    (`left`, `right`), or copied: the left one into a buffer, `whole` or one block of terms after another, with `stride`
+    elements from row to row, or from term to term where it is `turned`; the right one before all units, into panels of
+    the tile's columns. Rows of sums are `width` elements."""
+
+    tile: Tile
+    columns: int
+    depth: int
+    left: Access | None
+    right: Access | None
+    whole: bool
+    turned: bool
+    stride: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """`rows` of a unit, and what it does with them. The second left operand of a chain takes the place of the sums that
+    it is made of."""
+
+    rows: int
+    steps: tuple[Step, ...]
+
+    @property
+    def columns(self) -> int:
+        """Of the last product that a unit computes."""
+        return self.steps[-1].columns
+
+    @property
+    def high(self) -> int:
+        """Rows of the buffers: those of whole tiles."""
+        return max(-(-self.rows // s.tile.rows) * s.tile.rows for s in self.steps)
+
+    @property
+    def left_elements(self) -> int:
+        """Of the buffer for the first left operand."""
+        first = self.steps[0]
+        return 0 if first.left else first.stride * (first.depth if first.turned else self.high)
+
+    @property
+    def elements(self) -> int:
+        """Of the buffers of a unit."""
+        return self.left_elements + self.high * sum(s.width for s in self.steps)
+
+
+def blocks_of(parts: Parts, device: Device, seconds: float) -> Blocks:
+    """`seconds`: of the products on one thread. UnsupportedOp where the buffers of a few rows are too large."""
+    limit = min(BUFFERS, int(NEAR * device.l2_bytes)) // parts.dtype.itemsize
+    most = max(1, min(int(seconds / UNIT), UNITS * device.threads)) if device.threads > 1 else 1
+    found = None
+    for rows, columns in _cuts(parts):
+        blocks = _blocks(parts, rows, columns, device)
+        if blocks.elements > limit:
+            continue
+        found = found or blocks
+        if units(parts, blocks) >= most:
+            return blocks
+    if found is None:
+        raise UnsupportedOp("the rows between two products, or that are reduced, exceed the cache")
+    return found
+
+
+def units(parts: Parts, blocks: Blocks) -> int:
+    across = -(-parts.out[-1] // blocks.columns)
+    return math.prod(dim.extent for dim in parts.outer) * -(-parts.height // blocks.rows) * across
+
+
+def _cuts(parts: Parts) -> Iterator[tuple[int, int]]:
+    """Rows and columns of a unit, at most, from large ones to small ones."""
+    rows, across = HIGH, parts.out[-1]
+    whole = parts.rest.reduces or len(parts.products) > 1
+    columns = across if whole else min(across, WIDE // parts.dtype.itemsize)
+    while True:
+        yield rows, columns
+        if rows > MOST_ROWS and parts.height > rows // 2:
+            rows //= 2
+        elif not whole and columns > 2 * LINE:
+            columns //= 2
+        elif rows > 1:
+            rows //= 2
+        else:
+            return
+
+
+def _blocks(parts: Parts, rows: int, columns: int, device: Device) -> Blocks:
+    high = _even(parts.height, rows, MOST_ROWS if rows > MOST_ROWS else 1)
+    *between, _ = parts.products
+    across = [*(n.shape[-1] for n in between), columns]
+    return Blocks(high, tuple([_step(parts, at, high, wide, device) for at, wide in enumerate(across)]))
+
+
+def _step(parts: Parts, at: int, rows: int, columns: int, device: Device) -> Step:
+    size, left, right = parts.dtype.itemsize, parts.lefts[at], parts.rights[at]
+    terms, across = left.space[-1], parts.products[at].shape[-1]
+    depth = _even(terms, DEPTH // size, 1)
+    last = parts.height - (-(-parts.height // rows) - 1) * rows  # rows of the last block of them
+    place = _right_place(right, parts, device)
+    high = min(rows, last) if last * 2 > rows else rows
+    tile = tile_for(high, min(columns, across), vector_bytes(), size, place is not None)
+    columns = _even(across, max(columns, tile.columns), tile.columns)
+    end = across - (-(-across // columns) - 1) * columns
+    if place is not None and across % tile.columns and (depth < terms or end < tile.columns):
+        place = None
+    source = None if at else left.plain(parts.dtype)
+    if source is not None and rows % tile.rows + last % tile.rows and (depth < terms or last < tile.rows):
+        source = None
+    if source is not None and across > FEW * tile.columns and parts.height * terms * size > device.l2_bytes // 2:
+        source = None
+    turned = source is None and not at and _is_turned(left)
+    whole = left.reduces or at > 0
+    high = -(-rows // tile.rows) * tile.rows
+    held = terms if whole else depth
+    return Step(
+        tile, columns, depth, source, place, whole, turned, _stride(high if turned else held, size),
+        _stride(-(-columns // tile.columns) * tile.columns, size),
+    )  # fmt: skip
+
+
+def _right_place(right: Part, parts: Parts, device: Device) -> Access | None:
+    """Where the right operand is read in place: it lies along its rows, and is near, or read once or twice."""
+    found = right.plain(parts.dtype)
+    terms, across = right.space[-2:]
+    if found is None or (across > 1 and found.strides[-1] != 1):
+        return None
+    near = terms * across * parts.dtype.itemsize <= device.l2_bytes
+    return found if near or parts.height <= 24 else None
+
+
+def _is_turned(left: Part) -> bool:
+    """Do the arrays of a left operand lie along its columns? Then so does the copy."""
+    steps = [a.strides[-2:] for a in left.arrays.values()]
+    return not left.reduces and any(abs(m) == 1 for m, _ in steps) and not any(abs(k) == 1 for _, k in steps)
+
+
+def _even(extent: int, most: int, multiple: int) -> int:
+    """Extents of as few equal blocks as `most` allows."""
+    count = -(-extent // max(1, most))
+    each = -(-extent // count)
+    return each if count == 1 else -(-each // multiple) * multiple
+
+
+def _stride(elements: int, size: int) -> int:
+    """Of rows in a buffer: an odd number of cache lines, so that rows do not meet in the same sets of a cache."""
+    lines = -(-elements * size // LINE)
+    return (lines | 1) * LINE // size
+

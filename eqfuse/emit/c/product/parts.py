@@ -1,0 +1,172 @@
+"""The parts of a body with a product, or with two in a chain: what is computed before, between and after them.
+
+In: a body of kind contract or back_to_back. Out: `Parts`: a graph for each operand and one for the results, over rows
+and columns; a product that a part reads is an input there. Next stop: `blocks.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from eqfuse.emit.c.loops import Loops, arrays_of, held_passes, pushed, varying_of
+from eqfuse.emit.c.nest import Access, Dim, Nest, aligned, collapsed
+from eqfuse.emit.c.ops import emits
+from eqfuse.emit.c.passes import is_load, is_reduction
+from eqfuse.emit.c.product.tile import sums_dtype
+from eqfuse.errors import UnsupportedOp
+from eqfuse.ir.graph import Graph, Node, input_node, substitute
+from eqfuse.ir.view_strides import contiguous
+from eqfuse.ir.views import leaf_chain
+from eqfuse.ops import Role, row
+from eqfuse.ops.types import Shape
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """What is computed over `space`, whose last two axes are those of an operand or of the results. `arrays`: where the
+    elements of each leaf lie; those of products in C order."""
+
+    body: Graph
+    space: Shape
+    arrays: dict[Node, Access]
+
+    @cached_property
+    def reduces(self) -> bool:
+        return any(is_reduction(n) for n in self.body.nodes)
+
+    def plain(self, dtype: np.dtype) -> Access | None:
+        """Where the one output lies, if it is an array whose elements are as good as of `dtype`, maybe behind views."""
+        output = self.body.outputs[0]
+        alike = output.dtype == dtype or (output.dtype.kind == "i" and output.dtype.itemsize == dtype.itemsize)
+        return self.arrays.get(output) if is_load(output) and alike else None
+
+    def loops(self, dims: tuple[Dim, ...], vector: int, inside: tuple[int, ...], written: Sequence[Access]) -> Loops:
+        nest = Nest(dims, vector, inside)
+        varying = varying_of(self.body, nest, self.arrays)
+        passes = held_passes(self.body, nest, varying)
+        return Loops(body=self.body, space=self.space, nest=nest, passes=passes, arrays=self.arrays, varying=varying,
+                     written=tuple(written))  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """`products` in order, and what each multiplies; `rest`: what follows the last. `results`: the inputs that stand
+    for products; `carried`: those that stand for values of a row which the left operand of the second product computes
+    beside itself and the rest reads. `rows`: dimensions of all axes but the last, of which the last is that of rows,
+    along which no right operand differs."""
+
+    products: tuple[Node, ...]
+    lefts: tuple[Part, ...]
+    rights: tuple[Part, ...]
+    rest: Part
+    results: tuple[Node, ...]
+    carried: tuple[Node, ...]
+    rows: tuple[Dim, ...]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """That of the sums."""
+        found = sums_dtype(self.products[0].dtype)
+        assert found is not None
+        return found
+
+    @property
+    def outer(self) -> tuple[Dim, ...]:
+        return self.rows[:-1]
+
+    @property
+    def height(self) -> int:
+        """Rows for each index of the outer dimensions."""
+        return self.rows[-1].extent
+
+    @property
+    def out(self) -> Shape:
+        return self.products[-1].shape
+
+
+def parts_of(body: Graph) -> Parts:
+    """UnsupportedOp where kernels of this target do not hold it."""
+    products = tuple(n for n in body.nodes if row(n.op).role is Role.CONTRACTION)
+    _check(body, products)
+    results = tuple(input_node(f"product{i}", n.type) for i, n in enumerate(products))
+    stand_ins = dict(zip(products, results, strict=True))
+    carried = _carried(body, products)
+    row_values = {n: input_node(f"carried{i}", n.type) for i, n in enumerate(carried)}
+    stem = products[-1].shape[:-2]
+    lefts, rights = [], []
+    for i, n in enumerate(products):
+        left, right = n.args
+        more = carried if i else ()
+        lefts.append(_part(body, (left, *more), (*stem, *left.shape[-2:]), stand_ins, results))
+        rights.append(_part(body, (right,), (*stem, *right.shape[-2:]), {}, ()))
+    rest = _part(body, body.outputs, products[-1].shape, row_values | stand_ins, (*results, *row_values.values()))
+    rows = _rows((*stem, products[-1].shape[-2]), [*lefts, rest], rights, (*results, *row_values.values()))
+    return Parts(products, tuple(lefts), tuple(rights), rest, results, tuple(row_values.values()), rows)
+
+
+def _check(body: Graph, products: Sequence[Node]) -> None:
+    last = products[-1]
+    if not 1 <= len(products) <= 2 or any(n.op != "matmul" for n in products):
+        raise UnsupportedOp("a product of our own in C is one of matrices, or two of them in a chain")
+    if any(sums_dtype(n.dtype) is None or n.dtype != last.dtype for n in products):
+        raise UnsupportedOp(f"products of {last.dtype} are NumPy's")
+    if any(n.shape[:-1] != last.shape[:-1] for n in products) or not all(n.type.size for n in body.nodes):
+        raise UnsupportedOp("two products in a chain have the same rows, and none is empty")
+    for n in body.nodes:
+        computes = row(n.op).role in (Role.ELEMENTWISE, Role.REDUCTION)
+        if not computes and n not in products and row(n.op).role not in (Role.LEAF, Role.VIEW):
+            raise UnsupportedOp(f"no product of our own in C holds {n.op}")
+        if computes and not emits(n.op, [a.dtype for a in n.args], n.dtype):
+            raise UnsupportedOp(f"C has no form of {n.op} on {n.args[0].dtype}")
+
+
+def _carried(body: Graph, products: Sequence[Node]) -> tuple[Node, ...]:
+    """Values of a row, made of the first of two products, that more than the second one reads."""
+    if len(products) == 1:
+        return ()
+    first, second = products
+    below = {second}
+    of_first = {first}
+    for n in body.nodes:
+        if below.intersection(n.args):
+            below.add(n)
+        elif n is not second and of_first.intersection(n.args):
+            of_first.add(n)
+    read = [a for n in body.nodes if n in below and n is not second for a in n.args if a in of_first]
+    read += [o for o in body.outputs if o in of_first]
+    if any(n.shape != (*second.shape[:-1], 1) or n in body.outputs for n in read):
+        raise UnsupportedOp("of what stands between two products only values of a row are read after them")
+    return tuple(dict.fromkeys(read))
+
+
+def _part(
+    body: Graph, outputs: Sequence[Node], space: Shape, stand_ins: dict[Node, Node], results: Sequence[Node]
+) -> Part:
+    graph = pushed(Graph((*body.inputs, *results), tuple(substitute(outputs, stand_ins))))
+    if any(is_reduction(n) and (n.attr("axes") != (-1,) or n.args[0].shape != space) for n in graph.nodes):
+        raise UnsupportedOp("reductions around a product are over its whole rows")
+    arrays = arrays_of(graph, space)
+    for n, found in arrays.items():
+        leaf, _ = leaf_chain(n)
+        if leaf in results and n.shape[-1] > 1 and found != aligned(0, contiguous(space), space, space):
+            raise UnsupportedOp("a product is read in its own order in its kernel")
+    return Part(graph, space, arrays)
+
+
+def _rows(
+    shape: Shape, by_rows: Sequence[Part], rights: Sequence[Part], results: Sequence[Node]
+) -> tuple[Dim, ...]:
+    """As few dimensions as all arrays in memory allow."""
+    arrays = [(n, a) for p in by_rows for n, a in p.arrays.items()]
+    found = [Access(a.offset, a.strides[:-1]) for n, a in arrays if leaf_chain(n)[0] not in results]
+    across = [Access(a.offset, (*a.strides[:-2], 0)) for p in rights for a in p.arrays.values()]
+    outputs = [aligned(0, contiguous(o.shape)[:-1], o.shape[:-1], shape) for o in by_rows[-1].body.outputs]
+    dims = [dim for dim in collapsed(shape, (), [*found, *across, *outputs]) if dim.axes]
+    if not dims or any(dims[-1].step(a) for a in across):
+        dims.append(Dim((len(shape) - 1,), 1, False, 1))
+    return tuple(dims)
+

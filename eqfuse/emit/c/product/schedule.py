@@ -1,0 +1,201 @@
+"""The schedule of a product of our own in C, or of two in a chain, with the work before, between and after them.
+
+In: a body of kind contract or back_to_back. Out: `ProductSchedule`, or the NumPy target's schedule where that is
+cheaper, as BLAS is for large products with little around them. Next stop: `writer.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from eqfuse.cost.device import Device
+from eqfuse.cost.overlap import overlapped
+from eqfuse.emit.c.calls import tiles_schedule
+from eqfuse.emit.c.device import vector_bytes
+from eqfuse.emit.c.loops import Loops, place_of
+from eqfuse.emit.c.nest import SHORT, Access, Dim
+from eqfuse.emit.c.product.blocks import Blocks, Step, blocks_of, units
+from eqfuse.emit.c.product.parts import Part, Parts, parts_of
+from eqfuse.emit.c.product.tile import terms
+from eqfuse.emit.c.rates import work_of
+from eqfuse.emit.c.schedule import CHUNK, HANDED, SHARED_FROM, CompiledSchedule, memory_seconds
+from eqfuse.errors import UnsupportedOp
+from eqfuse.ir.graph import Graph
+from eqfuse.kinds.elements import bytes_read
+from eqfuse.kinds.schedule import Schedule
+from eqfuse.ops.types import TensorType
+
+# The rate of the innermost loops over that of BLAS on the same type of float, by the type of sums; integers are set
+# against float32. On two cores of a Zen 4, 512-bit vectors, 256 x 256 x 256: 113 Gflop/s a thread, and BLAS 104.
+SHARE = {"float32": 1.06, "float64": 1.06, "uint32": 0.9, "uint64": 0.44}
+CALLED = 20  # cycles to call the function of a tile, beside one for each vector of sums that it loads and stores
+COPIED = 2  # additions that it takes to copy an element of an operand
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ProductSchedule(CompiledSchedule):
+    """`lefts`, `rights`: what copies operands, None for those that are read in place; `rest`: what follows the last
+    product."""
+
+    body: Graph
+    parts: Parts
+    blocks: Blocks
+    lefts: tuple[Loops | None, ...]
+    rights: tuple[Loops | None, ...]
+    rest: Loops
+
+    @property
+    def workspaces(self) -> list[TensorType]:
+        """Copies of right operands."""
+        return [_panels(self.parts, at, s) for at, s in enumerate(self.blocks.steps) if not s.right]
+
+    @property
+    def units(self) -> int:
+        return units(self.parts, self.blocks)
+
+    @property
+    def chunks(self) -> int:
+        return -(-self.units // self.chunk)
+
+    def __str__(self) -> str:
+        shared = f"{self.chunks} chunks on {self.threads} threads" if self.threads > 1 else "one thread"
+        lines = [f"{self.units} blocks of {self.blocks.rows} x {self.blocks.columns}, {shared}"]
+        for step, right in zip(self.blocks.steps, self.rights, strict=True):
+            t = step.tile
+            lines.append(
+                f"tiles of {t.rows} x {t.columns}, {step.depth} terms at a time; reads the left operand "
+                f"{'in place' if step.left else 'as copied by its block'}, the right one "
+                f"{'in panels copied before' if right else 'in place'}"
+            )
+        lines.append(f"{self.blocks.elements * self.parts.dtype.itemsize:,} bytes of buffers in each thread")
+        return "\n".join(lines)
+
+
+def products_schedule(body: Graph, device: Device) -> Schedule:
+    """Ours, or the NumPy target's where there is none of ours, or it is cheaper."""
+    by_numpy = tiles_schedule(body, device)
+    try:
+        ours = product_schedule(body, device)
+    except UnsupportedOp:
+        return by_numpy
+    one, other = (s.price(device) for s in (ours, by_numpy))
+    assert one is not None and other is not None
+    return ours if one.seconds <= other.seconds else by_numpy
+
+
+def product_schedule(body: Graph, device: Device) -> ProductSchedule:
+    parts = parts_of(body)
+    rough = sum(2 * n.type.size * n.args[0].shape[-1] for n in parts.products) / _rate(parts, device)
+    blocks = blocks_of(parts, device, rough)
+    steps = blocks.steps
+    lefts = tuple(None if s.left else _left(parts, at, blocks) for at, s in enumerate(steps))
+    rights = tuple(None if s.right else _right(parts, at, s) for at, s in enumerate(steps))
+    rest = _over_rows(parts, parts.rest, blocks, blocks.columns)
+    reads, writes = bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs)
+    made = ProductSchedule(
+        reads, writes, 1, body=body, parts=parts, blocks=blocks, lefts=lefts, rights=rights, rest=rest,
+        chunk=1, threads=1, seconds=0, compute=0, flops=0,
+    )  # fmt: skip
+    return _priced(made, device)
+
+
+def outer_of(parts: Parts, at: int) -> tuple[Dim, ...]:
+    """The outer dimensions along which a right operand differs."""
+    arrays = parts.rights[at].arrays.values()
+    return tuple(dim for dim in parts.outer if any(dim.step(a) for a in arrays))
+
+
+def _panels(parts: Parts, at: int, step: Step) -> TensorType:
+    """The copy of a right operand: panels of the columns of a tile, one after another, each by terms."""
+    *_, terms_, across = parts.rights[at].space
+    outer = math.prod(dim.extent for dim in outer_of(parts, at))
+    return TensorType(parts.dtype, (outer, -(-across // step.tile.columns), terms_, step.tile.columns))
+
+
+def _left(parts: Parts, at: int, blocks: Blocks) -> Loops:
+    step, part = blocks.steps[at], parts.lefts[at]
+    return _over_rows(parts, part, blocks, part.space[-1] if step.whole else step.depth, step.turned)
+
+
+def _over_rows(parts: Parts, part: Part, blocks: Blocks, columns: int, turned: bool = False) -> Loops:
+    """The loops over the rows of a unit and `columns` of them; over rows within columns where `turned`, or rows are
+    short."""
+    last, rows = len(part.space) - 1, replace(parts.rows[-1], block=min(blocks.rows, parts.height))
+    dims = (*parts.outer, rows, Dim((last,), part.space[-1], part.reduces, columns))
+    d = len(parts.rows)
+    turned = turned or (part.space[-1] < SHORT <= blocks.rows and not part.reduces)
+    axes = (last,) if part.reduces else ()
+    written = [Access(0, (0,) * (last + 1))] * len(part.body.outputs)
+    if part is parts.rest:
+        written = [place_of(o, part.space, axes) for o in part.body.outputs]
+    vector, inside = (d - 1, (d,)) if turned else (d, ())
+    return part.loops(dims, vector, inside, written)
+
+
+def _right(parts: Parts, at: int, step: Step) -> Loops:
+    """The loops over the terms and columns of a panel; along the one by which its arrays lie."""
+    part = parts.rights[at]
+    *_, terms_, across = part.space
+    last, wide = len(part.space) - 1, step.tile.columns
+    dims = (*outer_of(parts, at), Dim((last - 1,), terms_, False, terms_), Dim((last,), across, False, wide))
+    d = len(dims) - 1
+    by_terms = any(abs(a.strides[-2]) == 1 for a in part.arrays.values()) and terms_ >= SHORT
+    by_terms = by_terms and not any(abs(a.strides[-1]) == 1 for a in part.arrays.values())
+    vector, inside = (d - 1, d) if by_terms else (d, d - 1)
+    return part.loops(dims, vector, (inside,), [Access(0, (0,) * len(part.space))])
+
+
+def _rate(parts: Parts, device: Device) -> float:
+    """Multiplications and additions in a second of one thread, in tiles of whole vectors."""
+    name = parts.dtype.name
+    base = name if name in ("float32", "float64") else "float32"
+    return SHARE[name] * device.contraction_flops(base) / device.threads
+
+
+def _multiplied(s: ProductSchedule, device: Device) -> float:
+    """Seconds of one thread for the innermost loops of all products."""
+    lanes, cycles = vector_bytes() // s.parts.dtype.itemsize, 0.0
+    outer = math.prod(dim.extent for dim in s.parts.outer)
+    for at, step in enumerate(s.blocks.steps):
+        depth, across = s.parts.lefts[at].space[-1], s.parts.products[at].shape[-1]
+        t, high = step.tile, s.parts.height
+        again = -(-s.parts.out[-1] // s.blocks.columns) if at < len(s.blocks.steps) - 1 else 1
+        calls = -(-high // t.rows) * -(-across // t.columns) * -(-depth // step.depth)
+        cycles += outer * again * (terms(t, high, across) * depth + calls * (CALLED + 2 * t.rows * t.vectors))
+    return cycles * 2 * lanes / _rate(s.parts, device)
+
+
+def _around(s: ProductSchedule, device: Device) -> Iterator[tuple[float, int]]:
+    """Seconds of one thread, and operations, of all that is computed or copied beside the products."""
+    across = -(-s.parts.out[-1] // s.blocks.columns)
+    copies = [(x, across) for x in s.lefts] + [(x, 1) for x in s.rights]
+    for loops, times in [*((x, n) for x, n in copies if x is not None), (s.rest, 1)]:
+        seconds, flops = work_of(loops.nest, loops.passes, loops.arrays, loops.varying, device)
+        copied = loops.nest.elements * COPIED * device.threads / device.scalar_rate("float32")
+        yield times * (seconds + copied), times * flops
+
+
+def _streamed(s: ProductSchedule, device: Device) -> float:
+    """Seconds of all threads to read right operands, once for each unit."""
+    high = math.prod(dim.extent for dim in s.parts.outer) * -(-s.parts.height // s.blocks.rows)
+    size = s.parts.dtype.itemsize
+    sizes = [math.prod(p.space[-2:]) * size for p in s.parts.rights]
+    return sum(high * n / device.bandwidth(n) for n in sizes)
+
+
+def _priced(s: ProductSchedule, device: Device) -> ProductSchedule:
+    around = [*_around(s, device)]
+    alone = _multiplied(s, device) + sum(seconds for seconds, _ in around)
+    flops = sum(2 * n.type.size * n.args[0].shape[-1] for n in s.parts.products) + sum(n for _, n in around)
+    traffic = sum(s.reads) + sum(s.writes) + 2 * sum(t.nbytes for t in s.workspaces)
+    chunk = max(1, int(s.units * CHUNK / max(alone, 1e-9) + 0.5))
+    chunks = -(-s.units // chunk)
+    turns = -(-chunks // device.threads) * device.threads / chunks
+    compute = max(alone * turns / device.threads, _streamed(s, device))
+    together = HANDED + overlapped(memory_seconds(traffic, device), compute)
+    seconds = overlapped(memory_seconds(traffic, device.single), alone)
+    if device.threads == 1 or alone < SHARED_FROM or together >= seconds or chunks == 1:
+        return replace(s, chunk=s.units, seconds=seconds, compute=alone, flops=flops)
+    return replace(s, chunk=chunk, threads=device.threads, seconds=together, compute=compute, flops=flops)

@@ -1,0 +1,262 @@
+"""The text of a product in C: copies of operands, tiles of sums, and loops over the elements of each block of results.
+
+In: a `ProductSchedule`. Out: the text of its functions, as `emit/c/writer.py` gives that of loops. Next stop:
+`emit/c/kernels.py`. Names: left, sums0, sums1: buffers of a unit; carried0: values of its rows; row, column: the first
+of a tile; from, to: the terms that are added.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from eqfuse.emit.c import ops
+from eqfuse.emit.c.element import loop
+from eqfuse.emit.c.nest import NAMES, Access, Dim
+from eqfuse.emit.c.parameters import Parameters
+from eqfuse.emit.c.product.blocks import Step
+from eqfuse.emit.c.product.piece import Piece
+from eqfuse.emit.c.product.schedule import ProductSchedule, outer_of
+from eqfuse.emit.c.writer import Text, called, function, used
+
+ARRAYS = "void *const *arrays"
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that works on a block: the names that say which, the buffers that it is given, its lines."""
+
+    name: str
+    block: list[str]
+    buffers: list[str]
+    lines: list[str]
+
+    def call(self, block: Sequence[str] | None = None) -> str:
+        given = self.block if block is None else block
+        return f"{self.name}({', '.join(['arrays', *given, *self.buffers])});"
+
+    def text(self, fetched: dict[str, str], computed: str) -> str:
+        parameters = [ARRAYS, *(f"long {x}" for x in self.block), *(f"{computed} *{x}" for x in self.buffers)]
+        return function(f"static void {self.name}({', '.join(parameters)})", [*used(fetched, self.lines), *self.lines])
+
+
+def write(schedule: ProductSchedule, name: str, rounds: bool) -> Text:
+    return _Writer(schedule, name, rounds).text()
+
+
+class _Writer:
+    def __init__(self, schedule: ProductSchedule, name: str, rounds: bool) -> None:
+        self.schedule, self.parts, self.blocks = schedule, schedule.parts, schedule.blocks
+        self.name, self.rounds = name, rounds
+        self.type = ops.ctype(self.parts.dtype)
+        self.parameters = Parameters(schedule.body, schedule.workspaces)
+        self.functions: list[Function] = []
+        self.row = NAMES[len(self.parts.outer)]
+        self.column = NAMES[len(self.parts.outer) + 1]
+
+    def text(self) -> Text:
+        panels = [self._panels(at) for at, loops in enumerate(self.schedule.rights) if loops is not None]
+        chunk = self._chunk()
+        fetched = self.parameters.fetched()
+        source = "".join(f.text(fetched, self.type.computed) for f in self.functions)
+        for name, lines, _ in [*panels, chunk]:
+            source += function(f"static void {name}({ARRAYS}, long long chunk)", [*used(fetched, lines), *lines])
+        run = []
+        for name, _, chunks in [*panels, chunk]:
+            shared = f"eqf_run({name}, arrays, {chunks}, {self.schedule.threads});"
+            run.append(shared if chunks > 1 else f"{name}(arrays, 0);")
+        return Text(source + called(self.name, self.parameters, run, self.schedule.seconds), self.parameters)
+
+    # Copies of right operands
+
+    def _panels(self, at: int) -> tuple[str, list[str], int]:
+        """The function that copies a panel."""
+        loops, step = self.schedule.rights[at], self.blocks.steps[at]
+        assert loops is not None
+        *outer, _, columns = loops.nest.dims
+        piece = Piece(loops, self.rounds, self.parameters, {}, [f"panel[{{row}} * {step.tile.columns} + {{column}}]"])
+        lines = piece.kernel()
+        d, count = len(outer) + 1, columns.blocks
+        wide, terms = step.tile.columns, loops.space[-2]
+        head = _decoded("chunk", [*((NAMES[i], dim.extent) for i, dim in enumerate(outer)), ("number", count)])
+        if columns.blocks > 1:
+            head += _range(NAMES[d], "number", wide, columns.extent)
+        head.append(f"{self.type.computed} *panel = {self._workspace(at)} + chunk * {wide * terms};")
+        if columns.extent % wide:
+            head += [f"if (number == {count - 1}) __builtin_memset(panel, 0, {wide * terms} * sizeof *panel);"]
+        name = f"{self.name}_right{at}"
+        chunks = count
+        for dim in outer:
+            chunks *= dim.extent
+        return name, [*head, *lines], chunks
+
+    def _workspace(self, at: int) -> str:
+        return f"p{sum(loops is not None for loops in self.schedule.rights[:at])}"
+
+    # Units
+
+    def _chunk(self) -> tuple[str, list[str], int]:
+        lines = self._unit()
+        units, chunk, chunks = self.schedule.units, self.schedule.chunk, self.schedule.chunks
+        head = [f"_Alignas(64) {self.type.computed} {name}[{size}];" for name, size in self._buffers()]
+        if self.blocks.left_elements and self._has_short_tiles(self.blocks.steps[0]):  # what lies there may be slow
+            head.append("__builtin_memset(left, 0, sizeof left);")
+        if chunks == units:
+            return f"{self.name}_chunk", [*head, "const long unit = chunk;", *lines], chunks
+        end = f"(chunk + 1) * {chunk}"
+        end = f"{end} < {units} ? {end} : {units}" if units % chunk else end
+        head.append(f"const long last = {end};")
+        head += loop(f"for (long unit = chunk * {chunk}; unit < last; unit++)", lines)
+        return f"{self.name}_chunk", head, chunks
+
+    def _buffers(self) -> list[tuple[str, int]]:
+        blocks = self.blocks
+        found = [("left", blocks.left_elements)] * (blocks.left_elements > 0)
+        found += [(f"sums{at}", blocks.high * step.width) for at, step in enumerate(blocks.steps)]
+        return found + [(name, blocks.high) for name in self._carried()]
+
+    def _carried(self) -> list[str]:
+        return [f"carried{i}" for i in range(len(self.parts.carried))]
+
+    def _unit(self) -> list[str]:
+        """The lines of one unit."""
+        parts, blocks = self.parts, self.blocks
+        across, high = parts.out[-1], parts.height
+        counts = [(NAMES[d], dim.extent) for d, dim in enumerate(parts.outer)]
+        counts += [("rows", -(-high // blocks.rows)), ("columns", -(-across // blocks.columns))]
+        lines = _decoded("unit", counts)
+        lines += _range(self.row, "rows", blocks.rows, high)
+        lines += _range(self.column, "columns", blocks.columns, across)
+        for at in range(len(blocks.steps)):
+            lines += self._product(at)
+        incoming = self._incoming(parts.results[-1], len(blocks.steps) - 1)
+        incoming |= {n: f"{name}[{{row}}]" for n, name in zip(parts.carried, self._carried(), strict=True)}
+        buffers = [f"sums{len(blocks.steps) - 1}", *self._carried()]
+        rest = self._function("rest", Piece(self.schedule.rest, self.rounds, self.parameters, incoming), buffers)
+        return [*lines, rest.call()]
+
+    def _incoming(self, result: object, at: int) -> dict:
+        return {result: f"sums{at}[{{row}} * {self.blocks.steps[at].width} + {{column}}]"}
+
+    def _function(self, name: str, piece: Piece, buffers: list[str]) -> Function:
+        made = Function(f"{self.name}_{name}", piece.block(), buffers, piece.kernel())
+        self.functions.append(made)
+        return made
+
+    def _product(self, at: int) -> list[str]:
+        """The sums of one product, and before them its left operand."""
+        step, terms = self.blocks.steps[at], self.parts.lefts[at].space[-1]
+        copied = self._left(at)
+        several = step.depth < terms
+        tiles = self._tiles(at)
+        if not several:
+            lines = [*([copied.call()] if copied else []), "const long from = 0;", *tiles]
+            return ["{", *(f"    {line}" for line in lines), "}"]
+        end = f"from + {step.depth}"
+        inside = [f"const long to = {end if terms % step.depth == 0 else f'{end} < {terms} ? {end} : {terms}'};"]
+        before = []
+        if copied and step.whole:
+            before = [copied.call()]
+        elif copied:
+            inside.append(copied.call([*copied.block[:-2], "from", "to"]))
+        head = f"for (long from = 0; from < {terms}; from += {step.depth})"
+        return [*before, *loop(head, [*inside, *tiles])]
+
+    def _left(self, at: int) -> Function | None:
+        """What computes or copies a left operand into its buffer."""
+        loops, step = self.schedule.lefts[at], self.blocks.steps[at]
+        if loops is None:
+            return None
+        if at:
+            width = self.blocks.steps[at - 1].width
+            incoming = self._incoming(self.parts.results[at - 1], at - 1)
+            kept = [f"sums{at - 1}[{{row}} * {width} + {{column}}]", *(f"{x}[{{row}}]" for x in self._carried())]
+            buffers = [f"sums{at - 1}", *self._carried()]
+        else:
+            place = f"{{column}} * {step.stride} + {{row}}" if step.turned else f"{{row}} * {step.stride} + {{column}}"
+            incoming, kept, buffers = {}, [f"left[{place}]"], ["left"]
+        return self._function(f"left{at}", Piece(loops, self.rounds, self.parameters, incoming, kept), buffers)
+
+    def _tiles(self, at: int) -> list[str]:
+        """All tiles of sums of a unit."""
+        step, across, last = self.blocks.steps[at], self.parts.products[at].shape[-1], at == len(self.blocks.steps) - 1
+        t, terms = step.tile, self.parts.lefts[at].space[-1]
+        begin, end = (f"{self.column}_begin", f"{self.column}_end") if last else ("0", str(across))
+        depth = str(terms) if step.depth == terms else "to - from"
+        left, right = self._left_tile(at), self._right_tile(at)
+        sums = f"sums{at} + (row - {self.row}_begin) * {step.width} + column - {begin}"
+        rows = _clipped("row", t.rows, f"{self.row}_end", step.left is not None and self._has_short_tiles(step))
+        columns = _clipped("column", t.columns, end, step.right is not None and across % t.columns > 0)
+        call = f"{t.function(self.type.suffix)}({depth}, {left}, {right}, {sums}, {step.width}, from > 0);"
+        inside = loop(f"for (long first = {self.row}_begin; first < {self.row}_end; first += {t.rows})", [*rows, call])
+        return loop(f"for (long across = {begin}; across < {end}; across += {t.columns})", [*columns, *inside])
+
+    def _has_short_tiles(self, step: Step) -> bool:
+        return self.blocks.rows % step.tile.rows > 0 or self.parts.height % step.tile.rows > 0
+
+    def _left_tile(self, at: int) -> str:
+        """Where the rows of a tile begin, and the steps to the next row and term."""
+        step = self.blocks.steps[at]
+        if step.left is not None:
+            leaf = self.parameters.leaf(self.parts.lefts[at].body.outputs[0])
+            rows, terms = self.parts.rows[-1].step(step.left), step.left.strides[-1]
+            return f"{leaf} + {self._place(step.left)} + row * {rows} + from * {terms}, {rows}, {terms}"
+        begin = f"(row - {self.row}_begin)"
+        if at:
+            width = self.blocks.steps[at - 1].width
+            return f"sums{at - 1} + {begin} * {width} + from, {width}, 1"
+        if step.turned:
+            return f"left + {begin}, 1, {step.stride}"
+        return f"left + {begin} * {step.stride}{' + from' if step.whole else ''}, {step.stride}, 1"
+
+    def _right_tile(self, at: int) -> str:
+        """Where the columns of a tile begin, and the step to the next term."""
+        step, part = self.blocks.steps[at], self.parts.rights[at]
+        terms = part.space[-2]
+        if step.right is not None:
+            leaf = self.parameters.leaf(part.body.outputs[0])
+            by_term = step.right.strides[-2]
+            return f"{leaf} + {self._place(step.right)} + from * {by_term} + column, {by_term}"
+        wide, varied = step.tile.columns, outer_of(self.parts, at)
+        number = _joined([(NAMES[self.parts.outer.index(dim)], dim) for dim in varied])
+        count = -(-part.space[-1] // wide)
+        panel = f"{number} * {count * wide * terms} + " if varied else ""
+        return f"{self._workspace(at)} + {panel}column * {terms} + from * {wide}, {wide}"
+
+    def _place(self, found: Access) -> str:
+        """Where the matrix of an operand begins."""
+        outer = [(NAMES[d], dim.step(found)) for d, dim in enumerate(self.parts.outer)]
+        terms = [f"{name} * {step}" for name, step in outer if step]
+        return " + ".join([*terms, *([str(found.offset)] if found.offset or not terms else [])])
+
+
+def _clipped(name: str, size: int, end: str, clips: bool) -> list[str]:
+    """The line that finds the first index of a tile; the last one overlaps the one before rather than exceed `end`."""
+    at = "first" if name == "row" else "across"
+    return [f"const long {name} = {f'{at} + {size} <= {end} ? {at} : {end} - {size}' if clips else at};"]
+
+
+def _joined(indices: Sequence[tuple[str, Dim]]) -> str:
+    text = "0"
+    for name, dim in indices:
+        text = name if text == "0" else f"({text} * {dim.extent} + {name})"
+    return text
+
+
+def _decoded(what: str, counts: Sequence[tuple[str, int]]) -> list[str]:
+    """The lines that find the index in each dimension from that of all."""
+    lines, step = [], math.prod(count for _, count in counts)
+    whole = step
+    for name, count in counts:
+        step //= count
+        text = what if step == 1 else f"{what} / {step}"
+        text += "" if step * count == whole else f" % {count}"
+        lines.append(f"const long {name} = {text if count > 1 else 0};")
+    return lines
+
+
+def _range(name: str, number: str, block: int, extent: int) -> list[str]:
+    whole = f"{name}_begin + {block}"
+    end = whole if extent % block == 0 else f"{whole} < {extent} ? {whole} : {extent}"
+    return [f"const long {name}_begin = {number} * {block};", f"const long {name}_end = {end};"]

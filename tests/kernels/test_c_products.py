@@ -1,0 +1,183 @@
+"""Products of our own in C: what they compute of every operand and type, what they cost, the order of their sums."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from eqfuse.cost.profiles import DEVICES
+from eqfuse.emit.c.calls import CallsSchedule
+from eqfuse.emit.c.product.parts import parts_of
+from eqfuse.emit.c.product.schedule import ProductSchedule, products_schedule
+from eqfuse.emit.c.product.tile import Tile, tile_for
+from eqfuse.errors import UnsupportedOp
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, Node, node
+from eqfuse.kinds import kind_named
+from tests.support.c_kernels import needs_compiler
+from tests.support.c_target import C, product, run_all
+from tests.support.kernels import add, body, cast, data, gelu, layer_norm, mul, number, read, reduced, softmax
+
+X, Y, BIAS, RESIDUAL = read(0, (130, 64)), read(1, (64, 100)), read(2, (100,)), read(3, (130, 100))
+Q, K, V = read(0, (2, 100, 16)), read(1, (2, 70, 16)), read(2, (2, 70, 16))
+EXTENTS = [(1, 1, 1), (5, 7, 9), (13, 70, 33), (1, 300, 500), (300, 300, 1), (129, 1100, 257)]
+INTEGERS = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+
+
+def matmul(x: Node, y: Node) -> Node:
+    return node("matmul", (x, y))
+
+
+def turned(x: Node) -> Node:
+    rank = x.type.rank
+    return node("transpose", (x,), ((*range(rank - 2), rank - 1, rank - 2),))
+
+
+def lone(rows: int, terms: int, columns: int, dtype: str = "float32") -> Graph:
+    x, y = read(0, (rows, terms), dtype), read(1, (terms, columns), dtype)
+    return body([x, y], matmul(x, y))
+
+
+def views() -> Iterator[Graph]:
+    """Operands that lie the other way round, in batches that broadcast, and with gaps."""
+    for left, right in itertools.product((False, True), repeat=2):
+        x, y = read(0, (600, 13) if left else (13, 600)), read(1, (170, 600) if right else (600, 170))
+        yield body([x, y], matmul(turned(x) if left else x, turned(y) if right else y))
+    for stem, other in [((3,), (3,)), ((3,), ()), ((2, 3), (2, 1)), ((), (4,)), ((5, 1), (1, 2))]:
+        for rows in (1, 20):
+            x, y = read(0, (*stem, rows, 33)), read(1, (*other, 18, 33))
+            yield body([x, y, read(2, (18,))], add(matmul(x, turned(y)), read(2, (18,))))
+    x, y = read(0, (90, 200)), read(1, (100, 300))
+    yield body([x, y], matmul(node("slice", (x,), (((9, 80, 3), (100, 200, 1)),)),
+                              node("slice", (y,), (((0, 100, 1), (1, 300, 2)),))))  # fmt: skip
+
+
+def fused() -> Iterator[Graph]:
+    """Work before, after and between."""
+    yield body([X, Y, BIAS, RESIDUAL], add(gelu(add(matmul(X, Y), BIAS)), RESIDUAL))
+    yield body([X, Y], softmax(matmul(layer_norm(X), Y)))
+    yield body([X, Y], reduced("max", matmul(gelu(X), Y)), matmul(gelu(X), Y))
+    half = cast(X, "float16")
+    yield body([X, read(1, (64, 100), "float16")], cast(matmul(half, read(1, (64, 100), "float16")), "float32"))
+    yield body([Q, K, V], matmul(softmax(mul(matmul(Q, turned(K)), number(0.25))), V))
+    raised = node("exp", (matmul(Q, turned(K)),))
+    yield body([Q, K, V], node("divide", (matmul(raised, V), reduced("sum", raised))))
+    second, last = read(4, (100, 40)), read(5, (40,))
+    yield body([X, Y, BIAS, second, last], add(matmul(gelu(add(matmul(X, Y), BIAS)), second), last))
+
+
+CASES = [*(lone(*extents) for extents in EXTENTS), lone(130, 700, 50, "float64"), lone(20, 30, 40, "float16"),
+         *views(), *fused()]  # fmt: skip
+
+
+@needs_compiler
+def test_products_compute_their_bodies() -> None:
+    arrays = [data(graph) for graph in CASES]
+    for graph, read_, found in zip(CASES, arrays, run_all([product(graph) for graph in CASES], arrays), strict=True):
+        for got, want in zip(found, evaluate(graph, read_), strict=True):
+            unit = np.abs(want.astype(np.float64)).max() * np.finfo(want.dtype).eps
+            np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=0, atol=64 * unit)
+
+
+@needs_compiler
+def test_products_of_integers_wrap_around_as_numpys() -> None:
+    graphs = [lone(25, 70, 40, dtype) for dtype in INTEGERS]
+    rng, arrays = np.random.default_rng(0), []
+    for graph in graphs:
+        most = np.iinfo(graph.inputs[0].dtype) if graph.inputs[0].dtype.kind != "b" else None
+        least, end = (most.min, most.max) if most else (0, 1)
+        arrays.append([rng.integers(least, end, n.shape, n.dtype, endpoint=True) for n in graph.inputs])
+    for read_, (got,) in zip(arrays, run_all([product(graph) for graph in graphs], arrays), strict=True):
+        np.testing.assert_array_equal(got, np.matmul(*read_))
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sums_of_products_are_as_exact_as_blas(dtype: str) -> None:
+    graph = lone(24, 20_000, 33, dtype)
+    arrays = [(np.random.default_rng(i).random(n.shape) + 0.5).astype(dtype) for i, n in enumerate(graph.inputs)]
+    ((got,),) = run_all([product(graph)], [arrays])
+    exact = np.matmul(*(a.astype(np.longdouble) for a in arrays))
+    ours, blas = (np.abs(a - exact).max() / exact.max() for a in (got, np.matmul(*arrays)))
+    assert ours <= max(2 * blas, 4 * np.finfo(dtype).eps)
+
+
+@needs_compiler
+def test_the_number_of_threads_changes_no_bit_of_a_product() -> None:
+    graphs = [lone(700, 600, 130), CASES[-3], CASES[-6]]
+    kernels = [product(graph, replace(C, threads=threads)) for graph in graphs for threads in (1, 16)]
+    assert {k.schedule.threads for k in kernels[:2]} == {1, 16}
+    found = run_all(kernels, [data(graph) for graph in graphs for _ in range(2)])
+    for one, many in zip(found[::2], found[1::2], strict=True):
+        assert [a.tobytes() for a in one] == [a.tobytes() for a in many]
+
+
+@needs_compiler
+def test_a_kernel_reads_no_more_of_its_operands_than_its_views_show() -> None:
+    """What is read beside them could not be on the page; a NaN there would reach the sums."""
+    graph = list(views())[-1]
+    x, y = data(graph)
+    left, right = x[9:80:3, 100:], y[:, 1::2]
+    want = left @ right
+    x_only, y_only = np.full_like(x, np.nan), np.full_like(y, np.nan)
+    x_only[9:80:3, 100:], y_only[:, 1::2] = left, right
+    ((got,),) = run_all([product(graph)], [[x_only, y_only]])
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_bytes_priced_are_those_of_operands_panels_and_results() -> None:
+    graph = lone(700, 600, 1300)
+    schedule = product(graph).schedule
+    (panels,) = schedule.workspaces
+    assert panels.shape[1] * panels.shape[-1] >= 1300 and panels.shape[-2] == 600
+    price = schedule.price(C)
+    assert price.bytes_read == sum(n.type.nbytes for n in graph.inputs) + panels.nbytes
+    assert price.bytes_written == graph.outputs[0].type.nbytes + panels.nbytes
+
+
+def test_large_plain_products_stay_with_blas_and_others_do_not() -> None:
+    large = products_schedule(lone(2000, 2000, 2000), C)
+    assert isinstance(large, CallsSchedule)
+    for graph in [lone(24, 24, 24), lone(500, 500, 500, "int32"), lone(500, 500, 500, "float16"), next(fused())]:
+        assert isinstance(products_schedule(graph, C), ProductSchedule)
+
+
+@pytest.mark.parametrize("kind, graph", [("contract", CASES[5]), ("back_to_back", CASES[-1])])
+def test_a_schedule_of_products_says_how_it_runs(kind: str, graph: Graph) -> None:
+    text = str(product(graph).schedule)
+    assert "blocks of" in text and "terms at a time" in text and "bytes of buffers" in text
+    assert kind_named(kind).schedule(graph, C).price(C).flops >= 0
+
+
+def test_numbers_of_the_program_are_not_in_the_text_of_a_product() -> None:
+    texts = [product(body([X, Y], mul(matmul(X, Y), number(value)))).text.source for value in (0.12345, 7.0)]
+    assert "12345" not in texts[0]
+    assert re.sub(r"product_\w+", "", texts[0]) == re.sub(r"product_\w+", "", texts[1])
+
+
+def test_what_no_product_holds_is_refused_with_a_reason() -> None:
+    for graph in [lone(3, 4, 5, "complex64"), lone(0, 4, 5), body([Q, K], reduced("sum", matmul(Q, turned(K)), -2))]:
+        with pytest.raises(UnsupportedOp):
+            parts_of(graph)
+
+
+@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+@pytest.mark.parametrize("rows, columns", [(1, 1), (1, 1000), (7, 10), (1000, 1000)])
+def test_a_tile_fits_the_registers_and_the_extents(vector_bytes: int, rows: int, columns: int) -> None:
+    for within in (True, False):
+        tile = tile_for(rows, columns, vector_bytes, 4, within)
+        assert tile.rows <= rows and tile.rows * tile.vectors + tile.vectors <= 30
+        assert tile.columns <= columns or not within
+    assert tile_for(1200, 1024, 64, 4, False) == Tile(12, 2, 16)
+
+
+def test_a_slow_cache_makes_blocks_smaller() -> None:
+    small = replace(DEVICES["cpu"], target="c", l2_bytes=128 << 10)
+    graph = lone(2000, 2000, 2000)
+    blocks = [product(graph, device).schedule.blocks for device in (C, small)]
+    assert blocks[1].elements < blocks[0].elements <= C.l2_bytes // 4
