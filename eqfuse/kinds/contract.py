@@ -1,4 +1,5 @@
 """contract: one matrix product or convolution. Operands as views, a prologue on the left operand, an epilogue.
+Compiled for a CPU, the right operand may have a pointwise prologue too.
 
 Where BLAS computes the product by panels of whole rows, the prologue may be a row kernel over the last axis and the
 epilogue may reduce over it. On a device that tiles products, a lone matrix product is a library call; with elementwise
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from eqfuse.cost.targets import is_compiled
 from eqfuse.kinds import row
 from eqfuse.kinds.kind import EMITTERS, FUSED, OWN_PRODUCTS, Kind
 from eqfuse.kinds.product import call_is_dearer, has_template, product_of
@@ -50,7 +52,7 @@ def accept(call: Call) -> State | str | None:
 
 def _product(call: Call) -> State | str | None:
     left, right = call.states
-    if not right.at_leaf:
+    if not right.at_leaf and not (right.template.pointwise and _copies_right(call)):
         return "the right operand of a product is read from memory"
     matmul = call.row.name == "matmul"
     done = State(NAME, call.out.shape, call.out.shape, products=(call.name,), panel=matmul)
@@ -65,6 +67,11 @@ def _product(call: Call) -> State | str | None:
     if left.kind == NAME:
         return None
     return f"the result of a kernel of kind {left.kind} is stored before a product reads it"
+
+
+def _copies_right(call: Call) -> bool:
+    """Do kernels of the target copy right operands, and may compute them on the way?"""
+    return call.row.name == "matmul" and is_compiled(call.device) and not call.device.tiles_products
 
 
 def _tiled(call: Call, done: State) -> State | str | None:

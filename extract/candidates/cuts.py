@@ -185,8 +185,8 @@ class Grammar:
         number = self.prices.number(eclass, enode, apart)
         role = row(enode.op).role
         name: tuple = (eclass, enode)  # of a product; a compiled kernel holds one derivation of it
-        if role in (Role.CONTRACTION, Role.WINDOW) and self.compiled and parts[0].works:
-            name = (eclass, enode, *sorted(parts[0].works.values()))
+        if role in (Role.CONTRACTION, Role.WINDOW) and self.compiled and any(p.works for p in parts):
+            name = (eclass, enode, *[tuple(sorted(p.works.values())) for p in parts])
         key = (self._alike(number, eclass, enode), name[2:], *[id(p.state) for p in parts])
         state = self._states.get(key)
         if state is None:

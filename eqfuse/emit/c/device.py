@@ -6,17 +6,21 @@ the calls that stay NumPy's are as measured; the rate of additions is that of th
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
 from eqfuse.cost.device import Device
 from eqfuse.emit.c.rates import ROUNDING
 from eqfuse.emit.numpy import device as numpy_device
+from eqfuse.errors import TargetUnavailable
 from eqfuse.machine.c_compiler import find
 
 GIGAHERTZ = 3.0  # of a server core while all work: 2.6 to 3.7 by the data sheets of Xeon and EPYC since 2020
 LOADS = 1.0  # vector additions a cycle whose operands come from the nearest cache: two loads and a store
+BASELINE = 16  # bytes of the vectors that every CPU has
 CALL = 2e-7  # seconds of a call of a C function from Python, and the line of the program around it
 
 
@@ -37,7 +41,11 @@ def compiled(here: Device) -> Device:
     )  # fmt: skip
 
 
+@cache
 def vector_bytes() -> int:
-    """Of a vector of this CPU, as NumPy found its features when it was loaded."""
+    """Of a vector of this CPU, as NumPy found its features when it was loaded, if the compiler makes code for it."""
+    with suppress(TargetUnavailable):
+        if "-march=native" not in find().flags:
+            return BASELINE
     features = np._core._multiarray_umath.__cpu_features__  # type: ignore[attr-defined]
-    return 64 if features.get("AVX512F") else 32 if features.get("AVX2") else 16
+    return 64 if features.get("AVX512F") else 32 if features.get("AVX2") else BASELINE

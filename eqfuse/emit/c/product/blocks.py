@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.work import LINE
 from eqfuse.emit.c.device import vector_bytes
 from eqfuse.emit.c.nest import Access
 from eqfuse.emit.c.product.parts import Part, Parts
-from eqfuse.emit.c.product.tile import MOST_ROWS, Tile, tile_for
+from eqfuse.emit.c.product.tile import MOST_DOTS, MOST_ROWS, Tile, dots_for, tile_for
+from eqfuse.emit.c.product.tile import terms as cycles_of
 from eqfuse.errors import UnsupportedOp
 
 DEPTH = 2048  # bytes of the terms of a row that are added before the next ones are begun
 HIGH = 96  # rows of a unit, where its buffers allow: the right operand is read once for these
+BETWEEN = 1024  # bytes of a row between two products that are computed at a time
 WIDE = 2048  # bytes of a row of a unit
 BUFFERS = 512 << 10  # bytes on the stack, and the share of a level-2 cache, that a unit keeps
 NEAR = 0.4
@@ -31,16 +33,16 @@ FEW = 4  # tiles across from which on a left operand is copied to lie together
 @dataclass(frozen=True)
 class Step:
     """One product. `tile`: sums in registers; `columns` and `depth`: of a block. Operands are read where they lie
-    (`left`, `right`), or copied: the left one into a buffer, `whole` or one block of terms after another, with `stride`
-    elements from row to row, or from term to term where it is `turned`; the right one before all units, into panels of
-    the tile's columns. Rows of sums are `width` elements."""
+    (`left`, `right`), or copied: the left one into a buffer that holds `held` terms, all or a block of them, with
+    `stride` elements from row to row, or from term to term where it is `turned`; the right one before all units, into
+    panels of the tile's columns. Rows of sums are `width` elements."""
 
     tile: Tile
     columns: int
     depth: int
     left: Access | None
     right: Access | None
-    whole: bool
+    held: int
     turned: bool
     stride: int
     width: int
@@ -53,6 +55,10 @@ class Blocks:
 
     rows: int
     steps: tuple[Step, ...]
+
+    def is_chained(self, at: int) -> bool:
+        """Does a unit compute one block of terms for product `at` after another, and multiply it at once?"""
+        return at > 0 and self.steps[at - 1].columns == self.steps[at].depth < self.steps[at].held
 
     @property
     def columns(self) -> int:
@@ -68,7 +74,7 @@ class Blocks:
     def left_elements(self) -> int:
         """Of the buffer for the first left operand."""
         first = self.steps[0]
-        return 0 if first.left else first.stride * (first.depth if first.turned else self.high)
+        return 0 if first.left else first.stride * (first.held if first.turned else self.high)
 
     @property
     def elements(self) -> int:
@@ -98,6 +104,12 @@ def units(parts: Parts, blocks: Blocks) -> int:
     return math.prod(dim.extent for dim in parts.outer) * -(-parts.height // blocks.rows) * across
 
 
+def heights(extent: int, rows: int) -> tuple[tuple[int, int], ...]:
+    """The extents of blocks of `rows`, and how many there are of each: the last one may have fewer."""
+    whole, last = divmod(extent, rows)
+    return ((rows, whole),) * (whole > 0) + ((last, 1),) * (last > 0)
+
+
 def _cuts(parts: Parts) -> Iterator[tuple[int, int]]:
     """Rows and columns of a unit, at most, from large ones to small ones."""
     rows, across = HIGH, parts.out[-1]
@@ -117,19 +129,28 @@ def _cuts(parts: Parts) -> Iterator[tuple[int, int]]:
 
 def _blocks(parts: Parts, rows: int, columns: int, device: Device) -> Blocks:
     high = _even(parts.height, rows, MOST_ROWS if rows > MOST_ROWS else 1)
-    *between, _ = parts.products
-    across = [*(n.shape[-1] for n in between), columns]
-    return Blocks(high, tuple([_step(parts, at, high, wide, device) for at, wide in enumerate(across)]))
+    if len(parts.products) == 1:
+        return Blocks(high, (_step(parts, 0, high, columns, device),))
+    across = parts.products[0].shape[-1]
+    between = across if parts.lefts[1].reduces else BETWEEN // parts.dtype.itemsize
+    first = _step(parts, 0, high, between, device, between < across)
+    second = _step(parts, 1, high, columns, device)
+    if first.columns < across:
+        second = replace(second, depth=first.columns)
+    return Blocks(high, (first, second))
 
 
-def _step(parts: Parts, at: int, rows: int, columns: int, device: Device) -> Step:
+def _step(parts: Parts, at: int, rows: int, columns: int, device: Device, again: bool = False) -> Step:
+    """`again`: the left operand is read for one block of columns after another."""
     size, left, right = parts.dtype.itemsize, parts.lefts[at], parts.rights[at]
     terms, across = left.space[-1], parts.products[at].shape[-1]
     depth = _even(terms, DEPTH // size, 1)
-    last = parts.height - (-(-parts.height // rows) - 1) * rows  # rows of the last block of them
+    last, _ = heights(parts.height, rows)[-1]
     place = _right_place(right, parts, device)
     high = min(rows, last) if last * 2 > rows else rows
-    tile = tile_for(high, min(columns, across), vector_bytes(), size, place is not None)
+    tile = tile_for(high, heights(parts.height, rows), min(columns, across), vector_bytes(), size, place is not None)
+    if across <= MOST_DOTS and not (at == 0 and _is_turned(left)):
+        tile, depth, place = _unless_dots(tile, depth, place, parts, at, rows, last)
     columns = _even(across, max(columns, tile.columns), tile.columns)
     end = across - (-(-across // columns) - 1) * columns
     if place is not None and across % tile.columns and (depth < terms or end < tile.columns):
@@ -140,13 +161,27 @@ def _step(parts: Parts, at: int, rows: int, columns: int, device: Device) -> Ste
     if source is not None and across > FEW * tile.columns and parts.height * terms * size > device.l2_bytes // 2:
         source = None
     turned = source is None and not at and _is_turned(left)
-    whole = left.reduces or at > 0
+    held = terms if again or left.reduces or at > 0 else depth
     high = -(-rows // tile.rows) * tile.rows
-    held = terms if whole else depth
     return Step(
-        tile, columns, depth, source, place, whole, turned, _stride(high if turned else held, size),
+        tile, columns, depth, source, place, held, turned, _stride(high if turned else held, size),
         _stride(-(-columns // tile.columns) * tile.columns, size),
     )  # fmt: skip
+
+
+def _unless_dots(
+    tile: Tile, depth: int, place: Access | None, parts: Parts, at: int, rows: int, last: int
+) -> tuple[Tile, int, Access | None]:
+    """The tile, the depth and the place of the right operand; those of dot products where these take fewer cycles."""
+    size, across, terms = parts.dtype.itemsize, parts.products[at].shape[-1], parts.lefts[at].space[-1]
+    deep = _even(terms, DEPTH // size * (vector_bytes() // size), 1)
+    blocks = heights(parts.height, rows)
+    dots = dots_for(math.gcd(rows, last) if deep < terms else min(rows, last), blocks, across, vector_bytes(), size)
+    cycles = [cycles_of(t, blocks, across) * (terms + t.ending / t.cycles) for t in (tile, dots)]
+    if terms < 2 * dots.lanes or cycles[0] <= cycles[1]:
+        return tile, depth, place
+    found = parts.rights[at].plain(parts.dtype)
+    return dots, deep, found if found is not None and found.strides[-2] == 1 else None
 
 
 def _right_place(right: Part, parts: Parts, device: Device) -> Access | None:
@@ -155,8 +190,8 @@ def _right_place(right: Part, parts: Parts, device: Device) -> Access | None:
     terms, across = right.space[-2:]
     if found is None or (across > 1 and found.strides[-1] != 1):
         return None
-    near = terms * across * parts.dtype.itemsize <= device.l2_bytes
-    return found if near or parts.height <= 24 else None
+    near = terms * across * parts.dtype.itemsize <= device.l2_bytes // 4
+    return found if near or parts.height <= 2 * MOST_ROWS else None
 
 
 def _is_turned(left: Part) -> bool:

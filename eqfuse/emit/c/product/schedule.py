@@ -16,13 +16,14 @@ from eqfuse.emit.c.calls import tiles_schedule
 from eqfuse.emit.c.device import vector_bytes
 from eqfuse.emit.c.loops import Loops, place_of
 from eqfuse.emit.c.nest import SHORT, Access, Dim
-from eqfuse.emit.c.product.blocks import Blocks, Step, blocks_of, units
+from eqfuse.emit.c.product.blocks import Blocks, Step, blocks_of, heights, units
 from eqfuse.emit.c.product.parts import Part, Parts, parts_of
 from eqfuse.emit.c.product.tile import terms
 from eqfuse.emit.c.rates import work_of
 from eqfuse.emit.c.schedule import CHUNK, HANDED, SHARED_FROM, CompiledSchedule, memory_seconds
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph
+from eqfuse.ir.views import computes, leaf_chain
 from eqfuse.kinds.elements import bytes_read
 from eqfuse.kinds.schedule import Schedule
 from eqfuse.ops.types import TensorType
@@ -30,7 +31,7 @@ from eqfuse.ops.types import TensorType
 # The rate of the innermost loops over that of BLAS on the same type of float, by the type of sums; integers are set
 # against float32. On two cores of a Zen 4, 512-bit vectors, 256 x 256 x 256: 113 Gflop/s a thread, and BLAS 104.
 SHARE = {"float32": 1.06, "float64": 1.06, "uint32": 0.9, "uint64": 0.44}
-CALLED = 20  # cycles to call the function of a tile, beside one for each vector of sums that it loads and stores
+CALLED = 20  # cycles to call the function of a tile
 COPIED = 2  # additions that it takes to copy an element of an operand
 
 
@@ -74,7 +75,9 @@ class ProductSchedule(CompiledSchedule):
 
 
 def products_schedule(body: Graph, device: Device) -> Schedule:
-    """Ours, or the NumPy target's where there is none of ours, or it is cheaper."""
+    """Ours, or the NumPy target's where there is none of ours, or it is cheaper; that computes no right operand."""
+    if any(n.op == "matmul" and computes(leaf_chain(n.args[1])[0]) for n in body.nodes):
+        return product_schedule(body, device)
     by_numpy = tiles_schedule(body, device)
     try:
         ours = product_schedule(body, device)
@@ -115,8 +118,8 @@ def _panels(parts: Parts, at: int, step: Step) -> TensorType:
 
 
 def _left(parts: Parts, at: int, blocks: Blocks) -> Loops:
-    step, part = blocks.steps[at], parts.lefts[at]
-    return _over_rows(parts, part, blocks, part.space[-1] if step.whole else step.depth, step.turned)
+    step = blocks.steps[at]
+    return _over_rows(parts, parts.lefts[at], blocks, step.depth if blocks.is_chained(at) else step.held, step.turned)
 
 
 def _over_rows(parts: Parts, part: Part, blocks: Blocks, columns: int, turned: bool = False) -> Loops:
@@ -160,10 +163,11 @@ def _multiplied(s: ProductSchedule, device: Device) -> float:
     outer = math.prod(dim.extent for dim in s.parts.outer)
     for at, step in enumerate(s.blocks.steps):
         depth, across = s.parts.lefts[at].space[-1], s.parts.products[at].shape[-1]
-        t, high = step.tile, s.parts.height
+        t, blocks = step.tile, heights(s.parts.height, s.blocks.rows)
         again = -(-s.parts.out[-1] // s.blocks.columns) if at < len(s.blocks.steps) - 1 else 1
-        calls = -(-high // t.rows) * -(-across // t.columns) * -(-depth // step.depth)
-        cycles += outer * again * (terms(t, high, across) * depth + calls * (CALLED + 2 * t.rows * t.vectors))
+        once = terms(t, blocks, across)
+        calls = once / t.cycles * -(-depth // step.depth)
+        cycles += outer * again * (once * depth + calls * (CALLED + t.ending))
     return cycles * 2 * lanes / _rate(s.parts, device)
 
 
@@ -178,22 +182,22 @@ def _around(s: ProductSchedule, device: Device) -> Iterator[tuple[float, int]]:
 
 
 def _streamed(s: ProductSchedule, device: Device) -> float:
-    """Seconds of all threads to read right operands, once for each unit."""
+    """Seconds of one thread to wait for right operands, once for each unit. Tiles hide as much of it again."""
     high = math.prod(dim.extent for dim in s.parts.outer) * -(-s.parts.height // s.blocks.rows)
     size = s.parts.dtype.itemsize
     sizes = [math.prod(p.space[-2:]) * size for p in s.parts.rights]
-    return sum(high * n / device.bandwidth(n) for n in sizes)
+    return sum(high * n / 2 / device.single.bandwidth(n) for n in sizes if n > device.l2_bytes)
 
 
 def _priced(s: ProductSchedule, device: Device) -> ProductSchedule:
     around = [*_around(s, device)]
-    alone = _multiplied(s, device) + sum(seconds for seconds, _ in around)
+    alone = _multiplied(s, device) + _streamed(s, device) + sum(seconds for seconds, _ in around)
     flops = sum(2 * n.type.size * n.args[0].shape[-1] for n in s.parts.products) + sum(n for _, n in around)
     traffic = sum(s.reads) + sum(s.writes) + 2 * sum(t.nbytes for t in s.workspaces)
     chunk = max(1, int(s.units * CHUNK / max(alone, 1e-9) + 0.5))
     chunks = -(-s.units // chunk)
     turns = -(-chunks // device.threads) * device.threads / chunks
-    compute = max(alone * turns / device.threads, _streamed(s, device))
+    compute = alone * turns / device.threads
     together = HANDED + overlapped(memory_seconds(traffic, device), compute)
     seconds = overlapped(memory_seconds(traffic, device.single), alone)
     if device.threads == 1 or alone < SHARED_FROM or together >= seconds or chunks == 1:

@@ -1,25 +1,31 @@
 """The innermost loops of a product: a tile of sums in registers, one vector of a row of the right operand at a time.
 
 In: extents and a type of sums. Out: `Tile`, and the text of its function. Next stop: `blocks.py`.
-A tile is `rows` of the left operand by `vectors` of the right one; each step takes one term of all its sums.
+A tile is `rows` of the left operand by `vectors` of the right one; each step takes one term of all its sums. Of few
+columns it takes dot products: vectors lie along the terms, those of the left operand where it lies in memory.
 """
 
 from __future__ import annotations
 
 import platform
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 
 MOST_ROWS, MOST_VECTORS = 12, 8
-LATENCY = 8  # independent sums that keep the multipliers busy: 4 cycles of latency, on two of them
+LATENCY = 12  # independent sums that keep the multipliers busy: 4 cycles of latency on two of them, and some more
 FETCH = 2  # cycles of a vector of the right operand
 HINDERED = 0.125
 # Sums, and vectors beside them, for which there are registers: 32 of 512 bits, and on ARM, else 16.
 _MANY, _FEW = 30, 15
-_NAME = re.compile(r"tile_(\d+)_(\d+)_(\d+)")
+ADDED = 12  # cycles to add the lanes of a vector
+MOST_DOTS = 16  # columns of dot products
+DOT_ROWS = 4  # of them: more streams of memory at once are slower
+_NAME = re.compile(r"(tile|dots)_(\d+)_(\d+)_(\d+)")
 
 # The type of sums, by the dtype of a product: what the names of its functions end in.
 _SUMS = {
@@ -31,25 +37,34 @@ _SUMS = {
 
 @dataclass(frozen=True)
 class Tile:
-    """`lanes`: elements of a vector."""
+    """`lanes`: elements of a vector. `dots`: vectors lie along the terms."""
 
     rows: int
     vectors: int
     lanes: int
+    dots: bool = False
 
     @property
     def columns(self) -> int:
-        return self.vectors * self.lanes
+        return self.vectors if self.dots else self.vectors * self.lanes
 
     @property
     def cycles(self) -> float:
         """Of one term, in multiplications of a vector: sums that depend on each other wait, and so do multiplications
         for vectors that come from a level-2 cache; part of that is never hidden."""
-        loads = FETCH * self.vectors + self.rows / 2
-        return max(self.rows * self.vectors, LATENCY, loads) + HINDERED * loads
+        far, near = (self.rows, self.vectors) if self.dots else (self.vectors, self.rows / 2)
+        loads = FETCH * far + near
+        cycles = max(self.rows * self.vectors, LATENCY, loads) + HINDERED * loads
+        return cycles / self.lanes if self.dots else cycles
+
+    @property
+    def ending(self) -> float:
+        """Cycles to store the sums."""
+        return (ADDED if self.dots else 2) * self.rows * self.vectors
 
     def function(self, suffix: str) -> str:
-        return f"eqf_tile_{self.rows}_{self.vectors}_{self.lanes}_{suffix}"
+        name = "dots" if self.dots else "tile"
+        return f"eqf_{name}_{self.rows}_{self.vectors}_{self.lanes}_{suffix}"
 
 
 def sums_dtype(dtype: np.dtype) -> np.dtype | None:
@@ -59,49 +74,71 @@ def sums_dtype(dtype: np.dtype) -> np.dtype | None:
     return np.dtype(found) if found else None
 
 
-def terms(tile: Tile, rows: int, columns: int) -> float:
-    """Cycles of one term of `rows` x `columns` sums by `tile`."""
-    return -(-rows // tile.rows) * -(-columns // tile.columns) * tile.cycles
+def terms(tile: Tile, heights: Sequence[tuple[int, int]], columns: int) -> float:
+    """Cycles of one term of the sums by `tile`. `heights`: rows of blocks, and how many there are of so many."""
+    down = sum(-(-rows // tile.rows) * count for rows, count in heights)
+    return down * -(-columns // tile.columns) * tile.cycles
 
 
 @lru_cache(maxsize=1024)
-def tile_for(rows: int, columns: int, vector_bytes: int, itemsize: int, within: bool) -> Tile:
-    """The tile by which `rows` x `columns` sums take the fewest cycles; of equals the largest. `within`: it has no more
-    columns than there are."""
-    registers = _MANY if vector_bytes == 64 or platform.machine() in ("aarch64", "arm64") else _FEW
+def tile_for(
+    rows: int, heights: tuple[tuple[int, int], ...], columns: int, vector_bytes: int, itemsize: int, within: bool
+) -> Tile:
+    """The tile, of `rows` at most, by which sums take the fewest cycles; of equals the largest. `within`: it has no
+    more columns than there are."""
     lanes = vector_bytes // itemsize
     while lanes > columns:
         lanes //= 2
     found = [
         Tile(high, wide, lanes)
-        for high in range(1, min(MOST_ROWS, rows) + 1)
-        for wide in range(1, MOST_VECTORS + 1)
-        if high * wide + wide <= registers and (wide == 1 or (wide - (not within)) * lanes < columns + within)
+        for high, wide in _forms(rows, vector_bytes)
+        if wide == 1 or (wide - (not within)) * lanes < columns + within
     ]
-    return min(found, key=lambda t: (terms(t, rows, columns), -t.rows * t.columns))
+    return min(found, key=lambda t: (terms(t, heights, columns), -t.rows * t.columns))
+
+
+@lru_cache(maxsize=1024)
+def dots_for(
+    rows: int, heights: tuple[tuple[int, int], ...], columns: int, vector_bytes: int, itemsize: int
+) -> Tile:
+    """The tile of dot products that does so, whose columns divide those that there are."""
+    lanes = vector_bytes // itemsize
+    found = [Tile(high, wide, lanes, True) for high, wide in _forms(min(rows, DOT_ROWS), vector_bytes)
+             if columns % wide == 0]  # fmt: skip
+    return min(found, key=lambda t: (terms(t, heights, columns), -t.rows * t.columns))
+
+
+def _forms(rows: int, vector_bytes: int) -> list[tuple[int, int]]:
+    """Rows and vectors of a tile for which there are registers."""
+    registers = _MANY if vector_bytes == 64 or platform.machine() in ("aarch64", "arm64") else _FEW
+    both = product(range(1, min(MOST_ROWS, rows) + 1), range(1, MOST_VECTORS + 1))
+    return [(high, wide) for high, wide in both if high * wide + wide <= registers]
 
 
 def text(name: str, computed: str, suffix: str) -> str | None:
     """The function `name` on values of the C type `computed`; None where it is not one of these.
 
     It makes sums of `depth` terms of left x right, and adds them to those that are there if these are `more`; `ar`,
-    `ak`: steps of the left operand by row and term; `bk`: of the right one by term; `cr`: of sums by row. What a
-    compiler may contract to one rounding, it may here."""
+    `ak`: steps of the left operand by row and term; `bk`: of the right one by term, or of dot products by column; `cr`:
+    of sums by row. What a compiler may contract to one rounding, it may here."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None
-    rows, vectors, lanes = map(int, found.groups())
+    form, *extents = found.groups()
+    rows, vectors, lanes = map(int, extents)
     size = lanes * (8 if suffix.endswith("64") else 4)
-    return _TEXT.format(T=computed, name=f"eqf_{name}_{suffix}", R=rows, V=vectors, L=lanes, size=size)
+    template = _HEAD + {"tile": _TILE, "dots": _DOTS}[form]
+    return template.format(T=computed, name=f"eqf_{name}_{suffix}", R=rows, V=vectors, L=lanes, size=size)
 
 
-_TEXT = """__attribute__((noinline, optimize("fp-contract=fast")))
+_HEAD = """__attribute__((noinline, optimize("fp-contract=fast")))
 void {name}(long depth, const {T} *restrict a, long ar, long ak,
         const {T} *restrict b, long bk, {T} *restrict c, long cr, int more) {{
 #if defined(__clang__)
     #pragma clang fp contract(fast)
 #endif
-    typedef {T} vector __attribute__((vector_size({size}), aligned(sizeof({T})), may_alias));
+    typedef {T} vector __attribute__((vector_size({size}), aligned(sizeof({T})), may_alias));"""
+_TILE = """
     vector sums[{R}][{V}];
     #pragma GCC unroll {R}
     for (int i = 0; i < {R}; i++)
@@ -127,5 +164,39 @@ void {name}(long depth, const {T} *restrict a, long ar, long ak,
             if (more)
                 sums[i][j] += *sum;
             *sum = sums[i][j];
+        }}
+}}"""
+_DOTS = """
+    vector sums[{R}][{V}];
+    #pragma GCC unroll {R}
+    for (int i = 0; i < {R}; i++)
+        #pragma GCC unroll {V}
+        for (int j = 0; j < {V}; j++)
+            sums[i][j] = (vector){{0}};
+    long whole = 0;
+    for (; whole + {L} <= depth; whole += {L}) {{
+        vector right[{V}];
+        #pragma GCC unroll {V}
+        for (int j = 0; j < {V}; j++)
+            right[j] = *(const vector *)(b + j * bk + whole);
+        #pragma GCC unroll {R}
+        for (int i = 0; i < {R}; i++) {{
+            const vector left = *(const vector *)(a + i * ar + whole);
+            #pragma GCC unroll {V}
+            for (int j = 0; j < {V}; j++)
+                sums[i][j] += left * right[j];
+        }}
+    }}
+    #pragma GCC unroll {R}
+    for (int i = 0; i < {R}; i++)
+        #pragma GCC unroll {V}
+        for (int j = 0; j < {V}; j++) {{
+            for (int half = {L} / 2; half > 0; half /= 2)
+                for (int lane = 0; lane < half; lane++)
+                    sums[i][j][lane] += sums[i][j][lane + half];
+            {T} sum = sums[i][j][0];
+            for (long k = whole; k < depth; k++)
+                sum += a[i * ar + k] * b[j * bk + k];
+            c[i * cr + j] = more ? c[i * cr + j] + sum : sum;
         }}
 }}"""

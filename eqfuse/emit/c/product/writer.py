@@ -2,7 +2,7 @@
 
 In: a `ProductSchedule`. Out: the text of its functions, as `emit/c/writer.py` gives that of loops. Next stop:
 `emit/c/kernels.py`. Names: left, sums0, sums1: buffers of a unit; carried0: values of its rows; row, column: the first
-of a tile; from, to: the terms that are added.
+of a tile; from0, to0: terms of the first product that are added.
 """
 
 from __future__ import annotations
@@ -75,7 +75,10 @@ class _Writer:
         loops, step = self.schedule.rights[at], self.blocks.steps[at]
         assert loops is not None
         *outer, _, columns = loops.nest.dims
-        piece = Piece(loops, self.rounds, self.parameters, {}, [f"panel[{{row}} * {step.tile.columns} + {{column}}]"])
+        place = f"{{row}} * {step.tile.columns} + {{column}}"
+        if step.tile.dots:
+            place = f"{{column}} * {loops.space[-2]} + {{row}}"
+        piece = Piece(loops, self.rounds, self.parameters, {}, [f"panel[{place}]"])
         lines = piece.kernel()
         d, count = len(outer) + 1, columns.blocks
         wide, terms = step.tile.columns, loops.space[-2]
@@ -128,8 +131,7 @@ class _Writer:
         lines = _decoded("unit", counts)
         lines += _range(self.row, "rows", blocks.rows, high)
         lines += _range(self.column, "columns", blocks.columns, across)
-        for at in range(len(blocks.steps)):
-            lines += self._product(at)
+        lines += self._products()
         incoming = self._incoming(parts.results[-1], len(blocks.steps) - 1)
         incoming |= {n: f"{name}[{{row}}]" for n, name in zip(parts.carried, self._carried(), strict=True)}
         buffers = [f"sums{len(blocks.steps) - 1}", *self._carried()]
@@ -144,24 +146,34 @@ class _Writer:
         self.functions.append(made)
         return made
 
-    def _product(self, at: int) -> list[str]:
-        """The sums of one product, and before them its left operand."""
-        step, terms = self.blocks.steps[at], self.parts.lefts[at].space[-1]
-        copied = self._left(at)
-        several = step.depth < terms
-        tiles = self._tiles(at)
-        if not several:
-            lines = [*([copied.call()] if copied else []), "const long from = 0;", *tiles]
-            return ["{", *(f"    {line}" for line in lines), "}"]
-        end = f"from + {step.depth}"
-        inside = [f"const long to = {end if terms % step.depth == 0 else f'{end} < {terms} ? {end} : {terms}'};"]
-        before = []
-        if copied and step.whole:
-            before = [copied.call()]
-        elif copied:
-            inside.append(copied.call([*copied.block[:-2], "from", "to"]))
-        head = f"for (long from = 0; from < {terms}; from += {step.depth})"
-        return [*before, *loop(head, [*inside, *tiles])]
+    def _products(self) -> list[str]:
+        """The sums of the last product."""
+        lines: list[str] = []
+        for at, step in enumerate(self.blocks.steps):
+            left, terms, tiles = self._left(at), self.parts.lefts[at].space[-1], self._tiles(at)
+            is_chained = self.blocks.is_chained(at)
+            by_block = left is not None and (is_chained or step.held < terms)
+            copies = []
+            if left is not None:
+                copies = [left.call([*left.block[:-2], f"from{at}", f"to{at}"] if by_block else None)]
+            if is_chained:  # all but the copy of the first left operand is done again for each block
+                once = int(self.schedule.lefts[0] is not None)
+                lines = [*lines[:once], *self._by_depth(at, [*lines[once:], *copies, *tiles])]
+            elif by_block:
+                lines += self._by_depth(at, [*copies, *tiles])
+            else:
+                lines += [*copies, *self._by_depth(at, tiles)]
+        return lines
+
+    def _by_depth(self, at: int, lines: list[str]) -> list[str]:
+        """`lines` for one block of terms after another."""
+        depth, terms, name = self.blocks.steps[at].depth, self.parts.lefts[at].space[-1], f"from{at}"
+        if depth == terms:
+            return lines
+        end = f"{name} + {depth}"
+        end = end if terms % depth == 0 else f"{end} < {terms} ? {end} : {terms}"
+        head = f"for (long {name} = 0; {name} < {terms}; {name} += {depth})"
+        return loop(head, [f"const long to{at} = {end};", *lines])
 
     def _left(self, at: int) -> Function | None:
         """What computes or copies a left operand into its buffer."""
@@ -179,56 +191,73 @@ class _Writer:
         return self._function(f"left{at}", Piece(loops, self.rounds, self.parameters, incoming, kept), buffers)
 
     def _tiles(self, at: int) -> list[str]:
-        """All tiles of sums of a unit."""
-        step, across, last = self.blocks.steps[at], self.parts.products[at].shape[-1], at == len(self.blocks.steps) - 1
-        t, terms = step.tile, self.parts.lefts[at].space[-1]
-        begin, end = (f"{self.column}_begin", f"{self.column}_end") if last else ("0", str(across))
-        depth = str(terms) if step.depth == terms else "to - from"
-        left, right = self._left_tile(at), self._right_tile(at)
-        sums = f"sums{at} + (row - {self.row}_begin) * {step.width} + column - {begin}"
+        """All tiles of sums of a block of terms."""
+        step, across = self.blocks.steps[at], self.parts.products[at].shape[-1]
+        t, several = step.tile, step.depth < self.parts.lefts[at].space[-1]
+        begin, end = f"{self.column}_begin", f"{self.column}_end"
+        if at < len(self.blocks.steps) - 1:
+            begin, end = (f"from{at + 1}", f"to{at + 1}") if self.blocks.is_chained(at + 1) else ("0", str(across))
+        depth, more = (f"to{at} - from{at}", f"from{at} > 0") if several else (str(step.depth), "0")
+        sums = _sum(f"sums{at}", (f"(row - {self.row}_begin)", step.width), ("column", 1), (begin, -1))
         rows = _clipped("row", t.rows, f"{self.row}_end", step.left is not None and self._has_short_tiles(step))
         columns = _clipped("column", t.columns, end, step.right is not None and across % t.columns > 0)
-        call = f"{t.function(self.type.suffix)}({depth}, {left}, {right}, {sums}, {step.width}, from > 0);"
+        operands = f"{self._left_tile(at)}, {self._right_tile(at)}"
+        call = f"{t.function(self.type.suffix)}({depth}, {operands}, {sums}, {step.width}, {more});"
         inside = loop(f"for (long first = {self.row}_begin; first < {self.row}_end; first += {t.rows})", [*rows, call])
         return loop(f"for (long across = {begin}; across < {end}; across += {t.columns})", [*columns, *inside])
 
     def _has_short_tiles(self, step: Step) -> bool:
         return self.blocks.rows % step.tile.rows > 0 or self.parts.height % step.tile.rows > 0
 
+    def _term(self, at: int) -> str:
+        """The first of the terms that are added."""
+        return f"from{at}" if self.blocks.steps[at].depth < self.parts.lefts[at].space[-1] else "0"
+
     def _left_tile(self, at: int) -> str:
         """Where the rows of a tile begin, and the steps to the next row and term."""
-        step = self.blocks.steps[at]
+        step, term, row = self.blocks.steps[at], self._term(at), f"(row - {self.row}_begin)"
         if step.left is not None:
             leaf = self.parameters.leaf(self.parts.lefts[at].body.outputs[0])
-            rows, terms = self.parts.rows[-1].step(step.left), step.left.strides[-1]
-            return f"{leaf} + {self._place(step.left)} + row * {rows} + from * {terms}, {rows}, {terms}"
-        begin = f"(row - {self.row}_begin)"
+            by_row, by_term = self.parts.rows[-1].step(step.left), step.left.strides[-1]
+            return f"{_sum(leaf, *self._outer(step.left), ('row', by_row), (term, by_term))}, {by_row}, {by_term}"
+        if step.held < self.parts.lefts[at].space[-1] or self.blocks.is_chained(at):
+            term = "0"
         if at:
             width = self.blocks.steps[at - 1].width
-            return f"sums{at - 1} + {begin} * {width} + from, {width}, 1"
-        if step.turned:
-            return f"left + {begin}, 1, {step.stride}"
-        return f"left + {begin} * {step.stride}{' + from' if step.whole else ''}, {step.stride}, 1"
+            return f"{_sum(f'sums{at - 1}', (row, width), (term, 1))}, {width}, 1"
+        by_row, by_term = (1, step.stride) if step.turned else (step.stride, 1)
+        return f"{_sum('left', (row, by_row), (term, by_term))}, {by_row}, {by_term}"
 
     def _right_tile(self, at: int) -> str:
-        """Where the columns of a tile begin, and the step to the next term."""
-        step, part = self.blocks.steps[at], self.parts.rights[at]
-        terms = part.space[-2]
+        """Where the columns of a tile begin, and the step to the next term, or column."""
+        step, part, term = self.blocks.steps[at], self.parts.rights[at], self._term(at)
         if step.right is not None:
             leaf = self.parameters.leaf(part.body.outputs[0])
-            by_term = step.right.strides[-2]
-            return f"{leaf} + {self._place(step.right)} + from * {by_term} + column, {by_term}"
-        wide, varied = step.tile.columns, outer_of(self.parts, at)
+            by_term, by_column = step.right.strides[-2:]
+            place = _sum(leaf, *self._outer(step.right), (term, by_term), ("column", by_column))
+            return f"{place}, {by_column if step.tile.dots else by_term}"
+        wide, terms, varied = step.tile.columns, part.space[-2], outer_of(self.parts, at)
         number = _joined([(NAMES[self.parts.outer.index(dim)], dim) for dim in varied])
-        count = -(-part.space[-1] // wide)
-        panel = f"{number} * {count * wide * terms} + " if varied else ""
-        return f"{self._workspace(at)} + {panel}column * {terms} + from * {wide}, {wide}"
+        matrix = -(-part.space[-1] // wide) * wide * terms
+        by_term = 1 if step.tile.dots else wide
+        place = _sum(self._workspace(at), (number, matrix), ("column", terms), (term, by_term))
+        return f"{place}, {terms if step.tile.dots else wide}"
 
-    def _place(self, found: Access) -> str:
+    def _outer(self, found: Access) -> list[tuple[str, int]]:
         """Where the matrix of an operand begins."""
-        outer = [(NAMES[d], dim.step(found)) for d, dim in enumerate(self.parts.outer)]
-        terms = [f"{name} * {step}" for name, step in outer if step]
-        return " + ".join([*terms, *([str(found.offset)] if found.offset or not terms else [])])
+        return [(str(found.offset), 1), *((NAMES[d], dim.step(found)) for d, dim in enumerate(self.parts.outer))]
+
+
+def _sum(*terms: str | tuple[str, int]) -> str:
+    """A sum of names, some times a number, without those that are 0."""
+    found = ""
+    for term in terms:
+        name, times = (term, 1) if isinstance(term, str) else term
+        if name == "0" or not times:
+            continue
+        text = name if abs(times) == 1 else f"{name} * {abs(times)}"
+        found += f" {'-' if times < 0 else '+'} {text}" if found else text
+    return found
 
 
 def _clipped(name: str, size: int, end: str, clips: bool) -> list[str]:
