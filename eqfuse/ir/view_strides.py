@@ -33,3 +33,8 @@ def view_strides(op: str, attrs: tuple, shape: Shape, strides: tuple[int, ...]) 
         except ValueError:
             return None
     return row(op).meaning(array, *attrs).strides
+
+
+def moves_units(before: Shape, after: Shape) -> bool:
+    """Does a reshape from one shape to the other only add and drop axes of extent 1?"""
+    return [n for n in before if n != 1] == [n for n in after if n != 1]

@@ -14,7 +14,7 @@ from typing import Any
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, const, node, topological
 from eqfuse.ir.pieces import joined, viewed
-from eqfuse.ir.view_strides import contiguous, view_strides
+from eqfuse.ir.view_strides import contiguous, moves_units, view_strides
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import Shape, TensorType
 from eqfuse.ops.updates import Ranges
@@ -173,6 +173,10 @@ def _on_leaf(view: Node, whole: Shape, leaf: Node) -> Node:
             return _view("reshape", leaf, attr)
         if leaf.type.size == 1:
             return _view("reshape", leaf, ())
+        if moves_units(whole, attr):
+            shape = (1,) * (len(whole) - len(leaf.shape)) + leaf.shape
+            kept = iter([n for n, extent in zip(shape, whole, strict=True) if extent != 1])
+            return _view("reshape", leaf, tuple([1 if extent == 1 else next(kept) for extent in attr]))
         raise UnsupportedOp(f"a reshape to {attr} of {whole} cannot be taken on an array of shape {leaf.shape}")
     shape = (1,) * (len(whole) - len(leaf.shape)) + leaf.shape
     if view.op == "broadcast_to":

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from eqfuse.cost.targets import is_compiled
-from eqfuse.ir.view_strides import contiguous
+from eqfuse.ir.view_strides import contiguous, moves_units
 from eqfuse.kinds.kind import EMITTERS, FUSED, LOOPS, Kind
 from eqfuse.kinds.state import Call, State, runs_of_both
 from eqfuse.ops import Role
@@ -32,9 +32,9 @@ def accept(call: Call) -> State | str | None:
         if call.row.name == "sliding_window":
             return "the windows of a value overlap: a kernel would compute it once for each of them"
         if call.row.name == "reshape":
-            if not source.dense:
+            if not source.dense and not moves_units(source.shape, shape):
                 return "a reshape of values that are broadcast or strided cannot be taken on the arrays read"
-            return State(NAME, shape, shape, dense=True)
+            return State(NAME, shape, shape, dense=source.dense)
         return State(NAME, shape, shape, dense=False)
     return None
 

@@ -30,7 +30,7 @@ def viewed_bodies(draw: st.DrawFn) -> Node:
     x = add(read(0, (3, 4, 2)), node("exp", (read(1, (4, 1)),)))
     for _ in range(draw(st.integers(1, 5))):
         rank = len(x.shape)
-        kind = draw(st.sampled_from(["transpose", "slice", "flip", "broadcast", "column", "scalar"]))
+        kind = draw(st.sampled_from(["transpose", "slice", "flip", "broadcast", "units", "column", "scalar"]))
         if kind == "transpose":
             x = transposed(x, *draw(st.permutations(range(rank))))
         elif kind == "slice":
@@ -43,6 +43,10 @@ def viewed_bodies(draw: st.DrawFn) -> Node:
             x = node("flip", (x,), (tuple(a for a in range(-rank, 0) if draw(st.booleans())),))
         elif kind == "broadcast" and rank < 5:
             x = node("broadcast_to", (x,), ((2, *x.shape),))
+        elif kind == "units" and rank < 5:
+            at = draw(st.integers(0, rank))
+            kept = tuple(n for n in x.shape if n != 1)
+            x = node("reshape", (x,), (draw(st.sampled_from([(*x.shape[:at], 1, *x.shape[at:]), kept or (1,)])),))
         elif kind == "column":
             x = mul(x, read(len(x.shape) + 5 + x.shape[-1], (x.shape[-1],)))
         else:
