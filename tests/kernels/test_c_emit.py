@@ -35,6 +35,14 @@ def sliced() -> Graph:
     return body([X], mul(part, node("exp", (part,))))
 
 
+def paired(op: str, step: int = 1) -> Graph:
+    """A reduction over pairs of an element of each of two arrays, which lie `step` apart."""
+    x, y = read(0, (300, step)), read(1, (1000, step))
+    a, b = (node("slice", (n,), (((0, n.shape[0], 1), (0, 1, 1)),)) for n in (x, y))
+    distance = node("abs", (node("subtract", (a, node("reshape", (b,), ((1, 1000),)))),))
+    return body([x, y], reduced(op, distance))
+
+
 CASES: dict[str, tuple[str, Graph]] = {
     "gelu": ("map", body([X], gelu(X))),
     "softmax of rows": ("row", body([X], softmax(X))),
@@ -42,6 +50,9 @@ CASES: dict[str, tuple[str, Graph]] = {
     "layer norm": ("row", body([X, read(1, (1000,))], mul(layer_norm(X), read(1, (1000,))))),
     "sums of columns": ("reduce", body([X], reduced("sum", X, -2))),
     "mean of all": ("reduce", body([LONG], node("divide", (reduced("sum", mul(LONG, LONG)), number(1 << 20))))),
+    "sums over pairs": ("reduce", paired("sum")),
+    "nearest in pairs": ("reduce", paired("argmin")),
+    "places in columns": ("reduce", body([X], reduced("argmax", X, -2))),
     "a transpose and a sum": ("map", transposed((200, 300))),
     "triples": ("reduce", body([read(0, (5000, 3))], reduced("max", read(0, (5000, 3))))),
     "every third row of a part": ("map", sliced()),
@@ -135,9 +146,11 @@ def test_the_number_of_threads_changes_no_bit(case: str, monkeypatch: pytest.Mon
 
 
 @needs_compiler
-@pytest.mark.parametrize("op", ["max", "min"])
+@pytest.mark.parametrize("op", ["max", "min", "argmax", "argmin"])
 @pytest.mark.parametrize("shape, axis", [((3, 70), -1), ((70, 3), -2), ((70, 40), -2), ((100_000,), -1)])
-def test_a_nan_anywhere_makes_the_largest_and_the_smallest_nan(op: str, shape: tuple[int, ...], axis: int) -> None:
+def test_the_largest_and_the_smallest_are_a_nan_anywhere_and_lie_there(
+    op: str, shape: tuple[int, ...], axis: int
+) -> None:
     x = read(0, shape)
     kernel = emitted("reduce", body([x], reduced(op, x, axis)))
     cases = []
@@ -147,6 +160,25 @@ def test_a_nan_anywhere_makes_the_largest_and_the_smallest_nan(op: str, shape: t
         cases.append([array])
     for (got,), (array,) in zip(run_all([kernel] * len(cases), cases), cases, strict=True):
         np.testing.assert_array_equal(got, getattr(np, op)(array, axis=axis, keepdims=True))
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float16", "float64"])
+def test_of_equal_values_the_first_is_found(dtype: str) -> None:
+    x = read(0, (4, 3000), dtype)
+    array = np.zeros((4, 3000), dtype)
+    array[1, 700:] = array[2, 2999] = 1
+    array[3] = np.arange(3000) // 700 % 2 == 0
+    made = [emitted("reduce", body([x], reduced(op, x, axis))) for op in ("argmax", "argmin") for axis in (-1, -2)]
+    for kernel, (got,) in zip(made, run_all(made, [[array]] * 4), strict=True):
+        np.testing.assert_array_equal(got, evaluate(kernel.schedule.body, [array])[0])
+
+
+def test_loops_over_pairs_run_along_what_is_reduced_and_are_priced_as_often_as_they_load() -> None:
+    near, apart = (emitted("reduce", paired("sum", step)).schedule for step in (1, 3))
+    for schedule in (near, apart):
+        assert schedule.nest.runs.reduced and not schedule.workspaces
+    assert apart.compute > 1.5 * near.compute
 
 
 def test_small_kernels_stay_on_one_thread_and_large_ones_do_not() -> None:

@@ -40,7 +40,8 @@ class Stages(Drawing):
     def body(self) -> Graph:
         values = self.grow([self.leaf() for _ in range(3)], int(self.rng.integers(1, 7)))
         made: list[Node] = []
-        ops = ("any", "all", "max", "min", *(("sum", "prod") if self.dtype.kind != "b" else ()))
+        ops = ["any", "all", "max", "min", *(("sum", "prod") if self.dtype.kind != "b" else ())]
+        ops += ["argmax", "argmin"] if len(self.axes) == 1 else []
         for _ in range(int(self.rng.integers(1, 4))):
             whole = [v for v in values if v.shape == self.whole] or [self.input(self.whole, self.dtype)]
             made += [node(str(self.pick(ops)), (self.pick(whole),), (self.axes,))]

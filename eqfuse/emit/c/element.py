@@ -16,6 +16,7 @@ from eqfuse.emit.c.loops import Loops, partial_dtype
 from eqfuse.emit.c.nest import NAMES, Access, aligned
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.passes import is_load, is_reduction
+from eqfuse.emit.c.places import Places
 from eqfuse.ir.graph import Node
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain
@@ -221,6 +222,12 @@ class Elements:
         """Of a reduction: its row, the type in which it accumulates, and its name."""
         how = ops.reduction(n.op, n.args[0].dtype, n.dtype)
         return how, how.kind, f"a{self.schedule.reductions.index(n)}"
+
+    def places(self, n: Node) -> Places:
+        """The lines of an argmax or argmin."""
+        how, kind, name = self.reduction(n)
+        longest = max(self.nest.dims[d].extent for d in self.reduced)
+        return Places(name, kind, ops.suffix(n.args[0].dtype), "int" if longest < 1 << 31 else "long", how)
 
     def result(self, n: Node, accumulator: str) -> str:
         """The result of a reduction: of integers, what an unsigned number stands for."""

@@ -30,7 +30,14 @@ _BOTH = {
     "max": "{T} eqf_max_{s}({T} a, {T} b) {{ return a > b || a != a ? a : b; }}",
     "min": "{T} eqf_min_{s}({T} a, {T} b) {{ return a < b || a != a ? a : b; }}",
 }
-_INTEGER = _BOTH | {
+_PLACE = {  # of a NaN that of the first one
+    "place": """long eqf_place_{s}(const {T} *values, {T} wanted) {{
+    long k = 0;
+    while (values[k] != wanted && (wanted == wanted || values[k] == values[k])) k++;
+    return k;
+}}""",
+}
+_INTEGER = _BOTH | _PLACE | {
     "size": "{U} eqf_size_{s}({T} a) {{ return a < 0 ? -({U})a : ({U})a; }}",
     "power": """{T} eqf_power_{s}({T} a, {T} n) {{
     {U} p = 1;
@@ -49,7 +56,7 @@ _INTEGER = _BOTH | {
     "left": "{T} eqf_left_{s}({T} a, {T} n) {{ return ({U})n < {bits} ? ({T})(({U})a << n) : 0; }}",
     "right": "{T} eqf_right_{s}({T} a, {T} n) {{ return ({U})n < {bits} ? ({T})(a >> n) : a < 0 ? ({T})-1 : 0; }}",
 }
-_FLOAT = _BOTH | {
+_FLOAT = _BOTH | _PLACE | {
     "fmax": "{T} eqf_fmax_{s}({T} a, {T} b) {{ return a > b || b != b ? a : b; }}",
     "fmin": "{T} eqf_fmin_{s}({T} a, {T} b) {{ return a < b || b != b ? a : b; }}",
     "nextafter": """{T} eqf_nextafter_{s}({T} x, {T} y) {{

@@ -186,11 +186,14 @@ def _goes_on(outer: int, inner: int, extent: int, accesses: Sequence[Access]) ->
 
 def _vector(dims: tuple[Dim, ...], arrays: Sequence[tuple[Access, int]]) -> int:
     """The dimension along which most bytes that the loops touch are neighbours, if it is not short; of several the
-    last."""
+    last. Arrays smaller than the space, as where elements are paired, stay near: if all are, the one along which fewest
+    lie apart, at best one that is reduced, whose results stand in registers."""
+    whole = any(all(dim.step(a) for dim in dims) for a, _ in arrays)
 
-    def neighbours(d: int) -> tuple[bool, int, int]:
+    def neighbours(d: int) -> tuple[bool, int, bool, int, int]:
         near = sum(size * _touched(dims, a) for a, size in arrays if abs(dims[d].step(a)) == 1)
-        return min(dims[d].extent, SHORT) == SHORT, near, d
+        apart = 0 if whole else sum(size for a, size in arrays if abs(dims[d].step(a)) > 1)
+        return dims[d].extent >= SHORT, -apart, dims[d].reduced and not whole, near, d
 
     if all(dim.extent < SHORT for dim in dims):
         return len(dims) - 1

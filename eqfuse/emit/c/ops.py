@@ -7,7 +7,7 @@ Out: a C expression over named values, or how a reduction begins and goes on. Ne
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -101,7 +101,8 @@ _FLOAT16 = {  # of two zeros NumPy takes the first; of other floats the second, 
 _BFLOAT16 = {"sign": "{0} == 0 ? {0} : eqf_sign_{s}({0})"}  # ml_dtypes keeps the sign of a zero
 _BY_ONE = {"floor_divide": "eqf_quotient_{s}({0}, {1})", "remainder": "eqf_rest_{s}({0}, {1})"}
 SUMS = 64  # sums of sums that wait to be added, one for each binary digit of their number
-REDUCTIONS = ("sum", "prod", "max", "min", "any", "all")
+PLACES = {"argmax": "max", "argmin": "min"}
+REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", *PLACES)
 
 
 def ctype(dtype: np.dtype) -> CType:
@@ -199,7 +200,7 @@ class Reduction:
     """How a reduction begins, and how values `a` and `b` combine, in the C type `kind`; `clause`: what `#pragma omp
     simd reduction` calls it. `pairwise`: sums of many are sums of sums of few, as NumPy's. `ends`: it is known as soon
     as it is not the identity, whatever follows. `nan`: what the largest and the smallest float are where a NaN is among
-    the values, which `quick`, a shorter step, passes over."""
+    the values, which `quick`, a shorter step, passes over. `places`: the result is where they lie."""
 
     kind: str
     identity: str
@@ -209,6 +210,17 @@ class Reduction:
     ends: bool = False
     quick: str = ""
     nan: str = ""
+    places: bool = False
+
+
+def compared(dtype: np.dtype) -> np.dtype:
+    """In what values of `dtype` are compared whose places are looked for."""
+    return np.dtype(np.uint8) if dtype.kind == "b" else dtype
+
+
+def suffix(dtype: np.dtype) -> str:
+    """The end of the names of functions on values that are compared as `dtype` is."""
+    return "f32" if dtype in _HALVES else ctype(compared(dtype)).suffix
 
 
 def reduction(op: str, source: np.dtype, result: np.dtype) -> Reduction:
@@ -220,6 +232,9 @@ def reduction(op: str, source: np.dtype, result: np.dtype) -> Reduction:
         return Reduction(kind.unsigned or kind.computed, "0", "{a} + {b}", "+", pairwise=not exact)
     if op == "prod":
         return Reduction(kind.unsigned or kind.computed, "1", "{a} * {b}", "*")
+    if op in PLACES:
+        dtype = compared(source)
+        return replace(reduction(PLACES[op], dtype, dtype), places=True)
     truth = _UNSIGNED[4 if source in _HALVES else source.itemsize]
     if op == "any" or (op, source.kind) == ("max", "b"):
         return Reduction(truth, "0", "{a} | ({b} != 0)", "|", ends=True)

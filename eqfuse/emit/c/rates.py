@@ -14,7 +14,7 @@ import numpy as np
 from eqfuse.cost.device import PRICED_AS, Device
 from eqfuse.dtypes import BFLOAT16, FLOAT16, kind
 from eqfuse.emit.c.nest import SHORT, Access, Nest
-from eqfuse.emit.c.ops import is_prepared
+from eqfuse.emit.c.ops import PLACES, is_prepared
 from eqfuse.emit.c.passes import Pass, is_load, is_reduction
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.views import leaf_chain
@@ -35,6 +35,7 @@ BY_OPERATOR = {  # of floats
 }  # fmt: skip
 DIVIDED = {1: 60, 2: 30, 4: 24, 8: 26}  # quotients and remainders of integers, by their bytes
 DIVIDED_BY_ONE = 14  # where the divisor is one number
+PLACE = 3  # of a reduction that finds one: values are kept until it is known
 ONE_BY_ONE = 250  # what is computed one element after another
 ROUNDING = 10  # of 16-bit floats, loaded, stored, and rounded after each operator
 
@@ -44,7 +45,7 @@ def additions(op: str, dtype: np.dtype, by_one: bool = False) -> tuple[float, st
     """What one element of `op` on `dtype` costs in additions, and the dtype of these. `by_one`: the second argument is
     one number for all elements."""
     name = dtype.name
-    own = BY_OPERATOR.get(op) if kind(dtype) == "f" else None
+    own = PLACE if op in PLACES else BY_OPERATOR.get(op) if kind(dtype) == "f" else None
     if is_prepared(op, dtype):
         own = DIVIDED_BY_ONE if by_one else DIVIDED[dtype.itemsize]
     times: float = own or ADDITIONS.get(row(op).price, ONE_BY_ONE)
@@ -60,15 +61,14 @@ def work_of(
 ) -> tuple[float, int]:  # fmt: skip
     """Seconds of one thread to compute all passes, and operations."""
     seconds, flops = 0.0, 0
-    inside = frozenset(nest.inside)
-    counts: dict[frozenset[int], int] = {}
+    counts: dict[tuple[frozenset[int], bool], int] = {}
     for p in passes:
         for n in (*p.nodes, *p.reductions):
             dims = varying[n.args[0]] if is_reduction(n) else varying[n]
-            count = counts.get(dims)
+            key = dims, is_load(n)
+            count = counts.get(key)
             if count is None:
-                often = dims | inside if nest.vector in dims else dims
-                count = counts[dims] = math.prod([nest.dims[d].extent for d in often])
+                count = counts[key] = _times(nest, *key)
             if not is_load(n):
                 flops += count
                 dtype = n.dtype if n.op == "where" else n.args[0].dtype
@@ -80,6 +80,18 @@ def work_of(
     if nest.runs.extent < SHORT:  # vectors that are not full
         seconds *= SHORT / max(1, nest.runs.extent)
     return seconds, flops
+
+
+def _times(nest: Nest, dims: frozenset[int], loaded: bool) -> int:
+    """How often a value that differs along `dims` is loaded or computed: in each turn of the loop that it stands in."""
+    if nest.is_line or not dims:
+        return nest.elements if dims else 1
+    loops = set(range(len(nest.dims)))
+    if nest.vector not in dims:
+        loops -= {nest.vector} if dims & {*nest.inside} else {nest.vector, *nest.inside}
+    elif nest.by_columns and not dims & nest.reduced and not loaded:
+        loops -= nest.reduced
+    return math.prod([nest.dims[d].extent for d in loops])
 
 
 def bytes_of(

@@ -15,6 +15,7 @@ from eqfuse.cost.price import Price
 from eqfuse.cost.work import LINE, Work
 from eqfuse.emit.c.loops import HELD, Loops, arrays_of, held_passes, place_of, pushed, varying_of
 from eqfuse.emit.c.nest import Nest, nest_of
+from eqfuse.emit.c.ops import PLACES
 from eqfuse.emit.c.passes import is_reduction, stages
 from eqfuse.emit.c.rates import bytes_of, work_of
 from eqfuse.errors import UnsupportedOp
@@ -157,7 +158,8 @@ def _split(nest: Nest, body: Graph, space: Shape, stage: dict[Node, int]) -> tup
     """The nest with rows in parts, where there are few long ones and one pass; the same for any number of threads."""
     reduced = [d for d, dim in enumerate(nest.dims) if dim.reduced]
     last = all(stage[o] == 1 and o.shape != space for o in body.outputs)
-    if not reduced or nest.units >= FEW_UNITS or max(stage.values()) > 1 or not last:
+    whole = any(n.op in PLACES for n in body.nodes)
+    if not reduced or nest.units >= FEW_UNITS or max(stage.values()) > 1 or not last or whole:
         return nest, None
     given = nest
     if nest.by_columns:

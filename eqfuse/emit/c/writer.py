@@ -197,6 +197,9 @@ class Writer(Elements):
         columns = self.nest.by_columns
         for n, how, kind, name in self._rows(p):
             value = self.value(n.args[0], "inner")
+            if how.places:
+                self._places(n, value, before, inner)
+                continue
             if ops.computed(n.args[0].dtype) != kind and how.clause in "+*":
                 value = f"({kind}){value}"
             at = f"{name}[{self.column()}]" if columns else name
@@ -220,6 +223,24 @@ class Writer(Elements):
         if any(self._is_paired(how) for _, how, _, _ in self._rows(p)):
             before.append(f"long runs{number} = 0;")
         return before, after
+
+    def _places(self, n: Node, value: str, before: list[str], inner: list[str]) -> None:
+        """The same of a reduction that finds a place."""
+        lines, kind = self.places(n), ops.computed(n.dtype)
+        if self.nest.by_columns:
+            (at,) = (NAMES[d] for d in self.nest.inside)
+            before += lines.columns_begun(self.loop_head(self.nest.vector), self.nest.runs.block, self.column())
+            inner += lines.column_step(value, at, self.column())
+            self.results[n] = f"({kind}){lines.name}_at[{self.column()}]"
+        else:
+            before += lines.begun()
+            inner += lines.step(value, f"{NAMES[self.nest.vector]} - {self._first_of_run}")
+            self.results[n] = f"({kind}){lines.name}_at"
+
+    @property
+    def _first_of_run(self) -> str:
+        """The index at which a run of vectors begins."""
+        return self.ends(self.nest.vector)[0] if self.nest.runs.block <= self.run else "run"
 
     def _finished(self, n: Node, kind: str, name: str, at: str) -> list[str]:
         """The lines that make of sums what the program has, or keep those of a part."""
@@ -250,27 +271,45 @@ class Writer(Elements):
         if self.nest.by_columns or not p.reductions:
             return ["#pragma omp simd", *loop(self.loop_head(self.nest.vector), inner)]
         rows = self._rows(p)
-        names = [(how.clause, f"{name}_run" if self._is_paired(how) else name) for _, how, _, name in rows]
-        names += [("|", f"{name}_nan") for _, how, _, name in rows if how.nan]
+        names = [(how.clause, f"{name}_run" if self._is_run(how) else name) for _, how, _, name in rows]
+        names += [("|", f"{name}_run_nan" if how.places else f"{name}_nan") for _, how, _, name in rows if how.nan]
         pragma = "#pragma omp simd " + " ".join(f"reduction({clause} : {name})" for clause, name in names)
-        paired = [(n, kind, name) for n, how, kind, name in rows if self._is_paired(how)]
+        runs = [row for row in rows if self._is_run(row[1])]
         known = "" if p.outputs or p.held else self._all_known(rows)
-        if not paired and not known:
+        if not runs and not known:
             return [pragma, *loop(self.loop_head(self.nest.vector), inner)]
-        started = [f"{kind} {name}_run = 0;" for _, kind, name in paired]
-        pushed = [f"eqf_push_{self.suffix(n)}({name}_sums, runs{number}, {name}_run);" for n, _, name in paired]
-        pushed += [f"runs{number}++;"] * bool(paired)
+        started, ended = self._runs(runs, number)
         run = self.run
         (first, last), name = self.ends(self.nest.vector), NAMES[self.nest.vector]
         if self.nest.runs.block <= run:
-            return [*started, pragma, *loop(self.loop_head(self.nest.vector), inner), *pushed]
+            return [*started, pragma, *loop(self.loop_head(self.nest.vector), inner), *ended]
         end = f"run + {run} < {last} ? run + {run} : {last}"
         inside = loop(f"for (long {name} = run; {name} < end; {name}++)", inner)
         going_on = f"run < {last}" + f" && !({known})" * bool(known)
         return loop(f"for (long run = {first}; {going_on}; run += {run})",
-                     [f"const long end = {end};", *started, pragma, *inside, *pushed])  # fmt: skip
+                     [f"const long end = {end};", *started, pragma, *inside, *ended])  # fmt: skip
 
     def _all_known(self, rows: Sequence[tuple[Node, ops.Reduction, str, str]]) -> str:
         """When the results of `rows` are known before their end; nothing if that is not said."""
         found = [f"{name} != {how.identity}" for _, how, _, name in rows if how.ends]
         return " && ".join(found) * (len(found) == len(rows))
+
+    def _is_run(self, how: ops.Reduction) -> bool:
+        """Is it reduced run by run?"""
+        return how.places or self._is_paired(how)
+
+    def _runs(self, rows: list[tuple[Node, ops.Reduction, str, str]], number: int) -> tuple[list[str], list[str]]:
+        """The lines before and after a run of vectors."""
+        started: list[str] = []
+        ended: list[str] = []
+        for n, how, kind, name in rows:
+            if how.places:
+                lines = self.places(n)
+                started += lines.run_begun(min(self.run, self.nest.runs.block))
+                ended += lines.run_ended(self._first_of_run)
+            else:
+                started.append(f"{kind} {name}_run = 0;")
+                ended.append(f"eqf_push_{self.suffix(n)}({name}_sums, runs{number}, {name}_run);")
+        if any(self._is_paired(how) for _, how, _, _ in rows):
+            ended.append(f"runs{number}++;")
+        return started, ended
