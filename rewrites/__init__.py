@@ -64,7 +64,7 @@ from eqfuse.rewrites.language.law import (
     tensors,
     varies,
 )
-from eqfuse.rewrites.procedures import chains
+from eqfuse.rewrites.procedures import chains, short_axes
 
 _BOOK: dict[str, list[Law]] = {
     "algebra": algebra.LAWS,
@@ -78,6 +78,7 @@ _BOOK: dict[str, list[Law]] = {
     "ranges": ranges.LAWS,
     "casts": casts.LAWS,
     "reductions": reductions.LAWS,
+    "short_axes": short_axes.LAWS,
     "contractions": contractions.LAWS,
     "layout": layout.LAWS,
     "regrouping": regrouping.LAWS,

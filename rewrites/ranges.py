@@ -94,6 +94,8 @@ LAWS = [
     Law("sqrt_of_finite_over_it", sqrt(x) / x, 1.0 / sqrt(x), (finite(x),), REASSOCIATES),
     Law("sqrt_of_reciprocal_of_nonnegative", sqrt(1.0 / x), 1.0 / sqrt(x), (nonnegative(x),), REASSOCIATES),
     Law("power_minus_half_of_nonnegative", x**-0.5, 1.0 / sqrt(x), (nonnegative(x),), REASSOCIATES),
+    Law("power_minus_one_and_a_half_of_nonnegative", x**-1.5, 1.0 / (x * sqrt(x)), (nonnegative(x),), REASSOCIATES,
+        float16=APPROXIMATE),
     # what is finite cancels
     Law("finite_minus_itself", x - x, filled_with(zeros, x), (finite(x),), EXACT),
     Law("finite_over_itself", x / x, filled_with(ones, x), (finite(x), nonzero(x)), EXACT),

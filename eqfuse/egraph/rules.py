@@ -20,11 +20,14 @@ from eqfuse.ops.facts import Fact
 from eqfuse.rewrites.language.law import LITERAL, VARIABLE, Attr, Guard, Law, Term, walk
 from eqfuse.rewrites.language.match import FAULTS, Types, faulty, literal_matches, made_values, order, term_key
 from eqfuse.rewrites.procedures.chains import reordered
+from eqfuse.rewrites.procedures.short_axes import in_slices
 
 
 def constructor(op: str, arity: int) -> str:
     """Name of the e-graph's constructor of operator `op` with `arity` arguments."""
     return f"o_{op}_{arity}" if row(op).arity is None else f"o_{op}"
+
+Pairs = Callable[[Sequence[Node], set[Node]], list[tuple[Node, Node]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +42,7 @@ class Rule:
     reads: tuple[tuple[str, int], ...]  # (operator, number of arguments) on the matched side
     makes: tuple[tuple[str, int], ...]
     grows: int  # nodes that a match makes at most
-    pairs: Callable[[Sequence[Node], set[Node]], list[tuple[Node, Node]]] | None = None  # equal nodes, for its relation
+    pairs: Pairs | None = None  # equal nodes, for its relation
     number: int = field(default_factory=partial(next, count()), init=False)
 
 
@@ -94,23 +97,33 @@ class Judge:
 @lru_cache(maxsize=8192)
 def reads(law: Law) -> list[tuple[tuple[str, int], ...]]:
     """What each of the rules of `law` reads, for less than it takes to compile them."""
-    return [((law.chain[0], 2),)] if law.chain else [_signatures(lefts) for _, lefts, _ in law.directions]
+    if law.chain:
+        return [((law.chain[0], 2),)]
+    if law.slices:
+        return [((law.slices[0], row(law.slices[0]).arity or 1),)]
+    return [_signatures(lefts) for _, lefts, _ in law.directions]
 
 
 @lru_cache(maxsize=8192)
 def compile_law(law: Law) -> tuple[Rule, ...]:
     """The rules of `law`, one per direction."""
     if law.chain:
-        return (_of_chains(law),)
+        return (_of_pairs(law, tuple((op, 2) for op in law.chain), partial(reordered, law)),)
+    if law.slices:
+        return (_of_pairs(law, _made_by_slices(law), partial(in_slices, law)),)
     return tuple([_compile(law, *direction) for direction in law.directions])
 
 
-def _of_chains(law: Law) -> Rule:
-    """The rule that joins every chain of a program and the same in one order, which the engine relates."""
+def _of_pairs(law: Law, makes: tuple[tuple[str, int], ...], pairs: Pairs) -> Rule:
+    """The rule that joins what of a program a procedure finds equal, which the engine relates."""
     text = "(relation pairs{name} (Tensor Tensor))\n"
     text += '(rule ((pairs{name} px py)) ((union px py)) :ruleset law{name} :name "rule{name}")'
-    ops = tuple((op, 2) for op in law.chain or ())
-    return Rule(law.name, law, text, Judge(law, law.lefts, law.rights), ops[:1], ops, 0, partial(reordered, law))
+    return Rule(law.name, law, text, Judge(law, law.lefts, law.rights), reads(law)[0], makes, 0, pairs)
+
+
+def _made_by_slices(law: Law) -> tuple[tuple[str, int], ...]:
+    assert law.slices is not None
+    return (law.slices[1], 2), ("multiply", 2), ("slice", 1), ("reshape", 1), ("transpose", 1)
 
 
 def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, ...]) -> Rule:

@@ -28,6 +28,7 @@ from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites import APPROXIMATE, Law
 from eqfuse.rewrites.own import usable
+from eqfuse.rewrites.procedures.short_axes import in_slices
 from eqfuse.rewrites.procedures.side_by_side import PARTS, parts
 from eqfuse.rewrites.simplifier import SIMPLIFIER
 
@@ -72,6 +73,7 @@ def saturate_segment(
     start = time.thread_time()
     allowance = allowance or Meter(budget).allowance
     admitted = [law for law in laws if level == ALL_LAWS or (level == CHEAP_LAWS and law.name in SIMPLIFIER)]
+    admitted = [law for law in admitted if not law.slices or in_slices(law, graph.nodes, set())]
     nodes, rules = (*graph.inputs, *graph.nodes), reachable(graph, admitted)
     engine = Engine(nodes, rules)
     engine.add(nodes)

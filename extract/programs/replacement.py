@@ -116,7 +116,7 @@ def _renewed(n: Node, new: Mapping[Node, Node]) -> Node:
 
 def replaceable(law: Law) -> bool:
     """Can `law` be used so? One term at a time."""
-    return len(law.lefts) == 1 and law.chain is None
+    return len(law.lefts) == 1 and not law.has_procedure
 
 
 def _matches(wanted: list[tuple[Term, Node]], bound: Bound, commutes: Collection[str]) -> Iterator[Bound]:

@@ -27,7 +27,7 @@ class Opaque(Exception):
 
 def fingerprint(law: Law) -> str | None:
     try:
-        return repr([str(law), law.chain, *(_text(part, _DEPTH) for part in _parts(law))])
+        return repr([str(law), law.chain, law.slices, *(_text(part, _DEPTH) for part in _parts(law))])
     except Opaque:
         return None
 

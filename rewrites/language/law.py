@@ -65,11 +65,12 @@ class Law:
     about float8, and sums of bfloat16 (rounded after every element), only where it keeps every bit. `float16`: how
     exact it is of float16, where that is less: its range is so small that many a product or sum overflows. `both`: the
     law is read in both directions. `chain`: the operators (and the inverse, if any) whose chains the e-graph gives one
-    order instead of rewriting them by this law (`procedures.chains`). `grows`: it may be used again on what it
-    makes, for ever. `admitted`: it is not about numbers of which it is looser. `everywhere`: it is applied to work that
-    runs once, when a program is built, too, which other laws leave alone. `check`: a law of the user's own is checked
-    before it is used; False: its author vouches for it. Raises LawError when a side is ill-formed or ill-typed, or
-    grows unsaid.
+    order instead of rewriting them by this law (`procedures.chains`). `slices`: a reduction, and what joins the results
+    of its slices along a short axis, which the e-graph takes all at once, where that saves an array of all pairs
+    (`procedures.short_axes`). `grows`: it may be used again on what it makes, for ever. `admitted`: it is not about
+    numbers of which it is looser. `everywhere`: it is applied to work that runs once, when a program is built, too,
+    which other laws leave alone. `check`: a law of the user's own is checked before it is used; False: its author
+    vouches for it. Raises LawError when a side is ill-formed or ill-typed, or grows unsaid.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Law:
     float16: Exactness | None = None
     admitted: Exactness = APPROXIMATE
     chain: tuple[str, ...] | None = None
+    slices: tuple[str, str] | None = None
     grows: bool = False
     everywhere: bool = False
     check: bool = True
@@ -118,6 +120,11 @@ class Law:
                     by = ", ".join(map(str, lefts))
                     raise LawError(f"law {self.name!r}: the variable {missing[1]!r} of {rhs} is not bound by {by}")
         return bound
+
+    @property
+    def has_procedure(self) -> bool:
+        """Is it a procedure that finds what it makes equal, and not a match of its sides?"""
+        return self.chain is not None or self.slices is not None
 
     @property
     def lefts(self) -> tuple[Term, ...]:
