@@ -40,7 +40,7 @@ def redundant(laws: Sequence[Law], candidates: Iterable[Law]) -> Iterator[Law]:
 
 def derivable(law: Law, others: Sequence[Law]) -> bool:
     """Whether `others` derive every generated case of `law`; no, where no case can be made to be as its guards say."""
-    if law.chain or law.name in PARTS or any(g.judged or (g.wanted and len(g.tensors) > 1) for g in law.when):
+    if law.has_procedure or law.name in PARTS or any(g.judged or (g.wanted and len(g.tensors) > 1) for g in law.when):
         return False
     found = 0
     for case, constants in islice(cases(law), 4 * CASES):

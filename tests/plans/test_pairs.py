@@ -1,0 +1,131 @@
+"""Reductions over pairs of elements store no array of all pairs, unless that is a result or cheaper."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.benches.corpus.pairs import PAIRS
+from eqfuse.benches.corpus.random_graphs import run_plan, scrambled
+from eqfuse.cost.profiles import DEVICES
+from eqfuse.emit.c.device import compiled
+from eqfuse.extract import choose
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph
+from eqfuse.testing import cudasim
+from eqfuse.testing.emulated_gpu import EmulatedGpu
+from tests.support.c_kernels import needs_compiler
+from tests.support.gpu import program_on
+
+F = np.float32
+N = 4096
+TARGETS = {"numpy": DEVICES["cpu"], "c": compiled(DEVICES["cpu"]), "cuda": DEVICES["h100"]}
+
+
+def smoothed(x, y, v):
+    w = np.exp(-((x[:, None] - y) ** 2).sum(-1))
+    return (w[..., None] * v).sum(1) / w.sum(1)[:, None]
+
+
+def energy(x, q):
+    d = x[:, None] - x
+    return (q[:, None] * q / np.sqrt(np.einsum("ijk,ijk->ij", d, d) + F(1))).sum()
+
+
+def in_batches(x, y):
+    return np.exp(-((x[:, :, None, :] - y[:, None, :, :]) ** 2).sum(-1)).sum(2)
+
+
+def neighbours(x, y):
+    return (np.abs(x[:, None] - y) < F(0.1)).all(-1).sum(1), np.abs(x[:, None] - y).max(-1).min(1)
+
+
+def spec(*shape: int) -> Any:
+    return ef.spec(shape, F)
+
+
+def case(name: str, n: int, k: int = 3) -> Graph:
+    if name in PAIRS:
+        function, types = PAIRS[name].build(n) if name == "P3" else PAIRS[name].build(n, k)
+        return ef.trace(function, *[spec(*t.shape) for t in types])
+    function, *types = {
+        "a weighted mean": (smoothed, spec(n, k), spec(n, k), spec(n, 2)), "an energy": (energy, spec(n, k), spec(n)),
+        "batches": (in_batches, spec(4, n // 2, k), spec(4, n // 2, k)), "boxes": (neighbours, spec(n, k), spec(n, k)),
+    }[name]  # fmt: skip
+    return ef.trace(function, *types)
+
+
+NAMES = (*PAIRS, "a weighted mean", "an energy", "batches", "boxes")
+STORED = {("a weighted mean", "numpy"), ("P4", "cuda")}  # NumPy's tiles compute it twice; CuPy finds the place
+
+
+def stored(graph: Graph, target: str, **options: Any) -> int:
+    """The bytes of the largest array that a kernel writes."""
+    plan = ef.extract(ef.saturate(graph, **options), target=TARGETS[target])
+    return max(o.type.nbytes for k in plan.kernels if not k.is_view for o in k.body.outputs)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", NAMES)
+def test_no_array_of_all_pairs_is_stored(name, target):
+    if (name, target) not in STORED:
+        assert stored(case(name, N), target) <= 0.02 * N * N * 4
+
+
+@pytest.mark.parametrize("features", [2, 8, pytest.param(16, marks=pytest.mark.slow)])
+def test_it_is_so_of_more_features_too(features):
+    for name in ("P1", "P2", "P4"):
+        assert stored(case(name, N, features), "c") <= 0.02 * N * N * 4
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_pairs_are_stored_where_they_are_a_result_or_are_a_product_of_many_features(target):
+    def both(x: Any, y: Any) -> Any:
+        r = ((x[:, None] - y) ** 2).sum(-1)
+        return r, np.exp(-r).sum(1)
+
+    assert stored(ef.trace(both, spec(N, 3), spec(N, 3)), target) == N * N * 4  # and no array with a third axis
+    assert stored(case("P2", N, 64), target) == N * N * 4
+
+
+def arrays_of(graph: Graph) -> list[np.ndarray]:
+    rng = np.random.default_rng(len(graph.nodes))
+    return [rng.uniform(0.1, 1, n.shape).astype(n.dtype) for n in graph.inputs]
+
+
+def near(found: Any, wanted: Any) -> None:
+    for got, want in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-5 * max(1, np.abs(want).max()))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_what_the_evaluator_says_under_any_prices(name):
+    rng = np.random.default_rng(len(name))
+    graph = case(name, 40)
+    space, arrays = ef.saturate(graph), arrays_of(graph)
+    wanted = evaluate(graph, arrays)
+    for target in ("cpu", "a100"):
+        for extractor in ("flow", "greedy-duplicate"):
+            near(run_plan(choose(space, scrambled(rng, target), extractor), arrays), wanted)
+
+
+@needs_compiler
+@pytest.mark.parametrize("target", ["numpy", "c"])
+def test_programs_of_pairs_compute_them(target):
+    for name in ("P1", "P4", "boxes"):
+        graph = case(name, 700)
+        arrays = arrays_of(graph)
+        near(ef.compile(graph, target=TARGETS[target]).run(arrays), evaluate(graph, arrays))
+
+
+@pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+def test_an_emulated_gpu_computes_them():
+    gpu = EmulatedGpu()
+    for name in ("P1", "P5"):
+        graph = case(name, 40)
+        plan = ef.extract(ef.saturate(graph), target=TARGETS["cuda"])
+        arrays = arrays_of(graph)
+        near(program_on(plan, gpu).run(arrays), evaluate(graph, arrays))
