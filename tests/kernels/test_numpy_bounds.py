@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.ir.graph import node
+from eqfuse.emit.numpy.bounds import repeated
+from eqfuse.ir.graph import const, node
 from tests.support.kernels import add, body, judge, number, read, run
 
 SPECIAL = np.array([-0.0, 0.0, np.nan, np.inf, -np.inf, 1.0, -1.0, 5e-324])
@@ -64,3 +65,11 @@ def test_a_whole_array_of_a_value_that_has_been_read_holds_the_next_one():
         total = add(total, node("exp", (node("multiply", (y, number(float(i + 2)))),)))
     source = judge("map", body([x, y], total))
     assert source.count("= empty(") <= 3
+
+
+@pytest.mark.parametrize("op", ["maximum", "fmin"])
+def test_a_bound_with_more_axes_than_the_array_gives_them_to_the_result(op):
+    x, wide = read(0, (65,)), const(np.ones((1, 1), np.float32))
+    for args in ((x, wide), (wide, x)):
+        found = node(op, args)
+        assert found.shape == np.broadcast_shapes(*(a.shape for a in repeated(found, 65)))

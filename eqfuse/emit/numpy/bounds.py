@@ -54,6 +54,8 @@ def repeated(n: Node, length: int) -> tuple[Node, ...]:
     if n.op not in BOUNDING or not is_ordered or not LEAST_ROW <= length <= MOST_ROW:
         return n.args
     values = [_number(a) if a.type.size < n.type.size else None for a in n.args]
+    if all(a.type.rank < n.type.rank for a, value in zip(n.args, values, strict=True) if value is None):
+        return n.args  # the bound has more axes than the array, which a row has not
     return tuple(
         a if value is None else const(np.full(length, value, n.dtype)) for a, value in zip(n.args, values, strict=True)
     )
