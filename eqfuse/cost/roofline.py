@@ -18,7 +18,7 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.overlap import bound, overlapped
 from eqfuse.cost.price import Price
 from eqfuse.cost.targets import calls_of
-from eqfuse.cost.work import NOTHING, Work, element_work
+from eqfuse.cost.work import NEAR, NOTHING, Steps, Work, element_work
 from eqfuse.ops import Role, row
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
@@ -32,17 +32,17 @@ DRAWN = 2.0
 
 
 def work(
-    op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device, apart: int = 0,
+    op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device, steps: Steps = NEAR,
     literal: Literal | None = None,
 ) -> Work:  # fmt: skip
     """What one application of `op` costs to compute, all threads at work.
 
-    `apart`: elements of its operands that lie a cache line or more from the one before; of a view, those it copies.
+    `steps`: elements of its operands that are no neighbours; of a view, those it copies.
     `literal`: the last operand, where it is a constant.
     """
     calls = calls_of(device)
     if calls is not None:
-        return calls.call_work(op, attrs, out, types, device, apart, literal)
+        return calls.call_work(op, attrs, out, types, device, steps, literal)
     if row(op).role in (Role.LEAF, Role.VIEW):
         return NOTHING
     return element_work(op, attrs, out, types, device, literal)

@@ -20,7 +20,7 @@ from eqfuse.cost.profiles import DEVICES
 from eqfuse.errors import EqfuseError, TargetUnavailable, user_level
 
 if TYPE_CHECKING:
-    from eqfuse.cost.work import Work
+    from eqfuse.cost.work import Steps, Work
     from eqfuse.emit.executable import Executable
     from eqfuse.kinds.state import State
     from eqfuse.ops.literal import Literal
@@ -50,7 +50,7 @@ class CallPrices(Protocol):
     """What the module of a row's `calls` offers."""
 
     def call_work(
-        self, op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device, apart: int,
+        self, op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device, steps: Steps,
         literal: Literal | None,
     ) -> Work:  # fmt: skip
         """What one application of `op` costs; arguments as those of `roofline.work`."""

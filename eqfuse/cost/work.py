@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 from eqfuse.cost.device import Device
 from eqfuse.dtypes import kind
@@ -38,6 +39,28 @@ class Work:
 
 
 NOTHING = Work(0, 0.0, 0)
+
+
+class Steps(NamedTuple):
+    """Elements of operands in memory that are no neighbours of the one before: `lines`, a cache line or more from it;
+    `gaps`, those that a loop without vectors walks, as often as it does."""
+
+    lines: int = 0
+    gaps: int = 0
+
+    def __add__(self, other: Any) -> Steps:
+        return Steps(self.lines + other.lines, self.gaps + other.gaps)
+
+
+NEAR = Steps()
+
+
+def gaps(step: int, t: TensorType, out: TensorType) -> int:
+    """`Steps.gaps` of an operand of type `t`, whose neighbours are `step` elements apart, where an elementwise operator
+    reads it for `out`. Of one that is read once, a cache line for an element costs more than the loop."""
+    last = next((a for a in range(-1, -out.rank - 1, -1) if out.extent(a) > 1), -1)
+    many = t.size < out.size or step * t.dtype.itemsize < LINE
+    return out.size if step > 1 and many and t.extent(last) > 1 else 0
 
 
 def total(works: Iterable[Work], reduced: int = -1) -> Work:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.targets import is_compiled
-from eqfuse.cost.work import LINE, touches
+from eqfuse.cost.work import LINE, NEAR, Steps, gaps, touches
 from eqfuse.egraph.space import ENode, Segment
 from eqfuse.extract.candidates.prices import Prices
 from eqfuse.extract.candidates.work import Works, count, union
@@ -178,11 +178,11 @@ class Grammar:
         return found
 
     def _join(self, eclass: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
-        apart = 0
+        steps = NEAR
         for part, arg in zip(parts, enode.args, strict=True):
             if part.state.strides is not None:
-                apart += _apart(part.state, self.classes[arg].type, enode)
-        number = self.prices.number(eclass, enode, apart)
+                steps += _steps(part.state, self.classes[arg].type, enode, self.classes[eclass].type)
+        number = self.prices.number(eclass, enode, steps)
         role = row(enode.op).role
         name: tuple = (eclass, enode)  # of a product; a compiled kernel holds one derivation of it
         if role in (Role.CONTRACTION, Role.WINDOW) and self.compiled and any(p.works for p in parts):
@@ -349,23 +349,24 @@ class Grammar:
         return Graph(tuple(reads.values()), tuple(nodes[id(c)] for c in cuts)), tuple(reads)
 
 
-def _apart(state: State, t: TensorType, reader: ENode) -> int:
-    """How many elements of an array in memory `reader` reads one by one, far from the one before.
+def _steps(state: State, t: TensorType, reader: ENode, out: TensorType) -> Steps:
+    """What `reader` reads one by one of an array in memory: elements far from the one before, and with gaps between.
 
-    Not those of an array that lies along another axis: its kernel copies it by blocks, as its state says.
+    Not of an array that lies along another axis: its kernel copies it by blocks, as its state says.
     """
     assert state.strides is not None
     if state.strides[-1:] == (1,) and state.shape[-1] > 1:  # so do most lie
-        return 0
+        return NEAR
     step = next((abs(s) for n, s in zip(state.shape[::-1], state.strides[::-1], strict=True) if n > 1), 0)
-    if step * t.dtype.itemsize < LINE:
-        return 0
     role = row(reader.op).role
     across = state.across(t.dtype.itemsize) > 0
+    between = 0 if across or role is not Role.ELEMENTWISE else gaps(step, t, out)
+    if step * t.dtype.itemsize < LINE:
+        return Steps(0, between)
     if role is Role.VIEW:
         copies = reader.op == "reshape" and view_strides("reshape", reader.attrs, state.shape, state.strides) is None
-        return t.size if across and copies else 0
-    return 0 if across and role in (Role.ELEMENTWISE, Role.REDUCTION) else t.size
+        return Steps(t.size if across and copies else 0)
+    return NEAR if across and role in (Role.ELEMENTWISE, Role.REDUCTION) else Steps(t.size, between)
 
 
 def _spread(state: State, t: TensorType) -> int:

@@ -14,6 +14,7 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import work
 from eqfuse.cost.targets import is_compiled, searches_schedules
+from eqfuse.cost.work import Steps
 from eqfuse.egraph.space import EClass, ENode
 from eqfuse.errors import UnsupportedOp
 from eqfuse.extract.candidates.work import WHOLE, Works, WorkTable, bits, mask_of
@@ -32,7 +33,7 @@ class Prices:
         self._classes, self._device = classes, device
         self._work_table = WorkTable(is_compiled(device))
         self._behind: dict[tuple[int, object, float], int] = {}  # operators behind views
-        self._numbers: dict[tuple[int, ENode, int], int] = {}
+        self._numbers: dict[tuple[int, ENode, Steps], int] = {}
         self._inputs: dict[int, Node] = {}
         self.sizes = [c.type.nbytes for c in classes]  # bytes
         constants = ((n for n in c.nodes if n.op == "const") for c in classes)
@@ -43,14 +44,14 @@ class Prices:
         self._views: dict[int, int] = {}  # of an array, those that are smaller than it, a bit each
         self._viewed: dict[tuple[int, int], int] = {}  # bytes of an array that a view of it needs
 
-    def number(self, eclass: int, enode: ENode, apart: int) -> int:
-        """The number of an operator that computes class `eclass`, and reads `apart` elements far from one another."""
-        key = (eclass, enode, apart)
+    def number(self, eclass: int, enode: ENode, steps: Steps) -> int:
+        """The number of an operator that computes class `eclass`, and reads elements in `steps`."""
+        key = (eclass, enode, steps)
         found = self._numbers.get(key)
         if found is None:
             types = [self._classes[a].type for a in enode.args]
             literal = self._literals[enode.args[-1]] if enode.args else None
-            done = work(enode.op, enode.attrs, self._classes[eclass].type, types, self._device, apart, literal)
+            done = work(enode.op, enode.attrs, self._classes[eclass].type, types, self._device, steps, literal)
             found = self._numbers[key] = self._work_table.enter(done)
         return found
 

@@ -93,3 +93,19 @@ def test_few_columns_cost_more_for_each_product():
         return done.flops / done.seconds
 
     assert rate(64) < 0.9 * rate(2048)
+
+
+def test_a_small_array_with_gaps_that_every_row_reads_costs_loops_without_vectors_as_often():
+    def paired(x: Any, y: Any) -> Any:
+        return np.abs(x[:, :1] - y[:, 0])
+
+    near, apart = (seconds(paired, (N, 1), (N, width)) for width in (1, 3))
+    assert apart - near == pytest.approx(N * N * CPU.element_seconds("take", "float32"), rel=0.3)
+    rows = seconds(lambda x, y: np.abs(x[:, :1] - y), (N, 3), (1, N))  # one element of a gap for each row
+    assert rows == pytest.approx(near, rel=0.05)
+
+
+def test_narrow_arrays_that_are_walked_by_columns_cost_loops_without_vectors():
+    wide = seconds(lambda x, y: busy(x) * y, (N, N), (N, 1))
+    narrow = seconds(lambda x, y: busy(x) * y, (N * N // 4, 4), (N * N // 4, 1))
+    assert narrow - wide == pytest.approx(N * N * CPU.element_seconds("take", "float32"), rel=0.5)

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.roofline import work
-from eqfuse.cost.work import LINE, Work, total
+from eqfuse.cost.work import LINE, NEAR, Steps, Work, total
 from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.cost.calls import transposed_read
 from eqfuse.emit.numpy.cost.tiles import product_rows, tiles_pay
@@ -308,15 +308,15 @@ def is_lone_reduction(body: Graph) -> bool:
     return len(working) == 1 and row(working[0].op).role is Role.REDUCTION
 
 
-def work_of(n: Node, device: Device, apart: int = 0) -> Work:
+def work_of(n: Node, device: Device, steps: Steps = NEAR) -> Work:
     """What `n` costs to compute; arguments as those of `roofline.work`."""
     known = _works.setdefault(n, {})
-    found = known.get((device, apart))
+    found = known.get((device, steps))
     if found is None:
         literal = n.args[-1].literal if n.args and n.args[-1].op == "const" else None
-        found = work(n.op, n.attrs, n.type, [a.type for a in n.args], device, apart, literal)
-        known[device, apart] = found
+        found = work(n.op, n.attrs, n.type, [a.type for a in n.args], device, steps, literal)
+        known[device, steps] = found
     return found
 
 
-_works: WeakKeyDictionary[Node, dict[tuple[Device, int], Work]] = WeakKeyDictionary()  # many bodies share nodes
+_works: WeakKeyDictionary[Node, dict[tuple[Device, Steps], Work]] = WeakKeyDictionary()  # many bodies share nodes

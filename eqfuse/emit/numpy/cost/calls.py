@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from eqfuse.cost.device import PRICED_AS, Device
-from eqfuse.cost.work import LINE, NOTHING, Work, element_work, joined_by, touched, touches
+from eqfuse.cost.work import LINE, NOTHING, Steps, Work, element_work, joined_by, touched, touches
 from eqfuse.emit.numpy.cost.figures import (
     ALONE,
     BLAS,
@@ -37,13 +37,13 @@ from eqfuse.ops.types import TensorType
 
 
 def call_work(
-    op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device, apart: int,
+    op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device, steps: Steps,
     literal: Literal | None,
 ) -> Work:  # fmt: skip
     """What one application of `op` costs; arguments as those of `roofline.work`."""
     role = row(op).role
     if role in (Role.LEAF, Role.VIEW):
-        return transposed_read(apart, types[0].dtype.itemsize, device) if apart else NOTHING
+        return transposed_read(steps.lines, types[0].dtype.itemsize, device) if steps.lines else NOTHING
     found = _element_work(op, attrs, out, types, device, literal)
     if role is Role.CONTRACTION:
         seconds = found.seconds if op == "conv" else _multiplied(found, out, types, device)
@@ -51,7 +51,9 @@ def call_work(
         return replace(found, seconds=seconds, whole=whole, shared=_shared(op, out, types, seconds, device, whole))
     if role is Role.PIECES:  # tiles read pieces where they lie; what they copy together is in the price of a schedule
         return replace(found, seconds=0.0, whole=_whole(out.nbytes + _bytes(types), found.seconds, device))
-    seconds = found.seconds + apart * LINE / device.bandwidth(apart * LINE)
+    seconds = found.seconds + steps.lines * LINE / device.bandwidth(steps.lines * LINE)
+    one_by_one = device.element_seconds("take", WIDTHS.get(out.dtype.itemsize, "float64"))
+    seconds += steps.gaps * one_by_one
     moved = out.nbytes + _bytes(types)
     if op == "slice_scatter":
         moved -= types[0].nbytes  # of the array it updates it copies what no write covers
@@ -68,7 +70,11 @@ def call_work(
             seconds = elements * device.element_seconds("vecdot", types[0].dtype.name)
         whole += _rows_reduced(op, axes, types[0]) * device.call_seconds
     elif role is Role.ELEMENTWISE:
-        whole += _rows(out, types) * device.call_seconds
+        rows, columns = _rows(out, types)
+        whole += rows * device.call_seconds
+        if columns:  # each with gaps between its elements
+            seconds += out.size * one_by_one
+            whole += out.size * one_by_one * device.threads
     return replace(found, seconds=seconds, whole=whole)
 
 
@@ -133,9 +139,9 @@ def _shared(
     return max(0.0, whole - together)
 
 
-def _rows(out: TensorType, types: Sequence[TensorType]) -> float:
+def _rows(out: TensorType, types: Sequence[TensorType]) -> tuple[float, bool]:
     """What it takes NumPy to begin the rows of an elementwise operator, in calls: a row ends where one operand varies
-    along an axis and not along the next. Short ones it walks by columns (`eqfuse/emit/numpy/narrow.py`).
+    along an axis and not along the next. Short ones it walks by columns (`eqfuse/emit/numpy/narrow.py`): does it?
     """
     inner, last = 1, None
     for axis in range(-1, -len(out.shape) - 1, -1):
@@ -146,7 +152,8 @@ def _rows(out: TensorType, types: Sequence[TensorType]) -> float:
                 break
             inner, last = inner * extent, varies
     rows = out.size // max(inner, 1)
-    return 0.0 if rows <= 1 else min(rows / ROWS, 2.0 * inner if inner <= NARROW else math.inf)
+    by_columns = 2.0 * inner if inner <= NARROW else math.inf
+    return (0.0, False) if rows <= 1 else (min(rows / ROWS, by_columns), inner > 1 and by_columns < rows / ROWS)
 
 
 def _rows_reduced(op: str, axes: Sequence[int], x: TensorType) -> float:

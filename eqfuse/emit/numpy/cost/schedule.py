@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 from eqfuse.cost.device import Device
 from eqfuse.cost.overlap import bound
 from eqfuse.cost.price import Price
-from eqfuse.cost.work import LINE, Work, total
+from eqfuse.cost.work import LINE, NEAR, Steps, Work, gaps, total
 from eqfuse.emit.numpy.cost.tiles import in_tiles, left_in_tiles, memory_seconds, on_whole_arrays, spilled
 from eqfuse.emit.numpy.tiling import copies, work_of
 from eqfuse.emit.numpy.transpose_copy import run_axis
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.views import computes, leaf_chain, strides_after
+from eqfuse.ops import Role, row
 
 if TYPE_CHECKING:
     from eqfuse.emit.numpy.schedule import NumpySchedule
@@ -45,18 +46,22 @@ def _done(body: Graph, copied: Iterable[Node], device: Device) -> Work:
     """The work of the operators, of copies of pieces, and of arrays across the axis that they lie along."""
     working = [n for n in body.nodes if computes(n)]
     together = [Work(0, n.type.size * device.element_seconds(n.op, n.dtype.name), 0) for n in copied]
-    works = (work_of(n, device, sum(map(_apart, n.args))) for n in working)
+    works = (work_of(n, device, sum([_steps(a, n) for a in n.args], NEAR)) for n in working)
     return total([*works, *together, *copies(body, device)])
 
 
-def _apart(n: Node) -> int:
-    """Elements of an array behind views that are read one by one, each from a cache line of its own."""
+def _steps(n: Node, reader: Node) -> Steps:
+    """Elements of an array behind views that `reader` reads one by one, with gaps between, or each from a cache line of
+    its own."""
     if computes(n) or run_axis(n) is not None:
-        return 0
+        return NEAR
     leaf, chain = leaf_chain(n)
     strides = strides_after(leaf.type, chain) if leaf.op == "input" else None
     steps = [abs(s) for extent, s in zip(n.shape, strides or (), strict=True) if extent > 1] if strides else []
-    return n.type.size if steps and steps[-1] * n.dtype.itemsize >= LINE else 0
+    if not steps:
+        return NEAR
+    between = gaps(steps[-1], n.type, reader.type) if row(reader.op).role is Role.ELEMENTWISE else 0
+    return Steps(n.type.size if steps[-1] * n.dtype.itemsize >= LINE else 0, between)
 
 
 def _products(body: Graph) -> list[Node]:
