@@ -32,7 +32,7 @@ class Prices:
     def __init__(self, classes: Sequence[EClass], device: Device, like: Prices | None = None) -> None:
         self._classes, self._device = classes, device
         self._work_table = WorkTable(is_compiled(device))
-        self._behind: dict[tuple[int, object, float], int] = {}  # operators behind views
+        self._behind: dict[tuple[object, float], dict[int, int]] = {}  # of each view, operators as they run behind it
         self._numbers: dict[tuple[int, ENode, Steps], int] = {}
         self._inputs: dict[int, Node] = {}
         self.sizes = [c.type.nbytes for c in classes]  # bytes
@@ -58,26 +58,22 @@ class Prices:
     def viewed(self, works: Works, view: object, share: float) -> Works:
         """`works` as they run behind `view`, which shows that share of their elements: in tiles for this view alone, on
         whole arrays once for all."""
-        seen, whole = [], []
-        for times, mask in works.items():
-            for at in bits(mask) if times != WHOLE else ():
-                behind = self._number_behind(at, view, share)
-                seen.append(behind)
-                if behind != at:
-                    whole.append(at)
+        run = [at for times, mask in works.items() if times != WHOLE for at in bits(mask)]
+        seen = self._numbers_behind(run, view, share)
+        whole = [at for at, behind in zip(run, seen, strict=True) if behind != at]
         return {1.0: mask_of(seen), WHOLE: works.get(WHOLE, 0) | mask_of(whole)}
 
     def behind(self, works: Works, view: object, share: float) -> Works:
         """The same in a compiled kernel, where what is done several times an element is done so here too."""
-        return {
-            times: mask_of([self._number_behind(at, view, share) for at in bits(mask)]) for times, mask in works.items()
-        }
+        return {times: mask_of(self._numbers_behind(bits(mask), view, share)) for times, mask in works.items()}
 
-    def _number_behind(self, at: int, view: object, share: float) -> int:
-        key = at, view, share
-        if key not in self._behind:
-            self._behind[key] = self._work_table.viewed(at, share)
-        return self._behind[key]
+    def _numbers_behind(self, operators: list[int], view: object, share: float) -> list[int]:
+        """The numbers of `operators` as they run behind `view`."""
+        known = self._behind.setdefault((view, share), {})
+        for at in operators:
+            if at not in known:
+                known[at] = self._work_table.viewed(at, share)
+        return [known[at] for at in operators]
 
     def note_view(self, eclass: int, whole: Mapping[int, int], read: Mapping[int, int]) -> None:
         """`eclass` is a view that needs the bytes `read` of arrays, of which its argument needs those in `whole`."""

@@ -70,7 +70,6 @@ class WorkTable:
 
     def __init__(self, compiled: bool) -> None:
         self._compiled = compiled
-        self._works: list[Work] = []
         self._flops: list[int] = []
         self._seconds: list[float] = []
         self._calls: list[int] = []
@@ -79,20 +78,21 @@ class WorkTable:
 
     def enter(self, work: Work) -> int:
         """The number of one more operator, which costs `work`."""
-        self._works.append(work)
-        self._flops.append(work.flops)
-        self._seconds.append(work.seconds)
-        self._calls.append(work.calls)
-        self._whole.append(work.whole)
-        self._shared.append(work.shared)
-        return len(self._works) - 1
+        return self._append(work.flops, work.seconds, work.calls, work.whole, work.shared)
+
+    def _append(self, flops: int, seconds: float, calls: int, whole: float, shared: float) -> int:
+        self._flops.append(flops)
+        self._seconds.append(seconds)
+        self._calls.append(calls)
+        self._whole.append(whole)
+        self._shared.append(shared)
+        return len(self._flops) - 1
 
     def viewed(self, at: int, share: float) -> int:
         """The number of operator `at` as a tile computes it behind a view, which shows that share of its elements."""
-        work = self._works[at]
-        if not work.calls:
+        if not self._calls[at]:
             return at
-        return self.enter(Work(int(work.flops * share), work.seconds * share, work.calls, once=work.once))
+        return self._append(int(self._flops[at] * share), self._seconds[at] * share, self._calls[at], 0.0, 0.0)
 
     def total(self, works: Works, reduced: int) -> Work:
         """The work of a kernel. `reduced`: elements of a reduction's result; what is done to as few runs once."""
