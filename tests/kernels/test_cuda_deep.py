@@ -22,7 +22,7 @@ from tests.support.kernels import PRICE, add, body, mul, read, reduced
 
 emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
 H100 = device("h100")
-DEEP = 3000
+DEEP = 1500
 
 
 @contextmanager

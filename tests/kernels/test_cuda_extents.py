@@ -25,6 +25,7 @@ emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.availabl
 compiled = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
 
 H100 = device("h100")
+PARTS = 4  # in each of which every extent occurs on every axis
 CUDA_FUNCTIONS = ("map", "row", "reduce", "contract")
 Shape = tuple[int, ...]
 
@@ -128,7 +129,9 @@ def test_kernels_over_axes_of_no_or_one_element_equal_the_evaluator():
 
 
 @compiled
+@pytest.mark.parametrize("part", some(range(PARTS), PARTS))
 @pytest.mark.parametrize("arch", some(["sm_80", "sm_90"], 2))
-def test_kernels_over_axes_of_no_or_one_element_compile(arch):
-    made, code = emitted()
-    assert nvrtc.compile_cuda(code, arch).resources.keys() == {cuda.name for *_, cuda in made if cuda.grid}
+def test_kernels_over_axes_of_no_or_one_element_compile(arch, part):
+    kernels = [cuda for *_, cuda in emitted()[0][part::PARTS] if cuda.grid]
+    code = module_source(list(dict.fromkeys(cuda.source for cuda in kernels)))
+    assert nvrtc.compile_cuda(code, arch).resources.keys() == {cuda.name for cuda in kernels}
