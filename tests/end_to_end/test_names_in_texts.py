@@ -20,9 +20,12 @@ DOTTED = re.compile(r"`(eqfuse(?:\.\w+)+)`")
 
 
 def docstrings(module: ast.Module) -> Iterator[str]:
-    for n in ast.walk(module):
+    waiting: list[ast.AST] = [module]
+    while waiting:
+        n = waiting.pop()
         if isinstance(n, ast.Module | ast.ClassDef | ast.FunctionDef):
             yield ast.get_docstring(n) or ""
+        waiting += (child for child in ast.iter_child_nodes(n) if not isinstance(child, ast.expr))
 
 
 def missing(text: str, beside: Path) -> Iterator[str]:

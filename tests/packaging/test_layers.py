@@ -70,10 +70,12 @@ def _for_type_checkers(node: ast.AST) -> bool:
 
 
 def _imports(tree: ast.AST) -> Iterator[ast.AST]:
-    for node in ast.iter_child_nodes(tree):
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
         if not _for_type_checkers(node):
             yield node
-            yield from _imports(node)
+            waiting += ast.iter_child_nodes(node)
 
 
 def _imported(node: ast.AST, modules: Collection[str]) -> set[str]:
