@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -71,7 +72,8 @@ def test_thousands_of_programs_after_random_uses_of_laws_are_as_accurate_as_befo
 
 def test_laws_that_may_cancel_are_found_out_so() -> None:
     rewriter = Rewriter([law for law in book() if law.exactness is APPROXIMATE])
-    assert sum(bool(walk(rewriter, seed)) for seed in range(400)) >= 2
+    found = (seed for seed in range(400) if walk(rewriter, seed))
+    assert len(list(itertools.islice(found, 2))) == 2
 
 
 def forms(seeds: range) -> None:
