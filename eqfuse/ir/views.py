@@ -147,7 +147,7 @@ def _padded(n: Node, source: Node, value: Node, left: _Allowance) -> Node:
         beside = []
         for width in widths:
             wanted = node("broadcast_to", (value,), ((*source.shape[:a], width, *source.shape[a + 1 :]),))
-            beside.append(_taken(wanted, value, left))
+            beside.append(_taken(wanted, value, left) if computes(value) else wanted)
         source = joined([beside[0], source, beside[1]], a - n.type.rank)
     return source
 

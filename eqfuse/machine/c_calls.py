@@ -2,8 +2,9 @@
 
 In: a library whose text begins with `TEXT`, and names of functions
 ``void *f(void *self, Object *const *arguments, __PTRDIFF_TYPE__ count)``. Out: functions of Python, which must be given
-the arguments that the text reads, since nobody checks. They return ``eqf_none()``; those that take long call
-``eqf_python.release`` before and ``eqf_python.resume`` behind their work, so that other threads of Python go on.
+the arguments that the text reads, since nobody checks. They return ``eqf_none()``, or ``eqf_true(self)``, something
+that is true; those that take long call ``eqf_python.release`` before and ``eqf_python.resume`` behind their work, so
+that other threads of Python go on.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 TEXT = """struct { void *(*release)(void); void (*resume)(void *); void (*keep)(void *); void *none; } eqf_python;
 static void *eqf_none(void) { eqf_python.keep(eqf_python.none); return eqf_python.none; }
+static void *eqf_true(void *self) { eqf_python.keep(self); return self; }
 """
 _FASTCALL = 0x80  # METH_FASTCALL, of Python's stable interface
 _CALLED = ("PyEval_SaveThread", "PyEval_RestoreThread", "Py_IncRef")
@@ -27,7 +29,7 @@ class _Method(ctypes.Structure):
     )  # fmt: skip
 
 
-def functions(library: ctypes.CDLL, names: Iterable[str]) -> dict[str, Callable[..., None]]:
+def functions(library: ctypes.CDLL, names: Iterable[str]) -> dict[str, Callable[..., Any]]:
     """The functions of those names. They belong to the library, which stays loaded."""
     called = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in _CALLED]
     (ctypes.c_void_p * 4).in_dll(library, "eqf_python")[:] = [*called, id(None)]

@@ -7,20 +7,25 @@ times as many when slow.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from eqfuse.emit.c import kernels, nest, rates, schedule, writer
+from eqfuse.emit.c import forms, kernels, lines, nest, rates, schedule
 from eqfuse.emit.c.kernels import CKernel
 from eqfuse.errors import EqfuseError, UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
-from eqfuse.ir.graph import Graph, Node, node
+from eqfuse.ir.graph import Graph, Node, const, node
 from eqfuse.kinds import State, classify
 from eqfuse.machine.c_objects import load_all
 from tests.kernels.one_answer import ADDING, Judge, arrays_for
-from tests.kernels.test_cuda_elementwise import same
+from tests.kernels.test_cuda_elementwise import same, special_values
 from tests.kernels.test_cuda_random import Drawing
 from tests.support.c_kernels import needs_compiler
 from tests.support.c_target import KINDS, C, emitted, run_all
@@ -55,9 +60,62 @@ class Stages(Drawing):
         return arrays_for(self.rng, body) if adds else super().data(body)
 
 
+class Maps(Stages):
+    """Leaves are joined of pieces, which may be computed, padded, or gathered, and values are rolled."""
+
+    def leaf(self) -> Node:
+        way, at = int(self.rng.integers(5)), int(self.rng.integers(len(self.whole)))
+        before, n, after = self.whole[:at], self.whole[at], self.whole[at + 1 :]
+        if way == 0:
+            ends = [0, *sorted(int(e) for e in self.rng.integers(0, n + 1, 2)), n]
+            pieces = [self.piece((*before, b - a, *after)) for a, b in pairwise(ends)]
+            return node("concat", pieces, (at - len(self.whole),))
+        if way == 1:
+            widths = tuple((min(1, m), m // 2) if self.rng.random() < 0.6 and m else (0, 0) for m in self.whole)
+            inner = tuple(m - sum(w) for m, w in zip(self.whole, widths, strict=True))
+            return node("pad", (self.piece(inner), const(self.pick(special_values(self.dtype)), self.dtype)), (widths,))
+        if way == 2 and 0 not in self.whole:
+            rank = int(self.rng.integers(len(self.whole) - at + 1))
+            source = self.input((*before, 7, *self.whole[at + rank :]), self.dtype)
+            return node("take", (source, self.places(self.whole[at : at + rank])), (at - source.type.rank,))
+        if way == 3 and 0 not in self.whole:
+            source = self.input((*before, 7, *after), self.dtype)
+            return node("take_along_axis", (source, self.places(self.whole)), (at - len(self.whole),))
+        return super().leaf()
+
+    def piece(self, shape: tuple[int, ...]) -> Node:
+        way, x = int(self.rng.integers(5)), self.input(shape, self.dtype)
+        axes = tuple(a for a in range(-len(shape), 0) if self.rng.random() < 0.5)
+        if way == 0:
+            return node("flip", (x,), (axes,))
+        if way == 1:
+            return node("maximum", (x, self.input(shape[-1:], self.dtype)))
+        if way == 2:
+            return node("broadcast_to", (const(self.pick(special_values(self.dtype)), self.dtype),), (shape,))
+        if way == 3:
+            x = self.input(tuple(1 if a - len(shape) in axes else n for a, n in enumerate(shape)), self.dtype)
+            return node("broadcast_to", (x,), (shape,))
+        return x
+
+    def places(self, shape: tuple[int, ...]) -> Node:
+        at = self.input(shape, self.pick([np.dtype(np.int8), np.dtype(np.int64), np.dtype(np.uint16)]), "at")
+        return node("minimum", (at, self.input(shape[-1:], at.dtype, "at"))) if self.rng.random() < 0.3 else at
+
+    def grow(self, values: list[Node], steps: int) -> list[Node]:
+        values = super().grow(values, steps)
+        x, axis = self.pick(values), int(self.rng.integers(-len(self.whole), 0))
+        if x.shape == self.whole and x.type.extent(axis) > 1 and self.rng.random() < 0.5:
+            by = int(self.rng.integers(1, x.type.extent(axis)))
+            ranges = [[(0, n, 1) for n in x.shape] for _ in range(2)]
+            for part, ends in zip(ranges, ((by, x.type.extent(axis), 1), (0, by, 1)), strict=True):
+                part[axis] = ends
+            values.append(node("concat", [node("slice", (x,), (tuple(part),)) for part in ranges], (axis,)))
+        return values
+
+
 def drawn(rng: np.random.Generator, count: int) -> Iterator[tuple[Graph, CKernel, list[np.ndarray]]]:
     while count:
-        drawing = (Drawing, Stages)[count % 2](rng)
+        drawing = (Drawing, Stages, Maps)[count % 3](rng)
         try:
             body = drawing.body()
         except EqfuseError:  # NumPy has no largest of nothing
@@ -95,7 +153,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name, value in (
         (nest, "SHORT", 4), (rates, "SHORT", 4), (nest, "BLOCK", 4), (nest, "TILE", 8), (schedule, "LINE", 4),
         (schedule, "SHARED_FROM", 0.0), (schedule, "HANDED", 0.0), (schedule, "CHUNK", 1e-9), (schedule, "PART", 8),
-        (schedule, "FEW_UNITS", 100), (writer, "PAIR_BYTES", 32),
+        (schedule, "FEW_UNITS", 100), (lines, "PAIR_BYTES", 32), (forms, "SMALL", 2),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)
 
@@ -114,6 +172,24 @@ def test_random_kernels_do_nothing_undefined(small_blocks: None, monkeypatch: py
     flags = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
     monkeypatch.setattr(kernels, "load_all", lambda texts: load_all(texts, *flags))
     judge(10, many(100))
+
+
+@pytest.mark.slow
+def test_random_kernels_touch_no_memory_but_their_arrays() -> None:
+    """Under the sanitizer of addresses, which must be there before Python takes memory."""
+    library = subprocess.run(["cc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True).stdout
+    if not Path(library.strip()).is_absolute():
+        pytest.skip("this compiler has no sanitizer of addresses")
+    code = (
+        "from eqfuse.emit.c import kernels\n"
+        "from tests.kernels.test_c_random import judge\n"
+        "load_all = kernels.load_all\n"
+        "kernels.load_all = lambda texts: load_all(texts, '-fsanitize=address')\n"
+        f"judge(11, {many(100)})\n"
+    )
+    names = {"LD_PRELOAD": library.strip(), "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ | names, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
 
 
 @pytest.mark.slow

@@ -29,26 +29,25 @@ from tests.kernels.test_cuda_traffic import traffic
 from tests.kernels.test_numpy_broadcasting import check_kernel, drawn
 from tests.kernels.test_numpy_schedules import check
 from tests.support.drawing import many
-from tests.support.kernels import CPU, add, body, data, judge, layer_norm, mul, read, reduced, softmax
+from tests.support.kernels import (
+    CPU,
+    add,
+    body,
+    cut,
+    data,
+    joined,
+    judge,
+    layer_norm,
+    mul,
+    read,
+    reduced,
+    rolled,
+    softmax,
+)
 
 H100 = device("h100")
 MAPS = ("concat", "pad", "take", "take_along_axis")
 emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
-
-
-def cut(x: Node, axis: int, start: int, stop: int) -> Node:
-    ranges = [(0, n, 1) for n in x.shape]
-    ranges[axis] = (start, stop, 1)
-    return node("slice", (x,), (tuple(ranges),))
-
-
-def joined(axis: int, *pieces: Node) -> Node:
-    return node("concat", pieces, (axis,))
-
-
-def rolled(x: Node, by: int, axis: int) -> Node:
-    n = x.shape[axis]
-    return joined(axis, cut(x, axis, n - by, n), cut(x, axis, 0, n - by))
 
 
 def padded(x: Node, *widths: tuple[int, int]) -> Node:

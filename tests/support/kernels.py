@@ -47,6 +47,21 @@ def cast(x: Node, dtype: Any) -> Node:
     return node("cast", (x,), (np.dtype(dtype),))
 
 
+def cut(x: Node, axis: int, start: int, stop: int) -> Node:
+    ranges = [(0, n, 1) for n in x.shape]
+    ranges[axis] = (start, stop, 1)
+    return node("slice", (x,), (tuple(ranges),))
+
+
+def joined(axis: int, *pieces: Node) -> Node:
+    return node("concat", pieces, (axis,))
+
+
+def rolled(x: Node, by: int, axis: int) -> Node:
+    n = x.shape[axis]
+    return joined(axis, cut(x, axis, n - by, n), cut(x, axis, 0, n - by))
+
+
 def softmax(x: Node, *axes: int) -> Node:
     e = node("exp", (node("subtract", (x, reduced("max", x, *axes))),))
     return node("divide", (e, reduced("sum", e, *axes)))

@@ -36,15 +36,15 @@ def numpy_side(device: Device) -> Device:
     return replace(device, target="numpy")
 
 
-def calls_schedule(body: Graph, device: Device) -> Schedule:
+def calls_schedule(body: Graph, device: Device) -> CallsSchedule:
     """One operator at most."""
     return _by(single(body, numpy_side(device)))
 
 
-def tiles_schedule(body: Graph, device: Device) -> Schedule:
+def tiles_schedule(body: Graph, device: Device) -> CallsSchedule:
     """A product or windows, with work around them, in tiles on several threads or on whole arrays."""
     return _by(fused(body, numpy_side(device)))
 
 
-def _by(found: NumpySchedule) -> Schedule:
+def _by(found: NumpySchedule) -> CallsSchedule:
     return CallsSchedule(found.reads, found.writes, found.calls, by_numpy=found)

@@ -1,8 +1,9 @@
 """Where the values of a kernel are computed and what its lines call them; the heads of its loops.
 
-In: `Loops`. Out: names, expressions and index arithmetic. Next stop: `writer.py`.
+In: a form of `Loops`. Out: names, expressions and index arithmetic. Next stop: `lines.py`.
 Names: r, k, w, p: see `parameters.py`; t: values; a: results of reductions; h: values held between passes; c: values of
-a column; b: blocks of arrays; i, j, …: indices.
+a column; b: blocks of arrays; g: places that are gathered; q, o, s: what differs from cell to cell, see `table.py`; i,
+j, …: indices.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from eqfuse.emit.c import ops
+from eqfuse.emit.c.forms import Form
 from eqfuse.emit.c.loops import Loops, partial_dtype
 from eqfuse.emit.c.nest import NAMES, Access, aligned
 from eqfuse.emit.c.parameters import Parameters
-from eqfuse.emit.c.passes import is_load, is_reduction
+from eqfuse.emit.c.passes import is_gather, is_load, is_number, is_reduction
 from eqfuse.emit.c.places import Places
+from eqfuse.emit.c.table import Counts, Table
 from eqfuse.ir.graph import Node
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain
@@ -24,10 +27,15 @@ from eqfuse.ops import row
 from eqfuse.ops.row import Rounding
 
 APART = 16  # elements between the rows of a block that is copied
+MISSED = "missed"  # the variable that tells whether a place lies beyond its array
 
 
 def indented(lines: Sequence[str]) -> list[str]:
     return [f"    {line}" for line in lines]
+
+
+def _times(step: int | str, name: str) -> str:
+    return name if step == 1 else f"-{name}" if step == -1 else f"{step} * {name}"
 
 
 def loop(head: str, lines: Sequence[str]) -> list[str]:
@@ -36,27 +44,30 @@ def loop(head: str, lines: Sequence[str]) -> list[str]:
 
 class Elements:
     """Names of values by node and place. Places, from the outermost: "top", "unit", "mid" (loops between), "column" (a
-    loop over results), "inner". `columns`: values of a column that are kept for the innermost loop."""
+    loop over results), "inner". `columns`: values of a column that are kept for the innermost loop; `counts` numbers
+    what all forms name; `top`: their lines before the loop over units."""
 
-    def __init__(self, schedule: Loops, rounds: bool, parameters: Parameters | None = None) -> None:
-        self.schedule, self.nest, self.rounds = schedule, schedule.nest, rounds
-        self.parameters = parameters or Parameters(schedule.body, schedule.workspaces)
+    def __init__(
+        self, schedule: Loops, form: Form, rounds: bool, parameters: Parameters, counts: Counts, top: list[str]
+    ) -> None:
+        self.schedule, self.nest, self.form, self.rounds = schedule, schedule.nest, form, rounds
+        self.parameters, self.counts, self.top = parameters, counts, top
+        self.table = Table(form, self.nest, parameters, counts)
         self.reduced = self.nest.reduced
         self.results: dict[Node, str] = {}
         self.columns: dict[Node, str] = {}
+        self.gathers: dict[Node, str] = {}
         self.names: dict[tuple[Node, str], str] = {}
         self.bits: dict[str, str] = {}
         self.blocks: dict[str, tuple[str, list[str]]] = {}  # copies of blocks: names, and the lines that make them
-        self.count = 0
-        self.top: list[str] = []
         self.below: set[Node] = set()  # what is computed from reductions
-        for n in schedule.body.nodes:
+        for n in form.body.nodes:
             if is_reduction(n) or any(a in self.below for a in n.args):
                 self.below.add(n)
 
     def place(self, n: Node) -> str:
         """The outermost place where `n` is known."""
-        dims = self.schedule.varying[n]
+        dims = self.form.varying[n]
         if self.nest.vector in dims:
             return "column" if self.nest.by_columns and not dims & self.reduced else "inner"
         if dims & {*self.nest.inside}:
@@ -65,9 +76,8 @@ class Elements:
 
     def value(self, n: Node, place: str) -> str:
         """The value of `n` as a line at `place` names it."""
-        leaf, _ = leaf_chain(n)
-        if leaf.op == "const" and leaf.type.size == 1:
-            return self.parameters.leaf(n)
+        if is_number(n):
+            return self.parameters.leaf(leaf_chain(n)[0])
         if is_reduction(n):
             return self.results[n]
         own = self.place(n)
@@ -77,9 +87,7 @@ class Elements:
 
     def enter(self, n: Node, place: str, lines: list[str], text: str, bits: str = "") -> None:
         """Names the value of `n` at `place`: `text`, or, of a 16-bit float, what `bits` stand for."""
-        name = f"t{self.count}"
-        self.count += 1
-        self.names[n, place] = name
+        name = self.names[n, place] = self.counts.name("t")
         if bits:
             self.bits[name] = f"{name}_bits"
             lines.append(f"const {ops.ctype(n.dtype).stored} {name}_bits = {bits};")
@@ -88,6 +96,8 @@ class Elements:
 
     def computed(self, n: Node, place: str) -> tuple[str, str]:
         """The expression of the operator `n`, or of the bits of its value: see `enter`."""
+        if is_gather(n):
+            return self.element(n.args[0], self.gathers[n])
         values, dtypes = [self.value(a, place) for a in n.args], [a.dtype for a in n.args]
         if n.op == "cast":
             text = ops.cast(dtypes[0], n.dtype, values[0])
@@ -114,11 +124,15 @@ class Elements:
     def _rounded(self, n: Node) -> bool:
         return self.rounds and row(n.op).rounding is not Rounding.NEVER
 
-    def element(self, n: Node) -> tuple[str, str]:
-        """An element of the array that `n` is a view of: its value, or its bits."""
-        found = self.schedule.arrays[n]
-        text = f"{self.parameters.leaf(n)}[{self.index(found)}]"
-        if self.nest.reads_across(found):
+    def element(self, n: Node, place: str = "") -> tuple[str, str]:
+        """An element of the array that `n` stands for, its value, or its bits: see `enter`; of an array that is
+        gathered, that at `place` of its axis."""
+        array, read = self.table.array(n), self.form.arrays[n]
+        if self.parameters.is_number(array):
+            return array, ""
+        more = [_times(read.stride, place)] if place else []
+        text = f"{array}[{self._index(self.table.steps(n), self.table.offset(n), more)}]"
+        if not place and self.nest.reads_across(read.access):
             text = self._in_block(text, n)
         return ("", text) if ops.is_half(n.dtype) else (ops.load(n.dtype, text), "")
 
@@ -129,20 +143,32 @@ class Elements:
         pitch = self.nest.dims[along].block + APART
         place = f"{pitch} * {self._in_unit(vector)} + {self._in_unit(along)}"
         if text not in self.blocks:
-            name = f"b{len(self.blocks)}"
+            name = self.counts.name("b")
             copied = loop(self.loop_head(along), [f"{name}[{place}] = {text};"])
             size = pitch * self.nest.dims[vector].block
             lines = [f"{ops.ctype(n.dtype).stored} {name}[{size}];", *loop(self.loop_head(vector), copied)]
             self.blocks[text] = name, lines
         return f"{self.blocks[text][0]}[{place}]"
 
+    def enter_place(self, n: Node, place: str, lines: list[str]) -> None:
+        """The lines that find where in its array the gather `n` reads: places count from either end, and of those
+        beyond it the kernel tells, and reads the first instead."""
+        name, extent, value = self.counts.name("g"), self.form.arrays[n.args[0]].extent, self.value(n.args[1], place)
+        lines += [
+            f"const long {name} = (long){value} + ({value} < 0 ? {extent} : 0);",
+            f"{MISSED} |= (unsigned long){name} >= {extent};",
+        ]
+        self.gathers[n] = f"((unsigned long){name} < {extent} ? {name} : 0)"
+
     def index(self, found: Access) -> str:
-        terms = []
-        for d, step in enumerate(self.nest.steps(found)):
-            if step:
-                terms.append({1: NAMES[d], -1: f"-{NAMES[d]}"}.get(step, f"{step} * {NAMES[d]}"))
-        if found.offset or not terms:
-            terms.append(str(found.offset))
+        """Where the element of an array of the kernel's own lies."""
+        return self._index(self.nest.steps(found), found.offset, [])
+
+    def _index(self, steps: Sequence[int | str], offset: int | str, more: Sequence[str]) -> str:
+        terms = [_times(step, NAMES[d]) for d, step in enumerate(steps) if step]
+        terms += more
+        if offset or not terms:
+            terms.append(str(offset))
         return " + ".join(terms).replace("+ -", "- ")
 
     @property
@@ -182,13 +208,19 @@ class Elements:
         return lines
 
     def ends(self, d: int) -> tuple[str, str]:
+        """The first index of a unit along dimension `d`, and the one after its last."""
         if self.nest.is_line:
             return self.bounds
         dim, name = self.nest.dims[d], NAMES[d]
         return (f"{name}_begin", f"{name}_end") if dim.blocks > 1 else ("0", str(dim.extent))
 
-    def loop_head(self, d: int) -> str:
-        (first, last), name = self.ends(d), NAMES[d]
+    def cell_ends(self, d: int) -> tuple[str, str]:
+        """The same of what a cell has of the unit."""
+        return (f"{NAMES[d]}_from", f"{NAMES[d]}_to") if d in self.schedule.seams else self.ends(d)
+
+    def loop_head(self, d: int, whole: bool = False) -> str:
+        """Of a loop over a cell's part of a unit, or the `whole`."""
+        (first, last), name = self.ends(d) if whole else self.cell_ends(d), NAMES[d]
         return f"for (long {name} = {first}; {name} < {last}; {name}++)"
 
     def column(self) -> str:
@@ -213,7 +245,7 @@ class Elements:
 
     def part(self, n: Node) -> str:
         """Where the result of a part of a row is kept."""
-        j, rows = self.schedule.reductions.index(n), n.type.size
+        j, rows = self.number(n), n.type.size
         if rows == 1:
             return f"p{j}[part]"
         return f"p{j}[part * {rows} + {self.index(aligned(0, contiguous(n.shape), n.shape, self.schedule.space))}]"
@@ -221,7 +253,11 @@ class Elements:
     def reduction(self, n: Node) -> tuple[ops.Reduction, str, str]:
         """Of a reduction: its row, the type in which it accumulates, and its name."""
         how = ops.reduction(n.op, n.args[0].dtype, n.dtype)
-        return how, how.kind, f"a{self.schedule.reductions.index(n)}"
+        return how, how.kind, f"a{self.number(n)}"
+
+    def number(self, n: Node) -> int:
+        """Of a reduction, among those of all passes."""
+        return [r for p in self.form.passes for r in p.reductions].index(n)
 
     def places(self, n: Node) -> Places:
         """The lines of an argmax or argmin."""
@@ -240,7 +276,7 @@ class Elements:
 
     def stored(self, j: int, place: str) -> str:
         """The line that writes an element of the result `j`."""
-        o = self.schedule.body.outputs[j]
+        o = self.form.body.outputs[j]
         value = self.value(o, place)
         text = self.bits.get(value) or ops.store(o.dtype, value)
         return f"w{j}[{self.index(self.schedule.written[j])}] = {text};"

@@ -13,6 +13,7 @@ from eqfuse.emit.c.nest import NAMES, aligned
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.passes import is_load
 from eqfuse.emit.c.schedule import LoopsSchedule
+from eqfuse.emit.c.table import Counts
 from eqfuse.ir.graph import Node
 from eqfuse.ir.view_strides import contiguous
 
@@ -21,19 +22,19 @@ class Joining(Elements):
     """All is computed in loops over the kept dimensions."""
 
     def __init__(self, schedule: LoopsSchedule, rounds: bool, parameters: Parameters) -> None:
-        super().__init__(schedule, rounds, parameters)
+        super().__init__(schedule, schedule.forms[0], rounds, parameters, Counts(), [])
 
     def place(self, n: Node) -> str:
         return "unit"
 
     def lines(self) -> list[str]:
-        reducing, *rest = self.schedule.passes
+        reducing, *rest = self.form.passes
         lines: list[str] = []
         for n in reducing.reductions:
             self._finish(n, lines)
         for p in rest:
             for n in p.nodes:
-                if n in self.schedule.arrays:
+                if n in self.form.arrays:
                     self.enter(n, "unit", lines, *self.element(n))
                 elif not is_load(n):
                     self.enter(n, "unit", lines, *self.computed(n, "unit"))
@@ -49,7 +50,7 @@ class Joining(Elements):
         parts, rows = self.schedule.parts, reductions[0].type.size
         steps = []
         for n in reductions:
-            j, (how, _, _) = self.schedule.reductions.index(n), self.reduction(n)
+            j, (how, _, _) = self.number(n), self.reduction(n)
             places = ("{} * part + row", "{} * (part + apart) + row") if rows > 1 else ("part", "part + apart")
             a, b = (f"p{j}[{place.format(rows)}]" for place in places)
             steps.append(f"{a} = {how.step.format(a=a, b=b)};")
@@ -60,7 +61,7 @@ class Joining(Elements):
 
     def _finish(self, n: Node, lines: list[str]) -> None:
         """Make of what the first part has the result of one reduction."""
-        j, (_, _, name) = self.schedule.reductions.index(n), self.reduction(n)
+        j, (_, _, name) = self.number(n), self.reduction(n)
         row = self.index(aligned(0, contiguous(n.shape), n.shape, self.schedule.space))
         lines.append(f"const {ops.computed(n.dtype)} {name} = {self.as_stored(n, f'p{j}[{row}]')};")
         self.results[n] = name

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from eqfuse.emit.executable import function_name
 from eqfuse.emit.numpy import kernels as numpy_kernels
 from eqfuse.emit.numpy.kernels import NumpyKernel
 from eqfuse.emit.numpy.source import Source
+from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, const
 from eqfuse.kinds import kind_named
 from eqfuse.kinds.schedule import Schedule
@@ -61,7 +63,12 @@ class CKernel:
         names = [f"in_order(r{i})" if i in copied else f"r{i}" for i in parameters.read_numbers()]
         names += [source.leaf(const(literal.array)) for literal in parameters.constants]
         names += [*source.writes, *(source.workspace(t) for t in self.schedule.workspaces)]
-        source.line(f"{self.name}({', '.join(names)})")
+        call = f"{self.name}({', '.join(names)})"
+        if self.text.misses:
+            refused = f"refused_{self.name}"
+            source.names[refused] = partial(refuse, parameters.body)
+            call = f"if {call}: {refused}({', '.join(f'r{i}' for i in range(len(parameters.body.inputs)))})"
+        source.line(call)
         return NumpyKernel(source.text(), source, self.schedule)
 
 
@@ -135,6 +142,13 @@ def loaded(texts: Sequence[Module]) -> dict[str, Any]:
         ctypes.c_void_p.in_dll(library, RUN).value = runner()
         functions |= c_calls.functions(library, [k.name for k in module.kernels])
     return functions
+
+
+def refuse(body: Graph, *arrays: np.ndarray) -> None:
+    """Raise what `body` means for `arrays`, of which it takes places that they do not have: IndexError."""
+    with np.errstate(all="ignore"):
+        evaluate(body, arrays)
+    raise IndexError("an index is out of bounds")
 
 
 def in_order(array: np.ndarray) -> np.ndarray:

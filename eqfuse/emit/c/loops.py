@@ -1,24 +1,25 @@
-"""What a body computes over a nest of loops: its passes, where its arrays lie, along which dimensions values differ.
+"""What a body computes over a nest of loops: the passes of its forms, along which dimensions values differ.
 
-In: a body with views on leaves alone, its space and nest. Out: `Loops`. Next stop: `schedule.py` or `product/`, which
-price them, and `writer.py`.
+In: a body with views on leaves alone, its forms and nest. Out: `Loops`. Next stop: `schedule.py` or `product/`, which
+price them, and `lines.py`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from eqfuse.emit.c.nest import Access, Nest, access, aligned
+from eqfuse.emit.c.forms import Form
+from eqfuse.emit.c.nest import Access, Nest, aligned
 from eqfuse.emit.c.ops import ctype
 from eqfuse.emit.c.passes import Pass, is_load, is_reduction, passes_of
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.view_strides import contiguous
-from eqfuse.ir.views import TooOften, leaf_chain, push_views
+from eqfuse.ir.views import TooOften, push_views
 from eqfuse.ops import row
 from eqfuse.ops.types import Shape, TensorType
 
@@ -27,18 +28,22 @@ HELD = 256 << 10  # bytes of values of a unit that are kept between passes, at m
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Loops:
-    """`body`: what is computed, with views on leaves alone; `arrays`: where the elements of each leaf behind its views
-    lie, and `written`, of each output; `varying`: the dimensions along which each value differs. `split`: a reduced
-    dimension of which units take blocks, whose results are joined at last."""
+    """`body`: what is computed, with views on leaves alone; `forms`: how, by the cells of the space; `seams`: the
+    places along dimensions where cells begin, and where the last one ends; `written`: where the elements of each output
+    lie. `split`: a reduced dimension of which units take blocks, whose results are joined at last."""
 
     body: Graph
     space: Shape
     nest: Nest
-    passes: tuple[Pass, ...]
-    arrays: dict[Node, Access]
-    varying: dict[Node, frozenset[int]]
+    forms: tuple[Form, ...]
     written: tuple[Access, ...]
+    seams: dict[int, tuple[int, ...]] = field(default_factory=dict)
     split: int | None = None
+
+    @property
+    def passes(self) -> tuple[Pass, ...]:
+        """Those of the form that most of the space has; the others have like ones."""
+        return self.forms[0].passes
 
     @property
     def units(self) -> int:
@@ -48,6 +53,11 @@ class Loops:
     def chunks(self) -> int:
         """Into how many chunks the units are cut."""
         return 1
+
+    @property
+    def is_by_rows(self) -> bool:
+        """Does a turn of the vector loop compute whole rows, of which each element is in a known cell?"""
+        return False
 
     @property
     def parts(self) -> int:
@@ -68,7 +78,7 @@ class Loops:
     @property
     def held_bytes(self) -> int:
         """Bytes of a unit that are kept between passes."""
-        return sum(_held_bytes(self.nest, n) for p in self.passes for n in p.held)
+        return _held_bytes(self.forms, self.nest)
 
     def writes_all(self, p: Pass) -> bool:
         """Does a pass write results of full size?"""
@@ -77,20 +87,13 @@ class Loops:
 
 def pushed(body: Graph) -> Graph:
     """`body` with views on leaves alone."""
-    if not any(n.op == "broadcast_to" or (not row(n.op).computes and n.args and row(n.args[0].op).computes)
+    if not any(n.op in ("broadcast_to", "pad") or (not row(n.op).computes and n.args and row(n.args[0].op).computes)
                for n in body.nodes):  # fmt: skip
         return body
     try:
         return push_views(body)
     except TooOften:
         raise UnsupportedOp("its views would repeat its work too often: store a result first") from None
-
-
-def arrays_of(body: Graph, space: Shape) -> dict[Node, Access]:
-    """The leaves, behind their views, that `body` reads, but for numbers of the program, and where they lie."""
-    readers = [n for n in body.nodes if not is_load(n)]
-    read = [a for a in dict.fromkeys([*(a for n in readers for a in n.args), *body.outputs]) if is_load(a)]
-    return {n: access(n, space) for n in read if _is_array(n)}
 
 
 def place_of(output: Node, space: Shape, axes: Sequence[int]) -> Access:
@@ -101,29 +104,38 @@ def place_of(output: Node, space: Shape, axes: Sequence[int]) -> Access:
     return aligned(0, contiguous(output.shape), output.shape, space)
 
 
-def varying_of(body: Graph, nest: Nest, arrays: dict[Node, Access]) -> dict[Node, frozenset[int]]:
+def with_passes(forms: Sequence[Form], nest: Nest) -> tuple[Form, ...]:
+    """`forms` with their passes, which hold what is dear from one to the next, if that is not too much."""
+    found = tuple([_with_passes(form, nest, hold=True) for form in forms])
+    if _held_bytes(found, nest) > HELD:
+        return tuple([_with_passes(form, nest, hold=False) for form in forms])
+    return found
+
+
+def _with_passes(form: Form, nest: Nest, hold: bool) -> Form:
+    varying = _varying(form, nest)
+
+    def differs(n: Node) -> bool:
+        return nest.vector in varying[n] and not varying[n].isdisjoint(nest.reduced)
+
+    passes = passes_of(form.body, differs, hold)
+    if len(form.reductions) > 1:
+        passes = tuple([replace(p, reductions=tuple(n for n in form.reductions if n in p.reductions)) for p in passes])
+    return replace(form, passes=passes, varying=varying)
+
+
+def _varying(form: Form, nest: Nest) -> dict[Node, frozenset[int]]:
     """The dimensions along which each value differs."""
     found: dict[Node, frozenset[int]] = {}
     kept = frozenset(range(len(nest.dims))) - nest.reduced
-    for n in body.nodes:
-        if n in arrays:
-            found[n] = nest.varies(arrays[n])
+    for n in form.body.nodes:
+        if n in form.arrays:
+            found[n] = form.varies(n, nest)
         elif is_load(n):
             found[n] = frozenset()
         else:
             found[n] = kept if is_reduction(n) else frozenset().union(*[found[a] for a in n.args])
     return found
-
-
-def held_passes(body: Graph, nest: Nest, varying: dict[Node, frozenset[int]]) -> tuple[Pass, ...]:
-    """Those that hold what is dear between them, if that is not too much."""
-    def differs(n: Node) -> bool:
-        return nest.vector in varying[n] and not varying[n].isdisjoint(nest.reduced)
-
-    passes = passes_of(body, differs, True)
-    if sum(_held_bytes(nest, n) for p in passes for n in p.held) > HELD:
-        return passes_of(body, differs, False)
-    return passes
 
 
 def held_elements(nest: Nest) -> int:
@@ -137,11 +149,7 @@ def partial_dtype(n: Node) -> np.dtype:
     return np.dtype(np.float32) if ctype(n.dtype).computed == "float" else n.dtype
 
 
-def _held_bytes(nest: Nest, n: Node) -> int:
-    return held_elements(nest) * max(4, n.dtype.itemsize)
-
-
-def _is_array(n: Node) -> bool:
-    """Is it an array, or a view of one, and no number of the program?"""
-    leaf, _ = leaf_chain(n)
-    return not (leaf.op == "const" and leaf.type.size == 1)
+def _held_bytes(forms: Sequence[Form], nest: Nest) -> int:
+    """Bytes of a unit that are kept between passes."""
+    held = [n for form in forms for p in form.passes for n in p.held]
+    return held_elements(nest) * sum(max(4, n.dtype.itemsize) for n in held)

@@ -6,7 +6,7 @@ In: the shape of the space, the axes it reduces, and where each array's elements
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -21,6 +21,7 @@ from eqfuse.ops import row
 from eqfuse.ops.types import Shape
 
 SHORT = 16  # elements: a shorter dimension is no loop of vectors
+ROW = 8  # elements of rows that one turn of the vector loop computes, at most
 BLOCK = 64  # extents of a block that is read across the axis it lies along
 TILE = 512  # elements of a vector loop at most, where a unit runs it several times
 NAMES = [*"ijklmnopq", *(f"axis{d}" for d in range(9, 64))]
@@ -53,14 +54,20 @@ class Dim:
 
 
 def access(n: Node, space: Shape) -> Access:
-    """Of a leaf behind views that broadcasts to `space`. UnsupportedOp where no strides express the views."""
+    """Of a leaf behind views that broadcasts to `space`."""
+    found = where(n)
+    return aligned(found.offset, found.strides, n.shape, space)
+
+
+def where(n: Node) -> Access:
+    """Of a leaf behind views, along its own axes. UnsupportedOp where no strides express the views."""
     if not n.type.size:  # nothing is read, wherever loops along its empty axes stand
-        return aligned(0, [int(extent == 0) for extent in n.shape], n.shape, space)
+        return Access(0, tuple([int(extent == 0) for extent in n.shape]))
     leaf, chain = leaf_chain(n)
     found = _place(leaf.shape, tuple([(v.op, v.attrs) for v in chain]))
     if found is None:
         raise UnsupportedOp(f"the views of {leaf.type} that give {n.type} have no strides: store that array first")
-    return aligned(found.offset, found.strides, n.shape, space)
+    return found
 
 
 def aligned(offset: int, strides: Sequence[int], shape: Shape, space: Shape) -> Access:
@@ -138,6 +145,12 @@ class Nest:
             return False
         return abs(self.runs.step(found)) > 1 and abs(self.dims[self.inside[0]].step(found)) == 1
 
+    @property
+    def is_of_short_rows(self) -> bool:
+        """Are the loops within a unit, but that of the vectors, over the few elements of rows?"""
+        after = bool(self.inside) and not self.reduced and min(self.inside) > self.vector
+        return after and math.prod(self.dims[d].extent for d in self.inside) <= ROW
+
     def steps(self, found: Access) -> tuple[int, ...]:
         """The stride of an array along each dimension."""
         return tuple(dim.step(found) for dim in self.dims)
@@ -146,9 +159,13 @@ class Nest:
         return frozenset([d for d, dim in enumerate(self.dims) if dim.step(found)])
 
 
-def nest_of(space: Shape, reduced: Sequence[int], arrays: Sequence[tuple[Access, int]]) -> Nest:
-    """The loops over `space`; `reduced` counts axes from its start; `arrays`: accesses, and sizes of elements."""
-    dims = tuple(collapsed(space, reduced, [a for a, _ in arrays]))
+def nest_of(
+    space: Shape, reduced: Sequence[int], arrays: Sequence[tuple[Access, int]], others: Sequence[Access] = (),
+    seams: Collection[int] = (),
+) -> Nest:  # fmt: skip
+    """The loops over `space`; `reduced` counts axes from its start; `arrays`: accesses, and sizes of elements;
+    `others`: accesses in small parts of the space; `seams`: axes along which arrays are joined."""
+    dims = tuple(collapsed(space, reduced, [*[a for a, _ in arrays], *others], seams))
     vector = _vector(dims, arrays)
     if any(dim.reduced for dim in dims):
         inside = tuple(d for d, dim in enumerate(dims) if dim.reduced and d != vector)
@@ -162,15 +179,18 @@ def nest_of(space: Shape, reduced: Sequence[int], arrays: Sequence[tuple[Access,
     return Nest(dims, vector, ())
 
 
-def collapsed(space: Shape, reduced: Sequence[int], accesses: Sequence[Access]) -> Iterator[Dim]:
-    """Axes of more than one index, as few dimensions as all `accesses` allow."""
+def collapsed(
+    space: Shape, reduced: Sequence[int], accesses: Sequence[Access], seams: Collection[int] = ()
+) -> Iterator[Dim]:
+    """Axes of more than one index, as few dimensions as all `accesses` allow; one with `seams` is the first of its."""
     run: tuple[int, ...] = ()
     extent = 1
     kept = max(reduced) if reduced and all(space[a] == 1 for a in reduced) else None  # a reduction of one element
     for axis, n in enumerate(space):
         if n == 1 and axis != kept:
             continue
-        if run and ((axis in reduced) != (run[-1] in reduced) or not _goes_on(run[-1], axis, n, accesses)):
+        apart = run and (axis in seams or (axis in reduced) != (run[-1] in reduced))
+        if apart or (run and not _goes_on(run[-1], axis, n, accesses)):
             yield Dim(run, extent, run[-1] in reduced, extent)
             run, extent = (), 1
         run, extent = (*run, axis), extent * n

@@ -101,6 +101,7 @@ _FLOAT16 = {  # of two zeros NumPy takes the first; of other floats the second, 
 _BFLOAT16 = {"sign": "{0} == 0 ? {0} : eqf_sign_{s}({0})"}  # ml_dtypes keeps the sign of a zero
 _BY_ONE = {"floor_divide": "eqf_quotient_{s}({0}, {1})", "remainder": "eqf_rest_{s}({0}, {1})"}
 SUMS = 64  # sums of sums that wait to be added, one for each binary digit of their number
+MAPS = ("concat", "pad", "take", "take_along_axis")  # of which loops make where they read
 PLACES = {"argmax": "max", "argmin": "min"}
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", *PLACES)
 
@@ -140,7 +141,7 @@ def emits(op: str, dtypes: Sequence[np.dtype], result: np.dtype) -> bool:
     """Has this file a row for `op` of arguments of `dtypes`?"""
     if any(dtype in _COPIED for dtype in (*dtypes, result)):
         return False
-    return op in ("cast", *REDUCTIONS) or _template(op, dtypes) is not None
+    return op in ("cast", *REDUCTIONS, *MAPS) or _template(op, dtypes) is not None
 
 
 def expression(op: str, dtypes: Sequence[np.dtype], arguments: Sequence[str]) -> str:

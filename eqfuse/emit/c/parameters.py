@@ -35,6 +35,9 @@ class Parameters:
             self.reads.append(leaf)
         return f"r{self.body.inputs.index(leaf)}"
 
+    def is_number(self, name: str) -> bool:
+        return name.startswith("k") and self.constants[int(name[1:])].array.size == 1
+
     def read_numbers(self) -> list[int]:
         """The numbers of the inputs that are read."""
         return sorted(self.body.inputs.index(n) for n in self.reads)
@@ -63,3 +66,6 @@ class Parameters:
         """By name, the lines that begin the others."""
         lines = enumerate(self._all())
         return {name: f"{left} = {right.format(f'arrays[{i}]')};" for i, (name, left, right) in lines}
+
+    def names(self) -> list[str]:
+        return [name for name, _, _ in self._all()]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, replace
 
 from eqfuse.ir.graph import Graph, Node
+from eqfuse.ir.views import leaf_chain
 from eqfuse.ops import TABLE, Role, row
 from eqfuse.ops.row import PriceClass
 
@@ -39,6 +40,17 @@ def is_reduction(n: Node) -> bool:
 def is_load(n: Node) -> bool:
     """Is `n` an array or a number, maybe behind views?"""
     return n.op in LOADED
+
+
+def is_gather(n: Node) -> bool:
+    """Are elements of an array taken by places that are computed?"""
+    return row(n.op).role is Role.GATHER
+
+
+def is_number(n: Node) -> bool:
+    """Is `n` a number of the program, maybe behind views?"""
+    leaf, _ = leaf_chain(n)
+    return leaf.op == "const" and leaf.type.size == 1
 
 
 def passes_of(body: Graph, differs: Callable[[Node], bool], hold: bool) -> tuple[Pass, ...]:

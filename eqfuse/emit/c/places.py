@@ -1,6 +1,6 @@
 """Where the largest and the smallest values lie: the lines of argmax and argmin in the loops of a kernel.
 
-In: the name of an accumulator, and how it goes on (`ops.Reduction`). Out: lines of C. Next stop: `writer.py`.
+In: the name of an accumulator, and how it goes on (`ops.Reduction`). Out: lines of C. Next stop: `lines.py`.
 Vectors find the best value of a run and keep the run's values; where it beats those before, its place among them is
 looked up. In loops over several results each has its best value and its place. The first NaN is best of all, then the
 first of equal values.

@@ -1,6 +1,6 @@
 """What loops in C cost: bytes that pass between memory and arrays, and seconds of operators, by price class.
 
-In: the passes of a body over a nest of loops. Out: bytes by input, seconds of one thread. Next stop: `schedule.py`.
+In: the forms of a body over a nest of loops. Out: bytes by input, seconds of one thread. Next stop: `schedule.py`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 
 from eqfuse.cost.device import PRICED_AS, Device
 from eqfuse.dtypes import BFLOAT16, FLOAT16, kind
-from eqfuse.emit.c.nest import SHORT, Access, Nest
+from eqfuse.emit.c.forms import Form
+from eqfuse.emit.c.nest import SHORT, Nest
 from eqfuse.emit.c.ops import PLACES, is_prepared
-from eqfuse.emit.c.passes import Pass, is_load, is_reduction
-from eqfuse.ir.graph import Graph, Node
-from eqfuse.ir.views import leaf_chain
+from eqfuse.emit.c.passes import is_gather, is_load, is_reduction
+from eqfuse.ir.graph import Graph
 from eqfuse.kinds.elements import bytes_read
 from eqfuse.ops import row
 from eqfuse.ops.row import PriceClass
@@ -37,6 +37,8 @@ DIVIDED = {1: 60, 2: 30, 4: 24, 8: 26}  # quotients and remainders of integers, 
 DIVIDED_BY_ONE = 14  # where the divisor is one number
 PLACE = 3  # of a reduction that finds one: values are kept until it is known
 ONE_BY_ONE = 250  # what is computed one element after another
+GATHERED = 30  # of any dtype
+CELL = 1e-8  # seconds until the loops of a cell run
 ROUNDING = 10  # of 16-bit floats, loaded, stored, and rounded after each operator
 
 
@@ -45,7 +47,7 @@ def additions(op: str, dtype: np.dtype, by_one: bool = False) -> tuple[float, st
     """What one element of `op` on `dtype` costs in additions, and the dtype of these. `by_one`: the second argument is
     one number for all elements."""
     name = dtype.name
-    own = PLACE if op in PLACES else BY_OPERATOR.get(op) if kind(dtype) == "f" else None
+    own = PLACE if op in PLACES else GATHERED if op == "take" else BY_OPERATOR.get(op) if kind(dtype) == "f" else None
     if is_prepared(op, dtype):
         own = DIVIDED_BY_ONE if by_one else DIVIDED[dtype.itemsize]
     times: float = own or ADDITIONS.get(row(op).price, ONE_BY_ONE)
@@ -56,15 +58,45 @@ def additions(op: str, dtype: np.dtype, by_one: bool = False) -> tuple[float, st
 
 
 def work_of(
-    nest: Nest, passes: Sequence[Pass], arrays: Mapping[Node, Access], varying: Mapping[Node, frozenset[int]],
-    device: Device,
-) -> tuple[float, int]:  # fmt: skip
+    nest: Nest, forms: Sequence[Form], seams: Mapping[int, Sequence[int]], device: Device
+) -> tuple[float, int]:
     """Seconds of one thread to compute all passes, and operations."""
     seconds, flops = 0.0, 0
+    total = max(1, nest.elements)
+    for form in forms:
+        size, full = _size(form, nest) if seams else (total, total * _not_full(nest.runs.extent))
+        found, count = _work_of(form, nest, device)
+        seconds += found * full / total
+        flops += round(count * size / total)
+    if seams and not nest.is_line:
+        between = math.prod([len(seams[d]) - 1 for d in (*nest.inside, nest.vector) if d in seams])
+        seconds += nest.units * between * CELL * len(forms[0].passes)
+    return seconds, flops
+
+
+def _size(form: Form, nest: Nest) -> tuple[int, float]:
+    """The elements of the cells of `form`, and as many of full vectors as take as long."""
+    size, full = 0, 0.0
+    for box in form.boxes:
+        extents = [math.prod([box[a][1] - box[a][0] for a in dim.axes]) for dim in nest.dims]
+        count, along = math.prod(extents), extents[nest.vector]
+        size += count
+        full += count * _not_full(along)
+    return size, full
+
+
+def _not_full(extent: int) -> float:
+    """How many times as long an element takes in vectors along `extent` elements as in full ones."""
+    return max(1.0, SHORT / max(1, extent))
+
+
+def _work_of(form: Form, nest: Nest, device: Device) -> tuple[float, int]:
+    """Seconds of one thread for the whole space by this form, in full vectors, and operations."""
+    seconds, flops = 0.0, 0
     counts: dict[tuple[frozenset[int], bool], int] = {}
-    for p in passes:
+    for p in form.passes:
         for n in (*p.nodes, *p.reductions):
-            dims = varying[n.args[0]] if is_reduction(n) else varying[n]
+            dims = form.varying[n.args[is_gather(n)]] if is_reduction(n) or is_gather(n) else form.varying[n]
             key = dims, is_load(n)
             count = counts.get(key)
             if count is None:
@@ -72,13 +104,11 @@ def work_of(
             if not is_load(n):
                 flops += count
                 dtype = n.dtype if n.op == "where" else n.args[0].dtype
-                times, base = additions(n.op, dtype, not varying[n.args[-1]])
+                times, base = additions(n.op, dtype, not form.varying[n.args[-1]])
                 seconds += count * times * device.threads / device.scalar_rate(base)
-            elif n in arrays and abs(nest.runs.step(arrays[n])) > 1:
+            elif n in form.arrays and abs(nest.runs.step(form.arrays[n].access)) > 1:
                 wide = {2: "float16", 4: "float32"}.get(n.dtype.itemsize, "float64")
                 seconds += count * device.element_seconds("transpose", wide) * device.threads
-    if nest.runs.extent < SHORT:  # vectors that are not full
-        seconds *= SHORT / max(1, nest.runs.extent)
     return seconds, flops
 
 
@@ -94,22 +124,20 @@ def _times(nest: Nest, dims: frozenset[int], loaded: bool) -> int:
     return math.prod([nest.dims[d].extent for d in loops])
 
 
-def bytes_of(
-    body: Graph, nest: Nest, passes: Sequence[Pass], arrays: Mapping[Node, Access], device: Device
-) -> tuple[int, ...]:
+def bytes_of(body: Graph, nest: Nest, forms: Sequence[Form], device: Device) -> tuple[int, ...]:
     """Bytes read of each input: once where what a unit reads stays near from pass to pass, else once a pass."""
     once = bytes_read(body, body.outputs)
-    if len(passes) == 1:
+    if len(forms[0].passes) == 1:
         return once
     loops, near = {*nest.inside, nest.vector}, 0
-    for n, found in arrays.items():
-        along = nest.varies(found) & loops
+    for n, read in forms[0].arrays.items():
+        along = nest.varies(read.access) & loops
         near += math.prod([nest.dims[d].block for d in along]) * n.dtype.itemsize if along else 0
     if near <= device.l2_bytes // 2:
         return once
     times = dict.fromkeys(body.inputs, 0)
-    for p in passes:
-        for i in {leaf_chain(n)[0] for n in p.nodes if n in arrays}:
+    for at in range(len(forms[0].passes)):
+        for i in {i for form in forms for i in form.read_in(at)}:
             if i in times:
                 times[i] += 1
     return tuple([nbytes * max(1, times[i]) for i, nbytes in zip(body.inputs, once, strict=True)])

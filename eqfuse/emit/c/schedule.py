@@ -6,6 +6,7 @@ In: a body of kind map, row or reduce, and a device. Out: `LoopsSchedule`, and i
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,14 +14,18 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.overlap import bound, overlapped
 from eqfuse.cost.price import Price
 from eqfuse.cost.work import LINE, Work
-from eqfuse.emit.c.loops import HELD, Loops, arrays_of, held_passes, place_of, pushed, varying_of
-from eqfuse.emit.c.nest import Nest, nest_of
+from eqfuse.emit.c.calls import tiles_schedule
+from eqfuse.emit.c.cells import is_map
+from eqfuse.emit.c.forms import Form, forms_of
+from eqfuse.emit.c.loops import HELD, Loops, place_of, pushed, with_passes
+from eqfuse.emit.c.nest import Access, Nest, nest_of
 from eqfuse.emit.c.ops import PLACES
-from eqfuse.emit.c.passes import is_reduction, stages
+from eqfuse.emit.c.passes import is_load, is_reduction, stages
 from eqfuse.emit.c.rates import bytes_of, work_of
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.schedule import Schedule
+from eqfuse.ops import row
 from eqfuse.ops.types import Shape, TensorType
 
 SHARED_FROM = 2e-5  # seconds of one thread: shorter kernels are not worth waking another
@@ -67,6 +72,10 @@ class LoopsSchedule(Loops, CompiledSchedule):
     def chunks(self) -> int:
         return -(-self.units // max(1, self.chunk))
 
+    @property
+    def is_by_rows(self) -> bool:
+        return self.nest.is_of_short_rows and set(self.seams) <= {*self.nest.inside}
+
     def __str__(self) -> str:
         shared = f"{self.chunks} chunks on {self.threads} threads" if self.threads > 1 else "one thread"
         extents = " x ".join(f"{'reduced ' * dim.reduced}{dim.extent:,}" for dim in self.nest.dims)
@@ -74,6 +83,9 @@ class LoopsSchedule(Loops, CompiledSchedule):
         passes = sum(bool(p.reductions) or self.writes_all(p) for p in self.passes)
         if passes > 1:
             lines.append(f"{passes} passes over a row, {self.held_bytes:,} bytes held between them")
+        cells = math.prod(len(places) - 1 for places in self.seams.values())
+        if cells > 1:
+            lines.append(f"{cells} cells between seams, in {len(self.forms)} forms")
         if self.split is not None:
             lines.append(f"each row in {self.parts} parts, joined at last")
         return "\n".join(lines)
@@ -83,29 +95,67 @@ def loops_schedule(body: Graph, device: Device) -> Schedule:
     """The schedule of a fused body. UnsupportedOp where these loops do not run it."""
     if all(o.type.size == 0 for o in body.outputs):
         return Schedule((0,) * len(body.inputs), (0,) * len(body.outputs), 0)
+    operators = [n for n in body.nodes if row(n.op).computes]
+    if len(operators) == 1 and is_map(operators[0]):
+        return _alone(body, device)
+    return _loops(body, device)
+
+
+def _alone(body: Graph, device: Device) -> Schedule:
+    """Of one operator that joins or gathers: loops, or what NumPy makes of it, which is never refused."""
+    calls = tiles_schedule(body, device)
+    try:
+        loops = _loops(body, device)
+    except UnsupportedOp:
+        return calls
+    return loops if loops.price(device).seconds < calls.price(device).seconds else calls
+
+
+def _loops(body: Graph, device: Device) -> LoopsSchedule:
     graph = pushed(body)
     space, axes = _space(graph)
-    arrays = arrays_of(graph, space)
     written = tuple([place_of(o, space, axes) for o in graph.outputs])
-    sizes = [(a, n.dtype.itemsize) for n, a in arrays.items()]
-    sizes += [(a, o.dtype.itemsize) for a, o in zip(written, graph.outputs, strict=True)]
-    nest, split = nest_of(space, axes, sizes), None
-    if axes:
-        stage = stages(graph)
-        if nest.by_columns and max(stage.values()) > 1:
-            nest = _narrowed(nest, sum(size for _, size in sizes), device)
-        nest, split = _split(nest, graph, space, stage)
-    varying = varying_of(graph, nest, arrays)
-    passes = held_passes(graph, nest, varying)
-    reads = bytes_of(body, nest, passes, arrays, device)
+    forms = forms_of(graph, space)
+    nest, split = _nest(graph, space, axes, forms, written, device)
+    found = with_passes(forms, nest)
+    seams = _seams(found, nest)
+    reads = bytes_of(body, nest, found, device)
     writes = tuple([o.type.nbytes for o in body.outputs])
-    compute, flops = work_of(nest, passes, arrays, varying, device)
+    compute, flops = work_of(nest, found, seams, device)
     units = nest.elements if nest.is_line else nest.units
     shared = _shared(sum(reads) + sum(writes), compute, units, nest.is_line, device)
     return LoopsSchedule(
-        reads, writes, 1 + (split is not None), body=graph, space=space, nest=nest, passes=passes, arrays=arrays,
-        varying=varying, written=written, split=split, flops=flops, **shared,
+        reads, writes, 1 + (split is not None), body=graph, space=space, nest=nest, forms=found, seams=seams,
+        written=written, split=split, flops=flops, **shared,
     )  # fmt: skip
+
+
+def _nest(
+    body: Graph, space: Shape, axes: tuple[int, ...], forms: Sequence[Form], written: Sequence[Access], device: Device
+) -> tuple[Nest, int | None]:
+    """The loops of `body`, and the dimension of which units take blocks."""
+    sizes = [(read.access, read.leaf.dtype.itemsize) for read in forms[0].arrays.values()]
+    sizes += [(a, o.dtype.itemsize) for a, o in zip(written, body.outputs, strict=True)]
+    others = {read.access for form in forms for reads in form.reads for read in reads.values()}
+    seams = {axis for form in forms for box in form.boxes for axis, n in enumerate(space) if box[axis] != (0, n)}
+    nest = nest_of(space, axes, sizes, [*others], seams)
+    if not axes:
+        return nest, None
+    stage = stages(body)
+    if nest.by_columns and max(stage.values()) > 1:
+        nest = _narrowed(nest, sum(size for _, size in sizes), device)
+    return _split(nest, body, space, stage)
+
+
+def _seams(forms: Sequence[Form], nest: Nest) -> dict[int, tuple[int, ...]]:
+    """Where cells begin along each dimension that has several, and where the last one ends."""
+    found = {}
+    for d, dim in enumerate(nest.dims):
+        places = {end for form in forms for box in form.boxes for end in box[dim.axes[0]]} if dim.axes else set()
+        if len(places) > 2:
+            step = dim.extent // max(places)
+            found[d] = tuple([step * place for place in sorted(places)])
+    return found
 
 
 def _shared(traffic: int, compute: float, units: int, is_line: bool, device: Device) -> dict[str, Any]:
@@ -140,6 +190,18 @@ def _space(body: Graph) -> tuple[Shape, tuple[int, ...]]:
     return space, tuple(len(space) + a for a in axes)
 
 
+def _maps_after(body: Graph) -> bool:
+    """Is what is made of the results of reductions joined of pieces, or gathered?"""
+    met: set[Node] = set()
+    stack = [o for o in body.outputs if not is_reduction(o)]
+    while stack:
+        n = stack.pop()
+        if n not in met and not is_load(n):
+            met.add(n)
+            stack += [a for a in n.args if not is_reduction(a)]
+    return any(map(is_map, met))
+
+
 def _narrowed(nest: Nest, itemsize: int, device: Device) -> Nest:
     """The nest with as few columns to a unit as let its elements, of `itemsize` bytes in all arrays together, stay near
     from pass to pass; none narrower than a few cache lines."""
@@ -158,7 +220,7 @@ def _split(nest: Nest, body: Graph, space: Shape, stage: dict[Node, int]) -> tup
     """The nest with rows in parts, where there are few long ones and one pass; the same for any number of threads."""
     reduced = [d for d, dim in enumerate(nest.dims) if dim.reduced]
     last = all(stage[o] == 1 and o.shape != space for o in body.outputs)
-    whole = any(n.op in PLACES for n in body.nodes)
+    whole = any(n.op in PLACES for n in body.nodes) or _maps_after(body)
     if not reduced or nest.units >= FEW_UNITS or max(stage.values()) > 1 or not last or whole:
         return nest, None
     given = nest

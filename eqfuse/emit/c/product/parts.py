@@ -12,7 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from eqfuse.emit.c.loops import Loops, arrays_of, held_passes, pushed, varying_of
+from eqfuse.emit.c.forms import Form, forms_of
+from eqfuse.emit.c.loops import Loops, pushed, with_passes
 from eqfuse.emit.c.nest import Access, Dim, Nest, aligned, collapsed
 from eqfuse.emit.c.ops import emits
 from eqfuse.emit.c.passes import is_load, is_reduction
@@ -27,12 +28,16 @@ from eqfuse.ops.types import Shape
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """What is computed over `space`, whose last two axes are those of an operand or of the results. `arrays`: where the
-    elements of each leaf lie; those of products in C order."""
+    """What is computed over `space`, whose last two axes are those of an operand or of the results, in one `form`."""
 
     body: Graph
     space: Shape
-    arrays: dict[Node, Access]
+    form: Form
+
+    @cached_property
+    def arrays(self) -> dict[Node, Access]:
+        """Where the elements of each leaf lie; those of products in C order."""
+        return {n: read.access for n, read in self.form.arrays.items()}
 
     @cached_property
     def reduces(self) -> bool:
@@ -46,10 +51,8 @@ class Part:
 
     def loops(self, dims: tuple[Dim, ...], vector: int, inside: tuple[int, ...], written: Sequence[Access]) -> Loops:
         nest = Nest(dims, vector, inside)
-        varying = varying_of(self.body, nest, self.arrays)
-        passes = held_passes(self.body, nest, varying)
-        return Loops(body=self.body, space=self.space, nest=nest, passes=passes, arrays=self.arrays, varying=varying,
-                     written=tuple(written))  # fmt: skip
+        forms = with_passes([self.form], nest)
+        return Loops(body=self.body, space=self.space, nest=nest, forms=forms, written=tuple(written))
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,12 +158,13 @@ def _part(
     graph = pushed(Graph((*body.inputs, *results), tuple(substitute(outputs, stand_ins))))
     if any(is_reduction(n) and (n.attr("axes") != (-1,) or n.args[0].shape != space) for n in graph.nodes):
         raise UnsupportedOp("reductions around a product are over its whole rows")
-    arrays = arrays_of(graph, space)
-    for n, found in arrays.items():
+    (form,) = forms_of(graph, space)
+    part = Part(graph, space, form)
+    for n, found in part.arrays.items():
         leaf, _ = leaf_chain(n)
         if leaf in results and n.shape[-1] > 1 and found != aligned(0, contiguous(space), space, space):
             raise UnsupportedOp("a product is read in its own order in its kernel")
-    return Part(graph, space, arrays)
+    return part
 
 
 def _rows(

@@ -10,27 +10,32 @@ from collections.abc import Mapping, Sequence
 
 from eqfuse.emit.c import ops
 from eqfuse.emit.c.element import loop
+from eqfuse.emit.c.lines import Lines
 from eqfuse.emit.c.loops import Loops
 from eqfuse.emit.c.nest import NAMES
 from eqfuse.emit.c.parameters import Parameters
-from eqfuse.emit.c.writer import Writer
+from eqfuse.emit.c.table import Counts
 from eqfuse.ir.graph import Node
 from eqfuse.ir.views import leaf_chain
 
 
-class Piece(Writer):
+class Piece(Lines):
     """`incoming`: elements of buffers, by the input that stands for them; `stored`: where outputs are kept that are no
     results of the kernel. Both are written over `row` and `column`, places within the block."""
 
     def __init__(
         self, loops: Loops, rounds: bool, parameters: Parameters, incoming: Mapping[Node, str], kept: Sequence[str] = ()
     ) -> None:
-        super().__init__(loops, rounds, parameters)
+        super().__init__(loops, loops.forms[0], rounds, parameters, Counts(), [])
         self.incoming, self.kept = incoming, kept
 
     def kernel(self) -> list[str]:
-        inside = [line for number, p in enumerate(self.schedule.passes) for line in self._pass(number, p)]
-        lines = [*self._held_lines(), *inside]
+        inside: list[str] = []
+        for number in range(len(self.form.passes)):
+            before, after = self.around(number)
+            lines = self.of_pass(number)
+            inside += [*self.declared(number), *before, *lines, *after]
+        lines = [*self.held_lines(), *inside]
         if self.down not in (*self.nest.inside, self.nest.vector):
             lines = loop(self.loop_head(self.down), lines)
         return [*self.top, *lines]
@@ -47,10 +52,10 @@ class Piece(Writer):
             names += [f"{NAMES[d]}_begin", f"{NAMES[d]}_end"] * (self.nest.dims[d].blocks > 1)
         return names
 
-    def element(self, n: Node) -> tuple[str, str]:
+    def element(self, n: Node, place: str = "") -> tuple[str, str]:
         leaf, _ = leaf_chain(n)
         if leaf not in self.incoming:
-            return super().element(n)
+            return super().element(n, place)
         text = self._within(self.incoming[leaf])
         if leaf.dtype.kind == "b":
             return f"{text} != 0", ""
@@ -66,8 +71,8 @@ class Piece(Writer):
             return super().stored(j, place)
         return f"{self._within(self.kept[j])} = {self.value(self.schedule.body.outputs[j], place)};"
 
-    def _is_full(self, output: Node) -> bool:
-        last = self.schedule.space[-1]
+    def _is_full(self, j: int) -> bool:
+        output, last = self.schedule.body.outputs[j], self.schedule.space[-1]
         return not self.reduced or output.shape[-1] == last != 1
 
     def _within(self, text: str) -> str:

@@ -176,7 +176,7 @@ def _around(s: ProductSchedule, device: Device) -> Iterator[tuple[float, int]]:
     across = -(-s.parts.out[-1] // s.blocks.columns)
     copies = [(x, across) for x in s.lefts] + [(x, 1) for x in s.rights]
     for loops, times in [*((x, n) for x, n in copies if x is not None), (s.rest, 1)]:
-        seconds, flops = work_of(loops.nest, loops.passes, loops.arrays, loops.varying, device)
+        seconds, flops = work_of(loops.nest, loops.forms, loops.seams, device)
         copied = loops.nest.elements * COPIED * device.threads / device.scalar_rate("float32")
         yield times * (seconds + copied), times * flops
 

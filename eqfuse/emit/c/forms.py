@@ -1,0 +1,117 @@
+"""The forms of a body: what one text of its loops can run, of all cells of its space.
+
+In: a body with views on leaves alone, and its space. Out: `Form`s. Next stop: `schedule.py`.
+A body that joins no arrays has one form, of one cell. Where arrays are joined, cells that compute alike differ in
+where they read, which loops look up in a table; vectors want strides that are known, so that cells of other strides
+have another form, but for small cells, whose strides stand in the table too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeVar
+
+from eqfuse.emit.c.cells import Box, Cell, Read, cells_of, is_map
+from eqfuse.emit.c.nest import Access, Nest, access
+from eqfuse.emit.c.passes import Pass, is_load, is_number, is_reduction
+from eqfuse.errors import UnsupportedOp
+from eqfuse.ir.graph import Graph, Node
+from eqfuse.ir.views import leaf_chain
+from eqfuse.ops.types import Shape
+
+MOST_NODES = 512  # of all forms together, where there are several
+SMALL = 32  # a cell with a smaller share of the space than one in as many has strides that are looked up
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """`body`: what its cells compute, of elements of `reads`, by cell, the largest first; `numbers` and `boxes` of
+    these; `reductions` in the order of the whole body. When the nest is known, `passes` and the dimensions along which
+    each value differs, `varying`."""
+
+    body: Graph
+    reductions: tuple[Node, ...]
+    reads: tuple[dict[Node, Read], ...]
+    numbers: tuple[int, ...] = (0,)
+    boxes: tuple[Box, ...] = ()
+    is_loose: bool = False
+    passes: tuple[Pass, ...] = ()
+    varying: dict[Node, frozenset[int]] = field(default_factory=dict)
+
+    @property
+    def arrays(self) -> dict[Node, Read]:
+        """Those of the largest cell."""
+        return self.reads[0]
+
+    @cached_property
+    def gathered(self) -> frozenset[Node]:
+        """What stands for arrays of which elements are gathered."""
+        return frozenset(n for n, read in self.arrays.items() if read.extent)
+
+    def read_in(self, at: int) -> set[Node]:
+        """The arrays that pass number `at` reads."""
+        return {reads[n].leaf for reads in self.reads for n in self.passes[at].nodes if n in reads}
+
+    def by_cell(self, n: Node, of: Callable[[Read], T]) -> list[T]:
+        """Of what is read as `n`, in each cell."""
+        return [of(reads[n]) for reads in self.reads]
+
+    def varies(self, n: Node, nest: Nest) -> frozenset[int]:
+        """The dimensions along which what is read as `n` differs."""
+        seams = frozenset(d for d, dim in enumerate(nest.dims) if self.arrays[n].seams.intersection(dim.axes))
+        return seams.union(*[nest.varies(a) for a in {*self.by_cell(n, lambda read: read.access)}])
+
+    def with_cell(self, number: int, cell: Cell) -> Form | None:
+        """This form with one more cell, if it can run it. Strides along an axis on which the cell has one index are
+        those of the others."""
+        if cell.body.outputs != self.body.outputs:
+            return None
+        ones = [(axis, low) for axis, (low, high) in enumerate(cell.box) if high - low == 1]
+        reads = {n: _with_strides(read, ones, self.arrays[n].access.strides) for n, read in cell.reads.items()}
+        fits = all(read.access.strides == self.arrays[n].access.strides for n, read in reads.items())
+        if not fits and not self.is_loose:
+            return None
+        return replace(
+            self, reads=(*self.reads, reads), numbers=(*self.numbers, number), boxes=(*self.boxes, cell.box)
+        )
+
+
+def _with_strides(read: Read, ones: Sequence[tuple[int, int]], strides: Sequence[int]) -> Read:
+    offset, own = read.access.offset, [*read.access.strides]
+    for axis, low in ones:
+        offset += (own[axis] - strides[axis]) * low
+        own[axis] = strides[axis]
+    return replace(read, access=Access(offset, tuple(own)))
+
+
+def forms_of(body: Graph, space: Shape) -> list[Form]:
+    """UnsupportedOp where there are too many."""
+    if not any(map(is_map, body.nodes)):
+        reads = {n: Read(leaf_chain(n)[0], access(n, space)) for n in _loaded(body) if not is_number(n)}
+        reductions = tuple(n for n in body.nodes if is_reduction(n))
+        return [Form(body, reductions, (reads,), boxes=(tuple([(0, n) for n in space]),))]
+    cells = cells_of(body, space)
+    total = sum(cell.size for cell in cells)
+    found: list[Form] = []
+    for number, cell in sorted(enumerate(cells), key=lambda each: -each[1].size):
+        for at, form in enumerate(found):
+            if (joined := form.with_cell(number, cell)) is not None:
+                found[at] = joined
+                break
+        else:
+            is_small = cell.size * SMALL < total
+            found.append(Form(cell.body, cell.reductions, (cell.reads,), (number,), (cell.box,), is_small))
+    if len(found) > 1 and sum(len(form.body.nodes) for form in found) > MOST_NODES:
+        raise UnsupportedOp("the pieces of the arrays that it joins meet in too many ways: store one of them first")
+    return found
+
+
+def _loaded(body: Graph) -> list[Node]:
+    """The leaves, behind their views, that are read."""
+    readers = [n for n in body.nodes if not is_load(n)]
+    return [a for a in dict.fromkeys([*(a for n in readers for a in n.args), *body.outputs]) if is_load(a)]
+

@@ -1,0 +1,279 @@
+"""The lines of one form of a kernel: what a pass loads, computes, reduces and writes in the cells that are alike.
+
+In: a form of `Loops`. Out: lines of C, pass by pass. Next stop: `writer.py`, or `product/`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from eqfuse.emit.c import ops
+from eqfuse.emit.c.element import MISSED, Elements, loop
+from eqfuse.emit.c.forms import Form
+from eqfuse.emit.c.loops import Loops, held_elements, partial_dtype
+from eqfuse.emit.c.nest import NAMES
+from eqfuse.emit.c.parameters import Parameters
+from eqfuse.emit.c.passes import Pass, is_gather, is_load
+from eqfuse.emit.c.table import Counts
+from eqfuse.ir.graph import Node
+
+PAIR_BYTES = 2048  # of a run whose sum is one vector of sums; those of runs are added in pairs
+
+
+class Lines(Elements):
+    """`held`: values kept from one pass to later ones."""
+
+    def __init__(
+        self, schedule: Loops, form: Form, rounds: bool, parameters: Parameters, counts: Counts, top: list[str]
+    ) -> None:
+        super().__init__(schedule, form, rounds, parameters, counts, top)
+        self.held: dict[Node, str] = {}
+        self._declared: dict[int, list[str]] = {}
+
+    def declared(self, number: int) -> list[str]:
+        """The arrays of columns that pass `number` is the first to fill."""
+        return self._declared.get(number, [])
+
+    def held_lines(self) -> list[str]:
+        """The arrays of values that are kept between passes."""
+        return [f"{ops.computed(n.dtype)} {h}[{held_elements(self.nest)}];" for n, h in self.held.items()]
+
+    def of_pass(self, number: int) -> list[str]:
+        """The lines of pass `number` for a cell of a unit; of a kernel by rows, for one element."""
+        p = self.form.passes[number]
+        if self.schedule.seams:  # what is known in one cell is not known in the next
+            self.names = {at: name for at, name in self.names.items() if at[1] == "top"}
+        places: dict[str, list[str]] = {"top": self.top, "unit": [], "mid": [], "column": [], "inner": []}
+        for n in p.taken:
+            self.enter(n, "inner", places["inner"], f"{self.held[n]}[{self.held_place()}]")
+        read = {place: self._read_at(p, place) for place in ("column", "inner")}
+        for n in p.nodes:
+            own = self.place(n)
+            if is_load(n):
+                self._load(n, own, places, read)
+            elif (n, own) not in self.names or own not in ("top", "unit"):
+                self._compute(n, own, places)
+                if own == "column" and n in read["inner"]:
+                    self._keep_column(n, number, places["column"])
+                if n in p.held:
+                    self.held[n] = self.counts.name("h")
+                    places["inner"].append(f"{self.held[n]}[{self.held_place()}] = {self.names[n, own]};")
+        self._reduce(p, places["inner"])
+        rows = self._outputs(p, places["inner"], places["column"])
+        blocks = [line for _, copied in self.blocks.values() for line in copied]
+        lines = [*blocks, *places["unit"], *rows]
+        if places["column"]:
+            head = self.simd([], places["column"])
+            lines += [head, *loop(self.loop_head(self.nest.vector), places["column"])]
+        if self.schedule.is_by_rows:
+            lines += [*places["mid"], *places["inner"]]
+        elif places["inner"]:
+            lines += self._loops(p, places["mid"], places["inner"], number)
+        words = set(re.findall(r"\w+", "\n".join(lines)))
+        return [*self.table.lines(words, len(self.schedule.forms) > 1), *lines]
+
+    def _read_at(self, p: Pass, place: str) -> set[Node]:
+        """What lines of a pass at `place` read."""
+        found = {self.form.body.outputs[j] for j in p.outputs if self._is_full(j) == (place == "inner")}
+        if place == "inner":
+            found.update(n.args[0] for n in p.reductions)
+        for n in p.nodes:
+            if not is_load(n) and self.place(n) == place:
+                found.update(n.args)
+        return found
+
+    def _load(self, n: Node, own: str, places: dict[str, list[str]], read: dict[str, set[Node]]) -> None:
+        if n not in self.form.arrays or n in self.form.gathered:
+            return
+        if own == "column":
+            for place in (at for at in read if n in read[at]):
+                self.enter(n, place, places[place], *self.element(n))
+        elif (n, own) not in self.names or own not in ("top", "unit"):
+            self.enter(n, own, places[own], *self.element(n))
+
+    def _compute(self, n: Node, own: str, places: dict[str, list[str]]) -> None:
+        if is_gather(n):
+            outer = self.place(n.args[1])
+            at = outer if outer in ("top", "unit", "mid") else own
+            self.enter_place(n, at, places[at])
+        self.enter(n, own, places[own], *self.computed(n, own))
+
+    def _keep_column(self, n: Node, number: int, column: list[str]) -> None:
+        if n not in self.columns:
+            name = self.counts.name("c")
+            declared = f"{ops.computed(n.dtype)} {name}[{self.nest.runs.block}];"
+            self._declared.setdefault(number, []).append(declared)
+            self.columns[n] = f"{name}[{self.column()}]"
+        column.append(f"{self.columns[n]} = {self.names[n, 'column']};")
+
+    def _is_full(self, j: int) -> bool:
+        """Has the result `j` an element for each of the space?"""
+        shape = self.schedule.space
+        axes = {a for d in self.reduced for a in self.nest.dims[d].axes}
+        return self.schedule.body.outputs[j].shape == shape and (not axes or any(shape[a] != 1 for a in axes))
+
+    def _outputs(self, p: Pass, inner: list[str], column: list[str]) -> list[str]:
+        """Stores elements of results where they are computed; returns the lines that store those of a row."""
+        rows: list[str] = []
+        for j in p.outputs:
+            place = "inner" if self._is_full(j) else "column" if self.nest.by_columns else "unit"
+            {"inner": inner, "column": column, "unit": rows}[place].append(self.stored(j, place))
+        return rows
+
+    def _loops(self, p: Pass, mid: list[str], inner: list[str], number: int) -> list[str]:
+        lines = [*mid, *self._vector_loop(p, inner, number)]
+        for d in reversed(self.nest.inside):
+            lines = loop(self.loop_head(d), lines)
+        return lines
+
+    # Reductions
+
+    def _rows(self, p: Pass) -> list[tuple[Node, ops.Reduction, str, str]]:
+        return [(n, *self.reduction(n)) for n in p.reductions]
+
+    def _accumulated(self, name: str) -> str:
+        return f"{name}[{self.column()}]" if self.nest.by_columns else name
+
+    def _reduce(self, p: Pass, inner: list[str]) -> None:
+        """Adds the steps of reductions to the innermost loop."""
+        for n, how, kind, name in self._rows(p):
+            value = self.value(n.args[0], "inner")
+            if how.places:
+                self._reduce_place(n, value, inner)
+                continue
+            if ops.computed(n.args[0].dtype) != kind and how.clause in "+*":
+                value = f"({kind}){value}"
+            summed = f"{name}_run" if self._is_paired(how) else self._accumulated(name)
+            step = how.step if self.nest.by_columns else how.quick or how.step
+            inner.append(f"{summed} = {step.format(a=summed, b=value)};")
+            if how.nan and not self.nest.by_columns:
+                inner.append(f"{name}_nan |= {value} != {value};")
+            self.results[n] = self.result(n, self._accumulated(name))
+
+    def _reduce_place(self, n: Node, value: str, inner: list[str]) -> None:
+        """The same of a reduction that finds a place."""
+        lines, kind = self.places(n), ops.computed(n.dtype)
+        if self.nest.by_columns:
+            (at,) = (NAMES[d] for d in self.nest.inside)
+            inner += lines.column_step(value, at, self.column())
+            self.results[n] = f"({kind}){lines.name}_at[{self.column()}]"
+        else:
+            inner += lines.step(value, f"{NAMES[self.nest.vector]} - {self._first_of_run}")
+            self.results[n] = f"({kind}){lines.name}_at"
+
+    @property
+    def _first_of_run(self) -> str:
+        """The index at which a run of vectors begins."""
+        return self.cell_ends(self.nest.vector)[0] if self.nest.runs.block <= self.run else "run"
+
+    def around(self, number: int) -> tuple[list[str], list[str]]:
+        """The lines before and after the loops of pass `number`, which begin and end its reductions."""
+        before: list[str] = []
+        after: list[str] = []
+        rows = self._rows(self.form.passes[number])
+        for n, how, kind, name in rows:
+            if how.places:
+                before += self._places_begun(n)
+                continue
+            at = self._accumulated(name)
+            if how.nan and not self.nest.by_columns:
+                before.append(f"int {name}_nan = 0;")
+                after.append(f"{name} = {name}_nan ? {how.nan} : {name};")
+            if self.nest.by_columns:
+                before.append(f"{kind} {name}[{self.nest.runs.block}];")
+                before.append(f"{self.loop_head(self.nest.vector, whole=True)} {at} = {how.identity};")
+            elif self._is_paired(how):
+                before.append(f"{kind} {name}_sums[{ops.SUMS}];")
+                after.append(f"{kind} {name} = eqf_total_{self.suffix(n)}({name}_sums, runs{number});")
+            else:
+                before.append(f"{kind} {name} = {how.identity};")
+            after += self._finished(n, at)
+        if any(self._is_paired(how) for _, how, _, _ in rows):
+            before.append(f"long runs{number} = 0;")
+        return before, after
+
+    def _places_begun(self, n: Node) -> list[str]:
+        lines, vector = self.places(n), self.nest.vector
+        if self.nest.by_columns:
+            return lines.columns_begun(self.loop_head(vector, whole=True), self.nest.runs.block, self.column())
+        return lines.begun()
+
+    def _finished(self, n: Node, at: str) -> list[str]:
+        """The lines that make of sums what the program has, or keep those of a part."""
+        if self.schedule.split is not None:
+            line = f"{self.part(n)} = {at};"
+        else:
+            text = self.as_stored(n, at)
+            if text == at:
+                return []
+            line = f"{at} = {text};"
+        return [f"{self.loop_head(self.nest.vector, whole=True)} {line}" if self.nest.by_columns else line]
+
+    def _is_paired(self, how: ops.Reduction) -> bool:
+        """Is it a sum of several runs that are added in pairs?"""
+        return how.pairwise and not self.nest.by_columns and (self._between > 1 or self.nest.runs.block > self.run)
+
+    @property
+    def _between(self) -> int:
+        """Turns of the loops between a unit's and that of the vectors."""
+        return math.prod(self.nest.dims[d].block for d in self.nest.inside)
+
+    @property
+    def run(self) -> int:
+        """Elements whose sum is one vector of sums."""
+        return PAIR_BYTES // max(partial_dtype(n).itemsize for n in self.form.reductions)
+
+    def simd(self, reduced: list[tuple[str, str]], lines: list[str]) -> str:
+        """What lets the loop over `lines` be one of vectors, with variables that are `reduced`, by operator."""
+        found = [*reduced, *[("|", MISSED)] * any(line.lstrip().startswith(MISSED) for line in lines)]
+        return " ".join(["#pragma omp simd", *[f"reduction({clause} : {name})" for clause, name in found]])
+
+    def _vector_loop(self, p: Pass, inner: list[str], number: int) -> list[str]:
+        head = self.loop_head(self.nest.vector)
+        if self.nest.by_columns or not p.reductions:
+            return [self.simd([], inner), *loop(head, inner)]
+        rows = self._rows(p)
+        names = [(how.clause, f"{name}_run" if self._is_run(how) else name) for _, how, _, name in rows]
+        names += [("|", f"{name}_run_nan" if how.places else f"{name}_nan") for _, how, _, name in rows if how.nan]
+        pragma = self.simd(names, inner)
+        runs = [row for row in rows if self._is_run(row[1])]
+        known = "" if p.outputs or p.held else self._all_known(rows)
+        if not runs and not known:
+            return [pragma, *loop(head, inner)]
+        started, ended = self._runs(runs, number)
+        run = self.run
+        (first, last), name = self.cell_ends(self.nest.vector), NAMES[self.nest.vector]
+        if self.nest.runs.block <= run:
+            return [*started, pragma, *loop(head, inner), *ended]
+        end = f"run + {run} < {last} ? run + {run} : {last}"
+        inside = loop(f"for (long {name} = run; {name} < end; {name}++)", inner)
+        going_on = f"run < {last}" + f" && !({known})" * bool(known)
+        return loop(f"for (long run = {first}; {going_on}; run += {run})",
+                     [f"const long end = {end};", *started, pragma, *inside, *ended])  # fmt: skip
+
+    def _all_known(self, rows: Sequence[tuple[Node, ops.Reduction, str, str]]) -> str:
+        """When the results of `rows` are known before their end; nothing if that is not said."""
+        found = [f"{name} != {how.identity}" for _, how, _, name in rows if how.ends]
+        return " && ".join(found) * (len(found) == len(rows))
+
+    def _is_run(self, how: ops.Reduction) -> bool:
+        """Is it reduced run by run?"""
+        return how.places or self._is_paired(how)
+
+    def _runs(self, rows: list[tuple[Node, ops.Reduction, str, str]], number: int) -> tuple[list[str], list[str]]:
+        """The lines before and after a run of vectors."""
+        started: list[str] = []
+        ended: list[str] = []
+        for n, how, kind, name in rows:
+            if how.places:
+                lines = self.places(n)
+                started += lines.run_begun(min(self.run, self.nest.runs.block))
+                ended += lines.run_ended(self._first_of_run)
+            else:
+                started.append(f"{kind} {name}_run = 0;")
+                ended.append(f"eqf_push_{self.suffix(n)}({name}_sums, runs{number}, {name}_run);")
+        if any(self._is_paired(how) for _, how, _, _ in rows):
+            ended.append(f"runs{number}++;")
+        return started, ended

@@ -1,0 +1,146 @@
+"""C kernels that read arrays joined of pieces, or by places: bits, bytes, how much text, and what is out of bounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.benches.corpus.index_maps import INDEX_MAPS
+from eqfuse.emit.c.kernels import emit_kernel
+from eqfuse.emit.c.schedule import LoopsSchedule
+from eqfuse.emit.numpy.kernels import NumpyKernel
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, Node, node
+from eqfuse.kinds import kind_named
+from eqfuse.plan.plan import Kernel
+from tests.kernels.test_c_emit import counted
+from tests.support.c_kernels import needs_compiler
+from tests.support.c_target import C, emitted, run_all
+from tests.support.kernels import PRICE, add, body, cut, data, joined, mul, number, read, reduced, rolled
+
+X, Y, TURNED = read(0, (70, 130)), read(1, (70, 130)), read(1, (130, 70))
+TABLE, PLACES = read(0, (40, 130)), read(1, (7, 5), np.int32)
+LONG = read(0, (1 << 18,))
+
+
+def reflected(x: Node) -> Node:
+    """Padded by two columns of mirrored elements on either side."""
+    n = x.type.extent(-1)
+    before, after = (node("flip", (cut(x, -1, *ends),), ((-1,),)) for ends in ((1, 3), (n - 3, n - 1)))
+    return joined(-1, before, x, after)
+
+
+def around(x: Node) -> Node:
+    found = [rolled(x, by, axis) for axis in (-1, -2) for by in (1, x.shape[axis] - 1)]
+    return add(add(found[0], found[1]), add(found[2], found[3]))
+
+
+def padded(x: Node) -> Node:
+    wide = node("pad", (x, number(3.0)), (((1, 1), (1, 1)),))
+    return add(cut(wide, -1, 2, 132), cut(wide, -1, 0, 130))
+
+
+def halves(x: Node) -> Node:
+    return mul(x, joined(-1, node("negative", (cut(x, -1, 65, 130),)), cut(x, -1, 0, 65)))
+
+
+JOINED: dict[str, tuple[str, Graph]] = {
+    "four neighbours around": ("map", body([X], mul(around(X), X))),
+    "zeros around": ("map", body([X], padded(X))),
+    "reflections": ("map", body([X], reflected(X))),
+    "halves swapped": ("map", body([X], halves(X))),
+    "stacked columns": ("map", body([X, Y], joined(-1, *(node("reshape", (v,), ((70, 130, 1),))
+                                                         for v in (mul(X, Y), add(X, Y)))))),
+    "rows over two arrays": ("row", body([X, Y], mul(joined(-1, X, Y), reduced("max", joined(-1, X, Y))))),
+    "columns over two arrays": ("row", body([X, Y], mul(joined(-2, X, mul(Y, Y)),
+                                                        reduced("max", joined(-2, X, mul(Y, Y)), -2)))),
+    "places in rows": ("reduce", body([X], reduced("argmax", joined(-1, X, X)))),
+    "places in columns": ("reduce", body([X, Y], reduced("argmin", joined(-2, X, X, Y), -2))),
+    "read across": ("map", body([X, TURNED], add(TURNED, rolled(node("transpose", (X,), ((1, 0),)), 1, -1)))),
+    "a long sum": ("reduce", body([LONG], reduced("sum", mul(LONG, rolled(LONG, 1, -1))))),
+}  # fmt: skip
+TAKEN = node("take", (TABLE, PLACES), (-2,))
+LABELS = read(1, (70, 1), np.int64)
+GATHERED: dict[str, tuple[str, Graph]] = {
+    "rows by number": ("row", body([TABLE, PLACES], mul(TAKEN, reduced("max", TAKEN)))),
+    "labels of rows": ("row", body([X, LABELS], node("subtract", (node("take_along_axis", (X, LABELS), (-1,)),
+                                                                   reduced("max", X))))),
+    "columns by number": ("map", body([X, PLACES], node("take", (X, PLACES), (-1,)))),
+}  # fmt: skip
+CASES = JOINED | GATHERED
+
+
+@needs_compiler
+def test_kernels_read_joined_and_gathered_arrays_where_they_lie() -> None:
+    arrays = [data(graph) for _, graph in CASES.values()]
+    results = run_all([emitted(*case) for case in CASES.values()], arrays)
+    for (name, (_, graph)), given, got in zip(CASES.items(), arrays, results, strict=True):
+        for ours, wanted in zip(got, evaluate(graph, given), strict=True):
+            np.testing.assert_allclose(ours, wanted, rtol=2e-6 if name == "a long sum" else 0, err_msg=name)
+
+
+@needs_compiler
+@pytest.mark.parametrize("case", ["four neighbours around", "reflections", "halves swapped", "a long sum"])
+def test_bytes_priced_are_bytes_that_the_text_reads_and_writes(case: str) -> None:
+    kind, graph = JOINED[case]
+    kernel = emitted(kind, graph, replace(C, threads=1))
+    found = counted(kernel)
+    assert found["r0"][0] * graph.inputs[0].dtype.itemsize == kernel.schedule.reads[0] == graph.inputs[0].type.nbytes
+    for j, nbytes in enumerate(kernel.schedule.writes):
+        assert found[f"w{j}"] == (nbytes // graph.outputs[j].dtype.itemsize,) * 2
+
+
+@pytest.mark.parametrize("case, forms", [("four neighbours around", 1), ("halves swapped", 2), ("zeros around", 2)])
+def test_cells_that_differ_in_places_alone_share_a_text(case: str, forms: int) -> None:
+    kind, graph = JOINED[case]
+    schedule = kind_named(kind).schedule(graph, C)
+    assert isinstance(schedule, LoopsSchedule) and len(schedule.forms) == forms
+    assert f"in {forms} forms" in str(schedule)
+
+
+@needs_compiler
+@pytest.mark.parametrize("case", GATHERED)
+@pytest.mark.parametrize("beyond", [1 << 30, -(1 << 30), 130, -131])
+def test_a_place_beyond_its_array_is_an_index_error(case: str, beyond: int) -> None:
+    kind, graph = GATHERED[case]
+    kernel = emitted(kind, graph)
+    first, places = data(graph)
+    places.reshape(-1)[-1] = beyond
+    with pytest.raises(IndexError, match=f"{beyond} is out of bounds"):
+        run_all([kernel], [[first, places]])
+
+
+@needs_compiler
+def test_a_program_says_which_of_its_indices_lies_beyond_its_array() -> None:
+    def program(table: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        rows = table[first]
+        return np.cumsum(rows - rows.max(-1, keepdims=True), axis=0)[second] * 2
+
+    x = np.random.default_rng(0).random((50, 300), np.float32)
+    places = np.arange(40)
+    compiled = ef.compile(program, x, places, places, target="c")
+    np.testing.assert_allclose(compiled(x, places, places), program(x, places, places), rtol=1e-5)
+    for first, second, said in ((places + 20, places, "size 50"), (places, places + 7, "size 40")):
+        with pytest.raises(IndexError, match=said):
+            compiled(x, first, second)
+
+
+def test_too_many_seams_for_one_kernel_are_left_to_numpy() -> None:
+    x = read(0, (2,) * 6)
+    graph = body([x], node("pad", (x, number(1.0)), (((1, 1),) * 6,)))
+    kernel = emit_kernel(Kernel("map", graph, (), (), PRICE), C)
+    assert isinstance(kernel, NumpyKernel)
+    (array,), out = data(graph), np.empty(graph.outputs[0].shape, np.float32)
+    kernel.run([out], [array])
+    np.testing.assert_array_equal(out, evaluate(graph, [array])[0])
+
+
+@needs_compiler
+@pytest.mark.parametrize("case", INDEX_MAPS)
+def test_programs_of_index_maps_are_one_kernel(case: str) -> None:
+    program, types = INDEX_MAPS[case].build(**{name: min(n, 512) for name, n in INDEX_MAPS[case].full.items()})
+    compiled = ef.compile(program, *(ef.spec(t.shape, t.dtype) for t in types), target="c")
+    assert compiled.report.n_kernels == 1
