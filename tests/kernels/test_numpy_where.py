@@ -16,6 +16,7 @@ CONDITIONS = {
     "with gaps": np.ones(2 * N, bool)[::2],
     "of one element": np.array([True]),
 }
+EMPTY = np.zeros((0, 65), bool)  # a tile of an array that is joined of pieces may be none
 
 
 @pytest.mark.parametrize("out", ["elsewhere", "yes", "no"])
@@ -40,3 +41,9 @@ def test_a_number_may_be_chosen():
         out = np.empty(N)
         choose(condition, yes, no, np.empty(N, np.int64), out)
         np.testing.assert_array_equal(out, np.where(condition, yes, no))
+
+
+def test_nothing_is_chosen_of_no_elements():
+    out = np.empty((0, 65))
+    choose(EMPTY, out, np.ones((1, 65)), np.empty((0, 65), "i8"), out)
+    assert out.shape == EMPTY.shape

@@ -19,6 +19,7 @@ from eqfuse.benches.corpus.random_graphs import irregular_graph
 from eqfuse.benches.scale import graph_of
 from eqfuse.budget import ALL_LAWS, AS_WRITTEN, CHEAP_LAWS, FUSION_ONLY, Allowance, Budget
 from eqfuse.compiler import compile_graph
+from eqfuse.cost.profiles import DEVICES
 from eqfuse.demo import programs as examples
 from eqfuse.egraph import saturate as stop
 from eqfuse.ir.pytree import flatten
@@ -72,7 +73,7 @@ def right(program: ef.Program, graph: ef.Graph) -> bool:
 def by_ticks(clock: Clock, seconds: float, tick: float) -> tuple[ef.Graph, ef.Program]:
     clock.tick = tick
     graph = small()
-    return graph, ef.compile(graph, target="numpy", budget=Budget(seconds=seconds))
+    return graph, ef.compile(graph, target=DEVICES["cpu"], budget=Budget(seconds=seconds))
 
 
 def test_without_any_time_operators_run_as_written(clock: Clock) -> None:

@@ -15,6 +15,8 @@ def choose(condition: np.ndarray, yes: np.ndarray, no: np.ndarray, buffer: np.nd
 
     `buffer`: integers as wide as the result, one per element of the condition.
     """
+    if not condition.size:
+        return
     changes = _changes(condition, buffer)
     if changes * SELDOM > condition.size:
         _blend(condition, yes, no, buffer, out)
