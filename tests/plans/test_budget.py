@@ -22,6 +22,7 @@ from eqfuse.compiler import compile_graph
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.demo import programs as examples
 from eqfuse.egraph import saturate as stop
+from eqfuse.extract.covers.nearest import NEAR
 from eqfuse.ir.pytree import flatten
 from eqfuse.rewrites import select
 from eqfuse.rewrites.simplifier import SIMPLIFIER
@@ -91,7 +92,8 @@ def test_each_level_is_met_on_the_way_down_and_each_is_right(clock: Clock) -> No
         prices.append(program.report.predicted_seconds)
         assert right(program, graph) and sum(program.report.searched.values()) == len(graph.operators)
     assert list(dict.fromkeys(met)) == [ALL_LAWS, FUSION_ONLY, AS_WRITTEN]
-    assert prices == sorted(prices), "more time gave a costlier plan"
+    near = 1 + NEAR  # of plans about as cheap, that nearest to the program as written is taken
+    assert all(more <= near * less for more, less in itertools.pairwise(prices)), "more time gave a costlier plan"
 
 
 def test_the_exact_extractor_says_too_that_it_found_no_more_than_fusion(clock: Clock) -> None:
