@@ -57,6 +57,33 @@ def views() -> Iterator[Graph]:
                               node("slice", (y,), (((0, 100, 1), (1, 300, 2)),))))  # fmt: skip
 
 
+def viewed(shape: tuple[int, int], at: int) -> dict[str, tuple[Node, Node]]:
+    """An input, and a view of that shape of it, for each way in which rows and columns may lie in memory."""
+    m, n = shape
+    wide, long, other = read(at, (m, 2 * n + 1)), read(at, (3 * m, n)), read(at, (n + 2, m + 3))
+    line, whole = read(at, (1, n)), read(at, (m, n))
+    turned_slice = turned(node("slice", (other,), (((1, n + 1, 1), (2, m + 2, 1)),)))
+    return {
+        "steps": (wide, node("slice", (wide,), (((0, m, 1), (1, 2 * n + 1, 2)),))),
+        "rows": (long, node("slice", (long,), (((0, 3 * m, 3), (0, n, 1)),))),
+        "turned": (other, turned_slice),
+        "reversed": (whole, node("flip", (whole,), ((-2, -1),))),
+        "repeated": (line, node("broadcast_to", (line,), (shape,))),
+    }
+
+
+def lying() -> Iterator[Graph]:
+    """Operands of every shape of view, with few and many rows and columns, and few and many terms."""
+    extents = [(1, 16, 3), (3, 40, 2), (20, 40, 1), (1, 9, 40), (20, 3, 40), (2, 700, 12)]
+    for (m, k, n), (i, left) in itertools.product(extents, enumerate(viewed((1, 1), 0))):
+        rights = viewed((k, n), 1)
+        x, a = viewed((m, k), 0)[left]
+        y, b = rights[list(rights)[(i + m + n) % len(rights)]]
+        yield body([x, y], matmul(a, b))
+        if n < k:
+            yield body([x, y], matmul(matmul(a, b), turned(b)))
+
+
 def fused() -> Iterator[Graph]:
     """Work before, after and between."""
     yield body([X, Y, BIAS, RESIDUAL], add(gelu(add(matmul(X, Y), BIAS)), RESIDUAL))
@@ -85,6 +112,15 @@ def test_products_compute_their_bodies() -> None:
         for got, want in zip(found, evaluate(graph, read_), strict=True):
             unit = np.abs(want.astype(np.float64)).max() * np.finfo(want.dtype).eps
             np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=0, atol=64 * unit)
+
+
+@needs_compiler
+def test_products_read_operands_however_they_lie() -> None:
+    graphs = list(lying())
+    arrays = [data(graph) for graph in graphs]
+    for graph, read_, (got,) in zip(graphs, arrays, run_all([product(g) for g in graphs], arrays), strict=True):
+        (want,) = evaluate(graph, read_)
+        np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max(), err_msg=str(graph))
 
 
 @needs_compiler

@@ -156,6 +156,8 @@ def _step(parts: Parts, at: int, rows: int, columns: int, device: Device, again:
     if place is not None and across % tile.columns and (depth < terms or end < tile.columns):
         place = None
     source = None if at else left.plain(parts.dtype)
+    if source is not None and tile.dots and source.strides[-1] != 1:
+        source = None  # vectors lie along the terms
     if source is not None and rows % tile.rows + last % tile.rows and (depth < terms or last < tile.rows):
         source = None
     if source is not None and across > FEW * tile.columns and parts.height * terms * size > device.l2_bytes // 2:
