@@ -55,18 +55,18 @@ def search(
 ) -> tuple[Cover, Candidates | None, list[Cover]]:
     """The cheapest cover, the candidates that it was chosen from, and all covers that were met and not given up. No
     candidates where the `allowance` ended before they were found."""
-    grammar = Grammar(segment, device)
+    grammar = Grammar(segment, device, allowance=allowance)
     equal = {s.graph.outputs: s for s in (segment, simplified(segment))}
     if len(segment.classes) <= FEW and any(len(c.nodes) > 1 for c in segment.classes):
         found = cheapest(grammar)
         equal.setdefault(found.graph.outputs, found)
     segments = without_laws_together(tuple(equal.values()))
-    shared = Grammar(segments[0], device, like=grammar)
+    shared = Grammar(segments[0], device, grammar, allowance)
     unfused = [unfused_cover(shared.for_segment(program)) for program in segments]
     plans = [greedy.starts(cover) for cover in unfused]
     by_saving = [of_program[greedy.BY_SAVING] for of_program in plans]
     if allowance.spent():
-        finished = [_merged(cover) for cover in by_saving]
+        finished = [_merged(plan) for of_program in plans for plan in of_program]
         return min(finished, key=lambda c: c.cost), None, finished
     written = [plan for of_program in plans for plan in _distinct(_worthwhile(of_program))]
     candidates, starts = area_flow(grammar, transplants(written, grammar))

@@ -162,10 +162,12 @@ class _Fusing:
             self.readers[leaf][c] = None
 
     def fuse(self, eclass: int) -> dict[int, Cut] | None:
-        """What fusing `eclass` into all its readers changes; None where a kernel or the device cannot hold it."""
-        if not self.readers[eclass] or self.cover.choice[eclass].state.at_leaf:
+        """What fusing `eclass` into all its readers changes; None where a kernel or the device cannot hold it, and when
+        the allowance is spent."""
+        cover = self.cover
+        if not self.readers[eclass] or cover.choice[eclass].state.at_leaf or cover.grammar.allowance.spent():
             return None
-        changed = fuse(self.cover, eclass, list(self.readers[eclass]))
+        changed = fuse(cover, eclass, list(self.readers[eclass]))
         if changed is not None and any(cut.price.seconds == math.inf for cut in changed.values()):
             return None
         return changed

@@ -13,6 +13,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from eqfuse.budget import UNLIMITED, Allowance
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.targets import is_compiled
@@ -108,11 +109,17 @@ def below(cuts: Iterable[Cut]) -> Iterator[Cut]:
 
 
 class Grammar:
-    """Makes cuts over one segment for one device. States are shared with another grammar that it is `like`."""
+    """Makes cuts over one segment for one device. States are shared with another grammar that it is `like`.
 
-    def __init__(self, segment: Segment, device: Device, like: Grammar | None = None) -> None:
+    `allowance`: when it is spent, whoever makes kernels of these cuts goes on with those that there are.
+    """
+
+    def __init__(
+        self, segment: Segment, device: Device, like: Grammar | None = None, allowance: Allowance = UNLIMITED
+    ) -> None:
         self.segment = segment
         self.device = device
+        self.allowance = allowance
         self.compiled = is_compiled(device)
         self.classes = segment.classes
         constants = ((i, n) for i, c in enumerate(segment.classes) for n in c.nodes if n.op == "const")

@@ -164,7 +164,7 @@ class Candidates:
     def _offers(self, eclass: int) -> list[Cut]:
         readable = eclass in self.flow or eclass in self.grammar.scalars
         read = [self.grammar.leaf(eclass)] if readable else []
-        if eclass in self.grammar.free or eclass in self.grammar.scalars:
+        if eclass in self.grammar.free or eclass in self.grammar.scalars or self.grammar.allowance.spent():
             return read
         return read + self.cuts.get(eclass, [])[: self.effort.offered]
 

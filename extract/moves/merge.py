@@ -20,7 +20,8 @@ _GAP = 1 << 20  # between the places of kernels that were there from the start
 
 
 def merge(cover: Cover, allowed: Callable[[Group], bool] = lambda made: True) -> None:
-    """Merge the pair with the largest saving until none whose result is `allowed` saves anything."""
+    """Merge the pair with the largest saving until none whose result is `allowed` saves anything, or the allowance of
+    the cover's grammar is spent."""
     pool = Pool(cover.grammar, cover.roots, cover.single_groups(), allowed)
     pool.settle(list(pool.alive))
     cover.groups = pool.ordered()
@@ -146,7 +147,7 @@ class Pool:
         return list(found)
 
     def _offer(self, queue: list[tuple[float, int, int, Group]], a: int, b: int) -> None:
-        if self.tried > EFFORT:
+        if self.tried > EFFORT or self.grammar.allowance.spent():
             return
         self.tried += self.alive[a].size + self.alive[b].size
         made = self._together(a, b)

@@ -22,7 +22,9 @@ from eqfuse.compiler import compile_graph
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.demo import programs as examples
 from eqfuse.egraph import saturate as stop
+from eqfuse.extract.candidates.cuts import Grammar
 from eqfuse.extract.covers.nearest import NEAR
+from eqfuse.extract.flow import extract
 from eqfuse.ir.pytree import flatten
 from eqfuse.rewrites import select
 from eqfuse.rewrites.simplifier import SIMPLIFIER
@@ -259,3 +261,25 @@ def test_a_short_compile_says_nothing(caplog: pytest.LogCaptureFixture, capsys: 
     with caplog.at_level(logging.DEBUG, "eqfuse"):
         ef.compile(ef.trace(np.exp, ef.spec((3,))), target="numpy")
     assert not caplog.records and capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("target", ["cpu", "a100"])
+def test_an_extraction_asks_often_whether_to_go_on(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (segment,) = ef.saturate(irregular_graph(np.random.default_rng(3), 60)).segments
+    joined = asked = longest = 0
+    join = Grammar._join
+
+    def counted(*args: Any) -> Any:
+        nonlocal joined
+        joined += 1
+        return join(*args)
+
+    class Asked(Allowance):
+        def spent(self) -> str | None:
+            nonlocal asked, longest
+            longest, asked = max(longest, joined - asked), joined
+            return None
+
+    monkeypatch.setattr(Grammar, "_join", counted)
+    extract(segment, DEVICES[target], Asked())
+    assert longest < 4 * len(segment.classes) < joined / 2, "joins between two questions"
