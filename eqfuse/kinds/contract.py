@@ -13,7 +13,7 @@ from dataclasses import replace
 from eqfuse.cost.targets import is_compiled
 from eqfuse.kinds import row
 from eqfuse.kinds.kind import EMITTERS, FUSED, OWN_PRODUCTS, Kind
-from eqfuse.kinds.product import call_is_dearer, has_template, product_of
+from eqfuse.kinds.product import call_is_dearer, has_template, on_tensor_cores, product_of
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -52,7 +52,7 @@ def accept(call: Call) -> State | str | None:
 
 def _product(call: Call) -> State | str | None:
     left, right = call.states
-    if not right.at_leaf and not (right.template.pointwise and _copies_right(call)):
+    if not right.at_leaf and not (right.template.pointwise and _copies_right(call)) and not _narrow(call):
         return "the right operand of a product is read from memory"
     matmul = call.row.name == "matmul"
     done = State(NAME, call.out.shape, call.out.shape, products=(call.name,), panel=matmul)
@@ -74,9 +74,15 @@ def _copies_right(call: Call) -> bool:
     return call.row.name == "matmul" and is_compiled(call.device) and not call.device.tiles_products
 
 
+def _narrow(call: Call) -> str:
+    """The 16-bit type of both operands, where tensor cores multiply them before they are widened."""
+    left, right = call.states
+    return left.exact if left.exact == right.exact and on_tensor_cores(left.exact, call.device) else ""
+
+
 def _tiled(call: Call, done: State) -> State | str | None:
     left = call.states[0]
-    product = product_of(call.row.name, call.attrs, call.types, call.out, call.device)
+    product = product_of(call.row.name, call.attrs, call.types, call.out, call.device, _narrow(call))
     if not has_template(product, call.device):
         return done if left.at_leaf else f"a product of {call.out} is a library call on this device"
     if left.at_leaf:

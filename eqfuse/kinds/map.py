@@ -8,6 +8,7 @@ from dataclasses import replace
 from eqfuse.cost.targets import is_compiled
 from eqfuse.ir.view_strides import contiguous, moves_units
 from eqfuse.kinds.kind import EMITTERS, FUSED, LOOPS, Kind
+from eqfuse.kinds.product import widened
 from eqfuse.kinds.state import Call, State, runs_of_both
 from eqfuse.ops import Role
 
@@ -26,7 +27,7 @@ def accept(call: Call) -> State | str | None:
         return _gathered(call)
     if call.is_a(Role.ELEMENTWISE):
         dense = all(s.dense and (s.shape == shape or math.prod(s.shape) == 1) for s in call.states)
-        return State(NAME, shape, shape, dense=dense)
+        return State(NAME, shape, shape, dense=dense, exact=widened(call.row.name, call.types[0].dtype, call.out.dtype))
     if call.is_a(Role.VIEW) and not call.states[0].at_leaf:
         (source,) = call.states
         if call.row.name == "sliding_window":
@@ -34,8 +35,8 @@ def accept(call: Call) -> State | str | None:
         if call.row.name == "reshape":
             if not source.dense and not moves_units(source.shape, shape):
                 return "a reshape of values that are broadcast or strided cannot be taken on the arrays read"
-            return State(NAME, shape, shape, dense=source.dense)
-        return State(NAME, shape, shape, dense=False)
+            return State(NAME, shape, shape, dense=source.dense, exact=source.exact)
+        return State(NAME, shape, shape, dense=False, exact=source.exact)
     return None
 
 

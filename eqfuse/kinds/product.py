@@ -19,9 +19,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from eqfuse.cost.device import Device
 from eqfuse.cost.roofline import work
-from eqfuse.ir.graph import Graph
+from eqfuse.ir.graph import Graph, Node
+from eqfuse.ir.graph import node as make_node
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import TensorType
 
@@ -53,6 +56,7 @@ TILES = {
 PLACING = 20  # integer operations that find one element of a window and whether it is padding, counted in the text
 UNALIGNED = 0.5  # share of its rate that a product keeps on tensor cores where rows do not start at multiples of 8
 MOST_BLOCKS = 2**31 - 1  # of one launch
+SMALL = ("float16", "bfloat16")
 TENSOR_CORES = 80  # the compute capability from which on mma.m16n8k16 takes both 16-bit types
 
 
@@ -89,9 +93,12 @@ class Product:
         return self.batch * self.rows * self.depth * -(-self.columns // tile.columns)
 
 
-def product_of(op: str, attrs: tuple, types: Sequence[TensorType], out: TensorType, device: Device) -> Product:
-    """The extents of a matmul or conv. What a right operand without batch multiplies is one tall matrix."""
-    name, library = out.dtype.name, work(op, attrs, out, types, device).seconds
+def product_of(
+    op: str, attrs: tuple, types: Sequence[TensorType], out: TensorType, device: Device, narrow: str = ""
+) -> Product:
+    """The extents of a matmul or conv. What a right operand without batch multiplies is one tall matrix. `narrow`: the
+    type that both operands are widened from, in which they are multiplied."""
+    name, library = narrow or out.dtype.name, work(op, attrs, out, types, device).seconds
     if op == "conv":
         strides, padding, _, groups = attrs
         filters, _, *window = types[1].shape
@@ -107,8 +114,35 @@ def product_of(op: str, attrs: tuple, types: Sequence[TensorType], out: TensorTy
     return Product(name, batch, rows, out.shape[-1], depth, False, 0, library)
 
 
+def widened(op: str, source: np.dtype, result: np.dtype) -> str:
+    """The 16-bit float type of an argument that `op` widens to float32, which also holds a product of two exactly."""
+    return source.name if op == "cast" and source.name in SMALL and result.name == "float32" else ""
+
+
+def narrowed(node: Node, device: Device) -> tuple[Node, Node]:
+    """The operands of a product as the template multiplies them: before they are widened, where tensor cores do."""
+    left, right = (_unwidened(a) for a in node.args)
+    if left is None or right is None or left.dtype != right.dtype or not on_tensor_cores(left.dtype.name, device):
+        left, right = node.args
+    return left, right
+
+
+def _unwidened(n: Node) -> Node | None:
+    """What `n`, or what it is a view of, is widened from, as `n` has it."""
+    views = []
+    while row(n.op).role is Role.VIEW:
+        views.append(n)
+        (n,) = n.args
+    if not (n.args and widened(n.op, n.args[0].dtype, n.dtype)):
+        return None
+    (found,) = n.args
+    for view in reversed(views):
+        found = make_node(view.op, (found,), view.attrs)
+    return found
+
+
 def on_tensor_cores(dtype: str, device: Device) -> bool:
-    return dtype in ("float16", "bfloat16") and int(device.arch.removeprefix("sm_")) >= TENSOR_CORES
+    return dtype in SMALL and device.tiles_products and int(device.arch.removeprefix("sm_")) >= TENSOR_CORES
 
 
 def multiplied(dtype: str) -> bool:
@@ -169,4 +203,10 @@ def is_tiled(body: Graph, device: Device) -> bool:
         return False
     if len(working) > 1 or lone not in body.outputs:
         return True
-    return call_is_dearer(product_of(lone.op, lone.attrs, [a.type for a in lone.args], lone.type, device), device)
+    return call_is_dearer(product_of_node(lone, device), device)
+
+
+def product_of_node(n: Node, device: Device) -> Product:
+    """The product that the template makes of `n`."""
+    kept, types = narrowed(n, device)[0].dtype, [a.type for a in n.args]
+    return product_of(n.op, n.attrs, types, n.type, device, "" if kept == n.dtype else kept.name)

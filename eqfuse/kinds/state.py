@@ -27,7 +27,8 @@ class State:
     products would compute; `fused`: it does so, as there is more in the body than a library call takes. `runs`: the
     axes (negative) along which arrays as large as the value lie in memory. `left`: on a CPU, the left operand of the
     product, where the body computes it. `passes`: reductions one after another that the value takes. `mapped`: arrays
-    are read by index maps that strides do not express, in pieces.
+    are read by index maps that strides do not express, in pieces. `exact`: the 16-bit float type that the value is
+    widened from, which holds each of its elements; none for other values.
     """
 
     kind: str
@@ -45,6 +46,7 @@ class State:
     left: State | None = None
     passes: int = 0
     mapped: bool = False
+    exact: str = ""
 
     @property
     def template(self) -> Kind:

@@ -30,6 +30,18 @@ def taken(device: Device, function: Any, *shapes: tuple[int, ...], dtype: str = 
     return found[1].seconds
 
 
+def test_bfloat16_is_multiplied_as_it_lies_in_memory_where_tensor_cores_take_it() -> None:
+    def layer(x: Any, w: Any, b: Any) -> Any:
+        return np.maximum(x @ w + b, 0).astype(x.dtype)
+
+    shapes, bfloat16 = ((4096, 512), (512, 1024), (1024,)), np.dtype("bfloat16")
+    found = plan(layer, *shapes, device=DEVICES["h100"], dtype=bfloat16)
+    assert kinds(found) == ["contract"]
+    assert found.seconds < 1.5 * plan(layer, *shapes, device=DEVICES["h100"], dtype=np.float16).seconds
+    without = plan(layer, *shapes, device=DEVICES["v100"], dtype=bfloat16)
+    assert len(kinds(without)) > 1
+
+
 def test_a_tiled_product_takes_whole_tiles() -> None:
     assert seconds(product(8192, 8192, 64), A100) == seconds(product(8192 - 127, 8192 - 127, 64), A100)
     assert seconds(product(8192, 8192, 64), A100) < seconds(product(8193, 8192, 64), A100)

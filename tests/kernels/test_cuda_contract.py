@@ -80,6 +80,25 @@ def widened(m: int, k: int, n: int) -> tuple[Node, ...]:
     return (node("add", (wide, given("r", "f4", m, n))),)
 
 
+def wide(x: Node) -> Node:
+    return node("cast", (x,), (np.dtype("f4"),))
+
+
+def of_bfloat16(m: int, k: int, n: int) -> tuple[Node, ...]:
+    """As NumPy multiplies them: in float32; a prologue before the left one is widened."""
+    x, w = relu(given("x", BF16, m, k)), given("w", BF16, k, n)
+    y = node("add", (node("matmul", (wide(x), wide(w))), wide(given("b", BF16, n))))
+    return y, node("cast", (y,), (BF16,))
+
+
+def scores(dtype: object, *shape: int) -> tuple[Node, ...]:
+    """Of attention: every head of [batch, place, head, channel] by the other one transposed."""
+    q, k = (node("transpose", (given(name, dtype, *shape),), ((0, 2, 1, 3),)) for name in "qk")
+    q, k = (wide(x) if x.dtype == BF16 else x for x in (q, turned(k)))
+    y = node("matmul", (q, k))
+    return (node("multiply", (y, number(y, 0.125))),)
+
+
 def batched(left: tuple[int, ...], right: tuple[int, ...], *bias: int) -> tuple[Node, ...]:
     y = node("matmul", (node("abs", (given("x", "f4", *left),)), given("w", "f4", *right)))
     return (node("add", (y, given("b", "f4", *bias))),)
@@ -121,6 +140,9 @@ CASES: dict[str, Build] = {
     "half precision, both sides": lambda: both_sides("f2", 40, 40, 36),
     "half precision, transposed": lambda: of_transposed("f2", 72, 48, 80),
     "half precision into float": lambda: widened(20, 24, 18),
+    "bfloat16": lambda: of_bfloat16(34, 40, 72),
+    "scores of bfloat16": lambda: scores(BF16, 2, 40, 3, 24),
+    "scores of half precision": lambda: scores("f2", 2, 33, 2, 16),
     "batches": lambda: batched((3, 2, 20, 8), (2, 8, 16), 2, 1, 1),
     "a batch of one": lambda: batched((1, 20, 8), (1, 8, 16), 1, 1),
     "batches broadcast from the left": lambda: batched((20, 8), (3, 2, 8, 5), 3, 1, 1, 5),
@@ -282,6 +304,8 @@ LARGE: dict[str, Build] = {
     "half": lambda: both_sides("f2", 8192, 1024, 1024),
     "half of few columns": lambda: both_sides("f2", 65536, 1024, 64),
     "half transposed": lambda: of_transposed("f2", 1024, 1024, 256),
+    "bfloat16": lambda: of_bfloat16(8192, 1024, 1024),
+    "scores": lambda: scores("f2", 8, 1024, 16, 64),
     "convolution": lambda: convolution("f4", (64, 32, 56, 56), (64, 32, 3, 3), (1, 1), SAME, (1, 1)),
     "bfloat16 convolution": lambda: convolution(BF16, (64, 32, 56, 56), (64, 32, 3, 3), (1, 1), SAME, (1, 1)),
 }

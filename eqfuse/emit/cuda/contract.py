@@ -100,7 +100,7 @@ class _Writer:
 
     def _multiply(self, turned: tuple[bool, bool]) -> Multiply:
         if self.tensor:
-            return on_tensor_cores(self.tile, self.node.dtype, turned)
+            return on_tensor_cores(self.tile, self.schedule.operands[0].dtype, turned)
         return on_cores(self.tile, self.node.dtype, group_of(self.node, self.tensor))
 
     def _where(self, down: int, across: int) -> list[str]:

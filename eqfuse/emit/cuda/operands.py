@@ -48,7 +48,7 @@ class _Matmul:
             self.known = ((self.at, node.shape[:-1], "m"),)
 
     def left(self) -> Matrix:
-        node, how = self.node.args[0], self.schedule.left
+        node, how = self.schedule.operands[0], self.schedule.left
         index = (*_aligned(self.at, node.shape[:-1]), "k")
         if self.product.rows != self.node.shape[-2]:
             known = (*self.known, (index, node.shape, "i"))
@@ -56,7 +56,7 @@ class _Matmul:
         return self._in_order(node, index, how)
 
     def right(self) -> Matrix:
-        node = self.node.args[1]
+        node = self.schedule.operands[1]
         index = (*_aligned(self.at[:-1], node.shape[:-2]), "k", "n")
         return self._in_order(node, index, self.schedule.right)
 
@@ -85,18 +85,18 @@ class _Conv:
         self.schedule, self.node, self.product = schedule, schedule.node, schedule.product
         node, product = self.node, self.product
         self.strides, self.padding, self.dilations, _ = node.attrs
-        _, filters = node.args
+        _, filters = schedule.operands
         self.filter = f"(z * {product.rows} + m)" if product.batch > 1 else "m"
         self.term = Indices().split("k", filters.shape[1:])
         self.place = Indices().split("n", (node.shape[0], *node.shape[2:]))
 
     def left(self) -> Matrix:
-        filters, index, how = self.node.args[1], (self.filter, *self.term), self.schedule.left
+        filters, index, how = self.schedule.operands[1], (self.filter, *self.term), self.schedule.left
         flat = f"{self.filter} * {self.product.depth} + k"
         return Matrix(filters, index, ((index, filters.shape, "i"),), flat, how.slow, how.fast, how.width)
 
     def right(self) -> Matrix:
-        images, filters = self.node.args
+        images, filters = self.schedule.operands
         channels = filters.shape[1]
         channel = self.term[0] if self.product.batch == 1 else f"(z * {channels} + {self.term[0]})"
         at, valid = [], []

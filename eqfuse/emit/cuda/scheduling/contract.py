@@ -17,7 +17,16 @@ from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, computed_dtype, u
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.elements import bytes_read
-from eqfuse.kinds.product import Product, Tile, is_tiled, on_tensor_cores, product_of, seconds, tile_for
+from eqfuse.kinds.product import (
+    Product,
+    Tile,
+    is_tiled,
+    narrowed,
+    on_tensor_cores,
+    product_of_node,
+    seconds,
+    tile_for,
+)
 from eqfuse.ops import Role, row
 
 HIGH = 8  # tiles below one another that run at a time, so that they find in level 2 what they share
@@ -25,11 +34,12 @@ HIGH = 8  # tiles below one another that run at a time, so that they find in lev
 
 @dataclass(frozen=True, kw_only=True)
 class ProductSchedule(CudaSchedule):
-    """A block computes one `tile` of `product`, the result of `node`; `tensor`: on tensor cores. It reads the
-    operands as `left` and `right` say, and writes `width` neighbours at once. Blocks run in bands of `high` tiles below
-    one another, column by column."""
+    """A block computes one `tile` of `product`, the result of `node`, from `operands`: those of `node`, or what they are
+    widened from. `tensor`: on tensor cores. It reads the operands as `left` and `right` say, and writes `width`
+    neighbours at once. Blocks run in bands of `high` tiles below one another, column by column."""
 
     node: Node
+    operands: tuple[Node, Node]
     product: Product
     tile: Tile
     tensor: bool
@@ -67,13 +77,14 @@ def product_schedule(body: Graph, device: Device) -> ProductSchedule:
     if len(found) != 1:
         raise UnsupportedOp(f"a cuda kernel of kind contract holds one product, not {len(found)}")
     (node,) = found
-    product = product_of(node.op, node.attrs, [a.type for a in node.args], node.type, device)
+    product, operands = product_of_node(node, device), narrowed(node, device)
     tile, tensor = tile_for(product, device), on_tensor_cores(product.dtype, device)
-    left, right = readings(node, product, node.dtype if tensor else computed_dtype(node.dtype))
+    left, right = readings(operands, product, operands[0].dtype if tensor else computed_dtype(node.dtype))
     down, across = max(1, -(-product.rows // tile.rows)), max(1, -(-product.columns // tile.columns))
     return ProductSchedule(
         bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs), 1,
-        grid=(product.batch * down * across, 1), block=(tile.threads(tensor), 1), node=node, product=product,
+        grid=(product.batch * down * across, 1), block=(tile.threads(tensor), 1),
+        node=node, operands=operands, product=product,
         resident=2 if min(left.width, right.width) > 1 else 1,  # single elements take more registers
         tile=tile, tensor=tensor, left=left, right=right, width=_written_at_once(body, node, product, tensor),
     )  # fmt: skip

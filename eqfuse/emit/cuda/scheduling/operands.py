@@ -33,14 +33,14 @@ class Reading:
     width: int
 
 
-def readings(node: Node, product: Product, kept: np.dtype) -> tuple[Reading, Reading]:
+def readings(operands: tuple[Node, Node], product: Product, kept: np.dtype) -> tuple[Reading, Reading]:
     """Of the left and the right operand, whose elements are kept as `kept` on chip."""
-    a, b = node.args
+    a, b = operands
     if product.windows:
         inside = math.prod(a.shape[2:])
         places = _wide("k", "n", inside, _in_order(a, range(a.type.rank)), kept)
         return _own_order(b, "m", "k", product.depth, kept), places if product.is_plain else Reading("k", "n", 1)
-    is_tall = product.rows != node.shape[-2]
+    is_tall = product.rows != a.shape[-2]
     return (
         _own_order(a, "m", "k", product.depth, kept) if is_tall else _either_order(a, "m", "k", kept),
         _either_order(b, "k", "n", kept),
