@@ -187,7 +187,7 @@ def tiled(kernel: Kernel, on: Device) -> CudaKernel:
 
 @pytest.mark.parametrize("case, widths", [
     ("bias and relu, 16 bytes at a time", (4, 4)), ("convolution of one element", (4, 4)),
-    ("half precision, both sides", (8, 4)),
+    ("half precision, both sides", (8, 4)), ("scores of bfloat16", (8, 8)), ("bfloat16", (8, 8)),
 ])  # fmt: skip
 def test_neighbours_of_an_operand_are_read_16_bytes_at_once(case: str, widths: tuple[int, int]) -> None:
     schedule = product_schedule(emitted(case)[0].body, device("a100"))
@@ -314,9 +314,12 @@ LARGE: dict[str, Build] = {
 @compiled
 @pytest.mark.parametrize("arch", some(["sm_80", "sm_90"], 2))
 def test_products_of_usual_sizes_compile_without_spilling_a_register(arch: str) -> None:
-    sources = [tiled(kernel_of(build()), device("a100")).source for build in LARGE.values()]
-    for name, uses in nvrtc.compile_cuda(module_source(sources), arch).resources.items():
+    made = {case: tiled(kernel_of(build()), device("a100")) for case, build in LARGE.items()}
+    windows = {cuda.name for case, cuda in made.items() if "convolution" in case}
+    code = module_source([cuda.source for cuda in made.values()])
+    for name, uses in nvrtc.compile_cuda(code, arch).resources.items():
         assert uses.spill_bytes == 0 and uses.stack_bytes == 0 and uses.shared_bytes <= 48 << 10, (name, uses)
+        assert uses.registers <= 128 or name in windows, (name, uses)
 
 
 @pytest.mark.gpu

@@ -14,11 +14,10 @@ import re
 from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.element import Elements, Index, Indices, Parameters
 from eqfuse.emit.cuda.multiply import Multiply, on_cores, on_tensor_cores
-from eqfuse.emit.cuda.operands import Known, Matrix, places_of
+from eqfuse.emit.cuda.operands import Matrix, places_of
 from eqfuse.emit.cuda.scheduling.contract import ProductSchedule, group_of
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops import Role, row
-from eqfuse.ops.types import TensorType
 
 
 def emit(schedule: ProductSchedule, parameters: Parameters) -> list[str]:
@@ -38,12 +37,13 @@ class _Sums(Elements):
     def earlier(self, n: Node, index: Index) -> str | None:
         return "sum" if n is self.product else None
 
-    def start(self, known: Known, width: int) -> None:
+    def start(self, matrix: Matrix, width: int) -> None:
         """Another part of the function, where nothing that varies is at hand; `width` neighbours are read at once."""
         self.inner, self.inner_memo, self.vectors = [], {}, {}
         self.short_here = {name for name in self.short_here if name.startswith("s")}
         self.indices, self.vector_width = Indices(), width
-        for index, shape, flat in known:
+        self.fast, self.flat = matrix.fast, matrix.flat
+        for index, shape, flat in matrix.known:
             self.indices.know(index, shape, flat)
 
     def stored(self, n: Node, index: Index) -> str:
@@ -117,13 +117,6 @@ class _Writer:
             f"const {self.integer} column = {wide}{across_text} * {self.tile.columns};",
         ]
 
-    def _array(self, name: str) -> TensorType:
-        place = int(name[1:])
-        if name[0] == "r":
-            return self.body.inputs[place].type
-        array = self.parameters.constants[place].array
-        return TensorType(array.dtype, array.shape)
-
     def _turns(self, matrix: Matrix) -> int:
         return self.extents[matrix.slow] * self.extents[matrix.fast] // matrix.neighbours // self.threads
 
@@ -143,7 +136,7 @@ class _Writer:
     def _load(self, name: str, matrix: Matrix, stored: str) -> list[str]:
         """The operand's next tile into `next_…`; zeros outside of the matrix."""
         width, e, into = matrix.neighbours, self.elements, f"next_{name}[u]"
-        e.start(matrix.known, width)
+        e.start(matrix, width)
         text = e.stored(matrix.node, matrix.index) if self.tensor else e.value(matrix.node, matrix.index)
         start = {"m": "row", "n": "column", "k": "ahead"}
         s, f = matrix.slow, matrix.fast
@@ -162,18 +155,15 @@ class _Writer:
         inner = [*e.inner, *last]
         if matrix.valid:
             inner = [f"if ({' && '.join(matrix.valid)}) {{", *(f"    {line}" for line in inner), "}"]
-        used = matrix.node is self.node or any(re.search(r"\bi\b", line) for line in inner) or bool(e.vectors)
+        wanted = [*inner, *(first for _, first in e.vectors)]
+        used = matrix.node is self.node or any(re.search(r"\bi_?\b", line) for line in wanted)
         flat = re.sub(rf"\b{fast}\b", _first(fast, width), matrix.flat)
         place = [f"const {self.integer} {_first('i', width)} = {flat};"] if used else []
         if width == 1:
             return [*place, *inner]
-        reads = []
-        for array in e.vectors:
-            vector = f"Vec<{ops.stored(self._array(array).dtype)}, {width}>"
-            reads.append(f"const {vector} {array}v = *(const {vector}*)({array} + i_);")
         return [
             *place,
-            *reads,
+            *e.read_at_once(),
             "#pragma unroll",
             f"for (int v = 0; v < {width}; v++) {{",
             f"    const {self.integer} {fast} = {fast}_ + v{', i = i_ + v' if used else ''};",
@@ -199,7 +189,7 @@ class _Writer:
         """What follows the product, on the sums of this thread, and the stores."""
         e, outputs, group = self.elements, self.body.outputs, multiply.group
         width = self.schedule.width
-        e.start(result.known, width)
+        e.start(result, width)
         stores = [ops.store(o.dtype, e.value(o, result.index)) for o in outputs]
         e.inner.insert(0, f"const {ops.computed(self.node.dtype)} sum = {e.rounded(self.node, multiply.sums)};")
         types = [f"Vec<{ops.stored(o.dtype)}, {width}>" for o in outputs]

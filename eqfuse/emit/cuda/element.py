@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.emit.cuda import ops
+from eqfuse.emit.cuda.neighbours import side_by_side
 from eqfuse.emit.cuda.pieces import chosen, pieces_at
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
@@ -49,6 +50,13 @@ class Parameters:
         if n.op == "input":
             return f"r{self.body.inputs.index(n)}"
         return f"k{self._number(n)}" if n.op == "const" and n.type.size != 1 else None
+
+    def stored(self, array: str) -> str:
+        """The C type of an array's elements, by its name."""
+        place = int(array[1:])
+        arrays = {"r": self.body.inputs, "k": self.constants, "w": self.body.outputs}[array[0]]
+        found = arrays[place]
+        return ops.stored(found.array.dtype if isinstance(found, Literal) else found.dtype)
 
     def scalar(self, n: Node) -> str | None:
         return f"k{self._number(n)}" if n.op == "const" and n.type.size == 1 else None
@@ -137,8 +145,9 @@ class Elements:
         self.inner: list[str] = []
         self.inner_memo: dict[tuple[Node, Index], str] = {}
         self.outer_memo: dict[tuple[Node, Index], str] = {}
-        self.vectors: dict[str, None] = {}  # arrays read 16 bytes at a time: those read at `i` itself
+        self.vectors: dict[tuple[str, str], str] = {}  # what is read of neighbours at once: (array, first place), name
         self.vector_width = 1
+        self.fast, self.flat = "i", "i"  # what differs between neighbours, and `i` in terms of it
         self.count = 0
         self.shortened: dict[str, str] = {}  # long index arithmetic: the variable that holds it
         self.short_here: set[str] = set()  # of those variables, the ones at hand
@@ -202,10 +211,31 @@ class Elements:
         return ops.rounded(n.dtype, text) if self.parameters.rounds and not exact else text
 
     def _element(self, array: str, flat: str) -> str:
-        if self.vector_width > 1 and flat == "i":
-            self.vectors[array] = None
-            return f"{array}v.v[v]"
-        return f"{array}[{flat}]"
+        first = self._first_of_neighbours(flat) if self.vector_width > 1 else None
+        if first is None:
+            return f"{array}[{flat}]"
+        again = sum(a == array for a, _ in self.vectors)
+        name = self.vectors.setdefault((array, first), f"{array}v{f'_{again}' if again else ''}")
+        return f"{name}.v[v]"
+
+    def _first_of_neighbours(self, flat: str) -> str | None:
+        """Where the neighbours start whose places are `flat`; None where they do not lie side by side."""
+        names = {name: text for text, name in self.shortened.items()}
+        names |= {"i": self.flat} if self.flat != "i" else {}
+        whole, before = flat, ""
+        while whole != before:
+            whole, before = re.sub(r"\b[a-z]\w*", lambda m: f"({names[m[0]]})" if m[0] in names else m[0], whole), whole
+        if not side_by_side(whole, self.fast, self.vector_width):
+            return None
+        return "i_" if flat == "i" else re.sub(rf"\b{self.fast}\b", f"{self.fast}_", whole)
+
+    def read_at_once(self) -> list[str]:
+        """The statements that read neighbours."""
+        lines = []
+        for (array, first), name in self.vectors.items():
+            kind = f"Vec<{self.parameters.stored(array)}, {self.vector_width}>"
+            lines.append(f"const {kind} {name} = *(const {kind}*)({array} + {first});")
+        return lines
 
     def _aligned(self, index: Index, shape: Shape) -> Index:
         """The index into an argument of `shape` that broadcasts."""

@@ -25,24 +25,19 @@ def emit(schedule: MapSchedule, parameters: Parameters) -> list[str]:
         inner = [*elements.inner, *(f"w{j}[i] = {text};" for j, text in stores)]
         loop = f"for ({integer} i = {start}; i < {size}; i += {step}) {{"
         return [*elements.outer, loop, *(f"    {line}" for line in inner), "}"]
-    ctype = {f"r{j}": ops.stored(n.dtype) for j, n in enumerate(body.inputs)}
-    ctype |= {f"k{j}": ops.stored(c.array.dtype) for j, c in enumerate(parameters.constants)}
-    ctype |= {f"w{j}": ops.stored(o.dtype) for j, o in enumerate(body.outputs)}
-
-    def vector(array: str) -> str:
-        return f"Vec<{ctype[array]}, {width}>"
-
+    vectors = [f"Vec<{parameters.stored(f'w{j}')}, {width}>" for j, _ in stores]
     return [
         *elements.outer,
         f"for ({integer} g = {start}; g < {size // width}; g += {step}) {{",
-        *(f"    const {vector(a)} {a}v = ((const {vector(a)}*){a})[g];" for a in elements.vectors),
-        *(f"    {vector(f'w{j}')} w{j}v;" for j, _ in stores),
+        f"    const {integer} i_ = g * {width};",
+        *(f"    {line}" for line in elements.read_at_once()),
+        *(f"    {vector} w{j}v;" for j, vector in enumerate(vectors)),
         "    #pragma unroll",
         f"    for (int v = 0; v < {width}; v++) {{",
-        f"        const {integer} i = g * {width} + v;",
+        f"        const {integer} i = i_ + v;",
         *(f"        {line}" for line in elements.inner),
         *(f"        w{j}v.v[v] = {text};" for j, text in stores),
         "    }",
-        *(f"    (({vector(f'w{j}')}*)w{j})[g] = w{j}v;" for j, _ in stores),
+        *(f"    *({vector}*)(w{j} + i_) = w{j}v;" for j, vector in enumerate(vectors)),
         "}",
     ]

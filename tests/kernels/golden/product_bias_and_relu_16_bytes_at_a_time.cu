@@ -92,11 +92,12 @@ extern "C" __global__ void __launch_bounds__(64, 2) contract_40a64f26be5f(
             if (m < 40 && n_ < 72) {
                 Vec<float, 4> w0v;
                 const int i_ = m * 72 + n_;
+                const Vec<float, 4> r2v = *(const Vec<float, 4>*)(r2 + n_);
                 #pragma unroll
                 for (int v = 0; v < 4; v++) {
                     const int n = n_ + v, i = i_ + v;
                     const float sum = sums[a][b * 4 + v];
-                    float t2 = r2[n];
+                    float t2 = r2v.v[v];
                     float t3 = sum + t2;
                     float t4 = eqf_max<float>(t3, k0);
                     w0v.v[v] = t4;

@@ -32,6 +32,7 @@ extern "C" __global__ void __launch_bounds__(128, 2) contract_5e7cd1f13717(
                 if (m < 40 && k_ < 40) {
                     const int i_ = m * 40 + k_;
                     const Vec<__half, 8> r0v = *(const Vec<__half, 8>*)(r0 + i_);
+                    const Vec<__half, 8> r1v = *(const Vec<__half, 8>*)(r1 + k_);
                     #pragma unroll
                     for (int v = 0; v < 8; v++) {
                         const int k = k_ + v, i = i_ + v;
@@ -45,7 +46,7 @@ extern "C" __global__ void __launch_bounds__(128, 2) contract_5e7cd1f13717(
                         float t7 = __half2float(__float2half_rn(tanhf(t6)));
                         float t8 = __half2float(__float2half_rn(k1 + t7));
                         float t9 = __half2float(__float2half_rn(t1 * t8));
-                        float t10 = __half2float(r1[k]);
+                        float t10 = __half2float(r1v.v[v]);
                         float t11 = __half2float(__float2half_rn(t9 + t10));
                         next_a[u].v[v] = __float2half_rn(t11);
                     }

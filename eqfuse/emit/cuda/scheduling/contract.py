@@ -34,8 +34,8 @@ HIGH = 8  # tiles below one another that run at a time, so that they find in lev
 
 @dataclass(frozen=True, kw_only=True)
 class ProductSchedule(CudaSchedule):
-    """A block computes one `tile` of `product`, the result of `node`, from `operands`: those of `node`, or what they are
-    widened from. `tensor`: on tensor cores. It reads the operands as `left` and `right` say, and writes `width`
+    """A block computes one `tile` of `product`, the result of `node`, from `operands`, which are those of `node`, or what
+    these are widened from. `tensor`: on tensor cores. It reads the operands as `left` and `right` say, and writes `width`
     neighbours at once. Blocks run in bands of `high` tiles below one another, column by column."""
 
     node: Node

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,7 +21,15 @@ from eqfuse.ops.types import Shape, TensorType
 ACCESS = 16  # bytes that a thread reads at once, at most
 
 Strides = tuple[int, ...]
-Lying = set[tuple[Node, Strides]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Lying:
+    """Where the elements of a value lie in the array `node`: the first one, and how far apart they are by axis."""
+
+    node: Node
+    strides: Strides
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +60,30 @@ def _own_order(operand: Node, slow: str, fast: str, run: int, kept: np.dtype) ->
 
 
 def _either_order(operand: Node, slow: str, fast: str, kept: np.dtype) -> Reading:
-    """In the order of its axes, or with the last two exchanged: that in which more bytes of arrays are neighbours."""
-    *batch, rows, columns = range(operand.type.rank)
-    own, other = _in_order(operand, (*batch, rows, columns)), _in_order(operand, (*batch, columns, rows))
-    if sum(a.nbytes for a in other) > sum(a.nbytes for a in own):
-        return _wide(fast, slow, operand.shape[-2], other, kept)
-    return _wide(slow, fast, operand.shape[-1], own, kept)
+    """Along the last axis or the one before: that along which more bytes of arrays are neighbours."""
+    own, other = (_along(operand, axis, kept) for axis in (-1, -2))
+    return Reading(fast, slow, other.width) if other.nbytes > own.nbytes else Reading(slow, fast, own.width)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """`nbytes` of the arrays whose neighbours are those along an axis, `width` of them in one access."""
+
+    nbytes: int
+    width: int
+
+
+def _along(operand: Node, axis: int, kept: np.dtype) -> _Run:
+    """Of an operand along `axis`; the largest array says how many neighbours are read at once."""
+    arrays = [a for a in _arrays(operand) if a.strides[axis] == 1 != operand.shape[axis]]
+    if not arrays:
+        return _Run(0, 1 if _arrays(operand) else math.gcd(ACCESS // kept.itemsize, operand.shape[axis]))
+    largest = max(arrays, key=lambda a: a.node.type.nbytes)
+    access = ACCESS // max(kept.itemsize, largest.node.dtype.itemsize)
+    across = [s for a, (s, n) in enumerate(zip(largest.strides, operand.shape, strict=True))
+              if n != 1 and a != operand.type.rank + axis]  # fmt: skip
+    return _Run(sum(a.node.type.nbytes for a in arrays),
+                math.gcd(access, operand.shape[axis], largest.offset, *across))  # fmt: skip
 
 
 def _wide(slow: str, fast: str, run: int, arrays: Sequence[TensorType], kept: np.dtype) -> Reading:
@@ -70,25 +96,39 @@ def _in_order(operand: Node, axes: Sequence[int]) -> list[TensorType]:
     """The arrays that lie in memory in the order of the elements of `operand`, its axes taken in the order `axes`."""
     size, order = operand.type.size, contiguous(tuple(operand.shape[a] for a in axes))
     wanted = [(a, s) for a, s in zip(axes, order, strict=True) if operand.shape[a] != 1]
-    arrays = {a for a, strides in _arrays(operand) if all(strides[axis] == s for axis, s in wanted)}
+    arrays = {a.node for a in _arrays(operand) if all(a.strides[axis] == s for axis, s in wanted)}
     return [a.type for a in arrays if a.type.size == size != 1]
 
 
-def _arrays(operand: Node) -> Lying:
-    """The arrays that `operand` is computed from, and how far apart its elements lie there along each axis of it."""
-    lying: dict[Node, Lying] = {}
+def _arrays(operand: Node) -> set[_Lying]:
+    """The arrays that `operand` is computed from, as its elements lie in them."""
+    lying: dict[Node, set[_Lying]] = {}
     for n in Graph((), (operand,)).nodes:
         if row(n.op).role is Role.LEAF:
-            lying[n] = {(n, contiguous(n.shape))}
+            lying[n] = {_Lying(n, contiguous(n.shape), 0)}
         elif row(n.op).role is Role.VIEW:
             (x,) = n.args
-            found = ((a, view_strides(n.op, n.attrs, x.shape, s)) for a, s in lying[x])
-            lying[n] = {(a, s) for a, s in found if s is not None}
+            lying[n] = {seen for a in lying[x] if (seen := _seen(n, a)) is not None}
+        elif row(n.op).role is Role.PIECES:  # each element has an array of its own
+            lying[n] = set()
         else:  # what a gather takes does not lie in order, but the places may, where there is one for each element
             gathered = [a for a in n.args[1:] if a.shape == n.shape]
             args = gathered if row(n.op).role is Role.GATHER else n.args
-            lying[n] = {(a, _broadcast(s, x.shape, n.type.rank)) for x in args for a, s in lying[x]}
+            lying[n] = {replace(a, strides=_broadcast(a.strides, x.shape, n.type.rank)) for x in args for a in lying[x]}
     return lying[operand]
+
+
+def _seen(view: Node, a: _Lying) -> _Lying | None:
+    """`a`, of the argument of `view`, as the view has it; None where strides do not express it."""
+    (x,) = view.args
+    strides = view_strides(view.op, view.attrs, x.shape, a.strides)
+    starts = [0] * x.type.rank
+    if view.op == "slice":
+        starts = [start for start, _, _ in view.attr("ranges")]
+    if view.op == "flip":
+        starts = [n - 1 if axis - x.type.rank in view.attr("axes") else 0 for axis, n in enumerate(x.shape)]
+    offset = a.offset + sum(start * s for start, s in zip(starts, a.strides, strict=True))
+    return None if strides is None else _Lying(a.node, strides, offset)
 
 
 def _broadcast(strides: Strides, shape: Shape, rank: int) -> Strides:
