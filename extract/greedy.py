@@ -168,7 +168,7 @@ class _Fusing:
         if not self.readers[eclass] or cover.choice[eclass].state.at_leaf or cover.grammar.allowance.spent():
             return None
         changed = fuse(cover, eclass, list(self.readers[eclass]))
-        if changed is not None and any(cut.price.seconds == math.inf for cut in changed.values()):
+        if changed and any(cut.state.unfinished or cut.price.seconds == math.inf for cut in changed.values()):
             return None
         return changed
 

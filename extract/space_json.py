@@ -15,6 +15,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +177,9 @@ def read(text: str) -> Space:
         for s in range(len(classes))
     )
     uses = _read("the uses", lambda: _uses(own["uses"], graph, segments))
-    return Space(graph, segments, uses, _read("the numerics", lambda: numerics_named(own["numerics"])))
+    numerics = _read("the numerics", lambda: numerics_named(own["numerics"]))
+    segments = tuple(replace(s, strict=numerics == "strict") for s in segments)
+    return Space(graph, segments, uses, numerics)
 
 
 def _read(what: str, make: Callable[[], Any]) -> Any:

@@ -9,6 +9,7 @@ import time
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -63,7 +64,8 @@ def saturated(graph: Graph, laws: Sequence[Law], numerics: str, meter: Meter | N
         made[at] = saturate_segment(pieces[at], laws, meter.budget, allowance, level)
         pace.took(at, level, made[at].seconds)
         meter.ended(made[at].stop_reason)
-    return Space(graph, tuple(made[at] for at in range(len(pieces))), tuple(uses), numerics)
+    saturated = tuple(replace(made[at], strict=numerics == "strict") for at in range(len(pieces)))
+    return Space(graph, saturated, tuple(uses), numerics)
 
 
 def saturate_segment(

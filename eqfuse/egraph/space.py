@@ -80,6 +80,7 @@ class Segment(Summarised):
     _engine: Engine | None = field(repr=False, compare=False)  # None where no law was applied
     laws: tuple[Law, ...] = field(default=(), repr=False, compare=False)  # that were admitted
     level: str = ALL_LAWS  # of `budget.LEVELS`, at which it is to be planned
+    strict: bool = False  # its kernels round as the program does
 
     @property
     def n_nodes(self) -> int:

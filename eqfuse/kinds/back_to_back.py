@@ -11,12 +11,13 @@ from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
 NAME = "back_to_back"
+ATTENTION = "eqfuse.emit.cuda.scheduling.attention:attention_schedule"
 
 
 def accept(call: Call) -> State | str | None:
     if call.row.name == "matmul":
         left, right = call.states
-        if left.kind != contract.NAME or not right.at_leaf:
+        if left.kind != contract.NAME or not (right.at_leaf or right.exact):
             return None
         if not left.panel or left.shape != left.space or call.types[0].shape[:-2] != call.out.shape[:-2]:
             return "the rows between two products must stay whole"
@@ -37,5 +38,6 @@ def accept(call: Call) -> State | str | None:
 
 
 KIND = Kind(
-    NAME, accept, schedules={"numpy": FUSED, "c": OWN_PRODUCTS}, emitters=EMITTERS, has_levels=True, colour="#e57fc0",
+    NAME, accept, schedules={"numpy": FUSED, "c": OWN_PRODUCTS, "cuda": ATTENTION}, emitters=EMITTERS, has_levels=True,
+    colour="#e57fc0",
 )  # fmt: skip

@@ -13,7 +13,7 @@ from dataclasses import replace
 from eqfuse.cost.targets import is_compiled
 from eqfuse.kinds import row
 from eqfuse.kinds.kind import EMITTERS, FUSED, OWN_PRODUCTS, Kind
-from eqfuse.kinds.product import call_is_dearer, has_template, on_tensor_cores, product_of
+from eqfuse.kinds.product import WIDEST_ROWS, call_is_dearer, has_template, on_tensor_cores, product_of
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -38,13 +38,14 @@ def accept(call: Call) -> State | str | None:
         reduced = State(NAME, (), first.space, axes=axes).reduced
         if call.out.shape != first.space and (not axes or call.out.shape != reduced):
             return "the epilogue of a product works on the product's own elements"
-        return replace(first, shape=call.out.shape, axes=axes, fused=tiled)
+        unfinished = any(a.unfinished for a in anchors)
+        return replace(first, shape=call.out.shape, axes=axes, fused=tiled, unfinished=unfinished)
     if call.is_a(Role.REDUCTION):
-        if tiled:
+        if tiled and not first.panel:
             return "a reduction of a product is a kernel of its own on this device"
         if not first.panel or call.attr("axes") != (-1,) or first.shape != first.space:
             return "only a reduction over whole rows of a matrix product can follow it in one kernel"
-        return replace(first, shape=call.out.shape, axes=(-1,))
+        return replace(first, shape=call.out.shape, axes=(-1,), fused=tiled, unfinished=tiled)
     if call.is_a(Role.VIEW):
         return "a view of a product is taken by its reader"
     return None
@@ -57,7 +58,7 @@ def _product(call: Call) -> State | str | None:
     matmul = call.row.name == "matmul"
     done = State(NAME, call.out.shape, call.out.shape, products=(call.name,), panel=matmul)
     if call.device.tiles_products:
-        return _tiled(call, replace(done, panel=False))
+        return _tiled(call, done)
     if left.at_leaf:
         return done
     if matmul and call.types[0].shape[:-2] != call.out.shape[:-2]:
@@ -83,6 +84,7 @@ def _narrow(call: Call) -> str:
 def _tiled(call: Call, done: State) -> State | str | None:
     left = call.states[0]
     product = product_of(call.row.name, call.attrs, call.types, call.out, call.device, _narrow(call))
+    done = replace(done, panel=done.panel and product.depth <= WIDEST_ROWS)
     if not has_template(product, call.device):
         return done if left.at_leaf else f"a product of {call.out} is a library call on this device"
     if left.at_leaf:
@@ -96,7 +98,8 @@ def merge(a: State, b: State) -> State | None:
     if not a.kind == b.kind == NAME or a.products != b.products:
         return None
     axes = max(a.axes, b.axes, key=len)
-    return replace(a, shape=a.space, axes=axes, fused=a.product is not None)
+    unfinished = a.unfinished or b.unfinished
+    return replace(a, shape=a.space, axes=axes, fused=a.product is not None, unfinished=unfinished)
 
 
 KIND = Kind(

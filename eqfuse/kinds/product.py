@@ -56,6 +56,7 @@ TILES = {
 PLACING = 20  # integer operations that find one element of a window and whether it is padding, counted in the text
 UNALIGNED = 0.5  # share of its rate that a product keeps on tensor cores where rows do not start at multiples of 8
 MOST_BLOCKS = 2**31 - 1  # of one launch
+WIDEST_ROWS = 128  # elements of the rows that a kernel of two products keeps on chip
 SMALL = ("float16", "bfloat16")
 TENSOR_CORES = 80  # the compute capability from which on mma.m16n8k16 takes both 16-bit types
 

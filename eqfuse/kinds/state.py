@@ -28,7 +28,8 @@ class State:
     axes (negative) along which arrays as large as the value lie in memory. `left`: on a CPU, the left operand of the
     product, where the body computes it. `passes`: reductions one after another that the value takes. `mapped`: arrays
     are read by index maps that strides do not express, in pieces. `exact`: the 16-bit float type that the value is
-    widened from, which holds each of its elements; none for other values.
+    widened from, which holds each of its elements; none for other values. `unfinished`: it reduces rows of a
+    product that no template stores, on the way to a second product, which sums them up tile by tile.
     """
 
     kind: str
@@ -47,6 +48,7 @@ class State:
     passes: int = 0
     mapped: bool = False
     exact: str = ""
+    unfinished: bool = False
 
     @property
     def template(self) -> Kind:

@@ -86,6 +86,14 @@ static void* body_arguments;
 static std::vector<size_t> chosen;  // the blocks to run, if not all
 
 static unsigned here() { return unsigned(current - fibres); }
+
+// Asynchronous copies of 16 bytes: they land when their thread waits for their group. Until then the place holds NaN, so
+// whoever reads too early, or still reads what lay there before, shows.
+struct Copy {
+    unsigned char* to;
+    const unsigned char* from;  // none: zeros
+};
+static std::vector<std::vector<Copy>> copies[MAX_THREADS];  // by group; the last one is not yet committed
 #ifdef EQF_COUNTED
 static void crosses();
 static void starts();
@@ -261,6 +269,7 @@ static bool run_block(unsigned seed, size_t dynamic_bytes) {
     for (unsigned t = 0; t < n_threads; t++) {
         fibres[t] = {};
         fibres[t].idx = {t % block_dim.x, t / block_dim.x % block_dim.y, t / block_dim.x / block_dim.y};
+        copies[t].assign(1, {});
         prepare(t, fibre_main);
     }
     for (;;) {

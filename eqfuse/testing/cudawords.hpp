@@ -266,6 +266,20 @@ template <class T> void mma(float* d, const unsigned* a, const unsigned* b, int 
             d[j] += number(all[k / 8][(r * 4 + k % 8 / 2) * 2 + j / 2], k) * number(all[2][(c * 4 + k % 8 / 2) * 2 + k / 8], k);
     }
 }
+static void copy_async(void* to, const void* from, bool some, int line = __builtin_LINE()) {
+    if ((size_t)to % 16 || (size_t)from % 16) fail("asynchronous copy on line %d: not a multiple of 16 bytes", line);
+    memset(to, 0xFF, 16);
+    copies[here()].back().push_back({(unsigned char*)to, some ? (const unsigned char*)from : nullptr});
+}
+static void commit() { copies[here()].emplace_back(); }
+static void wait(size_t later) {
+    auto& groups = copies[here()];
+    while (groups.size() > later + 1) {  // the last one is not committed
+        for (const Copy& copy : groups.front())
+            for (int i = 0; i < 16; i++) copy.to[i] = copy.from ? copy.from[i] : 0;
+        groups.erase(groups.begin());
+    }
+}
 static inline unsigned mask_or_all(unsigned mask = 0xffffffffu) { return mask; }
 }  // namespace eqf
 #define __shfl_sync(...) eqf::shfl(__LINE__, __VA_ARGS__)
@@ -274,6 +288,9 @@ static inline unsigned mask_or_all(unsigned mask = 0xffffffffu) { return mask; }
 #define __shfl_xor_sync(...) eqf::shfl_xor(__LINE__, __VA_ARGS__)
 #define eqf_ldmatrix eqf::ldmatrix
 #define eqf_mma eqf::mma
+#define eqf_copy_async eqf::copy_async
+#define eqf_commit eqf::commit
+template <int later> static inline void eqf_wait() { eqf::wait(later); }
 #define __ballot_sync(mask, p) eqf::ballot(mask, (p) != 0, __LINE__)
 #define __any_sync(mask, p) int(eqf::ballot(mask, (p) != 0, __LINE__) != 0)
 #define __all_sync(mask, p) int(eqf::ballot(mask, (p) == 0, __LINE__) == 0)

@@ -120,6 +120,7 @@ class Grammar:
         self.segment = segment
         self.device = device
         self.allowance = allowance
+        self.strict = segment.strict or (like is not None and like.strict)
         self.compiled = is_compiled(device)
         self.classes = segment.classes
         constants = ((i, n) for i, c in enumerate(segment.classes) for n in c.nodes if n.op == "const")
@@ -240,6 +241,8 @@ class Grammar:
         """The state of `enode` applied to `parts`. Equal states are one object, so that few are ever derived."""
         out, types = self.classes[eclass].type, [self.classes[a].type for a in enode.args]
         found = join(enode.op, enode.attrs, out, types, [p.state for p in parts], self.device, name)
+        if isinstance(found, State) and found.unfinished and self.strict:
+            return "a row between two products is summed up tile by tile, which rounds otherwise than the program"
         return found if isinstance(found, str) else self._known_as(found)
 
     def _alike(self, number: int, eclass: int, enode: ENode) -> int:

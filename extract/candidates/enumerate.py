@@ -166,7 +166,14 @@ class Candidates:
         read = [self.grammar.leaf(eclass)] if readable else []
         if eclass in self.grammar.free or eclass in self.grammar.scalars or self.grammar.allowance.spent():
             return read
-        return read + self.cuts.get(eclass, [])[: self.effort.offered]
+        ranked, few = self.cuts.get(eclass, []), self.effort.offered
+        unfinished = [cut for cut in ranked if cut.state.unfinished]  # cheap it is within a larger one
+        within = sorted(unfinished, key=self._within)[:1]
+        return read + ranked[:few] + [cut for cut in within if cut not in ranked[:few]]
+
+    def _within(self, cut: Cut) -> tuple[int, str]:
+        """The rank of an unfinished cut: by the bytes that it reads, then by its product, which its readers share."""
+        return sum(self.grammar.classes[c].type.nbytes for c in cut.leaves), repr(cut.state.products)
 
     def _keep(self, eclass: int, found: list[Cut]) -> bool:
         """The best of each kind, then the best by flow and by own price in turn; of those alike the first alone.
@@ -188,10 +195,12 @@ class Candidates:
             kept.append(cut)
             return True
 
-        kinds: set[str] = set()
-        for cut in by_flow:
-            if cut.state.kind not in kinds and take(cut):
-                kinds.add(cut.state.kind)
+        kinds: set[tuple[str, bool]] = set()
+        unfinished = sorted((c for c in by_flow if c.state.unfinished), key=self._within)
+        for cut in (*unfinished, *by_flow):
+            kind = cut.state.kind, cut.state.unfinished
+            if kind not in kinds and take(cut):
+                kinds.add(kind)
         ranked = [iter(by_flow), iter(by_price)]
         while ranked and len(kept) < self.effort.kept:
             for ranking in list(ranked):

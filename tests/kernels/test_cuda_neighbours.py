@@ -41,6 +41,8 @@ def test_usual_places_of_neighbours_are_known_as_such(text: str) -> None:
     assert side_by_side(text, "k", 8)
 
 
-@pytest.mark.parametrize("text", ["(m * 40 + k + 1)", "(k * 2)", "(39 - k)", "k / 4", "(m + k)", "t3", "k + t3", "k % 12"])
+@pytest.mark.parametrize("text", [
+    "(m * 40 + k + 1)", "(k * 2)", "(39 - k)", "k / 4", "(m + k)", "t3", "k + t3", "k % 12",
+])  # fmt: skip
 def test_places_apart_or_not_aligned_are_read_one_by_one(text: str) -> None:
     assert not side_by_side(text, "k", 8)

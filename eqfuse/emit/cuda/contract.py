@@ -9,15 +9,12 @@ array; with `_`, the first of several neighbours.
 
 from __future__ import annotations
 
-import re
-
-from eqfuse.emit.cuda import ops
-from eqfuse.emit.cuda.element import Elements, Index, Indices, Parameters
+from eqfuse.emit.cuda.element import Parameters
 from eqfuse.emit.cuda.multiply import Multiply, on_cores, on_tensor_cores
 from eqfuse.emit.cuda.operands import Matrix, places_of
 from eqfuse.emit.cuda.scheduling.contract import ProductSchedule, group_of
-from eqfuse.ir.graph import Graph, Node
-from eqfuse.ops import Role, row
+from eqfuse.emit.cuda.tiles import Sums, epilogue, first_of, of_neighbours, place_of
+from eqfuse.ir.graph import Graph
 
 
 def emit(schedule: ProductSchedule, parameters: Parameters) -> list[str]:
@@ -25,44 +22,12 @@ def emit(schedule: ProductSchedule, parameters: Parameters) -> list[str]:
     return _Writer(parameters.body, parameters, schedule).write()
 
 
-class _Sums(Elements):
-    """Elements over m, n and k; the sum of the product itself is at hand."""
-
-    changes = re.compile(r"\b([mnkiv]|sum|t\d+)\b")
-
-    def __init__(self, parameters: Parameters, product: Node) -> None:
-        super().__init__(parameters, Indices())
-        self.product = product
-
-    def earlier(self, n: Node, index: Index) -> str | None:
-        return "sum" if n is self.product else None
-
-    def start(self, matrix: Matrix, width: int) -> None:
-        """Another part of the function, where nothing that varies is at hand; `width` neighbours are read at once."""
-        self.inner, self.inner_memo, self.vectors = [], {}, {}
-        self.short_here = {name for name in self.short_here if name.startswith("s")}
-        self.indices, self.vector_width = Indices(), width
-        self.fast, self.flat = matrix.fast, matrix.flat
-        for index, shape, flat in matrix.known:
-            self.indices.know(index, shape, flat)
-
-    def stored(self, n: Node, index: Index) -> str:
-        """`n[index]` as memory keeps it: what lies there already is not converted back and forth."""
-        source, at = n, index
-        while row(source.op).role is Role.VIEW:
-            source, at = source.args[0], self._source(source, at)
-        array = self.parameters.pointer(source)
-        if array is None:
-            return ops.store(n.dtype, self.value(n, index))
-        return self._element(array, self.indices.join(at, source.shape))
-
-
 class _Writer:
     def __init__(self, body: Graph, parameters: Parameters, schedule: ProductSchedule) -> None:
         self.body, self.parameters, self.schedule, self.node = body, parameters, schedule, schedule.node
         self.product, self.tile, self.tensor = schedule.product, schedule.tile, schedule.tensor
         (self.threads, _) = schedule.block
-        self.elements = _Sums(parameters, self.node)
+        self.elements = Sums(parameters, {self.node: "sum"})
         self.integer = parameters.integer
         self.limits = {"m": self.product.rows, "n": self.product.columns, "k": self.product.depth}
         self.extents = {"m": self.tile.rows, "n": self.tile.columns, "k": self.tile.depth}
@@ -74,7 +39,8 @@ class _Writer:
         operands = (("a", left, multiply.turned[0]), ("b", right, multiply.turned[1]))
         loads = [line for name, matrix, _ in operands for line in self._load(name, matrix, multiply.stored)]
         keeps = [line for name, matrix, turn in operands for line in self._keep(name, matrix, turn, multiply.stored)]
-        epilogue = self._epilogue(places.result(), multiply)
+        result, width = places.result(), self.schedule.width
+        finish = epilogue(self.elements, result, multiply, width, self.limits, multiply.sums)
         down, across = (max(1, -(-self.limits[x] // self.extents[x])) for x in "mn")
         depth, deep = self.product.depth, self.tile.depth
         return [
@@ -95,7 +61,7 @@ class _Writer:
             "    }",
             "    __syncthreads();",
             "}",
-            *epilogue,
+            *finish,
         ]
 
     def _multiply(self, turned: tuple[bool, bool]) -> Multiply:
@@ -140,36 +106,14 @@ class _Writer:
         text = e.stored(matrix.node, matrix.index) if self.tensor else e.value(matrix.node, matrix.index)
         start = {"m": "row", "n": "column", "k": "ahead"}
         s, f = matrix.slow, matrix.fast
-        first = _first(f, width)
+        first = first_of(f, width)
         return self._each(matrix, [
             f"{into} = {{}};",
             f"const {self.integer} {s} = {start[s]} + slow, {first} = {start[f]} + fast;",
             f"if ({s} < {self.limits[s]} && {first} < {self.limits[f]}) {{",
-            *(f"    {line}" for line in self._neighbours(matrix, width, [f"{into}.v[{_place(width)}] = {text};"])),
+            *(f"    {line}" for line in of_neighbours(e, matrix, width, [f"{into}.v[{place_of(width)}] = {text};"])),
             "}",
         ])  # fmt: skip
-
-    def _neighbours(self, matrix: Matrix, width: int, last: list[str]) -> list[str]:
-        """The statements of this part for `width` elements, then `last` for each."""
-        e, fast = self.elements, matrix.fast
-        inner = [*e.inner, *last]
-        if matrix.valid:
-            inner = [f"if ({' && '.join(matrix.valid)}) {{", *(f"    {line}" for line in inner), "}"]
-        wanted = [*inner, *(first for _, first in e.vectors)]
-        used = matrix.node is self.node or any(re.search(r"\bi_?\b", line) for line in wanted)
-        flat = re.sub(rf"\b{fast}\b", _first(fast, width), matrix.flat)
-        place = [f"const {self.integer} {_first('i', width)} = {flat};"] if used else []
-        if width == 1:
-            return [*place, *inner]
-        return [
-            *place,
-            *e.read_at_once(),
-            "#pragma unroll",
-            f"for (int v = 0; v < {width}; v++) {{",
-            f"    const {self.integer} {fast} = {fast}_ + v{', i = i_ + v' if used else ''};",
-            *(f"    {line}" for line in inner),
-            "}",
-        ]
 
     def _keep(self, name: str, matrix: Matrix, turned: bool, stored: str) -> list[str]:
         """`next_…` into the buffer that is not being multiplied."""
@@ -184,45 +128,3 @@ class _Writer:
             "#pragma unroll",
             f"for (int v = 0; v < {width}; v++) {buffer}[fast + v][slow] = next_{name}[u].v[v];",
         ])  # fmt: skip
-
-    def _epilogue(self, result: Matrix, multiply: Multiply) -> list[str]:
-        """What follows the product, on the sums of this thread, and the stores."""
-        e, outputs, group = self.elements, self.body.outputs, multiply.group
-        width = self.schedule.width
-        e.start(result, width)
-        stores = [ops.store(o.dtype, e.value(o, result.index)) for o in outputs]
-        e.inner.insert(0, f"const {ops.computed(self.node.dtype)} sum = {e.rounded(self.node, multiply.sums)};")
-        types = [f"Vec<{ops.stored(o.dtype)}, {width}>" for o in outputs]
-        if width == 1:
-            inside = self._neighbours(result, 1, [f"w{j}[i] = {text};" for j, text in enumerate(stores)])
-        else:
-            inside = [
-                *(f"{t} w{j}v;" for j, t in enumerate(types)),
-                *self._neighbours(result, width, [f"w{j}v.v[v] = {text};" for j, text in enumerate(stores)]),
-                *(f"*({t}*)(w{j} + i_) = w{j}v;" for j, t in enumerate(types)),
-            ]
-        first = _first("n", width)
-        inside = [f"if (m < {self.limits['m']} && {first} < {self.limits['n']}) {{", *(f"    {x}" for x in inside), "}"]
-        inside.insert(0, f"const {self.integer} {first} = column + {multiply.n}{'' if width > 1 else ' + v'};")
-        if width == 1:
-            inside = ["#pragma unroll", f"for (int v = 0; v < {group}; v++) {{", *(f"    {x}" for x in inside), "}"]
-        return [
-            "#pragma unroll",
-            f"for (int a = 0; a < {multiply.counts[0]}; a++) {{",
-            f"    const {self.integer} m = row + {multiply.m};",
-            "    #pragma unroll",
-            f"    for (int b = 0; b < {multiply.counts[1]}; b++) {{",
-            *(f"        {line}" for line in inside),
-            "    }",
-            "}",
-        ]
-
-
-def _first(name: str, width: int) -> str:
-    """The name of the first of `width` neighbours."""
-    return name if width == 1 else f"{name}_"
-
-
-def _place(width: int) -> str:
-    """Which of `width` neighbours a statement is about."""
-    return "0" if width == 1 else "v"

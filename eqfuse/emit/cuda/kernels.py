@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from eqfuse.cost.device import Device
-from eqfuse.emit.cuda import contract, map, ops, row
+from eqfuse.emit.cuda import attention, contract, map, ops, row
 from eqfuse.emit.cuda.calls import CudaCalls, emit_calls
 from eqfuse.emit.cuda.element import Parameters
 from eqfuse.emit.cuda.loops import CudaLoop
 from eqfuse.emit.cuda.prelude import PRELUDE
+from eqfuse.emit.cuda.scheduling.attention import AttentionSchedule
 from eqfuse.emit.cuda.scheduling.calls import CallsSchedule
 from eqfuse.emit.cuda.scheduling.contract import ProductSchedule
 from eqfuse.emit.cuda.scheduling.map import MapSchedule
@@ -83,6 +84,8 @@ def source_of(body: Graph, schedule: CudaSchedule, name: str, rounds: bool = Tru
             lines = map.emit(schedule, parameters)
         case RowsSchedule():
             lines = row.emit(schedule, parameters)
+        case AttentionSchedule():
+            lines = attention.emit(schedule, parameters)
         case ProductSchedule():
             lines = contract.emit(schedule, parameters)
         case _ if not schedule.calls:

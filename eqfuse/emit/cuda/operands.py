@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 
 from eqfuse.emit.cuda.element import Index, Indices
@@ -31,6 +32,11 @@ class Matrix:
     fast: str
     neighbours: int
     valid: tuple[str, ...] = ()
+
+    @property
+    def flat_of_first(self) -> str:
+        """`flat`, of the first of several neighbours."""
+        return re.sub(rf"\b{self.fast}\b", f"{self.fast}_", self.flat)
 
 
 class _Matmul:

@@ -124,7 +124,17 @@ template <class T> static __device__ __forceinline__ eqf_complex<T> eqf_exp(eqf_
 template <class T> static __device__ __forceinline__ eqf_complex<T> eqf_shuffle(eqf_complex<T> z, int step) {
     return {__shfl_xor_sync(0xffffffffu, z.re, step), __shfl_xor_sync(0xffffffffu, z.im, step)};
 }
-#ifndef EQF_ON_CPU  // the emulator has these two of its own
+#ifndef EQF_ON_CPU  // the emulator has these of its own
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+static __device__ __forceinline__ void eqf_copy_async(void* to, const void* from, bool some) {  // 16 bytes, or zeros
+    const unsigned at = (unsigned)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(at), "l"(from), "r"(some ? 16 : 0) : "memory");
+}
+static __device__ __forceinline__ void eqf_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int later> static __device__ __forceinline__ void eqf_wait() {
+    asm volatile("cp.async.wait_group %0;" :: "n"(later) : "memory");
+}
+#endif
 template <bool turned> static __device__ __forceinline__ void eqf_ldmatrix(unsigned* d, const void* row) {
     const unsigned at = (unsigned)__cvta_generic_to_shared(row);
     if (turned)

@@ -34,9 +34,9 @@ HIGH = 8  # tiles below one another that run at a time, so that they find in lev
 
 @dataclass(frozen=True, kw_only=True)
 class ProductSchedule(CudaSchedule):
-    """A block computes one `tile` of `product`, the result of `node`, from `operands`, which are those of `node`, or what
-    these are widened from. `tensor`: on tensor cores. It reads the operands as `left` and `right` say, and writes `width`
-    neighbours at once. Blocks run in bands of `high` tiles below one another, column by column."""
+    """A block computes one `tile` of `product`, the result of `node`, from `operands`: those of `node`, or what both of
+    them are widened from. `tensor`: on tensor cores. It reads the operands as `left` and `right` say, and writes
+    `width` neighbours at once. Blocks run in bands of `high` tiles below one another, column by column."""
 
     node: Node
     operands: tuple[Node, Node]
@@ -68,7 +68,9 @@ class ProductSchedule(CudaSchedule):
 
 @unless_empty
 def contract_schedule(body: Graph, device: Device) -> CudaSchedule:
-    """Library calls for a lone product, as long as they are cheaper than the template."""
+    """Library calls for a lone product, as long as they are cheaper than the template, and where rows are reduced."""
+    if any(row(n.op).role is Role.REDUCTION for n in body.operators):
+        return calls_schedule(body, device)
     return product_schedule(body, device) if is_tiled(body, device) else calls_schedule(body, device)
 
 
