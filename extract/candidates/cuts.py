@@ -120,7 +120,7 @@ class Grammar:
         self.segment = segment
         self.device = device
         self.allowance = allowance
-        self.strict = segment.strict or (like is not None and like.strict)
+        self.strict: bool = segment.strict or (like is not None and like.strict)
         self.compiled = is_compiled(device)
         self.classes = segment.classes
         constants = ((i, n) for i, c in enumerate(segment.classes) for n in c.nodes if n.op == "const")

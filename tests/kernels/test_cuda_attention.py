@@ -1,5 +1,5 @@
-"""Two products in one CUDA kernel, judged by the evaluator: on the emulator under three schedules that must agree in every
-bit, with bugs planted, and through NVRTC for two architectures."""
+"""Two products in one CUDA kernel, judged by the evaluator: on the emulator under three schedules that must agree in
+every bit, with bugs planted, and through NVRTC for two architectures."""
 
 from __future__ import annotations
 

@@ -139,8 +139,8 @@ def test_on_a_gpu_a_product_takes_elementwise_work_on_both_sides():
 
 
 def test_on_a_gpu_reductions_before_and_after_a_product_are_kernels_of_their_own():
-    w = tensor("w", 16, 4)
-    assert "kernel of its own" in refusal(op("sum", op("matmul", X, w), attrs=ROWS), device=GPU)
+    w, long = tensor("w", 16, 4), op("matmul", tensor("x", 8, 256), tensor("u", 256, 4))
+    assert "kernel of its own" in refusal(op("sum", long, attrs=ROWS), device=GPU)
     assert "is stored before" in refusal(op("matmul", softmax(X), w), device=GPU)
 
 

@@ -8,12 +8,16 @@ multiplied (`attention_parts.py`). Names are those of `contract.py`: `m`, `n`, `
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from eqfuse.emit.cuda.attention_parts import Parts, on_cores, on_tensor_cores
 from eqfuse.emit.cuda.element import Parameters
 from eqfuse.emit.cuda.operands import Matrix, places_of
 from eqfuse.emit.cuda.scheduling.attention import AttentionSchedule
 from eqfuse.emit.cuda.tiles import Sums, epilogue, first_of, of_neighbours, place_of
+from eqfuse.ir.graph import Node
 
+AtHand = dict[Node, tuple[str, str]]  # what a value is called, and its text where that is not yet at hand
 INFINITY = "__int_as_float(0x7f800000)"
 
 
@@ -153,13 +157,13 @@ class _Writer:
             lines.append("float best = top[a];")
             kept = [(f"{parts.one} = {{}};", rows.scores, f"-{INFINITY}")]
             lines += self._each({first: ("sum", rounded)}, kept, f"best = eqf_max<float>(best, {parts.one});")
-            at_hand = {rows.scores: ("score", parts.one), rows.shift: ("shift", "")}
+            at_hand: AtHand = {rows.scores: ("score", parts.one), rows.shift: ("shift", "")}
             wanted = [("total[a] += {};", rows.terms, "0.0f"), (f"{parts.one} = {{}};", rows.weights, "0.0f")]
             lines += self._shifted()
             lines += self._each(at_hand, wanted)
         return ["#pragma unroll", f"for (int a = 0; a < {parts.counts[0]}; a++) {{", *(f"    {x}" for x in lines), "}"]
 
-    def _each(self, at_hand: dict, wanted: list[tuple[str, object, str]], last: str = "") -> list[str]:
+    def _each(self, at_hand: AtHand, wanted: Sequence[tuple[str, Node, str]], last: str = "") -> list[str]:
         """Statements for each column of the thread's in row `a`: `wanted` are (statement, value, what it is beyond the
         last column); `at_hand`: the values that have names, and as what."""
         e, parts, columns = self.elements, self.parts, self.product.columns

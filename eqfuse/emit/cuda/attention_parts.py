@@ -18,10 +18,10 @@ Turned = dict[str, bool]
 @dataclass(frozen=True)
 class Parts:
     """In shared memory, as `stored`, lie the block's `qs` [rows][terms], and as `buffers` tiles `ks` [terms][columns]
-    and `vs` [columns][results], each the other way round where `turned`. `hold`: what follows when `qs` has come. A thread
-    has `counts` rows `a` and groups `b` of `group` columns `v` of the first product: `one` is that of row `m`, column
-    `n`. Threads whose lanes differ in `lanes` have the others of the same rows. `scale`: multiplies what it has of row
-    `a` of the second product by `rescale`. `result`: where that is at the end."""
+    and `vs` [columns][results], each the other way round where `turned`. `hold`: what follows when `qs` has come. A
+    thread has `counts` rows `a` and groups `b` of `group` columns `v` of the first product: `one` is that of row `m`,
+    column `n`. Threads whose lanes differ in `lanes` have the others of the same rows. `scale`: multiplies what it has
+    of row `a` of the second product by `rescale`. `result`: where that is at the end."""
 
     stored: str
     buffers: int

@@ -54,9 +54,9 @@ class Parameters:
     def stored(self, array: str) -> str:
         """The C type of an array's elements, by its name."""
         place = int(array[1:])
-        arrays = {"r": self.body.inputs, "k": self.constants, "w": self.body.outputs}[array[0]]
-        found = arrays[place]
-        return ops.stored(found.array.dtype if isinstance(found, Literal) else found.dtype)
+        if array[0] == "k":
+            return ops.stored(self.constants[place].array.dtype)
+        return ops.stored((self.body.inputs if array[0] == "r" else self.body.outputs)[place].dtype)
 
     def scalar(self, n: Node) -> str | None:
         return f"k{self._number(n)}" if n.op == "const" and n.type.size == 1 else None

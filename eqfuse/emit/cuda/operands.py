@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 
 from eqfuse.emit.cuda.element import Index, Indices
+from eqfuse.emit.cuda.scheduling.attention import Operands
 from eqfuse.emit.cuda.scheduling.contract import ProductSchedule
 from eqfuse.emit.cuda.scheduling.operands import Reading
 from eqfuse.ir.graph import Node
@@ -42,7 +43,7 @@ class Matrix:
 class _Matmul:
     """[batch, m, k] @ [batch, k, n]; one tall matrix on the left where nothing on the right varies over the batch."""
 
-    def __init__(self, schedule: ProductSchedule) -> None:
+    def __init__(self, schedule: ProductSchedule | Operands) -> None:
         self.schedule, self.node, self.product = schedule, schedule.node, schedule.product
         node, product = self.node, self.product
         batch, indices = node.shape[:-2], Indices()
@@ -87,7 +88,7 @@ class _Conv:
     """Filters [m, k] times windows [k, n]: m is a filter of group z, k a channel of the group and a place in the
     window, n an image and a place in the result. Padding is not read: it is 0."""
 
-    def __init__(self, schedule: ProductSchedule) -> None:
+    def __init__(self, schedule: ProductSchedule | Operands) -> None:
         self.schedule, self.node, self.product = schedule, schedule.node, schedule.product
         node, product = self.node, self.product
         self.strides, self.padding, self.dilations, _ = node.attrs
@@ -129,7 +130,7 @@ class _Conv:
         return Matrix(self.node, index, ((index, self.node.shape, "i"),), flat, "m", "n", inside)
 
 
-def places_of(schedule: ProductSchedule) -> _Matmul | _Conv:
+def places_of(schedule: ProductSchedule | Operands) -> _Matmul | _Conv:
     """The operands and the result of its product."""
     return (_Matmul if schedule.node.op == "matmul" else _Conv)(schedule)
 

@@ -60,8 +60,10 @@ def _exponential(at: Node, top: Node) -> tuple[str, Node | None, Node]:
         scale = None
         if distance.op == "multiply" and (parts := _scaled(distance)) is not None:
             distance, scale = parts
-        if distance.op == "subtract" and _alike(*distance.args, top):
-            return at.op, scale, distance.args[1]
+        if distance.op == "subtract":
+            score, shift = distance.args
+            if _alike(score, shift, top):
+                return at.op, scale, shift
     raise UnsupportedOp("a cuda kernel of two products adds up exponentials of distances from the maximum")
 
 
