@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqfuse.kinds.kind import EMITTERS, FUSED, NUMPY_TILES, Kind
+from eqfuse.kinds.kind import EMITTERS, FUSED, OWN_WINDOWS, Kind
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -23,4 +23,4 @@ def accept(call: Call) -> State | str | None:
     return State(NAME, call.out.shape, first.space, products=first.products)
 
 
-KIND = Kind(NAME, accept, schedules={"numpy": FUSED, "c": NUMPY_TILES}, emitters=EMITTERS, colour="#b79ae8")
+KIND = Kind(NAME, accept, schedules={"numpy": FUSED, "c": OWN_WINDOWS}, emitters=EMITTERS, colour="#b79ae8")

@@ -7,12 +7,8 @@ times as many when slow.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,7 +24,7 @@ from tests.kernels.one_answer import ADDING, Judge, arrays_for
 from tests.kernels.test_cuda_elementwise import same, special_values
 from tests.kernels.test_cuda_random import Drawing
 from tests.support.c_kernels import needs_compiler
-from tests.support.c_target import KINDS, C, emitted, run_all
+from tests.support.c_target import KINDS, C, emitted, run_all, with_address_sanitizer
 from tests.support.drawing import EXPLORING, many
 
 pytestmark = needs_compiler
@@ -176,20 +172,7 @@ def test_random_kernels_do_nothing_undefined(small_blocks: None, monkeypatch: py
 
 @pytest.mark.slow
 def test_random_kernels_touch_no_memory_but_their_arrays() -> None:
-    """Under the sanitizer of addresses, which must be there before Python takes memory."""
-    library = subprocess.run(["cc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True).stdout
-    if not Path(library.strip()).is_absolute():
-        pytest.skip("this compiler has no sanitizer of addresses")
-    code = (
-        "from eqfuse.emit.c import kernels\n"
-        "from tests.kernels.test_c_random import judge\n"
-        "load_all = kernels.load_all\n"
-        "kernels.load_all = lambda texts: load_all(texts, '-fsanitize=address')\n"
-        f"judge(11, {many(100)})\n"
-    )
-    names = {"LD_PRELOAD": library.strip(), "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
-    done = subprocess.run([sys.executable, "-c", code], env=os.environ | names, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
+    with_address_sanitizer("tests.kernels.test_c_random", f"judge(11, {many(100)})")
 
 
 @pytest.mark.slow

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
+import pytest
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES
@@ -44,3 +49,21 @@ def run_all(kernels: Sequence[CKernel], data: Sequence[Sequence[np.ndarray]]) ->
         k.called(functions[k.name], ()).run(outs, arrays)
         results.append(outs)
     return results
+
+
+def with_address_sanitizer(module: str, call: str) -> None:
+    """Calls what `module` has, with kernels under the sanitizer of addresses, which must be there before Python takes
+    memory."""
+    library = subprocess.run(["cc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True).stdout
+    if not Path(library.strip()).is_absolute():
+        pytest.skip("this compiler has no sanitizer of addresses")
+    code = (
+        "from eqfuse.emit.c import kernels\n"
+        f"from {module} import *\n"
+        "load_all = kernels.load_all\n"
+        "kernels.load_all = lambda texts: load_all(texts, '-fsanitize=address')\n"
+        f"{call}\n"
+    )
+    names = {"LD_PRELOAD": library.strip(), "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ | names, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]

@@ -26,9 +26,9 @@ _FLOATS = {"f32": ("float", "f", "unsigned", "int"), "f64": ("double", "", "unsi
 _DTYPES = {"f32": "float32", "f64": "float64"}
 _CALL = re.compile(r"\beqf_(\w+)_([a-z]+[0-9]*)\b")
 
-_BOTH = {
-    "max": "{T} eqf_max_{s}({T} a, {T} b) {{ return a > b || a != a ? a : b; }}",
-    "min": "{T} eqf_min_{s}({T} a, {T} b) {{ return a < b || a != a ? a : b; }}",
+_BOTH = {  # (in two steps: loops with several of one step are no vectors)
+    "max": "{T} eqf_max_{s}({T} a, {T} b) {{ const {T} m = a > b ? a : b; return a != a ? a : m; }}",
+    "min": "{T} eqf_min_{s}({T} a, {T} b) {{ const {T} m = a < b ? a : b; return a != a ? a : m; }}",
 }
 _PLACE = {  # of a NaN that of the first one
     "place": """long eqf_place_{s}(const {T} *values, {T} wanted) {{

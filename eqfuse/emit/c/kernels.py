@@ -21,6 +21,8 @@ from eqfuse.emit.c.functions import needed
 from eqfuse.emit.c.product import writer as product_writer
 from eqfuse.emit.c.product.schedule import ProductSchedule
 from eqfuse.emit.c.schedule import LoopsSchedule
+from eqfuse.emit.c.sliding import writer as sliding_writer
+from eqfuse.emit.c.sliding.schedule import WindowsSchedule
 from eqfuse.emit.c.writer import Text, write
 from eqfuse.emit.executable import function_name
 from eqfuse.emit.numpy import kernels as numpy_kernels
@@ -52,7 +54,7 @@ class CKernel:
 
     name: str
     text: Text
-    schedule: LoopsSchedule | ProductSchedule
+    schedule: LoopsSchedule | ProductSchedule | WindowsSchedule
 
     def called(self, function: Any, copied: Collection[int]) -> NumpyKernel:
         """The line that calls its `function`, with its reads numbered `copied` in C order first."""
@@ -89,6 +91,8 @@ def source_of(body: Graph, schedule: Schedule, name: str, rounds: bool = True) -
             return CKernel(name, write(schedule, name, rounds), schedule)
         case ProductSchedule():
             return CKernel(name, product_writer.write(schedule, name, rounds), schedule)
+        case WindowsSchedule():
+            return CKernel(name, sliding_writer.write(schedule, name, rounds), schedule)
         case _ if not schedule.calls:
             return nothing(body)
     raise TypeError(f"no emitter for a {type(schedule).__name__} of {body}")

@@ -170,6 +170,19 @@ def _shared(traffic: int, compute: float, units: int, is_line: bool, device: Dev
     return {"chunk": chunk, "threads": device.threads, "seconds": together, "compute": compute / device.threads}
 
 
+def shared(alone: float, traffic: int, units: int, device: Device) -> dict[str, Any]:
+    """How threads share few units, which take turns. `alone`: seconds of one thread for what they compute."""
+    chunk = max(1, int(units * CHUNK / max(alone, 1e-9) + 0.5))
+    chunks = -(-units // chunk)
+    turns = -(-chunks // device.threads) * device.threads / chunks
+    compute = alone * turns / device.threads
+    together = HANDED + overlapped(memory_seconds(traffic, device), compute)
+    seconds = overlapped(memory_seconds(traffic, device.single), alone)
+    if device.threads == 1 or seconds < SHARED_FROM or together >= seconds or chunks == 1:
+        return {"chunk": units, "threads": 1, "seconds": seconds, "compute": alone}
+    return {"chunk": chunk, "threads": device.threads, "seconds": together, "compute": compute}
+
+
 def memory_seconds(traffic: int, device: Device) -> float:
     """What it takes to move the bytes of a kernel: between it and the one that reads its results lie those of both."""
     return traffic / device.bandwidth(2 * traffic)

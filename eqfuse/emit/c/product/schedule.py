@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from eqfuse.cost.device import Device
-from eqfuse.cost.overlap import overlapped
 from eqfuse.emit.c.calls import tiles_schedule
 from eqfuse.emit.c.device import vector_bytes
 from eqfuse.emit.c.loops import Loops, place_of
@@ -20,7 +19,7 @@ from eqfuse.emit.c.product.blocks import Blocks, Step, blocks_of, heights, units
 from eqfuse.emit.c.product.parts import Part, Parts, parts_of
 from eqfuse.emit.c.product.tile import terms
 from eqfuse.emit.c.rates import work_of
-from eqfuse.emit.c.schedule import CHUNK, HANDED, SHARED_FROM, CompiledSchedule, memory_seconds
+from eqfuse.emit.c.schedule import CompiledSchedule, shared
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.views import computes, leaf_chain
@@ -194,12 +193,4 @@ def _priced(s: ProductSchedule, device: Device) -> ProductSchedule:
     alone = _multiplied(s, device) + _streamed(s, device) + sum(seconds for seconds, _ in around)
     flops = sum(2 * n.type.size * n.args[0].shape[-1] for n in s.parts.products) + sum(n for _, n in around)
     traffic = sum(s.reads) + sum(s.writes) + 2 * sum(t.nbytes for t in s.workspaces)
-    chunk = max(1, int(s.units * CHUNK / max(alone, 1e-9) + 0.5))
-    chunks = -(-s.units // chunk)
-    turns = -(-chunks // device.threads) * device.threads / chunks
-    compute = alone * turns / device.threads
-    together = HANDED + overlapped(memory_seconds(traffic, device), compute)
-    seconds = overlapped(memory_seconds(traffic, device.single), alone)
-    if device.threads == 1 or alone < SHARED_FROM or together >= seconds or chunks == 1:
-        return replace(s, chunk=s.units, seconds=seconds, compute=alone, flops=flops)
-    return replace(s, chunk=chunk, threads=device.threads, seconds=together, compute=compute, flops=flops)
+    return replace(s, flops=flops, **shared(alone, traffic, s.units, device))

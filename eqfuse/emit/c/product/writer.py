@@ -7,38 +7,17 @@ of a tile; from0, to0: terms of the first product that are added.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from eqfuse.emit.c import ops
 from eqfuse.emit.c.element import loop
 from eqfuse.emit.c.nest import NAMES, Access, Dim
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.product.blocks import Step
+from eqfuse.emit.c.product.function import ARRAYS, Function, decoded, range_of, sum_of
 from eqfuse.emit.c.product.piece import Piece
 from eqfuse.emit.c.product.schedule import ProductSchedule, outer_of
 from eqfuse.emit.c.writer import Text, called, function, used
-
-ARRAYS = "void *const *arrays"
-
-
-@dataclass(frozen=True)
-class Function:
-    """A function that works on a block: the names that say which, the buffers that it is given, its lines."""
-
-    name: str
-    block: list[str]
-    buffers: list[str]
-    lines: list[str]
-
-    def call(self, block: Sequence[str] | None = None) -> str:
-        given = self.block if block is None else block
-        return f"{self.name}({', '.join(['arrays', *given, *self.buffers])});"
-
-    def text(self, fetched: dict[str, str], computed: str) -> str:
-        parameters = [ARRAYS, *(f"long {x}" for x in self.block), *(f"{computed} *{x}" for x in self.buffers)]
-        return function(f"static void {self.name}({', '.join(parameters)})", [*used(fetched, self.lines), *self.lines])
 
 
 def write(schedule: ProductSchedule, name: str, rounds: bool) -> Text:
@@ -82,9 +61,9 @@ class _Writer:
         lines = piece.kernel()
         d, count = len(outer) + 1, columns.blocks
         wide, terms = step.tile.columns, loops.space[-2]
-        head = _decoded("chunk", [*((NAMES[i], dim.extent) for i, dim in enumerate(outer)), ("number", count)])
+        head = decoded("chunk", [*((NAMES[i], dim.extent) for i, dim in enumerate(outer)), ("number", count)])
         if columns.blocks > 1:
-            head += _range(NAMES[d], "number", wide, columns.extent)
+            head += range_of(NAMES[d], "number", wide, columns.extent)
         head.append(f"{self.type.computed} *panel = {self._workspace(at)} + chunk * {wide * terms};")
         if columns.extent % wide:
             head += [f"if (number == {count - 1}) __builtin_memset(panel, 0, {wide * terms} * sizeof *panel);"]
@@ -128,9 +107,9 @@ class _Writer:
         across, high = parts.out[-1], parts.height
         counts = [(NAMES[d], dim.extent) for d, dim in enumerate(parts.outer)]
         counts += [("rows", -(-high // blocks.rows)), ("columns", -(-across // blocks.columns))]
-        lines = _decoded("unit", counts)
-        lines += _range(self.row, "rows", blocks.rows, high)
-        lines += _range(self.column, "columns", blocks.columns, across)
+        lines = decoded("unit", counts)
+        lines += range_of(self.row, "rows", blocks.rows, high)
+        lines += range_of(self.column, "columns", blocks.columns, across)
         lines += self._products()
         incoming = self._incoming(parts.results[-1], len(blocks.steps) - 1)
         incoming |= {n: f"{name}[{{row}}]" for n, name in zip(parts.carried, self._carried(), strict=True)}
@@ -198,7 +177,7 @@ class _Writer:
         if at < len(self.blocks.steps) - 1:
             begin, end = (f"from{at + 1}", f"to{at + 1}") if self.blocks.is_chained(at + 1) else ("0", str(across))
         depth, more = (f"to{at} - from{at}", f"from{at} > 0") if several else (str(step.depth), "0")
-        sums = _sum(f"sums{at}", (f"(row - {self.row}_begin)", step.width), ("column", 1), (begin, -1))
+        sums = sum_of(f"sums{at}", (f"(row - {self.row}_begin)", step.width), ("column", 1), (begin, -1))
         rows = _clipped("row", t.rows, f"{self.row}_end", step.left is not None and self._has_short_tiles(step))
         columns = _clipped("column", t.columns, end, step.right is not None and across % t.columns > 0)
         operands = f"{self._left_tile(at)}, {self._right_tile(at)}"
@@ -219,14 +198,14 @@ class _Writer:
         if step.left is not None:
             leaf = self.parameters.leaf(self.parts.lefts[at].body.outputs[0])
             by_row, by_term = self.parts.rows[-1].step(step.left), step.left.strides[-1]
-            return f"{_sum(leaf, *self._outer(step.left), ('row', by_row), (term, by_term))}, {by_row}, {by_term}"
+            return f"{sum_of(leaf, *self._outer(step.left), ('row', by_row), (term, by_term))}, {by_row}, {by_term}"
         if step.held < self.parts.lefts[at].space[-1] or self.blocks.is_chained(at):
             term = "0"
         if at:
             width = self.blocks.steps[at - 1].width
-            return f"{_sum(f'sums{at - 1}', (row, width), (term, 1))}, {width}, 1"
+            return f"{sum_of(f'sums{at - 1}', (row, width), (term, 1))}, {width}, 1"
         by_row, by_term = (1, step.stride) if step.turned else (step.stride, 1)
-        return f"{_sum('left', (row, by_row), (term, by_term))}, {by_row}, {by_term}"
+        return f"{sum_of('left', (row, by_row), (term, by_term))}, {by_row}, {by_term}"
 
     def _right_tile(self, at: int) -> str:
         """Where the columns of a tile begin, and the step to the next term, or column."""
@@ -234,30 +213,18 @@ class _Writer:
         if step.right is not None:
             leaf = self.parameters.leaf(part.body.outputs[0])
             by_term, by_column = step.right.strides[-2:]
-            place = _sum(leaf, *self._outer(step.right), (term, by_term), ("column", by_column))
+            place = sum_of(leaf, *self._outer(step.right), (term, by_term), ("column", by_column))
             return f"{place}, {by_column if step.tile.dots else by_term}"
         wide, terms, varied = step.tile.columns, part.space[-2], outer_of(self.parts, at)
         number = _joined([(NAMES[self.parts.outer.index(dim)], dim) for dim in varied])
         matrix = -(-part.space[-1] // wide) * wide * terms
         by_term = 1 if step.tile.dots else wide
-        place = _sum(self._workspace(at), (number, matrix), ("column", terms), (term, by_term))
+        place = sum_of(self._workspace(at), (number, matrix), ("column", terms), (term, by_term))
         return f"{place}, {terms if step.tile.dots else wide}"
 
     def _outer(self, found: Access) -> list[tuple[str, int]]:
         """Where the matrix of an operand begins."""
         return [(str(found.offset), 1), *((NAMES[d], dim.step(found)) for d, dim in enumerate(self.parts.outer))]
-
-
-def _sum(*terms: str | tuple[str, int]) -> str:
-    """A sum of names, some times a number, without those that are 0."""
-    found = ""
-    for term in terms:
-        name, times = (term, 1) if isinstance(term, str) else term
-        if name == "0" or not times:
-            continue
-        text = name if abs(times) == 1 else f"{name} * {abs(times)}"
-        found += f" {'-' if times < 0 else '+'} {text}" if found else text
-    return found
 
 
 def _clipped(name: str, size: int, end: str, clips: bool) -> list[str]:
@@ -271,21 +238,3 @@ def _joined(indices: Sequence[tuple[str, Dim]]) -> str:
     for name, dim in indices:
         text = name if text == "0" else f"({text} * {dim.extent} + {name})"
     return text
-
-
-def _decoded(what: str, counts: Sequence[tuple[str, int]]) -> list[str]:
-    """The lines that find the index in each dimension from that of all."""
-    lines, step = [], math.prod(count for _, count in counts)
-    whole = step
-    for name, count in counts:
-        step //= count
-        text = what if step == 1 else f"{what} / {step}"
-        text += "" if step * count == whole else f" % {count}"
-        lines.append(f"const long {name} = {text if count > 1 else 0};")
-    return lines
-
-
-def _range(name: str, number: str, block: int, extent: int) -> list[str]:
-    whole = f"{name}_begin + {block}"
-    end = whole if extent % block == 0 else f"{whole} < {extent} ? {whole} : {extent}"
-    return [f"const long {name}_begin = {number} * {block};", f"const long {name}_end = {end};"]
