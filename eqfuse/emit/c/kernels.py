@@ -16,6 +16,8 @@ import numpy as np
 
 from eqfuse.cost.device import Device
 from eqfuse.emit.c.calls import CallsSchedule, numpy_side
+from eqfuse.emit.c.convolution import writer as convolution_writer
+from eqfuse.emit.c.convolution.schedule import ConvolutionSchedule
 from eqfuse.emit.c.division import DIVISOR
 from eqfuse.emit.c.functions import needed
 from eqfuse.emit.c.product import writer as product_writer
@@ -54,7 +56,7 @@ class CKernel:
 
     name: str
     text: Text
-    schedule: LoopsSchedule | ProductSchedule | WindowsSchedule
+    schedule: LoopsSchedule | ProductSchedule | ConvolutionSchedule | WindowsSchedule
 
     def called(self, function: Any, copied: Collection[int]) -> NumpyKernel:
         """The line that calls its `function`, with its reads numbered `copied` in C order first."""
@@ -91,6 +93,8 @@ def source_of(body: Graph, schedule: Schedule, name: str, rounds: bool = True) -
             return CKernel(name, write(schedule, name, rounds), schedule)
         case ProductSchedule():
             return CKernel(name, product_writer.write(schedule, name, rounds), schedule)
+        case ConvolutionSchedule():
+            return CKernel(name, convolution_writer.write(schedule, name, rounds), schedule)
         case WindowsSchedule():
             return CKernel(name, sliding_writer.write(schedule, name, rounds), schedule)
         case _ if not schedule.calls:

@@ -166,8 +166,8 @@ def _step(parts: Parts, at: int, rows: int, columns: int, device: Device, again:
     held = terms if again or left.reduces or at > 0 else depth
     high = -(-rows // tile.rows) * tile.rows
     return Step(
-        tile, columns, depth, source, place, held, turned, _stride(high if turned else held, size),
-        _stride(-(-columns // tile.columns) * tile.columns, size),
+        tile, columns, depth, source, place, held, turned, stride_of(high if turned else held, size),
+        stride_of(-(-columns // tile.columns) * tile.columns, size),
     )  # fmt: skip
 
 
@@ -209,7 +209,7 @@ def _even(extent: int, most: int, multiple: int) -> int:
     return each if count == 1 else -(-each // multiple) * multiple
 
 
-def _stride(elements: int, size: int) -> int:
+def stride_of(elements: int, size: int) -> int:
     """Of rows in a buffer: an odd number of cache lines, so that rows do not meet in the same sets of a cache."""
     lines = -(-elements * size // LINE)
     return (lines | 1) * LINE // size

@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from eqfuse.cost.device import Device
 from eqfuse.emit.c.calls import tiles_schedule
 from eqfuse.emit.c.device import vector_bytes
@@ -89,7 +91,7 @@ def products_schedule(body: Graph, device: Device) -> Schedule:
 
 def product_schedule(body: Graph, device: Device) -> ProductSchedule:
     parts = parts_of(body)
-    rough = sum(2 * n.type.size * n.args[0].shape[-1] for n in parts.products) / _rate(parts, device)
+    rough = sum(2 * n.type.size * n.args[0].shape[-1] for n in parts.products) / tile_rate(parts.dtype, device)
     blocks = blocks_of(parts, device, rough)
     steps = blocks.steps
     lefts = tuple(None if s.left else _left(parts, at, blocks) for at, s in enumerate(steps))
@@ -149,11 +151,10 @@ def _right(parts: Parts, at: int, step: Step) -> Loops:
     return part.loops(dims, vector, (inside,), [Access(0, (0,) * len(part.space))])
 
 
-def _rate(parts: Parts, device: Device) -> float:
-    """Multiplications and additions in a second of one thread, in tiles of whole vectors."""
-    name = parts.dtype.name
-    base = name if name in ("float32", "float64") else "float32"
-    return SHARE[name] * device.contraction_flops(base) / device.threads
+def tile_rate(dtype: np.dtype, device: Device) -> float:
+    """Multiplications and additions in a second of one thread, in tiles of whole vectors of sums of `dtype`."""
+    base = dtype.name if dtype.name in ("float32", "float64") else "float32"
+    return SHARE[dtype.name] * device.contraction_flops(base) / device.threads
 
 
 def _multiplied(s: ProductSchedule, device: Device) -> float:
@@ -167,7 +168,7 @@ def _multiplied(s: ProductSchedule, device: Device) -> float:
         once = terms(t, blocks, across)
         calls = once / t.cycles * -(-depth // step.depth)
         cycles += outer * again * (once * depth + calls * (CALLED + t.ending))
-    return cycles * 2 * lanes / _rate(s.parts, device)
+    return cycles * 2 * lanes / tile_rate(s.parts.dtype, device)
 
 
 def _around(s: ProductSchedule, device: Device) -> Iterator[tuple[float, int]]:

@@ -25,11 +25,11 @@ _MANY, _FEW = 30, 15
 ADDED = 12  # cycles to add the lanes of a vector
 MOST_DOTS = 16  # columns of dot products
 DOT_ROWS = 4  # of them: more streams of memory at once are slower
-_NAME = re.compile(r"(tile|dots)_(\d+)_(\d+)_(\d+)")
+_NAME = re.compile(r"(tile|dots|taps)_(\d+)_(\d+)_(\d+)")
 
 # The type of sums, by the dtype of a product: what the names of its functions end in.
 _SUMS = {
-    **dict.fromkeys(("float32", "float16"), "float32"), "float64": "float64",
+    **dict.fromkeys(("float32", "float16", "bfloat16"), "float32"), "float64": "float64",
     **dict.fromkeys(("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32"), "uint32"),
     **dict.fromkeys(("int64", "uint64"), "uint64"),
 }  # fmt: skip
@@ -37,12 +37,14 @@ _SUMS = {
 
 @dataclass(frozen=True)
 class Tile:
-    """`lanes`: elements of a vector. `dots`: vectors lie along the terms."""
+    """`lanes`: elements of a vector. `dots`: vectors lie along the terms; `taps`: terms of the right operand lie where
+    a table says, those of the left one after another."""
 
     rows: int
     vectors: int
     lanes: int
     dots: bool = False
+    taps: bool = False
 
     @property
     def columns(self) -> int:
@@ -63,7 +65,7 @@ class Tile:
         return (ADDED if self.dots else 2) * self.rows * self.vectors
 
     def function(self, suffix: str) -> str:
-        name = "dots" if self.dots else "tile"
+        name = "dots" if self.dots else "taps" if self.taps else "tile"
         return f"eqf_{name}_{self.rows}_{self.vectors}_{self.lanes}_{suffix}"
 
 
@@ -91,7 +93,7 @@ def tile_for(
         lanes //= 2
     found = [
         Tile(high, wide, lanes)
-        for high, wide in _forms(rows, vector_bytes)
+        for high, wide in forms(rows, vector_bytes)
         if wide == 1 or (wide - (not within)) * lanes < columns + within
     ]
     return min(found, key=lambda t: (terms(t, heights, columns), -t.rows * t.columns))
@@ -103,12 +105,12 @@ def dots_for(
 ) -> Tile:
     """The tile of dot products that does so, whose columns divide those that there are."""
     lanes = vector_bytes // itemsize
-    found = [Tile(high, wide, lanes, True) for high, wide in _forms(min(rows, DOT_ROWS), vector_bytes)
+    found = [Tile(high, wide, lanes, True) for high, wide in forms(min(rows, DOT_ROWS), vector_bytes)
              if columns % wide == 0]  # fmt: skip
     return min(found, key=lambda t: (terms(t, heights, columns), -t.rows * t.columns))
 
 
-def _forms(rows: int, vector_bytes: int) -> list[tuple[int, int]]:
+def forms(rows: int, vector_bytes: int) -> list[tuple[int, int]]:
     """Rows and vectors of a tile for which there are registers."""
     registers = _MANY if vector_bytes == 64 or platform.machine() in ("aarch64", "arm64") else _FEW
     both = product(range(1, min(MOST_ROWS, rows) + 1), range(1, MOST_VECTORS + 1))
@@ -119,21 +121,25 @@ def text(name: str, computed: str, suffix: str) -> str | None:
     """The function `name` on values of the C type `computed`; None where it is not one of these.
 
     It makes sums of `depth` terms of left x right, and adds them to those that are there if these are `more`; `ar`,
-    `ak`: steps of the left operand by row and term; `bk`: of the right one by term, or of dot products by column; `cr`:
-    of sums by row. What a compiler may contract to one rounding, it may here."""
+    `ak`: steps of the left operand by row and term; `bk`: of the right one by term, or of dot products by column; `at`:
+    where its terms lie; `cr`: of sums by row. What a compiler may contract to one rounding, it may here."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None
     form, *extents = found.groups()
     rows, vectors, lanes = map(int, extents)
     size = lanes * (8 if suffix.endswith("64") else 4)
-    template = _HEAD + {"tile": _TILE, "dots": _DOTS}[form]
-    return template.format(T=computed, name=f"eqf_{name}_{suffix}", R=rows, V=vectors, L=lanes, size=size)
+    template = _HEAD + (_DOTS if form == "dots" else _TILE)
+    by = {"tile": ("long ar, long ak", "long bk", "k * ak", "k * bk"),
+          "taps": ("long ar", "const int *restrict at", "k", "at[k]"),
+          "dots": ("long ar, long ak", "long bk", "", "")}[form]  # fmt: skip
+    steps = dict(zip(("left", "right", "ak", "bk"), by, strict=True))
+    return template.format(T=computed, **steps, name=f"eqf_{name}_{suffix}", R=rows, V=vectors, L=lanes, size=size)
 
 
 _HEAD = """__attribute__((noinline, optimize("fp-contract=fast")))
-void {name}(long depth, const {T} *restrict a, long ar, long ak,
-        const {T} *restrict b, long bk, {T} *restrict c, long cr, int more) {{
+void {name}(long depth, const {T} *restrict a, {left}, const {T} *restrict b, {right},
+        {T} *restrict c, long cr, int more) {{
 #if defined(__clang__)
     #pragma clang fp contract(fast)
 #endif
@@ -149,12 +155,12 @@ _TILE = """
         vector right[{V}];
         #pragma GCC unroll {V}
         for (int j = 0; j < {V}; j++)
-            right[j] = *(const vector *)(b + k * bk + j * {L});
+            right[j] = *(const vector *)(b + {bk} + j * {L});
         #pragma GCC unroll {R}
         for (int i = 0; i < {R}; i++)
             #pragma GCC unroll {V}
             for (int j = 0; j < {V}; j++)
-                sums[i][j] += a[i * ar + k * ak] * right[j];
+                sums[i][j] += a[i * ar + {ak}] * right[j];
     }}
     #pragma GCC unroll {R}
     for (int i = 0; i < {R}; i++)

@@ -1,0 +1,161 @@
+"""The parts of a body with a convolution: the image by phases, the filters, and what follows.
+
+In: a body of kind contract around one convolution. Out: `Convolution`. Next stop: `blocks.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from eqfuse.emit.c.convolution.phases import Phase, phases, shift, taps
+from eqfuse.emit.c.loops import Loops
+from eqfuse.emit.c.nest import SHORT, Access, Dim, collapsed
+from eqfuse.emit.c.product.parts import Part
+from eqfuse.emit.c.product.tile import sums_dtype
+from eqfuse.emit.c.sliding.axes import Axis
+from eqfuse.emit.c.sliding.parts import checked, ordered, part
+from eqfuse.errors import UnsupportedOp
+from eqfuse.ir.graph import Graph, Node, input_node, node, substitute
+from eqfuse.ops import Role, row
+from eqfuse.ops.types import Shape
+
+
+@dataclass(frozen=True)
+class Copied:
+    """What windows find in one phase of the rows and one of the columns of an image; no part where all is padding."""
+
+    rows: Phase
+    columns: Phase
+    part: Part | None
+
+
+@dataclass(frozen=True, eq=False)
+class Convolution:
+    """`conv` of an image with `filters`, in `groups`; `axes`: those along which windows slide, with one of rows where
+    there are columns only; `phases` of the image; `rest`: what follows, `result` the input there that stands for it."""
+
+    conv: Node
+    groups: int
+    axes: tuple[Axis, ...]
+    phases: tuple[Copied, ...]
+    filters: Part
+    rest: Part
+    result: Node
+
+    @property
+    def dtype(self) -> np.dtype:
+        """That of the sums."""
+        found = sums_dtype(self.conv.dtype)
+        assert found is not None
+        return found
+
+    @property
+    def above(self) -> tuple[Axis, ...]:
+        """The axes before the rows."""
+        return self.axes[:-2]
+
+    @property
+    def places(self) -> Shape:
+        return tuple(axis.places for axis in self.axes)
+
+    @property
+    def channels(self) -> int:
+        """Of a group."""
+        return self.conv.args[1].shape[1]
+
+    @property
+    def filters_of_group(self) -> int:
+        return self.conv.shape[1] // self.groups
+
+    @property
+    def planes(self) -> int:
+        """Of the image, under the windows of one channel."""
+        return math.prod(axis.window for axis in self.above)
+
+    @property
+    def taps(self) -> list[tuple[int, int, int]]:
+        """Of each element of a window in a plane the phase, by its number, and the rows and columns further."""
+        numbers = {(c.rows.number, c.columns.number): i for i, c in enumerate(self.phases)}
+        down, across = (taps(axis) for axis in self.axes[-2:])
+        return [(numbers[p, q], y, x) for (p, y), (q, x) in product(down, across)]
+
+    @property
+    def shifts(self) -> tuple[int, int]:
+        """Rows and columns that a copy has beyond the places of windows."""
+        down, across = self.axes[-2:]
+        return shift(down), shift(across)
+
+    @property
+    def window(self) -> int:
+        return self.planes * len(self.taps)
+
+    @property
+    def terms(self) -> int:
+        return self.channels * self.window
+
+    @property
+    def in_place(self) -> Access | None:
+        """Where the filters lie, if that is one after another, as the tiles read them."""
+        found = self.filters.plain(self.dtype)
+        return found if found is not None and found.strides == ordered(self.filters.space) else None
+
+
+def convolution_of(body: Graph) -> Convolution:
+    """UnsupportedOp where kernels of this target do not hold it."""
+    (conv,) = [n for n in body.nodes if row(n.op).role is Role.CONTRACTION]
+    checked(body, [conv])
+    if sums_dtype(conv.dtype) is None:
+        raise UnsupportedOp(f"convolutions of {conv.dtype} are NumPy's")
+    image, filters = conv.args
+    strides, padding, dilations, groups = conv.attrs
+    found = zip(image.shape[2:], conv.shape[2:], filters.shape[2:], strides, padding, dilations, strict=True)
+    axes = [Axis(n, m, k, s, before, dilation) for n, m, k, s, (before, _), dilation in found]
+    axes = axes if len(axes) > 1 else [Axis(1, 1), *axes]
+    result = input_node("convolution", conv.type)
+    rest = part(body, substitute(body.outputs, {conv: result}), conv.shape, [result])
+    return Convolution(
+        conv, int(groups), tuple(axes), tuple(_copied(body, image, axes)), part(body, [filters], filters.shape, []),
+        rest, result,
+    )  # fmt: skip
+
+
+def _copied(body: Graph, image: Node, axes: Sequence[Axis]) -> list[Copied]:
+    found = []
+    for rows, columns in product(phases(axes[-2]), phases(axes[-1])):
+        if not rows.count or not columns.count:
+            found.append(Copied(rows, columns, None))
+            continue
+        ranges = [(0, n, 1) for n in image.shape]
+        ranges[-1] = (columns.first, columns.stop, columns.step)
+        if image.type.rank > 3:
+            ranges[-2] = (rows.first, rows.stop, rows.step)
+        whole = all(r == (0, n, 1) for r, n in zip(ranges, image.shape, strict=True))
+        some = image if whole else node("slice", (image,), (tuple(ranges),))
+        found.append(Copied(rows, columns, part(body, [some], some.shape, [])))
+    return found
+
+
+def loops_over(part: Part, rows: int, columns: int, written: Sequence[Access] | None = None) -> Loops:
+    """The loops over blocks of the rows and columns of images; over rows within columns where those are short."""
+    n, c, *space = part.space
+    dims = [Dim((d,), extent, False, extent) for d, extent in enumerate((n, c, *space[:-2]))]
+    wide, last = space[-1], len(part.space) - 1
+    down = Dim((last - 1,), space[-2], False, min(rows, space[-2])) if len(space) > 1 else Dim((), 1, False, 1)
+    dims += [down, Dim((last,), wide, False, min(columns, wide))]
+    d = len(dims) - 1
+    turned = wide < SHORT <= rows
+    places = [Access(0, (0,) * len(part.space))] * len(part.body.outputs) if written is None else written
+    return part.loops(tuple(dims), d - 1 if turned else d, (d,) if turned else (), places)
+
+
+def loops_over_filters(part: Part) -> Loops:
+    """The loops that copy filters, in as few dimensions as they allow."""
+    written = Access(0, ordered(part.space))
+    dims = [*collapsed(part.space, (), [*part.arrays.values(), written])]
+    dims = [Dim((), 1, False, 1)] * (2 - len(dims)) + dims
+    return part.loops(tuple(dims), len(dims) - 1, (), [written])

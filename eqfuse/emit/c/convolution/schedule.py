@@ -1,0 +1,110 @@
+"""The schedule of a convolution of our own in C, with the work before and after it.
+
+In: a body of kind contract around one convolution, a device. Out: `ConvolutionSchedule`. Next stop: `writer.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from eqfuse.cost.device import Device
+from eqfuse.emit.c.convolution.blocks import Blocks, around, blocks_of, multiplied, units
+from eqfuse.emit.c.convolution.parts import Convolution, convolution_of, loops_over, loops_over_filters
+from eqfuse.emit.c.device import vector_bytes
+from eqfuse.emit.c.loops import Loops, place_of
+from eqfuse.emit.c.product.schedule import tile_rate
+from eqfuse.emit.c.rates import work_of
+from eqfuse.emit.c.schedule import CompiledSchedule, shared
+from eqfuse.ir.graph import Graph
+from eqfuse.kinds.elements import bytes_read
+from eqfuse.ops.types import TensorType
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ConvolutionSchedule(CompiledSchedule):
+    """`copies`: what computes each phase of the image, None where it is padding; `filters`: what copies them, None
+    where they are read in place; `rest`: what follows."""
+
+    body: Graph
+    convolution: Convolution
+    blocks: Blocks
+    copies: tuple[Loops | None, ...]
+    filters: Loops | None
+    rest: Loops
+
+    @property
+    def workspaces(self) -> list[TensorType]:
+        """The copy of the filters."""
+        return [TensorType(self.convolution.dtype, self.convolution.filters.space)] if self.filters else []
+
+    @property
+    def units(self) -> int:
+        return units(self.convolution, self.blocks)
+
+    @property
+    def chunks(self) -> int:
+        return -(-self.units // self.chunk)
+
+    @property
+    def nbytes(self) -> int:
+        """Of the buffers of a unit."""
+        return self.blocks.elements(self.convolution) * self.convolution.dtype.itemsize
+
+    def __str__(self) -> str:
+        shared = f"{self.chunks} chunks on {self.threads} threads" if self.threads > 1 else "one thread"
+        b, (tile, *_) = self.blocks, self.blocks.tiles
+        return "\n".join([
+            f"{self.units} blocks of {b.filters} filters at {b.rows} x {b.columns} places, {shared}",
+            f"tiles of {tile.rows} filters x {tile.columns} places; copies {b.channels} channels of the image at a "
+            f"time, in {len(self.copies)} phases; reads filters {'as copied before' if self.filters else 'in place'}",
+            f"{self.nbytes:,} bytes of buffers in each thread",
+        ])  # fmt: skip
+
+
+def convolution_schedule(body: Graph, device: Device) -> ConvolutionSchedule:
+    c = convolution_of(body)
+    blocks = blocks_of(c, device)
+    # in blocks of what a unit reads, wherever that begins and ends
+    extents = [(max(1, p.rows.count - 1), max(1, p.columns.count - 1)) for p in c.phases]
+    copies = [loops_over(p.part, *most) if p.part else None for p, most in zip(c.phases, extents, strict=True)]
+    written = [place_of(o, c.rest.space, ()) for o in c.rest.body.outputs]
+    made = ConvolutionSchedule(
+        bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs), 1, body=body, convolution=c,
+        blocks=blocks, copies=tuple(copies), filters=None if c.in_place else loops_over_filters(c.filters),
+        rest=loops_over(c.rest, blocks.rows, blocks.columns, written),
+        chunk=1, threads=1, seconds=0, compute=0, flops=0,
+    )  # fmt: skip
+    return _priced(made, device)
+
+
+def _around(s: ConvolutionSchedule, device: Device) -> Iterator[tuple[float, int]]:
+    """Seconds of one thread, and operations, of all that is computed beside the sums."""
+    c, b = s.convolution, s.blocks
+    cycle = 2 * vector_bytes() // c.dtype.itemsize / tile_rate(c.dtype, device)
+    yield s.units * around(c, b) * cycle, 0
+    down, across = c.axes[-2:]
+    again = -(-c.filters_of_group // b.filters) * down.all_read(b.rows) / max(1, down.all_read(down.places))
+    again *= across.all_read(b.columns) / max(1, across.all_read(across.places))
+    for loops, times in [*((x, again) for x in s.copies), (s.filters, 1.0), (s.rest, 1.0)]:
+        if loops is not None:
+            seconds, flops = work_of(loops.nest, loops.forms, loops.seams, device)
+            yield times * seconds, round(times * flops)
+
+
+def _streamed(s: ConvolutionSchedule, device: Device) -> float:
+    """Seconds of one thread to wait for filters, once for each unit."""
+    c, b = s.convolution, s.blocks
+    nbytes = c.conv.args[1].type.size * c.dtype.itemsize
+    if nbytes <= device.l2_bytes:
+        return 0.0
+    return s.units * b.filters * c.terms * c.dtype.itemsize / 2 / device.single.bandwidth(nbytes)
+
+
+def _priced(s: ConvolutionSchedule, device: Device) -> ConvolutionSchedule:
+    c, found = s.convolution, [*_around(s, device)]
+    cycle = 2 * vector_bytes() // c.dtype.itemsize / tile_rate(c.dtype, device)
+    alone = s.units * multiplied(c, s.blocks) * cycle + _streamed(s, device) + sum(seconds for seconds, _ in found)
+    flops = 2 * c.conv.type.size * c.terms + sum(n for _, n in found)
+    traffic = sum(s.reads) + sum(s.writes) + 2 * sum(t.nbytes for t in s.workspaces)
+    return replace(s, flops=flops, **shared(alone, traffic, s.units, device))

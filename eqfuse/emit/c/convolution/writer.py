@@ -1,0 +1,231 @@
+"""The text of a convolution in C: copies of the image by phases, tiles of sums over its windows, the rest.
+
+In: a `ConvolutionSchedule`. Out: the text of its functions. Next stop: `emit/c/kernels.py`.
+Names: planes: a buffer of what a unit reads of some channels; sums: of its results; at: where the terms of a tile lie
+in the planes; image, group, filters, rows, columns: which unit it is; channel: the first of those that are copied.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+from eqfuse.emit.c import ops
+from eqfuse.emit.c.convolution.parts import Copied
+from eqfuse.emit.c.convolution.schedule import ConvolutionSchedule
+from eqfuse.emit.c.element import loop
+from eqfuse.emit.c.nest import NAMES
+from eqfuse.emit.c.parameters import Parameters
+from eqfuse.emit.c.product.function import ARRAYS, Function, decoded, range_of, sum_of
+from eqfuse.emit.c.product.piece import Piece
+from eqfuse.emit.c.product.tile import Tile
+from eqfuse.emit.c.writer import Text, called, function, used
+
+
+def write(schedule: ConvolutionSchedule, name: str, rounds: bool) -> Text:
+    return _Writer(schedule, name, rounds).text()
+
+
+class _Writer:
+    def __init__(self, schedule: ConvolutionSchedule, name: str, rounds: bool) -> None:
+        self.schedule, self.conv, self.blocks = schedule, schedule.convolution, schedule.blocks
+        self.name, self.rounds = name, rounds
+        self.type = ops.ctype(self.conv.dtype)
+        self.parameters = Parameters(schedule.body, schedule.workspaces)
+        self.functions: list[Function] = []
+        self.above = [f"above{i}" for i in range(len(self.conv.above))]
+
+    def text(self) -> Text:
+        copied, chunk = self._filters_copied(), self._chunk()
+        fetched = self.parameters.fetched()
+        source = "".join(f.text(fetched, self.type.computed) for f in self.functions)
+        source += function(f"static void {self.name}_chunk({ARRAYS}, long long chunk)", [*used(fetched, chunk), *chunk])
+        s = self.schedule
+        run = f"eqf_run({self.name}_chunk, arrays, {s.chunks}, {s.threads});"
+        lines = [*copied, run if s.chunks > 1 else f"{self.name}_chunk(arrays, 0);"]
+        return Text(source + called(self.name, self.parameters, lines, s.seconds), self.parameters)
+
+    def _piece(self, name: str, piece: Piece, buffer: str) -> Function:
+        """A function of an index in each outer dimension and the ends of a block."""
+        outer = NAMES[: piece.down]
+        ends = [f"{NAMES[d]}_{end}" for d in (piece.down, piece.down + 1) for end in ("begin", "end")]
+        made = Function(f"{self.name}_{name}", [*outer, *ends], [buffer], piece.kernel())
+        self.functions.append(made)
+        return made
+
+    def _filters_copied(self) -> list[str]:
+        """The line that copies all filters, before all units."""
+        loops = self.schedule.filters
+        if loops is None:
+            return []
+        piece = Piece(loops, self.rounds, self.parameters, {}, [""])
+        piece.kept = [f"p0[{piece.index(loops.written[0])}]"]
+        lines = piece.kernel()
+        for d in reversed(range(piece.down)):
+            lines = loop(f"for (long {NAMES[d]} = 0; {NAMES[d]} < {loops.nest.dims[d].extent}; {NAMES[d]}++)", lines)
+        made = Function(f"{self.name}_filters", [], [], lines)
+        self.functions.append(made)
+        return [made.call()]
+
+    # Units
+
+    def _chunk(self) -> list[str]:
+        s, b, c = self.schedule, self.blocks, self.conv
+        end = f"(chunk + 1) * {s.chunk}"
+        end = f"{end} < {s.units} ? {end} : {s.units}"
+        return [
+            f"_Alignas(64) {self.type.computed} planes[{b.image_elements(c)}];",
+            f"_Alignas(64) {self.type.computed} sums[{b.filters * b.width}];",
+            f"__builtin_memset(planes + {b.image_elements(c) - b.tiles[0].columns}, 0, "
+            f"{b.tiles[0].columns} * sizeof *planes);",
+            *self._table(),
+            *loop(f"for (long unit = chunk * {s.chunk}, end = {end}; unit < end; unit++)", self._unit()),
+        ]
+
+    def _table(self) -> list[str]:
+        """The lines that find where terms lie in the planes."""
+        b, c = self.blocks, self.conv
+        plane = b.copied(c)
+        taps = [phase * b.high * b.pitch + y * b.pitch + x for phase, y, x in c.taps]
+        places = [number * plane + tap for number in range(c.planes) for tap in taps]
+        place = f"channel * {c.planes * plane} + taps[tap]"
+        inside = loop(f"for (int tap = 0; tap < {c.window}; tap++)", [f"at[channel * {c.window} + tap] = {place};"])
+        return [
+            f"static const int taps[] = {{{', '.join(map(str, places))}}};",
+            f"int at[{b.channels * c.window}];",
+            *loop(f"for (int channel = 0; channel < {b.channels}; channel++)", inside),
+        ]
+
+    def _unit(self) -> list[str]:
+        c, b = self.conv, self.blocks
+        *above, high, wide = c.places
+        filters = c.filters_of_group
+        counts = [("image", c.conv.shape[0]), ("group", c.groups), *zip(self.above, above, strict=True)]
+        counts += [("rows", -(-high // b.rows)), ("columns", -(-wide // b.columns)), ("part", -(-filters // b.filters))]
+        lines = decoded("unit", counts)
+        lines += [*range_of("row", "rows", b.rows, high), *range_of("column", "columns", b.columns, wide)]
+        lines += range_of("filter", "part", b.filters, filters)
+        return [*lines, *self._sums(), *self._rest()]
+
+    def _rest(self) -> list[str]:
+        """The lines that compute what follows, of one filter after another."""
+        b, c = self.blocks, self.conv
+        incoming = {c.result: f"sums[{{row}} * {b.pitch} + {{column}}]"}
+        made = self._piece("rest", Piece(self.schedule.rest, self.rounds, self.parameters, incoming), "sums")
+        where = ", ".join([
+            "arrays", "image", sum_of(("group", c.filters_of_group), "filter"), *self.above, "row_begin", "row_end",
+            "column_begin", "column_end", sum_of("sums", ("(filter - filter_begin)", b.width)),
+        ])  # fmt: skip
+        head = "for (long filter = filter_begin; filter < filter_end; filter++)"
+        return loop(head, [f"{made.name}({where});"])
+
+    # Sums
+
+    def _sums(self) -> list[str]:
+        """The lines that make the sums of a unit, of some channels after others."""
+        b, c = self.blocks, self.conv
+        lines = [*self._copies(), *self._tiles()]
+        if b.channels == c.channels:
+            return ["const long channel = 0, channels = " + f"{c.channels};", *lines]
+        left = f"{c.channels} - channel"
+        count = f"{left} < {b.channels} ? {left} : {b.channels}" if c.channels % b.channels else str(b.channels)
+        head = f"for (long channel = 0; channel < {c.channels}; channel += {b.channels})"
+        return loop(head, [f"const long channels = {count};", *lines])
+
+    def _tiles(self) -> list[str]:
+        b = self.blocks
+        first, *others = b.tiles
+        calls = self._tile(first)
+        head = f"for (; row + {first.rows} <= deep_end; row += {first.rows})"
+        inside = ["long row = deep;", *loop(head, [calls])]
+        inside += [line for t in others for line in loop("if (row < deep_end)", [self._tile(t)])]
+        end = f"deep + {b.deep}"
+        across = loop(f"for (long place = 0; place < {b.across * first.columns}; place += {first.columns})", inside)
+        lines = [f"const long deep_end = {end} < filter_end ? {end} : filter_end;", *across]
+        lines = loop(f"for (long deep = filter_begin; deep < filter_end; deep += {b.deep})", lines)
+        return lines
+
+    def _tile(self, t: Tile) -> str:
+        b, c = self.blocks, self.conv
+        filters = "p0" if self.schedule.filters else self.parameters.leaf(c.filters.body.outputs[0])
+        offset = c.in_place.offset if c.in_place else 0
+        row = sum_of(("group", c.filters_of_group), "row")
+        weights = sum_of(filters, (str(offset), 1), (f"({row})", c.terms), ("channel", c.window))
+        sums = sum_of("sums", ("(row - filter_begin)", b.width), "place")
+        more = "0" if b.channels == c.channels else "channel > 0"
+        return (
+            f"{t.function(self.type.suffix)}(channels * {c.window}, {weights}, {c.terms}, planes + place, at, "
+            f"{sums}, {b.width}, {more});"
+        )
+
+    # Copies of the image
+
+    def _copies(self) -> list[str]:
+        """The lines that copy what a unit reads of some channels."""
+        b, c = self.blocks, self.conv
+        plane, size = b.copied(c), b.high * b.pitch
+        copies = [self._copied(i, copied) for i, copied in enumerate(c.phases)]
+        lines = []
+        for number, taps in enumerate(product(*[range(axis.window) for axis in c.above])):
+            at = sum_of(("from", c.planes * plane), (str(number), plane))
+            moved = zip(self.above, c.above, taps, strict=True)
+            where = [_place(name, axis.stride, tap * axis.dilation - axis.before) for name, axis, tap in moved]
+            inside = []
+            for i, text in enumerate(copies):
+                target = sum_of("planes", at, (str(i), size))
+                inside.append(text.format(where="".join(f"{x}, " for x in where), target=target))
+            tests = [f"(unsigned long)({x}) < {axis.extent}" for x, axis in zip(where, c.above, strict=True)
+                     if axis.is_padded]  # fmt: skip
+            if tests:
+                clear = f"__builtin_memset({sum_of('planes', at)}, 0, {plane} * sizeof *planes);"
+                inside = [*loop(f"if ({' && '.join(tests)})", inside), *loop("else", [clear])]
+            lines += inside
+        return loop("for (long from = 0; from < channels; from++)", lines)
+
+    def _copied(self, i: int, copied: Copied) -> str:
+        """The call that copies phase `i` of a plane, and clears what is no element around it."""
+        b, loops = self.blocks, self.schedule.copies[i]
+        size = b.high * b.pitch
+        if copied.part is None or loops is None:
+            return f"__builtin_memset({{target}}, 0, {size} * sizeof *planes);"
+        kept = f"planes[({{row}} + first) * {b.pitch} + {{column}} + left]"
+        piece = Piece(loops, self.rounds, self.parameters, {}, [kept])
+        outer = NAMES[: piece.down]
+        names = [f"{NAMES[d]}_{end}" for d in (piece.down, piece.down + 1) for end in ("begin", "end")]
+        head = []
+        for d, phase, name, extent in (
+            (piece.down, copied.rows, "first", b.high), (piece.down + 1, copied.columns, "left", b.pitch)
+        ):  # fmt: skip
+            begin, end = f"{NAMES[d]}_begin", f"{NAMES[d]}_end"
+            low = sum_of(f"{'row' if name == 'first' else 'column'}_begin", (str(-phase.start), 1))
+            head += [
+                f"const long {name}_at = {low};",
+                f"const long {begin} = {name}_at > 0 ? {name}_at : 0;",
+                f"const long {end} = {name}_at + {extent} < {phase.count} ? {name}_at + {extent} : {phase.count};",
+                f"const long {name} = {begin} - {name}_at;",
+            ]
+        some = f"if ({names[0]} < {names[1]} && {names[2]} < {names[3]})"
+        lines = [*head, *self._cleared(names), *loop(some, piece.kernel())]
+        block = [*outer, "row_begin", "column_begin"]
+        made = Function(f"{self.name}_phase{i}", block, ["planes"], lines)
+        self.functions.append(made)
+        channel = sum_of(("group", self.conv.channels), "channel", "from")
+        return f"{made.name}(arrays, image, {channel}, {{where}}row_begin, column_begin, {{target}});"
+
+    def _cleared(self, names: list[str]) -> list[str]:
+        """The lines that clear what is padding, or is beside the image, of a copy."""
+        b = self.blocks
+        top, bottom, left, right = names
+        row = f"planes + row * {b.pitch}"
+        beside = [
+            f"for (long x = 0; x < left; x++) planes[row * {b.pitch} + x] = 0;",
+            f"for (long x = left + {right} - {left}; x < {b.pitch}; x++) planes[row * {b.pitch} + x] = 0;",
+        ]
+        outside = f"if (row < first || row >= first + {bottom} - {top} || {left} >= {right})"
+        return loop(
+            f"for (long row = 0; row < {b.high}; row++)",
+            [*loop(outside, [f"__builtin_memset({row}, 0, {b.pitch} * sizeof *planes);"]), *loop("else", beside)],
+        )
+
+
+def _place(name: str, stride: int, offset: int) -> str:
+    return sum_of((name, stride), (str(abs(offset)), -1 if offset < 0 else 1))
