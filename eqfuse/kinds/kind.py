@@ -113,6 +113,5 @@ FUSED, SINGLE = "eqfuse.emit.numpy.scheduling:fused", "eqfuse.emit.numpy.schedul
 LOOPS = "eqfuse.emit.c.schedule:loops_schedule"
 BY_NUMPY = "eqfuse.emit.c.calls:calls_schedule"
 OWN_PRODUCTS = "eqfuse.emit.c.contractions:contractions_schedule"
-OWN_WINDOWS = "eqfuse.emit.c.sliding.schedule:windows_schedule"
 CALLS = "eqfuse.emit.cuda.scheduling.calls:calls_schedule"
 EMITTERS = {name: f"eqfuse.emit.{name}.kernels:source_of" for name in ("numpy", "c", "cuda")}

@@ -1,8 +1,10 @@
-"""window: one pooling, with elementwise work before and after it."""
+"""window: one pooling, with elementwise work before and after it; compiled for a CPU, maybe behind a convolution."""
 
 from __future__ import annotations
 
-from eqfuse.kinds.kind import EMITTERS, FUSED, OWN_WINDOWS, Kind
+from eqfuse.cost.targets import is_compiled
+from eqfuse.kinds import contract
+from eqfuse.kinds.kind import EMITTERS, FUSED, OWN_PRODUCTS, Kind
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -11,7 +13,10 @@ NAME = "window"
 
 def accept(call: Call) -> State | str | None:
     if call.is_a(Role.WINDOW):
-        return State(NAME, call.out.shape, call.out.shape, products=(call.name,)) if call.states[0].pointwise else None
+        before = call.states[0]
+        if not before.pointwise and not _is_convolution(before, call):
+            return None
+        return State(NAME, call.out.shape, call.out.shape, products=(*before.products, call.name))
     anchors = call.anchors
     if not anchors or not all(a.kind == NAME for a in anchors):
         return None
@@ -23,4 +28,10 @@ def accept(call: Call) -> State | str | None:
     return State(NAME, call.out.shape, first.space, products=first.products)
 
 
-KIND = Kind(NAME, accept, schedules={"numpy": FUSED, "c": OWN_WINDOWS}, emitters=EMITTERS, colour="#b79ae8")
+def _is_convolution(before: State, call: Call) -> bool:
+    """May the kernel compute it for its windows?"""
+    compiled = is_compiled(call.device) and not call.device.tiles_products
+    return compiled and before.kind == contract.NAME and not before.panel and before.shape == before.space
+
+
+KIND = Kind(NAME, accept, schedules={"numpy": FUSED, "c": OWN_PRODUCTS}, emitters=EMITTERS, colour="#b79ae8")

@@ -13,6 +13,7 @@ from eqfuse.emit.c.convolution.schedule import ConvolutionSchedule
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.kinds import kind_named
+from eqfuse.ops import Role, row
 from tests.support.c_kernels import needs_compiler
 from tests.support.c_target import C, emitted, run_all, with_address_sanitizer
 from tests.support.kernels import add, body, cast, data, gelu, mul, number, read
@@ -36,11 +37,31 @@ GEOMETRIES = [  # image, filters, strides, padding, dilations, groups
     ((1, 1, 1, 1), (2, 1, 1, 1), (1, 1), ((5, 4), (0, 3)), (1, 1), 1),
     ((2, 3, 1, 9), (4, 3, 3, 2), (1, 2), ((9, 4), (0, 0)), (2, 1), 1),
 ]
+POOLS = [
+    ("window_max", (2, 2), (2, 2), ((0, 0), (0, 0))), ("window_max", (3, 3), (2, 2), ((1, 1), (1, 1))),
+    ("window_sum", (2, 3), (3, 1), ((1, 0), (0, 2))),
+]  # fmt: skip
 DTYPES = ("bool", "int8", "uint16", "int32", "int64", "uint64", "float16", "bfloat16", "float64")
 
 
 def conv(x: Node, w: Node, *geometry: object) -> Node:
     return node("conv", (x, w), geometry)
+
+
+def pooled() -> Iterator[Graph]:
+    """Convolutions with work and pooling behind them."""
+    for shape, filters, *geometry in (g for g in GEOMETRIES if len(g[0]) == 4):
+        for op, size, stride, pads in POOLS:
+            x, w, bias = read(0, shape), read(1, filters), read(2, (filters[0], 1, 1))
+            y = conv(x, w, *geometry)
+            if min(y.shape[2:]) < 3:
+                continue
+            made = node(op, (node("maximum", (add(y, bias), number(0))),), (size, stride, pads))
+            yield body([x, w, bias], gelu(made), mul(made, bias))
+    for dtype in ("float16", "float64"):
+        x, w = read(0, (3, 5, 20, 21), dtype), read(1, (4, 5, 3, 3), dtype)
+        y = conv(node("exp", (x,)), w, (1, 1), ((1, 1), (1, 1)), (1, 1), 1)
+        yield body([x, w], node("window_sum", (y,), ((2, 2), (2, 2), ((0, 0), (0, 0)))))
 
 
 def bodies() -> Iterator[Graph]:
@@ -52,6 +73,7 @@ def bodies() -> Iterator[Graph]:
         yield body([x, w, bias], node("maximum", (add(y, bias), number(0))))
         tidy = conv(node("tanh", (add(mul(x, x), before),)), w, *geometry)
         yield body([x, w, bias, before, read(4, y.shape)], add(gelu(add(tidy, bias)), read(4, y.shape)), tidy)
+    yield from pooled()
     around = (1, 1), ((1, 1), (1, 1)), (1, 1), 1
     for dtype in DTYPES:
         x, w = read(0, (2, 5, 20, 21), dtype), read(1, (7, 5, 3, 3), dtype)
@@ -67,10 +89,14 @@ def bodies() -> Iterator[Graph]:
 CASES = list(bodies())
 
 
+def kind_of(graph: Graph) -> str:
+    return "window" if any(row(n.op).role is Role.WINDOW for n in graph.nodes) else "contract"
+
+
 @needs_compiler
 def test_convolutions_compute_their_bodies() -> None:
     arrays = [data(graph) for graph in CASES]
-    kernels = [emitted("contract", graph) for graph in CASES]
+    kernels = [emitted(kind_of(graph), graph) for graph in CASES]
     for graph, read_, found in zip(CASES, arrays, run_all(kernels, arrays), strict=True):
         for got, want in zip(found, evaluate(graph, read_), strict=True):
             if want.dtype.kind in "biu":

@@ -29,10 +29,12 @@ UNIT = 150  # cycles to begin a unit
 
 @dataclass(frozen=True)
 class Blocks:
-    """A unit computes `rows` x `columns` places of windows of `filters`; `pitch`: elements from row to row of a copy of
+    """A unit computes `rows` x `columns` places of windows of `filters`, for `results` rows of what is pooled of these,
+    or else of themselves; `pitch`: elements from row to row of a copy of
     the image, and of sums; `width`: of sums of one filter; `channels` are copied at a time. `tiles`: of the rows of
     filters, and of those that are left."""
 
+    results: int
     rows: int
     columns: int
     filters: int
@@ -79,24 +81,25 @@ def blocks_of(c: Convolution, device: Device) -> Blocks:
 
 
 def units(c: Convolution, b: Blocks) -> int:
-    *above, high, wide = c.places
-    blocks = -(-high // b.rows) * -(-wide // b.columns) * -(-c.filters_of_group // b.filters)
+    *above, high, wide = c.blocked
+    blocks = -(-high // b.results) * -(-wide // b.columns) * -(-c.filters_of_group // b.filters)
     return c.conv.shape[0] * c.groups * math.prod(above) * blocks
 
 
 def _cuts(c: Convolution) -> Iterator[Blocks]:
     size = c.dtype.itemsize
-    *_, high, wide = c.places
+    *_, high, wide = c.blocked
     down, across = c.shifts
-    columns = -(-wide // -(-wide // WIDE))
+    columns = wide if c.windows else -(-wide // -(-wide // WIDE))
     channels = max(1, min(c.channels, DEPTH // size // c.window))
     channels = -(-c.channels // -(-c.channels // channels))
-    for rows in dict.fromkeys(-(-high // cut) for cut in CUTS):
+    for results in dict.fromkeys(-(-high // cut) for cut in CUTS):
+        rows = min(c.axes[-2].places, c.windows.axes[-2].read_by(results)) if c.windows else results
         pitch = columns + across
         for filters in [c.filters_of_group // part for part in PARTS if c.filters_of_group % part == 0]:
             tiles = tiles_for(filters, (rows - 1) * pitch + columns, vector_bytes(), size)
             lines = -(-((rows - 1) * pitch + columns) // tiles[0].columns) * tiles[0].columns
-            yield Blocks(rows, columns, filters, channels, pitch, stride_of(lines, size), rows + down, tiles)
+            yield Blocks(results, rows, columns, filters, channels, pitch, stride_of(lines, size), rows + down, tiles)
 
 
 @lru_cache(maxsize=4096)

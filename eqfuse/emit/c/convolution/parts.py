@@ -18,7 +18,7 @@ from eqfuse.emit.c.nest import SHORT, Access, Dim, collapsed
 from eqfuse.emit.c.product.parts import Part
 from eqfuse.emit.c.product.tile import sums_dtype
 from eqfuse.emit.c.sliding.axes import Axis
-from eqfuse.emit.c.sliding.parts import checked, ordered, part
+from eqfuse.emit.c.sliding.parts import Windows, checked, ordered, part, windows_of
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, input_node, node, substitute
 from eqfuse.ops import Role, row
@@ -37,7 +37,8 @@ class Copied:
 @dataclass(frozen=True, eq=False)
 class Convolution:
     """`conv` of an image with `filters`, in `groups`; `axes`: those along which windows slide, with one of rows where
-    there are columns only; `phases` of the image; `rest`: what follows, `result` the input there that stands for it."""
+    there are columns only; `phases` of the image; `rest`: what follows, `result` the input there that stands for it;
+    `windows`: pooling behind it, for which the rest is computed."""
 
     conv: Node
     groups: int
@@ -46,6 +47,7 @@ class Convolution:
     filters: Part
     rest: Part
     result: Node
+    windows: Windows | None = None
 
     @property
     def dtype(self) -> np.dtype:
@@ -62,6 +64,14 @@ class Convolution:
     @property
     def places(self) -> Shape:
         return tuple(axis.places for axis in self.axes)
+
+    @property
+    def blocked(self) -> Shape:
+        """The extents that units cut: of what is pooled the rows; all columns that its windows read are one block."""
+        if self.windows is None:
+            return self.places
+        down, across = self.windows.axes
+        return (*self.places[:-2], down.places, min(across.extent, across.read_by(across.places)))
 
     @property
     def channels(self) -> int:
@@ -108,7 +118,7 @@ class Convolution:
 def convolution_of(body: Graph) -> Convolution:
     """UnsupportedOp where kernels of this target do not hold it."""
     (conv,) = [n for n in body.nodes if row(n.op).role is Role.CONTRACTION]
-    checked(body, [conv])
+    checked(body, [n for n in body.nodes if n is conv or row(n.op).role is Role.WINDOW])
     if sums_dtype(conv.dtype) is None:
         raise UnsupportedOp(f"convolutions of {conv.dtype} are NumPy's")
     image, filters = conv.args
@@ -117,11 +127,23 @@ def convolution_of(body: Graph) -> Convolution:
     axes = [Axis(n, m, k, s, before, dilation) for n, m, k, s, (before, _), dilation in found]
     axes = axes if len(axes) > 1 else [Axis(1, 1), *axes]
     result = input_node("convolution", conv.type)
-    rest = part(body, substitute(body.outputs, {conv: result}), conv.shape, [result])
+    after = Graph((*body.inputs, result), tuple(substitute(body.outputs, {conv: result})))
+    windows = _pooling(after, result) if any(row(n.op).role is Role.WINDOW for n in body.nodes) else None
+    rest = windows.image if windows else part(after, after.outputs, conv.shape, [result])
     return Convolution(
         conv, int(groups), tuple(axes), tuple(_copied(body, image, axes)), part(body, [filters], filters.shape, []),
-        rest, result,
+        rest, result, windows,
     )  # fmt: skip
+
+
+def _pooling(after: Graph, result: Node) -> Windows:
+    """The windows over what is made of the convolution `result`."""
+    windows = windows_of(after, [result])
+    if windows.image.space != result.shape or windows.above or result.type.rank != 4:
+        raise UnsupportedOp("pooling behind a convolution in one kernel is over rows and columns of its results")
+    if windows.window.dtype.kind in "biu" or windows.window.dtype != result.dtype:
+        raise UnsupportedOp("pooling behind a convolution in one kernel is of its own floats")
+    return windows
 
 
 def _copied(body: Graph, image: Node, axes: Sequence[Axis]) -> list[Copied]:

@@ -16,6 +16,7 @@ from eqfuse.emit.c.loops import Loops, place_of
 from eqfuse.emit.c.product.schedule import tile_rate
 from eqfuse.emit.c.rates import work_of
 from eqfuse.emit.c.schedule import CompiledSchedule, shared
+from eqfuse.emit.c.sliding.schedule import WindowsSchedule, computed, in_blocks
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds.elements import bytes_read
 from eqfuse.ops.types import TensorType
@@ -24,14 +25,15 @@ from eqfuse.ops.types import TensorType
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ConvolutionSchedule(CompiledSchedule):
     """`copies`: what computes each phase of the image, None where it is padding; `filters`: what copies them, None
-    where they are read in place; `rest`: what follows."""
+    where they are read in place; `rest`: what follows, or `pooling`, with what comes before and after it."""
 
     body: Graph
     convolution: Convolution
     blocks: Blocks
     copies: tuple[Loops | None, ...]
     filters: Loops | None
-    rest: Loops
+    rest: Loops | None
+    pooling: WindowsSchedule | None
 
     @property
     def workspaces(self) -> list[TensorType]:
@@ -49,13 +51,15 @@ class ConvolutionSchedule(CompiledSchedule):
     @property
     def nbytes(self) -> int:
         """Of the buffers of a unit."""
-        return self.blocks.elements(self.convolution) * self.convolution.dtype.itemsize
+        pooled = self.pooling.nbytes if self.pooling else 0
+        return self.blocks.elements(self.convolution) * self.convolution.dtype.itemsize + pooled
 
     def __str__(self) -> str:
         shared = f"{self.chunks} chunks on {self.threads} threads" if self.threads > 1 else "one thread"
         b, (tile, *_) = self.blocks, self.blocks.tiles
+        pooled = f", for {b.results} rows of what is pooled of them" if self.pooling else ""
         return "\n".join([
-            f"{self.units} blocks of {b.filters} filters at {b.rows} x {b.columns} places, {shared}",
+            f"{self.units} blocks of {b.filters} filters at {b.rows} x {b.columns} places{pooled}, {shared}",
             f"tiles of {tile.rows} filters x {tile.columns} places; copies {b.channels} channels of the image at a "
             f"time, in {len(self.copies)} phases; reads filters {'as copied before' if self.filters else 'in place'}",
             f"{self.nbytes:,} bytes of buffers in each thread",
@@ -68,11 +72,16 @@ def convolution_schedule(body: Graph, device: Device) -> ConvolutionSchedule:
     # in blocks of what a unit reads, wherever that begins and ends
     extents = [(max(1, p.rows.count - 1), max(1, p.columns.count - 1)) for p in c.phases]
     copies = [loops_over(p.part, *most) if p.part else None for p, most in zip(c.phases, extents, strict=True)]
-    written = [place_of(o, c.rest.space, ()) for o in c.rest.body.outputs]
+    rest = pooling = None
+    if c.windows is None:
+        written = [place_of(o, c.rest.space, ()) for o in c.rest.body.outputs]
+        rest = loops_over(c.rest, blocks.rows, blocks.columns, written)
+    else:
+        pooling = in_blocks(body, c.windows, blocks.results, c.windows.axes[-1].places)
     made = ConvolutionSchedule(
         bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs), 1, body=body, convolution=c,
         blocks=blocks, copies=tuple(copies), filters=None if c.in_place else loops_over_filters(c.filters),
-        rest=loops_over(c.rest, blocks.rows, blocks.columns, written),
+        rest=rest, pooling=pooling,
         chunk=1, threads=1, seconds=0, compute=0, flops=0,
     )  # fmt: skip
     return _priced(made, device)
@@ -84,12 +93,15 @@ def _around(s: ConvolutionSchedule, device: Device) -> Iterator[tuple[float, int
     cycle = 2 * vector_bytes() // c.dtype.itemsize / tile_rate(c.dtype, device)
     yield s.units * around(c, b) * cycle, 0
     down, across = c.axes[-2:]
-    again = -(-c.filters_of_group // b.filters) * down.all_read(b.rows) / max(1, down.all_read(down.places))
+    blocks = -(-c.filters_of_group // b.filters) * -(-c.blocked[-2] // b.results)
+    again = blocks * down.read_by(b.rows) / down.read_by(down.places)
     again *= across.all_read(b.columns) / max(1, across.all_read(across.places))
     for loops, times in [*((x, again) for x in s.copies), (s.filters, 1.0), (s.rest, 1.0)]:
         if loops is not None:
             seconds, flops = work_of(loops.nest, loops.forms, loops.seams, device)
             yield times * seconds, round(times * flops)
+    if s.pooling is not None:
+        yield computed(s.pooling, device)
 
 
 def _streamed(s: ConvolutionSchedule, device: Device) -> float:

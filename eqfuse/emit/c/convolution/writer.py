@@ -2,7 +2,7 @@
 
 In: a `ConvolutionSchedule`. Out: the text of its functions. Next stop: `emit/c/kernels.py`.
 Names: planes: a buffer of what a unit reads of some channels; sums: of its results; at: where the terms of a tile lie
-in the planes; image, group, filters, rows, columns: which unit it is; channel: the first of those that are copied.
+in the planes; number, group, part, rows, columns: which unit it is; channel: the first of those that are copied.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.product.function import ARRAYS, Function, decoded, range_of, sum_of
 from eqfuse.emit.c.product.piece import Piece
 from eqfuse.emit.c.product.tile import Tile
+from eqfuse.emit.c.sliding.writer import WindowsWriter
 from eqfuse.emit.c.writer import Text, called, function, used
+from eqfuse.ir.graph import Node
 
 
 def write(schedule: ConvolutionSchedule, name: str, rounds: bool) -> Text:
@@ -33,6 +35,11 @@ class _Writer:
         self.parameters = Parameters(schedule.body, schedule.workspaces)
         self.functions: list[Function] = []
         self.above = [f"above{i}" for i in range(len(self.conv.above))]
+        self.pooling: WindowsWriter | None = None
+        if schedule.pooling is not None:
+            self.pooling = WindowsWriter(
+                schedule.pooling, name, rounds, self.parameters, self._incoming("own"), ["own"], self.functions
+            )
 
     def text(self) -> Text:
         copied, chunk = self._filters_copied(), self._chunk()
@@ -77,6 +84,7 @@ class _Writer:
             f"_Alignas(64) {self.type.computed} sums[{b.filters * b.width}];",
             f"__builtin_memset(planes + {b.image_elements(c) - b.tiles[0].columns}, 0, "
             f"{b.tiles[0].columns} * sizeof *planes);",
+            *(self.pooling.buffers() if self.pooling else []),
             *self._table(),
             *loop(f"for (long unit = chunk * {s.chunk}, end = {end}; unit < end; unit++)", self._unit()),
         ]
@@ -97,26 +105,39 @@ class _Writer:
 
     def _unit(self) -> list[str]:
         c, b = self.conv, self.blocks
-        *above, high, wide = c.places
+        *above, high, wide = c.blocked
         filters = c.filters_of_group
-        counts = [("image", c.conv.shape[0]), ("group", c.groups), *zip(self.above, above, strict=True)]
-        counts += [("rows", -(-high // b.rows)), ("columns", -(-wide // b.columns)), ("part", -(-filters // b.filters))]
-        lines = decoded("unit", counts)
-        lines += [*range_of("row", "rows", b.rows, high), *range_of("column", "columns", b.columns, wide)]
+        counts = [("number", c.conv.shape[0]), ("group", c.groups), *zip(self.above, above, strict=True)]
+        counts += [("rows", -(-high // b.results)), ("columns", -(-wide // b.columns))]
+        lines = decoded("unit", [*counts, ("part", -(-filters // b.filters))])
+        if self.pooling is None:
+            lines += [*range_of("row", "rows", b.rows, high), *range_of("column", "columns", b.columns, wide)]
+        else:
+            lines += self.pooling.ranges()
+            lines += ["const long row_begin = from, column_begin = left;"]
         lines += range_of("filter", "part", b.filters, filters)
         return [*lines, *self._sums(), *self._rest()]
 
     def _rest(self) -> list[str]:
         """The lines that compute what follows, of one filter after another."""
         b, c = self.blocks, self.conv
-        incoming = {c.result: f"sums[{{row}} * {b.pitch} + {{column}}]"}
-        made = self._piece("rest", Piece(self.schedule.rest, self.rounds, self.parameters, incoming), "sums")
-        where = ", ".join([
-            "arrays", "image", sum_of(("group", c.filters_of_group), "filter"), *self.above, "row_begin", "row_end",
-            "column_begin", "column_end", sum_of("sums", ("(filter - filter_begin)", b.width)),
-        ])  # fmt: skip
         head = "for (long filter = filter_begin; filter < filter_end; filter++)"
-        return loop(head, [f"{made.name}({where});"])
+        channel, sums = sum_of(("group", c.filters_of_group), "filter"), sum_of(
+            "sums", ("(filter - filter_begin)", b.width)
+        )
+        if self.pooling is not None:
+            i, j = self.pooling.outer
+            found = [f"const long {i} = number, {j} = {channel};", f"{self.type.computed} *const own = {sums};"]
+            return loop(head, [*found, *self.pooling.unit()])
+        assert self.schedule.rest is not None
+        piece = Piece(self.schedule.rest, self.rounds, self.parameters, self._incoming())
+        made = self._piece("rest", piece, "sums")
+        ends = ["row_begin", "row_end", "column_begin", "column_end"]
+        return loop(head, [f"{made.name}({', '.join(['arrays', 'number', channel, *self.above, *ends, sums])});"])
+
+    def _incoming(self, name: str = "sums") -> dict[Node, str]:
+        """Where the sums of a filter lie."""
+        return {self.conv.result: f"{name}[{{row}} * {self.blocks.pitch} + {{column}}]"}
 
     # Sums
 
@@ -166,7 +187,7 @@ class _Writer:
         copies = [self._copied(i, copied) for i, copied in enumerate(c.phases)]
         lines = []
         for number, taps in enumerate(product(*[range(axis.window) for axis in c.above])):
-            at = sum_of(("from", c.planes * plane), (str(number), plane))
+            at = sum_of(("plane", c.planes * plane), (str(number), plane))
             moved = zip(self.above, c.above, taps, strict=True)
             where = [_place(name, axis.stride, tap * axis.dilation - axis.before) for name, axis, tap in moved]
             inside = []
@@ -179,7 +200,7 @@ class _Writer:
                 clear = f"__builtin_memset({sum_of('planes', at)}, 0, {plane} * sizeof *planes);"
                 inside = [*loop(f"if ({' && '.join(tests)})", inside), *loop("else", [clear])]
             lines += inside
-        return loop("for (long from = 0; from < channels; from++)", lines)
+        return loop("for (long plane = 0; plane < channels; plane++)", lines)
 
     def _copied(self, i: int, copied: Copied) -> str:
         """The call that copies phase `i` of a plane, and clears what is no element around it."""
@@ -208,8 +229,8 @@ class _Writer:
         block = [*outer, "row_begin", "column_begin"]
         made = Function(f"{self.name}_phase{i}", block, ["planes"], lines)
         self.functions.append(made)
-        channel = sum_of(("group", self.conv.channels), "channel", "from")
-        return f"{made.name}(arrays, image, {channel}, {{where}}row_begin, column_begin, {{target}});"
+        channel = sum_of(("group", self.conv.channels), "channel", "plane")
+        return f"{made.name}(arrays, number, {channel}, {{where}}row_begin, column_begin, {{target}});"
 
     def _cleared(self, names: list[str]) -> list[str]:
         """The lines that clear what is padding, or is beside the image, of a copy."""

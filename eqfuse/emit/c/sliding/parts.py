@@ -29,7 +29,8 @@ REDUCED_BY = {"window_max": "max", "window_sum": "sum"}
 @dataclass(frozen=True, eq=False)
 class Windows:
     """`window`: the operator, which reduces by `reduction` windows along `axes`, the last ones of `image`, two at
-    least; `rest`: what follows, `result` the input there that stands for what the windows give."""
+    least; `rest`: what follows, `result` the input there that stands for what the windows give. `is_incoming`: the
+    image is made of what the kernel computes before."""
 
     window: Node
     reduction: str
@@ -37,6 +38,7 @@ class Windows:
     image: Part
     rest: Part
     result: Node
+    is_incoming: bool = False
 
     @property
     def outer(self) -> Shape:
@@ -51,12 +53,13 @@ class Windows:
     @property
     def in_place(self) -> Access | None:
         """Where elements of the image lie, if it is an array that lies along its rows."""
-        found = self.image.plain(self.window.dtype)
+        found = None if self.is_incoming else self.image.plain(self.window.dtype)
         return found if found is not None and abs(found.strides[-1]) <= 1 else None
 
 
-def windows_of(body: Graph) -> Windows:
-    """UnsupportedOp where kernels of this target do not hold it."""
+def windows_of(body: Graph, incoming: Sequence[Node] = ()) -> Windows:
+    """UnsupportedOp where kernels of this target do not hold it. `incoming`: inputs that stand for what the kernel
+    computes before, and reads in its order."""
     (window,) = [n for n in body.nodes if row(n.op).role is Role.WINDOW]
     checked(body, [window])
     image = window.args[0]
@@ -72,9 +75,8 @@ def windows_of(body: Graph) -> Windows:
         rows = window.shape[-2] if window.type.rank > 1 else 1
         axes = [Axis(rows, rows), *axes]
     rest = part(body, substitute(body.outputs, {window: result}), flat(window.shape), [result])
-    return Windows(
-        window, REDUCED_BY[window.op], tuple(axes), part(body, [image], flat(image.shape), []), rest, result
-    )
+    read = part(body, [image], flat(image.shape), incoming)
+    return Windows(window, REDUCED_BY[window.op], tuple(axes), read, rest, result, bool(incoming))
 
 
 def checked(body: Graph, sliding: Sequence[Node]) -> None:

@@ -1,7 +1,6 @@
 """The schedule of a kernel with windows: blocks of rows of results, what of the image each copies or computes first.
 
-In: a body of kind window, a device. Out: `WindowsSchedule`, or the NumPy target's schedule where no loops of ours run
-the body. Next stop: `writer.py`.
+In: a body of kind window, a device. Out: `WindowsSchedule`. Next stop: `writer.py`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import math
 from dataclasses import dataclass, replace
 
 from eqfuse.cost.device import Device
-from eqfuse.emit.c.calls import tiles_schedule
 from eqfuse.emit.c.loops import Loops
 from eqfuse.emit.c.nest import SHORT
 from eqfuse.emit.c.rates import additions, work_of
@@ -19,7 +17,6 @@ from eqfuse.emit.c.sliding.parts import Windows, loops_over, windows_of
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds.elements import bytes_read
-from eqfuse.kinds.schedule import Schedule
 from eqfuse.ops.types import TensorType
 
 WIDE = 4096  # columns of results of a unit, at most
@@ -91,31 +88,29 @@ class WindowsSchedule(CompiledSchedule):
         ])  # fmt: skip
 
 
-def windows_schedule(body: Graph, device: Device) -> Schedule:
-    """Ours, or the NumPy target's where we have no form of the body."""
-    try:
-        return window_schedule(body, device)
-    except UnsupportedOp:
-        return tiles_schedule(body, device)
-
-
-def window_schedule(body: Graph, device: Device) -> WindowsSchedule:
+def windows_schedule(body: Graph, device: Device) -> WindowsSchedule:
+    """UnsupportedOp where we have no form of the body."""
     windows = windows_of(body)
     high, wide = windows.rest.space[-2:]
-    made = WindowsSchedule(
-        bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs), 1, body=body, windows=windows,
-        rows=high, columns=min(wide, WIDE), before=None, rest=loops_over(windows.rest, high, wide, True),
-        chunk=1, threads=1, seconds=0, compute=0, flops=0,
-    )  # fmt: skip
-    if windows.in_place is None:  # in blocks of what a unit reads, wherever that begins and ends
-        rows, columns = windows.image.space[-2:]
-        made = replace(made, before=loops_over(windows.image, max(1, rows - 1), max(1, columns - 1), False))
+    made = in_blocks(body, windows, high, min(wide, WIDE))
     while made.rows > 1 and made.nbytes > BUFFERS:
-        made = replace(made, rows=-(-made.rows // 2))
+        made = in_blocks(body, windows, -(-made.rows // 2), made.columns)
     if made.nbytes > MOST:
         raise UnsupportedOp("what a row of windows holds exceeds the cache")
-    made = replace(made, rest=loops_over(windows.rest, made.rows, made.columns, True))
     return _priced(made, device)
+
+
+def in_blocks(body: Graph, windows: Windows, rows: int, columns: int) -> WindowsSchedule:
+    """Units of so many rows and columns, without a price."""
+    before = None
+    if windows.in_place is None:  # in blocks of what a unit reads, wherever that begins and ends
+        high, wide = windows.image.space[-2:]
+        before = loops_over(windows.image, max(1, high - 1), max(1, wide - 1), False)
+    return WindowsSchedule(
+        bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs), 1, body=body, windows=windows,
+        rows=rows, columns=columns, before=before, rest=loops_over(windows.rest, rows, columns, True),
+        chunk=1, threads=1, seconds=0, compute=0, flops=0,
+    )  # fmt: skip
 
 
 def computed_again(s: WindowsSchedule) -> float:
@@ -125,7 +120,7 @@ def computed_again(s: WindowsSchedule) -> float:
     return above * rows.all_read(s.rows) / rows.extent * columns.all_read(s.columns) / columns.extent
 
 
-def _compute(s: WindowsSchedule, device: Device) -> tuple[float, int]:
+def computed(s: WindowsSchedule, device: Device) -> tuple[float, int]:
     """Seconds of one thread, and operations."""
     windows, outer = s.windows, math.prod(s.windows.outer)
     rows, columns = windows.axes[-2:]
@@ -147,6 +142,6 @@ def _compute(s: WindowsSchedule, device: Device) -> tuple[float, int]:
 
 
 def _priced(s: WindowsSchedule, device: Device) -> WindowsSchedule:
-    alone, flops = _compute(s, device)
+    alone, flops = computed(s, device)
     traffic = sum(s.reads) + sum(s.writes)
     return replace(s, flops=flops, **shared(alone, traffic, s.units, device))

@@ -7,6 +7,7 @@ buffer of what the windows of a unit give; from, to: rows of the image, left, ri
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from itertools import product
 
@@ -19,21 +20,28 @@ from eqfuse.emit.c.product.piece import Piece
 from eqfuse.emit.c.sliding.axes import Axis
 from eqfuse.emit.c.sliding.schedule import WindowsSchedule
 from eqfuse.emit.c.writer import Text, called, function, used
+from eqfuse.ir.graph import Node
 
 
 def write(schedule: WindowsSchedule, name: str, rounds: bool) -> Text:
-    return _Writer(schedule, name, rounds).text()
+    return WindowsWriter(schedule, name, rounds, Parameters(schedule.body, [])).text()
 
 
-class _Writer:
-    def __init__(self, schedule: WindowsSchedule, name: str, rounds: bool) -> None:
+class WindowsWriter:
+    """`incoming`: elements of buffers that the image is computed from, as `Piece` has them, and `given`, these
+    buffers. `functions` are added to."""
+
+    def __init__(
+        self, schedule: WindowsSchedule, name: str, rounds: bool, parameters: Parameters,
+        incoming: Mapping[Node, str] | None = None, given: Sequence[str] = (), functions: list[Function] | None = None,
+    ) -> None:  # fmt: skip
         self.schedule, self.windows = schedule, schedule.windows
         self.name, self.rounds = name, rounds
         self.dtype = self.windows.window.dtype
         self.type = ops.computed(self.dtype)
         self.how = ops.reduction(self.windows.reduction, self.dtype, self.dtype)
-        self.parameters = Parameters(schedule.body, [])
-        self.functions: list[Function] = []
+        self.parameters, self.incoming, self.given = parameters, incoming or {}, list(given)
+        self.functions: list[Function] = [] if functions is None else functions
         self.outer = NAMES[: len(self.windows.outer)]
         self.row, self.column = NAMES[len(self.outer)], NAMES[len(self.outer) + 1]
         self.down, self.across = self.windows.axes[-2:]
@@ -48,27 +56,37 @@ class _Writer:
         run = run if chunks > 1 else f"{self.name}_chunk(arrays, 0);"
         return Text(source + called(self.name, self.parameters, [run], self.schedule.seconds), self.parameters)
 
-    def _chunk(self) -> list[str]:
+    def buffers(self) -> list[str]:
+        """The lines that declare the buffers of a thread."""
         s = self.schedule
         lines = [f"_Alignas(64) {self.type} image[{s.image_elements}];"] * (s.before is not None)
-        lines.append(f"_Alignas(64) {self.type} reduced[{s.rows * s.columns}];")
+        return [*lines, f"_Alignas(64) {self.type} reduced[{s.rows * s.columns}];"]
+
+    def _chunk(self) -> list[str]:
+        s = self.schedule
         end = f"(chunk + 1) * {s.chunk}"
         end = f"{end} < {s.units} ? {end} : {s.units}"
         head = f"for (long unit = chunk * {s.chunk}, last = {end}; unit < last; unit++)"
-        return [*lines, *loop(head, self._unit())]
-
-    def _unit(self) -> list[str]:
-        s = self.schedule
         high, wide = self.windows.rest.space[-2:]
         counts = list(zip(self.outer, self.windows.outer, strict=True))
         lines = decoded("unit", [*counts, ("rows", -(-high // s.rows)), ("columns", -(-wide // s.columns))])
-        lines += [*range_of(self.row, "rows", s.rows, high), *range_of(self.column, "columns", s.columns, wide)]
+        return [*self.buffers(), *loop(head, [*lines, *self.ranges(), *self.unit()])]
+
+    def ranges(self) -> list[str]:
+        """The lines that find the rows and columns of block `rows`, `columns`, and what it reads of the image."""
+        s = self.schedule
+        high, wide = self.windows.rest.space[-2:]
+        lines = [*range_of(self.row, "rows", s.rows, high), *range_of(self.column, "columns", s.columns, wide)]
         lines += _read("from", "to", self.row, self.down)
-        lines += _read("left", "right", self.column, self.across)
-        buffers = ["reduced"]
+        return [*lines, *_read("left", "right", self.column, self.across)]
+
+    def unit(self) -> list[str]:
+        """The lines that compute a block of results."""
+        s = self.schedule
+        lines, buffers = [], ["reduced"]
         if s.before is not None:
             buffers = ["image", "reduced"]
-            lines += self._copies()
+            lines = self._copies()
         ends = [f"{name}_{end}" for name in (self.row, self.column) for end in ("begin", "end")]
         block = [*self.outer, *ends, "from", "to", "left", "right"]
         found = Function(f"{self.name}_windows", block, buffers, self._windows())
@@ -85,15 +103,16 @@ class _Writer:
         s = self.schedule
         assert s.before is not None
         kept = f"image[{{row}} * {s.read_columns} + {{column}}]"
-        piece = Piece(s.before, self.rounds, self.parameters, {}, [kept])
+        piece = Piece(s.before, self.rounds, self.parameters, self.incoming, [kept])
         ends = [f"{name}_{end}" for name in (self.row, self.column) for end in ("begin", "end")]
-        made = Function(f"{self.name}_image", [*self.outer, *ends], ["image"], piece.kernel())
+        made = Function(f"{self.name}_image", [*self.outer, *ends], [*self.given, "image"], piece.kernel())
         self.functions.append(made)
         lines = []
         for number, taps in enumerate(self._taps_above()):
             where = self._plane(taps)
             given = ", ".join(["arrays", *where, "from", "to", "left", "right"])
-            call = f"{made.name}({given}, {sum_of('image', (str(number), s.read_rows * s.read_columns))});"
+            buffers = [*self.given, sum_of("image", (str(number), s.read_rows * s.read_columns))]
+            call = f"{made.name}({given}, {', '.join(buffers)});"
             lines.append(f"{self._if_inside(taps)}{call}")
         return lines
 
