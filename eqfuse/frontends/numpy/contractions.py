@@ -1,6 +1,7 @@
 """NumPy's products: matmul in all ranks, dot, tensordot, einsum and their relatives, in terms of the rank-2 matmul row.
 
-In: ufunc and array-function calls on tracers. Out: transposes, reshapes and matmuls (or a product and a sum).
+In: ufunc and array-function calls on tracers. Out: transposes, reshapes and matmuls (or a product and a sum); of
+sliding windows convolutions.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from eqfuse.dtypes import ADDED
 from eqfuse.errors import DtypeError, ShapeError
 from eqfuse.frontends.numpy import tidy
+from eqfuse.frontends.numpy.convolved import convolved
 from eqfuse.frontends.numpy.manipulation import broadcast_to, diagonal, diagonal_view, transpose
 from eqfuse.frontends.numpy.promotion import common, common_dtype, elementwise, lift
 from eqfuse.frontends.numpy.reductions import negative_axes
@@ -104,6 +106,11 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tracer:
         raise ShapeError(f"tensordot of {a.shape} and {b.shape} over {over_a} and {over_b}: the extents differ")
     kept_a = [i for i in range(a.ndim) if i not in over_a]
     kept_b = [i for i in range(b.ndim) if i not in over_b]
+    letters = [over_a.index(i) if i in over_a else len(over_a) + i for i in range(a.ndim)]
+    others = [over_b.index(i) if i in over_b else a.ndim + len(over_a) + i for i in range(b.ndim)]
+    if (found := convolved(a, letters, b, others, range(len(over_a)))) is not None:
+        order = [found[1].index(x) for x in (*letters, *others) if x >= len(over_a)]
+        return transpose(found[0], order).astype(common_dtype((a, b)))
     k = math.prod(a.shape[i] for i in over_a)
     shape_a, shape_b = [a.shape[i] for i in kept_a], [b.shape[i] for i in kept_b]
     left = transpose(a, (*kept_a, *over_a)).reshape(math.prod(shape_a), k)
@@ -208,6 +215,8 @@ def _contract(first: tuple[Tracer, str], second: tuple[Tracer, str], needed: set
     shared = [x for x in letters_a if x in letters_b]
     batch = [x for x in shared if x in needed]
     over = [x for x in shared if x not in needed]
+    if over and not batch and (found := convolved(a, letters_a, b, letters_b, over)) is not None:
+        return found[0], "".join(found[1])
     only_a = [x for x in letters_a if x not in shared]
     only_b = [x for x in letters_b if x not in shared]
     extent = {**dict(zip(letters_a, a.shape, strict=True))}

@@ -24,6 +24,8 @@ from eqfuse.ir.graph import Graph, Node, input_node, node, substitute
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import Shape
 
+MOST = 16  # phases, each with a function of its own
+
 
 @dataclass(frozen=True)
 class Copied:
@@ -148,6 +150,8 @@ def _pooling(after: Graph, result: Node) -> Windows:
 
 def _copied(body: Graph, image: Node, axes: Sequence[Axis]) -> list[Copied]:
     found = []
+    if math.prod(len(phases(axis)) for axis in axes[-2:]) > MOST:
+        raise UnsupportedOp(f"windows that move by {axes[-2].stride} x {axes[-1].stride} are NumPy's")
     for rows, columns in product(phases(axes[-2]), phases(axes[-1])):
         if not rows.count or not columns.count:
             found.append(Copied(rows, columns, None))
