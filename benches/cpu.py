@@ -1,9 +1,9 @@
 """Workloads on this CPU: eqfuse against NumPy, JAX, PyTorch, numexpr and numba, in one process on equal threads.
 
 Run: eqfuse bench cpu [--sizes L2,L3,memory] [--dtypes float32,float64] [--threads N] [--seconds N] [--json FILE]
-[name…]. Each workload has a process of its own, in which contenders take turns after their answers are compared with a
-float64 run of NumPy; one that is not installed, cannot run it, or is less exact, stands aside. Losses come first. The
-exit status is 1 where an answer of eqfuse is wrong.
+[name…]; with --convolutions, single ones against torch. Each workload has a process of its own, in which contenders
+take turns after their answers are compared with a float64 run of NumPy; one that is not installed, cannot run it, or is
+less exact, stands aside. Losses come first. The exit status is 1 where an answer of eqfuse is wrong.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.benches import convolutions
 from eqfuse.benches.corpus.workloads import WORKLOADS, Workload, arguments
 from eqfuse.benches.peers import CONTENDERS, OURS, PEERS, PLAIN, limit_threads, results
 from eqfuse.benches.timing import machine, medians
@@ -116,6 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, default=_cpus(), help="of each contender")
     parser.add_argument("--seconds", type=float, default=1.0, help="for each contender's turns")
     parser.add_argument("--json", type=Path, help="also write the rows to this file")
+    parser.add_argument("--convolutions", action="store_true", help="single ones against torch")
     parser.add_argument("names", nargs="*", help="only workloads with one of these in their name")
     options = parser.parse_args(arguments)
     if options.one:
@@ -125,6 +127,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         size, dtype = options.one.split(",")
         print(json.dumps(measure(workload, size, dtype, options.seconds)))
         return 0
+    if options.convolutions:
+        limit_threads(options.threads)
+        return convolutions.run(options.names, options.threads, options.seconds)
     chosen = [w for w in WORKLOADS if not options.names or any(part in w.name for part in options.names)]
     cases = [(w, s, d) for w in chosen for s in options.sizes.split(",") for d in options.dtypes.split(",")]
     print(machine())

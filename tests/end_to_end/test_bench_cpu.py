@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqfuse.benches import cpu, peers
+from eqfuse.benches import convolutions, cpu, peers
 from eqfuse.benches.corpus.workloads import WORKLOADS, arguments, workload_in
 
 
@@ -39,3 +39,18 @@ def test_contenders_that_cannot_run_or_are_wrong_stand_aside(
     cpu.show([row])
     assert "GELU" in capsys.readouterr().out
     assert cpu.lead(row) == pytest.approx(row["seconds"]["NumPy"] / row["seconds"]["eqfuse"])
+
+
+def test_convolutions_are_listed_with_their_ratios_and_a_wrong_one_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def calls(case: convolutions.Case, batch: int, threads: int) -> Any:
+        if case.groups > 1:
+            raise ValueError("the answer is off")
+        return (lambda: None), (lambda: sum(range(1000)))
+
+    monkeypatch.setattr(convolutions, "calls", calls)
+    assert convolutions.run(["7 x 7"], 1, 0.001) == 0
+    assert convolutions.run(["4 groups"], 1, 0.001) == 1
+    shown = capsys.readouterr().out
+    assert "3 → 64" in shown and "in geometric mean" in shown and "the answer is off" in shown

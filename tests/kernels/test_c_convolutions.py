@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from eqfuse.emit.c.calls import CallsSchedule
 from eqfuse.emit.c.convolution.schedule import ConvolutionSchedule
-from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.kinds import kind_named
 from eqfuse.ops import Role, row
 from tests.support.c_kernels import needs_compiler
-from tests.support.c_target import C, emitted, run_all, with_address_sanitizer
+from tests.support.c_target import C, emitted, judge, run_all, with_address_sanitizer
 from tests.support.kernels import add, body, cast, data, gelu, mul, number, read
 
 GEOMETRIES = [  # image, filters, strides, padding, dilations, groups
@@ -97,15 +95,7 @@ def kind_of(graph: Graph) -> str:
 def test_convolutions_compute_their_bodies() -> None:
     arrays = [data(graph) for graph in CASES]
     kernels = [emitted(kind_of(graph), graph) for graph in CASES]
-    for graph, read_, found in zip(CASES, arrays, run_all(kernels, arrays), strict=True):
-        for got, want in zip(found, evaluate(graph, read_), strict=True):
-            if want.dtype.kind in "biu":
-                np.testing.assert_array_equal(got, want, str(graph))
-            else:
-                eps = 2.0**-7 if want.dtype.name == "bfloat16" else float(np.finfo(want.dtype).eps)
-                unit = np.abs(want.astype(np.float64)).max() * eps
-                close = got.astype(np.float64), want.astype(np.float64)
-                np.testing.assert_allclose(*close, rtol=0, atol=64 * unit, err_msg=str(graph))
+    judge(kernels, CASES, arrays)
 
 
 @needs_compiler

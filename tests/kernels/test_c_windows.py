@@ -14,7 +14,7 @@ from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.kinds import kind_named
 from tests.support.c_kernels import needs_compiler
-from tests.support.c_target import C, emitted, run_all, with_address_sanitizer
+from tests.support.c_target import C, emitted, judge, run_all, with_address_sanitizer
 from tests.support.kernels import add, body, cast, data, gelu, mul, read
 
 POOLS = [  # shapes, windows, strides, padding
@@ -76,14 +76,7 @@ def arrays_of(graph: Graph) -> list[np.ndarray]:
 def test_windows_compute_their_bodies() -> None:
     arrays = [arrays_of(graph) for graph in CASES]
     kernels = [emitted("window", graph) for graph in CASES]
-    for graph, read_, found in zip(CASES, arrays, run_all(kernels, arrays), strict=True):
-        for got, want in zip(found, evaluate(graph, read_), strict=True):
-            if want.dtype.kind in "biu":
-                np.testing.assert_array_equal(got, want, str(graph))
-            else:
-                eps = 2.0**-7 if want.dtype.name == "bfloat16" else float(np.finfo(want.dtype).eps)
-                close = got.astype(np.float64), want.astype(np.float64)
-                np.testing.assert_allclose(*close, rtol=8 * eps, atol=64 * eps, err_msg=str(graph))
+    judge(kernels, CASES, arrays)
 
 
 @needs_compiler

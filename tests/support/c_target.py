@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -17,6 +18,7 @@ from eqfuse.emit.c.device import compiled
 from eqfuse.emit.c.kernels import CKernel, Module, emit_kernel, loaded, module_text
 from eqfuse.emit.c.product.schedule import product_schedule
 from eqfuse.emit.c.product.writer import write
+from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph
 from eqfuse.plan.plan import Kernel
 from tests.support.kernels import PRICE
@@ -49,6 +51,20 @@ def run_all(kernels: Sequence[CKernel], data: Sequence[Sequence[np.ndarray]]) ->
         k.called(functions[k.name], ()).run(outs, arrays)
         results.append(outs)
     return results
+
+
+def judge(kernels: Sequence[CKernel], graphs: Sequence[Graph], data: Sequence[Sequence[np.ndarray]]) -> None:
+    """Kernels compute what `graphs` mean: the same integers, and floats that are off by some roundings of the largest
+    at most."""
+    for graph, read, found in zip(graphs, data, run_all(kernels, data), strict=True):
+        for got, want in zip(found, evaluate(graph, read), strict=True):
+            if want.dtype.kind in "biu":
+                np.testing.assert_array_equal(got, want, str(graph))
+                continue
+            eps = float(ml_dtypes.finfo(want.dtype).eps)
+            one, other = got.astype(np.float64), want.astype(np.float64)
+            off = 64 * eps * np.abs(other[np.isfinite(other)]).max(initial=0)
+            np.testing.assert_allclose(one, other, rtol=0, atol=off, err_msg=str(graph))
 
 
 def with_address_sanitizer(module: str, call: str) -> None:

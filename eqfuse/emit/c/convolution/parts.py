@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -124,7 +124,7 @@ def convolution_of(body: Graph) -> Convolution:
     if sums_dtype(conv.dtype) is None:
         raise UnsupportedOp(f"convolutions of {conv.dtype} are NumPy's")
     image, filters = conv.args
-    strides, padding, dilations, groups = conv.attrs
+    strides, padding, dilations, groups = (conv.attr(name) for name in ("strides", "padding", "dilations", "groups"))
     found = zip(image.shape[2:], conv.shape[2:], filters.shape[2:], strides, padding, dilations, strict=True)
     axes = [Axis(n, m, k, s, before, dilation) for n, m, k, s, (before, _), dilation in found]
     axes = axes if len(axes) > 1 else [Axis(1, 1), *axes]
@@ -132,10 +132,26 @@ def convolution_of(body: Graph) -> Convolution:
     after = Graph((*body.inputs, result), tuple(substitute(body.outputs, {conv: result})))
     windows = _pooling(after, result) if any(row(n.op).role is Role.WINDOW for n in body.nodes) else None
     rest = windows.image if windows else part(after, after.outputs, conv.shape, [result])
-    return Convolution(
-        conv, int(groups), tuple(axes), tuple(_copied(body, image, axes)), part(body, [filters], filters.shape, []),
+    return _in_one_row(Convolution(
+        conv, groups, tuple(axes), tuple(_copied(body, image, axes)), part(body, [filters], filters.shape, []),
         rest, result, windows,
-    )  # fmt: skip
+    ))  # fmt: skip
+
+
+def _in_one_row(c: Convolution) -> Convolution:
+    """Where each result is made of one place of the image, in order, and all arrays allow it: as if there were one row
+    of places."""
+    is_point = c.window == 1 and all(axis.stride == 1 and axis.extent == axis.places for axis in c.axes)
+    places = c.conv.shape[2:]
+    (image, *_), count = c.phases, math.prod(places)
+    if not is_point or c.windows or image.part is None:
+        return c
+    found = [*image.part.arrays.values(), *c.rest.arrays.values()]
+    runs = [extent * a.strides[d + 3] == a.strides[d + 2] for a in found for d, extent in enumerate(places[1:])]
+    if not all(runs):
+        return c
+    row = Phase(0, 0, 1, 1, 0), Phase(0, 0, 1, count, 0)
+    return replace(c, axes=(Axis(1, 1), Axis(count, count)), phases=(Copied(*row, image.part),))
 
 
 def _pooling(after: Graph, result: Node) -> Windows:
@@ -166,13 +182,17 @@ def _copied(body: Graph, image: Node, axes: Sequence[Axis]) -> list[Copied]:
     return found
 
 
-def loops_over(part: Part, rows: int, columns: int, written: Sequence[Access] | None = None) -> Loops:
+def loops_over(
+    c: Convolution, part: Part, rows: int, columns: int, written: Sequence[Access] | None = None
+) -> Loops:
     """The loops over blocks of the rows and columns of images; over rows within columns where those are short."""
-    n, c, *space = part.space
-    dims = [Dim((d,), extent, False, extent) for d, extent in enumerate((n, c, *space[:-2]))]
-    wide, last = space[-1], len(part.space) - 1
-    down = Dim((last - 1,), space[-2], False, min(rows, space[-2])) if len(space) > 1 else Dim((), 1, False, 1)
-    dims += [down, Dim((last,), wide, False, min(columns, wide))]
+    first = 2 + len(c.above)
+    dims = [Dim((d,), extent, False, extent) for d, extent in enumerate(part.space[:first])]
+    *above, wide = part.space[first:]
+    down, across = tuple(range(first, len(part.space) - 1)), (len(part.space) - 1,)
+    if c.axes[-2].extent == 1 and c.axes[-2].places == 1:  # one row, maybe of several
+        above, wide, down, across = [1], math.prod((*above, wide)), (), down + across
+    dims += [Dim(down, above[0], False, min(rows, above[0])), Dim(across, wide, False, min(columns, wide))]
     d = len(dims) - 1
     turned = wide < SHORT <= rows
     places = [Access(0, (0,) * len(part.space))] * len(part.body.outputs) if written is None else written

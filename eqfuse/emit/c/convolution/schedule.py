@@ -71,11 +71,11 @@ def convolution_schedule(body: Graph, device: Device) -> ConvolutionSchedule:
     blocks = blocks_of(c, device)
     # in blocks of what a unit reads, wherever that begins and ends
     extents = [(max(1, p.rows.count - 1), max(1, p.columns.count - 1)) for p in c.phases]
-    copies = [loops_over(p.part, *most) if p.part else None for p, most in zip(c.phases, extents, strict=True)]
+    copies = [loops_over(c, p.part, *most) if p.part else None for p, most in zip(c.phases, extents, strict=True)]
     rest = pooling = None
     if c.windows is None:
         written = [place_of(o, c.rest.space, ()) for o in c.rest.body.outputs]
-        rest = loops_over(c.rest, blocks.rows, blocks.columns, written)
+        rest = loops_over(c, c.rest, blocks.rows, blocks.columns, written)
     else:
         pooling = in_blocks(body, c.windows, blocks.results, c.windows.axes[-1].places)
     made = ConvolutionSchedule(

@@ -64,7 +64,7 @@ def windows_of(body: Graph, incoming: Sequence[Node] = ()) -> Windows:
     checked(body, [window])
     image = window.args[0]
     result = input_node("windows", window.type)
-    sizes, strides, padding = window.attrs
+    sizes, strides, padding = (window.attr(name) for name in ("window", "strides", "padding"))
     places = window.shape[window.type.rank - len(sizes) :]
     extents = image.shape[image.type.rank - len(sizes) :]
     found = zip(extents, places, sizes, strides, padding, strict=True)
