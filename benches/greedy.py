@@ -1,7 +1,8 @@
 """Joint choice of algebra, fusion and recomputation against greedy fusion: by prediction, and on this CPU's clock.
 
 Run: eqfuse bench greedy [--predict] [--quick] [--json FILE] [--plots DIR] [name…], where a name is a graph, or one of
-suite, controls, index maps, pairs and networks. With --quick and no name: eight graphs (QUICK), an A100 and this CPU.
+suite, controls, index maps, pairs, scans and networks. With --quick and no name: eight graphs (QUICK), an A100 and this
+CPU.
 Ablations, on one price and one emitter: greedy (the best of four fusers, no algebra); greedy + pass (the same behind a
 fixed-order algebraic pass); algebra only (cheapest operators first, then the best greedy fusion); fusion only (our
 extraction of the program as written); joint. The exit status tells whether the joint choice was never costlier by

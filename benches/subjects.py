@@ -14,6 +14,7 @@ from eqfuse.benches.corpus.index_maps import INDEX_MAPS
 from eqfuse.benches.corpus.network import Network, built, traced
 from eqfuse.benches.corpus.networks import NETWORKS
 from eqfuse.benches.corpus.pairs import PAIRS
+from eqfuse.benches.corpus.scans import SCANS
 from eqfuse.benches.corpus.suite import GRAPHS, Case
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.ir.graph import Graph
@@ -32,6 +33,7 @@ FITS: Mapping[str, Mapping[str, int]] = {
     "G27": {"n": 2048}, "G28": {"n": 3072}, "G29": {"n": 3072}, "G30": {"n": 2048}, "G31": {"n": 3072},
     "N1": {"n": 128}, "N2": {"h": 4, "s": 1024}, "N3": {"n": 2048}, "N4": {"n": 3072}, "N5": {"n": 1 << 23},
     "M1": {"n": 2048}, "M2": {"n": 2048}, "M3": {"n": 2048}, "M4": {"s": 4096},
+    "S1": {"n": 4096}, "S2": {"n": 4096}, "S3": {"n": 4096}, "S4": {"n": 4096},
     "P1": {"n": 2048}, "P2": {"n": 2048}, "P3": {"n": 2048}, "P4": {"n": 2048}, "P5": {"n": 2048},
     "N8": {"m": 64, "n": 256}, "N9": {"n": 2048}, "N10": {"s": 512, "d": 64}, "N11": {"n": 1 << 22, "k": 500},
 }  # fmt: skip
@@ -44,7 +46,8 @@ SHORTER: Mapping[str, Mapping[str, int]] = {"N11": {"k": 500}}
 
 @dataclass(frozen=True)
 class Subject:
-    """One program. `group`: "suite", "controls", "index maps", "pairs", "networks". Graphs are made when asked for."""
+    """One program. `group`: "suite", "controls", "index maps", "pairs", "scans", "networks". Graphs are made when asked
+    for."""
 
     id: str
     group: str
@@ -87,6 +90,7 @@ SUBJECTS: Mapping[str, Subject] = {
         *(_case(case, "controls") for case in CONTROLS.values()),
         *(_case(case, "index maps") for case in INDEX_MAPS.values()),
         *(_case(case, "pairs") for case in PAIRS.values()),
+        *(_case(case, "scans") for case in SCANS.values()),
         *(_network(network) for network in NETWORKS.values()),
     )
 }

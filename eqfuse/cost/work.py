@@ -112,7 +112,7 @@ def touched(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType],
     role = described.role
     if role is Role.WINDOW:
         return out.size * math.prod(described.attr(attrs, "window"))
-    if role in (Role.REDUCTION, Role.LIBRARY):
+    if role in (Role.REDUCTION, Role.SCAN, Role.LIBRARY):
         size = max(out.size, *(t.size for t in types))
         return max(size, flops) if role is Role.LIBRARY else size  # by operation where these are more than elements
     return out.size

@@ -15,14 +15,14 @@ from eqfuse.cost.targets import package
 from eqfuse.cost.work import Work
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.kinds import back_to_back, contract, library, loop, map, reduce, row, view, window
+from eqfuse.kinds import back_to_back, contract, library, loop, map, reduce, row, scan, view, window
 from eqfuse.kinds.kind import KINDS, Kind, kind_of
 from eqfuse.kinds.state import Call, State, leaf, runs_of
 from eqfuse.ops import Role
 from eqfuse.ops import row as op_row
 from eqfuse.ops.types import TensorType
 
-_OWN = (view, map, reduce, row, contract, back_to_back, window, loop, library)
+_OWN = (view, map, scan, reduce, row, contract, back_to_back, window, loop, library)
 KINDS.update({module.KIND.name: module.KIND for module in _OWN})
 _REGISTERED: list[Kind] = []
 
@@ -89,7 +89,7 @@ def _completed(found: State, call: Call, mapped: bool) -> State:
 
 def _has_form(call: Call) -> bool:
     """May the target have the operator in a kernel with others? If not, it is a library call."""
-    if call.row.role not in (Role.ELEMENTWISE, Role.REDUCTION, Role.PIECES, Role.GATHER):
+    if call.row.role not in (Role.ELEMENTWISE, Role.REDUCTION, Role.PIECES, Role.GATHER, Role.SCAN):
         return True
     return package(call.device.target).emits(call.row.name, [t.dtype for t in call.types], call.out.dtype)
 

@@ -20,6 +20,7 @@ class Role(Enum):
     LEAF = "leaf"
     ELEMENTWISE = "elementwise"  # every output element from the same element of each (broadcast) argument
     REDUCTION = "reduction"  # its axes are negative and ascending, and kept with extent 1
+    SCAN = "scan"  # running reductions along one axis, of as many elements as the argument
     VIEW = "view"  # an index map of one argument: no arithmetic, each output element is one input element
     PIECES = "pieces"  # an index map of several arguments: each output element is an element of one of them
     GATHER = "gather"  # an index map that depends on data (second argument)

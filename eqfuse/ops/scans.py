@@ -114,9 +114,9 @@ def _per_element(types: Types, _out: TensorType, _attrs: tuple) -> int:
 
 _PRICE = PriceClass.ONE_BY_ONE
 ROWS = [
-    Op("cumsum", Role.LIBRARY, 1, ("axis",), _running("cumsum"), _cumsum, _per_element, _PRICE),
-    Op("cumprod", Role.LIBRARY, 1, ("axis",), _running("cumprod"), _cumprod, _per_element, _PRICE),
-    Op("accumulate", Role.LIBRARY, 1, ("ufunc", "axis"), _accumulate, _do_accumulate, _per_element, _PRICE),
+    Op("cumsum", Role.SCAN, 1, ("axis",), _running("cumsum"), _cumsum, _per_element, _PRICE),
+    Op("cumprod", Role.SCAN, 1, ("axis",), _running("cumprod"), _cumprod, _per_element, _PRICE),
+    Op("accumulate", Role.SCAN, 1, ("ufunc", "axis"), _accumulate, _do_accumulate, _per_element, _PRICE),
     Op("reduceat", Role.LIBRARY, 2, ("ufunc", "axis"), _reduceat, _do_reduceat, _per_element, _PRICE),
     Op("fold", Role.LIBRARY, 1, ("ufunc", "axes"), _fold, _do_fold, _per_element, _PRICE),
 ]

@@ -22,7 +22,7 @@ INPUT = "input"  # the kind of a place where a value comes in
 KIND_OF_ROLE = {
     Role.LEAF: INPUT, Role.ELEMENTWISE: "map", Role.REDUCTION: "reduce", Role.VIEW: "view", Role.GATHER: "map",
     Role.PIECES: "map", Role.CONTRACTION: "contract", Role.WINDOW: "window", Role.LIBRARY: "library",
-    Role.UPDATE: "library",
+    Role.UPDATE: "library", Role.SCAN: "scan",
 }  # fmt: skip
 CHARACTER, LINE, PAD, GAP, STEP = 6.2, 14, 8, 14, 24  # pixels
 SWEEPS = 8

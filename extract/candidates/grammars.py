@@ -33,6 +33,8 @@ class OneReduction(_Fewer):
         if isinstance(made, str):
             return made
         state = made.state
+        if row(enode.op).role is Role.SCAN:
+            return made if all(p.state.at_leaf for p in parts) else "a scan is a kernel of its own here"
         if state.template.has_levels or (state.products and state.axes):
             return "a kernel has one level of reductions here"
         if row(enode.op).role is Role.CONTRACTION and not all(p.state.at_leaf for p in parts):

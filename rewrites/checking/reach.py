@@ -61,7 +61,7 @@ class Reach:
 
 def _extents(n: Node) -> Iterator[int]:
     """How long the axes are that an operator reduces, joins or runs along."""
-    if row(n.op).role in (Role.REDUCTION, Role.LIBRARY, Role.PIECES, Role.GATHER):
+    if row(n.op).role in (Role.REDUCTION, Role.SCAN, Role.LIBRARY, Role.PIECES, Role.GATHER):
         for name, value in zip(row(n.op).attrs, n.attrs, strict=True):
             if name in _ALONG:
                 yield from (n.args[0].shape[a] for a in (value if isinstance(value, tuple) else (value,)))

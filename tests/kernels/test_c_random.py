@@ -56,6 +56,26 @@ class Stages(Drawing):
         return arrays_for(self.rng, body) if adds else super().data(body)
 
 
+class Scans(Stages):
+    """Values are scanned along an axis, reduced over it, and what is made of them is scanned again."""
+
+    def body(self) -> Graph:
+        self.axes = (int(self.rng.integers(-len(self.whole), 0)),)
+        values = self.grow([self.leaf() for _ in range(3)], int(self.rng.integers(1, 5)))
+        for _ in range(int(self.rng.integers(1, 4))):
+            whole = [v for v in values if v.shape == self.whole] or [self.input(self.whole, self.dtype)]
+            x, way = self.pick(whole), int(self.rng.integers(5))
+            ufunc = ("maximum", "minimum")[int(self.rng.integers(2))]
+            made = [node("cumsum", (x,), self.axes), node("cumprod", (x,), self.axes)][way] if way < 2 else \
+                node("accumulate", (x,), (ufunc, *self.axes)) if way < 4 else node("max", (x,), (self.axes,))
+            made = made if made.dtype == self.dtype else node("cast", (made,), (self.dtype,))
+            values = self.grow([*values, made], int(self.rng.integers(1, 4)))
+        scanned = [v for v in values if v.shape == self.whole][-1:]
+        outputs = tuple(dict.fromkeys([*scanned, values[-1], made]))
+        inputs = sorted((n for n in Graph((), outputs).nodes if n.op == "input"), key=lambda n: n.attr("name"))
+        return Graph(tuple(inputs), outputs)
+
+
 class Maps(Stages):
     """Leaves are joined of pieces, which may be computed, padded, or gathered, and values are rolled."""
 
@@ -111,7 +131,7 @@ class Maps(Stages):
 
 def drawn(rng: np.random.Generator, count: int) -> Iterator[tuple[Graph, CKernel, list[np.ndarray]]]:
     while count:
-        drawing = (Drawing, Stages, Maps)[count % 3](rng)
+        drawing = (Drawing, Stages, Maps, Scans)[count % 4](rng)
         try:
             body = drawing.body()
         except EqfuseError:  # NumPy has no largest of nothing
@@ -135,7 +155,7 @@ def judge(seed: int, count: int) -> None:
     for (body, kernel, arrays), writes in zip(made, results, strict=True):
         with np.errstate(all="ignore"):
             wanted = evaluate(body, arrays)
-        if any(n.op in ADDING for n in body.nodes):
+        if any(n.op in ADDING and n.op != "cumsum" for n in body.nodes):
             assert Judge(body, arrays).agree(writes), f"{body}\n{kernel.text.source}\n{arrays}\n{writes}\n{wanted}"
             continue
         for got, want in zip(writes, wanted, strict=True):

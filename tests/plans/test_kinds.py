@@ -205,8 +205,8 @@ def test_a_kind_must_have_a_name_of_its_own() -> None:
 
 
 def test_a_kernel_of_a_kind_that_is_not_registered_is_refused_by_name() -> None:
-    with pytest.raises(EqfuseError, match=r"no kernel kind is named 'scan'.*register"):
-        kind_named("scan")
+    with pytest.raises(EqfuseError, match=r"no kernel kind is named 'fold'.*register"):
+        kind_named("fold")
 
 
 def test_plans_made_with_a_registered_kind_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from eqfuse.plan.plan import Kernel
 from tests.support.kernels import PRICE
 
 C = compiled(DEVICES["cpu"])
-KINDS = ("map", "row", "reduce")
+KINDS = ("map", "row", "reduce", "scan")
 
 
 def emitted(kind: str, body: Graph, device: Device = C) -> CKernel:

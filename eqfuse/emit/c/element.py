@@ -229,6 +229,10 @@ class Elements:
         name = NAMES[self.nest.vector]
         return name if first == "0" else f"{name} - {first}"
 
+    def accumulated(self, name: str) -> str:
+        """What a reduction or a scan accumulates in."""
+        return f"{name}[{self.column()}]" if self.nest.by_columns else name
+
     def held_place(self) -> str:
         """The place of an element among those of a unit."""
         terms, step = [], 1

@@ -10,19 +10,21 @@ import re
 from collections.abc import Sequence
 
 from eqfuse.emit.c import ops
-from eqfuse.emit.c.element import MISSED, Elements, loop
+from eqfuse.emit.c.element import MISSED, loop
+from eqfuse.emit.c.fission import fission
 from eqfuse.emit.c.forms import Form
 from eqfuse.emit.c.loops import Loops, held_elements, partial_dtype
 from eqfuse.emit.c.nest import NAMES
 from eqfuse.emit.c.parameters import Parameters
-from eqfuse.emit.c.passes import Pass, is_gather, is_load
+from eqfuse.emit.c.passes import Pass, by_scans, is_gather, is_load, is_scan
+from eqfuse.emit.c.scans import Scans
 from eqfuse.emit.c.table import Counts
 from eqfuse.ir.graph import Node
 
 PAIR_BYTES = 2048  # of a run whose sum is one vector of sums; those of runs are added in pairs
 
 
-class Lines(Elements):
+class Lines(Scans):
     """`held`: values kept from one pass to later ones."""
 
     def __init__(
@@ -49,7 +51,7 @@ class Lines(Elements):
         for n in p.taken:
             self.enter(n, "inner", places["inner"], f"{self.held[n]}[{self.held_place()}]")
         read = {place: self._read_at(p, place) for place in ("column", "inner")}
-        for n in p.nodes:
+        for n in by_scans(p.nodes) if self.scans(p) else p.nodes:
             own = self.place(n)
             if is_load(n):
                 self._load(n, own, places, read)
@@ -98,6 +100,9 @@ class Lines(Elements):
             outer = self.place(n.args[1])
             at = outer if outer in ("top", "unit", "mid") else own
             self.enter_place(n, at, places[at])
+        if is_scan(n):
+            self.scan(n, places[own])
+            return
         self.enter(n, own, places[own], *self.computed(n, own))
 
     def _keep_column(self, n: Node, number: int, column: list[str]) -> None:
@@ -133,9 +138,6 @@ class Lines(Elements):
     def _rows(self, p: Pass) -> list[tuple[Node, ops.Reduction, str, str]]:
         return [(n, *self.reduction(n)) for n in p.reductions]
 
-    def _accumulated(self, name: str) -> str:
-        return f"{name}[{self.column()}]" if self.nest.by_columns else name
-
     def _reduce(self, p: Pass, inner: list[str]) -> None:
         """Adds the steps of reductions to the innermost loop."""
         for n, how, kind, name in self._rows(p):
@@ -145,12 +147,12 @@ class Lines(Elements):
                 continue
             if ops.computed(n.args[0].dtype) != kind and how.clause in "+*":
                 value = f"({kind}){value}"
-            summed = f"{name}_run" if self._is_paired(how) else self._accumulated(name)
+            summed = f"{name}_run" if self._is_paired(how) else self.accumulated(name)
             step = how.step if self.nest.by_columns else how.quick or how.step
             inner.append(f"{summed} = {step.format(a=summed, b=value)};")
             if how.nan and not self.nest.by_columns:
                 inner.append(f"{name}_nan |= {value} != {value};")
-            self.results[n] = self.result(n, self._accumulated(name))
+            self.results[n] = self.result(n, self.accumulated(name))
 
     def _reduce_place(self, n: Node, value: str, inner: list[str]) -> None:
         """The same of a reduction that finds a place."""
@@ -170,14 +172,14 @@ class Lines(Elements):
 
     def around(self, number: int) -> tuple[list[str], list[str]]:
         """The lines before and after the loops of pass `number`, which begin and end its reductions."""
-        before: list[str] = []
+        before = self.scans_begun(self.form.passes[number])
         after: list[str] = []
         rows = self._rows(self.form.passes[number])
         for n, how, kind, name in rows:
             if how.places:
                 before += self._places_begun(n)
                 continue
-            at = self._accumulated(name)
+            at = self.accumulated(name)
             if how.nan and not self.nest.by_columns:
                 before.append(f"int {name}_nan = 0;")
                 after.append(f"{name} = {name}_nan ? {how.nan} : {name};")
@@ -223,7 +225,7 @@ class Lines(Elements):
     @property
     def run(self) -> int:
         """Elements whose sum is one vector of sums."""
-        return PAIR_BYTES // max(partial_dtype(n).itemsize for n in self.form.reductions)
+        return PAIR_BYTES // max([partial_dtype(n).itemsize for n in self.form.reductions], default=4)
 
     def simd(self, reduced: list[tuple[str, str]], lines: list[str]) -> str:
         """What lets the loop over `lines` be one of vectors, with variables that are `reduced`, by operator."""
@@ -231,27 +233,40 @@ class Lines(Elements):
         return " ".join(["#pragma omp simd", *[f"reduction({clause} : {name})" for clause, name in found]])
 
     def _vector_loop(self, p: Pass, inner: list[str], number: int) -> list[str]:
-        head = self.loop_head(self.nest.vector)
-        if self.nest.by_columns or not p.reductions:
+        head, scans = self.loop_head(self.nest.vector), self.scans(p)
+        if self.nest.by_columns or not (p.reductions or scans):
             return [self.simd([], inner), *loop(head, inner)]
         rows = self._rows(p)
         names = [(how.clause, f"{name}_run" if self._is_run(how) else name) for _, how, _, name in rows]
         names += [("|", f"{name}_run_nan" if how.places else f"{name}_nan") for _, how, _, name in rows if how.nan]
-        pragma = self.simd(names, inner)
         runs = [row for row in rows if self._is_run(row[1])]
         known = "" if p.outputs or p.held else self._all_known(rows)
-        if not runs and not known:
-            return [pragma, *loop(head, inner)]
+        if not runs and not known and not scans:
+            return [self.simd(names, inner), *loop(head, inner)]
         started, ended = self._runs(runs, number)
         run = self.run
         (first, last), name = self.cell_ends(self.nest.vector), NAMES[self.nest.vector]
         if self.nest.runs.block <= run:
-            return [*started, pragma, *loop(head, inner), *ended]
+            return [*started, *self._turns(head, inner, names, number), *ended]
         end = f"run + {run} < {last} ? run + {run} : {last}"
-        inside = loop(f"for (long {name} = run; {name} < end; {name}++)", inner)
+        inside = self._turns(f"for (long {name} = run; {name} < end; {name}++)", inner, names, number)
         going_on = f"run < {last}" + f" && !({known})" * bool(known)
         return loop(f"for (long run = {first}; {going_on}; run += {run})",
-                     [f"const long end = {end};", *started, pragma, *inside, *ended])  # fmt: skip
+                     [f"const long end = {end};", *started, *inside, *ended])  # fmt: skip
+
+    def _turns(self, head: str, inner: list[str], reduced: list[tuple[str, str]], number: int) -> list[str]:
+        """Loops of vectors over a run, and between them those of scans."""
+        place = f"{NAMES[self.nest.vector]} - {self._first_of_run}"
+        pieces, kept = fission(inner, self.steps, place)
+        length = min(self.run, self.nest.runs.block)
+        self._declared.setdefault(number, []).extend([f"{kind} {name}[{length}];" for name, kind in kept.items()])
+        lines: list[str] = []
+        for piece in pieces:
+            words = set(re.findall(r"\w+", "\n".join(piece.lines)))
+            found = [each for each in reduced if each[1] in words]
+            lines += [] if piece.is_scan else [self.simd(found, piece.lines)]
+            lines += loop(head, piece.lines)
+        return lines
 
     def _all_known(self, rows: Sequence[tuple[Node, ops.Reduction, str, str]]) -> str:
         """When the results of `rows` are known before their end; nothing if that is not said."""

@@ -15,7 +15,7 @@ import numpy as np
 from eqfuse.emit.c.forms import Form
 from eqfuse.emit.c.nest import Access, Nest, aligned
 from eqfuse.emit.c.ops import ctype
-from eqfuse.emit.c.passes import Pass, is_load, is_reduction, passes_of
+from eqfuse.emit.c.passes import Pass, is_load, is_reduction, is_scan, passes_of
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.view_strides import contiguous
@@ -133,6 +133,8 @@ def _varying(form: Form, nest: Nest) -> dict[Node, frozenset[int]]:
             found[n] = form.varies(n, nest)
         elif is_load(n):
             found[n] = frozenset()
+        elif is_scan(n):
+            found[n] = frozenset(range(len(nest.dims)))
         else:
             found[n] = kept if is_reduction(n) else frozenset().union(*[found[a] for a in n.args])
     return found

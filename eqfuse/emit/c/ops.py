@@ -13,6 +13,7 @@ import numpy as np
 
 from eqfuse.dtypes import BFLOAT16, FLOAT8, FLOAT16
 from eqfuse.errors import UnsupportedOp
+from eqfuse.ir.graph import Node
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ _BY_ONE = {"floor_divide": "eqf_quotient_{s}({0}, {1})", "remainder": "eqf_rest_
 SUMS = 64  # sums of sums that wait to be added, one for each binary digit of their number
 MAPS = ("concat", "pad", "take", "take_along_axis")  # of which loops make where they read
 PLACES = {"argmax": "max", "argmin": "min"}
+SCANS = {"cumsum": "sum", "cumprod": "prod", "maximum": "max", "minimum": "min"}  # by operator, or ufunc
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", *PLACES)
 
 
@@ -141,7 +143,7 @@ def emits(op: str, dtypes: Sequence[np.dtype], result: np.dtype) -> bool:
     """Has this file a row for `op` of arguments of `dtypes`?"""
     if any(dtype in _COPIED for dtype in (*dtypes, result)):
         return False
-    return op in ("cast", *REDUCTIONS, *MAPS) or _template(op, dtypes) is not None
+    return op in ("cast", *REDUCTIONS, *MAPS, "cumsum", "cumprod", "accumulate") or _template(op, dtypes) is not None
 
 
 def expression(op: str, dtypes: Sequence[np.dtype], arguments: Sequence[str]) -> str:
@@ -247,6 +249,19 @@ def reduction(op: str, source: np.dtype, result: np.dtype) -> Reduction:
     nan = '__builtin_nan("")' if source == np.float64 else '__builtin_nanf("")'
     step = f"eqf_{op}_{suffix}({{a}}, {{b}})"
     return Reduction(kind.computed, _limit(source, op), step, op, quick=quick, nan=nan)
+
+
+def scan(n: Node) -> Reduction:
+    """The row of the reduction that the scan `n` runs. Nothing is added to its first element: its identity keeps the
+    sign of a zero. UnsupportedOp where there is none."""
+    source, name = n.args[0].dtype, n.op if n.op in SCANS else n.attr("ufunc")
+    if name == "logaddexp":
+        kind, suffix = computed(n.dtype), "f64" if n.dtype == np.float64 else "f32"
+        return Reduction(kind, _limit(source, "max"), f"eqf_logaddexp_{suffix}({{a}}, {{b}})", "")
+    if name not in SCANS:
+        raise UnsupportedOp(f"the c table (eqfuse/emit/c/ops.py) has no scan by {name!r}")
+    found = reduction(SCANS[name], source, n.dtype)
+    return replace(found, identity="-0.0f") if name == "cumsum" and found.pairwise else found
 
 
 def _limit(source: np.dtype, op: str) -> str:

@@ -6,9 +6,11 @@ Next stop: `schedule.py`. A body without reductions is one pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 
+from eqfuse.emit.c import ops
+from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.views import leaf_chain
 from eqfuse.ops import TABLE, Role, row
@@ -35,6 +37,33 @@ class Pass:
 
 def is_reduction(n: Node) -> bool:
     return n.op in REDUCING
+
+
+def is_scan(n: Node) -> bool:
+    """Does each element of `n` depend on those before it?"""
+    return row(n.op).role is Role.SCAN
+
+
+def scanned(n: Node) -> int:
+    """The axis along which `n` scans, from the end. UnsupportedOp where that has one element, or `n` has no row."""
+    ops.scan(n)
+    axis: int = n.attr("axis")
+    if n.shape[axis] == 1:
+        raise UnsupportedOp("a c kernel scans no axis of one element")
+    return axis
+
+
+def by_scans(nodes: Sequence[Node]) -> list[Node]:
+    """`nodes` ordered so that scans stand side by side where they can: between them even levels, theirs are odd."""
+    level: dict[Node, int] = {}
+    for n in nodes:
+        if not is_load(n):
+            below = max([level.get(a, 0) for a in n.args])
+            level[n] = below + ((below % 2 == 0) if is_scan(n) else below % 2)
+    for n in nodes:
+        if is_load(n):
+            level[n] = min([level[reader] for reader in level if n in reader.args], default=max(level.values()))
+    return sorted(nodes, key=level.__getitem__)
 
 
 def is_load(n: Node) -> bool:

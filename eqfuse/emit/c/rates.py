@@ -16,8 +16,8 @@ from eqfuse.dtypes import BFLOAT16, FLOAT16, kind
 from eqfuse.emit.c.forms import Form
 from eqfuse.emit.c.nest import SHORT, Nest
 from eqfuse.emit.c.ops import PLACES, is_prepared
-from eqfuse.emit.c.passes import is_gather, is_load, is_reduction
-from eqfuse.ir.graph import Graph
+from eqfuse.emit.c.passes import is_gather, is_load, is_reduction, is_scan
+from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.elements import bytes_read
 from eqfuse.ops import row
 from eqfuse.ops.row import PriceClass
@@ -38,6 +38,9 @@ DIVIDED_BY_ONE = 14  # where the divisor is one number
 PLACE = 3  # of a reduction that finds one: values are kept until it is known
 ONE_BY_ONE = 250  # what is computed one element after another
 GATHERED = 30  # of any dtype
+STEP = 60  # of a scan along a row, each of which waits for the one before
+LANES = 16  # in whose time a scan along a row takes one step of a dear operator
+COLUMN = 3  # of a scan of columns side by side
 CELL = 1e-8  # seconds until the loops of a cell run
 ROUNDING = 10  # of 16-bit floats, loaded, stored, and rounded after each operator
 
@@ -105,11 +108,19 @@ def _work_of(form: Form, nest: Nest, device: Device) -> tuple[float, int]:
                 flops += count
                 dtype = n.dtype if n.op == "where" else n.args[0].dtype
                 times, base = additions(n.op, dtype, not form.varying[n.args[-1]])
+                if is_scan(n):
+                    times = _of_scan(n, nest)
                 seconds += count * times * device.threads / device.scalar_rate(base)
             elif n in form.arrays and abs(nest.runs.step(form.arrays[n].access)) > 1:
                 wide = {2: "float16", 4: "float32"}.get(n.dtype.itemsize, "float64")
                 seconds += count * device.element_seconds("transpose", wide) * device.threads
     return seconds, flops
+
+
+def _of_scan(n: Node, nest: Nest) -> float:
+    """What a step costs in additions."""
+    dear = BY_OPERATOR.get(str(n.attrs[0]), 0)  # of the ufunc that is accumulated
+    return COLUMN + dear if nest.by_columns else STEP + LANES * dear
 
 
 def _times(nest: Nest, dims: frozenset[int], loaded: bool) -> int:

@@ -14,13 +14,13 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.overlap import bound, overlapped
 from eqfuse.cost.price import Price
 from eqfuse.cost.work import LINE, Work
-from eqfuse.emit.c.calls import tiles_schedule
+from eqfuse.emit.c.calls import calls_schedule, tiles_schedule
 from eqfuse.emit.c.cells import is_map
 from eqfuse.emit.c.forms import Form, forms_of
 from eqfuse.emit.c.loops import HELD, Loops, place_of, pushed, with_passes
 from eqfuse.emit.c.nest import Access, Nest, nest_of
 from eqfuse.emit.c.ops import PLACES
-from eqfuse.emit.c.passes import is_load, is_reduction, stages
+from eqfuse.emit.c.passes import is_load, is_reduction, is_scan, scanned, stages
 from eqfuse.emit.c.rates import bytes_of, work_of
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
@@ -96,14 +96,14 @@ def loops_schedule(body: Graph, device: Device) -> Schedule:
     if all(o.type.size == 0 for o in body.outputs):
         return Schedule((0,) * len(body.inputs), (0,) * len(body.outputs), 0)
     operators = [n for n in body.nodes if row(n.op).computes]
-    if len(operators) == 1 and is_map(operators[0]):
+    if len(operators) == 1 and (is_map(operators[0]) or is_scan(operators[0])):
         return _alone(body, device)
     return _loops(body, device)
 
 
 def _alone(body: Graph, device: Device) -> Schedule:
-    """Of one operator that joins or gathers: loops, or what NumPy makes of it, which is never refused."""
-    calls = tiles_schedule(body, device)
+    """Of one operator that joins, gathers or scans: loops, or what NumPy makes of it, which is never refused."""
+    calls = calls_schedule(body, device) if any(map(is_scan, body.nodes)) else tiles_schedule(body, device)
     try:
         loops = _loops(body, device)
     except UnsupportedOp:
@@ -142,6 +142,8 @@ def _nest(
     if not axes:
         return nest, None
     stage = stages(body)
+    if any(map(is_scan, body.nodes)):
+        return _of_scans(nest, max(stage.values()) > 1, sum(size for _, size in sizes), device), None
     if nest.by_columns and max(stage.values()) > 1:
         nest = _narrowed(nest, sum(size for _, size in sizes), device)
     return _split(nest, body, space, stage)
@@ -189,14 +191,14 @@ def memory_seconds(traffic: int, device: Device) -> float:
 
 
 def _space(body: Graph) -> tuple[Shape, tuple[int, ...]]:
-    """The index space, and which axes of it are reduced, from its start."""
-    reductions = [n for n in body.nodes if is_reduction(n)]
-    if not reductions:
+    """The index space, and which axes of it are reduced or scanned, from its start."""
+    found = {(n.args[0].shape, n.attr("axes")) for n in body.nodes if is_reduction(n)}
+    found |= {(n.shape, (scanned(n),)) for n in body.nodes if is_scan(n)}
+    if not found:
         shapes = {o.shape for o in body.outputs}
         if len(shapes) > 1:
             raise UnsupportedOp("a c map kernel writes results of one shape")
         return shapes.pop(), ()
-    found = {(n.args[0].shape, n.attr("axes")) for n in reductions}
     if len(found) != 1:
         raise UnsupportedOp("a c row or reduce kernel has reductions over one set of axes of one space")
     space, axes = found.pop()
@@ -221,6 +223,16 @@ def _narrowed(nest: Nest, itemsize: int, device: Device) -> Nest:
     rows = max(1, math.prod(nest.dims[d].extent for d in nest.inside))
     most = min(device.l2_bytes // (2 * itemsize * rows), HELD // (8 * rows))
     return _of_width(nest, max(LINE, min(nest.runs.block, most // LINE * LINE)))
+
+
+def _of_scans(nest: Nest, again: bool, itemsize: int, device: Device) -> Nest:
+    """The nest in as many units as threads share well, where columns are scanned; `again`: in several passes."""
+    if not nest.by_columns:
+        return nest
+    if again:
+        nest = _narrowed(nest, itemsize, device)
+    units = nest.units // nest.runs.blocks
+    return _of_width(nest, max(LINE, min(nest.runs.block, nest.runs.extent * units // FEW_UNITS // LINE * LINE)))
 
 
 def _of_width(nest: Nest, block: int) -> Nest:

@@ -105,7 +105,7 @@ def _call(n: Node, arguments: list[str], host: bool) -> str:
     template = ON_HOST if host else _template(n)
     if template is None:
         raise UnsupportedOp(f"the cuda target has no library call for {n.op}: add its row to eqfuse/emit/cuda/calls.py")
-    called = row(n.op).role in (Role.LIBRARY, Role.PIECES, Role.REDUCTION)
+    called = row(n.op).role in (Role.LIBRARY, Role.PIECES, Role.REDUCTION, Role.SCAN)
     if called and template != ON_HOST:  # few of CuPy's know bfloat16
         small = [a.dtype == BFLOAT16 for a in n.args]
         arguments = [f"{a}.astype('float32')" if s else a for a, s in zip(arguments, small, strict=True)]

@@ -81,7 +81,7 @@ def launches(n: Node) -> int:
     """What the call of `n` starts on the device, or those that the emitter writes for it; more inside of CuPy
     and of the libraries below it is their own."""
     called = _launches(n)
-    if row(n.op).role in (Role.LIBRARY, Role.PIECES, Role.REDUCTION):  # few of CuPy's functions know bfloat16
+    if row(n.op).role in (Role.LIBRARY, Role.PIECES, Role.REDUCTION, Role.SCAN):  # few of CuPy's know bfloat16
         small = sum(a.dtype == BFLOAT16 for a in n.args)
         called += small + (n.dtype == BFLOAT16 and small > 0)
     return called

@@ -1,0 +1,55 @@
+"""Programs that scan: running products, maxima and sums, with work before and after them.
+
+In: nothing. Out: `SCANS`, cases like those of `suite.GRAPHS`. In other systems of kernels a scan is one of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from eqfuse.benches.corpus.suite import Case, Program, f32
+
+
+def cumulative_returns(n: int, d: int) -> Program:
+    def program(r: Any) -> Any:
+        return np.cumprod(1 + np.float32(0.01) * r, axis=0) - 1
+
+    return program, [f32(n, d)]
+
+
+def drawdown(n: int, d: int) -> Program:
+    def program(r: Any) -> Any:
+        value = np.cumprod(1 + np.float32(0.01) * r, axis=-1)
+        peak = np.maximum.accumulate(value, axis=-1)
+        return ((peak - value) / peak).max(-1)
+
+    return program, [f32(n, d)]
+
+
+def distribution(n: int, d: int) -> Program:
+    def program(x: Any) -> Any:
+        e = np.exp(x - x.max(-1, keepdims=True))
+        return np.cumsum(e, -1) / e.sum(-1, keepdims=True)
+
+    return program, [f32(n, d)]
+
+
+def integral_image(n: int, d: int) -> Program:
+    def program(x: Any) -> Any:
+        return np.sqrt(np.cumsum(np.cumsum(x * x, 0), 1))
+
+    return program, [f32(n, d)]
+
+
+_FULL, _SMALL = {"n": 16384, "d": 1024}, {"n": 6, "d": 5}
+SCANS: dict[str, Case] = {
+    case.id: case
+    for case in (
+        Case("S1", cumulative_returns, _FULL, _SMALL, "one kernel, with a running product for each column"),
+        Case("S2", drawdown, _FULL, _SMALL, "one kernel of two scans and a reduction of each row"),
+        Case("S3", distribution, _FULL, _SMALL, "one kernel of two reductions and a scan of each row"),
+        Case("S4", integral_image, _FULL, _SMALL, "two kernels: the axes of its scans differ"),
+    )
+}
