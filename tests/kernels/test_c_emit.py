@@ -251,3 +251,11 @@ def test_many_kernels_are_compiled_as_several_texts_each_in_one() -> None:
     texts = modules([*kernels, kernels[0]])
     assert 4 < len(texts) < len(kernels)
     assert [k for module in texts for k in module.kernels] == kernels
+
+
+def test_a_chunk_of_one_unit_is_no_loop_since_compilers_unroll_it_before_they_make_vectors() -> None:
+    x, y = read(0, (4096, 1)), read(1, (1, 4096))
+    distance = node("sqrt", (add(mul(x, y), number(1.0)),))
+    kernel = emitted("reduce", body([x, y], reduced("sum", distance, -2, -1)))
+    assert kernel.schedule.chunks == kernel.schedule.units > 1
+    assert "const long part = chunk;" in kernel.text.source and "for (long part = first" not in kernel.text.source

@@ -84,7 +84,7 @@ def used(fetched: dict[str, str], lines: Sequence[str]) -> list[str]:
 def _units(schedule: LoopsSchedule) -> list[str]:
     """The units of a chunk."""
     units, chunk = schedule.units, schedule.chunk
-    if schedule.chunks == 1:
+    if schedule.chunks == 1 or (schedule.chunks == units and not schedule.nest.is_line):
         return []
     end = f"first + {chunk}"
     end = end if units % chunk == 0 else f"{end} < {units} ? {end} : {units}"
@@ -113,8 +113,10 @@ class _Writer:
             return [*self.top, *inside]
         held = [line for form in self.forms for line in form.held_lines()]
         lines = [*self.main.unit_lines(), *self._counted_cells(), *held, *inside]
-        if self.nest.counted:
-            (first, last), unit = self.main.bounds, self.main.unit
+        (first, last), unit = self.main.bounds, self.main.unit
+        if self.nest.counted and self.schedule.chunks == self.schedule.units > 1:
+            lines = [f"const long {unit} = chunk;", *lines]  # gcc 12 makes no vectors inside of a loop of one turn
+        elif self.nest.counted:
             lines = loop(f"for (long {unit} = {first}; {unit} < {last}; {unit}++)", lines)
         return [*self.top, *lines]
 
