@@ -27,10 +27,11 @@ from eqfuse.machine.thread_limit import thread_count
 # Integers wrap as NumPy's do, a product and a sum are two roundings unless the text says __builtin_fma, and memory
 # holds values of one dtype after another.
 FLAGS = ("-std=c11", "-O3", "-shared", "-w", "-fwrapv", "-ffp-contract=off", "-fno-strict-aliasing")
-# The last two: a function of a text is that function, whatever else of its name the process has.
+# Loops that gcc jams are no vectors. The last two: a function of a text is that function, whatever else of its name the
+# process has.
 WANTED = (
     "-fPIC", "-march=native", "-mprefer-vector-width=512", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math",
-    "-fno-semantic-interposition", "-Wl,-Bsymbolic",
+    "-fno-loop-unroll-and-jam", "-fno-semantic-interposition", "-Wl,-Bsymbolic",
 )  # fmt: skip
 LIBRARIES = () if os.name == "nt" else ("-lm",)
 SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")

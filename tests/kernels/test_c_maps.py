@@ -63,11 +63,14 @@ JOINED: dict[str, tuple[str, Graph]] = {
     "a long sum": ("reduce", body([LONG], reduced("sum", mul(LONG, rolled(LONG, 1, -1))))),
 }  # fmt: skip
 TAKEN = node("take", (TABLE, PLACES), (-2,))
+NUMBERS = read(1, (35,), np.int32)
 LABELS = read(1, (70, 1), np.int64)
 GATHERED: dict[str, tuple[str, Graph]] = {
     "rows by number": ("row", body([TABLE, PLACES], mul(TAKEN, reduced("max", TAKEN)))),
     "labels of rows": ("row", body([X, LABELS], node("subtract", (node("take_along_axis", (X, LABELS), (-1,)),
                                                                    reduced("max", X))))),
+    "rows by number, reduced to one": (
+        "reduce", body([TABLE, NUMBERS], reduced("max", node("take", (TABLE, NUMBERS), (-2,)), -2))),
     "columns by number": ("map", body([X, PLACES], node("take", (X, PLACES), (-1,)))),
 }  # fmt: skip
 CASES = JOINED | GATHERED
@@ -99,6 +102,14 @@ def test_cells_that_differ_in_places_alone_share_a_text(case: str, forms: int) -
     schedule = kind_named(kind).schedule(graph, C)
     assert isinstance(schedule, LoopsSchedule) and len(schedule.forms) == forms
     assert f"in {forms} forms" in str(schedule)
+
+
+def test_loops_over_rows_that_are_gathered_and_reduced_to_one_run_along_the_rows() -> None:
+    table, numbers = read(0, (50_000, 128)), read(1, (20_000,), np.int64)
+    taken = node("take", (table, numbers), (-2,))
+    schedule = kind_named("reduce").schedule(body([table, numbers], reduced("sum", taken, -2)), C)
+    assert isinstance(schedule, LoopsSchedule)
+    assert schedule.nest.runs.extent == 128 and schedule.nest.by_columns
 
 
 @needs_compiler

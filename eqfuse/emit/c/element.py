@@ -157,8 +157,9 @@ class Elements:
         lines += [
             f"const long {name} = (long){value} + ({value} < 0 ? {extent} : 0);",
             f"{MISSED} |= (unsigned long){name} >= {extent};",
+            f"const long {name}_at = (unsigned long){name} < {extent} ? {name} : 0;",
         ]
-        self.gathers[n] = f"((unsigned long){name} < {extent} ? {name} : 0)"
+        self.gathers[n] = f"{name}_at"
 
     def index(self, found: Access) -> str:
         """Where the element of an array of the kernel's own lies."""

@@ -15,13 +15,14 @@ from typing import TypeVar
 
 from eqfuse.emit.c.cells import Box, Cell, Read, cells_of, is_map
 from eqfuse.emit.c.nest import Access, Nest, access
-from eqfuse.emit.c.passes import Pass, is_load, is_number, is_reduction
+from eqfuse.emit.c.passes import Pass, is_gather, is_load, is_number, is_reduction
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Graph, Node
+from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.ir.views import leaf_chain
 from eqfuse.ops.types import Shape
 
 MOST_NODES = 512  # of all forms together, where there are several
+FAR = 1 << 20  # elements from one place that is gathered to the next, as loops see it
 SMALL = 32  # a cell with a smaller share of the space than one in as many has strides that are looked up
 
 T = TypeVar("T")
@@ -51,6 +52,20 @@ class Form:
     def gathered(self) -> frozenset[Node]:
         """What stands for arrays of which elements are gathered."""
         return frozenset(n for n, read in self.arrays.items() if read.extent)
+
+    @property
+    def touched(self) -> dict[Node, Access]:
+        """Where the largest cell reads each array. What is gathered lies far apart along the axes of its places."""
+        found = {n: read.access for n, read in self.arrays.items()}
+        for n in self.body.nodes:
+            if not is_gather(n) or is_gather(n.args[1]):
+                continue
+            own = found[n.args[0]]
+            places = [found[m].strides for m in topological([n.args[1]]) if m in found and m not in self.gathered]
+            along = [max(map(abs, each)) for each in zip(*places, strict=True)] if places else own.strides
+            strides = tuple(s or FAR * far for s, far in zip(own.strides, along, strict=True))
+            found[n.args[0]] = Access(own.offset, strides)
+        return found
 
     def read_in(self, at: int) -> set[Node]:
         """The arrays that pass number `at` reads."""

@@ -134,7 +134,8 @@ def _nest(
     body: Graph, space: Shape, axes: tuple[int, ...], forms: Sequence[Form], written: Sequence[Access], device: Device
 ) -> tuple[Nest, int | None]:
     """The loops of `body`, and the dimension of which units take blocks."""
-    sizes = [(read.access, read.leaf.dtype.itemsize) for read in forms[0].arrays.values()]
+    touched = forms[0].touched if axes else {n: read.access for n, read in forms[0].arrays.items()}
+    sizes = [(a, forms[0].arrays[n].leaf.dtype.itemsize) for n, a in touched.items()]
     sizes += [(a, o.dtype.itemsize) for a, o in zip(written, body.outputs, strict=True)]
     others = {read.access for form in forms for reads in form.reads for read in reads.values()}
     seams = {axis for form in forms for box in form.boxes for axis, n in enumerate(space) if box[axis] != (0, n)}
