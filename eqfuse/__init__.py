@@ -23,6 +23,8 @@ _MODULES = {  # and the public names that each holds
     "frontends.onnx.model": "from_onnx",
     "functions": "avg_pool batch_norm conv elu erf erfc exp gelu layer_norm leaky_relu log log_softmax logsumexp "
     "max_pool maximum minimum relu relu6 rms_norm sigmoid silu softmax softplus sqrt tanh where",
+    "gradients.grad": "grad value_and_grad",
+    "gradients.products": "jvp vjp",
     "ir.evaluate": "meaning",
     "ir.graph": "Graph",
     "ir.text": "parse",

@@ -235,7 +235,7 @@ def test_a_value_of_a_step_that_is_used_outside_is_refused():
         ef.fori_loop(0, 3, lambda i, v: kept.append(v) or v + 1, x)
         return kept[0]
 
-    assert "return it from the body" in refused(f, X)
+    assert "return it from there" in refused(f, X)
 
 
 def test_random_numbers_in_a_step_are_refused():

@@ -28,6 +28,7 @@ LAYERS = {
     "ir": "graphs of operators, what they mean, how arguments nest around them",
     "rewrites": "the law book, and what checks it",
     "frontends": "from functions and models to graphs",
+    "gradients": "from a function to one that computes its derivative",
     "egraph": "from a graph and laws to the space of equal programs",
     "cost": "devices, targets, prices of work",
     "kinds": "which bodies a kernel may have, on a device, at what price",

@@ -100,7 +100,7 @@ class TracedGenerator:
         example = getattr(stand_in, method)(*args, **kwargs)
         trace = current()
         assert trace is not None
-        if trace.around is not None:
+        if trace.in_loop:
             raise TraceError(
                 f"{method} is drawn in the body of a loop or a branch, which is traced once for all steps. Draw all "
                 "numbers before the loop, as z = rng.normal(size=(steps, n)), and take z[i], or give z to ef.scan as xs"

@@ -51,6 +51,8 @@ class Tracer(NdarrayFace):
         self.made = user_place()
         self._node: Node | None = None  # the value at `_version`, once somebody has asked for it
         self._storage, self._steps, self._access, self._version = storage, steps, access, storage.version
+        if trace.places is not None and not steps:
+            trace.places.setdefault(storage.value, self.made)
 
     @property
     def node(self) -> Node:

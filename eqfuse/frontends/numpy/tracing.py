@@ -20,6 +20,7 @@ from eqfuse.frontends.numpy.recorder import Recorder
 from eqfuse.ir.graph import Node
 
 MAX_NODES = 100_000
+LOOP_BODY = "the body of a loop or a branch"
 _state = threading.local()
 
 
@@ -27,7 +28,9 @@ class Trace:
     """One run of a user's function on tracers. Tracers live only while it is the innermost `with` of their thread, or
     while the body of a loop within it is traced: see `within`."""
 
-    around: Trace | None = None  # of a loop's body: the trace that the loop is part of
+    around: Trace | None = None  # of a function within the traced one: the trace that it is part of
+    what = "a function that is traced"
+    places: dict[Node, Any] | None = None  # where values were made first, for those who ask for it
 
     def __init__(self) -> None:
         self.made: list[weakref.ref[Operators]] = []  # all traced arrays and numbers
@@ -38,12 +41,19 @@ class Trace:
         self.numbers = Recorder()
         self.captured: dict[Node, None] = {}  # what it reads of the traces around it
 
-    def within(self) -> Trace:
-        """The trace of a loop's body. It may read what this one has made, and write to what it makes itself alone."""
+    def within(self, what: str = LOOP_BODY) -> Trace:
+        """The trace of a loop's body, or of another function: `what`. It may read what this one has made, and write to
+        what it makes itself alone."""
         inner = Trace()
+        inner.what = what
         inner.around, inner.made, inner.written, inner.layouts = self, self.made, self.written, self.layouts
         inner.constants, inner.draws, inner.numbers = self.constants, self.draws, self.numbers
         return inner
+
+    @property
+    def in_loop(self) -> bool:
+        """Is this the body of a loop or a branch, or a function within one?"""
+        return self.what == LOOP_BODY or (self.around is not None and self.around.in_loop)
 
     @staticmethod
     def reads(value: Node, source: Trace | None) -> None:
@@ -57,8 +67,8 @@ class Trace:
         """TraceError unless the `memory` of an array of this trace is of it too, and it is the innermost one."""
         if memory is not self or self is not current():
             raise TraceError(
-                f"the body of a loop or a branch writes to an array of shape {shape} from outside of it: a step "
-                "changes its carries alone. Make the array a carry: return it, changed, and take it as an argument"
+                f"{(current() or self).what} writes to an array of shape {shape} from outside of it, which it must "
+                "leave as it is. Make the array a carry of the loop, or an argument: return it, changed"
             )
 
     def enter(self, made: Operators) -> None:
@@ -77,8 +87,8 @@ class Trace:
             trace = trace.around
         if trace is None and self.around is not None:
             raise TraceError(
-                f"a traced {made.tensor_type} of the body of a loop or a branch is used outside of it, where it stands "
-                "for no step: return it from the body, as a carry or as what ef.scan stacks"
+                f"a traced {made.tensor_type} of {self.what} is used outside of it, where it stands for no value: "
+                "return it from there (in a loop as a carry, or as what ef.scan stacks)"
             )
         if trace is None:
             raise TraceError(

@@ -1,0 +1,1 @@
+"""Gradients: from a function to one that computes its derivative, in the same operators."""

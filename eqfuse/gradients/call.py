@@ -1,0 +1,228 @@
+"""One call of a function within a trace, on stand-ins for the arguments in which it is differentiated.
+
+In: a function or a graph, and its arguments. Out: `Call`: its results as nodes over the stand-ins, and what becomes of
+nodes where these are the arguments again. The function runs in a trace of its own, within the one around it: it may
+read what is traced outside, which then is a constant, and what it writes into its arguments stays within.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from eqfuse.dtypes import kind
+from eqfuse.errors import DtypeError, OptionError, ShapeError, TraceError
+from eqfuse.frontends.numpy.carries import shown
+from eqfuse.frontends.numpy.number import Number, is_number
+from eqfuse.frontends.numpy.promotion import lift, with_dtype
+from eqfuse.frontends.numpy.storage import Access
+from eqfuse.frontends.numpy.tracer import Tracer, wrap
+from eqfuse.frontends.numpy.tracing import current
+from eqfuse.gradients.linearise import changes
+from eqfuse.ir.graph import Fed, Graph, Node, input_node, substitute
+from eqfuse.ir.pytree import Structure, flatten, paths, unflatten
+from eqfuse.ir.signature import parameters_of
+from eqfuse.ops.types import TensorType
+
+_serial = itertools.count()
+
+def stand_ins(names: Sequence[str], types: Sequence[TensorType]) -> list[Node]:
+    """Inputs that nobody else has."""
+    number = next(_serial)
+    return [input_node(f"{name} of call {number}", t) for name, t in zip(names, types, strict=True)]
+
+
+def name_of(fn: Any) -> str:
+    return str(getattr(fn, "__name__", "the graph" if isinstance(fn, Graph) else "the function"))
+
+
+def callable_of(fn: Any) -> Callable[..., Any]:
+    """`fn`; a graph as the function that applies it to traced arrays."""
+    if isinstance(fn, Graph):
+        return lambda *args, **kwargs: _inlined(fn, args, kwargs)
+    if not callable(fn):
+        raise TraceError(f"a function or a graph is differentiated, not {fn!r}")
+    return fn
+
+
+def _inlined(graph: Graph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    signature = graph.signature
+    if signature is not None and not signature.pure:
+        raise TraceError(
+            "the graph's function changes its arguments, draws random numbers, or computes with Python numbers at each "
+            "call: give the function itself, and not its graph"
+        )
+    leaves = [lift(leaf) for leaf in (args if signature is None else signature.flatten(args, kwargs))]
+    for n, leaf in zip(graph.inputs, leaves, strict=True):
+        if leaf.node.type != n.type:
+            raise DtypeError(f"the graph's input {n.attr('name')!r} is {n.type}, {leaf.node.type} was given")
+    values = dict(zip(graph.inputs, [leaf.node for leaf in leaves], strict=True))
+    outputs = [wrap(n, Access.WRITABLE) for n in substitute(graph.outputs, values)]
+    return tuple(outputs) if signature is None else signature.rebuild(signature.select(Fed(leaves), outputs))
+
+
+class Call:
+    """`fn(*args, **kwargs)`, differentiated in the arguments at the places `chosen`.
+
+    `given`: the nodes of these arguments' leaves; `stand_ins`: the inputs in their place.
+    """
+
+    def __init__(
+        self, what: str, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], chosen: Sequence[int], has_aux: bool
+    ) -> None:
+        outer = current()
+        assert outer is not None
+        self.fn, self.what, self.has_aux = fn, what, has_aux
+        leaves, self.structure = flatten(tuple(args[i] for i in chosen))
+        names = self._names(args, chosen)
+        self.paths = [p for name, child in zip(names, self.structure.children, strict=True) for p in paths(child, name)]
+        for place, child in zip(chosen, self.structure.children, strict=True):
+            if not paths(child):
+                name = names[chosen.index(place)]
+                raise TraceError(f"{what}: the argument {name} holds no arrays to differentiate in")
+        arrays = [self._array(leaf, path) for leaf, path in zip(leaves, self.paths, strict=True)]
+        self.given = [a.node for a in arrays]
+        self.scalars = [a.scalar for a in arrays]
+        self.stand_ins = stand_ins(self.paths, [n.type for n in self.given])
+        with outer.within(f"{name_of(fn)}, which {what} differentiates,") as self.trace:
+            self.trace.places = {}
+            passed = list(map(_copied, args))
+            stands = self.argument_trees(self.stand_ins)
+            for i, stand in zip(chosen, stands, strict=True):
+                passed[i] = stand
+            result = callable_of(fn)(*passed, **{name: _copied(v) for name, v in kwargs.items()})
+            result, aux = self._pair(result) if has_aux else (result, None)
+            self.result, self.aux = Results(result), Results(aux)
+
+    def _pair(self, result: Any) -> Any:
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
+            kind = f"{len(result)} values" if isinstance(result, (tuple, list)) else type(result).__name__
+            raise TraceError(
+                f"{self.what} with has_aux=True: {name_of(self.fn)} returns a pair, what is differentiated and all "
+                f"else (return loss, aux), and not {kind}"
+            )
+        return result
+
+    def _names(self, args: tuple[Any, ...], chosen: Sequence[int]) -> list[str]:
+        parameters = parameters_of(self.fn)
+        found = list(parameters.parameters.values()) if parameters is not None else []
+        plain = [p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in found]
+        return [found[i].name if i < len(found) and plain[i] else f"args[{i}]" for i in chosen]
+
+    def _array(self, leaf: Any, path: str) -> Tracer:
+        if not (_is_array(leaf) or is_number(leaf)):
+            raise TraceError(f"{self.what}: the argument {path} is a {type(leaf).__qualname__}, and not an array")
+        array = lift(leaf)
+        if kind(array.dtype) not in "fc":
+            raise DtypeError(
+                f"{self.what}: the argument {path} is {array.tensor_type}, and only floats and complex numbers change "
+                "smoothly. Pass it as a float, name other arguments in argnums, or let the function read it from "
+                "around it"
+            )
+        return array
+
+    def steps(self) -> list[Node]:
+        """Inputs that stand for changes of the arguments."""
+        return stand_ins([f"change of {path}" for path in self.paths], [n.type for n in self.stand_ins])
+
+    def changes(self, steps: Sequence[Node]) -> list[Node | None]:
+        """What the results change by, where the arguments change by `steps`. DtypeError for integers among them."""
+        for path, n in zip(self.result.paths, self.result.nodes, strict=True):
+            if kind(n.dtype) not in "fc":
+                raise DtypeError(
+                    f"{self.what}: the {path} of {name_of(self.fn)} is {n.type}, which has no derivative: return a "
+                    "float, or return it as aux, with has_aux=True"
+                )
+        if not self.result.all_arrays:
+            raise TraceError(
+                f"{self.what}: {name_of(self.fn)} returns what is no array, or a number that no argument decides: "
+                "return it as aux, with has_aux=True"
+            )
+        return changes(self.result.nodes, dict(zip(self.stand_ins, steps, strict=True)), self.trace.places)
+
+    def back(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
+        """`nodes` over the arguments, in place of their stand-ins."""
+        return substitute(nodes, dict(zip(self.stand_ins, self.given, strict=True)))
+
+    def argument_trees(self, nodes: Sequence[Node]) -> tuple[Any, ...]:
+        """`nodes`, one per leaf of the chosen arguments, nested as these are."""
+        tree: tuple[Any, ...] = unflatten(self.structure, [tracer(*p) for p in zip(nodes, self.scalars, strict=True)])
+        return tree
+
+
+class Results:
+    """What a function returns, as a tree: the nodes of its arrays, and all else as it is."""
+
+    def __init__(self, tree: Any) -> None:
+        leaves, self.structure = flatten(tree)
+        self.paths = paths(self.structure, "result")
+        arrays = {i: lift(leaf) for i, leaf in enumerate(leaves) if _is_array(leaf)}
+        self.nodes = [a.node for a in arrays.values()]
+        self.scalars = [a.scalar for a in arrays.values()]
+        self._others = [None if i in arrays else leaf for i, leaf in enumerate(leaves)]
+        self._places = list(arrays)
+
+    @property
+    def all_arrays(self) -> bool:
+        return len(self._places) == len(self._others)
+
+    def tree(self, nodes: Sequence[Node]) -> Any:
+        """The tree with `nodes` in place of its own."""
+        leaves = list(self._others)
+        for i, n, scalar in zip(self._places, nodes, self.scalars, strict=True):
+            leaves[i] = tracer(n, scalar)
+        return unflatten(self.structure, leaves)
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, (Tracer, Number, np.ndarray, np.generic))
+
+
+def tracer(value: Node, scalar: bool) -> Tracer:
+    return wrap(value, None if scalar else Access.WRITABLE)
+
+
+def _copied(value: Any) -> Any:
+    """`value`, with arrays of its own where they are traced: writing into them changes nobody else's."""
+    leaves, structure = flatten(value)
+    if not any(isinstance(leaf, Tracer) for leaf in leaves):
+        return value
+    return unflatten(structure, [tracer(x.node, x.scalar) if isinstance(x, Tracer) else x for x in leaves])
+
+
+def nodes_of(what: str, tree: Any, like: Structure, types: Sequence[TensorType]) -> list[Node]:
+    """The leaves of `tree`, which nests as `like`, and whose arrays have `types`."""
+    leaves, structure = flatten(tree)
+    if shown(structure) != shown(like):
+        raise TraceError(f"{what} nest as {shown(structure)}, and not as {shown(like)}")
+    found = []
+    for leaf, path, t in zip(leaves, paths(structure, ""), types, strict=True):
+        array = wrap(with_dtype(leaf, t.dtype)) if is_number(leaf) else lift(leaf)
+        if array.tensor_type != t:
+            error = DtypeError if array.shape == t.shape else ShapeError
+            raise error(f"{what}{f' at {path}' if path else ''}: {array.tensor_type} was given for what is {t}")
+        found.append(array.node)
+    return found
+
+
+def places_of(argnums: Any, count: int, what: str, name: str) -> tuple[tuple[int, ...], bool]:
+    """The arguments that `argnums` means among `count` positional ones, and whether it was one number."""
+    one = not isinstance(argnums, (tuple, list))
+    found = []
+    for i in (argnums,) if one else argnums:
+        if not isinstance(i, (int, np.integer)) or isinstance(i, bool):
+            raise OptionError(
+                f"{what}: argnums is {argnums!r}: give the place of a positional argument, or a tuple of places"
+            )
+        if not -count <= i < count:
+            raise OptionError(
+                f"{what}: argnums is {argnums!r}, and {name} is called with {count} positional arguments, in which "
+                "alone it is differentiated"
+            )
+        found.append(int(i) % count)
+    if len(set(found)) < len(found):
+        raise OptionError(f"{what}: argnums {argnums!r} names an argument twice")
+    return tuple(found), one

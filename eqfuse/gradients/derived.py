@@ -1,0 +1,62 @@
+"""Functions made of another one by differentiation, and what they do where nothing is traced.
+
+In: a function, and what computes its derivative within a trace. Out: `Derived`, which `ef.jit`, `ef.compile` and
+`ef.trace` take as they take the function. Called with plain arrays it is traced for them and evaluated, operator by
+operator, at each call: ``ef.jit(ef.grad(f))`` is the compiled form.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from eqfuse.frontends.numpy.trace import trace
+from eqfuse.frontends.numpy.tracing import current
+from eqfuse.gradients.call import callable_of, name_of
+from eqfuse.ir.arithmetic import KINDS
+from eqfuse.ir.evaluate import meaning
+from eqfuse.ir.pytree import flatten
+from eqfuse.ir.signature import parameters_of
+
+Compute = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+
+
+class Derived:
+    """What `compute` gives for the arguments of the function `fn`, under the name `what`.
+
+    `chosen`: the places of those, among so many, in which it is differentiated. `takes`: the names of its arguments,
+    where these are not the function's.
+    """
+
+    def __init__(
+        self, what: str, fn: Any, compute: Compute, chosen: Callable[[int], Collection[int]], takes: Sequence[str] = ()
+    ) -> None:
+        callable_of(fn)
+        functools.update_wrapper(self, fn, updated=())
+        if takes:
+            parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in takes]
+            self.__signature__ = inspect.Signature(parameters)
+        self._what, self._compute, self._chosen = what, compute, chosen
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if current() is not None:
+            return self._compute(args, kwargs)
+        graph = trace(self, *args, static_argnames=self._numbers(args, kwargs), **kwargs)
+        return meaning(graph, *args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<{self._what} of {name_of(self.__wrapped__)}>"  # type: ignore[attr-defined]
+
+    def _numbers(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+        """The parameters whose arguments hold Python numbers alone, in which nothing is differentiated: these stay
+        what they are, so that shapes and branches may depend on them."""
+        parameters = parameters_of(self)
+        chosen = self._chosen(len(args))
+        if parameters is None:
+            return []
+        given = parameters.bind(*args, **kwargs).arguments
+        plain = [p for p in parameters.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+        free = [p.name for i, p in enumerate(plain) if i not in chosen and p.name in given]
+        return [name for name in free if all(type(leaf) in KINDS for leaf in flatten(given[name])[0])]

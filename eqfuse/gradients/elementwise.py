@@ -1,0 +1,225 @@
+"""Derivatives of the elementwise operators: ufuncs, where, cast, parts of complex numbers.
+
+A partial derivative is written of the result `y` and the arguments `a`, `b`; at kinks it is JAX's choice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from eqfuse.dtypes import kind
+from eqfuse.gradients.row import Changes, NoDerivative, Row, by_partials, constant, joint
+from eqfuse.gradients.terms import (
+    Term,
+    cast,
+    complex_of,
+    conj,
+    f,
+    filled,
+    imag,
+    known_number,
+    real,
+    spread_to,
+    sum_of,
+    summed_to,
+    where,
+    zeros,
+)
+from eqfuse.ir.graph import Node
+from eqfuse.ops.types import TensorType
+
+JUMPING = (
+    "floor ceil trunc round floor_divide nextafter isnan isinf isfinite signbit equal not_equal less less_equal "
+    "greater greater_equal logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor "
+    "bitwise_invert "
+    "bitwise_left_shift bitwise_right_shift bitwise_count gcd lcm"
+)
+
+
+# ---- linear operators: what an operand was spread to is summed
+
+
+def _sum_tangent(n: Node, d: Changes) -> Node:
+    found = [Term(x) for x in d if x is not None]
+    return spread_to(found[0] if len(found) == 1 else f("add", *found), n.shape).node
+
+
+def _sum_transpose(n: Node, at: int, ct: Term) -> Term:
+    return summed_to(ct, n.args[at].shape)
+
+
+def _difference_tangent(n: Node, d: Changes) -> Node:
+    a, b = (None if x is None else Term(x) for x in d)
+    if a is not None and b is not None:
+        return (a - b).node
+    found = a if b is None else -b
+    assert found is not None
+    return spread_to(found, n.shape).node
+
+
+def _difference_transpose(n: Node, at: int, ct: Term) -> Term:
+    return summed_to(-ct if at else ct, n.args[at].shape)
+
+
+def _product_tangent(n: Node, d: Changes) -> Node:
+    pairs = zip(d, n.args[::-1], strict=True)
+    return sum_of([spread_to(Term(x) * Term(other), n.shape) for x, other in pairs if x is not None]).node
+
+
+def _product_transpose(n: Node, at: int, ct: Term) -> Term:
+    return summed_to(ct * Term(n.args[1 - at]), n.args[at].shape)
+
+
+def _quotient_tangent(n: Node, d: Changes) -> Node:
+    b, found = Term(n.args[1]), []
+    if d[0] is not None:
+        found.append(spread_to(Term(d[0]) / b, n.shape))
+    if d[1] is not None:
+        found.append(spread_to(-(Term(n) / b) * Term(d[1]), n.shape))
+    return sum_of(found).node
+
+
+def _quotient_transpose(n: Node, at: int, ct: Term) -> Term:
+    return summed_to(ct / Term(n.args[1]), n.args[0].shape)
+
+
+def _choice_transpose(n: Node, at: int, ct: Term) -> Term:
+    yes, no = (ct, 0) if at == 1 else (0, ct)
+    return summed_to(where(Term(n.args[0]), yes, no), n.args[at].shape)
+
+
+def _cast_tangent(n: Node, d: Changes) -> Node | None:
+    return None if d[0] is None or kind(n.dtype) not in "fc" else cast(Term(d[0]), n.dtype).node
+
+
+def _cast_transpose(n: Node, _at: int, ct: Term) -> Term:
+    return cast(ct, n.args[0].dtype)
+
+
+def _parts_transpose(n: Node, at: int, ct: Term) -> Term:
+    return summed_to(-imag(ct) if at else real(ct), n.args[at].shape)
+
+
+# ---- functions with kinks, or with rules of their own for complex numbers
+
+
+def _abs_tangent(n: Node, d: Changes) -> Node | None:
+    if d[0] is None:
+        return None
+    x, change = Term(n.args[0]), Term(d[0])
+    if x.dtype.kind != "c":
+        return (f("sign", x) * change).node
+    size = where(Term(n).equals(0), 1, Term(n))
+    return (real(x) / size * real(change) + imag(x) / size * imag(change)).node
+
+
+def _sign_tangent(n: Node, _d: Changes) -> None:
+    if n.dtype.kind == "c":
+        raise NoDerivative("of complex numbers it is z / abs(z), which is not differentiable: write that out")
+
+
+def _share(better: str, nan_loses: bool = False) -> Callable[[Term, Term, Term], Term]:
+    """The part of a choice that comes from the first argument: 1, 0, or 1/2 where both are equal."""
+
+    def partial(_y: Term, a: Term, b: Term) -> Term:
+        chosen = f(better, a, b)
+        if nan_loses:
+            chosen = f("logical_or", chosen, f("isnan", b))
+        tie = where(a.equals(b), 0.5, 0, a.dtype)
+        return where(chosen, 1, tie)
+
+    return partial
+
+
+def _choice(better: str, nan_loses: bool = False) -> Row:
+    share = _share(better, nan_loses)
+    return by_partials(share, lambda y, a, b: share(y, b, a))
+
+
+def _power_of_base(y: Term, a: Term, b: Term) -> Term | float:
+    exponent = known_number(b)
+    if exponent is not None:
+        lower: dict[float, Term] = {2: a, 3: f("square", a)}
+        if exponent in (0, 1):
+            return float(exponent)
+        return (lower.get(exponent) or f("power", a, exponent - 1)) * exponent
+    none = b.equals(0)
+    return where(none, 0, b * f("power", a, where(none, 1, b - 1)))
+
+
+def _power_of_exponent(y: Term, a: Term, b: Term) -> Term:
+    return f("log", where(a.equals(0), 1, a)) * y
+
+
+def _safe(y: Term) -> Term:
+    return where(y.equals(0), 1, y)
+
+
+def _scaled(_y: Term, a: Term, b: Term) -> Term:
+    return f("ldexp", filled(1, TensorType(a.dtype, ())), b)
+
+
+def _no_change(_y: Term, a: Term, *_: Term) -> Term:
+    return zeros(a.node)
+
+
+ROWS: dict[str, Row] = {
+    **{name: constant() for name in JUMPING.split()},
+    "sign": Row(_sign_tangent, jumps=True),
+    # linear
+    "add": Row(_sum_tangent, _sum_transpose, (0, 1)),
+    "subtract": Row(_difference_tangent, _difference_transpose, (0, 1)),
+    "negative": joint({0: lambda n, ct: -ct}),
+    "multiply": Row(_product_tangent, _product_transpose, (0, 1)),
+    "divide": Row(_quotient_tangent, _quotient_transpose, (0,)),
+    "where": joint(_choice_transpose, (1, 2)),
+    "cast": Row(_cast_tangent, _cast_transpose, (0,)),
+    "conj": joint({0: lambda n, ct: conj(ct)}),
+    "real": joint({0: lambda n, ct: complex_of(ct, zeros(ct.node))}),
+    "imag": joint({0: lambda n, ct: complex_of(zeros(ct.node), -ct)}),
+    "complex": joint(_parts_transpose),
+    # powers
+    "square": by_partials(lambda y, a: a * 2),
+    "power": by_partials(_power_of_base, _power_of_exponent),
+    "sqrt": by_partials(lambda y, a: 0.5 / y),
+    "cbrt": by_partials(lambda y, a: 1 / (f("square", y) * 3)),
+    "reciprocal": by_partials(lambda y, a: -f("square", y)),
+    "hypot": by_partials(lambda y, a, b: a / _safe(y), lambda y, a, b: b / _safe(y)),
+    # exponentials and logarithms
+    "exp": by_partials(lambda y, a: y),
+    "exp2": by_partials(lambda y, a: y * math.log(2)),
+    "expm1": by_partials(lambda y, a: y + 1),
+    "log": by_partials(lambda y, a: 1 / a),
+    "log2": by_partials(lambda y, a: 1 / math.log(2) / a),
+    "log10": by_partials(lambda y, a: 1 / math.log(10) / a),
+    "log1p": by_partials(lambda y, a: 1 / (a + 1)),
+    "logaddexp": by_partials(lambda y, a, b: f("exp", a - y), lambda y, a, b: f("exp", b - y)),
+    # trigonometry
+    "sin": by_partials(lambda y, a: f("cos", a)),
+    "cos": by_partials(lambda y, a: -f("sin", a)),
+    "tan": by_partials(lambda y, a: f("square", y) + 1),
+    "asin": by_partials(lambda y, a: 1 / f("sqrt", 1 - f("square", a))),
+    "acos": by_partials(lambda y, a: -1 / f("sqrt", 1 - f("square", a))),
+    "atan": by_partials(lambda y, a: 1 / (f("square", a) + 1)),
+    "atan2": by_partials(
+        lambda y, a, b: b / (f("square", a) + f("square", b)), lambda y, a, b: -a / (f("square", a) + f("square", b))
+    ),
+    "sinh": by_partials(lambda y, a: f("cosh", a)),
+    "cosh": by_partials(lambda y, a: f("sinh", a)),
+    "tanh": by_partials(lambda y, a: 1 - f("square", y)),
+    "asinh": by_partials(lambda y, a: 1 / f("sqrt", f("square", a) + 1)),
+    "acosh": by_partials(lambda y, a: 1 / (f("sqrt", a - 1) * f("sqrt", a + 1))),
+    "atanh": by_partials(lambda y, a: 1 / ((1 - a) * (a + 1))),
+    "erf": by_partials(lambda y, a: f("exp", -f("square", a)) * (2 / math.sqrt(math.pi))),
+    "erfc": by_partials(lambda y, a: f("exp", -f("square", a)) * (-2 / math.sqrt(math.pi))),
+    # choices and kinks
+    "abs": Row(_abs_tangent),
+    "maximum": _choice("greater"),
+    "minimum": _choice("less"),
+    "fmax": _choice("greater", nan_loses=True),
+    "fmin": _choice("less", nan_loses=True),
+    "copysign": by_partials(lambda y, a, b: f("sign", y) * f("sign", a), None),
+    "remainder": by_partials(lambda y, a, b: 1, lambda y, a, b: -f("floor", a / b)),
+    "ldexp": by_partials(_scaled, None),
+}

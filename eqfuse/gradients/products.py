@@ -1,0 +1,110 @@
+"""`ef.vjp` and `ef.jvp`: products of a function's derivative with vectors, from the left and from the right.
+
+In: a function, where it is differentiated, and changes there. Out: its results, and what they change by; or the
+function that takes cotangents of the results to those of the arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from eqfuse.errors import TraceError
+from eqfuse.frontends.numpy.bodies import closed
+from eqfuse.frontends.numpy.storage import Access
+from eqfuse.frontends.numpy.tracer import wrap
+from eqfuse.frontends.numpy.tracing import current
+from eqfuse.gradients.call import Call, name_of, nodes_of, stand_ins
+from eqfuse.gradients.derived import Derived
+from eqfuse.gradients.terms import zeros
+from eqfuse.gradients.transpose import cotangents
+from eqfuse.ir.graph import Body, Node, const, substitute
+
+
+def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
+    """``(result, change)`` of ``fun(*primals)`` where the arguments change by `tangents`, which nest as `primals` do.
+
+    With `has_aux`, `fun` returns ``(result, aux)``, and this ``(result, change, aux)``.
+    """
+    for name, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, (tuple, list)):
+            raise TraceError(f"ef.jvp: the {name} are a {type(given).__name__}: give a tuple, of one item per argument")
+    names = ("primals", "tangents")
+    derived = Derived("ef.jvp", fun, lambda args, _: _jvp(fun, args[0], args[1], has_aux), range, names)
+    return derived(tuple(primals), tuple(tangents))
+
+
+def _jvp(fun: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...], has_aux: bool) -> Any:
+    call = Call("ef.jvp", fun, primals, {}, range(len(primals)), has_aux)
+    given = nodes_of("the tangents of ef.jvp", tangents, call.structure, [n.type for n in call.given])
+    found = tangents_of(call, given)
+    result, aux = call.result.tree(call.back(call.result.nodes)), call.aux.tree(call.back(call.aux.nodes))
+    change = call.result.tree(found)
+    return (result, change, aux) if has_aux else (result, change)
+
+
+def tangents_of(call: Call, given: Sequence[Node]) -> list[Node]:
+    """What the results of `call` change by, where its arguments change by `given`."""
+    steps = call.steps()
+    found = call.changes(steps)
+    made = [zeros(n).node if t is None else t for t, n in zip(found, call.result.nodes, strict=True)]
+    return [*substitute(call.back(made), dict(zip(steps, given, strict=True)))]
+
+
+def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """``(result, pullback)`` of ``fun(*primals)``: ``pullback(cotangents of the result)`` is a tuple of those of the
+    arguments.
+
+    With `has_aux`, `fun` returns ``(result, aux)``, and this ``(result, pullback, aux)``.
+    """
+    if current() is not None:
+        call = Call("ef.vjp", fun, primals, {}, range(len(primals)), has_aux)
+        return _with_aux(call, Pullback(call, *_backward(call)))
+    found: list[tuple[Call, Body]] = []
+
+    def compute(args: tuple[Any, ...], _: dict[str, Any]) -> Any:
+        call = Call("ef.vjp", fun, args, {}, range(len(args)), has_aux)
+        body, residuals = _backward(call)
+        found.append((call, body))
+        return _with_aux(call, tuple([wrap(n, Access.WRITABLE) for n in residuals]))
+
+    result, residuals, *aux = Derived("ef.vjp", fun, compute, range)(*primals)
+    return result, Pullback(*found[-1], residuals), *aux
+
+
+def _with_aux(call: Call, pullback: Any) -> tuple[Any, ...]:
+    result, aux = call.result.tree(call.back(call.result.nodes)), call.aux.tree(call.back(call.aux.nodes))
+    return (result, pullback, aux) if call.has_aux else (result, pullback)
+
+
+def _backward(call: Call) -> tuple[Body, list[Node]]:
+    """The graph from cotangents of the results, and from residuals, to those of the arguments; and the residuals."""
+    steps, types = call.steps(), [n.type for n in call.result.nodes]
+    given = stand_ins([f"cotangent of {path}" for path in call.result.paths], types)
+    found = call.back(cotangents(call.changes(steps), steps, given))
+    (body,), residuals = closed([(str(n.attr("name")), n) for n in given], [found])
+    return body, residuals
+
+
+class Pullback:
+    """The function that `ef.vjp` returns: from cotangents of the results to those of the arguments, by `residuals`,
+    the values of the forward pass that it needs (nodes, where that is traced)."""
+
+    def __init__(self, call: Call, body: Body, residuals: Sequence[Any]) -> None:
+        self._call, self._body, self.residuals = call, body, tuple(residuals)
+        self._derived = Derived("ef.vjp", call.fn, lambda args, _: self._of(*args), range, ["cotangent"])
+
+    def __call__(self, cotangent: Any) -> tuple[Any, ...]:
+        made: tuple[Any, ...] = self._derived(cotangent)
+        return made
+
+    def _of(self, cotangent: Any) -> tuple[Any, ...]:
+        result = self._call.result
+        given = nodes_of("the cotangents of ef.vjp", cotangent, result.structure, [n.type for n in result.nodes])
+        kept = [r if isinstance(r, Node) else const(r) for r in self.residuals]
+        found = substitute(self._body.graph.outputs, dict(zip(self._body.graph.inputs, [*given, *kept], strict=True)))
+        return self._call.argument_trees(found)
+
+    def __repr__(self) -> str:
+        bytes_kept = sum(r.type.nbytes if isinstance(r, Node) else r.nbytes for r in self.residuals)
+        return f"<the pullback of {name_of(self._call.fn)}, which keeps {bytes_kept:,} bytes>"

@@ -1,0 +1,116 @@
+"""What one row of the table of derivatives holds, and the ways in which families write their rows.
+
+A row linearises its operator: `tangent(n, d)` is the change of the node `n` where its arguments change by `d`, as a
+node that is linear in these. It is written in operators that have a `transpose`: `transpose(n, at, ct)` is what the
+cotangent `ct` of `n`, a node linear in its argument `at`, is for that argument. Complex numbers are pairs of reals, and
+the pairing that a transpose keeps is the real part of ``sum(x * y)``, without a conjugate, as JAX has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from eqfuse.gradients.terms import Term, filled, product, spread_to, sum_of
+from eqfuse.ir.graph import Node
+from eqfuse.ops.types import TensorType
+
+Changes = Sequence[Node | None]  # of the arguments; None where one does not change
+Tangent = Callable[[Node, Changes], Node | None]
+Transpose = Callable[[Node, int, Term], Term]
+Partial = Callable[..., Term | float]
+Transposes = Mapping[int, Callable[[Node, Term], Term]]  # by argument
+
+
+class NoDerivative(Exception):
+    """Raised by a row for an argument in which there is no derivative; says why, without the line."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """How an operator is differentiated.
+
+    `linear`: the arguments in which it is linear, those of a product one at a time; None: all of them. `refuses`: why
+    it has no derivative in any argument. `jumps`: is its derivative zero wherever it has one?
+    """
+
+    tangent: Tangent
+    transpose: Transpose | None = None
+    linear: tuple[int, ...] | None = ()
+    refuses: str | None = None
+    jumps: bool = False
+
+
+def refused(why: str) -> Row:
+    """Of an operator that has no derivative here."""
+
+    def tangent(_n: Node, _d: Changes) -> Node | None:
+        raise NoDerivative(why)
+
+    return Row(tangent, refuses=why)
+
+
+def constant() -> Row:
+    """Of an operator whose result changes by jumps alone, or is no number that changes: its derivative is zero."""
+    return Row(lambda _n, _d: None, jumps=True)
+
+
+def by_partials(*partials: Partial | str | None) -> Row:
+    """Of an elementwise operator: its derivative in each argument, from the result and all arguments; None where that
+    is zero, a text where there is none."""
+
+    def tangent(n: Node, d: Changes) -> Node | None:
+        terms = []
+        for partial, change in zip(partials, d, strict=True):
+            if change is None or partial is None:
+                continue
+            if isinstance(partial, str):
+                raise NoDerivative(partial)
+            slope = partial(Term(n), *map(Term, n.args))
+            terms.append(product(slope, Term(change)))
+        return spread_to(sum_of(terms), n.shape).node if terms else None
+
+    return Row(tangent)
+
+
+def joint(transposes: Transposes | Transpose, places: Sequence[int] | None = None) -> Row:
+    """Of an operator that is linear in the arguments at `places` together (all, where None): where some of them change,
+    it is applied to the changes, with zeros for the others."""
+
+    def tangent(n: Node, d: Changes) -> Node | None:
+        linear = range(len(n.args)) if places is None else places
+        if all(d[i] is None for i in linear):
+            return None
+        args = [a if i not in linear else _change(d[i], a.type) for i, a in enumerate(n.args)]
+        return n.over(args)
+
+    return Row(tangent, _transpose(transposes), None if places is None else tuple(places))
+
+
+def _change(change: Node | None, type: TensorType) -> Node:
+    return filled(0, type).node if change is None else change
+
+
+def each(transposes: Transposes) -> Row:
+    """Of an operator that is linear in each of the arguments that `transposes` has, as a product is."""
+
+    def tangent(n: Node, d: Changes) -> Node | None:
+        found = []
+        for i in transposes:
+            change = d[i]
+            if change is not None:
+                found.append(Term(n.over([change if at == i else a for at, a in enumerate(n.args)])))
+        return sum_of(found).node if found else None
+
+    return Row(tangent, _transpose(transposes), tuple(transposes))
+
+
+def _transpose(transposes: Transposes | Transpose) -> Transpose:
+    if not isinstance(transposes, Mapping):
+        return transposes
+    table = transposes
+
+    def transpose(n: Node, at: int, ct: Term) -> Term:
+        return table[at](n, ct)
+
+    return transpose

@@ -1,0 +1,95 @@
+"""Derivatives of what runs along an axis: running sums and products, and folds by a ufunc."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from eqfuse.frontends.numpy import tidy
+from eqfuse.gradients.reductions import ROWS as REDUCTIONS
+from eqfuse.gradients.row import Changes, NoDerivative, Row, joint, refused
+from eqfuse.gradients.terms import Term, cast, f, total, where
+from eqfuse.ir.graph import Node, const, node
+
+
+def _flipped(x: Term, axis: int) -> Term:
+    return Term(tidy.flip(x.node, [axis]))
+
+
+def _suffix_sums(n: Node, ct: Term) -> Term:
+    axis = n.attr("axis")
+    return _flipped(Term(n.over([_flipped(ct, axis).node])), axis)
+
+
+def _running_product_tangent(n: Node, d: Changes) -> Node | None:
+    """Each product changes by those of all others with one change: a recurrence by doubling spans, in which no zero is
+    divided by."""
+    if d[0] is None:
+        return None
+    axis = n.attr("axis")
+    p, c = Term(n.args[0]), Term(d[0])
+    span = 1
+    while span < n.shape[axis]:
+        c = c * _moved(p, axis, span, 1) + p * _moved(c, axis, span, 0)
+        p = p * _moved(p, axis, span, 1)
+        span *= 2
+    return c.node
+
+
+def _moved(x: Term, axis: int, by: int, fill: float) -> Term:
+    """`x`, later along `axis`, after `by` times `fill`."""
+    extent = x.shape[axis]
+    ranges = [(0, m, 1) for m in x.shape]
+    ranges[axis] = (0, extent - by, 1)
+    widths = [(0, 0)] * x.rank
+    widths[axis] = (by, 0)
+    return Term(tidy.pad(tidy.slice_(x.node, ranges), const(fill, x.dtype), widths))
+
+
+def _running_extreme_tangent(n: Node, change: Term) -> Node:
+    """The change of the element that is the extreme so far, of equal ones the first."""
+    axis = n.attr("axis")
+    extent, later = n.shape[axis], np.dtype(bool)
+    numbers = Term(const(np.arange(extent).reshape((extent,) + (1,) * (-axis - 1))))
+    before = _moved(Term(n), axis, 1, 0)
+    new = f("logical_or", cast(numbers.equals(0), later), f("not_equal", Term(n), before))
+    last = node("accumulate", (where(new, numbers, 0).node,), ("maximum", axis))
+    return node("take_along_axis", (change.node, last), (axis,))
+
+
+def _accumulate_tangent(n: Node, d: Changes) -> Node | None:
+    if d[0] is None:
+        return None
+    ufunc = n.attr("ufunc")
+    if ufunc not in ("maximum", "minimum", "fmax", "fmin"):
+        raise NoDerivative(f"of {ufunc}.accumulate it is not known here: write it as ef.scan")
+    return _running_extreme_tangent(n, Term(d[0]))
+
+
+_FOLDED: dict[str, Callable[[Term, Term], Term]] = {  # the slope in each element
+    "logaddexp": lambda y, x: f("exp", x - y),
+    "logaddexp2": lambda y, x: f("exp2", x - y),
+    "hypot": lambda y, x: x / where(y.equals(0), 1, y),
+}
+_EXTREMES = {"fmax": "max", "fmin": "min"}
+
+
+def _fold_tangent(n: Node, d: Changes) -> Node | None:
+    if d[0] is None:
+        return None
+    ufunc, axes = n.attr("ufunc"), n.attr("axes")
+    if ufunc in _EXTREMES:
+        return REDUCTIONS[_EXTREMES[ufunc]].tangent(n, d)
+    if ufunc not in _FOLDED:
+        raise NoDerivative(f"of {ufunc}.reduce it is not known here: write it as a loop or as ef.scan")
+    return total(_FOLDED[ufunc](Term(n), Term(n.args[0])) * Term(d[0]), axes).node
+
+
+ROWS: dict[str, Row] = {
+    "cumsum": joint({0: _suffix_sums}),
+    "cumprod": Row(_running_product_tangent),
+    "accumulate": Row(_accumulate_tangent),
+    "fold": Row(_fold_tangent),
+    "reduceat": refused("sums of slices have one, and np.add.at"),
+}

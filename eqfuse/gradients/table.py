@@ -1,0 +1,21 @@
+"""The table of derivatives: one row per operator of `eqfuse/ops`.
+
+In: an operator's name. Out: its `Row`. Used by `linearise.py` and `transpose.py`, which know no operator by name.
+"""
+
+from __future__ import annotations
+
+from eqfuse.errors import UnsupportedOp
+from eqfuse.gradients import contractions, elementwise, reductions, scans, views
+from eqfuse.gradients.row import Row
+
+FAMILIES = (elementwise, reductions, views, contractions, scans)
+TABLE: dict[str, Row] = {name: row for family in FAMILIES for name, row in family.ROWS.items()}
+
+
+def derivative(op: str) -> Row:
+    """The row of operator `op`; UnsupportedOp when there is none."""
+    try:
+        return TABLE[op]
+    except KeyError:
+        raise UnsupportedOp(f"the table of derivatives (eqfuse/gradients) has no row {op!r}") from None

@@ -1,0 +1,229 @@
+"""Nodes with arithmetic, in which the rules of this folder are written.
+
+In: nodes, and Python numbers, which take on the dtype of the node they meet. Out: nodes. Where NumPy has no loop of an
+operator for a dtype (SciPy's of float16), it is computed in float32 and cast back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Union
+
+import numpy as np
+
+from eqfuse.dtypes import ADDED, kind
+from eqfuse.frontends.numpy import tidy
+from eqfuse.ir.graph import Node, const, node
+from eqfuse.ops.elementwise import UFUNCS, broadcast_shapes, loop_dtypes
+from eqfuse.ops.types import Shape, TensorType
+
+Operand = Union["Term", float, int, complex, bool]
+NARROW = frozenset({np.dtype(np.float16), *ADDED})  # floats whose sums are taken in float32
+FLOAT32 = np.dtype(np.float32)
+
+
+class Term:
+    """A node in a formula."""
+
+    __slots__ = ("node",)
+
+    def __init__(self, value: Node) -> None:
+        self.node = value
+
+    @property
+    def shape(self) -> Shape:
+        return self.node.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.node.dtype
+
+    @property
+    def rank(self) -> int:
+        return self.node.type.rank
+
+    def __repr__(self) -> str:
+        return f"Term({self.node})"
+
+    def __neg__(self) -> Term:
+        return Term(self.node.args[0]) if self.node.op == "negative" else f("negative", self)
+
+    def __add__(self, other: Operand) -> Term:
+        return f("add", self, other)
+
+    def __radd__(self, other: Operand) -> Term:
+        return f("add", other, self)
+
+    def __sub__(self, other: Operand) -> Term:
+        return f("subtract", self, other)
+
+    def __rsub__(self, other: Operand) -> Term:
+        return f("subtract", other, self)
+
+    def __mul__(self, other: Operand) -> Term:
+        return product(self, other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Operand) -> Term:
+        return f("divide", self, other)
+
+    def __rtruediv__(self, other: Operand) -> Term:
+        return f("divide", other, self)
+
+    def __matmul__(self, other: Term) -> Term:
+        return Term(node("matmul", (self.node, other.node)))
+
+    def __gt__(self, other: Operand) -> Term:
+        return f("greater", self, other)
+
+    def __lt__(self, other: Operand) -> Term:
+        return f("less", self, other)
+
+    def __ge__(self, other: Operand) -> Term:
+        return f("greater_equal", self, other)
+
+    def __le__(self, other: Operand) -> Term:
+        return f("less_equal", self, other)
+
+    def equals(self, other: Operand) -> Term:
+        return f("equal", self, other)
+
+
+# ---- elementwise
+
+
+def f(op: str, *operands: Operand) -> Term:
+    """The elementwise operator `op`, of which at least one operand is a term."""
+    dtype = next(o.dtype for o in operands if isinstance(o, Term))
+    nodes = [o.node if isinstance(o, Term) else const(o, dtype) for o in operands]
+    if op not in UFUNCS:
+        return Term(tidy.elementwise(op, nodes))
+    wanted, result = _loop(op, [n.dtype for n in nodes])
+    made = tidy.elementwise(op, [tidy.cast(n, d) for n, d in zip(nodes, wanted, strict=True)])
+    back = kind(result) in "fc" and wanted != [n.dtype for n in nodes]
+    return Term(tidy.cast(made, dtype) if back else made)
+
+
+def _loop(op: str, dtypes: Sequence[np.dtype]) -> tuple[list[np.dtype], np.dtype]:
+    """The dtypes of operands that the operator takes, and of its result, which no float of 16 bits leaves."""
+    *wanted, result = loop_dtypes(op, *dtypes)
+    if kind(result) in "fc" and result.itemsize > max(d.itemsize for d in dtypes):
+        *wanted, result = loop_dtypes(op, *[FLOAT32 if d in NARROW else d for d in dtypes])
+    return wanted[: len(dtypes)], result
+
+
+def product(a: Operand, b: Operand) -> Term:
+    """``a * b``, where a factor 1 or -1 is none."""
+    for one, other in ((a, b), (b, a)):
+        value = known_number(one)
+        if value in (1, -1) and isinstance(other, Term):
+            spread = other
+            if isinstance(one, Term):
+                spread = spread_to(other, broadcast_shapes(one.shape, other.shape))
+            return spread if value == 1 else -spread
+    return f("multiply", a, b)
+
+
+def known_number(value: Operand) -> Any:
+    """The number that a term is everywhere; None where that is not known."""
+    if not isinstance(value, Term):
+        return value
+    n = value.node
+    n = n.args[0] if n.op == "broadcast_to" else n
+    return n.literal.array[()] if n.op == "const" and n.shape == () else None
+
+
+def where(condition: Term, yes: Operand, no: Operand, dtype: np.dtype | None = None) -> Term:
+    """`yes` or `no`, numbers as `dtype` where neither is a term."""
+    dtype = dtype or next(v.dtype for v in (yes, no) if isinstance(v, Term))
+    a, b = (v.node if isinstance(v, Term) else const(v, dtype) for v in (yes, no))
+    return Term(tidy.elementwise("where", [condition.node, a, b]))
+
+
+def real(x: Term) -> Term:
+    return Term(tidy.part("real", x.node)) if x.dtype.kind == "c" else x
+
+
+def imag(x: Term) -> Term:
+    return Term(tidy.part("imag", x.node))
+
+
+def complex_of(re: Term, im: Term) -> Term:
+    return Term(node("complex", (re.node, im.node)))
+
+
+def conj(x: Term) -> Term:
+    return f("conj", x) if x.dtype.kind == "c" else x
+
+
+def cast(x: Term, dtype: np.dtype) -> Term:
+    """`x` as `dtype`; of complex numbers the real part, where that is real."""
+    if x.dtype.kind == "c" and dtype.kind != "c":
+        x = real(x)
+    return Term(tidy.cast(x.node, dtype))
+
+
+# ---- shapes
+
+
+def filled(value: float | complex, type: TensorType) -> Term:
+    return Term(tidy.broadcast_to(const(value, type.dtype), type.shape))
+
+
+def zeros(like: Node) -> Term:
+    return filled(0, like.type)
+
+
+def spread_to(x: Term, shape: Shape) -> Term:
+    return Term(tidy.broadcast_to(x.node, shape))
+
+
+def reshape(x: Term, shape: Shape) -> Term:
+    n = x.node.args[0] if x.node.op == "broadcast_to" else x.node
+    return spread_to(Term(n), shape) if n.shape == () else Term(tidy.reshape(x.node, shape))
+
+
+def transpose(x: Term, axes: Sequence[int]) -> Term:
+    return Term(tidy.transpose(x.node, axes))
+
+
+def swapped(x: Term) -> Term:
+    """`x` with its last two axes exchanged."""
+    r = x.rank
+    return transpose(x, (*range(r - 2), r - 1, r - 2))
+
+
+def total(x: Term, axes: Sequence[int]) -> Term:
+    """The sum over `axes` (negative), which stay with extent 1; of narrow floats it is taken in float32."""
+    axes = sorted(a for a in axes if x.shape[a] != 1)
+    if not axes:
+        return x
+    wide = cast(x, FLOAT32) if x.dtype in NARROW else x
+    return cast(Term(tidy.reduce("sum", wide.node, axes)), x.dtype)
+
+
+def summed_to(x: Term, shape: Shape) -> Term:
+    """The sum of `x` over the axes along which an array of `shape` is spread to the shape of `x`."""
+    if x.shape == shape:
+        return x
+    lead = x.rank - len(shape)
+    spread = [a - x.rank for a in range(lead)]
+    spread += [a - len(shape) for a, n in enumerate(shape) if n == 1]
+    return reshape(total(x, spread), shape)
+
+
+def sum_of(terms: Sequence[Term]) -> Term:
+    """The sum of terms of one type, which narrow floats round once."""
+    first = terms[0]
+    wide = first.dtype in NARROW and len(terms) > 2
+    terms = [cast(t, FLOAT32) for t in terms] if wide else terms
+    result = terms[0]
+    for t in terms[1:]:
+        result = result + t
+    return cast(result, first.dtype)
+
+
+def size_of(shape: Shape, axes: Sequence[int]) -> int:
+    return math.prod(shape[a] for a in axes)

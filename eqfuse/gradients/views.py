@@ -1,0 +1,201 @@
+"""Derivatives of the index maps: views, arrays joined of pieces, gathers and updates. All of them are linear."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import numpy as np
+
+from eqfuse.frontends.numpy import tidy
+from eqfuse.gradients.row import Changes, NoDerivative, Row, constant, joint
+from eqfuse.gradients.terms import (
+    FLOAT32,
+    NARROW,
+    Term,
+    cast,
+    f,
+    filled,
+    reshape,
+    sum_of,
+    summed_to,
+    total,
+    transpose,
+    where,
+    zeros,
+)
+from eqfuse.ir.graph import Node, const, node
+from eqfuse.ops.types import Shape, TensorType
+
+
+def scattered(ct: Term, shape: Shape, ranges: tuple) -> Term:
+    """An array of zeros of `shape` with `ct` at the slice `ranges`: padded, where the slice has no steps."""
+    if all(step == 1 for _, _, step in ranges):
+        widths = [(start, n - stop) for (start, stop, _), n in zip(ranges, shape, strict=True)]
+        return Term(tidy.pad(ct.node, const(0, ct.dtype), widths))
+    base = filled(0, TensorType(ct.dtype, shape))
+    return Term(tidy.slice_scatter(base.node, [ct.node], [ranges]))
+
+
+def sliced(ct: Term, ranges: tuple) -> Term:
+    return Term(tidy.slice_(ct.node, ranges))
+
+
+def _untransposed(n: Node, ct: Term) -> Term:
+    axes = n.attr("axes")
+    return transpose(ct, [axes.index(a) for a in range(len(axes))])
+
+
+def _unbroadcast(n: Node, ct: Term) -> Term:
+    return summed_to(ct, n.args[0].shape)
+
+
+def _from_windows(n: Node, ct: Term) -> Term:
+    """What each element is in each of its windows, added up: offset by offset, one window axis after another."""
+    windows = n.attr("windows")
+    rank = n.args[0].type.rank
+    for left in range(len(windows), 0, -1):
+        axis, extent = windows[left - 1]
+        at = rank + axis  # the axes of positions come first
+        parts = []
+        for offset in range(extent):
+            ranges = [(0, m, 1) for m in ct.shape]
+            ranges[-1] = (offset, offset + 1, 1)
+            piece = reshape(sliced(ct, tuple(ranges)), ct.shape[:-1])
+            widths = [(0, 0)] * piece.rank
+            widths[at] = (offset, extent - 1 - offset)
+            parts.append(Term(tidy.pad(piece.node, const(0, ct.dtype), widths)))
+        ct = sum_of(parts)
+    return ct
+
+
+# ---- several pieces
+
+
+def _piece(n: Node, at: int, ct: Term) -> Term:
+    axis = n.attr("axis")
+    ends = list(accumulate(a.shape[axis] for a in n.args))
+    ranges = [(0, m, 1) for m in n.shape]
+    ranges[axis] = (ends[at] - n.args[at].shape[axis], ends[at], 1)
+    return sliced(ct, tuple(ranges))
+
+
+def _inside(n: Node, ct: Term) -> Term:
+    shape = n.args[0].shape
+    return sliced(ct, tuple((before, before + m, 1) for m, (before, _) in zip(shape, n.attr("widths"), strict=True)))
+
+
+def _border(n: Node, ct: Term) -> Term:
+    inner = tuple((before, before + m, 1) for m, (before, _) in zip(n.args[0].shape, n.attr("widths"), strict=True))
+    around = tidy.slice_scatter(ct.node, [filled(0, TensorType(ct.dtype, n.args[0].shape)).node], [inner])
+    return reshape(total(Term(around), range(-ct.rank, 0)), ())
+
+
+# ---- gathers and updates
+
+
+def added(shape: Shape, indices: Node, values: Term, axis: int) -> Term:
+    """An array of zeros of `shape`, with `values` added where `take` along `axis` found them."""
+    wide = cast(values, FLOAT32) if values.dtype in NARROW else values
+    base = filled(0, TensorType(wide.dtype, shape))
+    return cast(Term(node("scatter", (base.node, indices, wide.node), (axis, "add"))), values.dtype)
+
+
+def _untaken(n: Node, ct: Term) -> Term:
+    return added(n.args[0].shape, n.args[1], ct, n.attr("axis"))
+
+
+def _untaken_along(n: Node, ct: Term) -> Term:
+    return added_along(n.args[0].shape, n.args[1], ct, n.attr("axis"))
+
+
+def added_along(shape: Shape, indices: Node, values: Term, axis: int) -> Term:
+    """As `added`, of what `take_along_axis` found: by the places of a flat array."""
+    places = flat_places(shape, indices, axis)
+    flat = added((TensorType(values.dtype, shape).size,), places.node, reshape(values, places.shape), -1)
+    return reshape(flat, shape)
+
+
+def flat_places(shape: Shape, indices: Node, axis: int) -> Term:
+    """Where the elements that `indices` choose along `axis` are in the flat array, as a vector."""
+    int64 = np.dtype(np.int64)
+    chosen, extent = cast(Term(indices), int64), shape[axis]
+    chosen = f("add", chosen, cast(chosen < 0, int64) * extent)
+    strides = np.cumprod((1, *shape[:0:-1]))[::-1]
+    places = chosen * int(strides[axis])
+    at = len(shape) + axis
+    for a, n in enumerate(indices.shape):
+        if a != at and n > 1:
+            steps = np.arange(n, dtype=np.int64).reshape((n,) + (1,) * (len(shape) - 1 - a)) * int(strides[a])
+            places = places + Term(const(steps))
+    return reshape(places, (indices.type.size,))
+
+
+def _slices_transpose(n: Node, at: int, ct: Term) -> Term:
+    """Of the array: where nothing was written. Of a value: its slice, but where a later one covers it."""
+    slices = n.attr("slices")
+    for ranges in slices[at:][::-1]:
+        blank = filled(0, TensorType(ct.dtype, tuple(len(range(*r)) for r in ranges)))
+        ct = Term(tidy.slice_scatter(ct.node, [blank.node], [ranges]))
+    return ct if at == 0 else sliced(ct, slices[at - 1])
+
+
+_ADDING = ("set", "add", "subtract")
+
+
+def _scatter_tangent(n: Node, d: Changes) -> Node | None:
+    mode = n.attr("mode")
+    if d[0] is None and d[2] is None:
+        return None
+    if mode not in _ADDING and not (mode == "multiply" and d[2] is None):
+        raise NoDerivative(f"what {mode} accumulates in places that may be the same has none here: scatter by add")
+    x, indices, values = n.args
+    fixed = values if mode == "multiply" else zeros(values).node
+    return n.over([zeros(x).node if d[0] is None else d[0], indices, d[2] or fixed])
+
+
+def _scatter_transpose(n: Node, at: int, ct: Term) -> Term:
+    axis, mode = n.attr("axis"), n.attr("mode")
+    x, indices, values = n.args
+    if at == 0 and mode == "multiply":
+        return Term(n.over([ct.node, indices, values]))
+    if at == 0:
+        return Term(n.over([ct.node, indices, zeros(values).node])) if mode == "set" else ct
+    found = cast(Term(node("take", (ct.node, indices), (axis,))), values.dtype)
+    if mode == "set" and not _known_apart(indices, x.shape[axis]):
+        written = _written_last(indices, x.shape[axis], values.type.rank - (x.type.rank + axis))
+        return where(written, found, 0)
+    return -found if mode == "subtract" else found
+
+
+def _known_apart(indices: Node, extent: int) -> bool:
+    """Are the places that `indices` choose known, and no two the same?"""
+    if indices.op != "const":
+        return False
+    places = indices.literal.array.astype(np.int64).reshape(-1) % max(extent, 1)
+    return np.unique(places).size == places.size
+
+
+def _written_last(indices: Node, extent: int, trailing: int) -> Term:
+    """Which of the values at `indices` stay: of several for one place, the last."""
+    numbers = const(np.arange(indices.type.size).reshape(indices.shape))
+    nobody = filled(-1, TensorType(numbers.dtype, (extent,)))
+    last = node("scatter", (nobody.node, indices, numbers), (-1, "set"))
+    stays = Term(node("take", (last, indices), (-1,))).equals(Term(numbers))
+    return reshape(stays, (*stays.shape, *[1] * (trailing - stays.rank)))
+
+
+ROWS: dict[str, Row] = {
+    "transpose": joint({0: _untransposed}),
+    "reshape": joint({0: lambda n, ct: reshape(ct, n.args[0].shape)}),
+    "broadcast_to": joint({0: _unbroadcast}),
+    "slice": joint({0: lambda n, ct: scattered(ct, n.args[0].shape, n.attr("ranges"))}),
+    "flip": joint({0: lambda n, ct: Term(tidy.flip(ct.node, n.attr("axes")))}),
+    "sliding_window": joint({0: _from_windows}),
+    "concat": joint(_piece),
+    "pad": joint({0: _inside, 1: _border}),
+    "take": joint({0: _untaken}, (0,)),
+    "take_along_axis": joint({0: _untaken_along}, (0,)),
+    "slice_scatter": joint(_slices_transpose),
+    "scatter": Row(_scatter_tangent, _scatter_transpose, (0, 2)),
+    "bitcast": constant(),
+}

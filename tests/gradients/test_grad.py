@@ -1,0 +1,189 @@
+"""`ef.grad` and its like on NumPy functions, as JAX's users call them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from tests.support.derivatives import difference
+
+RNG = np.random.default_rng(0)
+X, W, B = RNG.normal(size=(4, 3)), RNG.normal(size=(3, 5)), RNG.normal(size=5)
+
+
+def loss(x: Any, w: Any, b: Any) -> Any:
+    return np.sum(np.tanh(x @ w + b) ** 2)
+
+
+def checked(fn: Any, *args: np.ndarray) -> None:
+    """The gradient in every argument, along random directions."""
+    found = ef.grad(fn, argnums=tuple(range(len(args))))(*args)
+    for at, (x, g) in enumerate(zip(args, found, strict=True)):
+        assert (g.shape, g.dtype) == (x.shape, x.dtype)
+        step = np.random.default_rng(at).uniform(-1, 1, x.shape)
+        wanted = difference(fn, args, [step if i == at else None for i in range(len(args))])
+        np.testing.assert_allclose(np.sum(g * step), wanted, rtol=1e-8, atol=1e-9)
+
+
+def test_the_gradient_is_that_of_the_function() -> None:
+    checked(loss, X, W, B)
+
+
+def test_argnums_may_be_a_number_or_several_and_count_from_the_end() -> None:
+    (only,) = ef.grad(loss, argnums=(1,))(X, W, B)
+    w, b = ef.grad(loss, (1, -1))(X, W, B)
+    assert (only == w).all() and (ef.grad(loss, 1)(X, W, B) == w).all() and (ef.grad(loss, -1)(X, W, B) == b).all()
+
+
+def test_value_and_grad_gives_both_and_aux() -> None:
+    value, g = ef.value_and_grad(loss)(X, W, B)
+    assert value == loss(X, W, B) and (g == ef.grad(loss)(X, W, B)).all()
+
+    def with_aux(x: Any) -> Any:
+        return np.sum(x * x), {"doubled": 2 * x, "name": "square", "count": 3}
+
+    (value, aux), g = ef.value_and_grad(with_aux, has_aux=True)(X)
+    assert (aux["doubled"] == 2 * X).all() and aux["name"] == "square" and aux["count"] == 3
+    assert ef.grad(with_aux, has_aux=True)(X)[1]["count"] == 3 and (g == 2 * X).all()
+
+
+@dataclass
+class Layer:
+    w: Any
+    b: Any
+    rate: float = 1.0
+
+
+def test_arguments_and_gradients_nest() -> None:
+    def nested(params: Any, x: Any) -> Any:
+        h = x
+        for layer in params["layers"]:
+            h = np.tanh(h @ layer.w + layer.b)
+        return (h * params["scale"]).sum()
+
+    params = {"layers": [Layer(W, B), Layer(W.T, np.zeros(3))], "scale": 0.5}
+    g = ef.grad(nested)(params, X)
+    assert isinstance(g["layers"][1], Layer) and g["layers"][1].w.shape == W.T.shape
+    assert isinstance(g["scale"], np.float64) and g["layers"][0].rate == 0
+
+
+def test_gradients_have_gradients() -> None:
+    third = ef.grad(ef.grad(ef.grad(lambda x: np.exp(2 * x) + x**4)))
+    np.testing.assert_allclose(third(0.3), 8 * np.exp(0.6) + 24 * 0.3, rtol=1e-12)
+    mixed = ef.grad(lambda x: x * ef.grad(lambda y: x * y * y)(2.0))  # what is around is a constant for the inner one
+    assert mixed(3.0) == 2 * 4 * 3.0
+    checked(lambda x: np.sum(ef.grad(lambda y: np.sum(np.sin(y) * x))(x) ** 2), X)
+
+
+def test_the_three_ways_in_give_one_answer() -> None:
+    wanted = ef.grad(loss, (0, 1))(X, W, B)
+    for found in (
+        ef.jit(ef.grad(loss, (0, 1)), target="numpy")(X, W, B),
+        ef.compile(ef.grad(loss, (0, 1)), X, W, B, target="numpy")(X, W, B),
+        ef.meaning(ef.trace(ef.grad(loss, (0, 1)), ef.spec((4, 3)), ef.spec((3, 5)), ef.spec(5)), X, W, B),
+        ef.grad(ef.jit(loss), (0, 1))(X, W, B),
+        ef.grad(ef.trace(loss, X, W, B), (0, 1))(X, W, B),
+    ):
+        for f, w in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(f, w, rtol=1e-12)
+
+
+def test_a_program_for_all_sizes_has_a_gradient() -> None:
+    program = ef.compile(ef.grad(loss), ef.spec(("n", 3)), ef.spec((3, 5)), ef.spec(5), target="numpy")
+    for n in (4, 7, 1):
+        x = RNG.normal(size=(n, 3))
+        np.testing.assert_allclose(program(x, W, B), ef.grad(loss)(x, W, B), rtol=1e-12)
+
+
+def test_vjp_gives_the_result_and_a_pullback() -> None:
+    def two(x: Any, w: Any) -> Any:
+        return {"y": np.sin(x) @ w, "n": (x * x).sum()}
+
+    result, pullback = ef.vjp(two, X, W)
+    np.testing.assert_array_equal(result["y"], two(X, W)["y"])
+    ct = {"y": RNG.normal(size=(4, 5)), "n": 2.0}
+    gx, gw = pullback(ct)
+    wx, ww = ef.grad(lambda x, w: np.sum(two(x, w)["y"] * ct["y"]) + 2.0 * two(x, w)["n"], (0, 1))(X, W)
+    np.testing.assert_allclose(gx, wx, rtol=1e-12)
+    np.testing.assert_allclose(gw, ww, rtol=1e-12)
+    np.testing.assert_allclose(ef.jit(pullback, target="numpy")(ct)[0], gx, rtol=1e-12)
+    assert "keeps" in repr(pullback) and len(pullback.residuals) > 0
+    inside = ef.trace(lambda x, w: ef.vjp(two, x, w)[1](ct), X, W)
+    np.testing.assert_allclose(ef.meaning(inside, X, W)[0], gx, rtol=1e-12)
+
+
+def test_jvp_is_the_change_along_a_direction() -> None:
+    dx = RNG.normal(size=X.shape)
+    value, change = ef.jvp(lambda x: np.tanh(x @ W), (X,), (dx,))
+    np.testing.assert_array_equal(value, np.tanh(X @ W))
+    np.testing.assert_allclose(change, difference(lambda x: np.tanh(x @ W), [X], [dx]), rtol=1e-9, atol=1e-10)
+    assert ef.jvp(np.sin, (1.0,), (2.0,))[1] == 2 * np.cos(1.0)
+    *_, aux = ef.jvp(lambda x: (x, {"half": x / 2}), (X,), (dx,), has_aux=True)
+    assert (aux["half"] == X / 2).all()
+
+
+def test_hessian_vector_products_are_compositions() -> None:
+    def f(x: Any) -> Any:
+        return np.sum(np.exp(x) * np.roll(x, 1))
+
+    x, v = RNG.normal(size=5), RNG.normal(size=5)
+    forward_over_reverse = ef.jvp(ef.grad(f), (x,), (v,))[1]
+    reverse_over_reverse = ef.grad(lambda x: ef.grad(f)(x) @ v)(x)
+    np.testing.assert_allclose(forward_over_reverse, reverse_over_reverse, rtol=1e-12)
+    np.testing.assert_allclose(forward_over_reverse, difference(lambda x: ef.grad(f)(x), [x], [v]), rtol=1e-8)
+
+
+def test_numpy_that_writes_in_place_is_differentiated() -> None:
+    def in_place(x: Any, w: Any) -> Any:
+        out = np.zeros((6, 5))
+        out[1:5] = x @ w
+        out[2] *= 3
+        out[:, ::2] += 1.0
+        np.exp(out, out=out)
+        out[np.array([0, 0, 4]), 1] = x[:3, 0] ** 2
+        np.add.at(out, (np.array([1, 1]), 0), x[0, :2])
+        x *= 2  # an argument: the caller's stays as it is
+        return (out * out).sum() + x.sum()
+
+    before = X.copy()
+    checked(lambda x, w: in_place(x.copy(), w), X, W)
+    np.testing.assert_allclose(ef.grad(in_place)(X, W), ef.grad(lambda x, w: in_place(x.copy(), w))(X, W))
+    np.testing.assert_array_equal(X, before)
+
+
+def test_numbers_that_nothing_is_differentiated_in_may_decide_shapes() -> None:
+    def f(x: Any, steps: int, *, power: int = 2) -> Any:
+        for _ in range(steps):
+            x = x * x
+        return x.reshape(-1, 2).sum() if power > 1 else x.sum()
+
+    x = np.ones(4)
+    np.testing.assert_allclose(ef.grad(f)(x, 3, power=2), 8 * x**7)
+
+
+def test_complex_numbers_follow_the_convention_of_jax() -> None:
+    z = np.array([1 + 2j, -0.5 + 0.3j])
+    np.testing.assert_allclose(ef.grad(lambda z: np.sum(np.abs(z) ** 2))(z), 2 * z.conj())
+    np.testing.assert_allclose(ef.grad(lambda z: np.sum(z * z), holomorphic=True)(z), 2 * z)
+    np.testing.assert_allclose(ef.grad(lambda z: np.sum((z * 1j).real * z.imag))(z), -2 * z.imag * -1j)
+
+
+def test_random_numbers_are_drawn_once_for_both_passes() -> None:
+    def dropped(x: Any, rng: Any) -> Any:
+        keep = rng.uniform(size=x.shape) < 0.5
+        return np.where(keep, x * x, 0).sum()
+
+    g = ef.jit(ef.grad(dropped), target="numpy")(X, np.random.default_rng(1))
+    keep = np.random.default_rng(1).uniform(size=X.shape) < 0.5
+    np.testing.assert_allclose(g, np.where(keep, 2 * X, 0))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_cotangents_of_narrow_floats_are_added_up_in_float32(dtype: str) -> None:
+    x, ones = np.array(1.0, dtype), np.full(20_000, 0.1, dtype)
+    found = ef.grad(lambda x: np.sum((x * ones).astype(np.float32)))(x)
+    assert found.dtype == dtype and abs(float(found) - 2000) < 2

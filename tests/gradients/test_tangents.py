@@ -1,0 +1,62 @@
+"""The derivatives of the other nonlinear operators, against differences of high order, and JAX's choices at kinks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.gradients.table import TABLE as DERIVATIVES
+from eqfuse.ops import TABLE
+from eqfuse.ops.elementwise import UFUNCS
+from tests.support.derivatives import difference, tangent
+
+CASES: dict[str, list[tuple[list[tuple[int, ...]], tuple]]] = {
+    **{op: [([(2, 3, 4)], ((-3, -1),)), ([(1, 3)], ((-2,),)), ([()], ((),)), ([(0, 3)], ((-1,),))]
+       for op in ("prod", "max", "min")},
+    "cumprod": [([(5, 2)], (-2,)), ([(2, 1)], (-1,)), ([(0,)], (-1,))],
+    "accumulate": [([(2, 6)], ("maximum", -1)), ([(6, 2)], ("fmin", -2))],
+    "fold": [([(2, 3)], (ufunc, (-1,))) for ufunc in ("logaddexp", "logaddexp2", "hypot", "fmax", "fmin")],
+}  # fmt: skip
+
+
+def test_every_nonlinear_operator_has_a_case() -> None:
+    rest = {op for op, row in DERIVATIVES.items() if not (row.transpose or row.jumps or row.refuses)}
+    assert rest - UFUNCS.keys() == CASES.keys()
+
+
+@pytest.mark.parametrize("op", CASES)
+def test_an_operator_changes_as_its_row_says(op: str) -> None:
+    rng = np.random.default_rng(1)
+    for shapes, attrs in CASES[op]:
+        xs = [0.2 + rng.permutation(int(np.prod(shape))).reshape(shape) / 20 for shape in shapes]  # no two are near
+        for at, x in enumerate(xs):
+            steps = [rng.uniform(-1, 1, x.shape) if i == at else None for i in range(len(xs))]
+            wanted = difference(lambda *a, op=op, attrs=attrs: TABLE[op].meaning(*a, *attrs), xs, steps)
+            np.testing.assert_allclose(tangent(op, xs, steps, attrs), wanted, rtol=1e-7, atol=1e-9)
+
+
+KINKS: list[tuple[Any, float, float]] = [
+    (np.abs, 0.0, 0.0),
+    (lambda x: np.maximum(x, 0), 0.0, 0.5),
+    (lambda x: np.minimum(x, 1), 1.0, 0.5),
+    (lambda x: np.clip(x, 0, 1), 1.0, 0.5),
+    (lambda x: np.max(np.stack([x, x * 3 - 2, x - 1])), 1.0, 2.0),
+    (lambda x: np.min(np.stack([x, x * 3 - 2, x + 1])), 1.0, 2.0),
+    (np.sign, 0.0, 0.0),
+    (np.floor, 2.0, 0.0),
+    (np.sqrt, 0.0, np.inf),
+    (lambda x: x**0.0, 0.0, 0.0),
+    (lambda x: np.power(0.0, x), 2.0, 0.0),
+    (lambda x: np.hypot(x, 0.0), 0.0, 0.0),
+    (lambda x: np.prod(np.stack([x, 2.0 * x + 3, x + 5])), 0.0, 15.0),
+    (lambda x: np.prod(np.stack([x, 2.0 * x])), 0.0, 0.0),
+]
+
+
+@pytest.mark.parametrize("fn, at, wanted", KINKS)
+def test_at_a_kink_the_derivative_is_what_jax_chooses(fn: Any, at: float, wanted: float) -> None:
+    with np.errstate(all="ignore"):
+        assert ef.grad(fn)(at) == wanted

@@ -1,0 +1,89 @@
+"""The derivatives of ufuncs: against differences of high order, and in every dtype against float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from eqfuse.dtypes import epsilon, kind
+from eqfuse.errors import DtypeError, UnsupportedOp
+from eqfuse.gradients.table import TABLE as DERIVATIVES
+from eqfuse.ops import TABLE
+from eqfuse.ops.elementwise import UFUNCS, loop_dtypes
+from tests.support.derivatives import difference, tangent
+
+SMOOTH = [op for op in UFUNCS if op in DERIVATIVES and not DERIVATIVES[op].jumps and not DERIVATIVES[op].refuses]
+SHAPES = [((2, 3), (3,)), ((), (2, 1)), ((0, 3), (1, 3)), ((1,), (4, 1)), ((3,), ())]
+DTYPES = ["float16", ml_dtypes.bfloat16, "float32", "complex64", "complex128"]
+WITHIN = {"acosh": (1.2, 3.0), "power": (0.3, 2.0), "remainder": (2.1, 2.9)}  # where no kink is near
+
+
+def _types(op: str, dtype: Any) -> list[np.dtype]:
+    """The dtypes of a loop whose first argument has `dtype`, and the others it or an integer's; none without a loop."""
+    arity = UFUNCS[op].nin
+    for other in (dtype, "int64", "int32"):
+        wanted = [np.dtype(dtype), *[np.dtype(other)] * (arity - 1)]
+        try:
+            if list(loop_dtypes(op, *wanted)[:arity]) == wanted:
+                return wanted
+        except DtypeError:
+            continue
+    return []
+
+
+def _drawn(op: str, dtypes: list[np.dtype], shapes: tuple[Any, ...]) -> list[np.ndarray]:
+    rng = np.random.default_rng(len(op))
+    lower, upper = WITHIN.get(op, (0.15, 0.85))
+    found = []
+    for t, shape in zip(dtypes, shapes, strict=False):
+        x = rng.uniform(lower, upper, shape)
+        x = np.ceil(x) if t.kind == "i" else x + 1j * rng.uniform(0.2, 0.8, shape) if t.kind == "c" else x
+        found.append(np.asarray(x).astype(t))
+    return found
+
+
+def _smooth_in(op: str, xs: list[np.ndarray]) -> list[list[np.ndarray | None]]:
+    """Changes of one argument at a time, of those in which `op` has a derivative."""
+    found = []
+    for at, x in enumerate(xs):
+        step = np.random.default_rng(9).uniform(-1, 1, x.shape)
+        step = np.asarray(step * (1 + 0.5j) if x.dtype.kind == "c" else step).astype(x.dtype)
+        changes = [step if i == at else None for i in range(len(xs))]
+        try:
+            if kind(x.dtype) in "fc" and tangent(op, xs, changes) is not None:
+                found.append(changes)
+        except UnsupportedOp as error:
+            assert "has no derivative" in str(error)
+    return found
+
+
+@pytest.mark.parametrize("op", SMOOTH)
+def test_a_ufunc_changes_as_its_row_says(op: str) -> None:
+    for shapes in SHAPES:
+        xs = _drawn(op, _types(op, "float64"), shapes)
+        tried = _smooth_in(op, xs)
+        assert tried
+        for changes in tried:
+            wanted = difference(TABLE[op].meaning, xs, changes)
+            np.testing.assert_allclose(tangent(op, xs, changes), wanted, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("op", SMOOTH)
+def test_the_derivative_of_a_ufunc_is_the_same_in_every_dtype(op: str) -> None:
+    for dtype in DTYPES:
+        dtypes = _types(op, dtype)
+        if not dtypes:
+            continue
+        xs = _drawn(op, dtypes, SHAPES[0])
+        precise = [x.astype({"c": "complex128", "f": "float64"}.get(kind(x.dtype), x.dtype)) for x in xs]
+        for changes in _smooth_in(op, xs):
+            exact = [None if c is None else c.astype(precise[i].dtype) for i, c in enumerate(changes)]
+            found, wanted = tangent(op, xs, changes), tangent(op, precise, exact)
+            assert found is not None and found.dtype == TABLE[op].meaning(*xs).dtype
+            if found.dtype.kind == "c":
+                np.testing.assert_allclose(wanted, difference(TABLE[op].meaning, precise, exact), rtol=1e-7, atol=1e-9)
+            rtol = 40 * epsilon(found.dtype)
+            np.testing.assert_allclose(found.astype(wanted.dtype), wanted, rtol=rtol, atol=rtol)
