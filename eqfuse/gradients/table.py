@@ -6,10 +6,10 @@ In: an operator's name. Out: its `Row`. Used by `linearise.py` and `transpose.py
 from __future__ import annotations
 
 from eqfuse.errors import UnsupportedOp
-from eqfuse.gradients import contractions, elementwise, reductions, scans, views
+from eqfuse.gradients import contractions, elementwise, reductions, scans, sorting, views, windows
 from eqfuse.gradients.row import Row
 
-FAMILIES = (elementwise, reductions, views, contractions, scans)
+FAMILIES = (elementwise, reductions, views, contractions, windows, scans, sorting)
 TABLE: dict[str, Row] = {name: row for family in FAMILIES for name, row in family.ROWS.items()}
 
 

@@ -16,6 +16,9 @@ from tests.support.derivatives import difference, tangent
 CASES: dict[str, list[tuple[list[tuple[int, ...]], tuple]]] = {
     **{op: [([(2, 3, 4)], ((-3, -1),)), ([(1, 3)], ((-2,),)), ([()], ((),)), ([(0, 3)], ((-1,),))]
        for op in ("prod", "max", "min")},
+    "window_max": [([(2, 5, 4)], ((2, 2), (2, 2), ((0, 0), (0, 1)))), ([(7,)], ((3,), (2,), ((1, 2),)))],
+    "sort": [([(3, 5)], (-1, False)), ([(4, 2)], (-2, True))],
+    "partition": [([(3, 5)], (-1, (1, 3)))],
     "cumprod": [([(5, 2)], (-2,)), ([(2, 1)], (-1,)), ([(0,)], (-1,))],
     "accumulate": [([(2, 6)], ("maximum", -1)), ([(6, 2)], ("fmin", -2))],
     "fold": [([(2, 3)], (ufunc, (-1,))) for ufunc in ("logaddexp", "logaddexp2", "hypot", "fmax", "fmin")],

@@ -1,0 +1,94 @@
+"""Derivatives of what slides along the last axes: pooling; and what convolutions share with it.
+
+Windows that tile an array are a reshaped view of it, others are views that overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from eqfuse.dtypes import lowest
+from eqfuse.frontends.numpy import tidy
+from eqfuse.gradients.row import Changes, Row, joint
+from eqfuse.gradients.terms import Term, reshape, spread_to, total, transpose, where
+from eqfuse.gradients.views import scattered
+from eqfuse.ir.graph import Node, const, node
+
+
+def apart(x: Term, strides: Sequence[int]) -> Term:
+    """`x` with ``stride - 1`` zeros between the elements of its last axes."""
+    lead = x.rank - len(strides)
+    if all(s == 1 for s in strides):
+        return x
+    extents = [(n - 1) * s + 1 if n else 0 for n, s in zip(x.shape[lead:], strides, strict=True)]
+    ranges = [(0, n, 1) for n in x.shape[:lead]]
+    ranges += [tidy.canonical(range(0, n, s)) for n, s in zip(extents, strides, strict=True)]
+    return scattered(x, (*x.shape[:lead], *extents), tuple(ranges))
+
+
+def fitted(x: Term, before: Sequence[int], after: Sequence[int], fill: float = 0) -> Term:
+    """`x` with so much of `fill` around its last axes; what is negative is cut off."""
+    lead = x.rank - len(before)
+    inside = [(min(max(-b, 0), n), max(n - max(-a, 0), min(max(-b, 0), n)), 1)
+              for n, b, a in zip(x.shape[lead:], before, after, strict=True)]  # fmt: skip
+    cut = Term(tidy.slice_(x.node, [*((0, n, 1) for n in x.shape[:lead]), *inside]))
+    widths = [(0, 0)] * lead + [(max(b, 0), max(a, 0)) for b, a in zip(before, after, strict=True)]
+    return Term(tidy.pad(cut.node, const(fill, x.dtype), widths))
+
+
+def _windows(n: Node, x: Term, fill: float) -> Term:
+    """The elements of `x` in each window of `n`: its positions, and then the axes of a window."""
+    window, strides, padding = n.attr("window"), n.attr("strides"), n.attr("padding")
+    k, lead = len(window), x.rank - len(window)
+    x = fitted(x, [b for b, _ in padding], [a for _, a in padding], fill)
+    positions = n.shape[lead:]
+    if window == strides:
+        used = [(0, p * w, 1) for p, w in zip(positions, window, strict=True)]
+        x = Term(tidy.slice_(x.node, [*((0, m, 1) for m in x.shape[:lead]), *used]))
+        x = reshape(x, (*x.shape[:lead], *(e for p, w in zip(positions, window, strict=True) for e in (p, w))))
+        return transpose(x, (*range(lead), *range(lead, lead + 2 * k, 2), *range(lead + 1, lead + 2 * k, 2)))
+    slid = node("sliding_window", (x.node,), (tuple((a - k, w) for a, w in enumerate(window)),))
+    ranges = [(0, m, 1) for m in slid.shape]
+    for a, (p, s) in enumerate(zip(positions, strides, strict=True)):
+        ranges[lead + a] = tidy.canonical(range(0, p * s, s))
+    return Term(tidy.slice_(slid, ranges))
+
+
+def _largest_tangent(n: Node, d: Changes) -> Node | None:
+    """The change of the largest element of each window, of equal ones the first."""
+    if d[0] is None:
+        return None
+    window = n.attr("window")
+    axes = range(-len(window), 0)
+    elements = _windows(n, Term(n.args[0]), lowest(n.dtype))
+    order = Term(const(np.arange(np.prod(window), dtype=np.int32).reshape(window)))
+    largest = elements.equals(reshape(Term(n), (*n.shape, *[1] * len(window))))
+    placed = where(largest, order, int(np.prod(window)))
+    first = Term(tidy.reduce("min", placed.node, axes))
+    chosen = where(order.equals(first), _windows(n, Term(d[0]), 0), 0)
+    return reshape(total(chosen, axes), n.shape).node
+
+
+def _sums_transpose(n: Node, ct: Term) -> Term:
+    x, window, strides, padding = n.args[0], n.attr("window"), n.attr("strides"), n.attr("padding")
+    k, lead = len(window), n.type.rank - len(window)
+    extents = x.shape[lead:]
+    if window == strides and not any(p for pair in padding for p in pair):
+        pairs = list(zip(ct.shape[lead:], window, strict=True))
+        spread = reshape(ct, (*ct.shape[:lead], *(e for p, _ in pairs for e in (p, 1))))
+        whole = spread_to(spread, (*ct.shape[:lead], *(e for pair in pairs for e in pair)))
+        flat = reshape(whole, (*ct.shape[:lead], *(p * w for p, w in pairs)))
+        return fitted(flat, [0] * k, [m - f for m, f in zip(extents, flat.shape[lead:], strict=True)])
+    spread = apart(ct, strides)
+    before = [w - 1 - b for w, (b, _) in zip(window, padding, strict=True)]
+    after = [m + w - 1 - s - b for m, w, s, b in zip(extents, window, spread.shape[lead:], before, strict=True)]
+    attrs = (window, (1,) * k, ((0, 0),) * k)
+    return Term(node("window_sum", (fitted(spread, before, after).node,), attrs))
+
+
+ROWS: dict[str, Row] = {
+    "window_max": Row(_largest_tangent),
+    "window_sum": joint({0: _sums_transpose}),
+}
