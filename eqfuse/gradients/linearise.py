@@ -16,7 +16,7 @@ from eqfuse.ir.graph import Node, topological
 
 
 def changes(
-    outputs: Sequence[Node], given: Mapping[Node, Node], places: Mapping[Node, Any] | None = None
+    outputs: Sequence[Node], given: Mapping[Node, Node | None], places: Mapping[Node, Any] | None = None
 ) -> list[Node | None]:
     """What `outputs` change by where the nodes of `given` change by its values. `places`: where nodes were made, for
     the message about one without a derivative."""
@@ -25,13 +25,21 @@ def changes(
         if n in found or all(found.get(a) is None for a in n.args):
             continue
         try:
-            change = derivative(n.op).tangent(n, [found.get(a) for a in n.args])
+            change = _change(n, [found.get(a) for a in n.args])
         except NoDerivative as error:
             what = f"{n.op} of {_types(n)} has no derivative: {error}"
             raise UnsupportedOp(what + _line(n, outputs, places)) from None
         assert change is None or change.type == n.type, f"the tangent of {n.op} is {change}, not {n.type}"
         found[n] = change
     return [found.get(o) for o in outputs]
+
+
+def _change(n: Node, of_args: list[Node | None]) -> Node | None:
+    row = derivative(n.op)
+    if row.formula is None:
+        return row.tangent(n, of_args)
+    (change,) = changes([row.formula(n)], dict(zip(n.args, of_args, strict=True)))
+    return change
 
 
 def reaching(outputs: Sequence[Node], sources: Collection[Node]) -> list[Node]:

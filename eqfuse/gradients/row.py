@@ -28,13 +28,14 @@ class NoDerivative(Exception):
 
 @dataclass(frozen=True)
 class Row:
-    """How an operator is differentiated.
+    """How an operator is differentiated: by its `tangent`, or as the `formula` is that it equals, in other operators.
 
     `linear`: the arguments in which it is linear, those of a product one at a time; None: all of them. `refuses`: why
     it has no derivative in any argument. `jumps`: is its derivative zero wherever it has one?
     """
 
-    tangent: Tangent
+    tangent: Tangent = lambda _n, _d: None
+    formula: Callable[[Node], Node] | None = None
     transpose: Transpose | None = None
     linear: tuple[int, ...] | None = ()
     refuses: str | None = None
@@ -52,7 +53,7 @@ def refused(why: str) -> Row:
 
 def constant() -> Row:
     """Of an operator whose result changes by jumps alone, or is no number that changes: its derivative is zero."""
-    return Row(lambda _n, _d: None, jumps=True)
+    return Row(jumps=True)
 
 
 def by_partials(*partials: Partial | str | None) -> Row:
@@ -84,7 +85,7 @@ def joint(transposes: Transposes | Transpose, places: Sequence[int] | None = Non
         args = [a if i not in linear else _change(d[i], a.type) for i, a in enumerate(n.args)]
         return n.over(args)
 
-    return Row(tangent, _transpose(transposes), None if places is None else tuple(places))
+    return Row(tangent, transpose=_transpose(transposes), linear=None if places is None else tuple(places))
 
 
 def _change(change: Node | None, type: TensorType) -> Node:
@@ -102,7 +103,7 @@ def each(transposes: Transposes) -> Row:
                 found.append(Term(n.over([change if at == i else a for at, a in enumerate(n.args)])))
         return sum_of(found).node if found else None
 
-    return Row(tangent, _transpose(transposes), tuple(transposes))
+    return Row(tangent, transpose=_transpose(transposes), linear=tuple(transposes))
 
 
 def _transpose(transposes: Transposes | Transpose) -> Transpose:

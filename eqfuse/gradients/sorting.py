@@ -36,7 +36,7 @@ ROWS: dict[str, Row] = {
     **{name: constant() for name in PLACES.split()},
     "sort": Row(_sorted_tangent),
     "partition": Row(_parted_tangent),
-    "bincount": Row(_weights_tangent, _weights_transpose, (1,)),
+    "bincount": Row(_weights_tangent, transpose=_weights_transpose, linear=(1,)),
     "histogram": refused("of weights it is that of np.add.at(counts, places, weights)"),
     "histogram_bin_edges": refused("compute the edges from the smallest and the largest value"),
 }

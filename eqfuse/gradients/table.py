@@ -6,10 +6,27 @@ In: an operator's name. Out: its `Row`. Used by `linearise.py` and `transpose.py
 from __future__ import annotations
 
 from eqfuse.errors import UnsupportedOp
-from eqfuse.gradients import contractions, elementwise, reductions, scans, sorting, views, windows
+from eqfuse.gradients import (
+    contractions,
+    elementwise,
+    fft,
+    linalg,
+    loops,
+    reductions,
+    scans,
+    signal,
+    sorting,
+    special,
+    statistics,
+    views,
+    windows,
+)
 from eqfuse.gradients.row import Row
 
-FAMILIES = (elementwise, reductions, views, contractions, windows, scans, sorting)
+FAMILIES = (
+    elementwise, special, reductions, views, contractions, windows, scans, sorting, statistics, signal, linalg, fft,
+    loops,
+)  # fmt: skip
 TABLE: dict[str, Row] = {name: row for family in FAMILIES for name, row in family.ROWS.items()}
 
 

@@ -95,8 +95,9 @@ class Term:
 
 
 def f(op: str, *operands: Operand) -> Term:
-    """The elementwise operator `op`, of which at least one operand is a term."""
-    dtype = next(o.dtype for o in operands if isinstance(o, Term))
+    """The elementwise operator `op`, of which at least one operand is a term: numbers are floats, where any term is."""
+    dtypes = [o.dtype for o in operands if isinstance(o, Term)]
+    dtype = next((d for d in dtypes if kind(d) in "fc"), dtypes[0])
     nodes = [o.node if isinstance(o, Term) else const(o, dtype) for o in operands]
     if op not in UFUNCS:
         return Term(tidy.elementwise(op, nodes))

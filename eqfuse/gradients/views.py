@@ -196,6 +196,6 @@ ROWS: dict[str, Row] = {
     "take": joint({0: _untaken}, (0,)),
     "take_along_axis": joint({0: _untaken_along}, (0,)),
     "slice_scatter": joint(_slices_transpose),
-    "scatter": Row(_scatter_tangent, _scatter_transpose, (0, 2)),
+    "scatter": Row(_scatter_tangent, transpose=_scatter_transpose, linear=(0, 2)),
     "bitcast": constant(),
 }

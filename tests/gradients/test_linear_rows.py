@@ -46,12 +46,19 @@ CASES: dict[str, list[tuple[list[Any], tuple]]] = {
     "conv": [([(2, 4, 5, 6), (6, 2, 3, 2)], ((2, 1), ((1, 0), (0, 1)), (1, 2), 2)),
              ([(1, 1, 7), (2, 1, 2)], ((3,), ((0, 0),), (2,), 1)), ([(2, 3, 4), (1, 3, 1)], ((2,), ((2, 1),), (1,), 1)),
              ([(2, 2, 3), (4, 1, 3)], ((1,), ((3, 4),), (1,), 2))],
+    **{op: [([(a,), (b,)], (mode,)) for mode in ("full", "same", "valid") for a, b in ((5, 3), (4, 4), (2, 5))]
+       for op in ("convolve", "correlate")},
+    **{op: [([(2, e)], (n, -1, norm)) for e, n, norm in ((4, 4, None), (3, 4, "forward"), (4, 2, None), (1, 1, None))]
+       for op in ("fft", "ifft", "rfft")},
+    "irfft": [([(3, 2, "c")], (n, -2, norm)) for n, norm in ((4, None), (2, "forward"), (4, "forward"))],
+    "solve": [([np.array([[1.0, 1], [0, 2]]), (2, 3)], ()), ([np.array([[[2.0]], [[1]]]), (1, 1)], ())],
+    "full_rank": [([(3,), np.array(2)], (2,))],
     "matmul": [([(2, 3), (3, 4)], ()), ([(5, 2, 3), (3, 4)], ()), ([(2, 3), (5, 3, 4)], ()),
                ([(5, 1, 2, 3), (4, 3, 1)], ()), ([(2, 0), (0, 3)], ()), ([(0, 2, 3), (3, 1)], ())],
 }  # fmt: skip
 
 
-REAL = {"complex", "bincount"}  # operators that take no complex numbers
+REAL = {"complex", "bincount", "rfft"}  # operators that take no complex numbers
 
 
 def _argument(given: Any, dtype: str, rng: np.random.Generator) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import ml_dtypes
@@ -16,18 +17,26 @@ from eqfuse.ops.elementwise import UFUNCS, loop_dtypes
 from tests.support.derivatives import difference, tangent
 
 SMOOTH = [op for op in UFUNCS if op in DERIVATIVES and not DERIVATIVES[op].jumps and not DERIVATIVES[op].refuses]
+pytestmark = pytest.mark.filterwarnings("ignore:non-integer arg n")
 SHAPES = [((2, 3), (3,)), ((), (2, 1)), ((0, 3), (1, 3)), ((1,), (4, 1)), ((3,), ())]
 DTYPES = ["float16", ml_dtypes.bfloat16, "float32", "complex64", "complex128"]
-WITHIN = {"acosh": (1.2, 3.0), "power": (0.3, 2.0), "remainder": (2.1, 2.9)}  # where no kink is near
+NEAR = [(0.15, 0.85)]
+WITHIN = {  # ranges of the arguments, the last one of all further ones: where no kink is near, and no function steep
+    "acosh": [(1.2, 3.0)], "power": [(0.3, 2.0)], "remainder": [(2.1, 2.9)], "huber": [(0.2, 0.3), (0.4, 0.9)],
+    **{op: [(2.2, 2.8), (6.2, 8.8), (0.3, 0.7)] for op in ("bdtr", "bdtrc", "nbdtr", "nbdtrc")},
+    **{op: [(2, 5), (2, 5), (0.3, 0.7)] for op in ("fdtri", "betaincinv", "betainccinv")},
+    "stdtrit": [(2, 5), (0.3, 0.7)],
+}  # fmt: skip
 
 
 def _types(op: str, dtype: Any) -> list[np.dtype]:
-    """The dtypes of a loop whose first argument has `dtype`, and the others it or an integer's; none without a loop."""
+    """The dtypes of a loop whose arguments have `dtype`, and some perhaps an integer's; none without a loop."""
     arity = UFUNCS[op].nin
-    for other in (dtype, "int64", "int32"):
-        wanted = [np.dtype(dtype), *[np.dtype(other)] * (arity - 1)]
+    combinations = itertools.product((dtype, "int64", "int32"), repeat=arity)
+    for chosen in sorted(combinations, key=lambda c: sum(d != dtype for d in c)):
+        wanted = [np.dtype(d) for d in chosen]
         try:
-            if list(loop_dtypes(op, *wanted)[:arity]) == wanted:
+            if dtype in chosen and list(loop_dtypes(op, *wanted)[:arity]) == wanted:
                 return wanted
         except DtypeError:
             continue
@@ -36,9 +45,10 @@ def _types(op: str, dtype: Any) -> list[np.dtype]:
 
 def _drawn(op: str, dtypes: list[np.dtype], shapes: tuple[Any, ...]) -> list[np.ndarray]:
     rng = np.random.default_rng(len(op))
-    lower, upper = WITHIN.get(op, (0.15, 0.85))
+    within = WITHIN.get(op, NEAR)
     found = []
-    for t, shape in zip(dtypes, shapes, strict=False):
+    for i, (t, shape) in enumerate(zip(dtypes, (*shapes, (), ()), strict=False)):
+        lower, upper = within[min(i, len(within) - 1)]
         x = rng.uniform(lower, upper, shape)
         x = np.ceil(x) if t.kind == "i" else x + 1j * rng.uniform(0.2, 0.8, shape) if t.kind == "c" else x
         found.append(np.asarray(x).astype(t))

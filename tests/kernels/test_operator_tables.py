@@ -22,6 +22,7 @@ from eqfuse.emit.onnx.table import REFUSED
 from eqfuse.emit.onnx.table import TABLE as ONNX
 from eqfuse.errors import DtypeError, EqfuseError, LawError
 from eqfuse.frontends.numpy.trace import spec, trace
+from eqfuse.gradients.table import TABLE as DERIVATIVES
 from eqfuse.ir.graph import Graph, Node, input_node, node
 from eqfuse.ir.running_errors import running_errors
 from eqfuse.ops import TABLE, Op
@@ -94,6 +95,10 @@ def onnx_export(op: Op) -> bool:
     return op.name in ONNX or op.name in REFUSED or op.name in (*LEAVES, *COMPLEX, *LOOPS, "loop_result")
 
 
+def derivative(op: Op) -> bool:
+    return op.name in DERIVATIVES or op.name in LEAVES
+
+
 def law_samples(op: Op) -> bool:
     return op.name == "input" or all(_is_drawn(op, name) for name in op.attrs)
 
@@ -127,6 +132,7 @@ EVERY: dict[str, Callable[[Op], bool]] = {
     "NumPy emission (eqfuse/emit/numpy/table.py)": numpy_emission,
     "CUDA emission (eqfuse/emit/cuda/ops.py or calls.py, or a ufunc of CuPy's)": cuda_emission,
     "ONNX export (eqfuse/emit/onnx, or a reason in its table.py)": onnx_export,
+    "derivatives (a family of eqfuse/gradients; a reason where there is none)": derivative,
     "law samples (rewrites/language/samples.py)": law_samples,
 }
 OF_UFUNCS: dict[str, Callable[[Op], bool]] = {
@@ -160,5 +166,5 @@ def test_the_message_names_the_operator_and_the_table(monkeypatch: pytest.Monkey
 def test_no_table_has_a_row_of_an_operator_that_is_not_there() -> None:
     assert NUMPY.keys() == TABLE.keys() - {*LEAVES}
     assert not (ONNX.keys() | REFUSED.keys()) - TABLE.keys()
-    assert not calls.CALLS.keys() - TABLE.keys()
+    assert not (calls.CALLS.keys() | DERIVATIVES.keys()) - TABLE.keys()
     assert inspect.signature(Op).parameters["price"].default is inspect.Parameter.empty, "no price without a choice"

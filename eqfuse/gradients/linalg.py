@@ -1,0 +1,234 @@
+"""Derivatives of solvers and decompositions. Where LAPACK reads one triangle of a matrix, the matrix is taken to be
+symmetric (Hermitian), and so are its change and its gradient, as in JAX.
+
+`h` is the conjugate transpose, `swapped` the transpose alone. Parts of a decomposition lie in one vector, as
+`ops/linalg.py` has it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from eqfuse.frontends.numpy import tidy
+from eqfuse.gradients.row import Changes, NoDerivative, Row, joint, refused
+from eqfuse.gradients.terms import (
+    Term,
+    cast,
+    complex_of,
+    conj,
+    imag,
+    real,
+    reshape,
+    summed_to,
+    swapped,
+    total,
+    where,
+    zeros,
+)
+from eqfuse.ir.graph import Node, const, node
+from eqfuse.ops.linalg import PARTS
+
+
+def h(x: Term) -> Term:
+    return conj(swapped(x))
+
+
+def _solve(a: Term, b: Term) -> Term:
+    return Term(node("solve", (a.node, b.node)))
+
+
+def _matrix(values: np.ndarray, like: Term) -> Term:
+    return Term(const(values, like.dtype))
+
+
+def _unit(like: Term) -> Term:
+    return _matrix(np.eye(like.shape[-1]), like)
+
+
+def _diagonal(x: Term) -> Term:
+    """The diagonals of square matrices."""
+    return reshape(total(x * _unit(x), [-1]), x.shape[:-1])
+
+
+def _trace(x: Term) -> Term:
+    return reshape(total(_diagonal(x), [-1]), x.shape[:-2])
+
+
+def _row(x: Term) -> Term:
+    return reshape(x, (*x.shape[:-1], 1, x.shape[-1]))
+
+
+def _column(x: Term) -> Term:
+    return reshape(x, (*x.shape, 1))
+
+
+def _symmetric(x: Term) -> Term:
+    return (x + h(x)) * 0.5
+
+
+def _parts(n: Node) -> list[Term]:
+    """The parts of the decomposition `n`."""
+    shapes = PARTS[n.op]([a.type for a in n.args], n.attrs)
+    found, start = [], 0
+    for shape in shapes:
+        stop = start + math.prod(shape)
+        found.append(reshape(Term(tidy.slice_(n, [(start, stop, 1)])), shape))
+        start = stop
+    return found
+
+
+def _packed(parts: Sequence[Term], n: Node) -> Node:
+    """`parts` as `n` holds its own."""
+    flat = [cast(reshape(p, (p.node.type.size,)), n.dtype).node for p in parts]
+    return tidy.concat(flat, -1)
+
+
+# ---- solvers
+
+
+def _solve_tangent(n: Node, d: Changes) -> Node | None:
+    da, db = d
+    if da is None:
+        return None if db is None else n.over([n.args[0], db])
+    moved = -(Term(da) @ Term(n))
+    return _solve(Term(n.args[0]), moved if db is None else Term(db) + moved).node
+
+
+def _solve_transpose(n: Node, _at: int, ct: Term) -> Term:
+    return summed_to(_solve(swapped(Term(n.args[0])), ct), n.args[1].shape)
+
+
+def _inverse_tangent(n: Node, d: Changes) -> Node | None:
+    return None if d[0] is None else (-(Term(n) @ Term(d[0]) @ Term(n))).node
+
+
+def _det_tangent(n: Node, d: Changes) -> Node | None:
+    return None if d[0] is None else (Term(n) * _trace(_solve(Term(n.args[0]), Term(d[0])))).node
+
+
+def _slogdet_tangent(n: Node, d: Changes) -> Node | None:
+    if d[0] is None:
+        return None
+    sign, _ = _parts(n)
+    change = _trace(_solve(Term(n.args[0]), Term(d[0])))
+    if n.dtype.kind != "c":
+        return _packed([zeros(sign.node), change], n)
+    part = real(change)
+    return _packed([sign * complex_of(zeros(part.node), imag(change)), part], n)
+
+
+def _cholesky_tangent(n: Node, d: Changes) -> Node | None:
+    if d[0] is None:
+        return None
+    upper = n.attr("upper")
+    factor = h(Term(n)) if upper else Term(n)
+    inner = _solve(factor, h(_solve(factor, _symmetric(Term(d[0])))))
+    order = factor.shape[-1]
+    halved = _matrix(np.tri(order, k=-1) + np.eye(order) / 2, factor)
+    change = factor @ (h(inner) * halved)
+    return (h(change) if upper else change).node
+
+
+# ---- eigenvalues and singular values
+
+
+def _gaps(values: Term) -> Term:
+    """One over the differences of `values`, j less i; zero where they are the same."""
+    gap = _row(values) - _column(values)
+    none = gap.equals(0)
+    return where(none, 0, 1 / where(none, 1, gap))
+
+
+def _eigh_tangent(n: Node, d: Changes) -> Node | None:
+    if d[0] is None:
+        return None
+    values, vectors = _parts(n)
+    turned = h(vectors) @ _symmetric(Term(d[0])) @ vectors
+    return _packed([_diagonal(turned), vectors @ (_gaps(values) * turned)], n)
+
+
+def _eigvalsh_tangent(n: Node, d: Changes) -> Node | None:
+    if d[0] is None:
+        return None
+    _, vectors = _parts(node("eigh", n.args, n.attrs))
+    return real(_diagonal(h(vectors) @ _symmetric(Term(d[0])) @ vectors)).node
+
+
+def _eigvals_tangent(n: Node, d: Changes) -> Node | None:
+    if d[0] is None:
+        return None
+    if n.dtype.kind != "c":
+        raise NoDerivative("of real matrices whose eigenvalues are real: pass a complex matrix")
+    _, vectors = _parts(node("eig", n.args))
+    return _diagonal(_solve(vectors, Term(d[0]) @ vectors)).node
+
+
+def _svd_tangent(n: Node, d: Changes) -> Node | None:
+    if d[0] is None:
+        return None
+    rows, columns = n.args[0].shape[-2:]
+    if n.attr("full_matrices") and rows != columns:
+        raise NoDerivative("of full_matrices, which are not determined by the matrix: pass full_matrices=False")
+    (u, s, vh), da = _parts(n), Term(d[0])
+    v = h(vh)
+    turned = h(u) @ da @ v
+    squares = _gaps(s * s)
+    left, right = turned * _row(s), _column(s) * turned
+    inverse = where(s.equals(0), 0, 1 / where(s.equals(0), 1, s))
+    phase = (turned - h(turned)) * 0.5 * (_unit(turned) * _row(inverse)) if n.dtype.kind == "c" else None
+    inside = squares * (left + h(left))
+    du = u @ (inside if phase is None else inside + phase)
+    dv = v @ (squares * (right + h(right)))
+    if rows > columns:
+        moved = da @ v
+        du = du + (moved - u @ (h(u) @ moved)) * _row(inverse)
+    if columns > rows:
+        moved = h(da) @ u
+        dv = dv + (moved - v @ (h(v) @ moved)) * _row(inverse)
+    return _packed([du, real(_diagonal(turned)), h(dv)], n)
+
+
+def _svdvals_tangent(n: Node, d: Changes) -> Node | None:
+    if d[0] is None:
+        return None
+    u, _, vh = _parts(node("svd", n.args, (False,)))
+    return real(_diagonal(h(u) @ Term(d[0]) @ h(vh))).node
+
+
+def _qr_tangent(n: Node, d: Changes) -> Node | None:
+    if d[0] is None:
+        return None
+    rows, columns = n.args[0].shape[-2:]
+    if n.attr("mode") == "raw" or rows < columns or (n.attr("mode") == "complete" and rows != columns):
+        raise NoDerivative("it has one where no more columns than rows are factored by mode='reduced'")
+    q, r = _parts(n)
+    scaled = swapped(_solve(swapped(r), swapped(Term(d[0]))))
+    turned = h(q) @ scaled
+    lower = turned * _matrix(np.tri(columns, k=-1), turned)
+    rotation = lower - h(lower)
+    if n.dtype.kind == "c":
+        rotation = rotation + _unit(turned) * (turned - h(turned)) * 0.5
+    return _packed([q @ (rotation - turned) + scaled, (turned - rotation) @ r], n)
+
+
+_SINGULAR = "compute it from np.linalg.svd(a, compute_uv=False)"
+ROWS: dict[str, Row] = {
+    "solve": Row(_solve_tangent, transpose=_solve_transpose, linear=(1,)),
+    "inv": Row(_inverse_tangent),
+    "cholesky": Row(_cholesky_tangent),
+    "det": Row(_det_tangent),
+    "slogdet": Row(_slogdet_tangent),
+    "eigh": Row(_eigh_tangent),
+    "eigvalsh": Row(_eigvalsh_tangent),
+    "eig": refused("vectors have no one length and phase; np.linalg.eigvals and np.linalg.eigh have one"),
+    "eigvals": Row(_eigvals_tangent),
+    "svd": Row(_svd_tangent),
+    "svdvals": Row(_svdvals_tangent),
+    "qr": Row(_qr_tangent),
+    "cond": refused(_SINGULAR),
+    "lstsq": refused("solve the normal equations, or multiply by np.linalg.pinv(a)"),
+    "full_rank": joint({0: lambda n, ct: ct}, (0,)),
+}

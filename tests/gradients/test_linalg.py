@@ -1,0 +1,98 @@
+"""Gradients of solvers and decompositions, of real and complex matrices and stacks of these, against differences.
+
+Vectors have no one sign or phase: what is differentiated does not depend on these.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.gradients.linalg import ROWS
+from tests.support.derivatives import difference
+
+
+def h(x: Any) -> Any:
+    return x.conj().swapaxes(-1, -2)
+
+
+def weighed(x: Any) -> Any:
+    """A real number that depends on all parts of all elements."""
+    places = np.arange(x.size).reshape(x.shape)
+    return (x.real * np.cos(places) + x.imag * np.sin(places + 1)).sum()
+
+
+def hermitian(a: Any) -> Any:
+    return (a + h(a)) / 2
+
+
+def of_eigh(a: Any) -> Any:
+    w, v = np.linalg.eigh(hermitian(a))
+    return v * np.sin(w)[..., None, :] @ h(v)
+
+
+def of_svd(a: Any) -> Any:
+    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    return np.concatenate([u * np.sin(s)[..., None, :] @ vh, u * s[..., None, :] @ h(u) @ a], -2)
+
+
+def of_qr(a: Any) -> Any:
+    q, r = np.linalg.qr(a)
+    phases = np.sign(np.diagonal(r, axis1=-2, axis2=-1).real)
+    return np.concatenate([q * phases[..., None, :], np.swapaxes(r, -1, -2)[..., : r.shape[-1]]], -2)
+
+
+SQUARE, TALL, WIDE = (2, 4, 4), (2, 5, 3), (3, 4)
+CASES: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
+    "solve": (lambda a: np.linalg.solve(a, np.sin(a[..., :2]) + 1), [SQUARE, (1, 1)]),
+    "inv": (np.linalg.inv, [SQUARE, (3, 3)]),
+    "cholesky": (lambda a: np.linalg.cholesky(a @ h(a)), [SQUARE, (1, 1)]),
+    "det": (np.linalg.det, [SQUARE, (3, 3)]),
+    "slogdet": (lambda a: np.linalg.slogdet(a)[0] * 3 + np.linalg.slogdet(a)[1], [SQUARE, (3, 3)]),
+    "eigh": (of_eigh, [SQUARE, (1, 1)]),
+    "eigvalsh": (lambda a: np.linalg.eigvalsh(hermitian(a)), [SQUARE]),
+    "eigvals": (lambda a: np.sin(np.linalg.eigvals(a)).sum(-1), [(4, 4)]),
+    "svd": (of_svd, [SQUARE, TALL, WIDE]),
+    "svdvals": (lambda a: np.linalg.svd(a, compute_uv=False), [SQUARE, WIDE]),
+    "qr": (of_qr, [SQUARE, TALL]),
+}
+
+
+def test_every_operator_of_linear_algebra_has_a_case() -> None:
+    assert {op for op, row in ROWS.items() if not row.refuses} == CASES.keys() | {"full_rank"}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("op", CASES)
+def test_the_gradient_is_that_of(op: str, dtype: str) -> None:
+    if (op, dtype) == ("eigvals", "float64"):
+        pytest.skip("the eigenvalues of real matrices have no one dtype")
+    function, shapes = CASES[op]
+
+    def loss(a: Any) -> Any:
+        return weighed(function(a))
+
+    for shape in shapes:
+        rng = np.random.default_rng(3)
+
+        def drawn(shape: Any = shape, rng: Any = rng) -> np.ndarray:
+            x = rng.normal(size=shape)
+            return x + 1j * rng.normal(size=shape) if dtype == "complex128" else x
+
+        a, step = drawn() + 2 * np.eye(*shape[-2:]), drawn()
+        found = ef.grad(loss)(a)
+        wanted = difference(loss, [a], [step])
+        np.testing.assert_allclose((found * step).sum().real, wanted, rtol=1e-6, atol=1e-8)
+
+
+def test_the_triangular_factor_has_the_derivative_of_its_lower_and_upper_form() -> None:
+    a = np.array([[4.0, 1, 0.5], [1, 3, 0.2], [0.5, 0.2, 2]])
+    lower, upper = (ef.grad(lambda a, u=u: weighed(np.linalg.cholesky(a, upper=u)))(a) for u in (False, True))
+    for found, is_upper in ((lower, False), (upper, True)):
+        np.testing.assert_allclose(found, found.T, rtol=1e-12)
+        step = hermitian(np.arange(9.0).reshape(3, 3))
+        wanted = difference(lambda a, u=is_upper: weighed(np.linalg.cholesky(a, upper=u)), [a], [step])
+        np.testing.assert_allclose((found * step).sum(), wanted, rtol=1e-8)
