@@ -25,6 +25,7 @@ _MODULES = {  # and the public names that each holds
     "max_pool maximum minimum relu relu6 rms_norm sigmoid silu softmax softplus sqrt tanh where",
     "gradients.grad": "grad value_and_grad",
     "gradients.products": "jvp vjp",
+    "gradients.stop": "stop_gradient",
     "ir.evaluate": "meaning",
     "ir.graph": "Graph",
     "ir.text": "parse",

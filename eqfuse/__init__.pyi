@@ -49,6 +49,7 @@ from eqfuse.functions import (
 )
 from eqfuse.gradients.grad import grad, value_and_grad
 from eqfuse.gradients.products import jvp, vjp
+from eqfuse.gradients.stop import stop_gradient
 from eqfuse.ir.evaluate import meaning
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.text import parse
@@ -67,6 +68,6 @@ __all__ = [
     "conv", "elu", "emit", "erf", "erfc", "exp", "extract", "fori_loop", "from_onnx", "gelu", "grad", "jit", "jvp",
     "layer_norm", "leaky_relu", "load", "load_space", "log", "log_softmax", "logsumexp", "max_pool", "maximum",
     "meaning", "minimum", "parse", "relu", "relu6", "rms_norm", "saturate", "scan", "set_num_threads", "sigmoid",
-    "silu", "softmax", "softplus", "spec", "sqrt", "tanh", "to_onnx", "trace", "value_and_grad", "vjp", "where",
+    "silu", "softmax", "softplus", "spec", "sqrt", "stop_gradient", "tanh", "to_onnx", "trace", "value_and_grad", "vjp", "where",
     "while_loop", "xp",
 ]  # fmt: skip

@@ -25,6 +25,12 @@ def apply(op: str, args: Sequence[Any], attrs: tuple = ()) -> Any:
     return row(op).meaning(*args, *attrs)
 
 
+def fixed(x: Any) -> Any:
+    """`x`, on which what is computed of it does not depend: a shift, which a derivative takes for a constant."""
+    hook = getattr(type(x), "__eqfuse_fixed__", None)
+    return x if hook is None else hook(x)
+
+
 F = TypeVar("F", bound=Callable[..., Any])
 _NARROW = frozenset({np.dtype(np.float16), *ADDED})
 
@@ -135,7 +141,7 @@ def _axes(x: Any, axis: int | Sequence[int]) -> tuple[int, ...]:
 def softmax_in_steps(x: Any, axis: int | Sequence[int] = -1) -> Any:
     """As ONNX defines softmax: each step is rounded to the dtype of `x`."""
     axes = _axes(x, axis)
-    e = apply("exp", (x - apply("max", (x,), (axes,)),))
+    e = apply("exp", (x - fixed(apply("max", (x,), (axes,))),))
     return e / apply("sum", (e,), (axes,))
 
 
@@ -147,7 +153,7 @@ def softmax(x: Any, axis: int | Sequence[int] = -1) -> Any:
 @_in_float32
 def log_softmax(x: Any, axis: int | Sequence[int] = -1) -> Any:
     axes = _axes(x, axis)
-    shifted = x - apply("max", (x,), (axes,))
+    shifted = x - fixed(apply("max", (x,), (axes,)))
     return shifted - apply("log", (apply("sum", (apply("exp", (shifted,)),), (axes,)),))
 
 
@@ -155,7 +161,7 @@ def log_softmax(x: Any, axis: int | Sequence[int] = -1) -> Any:
 def logsumexp(x: Any, axis: int | Sequence[int] = -1) -> Any:
     """log(sum(exp(x))) over `axis`, without overflow; the axis stays with extent 1."""
     axes = _axes(x, axis)
-    top = apply("max", (x,), (axes,))
+    top = fixed(apply("max", (x,), (axes,)))
     return top + apply("log", (apply("sum", (apply("exp", (x - top,)),), (axes,)),))
 
 

@@ -20,7 +20,7 @@ from eqfuse.frontends.numpy.number import Number, is_number
 from eqfuse.frontends.numpy.promotion import lift, with_dtype
 from eqfuse.frontends.numpy.storage import Access
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
-from eqfuse.frontends.numpy.tracing import current
+from eqfuse.frontends.numpy.tracing import current, fixed
 from eqfuse.gradients.linearise import changes
 from eqfuse.ir.graph import Fed, Graph, Node, input_node, substitute
 from eqfuse.ir.pytree import Structure, flatten, paths, unflatten
@@ -88,7 +88,7 @@ class Call:
         self.scalars = [a.scalar for a in arrays]
         self.stand_ins = stand_ins(self.paths, [n.type for n in self.given])
         with outer.within(f"{name_of(fn)}, which {what} differentiates,") as self.trace:
-            self.trace.places = {}
+            self.trace.places, self.trace.fixed = {}, {}
             passed = list(map(_copied, args))
             stands = self.argument_trees(self.stand_ins)
             for i, stand in zip(chosen, stands, strict=True):
@@ -96,6 +96,9 @@ class Call:
             result = callable_of(fn)(*passed, **{name: _copied(v) for name, v in kwargs.items()})
             result, aux = self._pair(result) if has_aux else (result, None)
             self.result, self.aux = Results(result), Results(aux)
+        self._values = dict(zip(self.stand_ins, self.given, strict=True))
+        for value, stand_in in self.trace.fixed.items():
+            self._values[stand_in] = fixed(*self.back([value]))  # it is one for derivatives taken around this one too
 
     def _pair(self, result: Any) -> Any:
         if not isinstance(result, (tuple, list)) or len(result) != 2:
@@ -145,7 +148,7 @@ class Call:
 
     def back(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
         """`nodes` over the arguments, in place of their stand-ins."""
-        return substitute(nodes, dict(zip(self.stand_ins, self.given, strict=True)))
+        return substitute(nodes, self._values)
 
     def argument_trees(self, nodes: Sequence[Node]) -> tuple[Any, ...]:
         """`nodes`, one per leaf of the chosen arguments, nested as these are."""

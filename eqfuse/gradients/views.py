@@ -109,17 +109,26 @@ def _untaken_along(n: Node, ct: Term) -> Term:
 
 
 def added_along(shape: Shape, indices: Node, values: Term, axis: int) -> Term:
-    """As `added`, of what `take_along_axis` found: by the places of a flat array."""
+    """As `added`, of what `take_along_axis` found: by comparison where that is one element for each row, else by the
+    places of a flat array."""
+    if indices.shape[axis] == 1:
+        extent = shape[axis]
+        numbers = np.arange(extent).reshape((extent,) + (1,) * (-axis - 1))
+        return where(_from_start(indices, extent).equals(Term(const(numbers))), values, 0)
     places = flat_places(shape, indices, axis)
     flat = added((TensorType(values.dtype, shape).size,), places.node, reshape(values, places.shape), -1)
     return reshape(flat, shape)
 
 
+def _from_start(indices: Node, extent: int) -> Term:
+    """`indices` into an axis, none of which counts from its end."""
+    chosen = cast(Term(indices), np.dtype(np.int64))
+    return where(chosen < 0, chosen + extent, chosen)
+
+
 def flat_places(shape: Shape, indices: Node, axis: int) -> Term:
     """Where the elements that `indices` choose along `axis` are in the flat array, as a vector."""
-    int64 = np.dtype(np.int64)
-    chosen, extent = cast(Term(indices), int64), shape[axis]
-    chosen = f("add", chosen, cast(chosen < 0, int64) * extent)
+    chosen = _from_start(indices, shape[axis])
     strides = np.cumprod((1, *shape[:0:-1]))[::-1]
     places = chosen * int(strides[axis])
     at = len(shape) + axis

@@ -187,3 +187,22 @@ def test_cotangents_of_narrow_floats_are_added_up_in_float32(dtype: str) -> None
     x, ones = np.array(1.0, dtype), np.full(20_000, 0.1, dtype)
     found = ef.grad(lambda x: np.sum((x * ones).astype(np.float32)))(x)
     assert found.dtype == dtype and abs(float(found) - 2000) < 2
+
+
+def test_what_is_stopped_counts_as_a_constant_for_derivatives_of_every_order() -> None:
+    def f(x: Any) -> Any:
+        kept = ef.stop_gradient({"y": x * x, "n": 3})
+        return (kept["y"] * x).sum() * kept["n"]
+
+    np.testing.assert_allclose(ef.grad(f)(X), 3 * X * X)
+    second = ef.grad(lambda x: ef.grad(f)(x).sum())(X)
+    np.testing.assert_array_equal(second, np.zeros_like(X))
+    assert f(X) == ef.jit(f, target="numpy")(X)
+    np.testing.assert_allclose(ef.jvp(f, (X,), (np.ones_like(X),))[1], 3 * (X * X).sum())
+
+
+def test_the_gradient_of_a_softmax_does_not_go_through_its_shift() -> None:
+    for fn in (ef.softmax, ef.log_softmax, ef.logsumexp):
+        checked(lambda x, fn=fn: np.sum(fn(x) * np.cos(np.arange(3))), X)
+        ops = [n.op for n in ef.trace(ef.grad(lambda x, fn=fn: np.sum(fn(x) ** 2)), X).operators]
+        assert "equal" not in ops and ops.count("exp") == 1

@@ -18,7 +18,7 @@ from eqfuse.frontends.numpy.constants import value_of
 from eqfuse.frontends.numpy.ndarray import NdarrayFace, lazy
 from eqfuse.frontends.numpy.registry import ARRAY
 from eqfuse.frontends.numpy.storage import Access, Storage, taken
-from eqfuse.frontends.numpy.tracing import current
+from eqfuse.frontends.numpy.tracing import current, fixed
 from eqfuse.ir.graph import Node, const
 from eqfuse.ir.strides import (
     IN_ORDER,
@@ -327,6 +327,11 @@ class Tracer(NdarrayFace):
             return wrap(tidy.VIEWS["bitcast"](self.node, wanted))
         step: ViewStep = ("bitcast", wanted)
         return Tracer(TensorType(wanted, self.shape), self._storage, (*self._steps, step), self._access)
+
+    def __eqfuse_fixed__(self) -> Tracer:
+        """This array as one that counts as a constant for a derivative."""
+        held = fixed(self.node)
+        return self if held is self.node else wrap(held, None if self.scalar else Access.WRITABLE)
 
     def _part(self, op: str) -> Tracer:
         if self._access is Access.SCALAR:

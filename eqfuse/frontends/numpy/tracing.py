@@ -6,6 +6,7 @@ In: tracers and traced numbers as they are made. Out: what `trace.trace` asks wh
 from __future__ import annotations
 
 import gc
+import itertools
 import threading
 import weakref
 from collections.abc import Iterator
@@ -17,11 +18,12 @@ import numpy as np
 from eqfuse.errors import TraceError
 from eqfuse.frontends.numpy.ndarray import Operators
 from eqfuse.frontends.numpy.recorder import Recorder
-from eqfuse.ir.graph import Node
+from eqfuse.ir.graph import Node, input_node
 
 MAX_NODES = 100_000
 LOOP_BODY = "the body of a loop or a branch"
 _state = threading.local()
+_serial = itertools.count()
 
 
 class Trace:
@@ -31,6 +33,8 @@ class Trace:
     around: Trace | None = None  # of a function within the traced one: the trace that it is part of
     what = "a function that is traced"
     places: dict[Node, Any] | None = None  # where values were made first, for those who ask for it
+    fixed: dict[Node, Node] | None = None  # of a function that is differentiated: values that count as constants there,
+    # and the inputs that stand for them
 
     def __init__(self) -> None:
         self.made: list[weakref.ref[Operators]] = []  # all traced arrays and numbers
@@ -110,6 +114,26 @@ class Trace:
             return None
         gc.collect()  # of those that hold each other nobody may hold one
         return next((t for made in self.made if (t := made()) is not None), None)
+
+
+def differentiated() -> Trace | None:
+    """The innermost trace of this thread that is of a function that is differentiated."""
+    trace = current()
+    while trace is not None and trace.fixed is None:
+        trace = trace.around
+    return trace
+
+
+def fixed(value: Node) -> Node:
+    """`value`, or what stands for it in a function that is differentiated, where it counts as a constant. In the body of
+    a loop it is `value` itself."""
+    trace = differentiated()
+    if trace is None or trace is not current():
+        return value
+    assert trace.fixed is not None
+    if value not in trace.fixed:
+        trace.fixed[value] = input_node(f"constant {next(_serial)}", value.type)
+    return trace.fixed[value]
 
 
 @contextmanager

@@ -1,0 +1,24 @@
+"""`ef.stop_gradient`: values that count as constants for a derivative."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eqfuse.errors import UnsupportedOp
+from eqfuse.frontends.numpy.tracer import Tracer
+from eqfuse.frontends.numpy.tracing import current, differentiated
+from eqfuse.functions import fixed
+from eqfuse.ir.pytree import flatten, unflatten
+
+
+def stop_gradient(x: Any) -> Any:
+    """`x`, an array or a container of arrays, through which no derivative goes."""
+    leaves, structure = flatten(x)
+    if not any(isinstance(leaf, Tracer) for leaf in leaves):
+        return x
+    if differentiated() not in (None, current()):
+        raise UnsupportedOp(
+            "ef.stop_gradient in the body of a loop or a branch of a function that is differentiated: stop what goes "
+            "into the loop, before it"
+        )
+    return unflatten(structure, [fixed(leaf) for leaf in leaves])
