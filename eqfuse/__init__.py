@@ -23,7 +23,9 @@ _MODULES = {  # and the public names that each holds
     "frontends.onnx.model": "from_onnx",
     "functions": "avg_pool batch_norm conv elu erf erfc exp gelu layer_norm leaky_relu log log_softmax logsumexp "
     "max_pool maximum minimum relu relu6 rms_norm sigmoid silu softmax softplus sqrt tanh where",
+    "gradients.check": "check_grad",
     "gradients.grad": "grad value_and_grad",
+    "gradients.jacobians": "hessian jacfwd jacrev",
     "gradients.products": "jvp vjp",
     "gradients.stop": "stop_gradient",
     "ir.evaluate": "meaning",

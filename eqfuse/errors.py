@@ -116,6 +116,10 @@ class LawError(EqfuseError, ValueError):
     """A rewrite law is ill-formed, unknown, or changed the type of the program it was applied to."""
 
 
+class GradientError(EqfuseError, AssertionError):
+    """A function does not change by what its derivative says."""
+
+
 class MemoryLimitError(EqfuseError, MemoryError):
     """No plan that was found keeps a call's memory under the limit. `least`: the bytes with which one was found."""
 

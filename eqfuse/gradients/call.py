@@ -7,6 +7,7 @@ read what is traced outside, which then is a constant, and what it writes into i
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,7 +25,7 @@ from eqfuse.frontends.numpy.tracing import current, fixed
 from eqfuse.gradients.linearise import changes
 from eqfuse.ir.graph import Fed, Graph, Node, input_node, substitute
 from eqfuse.ir.pytree import Structure, flatten, paths, unflatten
-from eqfuse.ir.signature import parameters_of
+from eqfuse.ir.signature import CallSignature, parameters_of
 from eqfuse.ops.types import TensorType
 
 _serial = itertools.count()
@@ -37,6 +38,18 @@ def stand_ins(names: Sequence[str], types: Sequence[TensorType]) -> list[Node]:
 
 def name_of(fn: Any) -> str:
     return str(getattr(fn, "__name__", "the graph" if isinstance(fn, Graph) else "the function"))
+
+
+def parameters(fn: Any) -> inspect.Signature | None:
+    """The signature of `fn`; of a graph that of its function, or its inputs by name, where these are Python's."""
+    if not isinstance(fn, Graph):
+        return parameters_of(fn)
+    if isinstance(fn.signature, CallSignature):
+        return fn.signature.parameters
+    names = [str(n.attr("name")) for n in fn.inputs]
+    if not all(map(str.isidentifier, names)):
+        return None
+    return inspect.Signature([inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names])
 
 
 def callable_of(fn: Any) -> Callable[..., Any]:
@@ -110,8 +123,8 @@ class Call:
         return result
 
     def _names(self, args: tuple[Any, ...], chosen: Sequence[int]) -> list[str]:
-        parameters = parameters_of(self.fn)
-        found = list(parameters.parameters.values()) if parameters is not None else []
+        signature = parameters(self.fn)
+        found = list(signature.parameters.values()) if signature is not None else []
         plain = [p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in found]
         return [found[i].name if i < len(found) and plain[i] else f"args[{i}]" for i in chosen]
 
@@ -174,9 +187,13 @@ class Results:
 
     def tree(self, nodes: Sequence[Node]) -> Any:
         """The tree with `nodes` in place of its own."""
+        return self.nested([tracer(n, scalar) for n, scalar in zip(nodes, self.scalars, strict=True)])
+
+    def nested(self, values: Sequence[Any]) -> Any:
+        """The tree with `values` in place of its arrays."""
         leaves = list(self._others)
-        for i, n, scalar in zip(self._places, nodes, self.scalars, strict=True):
-            leaves[i] = tracer(n, scalar)
+        for i, value in zip(self._places, values, strict=True):
+            leaves[i] = value
         return unflatten(self.structure, leaves)
 
 

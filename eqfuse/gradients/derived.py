@@ -12,11 +12,14 @@ import inspect
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+import numpy as np
+
 from eqfuse.frontends.numpy.trace import trace
 from eqfuse.frontends.numpy.tracing import current
-from eqfuse.gradients.call import callable_of, name_of
+from eqfuse.gradients.call import callable_of, name_of, parameters
 from eqfuse.ir.arithmetic import KINDS
 from eqfuse.ir.evaluate import meaning
+from eqfuse.ir.graph import Graph
 from eqfuse.ir.pytree import flatten
 from eqfuse.ir.signature import parameters_of
 
@@ -36,15 +39,18 @@ class Derived:
         callable_of(fn)
         functools.update_wrapper(self, fn, updated=())
         if takes:
-            parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in takes]
-            self.__signature__ = inspect.Signature(parameters)
+            named = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in takes]
+            self.__signature__: inspect.Signature | None = inspect.Signature(named)
+        elif isinstance(fn, Graph):
+            self.__signature__ = parameters(fn)
         self._what, self._compute, self._chosen = what, compute, chosen
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if current() is not None:
             return self._compute(args, kwargs)
         graph = trace(self, *args, static_argnames=self._numbers(args, kwargs), **kwargs)
-        return meaning(graph, *args, **kwargs)
+        with np.errstate(all="ignore"):
+            return meaning(graph, *args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<{self._what} of {name_of(self.__wrapped__)}>"  # type: ignore[attr-defined]
@@ -52,11 +58,11 @@ class Derived:
     def _numbers(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
         """The parameters whose arguments hold Python numbers alone, in which nothing is differentiated: these stay
         what they are, so that shapes and branches may depend on them."""
-        parameters = parameters_of(self)
+        signature = parameters_of(self)
         chosen = self._chosen(len(args))
-        if parameters is None:
+        if signature is None:
             return []
-        given = parameters.bind(*args, **kwargs).arguments
-        plain = [p for p in parameters.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+        given = signature.bind(*args, **kwargs).arguments
+        plain = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         free = [p.name for i, p in enumerate(plain) if i not in chosen and p.name in given]
         return [name for name in free if all(type(leaf) in KINDS for leaf in flatten(given[name])[0])]

@@ -72,11 +72,12 @@ def _product_transpose(n: Node, at: int, ct: Term) -> Term:
 
 
 def _quotient_tangent(n: Node, d: Changes) -> Node:
-    b, found = Term(n.args[1]), []
+    y, b, found = Term(n), Term(n.args[1]), []
     if d[0] is not None:
         found.append(spread_to(Term(d[0]) / b, n.shape))
     if d[1] is not None:
-        found.append(spread_to(-(Term(n) / b) * Term(d[1]), n.shape))
+        slope = f("square", y) if known_number(Term(n.args[0])) == 1 else y / b
+        found.append(spread_to(-slope * Term(d[1]), n.shape))
     return sum_of(found).node
 
 

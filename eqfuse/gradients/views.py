@@ -13,7 +13,6 @@ from eqfuse.gradients.terms import (
     NARROW,
     Term,
     cast,
-    f,
     filled,
     reshape,
     sum_of,

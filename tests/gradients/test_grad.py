@@ -206,3 +206,17 @@ def test_the_gradient_of_a_softmax_does_not_go_through_its_shift() -> None:
         checked(lambda x, fn=fn: np.sum(fn(x) * np.cos(np.arange(3))), X)
         ops = [n.op for n in ef.trace(ef.grad(lambda x, fn=fn: np.sum(fn(x) ** 2)), X).operators]
         assert "equal" not in ops and ops.count("exp") == 1
+
+
+def test_a_model_is_differentiated_by_position_or_by_name() -> None:
+    onnx = pytest.importorskip("onnx")
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 21]>
+        layer (float[n, 3] x, float[3, 4] w) => (float y) {
+            h = MatMul (x, w) g = Gelu <approximate = "tanh"> (h) y = ReduceSum <keepdims = 0> (g)
+        }""")
+    graph, x, w = ef.from_onnx(model, n=2), X[:2].astype(np.float32), W[:, :4].astype(np.float32)
+    gx, gw = ef.grad(graph, (0, 1))(x, w)
+    wanted = ef.grad(lambda x, w: ef.gelu(x @ w, approximate="tanh").sum(), (0, 1))(x, w)
+    np.testing.assert_allclose(gx, wanted[0], rtol=1e-5)
+    np.testing.assert_allclose(gw, wanted[1], rtol=1e-5)
+    np.testing.assert_array_equal(ef.grad(graph)(x, w=w), gx)

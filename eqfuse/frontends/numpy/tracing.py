@@ -125,8 +125,8 @@ def differentiated() -> Trace | None:
 
 
 def fixed(value: Node) -> Node:
-    """`value`, or what stands for it in a function that is differentiated, where it counts as a constant. In the body of
-    a loop it is `value` itself."""
+    """`value`, or what stands for it in a function that is differentiated, where it counts as a constant. In the body
+    of a loop it is `value` itself."""
     trace = differentiated()
     if trace is None or trace is not current():
         return value

@@ -1,0 +1,113 @@
+"""`ef.jacfwd`, `ef.jacrev` and `ef.hessian`: all partial derivatives, as arrays.
+
+In: a function. Out: a function of the same arguments, whose result nests as the function's does, and in place of each
+array as its arguments do: arrays of the shapes of both, one behind the other. The products of the linearised function
+with the rows of a unit matrix are steps of one scan, before which is computed what they share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from eqfuse.errors import DtypeError
+from eqfuse.frontends.numpy.loops import scan
+from eqfuse.frontends.numpy.storage import Access
+from eqfuse.frontends.numpy.tracer import wrap
+from eqfuse.gradients.call import Call, name_of, places_of, stand_ins
+from eqfuse.gradients.derived import Derived
+from eqfuse.gradients.terms import Term, filled, reshape, transpose, zeros
+from eqfuse.gradients.transpose import cotangents
+from eqfuse.ir.graph import Node, const, substitute
+
+Argnums = int | tuple[int, ...]
+
+
+def jacfwd(
+    fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
+    """The Jacobian of `fun` in its arguments `argnums`, column by column: for few arguments of many results."""
+    return _jacobian("ef.jacfwd", _by_columns, fun, argnums, has_aux, holomorphic)
+
+
+def jacrev(
+    fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
+    """The Jacobian of `fun` in its arguments `argnums`, row by row: for few results of many arguments."""
+    return _jacobian("ef.jacrev", _by_rows, fun, argnums, has_aux, holomorphic)
+
+
+def hessian(
+    fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
+    """The second derivatives of `fun` in its arguments `argnums`: the columns of the Jacobian of its gradient."""
+    inner = _jacobian("ef.hessian", _by_rows, fun, argnums, has_aux, holomorphic)
+    return _jacobian("ef.hessian", _by_columns, inner, argnums, has_aux, holomorphic)
+
+
+def _jacobian(
+    what: str, by: Callable[[Call], list[list[Node]]], fun: Any, argnums: Any, has_aux: bool, holomorphic: bool
+) -> Callable[..., Any]:
+    def compute(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        chosen, one = places_of(argnums, len(args), what, name_of(fun))
+        call = Call(what, fun, args, kwargs, chosen, has_aux)
+        _of_one_kind(call, holomorphic)
+        trees = [call.argument_trees(row) for row in by(call)]
+        made = call.result.nested([tree[0] if one else tree for tree in trees])
+        return (made, call.aux.tree(call.back(call.aux.nodes))) if has_aux else made
+
+    return Derived(what, fun, compute, lambda count: places_of(argnums, count, what, name_of(fun))[0])
+
+
+def _of_one_kind(call: Call, holomorphic: bool) -> None:
+    """DtypeError for complex numbers in a function that is not said to be holomorphic, and others in one that is."""
+    of_results = zip(call.result.paths, call.result.nodes, strict=True)
+    for path, n in [*zip(call.paths, call.given, strict=True), *of_results]:
+        if (n.dtype.kind == "c") != holomorphic:
+            says = "is not complex" if holomorphic else "is complex: say holomorphic=True, where that is true"
+            raise DtypeError(f"{call.what} with holomorphic={holomorphic}: {path}, of {n.type}, {says}")
+
+
+def _by_columns(call: Call) -> list[list[Node]]:
+    """For each result the derivatives in each argument: what it changes by where one element of that changes by 1."""
+    steps = call.steps()
+    found: list[list[Node]] = [[] for _ in call.result.nodes]
+    pairs = zip(call.changes(steps), call.result.nodes, strict=True)
+    tangents = [zeros(n).node if t is None else t for t, n in pairs]
+    for step in steps:
+        others = {s: zeros(s).node for s in steps if s is not step}
+        alone = substitute(call.back(tangents), others)
+        for row, column in zip(found, _mapped(step, alone), strict=True):
+            lead = step.type.rank
+            row.append(transpose(column, (*range(lead, column.rank), *range(lead))).node)
+    return found
+
+
+def _by_rows(call: Call) -> list[list[Node]]:
+    """For each result the derivatives in each argument, as cotangents of one element of the result."""
+    steps, results = call.steps(), call.result.nodes
+    tangents = call.changes(steps)
+    found = []
+    for tangent, n in zip(tangents, results, strict=True):
+        (given,) = stand_ins(["cotangent"], [n.type])
+        cts = call.back(cotangents([tangent], steps, [given]))
+        found.append([row.node for row in _mapped(given, cts)])
+    return found
+
+
+def _mapped(unit: Node, outputs: Sequence[Node]) -> list[Term]:
+    """`outputs` for each array that is 1 at one place and else 0 in the place of `unit`, whose axes come first."""
+    size, shape = unit.type.size, unit.shape
+    if size == 1:
+        one = filled(1, unit.type)
+        return [reshape(Term(o), (*shape, *o.shape)) for o in substitute(outputs, {unit: one.node})]
+    basis = reshape(Term(const(np.eye(size, dtype=unit.dtype))), (size, *shape))
+
+    def step(carry: Any, row: Any) -> Any:
+        made = substitute(outputs, {unit: row.node})
+        return carry, [wrap(o, Access.WRITABLE) for o in made]
+
+    _, stacked = scan(step, (), wrap(basis.node), length=size)
+    return [reshape(Term(s.node), (*shape, *o.shape)) for s, o in zip(stacked, outputs, strict=True)]
