@@ -157,7 +157,12 @@ class Call:
                 f"{self.what}: {name_of(self.fn)} returns what is no array, or a number that no argument decides: "
                 "return it as aux, with has_aux=True"
             )
-        return changes(self.result.nodes, dict(zip(self.stand_ins, steps, strict=True)), self.trace.places)
+        replaced: dict[Node, Node] = {}
+        given = dict(zip(self.stand_ins, steps, strict=True))
+        found = changes(self.result.nodes, given, self.trace.places, replaced)
+        for loop, instead in replaced.items():
+            (self._values[loop],) = self.back([instead])
+        return found
 
     def back(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
         """`nodes` over the arguments, in place of their stand-ins."""

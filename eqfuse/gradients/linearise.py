@@ -16,30 +16,68 @@ from eqfuse.ir.graph import Node, topological
 
 
 def changes(
-    outputs: Sequence[Node], given: Mapping[Node, Node | None], places: Mapping[Node, Any] | None = None
+    outputs: Sequence[Node],
+    given: Mapping[Node, Node | None],
+    places: Mapping[Node, Any] | None = None,
+    replaced: dict[Node, Node] | None = None,
 ) -> list[Node | None]:
     """What `outputs` change by where the nodes of `given` change by its values. `places`: where nodes were made, for
-    the message about one without a derivative."""
+    the message about one without a derivative. `replaced` gets loops of which others take the place, that compute more.
+    """
+    try:
+        return _changes(outputs, given, {} if replaced is None else replaced)
+    except _NoDerivativeOf as error:
+        what = f"{error.node.op} of {_types(error.node)} has no derivative: {error}"
+        raise UnsupportedOp(what + _line(error.node, outputs, places)) from None
+
+
+class _NoDerivativeOf(NoDerivative):
+    """Says of which node."""
+
+    def __init__(self, why: str, node: Node) -> None:
+        super().__init__(why)
+        self.node = node
+
+
+def _changes(
+    outputs: Sequence[Node], given: Mapping[Node, Node | None], replaced: dict[Node, Node]
+) -> list[Node | None]:
     found: dict[Node, Node | None] = dict(given)
+    several: dict[Node, Sequence[Node | None]] = {}  # of loops: by result
     for n in topological(outputs):
-        if n in found or all(found.get(a) is None for a in n.args):
+        if n in found or not any(found.get(a) is not None or a in several for a in n.args):
             continue
         try:
-            change = _change(n, [found.get(a) for a in n.args])
+            made = _of_results(n, [found.get(a) for a in n.args], several, replaced)
+        except _NoDerivativeOf as error:
+            why = f"in its body, {error.node.op} of {_types(error.node)} has none: {error}"
+            raise _NoDerivativeOf(why, n) from None
         except NoDerivative as error:
-            what = f"{n.op} of {_types(n)} has no derivative: {error}"
-            raise UnsupportedOp(what + _line(n, outputs, places)) from None
+            raise _NoDerivativeOf(str(error), n) from None
+        if len(made) > 1:
+            several[n] = made
+            continue
+        (change,) = made
         assert change is None or change.type == n.type, f"the tangent of {n.op} is {change}, not {n.type}"
         found[n] = change
     return [found.get(o) for o in outputs]
 
 
-def _change(n: Node, of_args: list[Node | None]) -> Node | None:
+def _of_results(
+    n: Node, of_args: list[Node | None], several: Mapping[Node, Sequence[Node | None]], replaced: dict[Node, Node]
+) -> Sequence[Node | None]:
+    """What each result of `n` changes by."""
     row = derivative(n.op)
-    if row.formula is None:
-        return row.tangent(n, of_args)
-    (change,) = changes([row.formula(n)], dict(zip(n.args, of_args, strict=True)))
-    return change
+    if row.part is not None:
+        return [several[n.args[0]][row.part(n)]]
+    if row.formula is not None:
+        return _changes([row.formula(n)], dict(zip(n.args, of_args, strict=True)), replaced)
+    if row.several is None:
+        return [row.tangent(n, of_args)]
+    made, instead = row.several(n, of_args, _changes)
+    if instead is not None:
+        replaced[n] = instead
+    return made
 
 
 def reaching(outputs: Sequence[Node], sources: Collection[Node]) -> list[Node]:

@@ -1,9 +1,259 @@
-"""Derivatives of loops and choices."""
+"""Derivatives of loops and choices.
+
+A scan is linearised as a scan over changes, whose steps compute again what they need of a step from its carries and
+rows: the carries that they read are stacked by a loop that is run in place of the first one. Its transpose is a scan
+the other way round, which carries cotangents, and adds up those of what does not change. A while loop, and a loop over
+bounds that are known only when it is run, carry values and changes together: forward mode alone. A choice chooses
+between the changes of its branches, which compute again what they need.
+"""
 
 from __future__ import annotations
 
-from eqfuse.gradients.row import Row, refused
-from eqfuse.ops.loops import LOOPS
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
-_WHY = "write the loop in Python, over a range, which is unrolled"
-ROWS: dict[str, Row] = {name: refused(_WHY) for name in (*sorted(LOOPS), "loop_result")}
+import numpy as np
+
+from eqfuse.gradients.row import Changes, Row
+from eqfuse.gradients.terms import FLOAT32, NARROW, Term, cast, filled, zeros
+from eqfuse.ir.graph import Body, Graph, Node, input_node, node, substitute, topological
+from eqfuse.ops.loops import places, results_of
+from eqfuse.ops.types import TensorType
+
+Linearise = Callable[..., list[Node | None]]
+Transpose = Callable[..., list[Node]]
+
+
+def results(n: Node) -> list[Node]:
+    """Each result of the loop or choice `n`."""
+    types = results_of(n.op, [a.type for a in n.args], n.attrs)
+    if len(types) == 1:
+        return [n]
+    return [node("loop_result", (n,), (at, str(t))) for at, t in zip(places(types), types, strict=False)]
+
+
+def _part(n: Node) -> int:
+    """Which result of the loop a `loop_result` is."""
+    loop = n.args[0]
+    types = results_of(loop.op, [a.type for a in loop.args], loop.attrs)
+    return places(types).index(n.attr("offset"))
+
+
+def _body(outputs: Sequence[Node], **inputs: Sequence[Node]) -> Body:
+    """The graph of `outputs` over `inputs`, which are named by their kind and number, in this order."""
+    new = {old: input_node(f"{kind} {i}", old.type) for kind, group in inputs.items() for i, old in enumerate(group)}
+    return Body(Graph(tuple(new.values()), substitute(outputs, new)))
+
+
+def _changing(inputs: Sequence[Node]) -> list[Node]:
+    """Inputs that stand for the changes of `inputs`, or for their cotangents."""
+    return [input_node(f"change of {n.attr('name')}", n.type) for n in inputs]
+
+
+def _or_zeros(changes: Sequence[Node | None], like: Sequence[Node]) -> list[Node]:
+    return [zeros(n).node if d is None else d for d, n in zip(changes, like, strict=True)]
+
+
+def _fixpoint(
+    outputs: Sequence[Node], carries: Sequence[Node], at_first: Collection[int], steps: Mapping[Node, Node],
+    others: Collection[Node], linearise: Linearise,
+) -> tuple[list[int], list[Node | None]]:  # fmt: skip
+    """Which of the `carries` change sooner or later, where those `at_first` and `others` change by `steps`; and what
+    the `outputs` change by then."""
+    changing = set(at_first)
+    while True:
+        given = {c: steps[c] for i, c in enumerate(carries) if i in changing} | {o: steps[o] for o in others}
+        replaced: dict[Node, Node] = {}
+        found = linearise(outputs, given, replaced)
+        more = {i for i in range(len(carries)) if found[i] is not None} - changing
+        if not more:
+            known = [d for d in found if d is not None]
+            new = dict(zip(known, substitute(known, replaced), strict=True))
+            return sorted(changing), [None if d is None else new[d] for d in found]
+        changing |= more
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """The parts of a scan, outside and inside of it."""
+
+    index: Node
+    carries: Sequence[Node]
+    rows: Sequence[Node]
+    shared: Sequence[Node]
+    first: Sequence[Node]
+    arrays: Sequence[Node]
+    given: Sequence[Node]
+    outputs: Sequence[Node]
+
+    @classmethod
+    def of(cls, n: Node) -> _Scan:
+        graph, c, s = n.attr("body").graph, n.attr("carries"), n.attr("stacked")
+        index, *inside = graph.inputs
+        first, arrays, given = n.args[:c], n.args[c : c + s], n.args[c + s :]
+        return cls(index, inside[:c], inside[c : c + s], inside[c + s :], first, arrays, given, graph.outputs)
+
+
+def _scan(
+    n: Node, outputs: Sequence[Node], index: Node, carries: Mapping[Node, Node], rows: Mapping[Node, Node],
+    shared: Mapping[Node, Node], turned: bool = False,
+) -> list[Node]:  # fmt: skip
+    """The results of a scan of as many steps as `n`: inputs of its step, and what they stand for."""
+    used = set(topological(outputs))
+    rows = {r: x for r, x in rows.items() if r in used}
+    shared = {s: x for s, x in shared.items() if s in used}
+    body = _body(outputs, index=[index], carry=[*carries], row=[*rows], shared=[*shared])
+    attrs = (body, len(carries), len(rows), n.attr("trips"), n.attr("start"), n.attr("reverse") != turned)
+    return results(node("scan", (*carries.values(), *rows.values(), *shared.values()), attrs))
+
+
+def _scan_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node | None], Node | None]:
+    p = _Scan.of(n)
+    c, s = len(p.carries), len(p.rows)
+    inside = [*p.carries, *p.rows, *p.shared]
+    steps = dict(zip(inside, _changing(inside), strict=True))
+    others = [i for i, change in zip(inside[c:], d[c:], strict=True) if change is not None]
+    at_first = [i for i in range(c) if d[i] is not None]
+    changing, found = _fixpoint(p.outputs, p.carries, at_first, steps, others, linearise)
+    stacked = [j for j in range(c, len(p.outputs)) if found[j] is not None]
+    outputs = [*_or_zeros([found[i] for i in changing], [p.carries[i] for i in changing]), *(found[j] for j in stacked)]
+    used = set(topological(outputs))  # type: ignore[arg-type]
+    read = [carry for carry in p.carries if carry in used]
+    stacks, instead = _stacked(n, p, read)
+    carries = {steps[p.carries[i]]: d[i] or zeros(p.carries[i]).node for i in changing}
+    rows = {steps[r]: x for r, x in zip(p.rows, d[c : c + s], strict=True) if x is not None}
+    rows |= dict(zip(read, stacks, strict=True)) | dict(zip(p.rows, p.arrays, strict=True))
+    shared = {steps[r]: x for r, x in zip(p.shared, d[c + s :], strict=True) if x is not None}
+    shared |= dict(zip(p.shared, p.given, strict=True))
+    made = _scan(n, outputs, p.index, carries, rows, shared) if outputs else []  # type: ignore[arg-type]
+    changes = dict(zip([*changing, *stacked], made, strict=True))
+    return [changes.get(k) for k in range(len(p.outputs))], instead
+
+
+def _stacked(n: Node, p: _Scan, carries: Sequence[Node]) -> tuple[list[Node], Node | None]:
+    """What the `carries` of the scan `n` were before each step; and the scan that stacks them, in place of `n`."""
+    if not carries:
+        return [], None
+    body = Body(Graph(n.attr("body").graph.inputs, (*p.outputs, *carries)))
+    more = node("scan", n.args, (body, *n.attrs[1:]))
+    found = results(more)
+    return found[len(p.outputs) :], more if len(p.outputs) > 1 else found[0]
+
+
+def _scan_transpose(
+    n: Node, cts: Mapping[int, Term], linear: set[int], transpose: Transpose
+) -> dict[int, Term]:
+    p = _Scan.of(n)
+    c, s = len(p.carries), len(p.rows)
+    inside = [*p.carries, *p.rows, *p.shared]
+    rows = [r for i, r in enumerate(p.rows) if c + i in linear]
+    summed = [r for i, r in enumerate(p.shared) if c + s + i in linear]
+    after = _changing(p.carries)
+    stacked = [j for j in range(c, len(p.outputs)) if j in cts]
+    given = [input_node(f"cotangent {j}", p.outputs[j].type) for j in stacked]
+    results_read = [*p.outputs[:c], *(p.outputs[j] for j in stacked)]
+    found = transpose(results_read, [*p.carries, *rows, *summed], [*after, *given])
+    sums = [input_node(f"sum {i}", TensorType(_wide(r), r.shape)) for i, r in enumerate(summed)]
+    added = [(Term(a) + cast(Term(x), a.dtype)).node for a, x in zip(sums, found[c + len(rows) :], strict=True)]
+    begin = [(cts[i] if i in cts else zeros(x)).node for i, x in enumerate(p.carries)]
+    carries = dict(zip(after, begin, strict=True)) | {a: filled(0, a.type).node for a in sums}
+    known = dict(zip(p.rows, p.arrays, strict=True))
+    stacks = {g: cts[j].node for g, j in zip(given, stacked, strict=True)}
+    arrays = stacks | {r: x for r, x in known.items() if r not in rows}
+    shared = {r: x for r, x in zip(p.shared, p.given, strict=True) if r not in summed}
+    outputs = [*found[:c], *added, *found[c : c + len(rows)]]
+    made = _scan(n, outputs, p.index, carries, arrays, shared, turned=True)
+    parts = dict(zip([*p.carries, *summed, *rows], made, strict=True))
+    return {i: cast(Term(parts[x]), x.dtype) for i, x in enumerate(inside) if x in parts}
+
+
+def _wide(x: Node) -> np.dtype:
+    return FLOAT32 if x.dtype in NARROW else x.dtype
+
+
+# ---- loops of which data decide how often they run
+
+
+def _joint_changes(n: Node, d: Changes, linearise: Linearise, lead: int) -> tuple[list[Node | None], Node | None]:
+    """Of a loop whose step takes `lead` inputs before its carries, and as many bounds outside."""
+    bodies = [a.graph for a in n.attrs if isinstance(a, Body)]
+    step, c, bounds = bodies[-1], n.attr("carries"), 2 * lead
+    inside = step.inputs[lead:]
+    carries, shared = inside[:c], inside[c:]
+    steps = dict(zip(inside, _changing(inside), strict=True))
+    of_args = d[bounds:]
+    others = [x for x, change in zip(shared, of_args[c:], strict=True) if change is not None]
+    at_first = [i for i in range(c) if of_args[i] is not None]
+    changing, found = _fixpoint(step.outputs, carries, at_first, steps, others, linearise)
+    moved = [carries[i] for i in changing]
+    after = [*step.outputs, *_or_zeros([found[i] for i in changing], moved)]
+    groups = {"carry": [*carries, *(steps[x] for x in moved)], "shared": [*shared, *(steps[x] for x in others)]}
+    made = [_body(after, **({"index": step.inputs[:lead]} if lead else {}), **groups)]
+    for condition in bodies[:-1]:
+        renamed = substitute(condition.outputs, dict(zip(condition.inputs, inside, strict=True)))
+        made.insert(0, _body(renamed, **groups))
+    begin = [of_args[i] or zeros(carries[i]).node for i in changing]
+    rest = [x for x in of_args[c:] if x is not None]
+    args = (*n.args[: bounds + c], *begin, *n.args[bounds + c :], *rest)
+    joint = results(node(n.op, args, (*made, c + len(changing))))
+    changes = dict(zip(changing, joint[c:], strict=True))
+    return [changes.get(i) for i in range(c)], None
+
+
+def _while_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node | None], Node | None]:
+    return _joint_changes(n, d, linearise, 0)
+
+
+def _fori_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node | None], Node | None]:
+    return _joint_changes(n, d, linearise, 1)
+
+
+# ---- choices
+
+
+def _choice_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node | None], Node | None]:
+    branches = [n.attr("yes").graph, n.attr("no").graph]
+    moved = [i for i, change in enumerate(d[1:]) if change is not None]
+    found = []
+    for branch in branches:
+        steps = _changing([branch.inputs[i] for i in moved])
+        replaced: dict[Node, Node] = {}
+        given = dict(zip([branch.inputs[i] for i in moved], steps, strict=True))
+        changes = linearise(branch.outputs, given, replaced)
+        known = {x: y for x in changes if x is not None for y in substitute([x], replaced)}
+        found.append((branch, steps, [None if x is None else known[x] for x in changes]))
+    changing = [k for k in range(len(branches[0].outputs)) if any(changes[k] is not None for *_, changes in found)]
+    if not changing:
+        return [None] * len(branches[0].outputs), None
+    bodies = []
+    for branch, steps, changes in found:
+        outputs = _or_zeros([changes[k] for k in changing], [branch.outputs[k] for k in changing])
+        bodies.append(_body(outputs, shared=branch.inputs, change=steps))
+    made = results(node("if_else", (*n.args, *(change for change in d[1:] if change is not None)), bodies))
+    by_place = dict(zip(changing, made, strict=True))
+    return [by_place.get(k) for k in range(len(branches[0].outputs))], None
+
+
+def _choice_transpose(
+    n: Node, cts: Mapping[int, Term], linear: set[int], transpose: Transpose
+) -> dict[int, Term]:
+    given = sorted(cts)
+    bodies = []
+    for branch in (n.attr("yes").graph, n.attr("no").graph):
+        sources = [branch.inputs[i - 1] for i in sorted(linear)]
+        steps = [input_node(f"cotangent {k}", branch.outputs[k].type) for k in given]
+        found = transpose([branch.outputs[k] for k in given], sources, steps)
+        kept = [x for i, x in enumerate(branch.inputs) if i + 1 not in linear]
+        bodies.append(_body(found, shared=kept, change=steps))
+    kept_args = [a for i, a in enumerate(n.args) if i not in linear]
+    made = results(node("if_else", (*kept_args, *(cts[k].node for k in given)), bodies))
+    return {i: Term(x) for i, x in zip(sorted(linear), made, strict=True)}
+
+
+ROWS: dict[str, Row] = {
+    "scan": Row(several=_scan_changes, transpose_several=_scan_transpose),
+    "while_loop": Row(several=_while_changes),
+    "fori_loop": Row(several=_fori_changes),
+    "if_else": Row(several=_choice_changes, transpose_several=_choice_transpose),
+    "loop_result": Row(part=_part),
+}

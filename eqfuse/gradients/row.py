@@ -22,6 +22,10 @@ Partial = Callable[..., Term | float]
 Transposes = Mapping[int, Callable[[Node, Term], Term]]  # by argument
 
 
+Several = Callable[[Node, Changes, Callable[..., list[Node | None]]], tuple[Sequence[Node | None], Node | None]]
+TransposeSeveral = Callable[[Node, Mapping[int, Term], set[int], Callable[..., list[Node]]], dict[int, Term]]
+
+
 class NoDerivative(Exception):
     """Raised by a row for an argument in which there is no derivative; says why, without the line."""
 
@@ -30,6 +34,9 @@ class NoDerivative(Exception):
 class Row:
     """How an operator is differentiated: by its `tangent`, or as the `formula` is that it equals, in other operators.
 
+    One with several results has `several`: the changes of each, and what may take its place; and `transpose_several`:
+    from cotangents by result to those of the arguments that are asked for. Both get the function that does the same for
+    graphs, for those in its attributes. `part` says which result of such a one the operator takes.
     `linear`: the arguments in which it is linear, those of a product one at a time; None: all of them. `refuses`: why
     it has no derivative in any argument. `jumps`: is its derivative zero wherever it has one?
     """
@@ -38,6 +45,9 @@ class Row:
     formula: Callable[[Node], Node] | None = None
     transpose: Transpose | None = None
     linear: tuple[int, ...] | None = ()
+    several: Several | None = None
+    transpose_several: TransposeSeveral | None = None
+    part: Callable[[Node], int] | None = None
     refuses: str | None = None
     jumps: bool = False
 

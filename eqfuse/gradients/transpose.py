@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from eqfuse.errors import UnsupportedOp
 from eqfuse.gradients.linearise import reaching
+from eqfuse.gradients.row import Row
 from eqfuse.gradients.table import derivative
 from eqfuse.gradients.terms import Term, sum_of, zeros
 from eqfuse.ir.graph import Node
@@ -17,6 +19,7 @@ from eqfuse.ir.graph import Node
 def cotangents(results: Sequence[Node | None], sources: Sequence[Node], given: Sequence[Node]) -> list[Node]:
     """The cotangents of `sources`, where `given` are those of `results`; zeros where nothing depends on one."""
     waiting: dict[Node, list[Term]] = {}
+    parts: dict[Node, dict[int, Term]] = {}  # of loops: by result
     for result, cotangent in zip(results, given, strict=True):
         if result is not None:
             waiting.setdefault(result, []).append(Term(cotangent))
@@ -24,14 +27,27 @@ def cotangents(results: Sequence[Node | None], sources: Sequence[Node], given: S
     linear = reaching([r for r in results if r is not None], ends)
     depends = set(linear)
     for n in reversed(linear):
-        if n in ends or n not in waiting:
+        if n in ends or not (n in waiting or n in parts):
             continue
-        transpose = derivative(n.op).transpose
-        assert transpose is not None, f"{n.op} stands in a tangent and has no transpose"
-        ct = sum_of(waiting.pop(n))
-        for at, a in enumerate(n.args):
-            if a in depends:
-                part = transpose(n, at, ct)
-                assert part.node.type == a.type, f"the transpose of {n.op} gives {part.node.type}, not {a.type}"
-                waiting.setdefault(a, []).append(part)
+        row = derivative(n.op)
+        whole = {0: sum_of(waiting.pop(n))} if n in waiting else parts.pop(n)
+        if row.part is not None:
+            parts.setdefault(n.args[0], {})[row.part(n)] = whole[0]
+            continue
+        for at, part in _of_arguments(n, row, whole, {at for at, a in enumerate(n.args) if a in depends}).items():
+            assert part.node.type == n.args[at].type, f"the transpose of {n.op} gives {part.node.type}"
+            waiting.setdefault(n.args[at], []).append(part)
     return [(sum_of(waiting[s]) if s in waiting else zeros(s)).node for s in sources]
+
+
+def _of_arguments(n: Node, row: Row, whole: dict[int, Term], linear: set[int]) -> dict[int, Term]:
+    """The cotangents of the arguments of `n` at the places `linear`, from those of its results."""
+    if row.several is not None:
+        if row.transpose_several is None:
+            raise UnsupportedOp(
+                f"{n.op} has no gradient, as data decide how many steps it has: ef.jvp goes through it; ef.scan, and "
+                "ef.fori_loop with bounds that are known while tracing, have one"
+            )
+        return row.transpose_several(n, whole, linear, cotangents)
+    assert row.transpose is not None, f"{n.op} stands in a tangent and has no transpose"
+    return {at: row.transpose(n, at, whole[0]) for at in linear}
