@@ -6,6 +6,7 @@ with it. `profiles` has those that have a name.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
@@ -167,11 +168,12 @@ class Device(Summarised):
         )
 
     def to_json(self) -> str:
-        return self._json
+        return json.dumps({field.name: getattr(self, field.name) for field in fields(self)}, indent=1)
 
     @cached_property
-    def _json(self) -> str:  # made once: it names every plan in the cache, and has a number for each operator and dtype
-        return json.dumps({field.name: getattr(self, field.name) for field in fields(self)}, indent=1)
+    def digest(self) -> str:
+        """Names these figures in every process."""
+        return hashlib.blake2b(self.to_json().encode(), digest_size=16).hexdigest()
 
     @classmethod
     def from_json(cls, text: str) -> Device:

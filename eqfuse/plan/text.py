@@ -1,6 +1,7 @@
 """A plan and its report as JSON and back: what the disk cache and saved programs hold. No pickle: reading runs nothing.
 
-In: a `Plan`. Out: JSON text that `read` turns into the same plan, given its graph (large constants stay in the graph).
+In: a `Plan`. Out: JSON text that `read` turns into the same plan, given its graph (large constants stay in the graph)
+and its device (whose profile is longer than most plans).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from eqfuse.rewrites import numerics_named
 
 
 def write(plan: Plan) -> str:
-    """`plan` as JSON text, without its graph."""
+    """`plan` as JSON text, without its graph and its device."""
     bodies: dict[Graph, int] = {}
     where = {n.literal: i for i, n in enumerate(_constants(plan.graph))}
 
@@ -35,7 +36,6 @@ def write(plan: Plan) -> str:
     return json.dumps(
         {
             "graph": plan.graph.key,
-            "device": json.loads(plan.device.to_json()),
             "types": [str(t) for t in plan.types],
             "inputs": plan.inputs,
             "constants": [[value, where[literal]] for value, literal in plan.constants],
@@ -50,8 +50,9 @@ def write(plan: Plan) -> str:
     )
 
 
-def read(text: str, graph: Graph) -> Plan:
-    """The plan that `write` wrote for `graph`. EqfuseError when the text is something else or of another graph."""
+def read(text: str, graph: Graph, device: Device) -> Plan:
+    """The plan that `write` wrote for `graph` and `device`. EqfuseError when the text is something else or of another
+    graph."""
     try:
         data = json.loads(text)
         if data["graph"] != graph.key:
@@ -63,12 +64,12 @@ def read(text: str, graph: Graph) -> Plan:
         def kernel(
             kind: str, body: int, reads: list[int], writes: list[int], price: list[Any], inner: list[str]
         ) -> Kernel:
-            plans = _inner(bodies[body], inner)
+            plans = _inner(bodies[body], inner, device)
             return Kernel(kind, bodies[body], tuple(reads), tuple(writes), Price(*price), plans)
 
         plan = Plan(
             graph=graph,
-            device=Device.from_json(json.dumps(data["device"])),
+            device=device,
             types=tuple(map(tensor_type, data["types"])),
             inputs=tuple(data["inputs"]),
             constants=tuple((v, literal) for v, literal in literals if isinstance(literal, Literal)),
@@ -87,14 +88,14 @@ def read(text: str, graph: Graph) -> Plan:
         raise EqfuseError(f"this is not the text of a plan: {type(error).__name__}: {error}") from error
 
 
-def _inner(body: Graph, texts: list[str]) -> tuple[Plan, ...]:
+def _inner(body: Graph, texts: list[str], device: Device) -> tuple[Plan, ...]:
     """The plans of the steps of a loop."""
     if not texts:
         return ()
     loop = loop_of(body)
     if loop is None:
         raise ValueError("there are plans of steps, and no loop")
-    return tuple([read(text, graph) for text, graph in zip(texts, inner_graphs(loop), strict=True)])
+    return tuple([read(text, graph, device) for text, graph in zip(texts, inner_graphs(loop), strict=True)])
 
 
 def write_report(report: Report) -> dict[str, Any]:

@@ -7,6 +7,7 @@ foreign file can do no more than be refused; a damaged one is set aside; an unwr
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import threading
 import warnings
@@ -29,10 +30,12 @@ from eqfuse.rewrites import Law, admitted, book
 
 IN_MEMORY = 256  # plans
 ON_DISK, BYTES = 1024, 1 << 30  # files; the oldest go first
+LOOK = 20  # plans written between two looks at how many there are
 SUFFIX = ".plan"  # a digest, a line's end, and JSON
 
 _memory: dict[tuple, tuple[Plan, Report]] = {}
 _lock = threading.RLock()
+_written = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class PlanKey:
 
     values: tuple
     path: Path | None
+    device: Device
 
 
 def key(
@@ -53,9 +57,9 @@ def key(
     path = None
     kinds = registered()
     if not kinds and device.target in OURS and set(laws) <= set(admitted(book(), numerics)):
-        text = repr((_code(), graph.key, device.to_json(), numerics, names, extractor, budget, memory_limit))
+        text = repr((_code(), graph.key, device.digest, numerics, names, extractor, budget, memory_limit))
         path = cache_dir() / "plans" / f"{hashlib.blake2b(text.encode(), digest_size=20).hexdigest()}{SUFFIX}"
-    return PlanKey((graph.key, device, numerics, laws, kinds, extractor, budget, memory_limit), path)
+    return PlanKey((graph.key, device, numerics, laws, kinds, extractor, budget, memory_limit), path, device)
 
 
 @cache
@@ -80,7 +84,7 @@ def find(key: PlanKey, graph: Graph) -> tuple[Plan, Report] | None:
     except OSError:
         return None
     try:
-        plan, report = _opened(text, key.path.stem, graph)
+        plan, report = _opened(text, key.path.stem, graph, key.device)
     except (EqfuseError, ValueError, KeyError, TypeError, RecursionError) as error:
         set_aside(key.path, "cached plan", error)
         return None
@@ -95,7 +99,8 @@ def keep(key: PlanKey, plan: Plan, report: Report) -> None:
         return
     try:
         write_atomically(key.path, _sealed(key.path.stem, plan, report))
-        prune(key.path.parent, SUFFIX, ON_DISK, BYTES)
+        if next(_written) % LOOK == 0:
+            prune(key.path.parent, SUFFIX, ON_DISK, BYTES)
     except OSError as error:
         _warn_unwritable(str(error))
 
@@ -105,10 +110,10 @@ def _sealed(name: str, plan: Plan, report: Report) -> bytes:
     return sealed(name, json.dumps({"plan": write(plan), "report": write_report(report)}).encode())
 
 
-def _opened(data: bytes, name: str, graph: Graph) -> tuple[Plan, Report]:
+def _opened(data: bytes, name: str, graph: Graph, device: Device) -> tuple[Plan, Report]:
     """What `_sealed` put in. EqfuseError or ValueError when a byte has changed, or the file had another name."""
     content = json.loads(unsealed(name, data))
-    return read(content["plan"], graph), read_report(content["report"])
+    return read(content["plan"], graph, device), read_report(content["report"])
 
 
 @cache

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from eqfuse.cost.device import Device
 from eqfuse.errors import EqfuseError
 from eqfuse.frontends.signature_text import read_signature
 from eqfuse.ir.graph import Graph, Signature, const, substitute
@@ -41,7 +42,7 @@ def load(path: str | Path) -> Program:
                 with archive.open(f"constant{i}.npy") as member:
                     arrays.append(np.lib.format.read_array(member, allow_pickle=False))
         graph = _with_constants(parse(header["graph"]), arrays, read_signature(header))
-        program = emit(read(header["plan"], graph))
+        program = emit(read(header["plan"], graph, Device.from_json(header["device"])))
         if header["report"] is not None:
             program.report = read_report(header["report"])
         if header["laws"] is not None:

@@ -23,7 +23,7 @@ from eqfuse.plan.report import Report
 from eqfuse.plan.text import write, write_report
 from eqfuse.rewrites import Law, admitted, book
 
-FORMAT = 5
+FORMAT = 6
 SMALL_BYTES = 64  # constants up to this size are written into the graph's text
 
 
@@ -37,6 +37,7 @@ def save(plan: Plan, report: Report | None, laws: Sequence[Law] | None, path: Pa
         "format": FORMAT,
         "graph": str(graph),
         "large": len(large),
+        "device": plan.device.to_json(),
         "plan": write(plan),
         **write_signature(plan.graph.signature),
         "report": write_report(report) if report is not None else None,

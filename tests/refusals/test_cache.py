@@ -148,7 +148,6 @@ FORGERIES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "a larger type": lambda p: p.__setitem__("types", [t.replace("4]", "4000]") for t in p["types"]]),
     "a body that is no graph": lambda p: p["bodies"].__setitem__(0, "__import__('os')"),
     "an unknown operator": lambda p: p["bodies"].__setitem__(0, p["bodies"][0].replace("tanh", "system")),
-    "a device of nothing": lambda p: p.__setitem__("device", {}),
     "no kernels": lambda p: p.__setitem__("kernels", []),
 }
 
@@ -233,6 +232,7 @@ def test_processes_that_write_the_same_entry_leave_it_whole_for_readers_at_all_t
 
 def test_the_oldest_plans_go_when_there_are_too_many(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_cache, "ON_DISK", 2)
+    monkeypatch.setattr(disk_cache, "LOOK", 1)
     for function in (f, g, np.tanh, np.sqrt):
         compiled(function)
     assert len(list(folder.glob("*" + disk_cache.SUFFIX))) == 2
@@ -257,6 +257,7 @@ CHANGES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "no graph": lambda h: h | {"graph": "print('hello')"},
     "the graph of another program": lambda h: h | {"graph": h["graph"].replace("tanh", "exp")},
     "a signature of nothing": lambda h: h | {"signature": {}},
+    "a device of nothing": lambda h: h | {"device": "{}"},
     "an unknown container": lambda h: h | {"signature": h["signature"] | {"arguments": ["os.system", [], []]}},
     "a report of nothing": lambda h: h | {"report": {"kernels": []}},
     "nested too deeply": lambda h: "[" * 100_000,
