@@ -19,6 +19,7 @@ import pytest
 from hypothesis import settings
 
 from eqfuse.cost import targets
+from eqfuse.egraph import pool
 from eqfuse.emit.numpy.calibrate import this_cpu
 from tests.support.drawing import EXPLORING
 
@@ -40,6 +41,7 @@ def pytest_collection_finish() -> None:
 def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # until all tests are collected
     targets.CPU[:] = ["numpy"]  # what needs no compiler; tests of C say so
+    pool.KEPT = 8000  # of thousands of programs, which need all rules again and again
     if hasattr(config, "workerinput"):
         return
     folder = tempfile.TemporaryDirectory(prefix="eqfuse-tests-", ignore_cleanup_errors=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ import scipy.special as special
 import eqfuse as ef
 from tests.frontends.agreement import agrees
 from tests.support.some import some
+
+NUMERICS = ("strict", "reassociate", "approximate")
 
 X = np.array([[0.1, 0.7, 1.3, 2.0], [-0.4, -1.1, 0.0, 3.2], [0.9, -2.5, 5.0, -0.05]])
 P = np.array([[0.1, 0.25, 0.5], [0.75, 0.9, 0.6]])  # probabilities
@@ -214,7 +217,7 @@ def both(names: list[str], numerics: str) -> None:
         np.testing.assert_allclose(g, w, rtol=1e-11, atol=1e-11, err_msg=names[i // 2])
 
 
-@pytest.mark.parametrize("numerics", ("strict", "reassociate", "approximate"))
-@pytest.mark.parametrize("part", some(range(0, len(FORMULAS), 16), 2))
-def test_compiled_together_both_spellings_give_numpys_numbers(part: int, numerics: str) -> None:
+@pytest.mark.parametrize("part_of", some(product(range(0, len(FORMULAS), 16), NUMERICS), 4))
+def test_compiled_together_both_spellings_give_numpys_numbers(part_of: tuple[int, str]) -> None:
+    part, numerics = part_of
     both(list(FORMULAS)[part : part + 16], numerics)

@@ -123,7 +123,7 @@ assert engine() is None
 
 
 def test_only_so_many_texts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "_KEPT", 150)
+    monkeypatch.setattr(pool, "KEPT", 150)
 
     def search() -> int:
         for graph in _graphs():
