@@ -185,7 +185,7 @@ def test_thousands_of_random_programs_traced_mean_what_numpy_computes(part: int)
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(2))
 def test_many_random_programs_of_small_numbers_give_numpys_answer(part: int) -> None:
-    every(statements(wild=False), many(40), 200 + part, lambda p: compiled(p, budget=SHORT))
+    every(statements(wild=False), many(20), 200 + part, lambda p: compiled(p, budget=SHORT))
 
 
 @pytest.mark.slow

@@ -35,18 +35,18 @@ def test_a_vectorised_loop_is_within_two_units_of_the_last_place(case: tuple[str
 @needs_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("name, dtype", TRIED_WHOLE)
-def test_every_ninth_float32_is_within_two_units(name: str, dtype: str) -> None:
+def test_one_float32_in_sixty_one_is_within_two_units(name: str, dtype: str) -> None:
     subject = Subject(name, dtype)
-    error = subject.worst_float32(subject.ours, stride=9, threads=2)
+    error = subject.worst_float32(subject.ours, stride=61, threads=2)
     assert error.ulps <= ULPS, error
 
 
 @needs_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("name, dtype", SAMPLED)
-def test_ten_million_samples_are_within_two_units(name: str, dtype: str) -> None:
+def test_two_million_samples_are_within_two_units(name: str, dtype: str) -> None:
     subject = Subject(name, dtype)
-    error = subject.worst(subject.ours, samples(subject.dtype, subject.arguments, 10_000_000, seed=1), threads=2)
+    error = subject.worst(subject.ours, samples(subject.dtype, subject.arguments, 2_000_000, seed=1), threads=2)
     assert error.ulps <= ULPS, error
 
 

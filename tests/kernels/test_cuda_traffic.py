@@ -93,7 +93,7 @@ def random(seed: int, count: int) -> Iterator[tuple[str, Graph]]:
 BODIES = {
     "rows that stay in registers": lambda: rows((6, 300), (2, 1500)), "maps": maps, "random": lambda: random(5, 12),
     "rows of which the reads do": lambda: rows((1, 40_000)), "rows that do not": lambda: rows((1, 70_000)),
-    "emitted": emitted, "products": products, "many random": lambda: random(6, many(100)),
+    "emitted": emitted, "products": products, "many random": lambda: random(6, many(50)),
 }  # fmt: skip
 
 

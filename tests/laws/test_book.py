@@ -35,7 +35,6 @@ from eqfuse.rewrites.checking.check import check
 from eqfuse.rewrites.checking.data import layout_of
 from eqfuse.rewrites.language.words import exp, where
 from eqfuse.rewrites.refuted import REFUTED
-from tests.support.some import some
 
 x, y, z = tensors("x y z")
 (p,) = attrs("p")
@@ -79,9 +78,9 @@ def test_the_laws_of_every_file_are_in_the_book(file: str) -> None:
     assert names <= {law.name for law in book()}, f"rewrites/__init__.py does not list the family {file}"
 
 
-@pytest.mark.parametrize("place", some(range(len(REFUTED)), 6), ids=[law.name for law, _ in REFUTED])
-def test_tempting_false_laws_have_a_counterexample(place: int) -> None:
-    law, why = REFUTED[place]
+@pytest.mark.parametrize("law, why", REFUTED[::6], ids=lambda value: getattr(value, "name", ""))
+def test_tempting_false_laws_have_a_counterexample(law: Law, why: str) -> None:
+    """(`eqfuse laws check` refutes all of them.)"""
     report = check(law)
     found = report.counterexample
     assert found is not None, f"{report}; expected: {why}"
