@@ -12,6 +12,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.cost.profiles import DEVICES
 from tests.kernels.test_cuda_deep import few_frames
+from tests.support.some import some
 
 FRAMES = 180  # beyond the test's own; every program here is several times as deep
 X = np.random.default_rng(0).standard_normal((6, 4))
@@ -66,7 +67,7 @@ def check(program: Callable[[Any, int], Any], depth: int, folder: Path) -> None:
     np.testing.assert_allclose(got, program(X, depth), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", some(PROGRAMS, 2))
 def test_depth_takes_none_of_pythons_stack(program: Callable[[Any, int], Any], tmp_path: Path) -> None:
     pytest.importorskip("onnx")
     check(program, 300, tmp_path)

@@ -20,12 +20,13 @@ from tests.support.drawing import many
 from tests.support.gpu import program_on
 from tests.support.loops import LOOPED, adaptive, assert_same, cg, lstm, plain_cg
 from tests.support.random_loops import random_loops
+from tests.support.some import some
 
 emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
 RNG = np.random.default_rng(3)
 
 
-@pytest.mark.parametrize("name", LOOPED)
+@pytest.mark.parametrize("name", some(LOOPED, 2))
 def test_a_compiled_loop_computes_what_python_does(name, tmp_path):
     fn, plain, args, exact = LOOPED[name]
     program = ef.compile(fn, *args, target="numpy")
@@ -58,7 +59,9 @@ def test_many_random_loops_are_compiled_to_the_same(part: int) -> None:
 
 
 @emulated
-@pytest.mark.parametrize("name", ["adaptive", "lstm", "mixed", "nested", "backwards", "backwards, empty", "choices"])
+@pytest.mark.parametrize(
+    "name", some(["adaptive", "lstm", "mixed", "choices", "nested", "backwards", "backwards, empty"], 2)
+)
 def test_a_loop_runs_on_a_gpu(name):
     fn, plain, args, exact = LOOPED[name]
     compiled = ef.compile(fn, *args, target="cuda:h100")

@@ -140,7 +140,7 @@ GUARDED = {
 
 @pytest.mark.parametrize("guard, true, false", GUARDED.values(), ids=GUARDED)
 def test_what_the_egraph_derives(guard: Guard, true: Callable, false: Callable) -> None:
-    law = Law("marked", x * y, y * x, (guard,), EXACT)
+    law = Law("marked", x * y, y * x, (guard,), EXACT, check=False)
     for function, holds in ((true, True), (false, False)):
         space = saturate(trace(lambda a, b, f=function: f(a) * b, spec((3, 3), F), spec((3, 3), F)), laws=[law])
         assert ("marked" in space.laws_fired) is holds

@@ -16,6 +16,7 @@ from eqfuse.emit.numpy.kernels import emit_kernel
 from eqfuse.ir.graph import Graph, Node, const, node, topological
 from eqfuse.machine.gc_pause import gc_paused
 from tests.support.kernels import CPU, kernel, read
+from tests.support.some import some
 
 ONE_THREAD = replace(CPU, threads=1)
 PYTHON = 24 << 10  # bytes of Python's own objects in a call
@@ -126,7 +127,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", some(PROGRAMS, 2))
 def test_a_call_takes_what_the_report_says(name: str) -> None:
     function, arrays = PROGRAMS[name]
     program = ef.compile(function, *arrays, laws="none")
