@@ -19,6 +19,8 @@ from eqfuse.gradients.terms import (
     cast,
     complex_of,
     conj,
+    f,
+    filled,
     imag,
     real,
     reshape,
@@ -30,6 +32,7 @@ from eqfuse.gradients.terms import (
 )
 from eqfuse.ir.graph import Node, const, node
 from eqfuse.ops.linalg import PARTS
+from eqfuse.ops.types import TensorType
 
 
 def h(x: Term) -> Term:
@@ -214,7 +217,40 @@ def _qr_tangent(n: Node, d: Changes) -> Node | None:
     return _packed([q @ (rotation - turned) + scaled, (turned - rotation) @ r], n)
 
 
-_SINGULAR = "compute it from np.linalg.svd(a, compute_uv=False)"
+# ---- what is a formula of others
+
+
+def _absolute(x: Term) -> Term:
+    return f("abs", x)
+
+
+def _norm(x: Term, order: str) -> Term:
+    """The norm of matrices that ``np.linalg.cond`` knows as `order`."""
+    if order == "fro":
+        return f("sqrt", total(f("square", _absolute(x)), (-2, -1)))
+    if order in ("nuc", "2", "2.0", "-2", "-2.0"):
+        values = _row(Term(node("svdvals", (x.node,))))
+        reduction = "sum" if order == "nuc" else "min" if order.startswith("-") else "max"
+        return Term(tidy.reduce(reduction, values.node, [-1]))
+    sums = total(_absolute(x), [-2 if "1" in order else -1])
+    return Term(tidy.reduce("min" if order.startswith("-") else "max", sums.node, [-2, -1]))
+
+
+def _condition(n: Node) -> Node:
+    a, order = Term(n.args[0]), n.attr("order")
+    return reshape(_norm(a, order) * _norm(Term(node("inv", (a.node,))), order), n.shape).node
+
+
+def _least_squares(n: Node) -> Node:
+    """By the normal equations, where the rank is full."""
+    a, b = map(Term, n.args[:2])
+    rows, columns = a.shape
+    x = _solve(h(a) @ a, h(a) @ b) if rows >= columns else h(a) @ _solve(a @ h(a), b)
+    residuals = [total(f("square", _absolute(b - a @ x)), [-2])] if rows > columns else []
+    rank = filled(min(rows, columns), TensorType(a.dtype, ()))
+    return _packed([x, *residuals, rank, Term(node("svdvals", (a.node,)))], n)
+
+
 ROWS: dict[str, Row] = {
     "solve": Row(_solve_tangent, transpose=_solve_transpose, linear=(1,)),
     "inv": Row(_inverse_tangent),
@@ -228,7 +264,7 @@ ROWS: dict[str, Row] = {
     "svd": Row(_svd_tangent),
     "svdvals": Row(_svdvals_tangent),
     "qr": Row(_qr_tangent),
-    "cond": refused(_SINGULAR),
-    "lstsq": refused("solve the normal equations, or multiply by np.linalg.pinv(a)"),
+    "cond": Row(formula=_condition),
+    "lstsq": Row(formula=_least_squares),
     "full_rank": joint({0: lambda n, ct: ct}, (0,)),
 }

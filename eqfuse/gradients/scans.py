@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
 from eqfuse.frontends.numpy import tidy
 from eqfuse.gradients.reductions import ROWS as REDUCTIONS
-from eqfuse.gradients.row import Changes, NoDerivative, Row, joint, refused
-from eqfuse.gradients.terms import Term, cast, f, total, where
+from eqfuse.gradients.row import Changes, NoDerivative, Row, joint
+from eqfuse.gradients.terms import Term, cast, f, reshape, total, transpose, where
 from eqfuse.ir.graph import Node, const, node
 
 
@@ -86,10 +87,32 @@ def _fold_tangent(n: Node, d: Changes) -> Node | None:
     return total(_FOLDED[ufunc](Term(n), Term(n.args[0])) * Term(d[0]), axes).node
 
 
+def _sums_of_slices(n: Node) -> Node:
+    """As a product with the matrix of what is in which slice."""
+    x, starts = n.args
+    axis, extent = n.attr("axis"), n.args[0].shape[n.attr("axis")]
+    if n.attr("ufunc") != "add":
+        raise NoDerivative(f"of {n.attr('ufunc')}.reduceat it is not known here; of add it is")
+    int64 = np.dtype(np.int64)
+    first = cast(Term(starts), int64)
+    later = tidy.slice_(first.node, [(1, first.shape[0], 1)])
+    stop = Term(tidy.concat([later, const(np.array([extent], int64))], -1))
+    stop = where(stop > first, stop, first + 1)
+    numbers = Term(const(np.arange(extent).reshape(extent, 1)))
+    inside = cast(f("logical_and", numbers >= first, numbers < stop), n.dtype)
+    order = [a for a in range(x.type.rank) if a != x.type.rank + axis]
+    moved = transpose(Term(x), (*order, x.type.rank + axis))
+    rows = reshape(moved, (math.prod(moved.shape[:-1]), extent)) @ inside
+    found = reshape(rows, (*moved.shape[:-1], first.shape[0]))
+    back = [*range(x.type.rank - 1)]
+    back.insert(x.type.rank + axis, x.type.rank - 1)
+    return transpose(found, back).node
+
+
 ROWS: dict[str, Row] = {
     "cumsum": joint({0: _suffix_sums}),
     "cumprod": Row(_running_product_tangent),
     "accumulate": Row(_accumulate_tangent),
     "fold": Row(_fold_tangent),
-    "reduceat": refused("sums of slices have one, and np.add.at"),
+    "reduceat": Row(formula=_sums_of_slices),
 }

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from eqfuse.frontends.numpy import tidy
 from eqfuse.gradients.row import Changes, Row, constant, refused
-from eqfuse.gradients.terms import Term, cast
-from eqfuse.ir.graph import Node, node
+from eqfuse.gradients.terms import Term, cast, reshape, where
+from eqfuse.ir.graph import Node, const, node
 from eqfuse.ops.sorting import INDEX
 
 PLACES = "argsort argpartition lexsort searchsorted digitize isin nanargmax nanargmin"
@@ -32,11 +35,24 @@ def _weights_transpose(n: Node, _at: int, ct: Term) -> Term:
     return cast(Term(node("take", (ct.node, cast(Term(x), INDEX).node), (-1,))), weights.dtype)
 
 
+def _edges(n: Node) -> Node:
+    """Evenly between the smallest and the largest value, or as they are given."""
+    bins, limits = n.attr("bins"), n.attr("range")
+    shares = Term(const(np.arange(bins + 1) / bins, n.dtype))
+    if limits is not None:
+        return (shares * (limits[1] - limits[0]) + limits[0]).node
+    x = cast(Term(n.args[0]), n.dtype)
+    flat = reshape(x, (x.node.type.size,))
+    lowest, highest = (Term(tidy.reduce(name, flat.node, [-1])) for name in ("min", "max"))
+    half = where(lowest.equals(highest), 0.5, 0, n.dtype)
+    return (lowest - half + shares * (highest - lowest + half * 2)).node
+
+
 ROWS: dict[str, Row] = {
     **{name: constant() for name in PLACES.split()},
     "sort": Row(_sorted_tangent),
     "partition": Row(_parted_tangent),
     "bincount": Row(_weights_tangent, transpose=_weights_transpose, linear=(1,)),
     "histogram": refused("of weights it is that of np.add.at(counts, places, weights)"),
-    "histogram_bin_edges": refused("compute the edges from the smallest and the largest value"),
+    "histogram_bin_edges": Row(formula=_edges),
 }

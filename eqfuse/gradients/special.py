@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable
 
 from eqfuse.gradients.row import NoDerivative, Partial, Row, by_partials, constant, refused
-from eqfuse.gradients.terms import Term, cast, f, where
+from eqfuse.gradients.terms import Term, cast, complex_of, f, filled, imag, real, where
+from eqfuse.ir.graph import Node
 
 _CLOSED = "none is known in closed form in this argument"
 _WHOLE = "it counts: pass it as a number that does not change"
@@ -67,6 +68,13 @@ def _real_only(partial: Partial) -> Partial:
 
 
 _I_NEAR, _K_NEAR = _neighbours("ive", 1), _neighbours("kve", 1)
+
+
+def _kelvin(name: str, x: Term, turn: float) -> Term:
+    """What Kelvin's functions are the parts of has this derivative: they are a Bessel function along a diagonal."""
+    re, im = math.cos(math.pi * turn), math.sin(math.pi * turn)
+    found = -f(name, filled(1, x.node.type), complex_of(x * re, x * im))
+    return complex_of(real(found) * re - imag(found) * im, real(found) * im + imag(found) * re)
 
 
 def _struve(name: str) -> Row:
@@ -141,6 +149,23 @@ def _symmetric_first(place: int) -> Partial:
         return f("elliprd", *others, args[place]) * (-1 / 6)
 
     return partial
+
+
+def _second(y: Term, a: Term, b: Term, c: Term) -> Term:
+    """Of the second form in one of its first two arguments, `a`."""
+    return (y - f("elliprd", b, c, a)) / ((c - a) * 2)
+
+
+def _third_by_others(n: Node) -> Node:
+    a, b, c = map(Term, n.args)
+    form = c * f("elliprf", a, b, c) - (c - a) * (c - b) * f("elliprd", a, b, c) * (1 / 3)
+    return ((form + f("sqrt", a * b / c)) * 0.5).node
+
+
+def _mean(n: Node) -> Node:
+    """The arithmetic-geometric mean, by the complete integral."""
+    a, b = map(Term, n.args)
+    return ((a + b) * (math.pi / 4) / f("ellipk", f("square", (a - b) / (a + b)))).node
 
 
 # ---- polynomials: those of one degree less
@@ -256,7 +281,10 @@ _BESSEL: dict[str, Row] = {
     "kve": _last(lambda y, v, z: y - _K_NEAR(y, v, z), 1),
     "struve": _struve("struve"),
     "modstruve": _struve("modstruve"),
-    **{name: refused("its derivative is no operator") for name in ("bei", "ber", "kei", "ker")},
+    "ber": _one(lambda y, x: real(_kelvin("jv", x, 0.75))),
+    "bei": _one(lambda y, x: imag(_kelvin("jv", x, 0.75))),
+    "ker": _one(lambda y, x: real(_kelvin("kv", x, 0.25))),
+    "kei": _one(lambda y, x: imag(_kelvin("kv", x, 0.25))),
 }
 _OF_GAMMA: dict[str, Row] = {
     "digamma": refused("the trigamma function is no operator"),
@@ -299,6 +327,9 @@ _DISTRIBUTIONS: dict[str, Row] = {
     ),
     "stdtr": _last(lambda y, v, t: _student_density(v, t), 1),
     "stdtrit": _last(lambda y, v, p: 1 / _student_density(v, y), 1),
+    "nctdtr": _last(
+        lambda y, v, c, t: v / t * (f("nctdtr", v + 2, c, t * f("sqrt", 2 / v + 1)) - y), 2
+    ),
     "fdtr": _last(lambda y, a, b, x: _f_density(a, b, x), 2),
     "fdtrc": _last(lambda y, a, b, x: -_f_density(a, b, x), 2),
     "fdtri": _last(lambda y, a, b, p: 1 / _f_density(a, b, y), 2),
@@ -310,11 +341,11 @@ _DISTRIBUTIONS: dict[str, Row] = {
     "nbdtr": by_partials(_WHOLE, _WHOLE, _negative_binomial),
     "nbdtrc": by_partials(_WHOLE, _WHOLE, lambda *a: -_negative_binomial(*a)),
     **{name: refused("the density is no operator")
-       for name in ("kolmogorov", "kolmogi", "smirnov", "smirnovi", "nctdtr", "ncfdtr")},
+       for name in ("kolmogorov", "kolmogi", "smirnov", "smirnovi", "ncfdtr")},
     "voigt_profile": refused("Faddeeva's function is no operator"),
 }
 _ELLIPTIC: dict[str, Row] = {
-    "agm": refused("write it by scipy.special.ellipk"),
+    "agm": Row(formula=_mean),
     "ellipk": _one(lambda y, m: _complete(m, y)),
     "ellipkm1": _one(lambda y, p: -_complete(1 - p, y)),
     "ellipe": _one(lambda y, m: _over(m, (y - f("ellipk", m)) * 0.5, -math.pi / 8)),
@@ -326,7 +357,12 @@ _ELLIPTIC: dict[str, Row] = {
     "elliprc": by_partials(
         lambda y, a, b: f("elliprd", b, b, a) * (-1 / 6), lambda y, a, b: f("elliprd", a, b, b) * (-1 / 3)
     ),
-    **{name: refused("of elliprf and elliprc it is known") for name in ("elliprd", "elliprg", "elliprj")},
+    "elliprd": by_partials(
+        lambda y, a, b, c: _second(y, a, b, c), lambda y, a, b, c: _second(y, b, a, c),
+        lambda y, a, b, c: -(y * 1.5 + a * _second(y, a, b, c) + b * _second(y, b, a, c)) / c,
+    ),
+    "elliprg": Row(formula=_third_by_others),
+    "elliprj": refused("of the other forms it is known"),
 }
 _SERIES: dict[str, Row] = {
     "hyp0f1": _last(lambda y, b, z: f("hyp0f1", b + 1, z) / b, 1),

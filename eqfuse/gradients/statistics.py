@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from eqfuse.gradients.row import NoDerivative, Row, refused
-from eqfuse.gradients.terms import Term, cast, f, filled, reshape, size_of, transpose
+from eqfuse.gradients.row import NoDerivative, Row
+from eqfuse.gradients.terms import Term, cast, f, filled, reshape, size_of, spread_to, total, transpose
 from eqfuse.ir.graph import Node, node
 from eqfuse.ops.sorting import INDEX
 from eqfuse.ops.types import TensorType
@@ -35,42 +35,49 @@ def _sorted_rows(x: Node, axes: tuple[int, ...]) -> Term:
     return Term(node("sort", (rows.node,), (-1, True)))
 
 
-def _quantiles(n: Node, q: Term, method: str) -> Node:
+def _quantiles(n: Node, q: Term, method: str, among_nan: bool = False) -> Node:
+    """By the places of the elements below and above in each sorted row, whose NaN come last."""
     rows = cast(_sorted_rows(n.args[0], n.attr("axes")), n.dtype)
-    extent, wide = rows.shape[-1], np.dtype(np.float64)
+    wide = np.dtype(np.float64)
+    count = filled(rows.shape[-1], TensorType(wide, (1,) * rows.rank))
+    if among_nan:
+        count = total(cast(rows.equals(rows), wide), [-1])
     q = reshape(cast(q, wide), (q.node.type.size,))
     a, b = _CONTINUOUS.get(method, (1.0, 1.0))
-    place = f("minimum", f("maximum", q * (extent + 1 - a - b) + (a - 1), 0), extent - 1)
+    last = f("maximum", count - 1, 0)
+    place = f("minimum", f("maximum", q * (count + (1 - a - b)) + (a - 1), 0), last)
+    place = spread_to(place, (*rows.shape[:-1], q.shape[0]))
     below = f("floor", place)
-    lower = cast(below, INDEX)
-    upper = f("minimum", lower + 1, extent - 1)
     share = _NEAR[method](place - below) if method in _NEAR else place - below
-    low, high = (Term(node("take", (rows.node, i.node), (-1,))) for i in (lower, upper))
+    places = below, f("minimum", below + 1, last)
+    low, high = (Term(node("take_along_axis", (rows.node, cast(i, INDEX).node), (-1,))) for i in places)
     found = low + (high - low) * cast(share, n.dtype)
-    last = found.rank - 1
-    return reshape(transpose(found, (last, *range(last))), n.shape).node
+    rank = found.rank
+    return reshape(transpose(found, (rank - 1, *range(rank - 1))), n.shape).node
 
 
-def _median(n: Node) -> Node:
-    return _quantiles(n, filled(0.5, TensorType(np.dtype(np.float64), ())), "linear")
+def _median(among_nan: bool) -> Row:
+    half = filled(0.5, TensorType(np.dtype(np.float64), ()))
+    return Row(formula=lambda n: _quantiles(n, half, "linear", among_nan))
 
 
-def _quantile(per: float) -> Row:
+def _quantile(per: float, among_nan: bool = False) -> Row:
     def formula(n: Node) -> Node:
         method = n.attr("method")
         if len(n.args) > 2:
             raise NoDerivative("with weights it has none here")
         if method not in _CONTINUOUS and method not in _NEAR:
             raise NoDerivative(f"by the method {method!r} it has none here; by 'linear' it has")
-        return _quantiles(n, cast(Term(n.args[1]), np.dtype(np.float64)) / per, method)
+        return _quantiles(n, cast(Term(n.args[1]), np.dtype(np.float64)) / per, method, among_nan)
 
     return Row(formula=formula)
 
 
-_NAN = "how many elements are no NaN depends on data: choose them by np.where before"
 ROWS: dict[str, Row] = {
-    "median": Row(formula=_median),
+    "median": _median(False),
+    "nanmedian": _median(True),
     "quantile": _quantile(1),
     "percentile": _quantile(100),
-    **{name: refused(_NAN) for name in ("nanmedian", "nanquantile", "nanpercentile")},
+    "nanquantile": _quantile(1, among_nan=True),
+    "nanpercentile": _quantile(100, among_nan=True),
 }

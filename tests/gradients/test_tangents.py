@@ -15,6 +15,7 @@ from eqfuse.ops import TABLE
 from eqfuse.ops.elementwise import UFUNCS
 from tests.support.derivatives import difference, tangent
 
+NAN = np.array([[0.3, np.nan, 0.9, 0.1, 0.5], [0.2, 0.4, 0.8, 0.1, np.nan]])
 METHODS = ("linear", "hazen", "weibull", "median_unbiased", "lower", "higher", "nearest", "midpoint")
 # operator: arguments, or shapes of such; attributes
 CASES: dict[str, list[tuple[list[Any], tuple]]] = {
@@ -27,6 +28,11 @@ CASES: dict[str, list[tuple[list[Any], tuple]]] = {
     **{op: [([(3, 6), np.array([0.33, 0.71]) * scale], ((-1,), method)) for method in METHODS]
        + [([(3, 2, 5), np.asarray(0.4 * scale)], ((-3, -1), "linear"))]
        for op, scale in (("quantile", 1), ("percentile", 100))},
+    "nanmedian": [([NAN], ((-1,),))],
+    **{op: [([NAN, np.array([0.33, 0.71]) * scale], ((-1,), "linear"))]
+       for op, scale in (("nanquantile", 1), ("nanpercentile", 100))},
+    "histogram_bin_edges": [([(2, 3)], (4, None)), ([(5,)], (3, (0.0, 1.0)))],
+    "reduceat": [([(2, 6), np.array([1, 4, 2, 2])], ("add", -1)), ([(5, 2), np.array([0, 3])], ("add", -2))],
     "interp": [([np.array([0.1, 0.9, 1.5, 2.2]), np.array([0.3, 1.1, 2.0]), (3,)], (None,)),
                ([np.array([[0.1], [1.5], [2.2]]), np.array([0.3, 1.1]), (2,), (), ()], (None,))],
     "cumprod": [([(5, 2)], (-2,)), ([(2, 1)], (-1,)), ([(0,)], (-1,))],
@@ -51,6 +57,8 @@ def test_an_operator_changes_as_its_row_says(op: str) -> None:
     for given, attrs in CASES[op]:
         xs = [g if isinstance(g, np.ndarray) else apart(g, rng) for g in given]
         for at, x in enumerate(xs):
+            if x.dtype.kind != "f":
+                continue
             steps = [rng.uniform(-1, 1, x.shape) if i == at else None for i in range(len(xs))]
             wanted = difference(lambda *a, op=op, attrs=attrs: TABLE[op].meaning(*a, *attrs), xs, steps)
             found = tangent(op, xs, steps, attrs)
