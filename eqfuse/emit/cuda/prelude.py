@@ -12,6 +12,16 @@ PRELUDE = r"""#include <cuda_fp16.h>
 template <class T, int N> struct __align__(sizeof(T) * N) Vec { T v[N]; };
 template <class T> static __device__ __forceinline__ T eqf_max(T a, T b) { return a >= b || a != a ? a : b; }
 template <class T> static __device__ __forceinline__ T eqf_min(T a, T b) { return a <= b || a != a ? a : b; }
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800  // one instruction
+template <> __device__ __forceinline__ float eqf_max<float>(float a, float b) {
+    asm("max.NaN.f32 %0, %0, %1;" : "+f"(a) : "f"(b));
+    return a;
+}
+template <> __device__ __forceinline__ float eqf_min<float>(float a, float b) {
+    asm("min.NaN.f32 %0, %0, %1;" : "+f"(a) : "f"(b));
+    return a;
+}
+#endif
 template <class T> static __device__ __forceinline__ T eqf_sign(T a) { return a != a ? a : T((a > T(0)) - (a < T(0))); }
 template <class T, class U> static __device__ __forceinline__ T eqf_floor_divide(T a, T b) {
     if (b == T(0)) return T(0);

@@ -129,13 +129,13 @@ class _Writer:
         unroll = f"#pragma unroll{'' if schedule.unrolled else ' 4'}"
         index = self.parameters.integer
         turn = "k" if index == "int" else f"({index})k"
+        if not schedule.whole:
+            lines = ["if (col < end) {", *(f"    {line}" for line in lines), "}"]
         return [
             unroll,
             f"for (int k = 0; k < {schedule.items}; k++) {{",
             f"    const {index} col = first + {turn} * {schedule.rows.stride} + lane;",
-            "    if (col < end) {",
-            *(f"        {line}" for line in lines),
-            "    }",
+            *(f"    {line}" for line in lines),
             "}",
         ]
 
@@ -179,12 +179,13 @@ class _Writer:
         joined = f"{kind} b = {other}; {name} = {step.format(a=name, b='b')};"
         lines = [f"for (int step = 16; step; step >>= 1) {{ {joined} }}"]
         if self.layout == "block":
+            warps = self.block[0] // 32  # a power of two
             lines += [
                 f"{{ {kind}* all = ({kind}*)shared;",
                 f"  if (lane % 32 == 0) all[lane / 32] = {name};",
                 "  __syncthreads();",
-                f"  {name} = all[0];",
-                f"  for (int j = 1; j < {self.block[0] // 32}; j++) {name} = {step.format(a=name, b='all[j]')};",
+                f"  {name} = all[lane % {warps}];",
+                f"  for (int step = {warps // 2}; step; step >>= 1) {{ {joined} }}",
                 "  __syncthreads(); }",
             ]
         return lines

@@ -23,8 +23,8 @@ extern "C" __global__ void __launch_bounds__(1024, 1) reduce_13448642c8ac(
     { float* all = (float*)shared;
       if (lane % 32 == 0) all[lane / 32] = a0_0;
       __syncthreads();
-      a0_0 = all[0];
-      for (int j = 1; j < 32; j++) a0_0 = a0_0 + all[j];
+      a0_0 = all[lane % 32];
+      for (int step = 16; step; step >>= 1) { float b = __shfl_xor_sync(0xffffffffu, a0_0, step); a0_0 = a0_0 + b; }
       __syncthreads(); }
     if (live && lane == 0) {
         parts0[(size_t)blockIdx.y * 1 + row] = a0_0;

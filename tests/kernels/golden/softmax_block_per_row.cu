@@ -24,8 +24,8 @@ extern "C" __global__ void __launch_bounds__(1024, 1) row_2c4970295582(
     { float* all = (float*)shared;
       if (lane % 32 == 0) all[lane / 32] = a0_0;
       __syncthreads();
-      a0_0 = all[0];
-      for (int j = 1; j < 32; j++) a0_0 = eqf_max<float>(a0_0, all[j]);
+      a0_0 = all[lane % 32];
+      for (int step = 16; step; step >>= 1) { float b = __shfl_xor_sync(0xffffffffu, a0_0, step); a0_0 = eqf_max<float>(a0_0, b); }
       __syncthreads(); }
     float a1_0 = (float)0;
     #pragma unroll
@@ -43,8 +43,8 @@ extern "C" __global__ void __launch_bounds__(1024, 1) row_2c4970295582(
     { float* all = (float*)shared;
       if (lane % 32 == 0) all[lane / 32] = a1_0;
       __syncthreads();
-      a1_0 = all[0];
-      for (int j = 1; j < 32; j++) a1_0 = a1_0 + all[j];
+      a1_0 = all[lane % 32];
+      for (int step = 16; step; step >>= 1) { float b = __shfl_xor_sync(0xffffffffu, a1_0, step); a1_0 = a1_0 + b; }
       __syncthreads(); }
     #pragma unroll
     for (int k = 0; k < 5; k++) {

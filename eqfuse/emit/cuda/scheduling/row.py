@@ -81,6 +81,11 @@ class RowsSchedule(CudaSchedule):
     unrolled: bool
     passes: Passes = field(repr=False, compare=False)  # kept, as other bodies begin with the same ones
 
+    @property
+    def whole(self) -> bool:
+        """Has every thread `items` elements, none of them beyond the row?"""
+        return self.splits * self.items * self.rows.stride == self.rows.columns
+
     def details(self) -> list[str]:
         who = {"warp": "a warp a row", "block": "a block a row", "column": "32 rows a block, side by side"}
         shared = f", {self.splits} blocks a row" if self.splits > 1 else ""
