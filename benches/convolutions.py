@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 import eqfuse as ef
 from eqfuse import functions
@@ -83,6 +84,7 @@ def calls(case: Case, batch: int, threads: int) -> tuple[Callable[[], Any], Call
 def run(names: Sequence[str], threads: int, seconds: float) -> int:
     """Prints the table; the exit status is 1 where an answer is wrong."""
     os.environ["OMP_WAIT_POLICY"] = "passive"  # threads of torch that spin would take a core from ours
+    threadpool_limits(threads)  # BLAS was loaded before
     chosen = [(c, n) for c in CASES for n in BATCHES if not names or any(part in c.name for part in names)]
     print(machine())
     heads = f"{'convolution':28}{'channels':>12}{'extent':>8}{'images':>8}"
