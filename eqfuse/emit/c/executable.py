@@ -34,11 +34,11 @@ class CExecutable(NumpyExecutable):
     def _kernels(self, kernels: Sequence[Kernel]) -> list[NumpyKernel | None]:
         rounds = self.plan.numerics != "approximate"
         emitted = [None if k.is_view else emit_kernel(k, self.plan.device, rounds) for k in kernels]
-        ours = [k for k in emitted if isinstance(k, CKernel)]
+        ours = {k.name: k for k in emitted if isinstance(k, CKernel)}  # alike kernels are one
         self._warns_never = all(k is None or isinstance(k, CKernel) for k in emitted)
         functions: dict[str, Any] = {}
         if ours:
-            texts = modules(ours)
+            texts = modules([*ours.values()])
             self.text = "\n".join(module.text for module in texts)
             functions = loaded(texts)
         views = {k.writes[0] for k in kernels if k.is_view}
@@ -46,7 +46,7 @@ class CExecutable(NumpyExecutable):
         for k, e in zip(kernels, emitted, strict=True):
             if isinstance(e, CKernel):
                 self._read_by_kernels.update(k.reads)
-                e = e.called(functions[e.name], [i for i, v in enumerate(k.reads) if v in views])
+                e = ours[e.name].called(functions[e.name], [i for i, v in enumerate(k.reads) if v in views])
             found.append(e)
         return found
 

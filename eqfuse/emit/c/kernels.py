@@ -7,9 +7,9 @@ text that these lines call. Next stop: `executable.py`.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,11 @@ class CKernel:
     text: Text
     schedule: LoopsSchedule | ProductSchedule | ConvolutionSchedule | WindowsSchedule
 
+    @cached_property
+    def refusal(self) -> Callable[..., None]:
+        """What raises the error of a place that its arrays do not have."""
+        return partial(refuse, self.text.parameters.body)
+
     def called(self, function: Any, copied: Collection[int]) -> NumpyKernel:
         """The line that calls its `function`, with its reads numbered `copied` in C order first."""
         parameters = self.text.parameters
@@ -70,7 +75,7 @@ class CKernel:
         call = f"{self.name}({', '.join(names)})"
         if self.text.misses:
             refused = f"refused_{self.name}"
-            source.names[refused] = partial(refuse, parameters.body)
+            source.names[refused] = self.refusal
             call = f"if {call}: {refused}({', '.join(f'r{i}' for i in range(len(parameters.body.inputs)))})"
         source.line(call)
         return NumpyKernel(source.text(), source, self.schedule)
