@@ -110,6 +110,21 @@ def test_negative_powers_of_integers_are_refused_as_numpy_refuses_them() -> None
         program(x, -n)
 
 
+def test_alike_kernels_that_gather_are_one_function() -> None:
+    places = np.arange(40) % 7
+
+    def gathered(x: Any, y: Any, i: Any, j: Any) -> Any:
+        return np.exp(x[i]) * 2, np.exp(y[j]) * 2
+
+    rows = X[:, :40]
+    program = ef.compile(gathered, rows[0], rows[1], places, places, target="c")
+    wanted = gathered(rows[0], rows[1], places, places)
+    for got, want in zip(program(rows[0], rows[1], places, places), wanted, strict=True):
+        near(got, want)
+    with pytest.raises(IndexError):
+        program(rows[0], rows[1], places, places + 99)
+
+
 def test_several_threads_may_call_at_once() -> None:
     x = np.random.default_rng(1).standard_normal((700, 900)).astype(np.float32)
     program = ef.compile(lambda x: softmax(x) * x.sum(0), x, target="c")
