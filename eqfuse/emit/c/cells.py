@@ -89,6 +89,7 @@ class _Walk:
     seams: list[list[int]] = field(init=False)  # where cells begin along each axis, and where the last one ends
     parted: frozenset[int] = field(init=False)  # the axes of several cells
     pieces: dict[_Value, list[_Value]] = field(default_factory=dict)
+    below: dict[_Value, list[_Value]] = field(default_factory=dict)  # of what is the same in all cells
 
     def __post_init__(self) -> None:
         self.numbers = {n: i for i, n in enumerate(self.body.nodes)}
@@ -141,11 +142,17 @@ class _Walk:
 
     def _below(self, value: _Value, box: Box | None = None) -> list[_Value]:
         """What `value` is computed from: in `box`, or anywhere."""
+        if value.n.op == "concat":
+            return [p for p in ([self._piece(value, box)] if box else self._pieces(value)) if not is_load(p.n)]
+        found = self.below.get(value)
+        if found is None:
+            found = self.below[value] = self._arguments(value)
+        return found
+
+    def _arguments(self, value: _Value) -> list[_Value]:
         n = value.n
         if is_load(n):
             return []
-        if n.op == "concat":
-            return [p for p in ([self._piece(value, box)] if box else self._pieces(value)) if not is_load(p.n)]
         if row(n.op).role is Role.GATHER:
             return [self._places(value)]
         return [value.argument(at) for at in range(len(n.args))]
