@@ -164,11 +164,16 @@ class _Fusing:
     def fuse(self, eclass: int) -> dict[int, Cut] | None:
         """What fusing `eclass` into all its readers changes; None where a kernel or the device cannot hold it, and when
         the allowance is spent."""
+        changed = self.considered(eclass)
+        return changed if changed is not None and all(cut.runs for cut in changed.values()) else None
+
+    def considered(self, eclass: int) -> dict[int, Cut] | None:
+        """The same, where some of the kernels may yet be found to have no schedule."""
         cover = self.cover
         if not self.readers[eclass] or cover.choice[eclass].state.at_leaf or cover.grammar.allowance.spent():
             return None
         changed = fuse(cover, eclass, list(self.readers[eclass]))
-        if changed and any(cut.state.unfinished or cut.price.seconds == math.inf for cut in changed.values()):
+        if changed and any(cut.state.unfinished or cut.seconds == math.inf for cut in changed.values()):
             return None
         return changed
 
@@ -241,7 +246,7 @@ def _cloning(cover: Cover) -> None:
 
 
 def _traffic(cut: Cut) -> int:
-    return cut.price.bytes_read + cut.price.bytes_written
+    return cut.prices.traffic(cut)
 
 
 def _by_saving(cover: Cover) -> None:
@@ -252,10 +257,10 @@ def _by_saving(cover: Cover) -> None:
 
     def offer(eclass: int) -> None:
         version[eclass] = version.get(eclass, 0) + 1
-        changed = None if eclass in cover.roots else fusing.fuse(eclass)
+        changed = None if eclass in cover.roots else fusing.considered(eclass)
         if changed is not None:
-            saving = sum(cover.choice[r].price.seconds - c.price.seconds for r, c in changed.items())
-            saving += cover.choice[eclass].price.seconds
+            saving = sum(cover.choice[r].seconds - c.seconds for r, c in changed.items())
+            saving += cover.choice[eclass].seconds
             if saving > 0:
                 heapq.heappush(queue, (-saving, place[eclass], version[eclass], changed))
 
@@ -264,7 +269,7 @@ def _by_saving(cover: Cover) -> None:
     while queue:
         _, at, made, changed = heapq.heappop(queue)
         eclass = fusing.order[at]
-        if made != version[eclass] or eclass not in cover.choice:
+        if made != version[eclass] or eclass not in cover.choice or not all(cut.runs for cut in changed.values()):
             continue
         for other in sorted(fusing.commit(eclass, changed)):
             offer(other)

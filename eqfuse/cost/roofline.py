@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from eqfuse.cost.device import Device
 from eqfuse.cost.overlap import bound, overlapped
 from eqfuse.cost.price import Price
-from eqfuse.cost.targets import calls_of
+from eqfuse.cost.targets import calls_of, estimates_of
 from eqfuse.cost.work import NEAR, NOTHING, Steps, Work, element_work
 from eqfuse.ops import Role, row
 from eqfuse.ops.literal import Literal
@@ -45,7 +45,9 @@ def work(
         return calls.call_work(op, attrs, out, types, device, steps, literal)
     if row(op).role in (Role.LEAF, Role.VIEW):
         return NOTHING
-    return element_work(op, attrs, out, types, device, literal)
+    estimates = estimates_of(device)
+    found = element_work if estimates is None else estimates.operator_work
+    return found(op, attrs, out, types, device, literal)
 
 
 def roofline(
@@ -61,6 +63,8 @@ def roofline(
         return Price(math.inf, read, written, done.flops, "memory")
     traffic = read + written
     calls = calls_of(device)
+    if calls is None and (estimates := estimates_of(device)) is not None:
+        return estimates.kernel_price(state, read, written, done, device)
     if calls is None:
         return compiled_price(read, written, done.seconds, done.flops, device)
     seconds, memory, done = calls.kernel_seconds(state, traffic, done, device, itemsize)

@@ -20,6 +20,7 @@ from eqfuse.cost.profiles import DEVICES
 from eqfuse.errors import EqfuseError, TargetUnavailable, user_level
 
 if TYPE_CHECKING:
+    from eqfuse.cost.price import Price
     from eqfuse.cost.work import Steps, Work
     from eqfuse.emit.executable import Executable
     from eqfuse.kinds.state import State
@@ -61,6 +62,25 @@ class CallPrices(Protocol):
         """An estimate of a kernel: its seconds, those of its memory, and its work; `traffic` in bytes."""
 
 
+class Estimates(Protocol):
+    """What the module of a row's `estimates` offers."""
+
+    def operator_work(
+        self, op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device,
+        literal: Literal | None,
+    ) -> Work:  # fmt: skip
+        """What one application of `op` costs in a compiled kernel; arguments as those of `roofline.work`."""
+
+    def kernel_price(self, state: State, read: int, written: int, done: Work, device: Device) -> Price:
+        """What a compiled kernel costs about."""
+
+    def has_schedule(self, state: State) -> bool:
+        """Is it known that a kernel of `state` has a schedule, whatever it computes?"""
+
+    def is_near(self, state: State) -> bool:
+        """Is the estimate of a kernel of `state` near the price of its schedule, if it has one?"""
+
+
 _ENTRIES = [name for name in vars(Package) if not name.startswith("_")]
 
 
@@ -70,18 +90,21 @@ class Target:
     the target on the device of this machine; `profiles`: "name:profile" are other devices of it. `calls`: the module
     that prices kernels which are sequences of calls, each on a tile or a whole array (`CallPrices`); without one, a
     kernel is compiled, one loop over all its operators. `searches_schedules`: the search makes the schedule of every
-    kernel that it prices; else it estimates from states, and schedules settle the prices of those that it chooses."""
+    kernel that it prices; else it estimates from states, and schedules settle the prices of those that it chooses.
+    `estimates`: the module by which candidates are chosen whose schedules the search then makes (`Estimates`); without
+    one it makes those of all."""
 
     package: str
     names: tuple[str, ...]
     profiles: bool = False
     calls: str = ""
     searches_schedules: bool = False
+    estimates: str = ""
 
 
 TARGETS = {
     "numpy": Target("eqfuse.emit.numpy", ("numpy",), calls="eqfuse.emit.numpy.cost"),
-    "c": Target("eqfuse.emit.c", ("c",), searches_schedules=True),
+    "c": Target("eqfuse.emit.c", ("c",), searches_schedules=True, estimates="eqfuse.emit.c.estimates"),
     "cuda": Target("eqfuse.emit.cuda", ("cuda",), profiles=True, searches_schedules=True),
 }
 OURS = frozenset(TARGETS)
@@ -104,12 +127,18 @@ def is_compiled(device: Device) -> bool:
 def calls_of(device: Device) -> CallPrices | None:
     """What prices the calls of kernels for `device`; None where they are compiled."""
     name = _row(device.target).calls
-    return _prices(name) if name else None
+    return cast(CallPrices, _module(name)) if name else None
+
+
+def estimates_of(device: Device) -> Estimates | None:
+    """What estimates kernels for `device` whose schedules are not made yet; None where all are made."""
+    name = _row(device.target).estimates
+    return cast(Estimates, _module(name)) if name else None
 
 
 @cache
-def _prices(name: str) -> CallPrices:
-    return cast(CallPrices, import_module(name))
+def _module(name: str) -> object:
+    return import_module(name)
 
 
 def searches_schedules(device: Device) -> bool:

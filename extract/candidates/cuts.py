@@ -56,14 +56,35 @@ class Cut:
     size: int  # operators that run
     prices: Prices
     _price: Price | None = field(default=None, init=False)
+    _estimate: float | None = field(default=None, init=False)
     _node: Node | None = field(default=None, init=False)
 
     @property
     def price(self) -> Price:
         """Found when it is asked for: most cuts are steps on the way to a larger one."""
         if self._price is None:
-            self._price = self.prices.alone(self)
+            self._price = self.prices.kernel((self,), self.stored, self.leaves)
         return self._price
+
+    @property
+    def estimate(self) -> float:
+        """About its price in seconds: what is found without its schedule; infinite where it is known to have none."""
+        if self._price is not None and self._price.seconds == math.inf:
+            return math.inf
+        if self._estimate is None:
+            found = self.prices.estimate((self,), self.stored, self.leaves)
+            self._estimate = self.price.seconds if found is None else found
+        return self._estimate
+
+    @property
+    def seconds(self) -> float:
+        """Its price, or an estimate where that is as good."""
+        return self.estimate if self.prices.is_near(self.state) else self.price.seconds
+
+    @property
+    def runs(self) -> bool:
+        """Is there such a kernel on the device?"""
+        return (self.estimate if self.prices.has_schedule(self.state) else self.price.seconds) < math.inf
 
     @property
     def node(self) -> Node:

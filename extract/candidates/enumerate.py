@@ -72,7 +72,8 @@ class Candidates:
     def cheapest(self, eclass: int) -> Cut | None:
         """The cut of class `eclass` with the smallest total, if it has any."""
         if eclass not in self._cheapest:
-            self._cheapest[eclass] = min(self.cuts.get(eclass, ()), key=self.total, default=None)
+            possible = [cut for cut in self.cuts.get(eclass, ()) if cut.runs]
+            self._cheapest[eclass] = min(possible, key=self.total, default=None)
         return self._cheapest[eclass]
 
     def add(self, cut: Cut) -> None:
@@ -109,7 +110,7 @@ class Candidates:
         while ready or queue:
             for at in ready:
                 cut = cuts[at]
-                total = cut.price.seconds + sum(flow[c] for c in cut.leaves)
+                total = cut.estimate + sum(flow[c] for c in cut.leaves)
                 heappush(queue, (total / max(1, self.references.get(cut.eclass, 1)), cut.eclass))
             ready = []
             settled, eclass = heappop(queue)
@@ -159,7 +160,7 @@ class Candidates:
         distinct = tuple(dict.fromkeys(enode.args))
         places = [distinct.index(a) for a in enode.args]
         joined = (self.grammar.join(eclass, enode, tuple([chosen[i] for i in places])) for chosen in product(*offers))
-        return [made for made in joined if isinstance(made, Cut) and made.price.seconds < math.inf]
+        return [made for made in joined if isinstance(made, Cut) and made.estimate < math.inf]
 
     def _offers(self, eclass: int) -> list[Cut]:
         readable = eclass in self.flow or eclass in self.grammar.scalars
@@ -180,8 +181,8 @@ class Candidates:
 
         Are they others than before, or is their flow another?
         """
-        price = {c: c.price.seconds for c in found}
-        totals = {c: self.total(c) for c in price}
+        price = {c: c.estimate for c in found}
+        totals = {c: own + sum(map(self.flow.__getitem__, c.reads)) for c, own in price.items()}
         by_flow = sorted(price, key=lambda c: (totals[c], price[c], len(c.leaves)))
         by_price = sorted(by_flow, key=price.__getitem__)
         kept: list[Cut] = []

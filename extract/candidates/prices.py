@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import work
-from eqfuse.cost.targets import is_compiled, searches_schedules
-from eqfuse.cost.work import Steps
+from eqfuse.cost.targets import estimates_of, is_compiled, searches_schedules
+from eqfuse.cost.work import Steps, Work
 from eqfuse.egraph.space import EClass, ENode
 from eqfuse.errors import UnsupportedOp
-from eqfuse.extract.candidates.work import WHOLE, Works, WorkTable, bits, mask_of
+from eqfuse.extract.candidates.work import WHOLE, Works, WorkTable, bits, mask_of, union
 from eqfuse.ir.graph import Graph, Node, input_node, node
 from eqfuse.kinds import Kind, State, kind_of, price
 from eqfuse.kinds.schedule import Schedule
@@ -39,6 +39,7 @@ class Prices:
         constants = ((n for n in c.nodes if n.op == "const") for c in classes)
         self._literals = [next((n.attr("value") for n in nodes), None) for nodes in constants]
         self._searches_schedules = searches_schedules(device)
+        self._estimates = estimates_of(device)
         self._schedules: dict[tuple, Schedule | None] = {}
         self._settled: dict[tuple[str, Graph], Price | None] = like._settled if like else {}
         self._views: dict[int, int] = {}  # of an array, those that are smaller than it, a bit each
@@ -94,25 +95,56 @@ class Prices:
             found = self._inputs[eclass] = input_node(f"c{eclass}", self._classes[eclass].type)
         return found
 
-    def alone(self, cut: Cut) -> Price:
-        """The price of a kernel that computes `cut` and stores it; nothing for what is read."""
-        return self.kernel((cut,), cut.stored, cut.leaves, cut.inside, cut.works)
-
-    def kernel(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int], inside: int, works: Works) -> Price:
-        """The price of a kernel of `state` that computes `cuts` from `leaves`, does `works` and stores the results."""
-        outputs = [self._classes[c.eclass].type for c in cuts]
-        kind = state.template
-        done = self._work_table.total(works, math.prod(state.reduced) if kind.only_reduces else -1)
-        written = sum(t.nbytes for t in outputs)
-        arguments, itemsize = len(leaves) + len(outputs), outputs[0].dtype.itemsize
-        if self._searches_schedules and kind.has_schedule_price(self._device.target):
-            schedule = self._scheduled(kind, tuple([c.node for c in cuts]), leaves)
+    def kernel(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int]) -> Price:
+        """The price of a kernel of `state` that computes `cuts` from `leaves` and stores the results."""
+        if self._by_schedule(state.template):
+            schedule = self._scheduled(state.template, tuple([c.node for c in cuts]), leaves)
+            read, written, done = self._moved(cuts, state, leaves)
             if schedule is None:
-                return Price(math.inf, self._read(leaves, inside), written, done.flops, "memory")
+                return Price(math.inf, read, written, done.flops, "memory")
             found = schedule.price(self._device, done)
             if found is not None:
                 return found
-        return price(state, self._read(leaves, inside), written, done, self._device, arguments, itemsize)
+        return self._of_state(cuts, state, leaves)
+
+    def estimate(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int]) -> float | None:
+        """About as many seconds, without a schedule; None where the price is found as soon."""
+        if self._estimates is None or not self._by_schedule(state.template):
+            return None
+        return self._of_state(cuts, state, leaves).seconds
+
+    def traffic(self, cut: Cut) -> int:
+        """The bytes that a kernel of `cut` alone reads and writes."""
+        if not self.is_near(cut.state):
+            return cut.price.bytes_read + cut.price.bytes_written
+        read, written, _ = self._moved((cut,), cut.stored, cut.leaves)
+        return read + written
+
+    def has_schedule(self, state: State) -> bool:
+        """Is it known without making it that a kernel of `state` has a schedule?"""
+        return self._estimates is not None and self._estimates.has_schedule(state)
+
+    def is_near(self, state: State) -> bool:
+        """Is the estimate of a kernel of `state` as good as its price?"""
+        return self._estimates is not None and self._estimates.is_near(state)
+
+    def _by_schedule(self, kind: Kind) -> bool:
+        """Does the search make the schedules of kernels of this kind?"""
+        return self._searches_schedules and kind.has_schedule_price(self._device.target)
+
+    def _of_state(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int]) -> Price:
+        read, written, done = self._moved(cuts, state, leaves)
+        arguments, itemsize = len(leaves) + len(cuts), self._classes[cuts[0].eclass].type.dtype.itemsize
+        return price(state, read, written, done, self._device, arguments, itemsize)
+
+    def _moved(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int]) -> tuple[int, int, Work]:
+        """The bytes that a kernel reads and writes, and its work."""
+        inside = 0
+        for c in cuts:
+            inside |= c.inside
+        works = cuts[0].works if len(cuts) == 1 else union(c.works for c in cuts)
+        done = self._work_table.total(works, math.prod(state.reduced) if state.template.only_reduces else -1)
+        return self._read(leaves, inside), sum([self.sizes[c.eclass] for c in cuts]), done
 
     def of_schedule(self, kind: str, body: Graph) -> Price | None:
         """What a kernel of `kind` costs by its schedule, of which `kernel` is an estimate; None where it is none."""

@@ -57,7 +57,7 @@ def _chosen(cover: Cover, candidates: Candidates, rank: dict[int, int] | None) -
         eclass = stack.pop()
         if eclass in choice:
             continue
-        usable = candidates.cuts.get(eclass, [])
+        usable = [c for c in candidates.cuts.get(eclass, ()) if c.runs]
         if rank is not None:
             usable = [c for c in usable if all(rank.get(a, math.inf) < rank.get(eclass, -1) for a in c.reads)]
         if not usable:
@@ -92,7 +92,7 @@ def transplants(covers: Sequence[Cover], grammar: Grammar) -> list[Cover]:
         else:
             choice = {moved[cut].eclass: moved[cut] for cut in cover.choice.values()}
             new = Cover(grammar, grammar.segment.roots)
-            if all(cut.price.seconds < math.inf for cut in choice.values()) and new.take(choice):
+            if all(cut.runs for cut in choice.values()) and new.take(choice):
                 found.append(new)
     return found
 

@@ -22,18 +22,36 @@ WORTH = 1e-12  # seconds; smaller gains are rounding
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """One kernel of the final choice: `cuts` compute its `outputs` together; `size` operators run. Never changed."""
+    """One kernel of the final choice: `cuts` compute its `outputs` together; `size` operators run. `given`: its price,
+    where it is not that of such a kernel. Never changed."""
 
     cuts: tuple[Cut, ...]
     state: State
     leaves: dict[int, int]
-    price: Price
+    given: Price | None = None
     outputs: tuple[int, ...] = field(init=False)
     size: int = field(init=False)
+    _estimate: float | None = field(init=False)
 
     def __post_init__(self) -> None:
         self.outputs = tuple([c.eclass for c in self.cuts])
         self.size = sum([c.size for c in self.cuts])
+        self._estimate = None if self.given is None else self.given.seconds
+
+    @property
+    def price(self) -> Price:
+        """Found when it is asked for: most kernels of several outputs are none of the choice."""
+        if self.given is None:
+            self.given = self.cuts[0].prices.kernel(self.cuts, self.state, self.leaves)
+        return self.given
+
+    @property
+    def estimate(self) -> float:
+        """About its price, as that of a cut."""
+        if self._estimate is None:
+            found = self.cuts[0].prices.estimate(self.cuts, self.state, self.leaves)
+            self._estimate = self.price.seconds if found is None else found
+        return self._estimate
 
     def by_schedule(self, grammar: Grammar) -> Group:
         """The same kernel at the price of its schedule, where the search had an estimate."""

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 
 from eqfuse.extract.candidates.cuts import Cut, Grammar
-from eqfuse.extract.candidates.work import union
 from eqfuse.extract.covers.cover import WORTH, Cover, Group, alone, producers_first
 
 NEIGHBOURS = 24  # groups around one shared read that are tried with one another
@@ -65,16 +64,22 @@ class Pool:
 
     def settle(self, numbers: Iterable[int]) -> None:
         """Merge the pair with the largest saving until none of `numbers`, or of what they become, saves anything."""
-        queue: list[tuple[float, int, int, Group]] = []
+        queue: list[tuple[float, int, int, bool, Group]] = []  # savings, by prices or by estimates
         for pair in self._pairs(numbers):
             self._offer(queue, *pair)
         while queue:
-            _, a, b, made = heapq.heappop(queue)
-            if a in self.alive and b in self.alive and self._direct(a, b):
-                self.drop(a)
-                self.drop(b)
-                for pair in self._pairs([self.add(made)]):
-                    self._offer(queue, *pair)
+            _, a, b, is_priced, made = heapq.heappop(queue)
+            if a not in self.alive or b not in self.alive or not self._direct(a, b):
+                continue
+            if not is_priced:
+                saving = self.alive[a].price.seconds + self.alive[b].price.seconds - made.price.seconds
+                if saving > WORTH:
+                    heapq.heappush(queue, (-saving, a, b, True, made))
+                continue
+            self.drop(a)
+            self.drop(b)
+            for pair in self._pairs([self.add(made)]):
+                self._offer(queue, *pair)
 
     def add(self, group: Group) -> int:
         number, self._next = self._next, self._next + 1
@@ -146,15 +151,15 @@ class Pool:
                     found[min(number, other), max(number, other)] = None
         return list(found)
 
-    def _offer(self, queue: list[tuple[float, int, int, Group]], a: int, b: int) -> None:
+    def _offer(self, queue: list[tuple[float, int, int, bool, Group]], a: int, b: int) -> None:
         if self.tried > EFFORT or self.grammar.allowance.spent():
             return
         self.tried += self.alive[a].size + self.alive[b].size
         made = self._together(a, b)
         if made is not None and self.allowed(made):
-            saving = self.alive[a].price.seconds + self.alive[b].price.seconds - made.price.seconds
+            saving = self.alive[a].estimate + self.alive[b].estimate - made.estimate
             if saving > WORTH:
-                heapq.heappush(queue, (-saving, a, b, made))
+                heapq.heappush(queue, (-saving, a, b, False, made))
 
     def _together(self, first: int, second: int) -> Group | None:
         """One kernel for both groups, or None when they share nothing or no kind holds them."""
@@ -210,7 +215,6 @@ def group(grammar: Grammar, cuts: tuple[Cut, ...]) -> Group | None:
         return alone(cuts[0])
     state = cuts[0].state
     leaves: dict[int, int] = {}
-    inside = 0
     for cut in cuts:
         if cut is not cuts[0]:
             joined = grammar.merged(state, cut.state)
@@ -219,8 +223,6 @@ def group(grammar: Grammar, cuts: tuple[Cut, ...]) -> Group | None:
             state = joined
         for c, size in cut.leaves.items():
             leaves[c] = max(size, leaves.get(c, 0))
-        inside |= cut.inside
     if any(c.eclass in leaves for c in cuts):
         return None
-    works = union(cut.works for cut in cuts)
-    return Group(cuts, state, leaves, grammar.prices.kernel(cuts, state, leaves, inside, works))
+    return Group(cuts, state, leaves)

@@ -6,8 +6,6 @@ pays only together, such as to store a row's sum because the kernel that writes 
 
 from __future__ import annotations
 
-import math
-
 from eqfuse.budget import UNLIMITED, Allowance
 from eqfuse.extract.candidates.cuts import Cut, below
 from eqfuse.extract.candidates.enumerate import Candidates
@@ -77,7 +75,7 @@ class _Grouped:
         """The user's kernel with class `eclass` read instead of computed."""
         self.left -= user.size
         made = self.grammar.reading(user, eclass)
-        return None if isinstance(made, str) or made.price.seconds == math.inf else made
+        return None if isinstance(made, str) or not made.runs else made
 
     def inline(self, eclass: int) -> None:
         """Compute a value in all kernels that read it, and in each of them alone."""
@@ -99,7 +97,7 @@ class _Grouped:
 
     def _attempt(self, changed: dict[int, Cut], stored: Cut | None = None, apart: int | None = None) -> bool:
         """Carry the move out if the kernels are cheaper after merging anew those that it touches."""
-        if self.left <= 0:
+        if self.left <= 0 or not all(cut.runs for cut in changed.values()):
             return False
         cover, pool = self.cover, self.pool
         before = pool.seconds

@@ -67,7 +67,7 @@ def work_of(
     seconds, flops = 0.0, 0
     total = max(1, nest.elements)
     for form in forms:
-        size, full = _size(form, nest) if seams else (total, total * _not_full(nest.runs.extent))
+        size, full = _size(form, nest) if seams else (total, total * not_full(nest.runs.extent))
         found, count = _work_of(form, nest, device)
         seconds += found * full / total
         flops += round(count * size / total)
@@ -84,11 +84,11 @@ def _size(form: Form, nest: Nest) -> tuple[int, float]:
         extents = [math.prod([box[a][1] - box[a][0] for a in dim.axes]) for dim in nest.dims]
         count, along = math.prod(extents), extents[nest.vector]
         size += count
-        full += count * _not_full(along)
+        full += count * not_full(along)
     return size, full
 
 
-def _not_full(extent: int) -> float:
+def not_full(extent: int) -> float:
     """How many times as long an element takes in vectors along `extent` elements as in full ones."""
     return max(1.0, SHORT / max(1, extent))
 
