@@ -109,7 +109,8 @@ class Prices:
 
     def estimate(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int]) -> float | None:
         """About as many seconds, without a schedule; None where the price is found as soon."""
-        if self._estimates is None or not self._by_schedule(state.template):
+        kind = state.template
+        if self._estimates is None or not (kind.pointwise or kind.reduces) or not self._by_schedule(kind):
             return None
         return self._of_state(cuts, state, leaves).seconds
 

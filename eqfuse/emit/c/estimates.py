@@ -16,7 +16,7 @@ from eqfuse.cost.price import Price
 from eqfuse.cost.work import Work, element_work, touched
 from eqfuse.emit.c.nest import SHORT
 from eqfuse.emit.c.rates import CELL, additions, not_full
-from eqfuse.emit.c.schedule import memory_seconds, shared
+from eqfuse.emit.c.schedule import loops_shared, memory_seconds
 from eqfuse.ops import Role, row
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
@@ -45,7 +45,7 @@ def kernel_price(state: State, read: int, written: int, done: Work, device: Devi
     compute = done.seconds * device.threads * not_full(vector)
     if state.mapped:
         compute += CELLS * CELL * math.prod(state.space) / max(1, vector)
-    found = shared(read + written, compute, math.prod(state.space), False, device)
+    found = loops_shared(read + written, compute, math.prod(state.space), False, device)
     seconds = device.launch_seconds + found["seconds"]
     memory = memory_seconds(read + written, device if found["threads"] > 1 else device.single)
     return Price(seconds, read, written, done.flops, bound(seconds, memory, found["compute"]))

@@ -123,7 +123,7 @@ def _loops(body: Graph, device: Device) -> LoopsSchedule:
     writes = tuple([o.type.nbytes for o in body.outputs])
     compute, flops = work_of(nest, found, seams, device)
     units = nest.elements if nest.is_line else nest.units
-    threads = shared(sum(reads) + sum(writes), compute, units, nest.is_line, device)
+    threads = loops_shared(sum(reads) + sum(writes), compute, units, nest.is_line, device)
     return LoopsSchedule(
         reads, writes, 1 + (split is not None), body=graph, space=space, nest=nest, forms=found, seams=seams,
         written=written, split=split, flops=flops, **threads,
@@ -161,7 +161,7 @@ def _seams(forms: Sequence[Form], nest: Nest) -> dict[int, tuple[int, ...]]:
     return found
 
 
-def shared(traffic: int, compute: float, units: int, is_line: bool, device: Device) -> dict[str, Any]:
+def loops_shared(traffic: int, compute: float, units: int, is_line: bool, device: Device) -> dict[str, Any]:
     """How threads share the units so that they are done soonest. `compute`: seconds of one thread."""
     alone = overlapped(memory_seconds(traffic, device.single), compute)
     together = HANDED + overlapped(memory_seconds(traffic, device), compute / device.threads)
