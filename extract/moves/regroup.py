@@ -65,9 +65,9 @@ class _Grouped:
                 return
             if inner in self.in_vain or inner.state.at_leaf:
                 continue
-            if eclass in self.choice and inner.eclass not in self.choice:
+            users = self.users.get(inner.eclass)  # none, where a move has changed the kernel of `eclass`
+            if users and eclass in self.choice and inner.eclass not in self.choice:
                 self.in_vain.add(inner)
-                users = self.users[inner.eclass]
                 changed = {u: made for u in users if (made := self._reading(inner.eclass, self.choice[u])) is not None}
                 self._attempt(changed, inner)
 
