@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from eqfuse.extract.candidates.cuts import Cut
 
 
+FEW = 100  # classes, up to which every candidate has a schedule: some plans that estimates lead to are dearer
+
+
 class Prices:
     """Prices of kernels over `classes` on `device`. Those of schedules are shared with others that they are `like`."""
 
@@ -39,7 +42,7 @@ class Prices:
         constants = ((n for n in c.nodes if n.op == "const") for c in classes)
         self._literals = [next((n.attr("value") for n in nodes), None) for nodes in constants]
         self._searches_schedules = searches_schedules(device)
-        self._estimates = estimates_of(device)
+        self._estimates = like._estimates if like else estimates_of(device) if len(classes) > FEW else None
         self._schedules: dict[tuple, Schedule | None] = {}
         self._settled: dict[tuple[str, Graph], Price | None] = like._settled if like else {}
         self._views: dict[int, int] = {}  # of an array, those that are smaller than it, a bit each

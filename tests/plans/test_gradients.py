@@ -12,6 +12,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.cost.profiles import DEVICES
+from eqfuse.emit.c.device import compiled
 from eqfuse.ir.graph import Graph
 
 CHEAP = 4  # times the forward pass: the bound of cheap gradients
@@ -111,3 +112,10 @@ PAIRS = [
 @pytest.mark.parametrize("name, f, g", PAIRS, ids=[name for name, *_ in PAIRS])
 def test_the_search_finds_the_derivative_that_is_known_of(name: str, f: Any, g: Any) -> None:
     assert found_equal(f, g, array(64, 32))
+
+
+def test_the_search_for_compiled_kernels_ends_where_a_move_leaves_no_user_of_a_value() -> None:
+    x = ef.spec((8, 16), np.float64)
+    joint = ef.trace(ef.grad(lambda q, k, v: (ef.softmax(q @ k.T / 4) @ v).sum(), (0, 1, 2)), x, x, x)
+    plan = ef.extract(ef.saturate(joint), target=compiled(DEVICES["cpu"]))
+    assert len(plan.kernels) <= 6

@@ -14,6 +14,7 @@ from eqfuse.cost.profiles import DEVICES
 from eqfuse.emit.numpy.kernels import emit_kernel
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, const, input_node, node
+from eqfuse.kinds import KINDS
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.plan import Kernel
@@ -98,6 +99,11 @@ def data(graph: Graph, seed: int = 0) -> list[np.ndarray]:
         else:
             arrays.append(np.asarray(rng.normal(size=n.shape)).astype(n.dtype))
     return arrays
+
+
+def scheduled_for(target: str) -> set[str]:
+    """The kinds of kernels that the target has."""
+    return {name for name, kind in KINDS.items() if target in kind.schedules}
 
 
 def kernel(kind: str, graph: Graph) -> Kernel:

@@ -28,6 +28,7 @@ Steps = Generator["Steps", Any, Any]  # yields the steps that it needs the resul
 
 BEYOND = 1 << 27  # how far past the last element an index may run: a turn of the whole grid, a tile, a row's threads
 LONG = 60  # characters of index arithmetic that are not written twice
+LONGEST = 4_000  # characters of index arithmetic, written out, that are searched for neighbours
 
 
 @dataclass
@@ -223,9 +224,9 @@ class Elements:
         names = {name: text for text, name in self.shortened.items()}
         names |= {"i": self.flat} if self.flat != "i" else {}
         whole, before = flat, ""
-        while whole != before:
+        while whole != before and len(whole) < LONGEST:
             whole, before = re.sub(r"\b[a-z]\w*", lambda m: f"({names[m[0]]})" if m[0] in names else m[0], whole), whole
-        if not side_by_side(whole, self.fast, self.vector_width):
+        if len(whole) >= LONGEST or not side_by_side(whole, self.fast, self.vector_width):
             return None
         return "i_" if flat == "i" else re.sub(rf"\b{self.fast}\b", f"{self.fast}_", whole)
 
