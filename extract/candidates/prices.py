@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import work
-from eqfuse.cost.targets import estimates_of, is_compiled, searches_schedules
+from eqfuse.cost.targets import Estimates, estimates_of, is_compiled, searches_schedules
 from eqfuse.cost.work import Steps, Work
 from eqfuse.egraph.space import EClass, ENode
 from eqfuse.errors import UnsupportedOp
@@ -42,7 +42,9 @@ class Prices:
         constants = ((n for n in c.nodes if n.op == "const") for c in classes)
         self._literals = [next((n.attr("value") for n in nodes), None) for nodes in constants]
         self._searches_schedules = searches_schedules(device)
-        self._estimates = like._estimates if like else estimates_of(device) if len(classes) > FEW else None
+        self._estimates: Estimates | None = like._estimates if like else None
+        if like is None and len(classes) > FEW:
+            self._estimates = estimates_of(device)
         self._schedules: dict[tuple, Schedule | None] = {}
         self._settled: dict[tuple[str, Graph], Price | None] = like._settled if like else {}
         self._views: dict[int, int] = {}  # of an array, those that are smaller than it, a bit each
