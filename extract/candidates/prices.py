@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from eqfuse.extract.candidates.cuts import Cut
 
 
-FEW = 100  # classes, up to which every candidate has a schedule: some plans that estimates lead to are dearer
+FEW = 200  # classes, up to which every candidate has a schedule: some plans that estimates lead to are dearer
 
 
 class Prices:
