@@ -139,6 +139,8 @@ CASES: dict[str, tuple[str, Callable[[], tuple[Node, ...]]]] = {
     "row sums": ("reduce", lambda: summed("sum", "f4", (-1,), 70, 300)),
     "column sums, split": ("reduce", lambda: summed("sum", "f4", (-2,), 5000, 70)),
     "full sum, split": ("reduce", lambda: summed("sum", "f4", (-1,), 100_000)),
+    "the place of the largest, split": ("reduce", lambda: summed("argmax", "u1", (-1,), 3, 20_000)),
+    "places in columns": ("reduce", lambda: summed("argmin", "f8", (-2,), 300, 70)),
     "sum of booleans": ("reduce", lambda: summed("sum", "?", (-2, -1), 40, 50)),
     "sum of nothing": ("reduce", lambda: summed("sum", "f4", (-1,), 3, 0)),
     "products": ("reduce", lambda: summed("prod", "f8", (-1,), 5, 30)),
@@ -281,9 +283,9 @@ def test_results_of_two_shapes_are_refused():
 
 
 def test_an_operator_without_a_cuda_row_is_refused_by_name():
-    with pytest.raises(UnsupportedOp, match="no reduction 'argmax'"):
+    with pytest.raises(UnsupportedOp, match="no 'argmax' of complex numbers"):
         emit_kernel(
-            Kernel("reduce", Graph((given("f4", 9),), summed("argmax", "f4", (-1,), 9)), (0,), (0,), NO_PRICE),
+            Kernel("reduce", Graph((given("c8", 9),), summed("argmax", "c8", (-1,), 9)), (0,), (0,), NO_PRICE),
             device("h100"),
         )
 

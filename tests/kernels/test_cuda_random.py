@@ -20,6 +20,7 @@ from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, const, input_node, node
 from eqfuse.kinds import State, classify
 from eqfuse.machine import nvrtc
+from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.plan import Kernel
@@ -118,6 +119,8 @@ class Drawing:
             known = [*reduced, *([full[-1]] if self.rng.random() < 0.5 else [])]
             after = self.grow(known, int(self.rng.integers(0, 5)))
             outputs = [v for v in after if v.dtype == self.dtype][-2:]
+            if len(self.axes) == 1 and self.rng.random() < 0.5:
+                outputs.append(node(str(self.pick(("argmax", "argmin"))), (self.pick(full),), (self.axes,)))
         inputs = sorted((n for n in Graph((), tuple(outputs)).nodes if n.op == "input"), key=lambda n: n.attr("name"))
         return Graph(tuple(inputs), tuple(dict.fromkeys(outputs)))
 
@@ -147,7 +150,7 @@ def kernels(rng: np.random.Generator, count: int) -> Iterator[tuple[str, Graph, 
         state = classify(body, H100)
         gathers = any(n.op == "take" for n in body.nodes)
         if not (isinstance(state, State) and state.kind in CUDA_FUNCTIONS):
-            reduces = any(n.op in ("max", "min", "any", "all") for n in body.nodes)
+            reduces = any(row(n.op).role is Role.REDUCTION for n in body.nodes)
             if not gathers or reduces or len({o.shape for o in body.outputs}) > 1:
                 continue
             kind = "map"

@@ -91,10 +91,14 @@ _BOOL = {
 
 @dataclass(frozen=True)
 class Reduction:
-    """How values `a` and `b` of type T combine, and the value that changes nothing."""
+    """How accumulators `a` and `b` of C type `kind` combine, the one that changes nothing, that of `{value}` at the
+    place `{at}` of its row, and what the result is of `{a}`."""
 
+    kind: str
     identity: str
     step: str
+    begun: str = "{value}"
+    result: str = "{a}"
 
 
 def stored(dtype: np.dtype) -> str:
@@ -130,7 +134,7 @@ INDEX_MAPS = ("concat", "pad", "take", "take_along_axis")  # no template: `eleme
 def emits(op: str, dtypes: Sequence[np.dtype], result: np.dtype) -> bool:
     """Has this file a row for `op` of arguments of `dtypes`?"""
     if op in REDUCTIONS:
-        return dtypes[0].kind != "c" or op not in ("max", "min")
+        return dtypes[0].kind != "c" or op not in ORDERED
     return op in ("cast", *INDEX_MAPS) or _template(op, dtypes) is not None
 
 
@@ -176,27 +180,46 @@ def cast(source: np.dtype, target: np.dtype, text: str) -> str:
     return f"({computed(target)}){text}"
 
 
-REDUCTIONS = ("sum", "prod", "max", "min", "any", "all")
+PLACES = {"argmax": "max", "argmin": "min"}
+ORDERED = ("max", "min", *PLACES)
+REDUCTIONS = ("sum", "prod", "any", "all", *ORDERED)
 
 
 def reduction(op: str, source: np.dtype, result: np.dtype) -> Reduction:
     """The row of a reduction over values of `source`; it accumulates in `result`'s computing type."""
     T = computed(result)
+    begun = "{value}" if computed(source) == T else f"({T}){{value}}"
     if op == "sum":
-        return Reduction(f"({T})0", expression("add", [result, result], ["{a}", "{b}"]))
+        return Reduction(T, f"({T})0", expression("add", [result, result], ["{a}", "{b}"]), begun)
     if op == "prod":
-        return Reduction(f"({T})1", expression("multiply", [result, result], ["{a}", "{b}"]))
+        return Reduction(T, f"({T})1", expression("multiply", [result, result], ["{a}", "{b}"]), begun)
     if op in ("any", "all"):
-        return Reduction(*(("false", "{a} || {b}") if op == "any" else ("true", "{a} && {b}")))
-    if op in ("max", "min"):
-        step = f"eqf_{op}<{T}>({{a}}, {{b}})"
-        sign = "-" if op == "max" else ""
-        if source in _SMALL or source.kind == "f":
-            return Reduction(f"{sign}({T})__int_as_float(0x7f800000)", step)
-        if source.kind == "b":
-            return Reduction(*(("false", "{a} || {b}") if op == "max" else ("true", "{a} && {b}")))
-        limits = np.iinfo(source)
-        if op == "max":  # the smallest 64-bit integer has no literal of its own
-            return Reduction(f"({T})({limits.min + 1}LL - 1)" if limits.min else f"({T})0", step)
-        return Reduction(f"({T}){limits.max}{'ULL' if source.kind == 'u' else 'LL'}", step)
-    raise UnsupportedOp(f"the cuda table (eqfuse/emit/cuda/ops.py) has no reduction {op!r}")
+        return Reduction(T, *(("false", "{a} || {b}") if op == "any" else ("true", "{a} && {b}")), begun)
+    if source.kind == "c":
+        raise UnsupportedOp(f"the cuda table (eqfuse/emit/cuda/ops.py) has no {op!r} of complex numbers")
+    if op in PLACES:
+        return _place(op, source)
+    logical = "{a} || {b}" if op == "max" else "{a} && {b}"
+    step = logical if source.kind == "b" else f"eqf_{op}<{T}>({{a}}, {{b}})"
+    return Reduction(T, _worst(op, source), step)
+
+
+def _worst(op: str, dtype: np.dtype) -> str:
+    """The value of `dtype` that none is below (`op` "max") or above ("min")."""
+    T = computed(dtype)
+    if dtype in _SMALL or dtype.kind == "f":
+        return f"{'-' if op == 'max' else ''}({T})__int_as_float(0x7f800000)"
+    if dtype.kind == "b":
+        return "false" if op == "max" else "true"
+    limits = np.iinfo(dtype)
+    if op == "max":  # the smallest 64-bit integer has no literal of its own
+        return f"({T})({limits.min + 1}LL - 1)" if limits.min else f"({T})0"
+    return f"({T}){limits.max}{'ULL' if dtype.kind == 'u' else 'LL'}"
+
+
+def _place(op: str, dtype: np.dtype) -> Reduction:
+    """Where the largest or smallest value lies: the first NaN, or the first of the best."""
+    value = computed(dtype) if dtype.itemsize >= 4 or dtype in _SMALL else "int"  # lanes pass on no smaller ones
+    worst = f"eqf_best<{value}>{{({value})({_worst(PLACES[op], dtype)}), 0x7fffffffffffffffLL}}"
+    begun = f"eqf_best<{value}>{{{{({value}){{value}}, {{at}}}}}}"
+    return Reduction(f"eqf_best<{value}>", worst, f"eqf_first_{PLACES[op]}({{a}}, {{b}})", begun, "{a}.at")

@@ -134,6 +134,20 @@ template <class T> static __device__ __forceinline__ eqf_complex<T> eqf_exp(eqf_
 template <class T> static __device__ __forceinline__ eqf_complex<T> eqf_shuffle(eqf_complex<T> z, int step) {
     return {__shfl_xor_sync(0xffffffffu, z.re, step), __shfl_xor_sync(0xffffffffu, z.im, step)};
 }
+template <class T> struct eqf_best { T value; long long at; };
+template <class T> static __device__ __forceinline__ eqf_best<T> eqf_shuffle(eqf_best<T> a, int step) {
+    return {__shfl_xor_sync(0xffffffffu, a.value, step), __shfl_xor_sync(0xffffffffu, a.at, step)};
+}
+template <class T> static __device__ __forceinline__ eqf_best<T> eqf_first_max(eqf_best<T> a, eqf_best<T> b) {
+    const bool as_good = b.value == a.value || (b.value != b.value && a.value != a.value);
+    const bool better = b.value > a.value || (b.value != b.value && a.value == a.value);
+    return better || (as_good && b.at < a.at) ? b : a;
+}
+template <class T> static __device__ __forceinline__ eqf_best<T> eqf_first_min(eqf_best<T> a, eqf_best<T> b) {
+    const bool as_good = b.value == a.value || (b.value != b.value && a.value != a.value);
+    const bool better = b.value < a.value || (b.value != b.value && a.value == a.value);
+    return better || (as_good && b.at < a.at) ? b : a;
+}
 #ifndef EQF_ON_CPU  // the emulator has these of its own
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 static __device__ __forceinline__ void eqf_copy_async(void* to, const void* from, bool some) {  // 16 bytes, or zeros

@@ -119,7 +119,8 @@ class _Writer:
             f"const int lane = {lane};",
         ]
         if self.layout != "warp":
-            widest = max(r.dtype.itemsize for level in self.schedule.reductions for r in level)
+            reductions = [r for level in self.schedule.reductions for r in level]
+            widest = max(16 if r.op in ops.PLACES else r.dtype.itemsize for r in reductions)
             word = {8: "unsigned long long", 16: "Vec<unsigned, 4>"}.get(widest, "unsigned")
             head.append(f"__shared__ {word} shared[{256 if self.layout == 'column' else 32}];")
         return head + held + segments
@@ -144,14 +145,11 @@ class _Writer:
         inner, outer = e.inner, e.outer
         for j, n in enumerate(reductions):
             how = ops.reduction(n.op, n.args[0].dtype, n.dtype)
-            kind, name = ops.computed(n.dtype), f"a{number}_{j}"
-            value = e.value(n.args[0], self.full_index)
-            if ops.computed(n.args[0].dtype) != kind:
-                value = f"({kind}){value}"
-            before.append(f"{kind} {name} = {how.identity};")
-            inner.append(f"{name} = {how.step.format(a=name, b=value)};")
-            after += self._combine(kind, name, how)
-            e.results[n] = (name, self.reduced_index)
+            name, value = f"a{number}_{j}", e.value(n.args[0], self.full_index)
+            before.append(f"{how.kind} {name} = {how.identity};")
+            inner.append(f"{name} = {how.step.format(a=name, b=how.begun.format(value=value, at='col'))};")
+            after += self._combine(name, how)
+            e.results[n] = (how.result.format(a=name), self.reduced_index)
         joined = self._join_splits(reductions) if self.splits > 1 else []
         return _Pass(outer + before, inner, [*after, *joined, *self._rounded(reductions)])
 
@@ -160,8 +158,8 @@ class _Writer:
         names = [(n, self.elements.results[n][0]) for n in reductions]
         return [f"{name} = {text};" for n, name in names if (text := self.elements.rounded(n, name)) != name]
 
-    def _combine(self, kind: str, name: str, how: ops.Reduction) -> list[str]:
-        step = how.step
+    def _combine(self, name: str, how: ops.Reduction) -> list[str]:
+        kind, step = how.kind, how.step
         if self.layout == "column":
             return [
                 f"{{ {kind}* all = ({kind}*)shared;",
@@ -172,7 +170,7 @@ class _Writer:
                 "  __syncthreads(); }",
             ]
         other = f"__shfl_xor_sync(0xffffffffu, {name}, step)"
-        if kind.startswith("eqf_complex"):
+        if kind.startswith("eqf_"):
             other = f"eqf_shuffle({name}, step)"
         if kind in ("bool", "signed char", "unsigned char", "short", "unsigned short"):
             other = f"({kind})__shfl_xor_sync(0xffffffffu, (int){name}, step)"
@@ -198,8 +196,8 @@ class _Writer:
     def _join_splits(self, reductions: Sequence[Node]) -> list[str]:
         """The block that arrives last adds up what the others left, in their order, so the bits never vary."""
         lines = [f"if ({self.leader}) {{"]
-        for j in range(len(reductions)):
-            lines.append(f"    parts{j}[(size_t)blockIdx.y * {self.rows} + row] = a0_{j};")
+        for j, n in enumerate(reductions):
+            lines.append(f"    {_parts(j, n)}[(size_t)blockIdx.y * {self.rows} + row] = a0_{j};")
         lines += [
             "}",
             "__threadfence();",
@@ -213,9 +211,8 @@ class _Writer:
         ]
         for j, n in enumerate(reductions):
             how = ops.reduction(n.op, n.args[0].dtype, n.dtype)
-            read = f"__ldcg(&parts{j}[(size_t)j * {self.rows} + row])"
-            if n.dtype.kind in "bc":
-                read = f"({ops.computed(n.dtype)})parts{j}[(size_t)j * {self.rows} + row]"
+            read = f"{_parts(j, n)}[(size_t)j * {self.rows} + row]"
+            read = f"({how.kind}){read}" if n.dtype.kind in "bc" or n.op in ops.PLACES else f"__ldcg(&{read})"
             lines.append(f"a0_{j} = {how.identity};")
             lines.append(f"for (int j = 0; j < {self.splits}; j++) a0_{j} = {how.step.format(a=f'a0_{j}', b=read)};")
         return lines
@@ -235,3 +232,10 @@ class _Writer:
             else:
                 singles.append(f"if ({self.leader}) {statement}")
         return _Pass(outer, inner, singles)
+
+
+def _parts(j: int, n: Node) -> str:
+    """The array of what blocks leave of the reduction `n`."""
+    if n.op not in ops.PLACES:
+        return f"parts{j}"
+    return f"(({ops.reduction(n.op, n.args[0].dtype, n.dtype).kind}*)parts{j})"

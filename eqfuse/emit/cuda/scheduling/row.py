@@ -14,6 +14,7 @@ from itertools import chain
 import numpy as np
 
 from eqfuse.cost.device import Device
+from eqfuse.emit.cuda.ops import PLACES
 from eqfuse.emit.cuda.scheduling.passes import IterationSpace, Passes, levels, passes_of, space_of
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, computed_dtype, unless_empty
 from eqfuse.ir.graph import Graph, Node
@@ -109,7 +110,7 @@ def rows_schedule(body: Graph, device: Device) -> CudaSchedule:
         passes = passes_of(body, space, reductions, hold)
         if held_bytes(passes.held, items) <= rows.held:
             break
-    parts = [(computed_dtype(r.dtype), splits * rows.rows) for r in reductions[0]] if splits > 1 else []
+    parts = [_parts(r, splits * rows.rows) for r in reductions[0]] if splits > 1 else []
     counters = [(np.dtype(np.uint32), rows.groups)] if splits > 1 else []
     reads = tuple([passes.elements.get(n, 0) * n.dtype.itemsize for n in body.inputs])
     return RowsSchedule(
@@ -125,6 +126,11 @@ def _splits(body: Graph, space: IterationSpace, rows: Rows, passes: int) -> int:
     if passes > 1 or any(map(space.is_full, body.outputs)) or rows.groups >= ENOUGH_BLOCKS:
         return 1
     return max(1, min(ENOUGH_BLOCKS // rows.groups, rows.columns // (rows.stride * 8)))
+
+
+def _parts(r: Node, count: int) -> tuple[np.dtype, int]:
+    """What `count` blocks leave of the reduction `r`: an element each, or a value with its place."""
+    return (np.dtype(np.uint64), 2 * count) if r.op in PLACES else (computed_dtype(r.dtype), count)
 
 
 def held_bytes(held: tuple[Node, ...], items: int) -> int:
