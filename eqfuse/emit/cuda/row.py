@@ -119,8 +119,8 @@ class _Writer:
             f"const int lane = {lane};",
         ]
         if self.layout != "warp":
-            reductions = [r for level in self.schedule.reductions for r in level]
-            widest = max(16 if r.op in ops.PLACES else r.dtype.itemsize for r in reductions)
+            every = [r for level in self.schedule.reductions for r in level]
+            widest = max(16 if r.op in ops.PLACES else r.dtype.itemsize for r in every)
             word = {8: "unsigned long long", 16: "Vec<unsigned, 4>"}.get(widest, "unsigned")
             head.append(f"__shared__ {word} shared[{256 if self.layout == 'column' else 32}];")
         return head + held + segments
