@@ -28,6 +28,7 @@ from eqfuse.ops.row import Rounding
 
 APART = 16  # elements between the rows of a block that is copied
 MISSED = "missed"  # the variable that tells whether a place lies beyond its array
+FAR = "far"  # that tells whether an argument is too far for a quick function
 
 
 def indented(lines: Sequence[str]) -> list[str]:
@@ -44,8 +45,9 @@ def loop(head: str, lines: Sequence[str]) -> list[str]:
 
 class Elements:
     """Names of values by node and place. Places, from the outermost: "top", "unit", "mid" (loops between), "column" (a
-    loop over results), "inner". `columns`: values of a column that are kept for the innermost loop; `counts` numbers
-    what all forms name; `top`: their lines before the loop over units."""
+    loop over results), "inner". `quick`: functions are called that hold unless `FAR`. `columns`: values of a column
+    that are kept for the innermost loop; `counts` numbers what all forms name; `top`: their lines before the loop over
+    units."""
 
     def __init__(
         self, schedule: Loops, form: Form, rounds: bool, parameters: Parameters, counts: Counts, top: list[str]
@@ -54,6 +56,7 @@ class Elements:
         self.parameters, self.counts, self.top = parameters, counts, top
         self.table = Table(form, self.nest, parameters, counts)
         self.reduced = self.nest.reduced
+        self.quick = False
         self.results: dict[Node, str] = {}
         self.columns: dict[Node, str] = {}
         self.gathers: dict[Node, str] = {}
@@ -105,6 +108,7 @@ class Elements:
             text = ops.divided(n.op, n.dtype, values[0], self.divisor(n.args[1].dtype, values[1]))
         else:
             text = ops.expression(n.op, dtypes, values)
+            text = ops.quick(n.op, text) if self.quick else text
         if ops.is_half(n.dtype) and (n.op == "cast" or self._rounded(n)):
             return "", ops.store(n.dtype, text)
         return text, ""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from eqfuse.emit.c import ops
-from eqfuse.emit.c.element import MISSED, loop
+from eqfuse.emit.c.element import FAR, MISSED, loop
 from eqfuse.emit.c.fission import fission
 from eqfuse.emit.c.forms import Form
 from eqfuse.emit.c.loops import Loops, held_elements, partial_dtype
@@ -103,6 +103,8 @@ class Lines(Scans):
         if is_scan(n):
             self.scan(n, places[own])
             return
+        if self.quick and n.op in ops.QUICK:
+            places[own].append(f"{FAR} |= eqf_far_{ops.suffix(n.dtype)}({self.value(n.args[0], own)});")
         self.enter(n, own, places[own], *self.computed(n, own))
 
     def _keep_column(self, n: Node, number: int, column: list[str]) -> None:
@@ -229,7 +231,8 @@ class Lines(Scans):
 
     def simd(self, reduced: list[tuple[str, str]], lines: list[str]) -> str:
         """What lets the loop over `lines` be one of vectors, with variables that are `reduced`, by operator."""
-        found = [*reduced, *[("|", MISSED)] * any(line.lstrip().startswith(MISSED) for line in lines)]
+        flags = [flag for flag in (MISSED, FAR) if any(line.lstrip().startswith(f"{flag} ") for line in lines)]
+        found = [*reduced, *[("|", flag) for flag in flags]]
         return " ".join(["#pragma omp simd", *[f"reduction({clause} : {name})" for clause, name in found]])
 
     def _vector_loop(self, p: Pass, inner: list[str], number: int) -> list[str]:

@@ -53,6 +53,7 @@ _ELEMENTARY = (  # of one float, functions of `vector_math`
     "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
     "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc",
 )  # fmt: skip
+QUICK = ("sin", "cos", "tan")  # of which there is a function for arguments that are not far
 # {f} is "f" for float and "" for double; {l} is "ll" for 64 bits; {s} ends names of functions; {T} is the computing
 # type, {U} an unsigned one
 _FLOAT = {name: f"eqf_{name}_{{s}}({{0}})" for name in _ELEMENTARY} | {
@@ -155,6 +156,11 @@ def expression(op: str, dtypes: Sequence[np.dtype], arguments: Sequence[str]) ->
     suffix = "f32" if dtype in _HALVES else kind.suffix
     blanks = {"f": "f" * (kind.computed == "float"), "l": "ll" * (dtype.itemsize == 8)}
     return template.format(*arguments, s=suffix, T=kind.computed, U=kind.unsigned, **blanks)
+
+
+def quick(op: str, text: str) -> str:
+    """`text`, an expression of `op`, with its quick function if it has one."""
+    return text.replace(f"eqf_{op}_", f"eqf_{op}_quick_", 1) if op in QUICK else text
 
 
 def is_prepared(op: str, dtype: np.dtype) -> bool:

@@ -29,7 +29,7 @@ ADDITIONS = {
     PriceClass.EXPONENTIAL: 16, PriceClass.ERF: 25, PriceClass.FLOOR_DIVISION: 100, PriceClass.DIVISORS: 2000,
 }  # fmt: skip
 BY_OPERATOR = {  # of floats
-    "tanh": 16, "sinh": 16, "cosh": 16, "asinh": 40, "acosh": 40, "atanh": 36, "sin": 60, "cos": 60, "tan": 60,
+    "tanh": 16, "sinh": 16, "cosh": 16, "asinh": 40, "acosh": 40, "atanh": 36, "sin": 22, "cos": 22, "tan": 40,
     "asin": 18, "acos": 16, "atan": 20, "atan2": 24, "power": 92, "cbrt": 28, "hypot": 16, "erfc": 56, "logaddexp": 160,
     "nextafter": 8,
 }  # fmt: skip

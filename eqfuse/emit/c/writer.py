@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from eqfuse.emit.c.element import MISSED, indented, loop
+from eqfuse.emit.c import ops
+from eqfuse.emit.c.element import FAR, MISSED, indented, loop
 from eqfuse.emit.c.joining import Joining
 from eqfuse.emit.c.lines import Lines
 from eqfuse.emit.c.nest import NAMES
@@ -20,6 +21,7 @@ from eqfuse.emit.c.schedule import LoopsSchedule
 from eqfuse.emit.c.table import Counts
 
 WIDTH = 100  # of lists
+CHUNK = "void *const *arrays, long long chunk"  # the parameters of a function that runs one
 RELEASED = 5e-6  # seconds from which a kernel lets other threads of Python work
 
 
@@ -35,23 +37,37 @@ class Text:
 
 
 def write(schedule: LoopsSchedule, name: str, rounds: bool) -> Text:
-    writer = _Writer(schedule, rounds)
-    lines = [*_units(schedule), *writer.kernel()]
-    parameters = writer.parameters
+    parameters = Parameters(schedule.body, schedule.workspaces)
+    writer = _Writer(schedule, rounds, parameters)
+    kernel = writer.kernel()
     joining = Joining(schedule, rounds, parameters).lines() if schedule.split is not None else []
-    fetched, arguments = parameters.fetched(), "void *const *arrays"
-    misses = any(form.gathered for form in schedule.forms)
-    if misses:
-        lines = [f"int {MISSED} = 0;", *lines, f"if ({MISSED}) *(volatile int *)arrays[{len(parameters.names())}] = 1;"]
-    lines = [*used(fetched, lines), *writer.tables(), *lines]
-    source = function(f"static void {name}_chunk({arguments}, long long chunk)", lines)
+    source, lines = "", writer.chunk(kernel)
+    if any(n.op in ops.QUICK for n in schedule.body.nodes):
+        quick = _Writer(schedule, rounds, parameters, quick=True)
+        inside = [f"int {FAR} = 0;", *quick.chunk(quick.kernel()), f"return {FAR};"]
+        source = function(f"static int {name}_quick({CHUNK})", inside)
+        lines = [f"if ({_apart(parameters)} && !{name}_quick(arrays, chunk)) return;", *lines]
+    source += function(f"static void {name}_chunk({CHUNK})", lines)
     if joining:
-        source += function(f"static void {name}_joined({arguments})", [*used(fetched, joining), *joining])
+        fetched = used(parameters.fetched(), joining)
+        source += function(f"static void {name}_joined(void *const *arrays)", [*fetched, *joining])
     run = [f"{name}_chunk(arrays, 0);"]
     if schedule.chunks > 1:
         run = [f"eqf_run({name}_chunk, arrays, {schedule.chunks}, {schedule.threads});"]
     run += [f"{name}_joined(arrays);"] * bool(joining)
-    return Text(source + called(name, parameters, run, schedule.seconds, misses), parameters, misses)
+    return Text(source + called(name, parameters, run, schedule.seconds, writer.misses), parameters, writer.misses)
+
+
+def _apart(parameters: Parameters) -> str:
+    """When no array that is read lies where one is written: then what was written may be written anew."""
+    body, places = parameters.body, {name: at for at, name in enumerate(parameters.names())}
+    texts = []
+    for i in parameters.read_numbers():
+        for j, output in enumerate(body.outputs):
+            read, written = (f"(const char *)arrays[{places[name]}]" for name in (f"r{i}", f"w{j}"))
+            before = f"{read} + {body.inputs[i].type.nbytes} <= {written}"
+            texts.append(f"({before} || {written} + {output.type.nbytes} <= {read})")
+    return " && ".join(texts) or "1"
 
 
 def called(name: str, parameters: Parameters, run: Sequence[str], seconds: float, misses: bool = False) -> str:
@@ -96,15 +112,30 @@ def function(head: str, lines: Sequence[str]) -> str:
 
 
 class _Writer:
-    """Writes one kernel, pass after pass. `top`: what comes before the loop over units."""
+    """Writes one kernel, pass after pass. `top`: what comes before the loop over units. `quick`: by functions that do
+    not hold where `FAR` is true at the end."""
 
-    def __init__(self, schedule: LoopsSchedule, rounds: bool) -> None:
+    def __init__(self, schedule: LoopsSchedule, rounds: bool, parameters: Parameters, quick: bool = False) -> None:
         self.schedule, self.nest = schedule, schedule.nest
-        self.parameters = Parameters(schedule.body, schedule.workspaces)
+        self.parameters = parameters
         self.top: list[str] = []
         counts = Counts()
         self.forms = [Lines(schedule, form, rounds, self.parameters, counts, self.top) for form in schedule.forms]
+        for form in self.forms:
+            form.quick = quick
         self.main = self.forms[0]
+
+    @property
+    def misses(self) -> bool:
+        return any(form.gathered for form in self.schedule.forms)
+
+    def chunk(self, lines: Sequence[str]) -> list[str]:
+        """The inside of the function that runs a chunk of units, of which `lines` are the loops."""
+        lines = [*_units(self.schedule), *lines]
+        if self.misses:
+            told = f"if ({MISSED}) *(volatile int *)arrays[{len(self.parameters.names())}] = 1;"
+            lines = [f"int {MISSED} = 0;", *lines, told]
+        return [*used(self.parameters.fetched(), lines), *self.tables(), *lines]
 
     def kernel(self) -> list[str]:
         passes = range(1 if self.schedule.split is not None else len(self.schedule.passes))

@@ -37,19 +37,53 @@ static inline float eqf_cos_near_f32(float r) {
     return eqf_fma_f32(z * z, p, 1.0f - 0.5f * z);
 }
 
-static inline float eqf_sin_f32(float x) {
-    unsigned quarter;
-    float r = (float)eqf_quarters_f32(x, &quarter);
+/* Is x so far that `eqf_…_quick_f32` do not hold? */
+static inline int eqf_far_f32(float x) { return __builtin_fabsf(x) >= 0x1p17f; }
+
+/* The same for |x| < 2**17, where pi/2 in three parts of 24 bits is subtracted n times (Cody and Waite): a fused product
+   gives the first difference without an error, and the second where it is small. None is negative: -0 stays -0. */
+static inline float eqf_quick_quarters_f32(float x, unsigned *quarter) {
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+    float turned = __builtin_fmaf(x, 0x1.45f306p-1f, 0x1.8p23f), n = turned - 0x1.8p23f;
+    *quarter = eqf_bits_f32(turned);
+    float r = __builtin_fmaf(n, -0x1.921fb4p0f, x);
+    r = __builtin_fmaf(n, -0x1.4442d0p-24f, r);
+    return __builtin_fmaf(n, -0x1.846988p-48f, r);
+#else
+    return (float)eqf_quarters_f32(x, quarter);
+#endif
+}
+
+/* sin(r) of n quarters of a turn and r. */
+static inline float eqf_turned_sin_f32(float r, unsigned quarter) {
     float y = quarter & 1 ? eqf_cos_near_f32(r) : eqf_sin_near_f32(r);
     return eqf_number_f32(eqf_bits_f32(y) ^ (quarter & 2) << 30);
 }
 
-static inline float eqf_cos_f32(float x) {
+static inline float eqf_sin_quick_f32(float x) {
     unsigned quarter;
-    float r = (float)eqf_quarters_f32(x, &quarter);
-    quarter += 1;
-    float y = quarter & 1 ? eqf_cos_near_f32(r) : eqf_sin_near_f32(r);
-    return eqf_number_f32(eqf_bits_f32(y) ^ (quarter & 2) << 30);
+    float r = eqf_quick_quarters_f32(x, &quarter);
+    return eqf_turned_sin_f32(r, quarter);
+}
+
+static inline float eqf_cos_quick_f32(float x) {
+    unsigned quarter;
+    float r = eqf_quick_quarters_f32(x, &quarter);
+    return eqf_turned_sin_f32(r, quarter + 1);
+}
+
+static inline float eqf_sin_f32(float x) {
+    unsigned quarter, few;
+    float r = (float)eqf_quarters_f32(x, &quarter), near = eqf_quick_quarters_f32(x, &few);
+    int far = eqf_far_f32(x);
+    return eqf_turned_sin_f32(far ? r : near, far ? quarter : few);
+}
+
+static inline float eqf_cos_f32(float x) {
+    unsigned quarter, few;
+    float r = (float)eqf_quarters_f32(x, &quarter), near = eqf_quick_quarters_f32(x, &few);
+    int far = eqf_far_f32(x);
+    return eqf_turned_sin_f32(far ? r : near, (far ? quarter : few) + 1);
 }
 
 /* 2**(32 * g) * 2/pi modulo 4 for g = 0 .. 30: the first of four parts, a table for each, since compilers vectorise
@@ -176,27 +210,70 @@ static inline double eqf_cos_near_f64(double r, double rest) {
     return most + (((1.0 - most) - half) + eqf_fma_f64(z * z, eqf_cos_tail_f64(z), -r * rest));
 }
 
+/* Is x so far that `eqf_…_quick_f64` do not hold? */
+static inline int eqf_far_f64(double x) { return __builtin_fabs(x) >= 0x1p24; }
+
+/* The same as a number and the rest for |x| < 2**24: the first difference is exact, the second a number and the rest. */
+static inline double eqf_quick_quarters_f64(double x, double *rest, unsigned long long *quarter) {
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+    double turned = __builtin_fma(x, 0x1.45f306dc9c883p-1, 0x1.8p52), n = turned - 0x1.8p52, lost, left;
+    *quarter = eqf_bits_f64(turned);
+    double r = __builtin_fma(n, -0x1.921fb54442d18p0, x), second = eqf_product_f64(n, -0x1.1a62633145c07p-54, &lost);
+    double sum = eqf_sum_f64(r, second, &left);
+    left = __builtin_fma(n, 0x1.f1976b7ed8fbcp-110, left + lost);
+    r = sum + left;
+    *rest = (sum - r) + left;
+    return r;
+#else
+    return eqf_quarters_f64(x, rest, quarter);
+#endif
+}
+
+/* sin(r + rest) of n quarters of a turn and r + rest. */
+static inline double eqf_turned_sin_f64(double r, double rest, unsigned long long quarter) {
+    double y = quarter & 1 ? eqf_cos_near_f64(r, rest) : eqf_sin_near_f64(r, rest);
+    return eqf_number_f64(eqf_bits_f64(y) ^ (quarter & 2) << 62);
+}
+
 /* Of |x| < 2**-27 it is x, zeros with their sign. */
+static inline double eqf_sin_quick_f64(double x) {
+    unsigned long long quarter;
+    double rest, r = eqf_quick_quarters_f64(x, &rest, &quarter), y = eqf_turned_sin_f64(r, rest, quarter);
+    return __builtin_fabs(x) < 0x1p-27 ? x : y;
+}
+
+static inline double eqf_cos_quick_f64(double x) {
+    unsigned long long quarter;
+    double rest, r = eqf_quick_quarters_f64(x, &rest, &quarter);
+    return eqf_turned_sin_f64(r, rest, quarter + 1);
+}
+
+/* Of all numbers. */
+static inline double eqf_any_quarters_f64(double x, double *rest, unsigned long long *quarter) {
+    unsigned long long many, few;
+    double far_rest, far = eqf_quarters_f64(x, &far_rest, &many);
+    double near_rest, near = eqf_quick_quarters_f64(x, &near_rest, &few);
+    int is_far = eqf_far_f64(x);
+    *rest = is_far ? far_rest : near_rest;
+    *quarter = is_far ? many : few;
+    return is_far ? far : near;
+}
+
 static inline double eqf_sin_f64(double x) {
     unsigned long long quarter;
-    double rest, r = eqf_quarters_f64(x, &rest, &quarter);
-    double y = quarter & 1 ? eqf_cos_near_f64(r, rest) : eqf_sin_near_f64(r, rest);
-    y = eqf_number_f64(eqf_bits_f64(y) ^ (quarter & 2) << 62);
+    double rest, r = eqf_any_quarters_f64(x, &rest, &quarter), y = eqf_turned_sin_f64(r, rest, quarter);
     return __builtin_fabs(x) < 0x1p-27 ? x : y;
 }
 
 static inline double eqf_cos_f64(double x) {
     unsigned long long quarter;
-    double rest, r = eqf_quarters_f64(x, &rest, &quarter);
-    quarter += 1;
-    double y = quarter & 1 ? eqf_cos_near_f64(r, rest) : eqf_sin_near_f64(r, rest);
-    return eqf_number_f64(eqf_bits_f64(y) ^ (quarter & 2) << 62);
+    double rest, r = eqf_any_quarters_f64(x, &rest, &quarter);
+    return eqf_turned_sin_f64(r, rest, quarter + 1);
 }
 
-/* sin(r) / cos(r) or -cos(r) / sin(r), of double. */
-static inline float eqf_tan_f32(float x) {
-    unsigned quarter;
-    double r = eqf_quarters_f32(x, &quarter), z = r * r;
+/* tan(r) of n quarters of a turn and r, |r| <= pi/4: sin(r) / cos(r) or -cos(r) / sin(r), of double. */
+static inline float eqf_turned_tan_f32(double r, unsigned quarter) {
+    double z = r * r;
     double s = -0.00019518403860274702;
     s = eqf_fma_f64(s, z, 0.008332190103828907);
     s = eqf_fma_f64(s, z, -0.16666655242443085);
@@ -208,10 +285,29 @@ static inline float eqf_tan_f32(float x) {
     return (float)((quarter & 1 ? -c : s) / (quarter & 1 ? s : c));
 }
 
+/* Of double, with pi/2 in two parts, of which the first has 33 bits. */
+static inline double eqf_exact_quarters_f32(float x, unsigned *quarter) {
+    double turned = x * 0x1.45f306dc9c883p-1 + 0x1.8p52, n = turned - 0x1.8p52;
+    *quarter = (unsigned)eqf_bits_f64(turned);
+    return (x - n * 0x1.921fb544p0) - n * 0x1.0b4611a626331p-34;
+}
+
+static inline float eqf_tan_quick_f32(float x) {
+    unsigned quarter;
+    double r = eqf_exact_quarters_f32(x, &quarter);
+    return eqf_turned_tan_f32(r, quarter);
+}
+
+static inline float eqf_tan_f32(float x) {
+    unsigned quarter, few;
+    double r = eqf_quarters_f32(x, &quarter), near = eqf_exact_quarters_f32(x, &few);
+    int far = eqf_far_f32(x);
+    return eqf_turned_tan_f32(far ? r : near, far ? quarter : few);
+}
+
 /* The same; what the sums that give sin(r) and cos(r) lost is put right. */
-static inline double eqf_tan_f64(double x) {
-    unsigned long long quarter;
-    double rest, r = eqf_quarters_f64(x, &rest, &quarter), z = r * r, half = 0.5 * z, most = 1.0 - half;
+static inline double eqf_turned_tan_f64(double r, double rest, unsigned long long quarter) {
+    double z = r * r, half = 0.5 * z, most = 1.0 - half;
     double s = eqf_fma_f64(r * z, eqf_sin_tail_f64(z), eqf_fma_f64(-half, rest, rest));
     double c = ((1.0 - most) - half) + eqf_fma_f64(z * z, eqf_cos_tail_f64(z), -r * rest);
     double sine = r + s, cosine = most + c, sine_lost = (r - sine) + s, cosine_lost = (most - cosine) + c;
@@ -219,6 +315,18 @@ static inline double eqf_tan_f64(double x) {
     double above = odd ? -cosine : sine, above_lost = odd ? -cosine_lost : sine_lost;
     double below = odd ? sine : cosine, below_lost = odd ? sine_lost : cosine_lost;
     double inverse = 1.0 / below, y = above * inverse, left, product = eqf_product_f64(y, below, &left);
-    y += (((above - product) - left) + (above_lost - y * below_lost)) * inverse;
+    return y + (((above - product) - left) + (above_lost - y * below_lost)) * inverse;
+}
+
+/* Of |x| < 2**-27 it is x, zeros with their sign. */
+static inline double eqf_tan_quick_f64(double x) {
+    unsigned long long quarter;
+    double rest, r = eqf_quick_quarters_f64(x, &rest, &quarter), y = eqf_turned_tan_f64(r, rest, quarter);
+    return __builtin_fabs(x) < 0x1p-27 ? x : y;
+}
+
+static inline double eqf_tan_f64(double x) {
+    unsigned long long quarter;
+    double rest, r = eqf_any_quarters_f64(x, &rest, &quarter), y = eqf_turned_tan_f64(r, rest, quarter);
     return __builtin_fabs(x) < 0x1p-27 ? x : y;
 }
