@@ -36,6 +36,7 @@ _MODULES = {  # and the public names that each holds
     "runtime.load": "load",
     "runtime.program": "Program emit",
     "specialise.compile": "compile",
+    "specialise.disabled": "disable",
     "specialise.jit": "jit",
 }
 _HOMES = {name: f"eqfuse.{module}" for module, names in _MODULES.items() for name in names.split()}

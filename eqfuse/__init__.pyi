@@ -60,6 +60,7 @@ from eqfuse.rewrites.checking.check import check
 from eqfuse.runtime.load import load
 from eqfuse.runtime.program import Program, emit
 from eqfuse.specialise.compile import compile
+from eqfuse.specialise.disabled import disable
 from eqfuse.specialise.jit import jit
 
 __version__: str
@@ -67,9 +68,9 @@ __version__: str
 __all__ = [
     "Budget", "Device", "EqfuseError", "Graph", "LawError", "MemoryLimitError", "Program", "ShapeError",
     "TargetUnavailable", "TraceError", "UnsupportedOp", "avg_pool", "batch_norm", "check", "check_grad", "compile",
-    "cond", "conv", "elu", "emit", "erf", "erfc", "exp", "extract", "fori_loop", "from_onnx", "gelu", "grad",
-    "hessian", "jacfwd", "jacrev", "jit", "jvp", "layer_norm", "leaky_relu", "load", "load_space", "log",
+    "cond", "conv", "disable", "elu", "emit", "erf", "erfc", "exp", "extract", "fori_loop", "from_onnx", "gelu",
+    "grad", "hessian", "jacfwd", "jacrev", "jit", "jvp", "layer_norm", "leaky_relu", "load", "load_space", "log",
     "log_softmax", "logsumexp", "max_pool", "maximum", "meaning", "minimum", "parse", "relu", "relu6", "rms_norm",
-    "saturate", "scan", "set_num_threads", "sigmoid", "silu", "softmax", "softplus", "spec", "sqrt",
-    "stop_gradient", "tanh", "to_onnx", "trace", "value_and_grad", "vjp", "where", "while_loop", "xp",
+    "saturate", "scan", "set_num_threads", "sigmoid", "silu", "softmax", "softplus", "spec", "sqrt", "stop_gradient",
+    "tanh", "to_onnx", "trace", "value_and_grad", "vjp", "where", "while_loop", "xp",
 ]  # fmt: skip

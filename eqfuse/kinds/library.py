@@ -11,6 +11,8 @@ NAME = "library"
 def accept(call: Call) -> State | str:
     if all(s.at_leaf for s in call.states):
         return State(NAME, call.out.shape, call.out.shape)
+    if any(s.kind == NAME for s in call.states):
+        return f"what {call.row.name} reads is the result of a library call"
     return f"{call.row.name} runs as one library call"
 
 

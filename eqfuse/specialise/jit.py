@@ -28,6 +28,7 @@ from eqfuse.ir.pytree import LEAF, flatten, unflatten
 from eqfuse.ir.signature import are_parameters, input_names, parameters_of, split_static, static_names
 from eqfuse.options import refuse_unknown
 from eqfuse.specialise.calls import FunctionCall
+from eqfuse.specialise.disabled import is_disabled
 from eqfuse.specialise.groups import CallGroup, Dynamic
 from eqfuse.specialise.versions import CallKey, Version, Versions, changing
 from eqfuse.summary import ROWS, Summarised, Summary, count
@@ -62,6 +63,8 @@ class Jitted(Summarised, Generic[P, R]):
         self._warned = False
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if is_disabled():
+            return self.fn(*args, **kwargs)
         if not kwargs and not self._static:
             key: list[Any] = []
             for array in args:
