@@ -8,11 +8,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from eqfuse.budget import Budget, Meter, budget_of
 from eqfuse.cost.device import Device
-from eqfuse.cost.targets import device_for, package
+from eqfuse.cost.targets import device_for, package, runs_meanwhile
 from eqfuse.egraph.saturate import saturated
 from eqfuse.egraph.space import Space
 from eqfuse.errors import MemoryLimitError
@@ -29,6 +30,7 @@ from eqfuse.plan.report import make_report
 from eqfuse.rewrites import Law
 from eqfuse.rewrites.own import usable
 from eqfuse.runtime import disk_cache
+from eqfuse.runtime.pending import Pending
 from eqfuse.runtime.program import Program, emit
 from eqfuse.runtime.verify import verified
 from eqfuse.show import debug
@@ -47,6 +49,7 @@ def compile_graph(
     budget: Budget | None = None,
     memory_limit: float | None = None,
     verify: bool = False,
+    wait: bool = True,
     meter: Meter | None = None,
 ) -> Program:
     """`compile` for a traced graph and validated options. `meter`: of a compile that began with the trace."""
@@ -56,6 +59,15 @@ def compile_graph(
         meter = meter or Meter(budget_of(budget))
         meter.tell = tell
         looped = before_search(graph, device, numerics, chosen)
+        meanwhile = None if wait else runs_meanwhile(device)
+        if meanwhile and not disk_cache.find(
+            disk_cache.key(looped, device, numerics, chosen, extractor, meter.budget, limit), looped
+        ):
+            compiled = partial(
+                compile_graph, graph, numerics=numerics, laws=laws, extractor=extractor, budget=budget,
+                memory_limit=memory_limit, verify=verify,
+            )  # fmt: skip
+            return Pending(compiled(target=meanwhile), lambda: compiled(target=device))
         try:
             program = _compiled(looped, device, numerics, chosen, extractor, meter, limit)
         except MemoryLimitError:

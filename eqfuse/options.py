@@ -7,6 +7,7 @@ from typing import Any
 
 from eqfuse.budget import budget_of
 from eqfuse.cost.targets import target_named
+from eqfuse.errors import EqfuseError, OptionError
 from eqfuse.extract import named
 from eqfuse.plan.memory import limit_of
 from eqfuse.rewrites.own import allowed
@@ -19,3 +20,12 @@ def refuse_unknown(options: Mapping[str, Any]) -> None:
     named(options["extractor"])
     budget_of(options["budget"])
     limit_of(options["memory_limit"])
+    if not isinstance(options["wait"], bool):
+        raise OptionError(f"wait is {options['wait']!r}: it takes True or False")
+
+
+def one_size(options: Mapping[str, Any], advice: str) -> None:
+    """Raise for an option that no program of many sizes has."""
+    for name, default in (("memory_limit", None), ("wait", True)):
+        if options[name] is not default:
+            raise EqfuseError(f"{name} holds for one size of the arguments: {advice}")

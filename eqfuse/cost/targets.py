@@ -92,7 +92,7 @@ class Target:
     kernel is compiled, one loop over all its operators. `searches_schedules`: the search makes the schedule of every
     kernel that it prices; else it estimates from states, and schedules settle the prices of those that it chooses.
     `estimates`: the module by which candidates are chosen whose schedules the search then makes (`Estimates`); without
-    one it makes those of all."""
+    one it makes those of all. `meanwhile`: the target on which a program may run while its kernels are compiled."""
 
     package: str
     names: tuple[str, ...]
@@ -100,11 +100,13 @@ class Target:
     calls: str = ""
     searches_schedules: bool = False
     estimates: str = ""
+    meanwhile: str = ""
 
 
 TARGETS = {
     "numpy": Target("eqfuse.emit.numpy", ("numpy",), calls="eqfuse.emit.numpy.cost"),
-    "c": Target("eqfuse.emit.c", ("c",), searches_schedules=True, estimates="eqfuse.emit.c.estimates"),
+    "c": Target("eqfuse.emit.c", ("c",), searches_schedules=True, estimates="eqfuse.emit.c.estimates",
+                meanwhile="numpy"),
     "cuda": Target("eqfuse.emit.cuda", ("cuda",), profiles=True, searches_schedules=True),
 }
 OURS = frozenset(TARGETS)
@@ -144,6 +146,11 @@ def _module(name: str) -> object:
 def searches_schedules(device: Device) -> bool:
     """Does the search price kernels for `device` by their schedules, and not by estimates?"""
     return _row(device.target).searches_schedules
+
+
+def runs_meanwhile(device: Device) -> str:
+    """The target on which a program for `device` may run while it is compiled; none where that is not said."""
+    return _row(device.target).meanwhile
 
 
 def _row(target: str) -> Target:

@@ -59,6 +59,10 @@ class Program(Summarised):
         """What a call does, by prediction, and what that saves."""
         return self.make_report()
 
+    def wait(self, seconds: float | None = None) -> bool:
+        """With ``wait=False``: wait until the kernels are compiled, so many seconds at most. Are they?"""
+        return True
+
     def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """The outputs for `arrays`, one per graph input. Raises ShapeError when they are not what was compiled for."""
         return self._run(arrays)

@@ -8,13 +8,12 @@ from typing import Any
 from eqfuse.budget import Budget, Meter, budget_of
 from eqfuse.compiler import compile_graph
 from eqfuse.cost.device import Device
-from eqfuse.errors import EqfuseError
 from eqfuse.frontends.numpy.trace import trace
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.pytree import flatten
 from eqfuse.ir.signature import static_names
 from eqfuse.ir.symbolic import SymbolicSpec
-from eqfuse.options import refuse_unknown
+from eqfuse.options import one_size, refuse_unknown
 from eqfuse.runtime.program import Program
 from eqfuse.specialise.calls import FunctionCall
 from eqfuse.specialise.symbolic_program import SymbolicProgram
@@ -30,6 +29,7 @@ def compile(
     budget: Budget | None = None,
     memory_limit: float | None = None,
     verify: bool = False,
+    wait: bool = True,
     static_argnames: str | Iterable[str] = (),
     **example_kwargs: Any,
 ) -> Program:
@@ -42,18 +42,19 @@ def compile(
     laws and families; your own laws are checked once (LawError: a false one), but those with ``check=False``.
     `memory_limit`: bytes that a call may hold beside its arguments and results, which costs time:
     values are computed again, where that adds least; MemoryLimitError where no such plan was found. `verify` runs the
-    program once on random inputs and raises EqfuseError unless it agrees with the evaluator.
+    program once on random inputs and raises EqfuseError unless it agrees with the evaluator. ``wait=False``: a program
+    whose kernels are compiled, in C, runs as NumPy calls until they are (``program.wait()`` waits until then): a thread
+    compiles them, and results change by roundings when it is done.
     """
     options: dict[str, Any] = {
         "target": target, "numerics": numerics, "laws": laws, "extractor": extractor, "budget": budget,
-        "memory_limit": memory_limit, "verify": verify,
+        "memory_limit": memory_limit, "verify": verify, "wait": wait,
     }  # fmt: skip
     refuse_unknown(options)
     if isinstance(fn_or_graph, Graph):
         return compile_graph(fn_or_graph, **options)
     if any(isinstance(leaf, SymbolicSpec) for leaf in flatten((example_args, example_kwargs))[0]):
-        if memory_limit is not None:
-            raise EqfuseError("memory_limit holds for one size of the arguments: give specs without symbols")
+        one_size(options, "give specs without symbols")
         call = FunctionCall(fn_or_graph, static_names(static_argnames), example_args, example_kwargs)
         return SymbolicProgram(call, options)
     meter = Meter(budget_of(budget))

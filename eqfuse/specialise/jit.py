@@ -19,14 +19,14 @@ import numpy as np
 
 from eqfuse.budget import Meter, budget_of
 from eqfuse.compiler import compile_graph
-from eqfuse.errors import EqfuseError, TraceError, user_level
+from eqfuse.errors import TraceError, user_level
 from eqfuse.frontends.numpy.number import Number
 from eqfuse.frontends.numpy.trace import Spec, is_apart, layout_of
 from eqfuse.frontends.numpy.tracer import Tracer
 from eqfuse.ir.arithmetic import KINDS
 from eqfuse.ir.pytree import LEAF, flatten, unflatten
 from eqfuse.ir.signature import are_parameters, input_names, parameters_of, split_static, static_names
-from eqfuse.options import refuse_unknown
+from eqfuse.options import one_size, refuse_unknown
 from eqfuse.specialise.calls import FunctionCall
 from eqfuse.specialise.disabled import is_disabled
 from eqfuse.specialise.groups import CallGroup, Dynamic
@@ -233,6 +233,7 @@ def jit(
     budget: Any = ...,
     memory_limit: float | None = ...,
     verify: bool = ...,
+    wait: bool = ...,
 ) -> Jitted[P, R]: ...
 
 
@@ -248,6 +249,7 @@ def jit(
     budget: Any = ...,
     memory_limit: float | None = ...,
     verify: bool = ...,
+    wait: bool = ...,
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 
 
@@ -264,6 +266,7 @@ def jit(
     budget: Any = None,
     memory_limit: float | None = None,
     verify: bool = False,
+    wait: bool = True,
 ) -> Any:
     """Compile `fn` when it is first called with new shapes or dtypes; use as ``@ef.jit`` or ``@ef.jit(target=...)``.
 
@@ -273,14 +276,14 @@ def jit(
     """
     options = {
         "target": target, "numerics": numerics, "laws": laws, "extractor": extractor, "budget": budget,
-        "memory_limit": memory_limit, "verify": verify,
+        "memory_limit": memory_limit, "verify": verify, "wait": wait,
     }  # fmt: skip
     if not isinstance(dynamic, (bool, Mapping)):
         raise TraceError(f"dynamic is {dynamic!r}: it takes True, or a shape by argument, as in {{'x': ('n', 64)}}")
 
-    if memory_limit is not None and dynamic:
-        raise EqfuseError("memory_limit holds for one size of the arguments: leave out dynamic")
     refuse_unknown(options)
+    if dynamic:
+        one_size(options, "leave out dynamic")
     static_names(static_argnames)
 
     def decorate(function: Callable[..., Any]) -> Jitted[..., Any]:
