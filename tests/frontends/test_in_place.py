@@ -10,6 +10,7 @@ import pytest
 from numpy import empty as new_buffer
 
 import eqfuse as ef
+from eqfuse.dtypes import BFLOAT16
 from eqfuse.plan.in_place import updates as updates_of
 from tests.plans.test_extract import diffused
 
@@ -205,6 +206,30 @@ def test_memory_changes_as_in_numpy(case):
 
 def test_traced_indices_are_scattered_to():
     agrees(traced_indices, X, np.array([2, -2, 2]))
+
+
+@pytest.mark.parametrize("dtype", [bool, "i1", "u8", "f2", "f4", BFLOAT16], ids=str)
+def test_ufunc_at_computes_in_the_dtype_of_both_and_casts_back_whatever_there_is(dtype):
+    """Of values in arrays, of Python numbers, and of an index that is a slice."""
+    ufuncs = (np.add, np.multiply, np.maximum, np.floor_divide, np.arctan2)
+
+    def changed(x: Any, floats: Any, wide: Any) -> list[Any]:
+        made = []
+        for ufunc in ufuncs:
+            for values in (floats, wide, 300, -1, 0.3, True):
+                y, z = x.copy(), x.copy()
+                ufunc.at(y, [0, 0, 1], values)
+                ufunc.at(z, slice(1, 4), values)
+                made += [y, z]
+        return made
+
+    x, floats, wide = np.arange(1, 5).astype(dtype), np.array([0.7, 1e5, -3.3]), np.array([150, 200, 3])
+    with np.errstate(all="ignore"):
+        wanted, got = changed(x, floats, wide), ef.jit(changed, numerics="strict")(x, floats, wide)
+        meant = ef.meaning(ef.trace(changed, x, floats, wide), x, floats, wide)
+    for a, b, c in zip(wanted, got, meant, strict=True):
+        np.testing.assert_array_equal(b, a)
+        np.testing.assert_array_equal(c, a)
 
 
 # ---- arguments

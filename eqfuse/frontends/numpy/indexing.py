@@ -18,13 +18,13 @@ from eqfuse.frontends.numpy.known_places import picked
 from eqfuse.frontends.numpy.laid_out import laid_as
 from eqfuse.frontends.numpy.manipulation import broadcast_to, transpose
 from eqfuse.frontends.numpy.number import Number, computed, kind_of
-from eqfuse.frontends.numpy.promotion import elementwise, fitted, lift, with_dtype
+from eqfuse.frontends.numpy.promotion import castable, elementwise, fitted, lift, with_dtype
 from eqfuse.frontends.numpy.reductions import negative_axes, one_axis
 from eqfuse.frontends.numpy.registry import METHODS, implements, of_arrays
 from eqfuse.frontends.numpy.selection import Selection, assigned
 from eqfuse.frontends.numpy.storage import Access, ViewStep
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
-from eqfuse.ir.graph import node
+from eqfuse.ir.graph import Node, node
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.types import Shape, TensorType
 
@@ -79,7 +79,7 @@ def apply_at(ufunc: str, x: Tracer, key: Any, value: Any) -> None:
     if arrays:
         _scatter(view, arrays, value, ufunc)
     else:
-        view.become(elementwise(ufunc, view, value))
+        view.become(elementwise(ufunc, view, lift(value)), "unsafe")
 
 
 def _parts(key: Any) -> list[Any]:
@@ -275,19 +275,35 @@ def _taken_first(x: np.ndarray, axes: list[int], indices: list[np.ndarray]) -> n
     return x[tuple(places.get(axis, _ALL) for axis in range(x.ndim))]
 
 
-_OF_TRUTH = frozenset(("add", "multiply", "maximum", "minimum"))
-
-
 def _scatter(x: Tracer, arrays: list[tuple[int, Tracer]], value: Any, mode: str) -> None:
     """Write `value` to what `_gather` reads; `mode`: "set", or the ufunc that joins it with what is there."""
-    if mode in _OF_TRUTH and x.dtype.kind == "b" and type(value) is int and value >= 0:
-        value = bool(value)  # NumPy takes ints there, and their truth is what is left
-    if mode != "set" and x.dtype.kind == "b" and kind_of(value) is not bool and lift(value).dtype.kind != "b":
-        raise DtypeError(f"{mode}.at of a bool array with {lift(value).dtype}: cast the array first")
     order, at, shape, flat = _selected(x, arrays)
     selected = TensorType(x.dtype, (*shape[:at], *flat.shape, *shape[at + 1 :]))
-    values = fitted(value, selected, "unsafe" if mode == "set" else "same_kind")
+    values = fitted(value, selected) if mode == "set" else _joined(mode, value, selected)
     x.assign(wrap(tidy.scatter(x.node, (order, at, shape, flat.node), values, mode), Access.WRITABLE))
+
+
+_EXACT = frozenset(("add", "subtract", "multiply", "maximum", "minimum"))
+
+
+def _joined(mode: str, value: Any, selected: TensorType) -> Node:
+    """`value` as ``mode.at`` joins it with elements of type `selected`: NumPy computes in the dtype that holds both,
+    and casts back whatever there is. Of `_EXACT` that is the same in the elements' dtype where it holds the values."""
+    values, dtype = lift(value), selected.dtype
+    if castable(values.dtype, dtype, "safe") or (mode in _EXACT and _held(values.constant_value(), dtype)):
+        return fitted(values, selected)
+    return fitted(values, TensorType(values.dtype, selected.shape))
+
+
+def _held(values: np.ndarray | None, dtype: np.dtype) -> bool:
+    """Are `values` known numbers of `dtype`, which stays whole among them where it is whole?"""
+    if values is None or dtype.kind == "b":
+        return False
+    if dtype.kind in "iu" and np.result_type(values.dtype, dtype).kind not in "iu":
+        return False
+    with np.errstate(all="ignore"):
+        cast = values.astype(dtype)
+        return bool(((cast == values) & (cast.astype(values.dtype) == values)).all())
 
 
 def _selected(x: Tracer, arrays: list[tuple[int, Tracer]]) -> tuple[list[int], int, Shape, Tracer]:
