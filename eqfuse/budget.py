@@ -25,6 +25,7 @@ LIMITS = SECONDS, BYTES = "seconds", "bytes"  # of the whole compile
 _KINDS: dict[str, Any] = {"seconds": Real, "nodes": Integral, "rounds": Integral, "optimum": Real, "bytes": Integral}
 _LEAST = 0.0005  # seconds that an operator is thought to take by fusion alone, until one has been seen
 _LOOKS = 64  # questions between two looks at the memory, each of which takes some microseconds
+_GLANCES = 8  # between two at the clock
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Allowance:
     def __init__(self, until: float = math.inf, most: float = math.inf) -> None:
         self.until, self.most = until, most
         self._asked = itertools.count()
-        self._full = False
+        self._full = self._late = False
 
     @property
     def left(self) -> float:
@@ -91,11 +92,14 @@ class Allowance:
 
     def spent(self) -> str | None:
         """The limit that is reached, "seconds" or "bytes"; None while there is some of both left."""
-        if next(self._asked) % _LOOKS == 0 and self.most < math.inf:
+        asked = next(self._asked)
+        if asked % _LOOKS == 0 and self.most < math.inf:
             self._full = resident() > self.most
         if self._full:
             return BYTES
-        return SECONDS if time.thread_time() >= self.until else None
+        if asked % _GLANCES == 0 and self.until < math.inf:
+            self._late = time.thread_time() >= self.until
+        return SECONDS if self._late else None
 
 
 UNLIMITED = Allowance()

@@ -169,13 +169,16 @@ class _Fusing:
 
     def considered(self, eclass: int) -> dict[int, Cut] | None:
         """The same, where some of the kernels may yet be found to have no schedule."""
+        changed = self.fused(eclass)
+        return changed if changed is not None and all(cut.seconds < math.inf for cut in changed.values()) else None
+
+    def fused(self, eclass: int) -> dict[int, Cut] | None:
+        """The same, whatever the device can hold."""
         cover = self.cover
         if not self.readers[eclass] or cover.choice[eclass].state.at_leaf or cover.grammar.allowance.spent():
             return None
         changed = fuse(cover, eclass, list(self.readers[eclass]))
-        if changed and any(cut.state.unfinished or cut.seconds == math.inf for cut in changed.values()):
-            return None
-        return changed
+        return None if changed and any(cut.state.unfinished for cut in changed.values()) else changed
 
     def commit(self, eclass: int, changed: dict[int, Cut]) -> set[int]:
         """Carry the change out. Returns the classes whose own fusion now looks different."""
@@ -199,13 +202,20 @@ class _Fusing:
 def inlined(cover: Cover) -> Cover:
     """`cover` with every pointwise value computed in all its readers, whatever it costs: a start for merging, after
     which kernels that compute the same values share them."""
+    all_at_once = _inlined(cover, lambda cut: True)
+    if all(cut.runs for cut in all_at_once.choice.values()):
+        return all_at_once
+    return _inlined(cover, lambda cut: cut.runs)
+
+
+def _inlined(cover: Cover, runs: Callable[[Cut], bool]) -> Cover:
+    """`inlined`, step by step, where all kernels of a step are `runs`."""
     fusing = _Fusing(cover.copy())
     for eclass in fusing.order:
-        cut = fusing.cover.choice[eclass]
-        kind = cut.state.template
+        kind = fusing.cover.choice[eclass].state.template
         if kind.pointwise or kind.reduces or len(fusing.readers[eclass]) == 1:
-            changed = fusing.fuse(eclass)
-            if changed is not None:
+            changed = fusing.fused(eclass)
+            if changed is not None and all(map(runs, changed.values())):
                 fusing.commit(eclass, changed)
     fusing.finish()
     return fusing.cover

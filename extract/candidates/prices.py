@@ -7,7 +7,7 @@ search made is freed when it ends, without a collection.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from eqfuse.cost.device import Device
@@ -18,7 +18,7 @@ from eqfuse.cost.work import Steps, Work
 from eqfuse.egraph.space import EClass, ENode
 from eqfuse.errors import UnsupportedOp
 from eqfuse.extract.candidates.work import WHOLE, Works, WorkTable, bits, mask_of, union
-from eqfuse.ir.graph import Graph, Node, input_node, node
+from eqfuse.ir.graph import Graph, Node, input_node, node, substitute, topological
 from eqfuse.kinds import Kind, State, kind_of, price
 from eqfuse.kinds.schedule import Schedule
 
@@ -46,6 +46,7 @@ class Prices:
         if like is None and len(classes) > FEW:
             self._estimates = estimates_of(device)
         self._schedules: dict[tuple, Schedule | None] = {}
+        self._alike: dict[tuple[str, Graph], Schedule | None] = like._alike if like else {}  # whatever they read
         self._settled: dict[tuple[str, Graph], Price | None] = like._settled if like else {}
         self._views: dict[int, int] = {}  # of an array, those that are smaller than it, a bit each
         self._viewed: dict[tuple[int, int], int] = {}  # bytes of an array that a view of it needs
@@ -103,7 +104,7 @@ class Prices:
     def kernel(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int]) -> Price:
         """The price of a kernel of `state` that computes `cuts` from `leaves` and stores the results."""
         if self._by_schedule(state.template):
-            schedule = self._scheduled(state.template, tuple([c.node for c in cuts]), leaves)
+            schedule = self._scheduled(state.template, tuple([c.node for c in cuts]))
             read, written, done = self._moved(cuts, state, leaves)
             if schedule is None:
                 return Price(math.inf, read, written, done.flops, "memory")
@@ -161,15 +162,18 @@ class Prices:
             self._settled[key] = found.schedule(body, self._device).price(self._device) if has_price else None
         return self._settled[key]
 
-    def _scheduled(self, kind: Kind, outputs: tuple[Node, ...], leaves: Iterable[int]) -> Schedule | None:
-        """How a kernel of `kind` runs; None where there is none."""
+    def _scheduled(self, kind: Kind, outputs: tuple[Node, ...]) -> Schedule | None:
+        """How a kernel of `kind` runs; None where there is none. Kernels alike but for what they read share it."""
         key = kind.name, outputs
         if key not in self._schedules:
-            body = Graph(tuple(map(self._input, leaves)), outputs)
-            try:
-                self._schedules[key] = kind.schedule(body, self._device)
-            except UnsupportedOp:
-                self._schedules[key] = None
+            body = _unnamed(outputs)
+            alike = kind.name, body
+            if alike not in self._alike:
+                try:
+                    self._alike[alike] = kind.schedule(body, self._device)
+                except UnsupportedOp:
+                    self._alike[alike] = None
+            self._schedules[key] = self._alike[alike]
         return self._schedules[key]
 
     def _read(self, leaves: dict[int, int], inside: int) -> int:
@@ -179,3 +183,10 @@ class Prices:
             views = sum([self._viewed[c, eclass] for eclass in bits(self._views[c] & inside)])
             read += max(0, min(views, self.sizes[c]) - leaves[c])
         return read
+
+
+def _unnamed(outputs: Sequence[Node]) -> Graph:
+    """The body of a kernel that computes `outputs`, its inputs numbered as they are met."""
+    read = [n for n in topological(outputs) if n.op == "input"]
+    numbered = {n: input_node(f"a{at}", n.type) for at, n in enumerate(read)}
+    return Graph(tuple(numbered.values()), tuple(substitute(outputs, numbered)))

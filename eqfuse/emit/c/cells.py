@@ -81,49 +81,83 @@ class _Value(NamedTuple):
         return self._replace(n=self.n.args[at], is_piece=False)
 
 
+@dataclass(eq=False, slots=True)
+class _Spot:
+    """A `value`, and what is the same of it in all cells: what it is computed from; of a concatenation where its pieces
+    begin along its axis, and these; what it reads; which nodes it was over which arguments."""
+
+    value: _Value
+    is_load: bool
+    below: list[_Spot] | None = None
+    axis: int = 0
+    pieces: list[tuple[int, _Spot]] = field(default_factory=list)
+    read: tuple[Node, Read] | None = None
+    known: dict[tuple[Node, ...], Node] = field(default_factory=dict)
+
+
 @dataclass
 class _Walk:
     body: Graph
     space: Shape
     numbers: dict[Node, int] = field(init=False)
+    spots: dict[_Value, _Spot] = field(default_factory=dict)
+    roots: list[_Spot] = field(init=False)
     seams: list[list[int]] = field(init=False)  # where cells begin along each axis, and where the last one ends
     parted: frozenset[int] = field(init=False)  # the axes of several cells
-    pieces: dict[_Value, list[_Value]] = field(default_factory=dict)
-    below: dict[_Value, list[_Value]] = field(default_factory=dict)  # of what is the same in all cells
 
     def __post_init__(self) -> None:
         self.numbers = {n: i for i, n in enumerate(self.body.nodes)}
+        self.roots = [self._root(o) for o in self.body.outputs]
         self.seams = self._seams()
         self.parted = frozenset([axis for axis, places in enumerate(self.seams) if len(places) > 2])
 
-    def _root(self, n: Node) -> _Value:
-        return _Value(n, (0,) * len(self.space))
+    def _spot(self, value: _Value) -> _Spot:
+        found = self.spots.get(value)
+        if found is None:
+            found = self.spots[value] = _Spot(value, is_load(value.n))
+        return found
 
-    def _roots(self) -> list[_Value]:
-        return [self._root(o) for o in self.body.outputs]
+    def _root(self, n: Node) -> _Spot:
+        return self._spot(_Value(n, (0,) * len(self.space)))
 
     def _seams(self) -> list[list[int]]:
         found: list[set[int]] = [{0, extent} for extent in self.space]
-        met = set(stack := self._roots())
+        met = set(stack := list(self.roots))
         while stack:
-            value = stack.pop()
-            for below in self._below(value):
+            spot = stack.pop()
+            for below in self._below(spot):
                 if below not in met:
                     met.add(below)
                     stack.append(below)
-            if value.n.op == "concat":
-                axis = self._axis(value)
-                found[axis].update(piece.starts[axis] for piece in self._pieces(value)[1:])
+            if spot.pieces:
+                found[spot.axis].update([start for start, _ in spot.pieces[1:]])
         return [sorted(places) if len(places) > 1 else [0, 0] for places in found]
+
+    def _below(self, spot: _Spot) -> list[_Spot]:
+        """What `spot` is computed from, in any cell."""
+        if spot.below is None:
+            spot.below = [self._spot(v) for v in self._arguments(spot.value)]
+            if spot.value.n.op == "concat":
+                spot.axis = self._axis(spot.value)
+                spot.pieces = [(below.value.starts[spot.axis], below) for below in spot.below]
+                spot.below = [below for below in spot.below if not below.is_load]
+        return spot.below
 
     def _axis(self, value: _Value) -> int:
         return len(self.space) + value.n.attr("axis") - value.lift
 
+    def _arguments(self, value: _Value) -> list[_Value]:
+        n = value.n
+        if is_load(n):
+            return []
+        if n.op == "concat":
+            return self._pieces(value)
+        if row(n.op).role is Role.GATHER:
+            return [self._places(value)]
+        return [value.argument(at) for at in range(len(n.args))]
+
     def _pieces(self, value: _Value) -> list[_Value]:
         """The pieces of a concatenation, one after another."""
-        known = self.pieces.get(value)
-        if known is not None:
-            return known
         axis, own = self._axis(value), value.n.attr("axis")
         path = value.path if value.is_piece else (*value.path, self.numbers[value.n])
         start, seams, found = value.starts[axis], value.seams | {axis}, []
@@ -131,31 +165,7 @@ class _Walk:
             starts = (*value.starts[:axis], start, *value.starts[axis + 1 :])
             found.append(_Value(a, starts, path, value.lift, seams, True))
             start += a.shape[own]
-        made = self.pieces[value] = [p for p in found if p.n.shape[own]] or found[:1]
-        return made
-
-    def _piece(self, value: _Value, box: Box) -> _Value:
-        """The piece that lies in `box`."""
-        axis = self._axis(value)
-        first, *others = self._pieces(value)
-        return next((p for p in reversed(others) if p.starts[axis] <= box[axis][0]), first)
-
-    def _below(self, value: _Value, box: Box | None = None) -> list[_Value]:
-        """What `value` is computed from: in `box`, or anywhere."""
-        if value.n.op == "concat":
-            return [p for p in ([self._piece(value, box)] if box else self._pieces(value)) if not is_load(p.n)]
-        found = self.below.get(value)
-        if found is None:
-            found = self.below[value] = self._arguments(value)
-        return found
-
-    def _arguments(self, value: _Value) -> list[_Value]:
-        n = value.n
-        if is_load(n):
-            return []
-        if row(n.op).role is Role.GATHER:
-            return [self._places(value)]
-        return [value.argument(at) for at in range(len(n.args))]
+        return [p for p in found if p.n.shape[own]] or found[:1]
 
     def _places(self, value: _Value) -> _Value:
         """The indices by which `value` is gathered."""
@@ -166,51 +176,61 @@ class _Walk:
 
     def cell(self, box: Box) -> Cell:
         reads: dict[Node, Read] = {}
-        made: dict[_Value, Node] = {}
-        for value in self._finished(box):
-            made[value] = self._made(value, box, made, reads)
-        outputs = tuple([made[self._root(o)] for o in self.body.outputs])
+        made: dict[_Spot, Node] = {}
+        for spot, below in self._finished(box):
+            made[spot] = self._made(spot, below, made, reads)
+        outputs = tuple([made[spot] for spot in self.roots])
         reductions = tuple([made[self._root(n)] for n in self.body.nodes if is_reduction(n)])
         if len({*reductions}) < len(reductions):
             raise UnsupportedOp("two reductions are one where the pieces that they read meet: store one of them first")
         return Cell(box, Graph(tuple(reads), outputs), reductions, reads)
 
-    def _finished(self, box: Box) -> Iterator[_Value]:
-        """What is needed in `box`, arguments first."""
-        done: set[_Value] = set()
-        stack = [(root, False) for root in reversed(self._roots())]
+    def _finished(self, box: Box) -> Iterator[tuple[_Spot, list[_Spot]]]:
+        """What is needed in `box`, arguments first, and what each is computed from there."""
+        done: set[_Spot] = set()
+        stack: list[tuple[_Spot, list[_Spot] | None]] = [(root, None) for root in reversed(self.roots)]
         while stack:
-            value, ready = stack.pop()
-            if value in done:
+            spot, below = stack.pop()
+            if spot in done:
                 continue
-            below = [] if ready else [v for v in self._below(value, box) if v not in done]
-            if below:
-                stack += [(value, True), *[(v, False) for v in reversed(below)]]
-            else:
-                done.add(value)
-                yield value
+            if below is None:
+                below = [_piece(spot, box)] if spot.pieces else self._below(spot)
+                missing = [s for s in below if s not in done and not (s.is_load and spot.pieces)]
+                if missing:
+                    stack.append((spot, below))
+                    stack += [(s, None) for s in reversed(missing)]
+                    continue
+            done.add(spot)
+            yield spot, below
 
-    def _made(self, value: _Value, box: Box, made: dict[_Value, Node], reads: dict[Node, Read]) -> Node:
-        n = value.n
-        below = self._below(value, box)
-        if is_load(n):
+    def _made(self, spot: _Spot, below: list[_Spot], made: dict[_Spot, Node], reads: dict[Node, Read]) -> Node:
+        value, n = spot.value, spot.value.n
+        if spot.is_load:
             if is_number(n):
                 return leaf_chain(n)[0] if value.path else n
-            return self._read(value, (*value.path, self.numbers[n]), reads)
-        if n.op == "concat":
-            piece = self._piece(value, box)
-            return self._read(piece, piece.path, reads) if is_load(piece.n) else made[piece]
+            return self._read(spot, reads)
+        if spot.pieces:
+            (piece,) = below
+            return self._read(piece, reads) if piece.is_load else made[piece]
         if row(n.op).role is Role.GATHER:
-            return node("take", (self._gathered(value, reads), made[below[0]]), (-1,))
-        if is_reduction(n) and made[below[0]].shape != self.space:
-            raise UnsupportedOp("a c kernel reduces no array that is joined of numbers alone")
-        return n.over([made[v] for v in below])
+            return node("take", (self._gathered(spot, reads), made[below[0]]), (-1,))
+        args = tuple([made[s] for s in below])
+        found = spot.known.get(args)
+        if found is None:
+            if is_reduction(n) and args[0].shape != self.space:
+                raise UnsupportedOp("a c kernel reduces no array that is joined of numbers alone")
+            found = spot.known[args] = n.over(args)
+        return found
 
-    def _read(self, value: _Value, path: tuple[int, ...], reads: dict[Node, Read]) -> Node:
+    def _read(self, spot: _Spot, reads: dict[Node, Read]) -> Node:
         """An input for the elements of an array."""
-        n = value.n
-        read = Read(leaf_chain(n)[0], self._placed(value, n.shape, where(n)))
-        return self._entered(value, path, self.space, read, reads)
+        if spot.read is None:
+            value, n = spot.value, spot.value.n
+            path = value.path if value.is_piece else (*value.path, self.numbers[n])
+            read = Read(leaf_chain(n)[0], self._placed(value, n.shape, where(n)))
+            spot.read = self._entered(value, path, self.space, read)
+        made, reads[made] = spot.read
+        return made
 
     def _placed(self, value: _Value, shape: Shape, found: Access) -> Access:
         behind = value.lift
@@ -218,23 +238,29 @@ class _Walk:
         before = sum(s * start for s, start in zip(whole.strides, value.starts, strict=True))
         return Access(whole.offset - before, whole.strides)
 
-    def _gathered(self, value: _Value, reads: dict[Node, Read]) -> Node:
-        """An input for the array that `value` is gathered from, along the axis of its places."""
-        n, source = value.n, value.n.args[0]
-        at, found = source.type.rank + n.attr("axis"), where(source)
-        if not source.shape[at]:
-            raise UnsupportedOp("a c kernel gathers from no empty array")
-        kept = 1 if n.op == "take_along_axis" else n.args[1].type.rank
-        strides = (*found.strides[:at], *(0,) * kept, *found.strides[at + 1 :])
-        access = self._placed(value, n.shape, Access(found.offset, strides))
-        leaf, _ = leaf_chain(source)
-        read = Read(leaf, access, extent=source.shape[at], stride=found.strides[at])
-        return self._entered(value, (*value.path, self.numbers[n]), (source.shape[at],), read, reads)
-
-    def _entered(
-        self, value: _Value, path: tuple[int, ...], shape: Shape, read: Read, reads: dict[Node, Read]
-    ) -> Node:
-        name = ".".join(map(str, path))
-        made = input_node(name, TensorType(read.leaf.dtype, shape))
-        reads[made] = replace(read, seams=value.seams & self.parted)
+    def _gathered(self, spot: _Spot, reads: dict[Node, Read]) -> Node:
+        """An input for the array that `spot` is gathered from, along the axis of its places."""
+        if spot.read is None:
+            value, n = spot.value, spot.value.n
+            source = n.args[0]
+            at, found = source.type.rank + n.attr("axis"), where(source)
+            if not source.shape[at]:
+                raise UnsupportedOp("a c kernel gathers from no empty array")
+            kept = 1 if n.op == "take_along_axis" else n.args[1].type.rank
+            strides = (*found.strides[:at], *(0,) * kept, *found.strides[at + 1 :])
+            access = self._placed(value, n.shape, Access(found.offset, strides))
+            leaf, _ = leaf_chain(source)
+            read = Read(leaf, access, extent=source.shape[at], stride=found.strides[at])
+            spot.read = self._entered(value, (*value.path, self.numbers[n]), (source.shape[at],), read)
+        made, reads[made] = spot.read
         return made
+
+    def _entered(self, value: _Value, path: tuple[int, ...], shape: Shape, read: Read) -> tuple[Node, Read]:
+        made = input_node(".".join(map(str, path)), TensorType(read.leaf.dtype, shape))
+        return made, replace(read, seams=value.seams & self.parted)
+
+
+def _piece(spot: _Spot, box: Box) -> _Spot:
+    """The piece of the concatenation `spot` that lies in `box`."""
+    low = box[spot.axis][0]
+    return next((piece for start, piece in reversed(spot.pieces) if start <= low), spot.pieces[0][1])
