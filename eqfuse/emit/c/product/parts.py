@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from eqfuse.emit.c.ops import emits
 from eqfuse.emit.c.passes import is_load, is_reduction
 from eqfuse.emit.c.product.tile import sums_dtype
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Graph, Node, input_node, substitute
+from eqfuse.ir.graph import Graph, Node, input_node, substitute, topological
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain
 from eqfuse.ops import Role, row
@@ -104,9 +104,9 @@ def parts_of(body: Graph) -> Parts:
     for i, n in enumerate(products):
         left, right = n.args
         more = carried if i else ()
-        lefts.append(_part(body, (left, *more), (*stem, *left.shape[-2:]), stand_ins, results))
-        rights.append(_part(body, (right,), (*stem, *right.shape[-2:]), {}, ()))
-    rest = _part(body, body.outputs, products[-1].shape, row_values | stand_ins, (*results, *row_values.values()))
+        lefts.append(_part((left, *more), (*stem, *left.shape[-2:]), stand_ins, results))
+        rights.append(_part((right,), (*stem, *right.shape[-2:]), {}, ()))
+    rest = _part(body.outputs, products[-1].shape, row_values | stand_ins, (*results, *row_values.values()))
     rows = _rows((*stem, products[-1].shape[-2]), [*lefts, rest], rights, (*results, *row_values.values()))
     return Parts(products, tuple(lefts), tuple(rights), rest, results, tuple(row_values.values()), rows)
 
@@ -152,10 +152,13 @@ def _carried(body: Graph, products: Sequence[Node]) -> tuple[Node, ...]:
     return tuple(dict.fromkeys(read))
 
 
-def _part(
-    body: Graph, outputs: Sequence[Node], space: Shape, stand_ins: dict[Node, Node], results: Sequence[Node]
-) -> Part:
-    graph = pushed(Graph((*body.inputs, *results), tuple(substitute(outputs, stand_ins))))
+def _part(outputs: Sequence[Node], space: Shape, stand_ins: dict[Node, Node], results: Sequence[Node]) -> Part:
+    return _part_of(tuple(substitute(outputs, stand_ins)), space, tuple(results))
+
+
+@lru_cache(maxsize=256)  # a search multiplies the same operands in many bodies
+def _part_of(outputs: tuple[Node, ...], space: Shape, results: tuple[Node, ...]) -> Part:
+    graph = pushed(Graph(tuple([n for n in topological(outputs) if n.op == "input"]), outputs))
     if any(is_reduction(n) and (n.attr("axes") != (-1,) or n.args[0].shape != space) for n in graph.nodes):
         raise UnsupportedOp("reductions around a product are over its whole rows")
     (form,) = forms_of(graph, space)
