@@ -21,6 +21,7 @@ from eqfuse.extract import Limit, choose
 from eqfuse.extract.programs.constant_chains import constants_met
 from eqfuse.extract.unfused import unfused_plan
 from eqfuse.frontends.rolling.roll import Costs, rolled
+from eqfuse.frontends.rolling.view_chains import views_met
 from eqfuse.ir.graph import Graph, check
 from eqfuse.ops.loops import LOOPS
 from eqfuse.plan.loops import completed, inner_graphs, step_seconds, turn_seconds, with_inner
@@ -71,7 +72,7 @@ def compile_graph(
         try:
             program = _compiled(looped, device, numerics, chosen, extractor, meter, limit)
         except MemoryLimitError:
-            flat = constants_met(graph, chosen)  # its steps may take less memory
+            flat = constants_met(views_met(graph), chosen)  # its steps may take less memory
             if flat == looped or graph.rolled:
                 raise
             program = _compiled(flat, device, numerics, chosen, extractor, meter, limit)
@@ -79,9 +80,10 @@ def compile_graph(
 
 
 def before_search(graph: Graph, device: Device, numerics: str, laws: Sequence[Law]) -> Graph:
-    """`graph` as it is searched: its alike steps are loops, and long chains of constants one constant."""
+    """`graph` as it is searched: its alike steps are loops, long chains of constants one constant, those of views a few
+    views."""
     costs = Costs(lambda body: step_seconds(body, device), lambda nbytes: turn_seconds(device, nbytes), device.l2_bytes)
-    return constants_met(rolled(graph, costs, numerics == "strict"), laws)
+    return constants_met(views_met(rolled(graph, costs, numerics == "strict")), laws)
 
 
 def _compiled(

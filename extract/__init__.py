@@ -8,20 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from eqfuse.budget import Allowance, Meter, worst
+from eqfuse.budget import Meter, worst
 from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Segment, Space
 from eqfuse.errors import TargetUnavailable
 from eqfuse.extract import ablations, exact, flow, greedy, unfused
 from eqfuse.extract.assemble import assemble
 from eqfuse.extract.covers.cover import Cover
+from eqfuse.extract.families import Search, by_families
 from eqfuse.extract.memory.limit import Limit, within
 from eqfuse.extract.programs.simplify import simplified
 from eqfuse.extract.space_json import load_space
 from eqfuse.machine.gc_pause import gc_paused
 from eqfuse.plan.plan import Plan
 
-Extractor = Callable[[Segment, Device, Allowance], Cover]
+Extractor = Search
 _Fuser = Callable[[Segment, Device], Cover]
 _FUSERS: dict[str, _Fuser] = dict(zip(greedy.GREEDY, greedy.FUSERS, strict=True))
 
@@ -67,12 +68,10 @@ def choose(
     algorithm = named(extractor)
     if algorithm is exact.extract:
         algorithm = partial(exact.extract, seconds=meter.budget.optimum)
-    covers: list[Cover] = []
-    left = space.n_nodes
-    for segment in space.segments:
-        meter.say(f"extracting segment {len(covers) + 1} of {len(space.segments)}")
-        covers.append(algorithm(segment, device, meter.allowance.part(segment.n_nodes / max(1, left))))
-        left -= segment.n_nodes
+    if proved or algorithm is not EXTRACTORS["unfused"]:
+        space, covers = by_families(space, algorithm, device, meter)
+    else:
+        covers = [algorithm(segment, device, meter.allowance) for segment in space.segments]
     for use in space.uses:
         segment, cover = space.segments[use.segment], covers[use.segment]
         meter.searched[worst(segment.level, cover.level)] += len(segment.graph.operators)

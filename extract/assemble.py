@@ -95,7 +95,7 @@ def _steps(segment: Segment, cover: Cover, proved: bool) -> tuple[list[_Step], l
     wanted = {c for k in kernels for c in k.reads} | set(chosen.roots)
     given = set(chosen.inputs)
     setup = [_constant_step(chosen, c) for c in sorted(wanted - given) if chosen.classes[c].constant]
-    if proved:
+    if proved and not cover.is_proved:
         steps = [(s.body, s.reads, s.writes) for s in (*setup, *kernels)]
         prove(segment, steps, chosen.inputs, chosen.roots)
     return setup, kernels

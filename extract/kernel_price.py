@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
-from eqfuse.egraph.space import ENode
+from eqfuse.egraph.space import ENode, as_written
 from eqfuse.extract.candidates.cuts import Cut, Grammar
 from eqfuse.extract.covers.cover import Group
 from eqfuse.extract.moves.merge import group
-from eqfuse.extract.programs.as_written import as_written
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds import State
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from eqfuse.cost.device import Device
 from eqfuse.egraph.segments import Use
-from eqfuse.egraph.space import ENode, Segment, Space
+from eqfuse.egraph.space import ENode, Segment, Space, as_written
 from eqfuse.errors import UnsupportedOp
 from eqfuse.extract.assemble import assemble
 from eqfuse.extract.candidates.cuts import Cut, Grammar
 from eqfuse.extract.covers.cover import Cover, producers_first
-from eqfuse.extract.programs.as_written import as_written, without_laws
+from eqfuse.extract.programs.as_written import without_laws
 from eqfuse.ir.graph import Graph
 from eqfuse.plan.plan import Plan
 

@@ -103,11 +103,86 @@ def filled(rows: int) -> Built:
 
     return fill, _normal((rows, rows))
 
+def cholesky(n: int) -> Built:
+    """The lower factor of a positive matrix, column by column."""
+
+    def factor(a: Any) -> Any:
+        lower = np.zeros_like(a)
+        for j in range(n):
+            lower[j, j] = np.sqrt(a[j, j] - lower[j, :j] @ lower[j, :j])
+            if j + 1 < n:
+                lower[j + 1 :, j] = (a[j + 1 :, j] - lower[j + 1 :, :j] @ lower[j, :j]) / lower[j, j]
+        return lower
+
+    (a,) = _normal((n, n))
+    return factor, (a @ a.T + n * np.eye(n),)
+
+
+def gram_schmidt(n: int) -> Built:
+    """The columns of a matrix made orthonormal, one after another."""
+
+    def orthonormal(a: Any) -> Any:
+        q = np.zeros_like(a)
+        for k in range(n):
+            v = a[:, k] - q[:, :k] @ (q[:, :k].T @ a[:, k]) if k else a[:, k]
+            q[:, k] = v / np.sqrt((v * v).sum())
+        return q
+
+    return orthonormal, _normal((2 * n, n))
+
+
+def back_substitution(n: int) -> Built:
+    """The solution of an upper triangular system, from the last unknown on."""
+
+    def solve(u: Any, b: Any) -> Any:
+        x = np.zeros_like(b)
+        for i in range(n - 1, -1, -1):
+            x[i] = (b[i] - u[i, i + 1 :] @ x[i + 1 :]) / u[i, i]
+        return x
+
+    u, b = _normal((n, n), (n,))
+    return solve, (np.triu(u) + n * np.eye(n), b)
+
+
+def thomas(n: int) -> Built:
+    """A tridiagonal system: one pass of elimination, one of substitution, both over the rows of an array."""
+
+    def solve(lower: Any, diagonal: Any, upper: Any, b: Any) -> Any:
+        c, d, x = np.zeros_like(b), np.zeros_like(b), np.zeros_like(b)
+        c[0], d[0] = upper[0] / diagonal[0], b[0] / diagonal[0]
+        for i in range(1, n):
+            pivot = diagonal[i] - lower[i] * c[i - 1]
+            c[i] = upper[i] / pivot
+            d[i] = (b[i] - lower[i] * d[i - 1]) / pivot
+        x[n - 1] = d[n - 1]
+        for i in range(n - 2, -1, -1):
+            x[i] = d[i] - c[i] * x[i + 1]
+        return x
+
+    lower, diagonal, upper, b = _normal((n,), (n,), (n,), (n,))
+    return solve, (lower, diagonal + 6.0, upper, b)
+
+
+def views(count: int) -> Built:
+    """A deep program of views: each step turns an array and drops a row of it."""
+
+    def turned(x: Any) -> Any:
+        for _ in range(count):
+            x = x.T[1:, :]
+        return x
+
+    return turned, _normal((count, count))
+
 
 PROGRAMS: dict[str, tuple[Callable[[int], Built], Sequence[int]]] = {
     "lstm": (lstm, (16, 32, 64)),
     "monte carlo": (monte_carlo, (12, 25, 50)),
-    "lu by rows": (lu_by_rows, (16, 32, 48)),
+    "lu by rows": (lu_by_rows, (24, 48, 64)),
+    "cholesky": (cholesky, (24, 48, 64)),
+    "gram schmidt": (gram_schmidt, (16, 32, 64)),
+    "substitution": (back_substitution, (24, 48, 64)),
+    "thomas": (thomas, (24, 48, 64)),
+    "views": (views, (500, 1000, 2000)),
     "taps": (taps, (12, 25, 49)),
     "scales": (scales, (10, 20, 30)),
     "sum": (python_sum, (500, 1000, 2000)),

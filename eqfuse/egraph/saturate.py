@@ -15,12 +15,23 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.budget import ALL_LAWS, CHEAP_LAWS, SECONDS, UNLIMITED, Allowance, Budget, Meter, Pace, budget_of
+from eqfuse.budget import (
+    ALL_LAWS,
+    CHEAP_LAWS,
+    SECONDS,
+    UNLIMITED,
+    Allowance,
+    Budget,
+    Meter,
+    Pace,
+    budget_of,
+)
+from eqfuse.egraph.alike import like
 from eqfuse.egraph.declarations import Operator
 from eqfuse.egraph.engine import Engine, Round
 from eqfuse.egraph.rules import Rule, compile_law, reads
 from eqfuse.egraph.segments import segments
-from eqfuse.egraph.space import EClass, ENode, Segment, Space
+from eqfuse.egraph.space import EClass, ENode, Segment, Space, as_written
 from eqfuse.errors import LawError
 from eqfuse.ir.graph import Graph, Node, input_node, topological
 from eqfuse.machine.gc_pause import gc_paused
@@ -50,14 +61,15 @@ def saturate(graph: Graph, laws: Any = "all", numerics: str = "reassociate", bud
 def saturated(graph: Graph, laws: Sequence[Law], numerics: str, meter: Meter | None = None) -> Space:
     """`saturate` by these very laws, all of which `numerics` admits, within what the `meter` allows.
 
-    The segments that run most often come first.
+    The segments that run most often come first. Of a family, one is saturated.
     """
     meter = meter or Meter()
     pieces, uses = segments(graph)
     times = Counter(use.segment for use in uses)
-    pace = Pace([len(piece.operators) for piece in pieces])
-    made: dict[int, Segment] = {}
-    for at in sorted(range(len(pieces)), key=lambda at: -times[at]):
+    others = like(pieces, times)
+    pace = Pace([0 if at in others else len(piece.operators) for at, piece in enumerate(pieces)])
+    made = {at: replace(as_written(pieces[at]), like=first) for at, first in others.items()}
+    for at in sorted(set(range(len(pieces))) - others.keys(), key=lambda at: -times[at]):
         meter.say(f"saturating segment {len(made) + 1} of {len(pieces)}")
         level = pace.level(at, meter.allowance)
         allowance = meter.allowance.part(pace.share(at))

@@ -3,7 +3,8 @@
 In: a `Graph`. Out: the distinct pieces, and where each is used. Next stop: `egraph.saturate`.
 The cut is taken where every tensor that crosses it is stored anyway, however many there are, and where it does not part
 operators that one kernel could compute together. Repeated layers and the steps of an unrolled loop then are one piece,
-and what only the first or the last of them has is another.
+and what only the first or the last of them has is another. Where the steps differ in extents each is a piece: they are
+a family, of which one is searched (`alike.py`).
 Products that share an operand, as those of a loop's inputs do, run together before the steps that read them.
 """
 
@@ -16,11 +17,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, takewhile
 
+from eqfuse.egraph.alike import look, operators, runs
 from eqfuse.ir.graph import Graph, Node, constants, input_node, topological
 from eqfuse.ops import Role, row
 from eqfuse.rewrites.procedures.side_by_side import SharedProducts, shared_products
 
 SEGMENT_OPERATORS = 24  # fewer are not worth a segment of their own
+MANY = 150  # operators to be searched, from which on steps that differ in extents are looked for
+FEWER = 2  # times fewer operators are to be searched, for each such step to be a piece
 NEAR = 200  # operators apart that two readers of a value may be and still be computed together
 _PRODUCTS = {Role.CONTRACTION, Role.WINDOW}
 _CALLS = {Role.UPDATE, Role.LIBRARY}  # kernels of their own
@@ -44,12 +48,16 @@ def segments(graph: Graph) -> tuple[list[Graph], list[Use]]:
     order = _ordered(graph)
     pieces = order.pieces(order.ends)
     found, sliced = _distinct(pieces, sliced=False), False
-    if len(found[0]) == 1:
-        return found
-    by_slices = _distinct(pieces, sliced=True)  # the steps of a loop differ in what they take of an array
-    if len(by_slices[0]) < len(found[0]):
-        found, sliced = by_slices, True
-    return _finer(order, pieces, found, sliced)
+    if len(found[0]) > 1:
+        by_slices = _distinct(pieces, sliced=True)  # the steps of a loop differ in what they take of an array
+        if len(by_slices[0]) < len(found[0]):
+            found, sliced = by_slices, True
+        found = _finer(order, pieces, found, sliced)
+    if (searched := operators(found[0])) > MANY and (ends := order.ends_of_steps):
+        by_steps = _distinct(order.pieces(ends), sliced=False)
+        if operators(by_steps[0]) <= searched // FEWER:
+            return by_steps
+    return found
 
 
 def whole(graph: Graph) -> tuple[list[Graph], list[Use]]:
@@ -166,6 +174,27 @@ class _Order:
             found.append(end)
             start = end + 1
         return found
+
+    @cached_property
+    def ends_of_steps(self) -> list[int]:
+        """The operators behind which to cut so that each step of a loop is a piece; none where no steps are alike."""
+        fine: list[int] = []
+        while (end := next(self.places(fine[-1] + 1 if fine else 0), None)) is not None:
+            fine.append(end)
+        starts = [0, *(end + 1 for end in fine[:-1])]
+        found = runs([tuple(map(look, self.operators[a : b + 1])) for a, b in zip(starts, fine, strict=True)])
+        grids = iter(found)
+        grid = next(grids, None)
+        ends: list[int] = []
+        for at, end in enumerate(fine[:-1]):
+            while grid is not None and at >= grid[0] + grid[1] * grid[2] and (following := next(grids, None)):
+                grid = following
+            if grid is not None:
+                first, period, turns = grid
+                is_near = first - period <= at + 1 and at < first + period * (turns + 1)
+                if (at + 1 - first) % period == 0 if is_near else end - (ends or [-1])[-1] >= SEGMENT_OPERATORS:
+                    ends.append(end)
+        return ends
 
     def pieces(self, ends: Sequence[int]) -> list[_Piece]:
         """The program cut behind each of `ends`."""

@@ -81,6 +81,7 @@ class Segment(Summarised):
     laws: tuple[Law, ...] = field(default=(), repr=False, compare=False)  # that were admitted
     level: str = ALL_LAWS  # of `budget.LEVELS`, at which it is to be planned
     strict: bool = False  # its kernels round as the program does
+    like: int | None = None  # the segment whose plan it takes, with other extents; no law was applied to this one
 
     @property
     def n_nodes(self) -> int:
@@ -89,6 +90,35 @@ class Segment(Summarised):
     def summary(self) -> Summary:
         nodes = f"{count(self.n_nodes, 'node')} of {count(len(self.graph.operators), 'operator')}"
         return Summary(f"Segment: {nodes}; stopped: {self.stop_reason}, after {duration(self.seconds)}")
+
+
+def as_written(graph: Graph) -> Segment:
+    """`graph` as a segment that no law was applied to."""
+    number: dict[Node, int] = {}
+    classes: list[EClass] = []
+    for n in dict.fromkeys((*graph.inputs, *graph.nodes)):
+        args = tuple(number[a] for a in n.args)
+        number[n] = len(classes)
+        known = n.is_constant_leaf or _all_constant(args, classes)
+        classes.append(EClass(n.type, (ENode(n.op, args, n.attrs),), known))
+    return Segment(
+        graph,
+        classes=tuple(classes),
+        inputs=tuple(number[i] for i in graph.inputs),
+        roots=tuple(number[o] for o in graph.outputs),
+        origin=number,
+        stop_reason="saturated",
+        rounds=0,
+        laws_fired={},
+        law_seconds={},
+        seconds=0.0,
+        nodes_per_round=(len(classes),),
+        _engine=None,
+    )
+
+
+def _all_constant(args: tuple[int, ...], classes: list[EClass]) -> bool:
+    return bool(args) and all(classes[a].constant for a in args)
 
 
 _WORST_FIRST = ("seconds", "bytes", "nodes", "rounds", "saturated")

@@ -18,6 +18,7 @@ from eqfuse.compiler import before_search, compile_graph
 from eqfuse.cost.targets import MANY_SIZES, device_for
 from eqfuse.errors import user_level
 from eqfuse.extract.unfused import unfused_plan
+from eqfuse.ir.correspondence import Ambiguous, Correspondence, NotTransferred
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.strides import Strides
 from eqfuse.ops.types import TensorType
@@ -28,7 +29,7 @@ from eqfuse.rewrites.own import usable
 from eqfuse.runtime.program import Program, emit
 from eqfuse.runtime.verify import verified
 from eqfuse.show import debug
-from eqfuse.specialise.plan_transfer import Ambiguous, Correspondence, NotTransferred, PlanTransfer
+from eqfuse.specialise.plan_transfer import PlanTransfer
 from eqfuse.specialise.symbolic import Pattern, Sizes
 from eqfuse.specialise.versions import Version
 

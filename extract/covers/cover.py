@@ -93,6 +93,7 @@ class Cover:
         self.bound: float | None = None  # seconds that no cover from the same candidates can beat, where that is known
         self.level = ALL_LAWS  # at which it was searched, and the limit that ended the search
         self.cut: str | None = None
+        self.is_proved = False  # is it known to compute the program?
         self._undo: dict[int, Cut | None] = {}
         self._undo_refs: dict[int, int] = {}
 

@@ -9,10 +9,10 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.cost.profiles import DEVICES
+from eqfuse.egraph.space import as_written
 from eqfuse.extract.candidates.cuts import Grammar
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.extract.moves.merge import Pool, merge
-from eqfuse.extract.programs.as_written import as_written
 from eqfuse.extract.unfused import unfused_cover
 
 CPU = DEVICES["cpu"]

@@ -13,10 +13,11 @@ import pytest
 import eqfuse as ef
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.demo.programs import black_scholes, gelu, layer_norm, softmax, transformer
+from eqfuse.ir.correspondence import Correspondence, NotTransferred
 from eqfuse.ir.pytree import flatten, unflatten
 from eqfuse.rewrites import book
-from eqfuse.specialise import family, plan_transfer
-from eqfuse.specialise.plan_transfer import NotTransferred, PlanTransfer
+from eqfuse.specialise import family
+from eqfuse.specialise.plan_transfer import PlanTransfer
 
 RNG = np.random.default_rng(0)
 
@@ -201,7 +202,7 @@ def test_a_wrong_guess_is_never_believed(monkeypatch: pytest.MonkeyPatch) -> Non
     plan = ef.compile(share, ef.spec((960, 5), np.float32), target=DEVICES["cpu"]).plan
     transfer = PlanTransfer(plan, book())
     assert transfer.at(ef.trace(share, ef.spec((70, 5), np.float32))).kernels
-    monkeypatch.setattr(plan_transfer.Correspondence, "compute", lambda *_: None)
+    monkeypatch.setattr(Correspondence, "compute", lambda *_: None)
     with pytest.raises(NotTransferred, match="does not prove"):
         transfer.at(ef.trace(share, ef.spec((70, 5), np.float32)))
 

@@ -1,0 +1,96 @@
+"""Steps of a loop that differ in extents: one is searched, its plan is carried to the others and proved equal there."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.benches.corpus.loops import back_substitution, cholesky
+from eqfuse.benches.corpus.random_graphs import run_plan
+from eqfuse.cost.profiles import DEVICES
+from eqfuse.egraph import equality
+from eqfuse.egraph.alike import like, outline, runs
+from eqfuse.egraph.saturate import saturate, saturate_segment
+from eqfuse.extract import carried, choose, families
+from eqfuse.extract.carried import Carried
+from eqfuse.extract.families import saturated_like
+from eqfuse.extract.flow import extract
+from eqfuse.ir.graph import Graph
+from eqfuse.plan.plan import Plan
+from eqfuse.rewrites import admitted, select
+
+CPU = DEVICES["cpu"]
+
+
+def traced(built: Any) -> tuple[Graph, list[np.ndarray], Any]:
+    function, arguments = built
+    return ef.trace(function, *arguments), list(arguments), function(*arguments)
+
+
+def assert_computes(plan: Plan, arguments: list[np.ndarray], wanted: Any) -> None:
+    (got,) = run_plan(plan, arguments)
+    np.testing.assert_allclose(got, wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("program", "n"), [(back_substitution, 16), pytest.param(cholesky, 24, marks=pytest.mark.slow)]
+)
+def test_of_steps_that_shrink_few_are_searched_and_the_plan_computes_the_program(program, n):
+    graph, arguments, wanted = traced(program(n))
+    space = saturate(graph)
+    assert sum(s.like is None for s in space.segments) <= len(space.segments) // 2
+    assert_computes(choose(space, CPU), arguments, wanted)
+
+
+def test_where_no_plan_can_be_carried_each_step_is_searched(monkeypatch):
+    graph, arguments, wanted = traced(back_substitution(13))
+    monkeypatch.setattr(carried, "equalities", lambda pairs, *_: [False] * len(pairs))
+    made = []
+    monkeypatch.setattr(families, "saturated_like", lambda *given: made.append(given) or saturated_like(*given))
+    space = saturate(graph)
+    assert_computes(choose(space, CPU), arguments, wanted)
+    assert len(made) == sum(s.like is not None for s in space.segments) > 4
+
+
+def product(rows: int, name: str = "sum") -> Graph:
+    a, b = ef.spec((rows, 7), np.float64), ef.spec((7,), np.float64)
+    return ef.trace(lambda a, b: getattr(np, name)((a * 2.0 + 1.0) @ b * 3.0) + 1.0, a, b)
+
+
+def test_a_carried_kernel_costs_what_it_costs_when_it_is_searched():
+    laws = admitted(select("all"), "reassociate")
+    first = saturate_segment(product(40), laws, ef.Budget())
+    (found,) = Carried(first, extract(first, CPU), first.laws).to([product(30)], CPU)
+    assert found is not None
+    segment, cover = found
+    searched = extract(saturate_segment(product(30), laws, ef.Budget()), CPU)
+    assert segment.graph == product(30)
+    assert [g.price for g in cover.groups] == [g.price for g in searched.groups]
+
+
+def test_a_plan_is_not_carried_to_a_program_that_computes_otherwise():
+    first = saturate_segment(product(40), (), ef.Budget())
+    assert Carried(first, extract(first, CPU), ()).to([product(30, "max")], CPU) == [None]
+
+
+def test_graphs_are_alike_where_they_differ_in_extents_and_offsets_alone():
+    def step(k: int, axis: int = 0) -> Graph:
+        return ef.trace(lambda a: (a[k:, : k + 2] * 2.0).sum(axis), ef.spec((40, 40), np.float64))
+
+    assert outline(step(3)) == outline(step(9))
+    assert outline(step(3)) != outline(step(3, axis=1))
+    assert outline(step(3)) != outline(step(39))  # a row is broadcast
+    assert like([step(k) for k in range(3, 9)], dict.fromkeys(range(6), 1)).keys() == {0, 1, 2, 4, 5}
+
+
+def test_runs_are_found_between_what_does_not_repeat():
+    assert runs("xy" + "abc" * 7 + "z" + "d" * 6) == [(2, 3, 7), (24, 1, 6)]
+    assert runs("abcabc") == []
+
+
+def test_pairs_of_graphs_are_told_apart_in_one_e_graph():
+    functions = (lambda x: x + 1.0, lambda x: 1.0 + x, lambda x: x + 2.0)
+    a, b, c = (ef.trace(f, ef.spec((3,), np.float64)) for f in functions)
+    laws = saturate(a).segments[0].laws
+    assert equality.equalities([(a, b), (a, c), (a, a)], laws, 3) == [True, False, True]
