@@ -1,18 +1,22 @@
-"""How many instructions rows take an element, by disassembly of what NVRTC makes of them."""
+"""How many instructions rows take an element, and how many bytes at a time they read and write, by disassembly of what
+NVRTC makes of them."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sysconfig
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 from eqfuse.cost.profiles import device
-from eqfuse.emit.cuda.kernels import emit_kernel, module_source
+from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
+from eqfuse.ir.graph import Node
 from eqfuse.machine import nvrtc
 from eqfuse.plan.plan import Kernel
 from tests.support.kernels import PRICE, body, layer_norm, read, softmax
@@ -21,19 +25,39 @@ FOUND = sorted(Path(sysconfig.get_paths()["purelib"]).glob("nvidia/**/bin/nvdisa
 missing = nvrtc.available() or ("" if FOUND else "nvdisasm is not installed: pip install eqfuse[gpucheck]")
 pytestmark = pytest.mark.skipif(bool(missing), reason=missing or "available")
 
+# Instructions an element of a row: of a few hundred columns, then of those that threads hold with 32 elements each
+MOST = {
+    (softmax, np.float32): (23, 22), (softmax, ml_dtypes.bfloat16): (17, 19),
+    (layer_norm, np.float32): (24, 19), (layer_norm, ml_dtypes.bfloat16): (25, 20),
+}  # fmt: skip
 
-def instructions(source: str, folder: Path) -> int:
-    cubin = folder / "kernel.cubin"
-    cubin.write_bytes(nvrtc.compile_cuda(module_source([source]), "sm_90").cubin)
+
+def instructions(kernels: Iterable[CudaKernel], arch: str, folder: Path) -> dict[str, list[str]]:
+    """The names of the instructions of each kernel."""
+    cubin = folder / "kernels.cubin"
+    cubin.write_bytes(nvrtc.compile_cuda(module_source([k.source for k in kernels]), arch).cubin)
     text = subprocess.run([FOUND[0], "-c", cubin], capture_output=True, text=True, check=True).stdout
-    return sum("NOP" not in line for line in re.findall(r"^\s+/\*[0-9a-f]{4,}\*/.*", text, re.MULTILINE))
+    found = {}
+    for part in re.split(r"^\s*\.section\s+\.text\.", text, flags=re.MULTILINE)[1:]:
+        lines = re.findall(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([\w.]+)", part, re.MULTILINE)
+        found[re.match(r"\w+", part)[0]] = [line for line in lines if line != "NOP"]
+    return found
 
 
-@pytest.mark.parametrize("dtype, most", [(np.float32, 50), (ml_dtypes.bfloat16, 60)], ids=["float32", "bfloat16"])
-@pytest.mark.parametrize("build", [softmax, layer_norm])
-def test_a_row_of_whole_blocks_takes_few_instructions_an_element(build, dtype, most, tmp_path: Path) -> None:
-    """All of the kernel's, over the elements of a thread."""
-    x = read(0, (256, 8192), dtype)
-    kernel = emit_kernel(Kernel("row", body([x], build(x)), (), (), PRICE), device("h100"))
-    assert "if (col < end)" not in kernel.source
-    assert instructions(kernel.source, tmp_path) <= most * kernel.schedule.items
+def row_of(build: Callable[[Node], Node], columns: int, dtype: Any) -> CudaKernel:
+    x = read(0, (4096, columns), dtype)
+    return emit_kernel(Kernel("row", body([x], build(x)), (), (), PRICE), device("h100"))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", pytest.param("sm_90", marks=pytest.mark.slow)])
+def test_a_row_takes_few_instructions_an_element_and_moves_16_bytes_at_a_time(arch: str, tmp_path: Path) -> None:
+    """All instructions of the kernel, over the elements of a thread."""
+    lengths = {256: 0, 8192: 1, 49_152: 1}
+    made = {(key, n): row_of(key[0], n, key[1]) for key in MOST for n in lengths}
+    found = instructions(made.values(), arch, tmp_path)
+    for (key, columns), kernel in made.items():
+        assert "< end" not in kernel.source
+        names = found[kernel.name]
+        assert len(names) <= MOST[key][lengths[columns]] * kernel.schedule.items, (key, columns, len(names))
+        accesses = {n for n in names if n.startswith(("LDG", "STG"))}
+        assert all("128" in n for n in accesses), (key, columns, accesses)

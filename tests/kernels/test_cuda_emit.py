@@ -125,6 +125,8 @@ CASES: dict[str, tuple[str, Callable[[], tuple[Node, ...]]]] = {
     "integers, booleans, casts": ("map", mixed_types),
     "divisors, multiples, bits, powers of two": ("map", of_integers),
     "softmax, warp per row": ("row", lambda: softmax("f4", 30, 503)),
+    "softmax, a thread per row": ("row", lambda: softmax("f4", 300, 12)),
+    "softmax, four rows a warp": ("row", lambda: softmax("f4", 37, 100)),
     "softmax, block per row": ("row", lambda: softmax("f4", 3, 5003)),
     "softmax, of which the reads are held": ("row", lambda: softmax("f4", 2, 40_000)),
     "softmax, too long to hold": ("row", lambda: softmax("f4", 2, 50_000)),

@@ -187,7 +187,7 @@ def text(kind: str, *outputs: Node) -> str:
 def test_loops_that_are_too_long_to_run_here_count_in_64_bits():
     row = read(0, (1, 2**32), F2)
     source = text("row", node("subtract", (row, reduced("max", row))))
-    assert "col = first + (long long)k * 1024 + lane;" in source
+    assert "col_ = first + ((long long)k * 1024 + lane) * 8;" in source
     deep = node("matmul", (read(0, (4, 2**32), F2), read(1, (2**32, 4), F2)))
     source = text("contract", negative(deep))
     assert "for (long long step = -1, ahead = 0;" in source and "const long long k = ahead + slow" in source

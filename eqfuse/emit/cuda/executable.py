@@ -92,7 +92,7 @@ class CudaExecutable(Executable):
         """One CUDA text: the functions of all kernels in the order they run, library calls as comments."""
         parts, shown = [PRELUDE], set()
         if self.plan.numerics == "strict":
-            parts.insert(0, f"// strict: NVRTC is given {' '.join(STRICT)}\n")
+            parts.insert(0, f"// strict: NVRTC is given {' '.join(STRICT)}\n#define EQF_STRICT\n")
         for i, (k, f) in enumerate(zip(self.plan.kernels, self.functions, strict=True)):
             ops = " ".join(n.op for n in k.body.operators)
             parts.append(f"// kernel {i}, {k.kind}: {value_names(k.writes)} = {ops} of {value_names(k.reads)}\n")

@@ -82,6 +82,7 @@ _COMPLEX = {
     "isfinite": "isfinite({0}.re) && isfinite({0}.im)",
     "logical_not": "!(bool){0}", "logical_and": "(bool){0} && (bool){1}", "logical_or": "(bool){0} || (bool){1}",
 }  # fmt: skip
+_SHORT = {"exp": "eqf_short_exp({0})"}  # of 16-bit floats, which need fewer digits
 _BFLOAT16 = {"sign": "{0} == ({T})0 ? {0} : eqf_sign<{T}>({0})"}  # ml_dtypes keeps the sign of a zero
 _BOOL = {
     "add": "{0} || {1}", "multiply": "{0} && {1}", "maximum": "{0} || {1}", "minimum": "{0} && {1}",
@@ -125,6 +126,8 @@ def store(dtype: np.dtype, text: str) -> str:
 
 def rounded(dtype: np.dtype, text: str) -> str:
     """A value of `dtype` in its computing type, as exact as memory keeps it."""
+    if dtype == BFLOAT16:
+        return f"eqf_bfloat16({text})"
     return load(dtype, store(dtype, text))
 
 
@@ -153,7 +156,7 @@ def _template(op: str, dtypes: Sequence[np.dtype]) -> str | None:
     if op == "nextafter" and dtype in _SMALL:  # computed in float, it would change nothing
         return None
     wrapping = [_WRAPPING] if dtype.char in "ilqH" else []
-    floats = {np.dtype(np.float16): [_FLOAT, _ANY], BFLOAT16: [_BFLOAT16, _FLOAT, _ANY]}
+    floats = {np.dtype(np.float16): [_SHORT, _FLOAT, _ANY], BFLOAT16: [_BFLOAT16, _SHORT, _FLOAT, _ANY]}
     tables = {"c": [_COMPLEX], "b": [_BOOL, _ANY, _INTEGER], "f": [_FLOAT, _ANY]}.get(dtype.kind)
     tables = floats.get(dtype, tables or [*wrapping, _INTEGER, _ANY])
     return next((table[op] for table in tables if op in table), None)

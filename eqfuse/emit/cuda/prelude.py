@@ -22,6 +22,39 @@ template <> __device__ __forceinline__ float eqf_min<float>(float a, float b) {
     return a;
 }
 #endif
+static __device__ __forceinline__ float eqf_bfloat16(float a) {  // rounded
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800  // one instruction: the upper half of a pair is a float of its own
+    unsigned pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(a), "f"(0.0f));
+    return __uint_as_float(pair);
+#else
+    return __bfloat162float(__float2bfloat16_rn(a));
+#endif
+}
+static __device__ __forceinline__ float eqf_short_exp(float a) {  // exact to the digits of 16-bit floats
+#if defined(EQF_STRICT) || defined(EQF_ON_CPU)
+    return expf(a);
+#else
+    return __expf(a);
+#endif
+}
+// a / b, where r is 1 / b. What is left over of the first quotient corrects it, so that exact quotients stay exact; a
+// quotient of two bfloat16 needs no more than the first. Infinities leave over nothing that is a number.
+static __device__ __forceinline__ float eqf_quotient(float a, float b, float r) {
+#ifdef EQF_STRICT
+    return a / b;
+#else
+    const float q = a * r, nearer = fmaf(fmaf(-q, b, a), r, q);
+    return nearer == nearer ? nearer : q;
+#endif
+}
+static __device__ __forceinline__ float eqf_short_quotient(float a, float b, float r) {
+#ifdef EQF_STRICT
+    return a / b;
+#else
+    return a * r;
+#endif
+}
 template <class T> static __device__ __forceinline__ T eqf_sign(T a) { return a != a ? a : T((a > T(0)) - (a < T(0))); }
 template <class T, class U> static __device__ __forceinline__ T eqf_floor_divide(T a, T b) {
     if (b == T(0)) return T(0);

@@ -4,11 +4,13 @@ body and its schedule. Out: the statements of one CUDA function. Next stop: `cud
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.element import Elements, Index, Indices, Parameters
+from eqfuse.emit.cuda.neighbours import side_by_side
 from eqfuse.emit.cuda.scheduling.passes import values_behind
 from eqfuse.emit.cuda.scheduling.row import RowsSchedule
 from eqfuse.errors import UnsupportedOp
@@ -17,12 +19,15 @@ from eqfuse.ops import Role, row
 
 
 class RowElements(Elements):
-    """Elements over `(row, col)`. The values `kept` stay in registers (`held`) from one pass to the next, the rest is
-    computed again."""
+    """Elements over `(row, col)`, of which a thread reads `width` neighbours at once. The values `kept` stay in
+    registers (`held`) from one pass to the next, the rest is computed again."""
 
-    def __init__(self, parameters: Parameters, indices: Indices, kept: frozenset[Node]) -> None:
+    def __init__(self, parameters: Parameters, indices: Indices, kept: frozenset[Node], width: int) -> None:
         super().__init__(parameters, indices)
         self.kept = kept
+        self.vector_width, self.fast = width, "col"
+        self.place = f"k * {width} + v" if width > 1 else "k"  # of an element among those of a thread
+        self.reciprocals: dict[str, str] = {}
         self.results: dict[Node, tuple[str, Index]] = {}
         self.done: dict[tuple[Node, Index], tuple[str, list[str]]] = {}
         self.held: dict[tuple[Node, Index], str] = {}
@@ -31,7 +36,7 @@ class RowElements(Elements):
         for key, name in self.inner_memo.items():
             self.done.setdefault(key, (name, self.inner))
         self.inner_memo = {}
-        self.inner, self.outer = [], []
+        self.inner, self.outer, self.vectors = [], [], {}
         self.short_here = {name for name in self.short_here if name.startswith("s")}
 
     def earlier(self, n: Node, index: Index) -> str | None:
@@ -45,12 +50,24 @@ class RowElements(Elements):
         if (n, index) not in self.held:
             name, lines = self.done[n, index]
             self.held[n, index] = f"h{len(self.held)}"
-            lines.append(f"h{len(self.held) - 1}[k] = {name};")
+            lines.append(f"h{len(self.held) - 1}[{self.place}] = {name};")
         name = f"t{self.count}"
         self.count += 1
-        self.inner.append(f"{ops.computed(n.dtype)} {name} = {self.held[n, index]}[k];")
+        self.inner.append(f"{ops.computed(n.dtype)} {name} = {self.held[n, index]}[{self.place}];")
         self.inner_memo[n, index] = name
         return name
+
+    def _applied(self, n: Node, values: list[str]) -> str:
+        """A row is divided by one number by way of its reciprocal, which takes a third of the instructions."""
+        divides = n.op == "divide" and ops.computed(n.dtype) == "float"
+        if not divides or self.changes.search(values[1]) or not self.changes.search(values[0]):
+            return super()._applied(n, values)
+        if values[1] not in self.reciprocals:
+            self.reciprocals[values[1]] = f"s{self.count}"
+            self.outer.append(f"const float s{self.count} = 1.0f / {values[1]};")
+            self.count += 1
+        quotient = "eqf_quotient" if n.dtype != ops.BFLOAT16 else "eqf_short_quotient"
+        return self.rounded(n, f"{quotient}({values[0]}, {values[1]}, {self.reciprocals[values[1]]})")
 
 
 def emit(schedule: RowsSchedule, parameters: Parameters) -> list[str]:
@@ -61,10 +78,12 @@ def emit(schedule: RowsSchedule, parameters: Parameters) -> list[str]:
 @dataclass(frozen=True)
 class _Pass:
     """Statements once per row, then once per element, then once per row. Later passes add to `inner` what they want
-    kept, so a pass becomes text only when all are made."""
+    kept, so a pass becomes text only when all are made. `reads`, `writes`: of neighbours at once."""
 
     before: list[str]
+    reads: list[str]
     inner: list[str]
+    writes: list[str]
     after: list[str]
 
 
@@ -73,8 +92,8 @@ class _Writer:
         self.body, self.parameters, self.schedule, self.space = body, parameters, schedule, schedule.space
         rows = schedule.rows
         self.layout, self.block, self.rows, self.columns = rows.layout, rows.block, rows.rows, rows.columns
-        self.splits = schedule.splits
-        self.elements = RowElements(parameters, self._indices(), values_behind(schedule.held))
+        self.splits, self.width = schedule.splits, rows.width
+        self.elements = RowElements(parameters, self._indices(), values_behind(schedule.held), rows.width)
 
     def _indices(self) -> Indices:
         indices = Indices()
@@ -100,7 +119,7 @@ class _Writer:
             passes.append(self._reducing_pass(number, reductions))
             self.elements.next_pass()
         passes.append(self._writing_pass())
-        segments = [line for p in passes for line in (*p.before, *(self._loop(p.inner) if p.inner else ()), *p.after)]
+        segments = [line for p in passes for line in (*p.before, *(self._loop(p) if p.inner else ()), *p.after)]
         items = max(1, self.schedule.items)
         held = [f"{ops.computed(n.dtype)} {name}[{items}];" for (n, _), name in self.elements.held.items()]
         index = self.parameters.integer
@@ -125,17 +144,21 @@ class _Writer:
             head.append(f"__shared__ {word} shared[{256 if self.layout == 'column' else 32}];")
         return head + held + segments
 
-    def _loop(self, lines: list[str]) -> list[str]:
-        schedule = self.schedule
-        unroll = f"#pragma unroll{'' if schedule.unrolled else ' 4'}"
-        index = self.parameters.integer
+    def _loop(self, p: _Pass) -> list[str]:
+        schedule, width, index = self.schedule, self.width, self.parameters.integer
         turn = "k" if index == "int" else f"({index})k"
+        lines, first, place = p.inner, "col", f"{turn} * {schedule.rows.stride} + lane"
+        if width > 1:
+            first, place = "col_", f"({place}) * {width}"
+            each = [f"const {index} col = col_ + v;", *lines]
+            loop = ["#pragma unroll", f"for (int v = 0; v < {width}; v++) {{", *(f"    {line}" for line in each), "}"]
+            lines = [*p.reads, *loop, *p.writes]
         if not schedule.whole:
-            lines = ["if (col < end) {", *(f"    {line}" for line in lines), "}"]
+            lines = [f"if ({first} < end) {{", *(f"    {line}" for line in lines), "}"]
         return [
-            unroll,
-            f"for (int k = 0; k < {schedule.items}; k++) {{",
-            f"    const {index} col = first + {turn} * {schedule.rows.stride} + lane;",
+            f"#pragma unroll{'' if schedule.unrolled else ' 4'}",
+            f"for (int k = 0; k < {schedule.items // width}; k++) {{",
+            f"    const {index} {first} = first + {place};",
             *(f"    {line}" for line in lines),
             "}",
         ]
@@ -151,7 +174,7 @@ class _Writer:
             after += self._combine(name, how)
             e.results[n] = (how.result.format(a=name), self.reduced_index)
         joined = self._join_splits(reductions) if self.splits > 1 else []
-        return _Pass(outer + before, inner, [*after, *joined, *self._rounded(reductions)])
+        return _Pass(outer + before, e.read_at_once(), inner, [], [*after, *joined, *self._rounded(reductions)])
 
     def _rounded(self, reductions: Sequence[Node]) -> list[str]:
         """The results as exact as the program has them."""
@@ -175,7 +198,8 @@ class _Writer:
         if kind in ("bool", "signed char", "unsigned char", "short", "unsigned short"):
             other = f"({kind})__shfl_xor_sync(0xffffffffu, (int){name}, step)"
         joined = f"{kind} b = {other}; {name} = {step.format(a=name, b='b')};"
-        lines = [f"for (int step = 16; step; step >>= 1) {{ {joined} }}"]
+        lanes = min(32, self.block[0])
+        lines = [f"for (int step = {lanes // 2}; step; step >>= 1) {{ {joined} }}"] if lanes > 1 else []
         if self.layout == "block":
             warps = self.block[0] // 32  # a power of two
             lines += [
@@ -219,19 +243,26 @@ class _Writer:
 
     def _writing_pass(self) -> _Pass:
         e = self.elements
-        inner, outer, singles = e.inner, e.outer, []
+        inner, outer, vectors, writes, singles = e.inner, e.outer, [], [], []
+        live = "if (live) " if self.layout != "block" else ""
         for j, output in enumerate(self.body.outputs):
             full = self.space.is_full(output)
             if not full and output.shape != self.space.reduced_shape:
                 raise UnsupportedOp(f"a cuda row kernel writes shapes {self.space.shape} or {self.space.reduced_shape}")
             index = self.full_index if full else self.reduced_index
             text = ops.store(output.dtype, e.value(output, index))
-            statement = f"w{j}[{e.indices.join(index, output.shape)}] = {text};"
-            if full:
-                inner.append(f"if (live) {statement}" if self.layout != "block" else statement)
+            place = e.indices.join(index, output.shape)
+            if not full:
+                singles.append(f"if ({self.leader}) w{j}[{place}] = {text};")
+            elif self.width > 1 and side_by_side(place, "col", self.width):
+                vector = f"Vec<{ops.stored(output.dtype)}, {self.width}>"
+                vectors.append(f"{vector} w{j}v;")
+                inner.append(f"w{j}v.v[v] = {text};")
+                first = re.sub(r"\bcol\b", "col_", place)
+                writes.append(f"{live}*({vector}*)(w{j} + {first}) = w{j}v;")
             else:
-                singles.append(f"if ({self.leader}) {statement}")
-        return _Pass(outer, inner, singles)
+                inner.append(f"{live}w{j}[{place}] = {text};")
+        return _Pass(outer, [*e.read_at_once(), *vectors], inner, writes, singles)
 
 
 def _parts(j: int, n: Node) -> str:

@@ -6,17 +6,22 @@ extern "C" __global__ void __launch_bounds__(1024, 1) reduce_13448642c8ac(
     const int row_or_more = (int)blockIdx.x;
     const bool live = row_or_more < 1;
     const int row = live ? row_or_more : 0;  // spare threads write nothing
-    const int first = (int)blockIdx.y * 8334;
-    const int end = min(first + 8334, (int)100000);
+    const int first = (int)blockIdx.y * 8336;
+    const int end = min(first + 8336, (int)100000);
     const int lane = threadIdx.x;
     __shared__ unsigned shared[32];
     float a0_0 = (float)0;
     #pragma unroll
-    for (int k = 0; k < 9; k++) {
-        const int col = first + k * 1024 + lane;
-        if (col < end) {
-            float t0 = r0[col];
-            a0_0 = a0_0 + t0;
+    for (int k = 0; k < 3; k++) {
+        const int col_ = first + (k * 1024 + lane) * 4;
+        if (col_ < end) {
+            const Vec<float, 4> r0v = *(const Vec<float, 4>*)(r0 + col_);
+            #pragma unroll
+            for (int v = 0; v < 4; v++) {
+                const int col = col_ + v;
+                float t0 = r0v.v[v];
+                a0_0 = a0_0 + t0;
+            }
         }
     }
     for (int step = 16; step; step >>= 1) { float b = __shfl_xor_sync(0xffffffffu, a0_0, step); a0_0 = a0_0 + b; }

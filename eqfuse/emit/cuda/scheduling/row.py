@@ -1,7 +1,8 @@
 """The schedule of a kernel that reduces rows on a GPU: how threads share them, and what they hold between passes.
 
-In: a row or reduce body. Out: `RowsSchedule`. Three layouts: a warp per row (short rows), a block per row, and 32 rows
-side by side (the kept axis is contiguous). Few long rows of one pass are split among blocks.
+In: a row or reduce body. Out: `RowsSchedule`. Three layouts: a warp or a part of one per row (short rows), a block per
+row, and 32 rows side by side (the kept axis is contiguous). A thread takes neighbours of a contiguous row by accesses
+of 16 bytes. Few long rows of one pass are split among blocks.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import numpy as np
 
 from eqfuse.cost.device import Device
 from eqfuse.emit.cuda.ops import PLACES
+from eqfuse.emit.cuda.scheduling.operands import ACCESS
 from eqfuse.emit.cuda.scheduling.passes import IterationSpace, Passes, levels, passes_of, space_of
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, computed_dtype, unless_empty
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops.types import Shape
 
 WARP_ROW = 1024  # columns up to which one warp takes a row
+A_LANE, A_THREAD = 16, 32  # columns that a thread takes, where so many are enough: of a warp's row, of a block's
 HELD_BYTES = 256  # per thread: values kept in registers from one pass to the next, at most
 REGISTERS, WORKING = 65536, 16  # of a block, and those of a thread that hold no such value; of 4 bytes
 ENOUGH_BLOCKS = 256  # fewer than this, and a reduction is split over several blocks
@@ -31,7 +34,7 @@ MOST_GROUPS = 2**31 - 1  # blocks that one launch may have
 @dataclass(frozen=True, slots=True)
 class Rows:
     """`groups` blocks of threads `block`, each of which takes one row or more; `stride` threads share the columns of
-    one."""
+    one, `width` neighbours at a time."""
 
     layout: str  # "warp" | "block" | "column"
     rows: int
@@ -39,11 +42,7 @@ class Rows:
     block: tuple[int, int]
     groups: int
     stride: int
-
-    @property
-    def items(self) -> int:
-        """Columns that one thread takes of a row that is not split."""
-        return -(-self.columns // self.stride)
+    width: int
 
     @property
     def held(self) -> int:
@@ -52,19 +51,26 @@ class Rows:
 
 
 @lru_cache(maxsize=4096)
-def rows_of(space: Shape, axes: tuple[int, ...]) -> Rows:
-    """`axes` are those reduced, counted from the end."""
+def rows_of(space: Shape, axes: tuple[int, ...], access: int) -> Rows:
+    """`axes` are those reduced, counted from the end; `access`: elements of every array that 16 bytes hold."""
     kept = [a for a, n in enumerate(space) if a - len(space) not in axes and n != 1]
     reduced = [a for a, n in enumerate(space) if a - len(space) in axes and n != 1]
     columns = math.prod(space[a] for a in reduced)
     rows = math.prod(space[a] for a in kept)
     if kept and reduced and kept[-1] > reduced[-1]:
-        return Rows("column", rows, columns, (32, 8), -(-rows // 32), 8)
+        return Rows("column", rows, columns, (32, 8), -(-rows // 32), 8, 1)
+    is_contiguous = not kept or not reduced or kept[-1] < reduced[0]
+    width = math.gcd(access, columns) if is_contiguous else 1
     if columns <= WARP_ROW:
-        warps = 4 if rows <= 4 * MOST_GROUPS else 32
-        return Rows("warp", rows, columns, (32, warps), -(-rows // warps), 32)
-    threads = min(1024, max(64, 1 << (columns // 8 - 1).bit_length()))
-    return Rows("block", rows, columns, (threads, 1), rows, threads)
+        lanes = min(32, _power_of_two(columns / max(A_LANE, width) if width > 1 else columns))
+        high = (128 if rows * lanes <= 128 * MOST_GROUPS else 1024) // lanes
+        return Rows("warp", rows, columns, (lanes, high), -(-rows // high), lanes, width)
+    threads = min(1024, max(64, _power_of_two(columns / A_THREAD)))
+    return Rows("block", rows, columns, (threads, 1), rows, threads, width)
+
+
+def _power_of_two(least: float) -> int:
+    return 1 << max(0, math.ceil(least) - 1).bit_length()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,12 +94,14 @@ class RowsSchedule(CudaSchedule):
         return self.splits * self.items * self.rows.stride == self.rows.columns
 
     def details(self) -> list[str]:
-        who = {"warp": "a warp a row", "block": "a block a row", "column": "32 rows a block, side by side"}
+        lanes = self.rows.stride
+        short = "a warp a row" if lanes == 32 else f"{lanes} thread{'s' * (lanes > 1)} a row"
+        who = {"warp": short, "block": "a block a row", "column": "32 rows a block, side by side"}
         shared = f", {self.splits} blocks a row" if self.splits > 1 else ""
         held = f"a thread holds {held_bytes(self.held, self.items):,} bytes" if self.held else "nothing is held"
         passes = len(self.reductions)
         return [
-            f"{who[self.rows.layout]}{shared}; {self.items} elements a thread",
+            f"{who[self.rows.layout]}{shared}; {self.items} elements a thread, {self.rows.width} at a time",
             f"{passes} reducing pass{'es' * (passes > 1)}; {held} between passes",
         ]
 
@@ -102,10 +110,11 @@ class RowsSchedule(CudaSchedule):
 def rows_schedule(body: Graph, device: Device) -> CudaSchedule:
     reductions = levels(body)
     space = space_of(chain(*reductions))
-    rows = rows_of(space.shape, space.axes)
+    wide = (*body.inputs, *filter(space.is_full, body.outputs))
+    rows = rows_of(space.shape, space.axes, ACCESS // max([n.dtype.itemsize for n in wide], default=ACCESS))
     splits = _splits(body, space, rows, len(reductions))
-    per_split = -(-rows.columns // splits)
-    items = -(-per_split // rows.stride)
+    per_split = rows.width * -(-rows.columns // (splits * rows.width))
+    items = rows.width * -(-per_split // (rows.stride * rows.width))
     for hold in ("values", "reads", "nothing"):
         passes = passes_of(body, space, reductions, hold)
         if held_bytes(passes.held, items) <= rows.held:
