@@ -96,6 +96,14 @@ def viewed() -> tuple[Node, ...]:
     return (node("broadcast_to", (node("negative", (part,)),), ((3, 2, 7, 4),)),)
 
 
+def by_tiles() -> tuple[Node, ...]:
+    """Two arrays that lie with the middle axis fastest, one of them computed, beside others."""
+    turned = node("transpose", (node("exp", (given("f4", 2, 45, 70),)),), ((0, 2, 1),))
+    halves = node("cast", (node("transpose", (given("f2", 45, 70),), ((1, 0),)),), (np.dtype("f4"),))
+    total = node("add", (node("multiply", (turned, halves)), given("f4", 45)))
+    return (total, node("greater", (total, given("f4", 2, 70, 45))))
+
+
 def gathered() -> tuple[Node, ...]:
     rows = node("take", (given("f4", 11, 9), node("remainder", (given("i8", 4, 3), const(np.int64(11))))), (-2,))
     scaled = node("multiply", (rows, given("f4", 9)))
@@ -121,6 +129,7 @@ CASES: dict[str, tuple[str, Callable[[], tuple[Node, ...]]]] = {
     "scalar": ("map", lambda: (node("sqrt", (node("abs", (given("f8"),)),)),)),
     "one constant array": ("map", lambda: (node("add", (given("f4", 4, 3), const(np.arange(3, dtype=np.float32)))),)),
     "views everywhere": ("map", viewed),
+    "transposed, by tiles": ("map", by_tiles),
     "gather": ("map", gathered),
     "integers, booleans, casts": ("map", mixed_types),
     "divisors, multiples, bits, powers of two": ("map", of_integers),

@@ -57,6 +57,8 @@ MAPS: dict[str, Callable[[Node], Node]] = {
     "stencil": lambda x: add(*[node("slice", (x,), (((0, 6, 1), (i, i + 30, 1)),)) for i in (0, 1)]),
     "a part of a map": lambda x: node("slice", (node("exp", (x,)),), (((1, 3, 1), (0, 40, 3)),)),
     "apart": lambda x: add(*[node("slice", (x,), (((0, 6, 2), (i, i + 9, 1)),)) for i in (0, 20)]),
+    "by tiles": lambda x: add(node("transpose", (node("exp", (read(1, (3, 40, 37)),)),), ((0, 2, 1),)),
+                              read(2, (37, 1))),
     "windows": lambda x: node("exp", (node("sliding_window", (x,), (((-1, 5),),)),)),
     "of another rank": lambda x: node("slice", (node("reshape", (x,), ((6, 1, 40),)),),
                                       (((0, 6, 5), (0, 1, 1), (0, 9, 1)),)),

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.cost.device import Device
-from eqfuse.emit.cuda import attention, contract, map, ops, row
+from eqfuse.emit.cuda import attention, contract, map, ops, row, turned
 from eqfuse.emit.cuda.calls import CudaCalls, emit_calls
 from eqfuse.emit.cuda.element import Parameters
 from eqfuse.emit.cuda.loops import CudaLoop
@@ -22,7 +22,7 @@ from eqfuse.emit.cuda.prelude import PRELUDE
 from eqfuse.emit.cuda.scheduling.attention import AttentionSchedule
 from eqfuse.emit.cuda.scheduling.calls import CallsSchedule
 from eqfuse.emit.cuda.scheduling.contract import ProductSchedule
-from eqfuse.emit.cuda.scheduling.map import MapSchedule
+from eqfuse.emit.cuda.scheduling.map import MapSchedule, TilesSchedule
 from eqfuse.emit.cuda.scheduling.row import RowsSchedule
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule
 from eqfuse.emit.executable import function_name
@@ -82,6 +82,8 @@ def source_of(body: Graph, schedule: CudaSchedule, name: str, rounds: bool = Tru
             return emit_calls(body, schedule)
         case MapSchedule():
             lines = map.emit(schedule, parameters)
+        case TilesSchedule():
+            lines = turned.emit(schedule, parameters)
         case RowsSchedule():
             lines = row.emit(schedule, parameters)
         case AttentionSchedule():

@@ -24,7 +24,7 @@ Strides = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Lying:
+class Lying:
     """Where the elements of a value lie in the array `node`: the first one, and how far apart they are by axis."""
 
     node: Node
@@ -75,9 +75,9 @@ class _Run:
 
 def _along(operand: Node, axis: int, kept: np.dtype) -> _Run:
     """Of an operand along `axis`; the largest array says how many neighbours are read at once."""
-    arrays = [a for a in _arrays(operand) if a.strides[axis] == 1 != operand.shape[axis]]
+    arrays = [a for a in arrays_of(operand) if a.strides[axis] == 1 != operand.shape[axis]]
     if not arrays:
-        return _Run(0, 1 if _arrays(operand) else math.gcd(ACCESS // kept.itemsize, operand.shape[axis]))
+        return _Run(0, 1 if arrays_of(operand) else math.gcd(ACCESS // kept.itemsize, operand.shape[axis]))
     largest = max(arrays, key=lambda a: a.node.type.nbytes)
     access = ACCESS // max(kept.itemsize, largest.node.dtype.itemsize)
     across = [s for a, (s, n) in enumerate(zip(largest.strides, operand.shape, strict=True))
@@ -96,16 +96,16 @@ def _in_order(operand: Node, axes: Sequence[int]) -> list[TensorType]:
     """The arrays that lie in memory in the order of the elements of `operand`, its axes taken in the order `axes`."""
     size, order = operand.type.size, contiguous(tuple(operand.shape[a] for a in axes))
     wanted = [(a, s) for a, s in zip(axes, order, strict=True) if operand.shape[a] != 1]
-    arrays = {a.node for a in _arrays(operand) if all(a.strides[axis] == s for axis, s in wanted)}
+    arrays = {a.node for a in arrays_of(operand) if all(a.strides[axis] == s for axis, s in wanted)}
     return [a.type for a in arrays if a.type.size == size != 1]
 
 
-def _arrays(operand: Node) -> set[_Lying]:
+def arrays_of(operand: Node) -> set[Lying]:
     """The arrays that `operand` is computed from, as its elements lie in them."""
-    lying: dict[Node, set[_Lying]] = {}
+    lying: dict[Node, set[Lying]] = {}
     for n in Graph((), (operand,)).nodes:
         if row(n.op).role is Role.LEAF:
-            lying[n] = {_Lying(n, contiguous(n.shape), 0)}
+            lying[n] = {Lying(n, contiguous(n.shape), 0)}
         elif row(n.op).role is Role.VIEW:
             (x,) = n.args
             lying[n] = {seen for a in lying[x] if (seen := _seen(n, a)) is not None}
@@ -118,7 +118,7 @@ def _arrays(operand: Node) -> set[_Lying]:
     return lying[operand]
 
 
-def _seen(view: Node, a: _Lying) -> _Lying | None:
+def _seen(view: Node, a: Lying) -> Lying | None:
     """`a`, of the argument of `view`, as the view has it; None where strides do not express it."""
     (x,) = view.args
     strides = view_strides(view.op, view.attrs, x.shape, a.strides)
@@ -128,7 +128,7 @@ def _seen(view: Node, a: _Lying) -> _Lying | None:
     if view.op == "flip":
         starts = [n - 1 if axis - x.type.rank in view.attr("axes") else 0 for axis, n in enumerate(x.shape)]
     offset = a.offset + sum(start * s for start, s in zip(starts, a.strides, strict=True))
-    return None if strides is None else _Lying(a.node, strides, offset)
+    return None if strides is None else Lying(a.node, strides, offset)
 
 
 def _broadcast(strides: Strides, shape: Shape, rank: int) -> Strides:
