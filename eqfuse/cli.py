@@ -13,8 +13,8 @@ from pathlib import Path
 from eqfuse.errors import EqfuseError, TargetUnavailable
 
 BENCHES = (
-    "greedy", "speed", "cpu", "compile", "laws", "kernels", "programs", "memory", "scale", "loops", "written", "replay",
-    "vector_math", "operators",
+    "greedy", "speed", "cpu", "cuda", "compile", "laws", "kernels", "programs", "memory", "scale", "loops", "written",
+    "replay", "vector_math", "operators",
 )  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""Workloads of CPUs, in the words of the array API standard that NumPy, JAX and PyTorch share: `eqfuse bench cpu`.
+"""Workloads in the words of the array API standard that NumPy, JAX and PyTorch share: `eqfuse bench cpu`, and, at the
+sizes of `gpu_cases.py`, `eqfuse bench cuda`.
 
 Functions read `np`, `erf`, `convolve` and `pool` from this module; `workload_in` gives them another library's.
 """
@@ -192,6 +193,38 @@ def column_statistics(x: Any) -> Any:
 
 def small_products(a: Any, b: Any) -> Any:
     return np.tanh(a @ b)
+
+
+def like(x: Any, y: Any) -> Any:
+    """`x` in the dtype of `y`: NumPy widens bfloat16 where Python's numbers and products meet it."""
+    return x.astype(y.dtype)
+
+
+def turned_sum(x: Any, y: Any) -> Any:
+    return np.tanh(np.permute_dims(x, (1, 0)) + y)
+
+
+def narrow_attention(q: Any, k: Any, v: Any) -> Any:
+    """The weights in the dtype of the values."""
+    return like(softmax(q @ np.permute_dims(k, (0, 2, 1)) * 0.125), v) @ v
+
+
+def product_gelu(x: Any, w: Any, b: Any) -> Any:
+    return gelu(x @ w + b)
+
+
+def residual_norm(x: Any, y: Any, gain: Any, shift: Any) -> Any:
+    return layer_norm(x + y, gain, shift)
+
+
+def transformer_block(x: Any, qkv: Any, out: Any, gain: Any, shift: Any, w: Any, b: Any, v: Any) -> Any:
+    """The norm before, of one sequence (places, width); heads of 64."""
+    n, width = x.shape
+    joined = like(like(layer_norm(x, gain, shift), x) @ qkv, x)
+    heads = np.permute_dims(np.reshape(joined, (n, 3, width // 64, 64)), (1, 2, 0, 3))
+    mixed = np.permute_dims(narrow_attention(heads[0], heads[1], heads[2]), (1, 0, 2))
+    x = like(x + np.reshape(like(mixed, x), (n, width)) @ out, x)
+    return like(x + like(gelu(like(layer_norm(x, gain, shift), x) @ w + b), x) @ v, x)
 
 
 @dataclass(frozen=True)

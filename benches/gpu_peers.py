@@ -1,0 +1,106 @@
+"""Contenders of `eqfuse bench cuda`: what else runs a case on the device, where it is installed.
+
+In: a case and its arrays on the device, as float32 and in the dtype of the case. Out: a call that starts the work, and
+one that waits for it. Beside `peers.py`, whose contenders take arrays of NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eqfuse.benches.corpus import workloads
+from eqfuse.benches.corpus.gpu_cases import Case
+from eqfuse.benches.corpus.workloads import workload_in
+from eqfuse.machine.gpu import Gpu
+from eqfuse.testing.emulated_gpu import EmulatedGpu
+
+
+@dataclass(frozen=True)
+class Run:
+    """`call` starts the work and returns its results, `finish` waits until all that was started is done."""
+
+    call: Callable[[], Any]
+    finish: Callable[[], Any]
+
+
+def cupy(case: Case, gpu: Gpu, arrays: Sequence[Any], wide: Sequence[Any]) -> Run:
+    run = plain(case, gpu)
+    return Run(lambda: run(*arrays), gpu.finish)
+
+
+def plain(case: Case, gpu: Gpu) -> Callable[..., Any]:
+    """The function of the case, by calls of CuPy, or of NumPy where the device is emulated."""
+    if isinstance(gpu, EmulatedGpu):
+        return narrowed(case.function)
+    return narrowed(workload_in(case.function, {"np": _Words(gpu.arrays), "erf": gpu.special.erf}))
+
+
+class _Words:
+    """CuPy, with the one word of the array API standard that it may not have."""
+
+    def __init__(self, arrays: Any) -> None:
+        self._arrays, self.permute_dims = arrays, arrays.transpose
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._arrays, name)
+
+
+def narrowed(run: Callable[..., Any], like: Callable[[Any, Any], Any] = workloads.like) -> Callable[..., Any]:
+    """`run`, with results in the dtype of its first argument."""
+
+    def call(*arrays: Any) -> Any:
+        found = run(*arrays)
+        parts = found if isinstance(found, tuple) else (found,)
+        return tuple([like(part, arrays[0]) for part in parts])
+
+    return call
+
+
+def jax(case: Case, gpu: Gpu, arrays: Sequence[Any], wide: Sequence[Any]) -> Run:
+    import jax
+    import jax.numpy as jnp
+
+    compiled = jax.jit(narrowed(workload_in(case.function, {"np": jnp, "erf": jax.scipy.special.erf})))
+    moved = [jnp.from_dlpack(a).astype(case.dtype) for a in wide]
+    last: list[Any] = []
+
+    def call() -> Any:
+        last[:] = [compiled(*moved)]
+        return last[0]
+
+    return Run(call, lambda: jax.block_until_ready(last))
+
+
+def _torch(case: Case, wide: Sequence[Any], compiled: bool) -> Run:
+    import array_api_compat.torch as xp
+    import torch
+
+    def like(x: Any, y: Any) -> Any:
+        return x.to(y.dtype)
+
+    run = narrowed(workload_in(case.function, {"np": xp, "erf": torch.special.erf, "like": like}), like)
+    if compiled:
+        run = torch.compile(run)
+    moved = [torch.from_dlpack(a).to(getattr(torch, case.dtype)) for a in wide]
+
+    def call() -> Any:
+        with torch.no_grad():
+            return run(*moved)
+
+    return Run(call, torch.cuda.synchronize if torch.cuda.is_available() else lambda: None)
+
+
+def torch_eager(case: Case, gpu: Gpu, arrays: Sequence[Any], wide: Sequence[Any]) -> Run:
+    return _torch(case, wide, False)
+
+
+def torch_compile(case: Case, gpu: Gpu, arrays: Sequence[Any], wide: Sequence[Any]) -> Run:
+    return _torch(case, wide, True)
+
+
+PEERS: dict[str, Callable[[Case, Gpu, Sequence[Any], Sequence[Any]], Run]] = {
+    "CuPy": cupy, "torch": torch_eager, "JAX": jax,
+}  # fmt: skip
+SLOW_PEERS = {"torch.compile": torch_compile}  # that take seconds to compile each case
