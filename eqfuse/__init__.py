@@ -24,6 +24,8 @@ _MODULES = {  # and the public names that each holds
     "functions": "avg_pool batch_norm conv elu erf erfc exp gelu layer_norm leaky_relu log log_softmax logsumexp "
     "max_pool maximum minimum relu relu6 rms_norm sigmoid silu softmax softplus sqrt tanh where",
     "gradients.check": "check_grad",
+    "gradients.checkpoint": "checkpoint checkpoint_policies remat",
+    "gradients.custom": "custom_vjp",
     "gradients.grad": "grad value_and_grad",
     "gradients.jacobians": "hessian jacfwd jacrev",
     "gradients.products": "jvp vjp",

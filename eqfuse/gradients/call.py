@@ -21,8 +21,9 @@ from eqfuse.frontends.numpy.number import Number, is_number
 from eqfuse.frontends.numpy.promotion import lift, with_dtype
 from eqfuse.frontends.numpy.storage import Access
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
-from eqfuse.frontends.numpy.tracing import current, fixed
+from eqfuse.frontends.numpy.tracing import current, differentiated, fixed
 from eqfuse.gradients.linearise import changes
+from eqfuse.gradients.rules import inlined
 from eqfuse.ir.graph import Fed, Graph, Node, input_node, substitute
 from eqfuse.ir.pytree import Structure, flatten, paths, unflatten
 from eqfuse.ir.signature import CallSignature, parameters_of
@@ -68,6 +69,11 @@ def _inlined(graph: Graph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
             "the graph's function changes its arguments, draws random numbers, or computes with Python numbers at each "
             "call: give the function itself, and not its graph"
         )
+    if isinstance(signature, CallSignature) and signature.rules:
+        raise TraceError(
+            f"the graph's function has a gradient of its own ({', '.join(signature.rules)}), of which the graph, that "
+            "says what is computed, tells nothing: give the function itself, and not its graph"
+        )
     leaves = [lift(leaf) for leaf in (args if signature is None else signature.flatten(args, kwargs))]
     for n, leaf in zip(graph.inputs, leaves, strict=True):
         if leaf.node.type != n.type:
@@ -102,16 +108,19 @@ class Call:
         self.stand_ins = stand_ins(self.paths, [n.type for n in self.given])
         with outer.within(f"{name_of(fn)}, which {what} differentiates,") as self.trace:
             self.trace.places, self.trace.fixed = {}, {}
-            passed = list(map(_copied, args))
+            passed = list(map(own_arrays, args))
             stands = self.argument_trees(self.stand_ins)
             for i, stand in zip(chosen, stands, strict=True):
                 passed[i] = stand
-            result = callable_of(fn)(*passed, **{name: _copied(v) for name, v in kwargs.items()})
+            result = callable_of(fn)(*passed, **{name: own_arrays(v) for name, v in kwargs.items()})
             result, aux = self._pair(result) if has_aux else (result, None)
             self.result, self.aux = Results(result), Results(aux)
         self._values = dict(zip(self.stand_ins, self.given, strict=True))
         for value, stand_in in self.trace.fixed.items():
             self._values[stand_in] = fixed(*self.back([value]))  # it is one for derivatives taken around this one too
+        around = differentiated()
+        if around is not None:
+            around.again.update(dict.fromkeys(self.again))
 
     def _pair(self, result: Any) -> Any:
         if not isinstance(result, (tuple, list)) or len(result) != 2:
@@ -166,7 +175,13 @@ class Call:
 
     def back(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
         """`nodes` over the arguments, in place of their stand-ins."""
-        return substitute(nodes, self._values)
+        found = substitute(nodes, self._values)
+        return tuple(inlined(found)) if self.trace.rules and differentiated() is None else found
+
+    @property
+    def again(self) -> tuple[Node, ...]:
+        """The values that a backward pass must compute again."""
+        return self.back([*self.trace.again])
 
     def argument_trees(self, nodes: Sequence[Node]) -> tuple[Any, ...]:
         """`nodes`, one per leaf of the chosen arguments, nested as these are."""
@@ -210,7 +225,7 @@ def tracer(value: Node, scalar: bool) -> Tracer:
     return wrap(value, None if scalar else Access.WRITABLE)
 
 
-def _copied(value: Any) -> Any:
+def own_arrays(value: Any) -> Any:
     """`value`, with arrays of its own where they are traced: writing into them changes nobody else's."""
     leaves, structure = flatten(value)
     if not any(isinstance(leaf, Tracer) for leaf in leaves):

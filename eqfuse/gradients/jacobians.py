@@ -18,6 +18,7 @@ from eqfuse.frontends.numpy.storage import Access
 from eqfuse.frontends.numpy.tracer import wrap
 from eqfuse.gradients.call import Call, name_of, places_of, stand_ins
 from eqfuse.gradients.derived import Derived
+from eqfuse.gradients.rules import refuse_forward
 from eqfuse.gradients.terms import Term, filled, reshape, transpose, zeros
 from eqfuse.gradients.transpose import cotangents
 from eqfuse.ir.graph import Node, const, substitute
@@ -74,7 +75,9 @@ def _by_columns(call: Call) -> list[list[Node]]:
     """For each result the derivatives in each argument: what it changes by where one element of that changes by 1."""
     steps = call.steps()
     found: list[list[Node]] = [[] for _ in call.result.nodes]
-    pairs = zip(call.changes(steps), call.result.nodes, strict=True)
+    changes = call.changes(steps)
+    refuse_forward(call.what, [t for t in changes if t is not None])
+    pairs = zip(changes, call.result.nodes, strict=True)
     tangents = [zeros(n).node if t is None else t for t, n in pairs]
     for step in steps:
         others = {s: zeros(s).node for s in steps if s is not step}

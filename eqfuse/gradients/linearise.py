@@ -22,7 +22,8 @@ def changes(
     replaced: dict[Node, Node] | None = None,
 ) -> list[Node | None]:
     """What `outputs` change by where the nodes of `given` change by its values. `places`: where nodes were made, for
-    the message about one without a derivative. `replaced` gets loops of which others take the place, that compute more.
+    the message about one without a derivative. `replaced` gets loops of which others take the place, that compute more,
+    and calls in whose place stands what the forward pass of their rule computes.
     """
     try:
         return _changes(outputs, given, {} if replaced is None else replaced)
@@ -75,8 +76,7 @@ def _of_results(
     if row.several is None:
         return [row.tangent(n, of_args)]
     made, instead = row.several(n, of_args, _changes)
-    if instead is not None:
-        replaced[n] = instead
+    replaced.update(instead)
     return made
 
 

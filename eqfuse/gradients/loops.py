@@ -107,7 +107,7 @@ def _scan(
     return results(node("scan", (*carries.values(), *rows.values(), *shared.values()), attrs))
 
 
-def _scan_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node | None], Node | None]:
+def _scan_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node | None], Mapping[Node, Node]]:
     p = _Scan.of(n)
     c, s = len(p.carries), len(p.rows)
     inside = [*p.carries, *p.rows, *p.shared]
@@ -130,14 +130,14 @@ def _scan_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node 
     return [changes.get(k) for k in range(len(p.outputs))], instead
 
 
-def _stacked(n: Node, p: _Scan, carries: Sequence[Node]) -> tuple[list[Node], Node | None]:
+def _stacked(n: Node, p: _Scan, carries: Sequence[Node]) -> tuple[list[Node], Mapping[Node, Node]]:
     """What the `carries` of the scan `n` were before each step; and the scan that stacks them, in place of `n`."""
     if not carries:
-        return [], None
+        return [], {}
     body = Body(Graph(n.attr("body").graph.inputs, (*p.outputs, *carries)))
     more = node("scan", n.args, (body, *n.attrs[1:]))
     found = results(more)
-    return found[len(p.outputs) :], more if len(p.outputs) > 1 else found[0]
+    return found[len(p.outputs) :], {n: more if len(p.outputs) > 1 else found[0]}
 
 
 def _scan_transpose(
@@ -174,7 +174,9 @@ def _wide(x: Node) -> np.dtype:
 # ---- loops of which data decide how often they run
 
 
-def _joint_changes(n: Node, d: Changes, linearise: Linearise, lead: int) -> tuple[list[Node | None], Node | None]:
+def _joint_changes(
+    n: Node, d: Changes, linearise: Linearise, lead: int
+) -> tuple[list[Node | None], Mapping[Node, Node]]:
     """Of a loop whose step takes `lead` inputs before its carries, and as many bounds outside."""
     bodies = [a.graph for a in n.attrs if isinstance(a, Body)]
     step, c, bounds = bodies[-1], n.attr("carries"), 2 * lead
@@ -197,21 +199,21 @@ def _joint_changes(n: Node, d: Changes, linearise: Linearise, lead: int) -> tupl
     args = (*n.args[: bounds + c], *begin, *n.args[bounds + c :], *rest)
     joint = results(node(n.op, args, (*made, c + len(changing))))
     changes = dict(zip(changing, joint[c:], strict=True))
-    return [changes.get(i) for i in range(c)], None
+    return [changes.get(i) for i in range(c)], {}
 
 
-def _while_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node | None], Node | None]:
+def _while_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node | None], Mapping[Node, Node]]:
     return _joint_changes(n, d, linearise, 0)
 
 
-def _fori_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node | None], Node | None]:
+def _fori_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node | None], Mapping[Node, Node]]:
     return _joint_changes(n, d, linearise, 1)
 
 
 # ---- choices
 
 
-def _choice_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node | None], Node | None]:
+def _choice_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node | None], Mapping[Node, Node]]:
     branches = [n.attr("yes").graph, n.attr("no").graph]
     moved = [i for i, change in enumerate(d[1:]) if change is not None]
     found = []
@@ -224,14 +226,14 @@ def _choice_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Nod
         found.append((branch, steps, [None if x is None else known[x] for x in changes]))
     changing = [k for k in range(len(branches[0].outputs)) if any(changes[k] is not None for *_, changes in found)]
     if not changing:
-        return [None] * len(branches[0].outputs), None
+        return [None] * len(branches[0].outputs), {}
     bodies = []
     for branch, steps, changes in found:
         outputs = _or_zeros([changes[k] for k in changing], [branch.outputs[k] for k in changing])
         bodies.append(_body(outputs, shared=branch.inputs, change=steps))
     made = results(node("if_else", (*n.args, *(change for change in d[1:] if change is not None)), bodies))
     by_place = dict(zip(changing, made, strict=True))
-    return [by_place.get(k) for k in range(len(branches[0].outputs))], None
+    return [by_place.get(k) for k in range(len(branches[0].outputs))], {}
 
 
 def _choice_transpose(

@@ -16,9 +16,11 @@ from eqfuse.frontends.numpy.tracer import wrap
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.gradients.call import Call, name_of, nodes_of, stand_ins
 from eqfuse.gradients.derived import Derived
+from eqfuse.gradients.rules import refuse_forward
 from eqfuse.gradients.terms import zeros
 from eqfuse.gradients.transpose import cotangents
-from eqfuse.ir.graph import Body, Node, const, substitute
+from eqfuse.ir.graph import Body, Node, const, substitute, topological
+from eqfuse.ops import Role, row
 
 
 def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
@@ -47,6 +49,7 @@ def tangents_of(call: Call, given: Sequence[Node]) -> list[Node]:
     """What the results of `call` change by, where its arguments change by `given`."""
     steps = call.steps()
     found = call.changes(steps)
+    refuse_forward(call.what, [t for t in found if t is not None])
     made = [zeros(n).node if t is None else t for t, n in zip(found, call.result.nodes, strict=True)]
     return [*substitute(call.back(made), dict(zip(steps, given, strict=True)))]
 
@@ -82,8 +85,21 @@ def _backward(call: Call) -> tuple[Body, list[Node]]:
     steps, types = call.steps(), [n.type for n in call.result.nodes]
     given = stand_ins([f"cotangent of {path}" for path in call.result.paths], types)
     found = call.back(cotangents(call.changes(steps), steps, given))
-    (body,), residuals = closed([(str(n.attr("name")), n) for n in given], [found])
+    (body,), residuals = closed([(str(n.attr("name")), n) for n in given], [found], again=_again(call, found))
     return body, residuals
+
+
+def _again(call: Call, found: Sequence[Node]) -> set[Node]:
+    """The values below `found` that are no residuals: what `ef.checkpoint` marks, what the backward pass makes of that,
+    and views of all of an array, which is one."""
+    again, forward = set(call.again), set(topological(call.back([*call.result.nodes, *call.aux.nodes])))
+    marked = set(again)
+    for n in topological(found):
+        if n not in forward and any(a in marked for a in n.args):
+            marked.add(n)
+        if row(n.op).role is Role.VIEW and n.type.size == n.args[0].type.size:
+            again.add(n)
+    return again | marked
 
 
 class Pullback:

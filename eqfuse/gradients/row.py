@@ -22,7 +22,7 @@ Partial = Callable[..., Term | float]
 Transposes = Mapping[int, Callable[[Node, Term], Term]]  # by argument
 
 
-Several = Callable[[Node, Changes, Callable[..., list[Node | None]]], tuple[Sequence[Node | None], Node | None]]
+Several = Callable[[Node, Changes, Callable[..., list[Node | None]]], tuple[Sequence[Node | None], Mapping[Node, Node]]]
 TransposeSeveral = Callable[[Node, Mapping[int, Term], set[int], Callable[..., list[Node]]], dict[int, Term]]
 
 
@@ -34,9 +34,10 @@ class NoDerivative(Exception):
 class Row:
     """How an operator is differentiated: by its `tangent`, or as the `formula` is that it equals, in other operators.
 
-    One with several results has `several`: the changes of each, and what may take its place; and `transpose_several`:
-    from cotangents by result to those of the arguments that are asked for. Both get the function that does the same for
-    graphs, for those in its attributes. `part` says which result of such a one the operator takes.
+    One with several results has `several`: the changes of each, and nodes with what takes their place;
+    and `transpose_several`: from cotangents by result to those of the arguments that are asked for. Both get the
+    function that does the same for graphs, for those in its attributes. `part` says which result of such a one the
+    operator takes.
     `linear`: the arguments in which it is linear, those of a product one at a time; None: all of them. `refuses`: why
     it has no derivative in any argument. `jumps`: is its derivative zero wherever it has one?
     """

@@ -16,6 +16,9 @@ def stop_gradient(x: Any) -> Any:
     leaves, structure = flatten(x)
     if not any(isinstance(leaf, Tracer) for leaf in leaves):
         return x
+    trace = current()
+    assert trace is not None
+    trace.rules["ef.stop_gradient"] = None
     if differentiated() not in (None, current()):
         raise UnsupportedOp(
             "ef.stop_gradient in the body of a loop or a branch of a function that is differentiated: stop what goes "

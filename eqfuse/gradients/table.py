@@ -13,6 +13,7 @@ from eqfuse.gradients import (
     linalg,
     loops,
     reductions,
+    rules,
     scans,
     signal,
     sorting,
@@ -33,6 +34,6 @@ TABLE: dict[str, Row] = {name: row for family in FAMILIES for name, row in famil
 def derivative(op: str) -> Row:
     """The row of operator `op`; UnsupportedOp when there is none."""
     try:
-        return TABLE[op]
+        return TABLE.get(op) or rules.ROWS[op]
     except KeyError:
         raise UnsupportedOp(f"the table of derivatives (eqfuse/gradients) has no row {op!r}") from None

@@ -38,6 +38,7 @@ class CallSignature:
     draws: tuple[Draw, ...]  # random numbers that a call draws, in this order: inputs after those of the arguments
     apart: tuple[int, ...]  # leaves of the arguments that are no inputs: random generators and Python numbers
     arithmetic: Arithmetic  # what a call computes with its Python numbers; some of it are the graph's last inputs
+    rules: tuple[str, ...] = ()  # what the function calls that has a gradient of its own
 
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> list[Any]:
         """The leaves of the arguments. ShapeError when they nest otherwise than when traced."""

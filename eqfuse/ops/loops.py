@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from eqfuse.ops.row import Op, PriceClass, Role, Types, need
+from eqfuse.ops.row import Op, PriceClass, Role, Types, need, no_flops
 from eqfuse.ops.types import TensorType, tensor_type
 
 ALIGNMENT = 64  # bytes, of each result in the vector
@@ -124,10 +124,15 @@ def _same_carries(op: str, body: Body, types: Types, carries: Types) -> list[Ten
     return list(carries)
 
 
+def _custom_results(_types: Types, attrs: tuple) -> list[TensorType]:
+    return list(attrs[0].value.gives)
+
+
 _RESULTS: dict[str, Callable[[Types, tuple], list[TensorType]]] = {
     "while_loop": _while_results, "fori_loop": _fori_results, "scan": _scan_results, "if_else": _choice_results,
+    "custom_call": _custom_results, "custom_change": _custom_results,
 }  # fmt: skip
-LOOPS = frozenset(_RESULTS)
+LOOPS = frozenset({"while_loop", "fori_loop", "scan", "if_else"})
 
 
 def trips(op: str, attrs: tuple) -> int | None:
@@ -218,4 +223,16 @@ ROWS = [
     _loop("scan", ("body", "carries", "stacked", "trips", "start", "reverse"), _do_scan),
     _loop("if_else", ("yes", "no"), _do_choice),
     Op("loop_result", Role.LIBRARY, 1, ("offset", "result"), _result_type, _do_result, _copied, PriceClass.SIMPLE),
+]
+
+
+def _no_meaning(*_given: Any) -> np.ndarray:
+    raise NotImplementedError("a call with a rule for its gradient stands in no graph")
+
+
+# Calls of functions with a gradient of their own, while a function around them is differentiated: they have results as
+# loops do, and no graph that is finished holds one.
+CUSTOM = [
+    Op(name, Role.LIBRARY, None, attrs, _packed_rule(name), _no_meaning, no_flops, PriceClass.SIMPLE)
+    for name, attrs in (("custom_call", ("call",)), ("custom_change", ("call", "moving", "backward")))
 ]

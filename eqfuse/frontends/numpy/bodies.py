@@ -43,16 +43,17 @@ def closed(
     inputs: Sequence[tuple[str, Node]],
     results: Sequence[Sequence[Node]],
     captured: Collection[Node] | None = None,
+    again: Collection[Node] = (),
 ) -> tuple[list[Body], list[Node]]:
     """A body for each of `results`, over the same `inputs` with their names; and what all of them read besides.
 
     That is what depends on no input; or, for a branch, which must not be computed where it is not taken, what is
-    `captured` alone.
+    `captured` alone. What is computed `again` is part of the body, whatever it depends on.
     """
     named = {n: input_node(name, n.type) for name, n in inputs}
     outputs = [o for each in results for o in each]
     stops = _outside(outputs, named) if captured is None else {*captured} | _leaves(outputs)
-    stops -= named.keys()
+    stops -= named.keys() | {*again}
     made = dict(named)
     shared: dict[Node, Node] = {}
 

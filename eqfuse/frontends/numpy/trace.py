@@ -133,7 +133,8 @@ def _traced(
     draws = tuple(draw for _, draw in run.draws)
     arithmetic, entered = run.numbers.finished(set(topological(nodes)))
     signature = CallSignature(
-        parameters, names, structure, results, sources, written, relied, draws, tuple(apart), arithmetic
+        parameters, names, structure, results, sources, written, relied, draws, tuple(apart), arithmetic,
+        tuple(run.rules),
     )
     return Graph((*inputs, *(n for n, _ in run.draws if n is not None), *entered), tuple(nodes), signature)
 

@@ -43,6 +43,8 @@ class Trace:
         self.constants: dict[Node, np.ndarray | None] = {}
         self.draws: list[tuple[Node | None, Any]] = []  # inputs that a call fills with random numbers, and how
         self.numbers = Recorder()
+        self.rules: dict[str, None] = {}  # functions called that have a gradient of their own
+        self.again: dict[Node, None] = {}  # values that a backward pass may not keep
         self.captured: dict[Node, None] = {}  # what it reads of the traces around it
 
     def within(self, what: str = LOOP_BODY) -> Trace:
@@ -52,6 +54,7 @@ class Trace:
         inner.what = what
         inner.around, inner.made, inner.written, inner.layouts = self, self.made, self.written, self.layouts
         inner.constants, inner.draws, inner.numbers = self.constants, self.draws, self.numbers
+        inner.rules = self.rules
         return inner
 
     @property

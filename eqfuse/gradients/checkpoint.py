@@ -1,0 +1,79 @@
+"""`ef.checkpoint`: which values of a function a backward pass in a program of its own may keep.
+
+In: a function and a policy. Out: a function of the same values. Forward and backward pass in one program are free of
+it: what is kept there and what is computed again, the search decides.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from eqfuse.errors import OptionError, TraceError
+from eqfuse.frontends.numpy.tracer import Tracer
+from eqfuse.frontends.numpy.tracing import current, differentiated
+from eqfuse.gradients.call import Results, own_arrays
+from eqfuse.ir.graph import Node, topological
+from eqfuse.ir.pytree import flatten
+from eqfuse.ops import Role, row
+
+Policy = Callable[[Node], bool]  # may the value be kept?
+
+
+class checkpoint_policies:
+    """JAX's names."""
+
+    @staticmethod
+    def nothing_saveable(_value: Node) -> bool:
+        return False
+
+    @staticmethod
+    def everything_saveable(_value: Node) -> bool:
+        return True
+
+    @staticmethod
+    def dots_saveable(value: Node) -> bool:
+        """Those of products and convolutions."""
+        return row(value.op).role is Role.CONTRACTION
+
+
+def checkpoint(fun: Callable[..., Any], policy: Policy | None = None) -> Callable[..., Any]:
+    """`fun`, whose inner values a backward pass computes again, but for those that `policy` lets it keep: one of
+    `ef.checkpoint_policies`, or a function of a node of the graph. Without one, none.
+
+    It shows in the residuals of `ef.vjp`. In one program, as ``ef.jit(ef.grad(f))``, what is computed again is chosen
+    by price and `memory_limit`, with or without it.
+    """
+    if not callable(fun):
+        raise TraceError(f"ef.checkpoint takes a function, not {fun!r}")
+    if policy is not None and not callable(policy):
+        raise OptionError(f"ef.checkpoint: the policy is {policy!r}: give one of ef.checkpoint_policies")
+    chosen = policy or checkpoint_policies.nothing_saveable
+
+    @functools.wraps(fun)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        trace = differentiated()
+        if trace is None or trace is not current():
+            return fun(*args, **kwargs)
+        return _marked(fun, args, kwargs, chosen)
+
+    return call
+
+
+remat = checkpoint
+
+
+def _marked(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], policy: Policy) -> Any:
+    """What `fun` returns; the values that it makes and `policy` does not keep are noted in the trace."""
+    trace = current()
+    assert trace is not None
+    with trace.within("a function that ef.checkpoint marks") as inner:
+        inner.fixed, inner.places = trace.fixed, trace.places
+        returned = Results(fun(*own_arrays(args), **own_arrays(kwargs)))
+    given = [leaf.node for leaf in flatten((args, kwargs))[0] if isinstance(leaf, Tracer)]
+    outside = {*topological(given), *topological(inner.captured)}
+    made = [n for n in topological(returned.nodes) if n.args and n not in outside]
+    trace.again.update(dict.fromkeys(n for n in made if n not in returned.nodes and not policy(n)))
+    trace.again.update(inner.again)
+    return returned.tree(returned.nodes)

@@ -1,0 +1,85 @@
+"""Calls of functions with a rule of their own, as nodes of a function that is differentiated.
+
+`custom_call` is such a call, `custom_change` what its results change by, which has a transpose alone. Both hold a
+`Call` of `custom.py`. What is made of a derivative holds neither: `inlined` puts the values of the functions there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from eqfuse.dtypes import kind
+from eqfuse.errors import UnsupportedOp
+from eqfuse.gradients.loops import results
+from eqfuse.gradients.row import Changes, NoDerivative, Row
+from eqfuse.gradients.terms import Term, filled
+from eqfuse.ir.graph import Body, Graph, Node, node, substitute, topological
+
+
+def inlined(nodes: Sequence[Node]) -> list[Node]:
+    """`nodes`, with what the functions compute in place of their calls, in the bodies of loops too."""
+    known: dict[Node, Node] = {}
+    for n in topological(nodes):
+        if n.op == "custom_call":
+            graph = n.attr("call").value.graph
+            values = dict(zip(graph.inputs, substitute(n.args, known), strict=True))
+            known |= zip(results(n), substitute(inlined(graph.outputs), values), strict=True)
+        elif any(isinstance(a, Body) for a in n.attrs):
+            known[n] = node(n.op, substitute(n.args, known), [_inlined_body(a) for a in n.attrs])
+    return list(substitute(nodes, known))
+
+
+def _inlined_body(attr: Any) -> Any:
+    if not isinstance(attr, Body):
+        return attr
+    return Body(Graph(attr.graph.inputs, tuple(inlined(attr.graph.outputs))))
+
+
+def refuse_forward(what: str, nodes: Iterable[Node]) -> None:
+    """UnsupportedOp where `nodes` hold changes that have a transpose alone."""
+    for n in topological(nodes):
+        if n.op == "custom_change":
+            raise UnsupportedOp(f"{what}: {_forward(n)}")
+        for a in n.attrs:
+            if isinstance(a, Body):
+                refuse_forward(what, a.graph.outputs)
+
+
+def _forward(change: Node) -> str:
+    return (
+        f"{change.attr('call').name} has a rule for the backward pass alone (ef.custom_vjp), and no forward "
+        "derivative: ef.vjp, ef.grad and ef.jacrev go through it"
+    )
+
+
+def _changes(n: Node, d: Changes, _linearise: Any) -> tuple[list[Node | None], Mapping[Node, Node]]:
+    call = n.attr("call")
+    if any(change is not None for change in d[call.own :]):
+        raise NoDerivative(f"{call.name} reads a value from around it that changes: pass it as an argument")
+    inputs, made, kept = call.forward()
+    values = dict(zip(inputs, n.args[: call.own], strict=True))
+    moving = tuple(i for i, change in enumerate(d) if change is not None)
+    steps = [change for change in d if change is not None]
+    change = node("custom_change", [*steps, *substitute(kept, values)], (call, moving, call.backward()))
+    smooth = [kind(t.dtype) in "fc" for t in call.value.gives]
+    changes = [c if s else None for c, s in zip(results(change), smooth, strict=True)]
+    return changes, dict(zip(results(n), substitute(made, values), strict=True))
+
+
+def _no_change(n: Node, _d: Changes, _linearise: Any) -> tuple[list[Node | None], Mapping[Node, Node]]:
+    raise NoDerivative(_forward(n))
+
+
+def _transpose(n: Node, cts: Mapping[int, Term], linear: set[int], _transpose: Any) -> dict[int, Term]:
+    call, moving, backward = (n.attr(name) for name in ("call", "moving", "backward"))
+    given = [cts[k].node if k in cts else filled(0, t).node for k, t in enumerate(call.value.gives)]
+    inputs = dict(zip(backward.graph.inputs, [*n.args[len(moving) :], *given], strict=True))
+    found = substitute(backward.graph.outputs, inputs)
+    return {at: Term(found[moving[at]]) for at in linear}
+
+
+ROWS: dict[str, Row] = {
+    "custom_call": Row(several=_changes),
+    "custom_change": Row(several=_no_change, transpose_several=_transpose),
+}

@@ -1,0 +1,171 @@
+"""Functions with a gradient of their own, and which values a backward pass keeps."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(2, 5))
+POLICIES = ef.checkpoint_policies
+
+
+@ef.custom_vjp
+def tenfold(x: Any, y: Any) -> Any:
+    """sin(x) y, whose gradient in `x` is said to be ten times as large."""
+    return np.sin(x) * y
+
+
+def forward(x: Any, y: Any) -> Any:
+    return tenfold(x, y), (x, y)
+
+
+def backward(residuals: Any, ct: Any) -> Any:
+    x, y = residuals
+    return 10 * ct * np.cos(x) * y, ct * np.sin(x)
+
+
+tenfold.defvjp(forward, backward)
+
+
+def total(x: Any, y: Any) -> Any:
+    return tenfold(x, y).sum()
+
+
+def test_a_rule_takes_the_place_of_the_derivative() -> None:
+    np.testing.assert_array_equal(tenfold(X, Y), np.sin(X) * Y)
+    for made in (ef.grad(total, (0, 1)), ef.jit(ef.grad(total, (0, 1)), target="numpy")):
+        gx, gy = made(X, Y)
+        np.testing.assert_allclose(gx, 10 * np.cos(X) * Y)
+        np.testing.assert_allclose(gy, np.sin(X))
+    result, pullback = ef.vjp(lambda x: 2 * tenfold(x, Y), X)
+    np.testing.assert_array_equal(result, 2 * np.sin(X) * Y)
+    np.testing.assert_allclose(pullback(np.ones(5))[0], 20 * np.cos(X) * Y)
+    np.testing.assert_allclose(ef.jacrev(lambda x: tenfold(x, Y))(X), np.diag(10 * np.cos(X) * Y))
+
+
+def test_derivatives_of_a_rule_are_those_of_its_functions() -> None:
+    slope = ef.grad(lambda x: (ef.grad(total)(x, Y) ** 2).sum())
+    np.testing.assert_allclose(slope(X), 2 * (10 * np.cos(X) * Y) * (-10 * np.sin(X) * Y))
+    np.testing.assert_allclose(ef.hessian(total)(X, Y), np.diag(-10 * np.sin(X) * Y))
+
+
+def test_steps_of_loops_and_branches_have_rules() -> None:
+    def steps(loop: Any, w: Any) -> Any:
+        return (loop(lambda h, x: (tenfold(h, w) + x, tenfold(x, h)), np.ones(5), np.ones((3, 5)))[1] ** 2).sum()
+
+    def unrolled(step: Any, h: Any, xs: Any) -> Any:
+        made = []
+        for x in xs:
+            h, y = step(h, x)
+            made.append(y)
+        return h, np.stack(made)
+
+    gradients = [ef.grad(functools.partial(steps, loop))(Y) for loop in (ef.scan, unrolled)]
+    np.testing.assert_allclose(*gradients, rtol=1e-12)
+
+    def chosen(x: Any) -> Any:
+        return ef.cond(x.sum() > 0, lambda x: tenfold(x, Y), lambda x: x, x).sum()
+
+    np.testing.assert_allclose(ef.grad(chosen)(np.abs(X)), 10 * np.cos(np.abs(X)) * Y)
+    np.testing.assert_allclose(ef.grad(chosen)(-np.abs(X)), np.ones(5))
+
+
+def test_arguments_nest_may_be_left_alone_and_may_have_no_cotangent() -> None:
+    @functools.partial(ef.custom_vjp, nondiff_argnums=(0,))
+    def applied(fn: Any, params: Any, x: Any, places: Any, scale: float = 2.0) -> Any:
+        return {"y": fn(params["w"] * x) * scale, "n": np.take(x, places)}
+
+    def fwd(fn: Any, params: Any, x: Any, places: Any, scale: float) -> Any:
+        return applied(fn, params, x, places, scale), (params["w"], x, scale)
+
+    def bwd(fn: Any, kept: Any, ct: Any) -> Any:
+        _, x, scale = kept
+        return {"w": np.sum(ct["y"] * x) * scale}, None, None, None
+
+    applied.defvjp(fwd, bwd)
+
+    def loss(params: Any, x: Any) -> Any:
+        made = applied(np.tanh, params, x, np.array([0, 1]))
+        return made["y"].sum() + made["n"].sum()
+
+    gp, gx = ef.grad(loss, (0, 1))({"w": 0.5}, X)
+    np.testing.assert_allclose(gp["w"], 2 * X.sum())
+    np.testing.assert_array_equal(gx, np.zeros(5))
+
+
+@pytest.mark.parametrize(
+    ("rule", "error", "says"),
+    [
+        (None, ef.UnsupportedOp, r"clip_gradient has no rule: say clip_gradient.defvjp"),
+        ((lambda x: x, lambda r, ct: (ct,)), ef.TraceError, "fwd of clip_gradient returns two things"),
+        ((lambda x: (x[1:], x), lambda r, ct: (ct,)), ef.ShapeError, r"float64\[4\] as its result, and clip_gradient"),
+        ((lambda x: (x, x), lambda r, ct: ct), ef.TraceError, "tuple of 1 cotangents"),
+        ((lambda x: (x, x), lambda r, ct: (ct[1:],)), ef.ShapeError, r"float64\[4\] for argument 0, which is float"),
+        ((lambda x: (x, x), lambda r, ct: ((ct, ct),)), ef.TraceError, r"returns \(·, ·\) for argument 0"),
+    ],
+)  # fmt: skip
+def test_a_rule_that_does_not_fit_is_refused(rule: Any, error: type, says: str) -> None:
+    @ef.custom_vjp
+    def clip_gradient(x: Any) -> Any:
+        return x + 0
+
+    if rule is not None:
+        clip_gradient.defvjp(*rule)
+    with pytest.raises(error, match=says):
+        ef.grad(lambda x: clip_gradient(x).sum())(X)
+
+
+def test_what_a_rule_does_not_say_is_refused() -> None:
+    with pytest.raises(ef.UnsupportedOp, match=r"ef.jvp: tenfold has a rule for the backward pass alone"):
+        ef.jvp(tenfold, (X, Y), (X, Y))
+    with pytest.raises(ef.UnsupportedOp, match=r"ef.jacfwd: tenfold has a rule for the backward pass alone"):
+        ef.jacfwd(lambda x: ef.scan(lambda h, r: (tenfold(h, r), None), x, np.ones((2, 5)))[0])(X)
+    with pytest.raises(ef.TraceError, match=r"gradient of its own \(tenfold\).*give the function itself"):
+        ef.grad(ef.trace(total, X, Y))(X, Y)
+
+    def reads_around(x: Any) -> Any:
+        @ef.custom_vjp
+        def scaled(y: Any) -> Any:
+            return y * x
+
+        scaled.defvjp(lambda y: (y, None), lambda r, ct: (ct,))
+        return scaled(x).sum()
+
+    with pytest.raises(ef.UnsupportedOp, match="scaled reads a value from around it that changes"):
+        ef.grad(reads_around)(X)
+
+
+W = RNG.normal(size=(2, 8, 8))
+
+
+def block(x: Any, w: Any) -> Any:
+    return np.tanh(np.cos(np.tanh(x @ w[0])) @ w[1])
+
+
+def test_a_policy_says_what_a_pullback_keeps_and_changes_no_gradient() -> None:
+    x, found = RNG.normal(size=(64, 8)), {}
+    for policy in ("nothing_saveable", "dots_saveable", "everything_saveable"):
+        marked = ef.checkpoint(block, policy=getattr(POLICIES, policy))
+        result, pullback = ef.vjp(lambda x, f=marked: f(f(x, W), W), x)
+        np.testing.assert_allclose(pullback(np.ones_like(result))[0], _plain(x), rtol=1e-10)
+        product, kept = x @ W[0], [r for r in pullback.residuals if r.shape == x.shape]
+        found[policy] = len(kept), any(np.allclose(r, product) for r in kept)
+    assert found["nothing_saveable"][0] <= found["dots_saveable"][0] < found["everything_saveable"][0]
+    assert [found[p][1] for p in ("nothing_saveable", "dots_saveable")] == [False, True]
+    inside = ef.grad(lambda x: ef.checkpoint(lambda y: (ef.stop_gradient(y) * y).sum())(x))
+    np.testing.assert_array_equal(inside(x), x)
+
+
+@functools.cache
+def _of_plain() -> Any:
+    return ef.grad(lambda x: block(block(x, W), W).sum())
+
+
+def _plain(x: np.ndarray) -> Any:
+    return _of_plain()(x)
