@@ -10,6 +10,7 @@ from eqfuse.errors import (
     EqfuseError,
     LawError,
     MemoryLimitError,
+    NanError,
     ShapeError,
     TargetUnavailable,
     TraceError,
@@ -52,6 +53,7 @@ from eqfuse.gradients.checkpoint import checkpoint, checkpoint_policies, remat
 from eqfuse.gradients.custom import custom_vjp
 from eqfuse.gradients.grad import grad, value_and_grad
 from eqfuse.gradients.jacobians import hessian, jacfwd, jacrev
+from eqfuse.gradients.nans import debug_nans
 from eqfuse.gradients.products import jvp, vjp
 from eqfuse.gradients.stop import stop_gradient
 from eqfuse.ir.evaluate import meaning
@@ -68,12 +70,12 @@ from eqfuse.specialise.jit import jit
 __version__: str
 
 __all__ = [
-    "Budget", "Device", "EqfuseError", "Graph", "LawError", "MemoryLimitError", "Program", "ShapeError",
+    "Budget", "Device", "EqfuseError", "Graph", "LawError", "MemoryLimitError", "NanError", "Program", "ShapeError",
     "TargetUnavailable", "TraceError", "UnsupportedOp", "avg_pool", "batch_norm", "check", "check_grad", "checkpoint",
-    "checkpoint_policies", "compile", "cond", "conv", "custom_vjp", "disable", "elu", "emit", "erf", "erfc", "exp",
-    "extract", "fori_loop", "from_onnx", "gelu", "grad", "hessian", "jacfwd", "jacrev", "jit", "jvp", "layer_norm",
-    "leaky_relu", "load", "load_space", "log", "log_softmax", "logsumexp", "max_pool", "maximum", "meaning",
-    "minimum", "parse", "relu", "relu6", "remat", "rms_norm", "saturate", "scan", "set_num_threads", "sigmoid",
-    "silu", "softmax", "softplus", "spec", "sqrt", "stop_gradient", "tanh", "to_onnx", "trace", "value_and_grad",
-    "vjp", "where", "while_loop", "xp",
+    "checkpoint_policies", "compile", "cond", "conv", "custom_vjp", "debug_nans", "disable", "elu", "emit", "erf",
+    "erfc", "exp", "extract", "fori_loop", "from_onnx", "gelu", "grad", "hessian", "jacfwd", "jacrev", "jit", "jvp",
+    "layer_norm", "leaky_relu", "load", "load_space", "log", "log_softmax", "logsumexp", "max_pool", "maximum",
+    "meaning", "minimum", "parse", "relu", "relu6", "remat", "rms_norm", "saturate", "scan", "set_num_threads",
+    "sigmoid", "silu", "softmax", "softplus", "spec", "sqrt", "stop_gradient", "tanh", "to_onnx", "trace",
+    "value_and_grad", "vjp", "where", "while_loop", "xp",
 ]  # fmt: skip

@@ -120,6 +120,10 @@ class GradientError(EqfuseError, AssertionError):
     """A function does not change by what its derivative says."""
 
 
+class NanError(EqfuseError, FloatingPointError):
+    """An operator makes a NaN, within `ef.debug_nans`."""
+
+
 class MemoryLimitError(EqfuseError, MemoryError):
     """No plan that was found keeps a call's memory under the limit. `least`: the bytes with which one was found."""
 

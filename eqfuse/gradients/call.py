@@ -18,6 +18,7 @@ from eqfuse.dtypes import kind
 from eqfuse.errors import DtypeError, OptionError, ShapeError, TraceError
 from eqfuse.frontends.numpy.carries import shown
 from eqfuse.frontends.numpy.number import Number, is_number
+from eqfuse.frontends.numpy.origins import note_instead, note_places
 from eqfuse.frontends.numpy.promotion import lift, with_dtype
 from eqfuse.frontends.numpy.storage import Access
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
@@ -115,6 +116,7 @@ class Call:
             result = callable_of(fn)(*passed, **{name: own_arrays(v) for name, v in kwargs.items()})
             result, aux = self._pair(result) if has_aux else (result, None)
             self.result, self.aux = Results(result), Results(aux)
+        note_places(self.trace.places, [*self.result.nodes, *self.aux.nodes])
         self._values = dict(zip(self.stand_ins, self.given, strict=True))
         for value, stand_in in self.trace.fixed.items():
             self._values[stand_in] = fixed(*self.back([value]))  # it is one for derivatives taken around this one too
@@ -176,6 +178,7 @@ class Call:
     def back(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
         """`nodes` over the arguments, in place of their stand-ins."""
         found = substitute(nodes, self._values)
+        note_instead(self._values)
         return tuple(inlined(found)) if self.trace.rules and differentiated() is None else found
 
     @property

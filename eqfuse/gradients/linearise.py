@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from eqfuse.errors import UnsupportedOp, line_of
+from eqfuse.frontends.numpy.origins import note_derived
 from eqfuse.gradients.row import NoDerivative
 from eqfuse.gradients.table import derivative
 from eqfuse.ir.graph import Node, topological
@@ -55,6 +56,7 @@ def _changes(
             raise _NoDerivativeOf(why, n) from None
         except NoDerivative as error:
             raise _NoDerivativeOf(str(error), n) from None
+        note_derived(n, made, (n, *n.args))
         if len(made) > 1:
             several[n] = made
             continue

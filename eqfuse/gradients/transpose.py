@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eqfuse.errors import UnsupportedOp
+from eqfuse.frontends.numpy.origins import note_derived
 from eqfuse.gradients.linearise import reaching
 from eqfuse.gradients.row import Row
 from eqfuse.gradients.table import derivative
@@ -34,7 +35,9 @@ def cotangents(results: Sequence[Node | None], sources: Sequence[Node], given: S
         if row.part is not None:
             parts.setdefault(n.args[0], {})[row.part(n)] = whole[0]
             continue
-        for at, part in _of_arguments(n, row, whole, {at for at, a in enumerate(n.args) if a in depends}).items():
+        parts_of = _of_arguments(n, row, whole, {at for at, a in enumerate(n.args) if a in depends})
+        note_derived(n, [part.node for part in parts_of.values()], [n, *n.args, *(t.node for t in whole.values())])
+        for at, part in parts_of.items():
             assert part.node.type == n.args[at].type, f"the transpose of {n.op} gives {part.node.type}"
             waiting.setdefault(n.args[at], []).append(part)
     return [(sum_of(waiting[s]) if s in waiting else zeros(s)).node for s in sources]

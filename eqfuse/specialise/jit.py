@@ -23,6 +23,7 @@ from eqfuse.errors import TraceError, user_level
 from eqfuse.frontends.numpy.number import Number
 from eqfuse.frontends.numpy.trace import Spec, is_apart, layout_of
 from eqfuse.frontends.numpy.tracer import Tracer
+from eqfuse.gradients.nans import checked, debugging
 from eqfuse.ir.arithmetic import KINDS
 from eqfuse.ir.pytree import LEAF, flatten, unflatten
 from eqfuse.ir.signature import are_parameters, input_names, parameters_of, split_static, static_names
@@ -65,6 +66,8 @@ class Jitted(Summarised, Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if is_disabled():
             return self.fn(*args, **kwargs)
+        if debugging():
+            return checked(self, self.fn, self._static, args, kwargs)
         if not kwargs and not self._static:
             key: list[Any] = []
             for array in args:

@@ -17,6 +17,7 @@ from eqfuse.dtypes import supported, tensor_dtype
 from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends.numpy import families as families
 from eqfuse.frontends.numpy.number import Number
+from eqfuse.frontends.numpy.origins import is_noting, note_places
 from eqfuse.frontends.numpy.outside import Outside, leaving_alone
 from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator
 from eqfuse.frontends.numpy.selection import Selection
@@ -92,7 +93,9 @@ def trace(
     def attempt(outside: Outside) -> tuple[Graph, Trace]:
         with Trace() as run:
             with stand_ins(outside.reached):
+                run.places = {} if is_noting() else None
                 graph = _traced(run, fn, parameters, names, leaves, structure, fixed)
+                note_places(run.places or {}, graph.outputs)
             outside.settle()
         return graph, run
 
