@@ -41,6 +41,7 @@ _MODULES = {  # and the public names that each holds
     "specialise.compile": "compile",
     "specialise.disabled": "disable",
     "specialise.jit": "jit",
+    "specialise.split": "split_vjp",
 }
 _HOMES = {name: f"eqfuse.{module}" for module, names in _MODULES.items() for name in names.split()}
 __all__ = sorted([*_HOMES, "xp"])

@@ -66,6 +66,7 @@ from eqfuse.runtime.program import Program, emit
 from eqfuse.specialise.compile import compile
 from eqfuse.specialise.disabled import disable
 from eqfuse.specialise.jit import jit
+from eqfuse.specialise.split import split_vjp
 
 __version__: str
 
@@ -76,6 +77,6 @@ __all__ = [
     "erfc", "exp", "extract", "fori_loop", "from_onnx", "gelu", "grad", "hessian", "jacfwd", "jacrev", "jit", "jvp",
     "layer_norm", "leaky_relu", "load", "load_space", "log", "log_softmax", "logsumexp", "max_pool", "maximum",
     "meaning", "minimum", "parse", "relu", "relu6", "remat", "rms_norm", "saturate", "scan", "set_num_threads",
-    "sigmoid", "silu", "softmax", "softplus", "spec", "sqrt", "stop_gradient", "tanh", "to_onnx", "trace",
-    "value_and_grad", "vjp", "where", "while_loop", "xp",
+    "sigmoid", "silu", "softmax", "softplus", "spec", "split_vjp", "sqrt", "stop_gradient", "tanh", "to_onnx",
+    "trace", "value_and_grad", "vjp", "where", "while_loop", "xp",
 ]  # fmt: skip

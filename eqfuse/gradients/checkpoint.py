@@ -40,10 +40,10 @@ class checkpoint_policies:
 
 def checkpoint(fun: Callable[..., Any], policy: Policy | None = None) -> Callable[..., Any]:
     """`fun`, whose inner values a backward pass computes again, but for those that `policy` lets it keep: one of
-    `ef.checkpoint_policies`, or a function of a node of the graph. Without one, none.
+    `ef.checkpoint_policies`, or a function of a node. Without one, none.
 
-    It shows in the residuals of `ef.vjp`. In one program, as ``ef.jit(ef.grad(f))``, what is computed again is chosen
-    by price and `memory_limit`, with or without it.
+    It shows in the residuals of `ef.vjp` and `ef.split_vjp`. In one program, ``ef.jit(ef.grad(f))``, what is computed
+    again is chosen by price and `memory_limit`, with or without it.
     """
     if not callable(fun):
         raise TraceError(f"ef.checkpoint takes a function, not {fun!r}")

@@ -16,11 +16,12 @@ from eqfuse.frontends.numpy.tracer import wrap
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.gradients.call import Call, name_of, nodes_of, stand_ins
 from eqfuse.gradients.derived import Derived
+from eqfuse.gradients.linearise import reaching
+from eqfuse.gradients.partition import POLICIES, Cost, computed_again
 from eqfuse.gradients.rules import refuse_forward
 from eqfuse.gradients.terms import zeros
 from eqfuse.gradients.transpose import cotangents
 from eqfuse.ir.graph import Body, Node, const, substitute, topological
-from eqfuse.ops import Role, row
 
 
 def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
@@ -62,12 +63,12 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """
     if current() is not None:
         call = Call("ef.vjp", fun, primals, {}, range(len(primals)), has_aux)
-        return _with_aux(call, Pullback(call, *_backward(call)))
+        return _with_aux(call, Pullback(call, *backward_of(call, *POLICIES["store_all"])))
     found: list[tuple[Call, Body]] = []
 
     def compute(args: tuple[Any, ...], _: dict[str, Any]) -> Any:
         call = Call("ef.vjp", fun, args, {}, range(len(args)), has_aux)
-        body, residuals = _backward(call)
+        body, residuals = backward_of(call, *POLICIES["store_all"])
         found.append((call, body))
         return _with_aux(call, tuple([wrap(n, Access.WRITABLE) for n in residuals]))
 
@@ -80,26 +81,38 @@ def _with_aux(call: Call, pullback: Any) -> tuple[Any, ...]:
     return (result, pullback, aux) if call.has_aux else (result, pullback)
 
 
-def _backward(call: Call) -> tuple[Body, list[Node]]:
-    """The graph from cotangents of the results, and from residuals, to those of the arguments; and the residuals."""
+def backward_of(call: Call, keep: Cost, again: Cost) -> tuple[Body, list[Node]]:
+    """The graph from cotangents of the results, and from residuals, to those of the arguments; and the residuals, which
+    cost least by the prices of keeping a value and of computing it `again`."""
     steps, types = call.steps(), [n.type for n in call.result.nodes]
     given = stand_ins([f"cotangent of {path}" for path in call.result.paths], types)
     found = call.back(cotangents(call.changes(steps), steps, given))
-    (body,), residuals = closed([(str(n.attr("name")), n) for n in given], [found], again=_again(call, found))
+    inside = computed_again(_read(found, given), keep, again, _marked(call, found))
+    (body,), residuals = closed([(str(n.attr("name")), n) for n in given], [found], again=inside)
     return body, residuals
 
 
-def _again(call: Call, found: Sequence[Node]) -> set[Node]:
-    """The values below `found` that are no residuals: what `ef.checkpoint` marks, what the backward pass makes of that,
-    and views of all of an array, which is one."""
-    again, forward = set(call.again), set(topological(call.back([*call.result.nodes, *call.aux.nodes])))
-    marked = set(again)
-    for n in topological(found):
+def _read(found: Sequence[Node], given: Sequence[Node]) -> list[Node]:
+    """What is read to compute `found` that does not depend on what is `given`."""
+    varies = set(reaching(found, {*given}))
+    of_nodes = [a for n in varies for a in n.args]
+    return [n for n in dict.fromkeys([*found, *of_nodes]) if n not in varies]
+
+
+def _marked(call: Call, found: Sequence[Node]) -> set[Node]:
+    """The values below `found` that are not kept: what `ef.checkpoint` marks, and what the backward makes of it."""
+    marked, forward = set(call.again), set(topological(call.back([*call.result.nodes, *call.aux.nodes])))
+    for n in topological(found) if marked else ():
         if n not in forward and any(a in marked for a in n.args):
             marked.add(n)
-        if row(n.op).role is Role.VIEW and n.type.size == n.args[0].type.size:
-            again.add(n)
-    return again | marked
+    return marked
+
+
+def of_cotangents(call: Call, body: Body, residuals: Sequence[Node], cotangent: Any) -> tuple[Any, ...]:
+    """The cotangents of the arguments of `call`, by the backward graph `body`, from those of its results."""
+    result, inputs = call.result, body.graph.inputs
+    given = nodes_of(f"the cotangents of {call.what}", cotangent, result.structure, [n.type for n in result.nodes])
+    return call.argument_trees(substitute(body.graph.outputs, dict(zip(inputs, [*given, *residuals], strict=True))))
 
 
 class Pullback:
@@ -115,11 +128,8 @@ class Pullback:
         return made
 
     def _of(self, cotangent: Any) -> tuple[Any, ...]:
-        result = self._call.result
-        given = nodes_of("the cotangents of ef.vjp", cotangent, result.structure, [n.type for n in result.nodes])
         kept = [r if isinstance(r, Node) else const(r) for r in self.residuals]
-        found = substitute(self._body.graph.outputs, dict(zip(self._body.graph.inputs, [*given, *kept], strict=True)))
-        return self._call.argument_trees(found)
+        return of_cotangents(self._call, self._body, kept, cotangent)
 
     def __repr__(self) -> str:
         bytes_kept = sum(r.type.nbytes if isinstance(r, Node) else r.nbytes for r in self.residuals)
