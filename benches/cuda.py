@@ -28,7 +28,7 @@ from eqfuse.benches.corpus.gpu_cases import DRY, FULL, Case, cases
 from eqfuse.benches.gpu_peers import PEERS, SLOW_PEERS, Run, narrowed, plain
 from eqfuse.emit.cuda.executable import CudaExecutable
 from eqfuse.ir.pytree import flatten
-from eqfuse.machine.gpu import CupyGpu, Gpu, cupy_gpu
+from eqfuse.machine.gpu import CupyGpu, cupy_gpu
 from eqfuse.runtime.program import Program
 from eqfuse.show.progress import progress
 from eqfuse.testing.emulated_gpu import EmulatedGpu
@@ -46,13 +46,13 @@ EMPTY = 'extern "C" __global__ void empty() {}\n'
 class Bench:
     """Where cases run. `copy`: bytes read and written a second; `launch`: seconds of an empty kernel."""
 
-    gpu: Gpu
+    gpu: Any
     target: str
     copy: float
     launch: float
 
 
-def bench_on(gpu: Gpu, target: str, nbytes: int) -> Bench:
+def bench_on(gpu: Any, target: str, nbytes: int) -> Bench:
     a, b = (gpu.empty((nbytes // 4,), np.dtype(np.float32)) for _ in range(2))
     empty = gpu.module(EMPTY, False).get_function("empty")
     copy, launch = partial(b.__setitem__, slice(None), a), partial(empty, (1,), (32,), ())
@@ -113,7 +113,7 @@ def _dtype(case: Case) -> np.dtype:
     return np.dtype(getattr(ml_dtypes, case.dtype, None) or case.dtype)
 
 
-def _drawn(case: Case, gpu: Gpu) -> list[Any]:
+def _drawn(case: Case, gpu: Any) -> list[Any]:
     """The arguments on the device, as float32."""
     rng = np.random.default_rng(0)
     draw = rng.random if case.positive else rng.standard_normal
@@ -121,7 +121,7 @@ def _drawn(case: Case, gpu: Gpu) -> list[Any]:
     return [gpu.upload(draw(s, np.float32) * np.float32(c)) for s, c in zip(case.shapes, scales, strict=True)]
 
 
-def _results(gpu: Gpu, found: Any) -> list[np.ndarray]:
+def _results(gpu: Any, found: Any) -> list[np.ndarray]:
     return [np.asarray(gpu.download(part), np.float64) for part in flatten(found)[0]]
 
 
@@ -152,7 +152,7 @@ def show(rows: Sequence[dict[str, Any]], bench: Bench) -> None:
         print(f"{mean:.2f} times as fast as the best peer, least {min(leads):.2f}")
 
 
-def _name(gpu: Gpu) -> str:
+def _name(gpu: Any) -> str:
     return gpu.name if isinstance(gpu, CupyGpu) else "the emulator"
 
 
@@ -183,8 +183,8 @@ def run(chosen: Sequence[Case], bench: Bench, peers: dict[str, Any], limit: floa
     with progress(len(chosen)) as at:
         for case in chosen:
             shape = "x".join(map(str, case.shapes[0]))
-            about = {"name": case.name, "shape": shape, "dtype": case.dtype}
-            at.step(" ".join(about.values()))
+            about: dict[str, Any] = {"name": case.name, "shape": shape, "dtype": case.dtype}
+            at.step(f"{case.name} {shape} {case.dtype}")
             if time.monotonic() - begun > limit:
                 rows.append(about | {"failed": f"not begun within {limit:.0f} s", "late": True})
                 continue
@@ -204,6 +204,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", help="only cases with one of these in their name")
     options = parser.parse_args(arguments)
     sizes = DRY if options.dry_run else FULL
+    gpu: Any
     gpu, target = (EmulatedGpu(), "cuda:h100") if options.dry_run else (cupy_gpu(), "cuda")
     bench = bench_on(gpu, target, sizes.elements * 16)
     chosen = [c for c in cases(sizes) if not options.names or any(part in c.name for part in options.names)]

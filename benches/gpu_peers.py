@@ -13,7 +13,6 @@ from typing import Any
 from eqfuse.benches.corpus import workloads
 from eqfuse.benches.corpus.gpu_cases import Case
 from eqfuse.benches.corpus.workloads import workload_in
-from eqfuse.machine.gpu import Gpu
 from eqfuse.testing.emulated_gpu import EmulatedGpu
 
 
@@ -25,12 +24,12 @@ class Run:
     finish: Callable[[], Any]
 
 
-def cupy(case: Case, gpu: Gpu, arrays: Sequence[Any], wide: Sequence[Any]) -> Run:
+def cupy(case: Case, gpu: Any, arrays: Sequence[Any], wide: Sequence[Any]) -> Run:
     run = plain(case, gpu)
     return Run(lambda: run(*arrays), gpu.finish)
 
 
-def plain(case: Case, gpu: Gpu) -> Callable[..., Any]:
+def plain(case: Case, gpu: Any) -> Callable[..., Any]:
     """The function of the case, by calls of CuPy, or of NumPy where the device is emulated."""
     if isinstance(gpu, EmulatedGpu):
         return narrowed(case.function)
@@ -58,7 +57,7 @@ def narrowed(run: Callable[..., Any], like: Callable[[Any, Any], Any] = workload
     return call
 
 
-def jax(case: Case, gpu: Gpu, arrays: Sequence[Any], wide: Sequence[Any]) -> Run:
+def jax(case: Case, gpu: Any, arrays: Sequence[Any], wide: Sequence[Any]) -> Run:
     import jax
     import jax.numpy as jnp
 
@@ -92,15 +91,15 @@ def _torch(case: Case, wide: Sequence[Any], compiled: bool) -> Run:
     return Run(call, torch.cuda.synchronize if torch.cuda.is_available() else lambda: None)
 
 
-def torch_eager(case: Case, gpu: Gpu, arrays: Sequence[Any], wide: Sequence[Any]) -> Run:
+def torch_eager(case: Case, gpu: Any, arrays: Sequence[Any], wide: Sequence[Any]) -> Run:
     return _torch(case, wide, False)
 
 
-def torch_compile(case: Case, gpu: Gpu, arrays: Sequence[Any], wide: Sequence[Any]) -> Run:
+def torch_compile(case: Case, gpu: Any, arrays: Sequence[Any], wide: Sequence[Any]) -> Run:
     return _torch(case, wide, True)
 
 
-PEERS: dict[str, Callable[[Case, Gpu, Sequence[Any], Sequence[Any]], Run]] = {
+PEERS: dict[str, Callable[[Case, Any, Sequence[Any], Sequence[Any]], Run]] = {
     "CuPy": cupy, "torch": torch_eager, "JAX": jax,
 }  # fmt: skip
 SLOW_PEERS = {"torch.compile": torch_compile}  # that take seconds to compile each case
