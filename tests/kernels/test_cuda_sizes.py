@@ -158,11 +158,12 @@ def argument(n: Node) -> np.ndarray:
 
 
 def chosen(case: Case, cuda: CudaKernel) -> list[int]:
-    """The blocks that compute what is looked at: of all but long maps, the first and the last."""
+    """The blocks that compute what is looked at: of all but long maps, the first and the last; of these, the first one
+    takes the elements that are left at the end."""
     blocks, places = math.prod(cuda.grid), np.asarray(case.flat)
     if not places.size:
         return sorted({*range(min(blocks, 4)), *range(max(0, blocks - 16), blocks)})
-    return sorted({int(b) for width in (1, 2, 4, 8, 16) for b in places // width // THREADS % blocks})
+    return sorted({0} | {int(b) for width in (1, 2, 4, 8, 16) for b in places // width // THREADS % blocks})
 
 
 @emulated
