@@ -24,7 +24,7 @@ def like(graphs: Sequence[Graph], times: Mapping[int, int]) -> dict[int, int]:
     families: defaultdict[Hashable, list[int]] = defaultdict(list)
     for at, graph in enumerate(graphs):
         families[outline(graph)].append(at)
-    found = {}
+    found: dict[int, int] = {}
     for members in families.values():
         if len(members) >= FEWEST:
             middle = len(members) // 2

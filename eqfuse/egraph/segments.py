@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, takewhile
@@ -25,6 +25,8 @@ from eqfuse.rewrites.procedures.side_by_side import SharedProducts, shared_produ
 SEGMENT_OPERATORS = 24  # fewer are not worth a segment of their own
 MANY = 150  # operators to be searched, from which on steps that differ in extents are looked for
 FEWER = 2  # times fewer operators are to be searched, for each such step to be a piece
+LONGEST_STEP = 64  # operators of a step on a few numbers
+SMALL_BYTES = 1024  # at most of each of its values
 NEAR = 200  # operators apart that two readers of a value may be and still be computed together
 _PRODUCTS = {Role.CONTRACTION, Role.WINDOW}
 _CALLS = {Role.UPDATE, Role.LIBRARY}  # kernels of their own
@@ -53,9 +55,14 @@ def segments(graph: Graph) -> tuple[list[Graph], list[Use]]:
         if len(by_slices[0]) < len(found[0]):
             found, sliced = by_slices, True
         found = _finer(order, pieces, found, sliced)
-    if (searched := operators(found[0])) > MANY and (ends := order.ends_of_steps):
-        by_steps = _distinct(order.pieces(ends), sliced=False)
-        if operators(by_steps[0]) <= searched // FEWER:
+    return _by_steps(order, found) if operators(found[0]) > MANY else found
+
+
+def _by_steps(order: _Order, found: tuple[list[Graph], list[Use]]) -> tuple[list[Graph], list[Use]]:
+    """The steps of loops as pieces, where far fewer operators are to be searched then; else `found`."""
+    for ends in (order.ends_of_steps(), order.ends_of_small_steps()):
+        by_steps = _distinct(order.pieces(ends), sliced=False) if ends else found
+        if operators(by_steps[0]) <= operators(found[0]) // FEWER:
             return by_steps
     return found
 
@@ -175,7 +182,6 @@ class _Order:
             start = end + 1
         return found
 
-    @cached_property
     def ends_of_steps(self) -> list[int]:
         """The operators behind which to cut so that each step of a loop is a piece; none where no steps are alike."""
         fine: list[int] = []
@@ -194,6 +200,20 @@ class _Order:
                 is_near = first - period <= at + 1 and at < first + period * (turns + 1)
                 if (at + 1 - first) % period == 0 if is_near else end - (ends or [-1])[-1] >= SEGMENT_OPERATORS:
                     ends.append(end)
+        return ends
+
+    def ends_of_small_steps(self) -> list[int]:
+        """Where to cut between some steps of a loop on a few numbers: to store these costs next to nothing."""
+        numbers: dict[Hashable, int] = {}
+        looks = [numbers.setdefault(look(n), len(numbers)) for n in self.operators]
+        small = [n.type.nbytes <= SMALL_BYTES for n in self.operators]
+        live = self._live()
+        ends: list[int] = []
+        for first, period, turns in runs(looks, LONGEST_STEP):
+            if all(small[first : first + period * turns]):
+                phase = min(range(period), key=lambda at: sum(live[first + at : first + period * turns : period]))
+                apart = period * max(1, SEGMENT_OPERATORS // 2 // period)
+                ends += range(first + phase, min(first + period * turns, len(looks) - 1), apart)
         return ends
 
     def pieces(self, ends: Sequence[int]) -> list[_Piece]:

@@ -6,16 +6,18 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.benches.corpus.loops import back_substitution, cholesky
+from eqfuse.benches.corpus.loops import back_substitution, cholesky, thomas
 from eqfuse.benches.corpus.random_graphs import run_plan
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph import equality
-from eqfuse.egraph.alike import like, outline, runs
+from eqfuse.egraph.alike import like, operators, outline, runs
 from eqfuse.egraph.saturate import saturate, saturate_segment
+from eqfuse.egraph.segments import segments
 from eqfuse.extract import carried, choose, families
 from eqfuse.extract.carried import Carried
 from eqfuse.extract.families import saturated_like
 from eqfuse.extract.flow import extract
+from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph
 from eqfuse.plan.plan import Plan
 from eqfuse.rewrites import admitted, select
@@ -51,6 +53,27 @@ def test_where_no_plan_can_be_carried_each_step_is_searched(monkeypatch):
     space = saturate(graph)
     assert_computes(choose(space, CPU), arguments, wanted)
     assert len(made) == sum(s.like is not None for s in space.segments) > 4
+
+
+def test_of_a_long_loop_on_a_few_numbers_some_steps_are_searched_and_the_pieces_mean_the_whole():
+    graph, arguments, wanted = traced(thomas(24))
+    pieces, uses = segments(graph)
+    assert operators(pieces) < len(graph.operators) // 2
+    values = dict(zip(graph.inputs, arguments, strict=True))
+    for use in uses:
+        given = [values[n] for n in use.inputs]  # none is a view: pieces hold their views themselves
+        values |= zip(use.outputs, evaluate(pieces[use.segment], given), strict=True)
+    np.testing.assert_allclose(values[graph.outputs[0]], wanted)
+
+
+def test_long_loops_on_large_arrays_stay_whole_since_to_store_what_is_between_steps_would_be_felt():
+    def grown(x: Any) -> Any:
+        for _ in range(100):
+            x = np.maximum(x * 2.0 + 1.0, 0.5)
+        return x
+
+    _, uses = segments(ef.trace(grown, ef.spec((10_000,), np.float64)))
+    assert len(uses) == 1
 
 
 def product(rows: int, name: str = "sum") -> Graph:
