@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from eqfuse.ir.graph import Node, node
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import Shape
+from eqfuse.ops.updates import Ranges
 
 Group = tuple[Node, ...]
 Part = tuple[Node, Node]  # a piece, and the view of it that is wanted
@@ -102,12 +103,16 @@ def _lifted(shape: Shape, rank: int) -> Shape:
     return (1,) * (rank - len(shape)) + shape
 
 
-def _sliced(of: Node, ranges: tuple[tuple[int, int, int], ...]) -> list[Part]:
+def _sliced(of: Node, ranges: Ranges) -> list[Part]:
     axis, start, found = of.type.rank + of.attr("axis"), 0, []
     for p in of.args:
         taken = within(range(*ranges[axis]), start, p.shape[axis])
         start += p.shape[axis]
         if taken:
-            along = (taken[0], taken[-1] + 1, taken.step)
-            found.append((p, node("slice", (p,), ((*ranges[:axis], along, *ranges[axis + 1 :]),))))
-    return found
+            found.append((p, _along(p, ranges, axis, (taken[0], taken[-1] + 1, taken.step))))
+    return found or [(of.args[0], _along(of.args[0], ranges, axis, (0, 0, 1)))]
+
+
+def _along(piece: Node, ranges: Ranges, axis: int, taken: tuple[int, int, int]) -> Node:
+    """The slice `ranges` of `piece`, but for what is `taken` along `axis`."""
+    return node("slice", (piece,), ((*ranges[:axis], taken, *ranges[axis + 1 :]),))

@@ -15,7 +15,7 @@ from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 
-from eqfuse.errors import EqfuseError
+from eqfuse.errors import EqfuseError, user_level
 from eqfuse.machine.c_build import Compiler, rooms, written
 from eqfuse.machine.c_compiler import find
 from eqfuse.machine.files import cache_dir, own_folder, prune, read_own, sealed, set_aside, unsealed, write_atomically
@@ -69,7 +69,7 @@ def _kept(name: str) -> bytes | None:
     except OSError:
         return None
     except ValueError as error:
-        set_aside(path, "compiled kernel", error, stacklevel=5)
+        set_aside(path, "compiled kernel", error)
         return None
 
 
@@ -86,7 +86,7 @@ def _keep(name: str, data: bytes) -> None:
 @cache
 def _warn_unwritable(error: str) -> None:
     message = f"compiled kernels are not kept across processes: {error}; EQFUSE_CACHE_DIR names another folder"
-    warnings.warn(message, stacklevel=5)
+    warnings.warn(message, stacklevel=user_level())
 
 
 def _opened(data: bytes) -> ctypes.CDLL:

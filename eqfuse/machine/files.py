@@ -12,6 +12,8 @@ from pathlib import Path
 
 import platformdirs
 
+from eqfuse.errors import user_level
+
 
 def cache_dir() -> Path:
     """The user's cache directory of eqfuse; the environment variable EQFUSE_CACHE_DIR moves it."""
@@ -90,7 +92,7 @@ def prune(folder: Path, suffix: str, files: int, nbytes: int) -> None:
         left -= size
 
 
-def set_aside(path: Path, what: str, error: Exception, stacklevel: int = 3) -> None:
+def set_aside(path: Path, what: str, error: Exception) -> None:
     """Rename a damaged file to ``*.corrupt`` and warn that it will be rebuilt."""
     aside = path.with_suffix(".corrupt")
     try:
@@ -99,4 +101,4 @@ def set_aside(path: Path, what: str, error: Exception, stacklevel: int = 3) -> N
     except OSError as reason:
         where = f"it cannot be moved ({reason})"
     damage = str(error).partition("\n")[0]
-    warnings.warn(f"the {what} {path} is damaged ({damage}): {where}, made anew", stacklevel=stacklevel)
+    warnings.warn(f"the {what} {path} is damaged ({damage}): {where}, made anew", stacklevel=user_level())

@@ -19,7 +19,7 @@ from typing import Any
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.targets import OURS
-from eqfuse.errors import EqfuseError
+from eqfuse.errors import EqfuseError, user_level
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds import registered
 from eqfuse.machine.files import cache_dir, prune, sealed, set_aside, unsealed, write_atomically
@@ -118,7 +118,8 @@ def _opened(data: bytes, name: str, graph: Graph, device: Device) -> tuple[Plan,
 
 @cache
 def _warn_unwritable(error: str) -> None:
-    warnings.warn(f"plans are not kept across processes: {error}; EQFUSE_CACHE_DIR names another folder", stacklevel=4)
+    message = f"plans are not kept across processes: {error}; EQFUSE_CACHE_DIR names another folder"
+    warnings.warn(message, stacklevel=user_level())
 
 
 def _remember(key: PlanKey, plan: Plan, report: Report) -> None:

@@ -66,8 +66,9 @@ def test_a_busy_machine_is_tried_twice_used_with_a_warning_and_measured_again(
     machine: Machine, looks: list[Look], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quiet, machine.looks = machine.looks, list(looks)
-    with pytest.warns(UserWarning, match=r"other programs ran .*eqfuse calibrate"):
+    with pytest.warns(UserWarning, match=r"other programs ran .*eqfuse calibrate") as caught:
         assert new_process() == machine.device
+    assert [w.filename for w in caught] == [__file__]
     assert machine.runs == 2 and not calibrate.profile_path().exists()
     machine.looks = quiet
     assert this_cpu() == new_process() == machine.device and machine.runs == 2  # plans stay the same for now

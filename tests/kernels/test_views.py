@@ -68,6 +68,18 @@ def test_pushed_views_stand_on_leaves_and_mean_the_same(x):
         np.testing.assert_array_equal(got, wanted)
 
 
+@pytest.mark.parametrize("axis", [-2, -1])
+def test_no_element_of_joined_arrays_is_an_empty_array(axis: int) -> None:
+    x = read(0, (3, 4))
+    joined = mul(node("concat", (add(x, x), x), (axis,)), number(2))
+    inside, outside = [(0, n, 1) for n in joined.shape], [(n, n, 1) for n in joined.shape]
+    for none in (0, 1):
+        ranges = tuple(outside[i] if i == none else inside[i] for i in range(2))
+        graph = body([x], node("slice", (joined,), (ranges,)))
+        (got,), (wanted,) = (evaluate(g, data(graph)) for g in (push_views(graph), graph))
+        assert got.shape == wanted.shape and 0 in got.shape
+
+
 @st.composite
 def values_read_twice(draw: st.DrawFn) -> Graph:
     """A body whose values are read whole and through views, some of them complex, some between bounds."""

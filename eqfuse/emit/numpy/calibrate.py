@@ -28,7 +28,7 @@ from eqfuse.emit.numpy.concurrency import Caches, memory_of, seconds_of, threadi
 from eqfuse.emit.numpy.cost.figures import BLAS
 from eqfuse.emit.numpy.ops import JOINS
 from eqfuse.emit.numpy.transpose_copy import BUFFER, copy_transposed
-from eqfuse.errors import TargetUnavailable, UnsupportedOp
+from eqfuse.errors import TargetUnavailable, UnsupportedOp, user_level
 from eqfuse.machine.files import cache_dir, set_aside, write_atomically
 from eqfuse.machine.quiet import Watch, together
 from eqfuse.machine.thread_limit import thread_count
@@ -106,7 +106,7 @@ def _load(path: Path) -> Device:
     except OSError:
         return _estimated(path, replace=False)
     except (TargetUnavailable, UnicodeDecodeError) as error:
-        set_aside(path, "device profile", error, stacklevel=5)
+        set_aside(path, "device profile", error)
         return _estimated(path, replace=True)
 
 
@@ -136,7 +136,7 @@ def _warn_busy(trouble: str) -> None:
     warnings.warn(
         f"this CPU was measured while other programs ran ({trouble}): plans are priced by rough figures until it is "
         f"measured again, after {AGAIN // 60:.0f} minutes or by `eqfuse calibrate` on a quiet machine",
-        stacklevel=6,
+        stacklevel=user_level(),
     )
 
 
@@ -161,7 +161,7 @@ def _store(measured: Device, replace: bool) -> Device:
         write_atomically(path, measured.to_json().encode())
     except OSError as error:
         message = f"the device profile cannot be kept ({error}): other runs may measure, and plan, differently"
-        warnings.warn(message, stacklevel=5)
+        warnings.warn(message, stacklevel=user_level())
     return measured
 
 
