@@ -9,6 +9,7 @@ are numbers that stand for Python objects (egglog would pickle the objects thems
 from __future__ import annotations
 
 import itertools
+import logging
 import sys
 import threading
 from collections.abc import Collection, Iterable, Sequence
@@ -106,9 +107,17 @@ class Declarations:
             raise
 
 
+_LOGGERS = ("egglog", "egglog_bridge", "egglog_core_relations")
+
+
 def _bindings() -> Any:
-    """egglog, slow to import: in a thread, as it keeps the frames of who imports it, and all that they hold."""
+    """egglog, slow to import: in a thread, as it keeps the frames of who imports it, and all that they hold.
+
+    It logs each command at the level INFO, thousands for a program: of these a program's own log stays free."""
     if "egglog.bindings" not in sys.modules:
+        for logger in map(logging.getLogger, _LOGGERS):
+            if logger.level == logging.NOTSET:
+                logger.setLevel(logging.WARNING)
         thread = threading.Thread(target=import_module, args=["egglog.bindings"])
         thread.start()
         thread.join()

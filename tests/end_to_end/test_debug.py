@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +41,20 @@ def test_the_second_rung_has_the_matches_and_the_time_of_each_law(
     told = [line for line in printed.splitlines() if line.startswith("eqfuse:   law ")]
     assert told and all(re.fullmatch(r"eqfuse:   law \w+ ×\d+, [\d.]+ (µs|ms|s)", line) for line in told)
     assert re.search(r"  laws that never matched, [\d.]+ (µs|ms|s)", printed)
+
+
+LOGGING = """
+import logging
+import numpy as np
+logging.basicConfig(level=logging.INFO)
+import eqfuse as ef
+ef.extract(ef.saturate(ef.trace(lambda x: np.exp(x) * 2 + 1, np.ones(8))), target="cuda:h100")
+"""
+
+
+def test_the_log_of_a_program_holds_nothing_of_the_search_engine() -> None:
+    done = subprocess.run([sys.executable, "-c", LOGGING], capture_output=True, text=True, check=True)
+    assert "egglog" not in done.stderr + done.stdout
 
 
 def test_a_level_that_is_no_number_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
