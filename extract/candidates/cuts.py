@@ -57,6 +57,7 @@ class Cut:
     prices: Prices
     _price: Price | None = field(default=None, init=False)
     _estimate: float | None = field(default=None, init=False)
+    _rough: float | None = field(default=None, init=False)  # negative where there is none
     _node: Node | None = field(default=None, init=False)
 
     @property
@@ -75,6 +76,18 @@ class Cut:
             found = self.prices.estimate((self,), self.stored, self.leaves)
             self._estimate = self.price.seconds if found is None else found
         return self._estimate
+
+    @property
+    def rough(self) -> float | None:
+        """About its price in seconds, by its state, where its estimate is the price of its schedule; or None."""
+        if self._rough is None:
+            found = self.prices.rough((self,), self.stored, self.leaves)
+            self._rough = -1.0 if found is None else found
+        return None if self._rough < 0 else self._rough
+
+    @property
+    def is_priced(self) -> bool:
+        return self._price is not None
 
     @property
     def seconds(self) -> float:

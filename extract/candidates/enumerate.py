@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from heapq import heappop, heappush
+from heapq import heappop, heappush, nsmallest
 from itertools import product
 
 from eqfuse.egraph.space import ENode
 from eqfuse.extract.candidates.cuts import Cut, Grammar
 
 MOST_JOINS = 625  # combinations of arguments' cuts that one node tries: all of four arguments
+PROMISING = 8  # of a kind and a class, by each of two rankings, whose schedules are made
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,7 @@ class Candidates:
                 if key not in self._made:
                     self._made[key] = self._joins(eclass, enode, offers)
                 found += self._made[key]
+        found = [cut for cut in self._promising(found) if cut.estimate < math.inf]
         self._settled[eclass] = self._now, others.union(*[cut.leaves for cut in found])
         different = bool(found) and self._keep(eclass, found)
         if different:
@@ -160,7 +162,21 @@ class Candidates:
         distinct = tuple(dict.fromkeys(enode.args))
         places = [distinct.index(a) for a in enode.args]
         joined = (self.grammar.join(eclass, enode, tuple([chosen[i] for i in places])) for chosen in product(*offers))
-        return [made for made in joined if isinstance(made, Cut) and made.estimate < math.inf]
+        return [made for made in joined if isinstance(made, Cut)]
+
+    def _promising(self, cuts: list[Cut]) -> list[Cut]:
+        """`cuts` of a class without those that by their states are dearer than others of their kind, with and without
+        what they read: their schedules would take long to make."""
+        by_kind: dict[str, list[tuple[float, float, int]]] = {}
+        for at, cut in enumerate(cuts):
+            if cut.rough is not None and not cut.state.unfinished:
+                total = cut.rough + sum(map(self.flow.__getitem__, cut.reads))
+                by_kind.setdefault(cut.state.kind, []).append((total, cut.rough, at))
+        dropped: set[int] = set()
+        for ranked in by_kind.values():
+            best = {*nsmallest(PROMISING, ranked), *nsmallest(PROMISING, ranked, key=lambda each: each[1:])}
+            dropped.update([at for each in ranked if each not in best for at in each[2:]])
+        return [cut for at, cut in enumerate(cuts) if at not in dropped or cut.is_priced]
 
     def _offers(self, eclass: int) -> list[Cut]:
         readable = eclass in self.flow or eclass in self.grammar.scalars

@@ -45,6 +45,7 @@ class Prices:
         self._estimates: Estimates | None = like._estimates if like else None
         if like is None and len(classes) > FEW:
             self._estimates = estimates_of(device)
+        self._is_estimated = estimates_of(device) is not None
         self._schedules: dict[tuple, Schedule | None] = {}
         self._alike: dict[tuple[str, Graph], Schedule | None] = like._alike if like else {}  # whatever they read
         self._settled: dict[tuple[str, Graph], Price | None] = like._settled if like else {}
@@ -117,6 +118,15 @@ class Prices:
         """About as many seconds, without a schedule; None where the price is found as soon."""
         kind = state.template
         if self._estimates is None or not (kind.pointwise or kind.reduces) or not self._by_schedule(kind):
+            return None
+        return self._of_state(cuts, state, leaves).seconds
+
+    def rough(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int]) -> float | None:
+        """The same of a kernel of any kind, where its estimate is that of its schedule."""
+        kind = state.template
+        if not self._is_estimated or not self._by_schedule(kind):
+            return None
+        if self._estimates is not None and (kind.pointwise or kind.reduces):
             return None
         return self._of_state(cuts, state, leaves).seconds
 
