@@ -17,16 +17,15 @@ from eqfuse.budget import UNLIMITED, Allowance
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.targets import is_compiled
-from eqfuse.cost.work import LINE, NEAR, Steps, gaps, touches
+from eqfuse.cost.work import NEAR, touches
 from eqfuse.egraph.space import ENode, Segment
 from eqfuse.extract.candidates.prices import Prices
+from eqfuse.extract.candidates.reading import spread, steps_read
 from eqfuse.extract.candidates.work import Works, count, union
 from eqfuse.ir.graph import Graph, Node, input_node
-from eqfuse.ir.view_strides import view_strides
 from eqfuse.kinds import State, join, leaf, merge
 from eqfuse.kinds.map import stored
 from eqfuse.ops import Role, row
-from eqfuse.ops.types import TensorType
 
 LARGEST = 512  # operators in one kernel; more neither compile nor fit registers
 
@@ -223,7 +222,7 @@ class Grammar:
         steps = NEAR
         for part, arg in zip(parts, enode.args, strict=True):
             if part.state.strides is not None:
-                steps += _steps(part.state, self.classes[arg].type, enode, self.classes[eclass].type)
+                steps += steps_read(part.state, self.classes[arg].type, enode, self.classes[eclass].type)
         number = self.prices.number(eclass, enode, steps)
         role = row(enode.op).role
         name: tuple = (eclass, enode)  # of a product; a compiled kernel holds one derivation of it
@@ -250,7 +249,7 @@ class Grammar:
         if (inside | outside) >> eclass & 1:
             return "it would need its own result"
         if role is Role.VIEW and state.at_leaf:
-            touched = self.prices.sizes[eclass] * (1 if self.compiled else _spread(state, self.classes[eclass].type))
+            touched = self.prices.sizes[eclass] * (1 if self.compiled else spread(state, self.classes[eclass].type))
             leaves = {c: min(size, touched) for c, size in leaves.items()}
             self.prices.note_view(eclass, parts[0].leaves, leaves)
         if role in (Role.GATHER, Role.UPDATE) and parts[0].leaves:
@@ -391,30 +390,3 @@ class Grammar:
             else:
                 nodes[id(c)] = c.enode.over(nodes[id(p)] for p in c.parts)
         return Graph(tuple(reads.values()), tuple(nodes[id(c)] for c in cuts)), tuple(reads)
-
-
-def _steps(state: State, t: TensorType, reader: ENode, out: TensorType) -> Steps:
-    """What `reader` reads one by one of an array in memory: elements far from the one before, and with gaps between.
-
-    Not of an array that lies along another axis: its kernel copies it by blocks, as its state says.
-    """
-    assert state.strides is not None
-    if state.strides[-1:] == (1,) and state.shape[-1] > 1:  # so do most lie
-        return NEAR
-    step = next((abs(s) for n, s in zip(state.shape[::-1], state.strides[::-1], strict=True) if n > 1), 0)
-    role = row(reader.op).role
-    across = state.across(t.dtype.itemsize) > 0
-    between = 0 if across or role is not Role.ELEMENTWISE else gaps(step, t, out)
-    if step * t.dtype.itemsize < LINE:
-        return Steps(0, between)
-    if role is Role.VIEW:
-        copies = reader.op == "reshape" and view_strides("reshape", reader.attrs, state.shape, state.strides) is None
-        return Steps(t.size if across and copies else 0)
-    return NEAR if across and role in (Role.ELEMENTWISE, Role.REDUCTION) else Steps(t.size, between)
-
-
-def _spread(state: State, t: TensorType) -> int:
-    """How many times its own bytes the cache lines of a view are: neighbours may be some elements apart."""
-    assert state.strides is not None
-    steps = [abs(s) for n, s in zip(state.shape, state.strides, strict=True) if n > 1 and s]
-    return min(min(steps, default=1), max(1, LINE // t.dtype.itemsize))
