@@ -9,9 +9,13 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches.replay import corpus
+from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import device
+from eqfuse.emit.c.device import compiled
 from eqfuse.extract.kernel_price import estimated
-from eqfuse.kinds import kind_named
+from eqfuse.ir.graph import Graph
+from eqfuse.kinds import Kind, kind_named
+from eqfuse.kinds.schedule import Schedule
 from eqfuse.plan.plan import Kernel
 from tests.support.some import some
 
@@ -54,3 +58,24 @@ def test_no_fuser_of_its_own_promise_beats_flow_by_the_prices_that_are_printed(n
     flow = ef.extract(space, target=CPU)
     for fuser in ("greedy-materialise", "greedy-duplicate", "greedy-priority", "greedy-depth", "unfused"):
         assert flow.seconds <= ef.extract(space, target=CPU, extractor=fuser).seconds * 1.03
+
+
+def schedules_made(monkeypatch: pytest.MonkeyPatch, columns: int) -> int:
+    """How many the search for C makes where `columns` vectors go through the same operators."""
+    made: list[Graph] = []
+    make = Kind.schedule
+
+    def noted(kind: Kind, body: Graph, target: Device) -> Schedule:
+        made.append(body)
+        return make(kind, body, target)
+
+    vectors = [ef.spec((1000 * 1000,), np.float32) for _ in range(columns)]
+    space = ef.saturate(ef.trace(lambda *xs: [np.cumsum(np.exp(np.cumsum(x))) for x in xs], *vectors))
+    with monkeypatch.context() as patch:
+        patch.setattr(Kind, "schedule", noted)
+        ef.extract(space, target=compiled(CPU))
+    return len(made)
+
+
+def test_kernels_that_compute_alike_share_a_schedule_whatever_they_read(monkeypatch: pytest.MonkeyPatch):
+    assert 0 < schedules_made(monkeypatch, 3) <= schedules_made(monkeypatch, 1)
