@@ -31,6 +31,7 @@ _MODULES = {  # and the public names that each holds
     "gradients.nans": "debug_nans",
     "gradients.products": "jvp vjp",
     "gradients.stop": "stop_gradient",
+    "gradients.training": "adam sgd train_step",
     "ir.evaluate": "meaning",
     "ir.graph": "Graph",
     "ir.text": "parse",

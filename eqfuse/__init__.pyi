@@ -56,6 +56,7 @@ from eqfuse.gradients.jacobians import hessian, jacfwd, jacrev
 from eqfuse.gradients.nans import debug_nans
 from eqfuse.gradients.products import jvp, vjp
 from eqfuse.gradients.stop import stop_gradient
+from eqfuse.gradients.training import adam, sgd, train_step
 from eqfuse.ir.evaluate import meaning
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.text import parse
@@ -72,11 +73,11 @@ __version__: str
 
 __all__ = [
     "Budget", "Device", "EqfuseError", "Graph", "LawError", "MemoryLimitError", "NanError", "Program", "ShapeError",
-    "TargetUnavailable", "TraceError", "UnsupportedOp", "avg_pool", "batch_norm", "check", "check_grad", "checkpoint",
-    "checkpoint_policies", "compile", "cond", "conv", "custom_vjp", "debug_nans", "disable", "elu", "emit", "erf",
-    "erfc", "exp", "extract", "fori_loop", "from_onnx", "gelu", "grad", "hessian", "jacfwd", "jacrev", "jit", "jvp",
-    "layer_norm", "leaky_relu", "load", "load_space", "log", "log_softmax", "logsumexp", "max_pool", "maximum",
-    "meaning", "minimum", "parse", "relu", "relu6", "remat", "rms_norm", "saturate", "scan", "set_num_threads",
-    "sigmoid", "silu", "softmax", "softplus", "spec", "split_vjp", "sqrt", "stop_gradient", "tanh", "to_onnx",
-    "trace", "value_and_grad", "vjp", "where", "while_loop", "xp",
+    "TargetUnavailable", "TraceError", "UnsupportedOp", "adam", "avg_pool", "batch_norm", "check", "check_grad",
+    "checkpoint", "checkpoint_policies", "compile", "cond", "conv", "custom_vjp", "debug_nans", "disable", "elu",
+    "emit", "erf", "erfc", "exp", "extract", "fori_loop", "from_onnx", "gelu", "grad", "hessian", "jacfwd",
+    "jacrev", "jit", "jvp", "layer_norm", "leaky_relu", "load", "load_space", "log", "log_softmax", "logsumexp",
+    "max_pool", "maximum", "meaning", "minimum", "parse", "relu", "relu6", "remat", "rms_norm", "saturate", "scan",
+    "set_num_threads", "sgd", "sigmoid", "silu", "softmax", "softplus", "spec", "split_vjp", "sqrt",
+    "stop_gradient", "tanh", "to_onnx", "trace", "train_step", "value_and_grad", "vjp", "where", "while_loop", "xp",
 ]  # fmt: skip

@@ -1,0 +1,81 @@
+"""`ef.train_step`: loss, gradients and update as one function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(32, 6)).astype(np.float32)
+Y = np.tanh(X @ RNG.normal(size=(6, 2))).astype(np.float32)
+PARAMS = {
+    "w": [RNG.normal(size=(6, 8)).astype(np.float32), RNG.normal(size=(8, 2)).astype(np.float32)],
+    "b": np.zeros(2, np.float32),
+}
+
+
+def loss(params: Any, x: Any, y: Any) -> Any:
+    first, second = params["w"]
+    return np.mean((np.tanh(x @ first) @ second + params["b"] - y) ** 2)
+
+
+def by_hand(optimiser: Any, steps: int) -> list[np.ndarray]:
+    """The same in double precision, array by array, as the papers write it."""
+    params = [x.astype(np.float64) for x in (PARAMS["b"], *PARAMS["w"])]
+    m, v = [np.zeros_like(p) for p in params], [np.zeros_like(p) for p in params]
+    for t in range(1, steps + 1):
+        g = ef.grad(loss)({"w": params[1:], "b": params[0]}, X.astype(np.float64), Y.astype(np.float64))
+        for i, gi in enumerate([g["b"], *g["w"]]):
+            if isinstance(optimiser, ef.sgd):
+                m[i] = optimiser.momentum * m[i] + gi
+                params[i] = params[i] - optimiser.rate * m[i]
+            else:
+                m[i] = optimiser.b1 * m[i] + (1 - optimiser.b1) * gi
+                v[i] = optimiser.b2 * v[i] + (1 - optimiser.b2) * gi**2
+                mean, square = m[i] / (1 - optimiser.b1**t), v[i] / (1 - optimiser.b2**t)
+                params[i] = params[i] - optimiser.rate * mean / (np.sqrt(square) + optimiser.eps)
+    return params
+
+
+@pytest.mark.parametrize("optimiser", [ef.sgd(0.1), ef.sgd(0.05, momentum=0.9), ef.adam(0.01)])
+def test_steps_are_those_of_the_papers(optimiser: Any) -> None:
+    step = ef.jit(ef.train_step(loss, optimiser), target="numpy")
+    params, state, losses = PARAMS, optimiser.init(PARAMS), []
+    for _ in range(5):
+        value, params, state = step(params, state, X, Y)
+        losses.append(value)
+    assert losses[-1] < losses[0] and losses[0] == pytest.approx(float(loss(PARAMS, X, Y)), rel=1e-5)
+    for found, wanted in zip([params["b"], *params["w"]], by_hand(optimiser, 5), strict=True):
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-5)
+
+
+def test_a_step_is_a_plain_function_too_and_carries_aux() -> None:
+    step = ef.train_step(lambda p, x: ((p * x).sum(), {"seen": x.shape[0]}), ef.sgd(0.5), has_aux=True)
+    (value, aux), params, state = step(np.ones(3), (), np.arange(3.0))
+    assert (value, aux, state) == (3.0, {"seen": 3}, ())
+    np.testing.assert_array_equal(params, [1.0, 0.5, 0.0])
+    with pytest.raises(ef.EqfuseError, match=r"0\.1 is no optimiser"):
+        ef.train_step(loss, 0.1)
+
+
+def test_updates_of_alike_parameters_share_kernels() -> None:
+    params = [np.ones((16, 16), np.float32)] * 6
+    adam = ef.adam()
+
+    def deep(params: Any, x: Any) -> Any:
+        for w in params:
+            x = np.tanh(x @ w)
+        return x.sum()
+
+    def kernels(fn: Any, *args: Any) -> int:
+        return int(ef.compile(fn, *args, target="numpy").report.n_kernels)
+
+    x = np.ones((4, 16), np.float32)
+    alone = kernels(ef.value_and_grad(deep), params, x)
+    together = kernels(ef.train_step(deep, adam), params, adam.init(params), x)
+    assert together - alone <= len(params) + 1, "one for the three results of each, and the step's"
