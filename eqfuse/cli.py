@@ -14,7 +14,7 @@ from eqfuse.errors import EqfuseError, TargetUnavailable
 
 BENCHES = (
     "greedy", "speed", "cpu", "cuda", "compile", "laws", "kernels", "programs", "memory", "scale", "loops", "written",
-    "replay", "vector_math", "operators",
+    "replay", "vector_math", "operators", "training",
 )  # fmt: skip
 
 
