@@ -71,10 +71,15 @@ def apart(workload: Workload, size: str, dtype: str, threads: int, seconds: floa
     """`measure` in a process of its own; where it did not end, why."""
     command = [sys.executable, "-m", "eqfuse.benches.cpu", "--one", f"{size},{dtype}", "--threads", str(threads)]
     command += ["--seconds", str(seconds), workload.name]
+    return last_row(command)
+
+
+def last_row(command: Sequence[str], patience: int = PATIENCE) -> dict[str, Any]:
+    """The row that a benchmark's process prints last; where it did not end, why."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=patience)
     except subprocess.TimeoutExpired:
-        return {"failed": f"more than {PATIENCE} s"}
+        return {"failed": f"more than {patience} s"}
     if done.returncode:
         return {"failed": (done.stderr.strip().splitlines() or [f"signal {-done.returncode}"])[-1][:100]}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

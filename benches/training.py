@@ -12,7 +12,6 @@ import argparse
 import json
 import math
 import statistics
-import subprocess
 import sys
 import time
 import warnings
@@ -23,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.benches.corpus.losses import TRAINING, Library, Training
-from eqfuse.benches.cpu import _cpus
+from eqfuse.benches.cpu import _cpus, last_row
 from eqfuse.benches.peers import OURS, Call, limit_threads
 from eqfuse.benches.timing import machine, medians
 from eqfuse.show.progress import progress
@@ -68,7 +67,9 @@ def _jax(training: Training, arrays: Sequence[np.ndarray], about: dict[str, Any]
     moved = [jnp.asarray(a) for a in arrays]
     made = jax.value_and_grad(jax.checkpoint(loss) if remat else loss, tuple(range(training.count)))
     run = jax.jit(made).lower(*moved).compile()
-    about["bytes"][name] = run.memory_analysis().temp_size_in_bytes
+    memory = run.memory_analysis()
+    if memory is not None:
+        about["bytes"][name] = memory.temp_size_in_bytes
     return lambda: jax.block_until_ready(run(*moved))
 
 
@@ -154,9 +155,9 @@ def measure(training: Training, seconds: float, names: Sequence[str]) -> dict[st
             about["aside"][name] = f"{type(error).__name__}: {error}".splitlines()[0][:100]
             continue
         about["first"][name] = time.perf_counter() - begun
-        error = _error([found[0], *found[1]], wanted)
-        if error > TOLERANCE:
-            about["aside"][name] = f"wrong: an error of {error:.1e}"
+        off = _error([found[0], *found[1]], wanted)
+        if off > TOLERANCE:
+            about["aside"][name] = f"wrong: an error of {off:.1e}"
             continue
         calls[name] = call
     taken = medians(list(calls.values()), seconds * len(calls))
@@ -203,14 +204,7 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
 def _apart(name: str, threads: int, seconds: float, contenders: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "eqfuse.benches.training", "--one", "--threads", str(threads)]
     command += ["--seconds", str(seconds), "--contenders", contenders, name]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
-    except subprocess.TimeoutExpired:
-        return {"failed": f"more than {PATIENCE} s"}
-    if done.returncode:
-        return {"failed": (done.stderr.strip().splitlines() or [f"signal {-done.returncode}"])[-1][:100]}
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return last_row(command, PATIENCE)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
