@@ -79,6 +79,21 @@ def reshaped(array: np.ndarray, shape: Shape) -> np.ndarray | None:
         return None
 
 
+def always_view(shape: Shape, wanted: Shape) -> bool:
+    """Is a reshape a view however the array lies in memory?"""
+    before, after = ([n for n in given if n != 1] for given in (shape, wanted))
+    return before == after or len(before) < 2
+
+
+def changes_nothing(op: str, attr: tuple, shape: Shape) -> bool:
+    """Is the view step `op` of an array of `shape` that array?"""
+    if op == "flip":
+        return all(shape[axis] <= 1 for axis in attr)
+    if op == "slice":
+        return attr == tuple([(0, n, 1) for n in shape])
+    return attr == (tuple(range(len(shape))) if op == "transpose" else shape)
+
+
 def _picked(array: np.ndarray, pick: tuple) -> np.ndarray:
     """What scalars select from an array without data, all of whose elements are alike."""
     order, at, merged, _ = pick

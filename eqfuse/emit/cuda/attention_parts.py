@@ -55,17 +55,6 @@ def on_tensor_cores(schedule: AttentionSchedule, turned: Turned) -> Parts:
     way = {"q": str(turned["q"]).lower(), **{x: str(not turned[x]).lower() for x in "kv"}}
     pairs = ", ".join(_pair(kept, f"s[c / 8 + {h}]", at) for h in (0, 1) for at in (0, 2))
 
-    def fragments(extent: int, name: str, place: str, into: str, x: str) -> list[str]:
-        return [
-            "    #pragma unroll",
-            f"    for (int j = 0; j < {extent // 16}; j++) {{",
-            "        unsigned y[4];",
-            f"        eqf_ldmatrix<{way[name]}>(y, &{name}s[now][{place}]);",
-            f"        eqf_mma<{kind}>({into}[2 * j], {x}, y);",
-            f"        eqf_mma<{kind}>({into}[2 * j + 1], {x}, y + 2);",
-            "    }",
-        ]
-
     return Parts(
         kind, 2, turned,
         [
@@ -86,14 +75,14 @@ def on_tensor_cores(schedule: AttentionSchedule, turned: Turned) -> Parts:
             f"float s[{t.columns // 8}][4] = {{}};",
             "#pragma unroll",
             f"for (int c = 0; c < {deep}; c += 16) {{",
-            *fragments(t.columns, "k", k, "s", "left[c / 16]"),
+            *_multiplied(kind, t.columns, way["k"], f"ks[now][{k}]", "s", "left[c / 16]"),
             "}",
         ],
         [
             "#pragma unroll",
             f"for (int c = 0; c < {t.columns}; c += 16) {{",
             f"    const unsigned x[4] = {{{pairs}}};",
-            *fragments(wide, "v", v, "sums", "x"),
+            *_multiplied(kind, wide, way["v"], f"vs[now][{v}]", "sums", "x"),
             "}",
         ],
         (2, t.columns // 8), 2, "s[b][a * 2 + v]", "warp * 16 + a * 8 + lane / 4", "b * 8 + lane % 4 * 2 + v", (2, 1),
@@ -102,6 +91,20 @@ def on_tensor_cores(schedule: AttentionSchedule, turned: Turned) -> Parts:
         Multiply(kind, (False, False), [], [], (2, wide // 8), 2, "warp * 16 + a * 8 + lane / 4",
                  "b * 8 + lane % 4 * 2", "sums[b][a * 2 + v]"),
     )  # fmt: skip
+
+
+def _multiplied(kind: str, extent: int, transposed: str, place: str, sums: str, left: str) -> list[str]:
+    """Adds to `sums` what the fragment `left` gives with each 16 columns, of `extent`, of the tile that begins at
+    `place`."""
+    return [
+        "    #pragma unroll",
+        f"    for (int j = 0; j < {extent // 16}; j++) {{",
+        "        unsigned y[4];",
+        f"        eqf_ldmatrix<{transposed}>(y, &{place});",
+        f"        eqf_mma<{kind}>({sums}[2 * j], {left}, y);",
+        f"        eqf_mma<{kind}>({sums}[2 * j + 1], {left}, y + 2);",
+        "    }",
+    ]
 
 
 def on_cores(schedule: AttentionSchedule) -> Parts:

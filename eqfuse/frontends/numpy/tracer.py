@@ -25,6 +25,8 @@ from eqfuse.ir.strides import (
     MemoryLayout,
     Strides,
     ViewStep,
+    always_view,
+    changes_nothing,
     copied,
     in_columns,
     is_line,
@@ -93,10 +95,10 @@ class Tracer(NdarrayFace):
             self._rely_on_order()
         made, storage, before, reach = self._type, self._storage, self._steps, access or self._access
         for op, attr in steps:
-            if _changes_nothing(op, attr, made.shape):
+            if changes_nothing(op, attr, made.shape):
                 continue
             after = row("reshape" if op == "flat" else op).type([made], (attr,))
-            if op == "reshape" and _always_view(made.shape, after.shape):
+            if op == "reshape" and always_view(made.shape, after.shape):
                 op = "squeeze"
             if op == "reshape" and not storage.keeps(before, attr):
                 storage, before = Storage(tidy.reshape(storage.read(before), attr), origin=storage, layout=IN_ORDER), ()
@@ -378,20 +380,6 @@ class Tracer(NdarrayFace):
             return self.layout
         array = self.outline()
         return None if array is None else MemoryLayout(copied(array, order, dtype), self.layout.arguments)
-
-
-def _always_view(shape: Shape, wanted: Shape) -> bool:
-    """Is a reshape a view however the array lies in memory?"""
-    before, after = ([n for n in given if n != 1] for given in (shape, wanted))
-    return before == after or len(before) < 2
-
-
-def _changes_nothing(op: str, attr: tuple, shape: Shape) -> bool:
-    if op == "flip":
-        return all(shape[axis] <= 1 for axis in attr)
-    if op == "slice":
-        return attr == tuple([(0, n, 1) for n in shape])
-    return attr == (tuple(range(len(shape))) if op == "transpose" else shape)
 
 
 def wrap(value: Node, like: Access | None = None, layout: MemoryLayout | None = None) -> Tracer:
