@@ -35,7 +35,8 @@ class Kind:
     costs, infinite seconds for one that cannot be emitted. By target: `schedules(body, device)` says how a body runs,
     and `emitters(body, schedule)` writes that as text; each is a function or where it stands, ``module:function``. On a
     target without a schedule there are no kernels of the kind. CUDA's emitters take the name of the function too, and
-    whether 16-bit floats are rounded.
+    whether 16-bit floats are rounded. `of_plans(kernel, device)`, by target: what runs a kernel that holds plans, those
+    of its steps, in place of an emitter; the search prices it by its schedule before there are plans.
     `merge(a, b)`: the state of a kernel that computes two values of one space at once, or why there is none, or None.
 
     What others ask of a kind: `is_view`, it moves nothing, its result lies in the memory of its one argument;
@@ -50,6 +51,7 @@ class Kind:
     price: Callable[[State, int, int, Work, Device, int, int], Price] = roofline
     schedules: Mapping[str, Scheduler | str] = field(default_factory=dict, hash=False)
     emitters: Mapping[str, Emitter | str] = field(default_factory=dict, hash=False)
+    of_plans: Mapping[str, Emitter | str] = field(default_factory=dict, hash=False)
     merge: Callable[[State, State], State | str | None] = lambda a, b: None
     is_view: bool = False
     is_library: bool = False
@@ -82,6 +84,16 @@ class Kind:
         """The text of a kernel that runs `body` as `schedule` says; `more`: what the target's emitters take beside."""
         emitter: Emitter = self._named("emitters", device.target)
         return emitter(body, schedule, *more)
+
+    @property
+    def has_plans(self) -> bool:
+        """Do its kernels hold plans, those of their steps?"""
+        return bool(self.of_plans)
+
+    def emit_plans(self, kernel: Any, device: Device) -> Any:
+        """What runs `kernel`, one of a kind whose kernels hold plans, on `device`."""
+        emitter: Emitter = self._named("of_plans", device.target)
+        return emitter(kernel, device)
 
     def _named(self, table: str, target: str) -> Any:
         """What the kind's row has in `table` for `target`."""

@@ -17,4 +17,8 @@ def accept(call: Call) -> State | str | None:
     return f"{call.row.name} takes its operands from memory"
 
 
-KIND = Kind(NAME, accept, schedules={"numpy": SINGLE, "c": BY_NUMPY, "cuda": CALLS}, is_library=True, colour="#d8a0a8")
+_BY_PYTHON, _BY_THE_HOST = "eqfuse.emit.numpy.kernels:loop_of_plans", "eqfuse.emit.cuda.loops:CudaLoop"
+KIND = Kind(
+    NAME, accept, schedules={"numpy": SINGLE, "c": BY_NUMPY, "cuda": CALLS},
+    of_plans={"numpy": _BY_PYTHON, "c": _BY_PYTHON, "cuda": _BY_THE_HOST}, is_library=True, colour="#d8a0a8",
+)  # fmt: skip

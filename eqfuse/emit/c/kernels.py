@@ -37,7 +37,6 @@ from eqfuse.kinds.schedule import Schedule
 from eqfuse.machine import c_calls
 from eqfuse.machine.c_objects import load_all
 from eqfuse.machine.c_threads import runner
-from eqfuse.plan.loops import loop_of
 from eqfuse.plan.plan import Kernel
 
 RUN = "eqf_run"  # what runs chunks on threads; set when the text is loaded
@@ -116,9 +115,10 @@ def nothing(body: Graph) -> Source:
 
 def emit_kernel(kernel: Kernel, device: Device, rounds: bool = True, gaps: bool = False) -> NumpyKernel | CKernel:
     """What runs `kernel`. UnsupportedOp when its kind or an operator has no form here."""
-    if loop_of(kernel.body) is not None:
-        return numpy_kernels.emit_kernel(kernel, device)
     kind = kind_named(kernel.kind)
+    if kind.has_plans:
+        planned: NumpyKernel = kind.emit_plans(kernel, device)
+        return planned
     schedule = kind.schedule(kernel.body, device)
     if isinstance(schedule, CallsSchedule) and gaps:
         return numpy_kernels.emit_kernel(kernel, numpy_side(device), gaps)

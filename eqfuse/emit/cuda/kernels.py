@@ -28,7 +28,6 @@ from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule
 from eqfuse.emit.executable import function_name
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds import kind_named
-from eqfuse.plan.loops import loop_of
 from eqfuse.plan.plan import Kernel
 
 
@@ -66,9 +65,10 @@ Emitted = CudaKernel | CudaCalls | CudaLoop
 def emit_kernel(kernel: Kernel, device: Device, rounds: bool = True) -> Emitted:
     """What computes `kernel.body`; where `rounds`, with 16-bit floats rounded after every operator. UnsupportedOp when
     the kind or an operator has no CUDA form."""
-    if loop_of(kernel.body) is not None:
-        return CudaLoop(kernel, device)
     kind, body = kind_named(kernel.kind), kernel.body
+    if kind.has_plans:
+        planned: CudaLoop = kind.emit_plans(kernel, device)
+        return planned
     schedule = kind.schedule(body, device)
     found: CudaKernel | CudaCalls = kind.emit(body, schedule, device, function_name(kernel), rounds)
     return found

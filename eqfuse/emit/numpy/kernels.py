@@ -36,7 +36,7 @@ from eqfuse.ir.graph import Graph
 from eqfuse.kinds import kind_named
 from eqfuse.kinds.schedule import Schedule
 from eqfuse.machine.threads import pool, scratch
-from eqfuse.plan.loops import loop_of, loop_schedule
+from eqfuse.plan.loops import loop_schedule
 from eqfuse.plan.memory import ALIGNMENT, Needs
 from eqfuse.plan.plan import Kernel
 
@@ -78,13 +78,13 @@ def emit_kernel(kernel: Kernel, device: Device, gaps: bool = False) -> NumpyKern
 
     `gaps`: its result will have gaps between its rows, where NumPy is slower, so that it writes each element once.
     """
-    if loop_of(kernel.body) is not None:
-        source = loop_kernel(kernel, device)
-        return NumpyKernel(source.text(), source, loop_schedule(kernel, source.made_bytes))
+    kind = kind_named(kernel.kind)
+    if kind.has_plans:
+        planned: NumpyKernel = kind.emit_plans(kernel, device)
+        return planned
     key = (kernel.kind, kernel.body.key, device, gaps)
     found = _emitted.get(key)
     if found is None:
-        kind = kind_named(kernel.kind)
         schedule = kind.schedule(kernel.body, device)
         if gaps and isinstance(schedule, Tiles):
             schedule = schedule.with_gaps()
@@ -95,6 +95,12 @@ def emit_kernel(kernel: Kernel, device: Device, gaps: bool = False) -> NumpyKern
             while len(_emitted) > KEPT:
                 del _emitted[next(iter(_emitted))]
     return found
+
+
+def loop_of_plans(kernel: Kernel, device: Device) -> NumpyKernel:
+    """The loop or choice `kernel`, whose steps are programs of their own."""
+    source = loop_kernel(kernel, device)
+    return NumpyKernel(source.text(), source, loop_schedule(kernel, source.made_bytes))
 
 
 def source_of(body: Graph, schedule: NumpySchedule) -> Source:
