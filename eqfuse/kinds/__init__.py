@@ -15,14 +15,14 @@ from eqfuse.cost.targets import package
 from eqfuse.cost.work import Work
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.kinds import back_to_back, contract, library, loop, map, reduce, row, scan, view, window
+from eqfuse.kinds import back_to_back, contract, library, loop, map, reduce, row, scan, scatter, view, window
 from eqfuse.kinds.kind import KINDS, Kind, kind_of
 from eqfuse.kinds.state import Call, State, leaf, runs_of
 from eqfuse.ops import Role
 from eqfuse.ops import row as op_row
 from eqfuse.ops.types import TensorType
 
-_OWN = (view, map, scan, reduce, row, contract, back_to_back, window, loop, library)
+_OWN = (view, map, scan, scatter, reduce, row, contract, back_to_back, window, loop, library)
 KINDS.update({module.KIND.name: module.KIND for module in _OWN})
 _REGISTERED: list[Kind] = []
 

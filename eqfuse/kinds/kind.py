@@ -40,10 +40,11 @@ class Kind:
     `merge(a, b)`: the state of a kernel that computes two values of one space at once, or why there is none, or None.
 
     What others ask of a kind: `is_view`, it moves nothing, its result lies in the memory of its one argument;
-    `is_library`, it is one operator, by a library that takes arrays one by one; `pointwise`, it computes each element
-    on its own; `reduces`, it holds reductions over one set of axes and what is pointwise; `has_levels`, it uses what
-    it has reduced at full size again; `repeats`, compiled it computes a broadcast value for each element anew;
-    `takes_maps`, it reads arrays by index maps that strides do not express; `colour`, in drawings.
+    `is_library`, it is one operator, by a library that takes arrays one by one; `updates`, of an update, it can write
+    into the memory of the array; `pointwise`, it computes each element on its own; `reduces`, it holds reductions over
+    one set of axes and what is pointwise; `has_levels`, it uses what it has reduced at full size again; `repeats`,
+    compiled it computes a broadcast value for each element anew; `takes_maps`, it reads arrays by index maps that
+    strides do not express; `colour`, in drawings.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Kind:
     merge: Callable[[State, State], State | str | None] = lambda a, b: None
     is_view: bool = False
     is_library: bool = False
+    updates: bool = False
     pointwise: bool = False
     reduces: bool = False
     has_levels: bool = False

@@ -16,4 +16,7 @@ def accept(call: Call) -> State | str:
     return f"{call.row.name} runs as one library call"
 
 
-KIND = Kind(NAME, accept, schedules={"numpy": SINGLE, "c": BY_NUMPY, "cuda": CALLS}, emitters=EMITTERS, is_library=True)
+KIND = Kind(
+    NAME, accept, schedules={"numpy": SINGLE, "c": BY_NUMPY, "cuda": CALLS}, emitters=EMITTERS, is_library=True,
+    updates=True,
+)  # fmt: skip

@@ -64,7 +64,7 @@ class _Found:
             return
         self.maker.update(dict.fromkeys(k.writes, i))
         n = k.body.outputs[0]
-        update = k.template.is_library and row(n.op).role is Role.UPDATE
+        update = k.template.updates and row(n.op).role is Role.UPDATE
         if not update or len(k.writes) != 1 or n.args[0].op != "input":
             return
         base = k.reads[k.body.inputs.index(n.args[0])]

@@ -22,6 +22,8 @@ from eqfuse.emit.c.division import DIVISOR
 from eqfuse.emit.c.functions import needed
 from eqfuse.emit.c.product import writer as product_writer
 from eqfuse.emit.c.product.schedule import ProductSchedule
+from eqfuse.emit.c.scatter import writer as scatter_writer
+from eqfuse.emit.c.scatter.schedule import ScatterSchedule
 from eqfuse.emit.c.schedule import LoopsSchedule
 from eqfuse.emit.c.sliding import writer as sliding_writer
 from eqfuse.emit.c.sliding.schedule import WindowsSchedule
@@ -93,6 +95,8 @@ def source_of(body: Graph, schedule: Schedule, name: str, rounds: bool = True) -
     match schedule:
         case CallsSchedule():
             return numpy_kernels.source_of(body, schedule.by_numpy)
+        case ScatterSchedule():
+            return CKernel(name, scatter_writer.write(schedule, name, rounds), schedule)
         case LoopsSchedule():
             return CKernel(name, write(schedule, name, rounds), schedule)
         case ProductSchedule():

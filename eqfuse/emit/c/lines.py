@@ -236,15 +236,15 @@ class Lines(Scans):
         return " ".join(["#pragma omp simd", *[f"reduction({clause} : {name})" for clause, name in found]])
 
     def _vector_loop(self, p: Pass, inner: list[str], number: int) -> list[str]:
-        head, scans = self.loop_head(self.nest.vector), self.scans(p)
-        if self.nest.by_columns or not (p.reductions or scans):
+        head, steps = self.loop_head(self.nest.vector), self.steps.intersection(inner)
+        if self.nest.by_columns or not (p.reductions or steps):
             return [self.simd([], inner), *loop(head, inner)]
         rows = self._rows(p)
         names = [(how.clause, f"{name}_run" if self._is_run(how) else name) for _, how, _, name in rows]
         names += [("|", f"{name}_run_nan" if how.places else f"{name}_nan") for _, how, _, name in rows if how.nan]
         runs = [row for row in rows if self._is_run(row[1])]
         known = "" if p.outputs or p.held else self._all_known(rows)
-        if not runs and not known and not scans:
+        if not runs and not known and not steps:
             return [self.simd(names, inner), *loop(head, inner)]
         started, ended = self._runs(runs, number)
         run = self.run

@@ -38,12 +38,12 @@ class Text:
 
 def write(schedule: LoopsSchedule, name: str, rounds: bool) -> Text:
     parameters = Parameters(schedule.body, schedule.workspaces)
-    writer = _Writer(schedule, rounds, parameters)
+    writer = Writer(schedule, rounds, parameters)
     kernel = writer.kernel()
     joining = Joining(schedule, rounds, parameters).lines() if schedule.split is not None else []
     source, lines = "", writer.chunk(kernel)
     if any(n.op in ops.QUICK for n in schedule.body.nodes):
-        quick = _Writer(schedule, rounds, parameters, quick=True)
+        quick = Writer(schedule, rounds, parameters, quick=True)
         inside = [f"int {FAR} = 0;", *quick.chunk(quick.kernel()), f"return {FAR};"]
         source = function(f"static int {name}_quick({CHUNK})", inside)
         lines = [f"if ({_apart(parameters)} && !{name}_quick(arrays, chunk)) return;", *lines]
@@ -111,16 +111,18 @@ def function(head: str, lines: Sequence[str]) -> str:
     return "\n".join([f"{head} {{", *indented(lines), "}"]) + "\n"
 
 
-class _Writer:
+class Writer:
     """Writes one kernel, pass after pass. `top`: what comes before the loop over units. `quick`: by functions that do
     not hold where `FAR` is true at the end."""
+
+    LINES = Lines
 
     def __init__(self, schedule: LoopsSchedule, rounds: bool, parameters: Parameters, quick: bool = False) -> None:
         self.schedule, self.nest = schedule, schedule.nest
         self.parameters = parameters
         self.top: list[str] = []
         counts = Counts()
-        self.forms = [Lines(schedule, form, rounds, self.parameters, counts, self.top) for form in schedule.forms]
+        self.forms = [self.LINES(schedule, form, rounds, self.parameters, counts, self.top) for form in schedule.forms]
         for form in self.forms:
             form.quick = quick
         self.main = self.forms[0]

@@ -1,0 +1,1 @@
+"""Values joined to the elements that indices name, as loops in C."""

@@ -1,0 +1,45 @@
+"""scatter: values joined to the elements of an array that indices name, with what is computed for each value and index.
+
+`np.add.at`, `np.maximum.at`, `np.bincount` and the like. The array that is updated is read from memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from eqfuse.cost.targets import package
+from eqfuse.kinds.kind import EMITTERS, Kind
+from eqfuse.kinds.state import Call, State
+from eqfuse.ops.types import TensorType
+
+NAME = "scatter"
+SCATTERS = "eqfuse.emit.c.scatter.schedule:scatter_schedule"
+
+
+def accept(call: Call) -> State | str | None:
+    if call.row.name == "scatter":
+        base, *given = call.states
+        updated, _, values = call.types
+        known = values.dtype == updated.dtype and _emits(call, call.attr("mode"), [updated, values], updated)
+        space = values.shape
+    elif call.row.name == "bincount":
+        base, given, space = None, [*call.states], call.types[0].shape
+        known = call.types[0].dtype != np.uint64 and _emits(call, "cast", call.types[1:] or call.types, call.out)
+    else:
+        return None
+    if not known or not all(s.pointwise for s in given):
+        return None
+    if base is not None and not base.at_leaf:
+        return "the array that is updated is read from memory"
+    return State(NAME, call.out.shape, space)
+
+
+def _emits(call: Call, op: str, types: Sequence[TensorType], out: TensorType) -> bool:
+    return package(call.device.target).emits(op, [t.dtype for t in types], out.dtype)
+
+
+KIND = Kind(
+    NAME, accept, schedules={"c": SCATTERS}, emitters=EMITTERS, takes_maps=True, updates=True, colour="#c7b08a",
+)  # fmt: skip

@@ -1,0 +1,147 @@
+"""C kernels that join values to the elements that indices name: bits, errors, which bodies one kernel holds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.emit.c.kernels import CKernel
+from eqfuse.emit.c.scatter.schedule import own_schedule
+from eqfuse.emit.c.scatter.writer import write
+from eqfuse.errors import UnsupportedOp
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, Node, const, node, topological
+from eqfuse.kinds import State, classify
+from tests.kernels.test_c_emit import counted
+from tests.support.c_kernels import needs_compiler
+from tests.support.c_target import C, run_all
+from tests.support.kernels import body, mul, number, read
+
+RNG = np.random.default_rng(5)
+ROWS, COUNT = 40, 1500  # a strip of 512 elements is not all
+
+
+def own(graph: Graph) -> CKernel:
+    """Our own kernel of `graph`, be it cheaper than NumPy's or not."""
+    name, schedule = f"scatter_{graph.key}", own_schedule(graph, C)
+    return CKernel(name, write(schedule, name, True), schedule)
+
+
+def joined(mode: str, base: Node, places: Node, values: Node, axis: int = -1) -> Graph:
+    leaves = [n for n in topological([base, places, values]) if n.op == "input"]
+    return body(leaves, scattered(mode, base, places, values, axis))
+
+
+def scattered(mode: str, base: Node, places: Node, values: Node, axis: int = -1) -> Node:
+    return node("scatter", (base, places, values), (axis, mode))
+
+
+def places_of(graph: Graph) -> list[np.ndarray]:
+    """Data for a body: many of its indices are alike, some count from the end."""
+    counts = any(n.op == "bincount" for n in graph.nodes)
+    return [
+        RNG.integers(0 if counts else -7, 7, n.shape).astype(n.dtype) if n.dtype.kind in "iu" and i == 1
+        else (RNG.standard_normal(n.shape) * 3).astype(n.dtype)
+        for i, n in enumerate(graph.inputs)
+    ]  # fmt: skip
+
+
+V, X = read(2, (COUNT,)), read(0, (ROWS,))
+PLACES = read(1, (COUNT,), np.int64)
+WIDE, WIDE_X = read(2, (COUNT, 33)), read(0, (ROWS, 33))
+EVERYWHERE = node("broadcast_to", (const(np.array(3)),), ((COUNT,),))
+ZEROS = node("broadcast_to", (number(0.0),), ((ROWS,),))
+CASES = {
+    "sums": joined("add", X, PLACES, V),
+    "the values are computed": joined("add", X, PLACES, mul(mul(V, V), number(0.5))),
+    "largest": joined("maximum", X, read(1, (COUNT,), np.int32), V),
+    "products of integers": joined("multiply", read(0, (ROWS,), np.int32), PLACES, read(2, (COUNT,), np.int32)),
+    "rounded at each step": joined("add", read(0, (ROWS,), np.float16), PLACES, read(2, (COUNT,), np.float16)),
+    "rows": joined("add", WIDE_X, PLACES, WIDE, -2),
+    "in each row": joined("add", read(0, (6, ROWS)), PLACES, read(2, (6, COUNT))),
+    "indices of two axes": joined("add", read(0, (ROWS, 5)), read(1, (30, 50), np.int64), read(2, (30, 50, 5)), -2),
+    "one place for all": Graph((X, PLACES, V), (scattered("subtract", X, EVERYWHERE, V),)),
+    "the indices are computed": joined("add", X, node("negative", (PLACES,)), V),
+    "the values are gathered": joined("add", X, PLACES, node("take", (V, node("abs", (PLACES,))), (-1,))),
+    "what is updated is one number": Graph((X, PLACES, V), (scattered("add", ZEROS, PLACES, V),)),
+    "counts": Graph((X, PLACES), (node("bincount", (PLACES,), (9,)),)),
+    "weighted counts": Graph((X, PLACES, V), (node("bincount", (PLACES, mul(V, V)), (9,)),)),
+}  # fmt: skip
+
+
+@needs_compiler
+def test_values_are_joined_in_the_order_of_numpy_bit_for_bit() -> None:
+    arrays = [places_of(graph) for graph in CASES.values()]
+    kernels = [own(graph) for graph in CASES.values()]
+    for (name, graph), given, (got,) in zip(CASES.items(), arrays, run_all(kernels, arrays), strict=True):
+        (want,) = evaluate(graph, given)
+        np.testing.assert_array_equal(got, want, name)
+
+
+@needs_compiler
+def test_bytes_priced_are_bytes_that_the_text_reads() -> None:
+    kernel = own(CASES["weighted counts"])
+    found = counted(kernel)
+    assert kernel.schedule.reads == (0, PLACES.type.nbytes, V.type.nbytes)
+    assert found["r1"] == found["r2"] == (COUNT, COUNT)
+    assert found["w0"][1] == 9 + 2 * COUNT, "each element is begun once, read and written for each value"
+
+
+def test_loops_that_would_change_the_order_of_values_are_refused() -> None:
+    pairs, places = node("transpose", (read(2, (50, 30)),), ((1, 0),)), read(1, (30, 50), np.int8)
+    with pytest.raises(UnsupportedOp, match="another order than NumPy"):
+        own_schedule(joined("add", X, places, pairs), C)
+    one_by_one, in_vectors = own_schedule(CASES["sums"], C), own_schedule(CASES["rows"], C)
+    assert one_by_one.in_turn and not in_vectors.in_turn
+
+
+@needs_compiler
+@pytest.mark.parametrize("place", [ROWS, -ROWS - 1])
+def test_a_place_beyond_the_array_raises_what_numpy_raises(place: int) -> None:
+    def join(x: np.ndarray, at: np.ndarray, v: np.ndarray) -> np.ndarray:
+        out = x.copy()
+        np.add.at(out, at, v * v)
+        return out
+
+    given = [RNG.standard_normal(ROWS), np.array([1, place, 2]), np.ones(3)]
+    with pytest.raises(IndexError):
+        join(*given)
+    with pytest.raises(IndexError):
+        ef.jit(join, target="c")(*given)
+
+
+@needs_compiler
+def test_counts_refuse_values_below_zero_and_beyond_their_length() -> None:
+    count = ef.jit(lambda at, w: np.bincount(at, w * w, minlength=8), target="c")
+    weights = np.arange(3000.0)
+    at = np.arange(3000) % 8
+    np.testing.assert_array_equal(count(at, weights), np.bincount(at, weights * weights))
+    for wrong in (-1, 8):
+        at[2500] = wrong
+        with pytest.raises(ValueError, match=r"negative|beyond"):
+            count(at, weights)
+
+
+@needs_compiler
+def test_the_array_of_the_caller_is_not_written() -> None:
+    def twice(x: np.ndarray, at: np.ndarray, v: np.ndarray) -> np.ndarray:
+        out = x.copy()
+        np.add.at(out, at, v * 2)
+        np.add.at(out, at, out[at] * v)
+        return out
+
+    x, at, v = RNG.standard_normal(50), RNG.integers(0, 50, 400), RNG.standard_normal(400)
+    before = x.copy()
+    np.testing.assert_allclose(ef.jit(twice, target="c")(x, at, v), twice(x, at, v), rtol=1e-12)
+    np.testing.assert_array_equal(x, before)
+
+
+def test_one_kernel_holds_the_values_and_the_indices_but_no_more() -> None:
+    counts = node("bincount", (node("abs", (PLACES,)), V), (9,))
+    held = [scattered("add", X, node("negative", (PLACES,)), mul(V, V)), counts]
+    for n in held:
+        state = classify(Graph((X, PLACES, V), (n,)), C)
+        assert isinstance(state, State) and state.kind == "scatter"
+    assert "read from memory" in str(classify(joined("add", mul(X, X), PLACES, V), C))
+    assert isinstance(classify(body([X, PLACES, V], mul(held[0], held[0])), C), str)
