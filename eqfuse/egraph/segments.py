@@ -203,18 +203,24 @@ class _Order:
         return ends
 
     def ends_of_small_steps(self) -> list[int]:
-        """Where to cut between some steps of a loop on a few numbers: to store these costs next to nothing."""
+        """Where to cut between some steps of a loop on a few numbers: to store these costs next to nothing. Steps that
+        need no more than the step before them may all be one kernel."""
         numbers: dict[Hashable, int] = {}
         looks = [numbers.setdefault(look(n), len(numbers)) for n in self.operators]
         small = [n.type.nbytes <= SMALL_BYTES for n in self.operators]
         live = self._live()
         ends: list[int] = []
         for first, period, turns in runs(looks, LONGEST_STEP):
-            if all(small[first : first + period * turns]):
+            if self._takes_more(first + period, period) and all(small[first : first + period * turns]):
                 phase = min(range(period), key=lambda at: sum(live[first + at : first + period * turns : period]))
                 apart = period * max(1, SEGMENT_OPERATORS // 2 // period)
                 ends += range(first + phase, min(first + period * turns, len(looks) - 1), apart)
         return ends
+
+    def _takes_more(self, start: int, period: int) -> bool:
+        """Does the step of `period` operators at `start` take elements of arrays, or values from before the last step?"""
+        taken = [a for n in self.operators[start : start + period] for a in n.args]
+        return any(slice_of(a) is not a or self.position.get(a, start) < start - period for a in taken)
 
     def pieces(self, ends: Sequence[int]) -> list[_Piece]:
         """The program cut behind each of `ends`."""

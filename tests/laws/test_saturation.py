@@ -247,7 +247,7 @@ def test_a_search_grows_to_three_times_the_program_unless_a_number_of_nodes_is_g
     graph = trace(functools.partial(functools.reduce, operator.matmul), [spec((8, 8), F)] * 40)
     (small,) = saturate(graph, laws="contractions").segments
     assert small.stop_reason == "nodes" and 2000 < max(small.nodes_per_round) <= 2 * 2500
-    long = trace(functools.partial(functools.reduce, operator.matmul), [spec((8, 8), F)] * 1200)
+    long = trace(functools.partial(functools.reduce, operator.matmul), [spec((32, 32), F)] * 1200)
     (large,) = saturate(long, laws="contractions", budget=Budget(seconds=60)).segments
     assert large.stop_reason == "nodes" and 5000 < max(large.nodes_per_round) <= 2 * 3 * 2399
 

@@ -55,6 +55,15 @@ def test_where_no_plan_can_be_carried_each_step_is_searched(monkeypatch):
     assert len(made) == sum(s.like is not None for s in space.segments) > 4
 
 
+def test_steps_on_a_few_numbers_that_need_only_the_step_before_are_one_piece():
+    def turned(x):
+        for i in range(60):
+            x = np.sin(x * 0.5 + (i % 7) * 0.25) * x
+        return x
+
+    assert len(segments(ef.trace(turned, ef.spec((10,), np.float32)))[0]) == 1
+
+
 def test_of_a_long_loop_on_a_few_numbers_some_steps_are_searched_and_the_pieces_mean_the_whole():
     graph, arguments, wanted = traced(thomas(24))
     pieces, uses = segments(graph)
