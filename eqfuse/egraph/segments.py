@@ -218,7 +218,7 @@ class _Order:
         return ends
 
     def _takes_more(self, start: int, period: int) -> bool:
-        """Does the step of `period` operators at `start` take elements of arrays, or values from before the last one?"""
+        """Does the step of `period` operators at `start` take elements of arrays, or values older than the last one?"""
         taken = [a for n in self.operators[start : start + period] for a in n.args]
         return any(slice_of(a) is not a or self.position.get(a, start) < start - period for a in taken)
 
