@@ -1,9 +1,9 @@
 """Cold compile time of 1, 3, 6 and 12 transformer blocks, stage by stage, each in a fresh process with an empty cache.
 
-Run: eqfuse bench compile [--rounds N] [--json FILE], or with --programs [--target NAME] [name…] for the first calls of
-the programs of tests/programs alone, slowest first. Imports and the one-time estimate of the CPU's profile stand apart:
-they do not grow with the program. After the blocks: the saturation of the 12 under the laws of the default, and under
-the whole book: opt-in families expand without end, so there the limits end it; then those first calls.
+Run: eqfuse bench compile [--rounds N] [--json FILE], or with --programs [--target NAME] [name…] in a checkout, for the
+first calls of the programs of tests/programs, slowest first. Imports and the one-time estimate of the CPU's profile
+stand apart: they do not grow with the program. After the blocks: the saturation of the 12 under the laws of the
+default, and under the whole book: opt-in families expand without end, so there the limits end it.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--first-call", help=argparse.SUPPRESS)
     parser.add_argument("--rounds", type=int, default=3, help="processes per depth; medians are shown")
     parser.add_argument("--json", type=Path, help="also write the medians to this file")
-    parser.add_argument("--programs", action="store_true", help="only the first calls of the programs")
+    parser.add_argument("--programs", action="store_true", help="the first calls of tests/programs instead")
     parser.add_argument("--target", default="cpu", help="of the programs; by default cpu")
     parser.add_argument("names", nargs="*", help="only programs with one of these in their name")
     options = parser.parse_args(arguments)
@@ -170,12 +170,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     elif options.first_call:
         print(json.dumps(first_call(options.first_call, options.target)))
     else:
-        table: dict[str, Any] = {}
-        if not options.programs and not options.names:
-            table |= {f"{blocks} blocks": row for blocks, row in deep(options.rounds).items()}
+        table: dict[str, Any]
+        if options.programs or options.names:
+            table = first_calls(options.target, options.names)
+        else:
+            table = {f"{blocks} blocks": row for blocks, row in deep(options.rounds).items()}
             saturated(options.rounds)
-            print()
-        table |= first_calls(options.target, options.names)
         if options.json:
             options.json.write_text(json.dumps(table, indent=1))
 
