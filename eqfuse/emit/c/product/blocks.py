@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.work import LINE
@@ -134,23 +134,25 @@ def _blocks(parts: Parts, rows: int, columns: int, device: Device) -> Blocks:
     across = parts.products[0].shape[-1]
     between = across if parts.lefts[1].reduces else BETWEEN // parts.dtype.itemsize
     first = _step(parts, 0, high, between, device, between < across)
-    second = _step(parts, 1, high, columns, device)
-    if first.columns < across:
-        second = replace(second, depth=first.columns)
-    return Blocks(high, (first, second))
+    by_block = first.columns if first.columns < across else None
+    return Blocks(high, (first, _step(parts, 1, high, columns, device, by_block=by_block)))
 
 
-def _step(parts: Parts, at: int, rows: int, columns: int, device: Device, again: bool = False) -> Step:
-    """`again`: the left operand is read for one block of columns after another."""
+def _step(
+    parts: Parts, at: int, rows: int, columns: int, device: Device, again: bool = False, by_block: int | None = None
+) -> Step:
+    """`again`: the left operand is read for one block of columns after another. `by_block`: so many terms are at hand
+    at a time."""
     size, left, right = parts.dtype.itemsize, parts.lefts[at], parts.rights[at]
     terms, across = left.space[-1], parts.products[at].shape[-1]
-    depth = _even(terms, DEPTH // size, 1)
+    depth = by_block or _even(terms, DEPTH // size, 1)
     last, _ = heights(parts.height, rows)[-1]
     place = _right_place(right, parts, device)
     high = min(rows, last) if last * 2 > rows else rows
     tile = tile_for(high, heights(parts.height, rows), min(columns, across), vector_bytes(), size, place is not None)
     if across <= MOST_DOTS and not (at == 0 and _is_turned(left)):
         tile, depth, place = _unless_dots(tile, depth, place, parts, at, rows, last)
+        depth = by_block or depth
     columns = _even(across, max(columns, tile.columns), tile.columns)
     end = across - (-(-across // columns) - 1) * columns
     if place is not None and across % tile.columns and (depth < terms or end < tile.columns):
