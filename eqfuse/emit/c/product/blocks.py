@@ -132,7 +132,8 @@ def _blocks(parts: Parts, rows: int, columns: int, device: Device) -> Blocks:
     if len(parts.products) == 1:
         return Blocks(high, (_step(parts, 0, high, columns, device),))
     across = parts.products[0].shape[-1]
-    between = across if parts.lefts[1].reduces else BETWEEN // parts.dtype.itemsize
+    whole = parts.lefts[1].reduces and parts.online is None
+    between = across if whole else BETWEEN // parts.dtype.itemsize
     first = _step(parts, 0, high, between, device, between < across)
     by_block = first.columns if first.columns < across else None
     return Blocks(high, (first, _step(parts, 1, high, columns, device, by_block=by_block)))
@@ -150,7 +151,7 @@ def _step(
     place = _right_place(right, parts, device)
     high = min(rows, last) if last * 2 > rows else rows
     tile = tile_for(high, heights(parts.height, rows), min(columns, across), vector_bytes(), size, place is not None)
-    if across <= MOST_DOTS and not (at == 0 and _is_turned(left)):
+    if across <= MOST_DOTS and not (at and parts.online) and not (at == 0 and _is_turned(left)):
         tile, depth, place = _unless_dots(tile, depth, place, parts, at, rows, last)
         depth = by_block or depth
     columns = _even(across, max(columns, tile.columns), tile.columns)

@@ -56,6 +56,19 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
+class Online:
+    """What a softmax between two products needs beside the second left operand, where it is made of one block of
+    columns after another. `tops`: the maxima so far, from those `before`, and the `scores` of which they are; `live`:
+    has a row anything in a block? None where no block is passed over. The second left operand is that of a block, with
+    the sums of its terms and the factor of the sums before; carried are the maxima and the sums of rows."""
+
+    tops: Part
+    live: Part | None
+    scores: Node
+    before: Node
+
+
+@dataclass(frozen=True, eq=False)
 class Parts:
     """`products` in order, and what each multiplies; `rest`: what follows the last. `results`: the inputs that stand
     for products; `carried`: those that stand for values of a row which the left operand of the second product computes
@@ -69,6 +82,7 @@ class Parts:
     results: tuple[Node, ...]
     carried: tuple[Node, ...]
     rows: tuple[Dim, ...]
+    online: Online | None = None
 
     @property
     def dtype(self) -> np.dtype:
@@ -107,7 +121,7 @@ def parts_of(body: Graph) -> Parts:
         lefts.append(_part((left, *more), (*stem, *left.shape[-2:]), stand_ins, results))
         rights.append(_part((right,), (*stem, *right.shape[-2:]), {}, ()))
     rest = _part(body.outputs, products[-1].shape, row_values | stand_ins, (*results, *row_values.values()))
-    rows = _rows((*stem, products[-1].shape[-2]), [*lefts, rest], rights, (*results, *row_values.values()))
+    rows = rows_of((*stem, products[-1].shape[-2]), [*lefts, rest], rights, (*results, *row_values.values()))
     return Parts(products, tuple(lefts), tuple(rights), rest, results, tuple(row_values.values()), rows)
 
 
@@ -153,11 +167,12 @@ def _carried(body: Graph, products: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def _part(outputs: Sequence[Node], space: Shape, stand_ins: dict[Node, Node], results: Sequence[Node]) -> Part:
-    return _part_of(tuple(substitute(outputs, stand_ins)), space, tuple(results))
+    return part_of(tuple(substitute(outputs, stand_ins)), space, tuple(results))
 
 
 @lru_cache(maxsize=256)  # a search multiplies the same operands in many bodies
-def _part_of(outputs: tuple[Node, ...], space: Shape, results: tuple[Node, ...]) -> Part:
+def part_of(outputs: tuple[Node, ...], space: Shape, results: tuple[Node, ...]) -> Part:
+    """`results`: the inputs that stand for products and for values of rows."""
     graph = pushed(Graph(tuple([n for n in topological(outputs) if n.op == "input"]), outputs))
     if any(is_reduction(n) and (n.attr("axes") != (-1,) or n.args[0].shape != space) for n in graph.nodes):
         raise UnsupportedOp("reductions around a product are over its whole rows")
@@ -170,7 +185,7 @@ def _part_of(outputs: tuple[Node, ...], space: Shape, results: tuple[Node, ...])
     return part
 
 
-def _rows(
+def rows_of(
     shape: Shape, by_rows: Sequence[Part], rights: Sequence[Part], results: Sequence[Node]
 ) -> tuple[Dim, ...]:
     """As few dimensions as all arrays in memory allow."""

@@ -18,6 +18,7 @@ from eqfuse.emit.c.device import vector_bytes
 from eqfuse.emit.c.loops import Loops, place_of
 from eqfuse.emit.c.nest import SHORT, Access, Dim
 from eqfuse.emit.c.product.blocks import Blocks, Step, blocks_of, heights, units
+from eqfuse.emit.c.product.online import online_parts_of
 from eqfuse.emit.c.product.parts import Part, Parts, parts_of
 from eqfuse.emit.c.product.tile import terms
 from eqfuse.emit.c.rates import work_of
@@ -33,13 +34,16 @@ from eqfuse.ops.types import TensorType
 # against float32. On two cores of a Zen 4, 512-bit vectors, 256 x 256 x 256: 113 Gflop/s a thread, and BLAS 104.
 SHARE = {"float32": 1.06, "float64": 1.06, "uint32": 0.9, "uint64": 0.44}
 CALLED = 20  # cycles to call the function of a tile
+# Of the blocks of a softmax that has a mask. What a mask leaves is data: half of them where each row has what comes
+# before it, or all.
+LEFT = 0.75
 COPIED = 2  # additions that it takes to copy an element of an operand
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ProductSchedule(CompiledSchedule):
     """`lefts`, `rights`: what copies operands, None for those that are read in place; `rest`: what follows the last
-    product."""
+    product. Of a softmax that is made block by block, `tops` are the maxima, and `live` tells which blocks to take."""
 
     body: Graph
     parts: Parts
@@ -47,6 +51,8 @@ class ProductSchedule(CompiledSchedule):
     lefts: tuple[Loops | None, ...]
     rights: tuple[Loops | None, ...]
     rest: Loops
+    tops: Loops | None = None
+    live: Loops | None = None
 
     @property
     def workspaces(self) -> list[TensorType]:
@@ -71,6 +77,8 @@ class ProductSchedule(CompiledSchedule):
                 f"{'in place' if step.left else 'as copied by its block'}, the right one "
                 f"{'in panels copied before' if right else 'in place'}"
             )
+        if self.tops is not None:
+            lines.append("a softmax made block by block" + ", of those that a mask leaves" * (self.live is not None))
         lines.append(f"{self.blocks.elements * self.parts.dtype.itemsize:,} bytes of buffers in each thread")
         return "\n".join(lines)
 
@@ -90,17 +98,35 @@ def products_schedule(body: Graph, device: Device) -> Schedule:
 
 
 def product_schedule(body: Graph, device: Device) -> ProductSchedule:
-    parts = parts_of(body)
+    """Of two products with a softmax between them, the cheaper of whole rows and of one block after another."""
+    made, why = [], None
+    for parts in (parts_of, online_parts_of):
+        try:
+            made.append(schedule_of(body, parts(body), device))
+        except UnsupportedOp as error:
+            why = why or error
+    if not made:
+        assert why is not None
+        raise why
+    return min(made, key=lambda s: s.seconds)
+
+
+def schedule_of(body: Graph, parts: Parts, device: Device) -> ProductSchedule:
+    """UnsupportedOp where the buffers of `parts` exceed the cache."""
     rough = sum(2 * n.type.size * n.args[0].shape[-1] for n in parts.products) / tile_rate(parts.dtype, device)
     blocks = blocks_of(parts, device, rough)
     steps = blocks.steps
+    if parts.online is not None and not blocks.is_chained(1):
+        raise UnsupportedOp("a row of one block is whole")
     lefts = tuple(None if s.left else _left(parts, at, blocks) for at, s in enumerate(steps))
     rights = tuple(None if s.right else _right(parts, at, s) for at, s in enumerate(steps))
     rest = _over_rows(parts, parts.rest, blocks, blocks.columns)
+    online = (parts.online.tops, parts.online.live) if parts.online is not None else (None, None)
+    tops, live = (None if x is None else _over_rows(parts, x, blocks, steps[1].depth) for x in online)
     reads, writes = bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs)
     made = ProductSchedule(
         reads, writes, 1, body=body, parts=parts, blocks=blocks, lefts=lefts, rights=rights, rest=rest,
-        chunk=1, threads=1, seconds=0, compute=0, flops=0,
+        tops=tops, live=live, chunk=1, threads=1, seconds=0, compute=0, flops=0,
     )  # fmt: skip
     return _priced(made, device)
 
@@ -175,10 +201,19 @@ def _around(s: ProductSchedule, device: Device) -> Iterator[tuple[float, int]]:
     """Seconds of one thread, and operations, of all that is computed or copied beside the products."""
     across = -(-s.parts.out[-1] // s.blocks.columns)
     copies = [(x, across) for x in s.lefts] + [(x, 1) for x in s.rights]
-    for loops, times in [*((x, n) for x, n in copies if x is not None), (s.rest, 1)]:
+    online = [(x, 1) for x in (s.tops, s.live)]
+    for loops, times in [*((x, n) for x, n in (*copies, *online) if x is not None), (s.rest, 1)]:
         seconds, flops = work_of(loops.nest, loops.forms, loops.seams, device)
         copied = loops.nest.elements * COPIED * device.threads / device.scalar_rate("float32")
         yield times * (seconds + copied), times * flops
+
+
+def _rescaled(s: ProductSchedule, device: Device) -> float:
+    """Seconds of one thread to scale the sums of blocks before, where a softmax is made block by block."""
+    if s.tops is None:
+        return 0.0
+    blocks = -(-s.parts.lefts[1].space[-1] // s.blocks.steps[1].depth)
+    return blocks * s.parts.products[1].type.size * device.threads / device.scalar_rate(s.parts.dtype.name)
 
 
 def _streamed(s: ProductSchedule, device: Device) -> float:
@@ -191,7 +226,8 @@ def _streamed(s: ProductSchedule, device: Device) -> float:
 
 def _priced(s: ProductSchedule, device: Device) -> ProductSchedule:
     around = [*_around(s, device)]
-    alone = _multiplied(s, device) + _streamed(s, device) + sum(seconds for seconds, _ in around)
+    alone = _multiplied(s, device) + _streamed(s, device) + _rescaled(s, device) + sum(seconds for seconds, _ in around)
+    alone *= LEFT if s.live is not None else 1
     flops = sum(2 * n.type.size * n.args[0].shape[-1] for n in s.parts.products) + sum(n for _, n in around)
     traffic = sum(s.reads) + sum(s.writes) + 2 * sum(t.nbytes for t in s.workspaces)
     return replace(s, flops=flops, **shared(alone, traffic, s.units, device))

@@ -8,11 +8,14 @@ of a tile; from0, to0: terms of the first product that are added.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from eqfuse.emit.c import ops
 from eqfuse.emit.c.element import loop
+from eqfuse.emit.c.loops import Loops
 from eqfuse.emit.c.nest import NAMES, Access, Dim
 from eqfuse.emit.c.parameters import Parameters
+from eqfuse.emit.c.product import online_lines
 from eqfuse.emit.c.product.blocks import Step
 from eqfuse.emit.c.product.function import ARRAYS, Function, decoded, range_of, sum_of
 from eqfuse.emit.c.product.piece import Piece
@@ -96,7 +99,11 @@ class _Writer:
         blocks = self.blocks
         found = [("left", blocks.left_elements)] * (blocks.left_elements > 0)
         found += [(f"sums{at}", blocks.high * step.width) for at, step in enumerate(blocks.steps)]
-        return found + [(name, blocks.high) for name in self._carried()]
+        rows = [*self._carried(), *(["before", "added", "scale"] if self.schedule.tops is not None else [])]
+        if self.schedule.live is not None:
+            rows.append("alive")
+            found.append(("nothing", blocks.steps[-1].width))
+        return found + [(name, blocks.high) for name in rows]
 
     def _carried(self) -> list[str]:
         return [f"carried{i}" for i in range(len(self.parts.carried))]
@@ -137,12 +144,44 @@ class _Writer:
                 copies = [left.call([*left.block[:-2], f"from{at}", f"to{at}"] if by_block else None)]
             if is_chained:  # all but the copy of the first left operand is done again for each block
                 once = int(self.schedule.lefts[0] is not None)
+                if self.schedule.tops is not None:
+                    lines = [*lines[:once], *self._online(self.schedule.tops, lines[once:], copies, tiles)]
+                    continue
                 lines = [*lines[:once], *self._by_depth(at, [*lines[once:], *copies, *tiles])]
             elif by_block:
                 lines += self._by_depth(at, [*copies, *tiles])
             else:
                 lines += [*copies, *self._by_depth(at, tiles)]
         return lines
+
+    def _online(self, tops: Loops, first: list[str], weights: list[str], second: list[str]) -> list[str]:
+        """A softmax between two products, a block of columns after another. `first`, `second`: the tiles of these."""
+        rows, buffer = f"({self.row}_end - {self.row}_begin)", ("sums1", self.blocks.steps[1].width)
+        assert self.parts.online is not None
+        scores = self._incoming(self.parts.results[0], 0)
+        incoming = scores | {self.parts.online.before: "before[{row}]"}
+        piece = Piece(tops, self.rounds, self.parameters, incoming, ["carried0[{row}]", *scores.values()])
+        newer = self._function("tops", piece, ["sums0", "before", "carried0"])
+        by_block = [*newer.block[:-2], "from1", "to1"]
+        lines = [*first, *online_lines.weighted(rows, buffer, newer.call(by_block), weights), *second]
+        live = self.schedule.live
+        if live is not None:
+            alive = self._function("live", Piece(live, self.rounds, self.parameters, {}, ["alive[{row}]"]), ["alive"])
+            lines = [*online_lines.passed_over(rows, alive.call(by_block), self._nothing()), *lines]
+        return [
+            *online_lines.begun(rows, self.type.computed, buffer[0], live is not None),
+            *self._by_depth(1, lines),
+            *online_lines.ended(rows, buffer, live is not None),
+        ]
+
+    def _nothing(self) -> list[str]:
+        """Adds 0 times the rows of the second right operand that a block passes over."""
+        step, across = self.blocks.steps[1], self.parts.out[-1]
+        line = replace(step.tile, rows=1).function(self.type.suffix)
+        clips = step.right is not None and across % step.tile.columns > 0
+        columns = _clipped("column", step.tile.columns, str(across), clips)
+        call = f"{line}(to1 - from1, &zero, 0, 0, {self._right_tile(1)}, nothing + column, 0, 1);"
+        return loop(f"for (long across = 0; across < {across}; across += {step.tile.columns})", [*columns, call])
 
     def _by_depth(self, at: int, lines: list[str]) -> list[str]:
         """`lines` for one block of terms after another."""
@@ -162,8 +201,13 @@ class _Writer:
         if at:
             width = self.blocks.steps[at - 1].width
             incoming = self._incoming(self.parts.results[at - 1], at - 1)
-            kept = [f"sums{at - 1}[{{row}} * {width} + {{column}}]", *(f"{x}[{{row}}]" for x in self._carried())]
-            buffers = [f"sums{at - 1}", *self._carried()]
+            made, online = self._carried(), self.parts.online
+            if online is not None:
+                incoming = self._incoming(online.scores, 0)
+                incoming |= {self.parts.carried[0]: "carried0[{row}]", online.before: "before[{row}]"}
+                made = ["added", "scale"]
+            kept = [f"sums{at - 1}[{{row}} * {width} + {{column}}]", *(f"{x}[{{row}}]" for x in made)]
+            buffers = [f"sums{at - 1}", *made, *(["carried0", "before"] if online is not None else [])]
         else:
             place = f"{{column}} * {step.stride} + {{row}}" if step.turned else f"{{row}} * {step.stride} + {{column}}"
             incoming, kept, buffers = {}, [f"left[{place}]"], ["left"]
@@ -177,6 +221,7 @@ class _Writer:
         if at < len(self.blocks.steps) - 1:
             begin, end = (f"from{at + 1}", f"to{at + 1}") if self.blocks.is_chained(at + 1) else ("0", str(across))
         depth, more = (f"to{at} - from{at}", f"from{at} > 0") if several else (str(step.depth), "0")
+        more = "1" if at and self.schedule.tops is not None else more
         sums = sum_of(f"sums{at}", (f"(row - {self.row}_begin)", step.width), ("column", 1), (begin, -1))
         rows = _clipped("row", t.rows, f"{self.row}_end", step.left is not None and self._has_short_tiles(step))
         columns = _clipped("column", t.columns, end, step.right is not None and across % t.columns > 0)

@@ -17,11 +17,11 @@ from eqfuse.cost.roofline import work
 from eqfuse.cost.work import Work
 from eqfuse.emit.cuda.scheduling.operands import Reading, readings
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, computed_dtype, unless_empty
-from eqfuse.emit.cuda.scheduling.softmax import Rows, rows_between
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.elements import bytes_read
 from eqfuse.kinds.product import WIDEST_ROWS, Product, narrowed, on_tensor_cores, product_of_node
+from eqfuse.kinds.softmax import Rows, rows_between
 from eqfuse.ops import Role, row
 
 

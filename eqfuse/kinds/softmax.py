@@ -38,17 +38,17 @@ def rows_between(body: Graph, first: Node, weights: Node, second: Node) -> Rows:
     if not reductions:
         return Rows(weights)
     if [n.op for n in reductions] != ["max", "sum"] or any(n.attr("axes") != (-1,) for n in reductions):
-        raise UnsupportedOp("between two products a cuda kernel reduces rows to a maximum and a sum of exponentials")
+        raise UnsupportedOp("between two products a kernel reduces rows to a maximum and a sum of exponentials")
     top, total = reductions
     if top.args[0].shape != first.shape or total.args[0].shape != first.shape:
-        raise UnsupportedOp("a cuda kernel of two products reduces rows of the first")
+        raise UnsupportedOp("a kernel of two products reduces rows of the first")
     exponential = total.args[0]
     while exponential.op == "cast":
         (exponential,) = exponential.args
     function, scale, shift = _exponential(exponential, top)
     below = _undivided(weights, total)
     if not _only_through(below or weights, exponential, (first, top, total)) or _has(top.args[0], total):
-        raise UnsupportedOp("what a cuda kernel multiplies next is in proportion to the exponentials")
+        raise UnsupportedOp("what a kernel multiplies next is in proportion to the exponentials")
     return Rows(below or weights, top.args[0], top, shift, total.args[0], total, function, scale, below is not None)
 
 
@@ -64,7 +64,7 @@ def _exponential(at: Node, top: Node) -> tuple[str, Node | None, Node]:
             score, shift = distance.args
             if _alike(score, shift, top):
                 return at.op, scale, shift
-    raise UnsupportedOp("a cuda kernel of two products adds up exponentials of distances from the maximum")
+    raise UnsupportedOp("a kernel of two products adds up exponentials of distances from the maximum")
 
 
 def _scaled(n: Node) -> tuple[Node, Node] | None:
