@@ -97,7 +97,7 @@ def _torch(training: Training, arrays: Sequence[np.ndarray], compiled: bool) -> 
         return training.loss(lib, *args)
 
     run = torch.compile(loss) if compiled else loss
-    moved = [torch.from_numpy(a).requires_grad_(i < training.count) for i, a in enumerate(arrays)]
+    moved = [torch.as_tensor(a).requires_grad_(i < training.count) for i, a in enumerate(arrays)]
 
     def call() -> Any:
         value = run(*moved)
