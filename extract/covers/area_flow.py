@@ -28,7 +28,7 @@ def area_flow(grammar: Grammar, starts: list[Cover]) -> tuple[Candidates, list[C
         for start in starts:
             for cut in start.choice.values():
                 candidates.add(cut)
-        cover = _cheapest(candidates)
+        cover = cheapest(candidates)
         if cover is not None:
             found.append(cover)
             references = _references(cover)
@@ -40,7 +40,7 @@ def _references(cover: Cover | None) -> dict[int, int]:
     return dict(cover.refs) if cover is not None else {}
 
 
-def _cheapest(candidates: Candidates) -> Cover | None:
+def cheapest(candidates: Candidates) -> Cover | None:
     """A cover from the roots by the cheapest cut of each class that does not depend on what is being covered."""
     cover = Cover(candidates.grammar, candidates.grammar.segment.roots)
     choice = _chosen(cover, candidates, None)
@@ -57,14 +57,24 @@ def _chosen(cover: Cover, candidates: Candidates, rank: dict[int, int] | None) -
         eclass = stack.pop()
         if eclass in choice:
             continue
-        usable = [c for c in candidates.cuts.get(eclass, ()) if c.runs]
+        usable = candidates.cuts.get(eclass, [])
         if rank is not None:
             usable = [c for c in usable if all(rank.get(a, math.inf) < rank.get(eclass, -1) for a in c.reads)]
+        usable = _compared(candidates, usable)
         if not usable:
             return None
         choice[eclass] = min(usable, key=lambda c: candidates.total(c) - c.price.seconds + cover.seconds(eclass, c))
         stack.extend(choice[eclass].reads)
     return choice
+
+
+def _compared(candidates: Candidates, cuts: Sequence[Cut]) -> list[Cut]:
+    """The cuts that run. When the allowance is spent, no more are priced than must be: those with a price, or else the
+    first that runs, the smallest before larger ones, as these are refused more often."""
+    if not candidates.grammar.allowance.spent():
+        return [cut for cut in cuts if cut.runs]
+    priced = [cut for cut in cuts if cut.is_priced and cut.runs]
+    return priced or next(([cut] for cut in sorted(cuts, key=lambda c: c.size) if cut.runs), [])
 
 
 def _is_circular(cover: Cover, choice: dict[int, Cut]) -> bool:

@@ -22,10 +22,14 @@ from eqfuse.compiler import compile_graph
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.demo import programs as examples
 from eqfuse.egraph import saturate as stop
+from eqfuse.emit.c.device import compiled
 from eqfuse.extract.candidates.cuts import Grammar
+from eqfuse.extract.candidates.enumerate import Candidates
+from eqfuse.extract.covers.area_flow import cheapest
 from eqfuse.extract.covers.nearest import NEAR
 from eqfuse.extract.flow import extract
 from eqfuse.ir.pytree import flatten
+from eqfuse.kinds.kind import Kind
 from eqfuse.rewrites import select
 from eqfuse.rewrites.simplifier import SIMPLIFIER
 from eqfuse.runtime import disk_cache
@@ -283,3 +287,30 @@ def test_an_extraction_asks_often_whether_to_go_on(target: str, monkeypatch: pyt
     monkeypatch.setattr(Grammar, "_join", counted)
     extract(segment, DEVICES[target], Asked())
     assert longest < 4 * len(segment.classes) < joined / 2, "joins between two questions"
+
+
+def test_without_time_left_a_cover_takes_kernels_that_have_prices_or_the_first_that_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (segment,) = ef.saturate(irregular_graph(np.random.default_rng(3), 220)).segments
+    made = 0
+    schedule = Kind.schedule
+
+    def counted(*args: Any) -> Any:
+        nonlocal made
+        made += 1
+        return schedule(*args)
+
+    monkeypatch.setattr(Kind, "schedule", counted)
+    schedules = {}
+    for late in (False, True):
+        grammar = Grammar(segment, compiled(DEVICES["cpu"]))
+        candidates = Candidates(grammar, {})
+        if late:
+            grammar.allowance = Allowance(until=0)
+        made = 0
+        cover = cheapest(candidates)
+        assert cover is not None
+        assert len(cover.choice) <= len(segment.classes)
+        schedules[late] = made
+    assert schedules[True] <= len(segment.classes) < schedules[False]
