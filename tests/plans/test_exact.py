@@ -160,7 +160,7 @@ def test_kernels_of_several_outputs_are_found_without_the_help_of_the_search(
     best, candidates, _ = flow.search(segment, device)
 
     def unmerged(segment: Segment, device: Device, *rest: Any) -> tuple[Cover, Candidates, list[Cover]]:
-        cover = area_flow._cheapest(candidates)
+        cover = area_flow.cheapest(candidates)
         assert cover is not None
         cover.groups = cover.single_groups()
         return cover, candidates, [cover]
