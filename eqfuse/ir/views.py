@@ -154,6 +154,8 @@ def _padded(n: Node, source: Node, value: Node, left: _Allowance) -> Node:
 
 def _region(root: Node) -> list[Node]:
     """The elementwise nodes below `root` and the nodes they end in, arguments first."""
+    if row(root.op).role is not Role.ELEMENTWISE:
+        return [root]
     below: dict[Node, tuple[Node, ...]] = {}
     stack = [root]
     while stack:

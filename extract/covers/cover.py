@@ -32,6 +32,7 @@ class Group:
     outputs: tuple[int, ...] = field(init=False)
     size: int = field(init=False)
     _estimate: float | None = field(init=False)
+    _rough: float | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.outputs = tuple([c.eclass for c in self.cuts])
@@ -52,6 +53,14 @@ class Group:
             found = self.cuts[0].prices.estimate(self.cuts, self.state, self.leaves)
             self._estimate = self.price.seconds if found is None else found
         return self._estimate
+
+    @property
+    def rough(self) -> float:
+        """About its estimate, in seconds: by its state alone where the estimate is the price of its schedule."""
+        if self._rough is None:
+            found = self.cuts[0].prices.rough(self.cuts, self.state, self.leaves)
+            self._rough = self.estimate if found is None else found
+        return self._rough
 
     def by_schedule(self, grammar: Grammar) -> Group:
         """The same kernel at the price of its schedule, where the search had an estimate."""

@@ -64,7 +64,7 @@ class Pool:
 
     def settle(self, numbers: Iterable[int]) -> None:
         """Merge the pair with the largest saving until none of `numbers`, or of what they become, saves anything."""
-        queue: list[tuple[float, int, int, bool, Group]] = []  # savings, by prices or by estimates
+        queue: list[tuple[float, int, int, bool, Group]] = []  # savings, by prices or roughly
         for pair in self._pairs(numbers):
             self._offer(queue, *pair)
         while queue:
@@ -157,7 +157,7 @@ class Pool:
         self.tried += self.alive[a].size + self.alive[b].size
         made = self._together(a, b)
         if made is not None and self.allowed(made):
-            saving = self.alive[a].estimate + self.alive[b].estimate - made.estimate
+            saving = self.alive[a].rough + self.alive[b].rough - made.rough
             if saving > WORTH:
                 heapq.heappush(queue, (-saving, a, b, False, made))
 

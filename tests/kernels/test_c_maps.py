@@ -9,7 +9,9 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches.corpus.index_maps import INDEX_MAPS
+from eqfuse.emit.c.cells import cells_of
 from eqfuse.emit.c.kernels import emit_kernel
+from eqfuse.emit.c.loops import pushed
 from eqfuse.emit.c.schedule import LoopsSchedule
 from eqfuse.emit.numpy.kernels import NumpyKernel
 from eqfuse.ir.evaluate import evaluate
@@ -155,3 +157,11 @@ def test_programs_of_index_maps_are_one_kernel(case: str) -> None:
     program, types = INDEX_MAPS[case].build(**{name: min(n, 512) for name, n in INDEX_MAPS[case].full.items()})
     compiled = ef.compile(program, *(ef.spec(t.shape, t.dtype) for t in types), target="c")
     assert compiled.report.n_kernels == 1
+
+
+def test_cells_that_differ_in_where_they_read_have_one_body() -> None:
+    x = read(0, (8, 8))
+    stencil = body([x], add(rolled(rolled(x, 1, -2), 7, -1), rolled(x, 2, -1)))
+    cells = cells_of(pushed(stencil), (8, 8))
+    assert len(cells) > 4 and len({id(cell.body) for cell in cells}) == 1
+    assert len({tuple(cell.reads.values()) for cell in cells}) == len(cells)

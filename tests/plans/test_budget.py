@@ -23,9 +23,11 @@ from eqfuse.cost.profiles import DEVICES
 from eqfuse.demo import programs as examples
 from eqfuse.egraph import saturate as stop
 from eqfuse.emit.c.device import compiled
-from eqfuse.extract.candidates.cuts import Grammar
+from eqfuse.extract.candidates.cuts import Cut, Grammar
 from eqfuse.extract.candidates.enumerate import Candidates
+from eqfuse.extract.candidates.prices import Prices
 from eqfuse.extract.covers.area_flow import cheapest
+from eqfuse.extract.covers.cover import Group
 from eqfuse.extract.covers.nearest import NEAR
 from eqfuse.extract.flow import extract
 from eqfuse.ir.pytree import flatten
@@ -314,3 +316,24 @@ def test_without_time_left_a_cover_takes_kernels_that_have_prices_or_the_first_t
         assert len(cover.choice) <= len(segment.classes)
         schedules[late] = made
     assert schedules[True] <= len(segment.classes) < schedules[False]
+
+
+def test_kernels_that_save_nothing_by_their_states_are_merged_without_schedules(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (segment,) = ef.saturate(irregular_graph(np.random.default_rng(3), 40)).segments
+    several = 0
+    priced = Prices.kernel
+
+    def counted(self: Prices, cuts: tuple[Cut, ...], *rest: Any) -> Any:
+        nonlocal several
+        several += len(cuts) > 1
+        return priced(self, cuts, *rest)
+
+    monkeypatch.setattr(Prices, "kernel", counted)
+    extract(segment, compiled(DEVICES["cpu"]))
+    assert several
+    several = 0
+    monkeypatch.setattr(Group, "rough", property(lambda group: len(group.cuts) - 1.0))
+    extract(segment, compiled(DEVICES["cpu"]))
+    assert not several

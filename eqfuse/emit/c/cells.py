@@ -62,7 +62,7 @@ def cells_of(body: Graph, space: Shape) -> list[Cell]:
     walk = _Walk(body, space)
     if math.prod(len(places) - 1 for places in walk.seams) > MOST_CELLS:
         raise UnsupportedOp(f"the arrays that it joins have more than {MOST_CELLS} seams: store one of them first")
-    return [walk.cell(box) for box in product(*[[*pairwise(places)] for places in walk.seams])]
+    return list(walk.cells())
 
 
 class _Value(NamedTuple):
@@ -95,6 +95,15 @@ class _Spot:
     known: dict[tuple[Node, ...], Node] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, eq=False)
+class _Computed:
+    """What cells compute that lie in pieces which are read alike, and the spots of which they read elements."""
+
+    body: Graph
+    reductions: tuple[Node, ...]
+    reading: tuple[_Spot, ...]
+
+
 @dataclass
 class _Walk:
     body: Graph
@@ -102,6 +111,7 @@ class _Walk:
     numbers: dict[Node, int] = field(init=False)
     spots: dict[_Value, _Spot] = field(default_factory=dict)
     roots: list[_Spot] = field(init=False)
+    joined: list[_Spot] = field(default_factory=list)  # the concatenations that are not pieces of others
     seams: list[list[int]] = field(init=False)  # where cells begin along each axis, and where the last one ends
     parted: frozenset[int] = field(init=False)  # the axes of several cells
 
@@ -130,6 +140,8 @@ class _Walk:
                     met.add(below)
                     stack.append(below)
             if spot.pieces:
+                if not spot.value.is_piece:
+                    self.joined.append(spot)
                 found[spot.axis].update([start for start, _ in spot.pieces[1:]])
         return [sorted(places) if len(places) > 1 else [0, 0] for places in found]
 
@@ -174,19 +186,34 @@ class _Walk:
         lift = value.lift + source.type.rank - after
         return value.argument(1)._replace(path=(*value.path, self.numbers[value.n]), lift=lift)
 
-    def cell(self, box: Box) -> Cell:
-        reads: dict[Node, Read] = {}
+    def cells(self) -> Iterator[Cell]:
+        known: dict[tuple[Node | _Spot, ...], _Computed] = {}
+        for box in product(*[[*pairwise(places)] for places in self.seams]):
+            chosen = {spot: _piece(spot, box) for spot in self.joined}
+            alike = tuple([self._read(piece)[0] if piece.is_load else piece for piece in chosen.values()])
+            if alike not in known:
+                known[alike] = self._computed(chosen)
+            computed = known[alike]
+            reads = dict([self._read(chosen.get(spot, spot)) for spot in computed.reading])
+            yield Cell(box, computed.body, computed.reductions, reads)
+
+    def _computed(self, chosen: dict[_Spot, _Spot]) -> _Computed:
+        """What is computed in a cell, of the piece `chosen` of each concatenation."""
         made: dict[_Spot, Node] = {}
-        for spot, below in self._finished(box):
-            made[spot] = self._made(spot, below, made, reads)
+        reading: list[_Spot] = []
+        for spot, below in self._finished(chosen):
+            made[spot] = self._made(spot, below, made)
+            if self._reads(spot, chosen):
+                reading.append(spot)
+        inputs = tuple(dict.fromkeys([self._read(chosen.get(spot, spot))[0] for spot in reading]))
         outputs = tuple([made[spot] for spot in self.roots])
         reductions = tuple([made[self._root(n)] for n in self.body.nodes if is_reduction(n)])
         if len({*reductions}) < len(reductions):
             raise UnsupportedOp("two reductions are one where the pieces that they read meet: store one of them first")
-        return Cell(box, Graph(tuple(reads), outputs), reductions, reads)
+        return _Computed(Graph(inputs, outputs), reductions, tuple(reading))
 
-    def _finished(self, box: Box) -> Iterator[tuple[_Spot, list[_Spot]]]:
-        """What is needed in `box`, arguments first, and what each is computed from there."""
+    def _finished(self, chosen: dict[_Spot, _Spot]) -> Iterator[tuple[_Spot, list[_Spot]]]:
+        """What is needed in a cell, arguments first, and what each is computed from there."""
         done: set[_Spot] = set()
         stack: list[tuple[_Spot, list[_Spot] | None]] = [(root, None) for root in reversed(self.roots)]
         while stack:
@@ -194,7 +221,7 @@ class _Walk:
             if spot in done:
                 continue
             if below is None:
-                below = [_piece(spot, box)] if spot.pieces else self._below(spot)
+                below = [chosen[spot]] if spot.pieces else self._below(spot)
                 missing = [s for s in below if s not in done and not (s.is_load and spot.pieces)]
                 if missing:
                     stack.append((spot, below))
@@ -203,17 +230,23 @@ class _Walk:
             done.add(spot)
             yield spot, below
 
-    def _made(self, spot: _Spot, below: list[_Spot], made: dict[_Spot, Node], reads: dict[Node, Read]) -> Node:
+    def _reads(self, spot: _Spot, chosen: dict[_Spot, _Spot]) -> bool:
+        """Are elements of memory read for `spot` itself?"""
+        if spot.is_load:
+            return not is_number(spot.value.n)
+        return chosen[spot].is_load if spot.pieces else row(spot.value.n.op).role is Role.GATHER
+
+    def _made(self, spot: _Spot, below: list[_Spot], made: dict[_Spot, Node]) -> Node:
         value, n = spot.value, spot.value.n
         if spot.is_load:
             if is_number(n):
                 return leaf_chain(n)[0] if value.path else n
-            return self._read(spot, reads)
+            return self._read(spot)[0]
         if spot.pieces:
             (piece,) = below
-            return self._read(piece, reads) if piece.is_load else made[piece]
+            return self._read(piece)[0] if piece.is_load else made[piece]
         if row(n.op).role is Role.GATHER:
-            return node("take", (self._gathered(spot, reads), made[below[0]]), (-1,))
+            return node("take", (self._read(spot)[0], made[below[0]]), (-1,))
         args = tuple([made[s] for s in below])
         found = spot.known.get(args)
         if found is None:
@@ -222,15 +255,17 @@ class _Walk:
             found = spot.known[args] = n.over(args)
         return found
 
-    def _read(self, spot: _Spot, reads: dict[Node, Read]) -> Node:
-        """An input for the elements of an array."""
+    def _read(self, spot: _Spot) -> tuple[Node, Read]:
+        """An input for the elements of an array, or for that which `spot` is gathered from, and where they lie."""
         if spot.read is None:
-            value, n = spot.value, spot.value.n
-            path = value.path if value.is_piece else (*value.path, self.numbers[n])
-            read = Read(leaf_chain(n)[0], self._placed(value, n.shape, where(n)))
-            spot.read = self._entered(value, path, self.space, read)
-        made, reads[made] = spot.read
-        return made
+            spot.read = self._loaded(spot.value) if spot.is_load else self._gathered(spot.value)
+        return spot.read
+
+    def _loaded(self, value: _Value) -> tuple[Node, Read]:
+        n = value.n
+        path = value.path if value.is_piece else (*value.path, self.numbers[n])
+        read = Read(leaf_chain(n)[0], self._placed(value, n.shape, where(n)))
+        return self._entered(value, path, self.space, read)
 
     def _placed(self, value: _Value, shape: Shape, found: Access) -> Access:
         behind = value.lift
@@ -238,22 +273,19 @@ class _Walk:
         before = sum(s * start for s, start in zip(whole.strides, value.starts, strict=True))
         return Access(whole.offset - before, whole.strides)
 
-    def _gathered(self, spot: _Spot, reads: dict[Node, Read]) -> Node:
-        """An input for the array that `spot` is gathered from, along the axis of its places."""
-        if spot.read is None:
-            value, n = spot.value, spot.value.n
-            source = n.args[0]
-            at, found = source.type.rank + n.attr("axis"), where(source)
-            if not source.shape[at]:
-                raise UnsupportedOp("a c kernel gathers from no empty array")
-            kept = 1 if n.op == "take_along_axis" else n.args[1].type.rank
-            strides = (*found.strides[:at], *(0,) * kept, *found.strides[at + 1 :])
-            access = self._placed(value, n.shape, Access(found.offset, strides))
-            leaf, _ = leaf_chain(source)
-            read = Read(leaf, access, extent=source.shape[at], stride=found.strides[at])
-            spot.read = self._entered(value, (*value.path, self.numbers[n]), (source.shape[at],), read)
-        made, reads[made] = spot.read
-        return made
+    def _gathered(self, value: _Value) -> tuple[Node, Read]:
+        """An input along the axis of the places."""
+        n = value.n
+        source = n.args[0]
+        at, found = source.type.rank + n.attr("axis"), where(source)
+        if not source.shape[at]:
+            raise UnsupportedOp("a c kernel gathers from no empty array")
+        kept = 1 if n.op == "take_along_axis" else n.args[1].type.rank
+        strides = (*found.strides[:at], *(0,) * kept, *found.strides[at + 1 :])
+        access = self._placed(value, n.shape, Access(found.offset, strides))
+        leaf, _ = leaf_chain(source)
+        read = Read(leaf, access, extent=source.shape[at], stride=found.strides[at])
+        return self._entered(value, (*value.path, self.numbers[n]), (source.shape[at],), read)
 
     def _entered(self, value: _Value, path: tuple[int, ...], shape: Shape, read: Read) -> tuple[Node, Read]:
         made = input_node(".".join(map(str, path)), TensorType(read.leaf.dtype, shape))
@@ -261,6 +293,8 @@ class _Walk:
 
 
 def _piece(spot: _Spot, box: Box) -> _Spot:
-    """The piece of the concatenation `spot` that lies in `box`."""
-    low = box[spot.axis][0]
-    return next((piece for start, piece in reversed(spot.pieces) if start <= low), spot.pieces[0][1])
+    """The piece of the concatenation `spot` that lies in `box`, which is no concatenation itself."""
+    while spot.pieces:
+        low = box[spot.axis][0]
+        spot = next((piece for start, piece in reversed(spot.pieces) if start <= low), spot.pieces[0][1])
+    return spot

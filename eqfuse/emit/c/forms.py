@@ -85,8 +85,9 @@ class Form:
         those of the others."""
         if cell.body.outputs != self.body.outputs:
             return None
-        ones = [(axis, low) for axis, (low, high) in enumerate(cell.box) if high - low == 1]
-        reads = {n: _with_strides(read, ones, self.arrays[n].access.strides) for n, read in cell.reads.items()}
+        reads, ones = cell.reads, [(axis, low) for axis, (low, high) in enumerate(cell.box) if high - low == 1]
+        if ones:
+            reads = {n: _with_strides(read, ones, self.arrays[n].access.strides) for n, read in reads.items()}
         fits = all(read.access.strides == self.arrays[n].access.strides for n, read in reads.items())
         if not fits and not self.is_loose:
             return None
@@ -97,6 +98,8 @@ class Form:
 
 def _with_strides(read: Read, ones: Sequence[tuple[int, int]], strides: Sequence[int]) -> Read:
     offset, own = read.access.offset, [*read.access.strides]
+    if all(own[axis] == strides[axis] for axis, _ in ones):
+        return read
     for axis, low in ones:
         offset += (own[axis] - strides[axis]) * low
         own[axis] = strides[axis]

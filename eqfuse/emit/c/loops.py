@@ -127,9 +127,9 @@ def _with_passes(form: Form, nest: Nest, hold: bool) -> Form:
 def _varying(form: Form, nest: Nest) -> dict[Node, frozenset[int]]:
     """The dimensions along which each value differs."""
     found: dict[Node, frozenset[int]] = {}
-    kept = frozenset(range(len(nest.dims))) - nest.reduced
+    kept, arrays = frozenset(range(len(nest.dims))) - nest.reduced, form.arrays
     for n in form.body.nodes:
-        if n in form.arrays:
+        if n in arrays:
             found[n] = form.varies(n, nest)
         elif is_load(n):
             found[n] = frozenset()
