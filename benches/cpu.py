@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import statistics
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from eqfuse.benches import convolutions
 from eqfuse.benches.corpus.workloads import WORKLOADS, Workload, arguments
 from eqfuse.benches.peers import CONTENDERS, OURS, PEERS, PLAIN, limit_threads, results
 from eqfuse.benches.timing import machine, medians
+from eqfuse.machine.thread_limit import thread_count
 from eqfuse.show.progress import progress
 
 SIZES = {"L2": 1 << 17, "L3": 1 << 20, "memory": 1 << 23}  # elements of all arguments together, of 4 bytes
@@ -119,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--sizes", default="memory", help=f"of {','.join(SIZES)}")
     parser.add_argument("--dtypes", default="float32", help="of float32,float64")
-    parser.add_argument("--threads", type=int, default=_cpus(), help="of each contender")
+    parser.add_argument("--threads", type=int, default=thread_count(), help="of each contender")
     parser.add_argument("--seconds", type=float, default=1.0, help="for each contender's turns")
     parser.add_argument("--json", type=Path, help="also write the rows to this file")
     parser.add_argument("--convolutions", action="store_true", help="single ones against torch")
@@ -148,10 +148,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 options.json.write_text(json.dumps(rows, indent=1))
     show(rows)
     return 1 if any("failed" in row or "wrong" in row["aside"].get(OURS, "") for row in rows) else 0
-
-
-def _cpus() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 if __name__ == "__main__":

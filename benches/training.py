@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 
 from eqfuse.benches.corpus.losses import TRAINING, Library, Training
-from eqfuse.benches.cpu import _cpus, last_row
+from eqfuse.benches.cpu import last_row
 from eqfuse.benches.peers import OURS, Call, limit_threads
 from eqfuse.benches.timing import machine, medians
+from eqfuse.machine.thread_limit import thread_count
 from eqfuse.show.progress import progress
 
 PATIENCE = 400  # seconds for a loss, all contenders together
@@ -210,7 +211,7 @@ def _apart(name: str, threads: int, seconds: float, contenders: str) -> dict[str
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="eqfuse bench training", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--threads", type=int, default=_cpus(), help="of each contender")
+    parser.add_argument("--threads", type=int, default=thread_count(), help="of each contender")
     parser.add_argument("--seconds", type=float, default=1.0, help="for each contender's turns")
     parser.add_argument("--contenders", default=",".join(CONTENDERS), help="only these")
     parser.add_argument("--json", type=Path, help="also write the rows to this file")
