@@ -1,23 +1,16 @@
 // CUDA's words and threads on a CPU. In: emitted CUDA text, compiled after this header by g++. Out: one
 // eqf_launch_<kernel> per EQF_EXPORT, which runs the grid block by block, each CUDA thread a fibre.
+// `cudasim.cpp` is linked to it.
 // Next stop: cudasim.py, which calls it with cupy.RawKernel's conventions.
 #pragma once
 #include <cmath>
 #include <math.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <tuple>
 #include <type_traits>
 #include <vector>
-#ifndef __x86_64__
-#include <ucontext.h>
-#endif
 
 // NVRTC does not know these; a kernel that uses them must fail here too.
 #undef INFINITY
@@ -60,6 +53,7 @@ struct dim3 {
 };
 
 // ---- threads ------------------------------------------------------------------------------------------------------
+#pragma GCC visibility push(hidden)
 namespace eqf {
 enum State { RUN, WARP, BLOCK, DONE };  // ready; at a warp operation; at __syncthreads; returned
 enum { MAX_THREADS = 1024, STACK = 65536, PAGE = 4096, TRAPS = 5 };
@@ -70,22 +64,13 @@ struct Fibre {
     int line;       // where it waits
     int vote;       // its predicate at __syncthreads_count/_or/_and
 };
-static Fibre fibres[MAX_THREADS];
-static Fibre* current;
-static dim3 grid_dim, block_dim;
-static uint3 block_idx;
-static unsigned n_threads;
-static int votes;
-static unsigned long long slot[MAX_THREADS], snap[MAX_THREADS];  // two: a released lane may already be at its next shuffle
-static __align__(16) unsigned char dyn_shared[227 * 1024];
-static char* stacks;
-static char* message;
-static size_t message_size;
-static void (*body)(void*);
-static void* body_arguments;
-static std::vector<size_t> chosen;  // the blocks to run, if not all
+extern Fibre fibres[MAX_THREADS], *current;
+extern dim3 grid_dim, block_dim;
+extern uint3 block_idx;
+extern unsigned long long snap[MAX_THREADS];
+extern unsigned char dyn_shared[227 * 1024];
 
-static unsigned here() { return unsigned(current - fibres); }
+static inline unsigned here() { return unsigned(current - fibres); }
 
 // Asynchronous copies of 16 bytes: they land when their thread waits for their group. Until then the place holds NaN, so
 // whoever reads too early, or still reads what lay there before, shows.
@@ -93,80 +78,24 @@ struct Copy {
     unsigned char* to;
     const unsigned char* from;  // none: zeros
 };
-static std::vector<std::vector<Copy>> copies[MAX_THREADS];  // by group; the last one is not yet committed
-#ifdef EQF_COUNTED
-static void crosses();
-static void starts();
-#else
-static void crosses() {}
-static void starts() {}
-#endif
+extern std::vector<std::vector<Copy>> copies[MAX_THREADS];  // by group; the last one is not yet committed
 
-#ifdef __x86_64__
-extern "C" __attribute__((visibility("hidden"))) void eqf_switch(void** save, void* to);
-asm(".text\n.hidden eqf_switch\n.globl eqf_switch\neqf_switch:\n"
-    "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
-    "mov %rsp,(%rdi)\nmov %rsi,%rsp\n"
-    "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n");
-static void *scheduler_sp, *fibre_sp[MAX_THREADS];
-static void enter(unsigned t) { eqf_switch(&scheduler_sp, fibre_sp[t]); }
-static void leave() { crosses(); eqf_switch(&fibre_sp[here()], scheduler_sp); }
-static void prepare(unsigned t, void (*entry)()) {
-    void** top = (void**)(stacks + size_t(t + 1) * STACK);  // below it: a zero return address, the entry, six registers
-    memset(top - 8, 0, 8 * sizeof(void*));
-    top[-2] = (void*)entry;
-    fibre_sp[t] = top - 8;
-}
-#else
-static ucontext_t scheduler_context, fibre_context[MAX_THREADS];
-static void enter(unsigned t) { swapcontext(&scheduler_context, &fibre_context[t]); }
-static void leave() { crosses(); swapcontext(&fibre_context[here()], &scheduler_context); }
-static void prepare(unsigned t, void (*entry)()) {
-    getcontext(&fibre_context[t]);
-    fibre_context[t].uc_stack.ss_sp = stacks + size_t(t) * STACK;
-    fibre_context[t].uc_stack.ss_size = STACK;
-    makecontext(&fibre_context[t], entry, 0);
-}
-#endif
-
-static void fibre_main() {
-    body(body_arguments);
-    current->state = DONE;
-    for (;;) leave();
-}
-
-// Ends the launch with a message: the scheduler returns as soon as it sees one.
-static void fail(const char* format, ...) {
-    int n = 0;
-    if (current)
-        n = snprintf(message, message_size, "block (%u,%u,%u) thread (%u,%u,%u): ", block_idx.x, block_idx.y, block_idx.z,
-                     current->idx.x, current->idx.y, current->idx.z);
-    va_list values;
-    va_start(values, format);
-    vsnprintf(message + n, message_size - n, format, values);
-    va_end(values);
-    if (current) leave();
-}
-
-static int barrier(int predicate, int line) {
-    current->state = BLOCK;
-    current->line = line;
-    current->vote = predicate != 0;
-    leave();
-    return votes;
-}
-
+struct Launch {
+    const unsigned* gb;  // grid x y z, block x y z
+    size_t dynamic_bytes;
+    const size_t* blocks;  // those to run, if not all
+    size_t n_blocks;
+    unsigned seed;
+    void* stacks;
+    char* text;  // on return empty, or what went wrong
+    size_t text_size;
+};
+void run(void (*body)(void*), void* arguments, const Launch&);
+void fail(const char* format, ...);
+int barrier(int predicate, int line);
 // Waits until every lane of `mask` has come with the same mask; afterwards snap[] holds what each of them brought.
-static unsigned meet(unsigned mask, unsigned long long value, int line) {
-    unsigned t = here(), lane = t % 32;
-    if (!(mask >> lane & 1)) fail("warp operation on line %d: mask 0x%08x leaves out its caller, lane %u", line, mask, lane);
-    slot[t] = value;
-    current->state = WARP;
-    current->mask = mask;
-    current->line = line;
-    leave();
-    return t - lane;
-}
+unsigned meet(unsigned mask, unsigned long long value, int line);
+unsigned ballot(unsigned mask, int predicate, int line);
 
 template <class T> T exchange(unsigned mask, T value, unsigned source, bool in_range, int line) {
     static_assert(sizeof(T) <= 8, "a shuffle moves at most 8 bytes");
@@ -185,12 +114,6 @@ template <class F> void over_lanes(unsigned mask, unsigned long long value, int 
         if (mask >> lane & 1) see(lane, snap[first + lane]);
 }
 
-static unsigned ballot(unsigned mask, int predicate, int line) {
-    unsigned bits = 0;
-    over_lanes(mask, predicate != 0, line, [&](unsigned lane, unsigned long long v) { bits |= unsigned(v) << lane; });
-    return bits;
-}
-
 template <class T, class F> T fold(unsigned mask, T value, int line, F join) {
     bool any = false;
     T total = value;
@@ -201,188 +124,12 @@ template <class T, class F> T fold(unsigned mask, T value, int line, F join) {
     return total;
 }
 
-// ---- the scheduler: a warp runs as far as it can before the next starts, which is what shows a missing barrier ------
-extern "C" __attribute__((weak, visibility("hidden"))) char __start_eqfshared[], __stop_eqfshared[];
-
-static void poison(size_t dynamic_bytes) {  // 0xFF is NaN in every float type and -1 in every int
-    if (__start_eqfshared) memset(__start_eqfshared, 0xFF, __stop_eqfshared - __start_eqfshared);
-    memset(dyn_shared, 0xFF, dynamic_bytes);
-}
-
-static std::vector<size_t> permutation(size_t n, unsigned seed, unsigned salt) {
-    std::vector<size_t> order(n);
-    for (size_t i = 0; i < n; i++) order[i] = seed == 1 ? n - 1 - i : i;
-    unsigned long long state = seed * 0x9E3779B97F4A7C15ull + salt;
-    for (size_t i = n; seed > 1 && i > 1; i--) {
-        state = state * 6364136223846793005ull + 1442695040888963407ull;
-        std::swap(order[i - 1], order[(state >> 33) % i]);
-    }
-    return order;
-}
-
-static int waiting_text(char* out, size_t size) {
-    int n = 0;
-    bool told[MAX_THREADS] = {};
-    for (unsigned t = 0; t < n_threads; t++) {
-        if (told[t]) continue;
-        unsigned count = 0;
-        for (unsigned u = t; u < n_threads; u++) {
-            bool same = fibres[u].state == fibres[t].state && (fibres[t].state == DONE || fibres[u].line == fibres[t].line) &&
-                        (fibres[t].state != WARP || fibres[u].mask == fibres[t].mask);
-            if (same) told[u] = true, count++;
-        }
-        if (n >= int(size)) return n;
-        const Fibre& f = fibres[t];
-        n += snprintf(out + n, size - n, "%s%u thread(s) ", n ? ", " : "", count);
-        if (n >= int(size)) return n;
-        n += f.state == DONE    ? snprintf(out + n, size - n, "exited (first: %u)", t)
-             : f.state == BLOCK ? snprintf(out + n, size - n, "at __syncthreads on line %d (first: %u)", f.line, t)
-                                : snprintf(out + n, size - n, "at a warp operation on line %d with mask 0x%08x (first: %u)",
-                                           f.line, f.mask, t);
-    }
-    return n;
-}
-
-static void stuck(const char* what) {
-    char text[700];
-    waiting_text(text, sizeof text);
-    fail("block (%u,%u,%u) %s: %s", block_idx.x, block_idx.y, block_idx.z, what, text);
-}
-
-static void release_met_lanes(unsigned first, unsigned lanes) {
-    for (unsigned lane = 0; lane < lanes; lane++) {
-        if (fibres[first + lane].state != WARP) continue;
-        unsigned mask = fibres[first + lane].mask, came = 0;
-        for (unsigned u = 0; u < lanes; u++)
-            if (fibres[first + u].state == WARP && fibres[first + u].mask == mask) came |= 1u << u;
-        if ((came & mask) != mask) continue;
-        for (unsigned u = 0; u < lanes; u++)
-            if (mask >> u & 1) snap[first + u] = slot[first + u], fibres[first + u].state = RUN;
-    }
-}
-
-static bool run_block(unsigned seed, size_t dynamic_bytes) {
-    auto warps = permutation((n_threads + 31) / 32, seed, 1);
-    auto lanes = permutation(32, seed, 2);
-    poison(dynamic_bytes);
-    starts();
-    for (unsigned t = 0; t < n_threads; t++) {
-        fibres[t] = {};
-        fibres[t].idx = {t % block_dim.x, t / block_dim.x % block_dim.y, t / block_dim.x / block_dim.y};
-        copies[t].assign(1, {});
-        prepare(t, fibre_main);
-    }
-    for (;;) {
-        for (size_t warp : warps) {
-            unsigned first = unsigned(warp) * 32, size = n_threads - first < 32 ? n_threads - first : 32;
-            for (bool ran = true; ran;) {
-                ran = false;
-                for (size_t lane : lanes) {
-                    if (lane >= size || fibres[first + lane].state != RUN) continue;
-                    ran = true;
-                    current = &fibres[first + lane];
-                    enter(first + unsigned(lane));
-                    current = nullptr;
-                    if (message[0]) return false;
-                }
-                release_met_lanes(first, size);
-            }
-        }
-        unsigned done = 0, at_barrier = 0, other_line = 0;
-        votes = 0;
-        for (unsigned t = 0; t < n_threads; t++) {
-            done += fibres[t].state == DONE;
-            at_barrier += fibres[t].state == BLOCK;
-            other_line += fibres[t].line != fibres[0].line;
-            votes += fibres[t].vote;
-        }
-        if (done == n_threads) return true;
-        if (at_barrier != n_threads) return stuck("is stuck"), false;
-        if (other_line) return stuck("waits at different barriers"), false;
-        for (unsigned t = 0; t < n_threads; t++) fibres[t].state = RUN, fibres[t].vote = 0;
-    }
-}
-
-// ---- faults: a bad address or a trap of -fsanitize becomes a returned error ----------------------------------------
-static const int traps[TRAPS] = {SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE};
-static sigjmp_buf on_fault;
-static pthread_t owner;
-
-static void handle_fault(int signal_number) {
-    if (!current || !pthread_equal(owner, pthread_self())) {  // not ours: let it happen again with the default action
-        signal(signal_number, SIG_DFL);
-        return;
-    }
-    siglongjmp(on_fault, signal_number);
-}
-
-static void run_grid(unsigned seed, size_t dynamic_bytes) {
-    size_t blocks = size_t(grid_dim.x) * grid_dim.y * grid_dim.z;
-    for (size_t b : chosen.empty() ? permutation(blocks, seed, 3) : chosen) {
-        block_idx = {unsigned(b % grid_dim.x), unsigned(b / grid_dim.x % grid_dim.y),
-                     unsigned(b / grid_dim.x / grid_dim.y)};
-        if (!run_block(seed, dynamic_bytes)) return;
-    }
-}
-
-static void run_guarded(unsigned seed, size_t dynamic_bytes) {
-    static char alternate[65536];
-    stack_t alternate_stack = {}, old_stack;
-    alternate_stack.ss_sp = alternate;
-    alternate_stack.ss_size = sizeof alternate;
-    sigaltstack(&alternate_stack, &old_stack);
-    struct sigaction action = {}, old_actions[TRAPS];
-    action.sa_handler = handle_fault;
-    action.sa_flags = SA_ONSTACK;
-    for (int i = 0; i < TRAPS; i++) sigaction(traps[i], &action, &old_actions[i]);
-    owner = pthread_self();
-    int fault = sigsetjmp(on_fault, 1);
-    if (!fault) {
-        run_grid(seed, dynamic_bytes);
-    } else {
-        Fibre* at = current;
-        current = nullptr;
-        fail("block (%u,%u,%u) thread (%u,%u,%u): %s", block_idx.x, block_idx.y, block_idx.z, at->idx.x, at->idx.y, at->idx.z,
-             fault == SIGILL || fault == SIGTRAP
-                 ? "misaligned access, an index outside a local or shared array, or an integer that overflows"
-             : fault == SIGFPE                   ? "integer division by zero"
-                                                 : "illegal memory address, or more than 60 KB of local variables");
-    }
-    for (int i = 0; i < TRAPS; i++) sigaction(traps[i], &old_actions[i], nullptr);
-    sigaltstack(&old_stack, nullptr);
-}
-
-// The lowest page of each stack is a guard. All libraries of a process share one region: it takes 2048 of the 65530
-// mappings that Linux allows.
-static void* reserve_stacks() {
-    void* memory = mmap(nullptr, size_t(MAX_THREADS) * STACK, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) return nullptr;
-    for (unsigned t = 0; t < MAX_THREADS; t++) mprotect((char*)memory + size_t(t) * STACK, PAGE, PROT_NONE);
-    return memory;
-}
-
-// gb: grid x y z, block x y z. On return `text` is empty, or says what went wrong.
-template <class... A>
-void launch(void (*kernel)(A...), void** arguments, const unsigned* gb, size_t dynamic_bytes, const size_t* blocks, size_t n_blocks,
-            unsigned seed, void* stack_region, char* text, size_t text_size) {
+template <class... A> void launch(void (*kernel)(A...), void** arguments, const Launch& how) {
     std::tuple<A...> values;
     size_t i = 0;
     std::apply([&](auto&... value) { (memcpy(&value, arguments[i++], sizeof value), ...); }, values);
     auto call = [&] { std::apply(kernel, values); };
-    body = [](void* it) { (*(decltype(call)*)it)(); };
-    body_arguments = &call;
-    grid_dim = dim3(gb[0], gb[1], gb[2]);
-    block_dim = dim3(gb[3], gb[4], gb[5]);
-    n_threads = gb[3] * gb[4] * gb[5];
-    chosen.assign(blocks, blocks + n_blocks);
-    message = text;
-    message_size = text_size;
-    message[0] = 0;
-    current = nullptr;
-    stacks = (char*)stack_region;
-    if (!stacks) return fail("no memory for thread stacks");
-    run_guarded(seed, dynamic_bytes);
+    run([](void* it) { (*(decltype(call)*)it)(); }, &call, how);
 }
 
 // One "<kind><bytes> " per parameter: p pointer, f float, i integer or bool, s anything else.
@@ -398,12 +145,12 @@ template <class... A> const char* signature(void (*)(A...)) {
     return text;
 }
 }  // namespace eqf
+#pragma GCC visibility pop
 
 #define EQF_VISIBLE extern "C" __attribute__((visibility("default")))
-EQF_VISIBLE void* eqf_reserve_stacks() { return eqf::reserve_stacks(); }
 #define EQF_EXPORT(k)                                                                                              \
     EQF_VISIBLE void eqf_launch_##k(void** arguments, const unsigned* gb, size_t bytes, const size_t* blocks,      \
                                     size_t n_blocks, unsigned seed, void* stacks, char* text, size_t n) {          \
-        eqf::launch(k, arguments, gb, bytes, blocks, n_blocks, seed, stacks, text, n);                             \
+        eqf::launch(k, arguments, {gb, bytes, blocks, n_blocks, seed, stacks, text, n});                            \
     }                                                                                                              \
     EQF_VISIBLE const char* eqf_signature_##k() { return eqf::signature(k); }

@@ -1,5 +1,5 @@
 """Runs emitted CUDA text, unchanged, on the CPU. In: the source and a kernel's name. Out: a callable shaped like
-`cupy.RawKernel`, which runs the grid one fibre per CUDA thread (`cudasim.hpp`) under a schedule chosen by `seed`.
+`cupy.RawKernel`, which runs the grid one fibre per CUDA thread (`cudasim.cpp`) under a schedule chosen by `seed`.
 A stuck barrier, a wrong warp mask or a bad address is a `CudaSimError`. Next stop: tests/kernels."""
 
 from __future__ import annotations
@@ -180,9 +180,8 @@ def cache_directory() -> Path:
 
 
 @functools.cache
-def _header(counted: bool) -> str:
-    folder, names = Path(__file__).parent, ("cudasim.hpp", "cudacount.hpp", "cudawords.hpp")
-    return "".join((folder / name).read_text() for name in names if counted or name != "cudacount.hpp")
+def _beside(*names: str) -> str:
+    return "".join((Path(__file__).parent / name).read_text() for name in names)
 
 
 @functools.cache
@@ -207,16 +206,21 @@ def _load(code: str, counted: bool = False) -> ctypes.CDLL:
 
 @functools.cache
 def _precompiled(cache: Path, counted: bool) -> Path:
-    """What every kernel includes first; beside it g++'s precompiled form, which takes half as long to read."""
-    text, flags = _header(counted), (*FLAGS, *(COUNTED if counted else ()))
-    path = cache / f"{_key(text, *flags, *CUDA_HEADERS, platform.machine(), _compiler_version())}.hpp"
+    """What every kernel includes first; beside it g++'s precompiled form, which takes half as long to read, and the
+    object that is linked to every kernel."""
+    header, threads = _beside("cudasim.hpp", "cudawords.hpp"), _beside("cudasim.cpp", *["cudacount.hpp"] * counted)
+    flags = (*FLAGS, *(COUNTED if counted else ()))
+    path = cache / f"{_key(header, threads, *flags, *CUDA_HEADERS, platform.machine(), _compiler_version())}.hpp"
     if not path.exists():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as name:
             folder = Path(name)
-            (folder / "header.hpp").write_text(text)
+            (folder / "header.hpp").write_text(header)
+            (folder / "threads.cpp").write_text(threads)
             _run(folder, "g++", *flags, "-x", "c++-header", "-o", "header.gch", "header.hpp")
+            _run(folder, "g++", *flags, "-include", "header.hpp", "-c", "-o", "threads.o", "threads.cpp")
             os.replace(folder / "header.gch", path.with_suffix(".hpp.gch"))
+            os.replace(folder / "threads.o", path.with_suffix(".o"))
             os.replace(folder / "header.hpp", path)
     return path
 
@@ -231,7 +235,7 @@ def _compile(folder: Path, code: str, header: Path, more: Sequence[str]) -> Path
     (folder / "kernel.cpp").write_text(code)
     library = folder / "kernel.so"
     _run(folder, "g++", *FLAGS, *more, "-I.", "-include", str(header), "-c", "-o", "kernel.o", "kernel.cpp")
-    _run(folder, "g++", "-shared", "-o", library.name, "kernel.o")
+    _run(folder, "g++", "-shared", "-o", library.name, "kernel.o", str(header.with_suffix(".o")))
     return library
 
 

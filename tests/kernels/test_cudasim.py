@@ -294,4 +294,4 @@ def test_compiled_kernels_are_kept_in_the_directory_the_environment_names(tmp_pa
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
     CpuRawKernel('extern "C" __global__ void only_here() {}', "only_here")
     kept = sorted(path.suffix for path in (tmp_path / "cudasim").iterdir())
-    assert kept == [".gch", ".hpp", ".so"]
+    assert kept == [".gch", ".hpp", ".o", ".so"]
