@@ -6,7 +6,7 @@ import inspect
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -146,27 +146,24 @@ def test_a_unary_ufunc_agrees_for_every_dtype_shape_and_extreme(ufunc):
 
 
 @pytest.mark.parametrize("ufunc", sorted((f for f in ELEMENTWISE if f.nin == 2), key=title), ids=title)
-def test_a_binary_ufunc_agrees_for_every_pair_of_dtypes_and_extremes(ufunc):
-    compared = [agrees(ufunc, values(a)[:, None], values(b)) for a in DTYPES for b in DTYPES]
+def test_a_binary_ufunc_agrees_for_every_dtype_shape_and_pair_of_extremes(ufunc):
+    """(`test_dtypes.py` has every pair of dtypes.)"""
+    pairs = [*zip(DTYPES, DTYPES, strict=True), *zip(DTYPES, DTYPES[3:] + DTYPES[:3], strict=True)]
+    compared = [agrees(ufunc, values(a)[:, None], values(b)) for a, b in pairs]
     for other in ((), (0, 3), (2, 1), (2, 3)):
         compared.append(agrees(ufunc, sample((2, 3), "int32"), sample(other, "int32", 1)))
         compared.append(agrees(ufunc, sample((2, 3), "float64"), sample(other, "float64", 1)))
     assert any(compared)
 
 
-def programs(name: str) -> Iterator[tuple[Callable[[Any], Any], np.ndarray]]:
-    """Every case for one dtype and all shapes, and for one shape and all dtypes."""
-    for case in CASES[name]:
-        for shape in SHAPES:
-            yield case, np.array(sample(shape, "float64"))
-        for dtype in DTYPES:
-            yield case, sample((2, 3), dtype)
-            yield case, sample((4,), dtype)
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_a_function_agrees_for_every_dtype_and_shape(name):
-    compared = [agrees(case, x, exact=name in EXACT) for case, x in programs(name)]
+    """Every shape of one dtype; every dtype of a matrix, or of a vector where NumPy refuses that."""
+    compared = []
+    for case in CASES[name]:
+        compared += [agrees(case, np.array(sample(shape, "float64")), exact=name in EXACT) for shape in SHAPES]
+        for dtype in DTYPES:
+            compared.append(any(agrees(case, sample(shape, dtype), exact=name in EXACT) for shape in ((2, 3), (4,))))
     assert any(compared)
 
 

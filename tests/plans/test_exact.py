@@ -189,7 +189,7 @@ def test_without_any_bound_the_gap_is_infinite_not_zero() -> None:
     assert replace(plan, bound=seconds(plan)).gap == 0
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_every_budget_that_gives_a_bound_gives_one_over_the_same_kernels(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

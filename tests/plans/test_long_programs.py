@@ -34,9 +34,8 @@ def check(seed: int, most: int) -> None:
                 np.testing.assert_allclose(got, meant, rtol=1e-7, atol=1e-7, err_msg=f"seed {seed}, {extractor}")
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_random_long_programs_keep_their_meaning(seed):
-    check(seed, 100)
+def test_a_random_long_program_keeps_its_meaning():
+    check(0, 100)
 
 
 @pytest.mark.slow
