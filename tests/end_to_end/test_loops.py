@@ -54,7 +54,7 @@ def test_random_loops_are_compiled_to_the_same(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_many_random_loops_are_compiled_to_the_same(part: int) -> None:
-    for seed in range(1000 + part, 1000 + part + 4 * many(6), 4):
+    for seed in range(1000 + part, 1000 + part + 4 * many(3), 4):
         compiled_alike(seed)
 
 
