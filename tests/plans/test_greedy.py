@@ -245,7 +245,7 @@ def test_the_negative_controls_hold_for_the_pass(id):
 
 @pytest.mark.parametrize("id", ["G1", "G8 transposed", "G16", "G17", "G24"])
 @pytest.mark.parametrize("device", ["cpu", "a100"])
-def test_flow_is_never_costlier_than_any_baseline_or_arm(id, device):
+def test_flow_is_never_costlier_than_any_baseline_or_ablation(id, device):
     """Than those that rewrite the program no more than what brings the plan nearer to the program as written."""
     found = case(id)
     best = choose(found, DEVICES[device], "flow").seconds
@@ -263,7 +263,7 @@ def test_one_search_beats_algebra_and_fusion_one_after_the_other():
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_the_pass_and_the_arms_make_of_a_random_program_is_equal_to_it(seed):
+def test_what_the_pass_and_the_ablations_make_of_a_random_program_is_equal_to_it(seed):
     rng = np.random.default_rng(seed)
     graph, arrays = random_graph(rng)
     found = ef.saturate(graph)
