@@ -31,6 +31,20 @@ def fixed(x: Any) -> Any:
     return x if hook is None else hook(x)
 
 
+def _bounded(op: str, x: Any, bound: Callable[[np.dtype], float]) -> Any:
+    """`x`; where a derivative is made of it, its "maximum" or "minimum" with a bound of its dtype, beyond which what is
+    computed of `x` overflows: the derivative would be infinity times zero."""
+    hook = getattr(type(x), "__eqfuse_differentiated__", None)
+    if hook is None or not hook() or x.dtype.kind != "f":
+        return x
+    return apply(op, (x, bound(x.dtype)))
+
+
+def _most_negative(dtype: np.dtype) -> float:
+    """The least whole number x of which exp(-x) is finite."""
+    return float(-math.floor(math.log(np.finfo(dtype).max)))
+
+
 F = TypeVar("F", bound=Callable[..., Any])
 _NARROW = frozenset({np.dtype(np.float16), *ADDED})
 
@@ -74,17 +88,20 @@ def leaky_relu(x: Any, slope: float = 0.01) -> Any:
 
 @_in_float32
 def elu(x: Any, alpha: float = 1.0) -> Any:
-    return apply("where", (x > 0, x, apply("expm1", (x,)) * alpha))
+    falling = _bounded("minimum", x, lambda dtype: 0.0)
+    return apply("where", (x > 0, x, apply("expm1", (falling,)) * alpha))
 
 
 @_in_float32
 def sigmoid(x: Any) -> Any:
+    x = _bounded("maximum", x, _most_negative)
     return 1 / (apply("exp", (-x,)) + 1)
 
 
 @_in_float32
 def silu(x: Any) -> Any:
     """x · sigmoid(x), also called swish."""
+    x = _bounded("maximum", x, _most_negative)
     return x / (apply("exp", (-x,)) + 1)
 
 

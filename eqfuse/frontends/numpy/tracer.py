@@ -18,7 +18,7 @@ from eqfuse.frontends.numpy.constants import value_of
 from eqfuse.frontends.numpy.ndarray import NdarrayFace, lazy
 from eqfuse.frontends.numpy.registry import ARRAY
 from eqfuse.frontends.numpy.storage import Access, Storage, taken
-from eqfuse.frontends.numpy.tracing import current, fixed
+from eqfuse.frontends.numpy.tracing import current, differentiated, fixed
 from eqfuse.ir.graph import Node, const
 from eqfuse.ir.strides import (
     IN_ORDER,
@@ -334,6 +334,11 @@ class Tracer(NdarrayFace):
         """This array as one that counts as a constant for a derivative."""
         held = fixed(self.node)
         return self if held is self.node else wrap(held, None if self.scalar else Access.WRITABLE)
+
+    @staticmethod
+    def __eqfuse_differentiated__() -> bool:
+        """Is the function that is traced differentiated?"""
+        return differentiated() is not None
 
     def _part(self, op: str) -> Tracer:
         if self._access is Access.SCALAR:
