@@ -84,8 +84,13 @@ class EqfuseError(Exception):
 class TraceError(EqfuseError):
     """The function cannot be turned into a graph (data-dependent branch, side effect, unsupported argument).
 
-    No kind of Python's own errors: a traced function that catches those must not go on as NumPy never would.
+    No kind of Python's own errors, but for calls that Python refuses too: a traced function that catches those must not
+    go on as NumPy never would.
     """
+
+
+class ArgumentError(TraceError, TypeError):
+    """The arguments of a call are not those that the function takes: one is missing, or there are too many."""
 
 
 class ShapeError(EqfuseError, ValueError):

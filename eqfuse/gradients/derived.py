@@ -22,7 +22,7 @@ from eqfuse.ir.arithmetic import KINDS
 from eqfuse.ir.evaluate import meaning
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.pytree import flatten
-from eqfuse.ir.signature import parameters_of
+from eqfuse.ir.signature import bound_arguments, parameters_of
 
 Compute = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
@@ -62,10 +62,10 @@ class Derived:
         """The parameters whose arguments hold Python numbers alone, in which nothing is differentiated: these stay
         what they are, so that shapes and branches may depend on them."""
         signature = parameters_of(self)
+        given = {} if signature is None else bound_arguments(signature, args, kwargs).arguments
         chosen = self._chosen(len(args))
         if signature is None:
             return []
-        given = signature.bind(*args, **kwargs).arguments
         plain = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         free = [p.name for i, p in enumerate(plain) if i not in chosen and p.name in given]
         return [name for name in free if all(type(leaf) in KINDS for leaf in flatten(given[name])[0])]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from eqfuse.errors import OptionError, ShapeError, TraceError
+from eqfuse.errors import ArgumentError, OptionError, ShapeError, TraceError
 from eqfuse.ir.arithmetic import Arithmetic
 from eqfuse.ir.graph import Fed
 from eqfuse.ir.pytree import LEAF, Structure, flatten, paths, unflatten
@@ -183,6 +183,14 @@ def parameters_of(fn: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
+def bound_arguments(parameters: inspect.Signature, args: tuple, kwargs: dict[str, Any]) -> inspect.BoundArguments:
+    """The arguments by the names of the parameters; ArgumentError where they do not fit."""
+    try:
+        return parameters.bind(*args, **kwargs)
+    except TypeError as error:
+        raise ArgumentError(f"the arguments do not fit the traced function: {error}") from None
+
+
 def split_static(
     parameters: inspect.Signature | None, static: Iterable[str], args: tuple, kwargs: dict[str, Any]
 ) -> tuple[tuple[tuple, dict[str, Any]], dict[str, Any]]:
@@ -194,10 +202,7 @@ def split_static(
         return (args, kwargs), {}
     if parameters is None:
         raise TraceError("this builtin does not tell its parameters: pass its arguments by position")
-    try:
-        bound = parameters.bind(*args, **kwargs)
-    except TypeError as error:
-        raise TraceError(f"the arguments do not fit the traced function: {error}") from None
+    bound = bound_arguments(parameters, args, kwargs)
     fixed = {name: bound.arguments.pop(name) for name in static if name in bound.arguments}
     return (bound.args, bound.kwargs), fixed
 

@@ -28,7 +28,15 @@ from eqfuse.ir.accepted import plain_array
 from eqfuse.ir.arithmetic import KINDS
 from eqfuse.ir.graph import Graph, Node, const, input_node, topological
 from eqfuse.ir.pytree import LEAF, SCALAR, Static, Structure, flatten, unflatten
-from eqfuse.ir.signature import CallSignature, are_parameters, input_names, parameters_of, split_static, static_names
+from eqfuse.ir.signature import (
+    CallSignature,
+    are_parameters,
+    bound_arguments,
+    input_names,
+    parameters_of,
+    split_static,
+    static_names,
+)
 from eqfuse.ir.strides import Strides, strides_of
 from eqfuse.ir.symbolic import SymbolicSpec, symbolic_shape
 from eqfuse.ops.types import TensorType
@@ -85,6 +93,8 @@ def trace(
     names = static_names(static_argnames)
     parameters = parameters_of(fn)
     are_parameters(names, parameters)
+    if parameters is not None:
+        bound_arguments(parameters, example_args, example_kwargs)
     (args, kwargs), fixed = split_static(parameters, names, example_args, example_kwargs)
     leaves, structure = flatten((args, kwargs))
     classes = {kind.__name__: kind for kind in _classes(structure)}
