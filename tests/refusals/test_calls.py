@@ -1,38 +1,194 @@
-"""Calls that Python refuses are refused as errors of eqfuse that are TypeErrors too."""
+"""Calls and choices that do not fit: other dtypes and shapes than compiled for, and names that nothing has."""
 
 from __future__ import annotations
 
+import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.cost.profiles import DEVICES
+from eqfuse.errors import OptionError
+from eqfuse.extract import EXTRACTORS
+from eqfuse.rewrites import FAMILIES
 
-X = np.ones(3)
-CALLS: dict[str, tuple[tuple, dict[str, Any]]] = {
-    "without an argument": ((), {}),
-    "with one too many": ((X, 2, 3), {}),
-    "by a name that is no parameter": ((X,), {"power": 2}),
-    "of a parameter twice": ((X,), {"x": X}),
-}
+X = np.ones((3, 4), np.float32)
 
 
-def _scaled(x: np.ndarray, times: float = 1) -> np.ndarray:
-    return x * times
+def f(x: Any) -> Any:
+    return np.tanh(x) + 1
 
 
-@pytest.mark.parametrize("way", ["jit", "trace", "compile", "grad"])
-@pytest.mark.parametrize("call", CALLS)
-def test_a_call_that_does_not_fit_the_function_is_refused_as_python_does(way: str, call: str) -> None:
-    args, kwargs = CALLS[call]
-    with pytest.raises(TypeError):
-        _scaled(*args, **kwargs)
-    with pytest.raises(ef.EqfuseError, match="argument") as refused:
-        if way == "jit":
-            ef.jit(_scaled)(*args, **kwargs)
-        elif way == "grad":
-            ef.grad(lambda x, times=1: _scaled(x, times).sum())(*args, **kwargs)
-        else:
-            getattr(ef, way)(_scaled, *args, **kwargs)
-    assert isinstance(refused.value, TypeError)
+@pytest.fixture(scope="module")
+def program() -> ef.Program:
+    return ef.compile(f, X, target="numpy")
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int32, np.bool_])
+def test_another_dtype_than_compiled_for_is_refused_with_both_named(program: ef.Program, dtype: Any) -> None:
+    with pytest.raises(ef.ShapeError, match=r"argument 'x' is \w+\[3, 4\].*compiled for float32\[3, 4\]"):
+        program(X.astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", [">f4", "M8[s]", "O", "S4", "V4"])
+def test_a_dtype_that_numpy_reads_differently_is_refused_too(program: ef.Program, dtype: str) -> None:
+    with pytest.raises(ef.ShapeError, match="argument 'x'"):
+        program(np.zeros((3, 4), dtype))
+
+
+@pytest.mark.parametrize("argument", [X[:2], X[None], X.T, X[0, 0], 1.0, [1.0, 2.0], "text", None])
+def test_another_shape_than_compiled_for_is_refused(program: ef.Program, argument: Any) -> None:
+    with pytest.raises(ef.ShapeError):
+        program(argument)
+
+
+@pytest.mark.parametrize("arguments", [(), (X, X), ((X,),), ({"x": X},)])
+def test_arguments_that_nest_differently_are_refused(program: ef.Program, arguments: tuple) -> None:
+    with pytest.raises(ef.EqfuseError):
+        program(*arguments)
+
+
+def test_a_keyword_that_the_function_does_not_have_is_refused(program: ef.Program) -> None:
+    with pytest.raises(ef.EqfuseError, match="do not fit"):
+        program(X, y=X)
+
+
+def test_a_refused_call_leaves_the_program_usable(program: ef.Program) -> None:
+    with pytest.raises(ef.ShapeError):
+        program(X.astype(np.float64))
+    np.testing.assert_allclose(program(X), f(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("target", ["gpu", "cuda:", "cuda:h999", "cuda:cpu", "CUDA", "", "numpy ", None, 3])
+def test_an_unknown_target_is_refused_and_the_known_ones_listed(target: Any) -> None:
+    gpus = [f"cuda:{name}" for name, device in DEVICES.items() if device.kind == "gpu"]
+    with pytest.raises(ef.TargetUnavailable) as refused:
+        ef.compile(f, X, target=target)
+    assert all(name in str(refused.value) for name in ("numpy", "cpu", "cuda", *gpus))
+
+
+@pytest.mark.parametrize("extractor", ["ilp2", "", "Flow", None, ["flow"]])
+def test_an_unknown_extractor_is_refused_and_the_known_ones_listed(extractor: Any) -> None:
+    with pytest.raises(ef.TargetUnavailable) as refused:
+        ef.compile(f, X, target="numpy", extractor=extractor)
+    assert all(name in str(refused.value) for name in EXTRACTORS)
+
+
+@pytest.mark.parametrize("laws", ["algebraic", ["algebra", "nonsense"], "", 3, None, [[]]])
+def test_an_unknown_law_is_refused_and_the_families_listed(laws: Any) -> None:
+    with pytest.raises(ef.LawError) as refused:
+        ef.compile(f, X, target="numpy", laws=laws)
+    assert all(name in str(refused.value) for name in FAMILIES)
+
+
+@pytest.mark.parametrize("numerics", ["fast", "", None, ["strict"]])
+def test_unknown_numerics_are_refused_and_the_known_ones_listed(numerics: Any) -> None:
+    with pytest.raises(ef.EqfuseError) as refused:
+        ef.compile(f, X, target="numpy", numerics=numerics)
+    assert all(name in str(refused.value) for name in ("strict", "reassociate", "approximate"))
+
+
+@pytest.mark.parametrize("limit", ["seconds", "bytes", "nodes", "rounds", "optimum"])
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "10", None, True, [3], 1j, X])
+def test_a_budget_of_nonsense_is_refused_by_the_name_of_its_limit(limit: str, value: Any) -> None:
+    if limit == "nodes" and value is None:
+        assert ef.Budget(nodes=None).nodes is None
+        return
+    with pytest.raises(ValueError, match=f"(?s)Budget: {limit} is .*give a") as refused:
+        ef.Budget(**{limit: value})
+    assert isinstance(refused.value, ef.EqfuseError)
+
+
+def test_a_budget_counts_in_whole_nodes_and_rounds() -> None:
+    for limit in ("bytes", "nodes", "rounds"):
+        with pytest.raises(ef.EqfuseError, match="whole number"):
+            ef.Budget(**{limit: 2.5})
+    assert ef.Budget(np.float32(1.5), np.int64(100), 0).nodes == 100
+
+
+@pytest.mark.parametrize("budget", [5, 0, 1.5, "short", {"seconds": 1}, (), ef.Budget])
+def test_what_is_no_budget_is_refused(budget: Any) -> None:
+    graph = ef.trace(f, X)
+    for use in (
+        lambda: ef.compile(f, X, target="numpy", budget=budget), lambda: ef.jit(f, budget=budget)(X),
+        lambda: ef.saturate(graph, budget=budget), lambda: ef.extract(ef.saturate(graph), "numpy", budget=budget),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"ef\.Budget") as refused:
+            use()
+        assert isinstance(refused.value, ef.EqfuseError)
+
+
+@pytest.mark.parametrize("dtype", ["floaty", 3, [1], "f4,floaty", X, "(2", ef])
+def test_a_dtype_that_is_none_is_refused_for_a_spec_and_where_arrays_are_made(dtype: Any) -> None:
+    for use in (
+        lambda: ef.spec((3,), dtype), lambda: ef.spec(("n", 3), dtype=dtype),
+        *(partial(ef.trace, make, X) for make in (
+            lambda x: x + np.zeros(4, dtype), lambda x: np.zeros_like(x, dtype), lambda x: x.astype(dtype),
+            lambda x: np.array(x, dtype), lambda x: x.view(dtype),
+        )),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=r"(?s)has dtype .*such as np\.float32") as refused:
+            use()
+        assert isinstance(refused.value, ef.EqfuseError)
+
+
+@pytest.mark.parametrize("shape", [
+    None, 1.5, (1.5,), (None, 3), (2, "a b"), "", -1, (3, -1), ((2, 3),), ("n", 2.0), X,
+])  # fmt: skip
+def test_a_spec_of_a_shape_that_is_none_is_refused(shape: Any) -> None:
+    with pytest.raises(ef.ShapeError, match="extent"):
+        ef.spec(shape)
+
+
+@pytest.mark.parametrize("choice", [
+    {"target": "gpu"}, {"target": None}, {"extractor": "ilp2"}, {"laws": "x"}, {"laws": [3]}, {"numerics": "fast"},
+    {"numerics": None}, {"budget": 3}, {"memory_limit": -1}, {"memory_limit": "1 GB"}, {"dynamic": 3},
+    {"static_argnames": 3}, {"static_argnames": ["n", 3]}, {"laws": ["product_of_powers"], "numerics": "strict"},
+])  # fmt: skip
+def test_jit_refuses_what_an_option_does_not_have_where_it_is_given(choice: dict[str, Any]) -> None:
+    with pytest.raises(ef.EqfuseError, match=r"test_calls\.py"):
+        ef.jit(**choice)
+
+
+def test_jit_refuses_a_static_argument_that_is_no_parameter_where_it_is_given() -> None:
+    with pytest.raises(ef.TraceError, match="no parameter 'n'"):
+        ef.jit(f, static_argnames="n")
+
+
+def test_jit_of_what_is_no_function_is_refused() -> None:
+    with pytest.raises(ef.TraceError, match="jit takes a function, not 'cuda'"):
+        ef.jit("cuda")  # type: ignore[call-overload]
+
+
+def test_unknown_numerics_are_a_value_that_the_option_does_not_have() -> None:
+    with pytest.raises(OptionError):
+        ef.compile(f, X, numerics="fast")
+
+
+@pytest.mark.parametrize("size", [20, 1_000_000])
+@pytest.mark.parametrize("early", [
+    lambda v: v.__iadd__(1), lambda v: v.__setitem__(slice(2, 9), 7), lambda v: v.sort(),
+])  # fmt: skip
+def test_after_an_error_in_a_call_arguments_changed_in_place_keep_their_old_values(early: Any, size: int) -> None:
+    def program(v: Any, a: Any) -> Any:
+        early(v)
+        inverse = np.linalg.inv(a)
+        v[0] = inverse[0, 0]
+        return v.sum()
+
+    v = np.arange(size, 0.0, -1)
+    before = v.copy()
+    with pytest.raises(np.linalg.LinAlgError):
+        ef.jit(program)(v, np.zeros((3, 3)))
+    np.testing.assert_array_equal(v, before)
+
+
+@pytest.mark.parametrize("size", [3, 3_000_000])
+def test_compiled_programs_neither_warn_of_floating_point_errors_nor_raise_them(size: int) -> None:
+    x = np.zeros(size)
+    with np.errstate(all="raise"), warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        assert np.isinf(ef.jit(lambda x: 1 / x)(x)).all()
