@@ -7,7 +7,7 @@ A target is a package with the entry points of `Package`; its rows in the tables
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -40,8 +40,9 @@ class Package(Protocol):
         """May `op`, of arguments of `dtypes`, share a kernel with others? `op`: an operator that is elementwise, a
         reduction, joined of pieces or a gather."""
 
-    def emit(self, plan: Plan) -> Executable:
-        """What runs `plan`. UnsupportedOp when a kernel cannot be emitted."""
+    def emit(self, plan: Plan, carried: Mapping[int, int] | None = None) -> Executable:
+        """What runs `plan`. UnsupportedOp when a kernel cannot be emitted. `carried`: of a loop's step, as
+        `plan.in_place.updates` takes it; given to targets whose row says `in_place`."""
 
     def needs(self, kernel: Kernel, device: Device) -> Needs:
         """The memory that `kernel` takes beside what it reads and writes."""
@@ -92,7 +93,8 @@ class Target:
     kernel is compiled, one loop over all its operators. `searches_schedules`: the search makes the schedule of every
     kernel that it prices; else it estimates from states, and schedules settle the prices of those that it chooses.
     `estimates`: the module by which candidates are chosen whose schedules the search then makes (`Estimates`); without
-    one it makes those of all. `meanwhile`: the target on which a program may run while its kernels are compiled."""
+    one it makes those of all. `meanwhile`: the target on which a program may run while its kernels are compiled.
+    `in_place`: updates of a loop's carries write where these lie."""
 
     package: str
     names: tuple[str, ...]
@@ -101,12 +103,13 @@ class Target:
     searches_schedules: bool = False
     estimates: str = ""
     meanwhile: str = ""
+    in_place: bool = False
 
 
 TARGETS = {
-    "numpy": Target("eqfuse.emit.numpy", ("numpy",), calls="eqfuse.emit.numpy.cost"),
+    "numpy": Target("eqfuse.emit.numpy", ("numpy",), calls="eqfuse.emit.numpy.cost", in_place=True),
     "c": Target("eqfuse.emit.c", ("c",), searches_schedules=True, estimates="eqfuse.emit.c.estimates",
-                meanwhile="numpy"),
+                meanwhile="numpy", in_place=True),
     "cuda": Target("eqfuse.emit.cuda", ("cuda",), profiles=True, searches_schedules=True),
 }
 OURS = frozenset(TARGETS)
@@ -146,6 +149,11 @@ def _module(name: str) -> object:
 def searches_schedules(device: Device) -> bool:
     """Does the search price kernels for `device` by their schedules, and not by estimates?"""
     return _row(device.target).searches_schedules
+
+
+def writes_in_place(device: Device) -> bool:
+    """Do updates of a loop's carries write where these lie, on `device`?"""
+    return _row(device.target).in_place
 
 
 def runs_meanwhile(device: Device) -> str:

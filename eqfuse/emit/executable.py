@@ -79,3 +79,8 @@ def constant_values(plan: Plan) -> dict[int, np.ndarray]:
 def function_name(kernel: Kernel) -> str:
     """The name of the compiled function of `kernel`: that of its kind, and a digest of what it computes."""
     return f"{kernel.kind}_{hashlib.blake2b(str(kernel.body).encode(), digest_size=6).hexdigest()}"
+
+
+def in_order(array: np.ndarray) -> np.ndarray:
+    """`array` in C order and aligned, as compiled kernels read it."""
+    return np.require(array, None, ["C", "A"]) if array.ndim else array

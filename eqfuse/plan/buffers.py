@@ -66,7 +66,10 @@ def layout(
             first[part.of] = min(first[part.of], part.maker)
     fresh: dict[int, None] = {}
     outputs = []
-    for v in plan.outputs:
+    for at, v in enumerate(plan.outputs):
+        if at in updates.kept:
+            outputs.append((v, False))
+            continue
         owner = root.get(v, v)
         copied = owner not in first or owner in fresh or v in spread
         if owner in first:

@@ -1,14 +1,16 @@
 """Where updates of arrays write: into the memory of the array they update, or beside values that lie in place already.
 
-In: a `Plan`, and what its kernels can write into. Out: `Updates`. Next stop: `eqfuse.plan.buffers`.
+In: a `Plan`, what its kernels can write into, and of a loop's step the carries, whose memory is the loop's. Out:
+`Updates`. Next stop: `eqfuse.plan.buffers`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from eqfuse.ir.graph import Node, input_node, node, topological
+from eqfuse.ir.views import leaf_chain
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import TensorType
 from eqfuse.ops.updates import Ranges, apart, uncovered
@@ -29,26 +31,37 @@ class Part:
 @dataclass(frozen=True)
 class Updates:
     """`in_place`: kernels that write into the array they update, and that value. `parts`: values that are written where
-    a later kernel would copy them."""
+    a later kernel would copy them. `kept`: the results that are carries in the memory of those of the step before. `carried`: values that lie there."""
 
     in_place: dict[int, int]
     parts: dict[int, Part]
+    kept: frozenset[int] = frozenset()
+    carried: frozenset[int] = frozenset()
 
 
-def updates(plan: Plan, gaps: Collection[int] = (), shared: Collection[int] = ()) -> Updates:
+def updates(
+    plan: Plan, gaps: Collection[int] = (), shared: Collection[int] = (), carried: Mapping[int, int] | None = None
+) -> Updates:
     """`gaps`: kernels that can write an array with gaps; `shared`: those of them whose result may share memory with
-    what they read."""
-    found = _Found(plan, frozenset(gaps), frozenset(shared))
-    for i, k in enumerate(plan.kernels):
-        found.follow(i, k)
-    return Updates(found.in_place, found.parts)
+    what they read; `carried`: values that carries come in, in memory that only the loop knows, and which result is the
+    next one. A carry is written in place if its next value lies where it lay, whole."""
+    carried = carried or {}
+    while True:
+        found = _Found(plan, frozenset(gaps), frozenset(shared), frozenset(carried))
+        for i, k in enumerate(plan.kernels):
+            found.follow(i, k)
+        stays = {v: at for v, at in carried.items() if found.is_all_of(plan.outputs[at], v)}
+        if stays == carried:
+            return Updates(found.in_place, found.parts, frozenset(stays.values()), frozenset(found.whole))
+        carried = stays
 
 
 class _Found:
     """What was decided of the kernels so far, and whose memory each value lies in."""
 
-    def __init__(self, plan: Plan, gaps: frozenset[int], shared: frozenset[int]) -> None:
-        self.plan, self.gaps, self.shared = plan, gaps, shared
+    def __init__(self, plan: Plan, gaps: frozenset[int], shared: frozenset[int], carried: frozenset[int]) -> None:
+        self.plan, self.gaps, self.shared, self.carried = plan, gaps, shared, carried
+        self.whole = {*carried}  # values that are all elements of a carry's memory, in order
         self.memory = {v: v for v in range(len(plan.types))}
         self.maker: dict[int, int] = {}  # none of views
         self.readers: dict[int, list[int]] = {}
@@ -60,43 +73,58 @@ class _Found:
 
     def follow(self, i: int, k: Kernel) -> None:
         if k.is_view:
-            self.memory[k.writes[0]] = self.memory[k.reads[0]]
+            self._share(k, k.reads[0], leaf_chain(k.body.outputs[0])[1])
             return
         self.maker.update(dict.fromkeys(k.writes, i))
         n = k.body.outputs[0]
         update = k.template.updates and row(n.op).role is Role.UPDATE
-        if not update or len(k.writes) != 1 or n.args[0].op != "input":
+        if not update or len(k.writes) != 1:
             return
-        base = k.reads[k.body.inputs.index(n.args[0])]
+        leaf, chain = leaf_chain(n.args[0])
+        if leaf.op != "input":
+            return
+        base = k.reads[k.body.inputs.index(leaf)]
+        if chain and not (base in self.whole and _keeps_order(chain)):
+            return
         apart_parts = self._parts(i, k, k.writes[0])
-        if self._is_free(i, k, n, base):
+        if self._is_free(i, k, n, base, leaf):
             parts = self._parts(i, k, base)
             kept = sum(TensorType(n.dtype, _extents(r)).size for r in uncovered(n.shape, _slices(n)))
-            if self._copied(n, parts) <= self._copied(n, apart_parts) + kept:
+            if base in self.whole or self._copied(n, parts) <= self._copied(n, apart_parts) + kept:
                 self.in_place[i] = base
-                self.memory[k.writes[0]] = self.memory[base]
+                self._share(k, base, chain)
                 apart_parts = parts
         self.parts |= apart_parts
+
+    def _share(self, k: Kernel, base: int, chain: Sequence[Node]) -> None:
+        """The result of `k` lies in the memory of `base`, seen through the views `chain`."""
+        self.memory[k.writes[0]] = self.memory[base]
+        if base in self.whole and _keeps_order(chain):
+            self.whole.add(k.writes[0])
+
+    def is_all_of(self, v: int, memory: int) -> bool:
+        """Is the value `v` the whole of `memory`, that of a carry?"""
+        return v in self.whole and self.memory[v] == memory
 
     def _copied(self, n: Node, parts: dict[int, Part]) -> int:
         """Elements that the update copies from values."""
         written = {part.at for part in parts.values()}
         return sum(a.type.size for at, a in enumerate(n.args[1:]) if at not in written)
 
-    def _is_free(self, i: int, k: Kernel, n: Node, base: int) -> bool:
-        """May kernel `i` write into the memory of `base`? It must come from another kernel; nobody may see the change
-        who wants what was there before: a later reader, a result, another write of the same update."""
+    def _is_free(self, i: int, k: Kernel, n: Node, base: int, leaf: Node) -> bool:
+        """May kernel `i` write into the memory of `base`? It must come from another kernel, or be a carry; nobody may
+        see the change who wants what was there before: a later reader, a result, another write of the same update."""
         memory = self.memory[base]
-        if base not in self.maker or memory not in self.maker:
+        if base not in self.whole and (base not in self.maker or memory not in self.maker):
             return False
         lying = [v for v, m in self.memory.items() if m == memory]
         if any(v in self.plan.outputs for v in lying) or any(v in lying for v in k.reads if v != base):
             return False
-        again = [a for a in n.args[1:] if any(leaf is n.args[0] for leaf in topological([a]))]
-        if again and len(n.args) > 2 and not all(_unseen(a, n) for a in again):
+        again = [a for a in n.args[1:] if leaf in topological([a])]
+        if again and not _reads_first(n, leaf) and not all(_unseen(a, n) for a in again):
             return False
         later = [(self.plan.kernels[j], v) for v in lying for j in self.readers.get(v, ()) if j > i]
-        return all(v in self.maker and _looks_past(reader, v, n) for reader, v in later)
+        return all(v in {*self.maker, *self.carried} and _looks_past(reader, v, n) for reader, v in later)
 
     def _parts(self, i: int, k: Kernel, of: int) -> dict[int, Part]:
         """The values of update `i` that their makers can write into `of` at once: only this kernel reads them, and
@@ -139,6 +167,39 @@ def _slices(n: Node) -> tuple[Ranges, ...]:
 
 def _extents(ranges: Ranges) -> tuple[int, ...]:
     return tuple(len(range(*r)) for r in ranges)
+
+
+def _keeps_order(chain: Sequence[Node]) -> bool:
+    """Do the views `chain` show the elements of an array, which lies in order, all and as they lie?"""
+    return all(n.op == "reshape" for n in chain)
+
+
+def _reads_first(n: Node, leaf: Node) -> bool:
+    """Does the update `n` read of `leaf`, which it writes, no element after its own write of it? So do one slice and
+    one value, which are computed before they are written, and a value for each of the columns at one index, computed
+    from elements of its own column."""
+    if n.op != "scatter":
+        return len(n.args) == 2
+    base, indices, values = n.args
+    if values.type.size == 1:
+        return True
+    if indices.type.size != 1 or leaf in topological([indices]):
+        return False
+    behind = {leaf, base}
+    for a in topological([values]):
+        if a in behind or behind.isdisjoint(a.args):
+            continue
+        own = a.op == "take" and a.args[0] is base and a.args[1] not in behind and a.args[1].type.size == 1
+        if a.shape != values.shape or not (row(a.op).role is Role.ELEMENTWISE or (own and _axis(a) == _axis(n))):
+            return False
+        behind.add(a)
+    return True
+
+
+def _axis(n: Node) -> int:
+    """The axis of its first argument that the gather or the update `n` takes an index of."""
+    axis: int = n.attr("axis")
+    return axis % len(n.args[0].shape)
 
 
 def _unseen(view: Node, update: Node) -> bool:

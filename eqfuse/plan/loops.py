@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
-from eqfuse.cost.work import element_work
+from eqfuse.cost.targets import writes_in_place
+from eqfuse.cost.work import element_work, touches
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Body, Graph, Node, substitute
 from eqfuse.ir.views import computes
 from eqfuse.kinds.schedule import Schedule
 from eqfuse.ops.loops import LOOPS, UNKNOWN_TRIPS, trips
+from eqfuse.plan.in_place import updates
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.summary import count, counted, duration
 
@@ -56,6 +58,39 @@ def is_indexed(n: Node) -> bool:
     return step.graph.inputs[0] in step.graph.nodes
 
 
+_CARRIES_AFTER = {"while_loop": 0, "fori_loop": 1, "scan": 1}  # inputs of the step; its results begin by the carries
+
+
+def carried(n: Node, plan: Plan) -> dict[int, int]:
+    """The values of `plan`, an inner plan of the loop `n`, that carries come in, and which of its results is the next;
+    none unless it is the plan of a step."""
+    before = _CARRIES_AFTER.get(n.op)
+    if before is None or plan.graph != inner_graphs(n)[-1]:
+        return {}
+    return {v: at for at, v in enumerate(plan.inputs[before : before + n.attr("carries")])}
+
+
+def _in_place(n: Node, plan: Plan) -> Plan:
+    """`plan`, the updates that write into carries priced without the copy of what they do not replace."""
+    found = updates(plan, carried=carried(n, plan))
+    if not found.kept or not writes_in_place(plan.device):
+        return plan
+    written = {i for i, base in found.in_place.items() if base in found.carried}
+    kernels = tuple([_updating(k, plan.device) if i in written else k for i, k in enumerate(plan.kernels)])
+    return plan if kernels == plan.kernels else replace(plan, kernels=kernels, bound=None)
+
+
+def _updating(k: Kernel, device: Device) -> Kernel:
+    """`k`, an update, priced as one in place."""
+    n, p = k.body.outputs[0], k.price
+    first = 2 if n.op == "scatter" else 1
+    written = min(n.type.nbytes, sum(a.type.nbytes for a in n.args[first:]))
+    read = touches(n.op, n.attrs, n.args[0].type, n.type)
+    copied = read + n.type.nbytes - written
+    seconds = max(device.call_seconds, p.seconds - copied / device.single.bandwidth(copied)) if copied else p.seconds
+    return replace(k, price=replace(p, seconds=seconds, bytes_read=p.bytes_read - read, bytes_written=written))
+
+
 def with_inner(plan: Plan, plan_of: Callable[[Graph], Plan]) -> Plan:
     """`plan`, its loops with the plans of their steps, each made by `plan_of`, and priced by these."""
     kernels = tuple([completed(k, plan.device, plan_of) for k in plan.kernels])
@@ -70,7 +105,7 @@ def completed(kernel: Kernel, device: Device, plan_of: Callable[[Graph], Plan]) 
     n = loop_of(kernel.body)
     if n is None or kernel.inner:
         return kernel
-    inner = tuple([plan_of(graph) for graph in inner_graphs(n)])
+    inner = tuple([_in_place(n, plan_of(graph)) for graph in inner_graphs(n)])
     return replace(kernel, inner=inner, price=loop_price(n, inner, device))
 
 

@@ -5,6 +5,8 @@ Entry points: those of `eqfuse.cost.targets.Package`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from eqfuse.cost.device import Device
 from eqfuse.emit.c.device import device
 from eqfuse.emit.c.executable import CExecutable
@@ -14,8 +16,8 @@ from eqfuse.plan.memory import ALIGNMENT, Needs
 from eqfuse.plan.plan import Kernel, Plan
 
 
-def emit(plan: Plan) -> CExecutable:
-    return CExecutable(plan)
+def emit(plan: Plan, carried: Mapping[int, int] | None = None) -> CExecutable:
+    return CExecutable(plan, carried)
 
 
 def needs(kernel: Kernel, device: Device) -> Needs:

@@ -6,12 +6,13 @@ owns; several threads may call at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from eqfuse.emit.c.kernels import CKernel, emit_kernel, in_order, loaded, modules
+from eqfuse.emit.c.kernels import CKernel, emit_kernel, loaded, modules
+from eqfuse.emit.executable import in_order
 from eqfuse.emit.numpy.executable import NumpyExecutable
 from eqfuse.emit.numpy.kernels import NumpyKernel
 from eqfuse.plan.plan import Kernel, Plan
@@ -20,10 +21,12 @@ from eqfuse.plan.plan import Kernel, Plan
 class CExecutable(NumpyExecutable):
     """A plan as C kernels, compiled when it is made. `text`: the C texts; nothing where no kernel is fused."""
 
-    def __init__(self, plan: Plan) -> None:
+    reads_in_order = True
+
+    def __init__(self, plan: Plan, carried: Mapping[int, int] | None = None) -> None:
         self.text = ""
         self._read_by_kernels: set[int] = set()
-        super().__init__(plan)
+        super().__init__(plan, carried)
         self._in_order = [i for i, v in enumerate(plan.inputs) if v in self._read_by_kernels]
 
     def source(self) -> str:

@@ -28,7 +28,7 @@ from eqfuse.emit.c.schedule import LoopsSchedule
 from eqfuse.emit.c.sliding import writer as sliding_writer
 from eqfuse.emit.c.sliding.schedule import WindowsSchedule
 from eqfuse.emit.c.writer import Text, write
-from eqfuse.emit.executable import function_name
+from eqfuse.emit.executable import function_name, in_order
 from eqfuse.emit.numpy import kernels as numpy_kernels
 from eqfuse.emit.numpy.kernels import NumpyKernel
 from eqfuse.emit.numpy.source import Source
@@ -166,8 +166,3 @@ def refuse(body: Graph, *arrays: np.ndarray) -> None:
     with np.errstate(all="ignore"):
         evaluate(body, arrays)
     raise IndexError("an index is out of bounds")
-
-
-def in_order(array: np.ndarray) -> np.ndarray:
-    """`array` in C order and aligned, as kernels read it."""
-    return np.require(array, None, ["C", "A"]) if array.ndim else array

@@ -17,12 +17,14 @@ from eqfuse.ops.types import TensorType
 @dataclass
 class Parameters:
     """`r`: arrays read, `k`: constants, `w`: arrays written, `p`: results of parts. The C function is given them in
-    this order, as NumPy's array objects; `reads` and `constants` grow as they are named."""
+    this order, as NumPy's array objects; `reads` and `constants` grow as they are named. `updated`: the input in whose
+    memory the result may lie, where the kernel reads its elements."""
 
     body: Graph
     workspaces: list[TensorType]
     reads: list[Node] = field(default_factory=list)
     constants: list[Literal] = field(default_factory=list)
+    updated: Node | None = None
 
     def leaf(self, n: Node) -> str:
         """The array or the number that `n`, a leaf maybe behind views, is taken from."""
@@ -55,7 +57,8 @@ class Parameters:
             if name in numbers:
                 lines.append((name, f"const {ops.computed(dtype)} {name}", ops.load(dtype, f"*({stored} *){{0}}")))
             else:
-                lines.append((name, f"{stored} *restrict {name}", "{0}"))
+                apart = self.updated is None or not (name == self.leaf(self.updated) or name.startswith("w"))
+                lines.append((name, f"{stored} *{'restrict ' * apart}{name}", "{0}"))
         return lines
 
     def pointers(self) -> list[str]:

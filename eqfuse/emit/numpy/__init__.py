@@ -5,7 +5,7 @@ Entry points: those of `eqfuse.cost.targets.Package`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -27,8 +27,8 @@ def emits(op: str, dtypes: Sequence[np.dtype], result: np.dtype) -> bool:
     return True
 
 
-def emit(plan: Plan) -> NumpyExecutable:
-    return NumpyExecutable(plan)
+def emit(plan: Plan, carried: Mapping[int, int] | None = None) -> NumpyExecutable:
+    return NumpyExecutable(plan, carried)
 
 
 def needs(kernel: Kernel, device: Device) -> Needs:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,12 +31,14 @@ class NumpyExecutable(Executable):
     """A plan as NumPy calls on the threads of a CPU.
 
     `peak_bytes` counts the arena, the scratch memory of its threads, and what NumPy's routines allocate on the way;
-    not workspaces inside C libraries (LAPACK, BLAS, sorting) and Python's own objects.
+    not workspaces inside C libraries (LAPACK, BLAS, sorting) and Python's own objects. `carried`: of a loop's step, as
+    `plan.in_place.updates` takes it; `kept`: the results that lie in the memory of carries.
     """
 
+    reads_in_order = False  # do its kernels read arrays as if they lay in C order?
     _warns_never = False  # does nothing in it warn about floating-point numbers?
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, carried: Mapping[int, int] | None = None) -> None:
         super().__init__(plan)
         self._known = constant_values(plan)
         kernels = [with_known_places(k, self._known) for k in plan.kernels]
@@ -46,7 +48,8 @@ class NumpyExecutable(Executable):
         shared = {i for i, k in emitted if k.parts.one_ufunc_writes}
         gaps = {i for i, k in emitted if k.parts.writes_gaps}
         returned = [i for i, k in emitted if k.parts.returned]
-        placed = updates(plan, gaps | shared, shared)
+        placed = updates(plan, gaps | shared, shared, carried)
+        self.kept = placed.kept
         for i in gaps.intersection(part.maker for part in placed.parts.values()):
             self._emitted[i] = self._with_gaps(kernels[i])
         self._layout = layout(plan, placed, returned, workspaces)

@@ -1,21 +1,23 @@
 """Loops and choices: a Python loop over the program of a step, whose arena is taken once for all steps.
 
 In: a kernel with the plans of its steps. Out: `Source`. A step gives its carries in new arrays, in the memory of those
-of the step before the last (`plan/memory.py`), so it allocates nothing large.
+of the step before the last (`plan/memory.py`), so it allocates nothing large. A carry that every step updates in place
+(`plan/in_place.py`) lies where the loop's result does, from the first step on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.targets import package
+from eqfuse.emit.executable import in_order as ordered
 from eqfuse.emit.numpy.source import Source
 from eqfuse.ir.graph import Node
 from eqfuse.ops.loops import INDEX, order, part, places, results_of
 from eqfuse.ops.types import TensorType
-from eqfuse.plan.loops import is_indexed, planned_loop
+from eqfuse.plan.loops import carried, is_indexed, planned_loop
 from eqfuse.plan.plan import Kernel
 
 
@@ -23,11 +25,14 @@ def loop_kernel(kernel: Kernel, device: Device) -> Source:
     """The kernel of a loop or a choice."""
     n = planned_loop(kernel)
     source = Source(kernel.body)
-    steps: Any = [package(device.target).emit(plan) for plan in kernel.inner]
+    steps: Any = [package(device.target).emit(plan, carried(n, plan)) for plan in kernel.inner]
     source.names |= {"lend": _lending(steps), "give_back": _giving(steps), "int": int, "order": order, "part": part}
-    source.made_bytes = max(s.peak_bytes for s in steps) + _held(kernel)
+    source.made_bytes = max(s.peak_bytes for s in steps) + _held(kernel, steps)
     types = results_of(n.op, [a.type for a in n.args], n.attrs)
-    _WRITERS[n.op](source, n, [_operand(source, a, i) for i, a in enumerate(n.args)], _places(source, types))
+    args = [_operand(source, a, i, steps[-1].reads_in_order) for i, a in enumerate(n.args)]
+    turned = _turned(steps[-1])
+    into = [Place(p, at in steps[-1].kept, at in turned) for at, p in enumerate(_places(source, types))]
+    _WRITERS[n.op](source, n, args, into)
     for place in source.writes[1:]:
         source.line(f"copyto({place}, o0)")
     for name, step in zip(("first", "step") if len(steps) > 1 else ("step",), steps, strict=True):
@@ -35,18 +40,41 @@ def loop_kernel(kernel: Kernel, device: Device) -> Source:
     return source
 
 
-def _operand(source: Source, n: Node, number: int) -> str:
-    """A name for `n`: a view of a leaf is made once, not in every step."""
+class Place(NamedTuple):
+    """Where a result goes. `kept`: it is a carry that lies there in all steps; `turned`: each step gives a view, whose
+    elements the next one wants in order."""
+
+    name: str
+    kept: bool
+    turned: bool
+
+
+def _operand(source: Source, n: Node, number: int, in_order: bool) -> str:
+    """A name for `n`: a view of a leaf is made once, not in every step, and put `in_order` if steps read it so."""
     text = source.view(n)
-    if n in source.reads or n.op == "const":
+    if n.op == "const" or (n in source.reads and not in_order):
         return text
+    if in_order:
+        source.names["in_order"] = ordered
+        source.made_bytes += n.type.nbytes * (n not in source.reads)
+        text = f"in_order({text})"
     source.line(f"x{number} = {text}")
     return f"x{number}"
 
 
-def _held(kernel: Kernel) -> int:
-    """Bytes of the results of a step, and of those of the step before, which it reads."""
-    return max(2 * sum(o.type.nbytes for o in plan.graph.outputs) for plan in kernel.inner)
+def _turned(step: Any) -> frozenset[int]:
+    """The results of `step` that are views, where the next step wants elements in order."""
+    views = {k.writes[0] for k in step.plan.kernels if k.is_view and step.reads_in_order}
+    return frozenset(at for at, v in enumerate(step.plan.outputs) if v in views and at not in step.kept)
+
+
+def _held(kernel: Kernel, steps: Sequence[Any]) -> int:
+    """Bytes of the results that a step makes, and of those of the step before, which it reads."""
+    made = [
+        [o.type.nbytes for at, o in enumerate(plan.graph.outputs) if at not in step.kept]
+        for plan, step in zip(kernel.inner, steps, strict=True)
+    ]
+    return max(2 * sum(nbytes) for nbytes in made)
 
 
 def _lending(steps: Sequence[Any]) -> Callable[[], list[Any]]:
@@ -74,32 +102,34 @@ def _places(source: Source, types: Sequence[TensorType]) -> list[str]:
     return made
 
 
-def _while(source: Source, n: Node, args: list[str], into: list[str]) -> None:
+def _while(source: Source, n: Node, args: list[str], into: list[Place]) -> None:
     count: int = n.attr("carries")
-    state, shared = _begin(source, args, count), args[count:]
+    state, shared = _begin(source, args, into), args[count:]
     given = _tuple([*state, *shared])
     source.line("(first, _), (step, _) = lent = lend()")
     source.line(f"goes_on = first({given})[0]")
     source.line("while goes_on:")
     source.line(f"{', '.join([*state, 'goes_on'])} = step({given})", 2)
+    _put_in_order(source, state, into)
     _end(source, state, into)
 
 
-def _fori(source: Source, n: Node, args: list[str], into: list[str]) -> None:
+def _fori(source: Source, n: Node, args: list[str], into: list[Place]) -> None:
     lower, upper, *rest = args
     count: int = n.attr("carries")
-    state, shared = _begin(source, rest, count), rest[count:]
+    state, shared = _begin(source, rest, into), rest[count:]
     _index(source)
     source.line("((step, _),) = lent = lend()")
     source.line(f"for index[()] in range(int({lower}), int({upper})):")
     source.line(f"{_tuple(state)} = step({_tuple(['index', *state, *shared])})", 2)
+    _put_in_order(source, state, into)
     _end(source, state, into)
 
 
-def _scan(source: Source, n: Node, args: list[str], into: list[str]) -> None:
+def _scan(source: Source, n: Node, args: list[str], into: list[Place]) -> None:
     count: int = n.attr("carries")
     stacked, shared = args[count:][: n.attr("stacked")], args[count + n.attr("stacked") :]
-    state = _begin(source, args, count)
+    state = _begin(source, args, into[:count])
     _index(source)
     rows = [f"{x}[i, ...]" for x in stacked]
     made = [f"y{i}" for i in range(len(into) - count)]
@@ -108,11 +138,12 @@ def _scan(source: Source, n: Node, args: list[str], into: list[str]) -> None:
     if is_indexed(n):
         source.line(f"index[()] = {n.attr('start')} + i", 2)
     source.line(f"{_tuple([*state, *made])} = step({_tuple(['index', *state, *rows, *shared])})", 2)
-    source.block([f"{place}[i] = {name}" for place, name in zip(into[count:], made, strict=True)], 2)
+    _put_in_order(source, state, into)
+    source.block([f"{place.name}[i] = {name}" for place, name in zip(into[count:], made, strict=True)], 2)
     _end(source, state, into[:count])
 
 
-def _choice(source: Source, n: Node, args: list[str], into: list[str]) -> None:
+def _choice(source: Source, n: Node, args: list[str], into: list[Place]) -> None:
     condition, *shared = args
     made = [f"c{i}" for i in range(len(into))]
     source.line("(first, _), (step, _) = lent = lend()")
@@ -120,7 +151,7 @@ def _choice(source: Source, n: Node, args: list[str], into: list[str]) -> None:
     _end(source, made, into)
 
 
-_WRITERS: dict[str, Callable[[Source, Node, list[str], list[str]], None]] = {
+_WRITERS: dict[str, Callable[[Source, Node, list[str], list[Place]], None]] = {
     "while_loop": _while, "fori_loop": _fori, "scan": _scan, "if_else": _choice,
 }  # fmt: skip
 
@@ -129,14 +160,22 @@ def _index(source: Source) -> None:
     source.line(f"index = empty((), {source.dtype(INDEX.dtype)})")
 
 
-def _begin(source: Source, args: Sequence[str], count: int) -> list[str]:
-    state = [f"c{i}" for i in range(count)]
-    source.block([f"{name} = {arg}" for name, arg in zip(state, args, strict=False)], 1)
+def _begin(source: Source, args: Sequence[str], into: Sequence[Place]) -> list[str]:
+    state = [f"c{i}" for i in range(len(into))]
+    for name, arg, place in zip(state, args, into, strict=False):
+        if place.kept:
+            source.line(f"copyto({place.name}, {arg})")
+        source.line(f"{name} = {place.name if place.kept else arg}")
     return state
 
 
-def _end(source: Source, state: Sequence[str], into: Sequence[str]) -> None:
-    source.block([f"copyto({place}, {name})" for place, name in zip(into, state, strict=True)], 1)
+def _put_in_order(source: Source, state: Sequence[str], into: Sequence[Place]) -> None:
+    source.block([f"{name} = in_order({name})" for name, p in zip(state, into, strict=False) if p.turned], 2)
+
+
+def _end(source: Source, state: Sequence[str], into: Sequence[Place]) -> None:
+    ends = zip(into, state, strict=True)
+    source.block([f"copyto({place.name}, {name})" for place, name in ends if not place.kept], 1)
     source.line("give_back(lent)")
 
 

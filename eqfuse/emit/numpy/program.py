@@ -137,10 +137,12 @@ class _Writer:
         if emitted is None:
             name, base = self.names[k.writes[0]], self.names[k.reads[0]]
             return _Part(f"{head}: no data moves", self._view(name, base, leaf_chain(k.body.outputs[0])[1]), True)
+        lines: list[str] = []
         if i in self.in_place:
-            self.names[k.writes[0]] = self.names[self.in_place[i]]
-            head += f", in its memory ({self.names[k.writes[0]]})"
-        lines = []
+            base, chain = self.names[self.in_place[i]], leaf_chain(k.body.outputs[0].args[0])[1]
+            self.names[k.writes[0]] = f"v{k.writes[0]}" if chain else base
+            lines += self._view(f"v{k.writes[0]}", base, chain) if chain else []
+            head += f", in its memory ({base})"
         part = self.in_parts.get(k.writes[0])
         if part is not None:
             lines += self._fresh(part.of)

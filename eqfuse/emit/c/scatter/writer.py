@@ -16,7 +16,8 @@ from eqfuse.ir.graph import Node
 
 
 def write(schedule: ScatterSchedule, name: str, rounds: bool) -> Text:
-    parameters = Parameters(schedule.whole, [])
+    reads_updated = schedule.update.base in schedule.body.nodes
+    parameters = Parameters(schedule.whole, [], updated=schedule.update.base if reads_updated else None)
     writer = ScatterWriter(schedule, rounds, parameters)
     begun, kernel = Writer(schedule.begun, rounds, parameters), writer.kernel()
     first = [*begun.kernel()]
