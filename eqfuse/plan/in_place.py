@@ -31,7 +31,8 @@ class Part:
 @dataclass(frozen=True)
 class Updates:
     """`in_place`: kernels that write into the array they update, and that value. `parts`: values that are written where
-    a later kernel would copy them. `kept`: the results that are carries in the memory of those of the step before. `carried`: values that lie there."""
+    a later kernel would copy them. `kept`: the results that are carries in the memory of those of the step before;
+    `carried`: values that lie there."""
 
     in_place: dict[int, int]
     parts: dict[int, Part]
