@@ -1,4 +1,4 @@
-"""Carries that steps update in place: results are those of Python's loop over copies, whoever reads a carry and when."""
+"""Carries that steps update in place: results are those of Python's loop over copies, whoever reads a carry, when."""
 
 from __future__ import annotations
 
