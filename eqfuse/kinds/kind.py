@@ -126,6 +126,7 @@ def _found(where: str) -> Any:
 FUSED, SINGLE = "eqfuse.emit.numpy.scheduling:fused", "eqfuse.emit.numpy.scheduling:single"
 LOOPS = "eqfuse.emit.c.schedule:loops_schedule"
 BY_NUMPY = "eqfuse.emit.c.calls:calls_schedule"
+OWN_COPIES = "eqfuse.emit.c.copies:library_schedule"
 OWN_PRODUCTS = "eqfuse.emit.c.contractions:contractions_schedule"
 CALLS = "eqfuse.emit.cuda.scheduling.calls:calls_schedule"
 EMITTERS = {name: f"eqfuse.emit.{name}.kernels:source_of" for name in ("numpy", "c", "cuda")}

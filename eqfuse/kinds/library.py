@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqfuse.kinds.kind import BY_NUMPY, CALLS, EMITTERS, SINGLE, Kind
+from eqfuse.kinds.kind import CALLS, EMITTERS, OWN_COPIES, SINGLE, Kind
 from eqfuse.kinds.state import Call, State
 
 NAME = "library"
@@ -17,6 +17,6 @@ def accept(call: Call) -> State | str:
 
 
 KIND = Kind(
-    NAME, accept, schedules={"numpy": SINGLE, "c": BY_NUMPY, "cuda": CALLS}, emitters=EMITTERS, is_library=True,
+    NAME, accept, schedules={"numpy": SINGLE, "c": OWN_COPIES, "cuda": CALLS}, emitters=EMITTERS, is_library=True,
     updates=True,
 )  # fmt: skip

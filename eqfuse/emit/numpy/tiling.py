@@ -16,6 +16,7 @@ from eqfuse.cost.roofline import work
 from eqfuse.cost.work import LINE, NEAR, Steps, Work, total
 from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.cost.calls import transposed_read
+from eqfuse.emit.numpy.cost.figures import COPIED_RUNS
 from eqfuse.emit.numpy.cost.tiles import product_rows, tiles_pay
 from eqfuse.emit.numpy.places import aside, places_in_panel, shares
 from eqfuse.emit.numpy.temporaries import unreshaped
@@ -290,10 +291,25 @@ def worth_tiling(body: Graph, whole: float, device: Device) -> bool:
 
 
 def copies(body: Graph, device: Device) -> list[Work]:
-    """What it takes to copy the arrays that `body` reads across the axis that they lie along."""
+    """What it takes to copy the arrays that `body` reads across the axis that they lie along, and views to results."""
     if is_lone_reduction(body):
         return []
-    return [transposed_read(t.size, t.dtype.itemsize, device) for t in read_across(body)]
+    runs = sum(_runs(o) for o in map(unreshaped, body.outputs)) * device.call_seconds / COPIED_RUNS
+    across = [transposed_read(t.size, t.dtype.itemsize, device) for t in read_across(body)]
+    return [*across, Work(0, runs / device.threads, 0, runs)]
+
+
+def _runs(n: Node) -> int:
+    """The loops of constant step by which NumPy copies the view `n` of an input; none where one takes it all."""
+    leaf, chain = leaf_chain(n)
+    strides = strides_after(leaf.type, chain) if leaf.op == "input" and run_axis(n) is None else None
+    if strides is None:
+        return 0
+    dims = [(extent, step) for extent, step in zip(n.shape, strides, strict=True) if extent > 1]
+    while len(dims) > 1 and dims[-2][1] == math.prod(dims[-1]):
+        (outer, _), (inner, step) = dims[-2:]
+        dims[-2:] = [(outer * inner, step)]
+    return math.prod(extent for extent, _ in dims[:-1]) if len(dims) > 1 else 0
 
 
 def read_across(body: Graph) -> list[TensorType]:
