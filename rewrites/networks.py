@@ -139,6 +139,48 @@ def _as_kernel(w: TensorType, x: TensorType) -> Ints:
     return (*w.shape, *(1,) * (x.rank - 2))
 
 
+def _places(x: TensorType, w: TensorType, strides: Ints, padding: Pairs, dilations: Ints) -> Ints:
+    return tuple(window_extents("conv", (x,), w.shape[2:], strides, padding, dilations))
+
+
+def _few_places(x: TensorType, w: TensorType, strides: Ints, padding: Pairs, dilations: Ints) -> bool:
+    return 1 < math.prod(_places(x, w, strides, padding, dilations)) < math.prod(w.shape[2:])
+
+
+def _image_padding(padding: Pairs) -> Pairs:
+    return ((0, 0), (0, 0), *padding)
+
+
+def _reaches(w: TensorType, dilations: Ints) -> tuple[tuple[int, int], ...]:
+    """The windows that hold the kernel, by axes."""
+    extents = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
+    return tuple((a - len(extents), n) for a, n in enumerate(extents))
+
+
+def _seen_of_windows(x: TensorType, w: TensorType, strides: Ints, padding: Pairs, dilations: Ints) -> Ranges:
+    """What of [n, c, *places, *windows] the kernel meets."""
+    places = _places(x, w, strides, padding, dilations)
+    moved = [(0, (m - 1) * s + 1, s) for m, s in zip(places, strides, strict=True)]
+    met = [(0, (k - 1) * d + 1, d) for k, d in zip(w.shape[2:], dilations, strict=True)]
+    return ((0, x.shape[0], 1), (0, x.shape[1], 1), *moved, *met)
+
+
+def _channels_after_places(x: TensorType) -> Ints:
+    return (0, *range(2, x.rank), 1, *range(x.rank, 2 * x.rank - 2))
+
+
+def _rows_of_windows(x: TensorType, w: TensorType, strides: Ints, padding: Pairs, dilations: Ints) -> tuple[int, int]:
+    return x.shape[0] * math.prod(_places(x, w, strides, padding, dilations)), math.prod(w.shape[1:])
+
+
+def _filters_last(x: TensorType, w: TensorType, strides: Ints, padding: Pairs, dilations: Ints) -> Ints:
+    return (x.shape[0], *_places(x, w, strides, padding, dilations), w.shape[0])
+
+
+def _filters_second(x: TensorType) -> Ints:
+    return (0, x.rank - 1, *range(1, x.rank - 1))
+
+
 def _merges_space(x: TensorType, w: TensorType, q: Ints, t: Ints) -> bool:
     """[n, c, *space] is read as [n, c, points], times [o, c], and becomes [n, o, *space]."""
     merged = x.rank >= 3 and q == _rows_of_kernels(x)
@@ -251,6 +293,8 @@ everywhere = guard("the windows stand everywhere, unpadded", _everywhere, stride
 everywhere2 = guard("the second's windows stand everywhere, unpadded", _everywhere, strides2, padding2)
 one_per_image = guard("s is one number per image", _one_per_image, s, x)
 unpadded = guard("nothing is padded", _unpadded, padding)
+padded = guard("something is padded", lambda p: not _unpadded(p), padding)
+few_places = guard("windows have fewer places than elements", _few_places, x, w, strides, padding, dilations)
 unpadded2 = guard("the second is not padded", _unpadded, padding2)  # where only padding is seen, NaN weights are not
 over_all = guard("the window holds everything", _holds_all, x, window, padding)
 point = guard("the window is a point", lambda w: set(w) == {1}, window)
@@ -270,6 +314,17 @@ points_before = (
     conv(x, (v.reshape(computed(_matrix, v)).transpose((1, 0)) @ w.reshape(computed(_rows_of_kernels, w)))
          .reshape(computed(_kernels_before, v, w)), CONV2),
 )  # fmt: skip
+
+def _product_of_windows(image: Term) -> Term:
+    """The convolution of `x`, which is `image` with its padding, as a product with its windows, which are stored."""
+    windows = apply("sliding_window", image, attrs=(computed(_reaches, w, dilations),))
+    seen = windows.slice(computed(_seen_of_windows, x, w, strides, padding, dilations))
+    rows = seen.transpose(computed(_channels_after_places, x)).reshape(
+        computed(_rows_of_windows, x, w, strides, padding, dilations))
+    product = rows @ w.reshape(computed(_matrix, w)).transpose((1, 0))
+    return product.reshape(computed(_filters_last, x, w, strides, padding, dilations)).transpose(
+        computed(_filters_second, x))
+
 
 LAWS = [
     # scales and shifts
@@ -313,6 +368,11 @@ LAWS = [
     Law("conv_at_one_position_is_product", conv(x, w),
         (x.reshape(computed(_matrix, x)) @ w.reshape(computed(_matrix, w)).transpose((1, 0)))
         .reshape(computed(_one_position, x, w)), (unpadded,), REASSOCIATES),
+    Law("conv_at_few_places_is_product", conv(x, w, UNGROUPED), _product_of_windows(x), (unpadded, few_places),
+        REASSOCIATES),
+    Law("padded_conv_at_few_places_is_product", conv(x, w, UNGROUPED),
+        _product_of_windows(apply("pad", x, 0.0, attrs=(computed(_image_padding, padding),))), (padded, few_places),
+        REASSOCIATES),
     # zeros around images and kernels, among weights; 0 * inf is NaN
     Law("zeros_around_kernel", conv(x, apply("pad", w, 0.0, attrs=(widths,))),
         conv(x, w, (strides, computed(_inner_padding, padding, widths, dilations), dilations, groups)),
