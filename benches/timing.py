@@ -4,6 +4,7 @@ which machine."""
 from __future__ import annotations
 
 import math
+import random
 import statistics
 import time
 import tracemalloc
@@ -90,14 +91,16 @@ def _rest(run: Callable[[], Any]) -> None:
 
 
 def medians(runs: Sequence[Callable[[], Any]], seconds: float, least: int = 5, most: int = 25) -> list[float]:
-    """Median seconds of a call of each of `runs`, which take turns for about `seconds`."""
+    """Median seconds of a call of each of `runs`, which take turns for about `seconds`, in another order each round: a
+    call may be slower behind some other."""
+    orders = random.Random(0)
     batches = [_batch(run) for run in runs]
     taken: list[list[float]] = [[] for _ in runs]
     begun = time.perf_counter()
     for i in range(most):
         if i >= least and time.perf_counter() - begun > seconds:
             break
-        for samples, run, batch in zip(taken, runs, batches, strict=True):
+        for samples, run, batch in orders.sample([*zip(taken, runs, batches, strict=True)], len(runs)):
             if batch == 1:
                 _rest(run)
             samples += [_seconds(run, batch) for _ in range(3)]

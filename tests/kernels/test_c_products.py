@@ -180,7 +180,7 @@ def test_bytes_priced_are_those_of_operands_panels_and_results() -> None:
 
 
 def test_large_plain_products_stay_with_blas_and_others_do_not() -> None:
-    large = products_schedule(lone(2000, 2000, 2000), C)
+    large = products_schedule(lone(4096, 4096, 4096), C)
     assert isinstance(large, CallsSchedule)
     for graph in [lone(24, 24, 24), lone(500, 500, 500, "int32"), lone(500, 500, 500, "float16"), next(fused())]:
         assert isinstance(products_schedule(graph, C), ProductSchedule)

@@ -11,7 +11,9 @@ import eqfuse as ef
 from eqfuse.benches.replay import corpus
 from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import device
+from eqfuse.emit.c.calls import CallsSchedule, tiles_schedule
 from eqfuse.emit.c.device import compiled
+from eqfuse.emit.c.product.schedule import product_schedule, products_schedule
 from eqfuse.extract.kernel_price import estimated
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds import Kind, kind_named
@@ -79,3 +81,17 @@ def schedules_made(monkeypatch: pytest.MonkeyPatch, columns: int) -> int:
 
 def test_kernels_that_compute_alike_share_a_schedule_whatever_they_read(monkeypatch: pytest.MonkeyPatch):
     assert 0 < schedules_made(monkeypatch, 3) <= schedules_made(monkeypatch, 1)
+
+
+@pytest.mark.parametrize(
+    "extents", [(256, 256, 1024), (1024, 1024, 256), (64, 64, 64), (4096, 512, 1), (2048, 2048, 2048)]
+)
+def test_a_product_is_left_to_blas_only_where_that_is_far_cheaper(extents: tuple[int, int, int]) -> None:
+    """Its threads spin on for a while, and would take cores from the kernels that follow."""
+    n, k, m = extents
+    device = compiled(CPU)
+    body = ef.trace(lambda a, b: a @ b, np.ones((n, k), np.float32), np.ones((k, m), np.float32))
+    chosen = products_schedule(body, device)
+    ours, blas = product_schedule(body, device).price(device), tiles_schedule(body, device).price(device)
+    lost = min(0.3 * blas.seconds, 10e-3) if blas.bound == "compute" else 0.0
+    assert isinstance(chosen, CallsSchedule) == (ours.seconds > blas.seconds + lost)

@@ -23,6 +23,7 @@ from eqfuse.emit.c.product.parts import Part, Parts, parts_of
 from eqfuse.emit.c.product.tile import terms
 from eqfuse.emit.c.rates import work_of
 from eqfuse.emit.c.schedule import CompiledSchedule, shared
+from eqfuse.emit.numpy.cost.figures import CLEARLY, SPINNING
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.views import computes, leaf_chain
@@ -84,7 +85,12 @@ class ProductSchedule(CompiledSchedule):
 
 
 def products_schedule(body: Graph, device: Device) -> Schedule:
-    """Ours, or the NumPy target's where there is none of ours, or it is cheaper; that computes no right operand."""
+    """Ours, or the NumPy target's, which computes no right operand, where there is none of ours or it is far cheaper.
+
+    The threads of BLAS look for work for tens of milliseconds after a product, and meanwhile our kernels share their
+    cores: of a transformer block, one product by BLAS makes all the others take twice as long. Products that wait for
+    memory lose less by that, and are whoever's is cheaper.
+    """
     if any(n.op == "matmul" and computes(leaf_chain(n.args[1])[0]) for n in body.nodes):
         return product_schedule(body, device)
     by_numpy = tiles_schedule(body, device)
@@ -94,7 +100,8 @@ def products_schedule(body: Graph, device: Device) -> Schedule:
         return by_numpy
     one, other = (s.price(device) for s in (ours, by_numpy))
     assert one is not None and other is not None
-    return ours if one.seconds <= other.seconds else by_numpy
+    lost = min(SPINNING, (CLEARLY - 1) * other.seconds) if other.bound == "compute" else 0.0
+    return ours if one.seconds <= other.seconds + lost else by_numpy
 
 
 def product_schedule(body: Graph, device: Device) -> ProductSchedule:

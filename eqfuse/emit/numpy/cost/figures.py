@@ -23,6 +23,7 @@ WIDTHS = {1: "int8", 2: "float16", 4: "float32", 8: "float64", 16: "complex128"}
 BLAS = ("float32", "float64")  # dtypes that BLAS multiplies; the others go through NumPy's own loop
 MICRO = 16, 8, 16  # rows, terms of a sum and columns that OpenBLAS computes at once, whether or not they are there
 PRODUCTS = 40  # small matrices of a stack that are multiplied in the time of a call
+SPINNING = 10e-3  # seconds that kernels behind a product lose about, as threads of OpenBLAS look for work for 25 ms
 NUMBERS = 600  # operations on them in the time of a call, by NumPy's own loop
 PRODUCT_ROWS = 128  # rows of a tile of a product, at least: of fewer, it spends its time repacking the right operand
 DEEP = 256  # terms of a sum from which on it is twice that: the product, not the work around it, decides
