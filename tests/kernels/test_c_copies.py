@@ -1,4 +1,4 @@
-"""Views that strides cannot express are copied in order, whatever their shape and type, and however their source lies."""
+"""Views that strides cannot express are copied in order, whatever their shape and type, and however they lie."""
 
 from __future__ import annotations
 

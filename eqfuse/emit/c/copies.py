@@ -24,4 +24,5 @@ def library_schedule(body: Graph, device: Device) -> Schedule:
         loops = loops_schedule(Graph(body.inputs, tuple(map(unreshaped, body.outputs))), device)
     except UnsupportedOp:
         return calls
-    return loops if loops.price(device).seconds < calls.price(device).seconds else calls
+    price = loops.price(device)
+    return loops if price is not None and price.seconds < calls.price(device).seconds else calls
