@@ -21,7 +21,7 @@ from eqfuse.errors import EqfuseError, TargetUnavailable, user_level
 
 if TYPE_CHECKING:
     from eqfuse.cost.price import Price
-    from eqfuse.cost.work import Steps, Work
+    from eqfuse.cost.work import Jumps, Work
     from eqfuse.emit.executable import Executable
     from eqfuse.kinds.state import State
     from eqfuse.ops.literal import Literal
@@ -52,7 +52,7 @@ class CallPrices(Protocol):
     """What the module of a row's `calls` offers."""
 
     def call_work(
-        self, op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device, steps: Steps,
+        self, op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device, steps: Jumps,
         literal: Literal | None,
     ) -> Work:  # fmt: skip
         """What one application of `op` costs; arguments as those of `roofline.work`."""

@@ -41,18 +41,18 @@ class Work:
 NOTHING = Work(0, 0.0, 0)
 
 
-class Steps(NamedTuple):
+class Jumps(NamedTuple):
     """Elements of operands in memory that are no neighbours of the one before: `lines`, a cache line or more from it;
     `gaps`, those that a loop without vectors walks, as often as it does."""
 
     lines: int = 0
     gaps: int = 0
 
-    def __add__(self, other: Any) -> Steps:
-        return Steps(self.lines + other.lines, self.gaps + other.gaps)
+    def __add__(self, other: Any) -> Jumps:
+        return Jumps(self.lines + other.lines, self.gaps + other.gaps)
 
 
-NEAR = Steps()
+NEAR = Jumps()
 
 
 def gaps(step: int, t: TensorType, out: TensorType) -> int:

@@ -90,7 +90,7 @@ def prove(
     )
 
 
-class Steps:
+class Derivation:
     """Rewriting one law after another, each step found equal by the e-graph of a `Segment` where it is taken.
 
     What stands on a replaced value stands on its class, which stays the same: nothing is proved twice.

@@ -12,7 +12,7 @@ from typing import Any
 
 from eqfuse.errors import EqfuseError
 from eqfuse.frontends.onnx.model import ModelSignature
-from eqfuse.ir.arithmetic import Arithmetic, Step
+from eqfuse.ir.arithmetic import Arithmetic, ScalarOperation
 from eqfuse.ir.graph import Signature
 from eqfuse.ir.pytree import LEAF, SCALAR, Static, Structure
 from eqfuse.ir.signature import CallSignature
@@ -79,8 +79,8 @@ def _call_from(data: dict[str, Any] | None) -> CallSignature | None:
     return CallSignature(parameters, static, arguments, results, sources, written, layouts, (), apart, arithmetic)
 
 
-def _step(op: str, args: Sequence[int], attr: Any, kind: str) -> Step:
-    return Step(str(op), tuple(map(int, args)), tuple(attr) if isinstance(attr, list) else attr, str(kind))
+def _step(op: str, args: Sequence[int], attr: Any, kind: str) -> ScalarOperation:
+    return ScalarOperation(str(op), tuple(map(int, args)), tuple(attr) if isinstance(attr, list) else attr, str(kind))
 
 
 def _structure(s: Structure) -> Any:

@@ -20,7 +20,7 @@ from eqfuse.frontends.numpy.carries import shown
 from eqfuse.frontends.numpy.number import Number, is_number
 from eqfuse.frontends.numpy.origins import note_instead, note_places
 from eqfuse.frontends.numpy.promotion import lift, with_dtype
-from eqfuse.frontends.numpy.storage import Access
+from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import current, differentiated, fixed
 from eqfuse.gradients.linearise import changes
@@ -80,11 +80,11 @@ def _inlined(graph: Graph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         if leaf.node.type != n.type:
             raise DtypeError(f"the graph's input {n.attr('name')!r} is {n.type}, {leaf.node.type} was given")
     values = dict(zip(graph.inputs, [leaf.node for leaf in leaves], strict=True))
-    outputs = [wrap(n, Access.WRITABLE) for n in substitute(graph.outputs, values)]
+    outputs = [wrap(n, Rights.WRITABLE) for n in substitute(graph.outputs, values)]
     return tuple(outputs) if signature is None else signature.rebuild(signature.select(Fed(leaves), outputs))
 
 
-class Call:
+class DifferentiatedCall:
     """`fn(*args, **kwargs)`, differentiated in the arguments at the places `chosen`.
 
     `given`: the nodes of these arguments' leaves; `stand_ins`: the inputs in their place.
@@ -115,7 +115,7 @@ class Call:
                 passed[i] = stand
             result = callable_of(fn)(*passed, **{name: own_arrays(v) for name, v in kwargs.items()})
             result, aux = self._pair(result) if has_aux else (result, None)
-            self.result, self.aux = Results(result), Results(aux)
+            self.result, self.aux = ResultTree(result), ResultTree(aux)
         note_places(self.trace.places, [*self.result.nodes, *self.aux.nodes])
         self._values = dict(zip(self.stand_ins, self.given, strict=True))
         for value, stand_in in self.trace.fixed.items():
@@ -192,7 +192,7 @@ class Call:
         return tree
 
 
-class Results:
+class ResultTree:
     """What a function returns, as a tree: the nodes of its arrays, and all else as it is."""
 
     def __init__(self, tree: Any) -> None:
@@ -225,7 +225,7 @@ def _is_array(leaf: Any) -> bool:
 
 
 def tracer(value: Node, scalar: bool) -> Tracer:
-    return wrap(value, None if scalar else Access.WRITABLE)
+    return wrap(value, None if scalar else Rights.WRITABLE)
 
 
 def own_arrays(value: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 from eqfuse.errors import OptionError, TraceError
 from eqfuse.frontends.numpy.tracer import Tracer
 from eqfuse.frontends.numpy.tracing import current, differentiated
-from eqfuse.gradients.call import Results, own_arrays
+from eqfuse.gradients.call import ResultTree, own_arrays
 from eqfuse.ir.graph import Node, topological
 from eqfuse.ir.pytree import flatten
 from eqfuse.ops import Role, row
@@ -70,7 +70,7 @@ def _marked(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     assert trace is not None
     with trace.within("a function that ef.checkpoint marks") as inner:
         inner.fixed, inner.places = trace.fixed, trace.places
-        returned = Results(fun(*own_arrays(args), **own_arrays(kwargs)))
+        returned = ResultTree(fun(*own_arrays(args), **own_arrays(kwargs)))
     given = [leaf.node for leaf in flatten((args, kwargs))[0] if isinstance(leaf, Tracer)]
     outside = {*topological(given), *topological(inner.captured)}
     made = [n for n in topological(returned.nodes) if n.args and n not in outside]

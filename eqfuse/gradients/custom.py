@@ -22,7 +22,7 @@ from eqfuse.frontends.numpy.number import is_number
 from eqfuse.frontends.numpy.promotion import lift, with_dtype
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import Trace, current, differentiated
-from eqfuse.gradients.call import Results, name_of, tracer
+from eqfuse.gradients.call import ResultTree, name_of, tracer
 from eqfuse.gradients.loops import results
 from eqfuse.gradients.row import NoDerivative
 from eqfuse.gradients.terms import filled
@@ -106,7 +106,7 @@ class _Call:
         self.scalars = [v.scalar for v in values]
         self.own = len(values)
         inputs = stands_for(self.types)
-        found: list[Results] = []
+        found: list[ResultTree] = []
         nodes, trace = self._traced(lambda: rule.fun(*self.arguments(inputs)), found)
         self.results = found[0]
         if not self.results.all_arrays:
@@ -128,13 +128,13 @@ class _Call:
         if fwd is None:
             raise NoDerivative(f"{self.name} has no rule: say {self.name}.defvjp(fwd, bwd)")
         inputs = stands_for(self.types)
-        found: list[Results] = []
+        found: list[ResultTree] = []
 
         def call() -> Any:
             pair = fwd(*self.arguments(inputs))
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
                 raise TraceError(f"the fwd of {self.name} returns two things, the result and residuals")
-            found.append(Results(pair[0]))
+            found.append(ResultTree(pair[0]))
             return pair[1]
 
         nodes, trace = self._traced(call, found)
@@ -193,13 +193,13 @@ class _Call:
             raise error(f"the bwd of {self.name} returns {array.tensor_type} for argument {place}, which is {t}")
         return array.node
 
-    def _traced(self, call: Callable[[], Any], found: list[Results]) -> tuple[list[Node], Trace]:
+    def _traced(self, call: Callable[[], Any], found: list[ResultTree]) -> tuple[list[Node], Trace]:
         """The arrays that `call` returns, behind those of what is `found` before; what it stops counts as it is."""
         outer = current()
         assert outer is not None
         with outer.within(f"{self.name}, which has a rule for its gradient,") as trace:
             trace.fixed = {}
-            found.append(Results(call()))
+            found.append(ResultTree(call()))
         known: dict[Node, Node] = {}
         for value, stand_in in trace.fixed.items():
             (known[stand_in],) = substitute([value], known)
@@ -217,5 +217,5 @@ def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, (Tracer, np.ndarray, np.generic))
 
 
-def _described(found: Results) -> str:
+def _described(found: ResultTree) -> str:
     return f"{shown(found.structure)} of {', '.join(str(n.type) for n in found.nodes)}"

@@ -10,7 +10,7 @@ from typing import Any
 
 from eqfuse.dtypes import kind
 from eqfuse.errors import DtypeError, ShapeError
-from eqfuse.gradients.call import Call, name_of, places_of
+from eqfuse.gradients.call import DifferentiatedCall, name_of, places_of
 from eqfuse.gradients.derived import Derived
 from eqfuse.gradients.transpose import cotangents
 from eqfuse.ir.graph import Node, const
@@ -53,7 +53,7 @@ def _gradient(
     what: str, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, has_aux: bool, holomorphic: bool
 ) -> tuple[Any, Any, Any]:
     chosen, one = places_of(argnums, len(args), what, name_of(fun))
-    call = Call(what, fun, args, kwargs, chosen, has_aux)
+    call = DifferentiatedCall(what, fun, args, kwargs, chosen, has_aux)
     loss = _one_number(call, holomorphic)
     steps = call.steps()
     found = cotangents(call.changes(steps), steps, [const(1, loss.dtype)])
@@ -62,7 +62,7 @@ def _gradient(
     return call.result.tree(call.back([loss])), aux, gradients[0] if one else gradients
 
 
-def _one_number(call: Call, holomorphic: bool) -> Node:
+def _one_number(call: DifferentiatedCall, holomorphic: bool) -> Node:
     """The result that has a gradient."""
     name, nodes = name_of(call.fn), call.result.nodes
     if len(nodes) != 1 or not call.result.all_arrays:

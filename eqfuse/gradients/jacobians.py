@@ -14,9 +14,9 @@ import numpy as np
 
 from eqfuse.errors import DtypeError
 from eqfuse.frontends.numpy.loops import scan
-from eqfuse.frontends.numpy.storage import Access
+from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import wrap
-from eqfuse.gradients.call import Call, name_of, places_of, stand_ins
+from eqfuse.gradients.call import DifferentiatedCall, name_of, places_of, stand_ins
 from eqfuse.gradients.derived import Derived
 from eqfuse.gradients.rules import refuse_forward
 from eqfuse.gradients.terms import Term, filled, reshape, transpose, zeros
@@ -49,11 +49,12 @@ def hessian(
 
 
 def _jacobian(
-    what: str, by: Callable[[Call], list[list[Node]]], fun: Any, argnums: Any, has_aux: bool, holomorphic: bool
+    what: str, by: Callable[[DifferentiatedCall], list[list[Node]]],
+    fun: Any, argnums: Any, has_aux: bool, holomorphic: bool,
 ) -> Callable[..., Any]:
     def compute(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         chosen, one = places_of(argnums, len(args), what, name_of(fun))
-        call = Call(what, fun, args, kwargs, chosen, has_aux)
+        call = DifferentiatedCall(what, fun, args, kwargs, chosen, has_aux)
         _of_one_kind(call, holomorphic)
         trees = [call.argument_trees(row) for row in by(call)]
         made = call.result.nested([tree[0] if one else tree for tree in trees])
@@ -62,7 +63,7 @@ def _jacobian(
     return Derived(what, fun, compute, lambda count: places_of(argnums, count, what, name_of(fun))[0])
 
 
-def _of_one_kind(call: Call, holomorphic: bool) -> None:
+def _of_one_kind(call: DifferentiatedCall, holomorphic: bool) -> None:
     """DtypeError for complex numbers in a function that is not said to be holomorphic, and others in one that is."""
     of_results = zip(call.result.paths, call.result.nodes, strict=True)
     for path, n in [*zip(call.paths, call.given, strict=True), *of_results]:
@@ -71,7 +72,7 @@ def _of_one_kind(call: Call, holomorphic: bool) -> None:
             raise DtypeError(f"{call.what} with holomorphic={holomorphic}: {path}, of {n.type}, {says}")
 
 
-def _by_columns(call: Call) -> list[list[Node]]:
+def _by_columns(call: DifferentiatedCall) -> list[list[Node]]:
     """For each result the derivatives in each argument: what it changes by where one element of that changes by 1."""
     steps = call.steps()
     found: list[list[Node]] = [[] for _ in call.result.nodes]
@@ -88,7 +89,7 @@ def _by_columns(call: Call) -> list[list[Node]]:
     return found
 
 
-def _by_rows(call: Call) -> list[list[Node]]:
+def _by_rows(call: DifferentiatedCall) -> list[list[Node]]:
     """For each result the derivatives in each argument, as cotangents of one element of the result."""
     steps, results = call.steps(), call.result.nodes
     tangents = call.changes(steps)
@@ -110,7 +111,7 @@ def _mapped(unit: Node, outputs: Sequence[Node]) -> list[Term]:
 
     def step(carry: Any, row: Any) -> Any:
         made = substitute(outputs, {unit: row.node})
-        return carry, [wrap(o, Access.WRITABLE) for o in made]
+        return carry, [wrap(o, Rights.WRITABLE) for o in made]
 
     _, stacked = scan(step, (), wrap(basis.node), length=size)
     return [reshape(Term(s.node), (*shape, *o.shape)) for s, o in zip(stacked, outputs, strict=True)]

@@ -11,10 +11,10 @@ from typing import Any
 
 from eqfuse.errors import TraceError
 from eqfuse.frontends.numpy.bodies import closed
-from eqfuse.frontends.numpy.storage import Access
+from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import wrap
 from eqfuse.frontends.numpy.tracing import current
-from eqfuse.gradients.call import Call, name_of, nodes_of, stand_ins
+from eqfuse.gradients.call import DifferentiatedCall, name_of, nodes_of, stand_ins
 from eqfuse.gradients.derived import Derived
 from eqfuse.gradients.linearise import reaching
 from eqfuse.gradients.partition import POLICIES, Cost, computed_again
@@ -38,7 +38,7 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
 
 
 def _jvp(fun: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...], has_aux: bool) -> Any:
-    call = Call("ef.jvp", fun, primals, {}, range(len(primals)), has_aux)
+    call = DifferentiatedCall("ef.jvp", fun, primals, {}, range(len(primals)), has_aux)
     given = nodes_of("the tangents of ef.jvp", tangents, call.structure, [n.type for n in call.given])
     found = tangents_of(call, given)
     result, aux = call.result.tree(call.back(call.result.nodes)), call.aux.tree(call.back(call.aux.nodes))
@@ -46,7 +46,7 @@ def _jvp(fun: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...], has_aux:
     return (result, change, aux) if has_aux else (result, change)
 
 
-def tangents_of(call: Call, given: Sequence[Node]) -> list[Node]:
+def tangents_of(call: DifferentiatedCall, given: Sequence[Node]) -> list[Node]:
     """What the results of `call` change by, where its arguments change by `given`."""
     steps = call.steps()
     found = call.changes(steps)
@@ -62,26 +62,26 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     With `has_aux`, `fun` returns ``(result, aux)``, and this ``(result, pullback, aux)``.
     """
     if current() is not None:
-        call = Call("ef.vjp", fun, primals, {}, range(len(primals)), has_aux)
+        call = DifferentiatedCall("ef.vjp", fun, primals, {}, range(len(primals)), has_aux)
         return _with_aux(call, Pullback(call, *backward_of(call, *POLICIES["store_all"])))
-    found: list[tuple[Call, Body]] = []
+    found: list[tuple[DifferentiatedCall, Body]] = []
 
     def compute(args: tuple[Any, ...], _: dict[str, Any]) -> Any:
-        call = Call("ef.vjp", fun, args, {}, range(len(args)), has_aux)
+        call = DifferentiatedCall("ef.vjp", fun, args, {}, range(len(args)), has_aux)
         body, residuals = backward_of(call, *POLICIES["store_all"])
         found.append((call, body))
-        return _with_aux(call, tuple([wrap(n, Access.WRITABLE) for n in residuals]))
+        return _with_aux(call, tuple([wrap(n, Rights.WRITABLE) for n in residuals]))
 
     result, residuals, *aux = Derived("ef.vjp", fun, compute, range)(*primals)
     return result, Pullback(*found[-1], residuals), *aux
 
 
-def _with_aux(call: Call, pullback: Any) -> tuple[Any, ...]:
+def _with_aux(call: DifferentiatedCall, pullback: Any) -> tuple[Any, ...]:
     result, aux = call.result.tree(call.back(call.result.nodes)), call.aux.tree(call.back(call.aux.nodes))
     return (result, pullback, aux) if call.has_aux else (result, pullback)
 
 
-def backward_of(call: Call, keep: Cost, again: Cost) -> tuple[Body, list[Node]]:
+def backward_of(call: DifferentiatedCall, keep: Cost, again: Cost) -> tuple[Body, list[Node]]:
     """The graph from cotangents of the results, and from residuals, to those of the arguments; and the residuals, which
     cost least by the prices of keeping a value and of computing it `again`."""
     steps, types = call.steps(), [n.type for n in call.result.nodes]
@@ -99,7 +99,7 @@ def _read(found: Sequence[Node], given: Sequence[Node]) -> list[Node]:
     return [n for n in dict.fromkeys([*found, *of_nodes]) if n not in varies]
 
 
-def _marked(call: Call, found: Sequence[Node]) -> set[Node]:
+def _marked(call: DifferentiatedCall, found: Sequence[Node]) -> set[Node]:
     """The values below `found` that are not kept: what `ef.checkpoint` marks, and what the backward makes of it."""
     marked, forward = set(call.again), set(topological(call.back([*call.result.nodes, *call.aux.nodes])))
     for n in topological(found) if marked else ():
@@ -108,7 +108,7 @@ def _marked(call: Call, found: Sequence[Node]) -> set[Node]:
     return marked
 
 
-def of_cotangents(call: Call, body: Body, residuals: Sequence[Node], cotangent: Any) -> tuple[Any, ...]:
+def of_cotangents(call: DifferentiatedCall, body: Body, residuals: Sequence[Node], cotangent: Any) -> tuple[Any, ...]:
     """The cotangents of the arguments of `call`, by the backward graph `body`, from those of its results."""
     result, inputs = call.result, body.graph.inputs
     given = nodes_of(f"the cotangents of {call.what}", cotangent, result.structure, [n.type for n in result.nodes])
@@ -119,7 +119,7 @@ class Pullback:
     """The function that `ef.vjp` returns: from cotangents of the results to those of the arguments, by `residuals`,
     the values of the forward pass that it needs (nodes, where that is traced)."""
 
-    def __init__(self, call: Call, body: Body, residuals: Sequence[Any]) -> None:
+    def __init__(self, call: DifferentiatedCall, body: Body, residuals: Sequence[Any]) -> None:
         self._call, self._body, self.residuals = call, body, tuple(residuals)
         self._derived = Derived("ef.vjp", call.fn, lambda args, _: self._of(*args), range, ["cotangent"])
 

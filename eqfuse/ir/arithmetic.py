@@ -27,7 +27,7 @@ NAMED = {kind.__name__: kind for kind in KINDS}
 ARRAY = "array"  # in place of a kind
 
 
-class Step(NamedTuple):
+class ScalarOperation(NamedTuple):
     """One value: `op` of earlier values, at the places `args`. `kind`: of number it is, or `ARRAY`.
 
     `attr`: of an argument its place among the leaves and its name, of a drawn number the draw's place, of a literal its
@@ -116,7 +116,7 @@ def shown(value: Any) -> str:
     return f"an int of {value.bit_length()} bits" if large else repr(value)
 
 
-def text(steps: Sequence[Step], place: int, depth: int = 3) -> str:
+def text(steps: Sequence[ScalarOperation], place: int, depth: int = 3) -> str:
     """A value as a user would write it, as far as `depth` operators go."""
     op, args, attr, _ = steps[place]
     if op == "argument":
@@ -134,7 +134,7 @@ def text(steps: Sequence[Step], place: int, depth: int = 3) -> str:
     return f" {_SIGNS[op]} ".join(parts) if len(parts) > 1 else _SIGNS[op] + parts[0]
 
 
-def explained(error: Exception, steps: Sequence[Step], place: int, values: Sequence[Any]) -> Exception:
+def explained(error: Exception, steps: Sequence[ScalarOperation], place: int, values: Sequence[Any]) -> Exception:
     """`error` of computing the step at `place`, with what was computed; one of NumPy's as one of ours."""
     op, args, attr, _ = steps[place]
     given = ", ".join(f"{text(steps, a)} = {shown(values[a])}" for a in args if steps[a].op != "literal")
@@ -158,7 +158,7 @@ def refusal(error: Exception, dtype: str, given: str) -> EqfuseError:
 class Arithmetic:
     """The steps in order, and the places of those values that are inputs of the graph."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ScalarOperation, ...] = ()
     inputs: tuple[int, ...] = ()
 
     @cached_property

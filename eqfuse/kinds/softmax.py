@@ -16,7 +16,7 @@ EXPONENTIALS = ("exp", "exp2")
 
 
 @dataclass(frozen=True)
-class Rows:
+class SoftmaxRows:
     """`weights`: what the second product multiplies, not yet divided by `total`. `top`: the maximum of `scores`, from
     which `shift` is made; `total`: the sum of `terms`, which grow by `function` of `scale` times as much as `shift`
     falls. `divided`: the result of the second product is then divided by `total`. Without reductions, all but
@@ -33,10 +33,10 @@ class Rows:
     divided: bool = False
 
 
-def rows_between(body: Graph, first: Node, weights: Node, second: Node) -> Rows:
+def rows_between(body: Graph, first: Node, weights: Node, second: Node) -> SoftmaxRows:
     reductions = [n for n in body.nodes if row(n.op).role is Role.REDUCTION]
     if not reductions:
-        return Rows(weights)
+        return SoftmaxRows(weights)
     if [n.op for n in reductions] != ["max", "sum"] or any(n.attr("axes") != (-1,) for n in reductions):
         raise UnsupportedOp("between two products a kernel reduces rows to a maximum and a sum of exponentials")
     top, total = reductions
@@ -49,7 +49,8 @@ def rows_between(body: Graph, first: Node, weights: Node, second: Node) -> Rows:
     below = _undivided(weights, total)
     if not _only_through(below or weights, exponential, (first, top, total)) or _has(top.args[0], total):
         raise UnsupportedOp("what a kernel multiplies next is in proportion to the exponentials")
-    return Rows(below or weights, top.args[0], top, shift, total.args[0], total, function, scale, below is not None)
+    scores, terms = top.args[0], total.args[0]
+    return SoftmaxRows(below or weights, scores, top, shift, terms, total, function, scale, below is not None)
 
 
 def _exponential(at: Node, top: Node) -> tuple[str, Node | None, Node]:

@@ -18,7 +18,7 @@ from eqfuse.plan.plan import Kernel, Plan
 
 
 @dataclass(frozen=True)
-class Part:
+class PlacedSlice:
     """Written by kernel `maker` as a `slice` of the value `of`, into which kernel `user` would copy its value `at`."""
 
     of: int
@@ -35,7 +35,7 @@ class Updates:
     `carried`: values that lie there."""
 
     in_place: dict[int, int]
-    parts: dict[int, Part]
+    parts: dict[int, PlacedSlice]
     kept: frozenset[int] = frozenset()
     carried: frozenset[int] = frozenset()
 
@@ -70,7 +70,7 @@ class _Found:
             for v in dict.fromkeys(k.reads):
                 self.readers.setdefault(v, []).append(i)
         self.in_place: dict[int, int] = {}
-        self.parts: dict[int, Part] = {}
+        self.parts: dict[int, PlacedSlice] = {}
 
     def follow(self, i: int, k: Kernel) -> None:
         if k.is_view:
@@ -107,7 +107,7 @@ class _Found:
         """Is the value `v` the whole of `memory`, that of a carry?"""
         return v in self.whole and self.memory[v] == memory
 
-    def _copied(self, n: Node, parts: dict[int, Part]) -> int:
+    def _copied(self, n: Node, parts: dict[int, PlacedSlice]) -> int:
         """Elements that the update copies from values."""
         written = {part.at for part in parts.values()}
         return sum(a.type.size for at, a in enumerate(n.args[1:]) if at not in written)
@@ -127,11 +127,11 @@ class _Found:
         later = [(self.plan.kernels[j], v) for v in lying for j in self.readers.get(v, ()) if j > i]
         return all(v in {*self.maker, *self.carried} and _looks_past(reader, v, n) for reader, v in later)
 
-    def _parts(self, i: int, k: Kernel, of: int) -> dict[int, Part]:
+    def _parts(self, i: int, k: Kernel, of: int) -> dict[int, PlacedSlice]:
         """The values of update `i` that their makers can write into `of` at once: only this kernel reads them, and
         nothing that it copies before goes there."""
         n = k.body.outputs[0]
-        found: dict[int, Part] = {}
+        found: dict[int, PlacedSlice] = {}
         if n.op != "slice_scatter" or len(k.body.operators) != 1:
             return found
         slices = _slices(n)
@@ -147,7 +147,7 @@ class _Found:
             if list(n.args).count(a) > 1 or v in self.parts:
                 continue
             if of == k.writes[0] or self._is_left_alone(of, made, i):
-                found[v] = Part(of, node("slice", (whole,), (slices[at],)), made, i, at)
+                found[v] = PlacedSlice(of, node("slice", (whole,), (slices[at],)), made, i, at)
         return found
 
     def _is_left_alone(self, of: int, made: int, user: int) -> bool:

@@ -123,7 +123,7 @@ class Arenas:
         self.kept.clear()
 
 
-class Results:
+class ResultMemory:
     """Memory for results. Once nobody holds a result or a view of it, the next one of that size is made there: pages
     that are new to the process cost more than most kernels.
 
@@ -188,4 +188,4 @@ _COUNTED = getattr(sys, "_is_gil_enabled", lambda: True)()  # else counts of hol
 _NOBODY = _holders([np.empty(0)])
 
 arenas = Arenas()
-results = Results()
+results = ResultMemory()

@@ -122,7 +122,7 @@ def fewest(kept: list[Law], enough: Callable[[list[Law]], bool]) -> None:
 
 
 @dataclass(frozen=True)
-class Piece:
+class SegmentUse:
     """One use of a segment in a plan: `kernels` leave the roots of `graph` in the values `roots`, from its `inputs`."""
 
     graph: Graph
@@ -161,7 +161,7 @@ class Proofs:
     """
 
     def __init__(
-        self, piece: Piece, goals: Iterable[Goal], laws: Sequence[Law], until: float, together: bool = False
+        self, piece: SegmentUse, goals: Iterable[Goal], laws: Sequence[Law], until: float, together: bool = False
     ) -> None:
         self._ordered = [(a, b) for a, b in goals if a is not b]
         self.goals = frozenset(self._ordered)
@@ -236,7 +236,7 @@ class Proofs:
 
 
 def _by_kernel(
-    piece: Piece, laws: Sequence[Law], program: list[Law], until: float, together: bool
+    piece: SegmentUse, laws: Sequence[Law], program: list[Law], until: float, together: bool
 ) -> list[list[Law]]:
     """The laws of `program` that each kernel of `piece` rests on, as `Rests` says."""
     stands = _stands(piece, program, until, together)
@@ -270,7 +270,7 @@ def _by_kernel(
     return rests
 
 
-def _stands(piece: Piece, program: list[Law], until: float, together: bool) -> dict[int, Node]:
+def _stands(piece: SegmentUse, program: list[Law], until: float, together: bool) -> dict[int, Node]:
     """The node of the program that each value equals under the laws `program`, where there is one."""
     own = dict.fromkeys((*piece.graph.inputs, *piece.graph.nodes))
     first: dict[object, Node] = {}
@@ -284,7 +284,7 @@ def _stands(piece: Piece, program: list[Law], until: float, together: bool) -> d
     return {v: n for v, n in found.items() if n is not None}
 
 
-def _pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[SegmentUse]:
     """The uses of segments in `plan`, in the order they run."""
     _, uses = found = segments(plan.graph)
     between = seams(plan.graph, uses)
@@ -305,9 +305,9 @@ def _pieces(plan: Plan) -> list[Piece]:
 def _piece(
     graph: Graph, use: Use, roots: tuple[int, ...], value: dict[Node, int], stored: dict[Literal, int],
     writer: dict[int, Kernel], plan: Plan,
-) -> Piece:  # fmt: skip
+) -> SegmentUse:  # fmt: skip
     inputs = tuple(value[n] if n in value else stored[n.literal] for n in use.inputs)
-    return Piece(graph, tuple(_between(inputs, roots, writer, plan)), inputs, roots)
+    return SegmentUse(graph, tuple(_between(inputs, roots, writer, plan)), inputs, roots)
 
 
 def _between(inputs: Iterable[int], roots: Iterable[int], writer: dict[int, Kernel], plan: Plan) -> list[Kernel]:

@@ -16,10 +16,10 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.roofline import work
 from eqfuse.cost.targets import device_for
 from eqfuse.errors import OptionError
-from eqfuse.frontends.numpy.storage import Access
+from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.trace import Spec, trace
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
-from eqfuse.gradients.call import Call, name_of, places_of
+from eqfuse.gradients.call import DifferentiatedCall, name_of, places_of
 from eqfuse.gradients.derived import Derived
 from eqfuse.gradients.partition import POLICIES, Cost, never
 from eqfuse.gradients.products import backward_of, of_cotangents
@@ -88,16 +88,16 @@ def split_vjp(
     keep, again = _costs(partition, device_for(target, numerics))
     wanted = tuple(range(len(args))) if argnums is None else argnums
     chosen, _ = places_of(wanted, len(args), "ef.split_vjp", name_of(fun))
-    found: list[tuple[Call, Body, list[int | None]]] = []
+    found: list[tuple[DifferentiatedCall, Body, list[int | None]]] = []
 
     def compute(given: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        call = Call("ef.split_vjp", fun, given, kwargs, chosen, False)
+        call = DifferentiatedCall("ef.split_vjp", fun, given, kwargs, chosen, False)
         body, residuals = backward_of(call, keep, again)
         nodes = [x.node if isinstance(x, Tracer) else None for x in flatten((given, kwargs))[0]]
         places = [nodes.index(r) if r in nodes else None for r in residuals]
         found.append((call, body, places))
         result = call.result.tree(call.back(call.result.nodes))
-        return result, tuple([wrap(r, Access.WRITABLE) for r, at in zip(residuals, places, strict=True) if at is None])
+        return result, tuple([wrap(r, Rights.WRITABLE) for r, at in zip(residuals, places, strict=True) if at is None])
 
     forward = trace(Derived("ef.split_vjp", fun, compute, lambda _count: chosen), *args)
     call, body, places = found[-1]

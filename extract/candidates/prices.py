@@ -14,7 +14,7 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import work
 from eqfuse.cost.targets import Estimates, estimates_of, is_compiled, searches_schedules
-from eqfuse.cost.work import Steps, Work
+from eqfuse.cost.work import Jumps, Work
 from eqfuse.egraph.space import EClass, ENode
 from eqfuse.errors import UnsupportedOp
 from eqfuse.extract.candidates.work import WHOLE, Works, WorkTable, bits, mask_of, union
@@ -36,7 +36,7 @@ class Prices:
         self._classes, self._device = classes, device
         self._work_table = WorkTable(is_compiled(device))
         self._behind: dict[tuple[object, float], dict[int, int]] = {}  # of each view, operators as they run behind it
-        self._numbers: dict[tuple[int, ENode, Steps], int] = {}
+        self._numbers: dict[tuple[int, ENode, Jumps], int] = {}
         self._inputs: dict[int, Node] = {}
         self.sizes = [c.type.nbytes for c in classes]  # bytes
         constants = ((n for n in c.nodes if n.op == "const") for c in classes)
@@ -52,7 +52,7 @@ class Prices:
         self._views: dict[int, int] = {}  # of an array, those that are smaller than it, a bit each
         self._viewed: dict[tuple[int, int], int] = {}  # bytes of an array that a view of it needs
 
-    def number(self, eclass: int, enode: ENode, steps: Steps) -> int:
+    def number(self, eclass: int, enode: ENode, steps: Jumps) -> int:
         """The number of an operator that computes class `eclass`, and reads elements in `steps`."""
         key = (eclass, enode, steps)
         found = self._numbers.get(key)

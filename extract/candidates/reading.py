@@ -5,7 +5,7 @@ In: the state of a view of an array in memory. Out: `Steps`; times its own bytes
 
 from __future__ import annotations
 
-from eqfuse.cost.work import LINE, NEAR, Steps, gaps
+from eqfuse.cost.work import LINE, NEAR, Jumps, gaps
 from eqfuse.egraph.space import ENode
 from eqfuse.ir.view_strides import view_strides
 from eqfuse.kinds import State
@@ -13,7 +13,7 @@ from eqfuse.ops import Role, row
 from eqfuse.ops.types import TensorType
 
 
-def steps_read(state: State, t: TensorType, reader: ENode, out: TensorType) -> Steps:
+def steps_read(state: State, t: TensorType, reader: ENode, out: TensorType) -> Jumps:
     """What `reader` reads one by one of an array in memory: elements far from the one before, and with gaps between.
 
     Not of an array that lies along another axis: its kernel copies it by blocks, as its state says.
@@ -26,11 +26,11 @@ def steps_read(state: State, t: TensorType, reader: ENode, out: TensorType) -> S
     across = state.across(t.dtype.itemsize) > 0
     between = 0 if across or role is not Role.ELEMENTWISE else gaps(step, t, out)
     if step * t.dtype.itemsize < LINE:
-        return Steps(0, between)
+        return Jumps(0, between)
     if role is Role.VIEW:
         copies = reader.op == "reshape" and view_strides("reshape", reader.attrs, state.shape, state.strides) is None
-        return Steps(t.size if across and copies else 0)
-    return NEAR if across and role in (Role.ELEMENTWISE, Role.REDUCTION) else Steps(t.size, between)
+        return Jumps(t.size if across and copies else 0)
+    return NEAR if across and role in (Role.ELEMENTWISE, Role.REDUCTION) else Jumps(t.size, between)
 
 
 def spread(state: State, t: TensorType) -> int:

@@ -21,13 +21,13 @@ _GAP = 1 << 20  # between the places of kernels that were there from the start
 def merge(cover: Cover, allowed: Callable[[Group], bool] = lambda made: True) -> None:
     """Merge the pair with the largest saving until none whose result is `allowed` saves anything, or the allowance of
     the cover's grammar is spent."""
-    pool = Pool(cover.grammar, cover.roots, cover.single_groups(), allowed)
+    pool = MergeState(cover.grammar, cover.roots, cover.single_groups(), allowed)
     pool.settle(list(pool.alive))
     cover.groups = pool.ordered()
     cover.cost = sum(g.price.seconds for g in cover.groups)
 
 
-class Pool:
+class MergeState:
     """The kernels that are left, by number, and which of them make and read each class; what was done can be undone.
 
     Each has a place above those of all kernels that it needs, so that a search for a path between two ends early. In a

@@ -11,7 +11,7 @@ from eqfuse.extract.candidates.cuts import Cut, below
 from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.covers.cover import WORTH, Cover
 from eqfuse.extract.greedy import fuse
-from eqfuse.extract.moves.merge import Pool
+from eqfuse.extract.moves.merge import MergeState
 
 EFFORT = 20_000  # kernels looked at and operators joined, all moves together, for each kernel of the cover
 MOST_EFFORT = 1_000_000  # and in all: seconds, however large the program
@@ -42,11 +42,11 @@ class _Grouped:
         self.cover = Cover(cover.grammar, cover.roots)
         self.in_vain: set[int | Cut] = set()  # classes, and cuts to be stored, that were tried since a move last helped
         self.left = min(EFFORT * len(cover.groups), MOST_EFFORT)
-        self.pool = Pool(cover.grammar, cover.roots, cover.groups)
+        self.pool = MergeState(cover.grammar, cover.roots, cover.groups)
         self._settled()
 
     def _settled(self) -> None:
-        self.pool = Pool(self.grammar, self.cover.roots, self.pool.ordered())
+        self.pool = MergeState(self.grammar, self.cover.roots, self.pool.ordered())
         taken = self.cover.take({c.eclass: c for g in self.pool.alive.values() for c in g.cuts})
         assert taken
         self.in_vain.clear()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from eqfuse.egraph.proof import Steps
+from eqfuse.egraph.proof import Derivation
 from eqfuse.egraph.space import Segment
 from eqfuse.extract.programs.as_written import rewritten
 from eqfuse.extract.programs.replacement import Written, replaceable, replaced, replacements
@@ -55,13 +55,13 @@ class _Program:
     def __init__(self, segment: Segment) -> None:
         self.written = Written(segment.graph)
         self._segment = segment
-        self._steps: Steps | None = None
+        self._steps: Derivation | None = None
 
     def take(self, found: Mapping[Node, Node], by: Collection[str]) -> None:
         """Replace nodes by what was `found` for them, where the laws `by` hold it equal."""
         if not found:
             return
-        self._steps = self._steps or Steps(self._segment)
+        self._steps = self._steps or Derivation(self._segment)
         held = self._steps.hold(list(found.items()), by)
         taken = {old: made for (old, made), holds in zip(found.items(), held, strict=True) if holds}
         if taken:

@@ -19,9 +19,9 @@ from eqfuse.errors import LawError
 from eqfuse.rewrites.checking import smt
 from eqfuse.rewrites.checking.agreement import Comparison, Counterexample, compare
 from eqfuse.rewrites.checking.cases import LawCase, drawn, pointwise
+from eqfuse.rewrites.checking.coverage import Coverage
 from eqfuse.rewrites.checking.data import SPREAD, STYLES, arrays, cancelling
 from eqfuse.rewrites.checking.exhaust import Sweep, sweeps
-from eqfuse.rewrites.checking.reach import Reach
 from eqfuse.rewrites.checking.shrink import smallest
 from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, Exactness, Guard, Law
 
@@ -63,7 +63,7 @@ class CheckReport:
     measured_complex: Exactness | None
     measured_float16: Exactness | None
     counterexample: Counterexample | None
-    reach: Reach = field(default_factory=Reach)
+    coverage: Coverage = field(default_factory=Coverage)
     sweeps: tuple[Sweep, ...] = ()
     guards: tuple[GuardReport, ...] = ()
     proof: smt.Proof | None = None  # None: the law is not pointwise
@@ -84,7 +84,7 @@ class CheckReport:
         ):
             if self.ok and claimed is not None and measured is not None and measured < claimed and not self.by_layout:
                 said.append(f"claims {over}{claimed.name}, measured {measured.name}")
-        said += self.reach.remarks(self.law) if self.ok else []
+        said += self.coverage.remarks(self.law) if self.ok else []
         said += [f"no counterexample without the guard that {g.sentence}" for g in self.guards if g.status == IDLE]
         return said
 
@@ -103,7 +103,7 @@ class CheckReport:
         over = {"": self.measured, "complex ": self.measured_complex, "float16 ": half}
         measured = [what + class_.name for what, class_ in over.items() if class_ is not None]
         lines = [f"{self.law}", f"  holds on {self.cases} generated cases; measured {', '.join(measured)}"]
-        lines.append(f"  applied to {self.cases} of {self.tries:,} draws: {self.reach}")
+        lines.append(f"  applied to {self.cases} of {self.tries:,} draws: {self.coverage}")
         for complete, word in ((True, "all"), (False, "a dense sample of")):
             swept = [s.dtype.name for s in self.sweeps if s.all == complete]
             if swept:
@@ -138,7 +138,7 @@ def check(law: Law, seed: int = 0, cases: int = CASES) -> CheckReport:
     return CheckReport(
         law, tally.cases, tally.complex_cases, tries,
         tally.measured.get(""), tally.measured.get("complex"), tally.measured.get("float16"),
-        smallest(worst).counterexample if worst is not None else None, tally.reach,
+        smallest(worst).counterexample if worst is not None else None, tally.coverage,
         swept, _guards(law, seed) if worst is None else (), _proof(law),
         tally.by_layout,
     )  # fmt: skip
@@ -165,7 +165,7 @@ def _cases(law: Law, cases: int, rng: random.Random, tally: _Tally) -> Iterator[
     if not tally.cases:
         return
     for rank in range(RANKS):
-        yield from _more(lambda: _of_rank(law, rng, rank), lambda: tally.reach.ranks.get(rank, 0), cases // 4)  # noqa: B023
+        yield from _more(lambda: _of_rank(law, rng, rank), lambda: tally.coverage.ranks.get(rank, 0), cases // 4)  # noqa: B023
     yield from _more(lambda: drawn(law, rng, dtype=FLOAT16), lambda: tally.halves, cases)
 
 
@@ -206,7 +206,7 @@ class _Tally:
     def __init__(self) -> None:
         self.cases = self.complex_cases = self.halves = 0
         self.measured: dict[str, Exactness | None] = {}  # of complex numbers, of float16, of all others
-        self.reach = Reach()
+        self.coverage = Coverage()
         self.failures: list[Comparison] = []
         self.by_layout = False
 
@@ -214,7 +214,7 @@ class _Tally:
         self.cases += 1
         self.complex_cases += case.complex
         self.halves += case.over == "float16"
-        self.reach.add(case)
+        self.coverage.add(case)
         for comparison in compared:
             self.measure(case.over, comparison.reached)
             self.by_layout |= comparison.by_layout

@@ -51,7 +51,7 @@ def test_laws_hold_and_need_their_guards(family: str) -> None:
         report = check(law, cases=CASES)
         assert report.ok, str(report)
         assert report.cases >= 15, f"{law.name}: only {report.cases} of {report.tries} generated arguments fit"
-        assert max(report.reach.ranks) == 4 or law.name in ONLY_MATRICES, f"{law.name}: only {report.reach}"
+        assert max(report.coverage.ranks) == 4 or law.name in ONLY_MATRICES, f"{law.name}: only {report.coverage}"
         idle = [g.sentence for g in report.guards if g.status == "idle"]
         assert not idle, f"{law.name}: no counterexample without {idle}"
         if law.complex is not None:

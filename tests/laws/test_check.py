@@ -218,8 +218,8 @@ def test_hardly_a_law_of_the_book_holds_with_another_operator_on_its_made_side()
 
 def test_cases_have_every_rank_and_dtype() -> None:
     report = ef.check(Law("keeps", apply("negative", -x), x, exactness=EXACT, complex=EXACT), cases=400)
-    assert set(report.reach.ranks) == {0, 1, 2, 3, 4} and min(report.reach.ranks.values()) >= 3
-    assert report.reach.dtypes == set(TENSORS) - {np.dtype(bool)}  # NumPy does not negate truth values
+    assert set(report.coverage.ranks) == {0, 1, 2, 3, 4} and min(report.coverage.ranks.values()) >= 3
+    assert report.coverage.dtypes == set(TENSORS) - {np.dtype(bool)}  # NumPy does not negate truth values
 
 
 def test_a_check_says_how_often_a_law_applied_and_where() -> None:

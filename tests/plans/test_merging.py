@@ -12,7 +12,7 @@ from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.space import as_written
 from eqfuse.extract.candidates.cuts import Grammar
 from eqfuse.extract.covers.cover import Cover
-from eqfuse.extract.moves.merge import Pool, merge
+from eqfuse.extract.moves.merge import MergeState, merge
 from eqfuse.extract.unfused import unfused_cover
 
 CPU = DEVICES["cpu"]
@@ -23,8 +23,8 @@ def cover_of(function: Any, *shapes: tuple[int, ...]) -> Cover:
     return unfused_cover(Grammar(as_written(graph), CPU))
 
 
-def pool_of(cover: Cover) -> Pool:
-    return Pool(cover.grammar, cover.roots, cover.single_groups())
+def pool_of(cover: Cover) -> MergeState:
+    return MergeState(cover.grammar, cover.roots, cover.single_groups())
 
 
 def chains(count: int) -> Any:
@@ -35,9 +35,9 @@ def chains(count: int) -> Any:
 def makers_visited(count: int, monkeypatch: pytest.MonkeyPatch) -> int:
     """How often merging asks which kernels another needs, for `count` chains apart from one another."""
     cover, asked = cover_of(chains(count), *[(64, 64 + i) for i in range(count)]), []
-    own = Pool._makers
+    own = MergeState._makers
     with monkeypatch.context() as patched:
-        patched.setattr(Pool, "_makers", lambda pool, number: asked.append(number) or own(pool, number))
+        patched.setattr(MergeState, "_makers", lambda pool, number: asked.append(number) or own(pool, number))
         merge(cover)
     assert len(cover.groups) == count
     return len(asked)

@@ -15,14 +15,14 @@ _DEFINITION = re.compile(r"const (?P<type>.+?) (?P<name>\w+) = ")
 
 
 @dataclass(frozen=True)
-class Piece:
+class LoopLines:
     """Lines of one of the loops; `is_scan`: its turns need one another."""
 
     lines: list[str]
     is_scan: bool
 
 
-def fission(lines: Sequence[str], steps: Collection[str], place: str) -> tuple[list[Piece], dict[str, str]]:
+def fission(lines: Sequence[str], steps: Collection[str], place: str) -> tuple[list[LoopLines], dict[str, str]]:
     """The loops, and by name the types of the arrays that keep values, of which an element is at `place`."""
     groups = [(is_scan, [*found]) for is_scan, found in groupby(lines, key=lambda line: line in steps)]
     words = [set(re.findall(r"\w+", "\n".join(found))) for _, found in groups]
@@ -34,6 +34,7 @@ def fission(lines: Sequence[str], steps: Collection[str], place: str) -> tuple[l
         new = {m["name"]: m["type"] for line in found if (m := _DEFINITION.match(line))}
         later = set().union(*words[at + 1 :]) & {*new}
         kept |= {f"{name}_strip": new[name] for name in sorted(later)}
-        pieces.append(Piece([*taken, *found, *[f"{name}_strip[{place}] = {name};" for name in sorted(later)]], is_scan))
+        stores = [f"{name}_strip[{place}] = {name};" for name in sorted(later)]
+        pieces.append(LoopLines([*taken, *found, *stores], is_scan))
         defined |= new
     return pieces, kept

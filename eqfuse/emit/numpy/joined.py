@@ -31,11 +31,11 @@ class Joined:
     rows: frozenset[Node]
     split: frozenset[Node]
     copied: frozenset[Node]
-    by: dict[Node, tuple[Segment, ...]]
+    by: dict[Node, tuple[JoinedRange, ...]]
 
 
 @dataclass(frozen=True)
-class Segment:
+class JoinedRange:
     """Places `low` to `high` along the merged `axis`. `pieces`: of each operand that is joined, which of its pieces has
     them, and the first of its places."""
 
@@ -89,14 +89,14 @@ def _in_long_rows(parted: Sequence[Node], panel: Panel, cut: Tiling) -> bool:
     return inner * panel.extents[axis] >= LEAST_RUN * begun
 
 
-def _segments(parted: Sequence[Node], panel: Panel) -> tuple[Segment, ...]:
+def _segments(parted: Sequence[Node], panel: Panel) -> tuple[JoinedRange, ...]:
     (axis,) = panel.kept([parted[0].attr("axis")])
     starts = {n: _starts(n) for n in parted}
     places = sorted({p for found in starts.values() for p in found})
     segments = []
     for low, high in pairwise(places):
         at = {n: max(k for k, p in enumerate(found) if p <= low) for n, found in starts.items()}
-        segments.append(Segment(axis, low, high, {n: (k, starts[n][k]) for n, k in at.items()}))
+        segments.append(JoinedRange(axis, low, high, {n: (k, starts[n][k]) for n, k in at.items()}))
     return tuple(segments)
 
 

@@ -31,7 +31,7 @@ def loop_kernel(kernel: Kernel, device: Device) -> Source:
     types = results_of(n.op, [a.type for a in n.args], n.attrs)
     args = [_operand(source, a, i, steps[-1].reads_in_order) for i, a in enumerate(n.args)]
     turned = _turned(steps[-1])
-    into = [Place(p, at in steps[-1].kept, at in turned) for at, p in enumerate(_places(source, types))]
+    into = [Destination(p, at in steps[-1].kept, at in turned) for at, p in enumerate(_places(source, types))]
     _WRITERS[n.op](source, n, args, into)
     for place in source.writes[1:]:
         source.line(f"copyto({place}, o0)")
@@ -40,7 +40,7 @@ def loop_kernel(kernel: Kernel, device: Device) -> Source:
     return source
 
 
-class Place(NamedTuple):
+class Destination(NamedTuple):
     """Where a result goes. `kept`: it is a carry that lies there in all steps; `turned`: each step gives a view, whose
     elements the next one wants in order."""
 
@@ -102,7 +102,7 @@ def _places(source: Source, types: Sequence[TensorType]) -> list[str]:
     return made
 
 
-def _while(source: Source, n: Node, args: list[str], into: list[Place]) -> None:
+def _while(source: Source, n: Node, args: list[str], into: list[Destination]) -> None:
     count: int = n.attr("carries")
     state, shared = _begin(source, args, into), args[count:]
     given = _tuple([*state, *shared])
@@ -114,7 +114,7 @@ def _while(source: Source, n: Node, args: list[str], into: list[Place]) -> None:
     _end(source, state, into)
 
 
-def _fori(source: Source, n: Node, args: list[str], into: list[Place]) -> None:
+def _fori(source: Source, n: Node, args: list[str], into: list[Destination]) -> None:
     lower, upper, *rest = args
     count: int = n.attr("carries")
     state, shared = _begin(source, rest, into), rest[count:]
@@ -126,7 +126,7 @@ def _fori(source: Source, n: Node, args: list[str], into: list[Place]) -> None:
     _end(source, state, into)
 
 
-def _scan(source: Source, n: Node, args: list[str], into: list[Place]) -> None:
+def _scan(source: Source, n: Node, args: list[str], into: list[Destination]) -> None:
     count: int = n.attr("carries")
     stacked, shared = args[count:][: n.attr("stacked")], args[count + n.attr("stacked") :]
     state = _begin(source, args, into[:count])
@@ -143,7 +143,7 @@ def _scan(source: Source, n: Node, args: list[str], into: list[Place]) -> None:
     _end(source, state, into[:count])
 
 
-def _choice(source: Source, n: Node, args: list[str], into: list[Place]) -> None:
+def _choice(source: Source, n: Node, args: list[str], into: list[Destination]) -> None:
     condition, *shared = args
     made = [f"c{i}" for i in range(len(into))]
     source.line("(first, _), (step, _) = lent = lend()")
@@ -151,7 +151,7 @@ def _choice(source: Source, n: Node, args: list[str], into: list[Place]) -> None
     _end(source, made, into)
 
 
-_WRITERS: dict[str, Callable[[Source, Node, list[str], list[Place]], None]] = {
+_WRITERS: dict[str, Callable[[Source, Node, list[str], list[Destination]], None]] = {
     "while_loop": _while, "fori_loop": _fori, "scan": _scan, "if_else": _choice,
 }  # fmt: skip
 
@@ -160,7 +160,7 @@ def _index(source: Source) -> None:
     source.line(f"index = empty((), {source.dtype(INDEX.dtype)})")
 
 
-def _begin(source: Source, args: Sequence[str], into: Sequence[Place]) -> list[str]:
+def _begin(source: Source, args: Sequence[str], into: Sequence[Destination]) -> list[str]:
     state = [f"c{i}" for i in range(len(into))]
     for name, arg, place in zip(state, args, into, strict=False):
         if place.kept:
@@ -169,11 +169,11 @@ def _begin(source: Source, args: Sequence[str], into: Sequence[Place]) -> list[s
     return state
 
 
-def _put_in_order(source: Source, state: Sequence[str], into: Sequence[Place]) -> None:
+def _put_in_order(source: Source, state: Sequence[str], into: Sequence[Destination]) -> None:
     source.block([f"{name} = in_order({name})" for name, p in zip(state, into, strict=False) if p.turned], 2)
 
 
-def _end(source: Source, state: Sequence[str], into: Sequence[Place]) -> None:
+def _end(source: Source, state: Sequence[str], into: Sequence[Destination]) -> None:
     ends = zip(into, state, strict=True)
     source.block([f"copyto({place.name}, {name})" for place, name in ends if not place.kept], 1)
     source.line("give_back(lent)")

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from eqfuse.emit.numpy.erf import buffer_bytes
-from eqfuse.emit.numpy.joined import Segment, rows_of
+from eqfuse.emit.numpy.joined import JoinedRange, rows_of
 from eqfuse.emit.numpy.narrow import by_columns
 from eqfuse.emit.numpy.ops import ONE_RUN, into, masked_copy
 from eqfuse.emit.numpy.places import places_in_panel, take_along
@@ -288,7 +288,7 @@ class StageText:
         starts = tuple(s.start for s in spans)
         return f"{out}_rows = rows_of({out}, {low}, {high}, {before}, {starts}, ({', '.join(names)}))"
 
-    def _segment(self, n: Node, args: Sequence[str], out: str, segment: Segment) -> str:
+    def _segment(self, n: Node, args: Sequence[str], out: str, segment: JoinedRange) -> str:
         """The statement of `n` at the places of one segment."""
         before = [":"] * sum(a not in self.cut.loops for a in range(segment.axis))
 

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.roofline import work
-from eqfuse.cost.work import LINE, NEAR, Steps, Work, total
+from eqfuse.cost.work import LINE, NEAR, Jumps, Work, total
 from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.cost.calls import transposed_read
 from eqfuse.emit.numpy.cost.figures import COPIED_RUNS
@@ -324,7 +324,7 @@ def is_lone_reduction(body: Graph) -> bool:
     return len(working) == 1 and row(working[0].op).role is Role.REDUCTION
 
 
-def work_of(n: Node, device: Device, steps: Steps = NEAR) -> Work:
+def work_of(n: Node, device: Device, steps: Jumps = NEAR) -> Work:
     """What `n` costs to compute; arguments as those of `roofline.work`."""
     known = _works.setdefault(n, {})
     found = known.get((device, steps))
@@ -335,4 +335,4 @@ def work_of(n: Node, device: Device, steps: Steps = NEAR) -> Work:
     return found
 
 
-_works: WeakKeyDictionary[Node, dict[tuple[Device, Steps], Work]] = WeakKeyDictionary()  # many bodies share nodes
+_works: WeakKeyDictionary[Node, dict[tuple[Device, Jumps], Work]] = WeakKeyDictionary()  # many bodies share nodes

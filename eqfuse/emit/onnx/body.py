@@ -67,10 +67,10 @@ class Value:
     dtype: np.dtype
 
 
-class Body:
+class Builder:
     """The nodes of one function so far; or of a graph inside one, whose names are those of nothing `around` it."""
 
-    def __init__(self, around: Body | None = None) -> None:
+    def __init__(self, around: Builder | None = None) -> None:
         self.around = around
         self.nodes: list[onnx.NodeProto] = []
         self._constants: dict[Literal, Value] = {}

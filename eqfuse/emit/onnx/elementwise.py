@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from eqfuse.dtypes import kind
-from eqfuse.emit.onnx.body import BOOL, F32, I64, U64, Body, Value
+from eqfuse.emit.onnx.body import BOOL, F32, I64, U64, Builder, Value
 from eqfuse.emit.onnx.table import TABLE, Row, row
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
@@ -23,7 +23,7 @@ from eqfuse.ops.literal import Literal
 
 
 def _same(op: str) -> Row:
-    def write_same(b: Body, n: Node, args: Sequence[Value]) -> Value:
+    def write_same(b: Builder, n: Node, args: Sequence[Value]) -> Value:
         return b(op, *args)
 
     return write_same
@@ -38,7 +38,7 @@ for _name, _op in {
 
 
 def _of_bools(op: str, logical: str) -> Row:
-    def write_either(b: Body, n: Node, args: Sequence[Value]) -> Value:
+    def write_either(b: Builder, n: Node, args: Sequence[Value]) -> Value:
         return b.uncast(logical, *args) if n.dtype == BOOL else b(op, *args)
 
     return write_either
@@ -52,7 +52,7 @@ for _name, (_op, _bools) in {
 
 
 @row("maximum", "minimum")
-def extreme(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def extreme(b: Builder, n: Node, args: Sequence[Value]) -> Value:
     """By comparison in int64, of which onnxruntime's Max and Min may compare the lower half."""
     largest = n.op in ("maximum", "fmax")
     if n.dtype == BOOL:
@@ -63,7 +63,7 @@ def extreme(b: Body, n: Node, args: Sequence[Value]) -> Value:
 
 
 def _comparison(op: str) -> Row:
-    def write_comparison(b: Body, n: Node, args: Sequence[Value]) -> Value:
+    def write_comparison(b: Builder, n: Node, args: Sequence[Value]) -> Value:
         return b(op, *args, dtype=BOOL)
 
     return write_comparison
@@ -77,12 +77,12 @@ for _name, _op in {
 
 
 @row("not_equal")
-def not_equal(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def not_equal(b: Builder, n: Node, args: Sequence[Value]) -> Value:
     return b.uncast("Not", b("Equal", *args, dtype=BOOL))
 
 
 def _logical(op: str) -> Row:
-    def write_logical(b: Body, n: Node, args: Sequence[Value]) -> Value:
+    def write_logical(b: Builder, n: Node, args: Sequence[Value]) -> Value:
         return b.uncast(op, *(b.cast(a, BOOL) for a in args))
 
     return write_logical
@@ -93,32 +93,32 @@ for _name, _op in {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor
 
 
 @row("where")
-def where(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def where(b: Builder, n: Node, args: Sequence[Value]) -> Value:
     return b.where(*args)
 
 
 @row("cast")
-def cast(b: Body, n: Node, args: Sequence[Value], dtype: np.dtype) -> Value:
+def cast(b: Builder, n: Node, args: Sequence[Value], dtype: np.dtype) -> Value:
     return b.uncast("Identity", args[0]) if args[0].dtype == dtype else b.cast(args[0], dtype)
 
 
 @row("abs")
-def absolute(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def absolute(b: Builder, n: Node, args: Sequence[Value]) -> Value:
     return b.uncast("Identity", args[0]) if n.dtype == BOOL else b("Abs", args[0])
 
 
 @row("conj")
-def conj(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def conj(b: Builder, n: Node, args: Sequence[Value]) -> Value:
     return b.uncast("Identity", args[0])
 
 
 @row("square")
-def square(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def square(b: Builder, n: Node, args: Sequence[Value]) -> Value:
     return b("Mul", args[0], args[0])
 
 
 @row("sign")
-def sign(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def sign(b: Builder, n: Node, args: Sequence[Value]) -> Value:
     (x,) = args
     if x.dtype == I64:  # of which onnxruntime's Sign may look at the lower half
         zero = b.constant(0, I64)
@@ -128,7 +128,7 @@ def sign(b: Body, n: Node, args: Sequence[Value]) -> Value:
 
 
 def _rounding(op: str) -> Row:
-    def write_rounding(b: Body, n: Node, args: Sequence[Value]) -> Value:
+    def write_rounding(b: Builder, n: Node, args: Sequence[Value]) -> Value:
         return b(op, args[0]) if kind(n.dtype) == "f" else b.uncast("Identity", args[0])
 
     return write_rounding
@@ -139,47 +139,47 @@ for _name, _op in {"floor": "Floor", "ceil": "Ceil", "round": "Round"}.items():
 
 
 @row("trunc")
-def trunc(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def trunc(b: Builder, n: Node, args: Sequence[Value]) -> Value:
     (x,) = args
     if kind(x.dtype) != "f":
         return b.uncast("Identity", x)
     return b.where(b("Less", x, b.constant(0, x.dtype), dtype=BOOL), b("Ceil", x), b("Floor", x))
 
 
-def nan(b: Body, x: Value) -> Value:
+def nan(b: Builder, x: Value) -> Value:
     """Which elements are NaN."""
     return b("IsNaN", x, dtype=BOOL)
 
 
 @row("isnan")
-def isnan(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def isnan(b: Builder, n: Node, args: Sequence[Value]) -> Value:
     return nan(b, args[0]) if kind(args[0].dtype) == "f" else _never(b, args[0])
 
 
 @row("isinf")
-def isinf(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def isinf(b: Builder, n: Node, args: Sequence[Value]) -> Value:
     return b("IsInf", args[0], dtype=BOOL) if kind(args[0].dtype) == "f" else _never(b, args[0])
 
 
 @row("isfinite")
-def isfinite(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def isfinite(b: Builder, n: Node, args: Sequence[Value]) -> Value:
     return b.uncast("Not", b.uncast("Or", isnan(b, n, args), isinf(b, n, args)))
 
 
-def _never(b: Body, x: Value) -> Value:
+def _never(b: Builder, x: Value) -> Value:
     """False for every element of `x`, which has no NaN."""
     return b.uncast("Not", b("Equal", x, x, dtype=BOOL))
 
 
 @row("fmax", "fmin")
-def of_numbers(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def of_numbers(b: Builder, n: Node, args: Sequence[Value]) -> Value:
     x, y = args
     made = extreme(b, n, args)
     return b.where(nan(b, x), y, b.where(nan(b, y), x, made)) if kind(x.dtype) == "f" else made
 
 
 @row("tan")
-def tan(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def tan(b: Builder, n: Node, args: Sequence[Value]) -> Value:
     (x,) = args
     return b("Div", b("Sin", x), b("Cos", x)) if x.dtype == np.float64 else b("Tan", x)
 
@@ -187,30 +187,30 @@ def tan(b: Body, n: Node, args: Sequence[Value]) -> Value:
 def _wide(function: Callable[..., Value]) -> Row:
     """`function` in float32 where the dtype has fewer bits, rounded once at the end: what NumPy does."""
 
-    def write_wide(b: Body, n: Node, args: Sequence[Value]) -> Value:
+    def write_wide(b: Builder, n: Node, args: Sequence[Value]) -> Value:
         narrow = n.dtype.itemsize < 4
         return b.cast(function(b, *(b.cast(a, F32) if narrow else a for a in args)), n.dtype)
 
     return write_wide
 
 
-def _exp2(b: Body, x: Value) -> Value:
+def _exp2(b: Builder, x: Value) -> Value:
     return b("Pow", b.constant(2, x.dtype), x)
 
 
-def _logarithm(base: float) -> Callable[[Body, Value], Value]:
-    def log(b: Body, x: Value) -> Value:
+def _logarithm(base: float) -> Callable[[Builder, Value], Value]:
+    def log(b: Builder, x: Value) -> Value:
         return b("Mul", b("Log", x), b.constant(1 / math.log(base), x.dtype))
 
     return log
 
 
-def _cbrt(b: Body, x: Value) -> Value:
+def _cbrt(b: Builder, x: Value) -> Value:
     root = b("Pow", b("Abs", x), b.constant(1 / 3, x.dtype))
     return b.where(b("Less", x, b.constant(0, x.dtype), dtype=BOOL), b("Neg", root), root)
 
 
-def _expm1(b: Body, x: Value) -> Value:
+def _expm1(b: Builder, x: Value) -> Value:
     """Kahan's: (e^x - 1) x / log(e^x), whose rounding errors cancel."""
     one = b.constant(1, x.dtype)
     u = b("Exp", x)
@@ -220,7 +220,7 @@ def _expm1(b: Body, x: Value) -> Value:
     return b.where(b("Equal", u, one, dtype=BOOL), x, b.where(ends, less, ratio))
 
 
-def _log1p(b: Body, x: Value) -> Value:
+def _log1p(b: Builder, x: Value) -> Value:
     """Kahan's: log(u) x / (u - 1) for u = 1 + x."""
     one = b.constant(1, x.dtype)
     u = b("Add", x, one)
@@ -230,13 +230,13 @@ def _log1p(b: Body, x: Value) -> Value:
     return b.where(b("IsInf", u, dtype=BOOL), log, near)
 
 
-def _logaddexp(b: Body, x: Value, y: Value) -> Value:
+def _logaddexp(b: Builder, x: Value, y: Value) -> Value:
     far = b("Neg", b("Abs", b("Sub", x, y)))
     made = b("Add", b("Max", x, y), _log1p(b, b("Exp", far)))
     return b.where(b("Equal", x, y, dtype=BOOL), b("Add", x, b.constant(math.log(2), x.dtype)), made)
 
 
-def _hypot(b: Body, x: Value, y: Value) -> Value:
+def _hypot(b: Builder, x: Value, y: Value) -> Value:
     x, y = b("Abs", x), b("Abs", y)
     large, one = b("Max", x, y), b.constant(1, x.dtype)
     ratio = b("Div", b("Min", x, y), large)
@@ -246,14 +246,14 @@ def _hypot(b: Body, x: Value, y: Value) -> Value:
     return b.where(infinite, b.constant(np.inf, x.dtype), b.where(zero, large, made))
 
 
-def _below_zero(b: Body, x: Value) -> Value:
+def _below_zero(b: Builder, x: Value) -> Value:
     """Is `x` negative, -0.0 included? NaN is not."""
     zero = b.constant(0, x.dtype)
     sign = b.where(b("Equal", x, zero, dtype=BOOL), b("Reciprocal", x), x)
     return b("Less", sign, zero, dtype=BOOL)
 
 
-def _atan2(b: Body, y: Value, x: Value) -> Value:
+def _atan2(b: Builder, y: Value, x: Value) -> Value:
     rise, run = b("Abs", y), b("Abs", x)
     zero = b("Equal", x, b.constant(0, x.dtype), dtype=BOOL)
     corner = b.where(zero, b.constant(0, x.dtype), b.constant(math.pi / 4, x.dtype))
@@ -273,20 +273,20 @@ TABLE.update({name: _wide(function) for name, function in _WIDE.items()})
 
 
 @row("remainder")
-def remainder(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def remainder(b: Builder, n: Node, args: Sequence[Value]) -> Value:
     if kind(n.dtype) != "f":
         return _of_integers(b, n, args)[1]
     return _wide(lambda b, x, y: _of_floats(b, x, y)[1])(b, n, args)
 
 
 @row("floor_divide")
-def floor_divide(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def floor_divide(b: Builder, n: Node, args: Sequence[Value]) -> Value:
     if kind(n.dtype) != "f":
         return _of_integers(b, n, args)[0]
     return _wide(lambda b, x, y: _of_floats(b, x, y)[0])(b, n, args)
 
 
-def _of_integers(b: Body, n: Node, args: Sequence[Value]) -> tuple[Value, Value]:
+def _of_integers(b: Builder, n: Node, args: Sequence[Value]) -> tuple[Value, Value]:
     """Quotient and remainder, both 0 where the divisor is. The least integer over -1 is itself."""
     x, y = args
     zero, one = b.constant(0, n.dtype), b.constant(1, n.dtype)
@@ -303,7 +303,7 @@ def _of_integers(b: Body, n: Node, args: Sequence[Value]) -> tuple[Value, Value]
     return b.where(by_zero, zero, b.where(minus, b("Neg", x), quotient)), rest
 
 
-def _of_floats(b: Body, x: Value, y: Value) -> tuple[Value, Value]:
+def _of_floats(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
     """As NumPy's npy_divmod: the remainder has the sign of the divisor, the quotient is a whole number."""
     zero, one = b.constant(0, x.dtype), b.constant(1, x.dtype)
     rest = b("Mod", x, y, fmod=1)
@@ -319,7 +319,7 @@ def _of_floats(b: Body, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 @row("bitwise_left_shift", "bitwise_right_shift")
-def shift(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def shift(b: Builder, n: Node, args: Sequence[Value]) -> Value:
     """By 64 bits without a sign; what is shifted out is gone, however far (by a negative number: all of it)."""
     x, by = args
     negative = b("Less", x, b.constant(0, x.dtype), dtype=BOOL) if n.dtype.kind == "i" else None
@@ -336,7 +336,7 @@ def shift(b: Body, n: Node, args: Sequence[Value]) -> Value:
 
 
 @row("power")
-def power(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def power(b: Builder, n: Node, args: Sequence[Value]) -> Value:
     x, y = args
     if kind(n.dtype) == "f":
         return b("Pow", x, y)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eqfuse.emit.onnx.body import BOOL, I64, Body, Value
+from eqfuse.emit.onnx.body import BOOL, I64, Builder, Value
 from eqfuse.emit.onnx.table import write
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 NOTHING = Value("", BOOL)  # an input that is left out
 
 
-def write_all(b: Body, graph: Graph, inputs: Sequence[Value]) -> list[list[Value]]:
+def write_all(b: Builder, graph: Graph, inputs: Sequence[Value]) -> list[list[Value]]:
     """The outputs of `graph`, each as one value; that of a loop with several results as all of them."""
     values = {n: [v] for n, v in zip(graph.inputs, inputs, strict=True)}
     for n in graph.nodes:
@@ -50,44 +50,44 @@ def which(n: Node, loop: Node | None = None) -> int:
     return places(results(loop or n.args[0])).index(n.attr("offset"))
 
 
-def _write_loop(b: Body, n: Node, args: Sequence[Value]) -> list[Value]:
+def _write_loop(b: Builder, n: Node, args: Sequence[Value]) -> list[Value]:
     types = results(n)
     if any(t.dtype.kind == "c" for t in (*types, *(a.type for a in n.args))):
         raise UnsupportedOp(f"{n.op} of complex numbers cannot be written as ONNX: it has none")
     return _WRITERS[n.op](b, n, args, types)
 
 
-def _while(b: Body, n: Node, args: Sequence[Value], types: Sequence[TensorType]) -> list[Value]:
+def _while(b: Builder, n: Node, args: Sequence[Value], types: Sequence[TensorType]) -> list[Value]:
     first, step = inner_graphs(n)
     shared = args[len(types) :]
     (goes_on,) = _single(write_all(b, first, args))
 
-    def body(inner: Body, _index: Value, state: Sequence[Value]) -> list[Value]:
+    def body(inner: Builder, _index: Value, state: Sequence[Value]) -> list[Value]:
         *after, again = _single(write_all(inner, step, [*state, *shared]))
         return [again, *after]
 
     return _loop(b, NOTHING, goes_on, args[: len(types)], types, types, body)
 
 
-def _fori(b: Body, n: Node, args: Sequence[Value], types: Sequence[TensorType]) -> list[Value]:
+def _fori(b: Builder, n: Node, args: Sequence[Value], types: Sequence[TensorType]) -> list[Value]:
     (step,) = inner_graphs(n)
     lower, upper, *rest = args
     shared = rest[len(types) :]
     trips = b("Max", b("Sub", upper, lower), b.constant(0, I64))
 
-    def body(inner: Body, index: Value, state: Sequence[Value]) -> list[Value]:
+    def body(inner: Builder, index: Value, state: Sequence[Value]) -> list[Value]:
         at = inner("Add", index, lower)
         return [inner.constant(True), *_single(write_all(inner, step, [at, *state, *shared]))]
 
     return _loop(b, trips, NOTHING, rest[: len(types)], types, types, body)
 
 
-def _scan(b: Body, n: Node, args: Sequence[Value], types: Sequence[TensorType]) -> list[Value]:
+def _scan(b: Builder, n: Node, args: Sequence[Value], types: Sequence[TensorType]) -> list[Value]:
     (step,) = inner_graphs(n)
     count, arrays, trips, start, reverse = (n.attr(a) for a in ("carries", "stacked", "trips", "start", "reverse"))
     stacked, shared = args[count : count + arrays], args[count + arrays :]
 
-    def body(inner: Body, index: Value, state: Sequence[Value]) -> list[Value]:
+    def body(inner: Builder, index: Value, state: Sequence[Value]) -> list[Value]:
         row = inner("Sub", inner.constant(trips - 1, I64), index) if reverse else index
         rows = [inner.uncast("Gather", x, row, axis=0) for x in stacked]
         at = inner("Add", row, inner.constant(start, I64))
@@ -101,26 +101,26 @@ def _scan(b: Body, n: Node, args: Sequence[Value], types: Sequence[TensorType]) 
     return [*made[:count], *(b.uncast("Slice", y, *backwards) for y in made[count:])]
 
 
-def _choice(b: Body, n: Node, args: Sequence[Value], types: Sequence[TensorType]) -> list[Value]:
+def _choice(b: Builder, n: Node, args: Sequence[Value], types: Sequence[TensorType]) -> list[Value]:
     graphs = []
     for graph in inner_graphs(n):
-        inner = Body(b)
+        inner = Builder(b)
         made = _single(write_all(inner, graph, args[1:]))
         graphs.append(_graph(inner, [], made, types))
     dtypes = tuple(t.dtype for t in types)
     return b.several("If", (args[0],), dtypes, then_branch=graphs[0], else_branch=graphs[1])
 
 
-_Writer = Callable[[Body, Node, Sequence[Value], Sequence[TensorType]], list[Value]]
+_Writer = Callable[[Builder, Node, Sequence[Value], Sequence[TensorType]], list[Value]]
 _WRITERS: Mapping[str, _Writer] = {"while_loop": _while, "fori_loop": _fori, "scan": _scan, "if_else": _choice}
 
 
 def _loop(
-    b: Body, trips: Value, goes_on: Value, initial: Sequence[Value], step_types: Sequence[TensorType],
-    types: Sequence[TensorType], body: Callable[[Body, Value, Sequence[Value]], list[Value]],
+    b: Builder, trips: Value, goes_on: Value, initial: Sequence[Value], step_types: Sequence[TensorType],
+    types: Sequence[TensorType], body: Callable[[Builder, Value, Sequence[Value]], list[Value]],
 ) -> list[Value]:  # fmt: skip
     """ONNX's Loop, whose `body` gives the condition, then what has `step_types`."""
-    inner = Body(b)
+    inner = Builder(b)
     index, going = Value(inner.name(), I64), Value(inner.name(), BOOL)
     state = [Value(inner.name(), v.dtype) for v in initial]
     made = body(inner, index, state)
@@ -131,7 +131,7 @@ def _loop(
 
 
 def _graph(
-    inner: Body, inputs: Sequence[tuple[Value, TensorType]], made: Sequence[Value], types: Sequence[TensorType]
+    inner: Builder, inputs: Sequence[tuple[Value, TensorType]], made: Sequence[Value], types: Sequence[TensorType]
 ) -> onnx.GraphProto:
     """A graph inside a node: every output is made in it."""
     import onnx

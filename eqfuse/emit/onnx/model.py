@@ -18,7 +18,7 @@ import numpy as np
 from eqfuse.dtypes import kind
 from eqfuse.emit.executable import constant_values
 from eqfuse.emit.onnx import elementwise, reductions, updates, views, windows  # noqa: F401  (they fill the table)
-from eqfuse.emit.onnx.body import IR_VERSION, OPSET, Body, Value
+from eqfuse.emit.onnx.body import IR_VERSION, OPSET, Builder, Value
 from eqfuse.emit.onnx.loops import declared, results, which, write_all
 from eqfuse.errors import EqfuseError, TargetUnavailable
 from eqfuse.ir.graph import Graph, Node, const, substitute
@@ -89,7 +89,7 @@ def _function(name: str, k: Kernel) -> onnx.FunctionProto:
     """The kernel `k` as a function."""
     import onnx
 
-    b = Body()
+    b = Builder()
     inputs = [Value(f"r{i}", n.dtype) for i, n in enumerate(k.body.inputs)]
     made_values = [v for values in write_all(b, k.body, inputs) for v in values]
     written = [f"w{i}" for i in range(len(made_values))]

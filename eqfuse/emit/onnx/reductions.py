@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from eqfuse.dtypes import kind
-from eqfuse.emit.onnx.body import BOOL, I64, Body, Value, carried
+from eqfuse.emit.onnx.body import BOOL, I64, Builder, Value, carried
 from eqfuse.emit.onnx.elementwise import nan
 from eqfuse.emit.onnx.table import Ints, row
 from eqfuse.emit.onnx.views import full, reshaped, transposed
@@ -19,11 +19,11 @@ from eqfuse.ir.graph import Node
 
 
 @row("sum", "prod")
-def total(b: Body, n: Node, args: Sequence[Value], axes: Ints) -> Value:
+def total(b: Builder, n: Node, args: Sequence[Value], axes: Ints) -> Value:
     return total_of(b, n.op, b.cast(args[0], n.dtype), n.args[0].shape, axes, n.shape)
 
 
-def total_of(b: Body, op: str, x: Value, shape: Sequence[int], axes: Sequence[int], result: Sequence[int]) -> Value:
+def total_of(b: Builder, op: str, x: Value, shape: Sequence[int], axes: Sequence[int], result: Sequence[int]) -> Value:
     """The sum or product of `x` over `axes`, in the shape `result`. onnxruntime adds up whole numbers as float64, but
     multiplies them, and their matrices, exactly."""
     if 0 in shape:
@@ -44,7 +44,7 @@ def total_of(b: Body, op: str, x: Value, shape: Sequence[int], axes: Sequence[in
     return reshaped(b, rows, result)
 
 
-def _rows(b: Body, x: Value, shape: Sequence[int], axes: Sequence[int]) -> tuple[Value, int]:
+def _rows(b: Builder, x: Value, shape: Sequence[int], axes: Sequence[int]) -> tuple[Value, int]:
     """`x` as a matrix whose rows run over `axes`, and their length."""
     last = [len(shape) + a for a in axes]
     order = [i for i in range(len(shape)) if i not in last] + last
@@ -52,22 +52,22 @@ def _rows(b: Body, x: Value, shape: Sequence[int], axes: Sequence[int]) -> tuple
     return reshaped(b, transposed(b, x, order), (math.prod(shape) // count, count)), count
 
 
-def _columns(b: Body, x: Value, start: int, stop: int) -> Value:
+def _columns(b: Builder, x: Value, start: int, stop: int) -> Value:
     return b.uncast("Slice", x, b.ints(start), b.ints(stop), b.ints(1), b.ints(1))
 
 
-def _reduced(b: Body, op: str, x: Value, axes: Sequence[int], kept: bool = True) -> Value:
+def _reduced(b: Builder, op: str, x: Value, axes: Sequence[int], kept: bool = True) -> Value:
     carrier = carried(op, x.dtype)
     return b.cast(b.uncast(op, b.cast(x, carrier), b.ints(*axes), keepdims=int(kept)), x.dtype)
 
 
 @row("max", "min")
-def extreme(b: Body, n: Node, args: Sequence[Value], axes: Ints) -> Value:
+def extreme(b: Builder, n: Node, args: Sequence[Value], axes: Ints) -> Value:
     return extreme_of(b, n.op == "max", args[0], n.args[0].shape, axes, n.shape)
 
 
 def extreme_of(
-    b: Body, largest: bool, x: Value, shape: Sequence[int], axes: Sequence[int], result: Sequence[int]
+    b: Builder, largest: bool, x: Value, shape: Sequence[int], axes: Sequence[int], result: Sequence[int]
 ) -> Value:
     """The extreme of `x` over `axes`, in the shape `result`. onnxruntime may pass over NaN, NumPy does not; of whole
     numbers of 64 bits it may compare the lower half."""
@@ -89,7 +89,7 @@ def extreme_of(
 
 
 @row("any", "all")
-def truth(b: Body, n: Node, args: Sequence[Value], axes: Ints) -> Value:
+def truth(b: Builder, n: Node, args: Sequence[Value], axes: Ints) -> Value:
     x = b.cast(args[0], BOOL)
     if n.args[0].type.size == 0:
         return full(b, n.op == "all", BOOL, n.shape)
@@ -97,7 +97,7 @@ def truth(b: Body, n: Node, args: Sequence[Value], axes: Ints) -> Value:
 
 
 @row("argmax", "argmin")
-def place(b: Body, n: Node, args: Sequence[Value], axes: Ints) -> Value:
+def place(b: Builder, n: Node, args: Sequence[Value], axes: Ints) -> Value:
     (x,), (axis,) = args, axes
     op = "ArgMax" if n.op == "argmax" else "ArgMin"
     made = b(op, x, dtype=I64, axis=axis, keepdims=1)
@@ -109,14 +109,14 @@ def place(b: Body, n: Node, args: Sequence[Value], axes: Ints) -> Value:
 
 
 @row("cumsum")
-def cumsum(b: Body, n: Node, args: Sequence[Value], axis: int) -> Value:
+def cumsum(b: Builder, n: Node, args: Sequence[Value], axis: int) -> Value:
     carrier = carried("CumSum", n.dtype)
     x = b.cast(b.cast(args[0], n.dtype), carrier)
     return b.cast(b.uncast("CumSum", x, b.constant(axis, I64)), n.dtype)
 
 
 @row("sort", "argsort")
-def sort(b: Body, n: Node, args: Sequence[Value], axis: int, stable: bool) -> Value:
+def sort(b: Builder, n: Node, args: Sequence[Value], axis: int, stable: bool) -> Value:
     """Least first, NaN last, equal values in their order."""
     (x,) = args
     count = n.args[0].shape[axis]

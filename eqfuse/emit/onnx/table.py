@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from eqfuse.emit.onnx.body import Body, Value
+from eqfuse.emit.onnx.body import Builder, Value
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
 from eqfuse.ops import fft, linalg, statistics
@@ -32,7 +32,7 @@ def row(*names: str) -> Callable[[F], F]:
     return add
 
 
-def write(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def write(b: Builder, n: Node, args: Sequence[Value]) -> Value:
     """The value of `n` for `args`. UnsupportedOp names the operator that ONNX cannot express."""
     try:
         if any(t.dtype.kind == "c" for t in (*n.args, n)):

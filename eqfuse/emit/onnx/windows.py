@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.dtypes import kind, lowest
-from eqfuse.emit.onnx.body import BOOL, TAKES, Body, Value
+from eqfuse.emit.onnx.body import BOOL, TAKES, Builder, Value
 from eqfuse.emit.onnx.elementwise import nan
 from eqfuse.emit.onnx.reductions import extreme_of, total_of
 from eqfuse.emit.onnx.table import Ints, Pads, row
@@ -21,17 +21,19 @@ from eqfuse.ir.graph import Node
 
 
 @row("matmul")
-def matmul(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def matmul(b: Builder, n: Node, args: Sequence[Value]) -> Value:
     return b("MatMul", *args) if n.args[0].shape[-1] else full(b, 0, n.dtype, n.shape)
 
 
 @row("det")
-def det(b: Body, n: Node, args: Sequence[Value]) -> Value:
+def det(b: Builder, n: Node, args: Sequence[Value]) -> Value:
     return b("Det", *args)
 
 
 @row("conv")
-def conv(b: Body, n: Node, args: Sequence[Value], strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Value:
+def conv(
+    b: Builder, n: Node, args: Sequence[Value], strides: Ints, padding: Pads, dilations: Ints, groups: int
+) -> Value:  # fmt: skip
     x, w = args
     if n.dtype.name in ("float16", "float32"):
         pads = [before for before, _ in padding] + [after for _, after in padding]
@@ -40,7 +42,7 @@ def conv(b: Body, n: Node, args: Sequence[Value], strides: Ints, padding: Pads, 
     return _conv_by_products(b, n, view, w, groups)
 
 
-def _conv_by_products(b: Body, n: Node, view: Value, w: Value, groups: int) -> Value:
+def _conv_by_products(b: Builder, n: Node, view: Value, w: Value, groups: int) -> Value:
     """What onnxruntime has no Conv for: one product per group, of windows and filters."""
     (batch, channels, *_), (filters, per_group, *window) = n.args[0].shape, n.args[1].shape
     k, positions = len(window), n.shape[2:]
@@ -57,7 +59,7 @@ def _conv_by_products(b: Body, n: Node, view: Value, w: Value, groups: int) -> V
 
 
 def _windows(
-    b: Body, x: Value, shape: Sequence[int], window: Sequence[int], strides: Sequence[int],
+    b: Builder, x: Value, shape: Sequence[int], window: Sequence[int], strides: Sequence[int],
     padding: Pads, dilations: Sequence[int], fill: Any,
 ) -> Value:  # fmt: skip
     """[..., *positions, *window] of the windows over the trailing axes of padded `x`."""
@@ -73,7 +75,7 @@ def _windows(
 
 
 @row("window_max")
-def window_max(b: Body, n: Node, args: Sequence[Value], window: Ints, strides: Ints, padding: Pads) -> Value:
+def window_max(b: Builder, n: Node, args: Sequence[Value], window: Ints, strides: Ints, padding: Pads) -> Value:
     """onnxruntime may pass over NaN, NumPy does not."""
     (x,) = args
     if not window:
@@ -88,7 +90,7 @@ def window_max(b: Body, n: Node, args: Sequence[Value], window: Ints, strides: I
     return b.where(found, b.constant(np.nan, n.dtype), made)
 
 
-def _pooled(b: Body, n: Node, x: Value, window: Ints, strides: Ints, padding: Pads) -> Value:
+def _pooled(b: Builder, n: Node, x: Value, window: Ints, strides: Ints, padding: Pads) -> Value:
     pads, shape = _images(n, padding)
     made = b.uncast("MaxPool", reshaped(b, x, shape), kernel_shape=window, strides=strides, pads=pads)
     return reshaped(b, made, n.shape)
@@ -102,7 +104,7 @@ def _images(n: Node, padding: Pads) -> tuple[list[int], tuple[int, ...]]:
 
 
 @row("window_sum")
-def window_sum(b: Body, n: Node, args: Sequence[Value], window: Ints, strides: Ints, padding: Pads) -> Value:
+def window_sum(b: Builder, n: Node, args: Sequence[Value], window: Ints, strides: Ints, padding: Pads) -> Value:
     (x,) = args
     if not window:
         return b.uncast("Identity", x)

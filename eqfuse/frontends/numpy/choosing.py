@@ -14,7 +14,7 @@ from eqfuse.errors import DtypeError, ShapeError, TraceError
 from eqfuse.frontends.numpy.manipulation import broadcast_arrays, expand_dims, stack
 from eqfuse.frontends.numpy.promotion import common, common_dtype, elementwise, lift, operand, with_dtype
 from eqfuse.frontends.numpy.registry import implements
-from eqfuse.frontends.numpy.storage import Access
+from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.ir.graph import input_node, substitute, topological
 from eqfuse.ops import Role, row
@@ -30,7 +30,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tracer:
         if lift(condition).dtype.kind != "b":
             raise DtypeError("np.select: every condition must be boolean")
         result = elementwise("where", condition, lift(choice).astype(dtype), result)
-    return wrap(result.node, Access.WRITABLE)  # an array even of rank 0
+    return wrap(result.node, Rights.WRITABLE)  # an array even of rank 0
 
 
 @implements(np.choose)

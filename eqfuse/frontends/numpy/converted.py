@@ -55,7 +55,7 @@ class ReducingLists:
         return self._ufunc.reduce(array, *args, **kwargs)
 
 
-class Joining:
+class AxisConcatenator:
     """``np.r_`` or ``np.c_``, which also join traced arrays: along the first axis, or as columns along the last."""
 
     def __init__(self, real: Any, columns: bool) -> None:

@@ -19,7 +19,7 @@ MOST = 64  # elements of a window: longer ones are as well stored for a product
 
 
 @dataclass(frozen=True)
-class Windows:
+class ImageWindows:
     """`image`, whose `axes` windows slide along, by `strides`; `padding` of zeros, and `dilations`."""
 
     image: Node
@@ -40,7 +40,7 @@ def convolved(
     return None
 
 
-def windows_of(n: Node) -> Windows | None:
+def windows_of(n: Node) -> ImageWindows | None:
     """The windows that `n` is a view of, which may leave some of their elements and places out."""
     ranges = [(0, extent, 1) for extent in n.shape]
     if n.op == "slice":
@@ -66,7 +66,7 @@ def windows_of(n: Node) -> Windows | None:
             padding, image = widths, image.args[0]
     steps = [step for _, _, step in chosen]
     count = len(axes)
-    return Windows(
+    return ImageWindows(
         image, tuple(axes), tuple(steps[:count]), tuple([padding[a] for a in axes]), tuple(steps[count:])
     )
 
@@ -76,7 +76,7 @@ def _is_zero(n: Node) -> bool:
 
 
 def _convolved(
-    windows: Windows, letters: list[Letter], w: Tracer, others: list[Letter], over: Collection[Letter]
+    windows: ImageWindows, letters: list[Letter], w: Tracer, others: list[Letter], over: Collection[Letter]
 ) -> tuple[Tracer, list[Letter]] | None:
     image, rank = windows.image, windows.image.type.rank
     places, elements = [letters[a] for a in windows.axes], letters[rank:]

@@ -19,7 +19,7 @@ from eqfuse.frontends.numpy.masked import MASKED
 from eqfuse.frontends.numpy.number import Number
 from eqfuse.frontends.numpy.promotion import defers, elementwise, holds_tracer, lift
 from eqfuse.frontends.numpy.registry import FUNCTIONS, METHODS, UFUNCS, of_arrays
-from eqfuse.frontends.numpy.storage import Access
+from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.ir.graph import const
 from eqfuse.ir.strides import MemoryLayout, strides_of
@@ -104,8 +104,8 @@ def _value(leaf: Any) -> Any:
 def _constant(leaf: Any) -> Any:
     if type(leaf) is not np.ndarray:
         return leaf
-    made = wrap(const(leaf), Access.WRITABLE, layout=MemoryLayout(strides_of(leaf)))
-    return made if leaf.flags.writeable else made.viewed(access=Access.READ_ONLY)
+    made = wrap(const(leaf), Rights.WRITABLE, layout=MemoryLayout(strides_of(leaf)))
+    return made if leaf.flags.writeable else made.viewed(access=Rights.READ_ONLY)
 
 
 def _mapped(tree: Any, change: Callable[[Any], Any]) -> Any:

@@ -22,7 +22,7 @@ from eqfuse.frontends.numpy.promotion import castable, elementwise, fitted, lift
 from eqfuse.frontends.numpy.reductions import negative_axes, one_axis
 from eqfuse.frontends.numpy.registry import METHODS, implements, of_arrays
 from eqfuse.frontends.numpy.selection import Selection, assigned
-from eqfuse.frontends.numpy.storage import Access, ViewStep
+from eqfuse.frontends.numpy.storage import Rights, ViewStep
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.ir.graph import Node, node
 from eqfuse.ops.elementwise import UFUNCS
@@ -47,7 +47,7 @@ def index(x: Tracer, key: Any) -> Tracer | Selection:
         return made
     scalar = view.ndim == 0 and not array
     if view.ndim == 0 and x.ndim == 0 and not scalar:
-        return wrap(x.node, Access.WRITABLE) if x.scalar else view  # scalar[...] is a new array
+        return wrap(x.node, Rights.WRITABLE) if x.scalar else view  # scalar[...] is a new array
     return wrap(view.node) if scalar else view
 
 
@@ -265,7 +265,7 @@ def _bounds(part: slice) -> slice:
 def _gather(x: Tracer, arrays: list[tuple[int, Tracer]]) -> Tracer:
     """Integer arrays along the axes they stand at, broadcast together as NumPy does."""
     order, at, shape, flat = _selected(x, arrays)
-    made = wrap(tidy.take(x.node, (order, at, shape, flat.node)), Access.WRITABLE if flat.ndim else None)
+    made = wrap(tidy.take(x.node, (order, at, shape, flat.node)), Rights.WRITABLE if flat.ndim else None)
     return laid_as(_taken_first, (x, [axis for axis, _ in arrays], [at for _, at in arrays]), made)
 
 
@@ -280,7 +280,7 @@ def _scatter(x: Tracer, arrays: list[tuple[int, Tracer]], value: Any, mode: str)
     order, at, shape, flat = _selected(x, arrays)
     selected = TensorType(x.dtype, (*shape[:at], *flat.shape, *shape[at + 1 :]))
     values = fitted(value, selected) if mode == "set" else _joined(mode, value, selected)
-    x.assign(wrap(tidy.scatter(x.node, (order, at, shape, flat.node), values, mode), Access.WRITABLE))
+    x.assign(wrap(tidy.scatter(x.node, (order, at, shape, flat.node), values, mode), Rights.WRITABLE))
 
 
 _EXACT = frozenset(("add", "subtract", "multiply", "maximum", "minimum"))

@@ -19,7 +19,7 @@ from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.promotion import common, lift
 from eqfuse.frontends.numpy.reductions import negative_axes, one_axis
 from eqfuse.frontends.numpy.registry import implements, of_arrays
-from eqfuse.frontends.numpy.storage import Access
+from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.ir.accepted import constant_of
 
@@ -165,14 +165,14 @@ def atleast_3d(*arrays: Any) -> Any:
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tracer:
     x = lift(array)
     extents = tuple(map(operator.index, shape)) if isinstance(shape, Sequence) else (operator.index(shape),)
-    return x.viewed(("broadcast_to", extents), access=Access.READ_ONLY)
+    return x.viewed(("broadcast_to", extents), access=Rights.READ_ONLY)
 
 
 @implements(np.broadcast_arrays)
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Tracer, ...]:
     arrays = [lift(a) for a in args]
     shape = broadcast_shape(arrays)
-    whole = (wrap(x.node, Access.WRITABLE) if x.scalar else x for x in arrays)
+    whole = (wrap(x.node, Rights.WRITABLE) if x.scalar else x for x in arrays)
     return tuple(x if x.shape == shape else broadcast_to(x, shape) for x in whole)
 
 
@@ -371,7 +371,7 @@ def _rolled_rows(x: Tracer, by: int) -> Tracer:
 
 @implements(np.diagonal)
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tracer:
-    return diagonal_view(a, offset, axis1, axis2).viewed(access=Access.READ_ONLY)
+    return diagonal_view(a, offset, axis1, axis2).viewed(access=Rights.READ_ONLY)
 
 
 def diagonal_view(a: Any, offset: int, axis1: int, axis2: int) -> Tracer:
@@ -389,7 +389,7 @@ def diagonal_view(a: Any, offset: int, axis1: int, axis2: int) -> Tracer:
 @implements(np.copy)
 def copy(a: Any, order: str = "K", subok: bool = False) -> Tracer:
     x = lift(a)
-    return wrap(x.node, Access.WRITABLE) if x.scalar else x.copy(order)
+    return wrap(x.node, Rights.WRITABLE) if x.scalar else x.copy(order)
 
 
 @implements(np.astype)

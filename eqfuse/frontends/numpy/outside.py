@@ -31,7 +31,7 @@ Items = Mapping[Any, Any]
 SMALL_BYTES = 1 << 19  # arrays up to this size are looked at as a whole
 
 
-class Place(ABC):
+class Holder(ABC):
     """Something whose items, attributes or contents can change. `path`: how the function comes there."""
 
     def __init__(self, path: str, thing: Any) -> None:
@@ -59,7 +59,7 @@ class Place(ABC):
             self.write(self.before)
 
 
-class Dict(Place):
+class Dict(Holder):
     def read(self) -> Items:
         return dict(self.thing)
 
@@ -68,7 +68,7 @@ class Dict(Place):
         self.thing.update(items)
 
 
-class Sequence(Place):
+class Sequence(Holder):
     def read(self) -> Items:
         return dict(enumerate(self.thing))
 
@@ -77,7 +77,7 @@ class Sequence(Place):
         self.thing.extend(items.values())
 
 
-class Set(Place):
+class Set(Holder):
     def read(self) -> Items:
         return {id(element): element for element in self.thing}
 
@@ -89,7 +89,7 @@ class Set(Place):
         return self.path
 
 
-class Attributes(Place):
+class Attributes(Holder):
     """Of an instance, a function or a class."""
 
     def read(self) -> Items:
@@ -109,7 +109,7 @@ class Attributes(Place):
         return f"{self.path}.{key}"
 
 
-class Names(Place):
+class Names(Holder):
     """Globals of a module, or what a closure has of a variable."""
 
     def __init__(self, path: str, thing: Any, used: set[str]) -> None:
@@ -138,7 +138,7 @@ class Names(Place):
         return str(key)
 
 
-class ArrayElements(Place):
+class ArrayElements(Holder):
     """Of an array: of a large one, some of them along each axis."""
 
     def read(self) -> Items:
@@ -161,7 +161,7 @@ class ArrayElements(Place):
         return array[tuple([slice(None, None, max(1, n // along)) for n in array.shape])]
 
 
-class Generator(Place):
+class Generator(Holder):
     """The state of a random generator."""
 
     def read(self) -> Items:
@@ -183,7 +183,7 @@ class Generator(Place):
         return self.path
 
 
-_KINDS: tuple[tuple[Any, type[Place]], ...] = (
+_KINDS: tuple[tuple[Any, type[Holder]], ...] = (
     (dict, Dict), ((list, deque), Sequence), (set, Set), (np.ndarray, ArrayElements), (GENERATORS, Generator),
     (object, Attributes),
 )  # fmt: skip
@@ -194,14 +194,14 @@ class Outside:
 
     def __init__(self, roots: Mapping[str, Any]) -> None:
         self.reached = reached_from(roots)
-        self.places: list[Place] = [Names("", *both) for both in self.reached.used.values()]
+        self.places: list[Holder] = [Names("", *both) for both in self.reached.used.values()]
         for path, thing in self.reached.objects:
             if isinstance(thing, types.CellType):
                 self.places.append(Names(path, thing, {path}))
             else:
                 self.places.append(_place(path, thing))
 
-    def changed(self) -> list[tuple[Place, list[Any]]]:
+    def changed(self) -> list[tuple[Holder, list[Any]]]:
         """The places that have changed, each with the keys of its changes."""
         return [(place, keys) for place in self.places if (keys := place.changed())]
 
@@ -220,7 +220,7 @@ class Outside:
                 now[key] = _settled(now[key], place.name(key), memo)
             place.write(now)
 
-    def refusal(self, place: Place, key: Any) -> TraceError:
+    def refusal(self, place: Holder, key: Any) -> TraceError:
         line = _line_that_stores(key, place.name(key), self.reached.code)
         return TraceError(
             f"the function changes {place.name(key)}, which lies outside of it"
@@ -286,7 +286,7 @@ def _settled(value: Any, path: str, memo: dict[int, Any]) -> Any:
     return value
 
 
-def _place(path: str, thing: Any) -> Place:
+def _place(path: str, thing: Any) -> Holder:
     return next(place for kind, place in _KINDS if isinstance(thing, kind))(path, thing)
 
 

@@ -15,7 +15,7 @@ from eqfuse.errors import TraceError, UnsupportedOp
 from eqfuse.frontends.numpy.dispatch import on_values, tracers
 from eqfuse.frontends.numpy.number import Number, is_number, kind_of
 from eqfuse.frontends.numpy.promotion import lift
-from eqfuse.frontends.numpy.storage import Access
+from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.ir.graph import input_node
@@ -112,7 +112,7 @@ class TracedGenerator:
         array = np.asarray(example)
         made = input_node(f"{method} #{place}", TensorType(array.dtype, array.shape))
         trace.draws.append((made, draw))
-        return wrap(made, Access.WRITABLE if isinstance(example, np.ndarray) else None)
+        return wrap(made, Rights.WRITABLE if isinstance(example, np.ndarray) else None)
 
     def _transformed(self, method: str, args: tuple, kwargs: dict[str, Any]) -> Tracer:
         """`method` with traced parameters: standard numbers of the result's shape, transformed as NumPy does."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.ir.arithmetic import ARRAY, KINDS, Arithmetic, Step, explained, function, literal, text
+from eqfuse.ir.arithmetic import ARRAY, KINDS, Arithmetic, ScalarOperation, explained, function, literal, text
 from eqfuse.ir.graph import Node, input_node
 from eqfuse.ops.types import TensorType
 
@@ -20,7 +20,7 @@ class Recorder:
     """The steps so far, and their values for the example. A step that comes again is the same value."""
 
     def __init__(self) -> None:
-        self._steps: list[Step] = []
+        self._steps: list[ScalarOperation] = []
         self._values: list[Any] = []
         self._places: dict[tuple, int] = {}
         self._inputs: dict[int, Node] = {}
@@ -35,14 +35,14 @@ class Recorder:
 
     def given(self, op: str, attr: Any, value: Any) -> int:
         """The place of an argument, or of a number that a generator draws."""
-        return self._kept(Step(op, (), attr, type(value).__name__), value)
+        return self._kept(ScalarOperation(op, (), attr, type(value).__name__), value)
 
     def literal(self, value: Any) -> int:
         """The place of a number that the function has itself."""
         kind = next(k for k in KINDS if isinstance(value, k))  # an enumeration's number counts as the int it is
         attr = literal(kind(value))
         place = self._places.get(("literal", (), attr))
-        return self._kept(Step("literal", (), attr, kind.__name__), kind(value)) if place is None else place
+        return self._kept(ScalarOperation("literal", (), attr, kind.__name__), kind(value)) if place is None else place
 
     def computed(self, op: str, args: tuple[int, ...], attr: Any = None) -> int:
         """The place of `op` of the values at `args`; raises what computing it for the example raises."""
@@ -53,9 +53,10 @@ class Recorder:
             with np.errstate(all="ignore"):
                 value = function(op, attr)(*[self._values[a] for a in args])
         except Exception as error:
-            steps = [*self._steps, Step(op, args, attr, ARRAY)]
+            steps = [*self._steps, ScalarOperation(op, args, attr, ARRAY)]
             raise explained(error, steps, len(self._steps), self._values) from None
-        return self._kept(Step(op, args, attr, ARRAY if isinstance(value, np.ndarray) else type(value).__name__), value)
+        kind = ARRAY if isinstance(value, np.ndarray) else type(value).__name__
+        return self._kept(ScalarOperation(op, args, attr, kind), value)
 
     def input(self, place: int) -> Node:
         """The input of the graph that is the array at `place`."""
@@ -75,7 +76,7 @@ class Recorder:
         inputs = {place: n for place, n in self._inputs.items() if n in reached}
         return Arithmetic(tuple(self._steps), tuple(inputs)), list(inputs.values())
 
-    def _kept(self, step: Step, value: Any) -> int:
+    def _kept(self, step: ScalarOperation, value: Any) -> int:
         self._steps.append(step)
         self._values.append(value)
         self._places[step[:3]] = len(self._steps) - 1

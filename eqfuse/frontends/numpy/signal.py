@@ -20,7 +20,7 @@ from eqfuse.frontends.numpy.promotion import elementwise, lift
 from eqfuse.frontends.numpy.reductions import negative_axes
 from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.scans import scan
-from eqfuse.frontends.numpy.storage import Access
+from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.ir.graph import const, node
 
@@ -76,7 +76,7 @@ def sliding_window_view(
     if len(chosen) != len(extents):
         raise ShapeError(f"sliding_window_view: {len(extents)} extents of windows for {len(chosen)} axes")
     windows = tuple((a - x.ndim, operator.index(n)) for a, n in zip(chosen, extents, strict=True))
-    return x.viewed(("sliding_window", windows), access=Access.WRITABLE if writeable else Access.READ_ONLY)
+    return x.viewed(("sliding_window", windows), access=Rights.WRITABLE if writeable else Rights.READ_ONLY)
 
 
 # ---- differences
@@ -327,4 +327,4 @@ def i0(x: Any) -> Tracer:
     if x.dtype.kind == "c":
         raise ShapeError("i0 not supported for complex values")
     x = x if x.dtype.kind == "f" else x.astype(np.float64)
-    return wrap(elementwise("i0", x).astype(x.dtype).node, Access.WRITABLE)  # an array even of rank 0
+    return wrap(elementwise("i0", x).astype(x.dtype).node, Rights.WRITABLE)  # an array even of rank 0

@@ -20,14 +20,14 @@ import numpy as np
 from eqfuse.dtypes import tensor_dtype
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends.numpy import tidy
-from eqfuse.frontends.numpy.converted import REDUCED, Constant, Joining, ReducingLists, taking_lists
+from eqfuse.frontends.numpy.converted import REDUCED, AxisConcatenator, Constant, ReducingLists, taking_lists
 from eqfuse.frontends.numpy.dispatch import are_constant, call_function, on_values
 from eqfuse.frontends.numpy.flat import Flat
 from eqfuse.frontends.numpy.promotion import as_dtype, holds_tracer, lift
 from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator, legacy
 from eqfuse.frontends.numpy.reach import CACHED, Namespace, Reached, of_library, reach
 from eqfuse.frontends.numpy.registry import FUNCTIONS, implements
-from eqfuse.frontends.numpy.storage import Access
+from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import current, untraced
 from eqfuse.frontends.numpy.writes import copied
@@ -43,7 +43,7 @@ def _filled(value: int, shape: Any, dtype: Any, order: str) -> Tracer:
     extents = tuple(int(n) for n in shape) if isinstance(shape, (tuple, list)) or np.ndim(shape) else (int(shape),)
     source = const(value, tensor_dtype(dtype, "the new array"))
     layout = MemoryLayout(in_columns(extents, source.dtype.itemsize) if order == "F" else None)
-    return wrap(tidy.broadcast_to(source, extents), Access.WRITABLE, layout=layout)
+    return wrap(tidy.broadcast_to(source, extents), Rights.WRITABLE, layout=layout)
 
 
 def _zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: None = None, like: None = None) -> Tracer:
@@ -137,12 +137,12 @@ def _new(value: Any, dtype: Any, order: str, copy: bool | None) -> Tracer:
     """What is no traced array as one. Where NumPy takes over the memory of one made outside, it can only be read."""
     wanted = None if dtype is None else tensor_dtype(dtype, "the new array")
     if holds_tracer(value):
-        x = wrap(lift(value).node if wanted is None else as_dtype(value, wanted), Access.WRITABLE, layout=IN_ORDER)
+        x = wrap(lift(value).node if wanted is None else as_dtype(value, wanted), Rights.WRITABLE, layout=IN_ORDER)
         return x.astype(x.dtype, "C" if order == "K" else order)
     lift(value)  # which refuses by name what is no tensor
     given = np.array(value, wanted, copy=copy, order=order)  # type: ignore[call-overload]
-    x = wrap(const(given), Access.WRITABLE, layout=MemoryLayout(strides_of(given)))
-    return x.viewed(access=Access.READ_ONLY) if np.may_share_memory(given, value) else x
+    x = wrap(const(given), Rights.WRITABLE, layout=MemoryLayout(strides_of(given)))
+    return x.viewed(access=Rights.READ_ONLY) if np.may_share_memory(given, value) else x
 
 
 def _default_rng(seed: Any = None) -> Any:
@@ -243,7 +243,7 @@ def _stand_ins() -> dict[int, Any]:
     made = _MADE | {function: _dispatched(function) for function in _COPIES}
     listed = {id(function): taking_lists(function) for function in FUNCTIONS if function not in made}
     reduced = {id(ufunc): ReducingLists(ufunc) for ufunc in REDUCED}
-    joined = {id(np.r_): Joining(np.r_, False), id(np.c_): Joining(np.c_, True)}
+    joined = {id(np.r_): AxisConcatenator(np.r_, False), id(np.c_): AxisConcatenator(np.c_, True)}
     return listed | reduced | joined | {id(f): _stand_in(f, replacement) for f, replacement in made.items()}
 
 

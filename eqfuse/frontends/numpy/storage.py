@@ -22,7 +22,7 @@ from eqfuse.ops.types import Shape
 Ranges = tuple[tuple[int, int, int], ...]
 
 
-class Access(Enum):
+class Rights(Enum):
     """Whether NumPy lets an array be written to."""
 
     WRITABLE = "writable"

@@ -17,7 +17,7 @@ from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.constants import value_of
 from eqfuse.frontends.numpy.ndarray import NdarrayFace, lazy
 from eqfuse.frontends.numpy.registry import ARRAY
-from eqfuse.frontends.numpy.storage import Access, Storage, taken
+from eqfuse.frontends.numpy.storage import Rights, Storage, taken
 from eqfuse.frontends.numpy.tracing import current, differentiated, fixed
 from eqfuse.ir.graph import Node, const
 from eqfuse.ir.strides import (
@@ -44,7 +44,7 @@ class Tracer(NdarrayFace):
 
     __slots__ = ("_type", "_node", "_trace", "_storage", "_steps", "_access", "_version", "made", "__weakref__")
 
-    def __init__(self, type: TensorType, storage: Storage, steps: tuple[ViewStep, ...], access: Access) -> None:
+    def __init__(self, type: TensorType, storage: Storage, steps: tuple[ViewStep, ...], access: Rights) -> None:
         trace = current()
         if trace is None:
             raise TraceError("a traced array was used outside its trace")
@@ -79,7 +79,7 @@ class Tracer(NdarrayFace):
         value, found = value_of(self._storage.value, self._trace.constants), self.constant_value()
         if value is None or found is None:
             return None
-        if self._access is Access.SCALAR:
+        if self._access is Rights.SCALAR:
             return found[()]
         if id(self._storage) not in memo:
             layout = self._storage.outline(())
@@ -87,9 +87,9 @@ class Tracer(NdarrayFace):
             memo[id(self._storage)][...] = value
         return view_of(memo[id(self._storage)], self._steps)
 
-    def viewed(self, *steps: ViewStep, access: Access | None = None) -> Tracer:
+    def viewed(self, *steps: ViewStep, access: Rights | None = None) -> Tracer:
         """The view `steps` of this array (a copy where NumPy would make one): it shares the memory."""
-        if self._access is Access.SCALAR:
+        if self._access is Rights.SCALAR:
             return wrap(taken(self.node, steps), access)
         if self._version != self._storage.version:
             self._rely_on_order()
@@ -102,7 +102,7 @@ class Tracer(NdarrayFace):
                 op = "squeeze"
             if op == "reshape" and not storage.keeps(before, attr):
                 storage, before = Storage(tidy.reshape(storage.read(before), attr), origin=storage, layout=IN_ORDER), ()
-                reach = access or Access.WRITABLE
+                reach = access or Rights.WRITABLE
             else:
                 before = (*before, (op, attr))
             made = after
@@ -110,7 +110,7 @@ class Tracer(NdarrayFace):
 
     def sliced(self, shape: Shape, steps: Sequence[ViewStep]) -> Tracer:
         """As `viewed`, by slices, flips and squeezes that change something and together give `shape`."""
-        if self._access is Access.SCALAR:
+        if self._access is Rights.SCALAR:
             return wrap(taken(self.node, steps))
         if self._version != self._storage.version:
             self._rely_on_order()
@@ -130,7 +130,7 @@ class Tracer(NdarrayFace):
 
     def as_array(self) -> None:
         """Be an array, of rank 0, where a function gives no scalar."""
-        self._access = Access.WRITABLE
+        self._access = Rights.WRITABLE
 
     def is_of(self, others: Sequence[Tracer]) -> bool:
         """Does this share memory with any of `others`?"""
@@ -154,14 +154,14 @@ class Tracer(NdarrayFace):
 
     def ordered(self, order: str) -> Tracer:
         """This array if it lies in the memory order "C" or "F", else a copy that does."""
-        if self._access is Access.SCALAR:
+        if self._access is Rights.SCALAR:
             return self
         return self._in_place(self.shape) if self._has_no_gaps(order) else self.copy(order, self._storage)
 
     def raveled(self, order: str = "C") -> Tracer:
         """One axis, as np.ravel: a view of memory without gaps in that order, otherwise a copy."""
         flat = (self.size,)
-        if self._access is Access.SCALAR:
+        if self._access is Rights.SCALAR:
             return self.viewed(("reshape", flat))
         turned = self.in_columns() if order == "F" else self
         if turned._has_no_gaps("C"):
@@ -190,9 +190,9 @@ class Tracer(NdarrayFace):
         """``self[...] = value``: broadcast to this array's shape and cast to its dtype by the rule `casting`."""
         if isinstance(value, Tracer) and value._storage is self._storage and value._steps == self._steps:
             return  # x[i] += y assigns to x[i] the view that is already changed
-        if self._access is Access.SCALAR:
+        if self._access is Rights.SCALAR:
             raise DtypeError(f"a NumPy scalar ({self._type}) does not support item assignment")
-        if self._access is Access.READ_ONLY:
+        if self._access is Rights.READ_ONLY:
             raise TraceError("assignment destination is read-only, as in NumPy: copy the array first (x.copy())")
         self._trace.may_write(self._storage.trace, self._storage.shape)
         new = ARRAY["fitted"](value, self._type, casting)
@@ -239,16 +239,16 @@ class Tracer(NdarrayFace):
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         """What isinstance sees: the user's branches on types go the way they go without a trace."""
-        return self.dtype.type if self._access is Access.SCALAR else np.ndarray
+        return self.dtype.type if self._access is Rights.SCALAR else np.ndarray
 
     @property
     def scalar(self) -> bool:
         """Would NumPy give a scalar here, rather than an array of rank 0?"""
-        return self._access is Access.SCALAR
+        return self._access is Rights.SCALAR
 
     @property
     def writable(self) -> bool:
-        return self._access is Access.WRITABLE
+        return self._access is Rights.WRITABLE
 
     @property
     def tensor_type(self) -> TensorType:
@@ -307,7 +307,7 @@ class Tracer(NdarrayFace):
             return self._part("imag")
         if self.scalar:
             return wrap(const(0, self.dtype))
-        return lazy.zeros_like(self).viewed(access=Access.READ_ONLY)
+        return lazy.zeros_like(self).viewed(access=Rights.READ_ONLY)
 
     @imag.setter
     def imag(self, value: Any) -> None:
@@ -325,7 +325,7 @@ class Tracer(NdarrayFace):
                 f"a view of {self.dtype} as {wanted} changes the number of elements, which cannot be traced; dtypes of "
                 "equal width can"
             )
-        if self._access is Access.SCALAR:
+        if self._access is Rights.SCALAR:
             return wrap(tidy.VIEWS["bitcast"](self.node, wanted))
         step: ViewStep = ("bitcast", wanted)
         return Tracer(TensorType(wanted, self.shape), self._storage, (*self._steps, step), self._access)
@@ -333,7 +333,7 @@ class Tracer(NdarrayFace):
     def __eqfuse_fixed__(self) -> Tracer:
         """This array as one that counts as a constant for a derivative."""
         held = fixed(self.node)
-        return self if held is self.node else wrap(held, None if self.scalar else Access.WRITABLE)
+        return self if held is self.node else wrap(held, None if self.scalar else Rights.WRITABLE)
 
     @staticmethod
     def __eqfuse_differentiated__() -> bool:
@@ -341,14 +341,14 @@ class Tracer(NdarrayFace):
         return differentiated() is not None
 
     def _part(self, op: str) -> Tracer:
-        if self._access is Access.SCALAR:
+        if self._access is Rights.SCALAR:
             return wrap(tidy.part(op, self.node))
         type = row(op).type([self._type], ())
         return Tracer(type, self._storage, (*self._steps, (op, ())), self._access)
 
     def flattened(self) -> Tracer:
         """The view of one axis, in C order, that NumPy writes through in every memory order."""
-        if self._access is Access.SCALAR:
+        if self._access is Rights.SCALAR:
             return self.viewed(("reshape", (1,)))
         step: ViewStep = ("flat", (self.size,))
         return Tracer(TensorType(self.dtype, (self.size,)), self._storage, (*self._steps, step), self._access)
@@ -370,7 +370,7 @@ class Tracer(NdarrayFace):
         return self.ordered(order) if order in ("C", "F") else self
 
     def copy(self, order: str = "C", origin: Storage | None = None) -> Tracer:
-        access = Access.SCALAR if self._access is Access.SCALAR else Access.WRITABLE
+        access = Rights.SCALAR if self._access is Rights.SCALAR else Rights.WRITABLE
         return Tracer(self._type, Storage(self.node, origin=origin, layout=self._copied(order, self.dtype)), (), access)
 
     def _copied(self, order: str, dtype: np.dtype) -> MemoryLayout | None:
@@ -387,14 +387,14 @@ class Tracer(NdarrayFace):
         return None if array is None else MemoryLayout(copied(array, order, dtype), self.layout.arguments)
 
 
-def wrap(value: Node, like: Access | None = None, layout: MemoryLayout | None = None) -> Tracer:
+def wrap(value: Node, like: Rights | None = None, layout: MemoryLayout | None = None) -> Tracer:
     """A tracer for `value`, with memory of its own. Of rank 0 it is a scalar, as NumPy's results are, unless `like`."""
-    scalar = value.shape == () and like is not Access.WRITABLE
+    scalar = value.shape == () and like is not Rights.WRITABLE
     memory = Storage(value, layout=IN_ORDER if is_line(value.shape) else layout)
-    return Tracer(value.type, memory, (), Access.SCALAR if scalar else Access.WRITABLE)
+    return Tracer(value.type, memory, (), Rights.SCALAR if scalar else Rights.WRITABLE)
 
 
 def argument(value: Node, place: int, scalar: bool, strides: Strides = None) -> Tracer:
     """The tracer that stands for an argument of the traced function: the input at `place`."""
     memory = Storage(value, place, layout=MemoryLayout(strides, frozenset({place})))
-    return Tracer(value.type, memory, (), Access.SCALAR if scalar else Access.WRITABLE)
+    return Tracer(value.type, memory, (), Rights.SCALAR if scalar else Rights.WRITABLE)

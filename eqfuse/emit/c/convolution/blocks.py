@@ -15,7 +15,7 @@ from eqfuse.cost.device import Device
 from eqfuse.emit.c.convolution.parts import Convolution
 from eqfuse.emit.c.device import vector_bytes
 from eqfuse.emit.c.product.blocks import BUFFERS, DEPTH, HIGH, NEAR, stride_of
-from eqfuse.emit.c.product.tile import Tile, forms
+from eqfuse.emit.c.product.tile import RegisterTile, forms
 from eqfuse.errors import UnsupportedOp
 
 WIDE = 1024  # columns of a unit, at most
@@ -42,7 +42,7 @@ class Blocks:
     pitch: int
     width: int
     high: int
-    tiles: tuple[Tile, ...]
+    tiles: tuple[RegisterTile, ...]
 
     @property
     def lines(self) -> int:
@@ -103,21 +103,21 @@ def _cuts(c: Convolution) -> Iterator[Blocks]:
 
 
 @lru_cache(maxsize=4096)
-def tiles_for(filters: int, places: int, vector_bytes: int, itemsize: int) -> tuple[Tile, ...]:
+def tiles_for(filters: int, places: int, vector_bytes: int, itemsize: int) -> tuple[RegisterTile, ...]:
     """The tile by which sums take the fewest cycles, and one of as many vectors for the filters that it leaves."""
     lanes = vector_bytes // itemsize
     while lanes > max(4, places):
         lanes //= 2
     most = -(-places // lanes)
     found = [
-        tuple(Tile(rows, wide, lanes, taps=True) for rows in (high, filters % high) if rows)
+        tuple(RegisterTile(rows, wide, lanes, taps=True) for rows in (high, filters % high) if rows)
         for high, wide in forms(filters, vector_bytes)
         if wide <= most
     ]
     return min(found, key=lambda tiles: (cycles(tiles, filters, places), -tiles[0].rows * tiles[0].columns))
 
 
-def cycles(tiles: tuple[Tile, ...], filters: int, places: int) -> float:
+def cycles(tiles: tuple[RegisterTile, ...], filters: int, places: int) -> float:
     """Of one term of the sums of all filters."""
     whole = filters // tiles[0].rows * tiles[0].cycles
     return -(-places // tiles[0].columns) * (whole + sum(t.cycles for t in tiles[1:]))

@@ -17,7 +17,7 @@ from eqfuse.emit.c.nest import NAMES
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.product.function import ARRAYS, Function, decoded, range_of, sum_of
 from eqfuse.emit.c.product.piece import Piece
-from eqfuse.emit.c.product.tile import Tile
+from eqfuse.emit.c.product.tile import RegisterTile
 from eqfuse.emit.c.sliding.writer import WindowsWriter
 from eqfuse.emit.c.writer import Text, called, function, used
 from eqfuse.ir.graph import Node
@@ -165,7 +165,7 @@ class _Writer:
         lines = loop(f"for (long deep = filter_begin; deep < filter_end; deep += {b.deep})", lines)
         return lines
 
-    def _tile(self, t: Tile) -> str:
+    def _tile(self, t: RegisterTile) -> str:
         b, c = self.blocks, self.conv
         filters = "p0" if self.schedule.filters else self.parameters.leaf(c.filters.body.outputs[0])
         offset = c.in_place.offset if c.in_place else 0

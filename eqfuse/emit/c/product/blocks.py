@@ -15,7 +15,7 @@ from eqfuse.cost.work import LINE
 from eqfuse.emit.c.device import vector_bytes
 from eqfuse.emit.c.nest import Access
 from eqfuse.emit.c.product.parts import Part, Parts
-from eqfuse.emit.c.product.tile import MOST_DOTS, MOST_ROWS, Tile, dots_for, tile_for
+from eqfuse.emit.c.product.tile import MOST_DOTS, MOST_ROWS, RegisterTile, dots_for, tile_for
 from eqfuse.emit.c.product.tile import terms as cycles_of
 from eqfuse.errors import UnsupportedOp
 
@@ -37,7 +37,7 @@ class Step:
     `stride` elements from row to row, or from term to term where it is `turned`; the right one before all units, into
     panels of the tile's columns. Rows of sums are `width` elements."""
 
-    tile: Tile
+    tile: RegisterTile
     columns: int
     depth: int
     left: Access | None
@@ -175,8 +175,8 @@ def _step(
 
 
 def _unless_dots(
-    tile: Tile, depth: int, place: Access | None, parts: Parts, at: int, rows: int, last: int
-) -> tuple[Tile, int, Access | None]:
+    tile: RegisterTile, depth: int, place: Access | None, parts: Parts, at: int, rows: int, last: int
+) -> tuple[RegisterTile, int, Access | None]:
     """The tile, the depth and the place of the right operand; those of dot products where these take fewer cycles."""
     size, across, terms = parts.dtype.itemsize, parts.products[at].shape[-1], parts.lefts[at].space[-1]
     deep = _even(terms, DEPTH // size * (vector_bytes() // size), 1)

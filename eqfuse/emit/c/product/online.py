@@ -13,7 +13,7 @@ import numpy as np
 from eqfuse.emit.c.product.parts import Online, Part, Parts, part_of, parts_of, rows_of
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, const, input_node, node, substitute
-from eqfuse.kinds.softmax import Rows, rows_between
+from eqfuse.kinds.softmax import SoftmaxRows, rows_between
 from eqfuse.ops.types import Shape
 
 
@@ -50,7 +50,7 @@ def online_parts_of(body: Graph) -> Parts:
     )  # fmt: skip
 
 
-def _weighted(rows: Rows, top: Node, before: Node, scores: Node) -> tuple[Node, ...]:
+def _weighted(rows: SoftmaxRows, top: Node, before: Node, scores: Node) -> tuple[Node, ...]:
     """Of a block: what the second product multiplies, the sums of terms, by what the sums before it are scaled. Terms
     of rows of which nothing is above -infinity yet are 0."""
     assert rows.top is not None and rows.total is not None and rows.scores is not None
@@ -63,7 +63,7 @@ def _weighted(rows: Rows, top: Node, before: Node, scores: Node) -> tuple[Node, 
     return (*made, node(rows.function, (distance,)))
 
 
-def _live(rows: Rows, first: Node, space: Shape) -> Part | None:
+def _live(rows: SoftmaxRows, first: Node, space: Shape) -> Part | None:
     """Has a row anything in a block that no mask makes -infinity? None where there is no mask, or more than the
     exponentials are multiplied: what is masked then need not be 0."""
     conditions, at = [], rows.scores

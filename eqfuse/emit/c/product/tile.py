@@ -36,7 +36,7 @@ _SUMS = {
 
 
 @dataclass(frozen=True)
-class Tile:
+class RegisterTile:
     """`lanes`: elements of a vector. `dots`: vectors lie along the terms; `taps`: terms of the right operand lie where
     a table says, those of the left one after another."""
 
@@ -76,7 +76,7 @@ def sums_dtype(dtype: np.dtype) -> np.dtype | None:
     return np.dtype(found) if found else None
 
 
-def terms(tile: Tile, heights: Sequence[tuple[int, int]], columns: int) -> float:
+def terms(tile: RegisterTile, heights: Sequence[tuple[int, int]], columns: int) -> float:
     """Cycles of one term of the sums by `tile`. `heights`: rows of blocks, and how many there are of so many."""
     down = sum(-(-rows // tile.rows) * count for rows, count in heights)
     return down * -(-columns // tile.columns) * tile.cycles
@@ -85,14 +85,14 @@ def terms(tile: Tile, heights: Sequence[tuple[int, int]], columns: int) -> float
 @lru_cache(maxsize=1024)
 def tile_for(
     rows: int, heights: tuple[tuple[int, int], ...], columns: int, vector_bytes: int, itemsize: int, within: bool
-) -> Tile:
+) -> RegisterTile:
     """The tile, of `rows` at most, by which sums take the fewest cycles; of equals the largest. `within`: it has no
     more columns than there are."""
     lanes = vector_bytes // itemsize
     while lanes > columns:
         lanes //= 2
     found = [
-        Tile(high, wide, lanes)
+        RegisterTile(high, wide, lanes)
         for high, wide in forms(rows, vector_bytes)
         if wide == 1 or (wide - (not within)) * lanes < columns + within
     ]
@@ -102,10 +102,10 @@ def tile_for(
 @lru_cache(maxsize=1024)
 def dots_for(
     rows: int, heights: tuple[tuple[int, int], ...], columns: int, vector_bytes: int, itemsize: int
-) -> Tile:
+) -> RegisterTile:
     """The tile of dot products that does so, whose columns divide those that there are."""
     lanes = vector_bytes // itemsize
-    found = [Tile(high, wide, lanes, True) for high, wide in forms(min(rows, DOT_ROWS), vector_bytes)
+    found = [RegisterTile(high, wide, lanes, True) for high, wide in forms(min(rows, DOT_ROWS), vector_bytes)
              if columns % wide == 0]  # fmt: skip
     return min(found, key=lambda t: (terms(t, heights, columns), -t.rows * t.columns))
 

@@ -21,12 +21,12 @@ from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.elements import bytes_read
 from eqfuse.kinds.product import WIDEST_ROWS, Product, narrowed, on_tensor_cores, product_of_node
-from eqfuse.kinds.softmax import Rows, rows_between
+from eqfuse.kinds.softmax import SoftmaxRows, rows_between
 from eqfuse.ops import Role, row
 
 
 @dataclass(frozen=True, slots=True)
-class Tiles:
+class AttentionTiles:
     """A block's `rows`, and the `columns` of the first product that it takes at a time, by `threads`. `share`: its rate
     over that of a tiled product."""
 
@@ -38,8 +38,8 @@ class Tiles:
 
 # FlashAttention-2 reaches 50 to 73 % of the peak on A100, where `mma.sync` products reach some 80 (gpu.md 4.9). On
 # cores a multiplication takes three fourths of a value from shared memory, twice as many as in the tiled product.
-TENSOR = {64: Tiles(64, 64, 128, 0.7), 128: Tiles(64, 32, 128, 0.6)}
-CORES = {64: Tiles(64, 32, 256, 0.5), 128: Tiles(32, 16, 256, 0.25)}
+TENSOR = {64: AttentionTiles(64, 64, 128, 0.7), 128: AttentionTiles(64, 32, 128, 0.6)}
+CORES = {64: AttentionTiles(64, 32, 256, 0.5), 128: AttentionTiles(32, 16, 256, 0.25)}
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class AttentionSchedule(CudaSchedule):
 
     first: Operands
     second: Operands
-    rows: Rows
-    tiles: Tiles
+    rows: SoftmaxRows
+    tiles: AttentionTiles
     tensor: bool
     width: int
     spared: float
@@ -131,7 +131,7 @@ def _products(body: Graph) -> tuple[Node, Node]:
     return second, first
 
 
-def _spared(rows: Rows, device: Device) -> float:
+def _spared(rows: SoftmaxRows, device: Device) -> float:
     if not rows.divided:
         return 0.0
     assert rows.total is not None

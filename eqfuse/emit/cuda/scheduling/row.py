@@ -32,7 +32,7 @@ MOST_GROUPS = 2**31 - 1  # blocks that one launch may have
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowBlocks:
     """`groups` blocks of threads `block`, each of which takes one row or more; `stride` threads share the columns of
     one, `width` neighbours at a time."""
 
@@ -51,22 +51,22 @@ class Rows:
 
 
 @lru_cache(maxsize=4096)
-def rows_of(space: Shape, axes: tuple[int, ...], access: int) -> Rows:
+def rows_of(space: Shape, axes: tuple[int, ...], access: int) -> RowBlocks:
     """`axes` are those reduced, counted from the end; `access`: elements of every array that 16 bytes hold."""
     kept = [a for a, n in enumerate(space) if a - len(space) not in axes and n != 1]
     reduced = [a for a, n in enumerate(space) if a - len(space) in axes and n != 1]
     columns = math.prod(space[a] for a in reduced)
     rows = math.prod(space[a] for a in kept)
     if kept and reduced and kept[-1] > reduced[-1]:
-        return Rows("column", rows, columns, (32, 8), -(-rows // 32), 8, 1)
+        return RowBlocks("column", rows, columns, (32, 8), -(-rows // 32), 8, 1)
     is_contiguous = not kept or not reduced or kept[-1] < reduced[0]
     width = math.gcd(access, columns) if is_contiguous else 1
     if columns <= WARP_ROW:
         lanes = min(32, _power_of_two(columns / max(A_LANE, width) if width > 1 else columns))
         high = (128 if rows * lanes <= 128 * MOST_GROUPS else 1024) // lanes
-        return Rows("warp", rows, columns, (lanes, high), -(-rows // high), lanes, width)
+        return RowBlocks("warp", rows, columns, (lanes, high), -(-rows // high), lanes, width)
     threads = min(1024, max(64, _power_of_two(columns / A_THREAD)))
-    return Rows("block", rows, columns, (threads, 1), rows, threads, width)
+    return RowBlocks("block", rows, columns, (threads, 1), rows, threads, width)
 
 
 def _power_of_two(least: float) -> int:
@@ -79,7 +79,7 @@ class RowsSchedule(CudaSchedule):
     `items` of these, and keeps their values of `held` from pass to pass. `unrolled`: its loop over them is."""
 
     space: IterationSpace
-    rows: Rows
+    rows: RowBlocks
     reductions: tuple[tuple[Node, ...], ...]
     held: tuple[Node, ...]
     splits: int
@@ -130,7 +130,7 @@ def rows_schedule(body: Graph, device: Device) -> CudaSchedule:
     )  # fmt: skip
 
 
-def _splits(body: Graph, space: IterationSpace, rows: Rows, passes: int) -> int:
+def _splits(body: Graph, space: IterationSpace, rows: RowBlocks, passes: int) -> int:
     """How many blocks share a row: more than one in a lone pass that alone would leave the device idle."""
     if passes > 1 or any(map(space.is_full, body.outputs)) or rows.groups >= ENOUGH_BLOCKS:
         return 1

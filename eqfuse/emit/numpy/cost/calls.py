@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from eqfuse.cost.device import PRICED_AS, Device
-from eqfuse.cost.work import LINE, NOTHING, Steps, Work, element_work, joined_by, touched, touches
+from eqfuse.cost.work import LINE, NOTHING, Jumps, Work, element_work, joined_by, touched, touches
 from eqfuse.emit.numpy.cost.figures import (
     ALONE,
     BLAS,
@@ -37,7 +37,7 @@ from eqfuse.ops.types import TensorType
 
 
 def call_work(
-    op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device, steps: Steps,
+    op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device, steps: Jumps,
     literal: Literal | None,
 ) -> Work:  # fmt: skip
     """What one application of `op` costs; arguments as those of `roofline.work`."""

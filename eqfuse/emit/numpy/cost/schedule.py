@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from eqfuse.cost.device import Device
 from eqfuse.cost.overlap import bound
 from eqfuse.cost.price import Price
-from eqfuse.cost.work import LINE, NEAR, Steps, Work, gaps, total
+from eqfuse.cost.work import LINE, NEAR, Jumps, Work, gaps, total
 from eqfuse.emit.numpy.cost.tiles import in_tiles, left_in_tiles, memory_seconds, on_whole_arrays, spilled
 from eqfuse.emit.numpy.tiling import copies, work_of
 from eqfuse.emit.numpy.transpose_copy import run_axis
@@ -50,7 +50,7 @@ def _done(body: Graph, copied: Iterable[Node], device: Device) -> Work:
     return total([*works, *together, *copies(body, device)])
 
 
-def _steps(n: Node, reader: Node) -> Steps:
+def _steps(n: Node, reader: Node) -> Jumps:
     """Elements of an array behind views that `reader` reads one by one, with gaps between, or each from a cache line of
     its own."""
     if computes(n) or run_axis(n) is not None:
@@ -61,7 +61,7 @@ def _steps(n: Node, reader: Node) -> Steps:
     if not steps:
         return NEAR
     between = gaps(steps[-1], n.type, reader.type) if row(reader.op).role is Role.ELEMENTWISE else 0
-    return Steps(n.type.size if steps[-1] * n.dtype.itemsize >= LINE else 0, between)
+    return Jumps(n.type.size if steps[-1] * n.dtype.itemsize >= LINE else 0, between)
 
 
 def _products(body: Graph) -> list[Node]:

@@ -21,7 +21,7 @@ _ALONG = frozenset({"axes", "axis"})
 
 
 @dataclass
-class Reach:
+class Coverage:
     """`ranks`: how many cases had each rank. `longest`: the most elements along any axis of each variable; `along`: and
     along those axes that each operator of the matched side is told."""
 
