@@ -22,7 +22,6 @@ from eqfuse.compiler import compile_graph
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.demo import programs as examples
 from eqfuse.egraph import saturate as stop
-from eqfuse.emit.c.device import compiled
 from eqfuse.extract.candidates.cuts import Cut, Grammar
 from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.candidates.prices import Prices
@@ -38,6 +37,7 @@ from eqfuse.runtime import disk_cache
 from eqfuse.show import progress
 from eqfuse.specialise import compile as of_functions
 from eqfuse.specialise.calls import FunctionCall
+from tests.support.c_target import C
 
 
 class Clock:
@@ -306,7 +306,7 @@ def test_without_time_left_a_cover_takes_kernels_that_have_prices_or_the_first_t
     monkeypatch.setattr(Kind, "schedule", counted)
     schedules = {}
     for late in (False, True):
-        grammar = Grammar(segment, compiled(DEVICES["cpu"]))
+        grammar = Grammar(segment, C)
         candidates = Candidates(grammar, {})
         if late:
             grammar.allowance = Allowance(until=0)
@@ -331,9 +331,9 @@ def test_kernels_that_save_nothing_by_their_states_are_merged_without_schedules(
         return priced(self, cuts, *rest)
 
     monkeypatch.setattr(Prices, "kernel", counted)
-    extract(segment, compiled(DEVICES["cpu"]))
+    extract(segment, C)
     assert several
     several = 0
     monkeypatch.setattr(Group, "rough", property(lambda group: len(group.cuts) - 1.0))
-    extract(segment, compiled(DEVICES["cpu"]))
+    extract(segment, C)
     assert not several

@@ -12,8 +12,8 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.cost.profiles import DEVICES
-from eqfuse.emit.c.device import compiled
 from eqfuse.ir.graph import Graph
+from tests.support.c_target import C
 
 CHEAP = 4  # times the forward pass: the bound of cheap gradients
 
@@ -117,5 +117,5 @@ def test_the_search_finds_the_derivative_that_is_known_of(name: str, f: Any, g: 
 def test_the_search_for_compiled_kernels_ends_where_a_move_leaves_no_user_of_a_value() -> None:
     x = ef.spec((8, 16), np.float64)
     joint = ef.trace(ef.grad(lambda q, k, v: (ef.softmax(q @ k.T / 4) @ v).sum(), (0, 1, 2)), x, x, x)
-    plan = ef.extract(ef.saturate(joint), target=compiled(DEVICES["cpu"]))
+    plan = ef.extract(ef.saturate(joint), target=C)
     assert len(plan.kernels) <= 6

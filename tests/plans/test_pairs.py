@@ -13,18 +13,18 @@ from eqfuse.benches.corpus.pairs import PAIRS
 from eqfuse.benches.corpus.random_graphs import run_plan, scrambled
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.space import Space
-from eqfuse.emit.c.device import compiled
 from eqfuse.extract import choose
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph
 from eqfuse.testing import cudasim
 from eqfuse.testing.emulated_gpu import EmulatedGpu
 from tests.support.c_kernels import needs_compiler
+from tests.support.c_target import C
 from tests.support.gpu import program_on
 
 F = np.float32
 N = 4096
-TARGETS = {"numpy": DEVICES["cpu"], "c": compiled(DEVICES["cpu"]), "cuda": DEVICES["h100"]}
+TARGETS = {"numpy": DEVICES["cpu"], "c": C, "cuda": DEVICES["h100"]}
 
 
 def smoothed(x, y, v):

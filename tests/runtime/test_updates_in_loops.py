@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import eqfuse as ef
 from eqfuse.cost.profiles import DEVICES
-from eqfuse.emit.c.device import compiled
+from tests.support.c_target import C
 from tests.support.loops import assert_same
 
-TARGETS = {"numpy": DEVICES["cpu"], "c": compiled(DEVICES["cpu"])}
+TARGETS = {"numpy": DEVICES["cpu"], "c": C}
 ROWS, COLUMNS, TRIPS = 5, 4, 4
 Statement = Callable[[Any, Any, Any, Any], Any]  # of the index, two carries, and what does not change; may give two
 

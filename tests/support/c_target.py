@@ -23,7 +23,7 @@ from eqfuse.ir.graph import Graph
 from eqfuse.plan.plan import Kernel
 from tests.support.kernels import PRICE
 
-C = compiled(DEVICES["cpu"])
+C = compiled(DEVICES["cpu"], width=64)  # whatever CPU the tests run on
 KINDS = ("map", "row", "reduce", "scan")
 
 

@@ -30,14 +30,15 @@ def device() -> Device:
     return compiled(numpy_device())
 
 
-def compiled(here: Device) -> Device:
-    """The machine `here`, a profile of the NumPy target, for loops compiled on this CPU."""
-    single = vector_bytes() / 4 * GIGAHERTZ * 1e9 * LOADS * here.threads
+def compiled(here: Device, width: int | None = None) -> Device:
+    """The machine `here`, a profile of the NumPy target, for compiled loops of vectors of `width` bytes (this CPU's)."""
+    width = width or vector_bytes()
+    single = width / 4 * GIGAHERTZ * 1e9 * LOADS * here.threads
     half = single / (1 + ROUNDING)
     rates = {"float32": single, "float64": single / 2, "int64": single / 2, "float16": half, "bfloat16": half}
     return replace(
         here, name=f"{here.name} (C)", target="c", launch_seconds=CALL, scalar_flops=tuple(rates.items()),
-        reads=f"{here.reads}; C kernels: {vector_bytes() * 8}-bit vectors at {GIGAHERTZ} GHz",
+        reads=f"{here.reads}; C kernels: {width * 8}-bit vectors at {GIGAHERTZ} GHz",
     )  # fmt: skip
 
 
