@@ -31,7 +31,7 @@ def device() -> Device:
 
 
 def compiled(here: Device, width: int | None = None) -> Device:
-    """The machine `here`, a profile of the NumPy target, for compiled loops of vectors of `width` bytes (this CPU's)."""
+    """The machine `here`, a profile of the NumPy target, for compiled loops of `width` bytes a vector: this CPU's."""
     width = width or vector_bytes()
     single = width / 4 * GIGAHERTZ * 1e9 * LOADS * here.threads
     half = single / (1 + ROUNDING)
