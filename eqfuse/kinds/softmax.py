@@ -63,7 +63,7 @@ def _exponential(at: Node, top: Node) -> tuple[str, Node | None, Node]:
             distance, scale = parts
         if distance.op == "subtract":
             score, shift = distance.args
-            if _alike(score, shift, top):
+            if made_alike(score, shift, top):
                 return at.op, scale, shift
     raise UnsupportedOp("a kernel of two products adds up exponentials of distances from the maximum")
 
@@ -76,7 +76,7 @@ def _scaled(n: Node) -> tuple[Node, Node] | None:
     return None
 
 
-def _alike(score: Node, subtracted: Node, top: Node) -> bool:
+def made_alike(score: Node, subtracted: Node, top: Node) -> bool:
     """Is `subtracted` made of the maximum as `score` is of what it is the maximum of, and grows with it?"""
     while subtracted is not top:
         if score.op != subtracted.op or score.attrs != subtracted.attrs:

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from eqfuse.emit.c import forms, kernels, lines, nest, rates, schedule
+from eqfuse.emit.c import forms, kernels, lines, nest, rates, schedule, splits
 from eqfuse.emit.c.kernels import CKernel
 from eqfuse.errors import EqfuseError, UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
@@ -168,8 +168,9 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks, chunks and parts so small that bodies of tests have many, on several threads."""
     for module, name, value in (
         (nest, "SHORT", 4), (rates, "SHORT", 4), (nest, "BLOCK", 4), (nest, "TILE", 8), (schedule, "LINE", 4),
-        (schedule, "SHARED_FROM", 0.0), (schedule, "HANDED", 0.0), (schedule, "CHUNK", 1e-9), (schedule, "PART", 8),
-        (schedule, "FEW_UNITS", 100), (lines, "PAIR_BYTES", 32), (forms, "SMALL", 2),
+        (splits, "LINE", 4), (splits, "PART", 8), (splits, "SHORT_PART", 8), (splits, "FEW_UNITS", 100),
+        (schedule, "SHARED_FROM", 0.0), (schedule, "HANDED", 0.0), (schedule, "CHUNK", 1e-9),
+        (lines, "PAIR_BYTES", 32), (forms, "SMALL", 2),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)
 

@@ -8,6 +8,7 @@ j, …: indices.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -258,6 +259,16 @@ class Elements:
         if rows == 1:
             return f"p{j}[part]"
         return f"p{j}[part * {rows} + {self.index(aligned(0, contiguous(n.shape), n.shape, self.schedule.space))}]"
+
+    def count_of_part(self) -> str:
+        """How many elements of a row a part has."""
+        d = self.schedule.split
+        assert d is not None
+        dim, others = self.nest.dims[d], math.prod([self.nest.dims[o].extent for o in self.reduced if o != d])
+        count = f"{dim.block}"
+        if dim.extent % dim.block:
+            count = f"(part < {dim.blocks - 1} ? {dim.block} : {dim.extent - dim.block * (dim.blocks - 1)})"
+        return f"({count} * {others}L)" if others > 1 else count
 
     def reduction(self, n: Node) -> tuple[ops.Reduction, str, str]:
         """Of a reduction: its row, the type in which it accumulates, and its name."""

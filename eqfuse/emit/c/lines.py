@@ -19,7 +19,7 @@ from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.passes import Pass, by_scans, is_gather, is_load, is_scan
 from eqfuse.emit.c.scans import Scans
 from eqfuse.emit.c.table import Counts
-from eqfuse.ir.graph import Node
+from eqfuse.ir.graph import Node, topological
 
 PAIR_BYTES = 2048  # of a run whose sum is one vector of sums; those of runs are added in pairs
 
@@ -207,13 +207,25 @@ class Lines(Scans):
     def _finished(self, n: Node, at: str) -> list[str]:
         """The lines that make of sums what the program has, or keep those of a part."""
         if self.schedule.split is not None:
-            line = f"{self.part(n)} = {at};"
+            lines = [f"{self.part(n)} = {at};", *self._anchored(n, at)]
         else:
             text = self.as_stored(n, at)
-            if text == at:
-                return []
-            line = f"{at} = {text};"
-        return [f"{self.loop_head(self.nest.vector, whole=True)} {line}" if self.nest.by_columns else line]
+            lines = [f"{at} = {text};"] * (text != at)
+        return [f"{self.loop_head(self.nest.vector, whole=True)} {line}" if self.nest.by_columns else line
+                for line in lines]  # fmt: skip
+
+    def _anchored(self, n: Node, at: str) -> list[str]:
+        """What stands for the result of a part where later reductions need it."""
+        cascade = self.schedule.cascade
+        if cascade is None or n not in cascade.anchors:
+            return []
+        texts = {cascade.parts[n]: at, cascade.count: self.count_of_part()}
+        for m in topological((cascade.anchors[n],)):
+            if m not in texts:
+                values = [texts[a] for a in m.args]
+                text = ops.expression(m.op, [a.dtype for a in m.args], values) if m.args else self.parameters.leaf(m)
+                texts[m] = f"({text})"
+        return [f"{at} = {texts[cascade.anchors[n]]};"]
 
     def _is_paired(self, how: ops.Reduction) -> bool:
         """Is it a sum of several runs that are added in pairs?"""

@@ -20,6 +20,7 @@ from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import TooOften, push_views
+from eqfuse.kinds.cascade import Cascade
 from eqfuse.ops import row
 from eqfuse.ops.types import Shape, TensorType
 
@@ -30,7 +31,8 @@ HELD = 256 << 10  # bytes of values of a unit that are kept between passes, at m
 class Loops:
     """`body`: what is computed, with views on leaves alone; `forms`: how, by the cells of the space; `seams`: the
     places along dimensions where cells begin, and where the last one ends; `written`: where the elements of each output
-    lie. `split`: a reduced dimension of which units take blocks, whose results are joined at last."""
+    lie. `split`: a reduced dimension of which units take blocks, whose results are joined at last; `cascade`: how,
+    where later reductions need earlier ones."""
 
     body: Graph
     space: Shape
@@ -39,6 +41,7 @@ class Loops:
     written: tuple[Access, ...]
     seams: dict[int, tuple[int, ...]] = field(default_factory=dict)
     split: int | None = None
+    cascade: Cascade | None = None
 
     @property
     def passes(self) -> tuple[Pass, ...]:
@@ -70,10 +73,11 @@ class Loops:
 
     @property
     def workspaces(self) -> list[TensorType]:
-        """The results of parts, by reduction."""
+        """The results of parts, by reduction; of a cascade, then what each adds to the whole."""
         if self.split is None:
             return []
-        return [TensorType(partial_dtype(n), (self.parts, max(1, n.type.size))) for n in self.reductions]
+        found = [TensorType(partial_dtype(n), (self.parts, max(1, n.type.size))) for n in self.reductions]
+        return found if self.cascade is None else found * 2
 
     @property
     def held_bytes(self) -> int:
@@ -104,21 +108,22 @@ def place_of(output: Node, space: Shape, axes: Sequence[int]) -> Access:
     return aligned(0, contiguous(output.shape), output.shape, space)
 
 
-def with_passes(forms: Sequence[Form], nest: Nest) -> tuple[Form, ...]:
-    """`forms` with their passes, which hold what is dear from one to the next, if that is not too much."""
-    found = tuple([_with_passes(form, nest, hold=True) for form in forms])
+def with_passes(forms: Sequence[Form], nest: Nest, writes: bool = True) -> tuple[Form, ...]:
+    """`forms` with their passes, which hold what is dear from one to the next, if that is not too much; `writes`: the
+    results too, where reductions are not joined before."""
+    found = tuple([_with_passes(form, nest, True, writes) for form in forms])
     if _held_bytes(found, nest) > HELD:
-        return tuple([_with_passes(form, nest, hold=False) for form in forms])
+        return tuple([_with_passes(form, nest, False, writes) for form in forms])
     return found
 
 
-def _with_passes(form: Form, nest: Nest, hold: bool) -> Form:
+def _with_passes(form: Form, nest: Nest, hold: bool, writes: bool) -> Form:
     varying = _varying(form, nest)
 
     def differs(n: Node) -> bool:
         return nest.vector in varying[n] and not varying[n].isdisjoint(nest.reduced)
 
-    passes = passes_of(form.body, differs, hold)
+    passes = passes_of(form.body, differs, hold, writes)
     if len(form.reductions) > 1:
         passes = tuple([replace(p, reductions=tuple(n for n in form.reductions if n in p.reductions)) for p in passes])
     return replace(form, passes=passes, varying=varying)

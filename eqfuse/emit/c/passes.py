@@ -82,9 +82,12 @@ def is_number(n: Node) -> bool:
     return leaf.op == "const" and leaf.type.size == 1
 
 
-def passes_of(body: Graph, differs: Callable[[Node], bool], hold: bool) -> tuple[Pass, ...]:
+def passes_of(
+    body: Graph, differs: Callable[[Node], bool], hold: bool, writes: bool = True
+) -> tuple[Pass, ...]:
     """`differs`: does a row have a value of its own for each turn of the innermost loop? Where `hold`, such values that
-    are dear to compute are kept from the pass that computes them to those that read them again."""
+    are dear to compute are kept from the pass that computes them to those that read them again. `writes`: the passes
+    write the results too."""
     stage_of = stages(body)
     last = max((stage_of[n] for n in body.nodes if is_reduction(n)), default=0)
     made: list[Pass] = []
@@ -92,7 +95,7 @@ def passes_of(body: Graph, differs: Callable[[Node], bool], hold: bool) -> tuple
     done: set[Node] = set()
     for stage in range(last + 1):
         reductions = tuple(n for n in body.nodes if is_reduction(n) and stage_of[n] == stage + 1)
-        outputs = tuple(j for j, o in enumerate(body.outputs) if stage_of[o] == stage)
+        outputs = tuple(j for j, o in enumerate(body.outputs) if writes and stage_of[o] == stage)
         roots = [*(n.args[0] for n in reductions), *(body.outputs[j] for j in outputs)]
         known = {n for n in done if differs(n) and _is_dear(n, differs)} if hold else set()
         nodes, taken = _met(body, roots, known)

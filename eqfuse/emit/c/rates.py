@@ -17,7 +17,8 @@ from eqfuse.emit.c.forms import Form
 from eqfuse.emit.c.nest import SHORT, Nest
 from eqfuse.emit.c.ops import PLACES, is_prepared
 from eqfuse.emit.c.passes import is_gather, is_load, is_reduction, is_scan
-from eqfuse.ir.graph import Graph, Node
+from eqfuse.ir.graph import Graph, Node, topological
+from eqfuse.kinds.cascade import Cascade
 from eqfuse.kinds.elements import bytes_read
 from eqfuse.ops import row
 from eqfuse.ops.row import PriceClass
@@ -140,11 +141,7 @@ def bytes_of(body: Graph, nest: Nest, forms: Sequence[Form], device: Device) -> 
     once = bytes_read(body, body.outputs)
     if len(forms[0].passes) == 1:
         return once
-    loops, near = {*nest.inside, nest.vector}, 0
-    for n, read in forms[0].arrays.items():
-        along = nest.varies(read.access) & loops
-        near += math.prod([nest.dims[d].block for d in along]) * n.dtype.itemsize if along else 0
-    if near <= device.l2_bytes // 2:
+    if near_bytes(nest, forms) <= device.l2_bytes // 2:
         return once
     times = dict.fromkeys(body.inputs, 0)
     for at in range(len(forms[0].passes)):
@@ -152,3 +149,22 @@ def bytes_of(body: Graph, nest: Nest, forms: Sequence[Form], device: Device) -> 
             if i in times:
                 times[i] += 1
     return tuple([nbytes * max(1, times[i]) for i, nbytes in zip(body.inputs, once, strict=True)])
+
+
+def near_bytes(nest: Nest, forms: Sequence[Form]) -> int:
+    """Bytes of the arrays that a unit reads."""
+    loops, near = {*nest.inside, nest.vector}, 0
+    for n, read in forms[0].arrays.items():
+        along = nest.varies(read.access) & loops
+        near += math.prod([nest.dims[d].block for d in along]) * n.dtype.itemsize if along else 0
+    return near
+
+
+def joining_seconds(cascade: Cascade, parts: int, device: Device) -> float:
+    """Seconds of one thread to carry what `parts` give over to the whole."""
+    seconds = 0.0
+    for n in topological([cascade.shares[r] for stage in cascade.stages[1:] for r in stage]):
+        if n.args:
+            times, base = additions(n.op, n.args[-1].dtype)
+            seconds += n.type.size * parts * times * device.threads / device.scalar_rate(base)
+    return seconds

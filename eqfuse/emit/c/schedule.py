@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from eqfuse.cost.device import Device
@@ -17,13 +17,13 @@ from eqfuse.cost.work import LINE, Work
 from eqfuse.emit.c.calls import calls_schedule, tiles_schedule
 from eqfuse.emit.c.cells import is_map
 from eqfuse.emit.c.forms import Form, forms_of
-from eqfuse.emit.c.loops import HELD, Loops, place_of, pushed, with_passes
+from eqfuse.emit.c.loops import Loops, place_of, pushed, with_passes
 from eqfuse.emit.c.nest import Access, Nest, nest_of
-from eqfuse.emit.c.ops import PLACES
-from eqfuse.emit.c.passes import is_load, is_reduction, is_scan, scanned, stages
-from eqfuse.emit.c.rates import bytes_of, work_of
+from eqfuse.emit.c.passes import is_reduction, is_scan, scanned, stages
+from eqfuse.emit.c.rates import bytes_of, joining_seconds, work_of
+from eqfuse.emit.c.splits import Split, of_scans, split_of
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Graph, Node
+from eqfuse.ir.graph import Graph
 from eqfuse.kinds.schedule import Schedule
 from eqfuse.ops import row
 from eqfuse.ops.types import Shape, TensorType
@@ -32,10 +32,6 @@ SHARED_FROM = 2e-5  # seconds of one thread: shorter kernels are not worth wakin
 HANDED = 5e-6  # seconds until another thread is at work
 CHUNK = 2e-5  # seconds of one thread that a chunk of units takes about
 CHUNKS = 64  # of a kernel, at most
-WIDE = 2048  # columns of a unit of few rows: memory is read line after line
-PARTS = 64  # of rows that are split among units, at most
-PART = 1 << 14  # elements of a part at least
-FEW_UNITS = 16  # fewer units than these are split, however many threads there are: sums do not depend on them
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -116,24 +112,27 @@ def _loops(body: Graph, device: Device) -> LoopsSchedule:
     space, axes = _space(graph)
     written = tuple([place_of(o, space, axes) for o in graph.outputs])
     forms = forms_of(graph, space)
-    nest, split = _nest(graph, space, axes, forms, written, device)
-    found = with_passes(forms, nest)
+    split = _split(graph, space, axes, forms, written, device)
+    nest, cascade = split.nest, split.cascade
+    found = with_passes(forms, nest, writes=cascade is None)
     seams = _seams(found, nest)
     reads = bytes_of(body, nest, found, device)
     writes = tuple([o.type.nbytes for o in body.outputs])
     compute, flops = work_of(nest, found, seams, device)
+    if cascade is not None and split.dimension is not None:
+        compute += joining_seconds(cascade, nest.dims[split.dimension].blocks, device)
     units = nest.elements if nest.is_line else nest.units
     threads = loops_shared(sum(reads) + sum(writes), compute, units, nest.is_line, device)
     return LoopsSchedule(
-        reads, writes, 1 + (split is not None), body=graph, space=space, nest=nest, forms=found, seams=seams,
-        written=written, split=split, flops=flops, **threads,
+        reads, writes, 1 + (split.dimension is not None), body=graph, space=space, nest=nest, forms=found, seams=seams,
+        written=written, split=split.dimension, cascade=cascade, flops=flops, **threads,
     )  # fmt: skip
 
 
-def _nest(
+def _split(
     body: Graph, space: Shape, axes: tuple[int, ...], forms: Sequence[Form], written: Sequence[Access], device: Device
-) -> tuple[Nest, int | None]:
-    """The loops of `body`, and the dimension of which units take blocks."""
+) -> Split:
+    """The loops of `body`, and how its rows are split."""
     touched = forms[0].touched if axes else {n: read.access for n, read in forms[0].arrays.items()}
     sizes = [(a, forms[0].arrays[n].leaf.dtype.itemsize) for n, a in touched.items()]
     sizes += [(a, o.dtype.itemsize) for a, o in zip(written, body.outputs, strict=True)]
@@ -141,13 +140,11 @@ def _nest(
     seams = {axis for form in forms for box in form.boxes for axis, n in enumerate(space) if box[axis] != (0, n)}
     nest = nest_of(space, axes, sizes, [*others], seams)
     if not axes:
-        return nest, None
-    stage = stages(body)
+        return Split(nest)
+    stage, itemsize = stages(body), sum(size for _, size in sizes)
     if any(map(is_scan, body.nodes)):
-        return _of_scans(nest, max(stage.values()) > 1, sum(size for _, size in sizes), device), None
-    if nest.by_columns and max(stage.values()) > 1:
-        nest = _narrowed(nest, sum(size for _, size in sizes), device)
-    return _split(nest, body, space, stage)
+        return Split(of_scans(nest, max(stage.values()) > 1, itemsize, device))
+    return split_of(nest, body, space, stage, forms, itemsize, device)
 
 
 def _seams(forms: Sequence[Form], nest: Nest) -> dict[int, tuple[int, ...]]:
@@ -204,60 +201,3 @@ def _space(body: Graph) -> tuple[Shape, tuple[int, ...]]:
         raise UnsupportedOp("a c row or reduce kernel has reductions over one set of axes of one space")
     space, axes = found.pop()
     return space, tuple(len(space) + a for a in axes)
-
-
-def _maps_after(body: Graph) -> bool:
-    """Is what is made of the results of reductions joined of pieces, or gathered?"""
-    met: set[Node] = set()
-    stack = [o for o in body.outputs if not is_reduction(o)]
-    while stack:
-        n = stack.pop()
-        if n not in met and not is_load(n):
-            met.add(n)
-            stack += [a for a in n.args if not is_reduction(a)]
-    return any(map(is_map, met))
-
-
-def _narrowed(nest: Nest, itemsize: int, device: Device) -> Nest:
-    """The nest with as few columns to a unit as let its elements, of `itemsize` bytes in all arrays together, stay near
-    from pass to pass; none narrower than a few cache lines."""
-    rows = max(1, math.prod(nest.dims[d].extent for d in nest.inside))
-    most = min(device.l2_bytes // (2 * itemsize * rows), HELD // (8 * rows))
-    return _of_width(nest, max(LINE, min(nest.runs.block, most // LINE * LINE)))
-
-
-def _of_scans(nest: Nest, again: bool, itemsize: int, device: Device) -> Nest:
-    """The nest in as many units as threads share well, where columns are scanned; `again`: in several passes."""
-    if not nest.by_columns:
-        return nest
-    if again:
-        nest = _narrowed(nest, itemsize, device)
-    units = nest.units // nest.runs.blocks
-    return _of_width(nest, max(LINE, min(nest.runs.block, nest.runs.extent * units // FEW_UNITS // LINE * LINE)))
-
-
-def _of_width(nest: Nest, block: int) -> Nest:
-    """The nest with `block` columns to a unit."""
-    dims = [replace(x, block=min(x.extent, block)) if d == nest.vector else x for d, x in enumerate(nest.dims)]
-    return replace(nest, dims=tuple(dims))
-
-
-def _split(nest: Nest, body: Graph, space: Shape, stage: dict[Node, int]) -> tuple[Nest, int | None]:
-    """The nest with rows in parts, where there are few long ones and one pass; the same for any number of threads."""
-    reduced = [d for d, dim in enumerate(nest.dims) if dim.reduced]
-    last = all(stage[o] == 1 and o.shape != space for o in body.outputs)
-    whole = any(n.op in PLACES for n in body.nodes) or _maps_after(body)
-    if not reduced or nest.units >= FEW_UNITS or max(stage.values()) > 1 or not last or whole:
-        return nest, None
-    given = nest
-    if nest.by_columns:
-        nest = _of_width(nest, WIDE)
-    d = max(reduced, key=lambda at: nest.dims[at].extent)
-    dim = nest.dims[d]
-    parts = min(PARTS, nest.elements // (PART * nest.units), dim.extent)
-    block = -(-dim.extent // max(1, parts))
-    if d == nest.vector:
-        block = -(-block // LINE) * LINE
-    if block >= dim.extent:
-        return given, None
-    return replace(nest, dims=(*nest.dims[:d], replace(dim, block=block), *nest.dims[d + 1 :])), d

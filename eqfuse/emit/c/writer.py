@@ -140,8 +140,8 @@ class Writer:
         return [*used(self.parameters.fetched(), lines), *self.tables(), *lines]
 
     def kernel(self) -> list[str]:
-        passes = range(1 if self.schedule.split is not None else len(self.schedule.passes))
-        inside = [line for number in passes for line in self._pass(number)]
+        alone = self.schedule.split is not None and self.schedule.cascade is None
+        inside = [line for number in range(1 if alone else len(self.schedule.passes)) for line in self._pass(number)]
         if self.nest.is_line:
             return [*self.top, *inside]
         held = [line for form in self.forms for line in form.held_lines()]

@@ -42,10 +42,17 @@ def part(name: str, x: Node) -> Node:
 
 
 def elementwise(name: str, args: Sequence[Node]) -> Node:
-    """The elementwise operator `name`, which broadcasts by itself what was spread from a scalar before."""
+    """The elementwise operator `name`, which broadcasts by itself what was spread from a scalar before, and takes what
+    was reduced over all axes with these, of extent 1."""
     scalars = [a.args[0] if a.op == "broadcast_to" and a.args[0].shape == () else a for a in args]
-    made = node(name, scalars)
+    rank = max([a.type.rank for a in scalars], default=0)
+    made = node(name, [_with_axes(a, rank) for a in scalars] if name != "power" else scalars)
     return made if scalars == list(args) else broadcast_to(made, row(name).type([a.type for a in args], ()).shape)
+
+
+def _with_axes(x: Node, rank: int) -> Node:
+    """What the scalar `x` was before its axes, of extent 1, were taken away, if these are no more than `rank`."""
+    return x.args[0] if x.op == "reshape" and x.shape == () and x.args[0].type.rank <= rank else x
 
 
 def reshape(x: Node, shape: Shape) -> Node:
