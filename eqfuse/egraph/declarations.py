@@ -19,14 +19,16 @@ from typing import Any
 from eqfuse.egraph.callbacks import OPERATORS, function_text
 from eqfuse.egraph.rules import Rule, constructor
 from eqfuse.ops import Role, row
+from eqfuse.rewrites.language.law import MOST_ARGUMENTS
 
 Operator = tuple[str, int]  # and its number of arguments
 Texts = tuple[str, ...]  # commands that are read together; the first names them
 
 _CHUNK = 32  # commands per parsed text: every span copies the whole text
-# Arguments, beyond which an operator has no rules for facts: a rule for each, of as many atoms, would be quadratic in
-# memory. What is known of such a node when it is inserted is computed by the engine.
-WIDE = 16
+# Arguments, beyond which an operator has no rules for facts, and takes its arguments as one vector: memory grows by the
+# square of a table's columns and of a rule's atoms. What is known of such a node when it is inserted is computed by the
+# engine.
+WIDE = MOST_ARGUMENTS
 
 _HEADER = """
 (sort Tensor)
@@ -34,6 +36,8 @@ _HEADER = """
 (relation varies (Tensor))
 (relation in_program (Tensor))
 (function named (i64) Tensor :merge old)
+(sort Tensors (Vec Tensor))
+(function listed (i64) Tensors :merge old)
 (function range (Tensor) PyObject :merge (py-call (py-eval "{meet}" (py-dict) (py-dict)) old new))
 """  # a global of egglog cannot stand in a merge
 
@@ -148,7 +152,10 @@ def wanted(operators: Iterable[Operator], rules: Collection[Rule]) -> list[Texts
 
 def declaration(op: str, arity: int) -> str:
     """The command that declares the constructor of `op`."""
-    inputs = " ".join(["PyObject"] * (len(row(op).attrs) + arity) + ["Tensor"] * arity)
+    attrs = len(row(op).attrs)
+    inputs = " ".join(["PyObject"] * (attrs + arity) + ["Tensor"] * arity)
+    if arity > WIDE:  # one object for all types
+        inputs = " ".join(["PyObject"] * (attrs + 1) + ["Tensors"])
     return f"(constructor {constructor(op, arity)} ({inputs}) Tensor)"
 
 

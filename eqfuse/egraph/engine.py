@@ -141,7 +141,7 @@ class Engine:
         for n in nodes:
             if n in self._names:
                 continue
-            name = self._names[n] = self.bind(self.term(n, [self._names[a] for a in n.args]), lines)
+            name = self._names[n] = self.bind(self.term(n, [self._names[a] for a in n.args], lines), lines)
             if n.is_constant_leaf or (n.args and self._constants.issuperset(n.args)):
                 self._constants.add(n)
             if n.op == "input" or len(n.args) > WIDE:
@@ -161,10 +161,21 @@ class Engine:
         lines.append(f"(set {name} {term})")
         return name
 
-    def term(self, n: Node, args: Sequence[str]) -> str:
-        """The expression for `n` over the expressions `args`."""
+    def term(self, n: Node, args: Sequence[str], lines: list[str]) -> str:
+        """The expression for `n` over the expressions `args`, once the commands that are added to `lines` were run."""
         name = self.declare(n.op, len(n.args))
-        return f"({' '.join([name, *map(self.object, n.attrs), *(self.object(a.type) for a in n.args), *args])})"
+        types: list[Any] = [a.type for a in n.args]
+        if len(args) > WIDE:
+            types, args = [tuple(types)], [self._vector(args, lines)]
+        return f"({' '.join([name, *map(self.object, n.attrs), *map(self.object, types), *args])})"
+
+    def _vector(self, elements: Sequence[str], lines: list[str]) -> str:
+        """The vector of many `elements`, joined from short ones: a command takes memory by the square of its length."""
+        made, parts = "vec-of", list(elements)
+        while len(parts) > WIDE:
+            joined = [f"({made} {' '.join(parts[at : at + WIDE])})" for at in range(0, len(parts), WIDE)]
+            made, parts = "vec-append", [self.bind(vector, lines, "listed") for vector in joined]
+        return f"({made} {' '.join(parts)})"
 
     def name(self, n: Node) -> str:
         """The name bound to `n`."""
@@ -307,8 +318,10 @@ class Engine:
 
         for name, (op, n_attrs, arity) in self.constructors.items():
             for r in frozen[name].rows if name in frozen else ():
-                attrs = tuple(map(value, r.inputs[:n_attrs]))
-                rows.append((op, attrs, tuple(r.inputs[n_attrs + arity :]), r.output))
+                attrs, given = tuple(map(value, r.inputs[:n_attrs])), r.inputs[n_attrs + arity :]
+                if arity > WIDE:
+                    given = self._egraph.value_to_vec(r.inputs[-1])
+                rows.append((op, attrs, tuple(given), r.output))
         classes = self._classes()
         return rows, {n: classes[name] for n, name in self._names.items()}
 

@@ -53,14 +53,14 @@ def prove(
     engine.begin_proof(_FUSION)
     terms = {key: engine.name(n) for key, n in zip(inputs, segment.graph.inputs, strict=True)}
     for key, literal in (constants or {}).items():
-        terms[key] = engine.term(node("const", (), (literal,)), ())
+        terms[key] = engine.term(node("const", (), (literal,)), (), [])
     for number, (body, reads, writes) in enumerate(kernels):
         lines: list[str] = []
         names = {n: terms[key] for n, key in zip(body.inputs, reads, strict=True)}
         uses = Counter(a for n in body.nodes for a in n.args)
         for n in body.nodes:
             if n not in names:
-                names[n] = engine.term(n, [names[a] for a in n.args])
+                names[n] = engine.term(n, [names[a] for a in n.args], lines)
                 if uses[n] > 1 or len(names[n]) > _LONG:
                     names[n] = engine.bind(names[n], lines)
         bodies = "(none)"
@@ -127,6 +127,6 @@ class Derivation:
 
     def _name(self, n: Node, lines: list[str]) -> str:
         if n not in self._names:
-            term = self._engine.term(n, [self._name(a, lines) for a in n.args])
+            term = self._engine.term(n, [self._name(a, lines) for a in n.args], lines)
             self._names[n] = self._engine.bind(term, lines)
         return self._names[n]

@@ -322,7 +322,8 @@ def thaw(
             if n.type != classes[i].type:
                 raise LawError(f"class {i} is {classes[i].type}, its node {enode.op} gives {n.type}")
             reached.add(i)
-            lines.append(f"(union (class {i}) {engine.term(n, [f'(class {a})' for a in enode.args])})")
+            term = engine.term(n, [f"(class {a})" for a in enode.args], lines)
+            lines.append(f"(union (class {i}) {term})")
         if len(missing) == len(waiting):
             raise LawError(f"class {missing[0][0]} has only nodes that need themselves")
         waiting = missing

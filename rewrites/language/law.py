@@ -54,6 +54,8 @@ from eqfuse.rewrites.language.term import (
 )
 from eqfuse.summary import cut
 
+MOST_ARGUMENTS = 16  # of an operator in a law: the e-graph takes those of more as one vector, which no pattern reads
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Law:
@@ -94,6 +96,8 @@ class Law:
         for side in (*self.lefts, *self.rights):
             if not isinstance(side, Term):
                 raise LawError(f"law {self.name!r}: {side!r} is not a term")
+            if any(len(term.args) > MOST_ARGUMENTS for term in walk(side)):
+                raise LawError(f"law {self.name!r}: {cut(str(side))} has more than {MOST_ARGUMENTS} arguments")
         if len(self.lefts) != len(self.rights):
             raise LawError(f"law {self.name!r}: {len(self.lefts)} terms cannot equal {len(self.rights)}")
         bound = self._bind(self.lefts, self.rights)

@@ -120,3 +120,17 @@ def test_no_global_of_the_e_graph_ends_in_a_digit() -> None:
     prove(segment, [(Graph(graph.inputs, graph.outputs), ["a", "w", "b"], ["y", "s"])], ["a", "w", "b"], ["y", "s"])
     names = [name for name in engine._egraph.freeze().functions if name.startswith("$")]
     assert not [name for name in names if name[-1].isdigit()]
+
+
+@pytest.mark.parametrize("count", [20, 300])
+def test_kernels_of_many_arguments_are_proved(count: int) -> None:
+    pieces = [input_node(f"x{i}", TensorType(F, (2,))) for i in range(count)]
+    parts = [node("exp", (p,)) for p in pieces]
+    (segment,) = saturate(Graph(tuple(pieces), (node("concat", parts, (-1,)),)), laws="none").segments
+    x, *given = [input_node(f"r{i}", TensorType(F, (2,))) for i in range(count + 1)]
+    kernels = [(Graph((x,), (node("exp", (x,)),)), [i], [-1 - i]) for i in range(count)]
+    joined = Graph(tuple(given), (node("concat", given, (-1,)),))
+    made = [-1 - i for i in range(count)]
+    prove(segment, [*kernels, (joined, made, ["y"])], range(count), ["y"])
+    with pytest.raises(EqfuseError, match="not proved"):
+        prove(segment, [*kernels, (joined, made[::-1], ["y"])], range(count), ["y"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -295,9 +295,10 @@ def test_constants_fold_and_meet() -> None:
     assert {6.0, 5.0} <= constants
 
 
-def _sent(graph: Graph) -> int:
-    """Characters of the commands that egglog is sent for `graph` and its facts."""
-    engine, sent = Engine(), []
+def _sent(graph: Graph) -> list[str]:
+    """The commands that egglog is sent for `graph` and its facts."""
+    engine = Engine()
+    sent: list[str] = []
     declarations = engine._declarations
     once, again = declarations.run_once, declarations.run
 
@@ -316,15 +317,36 @@ def _sent(graph: Graph) -> int:
         engine.fold_constants()
         engine.track_ranges()
         engine.settle()
-    return sum(map(len, sent))
+    return sent
 
 
 def _stacked(count: int) -> Graph:
     return trace(lambda a: np.stack([a[i] + 1.0 for i in range(count)]), spec((count, 3), F))
 
 
-def test_what_egglog_is_sent_grows_no_faster_than_the_program() -> None:
-    assert _sent(_stacked(200)) < 2.2 * _sent(_stacked(100))
+def _joined(count: int) -> Graph:
+    return trace(lambda *a: np.concatenate([x * float(i) for i, x in enumerate(a)]), *[spec((3,), F)] * count)
+
+
+@pytest.mark.parametrize("program", [_stacked, _joined])
+def test_what_egglog_is_sent_grows_no_faster_than_the_program(program: Callable[[int], Graph]) -> None:
+    few, many = _sent(program(100)), _sent(program(200))
+    assert sum(map(len, many)) < 2.2 * sum(map(len, few))
+    assert max(map(len, many)) < 1.2 * max(map(len, few)), "a command takes memory by the square of its length"
+
+
+@pytest.mark.parametrize("count", [WIDE, WIDE + 1, 20 * WIDE, WIDE * WIDE + WIDE + 1])
+def test_operators_of_any_number_of_arguments_are_equal_where_their_arguments_are(count: int) -> None:
+    pieces = [input_node(f"x{i}", TensorType(np.dtype(F), (3,))) for i in range(count)]
+    joined, other = (node("concat", args, (-1,)) for args in (pieces, [*pieces[:-1], pieces[0]]))
+    engine = Engine()
+    engine.add((*pieces, joined, other))
+    assert not engine.equal(engine.name(joined), engine.name(other))
+    rows, classes = engine.rows()
+    args = {owner: args for op, _, args, owner in rows if op == "concat"}
+    assert args[classes[joined]] == tuple(classes[p] for p in pieces)
+    engine.run_once([f"(union {engine.name(pieces[0])} {engine.name(pieces[-1])})"])
+    assert engine.equal(engine.name(joined), engine.name(other))
 
 
 @pytest.mark.parametrize("count", [WIDE, WIDE + 1])

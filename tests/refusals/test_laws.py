@@ -10,6 +10,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.rewrites import EXACT, Law, attrs, computed, guard, tensors
+from eqfuse.rewrites.language.term import apply
 
 x, y = tensors("x y")
 (p,) = attrs("p")
@@ -33,6 +34,7 @@ ILL_FORMED: dict[str, Callable[[], Any]] = {
     "a term of what is no tensor": lambda: x + "y",
     "a comparison as a condition": lambda: bool(x),
     "a power to a modulus": lambda: pow(x, 2, 3),
+    "an operator of very many arguments": lambda: Law("law", apply("concat", *[x] * 17, attrs=(-1,)), x),
     "an axis that counts from the front": lambda: x.sum(0),
 }
 
