@@ -59,6 +59,7 @@ def compile_graph(
     with patiently() as tell:
         meter = meter or Meter(budget_of(budget))
         meter.tell = tell
+        meter.say("looking for loops")
         looped = before_search(graph, device, numerics, chosen)
         meanwhile = None if wait else runs_meanwhile(device)
         if meanwhile and not disk_cache.find(

@@ -13,7 +13,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from eqfuse.budget import ALL_LAWS
+from eqfuse.budget import ALL_LAWS, LIMITS
 from eqfuse.extract.kernel_price import priced
 from eqfuse.ir.graph import Graph, Node, input_node, substitute
 from eqfuse.kinds import classify
@@ -113,6 +113,11 @@ class Explanation:
             f"speed-up {r.speedup:.2f}× (time ratio {r.time_ratio:.2f})",
             f"Search: {r.egraph_nodes:,} e-graph nodes, stopped: {r.stop_reason}{gap}",
         ]
+        if r.stop_reason in LIMITS:
+            lines.append(
+                f"The {r.stop_reason} of the budget ended the search: "
+                "with more, or on a faster machine, the plan may be another"
+            )
         if cheaper := {level: times for level, times in r.searched.items() if level != ALL_LAWS}:
             parts = ", ".join(f"{times:,} {level}" for level, times in cheaper.items())
             lines.append(

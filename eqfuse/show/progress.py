@@ -9,12 +9,14 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from threading import Event, Thread
+from contextlib import contextmanager
+from threading import Event, Thread, local
 
 INTERVAL = 5.0  # seconds between lines
 PATIENCE = 1.0  # seconds that a compile may take before it says where it is
+REFRESHED = 0.1  # seconds between two looks at where it is
 _shown: list[Progress] = []  # while a command shows one, compiles within it show none of their own
+_telling = local()  # `to`: who is told what this thread is doing
 
 
 class Progress:
@@ -55,23 +57,32 @@ def progress(total: int | None = None) -> Iterator[Progress]:
 
 @contextmanager
 def patiently() -> Iterator[Callable[[str], None]]:
-    """A function to be told what is being done. After a second it shows that on a terminal; elsewhere it writes one
-    line to the log "eqfuse"."""
-    started = time.monotonic()
-    with ExitStack() as stack:
-        shown: list[Progress] = []
+    """A function to be told what is being done. After a second, in the middle of a long step too, that is shown on a
+    terminal; elsewhere one line is written to the log "eqfuse". Within another one of this thread it is that one."""
+    if outer := getattr(_telling, "to", None):
+        yield outer
+        return
+    at, over = Progress(), Event()
+    thread = Thread(target=_show, args=(at, over), name="eqfuse progress", daemon=True)
+    thread.start()
+    _telling.to = at.say
+    try:
+        yield at.say
+    finally:
+        _telling.to = None
+        over.set()
+        thread.join()
 
-        def tell(doing: str) -> None:
-            if shown:
-                shown[0].say(doing)
-            elif time.monotonic() - started > PATIENCE:
-                terminal = sys.stderr.isatty() and not _shown
-                shown.append(stack.enter_context(progress()) if terminal else Progress())
-                shown[0].say(doing)
-                if not terminal:
-                    logging.getLogger("eqfuse").info("compiling takes long: %s", doing)
 
-        yield tell
+def _show(at: Progress, over: Event) -> None:
+    if over.wait(PATIENCE):
+        return
+    if _shown or not sys.stderr.isatty():
+        logging.getLogger("eqfuse").info("compiling takes long: %s", at.doing)
+        return
+    with progress() as shown:
+        while not over.wait(REFRESHED):
+            shown.say(at.doing)
 
 
 @contextmanager

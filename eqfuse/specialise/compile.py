@@ -15,6 +15,7 @@ from eqfuse.ir.signature import static_names
 from eqfuse.ir.symbolic import SymbolicSpec
 from eqfuse.options import one_size, refuse_unknown
 from eqfuse.runtime.program import Program
+from eqfuse.show.progress import patiently
 from eqfuse.specialise.calls import FunctionCall
 from eqfuse.specialise.symbolic_program import SymbolicProgram
 
@@ -58,5 +59,7 @@ def compile(
         call = FunctionCall(fn_or_graph, static_names(static_argnames), example_args, example_kwargs)
         return SymbolicProgram(call, options)
     meter = Meter(budget_of(budget))
-    graph = trace(fn_or_graph, *example_args, static_argnames=static_argnames, **example_kwargs)
-    return compile_graph(graph, meter=meter, **options)
+    with patiently() as tell:
+        tell("tracing")
+        graph = trace(fn_or_graph, *example_args, static_argnames=static_argnames, **example_kwargs)
+        return compile_graph(graph, meter=meter, **options)

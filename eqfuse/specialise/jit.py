@@ -28,6 +28,7 @@ from eqfuse.ir.arithmetic import KINDS
 from eqfuse.ir.pytree import LEAF, flatten, unflatten
 from eqfuse.ir.signature import are_parameters, input_names, parameters_of, split_static, static_names
 from eqfuse.options import one_size, refuse_unknown
+from eqfuse.show.progress import patiently
 from eqfuse.specialise.calls import FunctionCall
 from eqfuse.specialise.disabled import is_disabled
 from eqfuse.specialise.groups import CallGroup, Dynamic
@@ -154,8 +155,10 @@ class Jitted(Summarised, Generic[P, R]):
         call = FunctionCall(self.fn, self._static, args, kwargs)
         if not self.dynamic:
             meter = Meter(budget_of(self.options["budget"]))
-            graph = call.trace()
-            return Version(compile_graph(graph, meter=meter, **self.options), graph.signature, "")
+            with patiently() as tell:
+                tell("tracing")
+                graph = call.trace()
+                return Version(compile_graph(graph, meter=meter, **self.options), graph.signature, "")
         alike = key.without_extents()
         group = self._groups.get(alike)
         if group is None:

@@ -68,6 +68,37 @@ def test_a_recurrence_of_order_three_carries_three_values():
     assert operators(made)["scan"] == 1 and len(made.operators) < 15
 
 
+def euler(f, y, t, h):
+    return y + h * f(t, y)
+
+
+def midpoint(f, y, t, h):
+    return y + h * f(t + h / 2, y + h / 2 * f(t, y))
+
+
+def heun(f, y, t, h):
+    k = f(t, y)
+    return y + h / 2 * k + h / 2 * f(t + h, y + h * k)
+
+
+def runge_kutta(f, y, t, h):
+    a = f(t, y)
+    b = f(t + h / 2, y + h / 2 * a)
+    c = f(t + h / 2, y + h / 2 * b)
+    return y + h / 6 * a + h / 3 * b + h / 3 * c + h / 6 * f(t + h, y + h * c)
+
+
+@pytest.mark.parametrize("method", [euler, midpoint, heun, runge_kutta])
+def test_steps_whose_stages_look_alike_are_rolled(method):
+    def solved(y):
+        for i in range(40):
+            y = method(lambda t, y: -y * np.sin(t), y, 0.1 * i, 0.1)
+        return y
+
+    graph = found(solved, RNG.normal(size=5))
+    assert operators(graph)["scan"] == 1 and len(graph.operators) < 60
+
+
 def test_what_only_the_last_step_lacks_and_what_only_the_first_has_stay_outside():
     def f(x, v):
         p, q = x[0], v

@@ -8,6 +8,7 @@ import logging
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse import budget as limits
+from eqfuse import compiler
 from eqfuse.benches.corpus.random_graphs import irregular_graph
 from eqfuse.benches.scale import graph_of
 from eqfuse.budget import ALL_LAWS, AS_WRITTEN, CHEAP_LAWS, FUSION_ONLY, Allowance, Budget
@@ -247,20 +249,41 @@ def test_a_part_of_an_allowance_ends_no_later_than_the_whole(clock: Clock) -> No
     assert whole.part(1.0).left == 0.0 and whole.part(1.0).spent() == "seconds"
 
 
-@pytest.fixture
-def minutes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clock on the wall advances by a minute whenever it is read."""
-    monkeypatch.setattr(progress.time, "monotonic", Clock(60.0))
+def until(happened: Callable[[], object]) -> None:
+    ended = time.monotonic() + 60
+    while not happened() and time.monotonic() < ended:
+        time.sleep(0.01)
 
 
-@pytest.mark.usefixtures("minutes")
-def test_a_long_compile_leaves_one_line_in_the_log(
-    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("stage", ["trace", "rolled", "saturate_segment", "choose", "emit"])
+def test_a_long_stage_of_a_compile_leaves_one_line_in_the_log_while_it_lasts(
+    stage: str, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", 0.01)
+    place = {"trace": of_functions, "saturate_segment": stop}.get(stage, compiler)
+    whole = getattr(place, stage)
+    during: list[str] = []
+
+    def slowly(*args: Any, **kwargs: Any) -> Any:
+        until(lambda: caplog.records)
+        during.append(caplog.text)
+        return whole(*args, **kwargs)
+
+    monkeypatch.setattr(place, stage, slowly)
     with caplog.at_level(logging.INFO, "eqfuse"):
-        ef.compile(small(), target="numpy")
-    assert len(caplog.records) == 1 and "of the budget left" in caplog.text
+        ef.compile(lambda x: np.exp(x) + 1, np.ones(3), target="numpy")
+    assert len(caplog.records) == 1 and during[0] == caplog.text
+    assert "tracing" in caplog.text or "of the budget left" in caplog.text
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("limit", ["seconds", "bytes"])
+def test_what_ended_a_search_before_its_time_is_reported_and_explained(limit: str) -> None:
+    program = ef.compile(small(), target="numpy", budget=Budget(**{limit: 0}))
+    assert program.report.stop_reason == limit
+    assert f"The {limit} of the budget ended the search" in str(program.explain())
+    whole = ef.compile(small(), target="numpy")
+    assert whole.report.stop_reason not in ("seconds", "bytes") and "of the budget ended" not in str(whole.explain())
 
 
 def test_a_short_compile_says_nothing(caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]) -> None:

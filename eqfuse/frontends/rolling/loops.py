@@ -19,6 +19,7 @@ from eqfuse.ops.loops import INDEX, places, results_of
 from eqfuse.ops.types import TensorType
 
 ATTEMPTS = 8  # to leave out steps that differ
+STAGES = 4  # at most of a step that look alike, as those of a Runge–Kutta method do
 
 
 class Steps:
@@ -197,7 +198,16 @@ def results(op: str, args: Sequence[Node], attrs: tuple) -> list[Node]:
 
 
 def steps_of(chain: Sequence[Node]) -> Steps | None:
-    """The steps of `chain`, or of the part of it that is alike; None where too few are."""
+    """The steps of `chain`, or of the part of it that is alike; None where too few are. A step may have made several of
+    its values, one in each stage."""
+    for stages in range(1, STAGES + 1):
+        found = _steps_of(chain[(len(chain) - 1) % stages :: stages])
+        if found is not None:
+            return found
+    return None
+
+
+def _steps_of(chain: Sequence[Node]) -> Steps | None:
     for _ in range(ATTEMPTS):
         if len(chain) < FEWEST - DEPTH:
             return None
