@@ -13,7 +13,6 @@ from functools import partial
 from itertools import combinations
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from eqfuse.benches.ablations import ABLATIONS, Choice, choices, space_of
 from eqfuse.benches.same import kernels_of
@@ -148,6 +147,8 @@ def agreement(rows: Sequence[Measurement]) -> Agreement:
         for a, b in combinations(row.plans, 2)
         if max(a.predicted, b.predicted) > APART * min(a.predicted, b.predicted)
     ]
+    from scipy.stats import spearmanr  # takes seconds to import
+
     rank = spearmanr([p.predicted for p in plans], [p.measured for p in plans]).statistic
     off = [abs(math.log(p.measured / p.predicted)) for p in plans]
     return Agreement(len(plans), float(rank), len(pairs), sum(pairs), math.exp(sum(off) / len(off)))

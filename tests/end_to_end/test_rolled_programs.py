@@ -111,11 +111,11 @@ def test_a_limit_of_memory_holds_for_rolled_programs():
 
 def test_a_loop_that_needs_more_than_the_limit_of_memory_stays_unrolled():
     def chain(s, x):
-        for i in range(100):
+        for i in range(40):
             s = np.tanh(s * (1.0 + 0.001 * i)) + 0.5 * s * x[i]
         return s
 
-    s, x = RNG.normal(size=300_000), RNG.normal(size=(100, 1))
+    s, x = RNG.normal(size=300_000), RNG.normal(size=(40, 1))
     looped = ef.compile(chain, s, x, target="numpy")
     program = ef.compile(chain, s, x, target="numpy", memory_limit=2 * s.nbytes)
     assert loops(looped) == 1 and looped.peak_bytes > 2 * s.nbytes >= program.peak_bytes and not program.report.rolled
@@ -133,13 +133,13 @@ def test_a_rolled_program_runs_on_a_gpu():
 def test_the_plan_of_a_rolled_program_serves_other_sizes():
     def f(x):
         s = x[0]
-        for i in range(40):
+        for i in range(20):
             s = np.tanh(s + x[i]) * np.cos(s) + np.sin(s * 2.0) * np.exp(-s * s)
         return s
 
-    program = ef.compile(f, ef.spec((40, "n")), target="numpy")
+    program = ef.compile(f, ef.spec((20, "n")), target="numpy")
     for n in (3_011, 4_009):
-        x = RNG.normal(size=(40, n))
+        x = RNG.normal(size=(20, n))
         np.testing.assert_allclose(program(x), f(x), rtol=1e-9)
 
 

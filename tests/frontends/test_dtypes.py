@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,11 @@ COMPLEX = pytest.mark.parametrize("dtype", [np.dtype("c8"), np.dtype("c16")], id
 
 def sample(shape: tuple[int, ...], dtype: np.dtype, seed: int = 0) -> np.ndarray:
     """Small half-integers, positive and negative; with the limits of integers, NaN and infinities among them."""
+    return _sample(shape, dtype, seed).copy()
+
+
+@cache
+def _sample(shape: tuple[int, ...], dtype: np.dtype, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     values = rng.integers(-6, 7, shape)
     if dtype.kind == "b":
