@@ -259,3 +259,18 @@ def test_a_chunk_of_one_unit_is_no_loop_since_compilers_unroll_it_before_they_ma
     kernel = emitted("reduce", body([x, y], reduced("sum", distance, -2, -1)))
     assert kernel.schedule.chunks == kernel.schedule.units > 1
     assert "const long part = chunk;" in kernel.text.source and "for (long part = first" not in kernel.text.source
+
+
+@needs_compiler
+def test_many_columns_of_an_array_that_lie_far_apart_are_compiled_in_time() -> None:
+    """gcc 12 does not end where it knows how far apart they lie."""
+    x = read(0, (512, 2048))
+    columns = [node("slice", (x,), (((0, 512, 1), (j, j + 1, 1)),)) for j in range(12)]
+    sums = [columns[0]]
+    for column in columns[1:]:
+        sums.append(add(mul(sums[-1], number(0.5)), column))
+    graph = body([x], *sums[1:])
+    arrays = data(graph)
+    (found,) = run_all([emitted("map", graph)], [arrays])
+    for got, want in zip(found, evaluate(graph, arrays), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)

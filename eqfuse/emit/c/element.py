@@ -28,6 +28,7 @@ from eqfuse.ops import row
 from eqfuse.ops.row import Rounding
 
 APART = 16  # elements between the rows of a block that is copied
+GROUP = 64  # elements from one that is read to the next, up to which gcc may know it
 MISSED = "missed"  # the variable that tells whether a place lies beyond its array
 FAR = "far"  # that tells whether an argument is too far for a quick function
 
@@ -136,10 +137,23 @@ class Elements:
         if self.parameters.is_number(array):
             return array, ""
         more = [_times(read.stride, place)] if place else []
-        text = f"{array}[{self._index(self.table.steps(n), self.table.offset(n), more)}]"
+        text = f"{array}[{self._index(self._steps(n), self.table.offset(n), more)}]"
         if not place and self.nest.reads_across(read.access):
             text = self._in_block(text, n)
         return ("", text) if ops.is_half(n.dtype) else (ops.load(n.dtype, text), "")
+
+    def _steps(self, n: Node) -> list[int | str]:
+        """The strides of `n` along each dimension. A far one along that of the vectors is one that gcc does not know:
+        it would take all that lies between elements of several arrays for vectors too, and not end."""
+        steps, vector = self.table.steps(n), self.nest.vector
+        step = steps[vector]
+        if isinstance(step, int) and abs(step) > GROUP and self.place(n) == "inner":
+            name = f"step{abs(step)}"
+            line = f'long {name} = {abs(step)}; __asm__("" : "+r"({name}));'
+            if line not in self.top:
+                self.top.append(line)
+            steps[vector] = name if step > 0 else f"-{name}"
+        return steps
 
     def _in_block(self, text: str, n: Node) -> str:
         """The same element in a copy of the unit's block: lines a power of two apart would drive one another out of
