@@ -159,7 +159,7 @@ class _Derivation:
         """The factors of one product, square or whole power."""
         if n.op == "multiply":
             return n.args
-        power = 2 if n.op == "square" else _number(n.args[1])
+        power = 2.0 if n.op == "square" else _number(n.args[1]) or 0.0
         return (n.args[0],) * int(power) if power in range(2, HIGHEST_POWER + 1) else None
 
     def ratio(self, n: Node) -> Node | None:

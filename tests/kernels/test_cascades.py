@@ -10,16 +10,22 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.cost.profiles import device
 from eqfuse.emit.c import schedule as scheduling
+from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
+from eqfuse.emit.cuda.scheduling.row import rows_schedule
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, node, values_of
 from eqfuse.ir.running_errors import running_errors
 from eqfuse.kinds.cascade import CARRIED, Cascade, cascade_of
+from eqfuse.plan.plan import Kernel
+from eqfuse.testing import cudasim
 from tests.kernels.test_c_emit import counted
 from tests.support.c_kernels import needs_compiler
 from tests.support.c_target import C, emitted, run_all
-from tests.support.kernels import add, body, data, mul, number, read, reduced
+from tests.support.kernels import PRICE, add, body, data, mul, number, read, reduced
 
+GPU = device("h100")
 SMALL = replace(C, l2_bytes=1 << 16, threads=2)
 OFTEN = 8  # times the running error bound of the program as written
 
@@ -277,6 +283,53 @@ def test_a_row_in_c_of_which_a_part_is_masked() -> None:
     np.testing.assert_allclose(got[np.isfinite(want)], want[np.isfinite(want)], rtol=1e-6)
 
 
+# On a GPU
+
+
+def on_gpu(graph: Graph) -> CudaKernel:
+    made = emit_kernel(Kernel("row", graph, (), (), PRICE), GPU)
+    assert isinstance(made, CudaKernel)
+    return made
+
+
+SPLIT: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "one row": ((40_001,), (-1,)), "rows": ((3, 20_000), (-1,)), "columns": ((1500, 40), (-2,)),
+    "batches": ((20, 3, 30, 21), (-4, -2, -1)),
+}  # fmt: skip
+
+
+@pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+@pytest.mark.parametrize("layout", SPLIT)
+def test_emulated_kernels_are_within_the_bounds_of_their_programs(layout: str) -> None:
+    shape, axes = SPLIT[layout]
+    turn = [*SPLIT].index(layout)
+    for graph in [*bodies(read(0, shape), read(1, shape), *axes).values()][turn :: len(SPLIT)]:
+        kernel, arrays = on_gpu(graph), data(graph)
+        assert rows_schedule(graph, GPU).cascade is not None
+        function = cudasim.CpuRawKernel(module_source([kernel.source]), kernel.name)
+        workspace = [np.zeros(n, dtype) for dtype, n in kernel.workspace]
+        runs = []
+        for seed in range(2):  # one workspace: each launch must leave it fit for the next
+            writes = [np.full(o.shape, 7, o.dtype) for o in graph.outputs]
+            given = kernel.arguments(writes, arrays, kernel.constants, workspace)
+            function(kernel.grid, kernel.block, given, seed=seed)
+            runs.append(writes)
+        assert_within_bounds(graph, arrays, runs[0])
+        assert all(a.tobytes() == b.tobytes() for a, b in zip(*runs, strict=True))
+
+
+@pytest.mark.parametrize("layout", SPLIT)
+def test_blocks_of_a_gpu_read_a_row_once(layout: str) -> None:
+    shape, axes = SPLIT[layout]
+    for graph in bodies(read(0, shape), read(1, shape), *axes).values():
+        assert rows_schedule(graph, GPU).reads == tuple(n.type.nbytes for n in graph.inputs)
+
+
+def test_rows_that_a_block_holds_are_not_split() -> None:
+    x = read(0, (4000, 3000))
+    assert rows_schedule(bodies(x, x)["variance"], GPU).cascade is None
+
+
 # Programs as people write them
 
 
@@ -310,5 +363,7 @@ def correlation(x):
 )  # fmt: skip
 def test_statistics_of_long_rows_read_them_once(function, shape):
     x = ef.spec(shape, np.float32)
-    plan = ef.extract(ef.saturate(ef.trace(function, x)), target=SMALL)
-    assert sum(k.price.bytes_read for k in plan.kernels) <= 1.1 * 4 * np.prod(shape), plan
+    space = ef.saturate(ef.trace(function, x))
+    for target in (SMALL, GPU):
+        plan = ef.extract(space, target=target)
+        assert sum(k.price.bytes_read for k in plan.kernels) <= 1.1 * 4 * np.prod(shape), plan

@@ -21,7 +21,7 @@ from eqfuse.testing import cudasim
 from tests.kernels import test_cuda_contract, test_cuda_emit
 from tests.kernels.test_cuda_random import kernels as random_kernels
 from tests.support.drawing import many
-from tests.support.kernels import add, body, layer_norm, mul, read, reduced, softmax
+from tests.support.kernels import add, body, layer_norm, mul, number, read, reduced, softmax
 
 H100 = device("h100")
 Made = tuple[Graph, CudaSchedule, CudaKernel]
@@ -81,6 +81,14 @@ def rows(*shapes: tuple[int, int]) -> Iterator[tuple[str, Graph]]:
         yield "row", _body(of(read(0, shape)))
 
 
+def cascades() -> Iterator[tuple[str, Graph]]:
+    x = read(0, (2, 12_000))
+    top, mean = reduced("max", x), mul(reduced("sum", x), number(1 / 12_000))
+    terms, centred = node("exp", (node("subtract", (x, top)),)), node("subtract", (x, mean))
+    yield "row", body([x], reduced("sum", terms), top)
+    yield "row", body([x], reduced("sum", mul(centred, centred)))
+
+
 def maps() -> Iterator[tuple[str, Graph]]:
     for of in MAPS.values():
         yield "map", _body(of(read(0, (6, 40))))
@@ -95,7 +103,7 @@ def random(seed: int, count: int) -> Iterator[tuple[str, Graph]]:
 BODIES = {
     "rows that stay in registers": lambda: rows((6, 300), (2, 1500)), "maps": maps, "random": lambda: random(5, 12),
     "rows of which the reads do": lambda: rows((1, 40_000)), "rows that do not": lambda: rows((1, 70_000)),
-    "emitted": emitted, "products": products, "many random": lambda: random(6, many(50)),
+    "cascades": cascades, "emitted": emitted, "products": products, "many random": lambda: random(6, many(50)),
 }  # fmt: skip
 
 

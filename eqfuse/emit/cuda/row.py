@@ -5,16 +5,17 @@ body and its schedule. Out: the statements of one CUDA function. Next stop: `cud
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.element import Elements, Index, Indices, Parameters
 from eqfuse.emit.cuda.neighbours import side_by_side
+from eqfuse.emit.cuda.parts import Parts
 from eqfuse.emit.cuda.scheduling.passes import values_behind
 from eqfuse.emit.cuda.scheduling.row import RowsSchedule
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Graph, Node
+from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.ops import Role, row
 
 
@@ -38,6 +39,14 @@ class RowElements(Elements):
         self.inner_memo = {}
         self.inner, self.outer, self.vectors = [], [], {}
         self.short_here = {name for name in self.short_here if name.startswith("s")}
+
+    def forget(self, reductions: Collection[Node]) -> None:
+        """What was made of `reductions`, which have become those of whole rows."""
+        below = set(reductions)
+        for n in topological([n for n, _ in self.outer_memo]):
+            if any(a in below for a in n.args):
+                below.add(n)
+        self.outer_memo = {at: name for at, name in self.outer_memo.items() if at[0] not in below}
 
     def earlier(self, n: Node, index: Index) -> str | None:
         if row(n.op).role is Role.REDUCTION:
@@ -93,6 +102,7 @@ class _Writer:
         rows = schedule.rows
         self.layout, self.block, self.rows, self.columns = rows.layout, rows.block, rows.rows, rows.columns
         self.splits, self.width = schedule.splits, rows.width
+        self.parts = Parts(schedule, parameters, self.leader)
         self.elements = RowElements(parameters, self._indices(), values_behind(schedule.held), rows.width)
 
     def _indices(self) -> Indices:
@@ -173,8 +183,13 @@ class _Writer:
             inner.append(f"{name} = {how.step.format(a=name, b=how.begun.format(value=value, at='col'))};")
             after += self._combine(name, how)
             e.results[n] = (how.result.format(a=name), self.reduced_index)
-        joined = self._join_splits(reductions) if self.splits > 1 else []
-        return _Pass(outer + before, e.read_at_once(), inner, [], [*after, *joined, *self._rounded(reductions)])
+            self.parts.names[n] = name
+        if self.splits > 1:
+            after += self.parts.left(reductions)
+            if number == len(self.schedule.reductions) - 1:
+                after += self.parts.joined()
+                e.forget(self.parts.names)
+        return _Pass(outer + before, e.read_at_once(), inner, [], [*after, *self._rounded(reductions)])
 
     def _rounded(self, reductions: Sequence[Node]) -> list[str]:
         """The results as exact as the program has them."""
@@ -217,30 +232,6 @@ class _Writer:
         """One thread of each row."""
         return "live && lane == 0"
 
-    def _join_splits(self, reductions: Sequence[Node]) -> list[str]:
-        """The block that arrives last adds up what the others left, in their order, so the bits never vary."""
-        lines = [f"if ({self.leader}) {{"]
-        for j, n in enumerate(reductions):
-            lines.append(f"    {_parts(j, n)}[(size_t)blockIdx.y * {self.rows} + row] = a0_{j};")
-        lines += [
-            "}",
-            "__threadfence();",
-            "__shared__ bool last;",
-            "__syncthreads();",
-            "if (threadIdx.x == 0 && threadIdx.y == 0) "
-            f"last = atomicInc(&arrived[blockIdx.x], {self.splits - 1}u) == {self.splits - 1}u;",
-            "__syncthreads();",
-            "if (!last) return;",
-            "__threadfence();",
-        ]
-        for j, n in enumerate(reductions):
-            how = ops.reduction(n.op, n.args[0].dtype, n.dtype)
-            read = f"{_parts(j, n)}[(size_t)j * {self.rows} + row]"
-            read = f"({how.kind}){read}" if n.dtype.kind in "bc" or n.op in ops.PLACES else f"__ldcg(&{read})"
-            lines.append(f"a0_{j} = {how.identity};")
-            lines.append(f"for (int j = 0; j < {self.splits}; j++) a0_{j} = {how.step.format(a=f'a0_{j}', b=read)};")
-        return lines
-
     def _writing_pass(self) -> _Pass:
         e = self.elements
         inner, outer, vectors, writes, singles = e.inner, e.outer, [], [], []
@@ -263,10 +254,3 @@ class _Writer:
             else:
                 inner.append(f"{live}w{j}[{place}] = {text};")
         return _Pass(outer, [*e.read_at_once(), *vectors], inner, writes, singles)
-
-
-def _parts(j: int, n: Node) -> str:
-    """The array of what blocks leave of the reduction `n`."""
-    if n.op not in ops.PLACES:
-        return f"parts{j}"
-    return f"(({ops.reduction(n.op, n.args[0].dtype, n.dtype).kind}*)parts{j})"

@@ -2,7 +2,7 @@
 
 In: a row or reduce body. Out: `RowsSchedule`. Three layouts: a warp or a part of one per row (short rows), a block per
 row, and 32 rows side by side (the kept axis is contiguous). A thread takes neighbours of a contiguous row by accesses
-of 16 bytes. Few long rows of one pass are split among blocks.
+of 16 bytes. Few long rows of one pass, or of a cascade, are split among blocks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from eqfuse.emit.cuda.ops import PLACES
 from eqfuse.emit.cuda.scheduling.operands import ACCESS
 from eqfuse.emit.cuda.scheduling.passes import IterationSpace, Passes, levels, passes_of, space_of
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, computed_dtype, unless_empty
-from eqfuse.ir.graph import Graph, Node
+from eqfuse.ir.graph import Graph, Node, topological
+from eqfuse.kinds.cascade import Cascade, cascade_of
 from eqfuse.ops.types import Shape
 
 WARP_ROW = 1024  # columns up to which one warp takes a row
@@ -27,6 +28,7 @@ A_LANE, A_THREAD = 16, 32  # columns that a thread takes, where so many are enou
 HELD_BYTES = 256  # per thread: values kept in registers from one pass to the next, at most
 REGISTERS, WORKING = 65536, 16  # of a block, and those of a thread that hold no such value; of 4 bytes
 ENOUGH_BLOCKS = 256  # fewer than this, and a reduction is split over several blocks
+MOST_SPLITS = 1024  # of a row in a cascade, whose parts one block joins
 UNROLLED = 64  # elements of a thread up to which its loop over them is unrolled
 MOST_GROUPS = 2**31 - 1  # blocks that one launch may have
 
@@ -76,7 +78,8 @@ def _power_of_two(least: float) -> int:
 @dataclass(frozen=True, kw_only=True)
 class RowsSchedule(CudaSchedule):
     """`reductions` by pass; one more pass writes. `splits` blocks share a row, `per_split` elements each; a thread has
-    `items` of these, and keeps their values of `held` from pass to pass. `unrolled`: its loop over them is."""
+    `items` of these, and keeps their values of `held` from pass to pass. `unrolled`: its loop over them is.
+    `cascade`: how what blocks have reduced is joined, where later reductions need earlier ones."""
 
     space: IterationSpace
     rows: RowBlocks
@@ -86,6 +89,7 @@ class RowsSchedule(CudaSchedule):
     per_split: int
     items: int
     unrolled: bool
+    cascade: Cascade | None = field(default=None, repr=False, compare=False)
     passes: Passes = field(repr=False, compare=False)  # kept, as other bodies begin with the same ones
 
     @property
@@ -112,29 +116,49 @@ def rows_schedule(body: Graph, device: Device) -> CudaSchedule:
     space = space_of(chain(*reductions))
     wide = (*body.inputs, *filter(space.is_full, body.outputs))
     rows = rows_of(space.shape, space.axes, ACCESS // max([n.dtype.itemsize for n in wide], default=ACCESS))
-    splits = _splits(body, space, rows, len(reductions))
+    splits, cascade = _splits(body, space, rows, reductions)
     per_split = rows.width * -(-rows.columns // (splits * rows.width))
     items = rows.width * -(-per_split // (rows.stride * rows.width))
     for hold in ("values", "reads", "nothing"):
         passes = passes_of(body, space, reductions, hold)
         if held_bytes(passes.held, items) <= rows.held:
             break
-    parts = [_parts(r, splits * rows.rows) for r in reductions[0]] if splits > 1 else []
+    parts = [_parts(r, splits * rows.rows) for r in chain(*reductions)] if splits > 1 else []
     counters = [(np.dtype(np.uint32), rows.groups)] if splits > 1 else []
     reads = tuple([passes.elements.get(n, 0) * n.dtype.itemsize for n in body.inputs])
     return RowsSchedule(
         reads, tuple(o.type.nbytes for o in body.outputs), 1,
         grid=(rows.groups, splits), block=rows.block, workspace=(*parts, *counters), space=space, rows=rows,
         reductions=reductions, held=passes.held, splits=splits, per_split=per_split, items=items,
-        unrolled=hold != "nothing" and items <= UNROLLED, passes=passes,
+        unrolled=hold != "nothing" and items <= UNROLLED, cascade=cascade, passes=passes,
     )  # fmt: skip
 
 
-def _splits(body: Graph, space: IterationSpace, rows: RowBlocks, passes: int) -> int:
-    """How many blocks share a row: more than one in a lone pass that alone would leave the device idle."""
-    if passes > 1 or any(map(space.is_full, body.outputs)) or rows.groups >= ENOUGH_BLOCKS:
-        return 1
-    return max(1, min(ENOUGH_BLOCKS // rows.groups, rows.columns // (rows.stride * 8)))
+def _splits(
+    body: Graph, space: IterationSpace, rows: RowBlocks, reductions: tuple[tuple[Node, ...], ...]
+) -> tuple[int, Cascade | None]:
+    """How many blocks share a row: more than one in a lone pass that alone would leave the device idle; in a cascade,
+    as many as hold what they read from pass to pass too."""
+    if any(map(space.is_full, body.outputs)):
+        return 1, None
+    most = rows.columns // (rows.stride * 8)
+    enough = max(1, min(ENOUGH_BLOCKS // rows.groups, most))
+    if len(reductions) == 1:
+        return enough, None
+    held = held_bytes(passes_of(body, space, reductions, "reads").held, 1)
+    items = rows.held // held // rows.width * rows.width if held else rows.columns
+    splits = max(enough, -(-rows.columns // max(1, items * rows.stride)))
+    if splits == 1 or not items or splits > min(most, MOST_SPLITS):
+        return 1, None
+    cascade = cascade_of(body)
+    return (1, None) if cascade is None or not _of_numbers(cascade) else (splits, cascade)
+
+
+def _of_numbers(cascade: Cascade) -> bool:
+    """Are parts joined by themselves and by numbers alone?"""
+    known = {*cascade.parts.values(), *cascade.wholes.values(), cascade.count}
+    nodes = topological((*cascade.anchors.values(), *cascade.shares.values()))
+    return all(n.args or n in known or (n.op == "const" and n.type.size == 1) for n in nodes)
 
 
 def _parts(r: Node, count: int) -> tuple[np.dtype, int]:
