@@ -65,82 +65,96 @@ def _in_float32(function: F) -> F:
 
 @_in_float32
 def erf(x: Any) -> Any:
+    """The error function, element by element; shape and dtype of the floats `x`."""
     return apply("erf", (x,))
 
 
 @_in_float32
 def erfc(x: Any) -> Any:
+    """1 - erf(x) without cancellation, element by element; shape and dtype of the floats `x`."""
     return apply("erfc", (x,))
 
 
 def relu(x: Any) -> Any:
+    """The larger of each element of `x` and 0; shape and dtype of `x`. NaN stays NaN."""
     return apply("maximum", (x, 0))
 
 
 def relu6(x: Any) -> Any:
+    """Each element of `x` held between 0 and 6; shape and dtype of `x`. NaN stays NaN."""
     return apply("minimum", (relu(x), 6))
 
 
 @_in_float32
 def leaky_relu(x: Any, slope: float = 0.01) -> Any:
+    """x where x > 0, else `slope` · x; shape and dtype of the floats `x`."""
     return apply("where", (x > 0, x, x * slope))
 
 
 @_in_float32
 def elu(x: Any, alpha: float = 1.0) -> Any:
+    """x where x > 0, else `alpha` · (exp(x) - 1); shape and dtype of the floats `x`."""
     falling = _bounded("minimum", x, lambda dtype: 0.0)
     return apply("where", (x > 0, x, apply("expm1", (falling,)) * alpha))
 
 
 @_in_float32
 def sigmoid(x: Any) -> Any:
+    """1 / (1 + exp(-x)), element by element; shape and dtype of the floats `x`."""
     x = _bounded("maximum", x, _most_negative)
     return 1 / (apply("exp", (-x,)) + 1)
 
 
 @_in_float32
 def silu(x: Any) -> Any:
-    """x · sigmoid(x), also called swish."""
+    """x · sigmoid(x), also called swish; shape and dtype of the floats `x`."""
     x = _bounded("maximum", x, _most_negative)
     return x / (apply("exp", (-x,)) + 1)
 
 
 def softplus(x: Any) -> Any:
-    """log(1 + exp(x)), without overflow."""
+    """log(1 + exp(x)), without overflow; shape and dtype of the floats `x`."""
     return apply("logaddexp", (x, 0))
 
 
 def tanh(x: Any) -> Any:
+    """As np.tanh; shape of `x`."""
     return apply("tanh", (x,))
 
 
 def exp(x: Any) -> Any:
+    """As np.exp; shape of `x`."""
     return apply("exp", (x,))
 
 
 def log(x: Any) -> Any:
+    """As np.log: NaN below 0, -inf at 0; shape of `x`."""
     return apply("log", (x,))
 
 
 def sqrt(x: Any) -> Any:
+    """As np.sqrt: NaN below 0; shape of `x`."""
     return apply("sqrt", (x,))
 
 
 def maximum(x: Any, y: Any) -> Any:
+    """As np.maximum: the larger of two broadcast arrays, NaN where either is."""
     return apply("maximum", (x, y))
 
 
 def minimum(x: Any, y: Any) -> Any:
+    """As np.minimum: the smaller of two broadcast arrays, NaN where either is."""
     return apply("minimum", (x, y))
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
+    """As np.where of three arguments: `x` where `condition` holds, else `y`, all broadcast."""
     return apply("where", (condition, x, y))
 
 
 @_in_float32
 def gelu(x: Any, approximate: str = "none") -> Any:
-    """x · Φ(x) by erf, or by tanh (``approximate="tanh"``)."""
+    """x · Φ(x) by erf, or by tanh (``approximate="tanh"``), in shape and dtype of `x`. ValueError: another word."""
     if approximate == "tanh":
         inner = (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
         return x * 0.5 * (apply("tanh", (inner,)) + 1)
@@ -164,11 +178,13 @@ def softmax_in_steps(x: Any, axis: int | Sequence[int] = -1) -> Any:
 
 @_in_float32
 def softmax(x: Any, axis: int | Sequence[int] = -1) -> Any:
+    """exp(x) / sum(exp(x)) over `axis`, without overflow; shape and dtype of the floats `x`."""
     return softmax_in_steps(x, axis)
 
 
 @_in_float32
 def log_softmax(x: Any, axis: int | Sequence[int] = -1) -> Any:
+    """log(softmax(x)) over `axis`, without overflow or cancellation; shape and dtype of the floats `x`."""
     axes = _axes(x, axis)
     shifted = x - fixed(apply("max", (x,), (axes,)))
     return shifted - apply("log", (apply("sum", (apply("exp", (shifted,)),), (axes,)),))
@@ -184,7 +200,7 @@ def logsumexp(x: Any, axis: int | Sequence[int] = -1) -> Any:
 
 @_in_float32
 def layer_norm(x: Any, scale: Any = None, shift: Any = None, axis: int | Sequence[int] = -1, eps: float = 1e-5) -> Any:
-    """(x - mean) / sqrt(var + eps) over `axis`, times `scale`, plus `shift`."""
+    """(x - mean) / sqrt(var + eps) over `axis`, times `scale`, plus `shift`, which broadcast against `x`."""
     axes = _axes(x, axis)
     n = math.prod(x.shape[a] for a in axes)
     centred = x - apply("sum", (x,), (axes,)) / n
@@ -194,7 +210,7 @@ def layer_norm(x: Any, scale: Any = None, shift: Any = None, axis: int | Sequenc
 
 @_in_float32
 def rms_norm(x: Any, scale: Any = None, axis: int | Sequence[int] = -1, eps: float = 1e-6) -> Any:
-    """x / sqrt(mean(x²) + eps) over `axis`, times `scale`."""
+    """x / sqrt(mean(x²) + eps) over `axis`, times `scale`, which broadcasts against `x`."""
     axes = _axes(x, axis)
     n = math.prod(x.shape[a] for a in axes)
     return _affine(x / apply("sqrt", (apply("sum", (x * x,), (axes,)) / n + eps,)), scale, None)
@@ -207,7 +223,7 @@ def _affine(x: Any, scale: Any, shift: Any) -> Any:
 
 @_in_float32
 def batch_norm(x: Any, mean: Any, variance: Any, scale: Any, shift: Any, eps: float = 1e-5) -> Any:
-    """Inference-time batch norm of ``x[n, c, *spatial]`` with statistics per channel."""
+    """Inference-time batch norm of ``x[n, c, *spatial]``; the four other arrays are of shape ``[c]``."""
     over = (-1,) + (1,) * (x.ndim - 2)
     mean, variance, scale, shift = (np.reshape(v, over) for v in (mean, variance, scale, shift))
     return (x - mean) / apply("sqrt", (variance + eps,)) * scale + shift
@@ -226,7 +242,11 @@ def _padding(value: Any, spatial: int) -> tuple[tuple[int, int], ...]:
 def conv(
     x: Any, weight: Any, bias: Any = None, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
-    """Cross-correlation of ``x[n, c, *spatial]`` with ``weight[o, c / groups, *kernel]``, plus ``bias[o]``."""
+    """Cross-correlation of ``x[n, c, *spatial]`` with ``weight[o, c / groups, *kernel]``, plus ``bias[o]``.
+
+    `stride` and `dilation`: a number, or one for each spatial axis. `padding`, of zeros: a number, or for each spatial
+    axis a number or a pair (before, after). ShapeError where channels and groups do not fit.
+    """
     spatial = x.ndim - 2
     attrs = (_per_axis(stride, spatial), _padding(padding, spatial), _per_axis(dilation, spatial), groups)
     y = apply("conv", (x, weight), attrs)
@@ -234,13 +254,19 @@ def conv(
 
 
 def max_pool(x: Any, window: Any, *, stride: Any = None, padding: Any = 0) -> Any:
-    """The largest value of each window over the spatial axes of ``x[n, c, *spatial]``."""
+    """The largest value of each window over the spatial axes of ``x[n, c, *spatial]``; padding never counts.
+
+    `window`, `stride` (by default the window) and `padding` as in `conv`.
+    """
     return apply("window_max", (x,), _window(x, window, stride, padding))
 
 
 @_in_float32
 def avg_pool(x: Any, window: Any, *, stride: Any = None, padding: Any = 0) -> Any:
-    """The mean of each window over the spatial axes of ``x[n, c, *spatial]``; padding counts as zeros."""
+    """The mean of each window over the spatial axes of ``x[n, c, *spatial]``; padding counts as zeros.
+
+    `window`, `stride` (by default the window) and `padding` as in `conv`.
+    """
     extents, *rest = _window(x, window, stride, padding)
     return apply("window_sum", (x,), (extents, *rest)) / math.prod(extents)
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
+from eqfuse.egraph.canonical import slice_of
 from eqfuse.egraph.proof import prove
-from eqfuse.egraph.segments import seams, slice_of
+from eqfuse.egraph.segments import seams
 from eqfuse.egraph.space import Segment, Space
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.ir.graph import Graph, Node, input_node, substitute

@@ -21,8 +21,9 @@ from typing import Any
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.targets import device_for
+from eqfuse.egraph.canonical import canonical, slice_of
 from eqfuse.egraph.saturate import constant_classes, thaw
-from eqfuse.egraph.segments import Use, canonical, slice_of
+from eqfuse.egraph.segments import Use
 from eqfuse.egraph.space import EClass, ENode, Segment, Space
 from eqfuse.errors import EqfuseError
 from eqfuse.extract.kernel_price import priced

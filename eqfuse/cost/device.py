@@ -138,6 +138,7 @@ class Device(Summarised):
 
     @property
     def memory_bytes_per_second(self) -> float:
+        """Of main memory, read and written together, all threads at work."""
         return self.levels[-1][1]
 
     @property
@@ -168,6 +169,7 @@ class Device(Summarised):
         )
 
     def to_json(self) -> str:
+        """All figures, as `from_json` reads them."""
         return json.dumps({field.name: getattr(self, field.name) for field in fields(self)}, indent=1)
 
     @cached_property

@@ -18,7 +18,8 @@ from functools import cached_property
 from itertools import accumulate, takewhile
 
 from eqfuse.egraph.alike import look, operators, runs
-from eqfuse.ir.graph import Graph, Node, constants, input_node, topological
+from eqfuse.egraph.canonical import canonical, slice_of
+from eqfuse.ir.graph import Graph, Node, constants, topological
 from eqfuse.ops import Role, row
 from eqfuse.rewrites.procedures.side_by_side import SharedProducts, shared_products
 
@@ -76,12 +77,6 @@ def seams(graph: Graph, uses: list[Use] | tuple[Use, ...]) -> tuple[Node, ...]:
     """What passes from one use to another, in order: neither inputs of the graph, nor results, nor constants."""
     found = dict.fromkeys(n for u in uses for n in (*u.inputs, *u.outputs) if n.op not in ("input", "const"))
     return tuple(n for n in found if n not in graph.outputs)
-
-
-def slice_of(n: Node) -> Node:
-    """What `n` is a slice of, reshaped perhaps; `n` itself if it is none."""
-    base = n.args[0] if n.op == "reshape" else n
-    return base.args[0] if base.op == "slice" else n
 
 
 @dataclass(frozen=True)
@@ -371,33 +366,3 @@ def _scheduled(graph: Graph, gathered: Sequence[SharedProducts]) -> list[Node]:
     first = [m for g in gathered for m in g.members]
     written = [a for n in graph.nodes if row(n.op).role is Role.UPDATE for a in n.args[1:]]
     return topological((*first, *written, *graph.outputs))
-
-
-def canonical(
-    outputs: tuple[Node, ...], boundary: Collection[Node], sliced: bool = False
-) -> tuple[Graph, tuple[Node, ...]]:
-    """The piece with its inputs numbered in order of first use, and large constants turned into known inputs.
-
-    If `sliced`, slices of what comes from elsewhere are inputs too.
-    """
-    new: dict[Node, Node] = {}
-    inputs: list[Node] = []
-    stack = list(reversed(outputs))
-    while stack:
-        n = stack[-1]
-        if n in new:
-            stack.pop()
-            continue
-        large = n.op == "const" and n.type.size > 1
-        base = slice_of(n) if sliced else n
-        is_input = n in boundary or n.op == "input"
-        elsewhere = base in boundary or (base.op == "input" and not base.is_constant_leaf)
-        if is_input or large or (base is not n and elsewhere):
-            constant = large or (n.op == "input" and n.is_constant_leaf)
-            new[n] = input_node(f"i{len(inputs)}", n.type, constant)
-            inputs.append(n)
-        elif missing := [a for a in n.args if a not in new]:
-            stack.extend(reversed(missing))
-        else:
-            new[n] = n.over(new[a] for a in n.args)
-    return Graph(tuple(new[i] for i in inputs), tuple(new[o] for o in outputs)), tuple(inputs)

@@ -22,14 +22,16 @@ Policy = Callable[[Node], bool]  # may the value be kept?
 
 
 class checkpoint_policies:
-    """JAX's names."""
+    """Which values of a checkpoint are kept for the backward pass, under JAX's names: functions of a node."""
 
     @staticmethod
     def nothing_saveable(_value: Node) -> bool:
+        """None."""
         return False
 
     @staticmethod
     def everything_saveable(_value: Node) -> bool:
+        """All."""
         return True
 
     @staticmethod

@@ -56,9 +56,11 @@ class sgd:
     momentum: float = 0.0
 
     def init(self, params: Any) -> Any:
+        """The state before the first step: arrays of zeros, of the shapes and dtypes of `params`."""
         return _mapped(np.zeros_like, params) if self.momentum else ()
 
     def update(self, gradient: Any, state: Any, params: Any) -> tuple[Any, Any]:
+        """The parameters and the state after a step."""
         if self.momentum:
             state = gradient = _mapped(lambda v, g: self.momentum * v + g, state, gradient)
         return _mapped(lambda p, g: p - self.rate * g, params, gradient), state
@@ -74,9 +76,11 @@ class adam:
     eps: float = 1e-8
 
     def init(self, params: Any) -> Any:
+        """The state before the first step: arrays of zeros, of the shapes and dtypes of `params`."""
         return {"step": np.int64(0), "mean": _mapped(np.zeros_like, params), "square": _mapped(np.zeros_like, params)}
 
     def update(self, gradient: Any, state: Any, params: Any) -> tuple[Any, Any]:
+        """The parameters and the state after a step."""
         step = state["step"] + 1
         mean = _mapped(lambda m, g: self.b1 * m + (1 - self.b1) * g, state["mean"], gradient)
         square = _mapped(lambda v, g: self.b2 * v + (1 - self.b2) * g * g, state["square"], gradient)

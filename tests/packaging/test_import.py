@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import subprocess
 import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 
@@ -48,6 +50,18 @@ def test_every_public_name_is_reachable_listed_and_typed() -> None:
     for name, module in typed.items():
         here, there = getattr(ef, name), import_module(module)
         assert here is (import_module(f"{module}.{name}") if module == "eqfuse" else getattr(there, name))
+
+
+def test_every_public_function_class_and_method_says_what_it_does() -> None:
+    public = {name: getattr(ef, name) for name in ef.__all__ if callable(getattr(ef, name))}
+    methods = {
+        f"{name}.{method}": value
+        for name, thing in public.items() if inspect.isclass(thing) and thing.__module__.startswith("eqfuse")
+        for method, value in vars(thing).items()
+        if not method.startswith("_") and isinstance(value, (FunctionType, property, staticmethod, classmethod))
+    }  # fmt: skip
+    assert len(methods) > 20
+    assert [name for name, thing in {**public, **methods}.items() if not inspect.getdoc(thing)] == []
 
 
 def test_the_stub_exports_what_the_package_exports() -> None:

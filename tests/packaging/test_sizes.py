@@ -1,0 +1,32 @@
+"""Files and functions stay of a size that can be read: tables of laws apart, which are data."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.packaging.test_layers import MODULES, ROOT
+
+LINES_OF_A_FILE, LINES_OF_A_FUNCTION = 400, 60
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def _is_data(path: Path) -> bool:
+    """Is it a family of laws, with the arithmetic of their attributes?"""
+    return path.parent == ROOT / "rewrites"
+
+
+def _large() -> Iterator[str]:
+    for path in MODULES.values():
+        text, name = path.read_text(), path.relative_to(ROOT)
+        tree = ast.parse(text)
+        if (lines := len(text.splitlines())) > LINES_OF_A_FILE and not _is_data(path):
+            yield f"{name}: {lines} lines"
+        for n in ast.walk(tree):
+            if isinstance(n, FUNCTIONS) and (lines := (n.end_lineno or 0) - n.lineno + 1) > LINES_OF_A_FUNCTION:
+                yield f"{name}: {n.name} has {lines} lines"
+
+
+def test_no_file_of_logic_and_no_function_is_long() -> None:
+    assert list(_large()) == []
