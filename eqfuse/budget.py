@@ -124,6 +124,12 @@ class Meter:
         part.allowance = self.allowance.part(share)
         return part
 
+    def anew(self) -> Meter:
+        """The meter of another attempt, within what this one left."""
+        another = self.within(1)
+        another.searched, another._reasons = Counter(), []
+        return another
+
     def say(self, doing: str) -> None:
         """Tell what is being done now."""
         self.tell(f"{doing}; {self.allowance.left:.0f} s of the budget left")

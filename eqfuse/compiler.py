@@ -5,8 +5,9 @@ Each stage is timed, printed at its EQFUSE_DEBUG level, and skipped where the ca
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ from eqfuse.errors import MemoryLimitError
 from eqfuse.extract import Limit, choose
 from eqfuse.extract.programs.constant_chains import constants_met
 from eqfuse.extract.unfused import unfused_plan
+from eqfuse.frontends.chunking.chunks import chunked
 from eqfuse.frontends.rolling.roll import Costs, rolled
 from eqfuse.frontends.rolling.view_chains import views_met
 from eqfuse.ir.graph import Graph, check
@@ -37,6 +39,7 @@ from eqfuse.runtime.verify import verified
 from eqfuse.show import debug
 from eqfuse.show.progress import patiently
 
+DEAR = 1.02  # times as long as without a limit: more, and large values may be cheaper block by block
 SATURATION, EXTRACTION = 0.4, 0.8  # of the seconds that are left when each begins; the next stages have the rest
 
 
@@ -70,14 +73,40 @@ def compile_graph(
                 memory_limit=memory_limit, verify=verify,
             )  # fmt: skip
             return Pending(compiled(target=meanwhile), lambda: compiled(target=device))
-        try:
-            program = _compiled(looped, device, numerics, chosen, extractor, meter, limit)
-        except MemoryLimitError:
-            flat = constants_met(views_met(graph), chosen)  # its steps may take less memory
-            if flat == looped or graph.rolled:
-                raise
-            program = _compiled(flat, device, numerics, chosen, extractor, meter, limit)
+        flat = looped if graph.rolled else constants_met(views_met(graph), chosen)
+
+        def compiled_of(graph: Graph) -> Program:
+            return _compiled(graph, device, numerics, chosen, extractor, meter.anew(), limit)
+
+        program = compiled_of(looped) if limit is None else _least_costly(compiled_of, looped, flat)
     return verified(program) if verify else program
+
+
+def _least_costly(compiled_of: Callable[[Graph], Program], looped: Graph, flat: Graph) -> Program:
+    """The fastest program found that keeps a limit of memory: of the graph as it is searched, of `flat` where loops
+    take more memory than their steps, or with large values block by block. MemoryLimitError where none does."""
+    found: list[Program] = []
+    refused: list[MemoryLimitError] = []
+    for graph in dict.fromkeys((looped, flat)):
+        try:
+            found.append(compiled_of(graph))
+            break
+        except MemoryLimitError as error:
+            refused.append(error)
+    unlimited = found[0].report.unlimited_seconds if found else math.inf
+    if unlimited is None or (found and found[0].report.predicted_seconds <= DEAR * unlimited):
+        return found[0]
+    for graph in chunked(looped):
+        try:
+            program = compiled_of(graph)
+            program.report = replace(program.report, unlimited_seconds=None if math.isinf(unlimited) else unlimited)
+            found.append(program)
+            break
+        except MemoryLimitError as error:
+            refused.append(error)
+    if not found:
+        raise min(refused, key=lambda error: error.least)
+    return min(found, key=lambda program: program.report.predicted_seconds)
 
 
 def before_search(graph: Graph, device: Device, numerics: str, laws: Sequence[Law]) -> Graph:
@@ -176,9 +205,11 @@ def _build(
     lap("saturate")
     debug.show_space(space)
     inner = _Inner(device, numerics, laws, extractor, meter)
-    plan = choose(space, device, extractor, limit=_limit(memory_limit, inner), meter=own.within(EXTRACTION))
+    limit = _limit(memory_limit, inner)
+    plan = choose(space, device, extractor, limit=limit, meter=own.within(EXTRACTION))
     lap("extract")
     plan = with_inner(plan, inner)
+    exceeding = None if limit is None or limit.exceeding is None else with_inner(limit.exceeding, inner).seconds
     lap("steps")
     debug.show_plan(plan)
     unfused = with_inner(choose(space, device, "unfused", proved=False), inner.unfused)
@@ -186,5 +217,5 @@ def _build(
     program = emit(plan)
     lap("emit")
     debug.show_source(program.source)
-    program.report = make_report(plan, unfused, space, seconds, program.peak_bytes, meter, memory_limit)
+    program.report = make_report(plan, unfused, space, seconds, program.peak_bytes, meter, memory_limit, exceeding)
     return program

@@ -44,7 +44,7 @@ def layout(
     plan: Plan, updates: Updates, returned: Collection[int], workspaces: Mapping[int, Sequence[TensorType]]
 ) -> Layout:
     """`returned`: kernels that return their one result. `workspaces`: arrays that kernels work in."""
-    in_place, parts = updates.in_place, updates.parts
+    in_place, parts = {**updates.in_place, **updates.over}, updates.parts
     root: dict[int, int] = {}
     spread: set[int] = set()  # views in which elements share memory: the caller could not write into them
     first: dict[int, int] = {}

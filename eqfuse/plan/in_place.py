@@ -7,9 +7,9 @@ In: a `Plan`, what its kernels can write into, and of a loop's step the carries,
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from eqfuse.ir.graph import Node, input_node, node, topological
+from eqfuse.ir.graph import Graph, Node, input_node, node, topological
 from eqfuse.ir.views import leaf_chain
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import TensorType
@@ -30,38 +30,44 @@ class PlacedSlice:
 
 @dataclass(frozen=True)
 class Updates:
-    """`in_place`: kernels that write into the array they update, and that value. `parts`: values that are written where
-    a later kernel would copy them. `kept`: the results that are carries in the memory of those of the step before;
-    `carried`: values that lie there."""
+    """`in_place`: kernels that write into the array they update, and that value. `over`: kernels that write over the
+    carry that they read element by element, and that value. `parts`: values that are written where a later kernel would
+    copy them. `kept`: the results that are carries in the memory of those of the step before; `carried`: values that
+    lie there."""
 
     in_place: dict[int, int]
     parts: dict[int, PlacedSlice]
+    over: Mapping[int, int] = field(default_factory=dict)
     kept: frozenset[int] = frozenset()
     carried: frozenset[int] = frozenset()
 
 
 def updates(
-    plan: Plan, gaps: Collection[int] = (), shared: Collection[int] = (), carried: Mapping[int, int] | None = None
-) -> Updates:
+    plan: Plan, gaps: Collection[int] = (), shared: Collection[int] = (), carried: Mapping[int, int] | None = None,
+    last: Collection[int] = (),
+) -> Updates:  # fmt: skip
     """`gaps`: kernels that can write an array with gaps; `shared`: those of them whose result may share memory with
     what they read; `carried`: values that carries come in, in memory that only the loop knows, and which result is the
-    next one. A carry is written in place if its next value lies where it lay, whole."""
+    next one; `last`: kernels that write an element after all that they read of it. A carry is written in place if its
+    next value lies where it lay, whole."""
     carried = carried or {}
     while True:
-        found = _Found(plan, frozenset(gaps), frozenset(shared), frozenset(carried))
+        found = _Found(plan, frozenset(gaps), frozenset(shared), frozenset(carried), frozenset(last))
         for i, k in enumerate(plan.kernels):
             found.follow(i, k)
         stays = {v: at for v, at in carried.items() if found.is_all_of(plan.outputs[at], v)}
         if stays == carried:
-            return Updates(found.in_place, found.parts, frozenset(stays.values()), frozenset(found.whole))
+            return Updates(found.in_place, found.parts, found.over, frozenset(stays.values()), frozenset(found.whole))
         carried = stays
 
 
 class _Found:
     """What was decided of the kernels so far, and whose memory each value lies in."""
 
-    def __init__(self, plan: Plan, gaps: frozenset[int], shared: frozenset[int], carried: frozenset[int]) -> None:
-        self.plan, self.gaps, self.shared, self.carried = plan, gaps, shared, carried
+    def __init__(
+        self, plan: Plan, gaps: frozenset[int], shared: frozenset[int], carried: frozenset[int], last: frozenset[int]
+    ) -> None:
+        self.plan, self.gaps, self.shared, self.carried, self.last = plan, gaps, shared, carried, last
         self.whole = {*carried}  # values that are all elements of a carry's memory, in order
         self.memory = {v: v for v in range(len(plan.types))}
         self.maker: dict[int, int] = {}  # none of views
@@ -70,6 +76,7 @@ class _Found:
             for v in dict.fromkeys(k.reads):
                 self.readers.setdefault(v, []).append(i)
         self.in_place: dict[int, int] = {}
+        self.over: dict[int, int] = {}
         self.parts: dict[int, PlacedSlice] = {}
 
     def follow(self, i: int, k: Kernel) -> None:
@@ -78,6 +85,11 @@ class _Found:
             return
         self.maker.update(dict.fromkeys(k.writes, i))
         n = k.body.outputs[0]
+        over = self._overwritten(i, k) if i in self.last and len(k.writes) == 1 else None
+        if over is not None:
+            self.over[i] = over
+            self._share(k, over, ())
+            return
         update = k.template.updates and row(n.op).role is Role.UPDATE
         if not update or len(k.writes) != 1:
             return
@@ -96,6 +108,17 @@ class _Found:
                 self._share(k, base, chain)
                 apart_parts = parts
         self.parts |= apart_parts
+
+    def _overwritten(self, i: int, k: Kernel) -> int | None:
+        """The carry that kernel `i` reads element by element, and nobody after it."""
+        for v, leaf in zip(k.reads, k.body.inputs, strict=True):
+            if v not in self.whole or not _by_element(k.body, leaf):
+                continue
+            lying = {u for u, m in self.memory.items() if m == self.memory[v]}
+            unread = all(j <= i for u in lying for j in self.readers.get(u, ()))
+            if unread and lying.isdisjoint(self.plan.outputs) and lying.isdisjoint({*k.reads} - {v}):
+                return v
+        return None
 
     def _share(self, k: Kernel, base: int, chain: Sequence[Node]) -> None:
         """The result of `k` lies in the memory of `base`, seen through the views `chain`."""
@@ -157,6 +180,18 @@ class _Found:
         if made not in self.shared or any(self.maker.get(v, -1) >= made for v in lying):
             return False
         return not any(made < j < user for v in lying for j in self.readers.get(v, ()))
+
+
+def _by_element(body: Graph, leaf: Node) -> bool:
+    """Does each element of the one output depend on `leaf` by the same element alone?"""
+    (output,) = body.outputs
+    behind = {leaf}
+    for n in body.nodes:
+        if not behind.isdisjoint(n.args):
+            if row(n.op).role is not Role.ELEMENTWISE or n.shape != leaf.shape:
+                return False
+            behind.add(n)
+    return output in behind and output is not leaf and output.type == leaf.type
 
 
 def _slices(n: Node) -> tuple[Ranges, ...]:

@@ -17,7 +17,7 @@ from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Body, Graph, Node, substitute
 from eqfuse.ir.views import computes
 from eqfuse.kinds.schedule import Schedule
-from eqfuse.ops.loops import LOOPS, UNKNOWN_TRIPS, trips
+from eqfuse.ops.loops import LOOPS, UNKNOWN_TRIPS, places, results_of, trips
 from eqfuse.plan.in_place import updates
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.summary import count, counted, duration
@@ -92,12 +92,54 @@ def _updating(k: Kernel, device: Device) -> Kernel:
 
 
 def with_inner(plan: Plan, plan_of: Callable[[Graph], Plan]) -> Plan:
-    """`plan`, its loops with the plans of their steps, each made by `plan_of`, and priced by these."""
+    """`plan`, its loops with the plans of their steps, each made by `plan_of`, and priced by these. A loop writes each
+    of its results where the plan has it, instead of all of them into one vector."""
+    plan = _apart(plan)
     kernels = tuple([completed(k, plan.device, plan_of) for k in plan.kernels])
     if kernels == plan.kernels:
         return plan
     more = sum(k.price.seconds for k in kernels) - plan.seconds
     return replace(plan, kernels=kernels, bound=None if plan.bound is None else plan.bound + more)
+
+
+def _apart(plan: Plan) -> Plan:
+    """`plan`, its loops with several results as kernels with as many outputs, where only those are read."""
+    readers: dict[int, list[Kernel]] = {}
+    for k in plan.kernels:
+        for v in k.reads:
+            readers.setdefault(v, []).append(k)
+    takes: dict[int, list[Kernel]] = {}  # by the vector of a loop
+    for k in plan.kernels:
+        (v, *more), n = k.writes, loop_of(k.body)
+        taken = readers.get(v, [])
+        if n is not None and not more and v not in plan.outputs and taken and all(map(_takes_a_result, taken)):
+            takes[v] = taken
+    gone = {id(k) for taken in takes.values() for k in taken}
+    kernels = tuple([_with_results(k, takes.get(k.writes[0], ())) for k in plan.kernels if id(k) not in gone])
+    waists = tuple([v for v in plan.waists if v not in takes])
+    return replace(plan, kernels=kernels, waists=waists, bound=None) if takes else plan
+
+
+def _takes_a_result(k: Kernel) -> bool:
+    (n, *more) = k.body.outputs
+    return not more and n.op == "loop_result" and n.args[0] in k.body.inputs
+
+
+def _with_results(loop: Kernel, taken: Sequence[Kernel]) -> Kernel:
+    """`loop` with an output for each result that kernels have `taken`."""
+    if not taken:
+        return loop
+    (packed,) = loop.body.outputs
+    outputs = tuple([k.body.outputs[0].over([packed]) for k in taken])
+    written = loop.price.bytes_written - packed.type.nbytes + sum(o.type.nbytes for o in outputs)
+    price = replace(loop.price, bytes_written=max(0, written))
+    return replace(loop, body=Graph(loop.body.inputs, outputs), writes=tuple([k.writes[0] for k in taken]), price=price)
+
+
+def result_at(n: Node) -> int:
+    """Which result of its loop the ``loop_result`` `n` is."""
+    (loop,) = n.args
+    return places(results_of(loop.op, [a.type for a in loop.args], loop.attrs)).index(n.attr("offset"))
 
 
 def completed(kernel: Kernel, device: Device, plan_of: Callable[[Graph], Plan]) -> Kernel:

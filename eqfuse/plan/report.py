@@ -76,6 +76,7 @@ class Report(Summarised):
     unfused_bytes_moved: int
     unfused_seconds: float
     memory_limit: int | None = None  # bytes, as asked for
+    unlimited_seconds: float | None = None  # predicted, of the plan that does not keep the limit, if there is one
     searched: Mapping[str, int] = field(default_factory=dict)  # operators by how thoroughly they were planned
     sizes: str = ""  # of symbols: which, and how the plan came to serve them
     rolled: tuple[str, ...] = ()  # what became of many alike steps, and of chains of constants
@@ -97,6 +98,7 @@ def make_report(
     peak_bytes: int,
     meter: Meter,
     memory_limit: int | None = None,
+    unlimited_seconds: float | None = None,
 ) -> Report:
     """The report of `plan`; `seconds` by stage of a compile that took what `meter` says."""
     return Report(
@@ -110,6 +112,7 @@ def make_report(
         optimality_gap=plan.gap,
         seconds=dict(seconds),
         memory_limit=memory_limit,
+        unlimited_seconds=unlimited_seconds,
         searched=dict(meter.searched),
         rolled=plan.graph.rolled or (),
     )

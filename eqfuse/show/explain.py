@@ -99,6 +99,14 @@ class Explanation:
     def _laws(self) -> list[Text]:
         return [] if self.rests is None else [Text(str(self.rests))]
 
+    def _limited(self) -> str:
+        r = self.report
+        if r.memory_limit is None:
+            return ""
+        longer = r.predicted_seconds / r.unlimited_seconds if r.unlimited_seconds else None
+        costs = "" if longer is None else f", {longer:.2f}× the time without that limit"
+        return f" of at most {quantity(r.memory_limit, 'B')}{costs}"
+
     def _totals(self) -> str:
         r = self.report
         gap = "" if r.optimality_gap is None else f"; at most {100 * r.optimality_gap:.1f} % from the optimum"
@@ -108,7 +116,7 @@ class Explanation:
             f"  {r.unfused_kernels} → {r.n_kernels} kernels, fusion rate {100 * r.fusion_rate:.0f} %",
             f"  {quantity(r.unfused_bytes_moved, 'B')} → {quantity(r.bytes_moved, 'B')} moved, "
             f"memory saving {100 * r.memory_saving:.0f} %; temporaries {quantity(r.peak_bytes, 'B')}"
-            + ("" if r.memory_limit is None else f" of at most {quantity(r.memory_limit, 'B')}"),
+            + self._limited(),
             f"  {duration(r.unfused_seconds)} → {duration(r.predicted_seconds)} predicted, "
             f"speed-up {r.speedup:.2f}× (time ratio {r.time_ratio:.2f})",
             f"Search: {r.egraph_nodes:,} e-graph nodes, stopped: {r.stop_reason}{gap}",

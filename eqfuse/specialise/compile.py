@@ -41,8 +41,8 @@ def compile(
     `target`: "numpy", "cpu", "c", "cuda", "cuda:h100" and other profile names, or an `ef.Device`. `numerics`: "strict",
     "reassociate" or "approximate", the most a law may do to rounding. `laws`: "all", "none", a family, or a list of
     laws and families; your own laws are checked once (LawError: a false one), but those with ``check=False``.
-    `memory_limit`: bytes that a call may hold beside its arguments and results, which costs time:
-    values are computed again, where that adds least; MemoryLimitError where no such plan was found. `verify` runs the
+    `memory_limit`: bytes that a call may hold beside its arguments and results, which costs time: values are computed
+    again, or block by block, where that adds least; MemoryLimitError where no plan was found. `verify` runs the
     program once on random inputs and raises EqfuseError unless it agrees with the evaluator. ``wait=False``: a program
     whose kernels are compiled, in C, runs as NumPy calls until they are (``program.wait()`` waits until then): a thread
     compiles them, and results change by roundings when it is done.

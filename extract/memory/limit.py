@@ -25,14 +25,16 @@ from eqfuse.plan.plan import Kernel, Plan
 AMISS = 2  # times what a timeline's peak is said to be too high at most: values written in place, or in parts
 
 
-@dataclass(frozen=True)
+@dataclass
 class Limit:
     """At most `nbytes` held by a call beside arguments and results. `needs` tells what a kernel takes beside what it
-    reads and writes, `peak` what a call of a plan holds."""
+    reads and writes, `peak` what a call of a plan holds. `exceeding`: the plan that would be chosen without a limit,
+    where that does not keep it."""
 
     nbytes: int
     needs: Callable[[Kernel, Device], Needs]
     peak: Callable[[Plan], int]
+    exceeding: Plan | None = None
 
 
 def within(space: Space, covers: list[Cover], device: Device, limit: Limit, proved: bool) -> Plan:
@@ -41,6 +43,7 @@ def within(space: Space, covers: list[Cover], device: Device, limit: Limit, prov
     least = limit.peak(plan)
     if least <= limit.nbytes:
         return assemble(space, covers, device, proved)
+    limit.exceeding = plan
     found = [_timelines(space, at, cover, device, limit) for at, cover in enumerate(covers)]
     levels = sorted({s.peak for every in found for s in every}, reverse=True)
     for level in [level for level in levels if level <= AMISS * max(limit.nbytes, levels[-1])]:
@@ -53,7 +56,7 @@ def within(space: Space, covers: list[Cover], device: Device, limit: Limit, prov
         least = min(least, peak)
     raise MemoryLimitError(
         f"no plan was found that holds at most {limit.nbytes:,} bytes beside arguments and results: the least is "
-        f"{least:,}; pass memory_limit={least} or more, or compute on fewer rows at a time",
+        f"{least:,}; pass memory_limit={least} or more",
         least,
     )
 

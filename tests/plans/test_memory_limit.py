@@ -194,3 +194,44 @@ def test_kernels_that_would_read_each_other_are_no_way_to_compute_what_is_missin
     candidates: Any = SimpleNamespace(cheapest=lambda eclass: eclass)
     missing = _missing(now, candidates, 0, cast(Any, SimpleNamespace(leaves=[1])))
     assert [cast(Any, s).eclass for s in missing] == made
+
+
+# ---- large values block by block
+
+
+def cross_entropy(rows: int = 128, width: int = 16, words: int = 4096) -> Network:
+    rng = np.random.default_rng(3)
+
+    def loss(h: Any, w: Any, labels: Any) -> Any:
+        scores = h @ w
+        shifted = scores - scores.max(-1, keepdims=True)
+        return (np.log(np.exp(shifted).sum(-1)) - np.take_along_axis(shifted, labels[:, None], -1)[:, 0]).mean()
+
+    arguments = rng.normal(size=(rows, width)), rng.normal(size=(width, words)), rng.integers(0, words, rows)
+    return ef.value_and_grad(loss, (0, 1)), arguments
+
+
+def attention(length: int = 512, width: int = 16) -> Network:
+    rng = np.random.default_rng(4)
+
+    def loss(q: Any, k: Any, v: Any) -> Any:
+        return (ef.softmax(q @ k.T / 4) @ v).sum()
+
+    return ef.value_and_grad(loss, (0, 1, 2)), tuple(rng.normal(size=(length, width)) for _ in range(3))
+
+
+BLOCKS = {"cross-entropy": (cross_entropy, 128 * 4096 * 8), "attention": (attention, 512 * 512 * 8)}
+
+
+@pytest.mark.parametrize("target", [CPU, "c"], ids=["numpy", "c"])
+@pytest.mark.parametrize("name", BLOCKS)
+def test_scores_are_never_held_whole_where_the_limit_is_below_them(name: str, target: Any) -> None:
+    network, nbytes = BLOCKS[name]
+    function, arguments = network()
+    program = ef.compile(function, *arguments, target=target, budget=SHORT, memory_limit=nbytes / 2)
+    wanted = flatten(ef.meaning(ef.trace(function, *arguments), *arguments))[0]
+    for got, w in zip(flatten(program(*arguments))[0], wanted, strict=True):
+        np.testing.assert_allclose(got, w, rtol=1e-9, atol=1e-12)
+    assert call_bytes(program, arguments) <= nbytes / 2 + PYTHON
+    assert not any(t.nbytes >= nbytes for t in program.plan.types)
+    assert "blocks, by 1 loop" in str(program.explain())

@@ -89,7 +89,28 @@ def _turned(i, a, b, x):
     return a[::-1], b
 
 
+def _added(i, a, b, x):
+    return a * 0.5 + np.tanh(b), b
+
+
+def _product_added(i, a, b, x):
+    return a + b @ (b.T @ b) * 0.01, b
+
+
+def _added_to_each_other(i, a, b, x):
+    return a + b, b * 0.5 + a
+
+
+def _added_turned(i, a, b, x):
+    return (a + a[::-1]) * 0.5 + b, b
+
+
+def _added_to_its_sum(i, a, b, x):
+    return a * 0.5 + a.sum() * 0.01, b
+
+
 STATEMENTS: list[Statement] = [
+    _added, _product_added, _added_to_each_other, _added_turned, _added_to_its_sum,
     _row, _turned_row, _row_of_other, _column, _element, _slice, _slices, _places, _places_by_data, _joined,
     _read_later, _view_read_later, _new, _swapped, _one_for_both, _turned,
 ]  # fmt: skip
@@ -204,3 +225,21 @@ def test_a_row_that_every_step_sets_is_all_that_the_step_writes(target: str) -> 
     (loop,) = (k for k in program.plan.kernels if k.inner)
     assert sum(k.price.bytes_written for k in loop.inner[-1].kernels) < 4 * x[0].nbytes
     assert program.report.peak_bytes < a.nbytes // 4
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_sums_that_a_loop_carries_lie_in_one_place(target: str) -> None:
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(7, 37, 5)), rng.normal(size=(7, 5, 531))
+
+    def program(x: Any, y: Any) -> Any:
+        def step(total: Any, rows: Any) -> Any:
+            a, b = rows
+            return total + np.cumsum(a @ b, 0), a.sum()
+
+        return ef.scan(step, np.zeros((37, 531)), (x, y))
+
+    compiled_program = ef.compile(program, x, y, target=TARGETS[target])
+    assert_same(compiled_program(x, y), program(x, y))
+    products = 2 * 37 * 531 * 8  # of a step, and what is summed up of it
+    assert compiled_program.peak_bytes < products + 37 * 531 * 8, "no copy of the total is held beside the result"

@@ -69,6 +69,7 @@ class CKernel:
         parameters = self.text.parameters
         source = Source(parameters.body)
         source.inline = True
+        source.writes_last = isinstance(self.schedule, (LoopsSchedule, ProductSchedule))
         source.names |= {self.name: function, "in_order": in_order}
         names = [f"in_order(r{i})" if i in copied else f"r{i}" for i in parameters.read_numbers()]
         names += [source.leaf(const(literal.array)) for literal in parameters.constants]

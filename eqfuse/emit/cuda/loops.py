@@ -17,7 +17,7 @@ from eqfuse.ir.graph import Node
 from eqfuse.ir.views import leaf_chain, taken
 from eqfuse.machine.gpu import Gpu
 from eqfuse.ops.loops import order, parts, results_of
-from eqfuse.plan.loops import is_indexed, loop_schedule, planned_loop
+from eqfuse.plan.loops import is_indexed, loop_schedule, planned_loop, result_at
 from eqfuse.plan.plan import Kernel
 
 Run = Callable[..., Sequence[Any]]  # a step, on arrays of the device
@@ -52,7 +52,10 @@ class CudaLoop:
         def call(reads: Sequence[Any], writes: Sequence[Any]) -> None:
             given = leaves | dict(zip(self.body.inputs, reads, strict=True))
             results = run(gpu, self.loop, steps, [taken(given[leaf], chain) for leaf, chain in chains])
-            for out in writes:
+            for out, n in zip(writes, self.body.outputs, strict=True):
+                if n.op == "loop_result":
+                    out[...] = results[result_at(n)]
+                    continue
                 for place, value in zip(parts(out, self.types), results, strict=True):
                     place[...] = value
 

@@ -48,7 +48,8 @@ class NumpyExecutable(Executable):
         shared = {i for i, k in emitted if k.parts.one_ufunc_writes}
         gaps = {i for i, k in emitted if k.parts.writes_gaps}
         returned = [i for i, k in emitted if k.parts.returned]
-        placed = updates(plan, gaps | shared, shared, carried)
+        last = {i for i, k in emitted if k.parts.writes_last}
+        placed = updates(plan, gaps | shared, shared, carried, last)
         self.kept = placed.kept
         for i in gaps.intersection(part.maker for part in placed.parts.values()):
             self._emitted[i] = self._with_gaps(kernels[i])

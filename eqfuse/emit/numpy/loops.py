@@ -15,9 +15,11 @@ from eqfuse.cost.targets import package
 from eqfuse.emit.executable import in_order as ordered
 from eqfuse.emit.numpy.source import Source
 from eqfuse.ir.graph import Node
+from eqfuse.ir.view_strides import contiguous
+from eqfuse.ir.views import leaf_chain, strides_after
 from eqfuse.ops.loops import INDEX, order, part, places, results_of
 from eqfuse.ops.types import TensorType
-from eqfuse.plan.loops import carried, is_indexed, planned_loop
+from eqfuse.plan.loops import carried, is_indexed, planned_loop, result_at
 from eqfuse.plan.plan import Kernel
 
 
@@ -29,15 +31,21 @@ def loop_kernel(kernel: Kernel, device: Device) -> Source:
     source.names |= {"lend": _lending(steps), "give_back": _giving(steps), "int": int, "order": order, "part": part}
     source.made_bytes = max(s.peak_bytes for s in steps) + _held(kernel, steps)
     types = results_of(n.op, [a.type for a in n.args], n.attrs)
-    args = [_operand(source, a, i, steps[-1].reads_in_order) for i, a in enumerate(n.args)]
+    copied = {_FIRST_CARRY[n.op] + at for at in steps[-1].kept}  # to where the carry lies
+    args = [_operand(source, a, i, steps[-1].reads_in_order and i not in copied) for i, a in enumerate(n.args)]
     turned = _turned(steps[-1])
     into = [Destination(p, at in steps[-1].kept, at in turned) for at, p in enumerate(_places(source, types))]
     _WRITERS[n.op](source, n, args, into)
-    for place in source.writes[1:]:
-        source.line(f"copyto({place}, o0)")
+    outputs = kernel.body.outputs
+    for place, written in zip(source.writes, outputs, strict=True):
+        if written.op != "loop_result" and place != "o0":
+            source.line(f"copyto({place}, o0)")
     for name, step in zip(("first", "step") if len(steps) > 1 else ("step",), steps, strict=True):
         source.lines += ["", f"    # {name}:", *(f"    # {line}" for line in step.source().splitlines())]
     return source
+
+
+_FIRST_CARRY = {"fori_loop": 2, "while_loop": 0, "scan": 0, "if_else": 0}  # among the arguments
 
 
 class Destination(NamedTuple):
@@ -56,10 +64,16 @@ def _operand(source: Source, n: Node, number: int, in_order: bool) -> str:
         return text
     if in_order:
         source.names["in_order"] = ordered
-        source.made_bytes += n.type.nbytes * (n not in source.reads)
+        source.made_bytes += n.type.nbytes * (not _lies_in_order(n))
         text = f"in_order({text})"
     source.line(f"x{number} = {text}")
     return f"x{number}"
+
+
+def _lies_in_order(n: Node) -> bool:
+    """Are the views that `n` is of an array in C order in C order, too?"""
+    leaf, chain = leaf_chain(n)
+    return strides_after(leaf.type, chain) == contiguous(n.shape)
 
 
 def _turned(step: Any) -> frozenset[int]:
@@ -91,9 +105,13 @@ def _giving(steps: Sequence[Any]) -> Callable[[list[Any]], None]:
 
 
 def _places(source: Source, types: Sequence[TensorType]) -> list[str]:
-    """Names of where the results go."""
+    """Names of where the results go: each a place of its own, or all of them one behind the other in one vector."""
+    outputs = source.body.outputs
     if len(types) == 1:
         return ["o0"]
+    if outputs[0].op == "loop_result":
+        written = {result_at(n): name for n, name in zip(outputs, source.writes, strict=True)}
+        return [written.get(i) or source.workspace(t) for i, t in enumerate(types)]
     made = []
     for i, (at, t) in enumerate(zip(places(types), types, strict=False)):
         source.names[f"type{i}"] = t

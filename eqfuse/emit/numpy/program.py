@@ -118,6 +118,7 @@ class _Writer:
         self.called: dict[int, tuple[str, NumpyKernel]] = {}
         self.fresh = set(layout.fresh)
         self.in_place, self.in_parts = layout.updates.in_place, layout.updates.parts
+        self.over = layout.updates.over
         self.written: dict[int, set[int]] = {}  # values that lie where an update would copy them, by kernel
         for part in self.in_parts.values():
             self.written.setdefault(part.user, set()).add(part.at)
@@ -143,6 +144,9 @@ class _Writer:
             self.names[k.writes[0]] = f"v{k.writes[0]}" if chain else base
             lines += self._view(f"v{k.writes[0]}", base, chain) if chain else []
             head += f", in its memory ({base})"
+        if i in self.over:
+            base = self.names[k.writes[0]] = self.names[self.over[i]]
+            head += f", over {base}"
         part = self.in_parts.get(k.writes[0])
         if part is not None:
             lines += self._fresh(part.of)

@@ -51,6 +51,7 @@ class Source:
         self.keeping = 0  # of an update: its first lines, which copy what it does not replace
         self.writes_gaps = False  # may its result have gaps between its elements?
         self.one_ufunc_writes = False  # inline: the last line alone writes, by a ufunc, which minds shared memory
+        self.writes_last = False  # is an element of its one result written after all that is read of that element?
         self.views: dict[str, Node] = {}  # inline: leaves behind views, taken before the first line
         self.workspaces: dict[str, TensorType] = {}  # inline: arrays that the lines write results into
         self.constants: dict[str, Node] = {}
@@ -206,6 +207,7 @@ def straight_kernel(body: Graph) -> Source:
     straight(source, nodes, operands, places)
     copies(source, body.outputs, operands, places)
     source.one_ufunc_writes = len(body.outputs) == 1 and body.outputs[0].op in UFUNCS.keys() - ONE_RUN
+    source.writes_last = source.one_ufunc_writes
     return source
 
 

@@ -1,0 +1,1 @@
+"""Large values that are never held whole: loops over blocks of rows."""

@@ -1,0 +1,185 @@
+"""Along which axes operators compute block by block.
+
+In: a node. Out: its `AxisSplit`s. Next stop: `regions.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from eqfuse.ir.graph import Node, node
+from eqfuse.ops import Role, row
+
+Axes = tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class AxisSplit:
+    """A block of the result along axis `out` is computed from blocks of the arguments along `args`, of which those at
+    None are read whole. With `joined`, `out` is None: blocks give partial results, which that operator joins."""
+
+    out: int | None
+    args: Axes
+    joined: str | None = None
+
+
+def splits(n: Node) -> list[AxisSplit]:
+    """The axes of `n`, from 0, along which it is computed block by block."""
+    of_row = _BY_NAME.get(n.op) or _BY_ROLE.get(row(n.op).role)
+    return [s for s in of_row(n) if any(a is not None for a in (s.out, *s.args))] if of_row else []
+
+
+def resized(n: Node, split: AxisSplit, args: list[Node], extent: int) -> Node:
+    """`n` over blocks `args`, for a result of `extent` along the axis of `split`."""
+    attrs = n.attrs
+    if split.out is not None and n.op in ("reshape", "broadcast_to"):
+        attrs = (_with(n.shape, split.out, extent),)
+    elif n.op == "slice":
+        attrs = (_with(n.attr("ranges"), split.out, (0, extent, 1)),)
+    return node(n.op, args, attrs)
+
+
+def _with(values: tuple, at: int | None, value: object) -> tuple:
+    return tuple(value if i == at else v for i, v in enumerate(values))
+
+
+def _broadcasting(n: Node) -> Iterator[AxisSplit]:
+    """Axes that are aligned from the last: arguments of extent 1 are read whole."""
+    rank = len(n.shape)
+    for out, extent in enumerate(n.shape):
+        if extent > 1:
+            yield AxisSplit(out, tuple(_aligned(a, out - rank, extent) for a in n.args))
+
+
+def _aligned(a: Node, axis: int, extent: int) -> int | None:
+    """The axis of `a` at `axis`, counted from its last; None where it has none of that `extent`."""
+    at = axis + len(a.shape)
+    return at if at >= 0 and a.shape[at] == extent else None
+
+
+def _reduction(n: Node) -> Iterator[AxisSplit]:
+    axes = {a + len(n.shape) for a in n.attr("axes")}
+    joined = row(n.op).joined_by
+    for at, extent in enumerate(n.args[0].shape):
+        if extent > 1 and at not in axes:
+            yield AxisSplit(at, (at,))
+        elif extent > 1 and joined is not None:
+            yield AxisSplit(None, (at,), joined)
+
+
+def _but(*attributes: str) -> Callable[[Node], Iterator[AxisSplit]]:
+    """All axes of the first argument, of the same extents in the result, but those that `attributes` name."""
+
+    def of(n: Node) -> Iterator[AxisSplit]:
+        named = {a % len(n.shape) for name in attributes for a in _several(n.attr(name))}
+        for at, extent in enumerate(n.shape):
+            if extent > 1 and at not in named:
+                yield AxisSplit(at, (at, *(None for _ in n.args[1:])))
+
+    return of
+
+
+def _several(axes: int | tuple[int, ...]) -> tuple[int, ...]:
+    return (axes,) if isinstance(axes, int) else axes
+
+
+def _transpose(n: Node) -> Iterator[AxisSplit]:
+    return (AxisSplit(out, (source,)) for out, source in enumerate(n.attr("axes")) if n.shape[out] > 1)
+
+
+def _reshape(n: Node) -> Iterator[AxisSplit]:
+    """The outermost axis of each group of axes that keep their elements together."""
+    before, after = n.args[0].shape, n.shape
+    i = j = 0
+    while i < len(before) and j < len(after):
+        first, m, k = (i, j), before[i], after[j]
+        i, j = i + 1, j + 1
+        while m != k:
+            if m < k and i < len(before):
+                m, i = m * before[i], i + 1
+            elif k < m and j < len(after):
+                k, j = k * after[j], j + 1
+            else:
+                return
+        at, to = _outermost(before, first[0], i), _outermost(after, first[1], j)
+        if at is not None and to is not None:
+            yield AxisSplit(to, (at,))
+
+
+def _outermost(shape: tuple[int, ...], start: int, stop: int) -> int | None:
+    """The first axis of more than one element."""
+    return next((at for at in range(start, stop) if shape[at] > 1), None)
+
+
+def _slice(n: Node) -> Iterator[AxisSplit]:
+    for at, (extent, taken) in enumerate(zip(n.args[0].shape, n.attr("ranges"), strict=True)):
+        if extent > 1 and taken == (0, extent, 1):
+            yield AxisSplit(at, (at,))
+
+
+def _pad(n: Node) -> Iterator[AxisSplit]:
+    for at, widths in enumerate(n.attr("widths")):
+        if n.shape[at] > 1 and widths == (0, 0):
+            yield AxisSplit(at, (at, None))
+
+
+def _concat(n: Node) -> Iterator[AxisSplit]:
+    joined = n.attr("axis") % len(n.shape)
+    return (AxisSplit(at, (at,) * len(n.args)) for at, extent in enumerate(n.shape) if extent > 1 and at != joined)
+
+
+def _matmul(n: Node) -> Iterator[AxisSplit]:
+    a, b = n.args
+    rank = len(n.shape)
+    for out in range(rank - 2):
+        if n.shape[out] > 1:
+            yield AxisSplit(out, tuple(_aligned(x, out - rank, n.shape[out]) for x in (a, b)))
+    rows, inner, columns = len(a.shape) - 2, len(a.shape) - 1, len(b.shape) - 1
+    yield AxisSplit(rank - 2, (rows, None))
+    yield AxisSplit(rank - 1, (None, columns))
+    yield AxisSplit(None, (inner, columns - 1), "add")
+
+
+def _conv(n: Node) -> Iterator[AxisSplit]:
+    """Images one after another, filters, and channels that are summed up."""
+    yield AxisSplit(0, (0, None))
+    if n.attr("groups") == 1:
+        yield AxisSplit(1, (None, 0))
+        yield AxisSplit(None, (1, 1), "add")
+
+
+def _take(n: Node) -> Iterator[AxisSplit]:
+    """Indices, and the axes that none is taken of."""
+    x, indices = n.args
+    axis, more = n.attr("axis") % len(x.shape), len(indices.shape)
+    for at, extent in enumerate(x.shape):
+        if at != axis and extent > 1:
+            yield AxisSplit(at if at < axis else at + more - 1, (at, None))
+    for at, extent in enumerate(indices.shape):
+        if extent > 1:
+            yield AxisSplit(axis + at, (None, at))
+
+
+def _take_along_axis(n: Node) -> Iterator[AxisSplit]:
+    axis = n.attr("axis") % len(n.shape)
+    for at, extent in enumerate(n.shape):
+        if extent > 1:
+            yield AxisSplit(at, (None if at == axis else _aligned(n.args[0], at - len(n.shape), extent), at))
+
+
+def _window(n: Node) -> Iterator[AxisSplit]:
+    """The axes before those of the window."""
+    for at in range(len(n.shape) - len(n.attr("window"))):
+        if n.shape[at] > 1:
+            yield AxisSplit(at, (at,))
+
+
+_BY_ROLE: dict[Role, Callable[[Node], Iterator[AxisSplit]]] = {
+    Role.ELEMENTWISE: _broadcasting, Role.REDUCTION: _reduction, Role.SCAN: _but("axis"), Role.WINDOW: _window,
+}  # fmt: skip
+_BY_NAME: dict[str, Callable[[Node], Iterator[AxisSplit]]] = {
+    "transpose": _transpose, "reshape": _reshape, "broadcast_to": _broadcasting, "slice": _slice, "flip": _but("axes"),
+    "concat": _concat, "pad": _pad, "take": _take, "take_along_axis": _take_along_axis, "matmul": _matmul,
+    "conv": _conv, "sort": _but("axis"), "argsort": _but("axis"),
+}  # fmt: skip

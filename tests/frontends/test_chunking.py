@@ -1,0 +1,195 @@
+"""Large values block by block: every operator is split as it says, and graphs in blocks compute the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.benches.corpus.losses import TRAINING, Training
+from eqfuse.benches.corpus.random_graphs import random_graph
+from eqfuse.benches.training import _of_eqfuse
+from eqfuse.frontends.chunking import chunks
+from eqfuse.frontends.chunking.blocks import BlockLoops
+from eqfuse.frontends.chunking.chunks import chunked
+from eqfuse.frontends.chunking.regions import Users, region
+from eqfuse.frontends.chunking.splits import AxisSplit, resized, splits
+from eqfuse.ir.evaluate import evaluate
+from eqfuse.ir.graph import Graph, Node, input_node
+from eqfuse.ir.pytree import flatten
+from eqfuse.ops import TABLE, row
+from eqfuse.ops.loops import LOOPS
+from eqfuse.ops.types import TensorType
+from tests.frontends.numpy_cases import LIKE, MOVES, NUMBERS, WRITES
+from tests.support.some import some
+
+RNG = np.random.default_rng(8)
+X = RNG.uniform(0.1, 2, (4, 6))
+JOINS = {"add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum,
+         "logical_or": np.logical_or, "logical_and": np.logical_and}  # fmt: skip
+OURS: list[Callable[[Any], Any]] = [
+    lambda x: ef.conv(x.reshape(2, 3, 2, 2), x.reshape(6, 4)[:, :3].reshape(6, 3, 1, 1)),
+    lambda x: ef.conv(x.reshape(2, 4, 3), x.reshape(6, 4)[:, :2].reshape(6, 2, 1), groups=2),
+    lambda x: ef.max_pool(x.reshape(2, 3, 2, 2), 2), lambda x: ef.avg_pool(x.reshape(2, 3, 4), 2),
+    lambda x: x.reshape(2, 2, 6) @ x.reshape(2, 6, 2), lambda x: x.reshape(2, 1, 2, 6) @ x.reshape(4, 6, 1),
+    lambda x: x.reshape(2, 2, 3, 2), lambda x: x.reshape(8, 3), lambda x: x.reshape(2, 2, 6).reshape(4, 6),
+    lambda x: x.reshape(4, 1, 6).transpose(2, 1, 0), lambda x: np.take_along_axis(x, (x[:, :2] * 2).astype(int), 1),
+    lambda x: np.take_along_axis(x[:1], (x * 2).astype(int), 1), lambda x: x[:, np.array([[0, 5], [2, 2], [1, 0]])],
+    lambda x: x[(x[:3] * 1).astype(int) % 4], lambda x: np.pad(x, ((0, 0), (1, 2))), lambda x: x[1:, ::2][::-1],
+    lambda x: np.any(x > 1, 0) & np.all(x > 1, 1).any(), lambda x: x.prod(0) + x.min(1)[:, None] + x.max(0),
+]  # fmt: skip
+
+
+@cache
+def nodes() -> list[Node]:
+    """An application of each operator that the functions of NumPy make, and some more."""
+    found: dict[tuple, Node] = {}
+    several = [cases for group in (MOVES, WRITES, LIKE, NUMBERS) for cases in group.values()]
+    for case in [*(case for cases in several for case in cases), *OURS]:
+        try:
+            graph = ef.trace(case, X)
+        except Exception:  # what NumPy, or the tracer, refuses for this array is for other tests
+            continue
+        for n in graph.operators:
+            if n.op not in LOOPS:
+                found.setdefault((n.op, n.attrs, *(a.type for a in n.args)), n)
+    return list(found.values())
+
+
+def cut(array: np.ndarray, axis: int | None, at: slice) -> np.ndarray:
+    return array if axis is None else array[(slice(None),) * axis + (at,)]
+
+
+def by_blocks(n: Node, split: AxisSplit, args: list[np.ndarray]) -> np.ndarray:
+    """`n` from two blocks, one of a third of the extent if that can be."""
+    extents = [a.shape[at] for a, at in zip(args, split.args, strict=True) if at is not None]
+    whole = n.shape[split.out] if split.out is not None else extents[0]
+    units = int(np.gcd.reduce([whole, *extents]))
+    parts = []
+    for begin, end in ((0, max(1, units // 3)), (max(1, units // 3), units)):
+        given = [
+            cut(a, at, slice(*(0 if at is None else a.shape[at] // units * i for i in (begin, end))))
+            for a, at in zip(args, split.args, strict=True)
+        ]
+        inputs = [input_node(f"x{i}", TensorType(a.dtype, a.shape)) for i, a in enumerate(given)]
+        block = resized(n, split, inputs, whole // units * (end - begin))
+        (made,) = evaluate(Graph(tuple(inputs), (block,)), given)
+        parts.append(made)
+    if split.joined is not None:
+        return JOINS[split.joined](*parts)
+    assert split.out is not None
+    return np.concatenate(parts, split.out)
+
+
+def arguments(n: Node) -> dict[Node, np.ndarray]:
+    """Arrays for `n`; indices within any bounds that it may have."""
+    whole = {a: RNG.integers(0, 2, a.shape) for a in n.args if a.dtype.kind in "biu"}
+    found = {a: whole[a] if a in whole else RNG.uniform(0.1, 0.9, a.shape) for a in n.args}
+    return {a: array.astype(a.dtype) for a, array in found.items()}
+
+
+def test_every_split_of_every_operator_gives_its_results() -> None:
+    tried = set()
+    for n in nodes():
+        given = arguments(n)
+        args = [given[a] for a in n.args]
+        try:
+            wanted = row(n.op).meaning(*args, *n.attrs)
+        except (np.linalg.LinAlgError, ValueError, IndexError):
+            continue
+        for split in splits(n):
+            extents = [a.shape[at] for a, at in zip(n.args, split.args, strict=True) if at is not None]
+            extents += [] if split.out is None else [n.shape[split.out]]
+            if int(np.gcd.reduce(extents)) > 1:
+                tried.add((n.op, split.joined))
+                got = by_blocks(n, split, args)
+                np.testing.assert_allclose(got, wanted, rtol=1e-12, err_msg=f"{n.op}{n.attrs} by {split}")
+    assert {op for op, _ in tried} >= {
+        "matmul", "conv", "sum", "max", "take", "take_along_axis", "reshape", "transpose", "slice", "concat", "pad",
+        "cumsum", "sort", "window_max", "flip", "broadcast_to", "where", "cast",
+    }  # fmt: skip
+    assert {joined for _, joined in tried} >= {None, *JOINS}
+
+
+def in_blocks(graph: Graph, large: int) -> Iterator[Graph]:
+    """`graph` with each of its values in blocks, along each axis, of two sizes."""
+    users = Users(graph)
+    for n in graph.operators:
+        for axis in range(len(n.shape)):
+            found = region(users, n, axis, large)
+            for size in (1, 2) if found is not None else ():
+                if found is not None and found.units > size:
+                    yield BlockLoops(found, size).graph()
+
+
+@pytest.mark.parametrize("seed", some(range(60), 5))
+def test_random_programs_in_blocks_compute_the_same(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    graph, arrays = random_graph(rng, operators=10, extents=(3, 4, 6))
+    wanted = evaluate(graph, arrays)
+    sizes = {n.type.nbytes for n in graph.operators}
+    for large in sorted(sizes):
+        for made in in_blocks(graph, large - 1):
+            for got, w in zip(evaluate(made, arrays), wanted, strict=True):
+                np.testing.assert_allclose(got, w, rtol=1e-9, atol=1e-9 * max(1, np.abs(w).max()))
+
+
+def small(t: Training) -> Training:
+    """`t` of fewer elements."""
+    if t.name == "LSTM cell":
+        return replace(t, shapes=((6, 24), (6, 24), (24,), *((6, 6),) * 4))
+    if t.name == "conv, batch norm":
+        return replace(t, shapes=((4, 3, 3, 3), (4,), (4,), (4, 5), (6, 3, 4, 4), (6, 5)))
+    return replace(t, shapes=tuple([tuple([min(n, 6) for n in shape]) for shape in t.shapes]))
+
+
+@pytest.mark.parametrize("training", [small(t) for t in TRAINING], ids=lambda t: t.name)
+def test_gradients_in_blocks_are_the_gradients(training: Training, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "LEAST_BYTES", 1)
+    arrays = [a.astype(np.float64) for a in training.arguments()]
+    graph = ef.trace(ef.value_and_grad(_of_eqfuse(training), tuple(range(training.count))), *arrays)
+    wanted = flatten(ef.meaning(graph, *arrays))[0]
+    made = [*chunked(graph), *in_blocks(graph, sorted({n.type.nbytes for n in graph.operators})[-2])]
+    assert made
+    for found in made:
+        for got, w in zip(flatten(ef.meaning(found, *arrays))[0], wanted, strict=True):
+            np.testing.assert_allclose(got, w, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int32", "bool", "complex64"])
+def test_what_blocks_give_is_joined_in_every_dtype(dtype: str) -> None:
+    x = (RNG.uniform(-3, 3, (6, 40)) > 0 if dtype == "bool" else RNG.uniform(-1.5, 1.5, (6, 40))).astype(dtype)
+
+    def reductions(x: Any) -> Any:
+        y = x * x
+        both = y.sum(1), y.prod(1)
+        return both if dtype == "complex64" else (*both, y.max(1), y.min(1), y.any(1), y.all(1))
+
+    graph = ef.trace(reductions, x)
+    for made in in_blocks(graph, x.nbytes // 2):
+        for got, wanted in zip(evaluate(made, [x]), evaluate(graph, [x]), strict=True):
+            assert got.dtype == wanted.dtype
+            np.testing.assert_allclose(got, wanted, rtol=40 * 2**-11 if dtype == "float16" else 1e-5)
+
+
+def test_blocks_of_a_row_each_have_one_more_where_rows_are_left_over() -> None:
+    graph = ef.trace(lambda x, y: np.exp(x @ y).sum(1), np.ones((7, 3)), np.ones((3, 50)))
+    users = Users(graph)
+    (product,) = [n for n in graph.operators if n.op == "matmul"]
+    found = region(users, product, 0, 100)
+    assert found is not None and found.units == 7
+    made = BlockLoops(found, 3).graph()
+    assert [n.attr("trips") for n in made.operators if n.op == "scan"] == [2]
+    assert max(n.type.nbytes for n in made.operators if n.op == "matmul") == 50 * 8  # of the row that is left
+
+
+def test_every_operator_that_is_split_is_in_the_table() -> None:
+    from eqfuse.frontends.chunking.splits import _BY_NAME
+
+    assert _BY_NAME.keys() <= TABLE.keys()
+    assert all(row(name).name == name for name in _BY_NAME)
