@@ -14,13 +14,13 @@ from eqfuse.budget import AS_WRITTEN, Allowance, Meter
 from eqfuse.cost.device import Device
 from eqfuse.egraph.saturate import saturate_segment
 from eqfuse.egraph.space import Segment, Space
-from eqfuse.extract.carried import Carried
+from eqfuse.extract.cover_transfer import CoverTransfer
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.ir.correspondence import NotTransferred
 from eqfuse.ir.graph import Graph
 
 Search = Callable[[Segment, Device, Allowance], Cover]
-CARRIED = 4  # covers of a family that are tried for each of its segments
+TRANSFERRED = 4  # covers of a family that are tried for each of its segments
 
 
 def by_families(space: Space, search: Search, device: Device, meter: Meter) -> tuple[Space, list[Cover]]:
@@ -44,7 +44,7 @@ def by_families(space: Space, search: Search, device: Device, meter: Meter) -> t
         waiting = [at for at, s in enumerate(space.segments) if s.like == first]
         known, tried = first, 0
         while waiting:
-            found = _carried(segments[known], covers[known], [segments[at].graph for at in waiting], device, tried)
+            found = _transferred(segments[known], covers[known], [segments[at].graph for at in waiting], device, tried)
             for at, made in zip(waiting, found, strict=True):
                 if made is not None:
                     segments[at], covers[at] = made
@@ -56,13 +56,13 @@ def by_families(space: Space, search: Search, device: Device, meter: Meter) -> t
     return replace(space, segments=tuple(segments)), [covers[at] for at in range(len(segments))]
 
 
-def _carried(
+def _transferred(
     segment: Segment, cover: Cover, graphs: Sequence[Graph], device: Device, tried: int
 ) -> Sequence[tuple[Segment, Cover] | None]:
     """What `cover` is for each of `graphs`, unless so many covers were `tried` that no other will do."""
-    if tried < CARRIED:
+    if tried < TRANSFERRED:
         with suppress(NotTransferred):
-            return Carried(segment, cover, segment.laws).to(graphs, device)
+            return CoverTransfer(segment, cover, segment.laws).to(graphs, device)
     return [None] * len(graphs)
 
 

@@ -1,7 +1,7 @@
 """Families of segments: the same operators on arrays of other extents, as the steps of a loop that shrinks make them.
 
 In: graphs, and how often each is used. Out: which of them takes the plan of which other. Next stop: `egraph.saturate`,
-which searches the first of a family, and `extract.carried`, which carries its plan to the others.
+which searches the first of a family, and `extract.cover_transfer`, which transfers its plan to the others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from eqfuse.ops import row
 
 FEWEST = 4  # of a family: fewer are searched one by one
 SMALL = 48  # extents up to this are one to the price: launches decide
-NEAR = 4  # times which an extent may be of another, for a plan to be carried
+NEAR = 4  # times which an extent may be of another, for a plan to be transferred
 
 
 def like(graphs: Sequence[Graph], times: Mapping[int, int]) -> dict[int, int]:

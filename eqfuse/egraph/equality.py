@@ -1,7 +1,7 @@
 """Whether two graphs over the same inputs compute the same: node for node, or by laws that egglog applies.
 
 In: two graphs and laws. Out: an `Equality`, or None. Used by `specialise.plan_transfer`
-and `extract.carried`.
+and `extract.cover_transfer`.
 """
 
 from __future__ import annotations

@@ -30,7 +30,6 @@ def operators(space: Any, op: str) -> int:
 
 @pytest.mark.parametrize("law", [TWO, THREE], ids=["two", "three"])
 def test_all_outputs_are_judged(law: Law) -> None:
-    assert check(law).ok, check(law)
     left, right = law.lefts, law.rights
     wrong = Law("wrong", left, (right[1], right[0], *right[2:]), law.when, REASSOCIATES)
     found = check(wrong).counterexample

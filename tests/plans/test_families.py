@@ -1,4 +1,4 @@
-"""Steps of a loop that differ in extents: one is searched, its plan is carried to the others and proved equal there."""
+"""Steps of a loop that differ in extents: one is searched, its plan transferred to the others, proved equal there."""
 
 from typing import Any
 
@@ -13,8 +13,8 @@ from eqfuse.egraph import equality
 from eqfuse.egraph.alike import like, operators, outline, runs
 from eqfuse.egraph.saturate import saturate, saturate_segment
 from eqfuse.egraph.segments import segments
-from eqfuse.extract import carried, choose, families
-from eqfuse.extract.carried import Carried
+from eqfuse.extract import choose, cover_transfer, families
+from eqfuse.extract.cover_transfer import CoverTransfer
 from eqfuse.extract.families import saturated_like
 from eqfuse.extract.flow import extract
 from eqfuse.ir.evaluate import evaluate
@@ -45,9 +45,9 @@ def test_of_steps_that_shrink_few_are_searched_and_the_plan_computes_the_program
     assert_computes(choose(space, CPU), arguments, wanted)
 
 
-def test_where_no_plan_can_be_carried_each_step_is_searched(monkeypatch):
+def test_where_no_plan_can_be_transferred_each_step_is_searched(monkeypatch):
     graph, arguments, wanted = traced(back_substitution(13))
-    monkeypatch.setattr(carried, "equalities", lambda pairs, *_: [False] * len(pairs))
+    monkeypatch.setattr(cover_transfer, "equalities", lambda pairs, *_: [False] * len(pairs))
     made = []
     monkeypatch.setattr(families, "saturated_like", lambda *given: made.append(given) or saturated_like(*given))
     space = saturate(graph)
@@ -90,10 +90,10 @@ def product(rows: int, name: str = "sum") -> Graph:
     return ef.trace(lambda a, b: getattr(np, name)((a * 2.0 + 1.0) @ b * 3.0) + 1.0, a, b)
 
 
-def test_a_carried_kernel_costs_what_it_costs_when_it_is_searched():
+def test_a_transferred_kernel_costs_what_it_costs_when_it_is_searched():
     laws = admitted(select("all"), "reassociate")
     first = saturate_segment(product(40), laws, ef.Budget())
-    (found,) = Carried(first, extract(first, CPU), first.laws).to([product(30)], CPU)
+    (found,) = CoverTransfer(first, extract(first, CPU), first.laws).to([product(30)], CPU)
     assert found is not None
     segment, cover = found
     searched = extract(saturate_segment(product(30), laws, ef.Budget()), CPU)
@@ -101,9 +101,9 @@ def test_a_carried_kernel_costs_what_it_costs_when_it_is_searched():
     assert [g.price for g in cover.groups] == [g.price for g in searched.groups]
 
 
-def test_a_plan_is_not_carried_to_a_program_that_computes_otherwise():
+def test_a_plan_is_not_transferred_to_a_program_that_computes_otherwise():
     first = saturate_segment(product(40), (), ef.Budget())
-    assert Carried(first, extract(first, CPU), ()).to([product(30, "max")], CPU) == [None]
+    assert CoverTransfer(first, extract(first, CPU), ()).to([product(30, "max")], CPU) == [None]
 
 
 def test_graphs_are_alike_where_they_differ_in_extents_and_offsets_alone():

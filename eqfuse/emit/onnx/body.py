@@ -49,7 +49,7 @@ _KERNELS = {
     "ScatterND": "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64",
 }  # fmt: skip
 TAKES = {op: frozenset(names.split()) for op, names in _KERNELS.items()}
-_CARRIED = {
+_WIDER = {
     "bool": I32, "int8": I32, "int16": I32, "uint8": I32, "uint16": I32, "uint32": I64, "uint64": I64,
     "float16": F32, "bfloat16": F32, "float8_e4m3fn": F32, "float8_e5m2": F32,
 }  # fmt: skip
@@ -102,8 +102,8 @@ class Builder:
     def __call__(self, op: str, *args: Value, dtype: np.dtype | None = None, **attributes: Any) -> Value:
         """`op` of `args`, of one dtype, in a dtype that it takes. `dtype`: of the result, unless it is theirs."""
         original = args[0].dtype
-        carrier = carried(op, original)
-        made = self.uncast(op, *(self.cast(a, carrier) for a in args), dtype=dtype, **attributes)
+        wider = computed_in(op, original)
+        made = self.uncast(op, *(self.cast(a, wider) for a in args), dtype=dtype, **attributes)
         return made if dtype else self.cast(made, original)
 
     def cast(self, x: Value, dtype: np.dtype) -> Value:
@@ -132,17 +132,17 @@ class Builder:
         return self.constant(np.array(values, np.int64))
 
     def where(self, condition: Value, x: Value, y: Value) -> Value:
-        carrier = carried("Where", x.dtype)
-        made = self.uncast("Where", condition, self.cast(x, carrier), self.cast(y, carrier), dtype=carrier)
+        wider = computed_in("Where", x.dtype)
+        made = self.uncast("Where", condition, self.cast(x, wider), self.cast(y, wider), dtype=wider)
         return self.cast(made, x.dtype)
 
 
-def carried(op: str, dtype: np.dtype) -> np.dtype:
+def computed_in(op: str, dtype: np.dtype) -> np.dtype:
     """The dtype in which `op` is computed for values of `dtype`."""
     if dtype.name in TAKES[op]:
         return dtype
-    carrier = _CARRIED.get(dtype.name)
+    wider = _WIDER.get(dtype.name)
     exact = dtype != U64 or op in _MODULAR
-    if carrier is None or not exact or carrier.name not in TAKES[op]:
+    if wider is None or not exact or wider.name not in TAKES[op]:
         raise UnsupportedOp(f"onnxruntime has no {op} of {dtype.name}, and none of a wider dtype that would be exact")
-    return carrier
+    return wider

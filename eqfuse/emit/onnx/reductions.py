@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from eqfuse.dtypes import kind
-from eqfuse.emit.onnx.body import BOOL, I64, Builder, Value, carried
+from eqfuse.emit.onnx.body import BOOL, I64, Builder, Value, computed_in
 from eqfuse.emit.onnx.elementwise import nan
 from eqfuse.emit.onnx.table import Ints, row
 from eqfuse.emit.onnx.views import full, reshaped, transposed
@@ -57,8 +57,8 @@ def _columns(b: Builder, x: Value, start: int, stop: int) -> Value:
 
 
 def _reduced(b: Builder, op: str, x: Value, axes: Sequence[int], kept: bool = True) -> Value:
-    carrier = carried(op, x.dtype)
-    return b.cast(b.uncast(op, b.cast(x, carrier), b.ints(*axes), keepdims=int(kept)), x.dtype)
+    wider = computed_in(op, x.dtype)
+    return b.cast(b.uncast(op, b.cast(x, wider), b.ints(*axes), keepdims=int(kept)), x.dtype)
 
 
 @row("max", "min")
@@ -76,7 +76,7 @@ def extreme_of(
         return full(b, 0, x.dtype, result)  # of no elements
     if not axes:
         return b.uncast("Identity", x)
-    if carried(op, x.dtype) == I64:
+    if computed_in(op, x.dtype) == I64:
         rows, _ = _rows(b, x, shape, axes)
         options = {"axis": 1, "largest": int(largest), "sorted": 1}
         best, _ = b.several("TopK", (b.cast(rows, I64), b.ints(1)), (I64, I64), **options)
@@ -110,8 +110,8 @@ def place(b: Builder, n: Node, args: Sequence[Value], axes: Ints) -> Value:
 
 @row("cumsum")
 def cumsum(b: Builder, n: Node, args: Sequence[Value], axis: int) -> Value:
-    carrier = carried("CumSum", n.dtype)
-    x = b.cast(b.cast(args[0], n.dtype), carrier)
+    wider = computed_in("CumSum", n.dtype)
+    x = b.cast(b.cast(args[0], n.dtype), wider)
     return b.cast(b.uncast("CumSum", x, b.constant(axis, I64)), n.dtype)
 
 
@@ -120,19 +120,19 @@ def sort(b: Builder, n: Node, args: Sequence[Value], axis: int, stable: bool) ->
     """Least first, NaN last, equal values in their order."""
     (x,) = args
     count = n.args[0].shape[axis]
-    carrier = carried("TopK", x.dtype)
-    x = b.cast(x, carrier)
+    wider = computed_in("TopK", x.dtype)
+    x = b.cast(x, wider)
 
     def ordered(keys: Value) -> tuple[Value, Value]:
         options = {"axis": axis, "largest": 0, "sorted": 1}
         values, places = b.several("TopK", (keys, b.ints(count)), (keys.dtype, I64), **options)
         return values, places
 
-    if kind(carrier) != "f":
+    if kind(wider) != "f":
         values, places = ordered(x)
     else:
         last = b.cast(nan(b, x), np.dtype(np.int32))
-        _, by_value = ordered(b.where(b.cast(last, BOOL), b.constant(np.inf, carrier), x))
+        _, by_value = ordered(b.where(b.cast(last, BOOL), b.constant(np.inf, wider), x))
         _, by_nan = ordered(b.uncast("GatherElements", last, by_value, axis=axis))
         places = b.uncast("GatherElements", by_value, by_nan, axis=axis)
         values = b.uncast("GatherElements", x, places, axis=axis)

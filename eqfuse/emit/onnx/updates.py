@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from eqfuse.dtypes import kind
-from eqfuse.emit.onnx.body import I64, Builder, Value, carried
+from eqfuse.emit.onnx.body import I64, Builder, Value, computed_in
 from eqfuse.emit.onnx.table import Range, row
 from eqfuse.emit.onnx.views import gathered, reshaped, transposed
 from eqfuse.errors import UnsupportedOp
@@ -56,12 +56,12 @@ def scatter(b: Builder, n: Node, args: Sequence[Value], axis: int, mode: str) ->
     at, rank, more = n.type.rank + axis, n.type.rank, n.args[1].type.rank
     order = [at, *(i for i in range(rank) if i != at)]
     places = [*range(at, at + more), *(i for i in range(rank - 1 + more) if not at <= i < at + more)]
-    carrier = x.dtype if mode == "set" else carried("ScatterND", x.dtype)
+    wider = x.dtype if mode == "set" else computed_in("ScatterND", x.dtype)
     made = b.uncast(
         "ScatterND",
-        transposed(b, b.cast(x, carrier), order),
+        transposed(b, b.cast(x, wider), order),
         reshaped(b, b.cast(indices, I64), (*n.args[1].shape, 1)),
-        transposed(b, b.cast(values, carrier), places),
+        transposed(b, b.cast(values, wider), places),
         reduction="none" if mode == "set" else _REDUCTIONS[mode],
     )
     return b.cast(transposed(b, made, [order.index(i) for i in range(rank)]), x.dtype)

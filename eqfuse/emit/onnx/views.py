@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.emit.onnx.body import I64, Builder, Value, carried
+from eqfuse.emit.onnx.body import I64, Builder, Value, computed_in
 from eqfuse.emit.onnx.table import Ints, Range, row
 from eqfuse.ir.graph import Node
 
@@ -94,9 +94,9 @@ def pad(b: Builder, n: Node, args: Sequence[Value], widths: Sequence[tuple[int, 
 
 
 def padded(b: Builder, x: Value, widths: Sequence[tuple[int, int]], fill: Value) -> Value:
-    carrier = carried("Pad", x.dtype)
+    wider = computed_in("Pad", x.dtype)
     wanted = b.ints(*(before for before, _ in widths), *(after for _, after in widths))
-    return b.cast(b.uncast("Pad", b.cast(x, carrier), wanted, b.cast(fill, carrier)), x.dtype)
+    return b.cast(b.uncast("Pad", b.cast(x, wider), wanted, b.cast(fill, wider)), x.dtype)
 
 
 def full(b: Builder, value: Any, dtype: np.dtype, shape: Sequence[int]) -> Value:

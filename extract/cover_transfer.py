@@ -1,4 +1,4 @@
-"""A plan carried along: the cover of one segment of a family for the others, which differ from it in extents.
+"""Cover transfer: the cover of one segment of a family for the others, which differ from it in extents.
 
 In: a segment, its cover, and the graphs of others of its family. Out: their segments and covers, where there are such:
 the kernels are the same operators with the other extents, priced anew. Put back into one another they must be the graph
@@ -42,8 +42,8 @@ class _Aligned:
     stands: list[dict[Node, Node]]
 
 
-class Carried:
-    """Carries `cover`, of `segment`, to other extents. NotTransferred where it is not found what laws it rests on."""
+class CoverTransfer:
+    """Transfers `cover`, of `segment`, to other extents. NotTransferred where it is not found what laws it rests on."""
 
     def __init__(self, segment: Segment, cover: Cover, laws: Sequence[Law]) -> None:
         cover.settle()
