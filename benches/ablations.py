@@ -7,8 +7,9 @@ ablations choose from one saturated space; an ablation that uses no law takes th
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 from eqfuse.budget import Budget
 from eqfuse.compiler import extract
@@ -17,6 +18,9 @@ from eqfuse.egraph.saturate import saturate
 from eqfuse.egraph.space import Space
 from eqfuse.extract.greedy import GREEDY
 from eqfuse.ir.graph import Graph
+from eqfuse.kinds import KINDS, Call, State, scan, scatter
+from eqfuse.kinds import map as maps
+from eqfuse.ops import Role
 from eqfuse.plan.plan import Plan
 
 ABLATIONS: Mapping[str, tuple[str, ...]] = {  # extractors of each ablation, of which the cheapest plan counts
@@ -44,11 +48,13 @@ class Choice:
 class Choices:
     """What every extractor chose for one program on one device.
 
-    `gap`: how far `flow` is above what no plan can beat, as a share of that; None where nobody asked.
+    `gap`: how far `flow` is above what no plan can beat, as a share of that; None where nobody asked. `unmapped`: the
+    best greedy plan of kernels that end where arrays are joined, gathered, scanned or added to by index.
     """
 
     by: Mapping[str, Choice]
     gap: float | None
+    unmapped: Choice
 
     def ablation(self, name: str) -> Choice:
         """The cheapest of an ablation, of equals the first."""
@@ -78,7 +84,27 @@ def choices(space: Space, device: Device, exact: bool = False) -> Choices:
         bound = extract(space, target=device, extractor="exact").bound
         assert bound is not None
         gap = max(0.0, by["flow"].seconds / bound - 1) if bound > 0 else 0.0
-    return Choices(by, gap)
+    with without_maps():
+        unmapped = min([_choice(space, device, name) for name in GREEDY], key=lambda c: c.seconds)
+    return Choices(by, gap, unmapped)
+
+
+@contextmanager
+def without_maps() -> Iterator[None]:
+    """Kernels read arrays by strides alone, as those of other systems do."""
+    kept = dict(KINDS)
+    for name in (scan.NAME, scatter.NAME):
+        del KINDS[name]
+    KINDS[maps.NAME] = replace(maps.KIND, accept=_by_strides)
+    try:
+        yield
+    finally:
+        KINDS.clear()
+        KINDS.update(kept)
+
+
+def _by_strides(call: Call) -> State | str | None:
+    return None if call.is_a(Role.PIECES) or call.is_a(Role.GATHER) else maps.accept(call)
 
 
 def _choice(space: Space, device: Device, extractor: str) -> Choice:

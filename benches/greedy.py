@@ -1,8 +1,8 @@
 """Joint choice of algebra, fusion and recomputation against greedy fusion: by prediction, and on this CPU's clock.
 
 Run: eqfuse bench greedy [--predict] [--quick] [--json FILE] [--plots DIR] [name…], where a name is a graph, or one of
-suite, controls, index maps, pairs, scans and networks. With --quick and no name: eight graphs (QUICK), an A100 and this
-CPU.
+suite, controls, index maps, pairs, scans, interplay and networks. With --quick and no name: eight graphs (QUICK), an
+A100 and this CPU. Beside each: the best greedy plan without index maps, gathers, scans and sums by index ("no maps").
 Ablations, on one price and one emitter: greedy (the best of four fusers, no algebra); greedy + pass (the same behind a
 fixed-order algebraic pass); algebra only (cheapest operators first, then the best greedy fusion); fusion only (our
 extraction of the program as written); joint. The exit status tells whether the joint choice was never costlier by
@@ -64,7 +64,8 @@ class Predicted:
             "id": self.subject.id, "group": self.subject.group, "device": self.device, "operators": self.operators,
             "egraph_nodes": self.nodes, "saturation_seconds": self.saturation, "ablations": ablations,
             "extractors": {name: c.seconds for name, c in self.found.by.items()},
-            "factor": self.found.factor, "gap": self.found.gap, "verdict": self.verdict,
+            "unmapped": self.found.unmapped.seconds, "factor": self.found.factor, "gap": self.found.gap,
+            "verdict": self.verdict,
         }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from eqfuse.benches.corpus.controls import CONTROLS
 from eqfuse.benches.corpus.index_maps import INDEX_MAPS
+from eqfuse.benches.corpus.interplay import INTERPLAY
 from eqfuse.benches.corpus.network import Network, built, traced
 from eqfuse.benches.corpus.networks import NETWORKS
 from eqfuse.benches.corpus.pairs import PAIRS
@@ -35,6 +36,10 @@ FITS: Mapping[str, Mapping[str, int]] = {
     "M1": {"n": 2048}, "M2": {"n": 2048}, "M3": {"n": 2048}, "M4": {"s": 4096},
     "S1": {"n": 4096}, "S2": {"n": 4096}, "S3": {"n": 4096}, "S4": {"n": 4096},
     "P1": {"n": 2048}, "P2": {"n": 2048}, "P3": {"n": 2048}, "P4": {"n": 2048}, "P5": {"n": 2048},
+    **{f"J{i}": {"n": 2048} for i in (1, 2, 3, 4, 5, 6, 7, 15, 16, 17, 22)},
+    "J8": {"h": 4, "s": 2048}, "J9": {"s": 4096}, "J10": {"n": 16384}, "J11": {"s": 4096}, "J12": {"b": 1024},
+    "J13": {"m": 1024, "n": 8192}, "J14": {"m": 1024, "n": 8192}, "J18": {"n": 8192}, "J19": {"n": 1 << 23},
+    "J20": {"n": 1 << 23}, "J21": {"m": 4096}, "J23": {"n": 1024},
     "N8": {"m": 64, "n": 256}, "N9": {"n": 2048}, "N10": {"s": 512, "d": 64}, "N11": {"n": 1 << 22, "k": 500},
 }  # fmt: skip
 
@@ -46,8 +51,8 @@ SHORTER: Mapping[str, Mapping[str, int]] = {"N11": {"k": 500}}
 
 @dataclass(frozen=True)
 class Subject:
-    """One program. `group`: "suite", "controls", "index maps", "pairs", "scans", "networks". Graphs are made when asked
-    for."""
+    """One program. `group`: "suite", "controls", "index maps", "pairs", "scans", "interplay", "networks". Graphs are
+    made when asked for."""
 
     id: str
     group: str
@@ -91,6 +96,7 @@ SUBJECTS: Mapping[str, Subject] = {
         *(_case(case, "index maps") for case in INDEX_MAPS.values()),
         *(_case(case, "pairs") for case in PAIRS.values()),
         *(_case(case, "scans") for case in SCANS.values()),
+        *(_case(case, "interplay") for case in INTERPLAY.values()),
         *(_network(network) for network in NETWORKS.values()),
     )
 }

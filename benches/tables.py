@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from eqfuse.benches.greedy import Predicted
 
 GREEDY_NOTE = """\
-×: greedy over joint; over each: materialise/duplicate/priority/depth over joint. wanted: what the suite predicts \
+×: greedy over joint; no maps: greedy of kernels without index maps, gathers and scans over joint; over each: \
+materialise/duplicate/priority/depth over joint. wanted: what the suite predicts \
 over fusers of one reduction a kernel that fuse nothing before a product. Here priority does both, as Inductor does, \
 and duplicate writes several results, as XLA does: where that reaches the better plan, nothing more is to be gained."""
 NOTE = """\
@@ -42,7 +43,7 @@ def predicted(device: str, rows: Sequence[Predicted]) -> Table:
     """Predicted times of all ablations, at full size."""
     textbook = any(row.verdict for row in rows)
     wanted = ["wanted"] if textbook else []
-    headings = ["", "operators", *ABLATIONS, "which", "×", "over each", *wanted, "gap", "search"]
+    headings = ["", "operators", *ABLATIONS, "which", "×", "no maps", "over each", *wanted, "gap", "search"]
     table = _table(f"predicted on {device}", [*headings, *(["verdict"] if textbook else [])], ("which", "verdict"))
     table.caption, table.caption_justify = Text(GREEDY_NOTE if textbook else ""), "left"
     for row in rows:
@@ -51,6 +52,7 @@ def predicted(device: str, rows: Sequence[Predicted]) -> Table:
         joint = found.ablation("joint")
         cells = [id, str(row.operators), *(duration(found.ablation(name).seconds) for name in ABLATIONS)]
         cells += [found.ablation("greedy").extractor.removeprefix("greedy-"), f"{found.factor:.2f}"]
+        cells.append(f"{found.unmapped.seconds / joint.seconds:.2f}")
         cells.append("/".join(f"{found.by[name].seconds / joint.seconds:.3g}" for name in ABLATIONS["greedy"]))
         if textbook:
             cells.append(f"{GRAPHS[id].factor:.2f}" if id in GRAPHS else "")

@@ -145,7 +145,7 @@ def _splits(
     enough = max(1, min(ENOUGH_BLOCKS // rows.groups, most))
     if len(reductions) == 1:
         return enough, None
-    held = held_bytes(passes_of(body, space, reductions, "reads").held, 1)
+    held = min([held_bytes(passes_of(body, space, reductions, hold).held, 1) for hold in ("values", "reads")])
     items = rows.held // held // rows.width * rows.width if held else rows.columns
     splits = max(enough, -(-rows.columns // max(1, items * rows.stride)))
     if splits == 1 or not items or splits > min(most, MOST_SPLITS):
