@@ -72,7 +72,7 @@ class BlockLoops:
         names = [("index", index), *((f"carry {i}", n) for i, n in enumerate(carries))]
         names += [(f"row {i}", n) for i, n in enumerate(given)]
         (body,), shared = closed(names, [[*after, *(made[n] for n in stored)]], again=self._views(needed))
-        begun = [_nothing(self.region.how[n].joined, c.type) for n, c in zip(joined, carries, strict=True)]
+        begun = [_nothing(self.region.how[n], c.type) for n, c in zip(joined, carries, strict=True)]
         args = [*begun, *(self._stack(*r) for r in rows), *shared]
         found = results("scan", args, (body, len(carries), len(rows), self.count, 0, False))
         stacks = [self._unstack(y, n) for n, y in zip(stored, found[len(joined) :], strict=True)]
@@ -144,9 +144,10 @@ def _join(n: Node, split: AxisSplit, total: Node, block: Node) -> Node:
     return node(split.joined, (total, tidy.cast(block, total.dtype)))
 
 
-def _nothing(joined: str | None, t: TensorType) -> Node:
+def _nothing(split: AxisSplit, t: TensorType) -> Node:
     """What joined to a value leaves it as it is."""
-    return tidy.broadcast_to(const(_IDENTITY[joined](t.dtype), t.dtype), t.shape)
+    assert split.joined is not None
+    return tidy.broadcast_to(const(_IDENTITY[split.joined](t.dtype), t.dtype), t.shape)
 
 
 def _extreme(dtype: np.dtype, sign: int) -> object:
