@@ -162,17 +162,31 @@ def why_not_fused(plan: Plan) -> list[tuple[int, int, str]]:
 
     Kernels are numbered as in the report: views do not count, and are looked through.
     """
-    number = {id(k): i for i, k in enumerate(running(plan))}
+    kernels = running(plan)
+    number = {id(k): i for i, k in enumerate(kernels)}
     writer = {v: k for k in plan.kernels for v in k.writes}
-    reached: list[set[int]] = []  # by kernel number: the kernels it needs
+    readers = _readers(plan, writer, kernels)
+    reached: list[int] = []  # by kernel number: the kernels it needs, a bit each
     found = []
-    for kernel in running(plan):
+    for at, kernel in enumerate(kernels):
         sources = [_source(v, writer) for v in kernel.reads]
         producers = list(dict.fromkeys(number[id(s)] for s in sources if s is not None))
-        reached.append({*producers, *(a for p in producers for a in reached[p])})
+        reached.append(0)
         for p in producers:
-            between = [q for q in producers if p in reached[q]]
-            found.append((p, number[id(kernel)], _reason(plan, running(plan)[p], kernel, writer, between)))
+            reached[at] |= reached[p] | 1 << p
+        for p in producers:
+            between = [q for q in producers if reached[q] >> p & 1]
+            kept = [v for v in kernels[p].writes if readers[v] - {at}]
+            found.append((p, at, _reason(plan, kernels[p], kernel, writer, between, kept)))
+    return found
+
+
+def _readers(plan: Plan, writer: dict[int, Kernel], kernels: Sequence[Kernel]) -> dict[int, set[int]]:
+    """The numbers of the kernels that read each value, behind views; -1 where it is a result."""
+    found: dict[int, set[int]] = {v: set() for k in kernels for v in k.writes}
+    for at, values in [(-1, plan.outputs), *((at, k.reads) for at, k in enumerate(kernels))]:
+        for v in values:
+            found.setdefault(_through(v, writer), set()).add(at)
     return found
 
 
@@ -183,10 +197,12 @@ def _source(value: int, writer: dict[int, Kernel]) -> Kernel | None:
     return kernel
 
 
-def _reason(plan: Plan, producer: Kernel, consumer: Kernel, writer: dict[int, Kernel], between: list[int]) -> str:
+def _reason(
+    plan: Plan, producer: Kernel, consumer: Kernel, writer: dict[int, Kernel], between: list[int], kept: list[int]
+) -> str:
+    """`between`: kernels that stand between the two; `kept`: what `producer` writes for others than `consumer`."""
     if between:
         return f"kernel {between[0]} stands between them: it needs the one, and the other needs it"
-    kept = _needed_elsewhere(plan, producer, consumer, writer)
     alone = classify(_joined(plan, producer, consumer, writer, []), plan.device)
     if isinstance(alone, str):
         return alone
@@ -199,13 +215,6 @@ def _reason(plan: Plan, producer: Kernel, consumer: Kernel, writer: dict[int, Ke
         return found
     together, apart = found[1].seconds, producer.price.seconds + consumer.price.seconds
     return f"one {state.kind} kernel could hold both: predicted {duration(together)}, against {duration(apart)} apart"
-
-
-def _needed_elsewhere(plan: Plan, producer: Kernel, consumer: Kernel, writer: dict[int, Kernel]) -> list[int]:
-    """What `producer` writes for others than `consumer`."""
-    needed = [v for k in running(plan) if k is not consumer for v in k.reads] + list(plan.outputs)
-    behind = {_through(v, writer) for v in needed}
-    return [v for v in producer.writes if v in behind]
 
 
 def _through(value: int, writer: dict[int, Kernel]) -> int:

@@ -26,17 +26,29 @@ METHODS = ("reduce", "accumulate", "reduceat", "at")
 
 
 class Array(np.ndarray):
-    """An array that tells `watch` when elements are assigned to it, or copied by a method."""
+    """An array that tells `watch` when elements are assigned to it, taken as numbers, or copied by a method."""
 
     watch: Watch | None = None
 
     def __array_finalize__(self, source: Any) -> None:
         self.watch = getattr(source, "watch", None)
 
+    def __getitem__(self, at: Any) -> Any:
+        found = super().__getitem__(at)
+        if isinstance(found, np.generic) and self.watch is not None:
+            self.watch.mark(self._at(at))
+        return found
+
     def __setitem__(self, at: Any, value: Any) -> None:
         if self.watch is not None:
-            self.watch.call([value], [self.view(np.ndarray)[at]])
+            self.watch.call([value], [self._at(at)])
         self.view(np.ndarray)[at] = value
+
+    def _at(self, at: Any) -> Any:
+        """What stands there, one element as an array too."""
+        found = self.view(np.ndarray)[at]
+        every = at if isinstance(at, tuple) else (at,)
+        return found if isinstance(found, np.ndarray) else self.view(np.ndarray)[(*every, ...)]
 
     def reshape(self, *shape: Any) -> Any:
         return self._made(super().reshape(*shape))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.plan.plan import Kernel
 from eqfuse.show.explain import explain, why_not_fused
 from eqfuse.summary import duration, quantity
 
@@ -113,6 +114,33 @@ def test_what_could_be_fused_but_is_costlier_says_both_prices() -> None:
     program = ef.compile(linear, ef.spec((512, 512), F32), extractor="unfused", laws="none")
     ((_, _, reason),) = why_not_fused(program.plan)
     assert reason.startswith("one map kernel could hold both: predicted")
+
+
+def test_reasons_take_no_longer_for_each_kernel_of_a_larger_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    def chain_of(count: int) -> ef.Program:
+        def applied(x: np.ndarray) -> np.ndarray:
+            for at in range(count):
+                x = np.sin(x) if at % 2 else np.cumsum(x, axis=0)
+            return x
+
+        return ef.compile(applied, ef.spec((4, 4), F32), extractor="unfused", laws="none")
+
+    looked = 0
+    whole = Kernel.is_view
+
+    def counted(kernel: Kernel) -> bool:
+        nonlocal looked
+        looked += 1
+        return whole.__get__(kernel)
+
+    looks = []
+    for program in map(chain_of, (20, 40)):
+        with monkeypatch.context() as patch:
+            patch.setattr(Kernel, "is_view", property(counted))
+            looked = 0
+            assert len(why_not_fused(program.plan)) == program.report.n_kernels - 1
+            looks.append(looked)
+    assert 0 < looks[1] < 2.5 * looks[0]
 
 
 def test_html_needs_no_outside_file_and_escapes_names() -> None:

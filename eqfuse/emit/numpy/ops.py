@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.emit.numpy.erf import erf as fast_erf
-from eqfuse.emit.numpy.table import INSIDE, VIEWS, Row
+from eqfuse.emit.numpy.table import INSIDE, NUMBERS, VIEWS, Row
 from eqfuse.emit.numpy.transpose_copy import blocks_of, copy_transposed
 from eqfuse.emit.numpy.where import choose
 from eqfuse.errors import UnsupportedOp
@@ -98,6 +98,11 @@ def fresh(n: Node, args: Sequence[str], name: str, dtype: str) -> str:
     return f"{name} = {filled(n, _row_of(n).new, args, dtype=dtype)}"
 
 
+def of_numbers(n: Node, args: Sequence[str]) -> str:
+    """The expression that computes the number `n` of numbers."""
+    return NUMBERS[n.op].format(*args)
+
+
 def masked_copy(args: Sequence[str], out: str) -> list[str]:
     """``where`` into `out`, which may be the third operand but not the second."""
     condition, yes, no = args
@@ -105,12 +110,47 @@ def masked_copy(args: Sequence[str], out: str) -> list[str]:
     return [*lines, f"copyto({out}, {yes}, where={condition})"]
 
 
-def view_text(name: str, view: Node) -> str:
-    """The expression that takes the view operator `view` of the array `name`."""
-    ranges = _index_text(view.attr("ranges")) if view.op == "slice" else ""
-    return filled(view, VIEWS[view.op].new, [name], ranges=ranges)
+def view_text(name: str, chain: Sequence[Node], number: bool = False) -> str:
+    """The expression that takes the views of `chain`, one behind another, of the array `name`: an array, or the
+    `number` in one without axes."""
+    at = 0
+    while at < len(chain):
+        picked = _picked(chain[at : at + 2])
+        if picked is not None:
+            is_number = number and at + 2 == len(chain)
+            name += f"[{picked}]" if is_number or chain[at + 1].shape else f"[{picked}, ...]"
+            if is_number:
+                return name
+            at += 2
+            continue
+        view = chain[at]
+        ranges = _index_text(view.attr("ranges")) if view.op == "slice" else ""
+        name = filled(view, VIEWS[view.op].new, [name], ranges=ranges)
+        at += 1
+    return f"{name}[()]" if number else name
+
+
+def _picked(views: Sequence[Node]) -> str | None:
+    """The index that takes a slice and drops axes of extent 1 of it, if that is what `views` do: one step for two."""
+    if [v.op for v in views] != ["slice", "reshape"] or not views[0].shape:
+        return None
+    ranges, left = views[0].attr("ranges"), [*views[1].shape]
+    texts = []
+    for start, stop, step in ranges:
+        extent = len(range(start, stop, step))
+        if left[:1] == [extent]:
+            del left[0]
+            texts.append(_range_text(start, stop, step))
+        elif extent == 1:
+            texts.append(str(start))
+        else:
+            return None
+    return None if left else ", ".join(texts)
 
 
 def _index_text(ranges: Sequence[tuple[int, int, int]]) -> str:
-    steps = (f"{start}:{stop}" + (f":{step}" if step != 1 else "") for start, stop, step in ranges)
-    return f"[{', '.join(steps)}]" if ranges else ""
+    return f"[{', '.join([_range_text(*each) for each in ranges])}]" if ranges else ""
+
+
+def _range_text(start: int, stop: int, step: int) -> str:
+    return f"{start}:{stop}" + (f":{step}" if step != 1 else "")

@@ -109,12 +109,13 @@ class _Writer:
         self.plan, self.layout = plan, layout
         self.globals: dict[str, Any] = {"copied": _copied, "result": results.new}
         staying = [v for v in (*known, *layout.slots) if v < len(plan.types)]
-        self.stays: dict[str, np.ndarray | int | View] = {f"v{v}": v for v in staying}
+        self.stays: dict[str, np.ndarray | np.generic | int | View] = {f"v{v}": v for v in staying}
         self.known = {f"v{v}" for v in known}
         self.roots: dict[str, View] = {}  # of views that stay
         self.names = {v: f"v{v}" for v in range(len(plan.types))}
         self.made = 2  # k0 and k1 are functions
         self.constants: dict[int, str] = {}
+        self.numbers: dict[int, str] = {}
         self.called: dict[int, tuple[str, NumpyKernel]] = {}
         self.fresh = set(layout.fresh)
         self.in_place, self.in_parts = layout.updates.in_place, layout.updates.parts
@@ -191,6 +192,13 @@ class _Writer:
                 self.views[view] = self._name("a")
                 lines += self._view(self.views[view], *view)
             names[name] = self.views[view]
+        for name, n in parts.numbers.items():
+            leaf, chain = leaf_chain(n)
+            if leaf.op == "const" and not chain:
+                names[name] = self._number(leaf.literal.array)
+            else:
+                names[name] = self._name("a")
+                lines.append(f"    {names[name]} = {view_text(names[parts.leaf(leaf)], chain, number=True)}")
         for name, number in zip(parts.workspaces, self.layout.workspaces.get(i, ()), strict=True):
             names[name] = self._name("t")
             self.stays[names[name]] = number
@@ -233,6 +241,14 @@ class _Writer:
             self.known.add(name)
         return name
 
+    def _number(self, array: np.ndarray) -> str:
+        """The name of the number in the constant `array`."""
+        name = self.numbers.get(id(array))
+        if name is None:
+            name = self.numbers[id(array)] = self._name("k")
+            self.stays[name] = array[()]
+        return name
+
     def _dtype(self, dtype: np.dtype) -> str:
         self._global(dtype.name, dtype)
         return dtype.name
@@ -246,9 +262,7 @@ def _tuple(names: Sequence[str]) -> str:
 
 
 def _text(base: str, chain: Sequence[Node]) -> str:
-    for n in chain:
-        base = view_text(base, n)
-    return base
+    return view_text(base, chain)
 
 
 def _copied(array: np.ndarray) -> np.ndarray:

@@ -21,6 +21,7 @@ from eqfuse.emit.numpy.ops import (
     fresh,
     into,
     masked_copy,
+    of_numbers,
     view_text,
     whole_product,
 )
@@ -53,6 +54,7 @@ class Source:
         self.one_ufunc_writes = False  # inline: the last line alone writes, by a ufunc, which minds shared memory
         self.writes_last = False  # is an element of its one result written after all that is read of that element?
         self.views: dict[str, Node] = {}  # inline: leaves behind views, taken before the first line
+        self.numbers: dict[str, Node] = {}  # inline: of leaves behind views, likewise
         self.workspaces: dict[str, TensorType] = {}  # inline: arrays that the lines write results into
         self.constants: dict[str, Node] = {}
         self._consts: dict[Node, str] = {}
@@ -81,10 +83,19 @@ class Source:
     def view(self, n: Node, operands: Mapping[Node, str] = MappingProxyType({})) -> str:
         """An expression for a leaf, or one of the values that `operands` names, behind its views."""
         leaf, chain = leaf_chain(n)
-        text = operands.get(leaf) or self.leaf(leaf)
-        for v in chain:
-            text = view_text(text, v)
-        return text
+        return view_text(operands.get(leaf) or self.leaf(leaf), chain)
+
+    def number(self, n: Node, operands: Mapping[Node, str]) -> str:
+        """A name or an expression for the number that `n` is: a leaf behind its views, or a value at hand."""
+        leaf, chain = leaf_chain(n)
+        if computes(leaf):
+            return view_text(operands[leaf], chain, number=True)
+        name = next((name for name, other in self.numbers.items() if other is n), None)
+        if name is None:
+            self.leaf(leaf)
+            name = self.name("a")
+            self.numbers[name] = n
+        return name
 
     def dtype(self, dtype: np.dtype) -> str:
         self.names[dtype.name] = dtype
@@ -123,6 +134,9 @@ class Source:
         head = [f"r{i} = ins[{i}]" for i, n in enumerate(self.body.inputs) if n in used]
         head += [f"o{i} = outs[{i}]" for i in range(len(self.body.outputs))]
         head += [f"{name} = {self.view(n)}" for name, n in self.views.items()]
+        for name, n in self.numbers.items():
+            leaf, chain = leaf_chain(n)
+            head.append(f"{name} = {view_text(self.leaf(leaf), chain, number=True)}")
         head += [f"{name} = empty({t.shape}, {t.dtype.name})" for name, t in self.workspaces.items()]
         last = [f"    copyto(o0, {self.returned})"] if self.returned else []
         return "\n".join(["def run(outs, ins):", *(f"    {line}" for line in head), *self.lines, *last]) + "\n"
@@ -142,6 +156,7 @@ def straight(
     """
     kept = [*map(viewed, source.body.outputs), *kept]
     workspaces: dict[str, TensorType] = {}
+    numbers: set[Node] = set()
     free: list[str] = []  # workspaces; the one left last, which is still in cache, is taken first
 
     def workspace(t: TensorType) -> str:
@@ -155,6 +170,15 @@ def straight(
 
     for n, statement in statements(nodes, list(places), kept, source.inline).items():
         read = statement.reads
+        if statement.form == "number":
+            operands[n] = source.name("t")
+            numbers.add(n)
+            given = [operands[a] if a in numbers else source.number(a, operands) for a in read]
+            source.line(f"{operands[n]} = {of_numbers(n, given)}")
+            if n in places:
+                source.line(f"{places[n]}[()] = {operands[n]}")
+            free += [operands[a] for a in statement.done if operands[a] in workspaces]
+            continue
         args = [operands.get(a) or source.view(a, operands) for a in read]
         if statement.form == "part":
             operands[n] = f"{args[0]}.{n.op}"
@@ -196,14 +220,15 @@ def straight_kernel(body: Graph) -> Source:
     source.inline = True
     operands: dict[Node, str] = {}
     nodes = [n for n in evaluation_order(body) if computes(n)]
-    for n in nodes:
-        for a in n.args:
-            if not computes(viewed(a)) and a not in operands:
-                operands[a] = named(source, a)
     places: dict[Node, str] = {}
     for o, place in zip(body.outputs, source.writes, strict=True):
         if computes(o):
             places.setdefault(o, place)
+    forms = statements(nodes, list(places), [*map(viewed, body.outputs)], True)
+    for n in nodes:
+        for a in () if n in forms and forms[n].form == "number" else n.args:
+            if not computes(viewed(a)) and a not in operands:
+                operands[a] = named(source, a)
     straight(source, nodes, operands, places)
     copies(source, body.outputs, operands, places)
     source.one_ufunc_writes = len(body.outputs) == 1 and body.outputs[0].op in UFUNCS.keys() - ONE_RUN

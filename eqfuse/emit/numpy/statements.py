@@ -5,7 +5,7 @@ In: nodes, arguments first. Out: a `Statement` for each. Used by schedules, whic
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from eqfuse.emit.numpy.bounds import clipped, repeated
 from eqfuse.emit.numpy.narrow import column_calls
 from eqfuse.emit.numpy.ops import CHOOSE_FROM, WINDOWED
+from eqfuse.emit.numpy.table import are_numbers
 from eqfuse.ir.graph import Node
 from eqfuse.ir.views import computes, leaf_chain
 from eqfuse.ops import Role, row
@@ -24,9 +25,9 @@ COPIED = ("where", "pad", "take_along_axis")  # into an array that exists, by a 
 class Statement:
     """How a node is computed from `reads` in `calls` NumPy calls.
 
-    `form`: "part" (of a complex array; nothing is computed), "choose" (elements by a condition), "fresh" (into a new
-    array), or "into" (an array that exists). `over`: the operand whose memory the result takes; `done`: those computed
-    before whose memory is free again afterwards.
+    `form`: "part" (of a complex array; nothing is computed), "number" (made of numbers), "choose" (elements by a
+    condition), "fresh" (into a new array), or "into" (an array that exists). `over`: the operand whose memory the
+    result takes; `done`: those computed before whose memory is free again afterwards.
     """
 
     reads: tuple[Node, ...]
@@ -47,6 +48,7 @@ def statements(
     wanted = [*placed, *kept]
     reads = clipped(nodes, [*wanted, *(viewed(a) for n in nodes for a in n.args if not computes(a))])
     nodes = list(reads)
+    numbers = _numbers(reads, placed, kept) if inline else set()
     last = last_uses([[*map(viewed, args)] for args in reads.values()], wanted)
     owned: set[Node] = set()
     found: dict[Node, Statement] = {}
@@ -60,9 +62,11 @@ def statements(
         takes = row(n.op).role is Role.ELEMENTWISE and n.op not in ("where", "cast") and n not in placed
         over = dying if takes else None
         done = tuple(a for a in dict.fromkeys(seen) if a in owned and a is not over and last[a] == at)
-        found[n] = replace(_statement(n, read, n in placed, over, inline), done=done)
+        one = Statement(read, "number", int(n in placed)) if n in numbers else None
+        made = one or _statement(n, read, n in placed, over, inline)
+        found[n] = replace(made, done=done)
         owned.difference_update(done, () if over is None else (over,))
-        if n not in placed:
+        if n not in placed and n not in numbers:
             owned.add(n)
     return found
 
@@ -74,6 +78,19 @@ def _statement(n: Node, read: tuple[Node, ...], placed: bool, over: Node | None,
         calls = 2 if n.op in (*COPIED, *WINDOWED) else column_calls(n, read, reduced_axes(n)) or 1
         return Statement(read, "into", calls, over)
     return Statement(read, "fresh", 1)
+
+
+def _numbers(reads: Mapping[Node, Sequence[Node]], placed: Collection[Node], kept: Collection[Node]) -> set[Node]:
+    """The nodes that are computed as numbers, which only such nodes read; and those of them that are `placed`."""
+    found: set[Node] = set()
+    of_arrays = {*kept} - {*placed}
+    for n in reversed(list(reads)):
+        if n not in of_arrays and are_numbers(n.op, n.type, [a.type for a in n.args]) and reads[n] == n.args:
+            found.add(n)
+            of_arrays.update(viewed(a) for a in n.args if viewed(a) is not a)
+        else:
+            of_arrays.update(map(viewed, reads[n]))
+    return found
 
 
 def reduced_axes(n: Node) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ from eqfuse.emit.numpy.cost.figures import (
     NARROW,
     NARROW_EXTREME,
     NARROW_SUM,
+    NUMBER,
     NUMBERS,
     PRODUCTS,
     ROWS,
@@ -31,6 +32,7 @@ from eqfuse.emit.numpy.cost.figures import (
     UNPACKED,
     WIDTHS,
 )
+from eqfuse.emit.numpy.table import are_numbers
 from eqfuse.ops import Role, row
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
@@ -70,6 +72,8 @@ def call_work(
             seconds = elements * device.element_seconds("vecdot", types[0].dtype.name)
         whole += _rows_reduced(op, axes, types[0]) * device.call_seconds
     elif role is Role.ELEMENTWISE:
+        if are_numbers(op, out, types):
+            return replace(found, seconds=seconds, whole=device.call_seconds / NUMBER)
         rows, columns = _rows(out, types)
         whole += rows * device.call_seconds
         if columns:  # each with gaps between its elements

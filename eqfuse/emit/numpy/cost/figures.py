@@ -13,6 +13,7 @@ SUMS = 40  # rows of a sum, likewise: 11 ns each
 EXTREMES = 17  # rows of any other reduction, likewise: 25 ns each
 NARROW = 4  # elements of a row up to which columns are computed one by one; a column costs about two calls
 NARROW_SUM, NARROW_EXTREME = 10, 16  # the same for rows that are summed, or reduced otherwise
+NUMBER = 6  # operations of arithmetic on NumPy's own numbers in the time of a call: 60 ns each
 COPIED_RUNS = 75  # runs of neighbours that NumPy copies in the time of a call: 5.5 ns each
 SLIDING = 30  # times as long as by panels: NumPy reduces windows one by one (2x2 max-pool of 51 MB: 195 ms)
 UNPACKED = ("take", "take_along_axis", "cumsum", "searchsorted", "digitize")  # one element after another
