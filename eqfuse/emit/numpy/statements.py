@@ -48,7 +48,7 @@ def statements(
     wanted = [*placed, *kept]
     reads = clipped(nodes, [*wanted, *(viewed(a) for n in nodes for a in n.args if not computes(a))])
     nodes = list(reads)
-    numbers = _numbers(reads, placed, kept) if inline else set()
+    numbers = _numbers(reads, placed, wanted) if inline else set()
     last = last_uses([[*map(viewed, args)] for args in reads.values()], wanted)
     owned: set[Node] = set()
     found: dict[Node, Statement] = {}
@@ -80,10 +80,10 @@ def _statement(n: Node, read: tuple[Node, ...], placed: bool, over: Node | None,
     return Statement(read, "fresh", 1)
 
 
-def _numbers(reads: Mapping[Node, Sequence[Node]], placed: Collection[Node], kept: Collection[Node]) -> set[Node]:
+def _numbers(reads: Mapping[Node, Sequence[Node]], placed: Collection[Node], wanted: Collection[Node]) -> set[Node]:
     """The nodes that are computed as numbers, which only such nodes read; and those of them that are `placed`."""
     found: set[Node] = set()
-    of_arrays = {*kept} - {*placed}
+    of_arrays = {*wanted} - {*placed}
     for n in reversed(list(reads)):
         if n not in of_arrays and are_numbers(n.op, n.type, [a.type for a in n.args]) and reads[n] == n.args:
             found.add(n)
