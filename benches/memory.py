@@ -1,7 +1,10 @@
 """What a memory limit costs: steps of training under ever tighter limits, results checked first, then timed in turn.
 
-Run: eqfuse bench memory [--quick] [--json FILE]. Memory is what a call holds beside its arguments and results, as
-tracemalloc sees it, and for plain NumPy too.
+Run: eqfuse bench memory [--quick] [--partitions] [--json FILE] [name…]. Memory is what a call holds beside its
+arguments and results, as tracemalloc sees it, and for plain NumPy too. The programs are steps written by hand, and
+value and gradient of the losses of `eqfuse bench training`. `--partitions` compares, for these losses, what others let
+a backward pass in a program of its own keep of the forward pass (see `ef.split_vjp`): bytes between both programs, and
+the seconds of both.
 """
 
 from __future__ import annotations
@@ -10,23 +13,36 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
 import eqfuse as ef
+from eqfuse.benches.corpus.losses import TRAINING, Training
 from eqfuse.benches.corpus.training_steps import Network, attention_block, perceptron
 from eqfuse.benches.timing import machine, medians, with_temporaries
 from eqfuse.benches.traced_memory import call_bytes
+from eqfuse.benches.training import loss_of
 from eqfuse.ir.pytree import flatten
 from eqfuse.runtime.program import Program
 from eqfuse.show.progress import progress
 
-SHARES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
+T = TypeVar("T")
+SHARES = (0.9, 0.8, 0.5, 0.25, 0.1)
+PARTITIONS = ("store_all", "recompute_all", "min_cut", "price")
 QUICK: dict[str, Callable[[], Network]] = {"perceptron": perceptron, "attention block": attention_block}
+
+
+def gradient_of(training: Training) -> Network:
+    return ef.value_and_grad(loss_of(training), tuple(range(training.count))), tuple(training.arguments())
+
+
 FULL: dict[str, Callable[[], Network]] = {
     "perceptron": lambda: perceptron(layers=8, rows=2048, width=256),
     "attention block": lambda: attention_block(batch=4, length=256, width=256, heads=4),
+    **{training.name: partial(gradient_of, training) for training in TRAINING},
 }
 TOLERANCE = 1e-3  # of the largest element
 
@@ -45,12 +61,12 @@ class Row:
 
     def __str__(self) -> str:
         return (
-            f"{self.name:18}{self.limit:>12}{self.held / 1e6:10.2f}{self.reported / 1e6:10.2f}{self.kernels:9}"
+            f"{self.name:24}{self.limit:>12}{self.held / 1e6:10.2f}{self.reported / 1e6:10.2f}{self.kernels:9}"
             f"{self.predicted * 1e3:11.2f}{self.seconds * 1e3:11.2f}"
         )
 
 
-HEADING = f"{'program':18}{'limit':>12}{'MB held':>10}{'reported':>10}{'kernels':>9}{'predicted':>11}{'ms':>11}"
+HEADING = f"{'program':24}{'limit':>12}{'MB held':>10}{'reported':>10}{'kernels':>9}{'predicted':>11}{'ms':>11}"
 
 
 def rows_of(name: str, build: Callable[[], Network], seconds: float) -> list[Row]:
@@ -65,7 +81,7 @@ def rows_of(name: str, build: Callable[[], Network], seconds: float) -> list[Row
             least = ef.compile(function, *arguments, memory_limit=error.least)
             programs.append((f"least {error.least / free.peak_bytes:.2f}", least))
             break
-        programs.append((f"{share:.1f}", limited))
+        programs.append((f"{share:g}", limited))
     wanted, numpy_bytes = with_temporaries(lambda: function(*arguments))
     for limit, program in programs:
         _check(f"{name}, limit {limit}", program(*arguments), wanted)
@@ -78,20 +94,54 @@ def rows_of(name: str, build: Callable[[], Network], seconds: float) -> list[Row
     return found
 
 
+def partitions_of(training: Training, seconds: float) -> list[str]:
+    """A line for each partition of `training`."""
+    arguments, lines = training.arguments(), []
+    splits = {
+        p: ef.split_vjp(loss_of(training), *arguments, argnums=tuple(range(training.count)), partition=p)
+        for p in PARTITIONS
+    }
+
+    def call(split: Any) -> object:
+        value, residuals = split.forward(*arguments)
+        return split.backward(residuals, np.ones_like(value))
+
+    taken = medians([partial(call, split) for split in splits.values()], seconds, least=3)
+    for (name, split), took in zip(splits.items(), taken, strict=True):
+        predicted = sum(p.report.predicted_seconds for p in split.programs)
+        lines.append(
+            f"{training.name:24}{name:>14}{split.residual_bytes / 1e6:10.2f}{predicted * 1e3:11.2f}{took * 1e3:11.2f}"
+        )
+    return lines
+
+
 def _check(name: str, got: object, wanted: object) -> None:
     for g, w in zip(flatten(got)[0], flatten(wanted)[0], strict=True):
         if np.abs(g - w).max() > TOLERANCE * np.abs(w).max():
             raise SystemExit(f"{name}: the results are not NumPy's")
 
 
+def _named(every: Sequence[T], parts: Sequence[str], name: Callable[[T], str]) -> list[T]:
+    return [x for x in every if not parts or any(part in name(x) for part in parts)]
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="eqfuse bench memory", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small networks")
+    parser.add_argument("--partitions", action="store_true", help="instead: what a backward pass of its own keeps")
     parser.add_argument("--json", type=Path, help="also write the rows to this file")
+    parser.add_argument("names", nargs="*", help="only what has one of these in its name")
     options = parser.parse_args(arguments)
-    print(f"{machine()}\n{HEADING}")
+    print(machine())
+    if options.partitions:
+        print(f"{'loss':24}{'partition':>14}{'MB kept':>10}{'predicted':>11}{'ms':>11}")
+        for training in _named(TRAINING, options.names, lambda t: t.name):
+            print(*partitions_of(training, 4.0), sep="\n", flush=True)
+        return
+    print(HEADING)
     rows = []
-    networks = QUICK if options.quick else FULL
+    every = QUICK if options.quick else FULL
+    networks = {name: every[name] for name in _named([*every], options.names, str)}
     with progress(len(networks)) as at:
         for name, build in networks.items():
             at.step(name)

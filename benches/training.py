@@ -35,14 +35,14 @@ TOLERANCE = 2e-3  # of the largest element of a gradient
 def eqfuse(training: Training, arrays: Sequence[np.ndarray], about: dict[str, Any]) -> Call:
     import eqfuse as ef
 
-    program = ef.compile(ef.value_and_grad(_of_eqfuse(training), tuple(range(training.count))), *arrays)
-    loss = ef.compile(_of_eqfuse(training), *arrays)
+    program = ef.compile(ef.value_and_grad(loss_of(training), tuple(range(training.count))), *arrays)
+    loss = ef.compile(loss_of(training), *arrays)
     about["price"] = program.report.predicted_seconds / loss.report.predicted_seconds
     about["kernels"], about["bytes"] = program.report.n_kernels, {OURS: program.peak_bytes}
     return lambda: program(*arrays)
 
 
-def _of_eqfuse(training: Training) -> Callable[..., Any]:
+def loss_of(training: Training) -> Callable[..., Any]:
     import eqfuse as ef
 
     lib = Library(
@@ -169,7 +169,7 @@ def _gradients(training: Training, arrays: Sequence[np.ndarray]) -> list[np.ndar
     """Loss and gradients in double precision, by the evaluator."""
     import eqfuse as ef
 
-    value, gradients = ef.value_and_grad(_of_eqfuse(training), tuple(range(training.count)))(*arrays)
+    value, gradients = ef.value_and_grad(loss_of(training), tuple(range(training.count)))(*arrays)
     return [value, *gradients]
 
 

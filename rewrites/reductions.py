@@ -54,6 +54,18 @@ def count(t: TensorType, axes: Axes) -> int:
     return math.prod(t.extent(a) for a in axes)
 
 
+def _row(p: Axes) -> Axes:
+    return p[-1:]
+
+
+def _rest(p: Axes) -> Axes:
+    return p[:-1]
+
+
+def _last_axes(t: TensorType, p: Axes) -> bool:
+    return len(p) > 1 and p == tuple(range(-len(p), 0)) and t.extent(-1) > 1
+
+
 def _filled(t: TensorType) -> bool:
     return t.size > 0
 
@@ -154,6 +166,9 @@ def _laws_of_places(op: str) -> list[Law]:
 
 
 _OF_SUMS = [
+    # a product's kernel adds up its rows, so that what is summed of it is not stored
+    Law("sum_row_by_row", x.sum(p), x.sum(computed(_row, p)).sum(computed(_rest, p)),
+        (bounded("p are the last axes, several of them", _last_axes, x, p),), REASSOCIATES),
     # hoisting what does not change along the axes: were it to change, the made side would have another type
     Law("scale_out_of_sum", (x * s).sum(p), x.sum(p) * s, exactness=REASSOCIATES),
     Law("divisor_out_of_sum", (x / s).sum(p), x.sum(p) / s, (filled(x),), REASSOCIATES),

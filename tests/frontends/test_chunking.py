@@ -13,7 +13,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.benches.corpus.losses import TRAINING, Training
 from eqfuse.benches.corpus.random_graphs import random_graph
-from eqfuse.benches.training import _of_eqfuse
+from eqfuse.benches.training import loss_of
 from eqfuse.frontends.chunking import chunks
 from eqfuse.frontends.chunking.blocks import BlockLoops
 from eqfuse.frontends.chunking.chunks import chunked
@@ -152,7 +152,7 @@ def small(t: Training) -> Training:
 def test_gradients_in_blocks_are_the_gradients(training: Training, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "LEAST_BYTES", 1)
     arrays = [a.astype(np.float64) for a in training.arguments()]
-    graph = ef.trace(ef.value_and_grad(_of_eqfuse(training), tuple(range(training.count))), *arrays)
+    graph = ef.trace(ef.value_and_grad(loss_of(training), tuple(range(training.count))), *arrays)
     wanted = flatten(ef.meaning(graph, *arrays))[0]
     made = [*chunked(graph), *in_blocks(graph, sorted({n.type.nbytes for n in graph.operators})[-2])]
     assert made
