@@ -237,6 +237,13 @@ def test_rows_too_long_for_a_cache_are_read_once(layout: str) -> None:
     assert kernel.schedule.price(SMALL).bytes_read == nbytes + between
 
 
+def test_the_last_pass_over_a_part_of_a_row_fetches_the_next_part() -> None:
+    for layout, times in ("one row", 1), ("columns", 0):
+        shape, axes = LAID_OUT[layout]
+        text = emitted("row", bodies(read(0, shape), read(1, shape), *axes)["variance"], SMALL).text.source
+        assert text.count("__builtin_prefetch") == times
+
+
 def test_rows_that_stay_near_are_not_split() -> None:
     graph = bodies(X, V)["variance"]
     assert emitted("row", graph).schedule.cascade is None

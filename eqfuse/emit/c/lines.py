@@ -21,6 +21,7 @@ from eqfuse.emit.c.scans import Scans
 from eqfuse.emit.c.table import Counts
 from eqfuse.ir.graph import Node, topological
 
+AHEAD = 64  # bytes of a cache line
 PAIR_BYTES = 2048  # of a run whose sum is one vector of sums; those of runs are added in pairs
 
 
@@ -265,9 +266,26 @@ class Lines(Scans):
             return [*started, *self._turns(head, inner, names, number), *ended]
         end = f"run + {run} < {last} ? run + {run} : {last}"
         inside = self._turns(f"for (long {name} = run; {name} < end; {name}++)", inner, names, number)
+        inside = [*self._fetched_ahead(number), *inside]
         going_on = f"run < {last}" + f" && !({known})" * bool(known)
         return loop(f"for (long run = {first}; {going_on}; run += {run})",
                      [f"const long end = {end};", *started, *inside, *ended])  # fmt: skip
+
+    def _fetched_ahead(self, number: int) -> list[str]:
+        """In the last pass over a part of a cascade, what fetches the next part from memory, so that its first pass
+        does not wait; behind the last part, where nothing may be, it does nothing."""
+        is_last, along = number == len(self.form.passes) - 1, self.schedule.split == self.nest.vector
+        if self.schedule.cascade is None or not (is_last and along):
+            return []
+        name, block = NAMES[self.nest.vector], self.nest.runs.block
+        lines = []
+        for n in self.form.passes[0].nodes:
+            if n in self.form.arrays and self.nest.runs.step(self.form.arrays[n].access) == 1:
+                line = AHEAD // n.dtype.itemsize
+                text = "".join(self.element(n))
+                head = f"for (long {name} = run; {name} < end; {name} += {line})"
+                lines += loop(head, [f"__builtin_prefetch(&{text} + {block}, 0, 2);"])
+        return lines
 
     def _turns(self, head: str, inner: list[str], reduced: list[tuple[str, str]], number: int) -> list[str]:
         """Loops of vectors over a run, and between them those of scans."""

@@ -76,9 +76,10 @@ def _near(nest: Nest, reduced: Sequence[int], forms: Sequence[Form], cascade: Ca
         nest = of_width(nest, TILE)
     outer = [d for d in reduced if d != nest.vector]
     d = max(outer, key=lambda at: nest.dims[at].extent) if nest.by_columns else min(outer, default=nest.vector)
-    most = device.l2_bytes // 2 // max(1, near_bytes(_in_blocks(nest, d, 1), forms))
+    near = device.l2_bytes // (4 if d == nest.vector else 2)  # along a row the next part is fetched ahead
+    most = near // max(1, near_bytes(_in_blocks(nest, d, 1), forms))
     if not most and d != nest.vector:
-        d, most = nest.vector, device.l2_bytes // 2 // max(1, near_bytes(_in_blocks(nest, nest.vector, 1), forms))
+        d, most = nest.vector, device.l2_bytes // 4 // max(1, near_bytes(_in_blocks(nest, nest.vector, 1), forms))
     parts = _parts(nest, d) if nest.units < FEW_UNITS else 1
     block = min(most, -(-nest.dims[d].extent // max(1, parts)))
     if d == nest.vector:
