@@ -19,7 +19,7 @@ from eqfuse import budget as limits
 from eqfuse import compiler
 from eqfuse.benches.corpus.random_graphs import irregular_graph
 from eqfuse.benches.scale import graph_of
-from eqfuse.budget import ALL_LAWS, AS_WRITTEN, CHEAP_LAWS, FUSION_ONLY, Allowance, Budget
+from eqfuse.budget import ALL_LAWS, AS_WRITTEN, CHEAP_LAWS, FUSION_ONLY, SECONDS, Allowance, Budget
 from eqfuse.compiler import compile_graph
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.demo import programs as examples
@@ -43,7 +43,7 @@ from tests.support.c_target import C
 
 
 class Clock:
-    """A processor clock that advances by `tick` seconds whenever it is read."""
+    """A clock of the processor and of the wall that advances by `tick` seconds whenever it is read."""
 
     def __init__(self, tick: float) -> None:
         self.tick, self.now = tick, 0.0
@@ -57,6 +57,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock(0.0)
     monkeypatch.setattr(time, "thread_time", made)
+    monkeypatch.setattr(time, "perf_counter", made)
     return made
 
 
@@ -85,6 +86,20 @@ def by_ticks(clock: Clock, seconds: float, tick: float) -> tuple[ef.Graph, ef.Pr
     clock.tick = tick
     graph = small()
     return graph, ef.compile(graph, target=DEVICES["cpu"], budget=Budget(seconds=seconds))
+
+
+@pytest.mark.parametrize("waited", [0.0, 0.2, 50.0])
+def test_seconds_are_those_of_the_processor_however_long_it_was_waited_for(
+    monkeypatch: pytest.MonkeyPatch, waited: float
+) -> None:
+    used = 0.0
+    monkeypatch.setattr(time, "thread_time", lambda: used)
+    monkeypatch.setattr(time, "perf_counter", lambda: used * (1 + waited))
+    allowance = Allowance(until=1.0)
+    for used in (0.0, 0.5, 0.999):
+        assert not any(allowance.spent() for _ in range(100))
+    used = 1.0
+    assert SECONDS in [allowance.spent() for _ in range(100)]
 
 
 def test_without_any_time_operators_run_as_written(clock: Clock) -> None:
