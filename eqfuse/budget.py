@@ -105,9 +105,11 @@ class Allowance:
     def _is_late(self) -> bool:
         """A thread uses no more seconds than pass, and the clock of those is read a hundred times sooner."""
         now = time.perf_counter()
-        if now >= self._early:
-            self._early = now + self.until - time.thread_time()
-        return now >= self._early
+        if now < self._early:
+            return False
+        left = self.until - time.thread_time()
+        self._early = now + left
+        return left <= 0
 
 
 UNLIMITED = Allowance()

@@ -92,13 +92,13 @@ def by_ticks(clock: Clock, seconds: float, tick: float) -> tuple[ef.Graph, ef.Pr
 def test_seconds_are_those_of_the_processor_however_long_it_was_waited_for(
     monkeypatch: pytest.MonkeyPatch, waited: float
 ) -> None:
-    used = 0.0
-    monkeypatch.setattr(time, "thread_time", lambda: used)
-    monkeypatch.setattr(time, "perf_counter", lambda: used * (1 + waited))
+    clock = Clock(0.0)
+    monkeypatch.setattr(time, "thread_time", clock)
+    monkeypatch.setattr(time, "perf_counter", lambda: clock.now * (1 + waited))
     allowance = Allowance(until=1.0)
-    for used in (0.0, 0.5, 0.999):
+    for clock.now in (0.0, 0.5, 0.999):
         assert not any(allowance.spent() for _ in range(100))
-    used = 1.0
+    clock.now = 1.0
     assert SECONDS in [allowance.spent() for _ in range(100)]
 
 
