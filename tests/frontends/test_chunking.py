@@ -193,3 +193,17 @@ def test_every_operator_that_is_split_is_in_the_table() -> None:
 
     assert _BY_NAME.keys() <= TABLE.keys()
     assert all(row(name).name == name for name in _BY_NAME)
+
+
+def test_scores_that_labels_choose_by_two_arrays_are_computed_in_blocks() -> None:
+    def loss(h: Any, w: Any, labels: Any) -> Any:
+        scores = h @ w
+        return (np.log(np.exp(scores).sum(1)) - scores[np.arange(16), labels]).mean()
+
+    arrays = RNG.normal(size=(16, 3)), RNG.normal(size=(3, 500)), RNG.integers(-500, 500, 16)
+    graph = ef.trace(ef.value_and_grad(loss, (0, 1)), *arrays)
+    wanted = loss(*arrays)
+    for made in chunked(graph):
+        assert all(n.type.nbytes < 16 * 500 * 8 for n in made.operators)
+        np.testing.assert_allclose(ef.meaning(made, *arrays)[0], wanted)
+    assert [*chunked(graph)]

@@ -265,8 +265,21 @@ def _bounds(part: slice) -> slice:
 def _gather(x: Tracer, arrays: list[tuple[int, Tracer]]) -> Tracer:
     """Integer arrays along the axes they stand at, broadcast together as NumPy does."""
     order, at, shape, flat = _selected(x, arrays)
-    made = wrap(tidy.take(x.node, (order, at, shape, flat.node)), Rights.WRITABLE if flat.ndim else None)
+    taken = _one_of_each_row(x, arrays) or tidy.take(x.node, (order, at, shape, flat.node))
+    made = wrap(taken, Rights.WRITABLE if flat.ndim else None)
     return laid_as(_taken_first, (x, [axis for axis, _ in arrays], [at for _, at in arrays]), made)
+
+
+def _one_of_each_row(x: Tracer, arrays: list[tuple[int, Tracer]]) -> Node | None:
+    """``x[np.arange(len(x)), columns]`` of a matrix, in which rows stay apart."""
+    if x.ndim != 2 or len(arrays) != 2:
+        return None
+    (_, rows), (_, columns) = arrays
+    known = rows.constant_value()
+    if known is None or columns.shape != known.shape or not np.array_equal(known, np.arange(x.shape[0])):
+        return None
+    places = tidy.reshape(_checked(columns, x.shape[1]).node, (x.shape[0], 1))
+    return tidy.reshape(node("take_along_axis", (x.node, places), (-1,)), (x.shape[0],))
 
 
 def _taken_first(x: np.ndarray, axes: list[int], indices: list[np.ndarray]) -> np.ndarray:
