@@ -8,7 +8,8 @@ of the calls.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -17,6 +18,7 @@ from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import computes, leaf_chain
 from eqfuse.ops import row
+from eqfuse.ops.types import Shape
 
 MARKED = 1 << 16  # elements of an array up to which several views are laid over each other; beyond, their sum
 
@@ -37,7 +39,7 @@ def bytes_read(body: Graph, lines: Sequence[int], parts: Mapping[Node, float] | 
     for n in leaves_read(body):
         leaf, chain = leaf_chain(n)
         if leaf in places:
-            place = _place(leaf, chain)
+            place = _place(leaf.shape, tuple([(v.op, v.attrs) for v in chain]))
             places[leaf][place] = max((parts or {}).get(n, 1.0), places[leaf].get(place, 0.0))
     return [tuple([_elements(n, found, line) * n.dtype.itemsize for n, found in places.items()]) for line in lines]
 
@@ -50,12 +52,13 @@ def _elements(leaf: Node, places: Mapping[Place | None, float], line: int) -> in
     sizes = [round(part * math.prod(extent for _, extent in runs) * spread) for (_, runs), part, spread in found]
     whole = all(part == 1 for _, part, _ in found)
     if len(sizes) > 1 and whole and leaf.type.size <= MARKED:
-        return _marked(leaf, [(place, spread) for place, _, spread in found])
+        return _marked(leaf.type.size, frozenset([(place, spread) for place, _, spread in found]))
     return min(leaf.type.size, sum(sizes))
 
 
-def _marked(leaf: Node, places: Collection[tuple[Place, int]]) -> int:
-    size = leaf.type.size
+@lru_cache(maxsize=4096)
+def _marked(size: int, places: frozenset[tuple[Place, int]]) -> int:
+    """How many elements of an array of `size` lie in any of `places`, each of which is so many elements wide."""
     marks = np.zeros(size + max(spread for _, spread in places), np.bool_)
     for (first, runs), spread in places:
         extents, strides = [extent for _, extent in runs], [stride for stride, _ in runs]
@@ -63,23 +66,24 @@ def _marked(leaf: Node, places: Collection[tuple[Place, int]]) -> int:
     return int(np.count_nonzero(marks[:size]))
 
 
-def _place(leaf: Node, chain: Sequence[Node]) -> Place | None:
-    """Where the elements of `leaf` behind the views of `chain` lie. None where a reshape copies it, and reads all."""
-    size = (chain[-1] if chain else leaf).type.size
-    if not size:
-        return 0, ((0, 0),)
-    if not chain:
-        return 0, ((1, size),) if size > 1 else ()
+@lru_cache(maxsize=4096)
+def _place(shape: Shape, chain: tuple[tuple[str, tuple], ...]) -> Place | None:
+    """Where the elements of an array of `shape` behind the views of `chain` lie. None where a reshape copies it, and
+    reads all."""
     base = np.empty(1, np.int8)
-    array = as_strided(base, leaf.shape, contiguous(leaf.shape))
-    for view in chain:
-        if view.op == "reshape":
+    array = as_strided(base, shape, contiguous(shape))
+    for op, attrs in chain:
+        if op == "reshape":
             try:
-                array = np.reshape(array, view.attr("shape"), copy=False)
+                array = np.reshape(array, *attrs, copy=False)
             except ValueError:
                 return None
         else:
-            array = row(view.op).meaning(array, *view.attrs)
+            array = row(op).meaning(array, *attrs)
+    if not array.size:
+        return 0, ((0, 0),)
+    if not chain:
+        return 0, ((1, array.size),) if array.size > 1 else ()
     first = array.ctypes.data - base.ctypes.data
     first += sum(s * (e - 1) for s, e in zip(array.strides, array.shape, strict=True) if s < 0)
     runs: list[Run] = []
