@@ -278,8 +278,7 @@ def _one_of_each_row(x: Tracer, arrays: list[tuple[int, Tracer]]) -> Node | None
     known = rows.constant_value()
     if known is None or columns.shape != known.shape or not np.array_equal(known, np.arange(x.shape[0])):
         return None
-    places = tidy.reshape(_checked(columns, x.shape[1]).node, (x.shape[0], 1))
-    return tidy.reshape(node("take_along_axis", (x.node, places), (-1,)), (x.shape[0],))
+    return tidy.one_of_each_row(x.node, _checked(columns, x.shape[1]).node)
 
 
 def _taken_first(x: np.ndarray, axes: list[int], indices: list[np.ndarray]) -> np.ndarray:

@@ -134,6 +134,11 @@ def take(x: Node, pick: Pick) -> Node:
     return node("take", (reshape(transpose(x, order), shape), indices), (at - len(shape),))
 
 
+def one_of_each_row(x: Node, columns: Node) -> Node:
+    """The element of each row of the matrix `x` that the vector `columns` names."""
+    return reshape(node("take_along_axis", (x, reshape(columns, (x.shape[0], 1))), (-1,)), (x.shape[0],))
+
+
 def scatter(x: Node, pick: Pick, values: Node, mode: str = "set") -> Node:
     """`x` with `values` in the places of what `take` selects; `mode`: "set", or the ufunc that joins them."""
     order, at, shape, indices = pick
