@@ -56,6 +56,7 @@ def search(
     """The cheapest cover, the candidates that it was chosen from, and all covers that were met and not given up. No
     candidates where the `allowance` ended before they were found."""
     grammar = Grammar(segment, device, allowance=allowance)
+    unfused_cover(grammar)  # decides what kernels are judged by
     equal = {s.graph.outputs: s for s in (segment, simplified(segment))}
     if len(segment.classes) <= FEW and any(len(c.nodes) > 1 for c in segment.classes):
         found = cheapest(grammar)
@@ -83,9 +84,27 @@ def search(
     finished = _within_reach(finished, len(segment.classes))
     for cover in [c for c in _distinct(finished) if c.grammar is grammar][:REGROUPED]:
         regroup(cover, candidates, allowance)
+    if grammar.prices.goes_by_estimates:
+        finished += _settled(finished, candidates, allowance)
     for cover in finished:
         cover.settle()
     return min(finished, key=lambda c: c.cost), candidates, finished
+
+
+def _settled(covers: list[Cover], candidates: Candidates, allowance: Allowance) -> list[Cover]:
+    """What becomes of the best of `covers`, which were found by estimates, when its kernels are judged by their
+    schedules."""
+    grammar = candidates.grammar
+    grammar.prices.stage.by_estimates = False
+    for cover in covers:
+        cover.settle()
+    best = next((c for c in _distinct(covers) if c.grammar is grammar), None)
+    if best is None or allowance.spent():
+        return []
+    again = best.copy()
+    again.groups = best.groups
+    regroup(again, candidates, allowance)
+    return [again]
 
 
 def _worthwhile(covers: list[Cover]) -> list[Cover]:

@@ -44,6 +44,8 @@ def unfused_cover(grammar: Grammar) -> Cover:
             raise UnsupportedOp(made)
         choice[eclass] = made
     assert cover.take(choice)
+    if grammar.prices.decide(cover.cost):
+        assert cover.take(choice)
     cover.groups = cover.single_groups()
     return cover
 

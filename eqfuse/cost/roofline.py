@@ -64,7 +64,7 @@ def roofline(
     traffic = read + written
     calls = calls_of(device)
     if calls is None and (estimates := estimates_of(device)) is not None:
-        return estimates.kernel_price(state, read, written, done, device)
+        return estimates.kernel_price(state, read, written, done, device, itemsize)
     if calls is None:
         return compiled_price(read, written, done.seconds, done.flops, device)
     seconds, memory, done = calls.kernel_seconds(state, traffic, done, device, itemsize)

@@ -72,7 +72,7 @@ class Estimates(Protocol):
     ) -> Work:  # fmt: skip
         """What one application of `op` costs in a compiled kernel; arguments as those of `roofline.work`."""
 
-    def kernel_price(self, state: State, read: int, written: int, done: Work, device: Device) -> Price:
+    def kernel_price(self, state: State, read: int, written: int, done: Work, device: Device, itemsize: int) -> Price:
         """What a compiled kernel costs about."""
 
     def has_schedule(self, state: State) -> bool:

@@ -17,6 +17,7 @@ from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds import back_to_back, contract, library, loop, map, reduce, row, scan, scatter, view, window
 from eqfuse.kinds.kind import KINDS, Kind, kind_of
+from eqfuse.kinds.seams import seams_of
 from eqfuse.kinds.state import Call, State, leaf, runs_of
 from eqfuse.ops import Role
 from eqfuse.ops import row as op_row
@@ -84,7 +85,9 @@ def join(
 
 def _completed(found: State, call: Call, mapped: bool) -> State:
     runs, mapped = runs_of(call), mapped or found.mapped
-    return found if (found.runs, found.mapped) == (runs, mapped) else replace(found, runs=runs, mapped=mapped)
+    seams = seams_of(call) if mapped else found.seams
+    same = (found.runs, found.mapped, found.seams) == (runs, mapped, seams)
+    return found if same else replace(found, runs=runs, mapped=mapped, seams=seams)
 
 
 def _has_form(call: Call) -> bool:
@@ -101,7 +104,7 @@ def merge(a: State, b: State, device: Device) -> State | str:
     for kind in KINDS.values():
         found = kind.merge(a, b) if kind.is_on(device.target) else None
         if isinstance(found, State) and (a.mapped or b.mapped):
-            return replace(found, mapped=True)
+            return replace(found, mapped=True, seams=a.seams | b.seams)
         if found is not None:
             return found
     return f"kernels of kind {a.kind} and {b.kind} do not merge"

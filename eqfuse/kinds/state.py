@@ -11,6 +11,7 @@ from eqfuse.cost.work import LINE
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.kinds.kind import Kind, kind_of
 from eqfuse.kinds.product import Product
+from eqfuse.kinds.seams import Seams
 from eqfuse.ops import Op, Role
 from eqfuse.ops.types import Shape, TensorType
 
@@ -27,9 +28,9 @@ class State:
     products would compute; `fused`: it does so, as there is more in the body than a library call takes. `runs`: the
     axes (negative) along which arrays as large as the value lie in memory. `left`: on a CPU, the left operand of the
     product, where the body computes it. `passes`: reductions one after another that the value takes. `mapped`: arrays
-    are read by index maps that strides do not express, in pieces. `exact`: the 16-bit float type that the value is
-    widened from, which holds each of its elements; none for other values. `unfinished`: it reduces rows of a
-    product that no template stores, on the way to a second product, which sums them up tile by tile.
+    are read by index maps that strides do not express, in pieces, which meet at `seams`. `exact`: the 16-bit float type
+    that the value is widened from, which holds each of its elements; none for other values. `unfinished`: it reduces
+    rows of a product that no template stores, on the way to a second product, which sums them up tile by tile.
     """
 
     kind: str
@@ -47,6 +48,7 @@ class State:
     left: State | None = None
     passes: int = 0
     mapped: bool = False
+    seams: Seams = frozenset()
     exact: str = ""
     unfinished: bool = False
 

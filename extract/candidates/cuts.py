@@ -94,9 +94,19 @@ class Cut:
         return self.estimate if self.prices.is_near(self.state) else self.price.seconds
 
     @property
+    def cost(self) -> float:
+        """What a cover pays for it, at this stage of the search."""
+        return self.estimate if self.prices.goes_by_estimates else self.price.seconds
+
+    @property
     def runs(self) -> bool:
         """Is there such a kernel on the device?"""
         return (self.estimate if self.prices.has_schedule(self.state) else self.price.seconds) < math.inf
+
+    @property
+    def may_run(self) -> bool:
+        """Is there one, as far as is known at this stage of the search?"""
+        return self.estimate < math.inf if self.prices.goes_by_estimates else self.runs
 
     @property
     def node(self) -> Node:

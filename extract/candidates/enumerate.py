@@ -55,6 +55,7 @@ class Candidates:
         self.flow: dict[int, float] = _Flows.fromkeys(grammar.free, 0.0)
         self._cheapest: dict[int, Cut | None] = {}  # flows no longer change when it is asked for
         self.effort = effort(len(grammar.classes))
+        self._by_estimates = grammar.prices.goes_by_estimates
         self._order: list[int] = before._order if before else _leaf_up(grammar)
         self._base: list[int] = before._base if before else _reshaped(grammar)
         self._made: dict[tuple, list[Cut]] = before._made if before else {}  # of the cuts that are offered
@@ -67,14 +68,18 @@ class Candidates:
                 break
 
     def total(self, cut: Cut) -> float:
-        """The cut's price plus the flows of what it reads."""
-        return cut.price.seconds + sum(map(self.flow.__getitem__, cut.reads))
+        """What the cut costs, plus the flows of what it reads."""
+        return self.cost(cut) + sum(map(self.flow.__getitem__, cut.reads))
+
+    def cost(self, cut: Cut) -> float:
+        """What the cut cost when the candidates were chosen."""
+        return cut.estimate if self._by_estimates else cut.price.seconds
 
     def cheapest(self, eclass: int) -> Cut | None:
         """The cut of class `eclass` with the smallest total, if it has any."""
         if eclass not in self._cheapest:
-            possible = [cut for cut in self.cuts.get(eclass, ()) if cut.runs]
-            self._cheapest[eclass] = min(possible, key=self.total, default=None)
+            ranked = sorted(self.cuts.get(eclass, ()), key=self.total)
+            self._cheapest[eclass] = next((cut for cut in ranked if cut.runs), None)
         return self._cheapest[eclass]
 
     def add(self, cut: Cut) -> None:

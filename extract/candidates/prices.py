@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eqfuse.cost.device import Device
@@ -27,10 +28,20 @@ if TYPE_CHECKING:
 
 
 FEW = 200  # classes, up to which every candidate has a schedule: some plans that estimates lead to are dearer
+SHORT = 1e-4  # seconds of a program, as written, below which plans are made by estimates: no calls pay for more
+
+
+@dataclass
+class Stage:
+    """Of a search. `by_estimates`: are kernels judged by estimates, and schedules made of those that are chosen? None
+    until that is decided."""
+
+    by_estimates: bool | None
 
 
 class Prices:
-    """Prices of kernels over `classes` on `device`. Those of schedules are shared with others that they are `like`."""
+    """Prices of kernels over `classes` on `device`. Those of schedules, and the stage, are shared with others that they
+    are `like`."""
 
     def __init__(self, classes: Sequence[EClass], device: Device, like: Prices | None = None) -> None:
         self._classes, self._device = classes, device
@@ -45,12 +56,20 @@ class Prices:
         self._estimates: Estimates | None = like._estimates if like else None
         if like is None and len(classes) > FEW:
             self._estimates = estimates_of(device)
-        self._is_estimated = estimates_of(device) is not None
+        self._all_estimates = estimates_of(device)
+        self.stage = like.stage if like else Stage(None if self._all_estimates else False)
         self._schedules: dict[tuple, Schedule | None] = {}
         self._alike: dict[tuple[str, Graph], Schedule | None] = like._alike if like else {}  # whatever they read
         self._settled: dict[tuple[str, Graph], Price | None] = like._settled if like else {}
         self._views: dict[int, int] = {}  # of an array, those that are smaller than it, a bit each
         self._viewed: dict[tuple[int, int], int] = {}  # bytes of an array that a view of it needs
+
+    def decide(self, seconds: float) -> bool:
+        """A program takes `seconds` as written: does it turn out that kernels are judged by their schedules?"""
+        if self.stage.by_estimates is None:
+            self.stage.by_estimates = seconds < SHORT
+            return not self.stage.by_estimates
+        return False
 
     def number(self, eclass: int, enode: ENode, steps: Jumps) -> int:
         """The number of an operator that computes class `eclass`, and reads elements in `steps`."""
@@ -115,20 +134,25 @@ class Prices:
         return self._of_state(cuts, state, leaves)
 
     def estimate(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int]) -> float | None:
-        """About as many seconds, without a schedule; None where the price is found as soon."""
+        """About as many seconds, without a schedule, where a search goes by that; None where it goes by the price."""
+        return self._of_state(cuts, state, leaves).seconds if self._is_estimated(state.template) else None
+
+    def rough(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int]) -> float | None:
+        """The same of a kernel where a search goes by the price of its schedule."""
         kind = state.template
-        if self._estimates is None or not (kind.pointwise or kind.reduces) or not self._by_schedule(kind):
+        if self._all_estimates is None or self._is_estimated(kind) or not self._by_schedule(kind):
             return None
         return self._of_state(cuts, state, leaves).seconds
 
-    def rough(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int]) -> float | None:
-        """The same of a kernel of any kind, where its estimate is that of its schedule."""
-        kind = state.template
-        if not self._is_estimated or not self._by_schedule(kind):
-            return None
-        if self._estimates is not None and (kind.pointwise or kind.reduces):
-            return None
-        return self._of_state(cuts, state, leaves).seconds
+    def _is_estimated(self, kind: Kind) -> bool:
+        if not self.goes_by_estimates and (self._estimates is None or not (kind.pointwise or kind.reduces)):
+            return False
+        return self._by_schedule(kind)
+
+    @property
+    def goes_by_estimates(self) -> bool:
+        """Are kernels judged by estimates alone, at this stage?"""
+        return self.stage.by_estimates is not False
 
     def traffic(self, cut: Cut) -> int:
         """The bytes that a kernel of `cut` alone reads and writes."""
@@ -139,11 +163,12 @@ class Prices:
 
     def has_schedule(self, state: State) -> bool:
         """Is it known without making it that a kernel of `state` has a schedule?"""
-        return self._estimates is not None and self._estimates.has_schedule(state)
+        found = self._all_estimates if self.goes_by_estimates else self._estimates
+        return found is not None and found.has_schedule(state)
 
     def is_near(self, state: State) -> bool:
         """Is the estimate of a kernel of `state` as good as its price?"""
-        return self._estimates is not None and self._estimates.is_near(state)
+        return self.goes_by_estimates or (self._estimates is not None and self._estimates.is_near(state))
 
     def _by_schedule(self, kind: Kind) -> bool:
         """Does the search make the schedules of kernels of this kind?"""

@@ -60,19 +60,21 @@ def _chosen(cover: Cover, candidates: Candidates, rank: dict[int, int] | None) -
         usable = candidates.cuts.get(eclass, [])
         if rank is not None:
             usable = [c for c in usable if all(rank.get(a, math.inf) < rank.get(eclass, -1) for a in c.reads)]
-        usable = _compared(candidates, usable)
-        if not usable:
+        compared = _compared(candidates, usable)
+        ranked = sorted(compared, key=lambda c: candidates.total(c) - candidates.cost(c) + cover.seconds(eclass, c))
+        cut = next((cut for cut in ranked if cut.runs), None)
+        if cut is None:
             return None
-        choice[eclass] = min(usable, key=lambda c: candidates.total(c) - c.price.seconds + cover.seconds(eclass, c))
-        stack.extend(choice[eclass].reads)
+        choice[eclass] = cut
+        stack.extend(cut.reads)
     return choice
 
 
 def _compared(candidates: Candidates, cuts: Sequence[Cut]) -> list[Cut]:
-    """The cuts that run. When the allowance is spent, no more are priced than must be: those with a price, or else the
-    first that runs, the smallest before larger ones, as these are refused more often."""
-    if not candidates.grammar.allowance.spent():
-        return [cut for cut in cuts if cut.runs]
+    """The cuts that are compared. When the allowance is spent, no more are priced than must be: those with a price, or
+    else the first that runs, the smallest before larger ones, as these are refused more often."""
+    if candidates.grammar.prices.goes_by_estimates or not candidates.grammar.allowance.spent():
+        return [*cuts]
     priced = [cut for cut in cuts if cut.is_priced and cut.runs]
     return priced or next(([cut] for cut in sorted(cuts, key=lambda c: c.size) if cut.runs), [])
 

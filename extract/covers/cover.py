@@ -43,7 +43,8 @@ class Group:
     def price(self) -> Price:
         """Found when it is asked for: most kernels of several outputs are none of the choice."""
         if self.given is None:
-            self.given = self.cuts[0].prices.kernel(self.cuts, self.state, self.leaves)
+            first, *others = self.cuts
+            self.given = first.prices.kernel(self.cuts, self.state, self.leaves) if others else first.price
         return self.given
 
     @property
@@ -61,6 +62,16 @@ class Group:
             found = self.cuts[0].prices.rough(self.cuts, self.state, self.leaves)
             self._rough = self.estimate if found is None else found
         return self._rough
+
+    @property
+    def cost(self) -> float:
+        """What a cover pays for it, at this stage of the search."""
+        return self.estimate if self.cuts[0].prices.goes_by_estimates else self.price.seconds
+
+    @property
+    def runs(self) -> bool:
+        """Is there such a kernel on the device?"""
+        return (self.estimate if self.cuts[0].prices.has_schedule(self.state) else self.price.seconds) < math.inf
 
     def by_schedule(self, grammar: Grammar) -> Group:
         """The same kernel at the price of its schedule, where the search had an estimate."""
@@ -146,7 +157,8 @@ class Cover:
         start = self.cost
         if self._saves_nothing(changed):
             return False
-        if self.move(changed, fresh) and self.cost < start - WORTH and self._acyclic(self._undo):
+        is_cheaper = self.move(changed, fresh) and self.cost < start - WORTH and self._acyclic(self._undo)
+        if is_cheaper and all(cut.runs for cut in changed.values()):
             self.keep()
             return True
         self.undo()
@@ -247,7 +259,7 @@ class Cover:
 
     def seconds(self, eclass: int, cut: Cut) -> float:
         """The price of computing class `eclass` by `cut`. A result that is a view costs nothing, as in NumPy."""
-        return 0.0 if cut.state.is_view and eclass in self._results else cut.price.seconds
+        return 0.0 if cut.state.is_view and eclass in self._results else cut.cost
 
     def is_alias(self, eclass: int) -> bool:
         """Is the root `eclass` just a view, and not read by another kernel, which would need it copied?"""
@@ -289,4 +301,4 @@ class Cover:
 
 def alone(cut: Cut) -> Group:
     """The kernel that computes `cut` and stores it."""
-    return Group((cut,), cut.stored, cut.leaves, cut.price)
+    return Group((cut,), cut.stored, cut.leaves)

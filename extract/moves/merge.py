@@ -24,7 +24,7 @@ def merge(cover: Cover, allowed: Callable[[Group], bool] = lambda made: True) ->
     pool = MergeState(cover.grammar, cover.roots, cover.single_groups(), allowed)
     pool.settle(list(pool.alive))
     cover.groups = pool.ordered()
-    cover.cost = sum(g.price.seconds for g in cover.groups)
+    cover.cost = sum(g.cost for g in cover.groups)
 
 
 class MergeState:
@@ -72,8 +72,8 @@ class MergeState:
             if a not in self.alive or b not in self.alive or not self._direct(a, b):
                 continue
             if not is_priced:
-                saving = self.alive[a].price.seconds + self.alive[b].price.seconds - made.price.seconds
-                if saving > WORTH:
+                saving = self.alive[a].cost + self.alive[b].cost - made.cost
+                if saving > WORTH and made.runs:
                     heapq.heappush(queue, (-saving, a, b, True, made))
                 continue
             self.drop(a)
@@ -122,7 +122,7 @@ class MergeState:
 
     def _put(self, number: int, group: Group) -> None:
         self.alive[number] = group
-        self.seconds += group.price.seconds
+        self.seconds += group.cost
         for eclass in group.outputs:
             self.maker[eclass] = number
         for leaf in group.leaves:
@@ -130,7 +130,7 @@ class MergeState:
 
     def _take(self, number: int) -> Group:
         group = self.alive.pop(number)
-        self.seconds -= group.price.seconds
+        self.seconds -= group.cost
         for eclass in group.outputs:
             if self.maker[eclass] == number:
                 del self.maker[eclass]

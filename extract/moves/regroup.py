@@ -30,7 +30,7 @@ def regroup(cover: Cover, candidates: Candidates, allowance: Allowance = UNLIMIT
                 state.inline(eclass)
                 state.apart(eclass)
     cover.groups = state.pool.ordered()
-    cover.cost = sum(g.price.seconds for g in cover.groups)
+    cover.cost = sum(g.cost for g in cover.groups)
 
 
 class _Grouped:
@@ -75,7 +75,7 @@ class _Grouped:
         """The user's kernel with class `eclass` read instead of computed."""
         self.left -= user.size
         made = self.grammar.reading(user, eclass)
-        return None if isinstance(made, str) or not made.runs else made
+        return None if isinstance(made, str) or not made.may_run else made
 
     def inline(self, eclass: int) -> None:
         """Compute a value in all kernels that read it, and in each of them alone."""
@@ -97,7 +97,7 @@ class _Grouped:
 
     def _attempt(self, changed: dict[int, Cut], stored: Cut | None = None, apart: int | None = None) -> bool:
         """Carry the move out if the kernels are cheaper after merging anew those that it touches."""
-        if self.left <= 0 or not all(cut.runs for cut in changed.values()):
+        if self.left <= 0 or not all(cut.may_run for cut in changed.values()):
             return False
         cover, pool = self.cover, self.pool
         before = pool.seconds
@@ -112,7 +112,8 @@ class _Grouped:
             added = [pool.add(cover.alone_or_alias(cover.choice[eclass])) for eclass in loose]
             if not pool.is_circular:
                 pool.settle(added)
-            if pool.seconds < before - WORTH and not pool.is_circular:
+            is_cheaper = pool.seconds < before - WORTH and not pool.is_circular
+            if is_cheaper and all(g.runs for g in pool.alive.values()):
                 cover.keep()
                 self._settled()
                 return True

@@ -14,14 +14,16 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.overlap import bound
 from eqfuse.cost.price import Price
 from eqfuse.cost.work import Work, element_work, touched
+from eqfuse.emit.c.cells import MOST_CELLS
 from eqfuse.emit.c.nest import SHORT
+from eqfuse.emit.c.product.estimate import product_seconds
+from eqfuse.emit.c.product.tile import sums_dtype
 from eqfuse.emit.c.rates import CELL, additions, not_full
 from eqfuse.emit.c.schedule import loops_shared, memory_seconds
+from eqfuse.kinds.seams import pieces
 from eqfuse.ops import Role, row
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
-
-CELLS = 3  # along a loop of vectors, where arrays are joined: those of what is rolled to either side
 
 if TYPE_CHECKING:
     from eqfuse.kinds.state import State
@@ -32,23 +34,50 @@ def operator_work(
 ) -> Work:
     """What one application of `op` costs in full vectors, all threads at work."""
     done = element_work(op, attrs, out, types, device, literal)
+    if op == "matmul" and (dtype := sums_dtype(out.dtype)) is not None and out.size:
+        return replace(done, seconds=product_seconds(out, types[0].shape[-1], dtype, device))
     if row(op).role not in (Role.ELEMENTWISE, Role.REDUCTION, Role.GATHER):
         return done
+    if op == "take":  # as often as there are places
+        out = types[1]
     times, base = additions(op, out.dtype if op == "where" else types[0].dtype, types[-1].size == 1)
     return replace(done, seconds=touched(op, attrs, out, types, done.flops) * times / device.scalar_rate(base))
 
 
-def kernel_price(state: State, read: int, written: int, done: Work, device: Device) -> Price:
-    """What a kernel of `state` costs that does `done`."""
-    long = [n for n in state.space if n >= SHORT] or state.space[-1:] or [1]
-    vector = math.prod(state.space) if state.template.pointwise and state.dense else long[-1]
-    compute = done.seconds * device.threads * not_full(vector)
-    if state.mapped:
-        compute += CELLS * CELL * math.prod(state.space) / max(1, vector)
+def kernel_price(state: State, read: int, written: int, done: Work, device: Device, itemsize: int) -> Price:
+    """What a kernel of `state` costs that does `done`, on values of `itemsize` bytes."""
+    compute = done.seconds * device.threads * _not_full(state)
+    across = [a for a in state.runs if a != _vector(state)]
+    if across:
+        wide = {2: "float16", 4: "float32"}.get(itemsize, "float64")
+        compute += len(across) * math.prod(state.space) * device.element_seconds("transpose", wide) * device.threads
+    if state.seams:
+        cells = pieces(state.space, state.seams)
+        if math.prod(map(len, cells)) > MOST_CELLS:
+            return Price(math.inf, read, written, done.flops, "memory")
+        vector = _vector(state)
+        compute += len(cells[vector]) * CELL * math.prod(state.space) / max(1, state.space[vector])
     found = loops_shared(read + written, compute, math.prod(state.space), False, device)
-    seconds = device.launch_seconds + found["seconds"]
+    seconds = device.launch_seconds + found["seconds"] + device.call_seconds * state.template.is_library
     memory = memory_seconds(read + written, device if found["threads"] > 1 else device.single)
     return Price(seconds, read, written, done.flops, bound(seconds, memory, found["compute"]))
+
+
+def _not_full(state: State) -> float:
+    """How many times as long its work takes as in full vectors."""
+    if state.products:  # of which tiles say how full they are
+        return 1.0
+    if not state.space or (state.template.pointwise and state.dense):
+        return not_full(math.prod(state.space))
+    vector = _vector(state)
+    along = pieces(state.space, state.seams)[vector] if state.seams else [state.space[vector]]
+    return sum(n * not_full(n) for n in along) / max(1, state.space[vector])
+
+
+def _vector(state: State) -> int:
+    """The axis that loops of vectors run along: the last that is long enough, or else the last of several indices."""
+    axes = range(-1, -len(state.space) - 1, -1)
+    return next((a for least in (SHORT, 2) for a in axes if state.space[a] >= least), -1)
 
 
 def has_schedule(state: State) -> bool:

@@ -1,0 +1,33 @@
+"""What a product costs about in tiles of our own, by its extents alone: what the search goes by before schedules.
+
+In: the extents of a product. Out: seconds. Next stop: `eqfuse/emit/c/estimates.py`; `schedule.py` has the price.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eqfuse.cost.device import Device
+from eqfuse.emit.c.device import vector_bytes
+from eqfuse.emit.c.product.blocks import HIGH, heights
+from eqfuse.emit.c.product.schedule import CALLED, COPIED, tile_rate
+from eqfuse.emit.c.product.tile import MOST_DOTS, RegisterTile, dots_for, terms, tile_for
+from eqfuse.ops.types import TensorType
+
+
+def product_seconds(out: TensorType, depth: int, dtype: np.dtype, device: Device) -> float:
+    """Seconds of all threads for a product that gives `out`, of sums of `depth` terms in `dtype`."""
+    size, (down, across) = dtype.itemsize, out.shape[-2:]
+    high = min(down, HIGH)
+    blocks = heights(down, high)
+    tiles = [tile_for(high, blocks, across, vector_bytes(), size, True)]
+    if across <= MOST_DOTS:
+        tiles.append(dots_for(high, blocks, across, vector_bytes(), size))
+
+    def cycles(tile: RegisterTile) -> float:
+        return terms(tile, blocks, across) * (depth + (CALLED + tile.ending) / tile.cycles)
+
+    outer = out.size // (down * across)
+    multiplied = outer * min(map(cycles, tiles)) * 2 * (vector_bytes() // size) / tile_rate(dtype, device)
+    copied = out.size * COPIED / device.scalar_rate("float32")
+    return multiplied / device.threads + copied

@@ -1,0 +1,71 @@
+"""Seams: where a value in a kernel body goes over from one piece of a joined array to the next, along each axis.
+
+In: an operator about to join the bodies that compute its arguments. Out: the places of the seams along the axes of its
+value. Next stop: `State`.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from eqfuse.ops import Role
+from eqfuse.ops.types import Shape
+
+if TYPE_CHECKING:
+    from eqfuse.kinds.state import Call
+
+Seams = frozenset[tuple[int, int]]  # a negative axis, and the first index of a piece along it
+
+
+def seams_of(call: Call) -> Seams:
+    """The seams of the value of `call`."""
+    if call.is_a(Role.PIECES):
+        return _padded(call) if call.row.name == "pad" else _joined(call)
+    found: Seams = frozenset().union(*[s.seams for s in call.states])
+    return _viewed(call, found) if found and call.is_a(Role.VIEW) else found
+
+
+def pieces(space: Shape, seams: Seams) -> list[list[int]]:
+    """Along each axis of `space` the extents of its pieces."""
+    found = []
+    for axis, extent in enumerate(space, -len(space)):
+        places = sorted(place for a, place in seams if a == axis and 0 < place < extent)
+        found.append([end - start for start, end in zip([0, *places], [*places, extent], strict=True)])
+    return found
+
+
+def _joined(call: Call) -> Seams:
+    axis = call.attr("axis")
+    starts = accumulate([t.shape[axis] for t in call.types[:-1]], initial=0)
+    found: set[tuple[int, int]] = set()
+    for start, state in zip(starts, call.states, strict=True):
+        found |= {(axis, start), *[(a, start + place if a == axis else place) for a, place in state.seams]}
+    return frozenset(found)
+
+
+def _padded(call: Call) -> Seams:
+    widths, shape = call.attr("widths"), call.types[0].shape
+    found = {(a, widths[a][0] + place) for a, place in call.states[0].seams}
+    for axis, (before, _) in enumerate(widths, -len(widths)):
+        found |= {(axis, before), (axis, before + shape[axis])}
+    return frozenset(found)
+
+
+def _viewed(call: Call, seams: Seams) -> Seams:
+    before, after, name = call.types[0].shape, call.out.shape, call.row.name
+    if name == "transpose":
+        order = call.attr("axes")
+        return frozenset((order.index(len(order) + a) - len(order), place) for a, place in seams)
+    if name == "flip":
+        flipped = call.attr("axes")
+        return frozenset((a, before[a] - place if a in flipped else place) for a, place in seams)
+    if name == "slice":
+        ranges = call.attr("ranges")
+        moved = [(a, -((ranges[a][0] - place) // ranges[a][2])) for a, place in seams]
+        return frozenset((a, place) for a, place in moved if 0 < place < after[a])
+    if name == "reshape":  # which only adds and drops axes of extent 1
+        kept = [[a for a in range(-len(shape), 0) if shape[a] != 1] for shape in (before, after)]
+        new = dict(zip(*kept, strict=False))
+        return frozenset((new[a], place) for a, place in seams if a in new)
+    return seams
