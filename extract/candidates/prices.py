@@ -57,7 +57,7 @@ class Prices:
         if like is None and len(classes) > FEW:
             self._estimates = estimates_of(device)
         self._all_estimates = estimates_of(device)
-        self.stage = like.stage if like else Stage(None if self._all_estimates else False)
+        self.stage: Stage = like.stage if like else Stage(None if self._all_estimates else False)
         self._schedules: dict[tuple, Schedule | None] = {}
         self._alike: dict[tuple[str, Graph], Schedule | None] = like._alike if like else {}  # whatever they read
         self._settled: dict[tuple[str, Graph], Price | None] = like._settled if like else {}
