@@ -28,8 +28,6 @@ from eqfuse.kinds.map import stored
 from eqfuse.ops import Role, row
 
 LARGEST = 512  # operators in one kernel; more neither compile nor fit registers
-
-
 Found = TypeVar("Found")
 
 

@@ -35,4 +35,4 @@ def test_views_are_copied_in_order(dtype: str) -> None:
 
 def test_many_short_runs_are_copied_by_loops_of_our_own() -> None:
     program = ef.compile(lambda x: x.transpose(0, 2, 1, 3).reshape(256, 512, 2), np.zeros((256, 32, 16, 2)), target=C)
-    assert [k.kind for k in program.plan.kernels] == ["library"] and program.executable.text
+    assert len([k for k in program.plan.kernels if not k.is_view]) == 1 and program.executable.text

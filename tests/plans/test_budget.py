@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import subprocess
 import sys
 import time
@@ -349,6 +350,7 @@ def test_without_time_left_a_cover_takes_kernels_that_have_prices_or_the_first_t
     schedules = {}
     for late in (False, True):
         grammar = Grammar(segment, C)
+        grammar.prices.decide(math.inf)  # of calls so long that schedules are made
         candidates = Candidates(grammar, {})
         if late:
             grammar.allowance = Allowance(until=0)

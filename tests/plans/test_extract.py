@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from eqfuse.benches.corpus.random_graphs import random_graph, run_plan, scrambled
-from eqfuse.cost.price import Price
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.saturate import saturate
 from eqfuse.errors import TargetUnavailable
@@ -95,10 +94,7 @@ def test_an_unknown_extractor_is_refused_with_the_known_ones():
 def test_a_move_whose_new_kernels_would_read_one_another_in_a_circle_is_taken_back():
     def cut(reads, seconds):
         state = State("map", (), ())
-        return SimpleNamespace(leaves=dict.fromkeys(reads, 0), reads=reads, state=state, price=price(seconds))
-
-    def price(seconds):
-        return Price(seconds, 0, 0, 0, "memory")
+        return SimpleNamespace(leaves=dict.fromkeys(reads, 0), reads=reads, state=state, cost=seconds, runs=True)
 
     cover = Cover(SimpleNamespace(free=set()), [0])
     assert cover.take({0: cut([1], 1.0), 1: cut([], 5.0)})
