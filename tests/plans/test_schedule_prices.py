@@ -15,9 +15,10 @@ from eqfuse.emit.c.calls import CallsSchedule, tiles_schedule
 from eqfuse.emit.c.device import compiled
 from eqfuse.emit.c.product.schedule import product_schedule, products_schedule
 from eqfuse.extract.kernel_price import estimated
-from eqfuse.ir.graph import Graph
+from eqfuse.ir.graph import Graph, input_node, node
 from eqfuse.kinds import Kind, kind_named
 from eqfuse.kinds.schedule import Schedule
+from eqfuse.ops.types import TensorType
 from eqfuse.plan.plan import Kernel
 from tests.support.some import some
 
@@ -95,3 +96,12 @@ def test_a_product_is_left_to_blas_only_where_that_is_far_cheaper(extents: tuple
     ours, blas = product_schedule(body, device).price(device), tiles_schedule(body, device).price(device)
     lost = min(0.3 * blas.seconds, 10e-3) if blas.bound == "compute" else 0.0
     assert isinstance(chosen, CallsSchedule) == (ours.seconds > blas.seconds + lost)
+
+
+@pytest.mark.parametrize("device", [CPU, compiled(CPU)], ids=lambda d: d.target)
+def test_a_slice_of_a_number_is_read_where_the_number_lies(device: Device) -> None:
+    number = input_node("a", TensorType(np.dtype(np.float64), ()))
+    body = Graph((number,), (node("add", (node("slice", (number,), ((),)), node("slice", (number,), ((),)))),))
+    assert kind_named("map").schedule(body, device).reads == (8,)
+    (found,) = ef.compile(body, target=device)(np.array(1.5))
+    assert found == 3.0
