@@ -69,11 +69,12 @@ class Candidates:
 
     def total(self, cut: Cut) -> float:
         """What the cut costs, plus the flows of what it reads."""
-        return self.cost(cut) + sum(map(self.flow.__getitem__, cut.reads))
+        cost = cut.estimate if self._by_estimates else cut.price.seconds  # as when the candidates were chosen
+        return cost + self.read(cut)
 
-    def cost(self, cut: Cut) -> float:
-        """What the cut cost when the candidates were chosen."""
-        return cut.estimate if self._by_estimates else cut.price.seconds
+    def read(self, cut: Cut) -> float:
+        """The flows of what the cut reads."""
+        return sum(map(self.flow.__getitem__, cut.reads))
 
     def cheapest(self, eclass: int) -> Cut | None:
         """The cut of class `eclass` with the smallest total, if it has any."""

@@ -61,7 +61,7 @@ def _chosen(cover: Cover, candidates: Candidates, rank: dict[int, int] | None) -
         if rank is not None:
             usable = [c for c in usable if all(rank.get(a, math.inf) < rank.get(eclass, -1) for a in c.reads)]
         compared = _compared(candidates, usable)
-        ranked = sorted(compared, key=lambda c: candidates.total(c) - candidates.cost(c) + cover.seconds(eclass, c))
+        ranked = sorted(compared, key=lambda c: candidates.read(c) + cover.seconds(eclass, c))
         cut = next((cut for cut in ranked if cut.runs), None)
         if cut is None:
             return None
