@@ -107,7 +107,8 @@ def _do_sliding_window(x: np.ndarray, windows: tuple) -> np.ndarray:
 
 
 def _do_slice(x: np.ndarray, ranges: tuple) -> np.ndarray:
-    return x[(..., *[slice(*r) for r in ranges])]  # an array, of a number too
+    taken: tuple = (..., *[slice(*r) for r in ranges])  # an array, of a number too
+    return np.asarray(x[taken])
 
 
 def _do_concat(*arrays_then_axis: object) -> np.ndarray:
