@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -107,8 +108,9 @@ def _do_sliding_window(x: np.ndarray, windows: tuple) -> np.ndarray:
 
 
 def _do_slice(x: np.ndarray, ranges: tuple) -> np.ndarray:
-    taken: tuple = (..., *[slice(*r) for r in ranges])  # an array, of a number too
-    return np.asarray(x[taken])
+    taken: Any = (..., *[slice(*r) for r in ranges])  # an array, of a number too, and where `x` is
+    sliced: np.ndarray = x[taken]
+    return sliced
 
 
 def _do_concat(*arrays_then_axis: object) -> np.ndarray:
