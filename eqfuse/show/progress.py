@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from _thread import start_new_thread
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Event, Thread, local
+from threading import Event, Lock, Thread, local
 
 INTERVAL = 5.0  # seconds between lines
 PATIENCE = 1.0  # seconds that a compile may take before it says where it is
@@ -62,27 +63,33 @@ def patiently() -> Iterator[Callable[[str], None]]:
     if outer := getattr(_telling, "to", None):
         yield outer
         return
-    at, over = Progress(), Event()
-    thread = Thread(target=_show, args=(at, over), name="eqfuse progress", daemon=True)
-    thread.start()
-    _telling.to = at.say
+    # Bare locks: a second interrupt in the middle of an Event of Python's ends in its RuntimeError.
+    at, going, shown = Progress(), Lock(), Lock()
+    going.acquire()
+    shown.acquire()
     try:
+        start_new_thread(_show, (at, going, shown))
+        _telling.to = at.say
         yield at.say
     finally:
         _telling.to = None
-        over.set()
-        thread.join()
+        going.release()
+        shown.acquire(timeout=PATIENCE)  # until the bar is gone
 
 
-def _show(at: Progress, over: Event) -> None:
-    if over.wait(PATIENCE):
-        return
-    if _shown or not sys.stderr.isatty():
-        logging.getLogger("eqfuse").info("compiling takes long: %s", at.doing)
-        return
-    with progress() as shown:
-        while not over.wait(REFRESHED):
-            shown.say(at.doing)
+def _show(at: Progress, going: Lock, shown: Lock) -> None:
+    """Show where `at` is until `going` is free, and set `shown` free."""
+    try:
+        if going.acquire(timeout=PATIENCE):
+            return
+        if _shown or not sys.stderr.isatty():
+            logging.getLogger("eqfuse").info("compiling takes long: %s", at.doing)
+            return
+        with progress() as bar:
+            while not going.acquire(timeout=REFRESHED):
+                bar.say(at.doing)
+    finally:
+        shown.release()
 
 
 @contextmanager
