@@ -29,9 +29,6 @@ OPERATORS = list(TABLE)  # by the number that stands for each
 _LARGEST_FOLDED = 4096  # elements of a constant that is computed here rather than when the program is built
 _ROUND = frozenset(("add", "subtract", "multiply", "divide", "reciprocal"))  # what laws make of constants
 _SLACK = 2  # units in the last place between constants that are taken to be one
-_CALLED = (
-    "__import__('functools').partial(__import__('eqfuse.egraph.callbacks', fromlist=['judge']).{function}, {asked})"
-)
 
 Fold = tuple[str, tuple[Any, ...], tuple[Literal, ...], Literal]  # operator, attributes, arguments, their value
 
@@ -45,14 +42,14 @@ def _is_exact(op: str, arrays: Sequence[np.ndarray], result: np.ndarray) -> bool
         return bool((row(op).meaning(*(a.astype(wider) for a in arrays)) == result.astype(wider)).all())
 
 
-def function_text(function: str, asked: int) -> str:
-    """The Python text of `function` of this module, asked of the callbacks of that number."""
-    return _CALLED.format(function=function, asked=asked)
+def function_text(function: str) -> str:
+    """The Python text of `function` of this module, which egglog pickles for each call."""
+    return f"__import__('eqfuse.egraph.callbacks', fromlist=['judge']).{function}"
 
 
-def judge(asked: int, rule: int, *values: int) -> int:
-    """Called by a match of a law: the number of the judge's answer, 0 to decline."""
-    return _asked[asked].judge(rule, values)
+def judge(asked: int, *match: int) -> int:
+    """Called by a match of a law, whose rule comes first: the number of the judge's answer, 0 to decline."""
+    return _asked[asked].judge(match)
 
 
 def fold(asked: int, op: int, *values: int) -> int:
@@ -97,7 +94,7 @@ class Callbacks:
         self.partial = self.begun = False  # whether there are laws of class APPROXIMATE, and whether laws were applied
         self.cut: str | None = None  # the limit at which the last round began to decline matches
         self.declined: set[int] = set()  # the rules that lost matches to a limit
-        self.seconds: dict[str, float] = {}  # what the last round spent on each rule
+        self.seconds: dict[int, float] = {}  # what the last round spent on each rule, until its last judge answered
         self._room: float = 0
         self._again: float = 0  # nodes of the round that may be taken for those of matches that are offered again
         self._charged: Counter[int] = Counter()  # nodes that each rule was charged for, of all rounds
@@ -135,24 +132,26 @@ class Callbacks:
             self._objects.append(value)
         return found
 
-    def judge(self, rule: int, values: tuple[int, ...]) -> int:
-        before = self._clock or time.thread_time()
-        key = (rule, *values)
-        answer = self._judged.get(key)
+    def judge(self, match: tuple[int, ...]) -> int:
+        before = self._clock or time.perf_counter()
+        answer = self._judged.get(match)
         if answer is None:
-            values_made = self.rules[rule].judge(*(self._objects[v] for v in values))
-            answer = 0
-            if values_made is not None:
-                answer = len(self.made)
-                self.made.append(tuple(map(self.number, values_made)))
-            self._judged[key] = answer
-        now = self._clock = time.thread_time()
-        name = self.rules[rule].name
-        self.seconds[name] = self.seconds.get(name, 0.0) + now - before
+            answer = self._judged[match] = self._answer(*match)
+        rule = match[0]
+        self._clock = time.perf_counter()
+        self.seconds[rule] = self.seconds.get(rule, 0.0) + self._clock - before
         if answer and not self._admits(rule):
             self.declined.add(rule)
             return 0
         return answer
+
+    def _answer(self, rule: int, *values: int) -> int:
+        """The number of what `rule` makes of a match; 0 where it declines."""
+        values_made = self.rules[rule].judge(*[self._objects[v] for v in values])
+        if values_made is None:
+            return 0
+        self.made.append(tuple(map(self.number, values_made)))
+        return len(self.made) - 1
 
     def offer_again(self, rule: int) -> None:
         """Let all matches of a rule be tried anew: those that it was charged for are not charged again."""

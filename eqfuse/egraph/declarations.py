@@ -38,7 +38,8 @@ _HEADER = """
 (function named (i64) Tensor :merge old)
 (sort Tensors (Vec Tensor))
 (function listed (i64) Tensors :merge old)
-(function range (Tensor) PyObject :merge (py-call (py-eval "{meet}" (py-dict) (py-dict)) old new))
+(function range (Tensor) PyObject :merge (py-call (py-eval "{meet}" (py-dict) (py-dict)) (py-from-int {asked}) old new))
+(relation callback (i64 PyObject PyObject PyObject PyObject PyObject))
 """  # a global of egglog cannot stand in a merge
 
 _parsed: dict[str, tuple[Any, ...]] = {}
@@ -55,9 +56,10 @@ class Declarations:
         self.sound = True  # no command was broken off
         self._kept: list[Texts] = []
         self._marked: dict[str, None] | None = None
-        self.run_once([_HEADER.format(meet=function_text("meet", self.number))])
+        self.run_once([_HEADER.format(meet=function_text("meet"), asked=self.number)])
+        self.run_once([f"(let $asked (py-from-int {self.number}))", "(let $no (py-from-int 0))"])
         for f in ("judge", "made", "fold", "derive", "mirror"):
-            self.run_once([f'(let ${f} (py-eval "{function_text(f, self.number)}" (py-dict) (py-dict)))'])
+            self.run_once([f'(let ${f} (py-eval "{function_text(f)}" (py-dict) (py-dict)))'])
 
     def require(self, *texts: str, kept: bool = False) -> None:
         """Read `texts`, unless that was done. If `kept`, also whenever a mark is set from now on."""
@@ -162,7 +164,19 @@ def declaration(op: str, arity: int) -> str:
 def law_texts(rule: Rule, name: str) -> Texts:
     """A ruleset of one rule, under `name`."""
     text = rule.text.replace("{number}", str(rule.number)).replace("{name}", name)
-    return (f"(ruleset law{name})", text)
+    return (f"(ruleset law{name})", _callback(rule.number, "judge", rule.number, "made"), text)
+
+
+def _callback(key: int, function: str, number: int, other: str) -> str:
+    """The row from which rules take what they pass to Python: `function`, whom it asks, the number of a rule or of an
+    operator, that of a refusal, and a second function. A number made in a rule would be pickled for each match."""
+    return f"(callback {key} ${function} $asked (py-from-int {number}) $no ${other})"
+
+
+def _derivation(op: str) -> tuple[int, str]:
+    """The key of the callback that derives facts about values of `op`, and its row."""
+    number = OPERATORS.index(op)
+    return -1 - 2 * number, _callback(-1 - 2 * number, "derive", number, "mirror")
 
 
 def ranges_of(op: str, arity: int) -> Texts:
@@ -175,17 +189,20 @@ def ranges_of(op: str, arity: int) -> Texts:
     term = f"(= pr ({name} {hidden} {' '.join(args)}))"
     given = " ".join(f"(= pf{i} (range {a}))" for i, a in enumerate(args))
     facts = " ".join(f"pf{i}" for i in range(arity))
-    call = f"(py-call $derive (py-from-int {OPERATORS.index(op)}) {hidden} {facts})"
     ruleset = f":ruleset ranges_{name}"
-    rules = [f"(rule ({term} {given} (= pf {call})) ((set (range pr) pf)) {ruleset})"]
+    key, derives = _derivation(op)
+    asked = f"(callback {key} pd pq pn po pm)"
+    call = f"(py-call pd pq pn {hidden} {facts})"
+    rules = [derives, f"(rule ({term} {given} {asked} (= pf {call})) ((set (range pr) pf)) {ruleset})"]
     described = row(op)
     if described.commutes and not described.either_zero:  # with its own transpose it is symmetric
-        mirrored = f"(= {args[1]} (o_transpose pp pt {args[0]})) (= pf (py-call $mirror pp))"
-        rules.append(f"(rule ({term} {mirrored} (!= pf (py-from-int 0))) ((set (range pr) pf)) {ruleset})")
+        mirrored = f"(= {args[1]} (o_transpose pp pt {args[0]})) {asked} (= pf (py-call pm pq pp))"
+        rules.append(f"(rule ({term} {mirrored} (!= pf po)) ((set (range pr) pf)) {ruleset})")
     if described.twice is not None:
         once = f"(= pr ({name} pt pt px px)) (= pf (range px))"
-        call = f"(py-call $derive (py-from-int {OPERATORS.index(described.twice)}) pt pf)"
-        rules.append(f"(rule ({once} (= pg {call})) ((set (range pr) pg)) {ruleset})")
+        key, derives = _derivation(described.twice)
+        asked = f"(callback {key} pd pq pn po pm) (= pg (py-call pd pq pn pt pf))"
+        rules += [derives, f"(rule ({once} {asked}) ((set (range pr) pg)) {ruleset})"]
     return (f"(ruleset ranges_{name})", *rules)
 
 
@@ -204,7 +221,8 @@ def facts_of(op: str, arity: int) -> Texts:
     if args and row(op).role in (Role.ELEMENTWISE, Role.VIEW):
         constants = " ".join(f"(= {a} (o_const pl{i}))" for i, a in enumerate(args))
         values = " ".join([*hidden[:n_attrs], *(f"pl{i}" for i in range(arity))])
-        call = f"(py-call $fold (py-from-int {OPERATORS.index(op)}) {values})"
-        body = f"{term} {constants} (= pc {call}) (!= pc (py-from-int 0))"
-        rules.append(f"(rule ({body}) ((union pr (o_const pc))) {ruleset})")
+        number = OPERATORS.index(op)
+        asked = f"(callback {-2 - 2 * number} pf pq pn po pm) (= pc (py-call pf pq pn {values})) (!= pc po)"
+        rules.append(_callback(-2 - 2 * number, "fold", number, "made"))
+        rules.append(f"(rule ({term} {constants} {asked}) ((union pr (o_const pc))) {ruleset})")
     return (f"(ruleset facts_{name})", *rules)

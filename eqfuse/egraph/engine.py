@@ -52,6 +52,7 @@ class Engine:
         self._bound = 0
         self.constructors: dict[str, tuple[str, int, int]] = {}  # of this program, name: (op, attributes, arguments)
         self.facts = self.ranges = False
+        self.seconds: dict[str, float] = {}  # what the last round spent on each rule
         self._facts: dict[str, str] = {}  # the rulesets that derive them, by constructor
         self._ranges: dict[str, str] = {}
 
@@ -266,24 +267,28 @@ class Engine:
         self._callbacks.begun = True
         awake = self._combined(f"law{name}" for rule, name in self._current.items() if rule.name not in resting)
         self._callbacks.clear()
-        started = time.thread_time()
+        started = time.perf_counter()
         report = self.run(f"(run {awake} 1)")[0].report
-        left = time.thread_time() - started - sum(self.seconds.values())
+        took = time.perf_counter() - started
         found = {text.removeprefix("rule"): n for text, n in report.num_matches_per_rule.items() if n}
         matches = {self._read[name].name: n for name, n in found.items()}
+        self._share_out(took, matches)
+        return Round(report.updated, matches)
+
+    def _share_out(self, took: float, matches: Mapping[str, int]) -> None:
+        """What a round spent on each rule, of the seconds that it `took`."""
+        self.seconds = {}
+        for number, spent in self._callbacks.seconds.items():
+            name = self._callbacks.rules[number].name
+            self.seconds[name] = self.seconds.get(name, 0.0) + spent
+        left = took - sum(self.seconds.values())
         for name, count in matches.items():
             self.seconds[name] = self.seconds.get(name, 0.0) + left * count / sum(matches.values())
-        return Round(report.updated, matches)
 
     @property
     def cut(self) -> str | None:
         """The limit at which the last round began to decline matches."""
         return self._callbacks.cut
-
-    @property
-    def seconds(self) -> dict[str, float]:
-        """What the last round spent on each rule."""
-        return self._callbacks.seconds
 
     def folds(self) -> list[Fold]:
         """The constants computed so far, in that order."""

@@ -176,7 +176,7 @@ def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, .
         atoms.append(f"(!= {at(i)} {at(j)})")
         if change_places(i, j, law.when, lefts):
             atoms.append(f"(= {at(i)} (ordering-min {at(i)} {at(j)}))")
-    atoms += [f"(= pc (py-call $judge (py-from-int {{number}}) {' '.join(call)}))", "(!= pc (py-from-int 0))"]
+    atoms += ["(callback {number} pj pq pn po pm)", f"(= pc (py-call pj pq pn {' '.join(call)}))", "(!= pc po)"]
     made = _made_texts(rights, at, variables)
     unions = " ".join(f"(union {at(lhs)} {text})" for lhs, text in zip(lefts, made, strict=True))
     text = f'(rule ({" ".join(atoms)}) ({unions}) :ruleset law{{name}} :name "rule{{name}}")'
@@ -235,7 +235,7 @@ def _made_texts(rights: tuple[Term, ...], at: Any, variables: dict[Any, str]) ->
     for term in order(rights):
         keys: list[Any] = [a if isinstance(a, Attr) else None for a in term.attrs]
         keys += [("type", a.name) if a.op == VARIABLE else None for a in term.args]
-        fetched = [f"(py-call $made pc (py-from-int {position + i}))" for i in range(len(keys))]
+        fetched = [f"(py-call pm pq pc (py-from-int {position + i}))" for i in range(len(keys))]
         position += len(keys)
         parts = [text if key is None else variables[key] for key, text in zip(keys, fetched, strict=True)]
         parts += [at(a) if a.op == VARIABLE else texts[a] for a in term.args]
