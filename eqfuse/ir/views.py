@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, const, node, topological
@@ -26,25 +27,50 @@ class TooOften(Exception):
     """Moving views to the leaves would duplicate the work of a body too often, or cannot be done."""
 
 
+# Of a node, itself over leaves behind views, or None where it is that already; and how many nodes were made for it.
+_pushed: WeakKeyDictionary[Node, tuple[Node | None, int]] = WeakKeyDictionary()
+
+
 def push_views(body: Graph) -> Graph:
     """`body` with views on leaves only; UnsupportedOp when a view stands on something it does not commute with, and
-    `TooOften` when it would be many times as large. What is padded is joined of pieces, too."""
+    `TooOften` when it would be many times as large. What is padded is joined of pieces, too. What bodies share is done
+    once, as long as one of them is there."""
     new: dict[Node, Node] = {}
     left = _Allowance(REPEATS * len(body.nodes))
     for n in body.nodes:
-        args = tuple(new[a] for a in n.args)
-        role = row(n.op).role
-        if role is Role.VIEW:
-            new[n] = _taken(n, args[0], left)
-        elif role is Role.ELEMENTWISE:
-            new[n] = _without_broadcasts(n, args)
-        elif n.op == "concat":
-            new[n] = joined(args, n.attr("axis"))
-        elif n.op == "pad":
-            new[n] = _padded(n, args[0], args[1], left)
+        known = _pushed.get(n)
+        if known is None:
+            before = left.nodes
+            new[n] = _pushed_over(n, [new[a] for a in n.args], left)
+            _pushed[n] = (None if new[n] is n else new[n], before - left.nodes)
         else:
-            new[n] = n.over(args)
+            left.spend(known[1])
+            new[n] = known[0] or n
     return Graph(tuple(new.get(i, i) for i in body.inputs), tuple(new[o] for o in body.outputs))
+
+
+def _pushed_over(n: Node, args: Sequence[Node], left: _Allowance) -> Node:
+    """`n` over `args`, which have views on leaves only, as they are to have."""
+    role = row(n.op).role
+    if role is Role.VIEW:
+        return _taken(n, args[0], left)
+    if role is Role.ELEMENTWISE:
+        return _without_broadcasts(n, args)
+    if n.op == "concat":
+        return joined(args, n.attr("axis"))
+    if n.op == "pad":
+        return _padded(n, args[0], args[1], left)
+    return n.over(args)
+
+
+def may_be_pushed(n: Node) -> bool:
+    """Does `push_views` change `n`, a view on a leaf apart?"""
+    role = row(n.op).role
+    if role is Role.VIEW:
+        return computes(n.args[0])
+    if role is Role.ELEMENTWISE:
+        return any(a.op == "broadcast_to" for a in n.args) and _without_broadcasts(n, n.args) is not n
+    return n.op == "pad"
 
 
 def leaf_chain(n: Node) -> tuple[Node, tuple[Node, ...]]:
@@ -84,10 +110,10 @@ def free_view(source: TensorType, chain: Sequence[Node]) -> bool:
     return strides_after(source, chain) is not None
 
 
-def _without_broadcasts(n: Node, args: tuple[Node, ...]) -> Node:
+def _without_broadcasts(n: Node, args: Sequence[Node]) -> Node:
     """`n` on `args`, read before they are broadcast where `n` broadcasts them anyway."""
-    bare = tuple(a.args[0] if a.op == "broadcast_to" else a for a in args)
-    if bare != args:
+    bare = [a.args[0] if a.op == "broadcast_to" else a for a in args]
+    if bare != [*args]:
         made = n.over(bare)
         if made.shape == n.shape:
             return made

@@ -201,15 +201,21 @@ class Prices:
         """How a kernel of `kind` runs; None where there is none. Kernels alike but for what they read share it."""
         key = kind.name, outputs
         if key not in self._schedules:
-            body = _unnamed(outputs)
-            alike = kind.name, body
-            if alike not in self._alike:
-                try:
-                    self._alike[alike] = kind.schedule(body, self._device)
-                except UnsupportedOp:
-                    self._alike[alike] = None
-            self._schedules[key] = self._alike[alike]
+            try:
+                self._schedules[key] = self._scheduled_alike(kind, outputs)
+            except UnsupportedOp:
+                self._schedules[key] = None
         return self._schedules[key]
+
+    def _scheduled_alike(self, kind: Kind, outputs: Sequence[Node]) -> Schedule | None:
+        if self._all_estimates is not None:
+            outputs = self._all_estimates.prepared(kind, outputs)
+        body = _unnamed(outputs)
+        alike = kind.name, body
+        if alike not in self._alike:
+            self._alike[alike] = None
+            self._alike[alike] = kind.schedule(body, self._device)
+        return self._alike[alike]
 
     def _read(self, leaves: dict[int, int], inside: int) -> int:
         """The bytes read of `leaves`: of an array that is read as several views, those of all, up to the whole."""

@@ -15,12 +15,13 @@ from typing import NamedTuple
 from eqfuse.emit.c.nest import Access, aligned, where
 from eqfuse.emit.c.passes import is_load, is_number, is_reduction
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Graph, Node, input_node, node
+from eqfuse.ir.graph import Graph, Node, input_node, node, topological
 from eqfuse.ir.views import leaf_chain
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import Shape, TensorType
 
 MOST_CELLS = 128
+CODES = 4 * MOST_CELLS - 1  # numbers for what cells have of a concatenation: two for each piece at most
 Box = tuple[tuple[int, int], ...]  # along each axis of the space, where it begins and ends
 
 
@@ -84,7 +85,9 @@ class _Value(NamedTuple):
 @dataclass(eq=False, slots=True)
 class _Spot:
     """A `value`, and what is the same of it in all cells: what it is computed from; of a concatenation where its pieces
-    begin along its axis, and these; what it reads; which nodes it was over which arguments."""
+    begin along its axis, and these, and its `own` bits in the code of a cell; what it reads. `mask`: the bits of all
+    concatenations that it is computed from, by which cells differ in what is `made` of it; negative until it is known.
+    """
 
     value: _Value
     is_load: bool
@@ -92,7 +95,10 @@ class _Spot:
     axis: int = 0
     pieces: list[tuple[int, _Spot]] = field(default_factory=list)
     read: tuple[Node, Read] | None = None
-    known: dict[tuple[Node, ...], Node] = field(default_factory=dict)
+    own: int = 0
+    codes: dict[Node | _Spot, int] = field(default_factory=dict)
+    mask: int = -1
+    made: dict[int, Node] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +118,7 @@ class _Walk:
     spots: dict[_Value, _Spot] = field(default_factory=dict)
     roots: list[_Spot] = field(init=False)
     joined: list[_Spot] = field(default_factory=list)  # the concatenations that are not pieces of others
+    readers: dict[Node, _Spot] = field(default_factory=dict)  # what reads, by what stands for the elements read
     seams: list[list[int]] = field(init=False)  # where cells begin along each axis, and where the last one ends
     parted: frozenset[int] = field(init=False)  # the axes of several cells
 
@@ -141,6 +148,7 @@ class _Walk:
                     stack.append(below)
             if spot.pieces:
                 if not spot.value.is_piece:
+                    spot.own = CODES << len(self.joined) * CODES.bit_length()
                     self.joined.append(spot)
                 found[spot.axis].update([start for start, _ in spot.pieces[1:]])
         return [sorted(places) if len(places) > 1 else [0, 0] for places in found]
@@ -187,73 +195,79 @@ class _Walk:
         return value.argument(1)._replace(path=(*value.path, self.numbers[value.n]), lift=lift)
 
     def cells(self) -> Iterator[Cell]:
-        known: dict[tuple[Node | _Spot, ...], _Computed] = {}
+        known: dict[int, _Computed] = {}
         for box in product(*[[*pairwise(places)] for places in self.seams]):
             chosen = {spot: _piece(spot, box) for spot in self.joined}
-            alike = tuple([self._read(piece)[0] if piece.is_load else piece for piece in chosen.values()])
-            if alike not in known:
-                known[alike] = self._computed(chosen)
-            computed = known[alike]
+            code = sum([self._code(spot, piece) for spot, piece in chosen.items()])
+            if code not in known:
+                known[code] = self._computed(chosen, code)
+            computed = known[code]
             reads = dict([self._read(chosen.get(spot, spot)) for spot in computed.reading])
             yield Cell(box, computed.body, computed.reductions, reads)
 
-    def _computed(self, chosen: dict[_Spot, _Spot]) -> _Computed:
-        """What is computed in a cell, of the piece `chosen` of each concatenation."""
-        made: dict[_Spot, Node] = {}
-        reading: list[_Spot] = []
-        for spot, below in self._finished(chosen):
-            made[spot] = self._made(spot, below, made)
-            if self._reads(spot, chosen):
-                reading.append(spot)
-        inputs = tuple(dict.fromkeys([self._read(chosen.get(spot, spot))[0] for spot in reading]))
-        outputs = tuple([made[spot] for spot in self.roots])
-        reductions = tuple([made[self._root(n)] for n in self.body.nodes if is_reduction(n)])
+    def _code(self, spot: _Spot, piece: _Spot) -> int:
+        """In the bits of a concatenation, a number of the piece that a cell has of it; that of others read alike."""
+        code = spot.codes.get(piece)
+        if code is None:
+            alike = self._read(piece)[0] if piece.is_load else piece
+            code = spot.codes[piece] = spot.codes.setdefault(alike, (len(spot.codes) + 1) * (spot.own & -spot.own))
+        return code
+
+    def _computed(self, chosen: dict[_Spot, _Spot], code: int) -> _Computed:
+        """What is computed in a cell, of the piece `chosen` of each concatenation; `code` stands for all of them."""
+        outputs = [self._over(root, chosen, code) for root in self.roots]
+        reductions = tuple([self._over(self._root(n), chosen, code) for n in self.body.nodes if is_reduction(n)])
         if len({*reductions}) < len(reductions):
             raise UnsupportedOp("two reductions are one where the pieces that they read meet: store one of them first")
-        return _Computed(Graph(inputs, outputs), reductions, tuple(reading))
+        inputs = tuple([n for n in topological(outputs) if n.op == "input"])
+        return _Computed(Graph(inputs, tuple(outputs)), reductions, tuple([self.readers[n] for n in inputs]))
 
-    def _finished(self, chosen: dict[_Spot, _Spot]) -> Iterator[tuple[_Spot, list[_Spot]]]:
-        """What is needed in a cell, arguments first, and what each is computed from there."""
-        done: set[_Spot] = set()
-        stack: list[tuple[_Spot, list[_Spot] | None]] = [(root, None) for root in reversed(self.roots)]
+    def _over(self, root: _Spot, chosen: dict[_Spot, _Spot], code: int) -> Node:
+        """What `root` is in a cell. Cells that have the same pieces below a spot share what it is."""
+        stack = [root]
         while stack:
-            spot, below = stack.pop()
-            if spot in done:
-                continue
-            if below is None:
+            spot = stack[-1]
+            key = code & self._below_it(spot)
+            if key not in spot.made:
                 below = [chosen[spot]] if spot.pieces else self._below(spot)
-                missing = [s for s in below if s not in done and not (s.is_load and spot.pieces)]
+                missing = [s for s in below if not ((s.is_load and spot.pieces) or code & self._below_it(s) in s.made)]
                 if missing:
-                    stack.append((spot, below))
-                    stack += [(s, None) for s in reversed(missing)]
+                    stack += missing
                     continue
-            done.add(spot)
-            yield spot, below
+                spot.made[key] = self._made(spot, below, code)
+            stack.pop()
+        return root.made[code & root.mask]
 
-    def _reads(self, spot: _Spot, chosen: dict[_Spot, _Spot]) -> bool:
-        """Are elements of memory read for `spot` itself?"""
-        if spot.is_load:
-            return not is_number(spot.value.n)
-        return chosen[spot].is_load if spot.pieces else row(spot.value.n.op).role is Role.GATHER
+    def _below_it(self, root: _Spot) -> int:
+        """The bits of all concatenations that `root` is computed from."""
+        stack = [root]
+        while root.mask < 0:
+            spot = stack[-1]
+            below = [*self._below(spot), *[piece for _, piece in spot.pieces if not piece.is_load]]
+            missing = [s for s in below if s.mask < 0]
+            if missing:
+                stack += missing
+                continue
+            spot.mask = spot.own
+            for s in below:
+                spot.mask |= s.mask
+            stack.pop()
+        return root.mask
 
-    def _made(self, spot: _Spot, below: list[_Spot], made: dict[_Spot, Node]) -> Node:
+    def _made(self, spot: _Spot, below: list[_Spot], code: int) -> Node:
         value, n = spot.value, spot.value.n
-        if spot.is_load:
-            if is_number(n):
-                return leaf_chain(n)[0] if value.path else n
-            return self._read(spot)[0]
-        if spot.pieces:
-            (piece,) = below
-            return self._read(piece)[0] if piece.is_load else made[piece]
-        if row(n.op).role is Role.GATHER:
-            return node("take", (self._read(spot)[0], made[below[0]]), (-1,))
-        args = tuple([made[s] for s in below])
-        found = spot.known.get(args)
-        if found is None:
-            if is_reduction(n) and args[0].shape != self.space:
-                raise UnsupportedOp("a c kernel reduces no array that is joined of numbers alone")
-            found = spot.known[args] = n.over(args)
-        return found
+        if spot.is_load and is_number(n):
+            return leaf_chain(n)[0] if value.path else n
+        if spot.pieces and not below[0].is_load:
+            return below[0].made[code & below[0].mask]
+        args = [s.made[code & s.mask] for s in below if not s.is_load or not spot.pieces]
+        if spot.is_load or spot.pieces or row(n.op).role is Role.GATHER:
+            read, _ = self._read(below[0] if spot.pieces else spot)
+            self.readers[read] = spot
+            return node("take", (read, *args), (-1,)) if args else read
+        if is_reduction(n) and args[0].shape != self.space:
+            raise UnsupportedOp("a c kernel reduces no array that is joined of numbers alone")
+        return n.over(args)
 
     def _read(self, spot: _Spot) -> tuple[Node, Read]:
         """An input for the elements of an array, or for that which `spot` is gathered from, and where they lie."""

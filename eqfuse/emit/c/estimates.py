@@ -15,17 +15,20 @@ from eqfuse.cost.overlap import bound
 from eqfuse.cost.price import Price
 from eqfuse.cost.work import Work, element_work, touched
 from eqfuse.emit.c.cells import MOST_CELLS
+from eqfuse.emit.c.loops import pushed
 from eqfuse.emit.c.nest import SHORT
 from eqfuse.emit.c.product.estimate import product_seconds
 from eqfuse.emit.c.product.tile import sums_dtype
 from eqfuse.emit.c.rates import CELL, additions, not_full
 from eqfuse.emit.c.schedule import loops_shared, memory_seconds
+from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.kinds.seams import pieces
 from eqfuse.ops import Role, row
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
 
 if TYPE_CHECKING:
+    from eqfuse.kinds import Kind
     from eqfuse.kinds.state import State
 
 
@@ -88,3 +91,12 @@ def has_schedule(state: State) -> bool:
 def is_near(state: State) -> bool:
     """Elementwise work on arrays that are not joined of pieces has one pass of loops without cells."""
     return state.template.pointwise and not state.mapped
+
+
+def prepared(kind: Kind, outputs: Sequence[Node]) -> Sequence[Node]:
+    """With views on leaves alone, which bodies that have much in common share. Not of one operator, which may be a
+    call."""
+    nodes = topological(outputs)
+    if not (kind.pointwise or kind.reduces) or sum(row(n.op).computes for n in nodes) < 2:
+        return outputs
+    return pushed(Graph(tuple([n for n in nodes if n.op == "input"]), tuple(outputs))).outputs

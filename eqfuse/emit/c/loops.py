@@ -19,9 +19,8 @@ from eqfuse.emit.c.passes import Pass, is_load, is_reduction, is_scan, passes_of
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.view_strides import contiguous
-from eqfuse.ir.views import TooOften, push_views
+from eqfuse.ir.views import TooOften, may_be_pushed, push_views
 from eqfuse.kinds.cascade import Cascade
-from eqfuse.ops import row
 from eqfuse.ops.types import Shape, TensorType
 
 HELD = 256 << 10  # bytes of values of a unit that are kept between passes, at most
@@ -91,8 +90,7 @@ class Loops:
 
 def pushed(body: Graph) -> Graph:
     """`body` with views on leaves alone."""
-    if not any(n.op in ("broadcast_to", "pad") or (not row(n.op).computes and n.args and row(n.args[0].op).computes)
-               for n in body.nodes):  # fmt: skip
+    if not any(map(may_be_pushed, body.nodes)):
         return body
     try:
         return push_views(body)
