@@ -19,7 +19,7 @@ from eqfuse.cost.work import Jumps, Work
 from eqfuse.egraph.space import EClass, ENode
 from eqfuse.errors import UnsupportedOp
 from eqfuse.extract.candidates.work import WHOLE, Works, WorkTable, bits, mask_of, union
-from eqfuse.ir.graph import Graph, Node, input_node, node, substitute, topological
+from eqfuse.ir.graph import Graph, Node, input_node, node, topological
 from eqfuse.kinds import Kind, State, kind_of, price
 from eqfuse.kinds.schedule import Schedule
 
@@ -228,6 +228,12 @@ class Prices:
 
 def _unnamed(outputs: Sequence[Node]) -> Graph:
     """The body of a kernel that computes `outputs`, its inputs numbered as they are met."""
-    read = [n for n in topological(outputs) if n.op == "input"]
-    numbered = {n: input_node(f"a{at}", n.type) for at, n in enumerate(read)}
-    return Graph(tuple(numbered.values()), tuple(substitute(outputs, numbered)))
+    made: dict[Node, Node] = {}
+    read: list[Node] = []
+    for n in topological(outputs):
+        if n.op == "input":
+            made[n] = input_node(f"a{len(read)}", n.type)
+            read.append(made[n])
+        else:
+            made[n] = node(n.op, [made[a] for a in n.args], n.attrs, n.type)
+    return Graph(tuple(read), tuple([made[o] for o in outputs]))

@@ -21,7 +21,7 @@ from eqfuse.emit.c.product.estimate import product_seconds
 from eqfuse.emit.c.product.tile import sums_dtype
 from eqfuse.emit.c.rates import CELL, additions, not_full
 from eqfuse.emit.c.schedule import loops_shared, memory_seconds
-from eqfuse.ir.graph import Graph, Node, topological
+from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.seams import pieces
 from eqfuse.ops import Role, row
 from eqfuse.ops.literal import Literal
@@ -96,7 +96,7 @@ def is_near(state: State) -> bool:
 def prepared(kind: Kind, outputs: Sequence[Node]) -> Sequence[Node]:
     """With views on leaves alone, which bodies that have much in common share. Not of one operator, which may be a
     call."""
-    nodes = topological(outputs)
-    if not (kind.pointwise or kind.reduces) or sum(row(n.op).computes for n in nodes) < 2:
+    body = Graph((), tuple(outputs))
+    if not (kind.pointwise or kind.reduces) or sum(row(n.op).computes for n in body.nodes) < 2:
         return outputs
-    return pushed(Graph(tuple([n for n in nodes if n.op == "input"]), tuple(outputs))).outputs
+    return pushed(body).outputs
