@@ -2,14 +2,15 @@
 
 In: `Law`. Out: `CheckReport`, with the smallest counterexample. Cases (`cases`) have rank 0-4 with extents 0 and 1 and
 every dtype that the law is about; data (`data`) are half-integers, special values and any bits, contiguous and strided.
-Pointwise laws meet every float16 (`exhaust`) and a prover (`smt`). Each guard is dropped in turn: it must be needed.
+Pointwise laws meet every float16 (`exhaust`) and a prover (`smt`), others as many cases of it as of all. Each guard is
+dropped in turn: it must be needed.
 """
 
 from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -124,16 +125,15 @@ def check(law: Law, seed: int = 0, cases: int = CASES) -> CheckReport:
     """
     rng = random.Random(zlib.crc32(law.name.encode()) + seed)
     tally = _Tally()
-    tries = 0
-    for case in _cases(law, cases, rng, tally):
-        tries += 1
-        if case is not None:
-            tally.add(case, _compared(case, rng))
+    tries = _added(tally, _cases(law, cases, rng, tally), rng)
     swept = tuple(sweeps(law)) if tally.cases else ()
     for s in swept:
         tally.measure("float16" if s.dtype == s.computed == FLOAT16 else "", s.reached)
         if s.failure is not None:
             tally.failures.append(s.failure)
+    if tally.cases and not any(s.dtype == s.computed == FLOAT16 for s in swept):
+        halves = _more(lambda: drawn(law, rng, dtype=FLOAT16), lambda: tally.halves, cases)
+        tries += _added(tally, halves, rng)
     worst = min(tally.failures, key=_simplicity, default=None)
     return CheckReport(
         law, tally.cases, tally.complex_cases, tries,
@@ -155,9 +155,18 @@ def without_guard(law: Law, index: int) -> Law:
     return replace(law, when=law.when[:index] + law.when[index + 1 :], grows=True)  # it is not used
 
 
+def _added(tally: _Tally, draws: Iterable[LawCase | None], rng: random.Random) -> int:
+    """Compare what was drawn and count it; how many draws there were."""
+    tries = 0
+    for case in draws:
+        tries += 1
+        if case is not None:
+            tally.add(case, _compared(case, rng))
+    return tries
+
+
 def _cases(law: Law, cases: int, rng: random.Random, tally: _Tally) -> Iterator[LawCase | None]:
-    """What is drawn until there are `cases`, then until a quarter as many have each rank, and as many float16; None: it
-    did not fit."""
+    """What is drawn until there are `cases`, then until a quarter as many have each rank; None: it did not fit."""
     for _ in range(TRIES):
         if tally.cases == cases:
             break
@@ -166,7 +175,6 @@ def _cases(law: Law, cases: int, rng: random.Random, tally: _Tally) -> Iterator[
         return
     for rank in range(RANKS):
         yield from _more(lambda: _of_rank(law, rng, rank), lambda: tally.coverage.ranks.get(rank, 0), cases // 4)  # noqa: B023
-    yield from _more(lambda: drawn(law, rng, dtype=FLOAT16), lambda: tally.halves, cases)
 
 
 def _more(draw: Callable[[], LawCase | None], found: Callable[[], int], wanted: int) -> Iterator[LawCase | None]:
