@@ -74,7 +74,7 @@ def test_a_traced_program_means_what_numpy_computes(program: Program) -> None:
 
 @pytest.mark.parametrize(
     "program",
-    [pytest.param(p, id=p.name, marks=[pytest.mark.slow] if p.name in LONG or at % 4 else [])
+    [pytest.param(p, id=p.name, marks=[pytest.mark.slow] if p.name in LONG or at % 8 else [])
      for at, p in enumerate(PROGRAMS)],
 )  # fmt: skip
 def test_a_jitted_program_does_what_numpy_does(program: Program) -> None:

@@ -158,9 +158,10 @@ def test_a_binary_ufunc_agrees_for_every_dtype_shape_and_pair_of_extremes(ufunc)
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_function_agrees_for_every_dtype_and_shape(name):
-    """Every shape of one dtype; every dtype of a matrix, or of a vector where NumPy refuses that."""
+    """Every shape of one dtype; every dtype of a matrix, or of a vector where NumPy refuses that. (Other uses of the
+    same function: below.)"""
     compared = []
-    for case in CASES[name]:
+    for case in CASES[name][:1]:
         compared += [agrees(case, np.array(sample(shape, "float64")), exact=name in EXACT) for shape in SHAPES]
         for dtype in DTYPES:
             compared.append(any(agrees(case, sample(shape, dtype), exact=name in EXACT) for shape in ((2, 3), (4,))))
@@ -170,9 +171,9 @@ def test_a_function_agrees_for_every_dtype_and_shape(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_function_agrees_for_every_dtype_with_every_shape(name):
-    for case in CASES[name]:
+    for at, case in enumerate(CASES[name]):
         for shape in SHAPES:
-            for dtype in DTYPES:
+            for dtype in DTYPES if at == 0 else DTYPES[at % 3 :: 3]:  # of other uses by turns
                 agrees(case, np.array(sample(shape, dtype)), exact=name in EXACT)
 
 
@@ -181,8 +182,9 @@ def compiled(fn: Callable[..., Any], *args: Any) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", list(CASES)[::2])
 def test_a_compiled_function_agrees(name):
+    """(Most functions are of operators that others are of as well.)"""
     for dtype in ("float32", "int64"):
         for shape in ((2, 3), (3, 3), (4,), (2, 3, 4)):
             x = sample(shape, dtype)

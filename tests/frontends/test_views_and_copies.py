@@ -20,6 +20,7 @@ from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.pytree import flatten
 from tests.frontends import memory_cases, numpy_cases, numpy_library_cases
 from tests.frontends.numpy_cases import Case
+from tests.support.some import some
 
 CASES = {
     **numpy_cases.MOVES, **numpy_cases.LIKE, **numpy_cases.NUMBERS, **numpy_library_cases.PLACES,
@@ -120,14 +121,16 @@ def sharing(name: str, x: np.ndarray, layouts: Iterable[str]) -> list[str]:
     return [outcome(use, f, x, LAYOUTS[lay]) for f in CASES[name] for lay in layouts for use in USES]
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", some(CASES, 2))
 def test_what_a_function_gives_shares_the_memory_that_it_does_in_numpy(name: str) -> None:
-    found = sharing(name, X, ("C order", "Fortran order", "every other column"))
+    """Of arrays in C order, and in one of two others by turns."""
+    others = ("Fortran order", "every other column")
+    found = sharing(name, X, ("C order", others[list(CASES).index(name) % 2]))
     assert found.count("refused") <= len(found) / 2
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name, kind", list(product(CASES, ARRAYS))[::3])
+@pytest.mark.parametrize("name, kind", list(product(CASES, ARRAYS))[::5])
 def test_so_does_what_it_gives_of_arrays_of_every_kind_and_layout(name: str, kind: str) -> None:
     sharing(name, ARRAYS[kind], LAYOUTS if kind.startswith("rank") else FEW)
 

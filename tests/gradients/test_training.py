@@ -64,7 +64,7 @@ def test_a_step_is_a_plain_function_too_and_carries_aux() -> None:
 
 
 def test_updates_of_alike_parameters_share_kernels() -> None:
-    params = [np.ones((16, 16), np.float32)] * 6
+    params = [np.ones((16, 16), np.float32)] * 4
     adam = ef.adam()
 
     def deep(params: Any, x: Any) -> Any:

@@ -176,11 +176,11 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_random_kernels_have_the_evaluators_bits() -> None:
-    judge(0, 60)
+    judge(0, 30)
 
 
 def test_random_kernels_in_many_blocks_have_the_evaluators_bits(small_blocks: None) -> None:
-    judge(1, 60)
+    judge(1, 30)
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from eqfuse.egraph.saturate import saturate_segment
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.rewrites import admitted, select
 from tests.laws.taso_substitutions import EQUALITIES, Equality, F
+from tests.support.some import some
 
 
 def outputs(value: Any) -> tuple[Any, ...]:
@@ -62,7 +63,7 @@ def verdict(equality: Equality) -> str:
     return "proved" if proved else "unproved" if holds else "refuted"
 
 
-@pytest.mark.parametrize("equality", EQUALITIES, ids=[e.source for e in EQUALITIES])
+@pytest.mark.parametrize("equality", some(EQUALITIES, 2), ids=lambda equality: equality.source)
 def test_what_holds_in_numpy_is_proved_and_what_does_not_is_refuted(equality: Equality) -> None:
     wanted = "out of scope" if equality.beyond else "refuted" if equality.false else "proved"
     assert verdict(equality) == wanted, equality.false or equality.beyond

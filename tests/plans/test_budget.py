@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,12 @@ def uncached(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def small() -> Any:
     return irregular_graph(np.random.default_rng(1), 40)
+
+
+@cache
+def searched() -> ef.Program:
+    """The program of `small`, within no limit that it meets."""
+    return ef.compile(small(), target="numpy")
 
 
 def arguments(graph: ef.Graph) -> list[np.ndarray]:
@@ -302,7 +309,7 @@ def test_what_ended_a_search_before_its_time_is_reported_and_explained(
         program = ef.compile(small(), target="numpy", budget=Budget(**{limit: 0}))
     assert program.report.stop_reason == limit
     assert f"The {limit} of the budget ended the search" in str(program.explain())
-    whole = ef.compile(small(), target="numpy")
+    whole = searched()
     assert whole.report.stop_reason not in ("seconds", "bytes") and "of the budget ended" not in str(whole.explain())
 
 

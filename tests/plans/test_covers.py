@@ -54,7 +54,7 @@ def test_results_are_computed_reads_are_stored_and_nothing_is_in_a_circle(extrac
         assert_sound(EXTRACTORS[extractor](segment, device))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_regrouping_never_makes_a_cover_costlier_and_keeps_it_sound(seed: int) -> None:
     segments, device = spaces(40 + seed, 14)
     for segment in segments:
@@ -67,7 +67,7 @@ def test_regrouping_never_makes_a_cover_costlier_and_keeps_it_sound(seed: int) -
                 assert_sound(cover)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_move_is_refused_unmade_only_where_it_would_not_pay(seed: int) -> None:
     segments, device = spaces(200 + seed, 14)
     refused = 0
@@ -86,7 +86,7 @@ def test_a_move_is_refused_unmade_only_where_it_would_not_pay(seed: int) -> None
     assert refused
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_start_that_is_left_would_have_ended_where_another_did(seed: int) -> None:
     segments, device = spaces(220 + seed, 14)
     for segment in segments:
@@ -100,7 +100,7 @@ def test_a_start_that_is_left_would_have_ended_where_another_did(seed: int) -> N
         assert {frozenset(c.choice.values()) for c in kept} == {frozenset(c.choice.values()) for c in alone}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_programs_in_the_same_classes_fuse_as_each_does_alone(seed: int) -> None:
     segments, device = spaces(240 + seed, 14)
     for segment in segments:
@@ -114,7 +114,7 @@ def test_programs_in_the_same_classes_fuse_as_each_does_alone(seed: int) -> None
             assert [c.cost for c in beside] == pytest.approx([c.cost for c in alone], rel=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_flow_is_never_worse_than_greedy_on_programs_of_many_results(seed: int) -> None:
     segments, device = spaces(120 + seed, 14)
     for segment in segments:
@@ -122,7 +122,7 @@ def test_flow_is_never_worse_than_greedy_on_programs_of_many_results(seed: int) 
         assert flow.extract(segment, device).cost <= best * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_every_kernel_of_the_search_is_a_candidate_of_exact(seed: int) -> None:
     """Else its bound would say nothing of what `flow` chose."""
     segments, device = spaces(60 + seed, 12)
@@ -133,7 +133,7 @@ def test_every_kernel_of_the_search_is_a_candidate_of_exact(seed: int) -> None:
             assert len(columns.places(best.groups)) == len(best.groups)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_without_ortools_the_same_optimum_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     segments, device = spaces(20 + seed, 8)
     found = [exact.extract(segment, device) for segment in segments]
@@ -145,7 +145,7 @@ def test_without_ortools_the_same_optimum_is_found(seed: int, monkeypatch: pytes
         assert other.bound == pytest.approx(cover.bound, rel=1e-4)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_programs_of_many_results_equal_the_evaluator_under_scrambled_prices(seed: int) -> None:
     rng = np.random.default_rng(80 + seed)
     graph, arrays = random_graph(rng, operators=16, all_results=True)

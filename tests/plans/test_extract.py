@@ -31,7 +31,7 @@ def agree(plan, graph, arrays):
         np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("seed", some(range(40), 2))
+@pytest.mark.parametrize("seed", some(range(24), 3))
 def test_every_program_extracted_under_scrambled_prices_equals_the_evaluator(seed):
     rng = np.random.default_rng(seed)
     graph, arrays = random_graph(rng)

@@ -262,7 +262,7 @@ def test_one_search_beats_algebra_and_fusion_one_after_the_other():
         assert best < 0.7 * choose(found, GPU, ablation).seconds, ablation
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_what_the_pass_and_the_ablations_make_of_a_random_program_is_equal_to_it(seed):
     rng = np.random.default_rng(seed)
     graph, arrays = random_graph(rng)

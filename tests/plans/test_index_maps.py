@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -69,8 +70,14 @@ def traced(name: str, n: int) -> ef.Graph:
     return ef.trace(function, *[ef.spec(shape, F) for shape in shapes(n)])
 
 
+@cache
+def saturated(graph: ef.Graph) -> ef.Space:
+    """Once for all targets."""
+    return ef.saturate(graph)
+
+
 def kernels(graph: ef.Graph, target: str) -> list[Any]:
-    return [k for k in ef.extract(ef.saturate(graph), target=DEVICES[target]).kernels if not k.is_view]
+    return [k for k in ef.extract(saturated(graph), target=DEVICES[target]).kernels if not k.is_view]
 
 
 @pytest.mark.parametrize("target", ["cpu", "h200"])

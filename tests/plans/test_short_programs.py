@@ -25,7 +25,8 @@ from tests.programs.every import PROGRAMS
 from tests.programs.program import Program
 from tests.support.c_target import C
 
-SHORT = [p for p in PROGRAMS if p.name in ("gaussian_blur", "k_means", "losses", "lstm", "multi_head_attention")]
+SHORT = [p for p in PROGRAMS if p.name in ("k_means", "lstm", "multi_head_attention")]
+LONGER = [pytest.param(p, marks=pytest.mark.slow) for p in PROGRAMS if p.name in ("gaussian_blur", "losses")]
 
 
 def smoothed(x: Any) -> Any:
@@ -50,7 +51,7 @@ def test_kernels_of_short_calls_are_judged_by_estimates(rows: int, short: bool) 
     assert grammar.prices.goes_by_estimates == short
 
 
-@pytest.mark.parametrize("program", SHORT, ids=lambda p: p.name)
+@pytest.mark.parametrize("program", [*SHORT, *LONGER], ids=lambda p: p.name)
 def test_a_plan_found_by_estimates_has_the_prices_of_schedules_and_is_no_costlier_than_greedy(program: Program) -> None:
     space = space_of(program)
     plan = ef.extract(space, target=C)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from tests.support.some import some
 CASES = {**GRAPHS, **CONTROLS}
 SHORT = ef.Budget(nodes=1000, rounds=6)
 GREEDY = ("greedy-materialise", "greedy-duplicate", "greedy-priority", "greedy-depth")
-every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
 def arguments(case: Case, seed: int = 0) -> list[np.ndarray]:
@@ -35,7 +33,7 @@ def full_graph(case: Case) -> Graph:
     return ef.trace(function, *[ef.spec(t.shape, t.dtype) for t in types])
 
 
-@every_case
+@pytest.mark.parametrize("case", some(CASES.values(), 2), ids=lambda case: case.id)
 def test_the_answer_is_the_evaluators(case: Case) -> None:
     function, _ = case.program(small=True)
     given = arguments(case)
@@ -48,10 +46,8 @@ def test_the_answer_is_the_evaluators(case: Case) -> None:
         np.testing.assert_allclose(g.astype(np.float64), w.astype(np.float64), rtol=0, atol=near)
 
 
-@pytest.mark.parametrize("case", some(CASES.values(), 4), ids=CASES)
+@pytest.mark.parametrize("case", some((c for c in CASES.values() if c.id != "N11"), 4), ids=lambda case: case.id)
 def test_the_plan_is_never_costlier_than_the_best_greedy_one(case: Case) -> None:
-    if case.id == "N11":  # five thousand operators: a slow test compiles them once
-        case = replace(case, full=case.small)
     space = ef.saturate(full_graph(case), budget=SHORT)
     for target in ("cuda:a100", "cpu"):
         best = min(ef.extract(space, target=target, extractor=name).seconds for name in GREEDY)
@@ -129,7 +125,7 @@ for id in {ids!r}:
 
 def test_two_processes_with_different_hash_seeds_find_the_same_space_and_plan() -> None:
     """The control N10."""
-    script = SCRIPT.format(ids=["G1", "G9", "G12", "G16", "G17", "G26"])
+    script = SCRIPT.format(ids=["G1", "G12", "G17", "G26"])
     runs: list[Any] = [
         subprocess.run(
             [sys.executable, "-c", script], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True

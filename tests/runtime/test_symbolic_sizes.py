@@ -18,6 +18,7 @@ from eqfuse.ir.pytree import flatten, unflatten
 from eqfuse.rewrites import book
 from eqfuse.specialise import family
 from eqfuse.specialise.plan_transfer import PlanTransfer
+from tests.support.some import some
 
 RNG = np.random.default_rng(0)
 
@@ -58,7 +59,9 @@ def differences(x: Any) -> Any:
 SIZES = (1, 2, 7, 48, 64, 100, 1000, 5000)
 
 
-@pytest.mark.parametrize("function", [batch_norm, softmax, gelu, lambda x: x.mean(), lambda x: np.cumsum(x, 0) @ x.T])
+@pytest.mark.parametrize(
+    "function", some([batch_norm, lambda x: np.cumsum(x, 0) @ x.T, softmax, gelu, lambda x: x.mean()], 2)
+)
 def test_one_program_serves_every_size(function: Any) -> None:
     program = ef.compile(function, ef.spec(("n", 64), np.float32))
     for n in SIZES:

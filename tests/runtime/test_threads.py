@@ -31,13 +31,13 @@ def disturbed(seed: int, times: int) -> None:
 
 
 def test_disturbed_calls_are_followed_by_right_ones():
-    disturbed(0, 42)
+    disturbed(0, 21)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
-def test_calls_disturbed_at_200_random_moments_are_followed_by_right_ones(seed):
-    disturbed(seed, 200)
+def test_calls_disturbed_at_100_random_moments_are_followed_by_right_ones(seed):
+    disturbed(seed, 100)
 
 
 def test_matrices_multiply_on_one_thread_of_blas_whichever_thread_calls() -> None:
