@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import sys
 import tempfile
 import time
@@ -18,6 +17,7 @@ import eqfuse as ef
 from eqfuse.machine import c_build, c_compiler, c_objects
 from eqfuse.machine.c_build import FLAGS, WANTED, CompilerError
 from eqfuse.machine.c_objects import load, load_all
+from tests.runtime.disturbances import Interrupts
 from tests.support.c_kernels import Saxpy, needs_compiler
 
 pytestmark = needs_compiler
@@ -203,14 +203,9 @@ def test_an_interrupt_ends_the_compilers_at_work(tmp_path: Path, monkeypatch: py
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     c_compiler.find()
-    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.5)
-        with pytest.raises(KeyboardInterrupt):
-            load_all([f"int SLOW{n};" for n in range(2)])
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    started = time.monotonic()
+    Interrupts().during(lambda: load_all([f"int SLOW{n};" for n in range(2)]), 0.5, 0, 1)
+    assert time.monotonic() < started + 50
     running = (tmp_path / "running").read_text().split()
     assert running
     assert not [pid for pid in running if is_running(int(pid))]

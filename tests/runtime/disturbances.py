@@ -82,7 +82,10 @@ def programs() -> list[Asked]:
 
 
 class Interrupts:
-    """Raises KeyboardInterrupt in the main thread, by its signal handler, as often as `left` says."""
+    """Raises KeyboardInterrupt in the main thread, by its signal handler, as often as `left` says.
+
+    The handler stays: a signal may come late on a busy machine, and would end the process of whatever runs by then.
+    """
 
     def __init__(self) -> None:
         self.left = 0

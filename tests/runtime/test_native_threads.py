@@ -19,6 +19,7 @@ import eqfuse as ef
 from eqfuse.machine import c_compiler, c_threads
 from eqfuse.machine.c_objects import load
 from eqfuse.machine.thread_limit import limit, thread_count
+from tests.runtime.disturbances import Interrupts
 from tests.support.c_kernels import Saxpy, address, needs_compiler
 
 pytestmark = needs_compiler
@@ -205,23 +206,19 @@ def test_a_forked_child_has_workers_of_its_own(kernels: ctypes.CDLL) -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers here")
 def test_an_interrupted_call_has_run_all_chunks_or_none(kernels: ctypes.CDLL) -> None:
-    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    interrupted = 0
-    try:
-        for i in range(200):
-            counts = np.zeros(300, np.int32)
-            try:
-                signal.setitimer(signal.ITIMER_REAL, 1e-5 + i * 2e-6)
-                c_threads.run(address(kernels.count), counts.ctypes.data, len(counts), 2)
-                signal.setitimer(signal.ITIMER_REAL, 0)
-            except KeyboardInterrupt:
-                interrupted += 1
-            assert len({*counts.tolist()}) == 1
-            assert (counts_of(kernels, 10, 2) == 1).all()
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    assert interrupted
+    interrupts, undisturbed = Interrupts(), 0
+
+    def call() -> None:
+        nonlocal undisturbed
+        c_threads.run(address(kernels.count), counts.ctypes.data, len(counts), 2)
+        undisturbed += 1
+
+    for i in range(200):
+        counts = np.zeros(300, np.int32)
+        interrupts.during(call, 1e-5 + i * 2e-6, 0, 1)
+        assert len({*counts.tolist()}) == 1
+        assert (counts_of(kernels, 10, 2) == 1).all()
+    assert undisturbed < 200
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited otherwise")
