@@ -24,6 +24,7 @@ from tests.support.c_target import C, emitted, run_all
 from tests.support.kernels import PRICE, add, body, cut, data, joined, mul, number, read, reduced, rolled
 
 X, Y, TURNED = read(0, (70, 130)), read(1, (70, 130)), read(1, (130, 70))
+ENDS = [read(2, (30, 260)), read(3, (110, 260))]
 TABLE, PLACES = read(0, (40, 130)), read(1, (7, 5), np.int32)
 LONG = read(0, (1 << 18,))
 
@@ -49,6 +50,10 @@ def halves(x: Node) -> Node:
     return mul(x, joined(-1, node("negative", (cut(x, -1, 65, 130),)), cut(x, -1, 0, 65)))
 
 
+def twice(x: Node) -> Node:
+    return joined(-1, node("negative", (x,)), mul(x, x))
+
+
 JOINED: dict[str, tuple[str, Graph]] = {
     "four neighbours around": ("map", body([X], mul(around(X), X))),
     "zeros around": ("map", body([X], padded(X))),
@@ -62,6 +67,8 @@ JOINED: dict[str, tuple[str, Graph]] = {
     "places in rows": ("reduce", body([X], reduced("argmax", joined(-1, X, X)))),
     "places in columns": ("reduce", body([X, Y], reduced("argmin", joined(-2, X, X, Y), -2))),
     "read across": ("map", body([X, TURNED], add(TURNED, rolled(node("transpose", (X,), ((1, 0),)), 1, -1)))),
+    "pieces that read one joined array": ("map", body([X, Y, *ENDS], add(twice(joined(-2, X, Y)),
+                                                                         joined(-2, *map(mul, ENDS, ENDS))))),
     "a long sum": ("reduce", body([LONG], reduced("sum", mul(LONG, rolled(LONG, 1, -1))))),
 }  # fmt: skip
 TAKEN = node("take", (TABLE, PLACES), (-2,))

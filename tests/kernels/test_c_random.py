@@ -80,7 +80,7 @@ class Maps(Stages):
     """Leaves are joined of pieces, which may be computed, padded, or gathered, and values are rolled."""
 
     def leaf(self) -> Node:
-        way, at = int(self.rng.integers(5)), int(self.rng.integers(len(self.whole)))
+        way, at = int(self.rng.integers(6)), int(self.rng.integers(len(self.whole)))
         before, n, after = self.whole[:at], self.whole[at], self.whole[at + 1 :]
         if way == 0:
             ends = [0, *sorted(int(e) for e in self.rng.integers(0, n + 1, 2)), n]
@@ -97,7 +97,17 @@ class Maps(Stages):
         if way == 3 and 0 not in self.whole:
             source = self.input((*before, 7, *after), self.dtype)
             return node("take_along_axis", (source, self.places(self.whole)), (at - len(self.whole),))
+        if way == 4 and n and n % 2 == 0:
+            return node("concat", self.halves((*before, n // 2, *after)), (at - len(self.whole),))
         return super().leaf()
+
+    def halves(self, shape: tuple[int, ...]) -> list[Node]:
+        """Two pieces that are computed from one leaf, which may be joined itself."""
+        whole, self.whole = self.whole, shape
+        leaf = node("broadcast_to", (self.leaf(),), (shape,))
+        pieces = [self.pick(self.grow([leaf], int(self.rng.integers(1, 3)))) for _ in range(2)]
+        self.whole = whole
+        return pieces
 
     def piece(self, shape: tuple[int, ...]) -> Node:
         way, x = int(self.rng.integers(5)), self.input(shape, self.dtype)

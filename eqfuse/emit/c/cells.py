@@ -82,6 +82,13 @@ class _Value(NamedTuple):
         return self._replace(n=self.n.args[at], is_piece=False)
 
 
+class _Made(NamedTuple):
+    """What a spot is in a cell, and what reads each of the inputs that it is computed from there."""
+
+    node: Node
+    readers: dict[Node, _Spot]
+
+
 @dataclass(eq=False, slots=True)
 class _Spot:
     """A `value`, and what is the same of it in all cells: what it is computed from; of a concatenation where its pieces
@@ -98,7 +105,7 @@ class _Spot:
     own: int = 0
     codes: dict[Node | _Spot, int] = field(default_factory=dict)
     mask: int = -1
-    made: dict[int, Node] = field(default_factory=dict)
+    made: dict[int, _Made] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +125,6 @@ class _Walk:
     spots: dict[_Value, _Spot] = field(default_factory=dict)
     roots: list[_Spot] = field(init=False)
     joined: list[_Spot] = field(default_factory=list)  # the concatenations that are not pieces of others
-    readers: dict[Node, _Spot] = field(default_factory=dict)  # what reads, by what stands for the elements read
     seams: list[list[int]] = field(init=False)  # where cells begin along each axis, and where the last one ends
     parted: frozenset[int] = field(init=False)  # the axes of several cells
 
@@ -215,22 +221,23 @@ class _Walk:
 
     def _computed(self, chosen: dict[_Spot, _Spot], code: int) -> _Computed:
         """What is computed in a cell, of the piece `chosen` of each concatenation; `code` stands for all of them."""
-        outputs = [self._over(root, chosen, code) for root in self.roots]
-        reductions = tuple([self._over(self._root(n), chosen, code) for n in self.body.nodes if is_reduction(n)])
+        roots = [self._over(root, chosen, code) for root in self.roots]
+        outputs, readers = [made.node for made in roots], _merged([made.readers for made in roots])
+        reductions = tuple([self._over(self._root(n), chosen, code).node for n in self.body.nodes if is_reduction(n)])
         if len({*reductions}) < len(reductions):
             raise UnsupportedOp("two reductions are one where the pieces that they read meet: store one of them first")
         inputs = tuple([n for n in topological(outputs) if n.op == "input"])
-        return _Computed(Graph(inputs, tuple(outputs)), reductions, tuple([self.readers[n] for n in inputs]))
+        return _Computed(Graph(inputs, tuple(outputs)), reductions, tuple([readers[n] for n in inputs]))
 
-    def _over(self, root: _Spot, chosen: dict[_Spot, _Spot], code: int) -> Node:
+    def _over(self, root: _Spot, chosen: dict[_Spot, _Spot], code: int) -> _Made:
         """What `root` is in a cell. Cells that have the same pieces below a spot share what it is."""
         stack = [root]
         while stack:
             spot = stack[-1]
-            key = code & self._below_it(spot)
+            key = code & self._mask(spot)
             if key not in spot.made:
                 below = [chosen[spot]] if spot.pieces else self._below(spot)
-                missing = [s for s in below if not ((s.is_load and spot.pieces) or code & self._below_it(s) in s.made)]
+                missing = [s for s in below if not ((s.is_load and spot.pieces) or code & self._mask(s) in s.made)]
                 if missing:
                     stack += missing
                     continue
@@ -238,7 +245,7 @@ class _Walk:
             stack.pop()
         return root.made[code & root.mask]
 
-    def _below_it(self, root: _Spot) -> int:
+    def _mask(self, root: _Spot) -> int:
         """The bits of all concatenations that `root` is computed from."""
         stack = [root]
         while root.mask < 0:
@@ -254,20 +261,23 @@ class _Walk:
             stack.pop()
         return root.mask
 
-    def _made(self, spot: _Spot, below: list[_Spot], code: int) -> Node:
+    def _made(self, spot: _Spot, below: list[_Spot], code: int) -> _Made:
         value, n = spot.value, spot.value.n
         if spot.is_load and is_number(n):
-            return leaf_chain(n)[0] if value.path else n
+            return _Made(leaf_chain(n)[0] if value.path else n, {})
         if spot.pieces and not below[0].is_load:
             return below[0].made[code & below[0].mask]
-        args = [s.made[code & s.mask] for s in below if not s.is_load or not spot.pieces]
-        if spot.is_load or spot.pieces or row(n.op).role is Role.GATHER:
+        if spot.is_load or spot.pieces:
             read, _ = self._read(below[0] if spot.pieces else spot)
-            self.readers[read] = spot
-            return node("take", (read, *args), (-1,)) if args else read
+            return _Made(read, {read: spot})
+        parts = [s.made[code & s.mask] for s in below]
+        args, readers = [part.node for part in parts], _merged([part.readers for part in parts])
+        if row(n.op).role is Role.GATHER:
+            read, _ = self._read(spot)
+            return _Made(node("take", (read, *args), (-1,)), {**readers, read: spot})
         if is_reduction(n) and args[0].shape != self.space:
             raise UnsupportedOp("a c kernel reduces no array that is joined of numbers alone")
-        return n.over(args)
+        return _Made(n.over(args), readers)
 
     def _read(self, spot: _Spot) -> tuple[Node, Read]:
         """An input for the elements of an array, or for that which `spot` is gathered from, and where they lie."""
@@ -304,6 +314,11 @@ class _Walk:
     def _entered(self, value: _Value, path: tuple[int, ...], shape: Shape, read: Read) -> tuple[Node, Read]:
         made = input_node(".".join(map(str, path)), TensorType(read.leaf.dtype, shape))
         return made, replace(read, seams=value.seams & self.parted)
+
+
+def _merged(readers: list[dict[Node, _Spot]]) -> dict[Node, _Spot]:
+    several = [r for r in readers if r]
+    return {n: spot for r in several for n, spot in r.items()} if len(several) > 1 else several[0] if several else {}
 
 
 def _piece(spot: _Spot, box: Box) -> _Spot:
