@@ -208,12 +208,13 @@ class Prices:
         return self._schedules[key]
 
     def _scheduled_alike(self, kind: Kind, outputs: Sequence[Node]) -> Schedule | None:
+        """A schedule depends on the names of no inputs: bodies that differ in these alone share one."""
         if self._all_estimates is not None:
             outputs = self._all_estimates.prepared(kind, outputs)
         body = _unnamed(outputs)
         alike = kind.name, body
         if alike not in self._alike:
-            self._alike[alike] = None
+            self._alike[alike] = None  # what it stays where the kind refuses
             self._alike[alike] = kind.schedule(body, self._device)
         return self._alike[alike]
 
