@@ -39,7 +39,7 @@ _HEADER = """
 (sort Tensors (Vec Tensor))
 (function listed (i64) Tensors :merge old)
 (function range (Tensor) PyObject :merge (py-call (py-eval "{meet}" (py-dict) (py-dict)) (py-from-int {asked}) old new))
-(relation callback (i64 PyObject PyObject PyObject PyObject PyObject))
+(relation callback (String i64 PyObject PyObject PyObject PyObject PyObject))
 """  # a global of egglog cannot stand in a merge
 
 _parsed: dict[str, tuple[Any, ...]] = {}
@@ -164,19 +164,13 @@ def declaration(op: str, arity: int) -> str:
 def law_texts(rule: Rule, name: str) -> Texts:
     """A ruleset of one rule, under `name`."""
     text = rule.text.replace("{number}", str(rule.number)).replace("{name}", name)
-    return (f"(ruleset law{name})", _callback(rule.number, "judge", rule.number, "made"), text)
+    return (f"(ruleset law{name})", _callback("judge", rule.number, "made"), text)
 
 
-def _callback(key: int, function: str, number: int, other: str) -> str:
+def _callback(function: str, number: int, second: str = "no") -> str:
     """The row from which rules take what they pass to Python: `function`, whom it asks, the number of a rule or of an
     operator, that of a refusal, and a second function. A number made in a rule would be pickled for each match."""
-    return f"(callback {key} ${function} $asked (py-from-int {number}) $no ${other})"
-
-
-def _derivation(op: str) -> tuple[int, str]:
-    """The key of the callback that derives facts about values of `op`, and its row."""
-    number = OPERATORS.index(op)
-    return -1 - 2 * number, _callback(-1 - 2 * number, "derive", number, "mirror")
+    return f'(callback "{function}" {number} ${function} $asked (py-from-int {number}) $no ${second})'
 
 
 def ranges_of(op: str, arity: int) -> Texts:
@@ -190,19 +184,20 @@ def ranges_of(op: str, arity: int) -> Texts:
     given = " ".join(f"(= pf{i} (range {a}))" for i, a in enumerate(args))
     facts = " ".join(f"pf{i}" for i in range(arity))
     ruleset = f":ruleset ranges_{name}"
-    key, derives = _derivation(op)
-    asked = f"(callback {key} pd pq pn po pm)"
+    number = OPERATORS.index(op)
+    asked = f'(callback "derive" {number} pd pq pn po pm)'
     call = f"(py-call pd pq pn {hidden} {facts})"
-    rules = [derives, f"(rule ({term} {given} {asked} (= pf {call})) ((set (range pr) pf)) {ruleset})"]
+    rules = [_callback("derive", number, "mirror")]
+    rules.append(f"(rule ({term} {given} {asked} (= pf {call})) ((set (range pr) pf)) {ruleset})")
     described = row(op)
     if described.commutes and not described.either_zero:  # with its own transpose it is symmetric
         mirrored = f"(= {args[1]} (o_transpose pp pt {args[0]})) {asked} (= pf (py-call pm pq pp))"
         rules.append(f"(rule ({term} {mirrored} (!= pf po)) ((set (range pr) pf)) {ruleset})")
     if described.twice is not None:
         once = f"(= pr ({name} pt pt px px)) (= pf (range px))"
-        key, derives = _derivation(described.twice)
-        asked = f"(callback {key} pd pq pn po pm) (= pg (py-call pd pq pn pt pf))"
-        rules += [derives, f"(rule ({once} {asked}) ((set (range pr) pg)) {ruleset})"]
+        number = OPERATORS.index(described.twice)
+        asked = f'(callback "derive" {number} pd pq pn po pm) (= pg (py-call pd pq pn pt pf))'
+        rules += [_callback("derive", number, "mirror"), f"(rule ({once} {asked}) ((set (range pr) pg)) {ruleset})"]
     return (f"(ruleset ranges_{name})", *rules)
 
 
@@ -222,7 +217,7 @@ def facts_of(op: str, arity: int) -> Texts:
         constants = " ".join(f"(= {a} (o_const pl{i}))" for i, a in enumerate(args))
         values = " ".join([*hidden[:n_attrs], *(f"pl{i}" for i in range(arity))])
         number = OPERATORS.index(op)
-        asked = f"(callback {-2 - 2 * number} pf pq pn po pm) (= pc (py-call pf pq pn {values})) (!= pc po)"
-        rules.append(_callback(-2 - 2 * number, "fold", number, "made"))
+        asked = f'(callback "fold" {number} pf pq pn po pm) (= pc (py-call pf pq pn {values})) (!= pc po)'
+        rules.append(_callback("fold", number))
         rules.append(f"(rule ({term} {constants} {asked}) ((union pr (o_const pc))) {ruleset})")
     return (f"(ruleset facts_{name})", *rules)

@@ -176,7 +176,7 @@ def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, .
         atoms.append(f"(!= {at(i)} {at(j)})")
         if change_places(i, j, law.when, lefts):
             atoms.append(f"(= {at(i)} (ordering-min {at(i)} {at(j)}))")
-    atoms += ["(callback {number} pj pq pn po pm)", f"(= pc (py-call pj pq pn {' '.join(call)}))", "(!= pc po)"]
+    atoms += ['(callback "judge" {number} pj pq pn po pm)', f"(= pc (py-call pj pq pn {' '.join(call)}))", "(!= pc po)"]
     made = _made_texts(rights, at, variables)
     unions = " ".join(f"(union {at(lhs)} {text})" for lhs, text in zip(lefts, made, strict=True))
     text = f'(rule ({" ".join(atoms)}) ({unions}) :ruleset law{{name}} :name "rule{{name}}")'
