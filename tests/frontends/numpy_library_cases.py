@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.polynomial import polynomial
 
 from tests.frontends.numpy_cases import Case, I
 
@@ -139,6 +140,14 @@ NUMBERS: dict[str, tuple[Case, ...]] = {
     "np.polyder": (np.polyder, lambda x: np.polyder(x, 2)),
     "np.polyfit": (lambda x: np.polyfit([0, 1, 2, 4], x, 1), lambda x: np.polyfit(np.arange(3), x, 2)),
     "np.polyint": (np.polyint, lambda x: np.polyint(x, 2, k=3)),
+    "np.polynomial.polynomial.polygrid2d": (
+        lambda x: polynomial.polygrid2d(x, [1, 2], [[1, 2, 3], [4, 5, 6]]), lambda x: polynomial.polygrid2d(0.5, 2, x),
+        lambda x: polynomial.polygrid2d(x, x[0], x),
+    ),
+    "np.polynomial.polynomial.polyval2d": (
+        lambda x: polynomial.polyval2d(x, x + 1, [[1, 2, 3], [4, 5, 6]]), lambda x: polynomial.polyval2d(I, I, x),
+        lambda x: polynomial.polyval2d(x, x[..., :1], x),
+    ),
     "np.polysub": (lambda x: np.polysub([1, 2], x),),
     "np.quantile": (lambda x: np.quantile(x, 0.5), lambda x: np.quantile(x, [0.2, 0.9], axis=0, method="lower")),
     "np.sort_complex": (np.sort_complex,),

@@ -41,8 +41,6 @@ REFUSALS = (
     Refusal("np.lib.scimath.*", "real or complex, the dtype of its result depends on data",
             "use the function of the same name in np, of x or of x.astype(complex)"),
     Refusal("np.lib.recfunctions.*", "structured arrays are not tensors", "pass each field as an array of its own"),
-    Refusal("np.polynomial.polynomial.*", "it works on one coefficient after the other, as Python numbers",
-            "use np.polyval, or a sum of powers"),
     Refusal("np.strings.* np.char.*", "strings are not tensors",
             "encode them as numbers outside of the traced function"),
 )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
+from numpy.polynomial import polynomial
 
 from eqfuse.errors import DtypeError, ShapeError, TraceError
 from eqfuse.frontends.numpy import reductions, tidy
@@ -319,6 +320,33 @@ def poly(seq_of_zeros: Any) -> Tracer:
     for zero in zeros:
         made = convolve(made, lazy.stack((lift(np.ones((), zeros.dtype)), -zero)))
     return made
+
+
+def _ascending(x: Any, c: Any, apart: bool = True) -> Tracer:
+    """The polynomials with coefficients along the first axis of `c`, that of the lowest power first: each at every one
+    of `x`, or, unless they are taken `apart`, as `x` broadcasts with the other axes of `c`."""
+    c = lazy.atleast_1d(lift(c))
+    c = c + 0.0 if c.dtype.kind in "biu" else c
+    if apart:
+        c = c.reshape(c.shape + (1,) * np.ndim(x))
+    value = c[-1] + x * 0
+    for i in range(2, len(c) + 1):
+        value = c[-i] + value * x
+    return value
+
+
+@implements(polynomial.polyval2d)
+def polyval2d(x: Any, y: Any, c: Any) -> Tracer:
+    x, y = lift(x), lift(y)
+    if x.shape != y.shape:
+        raise ShapeError(f"x, y are incompatible: their shapes are {x.shape} and {y.shape}")
+    return _ascending(y, _ascending(x, c), apart=False)
+
+
+@implements(polynomial.polygrid2d)
+def polygrid2d(x: Any, y: Any, c: Any) -> Tracer:
+    x, y = (lift(along) if isinstance(along, (tuple, list)) else along for along in (x, y))  # numbers have no dtype
+    return _ascending(y, _ascending(x, c))
 
 
 @implements(np.i0)
