@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -245,3 +245,74 @@ def _picked(x: Any, index: list[Any]) -> Any:
     flat = lazy.expand_dims(flat.reshape(x.shape[0], -1), 1)
     spread = lazy.broadcast_to(flat, (x.shape[0], x.shape[1], flat.shape[-1]))
     return lazy.take_along_axis(x.reshape(*x.shape[:2], -1), spread, 2).reshape(*x.shape[:2], *out)
+
+
+@operator("RoiAlign", since=16)
+def roi_align(
+    x: Any, rois: Any, batch: Any, *, coordinate_transformation_mode: str = "half_pixel", mode: str = "avg",
+    output_height: int = 1, output_width: int = 1, sampling_ratio: int = 0, spatial_scale: float = 1.0,
+) -> Any:  # fmt: skip
+    """The regions ``rois[r] = (x1, y1, x2, y2)`` of the images ``x[batch[r]]``, each read at points of a grid, those of
+    one element of the result averaged."""
+    transforms = ("half_pixel", "output_half_pixel")
+    half = chosen(coordinate_transformation_mode, transforms, "coordinate_transformation_mode") == "half_pixel"
+    chosen(mode, ("avg", "max"), "mode")
+    out = (output_height, output_width)
+    ends = rois * spatial_scale - 0.5 if half else rois * spatial_scale
+    starts = ends[:, 1::-1]
+    sizes = ends[:, :1:-1] - starts
+    sizes = sizes if half else lazy.maximum(sizes, 1)
+    if sampling_ratio > 0:
+        return _pooled(x, starts, sizes, batch, out, (sampling_ratio, sampling_ratio), mode)
+    counts = np.ceil(value(sizes, "the regions") / np.array(out)).astype(int)
+    one = [slice(r, r + 1) for r in range(len(counts))]
+    made = [_pooled(x, starts[r], sizes[r], batch[r], out, c, mode) for r, c in zip(one, counts.tolist(), strict=True)]
+    return lazy.concatenate([np.zeros((0, x.shape[1], *out), x.dtype), *made])
+
+
+@operator("RoiAlign", since=10)
+def roi_align_without_shift(
+    x: Any, rois: Any, batch: Any, *, mode: str = "avg", output_height: int = 1, output_width: int = 1,
+    sampling_ratio: int = 0, spatial_scale: float = 1.0,
+) -> Any:  # fmt: skip
+    return roi_align(
+        x, rois, batch, coordinate_transformation_mode="output_half_pixel", mode=mode, output_height=output_height,
+        output_width=output_width, sampling_ratio=sampling_ratio, spatial_scale=spatial_scale,
+    )  # fmt: skip
+
+
+def _pooled(
+    x: Any, starts: Any, sizes: Any, batch: Any, out: Sequence[int], counts: Sequence[int], mode: str
+) -> Any:
+    """Regions from `starts` on (one row each), of `sizes`, in `out` bins of `counts` points along each axis."""
+    channels, *extents = x.shape[1:]
+    if min(counts) <= 0:
+        return lift(np.zeros((starts.shape[0], channels, *out), x.dtype))
+    (inside, *rows), (fits, *columns) = (
+        _points(starts[:, a], sizes[:, a], *along) for a, along in enumerate(zip(extents, out, counts, strict=True))
+    )
+    inside = lazy.logical_and(inside[:, None, :, None], fits[:, None, None, :])
+    image = batch.reshape(-1, 1, 1, 1) * channels + np.arange(channels).reshape(-1, 1, 1)
+    terms = []
+    for row, high in rows:
+        for column, right in columns:
+            place = (image * extents[0] + row[:, None, :, None]) * extents[1] + column[:, None, None, :]
+            weight = lazy.where(inside, high[:, None, :, None] * right[:, None, None, :], 0)
+            terms.append(lazy.take(x.reshape(-1), place) * weight)
+    made = reduce(lazy.add if mode == "avg" else lazy.maximum, terms)
+    made = made.reshape(*made.shape[:2], out[0], counts[0], out[1], counts[1])
+    return made.sum((3, 5)) / math.prod(counts) if mode == "avg" else made.max((3, 5))
+
+
+def _points(start: Any, size: Any, extent: int, bins: int, count: int) -> tuple[Any, ...]:
+    """Where regions are read along an axis of `extent`: which points lie within it, and of the elements below and above
+    each point the places and weights."""
+    step = (size / bins)[:, None, None]
+    at = start[:, None, None] + step * np.arange(bins, dtype=size.dtype)[:, None]
+    at = (at + step * (np.arange(count, dtype=size.dtype) + 0.5) / count).reshape(-1, bins * count)
+    inside = lazy.logical_and(at >= -1, at <= extent)
+    at = lazy.minimum(lazy.maximum(at, 0), extent - 1)
+    low = lazy.floor(at)
+    above = at - low
+    place = low.astype(np.int64)
+    return inside, (place, 1 - above), (lazy.minimum(place + 1, extent - 1), above)

@@ -28,7 +28,10 @@ from tests.frontends.onnx_random.run import Run, Value, reads
 from tests.frontends.onnx_random.table import TABLE
 
 NEWEST = 28
-LARGE = ("RNN", "GRU", "LSTM", "Attention", "LinearAttention", "GridSample", "Resize", "If", "Loop", "Scan", "STFT")
+LARGE = (
+    "RNN", "GRU", "LSTM", "Attention", "LinearAttention", "GridSample", "RoiAlign", "Resize", "If", "Loop", "Scan",
+    "STFT",
+)  # fmt: skip
 COMMON_FAMILIES = ("elementwise", "manipulation", "reductions")
 COMMON = {name for name, row in TABLE.items() if row.draw.__module__.endswith(COMMON_FAMILIES)}
 

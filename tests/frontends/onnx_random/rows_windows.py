@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse import dtypes
-from tests.frontends.onnx_random.draw import F32, Draw
+from tests.frontends.onnx_random.draw import F32, F64, Draw
 from tests.frontends.onnx_random.numbers import ABSOLUTE, EXACT
 from tests.frontends.onnx_random.rows_manipulation import vector
 from tests.frontends.onnx_random.rows_reductions import small
@@ -269,3 +269,23 @@ def affine_grid(d: Draw) -> Made:
     theta = d.value(dtype=F32, shape=(batch, rank, rank + 1))
     size = vector(d, [batch, d.integer(1, 3), *(d.integer(2, 3) for _ in range(rank))])
     return Made([theta, size], d.optional(align_corners=d.integer(0, 1)))
+
+
+def aligner(opset: int, *_: Any, **__: Any) -> str | None:
+    """The reference shifts by half an element before version 16 already."""
+    return "onnxruntime" if opset < 16 else None
+
+
+@row("RoiAlign", finite=True, rounding=ABSOLUTE, judge=aligner)
+def roi_align(d: Draw) -> Made:
+    x = image(d, most=2, least=2, dtype=d.dtype(0, [F32, F64]))
+    scale = d.of((1.0, 0.5))
+    corners = d.rng.uniform(-0.9, 0.9, (d.integer(1, 3), 2, 2)) + [n / 2 for n in reversed(x.shape[2:])]
+    rois = (np.sort(corners, 1) / scale).reshape(-1, 4).round(3).astype(x.dtype)
+    images = np.asarray(d.rng.integers(0, x.shape[0], len(rois)))
+    options: Options = {"output_height": d.integer(1, 3), "output_width": d.integer(1, 3), "spatial_scale": scale}
+    options |= d.optional(0.7, sampling_ratio=d.integer(1, 2)) | d.optional(mode=d.of(("avg", "max")))
+    if d.opset >= 16:
+        options |= d.optional(coordinate_transformation_mode=d.of(("half_pixel", "output_half_pixel")))
+    known = not options.get("sampling_ratio")  # how many points there are is then told by the regions
+    return Made([x, d.const(rois) if known else d.new(rois), d.new(images)], options)
