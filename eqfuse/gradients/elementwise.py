@@ -222,5 +222,6 @@ ROWS: dict[str, Row] = {
     "fmin": _choice("less", nan_loses=True),
     "copysign": by_partials(lambda y, a, b: f("sign", y) * f("sign", a), None),
     "remainder": by_partials(lambda y, a, b: 1, lambda y, a, b: -f("floor", a / b)),
+    "fmod": by_partials(lambda y, a, b: 1, lambda y, a, b: -f("trunc", a / b)),
     "ldexp": by_partials(_scaled, None),
 }

@@ -142,6 +142,7 @@ _UFUNC_ROWS = [
     _ufunc("divide", np.true_divide, _DIVISION, 10, rounding=_ONCE),
     _ufunc("floor_divide", np.floor_divide, PriceClass.FLOOR_DIVISION),
     _ufunc("remainder", np.remainder, PriceClass.FLOOR_DIVISION),
+    _ufunc("fmod", np.fmod, PriceClass.FLOOR_DIVISION, rounding=_NEVER),
     _ufunc("power", np.power, _POWER),
     _ufunc("negative", np.negative, _SIMPLE, rounding=_NEVER),
     _ufunc("abs", np.absolute, _SIMPLE, 4, rounding=_NEVER),

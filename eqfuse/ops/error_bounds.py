@@ -317,7 +317,7 @@ RULES: dict[str, Callable[[Operation], Any]] = {
     **dict.fromkeys(("floor", "ceil", "trunc", "round", "sign"), _steps), **dict.fromkeys(_WHOLE, _untouched),
     "floor_divide": _floor_divide, "remainder": _remainder, "copysign": _copysign, "signbit": _signbit,
     "atan2": _atan2, "tan": _tan, "sin": _wave, "cos": _wave, "ldexp": _ldexp, "cast": _cast,
-    "logaddexp": _sum_of_errors,
+    "logaddexp": _sum_of_errors, "fmod": _remainder,
     **dict.fromkeys(("real", "imag", "complex"), _sum_of_errors), **dict.fromkeys(_INDEX_MAPS, _index_map),
     **dict.fromkeys(("sum", "window_sum", "cumsum"), _sum), "prod": _prod,
     **dict.fromkeys(("matmul", "conv"), _contraction),

@@ -122,6 +122,14 @@ def _square(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact
     return hull([times(a.lower, a.lower), times(a.upper, a.upper)], out, a.nan)
 
 
+def _fmod(facts: Facts, types: Types, out: TensorType, attrs: tuple) -> Fact:
+    """Of the dividend's sign, and no larger than it. Whole numbers by 0 give 0."""
+    a, b = facts
+    size = min(_magnitude(a).upper, _magnitude(b).upper)
+    lower, upper = (-size if order(a.lower) < (0, 1) else 0.0), (size if order(a.upper) >= (0, 1) else -0.0)
+    return between(lower, upper, out, a.nan or b.nan or a.infinite or b.zero)
+
+
 def _power(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
     a, b = facts
     even = b.lower == b.upper and b.lower % 2 == 0
@@ -353,7 +361,7 @@ RANGES: dict[str, Rule] = {
     "add": _add, "subtract": _subtract, "multiply": _multiply, "divide": _divide, "negative": _negative,
     "abs": _abs, "square": _square, "reciprocal": _reciprocal, "power": _power, "sqrt": _sqrt, "sign": _sign,
     "maximum": _maximum, "minimum": _minimum, "fmax": _passing_nan(_maximum), "fmin": _passing_nan(_minimum),
-    "where": _where, "cast": _cast,
+    "where": _where, "cast": _cast, "fmod": _fmod,
     "floor": _rounding(np.floor), "ceil": _rounding(np.ceil), "trunc": _rounding(np.trunc), "round": _rounding(np.rint),
     "exp": _monotone(lambda v: math.exp(v) or SMALLEST, 0.0), "exp2": _monotone(lambda v: 2.0**v or SMALLEST, 0.0),
     "expm1": _monotone(math.expm1, -1.0),

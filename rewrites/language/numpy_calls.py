@@ -94,7 +94,7 @@ _INSTEAD = {
     **dict.fromkeys(("array_equal", "array_equiv", "allclose"), "write (x == y).all(p)"),
     "isclose": "write abs(x - y) <= 1e-8 + 1e-5 * abs(y)",
     "nan_to_num": "write np.where(np.isnan(x), 0.0, x)",
-    "float_power": "write x ** y", "fabs": "write abs(x)", "fmod": "write x % y, which has the sign of y",
+    "float_power": "write x ** y", "fabs": "write abs(x)",
     "sort": "write np.sort(x, axis=a)", "ptp": "write x.max(p) - x.min(p)",
     "broadcast_arrays": "write x.broadcast_to(s)", "repeat": "write x.take(i, a), where i is a tensor of places",
 }  # fmt: skip

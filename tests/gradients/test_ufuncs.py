@@ -22,10 +22,10 @@ SHAPES = [((2, 3), (3,)), ((), (2, 1)), ((0, 3), (1, 3)), ((1,), (4, 1)), ((3,),
 DTYPES = ["float16", ml_dtypes.bfloat16, "float32", "complex64", "complex128"]
 NEAR = [(0.15, 0.85)]
 WITHIN = {  # ranges of the arguments, the last one of all further ones: where no kink is near, and no function steep
-    "acosh": [(1.2, 3.0)], "power": [(0.3, 2.0)], "remainder": [(2.1, 2.9)], "huber": [(0.2, 0.3), (0.4, 0.9)],
+    "acosh": [(1.2, 3.0)], "power": [(0.3, 2.0)], "huber": [(0.2, 0.3), (0.4, 0.9)],
     **{op: [(2.2, 2.8), (6.2, 8.8), (0.3, 0.7)] for op in ("bdtr", "bdtrc", "nbdtr", "nbdtrc")},
     **{op: [(2, 5), (2, 5), (0.3, 0.7)] for op in ("fdtri", "betaincinv", "betainccinv")},
-    "stdtrit": [(2, 5), (0.3, 0.7)],
+    "stdtrit": [(2, 5), (0.3, 0.7)], **{op: [(2.1, 2.9)] for op in ("remainder", "fmod")},
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from eqfuse.ops.types import TensorType
 from tests.support.c_kernels import needs_compiler
 from tests.support.c_target import emitted, run_all
 
-OPERATORS = ("floor_divide", "remainder")
+OPERATORS = ("floor_divide", "remainder", "fmod")
 MANY = 1 << 16
 
 

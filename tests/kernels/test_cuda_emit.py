@@ -252,7 +252,7 @@ NOT_FINITE = np.array([1, np.nan, np.inf, -np.inf, 0, -0.0, -7.5, 2], np.float32
 @pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
 @pytest.mark.parametrize("op", some([
     "maximum", "fmin", "floor_divide", "remainder", "minimum", "fmax", "sign", "divide", "logaddexp", "copysign",
-    "isnan", "isinf", "power", "isfinite", "signbit", "round",
+    "isnan", "isinf", "power", "isfinite", "signbit", "round", "fmod",
 ], 4))  # fmt: skip
 def test_not_a_number_infinity_and_signed_zero_go_through_as_in_numpy(op):
     x, y = given("f4", 8, 1), given("f4", 8)

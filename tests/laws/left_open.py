@@ -24,7 +24,7 @@ _ROUNDED = (
     "add subtract multiply divide negative abs sign square sqrt reciprocal maximum minimum floor ceil trunc round "
     "where cast copysign nextafter signbit isnan isinf isfinite equal not_equal less less_equal greater greater_equal "
     "logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor bitwise_invert "
-    "bitwise_left_shift bitwise_right_shift bitwise_count gcd lcm ldexp floor_divide remainder fmax fmin"
+    "bitwise_left_shift bitwise_right_shift bitwise_count gcd lcm ldexp floor_divide remainder fmod fmax fmin"
 )
 _MOVES = (
     "const transpose reshape broadcast_to slice flip sliding_window take take_along_axis concat pad slice_scatter "

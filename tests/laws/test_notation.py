@@ -161,9 +161,10 @@ def test_numpys_ufuncs() -> None:
     ufuncs = [*get_overridable_numpy_ufuncs(), *(f for f in vars(scipy.special).values() if isinstance(f, np.ufunc))]
     said = {title(f) for f in ufuncs if says_what_numpy_does(title(f), f)}
     assert len(said) > 100
-    assert {"np.add", "np.divmod", "np.exp2", "np.matmul", "np.not_equal", "np.positive", "scipy.special.erf"} <= said
+    some = {"np.add", "np.divmod", "np.exp2", "np.fmod", "np.matmul", "np.not_equal", "np.positive"}
+    assert some | {"scipy.special.erf"} <= said
     assert scipy.special.exp2(x).op == "exp2"
-    assert not said & {"np.fabs", "np.float_power", "np.fmod", "np.frexp", "np.heaviside", "np.modf", "np.spacing"}
+    assert not said & {"np.fabs", "np.float_power", "np.frexp", "np.heaviside", "np.modf", "np.spacing"}
     for ufunc in (np.add, np.maximum):
         for method, given in (("reduce", (x,)), ("accumulate", (x,)), ("outer", (x, y)), ("reduceat", (x, [0]))):
             with pytest.raises(LawError, match=rf"np\.{ufunc.__name__}\.{method} cannot stand in a law; write x.sum"):

@@ -1,7 +1,7 @@
 """Division of integers that compilers vectorise, as C text: by an array's elements, and by one number for all.
 
 In: a suffix of an integer type. Out: templates of functions for `functions.py`. NumPy's rules: quotients are rounded
-down, the remainder has the divisor's sign, both are 0 where the divisor is.
+down, the remainder has the divisor's sign, that of fmod the dividend's; all are 0 where the divisor is.
 
 By elements: (a + 1/2) / b is no nearer to an integer than 1/(2b), so that two roundings of the product with 1/b leave
 what is below it: of 8 and 16 bits in float, of 32 in double. Of 64 bits the product is off by less than 2**13, the next
@@ -48,6 +48,10 @@ _BY_UNSIGNED_LONG = """unsigned long long eqf_floor_divide_u64(unsigned long lon
 _REMAINDER = """{T} eqf_remainder_{s}({T} a, {T} b) {{
     return b == 0 ? 0 : ({T})(({U})a - ({U})eqf_floor_divide_{s}(a, b) * ({U})b);
 }}"""
+_FMOD = """{T} eqf_fmod_{s}({T} a, {T} b) {{
+    const {T} m = eqf_remainder_{s}(a, b);
+    return m != 0 && (a < 0) != (b < 0) ? ({T})(m - b) : m;
+}}"""
 
 # Never inlined: else compilers widen the factor before the loop, where they no longer see that it has a lane's bits.
 _DIVISOR = """__attribute__((noinline)) Divisor eqf_divisor_{s}({T} d) {{
@@ -82,6 +86,10 @@ _REST = """{T} eqf_rest_{s}({T} a, Divisor d) {{
     const {L} size = (d.size ^ d.negative) - d.negative;
     return ({L})(({L})a - ({L})eqf_quotient_{s}(a, d) * size) & ({L})d.known;
 }}"""
+_LEFT_OVER = """{T} eqf_left_over_{s}({T} a, Divisor d) {{
+    const {T} m = eqf_rest_{s}(a, d);
+    return m != 0 && (a < 0) != (d.negative != 0) ? ({T})(m - (({L})d.size ^ ({L})d.negative) + ({L})d.negative) : m;
+}}"""
 
 
 @dataclass(frozen=True)
@@ -108,6 +116,7 @@ def template(name: str, suffix: str) -> str | None:
         return _escaped(_HIGH_LONG)
     found = {
         "floor_divide": _BY_ELEMENTS, "remainder": _REMAINDER, "divisor": _DIVISOR, "high": _HIGH, "share": _SHARE,
+        "fmod": _FMOD, "left_over": _LEFT_OVER,
         "quotient": _BY_ONE if suffix[0] == "u" else _SIGNED_BY_ONE, "rest": _REST,
     }  # fmt: skip
     return found.get(name)

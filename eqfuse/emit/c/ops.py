@@ -65,6 +65,7 @@ _FLOAT = {name: f"eqf_{name}_{{s}}({{0}})" for name in _ELEMENTARY} | {
     "signbit": "__builtin_copysign{f}(1, {0}) < 0", "isnan": "{0} != {0}",
     "isinf": "__builtin_fabs{f}({0}) == __builtin_inf{f}()", "isfinite": "__builtin_fabs{f}({0}) < __builtin_inf{f}()",
     "floor_divide": "eqf_floor_divide_{s}({0}, {1})", "remainder": "eqf_remainder_{s}({0}, {1})",
+    "fmod": "eqf_modulo_{s}({0}, {1})",
     "reciprocal": "1 / {0}", "divide": "{0} / {1}", "sign": "eqf_sign_{s}({0})",
 }  # fmt: skip
 _INTEGER = {
@@ -73,6 +74,7 @@ _INTEGER = {
     "abs": "({T})({0} < 0 ? -{0} : {0})", "floor": "{0}", "ceil": "{0}", "trunc": "{0}", "round": "{0}", "conj": "{0}",
     "fmax": "eqf_max_{s}({0}, {1})", "fmin": "eqf_min_{s}({0}, {1})", "power": "eqf_power_{s}({0}, {1})",
     "floor_divide": "eqf_floor_divide_{s}({0}, {1})", "remainder": "eqf_remainder_{s}({0}, {1})",
+    "fmod": "eqf_fmod_{s}({0}, {1})",
     "isnan": "0", "isinf": "0", "isfinite": "1", "sign": "({T})(({0} > 0) - ({0} < 0))",
     "bitwise_and": "{0} & {1}", "bitwise_or": "{0} | {1}", "bitwise_xor": "{0} ^ {1}", "bitwise_invert": "({T})~{0}",
     "gcd": "({T})eqf_gcd_{s}({0}, {1})", "lcm": "({T})eqf_lcm_{s}({0}, {1})",
@@ -101,7 +103,10 @@ _FLOAT16 = {  # of two zeros NumPy takes the first; of other floats the second, 
     "fmax": "eqf_fmax_{s}({1}, {0})", "fmin": "eqf_fmin_{s}({1}, {0})",
 }  # fmt: skip
 _BFLOAT16 = {"sign": "{0} == 0 ? {0} : eqf_sign_{s}({0})"}  # ml_dtypes keeps the sign of a zero
-_BY_ONE = {"floor_divide": "eqf_quotient_{s}({0}, {1})", "remainder": "eqf_rest_{s}({0}, {1})"}
+_BY_ONE = {
+    "floor_divide": "eqf_quotient_{s}({0}, {1})", "remainder": "eqf_rest_{s}({0}, {1})",
+    "fmod": "eqf_left_over_{s}({0}, {1})",
+}  # fmt: skip
 SUMS = 64  # sums of sums that wait to be added, one for each binary digit of their number
 MAPS = ("concat", "pad", "take", "take_along_axis")  # of which loops make where they read
 PLACES = {"argmax": "max", "argmin": "min"}

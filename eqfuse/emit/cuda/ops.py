@@ -46,6 +46,7 @@ _FLOAT = {name: f"{c}{{s}}({{0}})" for name, c in {
     "fmin": "fmin{s}({0}, {1})", "logaddexp": "eqf_logaddexp<{T}>({0}, {1})", "signbit": "(bool)signbit({0})",
     "isnan": "{0} != {0}", "isinf": "(bool)isinf({0})", "isfinite": "(bool)isfinite({0})",
     "floor_divide": "eqf_ffloor_divide<{T}>({0}, {1})", "remainder": "eqf_fremainder<{T}>({0}, {1})",
+    "fmod": "fmod{s}({0}, {1})",
     "reciprocal": "({T})1 / {0}", "divide": "{0} / {1}", "ldexp": "ldexp{s}({0}, eqf_int({1}))",
     "complex": "eqf_complex<{T}>({0}, {1})",
 }  # fmt: skip
@@ -53,6 +54,7 @@ _INTEGER = {
     "abs": "({T})eqf_size<{T}, {U}>({0})", "floor": "{0}", "ceil": "{0}", "trunc": "{0}", "round": "{0}",
     "fmax": "eqf_max<{T}>({0}, {1})", "fmin": "eqf_min<{T}>({0}, {1})", "power": "eqf_power<{T}, {U}>({0}, {1})",
     "floor_divide": "eqf_floor_divide<{T}, {U}>({0}, {1})", "remainder": "eqf_remainder<{T}>({0}, {1})",
+    "fmod": "eqf_fmod<{T}>({0}, {1})",
     "reciprocal": "eqf_to<{T}, {C}>(1.0 / {0})",
     "isnan": "false", "isinf": "false", "isfinite": "true",
     "bitwise_and": "{0} & {1}", "bitwise_or": "{0} | {1}", "bitwise_xor": "{0} ^ {1}", "bitwise_invert": "~{0}",

@@ -62,9 +62,11 @@ template <class T, class U> static __device__ __forceinline__ T eqf_floor_divide
     T q = a / b;
     return q * b != a && (a < T(0)) != (b < T(0)) ? q - T(1) : q;
 }
+template <class T> static __device__ __forceinline__ T eqf_fmod(T a, T b) {
+    return b == T(0) || (T(-1) < T(0) && b == T(-1)) ? T(0) : a % b;
+}
 template <class T> static __device__ __forceinline__ T eqf_remainder(T a, T b) {
-    if (b == T(0) || (T(-1) < T(0) && b == T(-1))) return T(0);
-    T m = a % b;
+    T m = eqf_fmod<T>(a, b);
     return m != T(0) && (m < T(0)) != (b < T(0)) ? m + b : m;
 }
 template <class T> static __device__ __forceinline__ T eqf_fremainder(T a, T b) {

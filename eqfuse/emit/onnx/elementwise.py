@@ -279,6 +279,17 @@ def remainder(b: Builder, n: Node, args: Sequence[Value]) -> Value:
     return _wide(lambda b, x, y: _of_floats(b, x, y)[1])(b, n, args)
 
 
+@row("fmod")
+def fmod(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+    if kind(n.dtype) == "f":
+        return _wide(lambda b, x, y: b("Mod", x, y, fmod=1))(b, n, args)
+    x, y = args
+    zero, rest = b.constant(0, n.dtype), _of_integers(b, n, args)[1]
+    differ = b.uncast("Xor", b("Less", x, zero, dtype=BOOL), b("Less", y, zero, dtype=BOOL))
+    inexact = b.uncast("Not", b("Equal", rest, zero, dtype=BOOL))
+    return b.where(b.uncast("And", inexact, differ), b("Sub", rest, y), rest)
+
+
 @row("floor_divide")
 def floor_divide(b: Builder, n: Node, args: Sequence[Value]) -> Value:
     if kind(n.dtype) != "f":

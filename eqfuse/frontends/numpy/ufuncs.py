@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from eqfuse.dtypes import FLOAT8, kind, supported
+from eqfuse.dtypes import FLOAT8, supported
 from eqfuse.errors import DtypeError, UnsupportedOp
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.promotion import elementwise, lift, operand, promote, with_dtype
@@ -134,14 +134,6 @@ def _rad2deg(x: Tracer) -> Tracer:
 @_composition(np.divmod)
 def _divmod(x: Tracer, y: Tracer) -> tuple[Tracer, Tracer]:
     return x // y, x % y
-
-
-@_composition(np.fmod)
-def _fmod(x: Tracer, y: Tracer) -> Tracer:
-    if kind(x.dtype) == "f":
-        return elementwise("copysign", abs(x) % abs(y), x)
-    rest = x % y
-    return elementwise("where", (rest != 0) & ((x < 0) != (y < 0)), rest - y, rest)
 
 
 @_composition(np.modf)
