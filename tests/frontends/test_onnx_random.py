@@ -17,6 +17,7 @@ from tests.support.drawing import EXPLORING, many
 pytest.importorskip("onnx", reason="reading ONNX models needs the package onnx")
 pytest.importorskip("onnxruntime", reason="running ONNX models needs the package onnxruntime")
 
+from eqfuse.frontends.onnx import families as families  # fills the table
 from eqfuse.frontends.onnx.table import TABLE
 from tests.frontends.onnx_random.checks import wrong
 from tests.frontends.onnx_random.models import random_model
